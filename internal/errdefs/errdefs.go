@@ -1,0 +1,87 @@
+// Package errdefs is the closed list of what can go wrong for a caller. An
+// error here has two readers and two texts: the client learns what to do (the
+// message), the log learns why (the cause). A surface maps codes to its own
+// dialect in one place; nothing below a surface knows HTTP.
+package errdefs
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Code classifies an error for programs. The values are part of the API.
+type Code string
+
+// The codes, each with the HTTP status that /v1 gives it.
+const (
+	InvalidArgument   Code = "invalid_argument"   // 400: the request is wrong; the message names the field
+	Unauthenticated   Code = "unauthenticated"    // 401: no key, or not a valid one
+	PermissionDenied  Code = "permission_denied"  // 403: a valid key that may not do this
+	NotFound          Code = "not_found"          // 404: no such thing, or not the caller's
+	AlreadyExists     Code = "already_exists"     // 409: the name is taken
+	Conflict          Code = "conflict"           // 409: the state does not allow it now
+	TooLarge          Code = "too_large"          // 413: over a size limit that the message names
+	Unprocessable     Code = "unprocessable"      // 422: well-formed, but cannot be done with this content
+	ResourceExhausted Code = "resource_exhausted" // 429: over a rate or count limit
+	Internal          Code = "internal"           // 500: our fault; the message says nothing of it
+	Unimplemented     Code = "unimplemented"      // 501: this driver or build cannot do it
+	Unavailable       Code = "unavailable"        // 503: try again later
+	InsufficientSpace Code = "insufficient_space" // 507: a disk or quota is full
+)
+
+// Error carries a code, a text that is safe to show to the client, and an
+// optional cause for the log.
+type Error struct {
+	Code    Code
+	Message string // shown to the client: what to do, no internals
+	Field   string // the request field at fault, if one is
+	Cause   error  // shown to the operator only
+}
+
+// Error is the operator's text: the message and its cause.
+func (e *Error) Error() string {
+	if e.Cause == nil {
+		return e.Message
+	}
+	return e.Message + ": " + e.Cause.Error()
+}
+
+// Unwrap gives the cause to errors.Is and errors.As.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// New returns an error whose text the client may read.
+func New(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// Wrap is New with a cause that only the log sees.
+func Wrap(cause error, code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Cause: cause}
+}
+
+// Invalid is an InvalidArgument that names the field at fault. The message
+// reads on from the field: Invalid("ttl_seconds", "must be at least 1").
+func Invalid(field, format string, args ...any) *Error {
+	return &Error{Code: InvalidArgument, Field: field, Message: field + " " + fmt.Sprintf(format, args...)}
+}
+
+// CodeOf returns the code of the outermost Error in err's chain, and Internal
+// for any other error.
+func CodeOf(err error) Code {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return Internal
+}
+
+// Is reports whether err carries code.
+func Is(err error, code Code) bool { return err != nil && CodeOf(err) == code }
+
+// MessageOf returns the text for the client: of an Error its message, of
+// anything else a sentence that gives nothing away.
+func MessageOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Message
+	}
+	return "internal error; the daemon's log has the details under this request's id"
+}

@@ -1,0 +1,115 @@
+package spawn
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Setsid makes the child a session leader without a terminal.
+func Setsid() Step { return Step{Name: "setsid", Nr: unix.SYS_SETSID} }
+
+// SetCtty makes fd, a terminal, the controlling one. Setsid must come before.
+func SetCtty(fd int) Step {
+	return Step{Name: "TIOCSCTTY", Nr: unix.SYS_IOCTL, Args: [6]uintptr{uintptr(fd), unix.TIOCSCTTY, 0}}
+}
+
+// Chdir changes the working directory.
+func Chdir(dir string) Step {
+	p := cstring(dir)
+	return Step{Name: "chdir " + dir, Nr: unix.SYS_CHDIR, Args: [6]uintptr{uintptr(unsafe.Pointer(p))}}.Keep(p)
+}
+
+// Barrier waits for one byte on fd, and fails when the other side is gone.
+func Barrier(fd int) Step {
+	b := new(byte)
+	return Step{
+		Name: "barrier", Nr: unix.SYS_READ, Args: [6]uintptr{uintptr(fd), uintptr(unsafe.Pointer(b)), 1},
+		Want: 1, HasWant: true,
+	}.Keep(b)
+}
+
+// Write writes text to fd.
+func Write(name string, fd int, text string) Step {
+	p := cstring(text)
+	return Step{Name: name, Nr: unix.SYS_WRITE, Args: [6]uintptr{uintptr(fd), uintptr(unsafe.Pointer(p)), uintptr(len(text))}}.Keep(p)
+}
+
+// WriteFile is two steps that open path for writing and write text. The
+// descriptor is closed when the program starts. at is the position of the
+// first of them in its list.
+func WriteFile(at int, path, text string) []Step {
+	p := cstring(path)
+	open := Step{
+		Name: "open " + path, Nr: unix.SYS_OPENAT,
+		Args: [6]uintptr{atFDCWD, uintptr(unsafe.Pointer(p)), unix.O_WRONLY | unix.O_CLOEXEC},
+		Save: []Arg{{Step: at + 1, Arg: 0}},
+	}
+	return []Step{open.Keep(p), Write("write "+path, 0, text)}
+}
+
+// SetIDs takes the group, then the user: without the user's privileges the
+// group could no longer be changed. Supplementary groups are dropped first.
+func SetIDs(uid, gid int) []Step {
+	u, g := uintptr(uid), uintptr(gid)
+	return []Step{
+		Setgroups(),
+		{Name: "setresgid", Nr: unix.SYS_SETRESGID, Args: [6]uintptr{g, g, g}},
+		{Name: "setresuid", Nr: unix.SYS_SETRESUID, Args: [6]uintptr{u, u, u}},
+	}
+}
+
+// Setgroups drops all supplementary groups.
+func Setgroups() Step { return Step{Name: "setgroups", Nr: unix.SYS_SETGROUPS} }
+
+// Unshare leaves the parent's namespaces named by flags.
+func Unshare(flags uintptr) Step {
+	return Step{Name: "unshare", Nr: unix.SYS_UNSHARE, Args: [6]uintptr{flags}}
+}
+
+// Prctl is prctl(2).
+func Prctl(name string, args ...uintptr) Step {
+	s := Step{Name: "prctl " + name, Nr: unix.SYS_PRCTL}
+	copy(s.Args[:], args)
+	return s
+}
+
+// Rlimit sets the soft and the hard limit of resource.
+func Rlimit(name string, resource int, limit uint64) Step {
+	l := &unix.Rlimit{Cur: limit, Max: limit}
+	return Step{Name: "prlimit " + name, Nr: unix.SYS_PRLIMIT64, Args: [6]uintptr{0, uintptr(resource), uintptr(unsafe.Pointer(l))}}.Keep(l)
+}
+
+// Capset sets the permitted, effective and inheritable capabilities of the
+// child to the same two or one masks.
+func Capset(permitted, inheritable uint64) Step {
+	hdr := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	data := CapData(permitted, inheritable)
+	return Step{Name: "capset", Nr: unix.SYS_CAPSET, Args: [6]uintptr{uintptr(unsafe.Pointer(hdr)), uintptr(unsafe.Pointer(data))}}.Keep(hdr, data)
+}
+
+// CapData is the two words that capset(2) wants, with effective equal to
+// permitted.
+func CapData(permitted, inheritable uint64) *[2]unix.CapUserData {
+	return &[2]unix.CapUserData{
+		{Effective: uint32(permitted), Permitted: uint32(permitted), Inheritable: uint32(inheritable)},
+		{Effective: uint32(permitted >> 32), Permitted: uint32(permitted >> 32), Inheritable: uint32(inheritable >> 32)},
+	}
+}
+
+// Seccomp loads a filter. no_new_privs must be set or CAP_SYS_ADMIN held.
+// Every step after it is under the filter.
+func Seccomp(filter []unix.SockFilter) Step {
+	prog := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	return Step{Name: "seccomp", Nr: unix.SYS_SECCOMP, Args: [6]uintptr{unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(prog))}}.Keep(prog, filter)
+}
+
+// A variable because the compiler refuses a negative constant as uintptr.
+var atFDCWD = func() uintptr { fd := unix.AT_FDCWD; return uintptr(fd) }()
+
+// cstring ends s with a zero byte. Callers pass their own constants and paths
+// already checked for zero bytes; one inside would only cut the string short.
+func cstring(s string) *byte {
+	b := append([]byte(s), 0)
+	return &b[0]
+}
