@@ -1,0 +1,363 @@
+package runner
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// conn is one connection of the daemon's. It carries one operation at a time.
+type conn struct {
+	r    *Runner
+	fd   int
+	file *os.File
+	in   *protocol.Reader
+	out  *protocol.Writer
+	buf  []byte // for output on its way
+}
+
+// stallTime is how long a daemon may leave what it is sent unread.
+const stallTime = 30 * time.Second
+
+// patient gives each write its own deadline.
+type patient struct{ *os.File }
+
+func (p patient) Write(b []byte) (int, error) {
+	if err := p.SetWriteDeadline(time.Now().Add(stallTime)); err != nil {
+		return 0, err
+	}
+	return p.File.Write(b)
+}
+
+// accept answers connections until Close. It blocks a thread of its own: a
+// listener that the Go runtime polls would wake more than it saves.
+func (r *Runner) accept() error {
+	defer closeFD(r.opts.Listener)
+	for {
+		fd, _, err := unix.Accept4(r.opts.Listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
+		switch {
+		case err == nil:
+			r.open(fd)
+		case r.isClosed():
+			return nil
+		case err == unix.EINTR || err == unix.ECONNABORTED:
+		case err == unix.EMFILE || err == unix.ENFILE || err == unix.ENOMEM || err == unix.ENOBUFS:
+			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // until others end; accept tells nothing of that
+		default:
+			return os.NewSyscallError("accept4", err)
+		}
+	}
+}
+
+func (r *Runner) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+// open serves a new connection, or closes it if there are too many.
+func (r *Runner) open(fd int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || len(r.conns) >= maxConns {
+		closeFD(fd)
+		return
+	}
+	f := os.NewFile(uintptr(fd), "daemon")
+	c := &conn{r: r, fd: fd, file: f, in: protocol.NewReader(f, protocol.Daemon), out: protocol.NewWriter(patient{f})}
+	r.conns[c] = struct{}{}
+	r.wg.Go(c.serve)
+}
+
+// hangUp makes every later read and write of the connection fail.
+func (c *conn) hangUp() {
+	if err := unix.Shutdown(c.fd, unix.SHUT_RDWR); err != nil {
+		return // the daemon was faster
+	}
+}
+
+// gone reports whether the daemon closed its end.
+func (c *conn) gone() bool {
+	p := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n > 0 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+}
+
+// serve answers requests until the daemon goes away or breaks the protocol. A
+// defect that a request hits ends its connection, not the sandbox.
+func (c *conn) serve() {
+	defer func() {
+		if p := recover(); p != nil {
+			c.lastWord(protocol.Refuse(protocol.CodeInternal, "the runner has a defect: %v", p))
+		}
+		c.r.mu.Lock()
+		delete(c.r.conns, c)
+		err := c.file.Close()
+		c.r.mu.Unlock()
+		if err != nil {
+			return // nobody is left to hear of it
+		}
+	}()
+	for {
+		h, err := c.in.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				c.lastWord(protocol.Refuse(protocol.CodeInvalid, "%v", err))
+			}
+			return
+		}
+		if err := c.answer(h); err != nil {
+			var f *protocol.Error
+			if !errors.As(err, &f) {
+				return // the connection itself failed
+			}
+			if c.in.Discard() != nil || c.complain(f) != nil {
+				return
+			}
+		}
+	}
+}
+
+// lastWord says why the connection ends. Nobody may be there to hear it.
+func (c *conn) lastWord(f *protocol.Error) {
+	if err := c.complain(f); err != nil {
+		return
+	}
+}
+
+// complain answers with an error.
+func (c *conn) complain(f *protocol.Error) error {
+	return c.out.Send(protocol.TypeError, f, nil)
+}
+
+// answer does what one request asks. A fault is still to be sent to the
+// daemon; any other error is the connection's end.
+func (c *conn) answer(h protocol.Header) error {
+	switch h.Type {
+	case protocol.TypePing:
+		return c.out.Send(protocol.TypePong, protocol.Pong{Version: protocol.Version}, nil)
+	case protocol.TypeExec:
+		return decoded(h, c.exec)
+	case protocol.TypeAttach:
+		return decoded(h, c.attach)
+	case protocol.TypeCancel:
+		return decoded(h, c.cancel)
+	case protocol.TypeExecs:
+		return c.out.Send(protocol.TypeRecords, protocol.Records{Execs: c.r.records.list()}, nil)
+	case protocol.TypeRead:
+		return decoded(h, c.read)
+	case protocol.TypeWrite:
+		return decoded(h, c.write)
+	case protocol.TypeList:
+		return decoded(h, c.list)
+	case protocol.TypeTerminal:
+		return decoded(h, c.terminal)
+	default:
+		return protocol.Refuse(protocol.CodeInvalid, "a %s frame is not a request", h.Type)
+	}
+}
+
+// decoded hands a request's body to its handler.
+func decoded[T any](h protocol.Header, handle func(T, int64) error) error {
+	var body T
+	if err := h.Decode(&body); err != nil {
+		return protocol.Refuse(protocol.CodeInvalid, "%v", err)
+	}
+	return handle(body, h.Bytes)
+}
+
+func (c *conn) exec(req protocol.Exec, size int64) error {
+	if c.r.payload.Add(size) > maxPayload {
+		c.r.payload.Add(-size)
+		return protocol.Refuse(protocol.CodeExhausted, "the commands that run or wait in this session have %d bytes, which is the limit; wait for one to end", maxPayload)
+	}
+	payload, err := c.execPayload(req, size)
+	if err != nil {
+		c.r.payload.Add(-size)
+		return err
+	}
+	e := newExec(req, payload, &c.r.records.budget)
+	e.release = func() { c.r.payload.Add(-size) }
+	s, err := c.r.shell(req.Shell)
+	if err != nil {
+		e.release()
+		return err
+	}
+	if err := c.r.records.add(e); err != nil {
+		e.release()
+		return err
+	}
+	// Attached before it runs, so that it is not cut short for this reader.
+	rd := e.out.attach(0)
+	defer rd.detach()
+	if err := s.submit(e); err != nil {
+		c.r.records.remove(e)
+		e.release()
+		return err
+	}
+	return c.follow(e, rd)
+}
+
+// execPayload checks a request and reads its command and stdin.
+func (c *conn) execPayload(req protocol.Exec, size int64) ([]byte, error) {
+	switch {
+	case !validName(req.ID) || req.ID == "":
+		return nil, protocol.Refuse(protocol.CodeInvalid, "id must be 1 to %d of the characters a-z A-Z 0-9 . _ -", maxIDLen)
+	case !validName(req.Shell):
+		return nil, protocol.Refuse(protocol.CodeInvalid, "shell must be at most %d of the characters a-z A-Z 0-9 . _ -", maxIDLen)
+	case req.CommandBytes < 0 || req.CommandBytes > size:
+		return nil, protocol.Refuse(protocol.CodeInvalid, "command_bytes must lie within the payload")
+	case req.CommandBytes > protocol.MaxCommand || size-req.CommandBytes > protocol.MaxCommand:
+		return nil, protocol.Refuse(protocol.CodeTooLarge, "the command and its stdin are limited to %d bytes each; write longer ones to a file first", protocol.MaxCommand)
+	case req.TimeoutMS < 0 || req.GraceMS < 0:
+		return nil, protocol.Refuse(protocol.CodeInvalid, "timeout_ms and grace_ms must not be negative")
+	}
+	payload := make([]byte, size)
+	if _, err := io.ReadFull(c.in, payload); err != nil {
+		return nil, err
+	}
+	for _, b := range payload[:req.CommandBytes] {
+		if b == 0 {
+			return nil, protocol.Refuse(protocol.CodeInvalid, "the command must not contain zero bytes")
+		}
+	}
+	return payload, nil
+}
+
+// validName accepts the names that clients give to execs, shells and
+// terminals.
+func validName(s string) bool {
+	if len(s) > maxIDLen {
+		return false
+	}
+	for _, c := range []byte(s) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+func (c *conn) attach(req protocol.Attach, _ int64) error {
+	if req.Offset < 0 {
+		return protocol.Refuse(protocol.CodeInvalid, "offset must not be negative")
+	}
+	e, err := c.r.records.get(req.ID)
+	if err != nil {
+		return err
+	}
+	rd := e.out.attach(req.Offset)
+	defer rd.detach()
+	return c.follow(e, rd)
+}
+
+func (c *conn) cancel(req protocol.Cancel, _ int64) error {
+	e, err := c.r.records.get(req.ID)
+	if err != nil {
+		return err
+	}
+	e.cancel()
+	return c.out.Send(protocol.TypeOK, nil, nil)
+}
+
+// follow sends an exec's output from the reader's position on, and its record
+// at the end. The exec goes on without it if the daemon goes away.
+func (c *conn) follow(e *exec, rd *reader) error {
+	if c.buf == nil {
+		c.buf = make([]byte, smallBuffer)
+	}
+	for {
+		offset, n, ended := rd.read(c.buf)
+		switch {
+		case n > 0:
+			if err := c.out.Put(protocol.TypeOutput, protocol.Output{Offset: offset}, c.buf[:n]); err != nil {
+				return err
+			}
+			if n == smallBuffer {
+				c.buf = make([]byte, lastPiece)
+			}
+			if rd.settle() {
+				continue // there is more, or the end, to go with it
+			}
+			if err := c.out.Flush(); err != nil {
+				return err
+			}
+		case ended:
+			<-e.done
+			if err := e.failure(); err != nil {
+				return err
+			}
+			if len(c.buf) > smallBuffer {
+				c.buf = nil
+			}
+			return c.out.Send(protocol.TypeDone, e.record(), nil)
+		default:
+			if err := c.awaitOutput(rd); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// smallBuffer is enough for most outputs, and little for an idle connection.
+const smallBuffer = 2 << 10
+
+// goneCheck is how often a quiet exec's connection is looked at.
+const goneCheck = time.Second
+
+// awaitOutput waits until the reader has something to read. It fails when the
+// daemon has gone away.
+func (c *conn) awaitOutput(rd *reader) error {
+	timer := time.NewTimer(goneCheck)
+	defer timer.Stop()
+	for {
+		select {
+		case <-rd.wake:
+			return nil
+		case <-timer.C:
+			if c.gone() {
+				return io.ErrClosedPipe
+			}
+			timer.Reset(goneCheck)
+		}
+	}
+}
+
+// errBroken marks an answer that was cut off. Only closing the connection
+// tells the daemon so.
+var errBroken = errors.New("answer cut off")
+
+func (c *conn) read(req protocol.Read, _ int64) error {
+	f, err := c.r.files.Read(req)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := c.out.SendFrom(protocol.TypeFile, f.Info, f.Bytes, f); err != nil {
+		// Also if the file shrank: the bytes announced cannot come.
+		return errors.Join(errBroken, err)
+	}
+	return nil
+}
+
+func (c *conn) write(req protocol.Write, size int64) error {
+	if err := c.r.files.Write(req, c.in, size); err != nil {
+		return err
+	}
+	return c.out.Send(protocol.TypeOK, nil, nil)
+}
+
+func (c *conn) list(req protocol.List, _ int64) error {
+	entries, err := c.r.files.List(req)
+	if err != nil {
+		return err
+	}
+	return c.out.Send(protocol.TypeEntries, entries, nil)
+}

@@ -1,0 +1,390 @@
+package runner_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+func TestExec(t *testing.T) {
+	h := newHost(t)
+	p := h.dial()
+	p.sh("echo hello; echo to stderr >&2").want(t, "hello\nto stderr\n", 0, protocol.CauseExited)
+	p.sh("f() { return 3; }; f").want(t, "", 3, protocol.CauseExited)
+	p.sh("echo $?").want(t, "3\n", 0, protocol.CauseExited)
+	p.sh("a=1; declare -A m; m[x]=y; export E=2; alias hi='echo hi there'; set -- one two").want(t, "", 0, protocol.CauseExited)
+	p.sh("echo $a ${m[x]} $(printenv E) $2; hi").want(t, "1 y 2 two\nhi there\n", 0, protocol.CauseExited)
+	if r := p.sh("nosuch"); !regexp.MustCompile(`^bash: line \d+: nosuch: command not found\n$`).Match(r.output) || r.ExitCode != 127 {
+		t.Errorf("%q, code %d", r.output, r.ExitCode)
+	}
+	p.sh("ls /proc/self/fd").want(t, "0\n1\n2\n3\n", 0, protocol.CauseExited)
+	p.sh("exec 7>seven").want(t, "", 0, protocol.CauseExited)
+	p.sh("echo x >&7; cat seven").want(t, "x\n", 0, protocol.CauseExited)
+	r := p.sh("mkdir -p 'a b\n'\"'\" && cd 'a b\n'\"'\"")
+	if want := h.workspace + "/a b\n'"; r.Cwd != want {
+		t.Errorf("cwd %q, want %q", r.Cwd, want)
+	}
+	p.sh("PWD=/lie; true")
+	if r = p.sh("true"); r.Cwd != h.workspace+"/a b\n'" {
+		t.Errorf("cwd %q after PWD was assigned", r.Cwd)
+	}
+}
+
+func TestExecStdin(t *testing.T) {
+	p := newHost(t).dial()
+	p.run(protocol.Exec{}, "cat", []byte("from\x00stdin")...).want(t, "from\x00stdin", 0, protocol.CauseExited)
+	p.sh("cat").want(t, "", 0, protocol.CauseExited)
+	big := bytes.Repeat([]byte("0123456789abcdef"), protocol.MaxCommand/16)
+	p.run(protocol.Exec{}, "sha256sum", big...).want(t, fmt.Sprintf("%x  -\n", sha256.Sum256(big)), 0, protocol.CauseExited)
+}
+
+func TestExecSizes(t *testing.T) {
+	p := newHost(t).dial()
+	for _, n := range []int{1, 100, 127, 128, 129, 200, 4000, 4095, 4096, 4097, 70_000, protocol.MaxCommand - 20} {
+		word := repeat("x'", n/2)
+		command := `: "` + word + `"; echo ` + strconv.Itoa(n)
+		p.sh(command).want(t, fmt.Sprintln(n), 0, protocol.CauseExited)
+	}
+	p.start(protocol.Exec{}, repeat("x", protocol.MaxCommand+1))
+	if _, err := p.finish(); codeOf(err) != "too_large" {
+		t.Errorf("a command over the limit: %v", err)
+	}
+	p.next()
+}
+
+func TestExecRefuses(t *testing.T) {
+	p := newHost(t).dial()
+	for _, tc := range []struct {
+		exec    protocol.Exec
+		command string
+		code    string
+	}{
+		{protocol.Exec{ID: "a b"}, "true", "invalid_argument"},
+		{protocol.Exec{ID: repeat("x", 65)}, "true", "invalid_argument"},
+		{protocol.Exec{ID: "a", Shell: "../x"}, "true", "invalid_argument"},
+		{protocol.Exec{ID: "a"}, "a\x00b", "invalid_argument"},
+		{protocol.Exec{ID: "a", TimeoutMS: -1}, "true", "invalid_argument"},
+	} {
+		p.start(tc.exec, tc.command)
+		if _, err := p.finish(); codeOf(err) != tc.code {
+			t.Errorf("%+v: %v, want %s", tc.exec, err, tc.code)
+		}
+	}
+	p.run(protocol.Exec{ID: "once"}, "true")
+	p.start(protocol.Exec{ID: "once"}, "true")
+	if _, err := p.finish(); codeOf(err) != "already_exists" {
+		t.Errorf("an id for the second time: %v", err)
+	}
+	p.next()
+}
+
+// S14: what a background job prints belongs to no later command.
+func TestBackgroundOutput(t *testing.T) {
+	p := newHost(t).dial()
+	p.sh(`(while :; do echo noise; sleep 0.01; done) & echo started $!`)
+	p.sh(`(while :; do echo more; sleep 0.01; done) & echo started`)
+	for range 5 {
+		p.sh("sleep 0.05; echo mine").want(t, "mine\n", 0, protocol.CauseExited)
+	}
+	p.sh("kill %1 %2 $(jobs -p) 2>/dev/null; wait 2>/dev/null; echo $(jobs | wc -l)")
+	p.next()
+}
+
+func TestLargeOutput(t *testing.T) {
+	p := newHost(t).dial()
+	const n = 20 << 20
+	p.start(protocol.Exec{}, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' z; echo; echo end", n))
+	r, err := p.finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.output) != n+5 || r.gaps != 0 || r.OutputBytes != n+5 {
+		t.Errorf("%d bytes, %d skipped, %d counted; want all %d", len(r.output), r.gaps, r.OutputBytes, n+5)
+	}
+	if r.DroppedBytes < n-(5<<20) {
+		t.Errorf("only %d bytes dropped from the replay", r.DroppedBytes)
+	}
+	p.next()
+}
+
+// A daemon that does not read holds the command up; the command's own time
+// limit still ends it.
+func TestStalledReader(t *testing.T) {
+	h := newHost(t)
+	p := h.dial()
+	id := p.start(protocol.Exec{TimeoutMS: 500, OutputLimit: 1 << 20}, "yes")
+	other := h.dial()
+	waitFor(t, func() bool { return other.recordOf(id).State == protocol.StateEnded })
+	if r := other.recordOf(id); r.Cause != protocol.CauseTimeout || r.OutputBytes > 8<<20 {
+		t.Errorf("%+v: want a timeout after few bytes", r)
+	}
+	if _, err := p.finish(); err != nil {
+		t.Fatal(err)
+	}
+	p.next()
+}
+
+func TestDisconnectDoesNotCancel(t *testing.T) {
+	h := newHost(t)
+	p := h.dial()
+	id := p.start(protocol.Exec{OutputLimit: 64 << 10}, "echo first; sleep 0.3; yes | head -c 3000000; echo last")
+	p.c.Close()
+	q := h.dial()
+	waitFor(t, func() bool { return q.recordOf(id).State == protocol.StateEnded })
+	r := q.attach(id, 0)
+	if !bytes.HasPrefix(r.output, []byte("first\ny\n")) || !bytes.HasSuffix(r.output, []byte("y\nlast\n")) {
+		t.Errorf("replay is %q", clip(string(r.output)))
+	}
+	if r.gaps == 0 || r.gaps != r.DroppedBytes || int64(len(r.output))+r.gaps != r.OutputBytes || r.OutputBytes != 3000011 {
+		t.Errorf("%d bytes, %d skipped, %d dropped of %d", len(r.output), r.gaps, r.DroppedBytes, r.OutputBytes)
+	}
+	q.next()
+}
+
+func TestAttach(t *testing.T) {
+	h := newHost(t)
+	p, q := h.dial(), h.dial()
+	id := p.start(protocol.Exec{}, "echo one; sleep 0.2; echo two; exit 4")
+	waitFor(t, func() bool { return q.recordOf(id).ID == id })
+	live := q.attach(id, 2)
+	live.want(t, "e\ntwo\n", 4, protocol.CauseShellExited)
+	if r, err := p.finish(); err != nil || string(r.output) != "one\ntwo\n" {
+		t.Errorf("the first reader got %q, %v", r.output, err)
+	}
+	for offset, want := range map[int64]string{0: "one\ntwo\n", 4: "two\n", 8: "", 1000: ""} {
+		q.attach(id, offset).want(t, want, 4, protocol.CauseShellExited)
+	}
+	if err := q.out.Send(protocol.TypeAttach, protocol.Attach{ID: "none"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.finish(); codeOf(err) != "not_found" {
+		t.Errorf("attach to nothing: %v", err)
+	}
+}
+
+func TestShellsRunSideBySide(t *testing.T) {
+	h := newHost(t)
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for i := range 8 {
+		wg.Go(func() {
+			p := h.dial()
+			name := fmt.Sprintf("shell%d", i)
+			p.run(protocol.Exec{Shell: name}, fmt.Sprintf("x=%d; sleep 0.3", i))
+			p.run(protocol.Exec{Shell: name}, "echo $x").want(t, fmt.Sprintln(i), 0, protocol.CauseExited)
+		})
+	}
+	wg.Wait()
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("8 shells took %v", took)
+	}
+}
+
+func TestExecsOfOneShellQueue(t *testing.T) {
+	h := newHost(t)
+	first := h.dial()
+	first.start(protocol.Exec{}, "sleep 0.2; n=1")
+	time.Sleep(20 * time.Millisecond)
+	peers := make([]*peer, 10)
+	for i := range peers {
+		peers[i] = h.dial()
+		peers[i].start(protocol.Exec{}, "echo $n; n=$((n+1))")
+		waitFor(t, func() bool { return len(first.h.dial().records()) == i+2 })
+	}
+	for i, p := range peers {
+		if r, err := p.finish(); err != nil || string(r.output) != fmt.Sprintln(i+1) {
+			t.Errorf("exec %d: %q, %v", i, r.output, err)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	h := newHost(t)
+	p, q, ctl := h.dial(), h.dial(), h.dial()
+	running := p.start(protocol.Exec{}, "echo begun; sleep 100")
+	waitFor(t, func() bool { return ctl.recordOf(running).OutputBytes > 0 })
+	queued := q.start(protocol.Exec{}, "echo never")
+	waitFor(t, func() bool { return ctl.recordOf(queued).State == protocol.StateQueued })
+	ctl.cancel(queued)
+	ctl.cancel(running)
+	if r, err := p.finish(); err != nil || r.Cause != protocol.CauseCanceled || r.ExitCode != 130 || !bytes.HasPrefix(r.output, []byte("begun\n")) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := q.finish(); err != nil || r.Cause != protocol.CauseCanceled || len(r.output) > 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if p.next().ShellRestarted {
+		t.Error("the shell was restarted")
+	}
+}
+
+func TestRestartKeepsDirectoryAndExports(t *testing.T) {
+	h := newHost(t)
+	p := h.dial()
+	value := "a b'c\"d\ne$f`g\\h"
+	p.sh("mkdir sub; cd sub; plain=1; export KEPT=" + "$'a b\\'c\"d\\ne$f`g\\\\h'")
+	time.Sleep(100 * time.Millisecond) // the shell is asked for its variables when it is quiet
+	p.sh("exit 5").want(t, "", 5, protocol.CauseShellExited)
+	r := p.sh(`printf '%s|%s' "$KEPT" "$plain"; pwd`)
+	r.want(t, value+"|"+h.workspace+"/sub\n", 0, protocol.CauseExited)
+	if !r.ShellRestarted || r.Cwd != h.workspace+"/sub" {
+		t.Errorf("%+v", r.Record)
+	}
+}
+
+func TestRecordsAreBounded(t *testing.T) {
+	p := newHost(t).dial()
+	for range 150 {
+		p.sh("true")
+	}
+	if n := len(p.records()); n < 60 || n > 66 {
+		t.Errorf("%d records are kept", n)
+	}
+}
+
+func TestNothingLeaks(t *testing.T) {
+	h := newHost(t)
+	p := h.dial()
+	p.sh("true")
+	p.sh("kill -9 $$")
+	p.sh("true")
+	before := descriptors(t)
+	for i := range 1000 {
+		if i%100 == 0 {
+			p.sh("exit 1")
+		}
+		p.sh("true")
+		if i%50 == 0 {
+			q := h.dial()
+			q.sh("echo x")
+			q.c.Close()
+		}
+	}
+	waitFor(t, func() bool { return descriptors(t) <= before })
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	d, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(d)
+}
+
+// BenchmarkExecTrue is a round trip: request, a line in the shell, answer.
+func BenchmarkExecTrue(b *testing.B) {
+	p := newHost(b).dial()
+	p.sh("true")
+	var took []time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		p.sh("true")
+		took = append(took, time.Since(begin))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
+}
+
+// waitFor polls what has no event to wait for.
+func waitFor(t testing.TB, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		if ok() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Fatal("it did not happen within 10 s")
+}
+
+func (p *peer) attach(id string, offset int64) reply {
+	p.t.Helper()
+	if err := p.out.Send(protocol.TypeAttach, protocol.Attach{ID: id, Offset: offset}, nil); err != nil {
+		p.t.Fatal(err)
+	}
+	r, err := p.finish()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+func (p *peer) cancel(id string) {
+	p.t.Helper()
+	if err := p.out.Send(protocol.TypeCancel, protocol.Cancel{ID: id}, nil); err != nil {
+		p.t.Fatal(err)
+	}
+	if h, err := p.in.Next(); err != nil || h.Type != protocol.TypeOK {
+		p.t.Fatalf("cancel: %v, %v", h.Type, err)
+	}
+}
+
+func (p *peer) records() []protocol.Record {
+	p.t.Helper()
+	if err := p.out.Send(protocol.TypeExecs, nil, nil); err != nil {
+		p.t.Fatal(err)
+	}
+	var list protocol.Records
+	h, err := p.in.Next()
+	if err == nil {
+		err = h.Decode(&list)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return list.Execs
+}
+
+func (p *peer) recordOf(id string) protocol.Record {
+	p.t.Helper()
+	for _, r := range p.records() {
+		if r.ID == id {
+			return r
+		}
+	}
+	return protocol.Record{}
+}
+
+// alive returns the processes whose command line contains mark.
+func alive(t testing.TB, mark string) []int {
+	t.Helper()
+	dirs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, f := range dirs {
+		b, err := os.ReadFile(f)
+		if err != nil || !strings.Contains(string(b), mark) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		if err == nil && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func killAll(pids []int) {
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			continue
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package files_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/files"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+func open(t *testing.T) (*files.Server, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "workspace")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s, err := files.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, dir
+}
+
+func codeOf(err error) string {
+	if e, ok := errors.AsType[*protocol.Error](err); ok {
+		return e.Code
+	}
+	return fmt.Sprint(err)
+}
+
+func TestOpenRefuses(t *testing.T) {
+	for _, dir := range []string{"relative", "/does/not/exist", "/etc/passwd"} {
+		if s, err := files.Open(dir); err == nil {
+			t.Errorf("%s was opened: %v", dir, s.Close())
+		}
+	}
+}
+
+// H02: while a directory is swapped for a link to the outside and back, no
+// request gets there.
+func TestSwappedDirectory(t *testing.T) {
+	s, dir := open(t)
+	outside := filepath.Dir(dir)
+	canary := filepath.Join(outside, "canary")
+	if err := os.WriteFile(canary, []byte("secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(dir+"/d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, dir+"/l"); err != nil {
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := unix.Renameat2(unix.AT_FDCWD, dir+"/d", unix.AT_FDCWD, dir+"/l", unix.RENAME_EXCHANGE); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	seen := map[string]int{}
+	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); {
+		for _, path := range []string{"d/canary", "l/canary", "d/../d/canary"} {
+			f, err := s.Read(protocol.Read{Path: path})
+			if err == nil {
+				b, rerr := io.ReadAll(f)
+				if string(b) == "secret" {
+					t.Fatalf("%s led outside (%v, %v)", path, rerr, f.Close())
+				}
+				err = f.Close()
+			}
+			seen[codeOf(err)]++
+			seen[codeOf(s.Write(protocol.Write{Path: path}, strings.NewReader("overwritten"), 11))]++
+		}
+	}
+	close(stop)
+	<-done
+	if b, err := os.ReadFile(canary); err != nil || string(b) != "secret" {
+		t.Errorf("the canary is %q, %v", b, err)
+	}
+	if seen["permission_denied"] == 0 {
+		t.Errorf("the link was never met: %v", seen)
+	}
+	left, err := filepath.Glob(outside + "/.sandkasten-*")
+	if err != nil || len(left) > 0 {
+		t.Errorf("temporary files outside: %v, %v", left, err)
+	}
+}
+
+// Whatever the names are, an answer fits into a frame's header.
+func TestListFitsIntoAHeader(t *testing.T) {
+	for _, unit := range []string{"x", "\x01", "\xff", "<", "\u2028", "\""} {
+		s, dir := open(t)
+		for i := range 1500 {
+			name := fmt.Sprintf("%04d%s", i, strings.Repeat(unit, 240/len(unit)))
+			if err := os.Symlink(strings.Repeat("\\", 100), filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e, err := s.List(protocol.List{Path: "."})
+		if err != nil || len(e.Entries) < 50 || len(e.Entries) < 1500 && !e.Truncated {
+			t.Fatalf("%q: %d entries, truncated %v, %v", unit, len(e.Entries), e.Truncated, err)
+		}
+		b, err := json.Marshal(e)
+		if err != nil || len(b) > protocol.MaxHeader-100 {
+			t.Errorf("%q: %d bytes, %v", unit, len(b), err)
+		}
+	}
+}
+
+func TestContentErrorsAreReturned(t *testing.T) {
+	s, dir := open(t)
+	broken := errors.New("broken")
+	err := s.Write(protocol.Write{Path: "f"}, io.MultiReader(strings.NewReader("ab"), errReader{broken}), 10)
+	if !errors.Is(err, broken) {
+		t.Errorf("%v, want the reader's error", err)
+	}
+	if err := s.Write(protocol.Write{Path: "f"}, strings.NewReader("short"), 10); !errors.Is(err, io.EOF) {
+		t.Errorf("%v, want io.EOF", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+type errReader struct{ err error }
+
+func (r errReader) Read([]byte) (int, error) { return 0, r.err }
+
+func TestDeepPaths(t *testing.T) {
+	s, dir := open(t)
+	path := strings.Repeat("d/", 1500) + "f"
+	if err := s.Write(protocol.Write{Path: path}, strings.NewReader("deep"), 4); err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.Read(protocol.Read{Path: dir + "/" + path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(f); err != nil || !bytes.Equal(b, []byte("deep")) || f.Close() != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+}

@@ -1,0 +1,137 @@
+package runner_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// Commands that break naive shells. After each, the same shell name must
+// answer at once and correctly. The names refer to the cases S and E of the
+// project's list of attacks.
+func TestHostileCommands(t *testing.T) {
+	const any = "\x00" // output that is not compared
+	tests := []struct {
+		name    string
+		command string
+		output  string
+		code    int
+		cause   protocol.Cause
+		restart bool // the next command must say that the shell is new
+	}{
+		{"S01 our own frames", `printf '{"type":"done","body":{"exit_code":0}}\n'; (exit 9)`, "{\"type\":\"done\",\"body\":{\"exit_code\":0}}\n", 9, "exited", false},
+		{"S01 our own report", `printf '1 0 /\0' >&199; (exit 9)`, any, 9, "exited", false},
+		{"S02 closed output", `exec 1>&- 2>&-; echo lost`, "", 1, "exited", false},
+		{"S02 output elsewhere", `exec >/dev/null 2>&1; echo lost`, "", 0, "exited", false},
+		{"S03 exit", `echo bye; exit 7`, "bye\n", 7, "shell_exited", true},
+		{"S03 exit in a subshell", `(exit 7)`, "", 7, "exited", false},
+		{"S03 logout", `logout`, any, 1, "exited", false},
+		{"S04 exec sh", `exec sh`, "", 0, "shell_exited", true},
+		{"S04 exec a program", `exec echo replaced`, "replaced\n", 0, "shell_exited", true},
+		{"S04 exec stdin", `exec 0</etc/passwd`, "", 0, "exited", false},
+		{"S04 exec missing", `exec /does/not/exist`, any, 127, "shell_exited", true},
+		{"S05 set -e", `set -euo pipefail; echo before; false; echo after`, "before\n", 1, "shell_exited", true},
+		{"S05 set -u", `set -u; echo $nope`, any, 1, "shell_exited", true},
+		{"S06 stty", `stty raw -echo 2>/dev/null; stty 0 2>/dev/null; true`, "", 0, "exited", false},
+		{"S07 open quote", `echo 'unbalanced`, any, 2, "exited", false},
+		{"S07 open double quote", `echo "unbalanced`, any, 2, "exited", false},
+		{"S07 open substitution", `echo $(`, any, 2, "exited", false},
+		{"S07 open if", `if true; then`, any, 2, "exited", false},
+		{"S07 open heredoc", "cat <<EOF\nno end", any, 0, "exited", false},
+		{"S07 quoted heredoc", "cat <<'EOF'\n  $x\n  EOF\n", any, 0, "exited", false},
+		{"S07 stray words", `fi; done; }`, any, 2, "exited", false},
+		{"S07 backslash at the end", `echo a\`, "a\\\n", 0, "exited", false},
+		{"S07 comment", `echo a # '`, "a\n", 0, "exited", false},
+		{"S08 binary output", `printf '\000\377\033[31m\r\n'`, "\x00\xff\x1b[31m\r\n", 0, "exited", false},
+		{"S09 PROMPT_COMMAND", `PS1=x PS2=x PROMPT_COMMAND='exit 3'; PS0='y'`, "", 0, "exited", false},
+		{"S09 trap EXIT", `trap 'echo x' EXIT`, "", 0, "exited", false},
+		{"S09 trap DEBUG", `trap 'echo dbg' DEBUG`, any, 0, "exited", false},
+		{"S09 trap ERR", `trap 'exit 3' ERR; true`, "", 0, "exited", false},
+		{"S09 trap RETURN", `trap 'exit 3' RETURN; true`, "", 0, "exited", false},
+		{"S10 kill -9 self", `kill -9 $$`, "", 137, "shell_exited", true},
+		{"S10 kill -TERM self", `kill $$; sleep 1`, "", 143, "shell_exited", true},
+		{"S11 functions", `eval() { :; }; printf() { :; }; read() { :; }; exit() { :; }; pwd() { :; }; mapfile() { :; }; unset() { :; }; source() { :; }; .() { :; }`, any, 0, "exited", false},
+		{"S11 aliases", `alias builtin=false eval=false printf=false pwd=false`, "", 0, "exited", false},
+		{"S11 builtin", `builtin() { :; }`, "", 137, "shell_exited", true},
+		{"S11 enable -n", `enable -n eval printf pwd`, any, 137, "shell_exited", true},
+		{"S11 extdebug", `shopt -s extdebug; return`, any, any2(), "exited", false},
+		{"S11 posix", `set -o posix`, "", 0, "exited", false},
+		{"S11 readonly", `readonly IFS PATH PWD OLDPWD LINENO REPLY 2>/dev/null; readonly __sandkasten=x`, any, any2(), "exited", false},
+		{"S11 unset", `unset PATH IFS HOME PWD OLDPWD SHELLOPTS 2>/dev/null`, any, any2(), "exited", false},
+		{"S11 IFS", `IFS=0123456789`, "", 0, "exited", false},
+		{"S11 BASH_ENV", `export BASH_ENV=/dev/stdin ENV=/dev/stdin`, "", 0, "exited", false},
+		{"S11 set -n", `set -n`, "", 137, "shell_exited", true},
+		{"S11 set -v", `set -v`, "", 0, "exited", false},
+		{"S11 set -f", `set -f`, "", 0, "exited", false},
+		{"S11 set -C", `set -C`, "", 0, "exited", false},
+		{"S11 set -m", `set -m; sleep 0 & wait`, any, 0, "exited", false},
+		{"S11 set -t", `set -t`, any, any2(), any, false},
+		{"S11 restricted", `set -r`, "", 0, "exited", true},
+		{"S12 control characters", "echo '\x03\x04\x1a\x13\x16\x15\x7f'", "\x03\x04\x1a\x13\x16\x15\x7f\n", 0, "exited", false},
+		{"S13 read", `read x; echo "rc $?"`, "rc 1\n", 0, "exited", false},
+		{"S13 cat", `cat`, "", 0, "exited", false},
+		{"S13 terminal", `cat </dev/tty`, any, 1, "exited", false},
+		{"S15 deleted directory", `mkdir gone && cd gone && rmdir ../gone`, "", 0, "exited", false},
+		{"S16 ulimit -n", `ulimit -n 3`, any, any2(), any, false},
+		{"S16 ulimit -n above ours", `ulimit -n 205`, "", 0, "exited", false},
+		{"S16 ulimit -v", `ulimit -v 1000; echo "$(seq 100000)" | cat | wc -c`, any, any2(), any, false},
+		{"S16 ulimit -f", `ulimit -f 0`, "", 0, "exited", false},
+		{"S17 our descriptors", `exec 191>&- 194>&- 195>&- 196>&- 198>&- 199>&-`, "", 0, "exited", false},
+		{"S17 saved descriptors", `for f in /proc/$$/fd/*; do n=${f##*/}; [ $n -gt 2 ] && eval "exec $n>&-"; done 2>/dev/null`, any, any2(), any, false},
+		{"S17 the script", `cat </proc/$$/fd/10 & sleep 0.2; kill $! 2>/dev/null; for i in 10 11 12 13; do timeout 0.1 cat /proc/$$/fd/$i; done`, any, any2(), any, false},
+		{"S17 nonsense to every descriptor", `for f in /proc/$$/fd/*; do printf 'x\0y\0z' >$f; done 2>/dev/null`, any, any2(), any, false},
+		{"break", `break; continue; echo on`, any, 0, "exited", false},
+		{"return", `return 3`, any, any2(), "exited", false},
+		{"coproc", `coproc cat; true`, "", 0, "exited", false},
+		{"a null byte of output only", `printf '\0'`, "\x00", 0, "exited", false},
+		{"empty", ``, "", 0, "exited", false},
+		{"newlines", "\n\n\n", "", 0, "exited", false},
+		{"E07 exit code above 255", `(exit 300)`, "", 44, "exited", false},
+		{"E07 killed child", `bash -c 'kill -9 $$'`, any, 137, "signaled", false},
+		{"E07 segfault", `bash -c 'kill -SEGV $$'`, any, 139, "signaled", false},
+		{"E07 not found", `no_such_program`, any, 127, "exited", false},
+		{"E07 not executable", `/etc/passwd`, any, 126, "exited", false},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newHost(t).dial()
+			p.sh("true")
+			begin := time.Now()
+			r := p.sh(tc.command)
+			if took := time.Since(begin); took > 2*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if tc.output != any && string(r.output) != tc.output {
+				t.Errorf("output %q, want %q", clip(string(r.output)), tc.output)
+			}
+			if tc.code != any2() && r.ExitCode != tc.code {
+				t.Errorf("exit code %d, want %d (output %q)", r.ExitCode, tc.code, clip(string(r.output)))
+			}
+			if string(tc.cause) != any && r.Cause != tc.cause {
+				t.Errorf("cause %s, want %s", r.Cause, tc.cause)
+			}
+			if n := nextIgnoringTraps(p); n.ShellRestarted != tc.restart && string(tc.cause) != any {
+				t.Errorf("shell_restarted %v, want %v", n.ShellRestarted, tc.restart)
+			}
+		})
+	}
+}
+
+// any2 is an exit code that is not compared.
+func any2() int { return -1 }
+
+// nextIgnoringTraps is next for shells in which a trap may print as well.
+func nextIgnoringTraps(p *peer) reply {
+	p.t.Helper()
+	begin := time.Now()
+	r := p.run(protocol.Exec{TimeoutMS: 2000}, "echo NEXT")
+	if !strings.HasSuffix(strings.TrimSuffix(string(r.output), "dbg\n"), "NEXT\n") || r.ExitCode != 0 || r.Cause != protocol.CauseExited {
+		p.t.Errorf("next: %q, code %d, %s", r.output, r.ExitCode, r.Cause)
+	}
+	if took := time.Since(begin); took > 2*time.Second {
+		p.t.Errorf("the next command took %v", took)
+	}
+	return r
+}

@@ -1,0 +1,153 @@
+package runner
+
+import (
+	"os"
+	"os/signal"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/spawn"
+)
+
+// reaper starts and reaps processes. As PID 1 it also reaps all that were
+// orphaned; otherwise it touches only those it started.
+type reaper struct {
+	all   bool
+	clone func(*spawn.Cmd) (*spawn.Process, error)
+
+	mu       sync.Mutex
+	children map[int]*child // guarded by mu; those not reaped yet
+}
+
+// child is a process that the runner started.
+type child struct {
+	pid    int
+	pidfd  int
+	exited chan struct{} // closed when it is reaped
+
+	status unix.WaitStatus // valid after exited
+}
+
+func newReaper(clone func(*spawn.Cmd) (*spawn.Process, error), all bool) *reaper {
+	return &reaper{clone: clone, all: all, children: make(map[int]*child)}
+}
+
+// watch reaps in the background until stop, which waits for the end of that.
+func (r *reaper) watch() (stop func()) {
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, unix.SIGCHLD)
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			r.reap()
+			select {
+			case <-died:
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(died)
+		close(quit)
+		<-done
+	}
+}
+
+// start starts c. That its program runs is waited for without the lock: the
+// sandbox may stop the process before.
+func (r *reaper) start(c *spawn.Cmd) (*child, error) {
+	p, ch, err := r.register(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Wait(); err != nil {
+		r.mu.Lock()
+		delete(r.children, ch.pid)
+		r.mu.Unlock()
+		ch.release()
+		return nil, err
+	}
+	return ch, nil
+}
+
+// register makes the process. The lock is held from before it exists until it
+// is registered: else its status could be reaped as an unknown orphan's.
+func (r *reaper) register(c *spawn.Cmd) (*spawn.Process, *child, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p, err := r.clone(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	ch := &child{pid: p.PID, pidfd: p.PidFD, exited: make(chan struct{})}
+	r.children[ch.pid] = ch
+	return p, ch, nil
+}
+
+func (r *reaper) reap() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.all {
+		for pid := range r.children {
+			r.wait(pid)
+		}
+		return
+	}
+	for r.wait(-1) {
+	}
+}
+
+// wait reaps one process if one is dead. r.mu must be held.
+func (r *reaper) wait(pid int) bool {
+	var ws unix.WaitStatus
+	for {
+		got, err := unix.Wait4(pid, &ws, unix.WNOHANG|unix.WALL, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || got <= 0 {
+			return false
+		}
+		if ch, ok := r.children[got]; ok {
+			delete(r.children, got)
+			ch.status = ws
+			close(ch.exited)
+		}
+		return true
+	}
+}
+
+// signal sends sig if the process still exists.
+func (c *child) signal(sig unix.Signal) { sendSignal(c.pidfd, sig) }
+
+// dead reports whether the child has ended and been reaped.
+func (c *child) dead() bool {
+	select {
+	case <-c.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// release gives the pidfd back. The child must not be signalled after it.
+func (c *child) release() { closeFD(c.pidfd) }
+
+// owns reports whether pid is a child of ours that has not been reaped.
+func (r *reaper) owns(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.children[pid]
+	return ok
+}
+
+// exitCode is what a shell would show as $? for the status.
+func exitCode(ws unix.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}

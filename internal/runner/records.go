@@ -1,0 +1,152 @@
+package runner
+
+import (
+	"sync"
+	"time"
+
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// records remembers execs: all that have not ended, and those that have for a
+// bounded time and number.
+type records struct {
+	budget budget
+
+	mu     sync.Mutex
+	byID   map[string]*exec // guarded by mu, as all below
+	order  []*exec          // oldest first
+	expiry *time.Timer      // nil while nothing waits to be forgotten
+	closed bool
+}
+
+func newRecords() *records {
+	r := &records{byID: make(map[string]*exec)}
+	r.budget.max = outputTotal
+	r.budget.evict = r.evict
+	return r
+}
+
+// add registers an exec. Its id must be new.
+func (r *records) add(e *exec) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.byID[e.req.ID]; ok {
+		return protocol.Refuse(protocol.CodeExists, "an exec with id %q exists", e.req.ID)
+	}
+	r.byID[e.req.ID] = e
+	r.order = append(r.order, e)
+	r.forget(time.Now())
+	return nil
+}
+
+func (r *records) get(id string) (*exec, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e, ok := r.byID[id]
+	if !ok {
+		return nil, protocol.Refuse(protocol.CodeNotFound, "no exec with id %q; a record is kept for %v after the end, of the last %d execs", id, recordLife, maxRecords)
+	}
+	return e, nil
+}
+
+// list returns all records, oldest first.
+func (r *records) list() []protocol.Record {
+	r.mu.Lock()
+	execs := append([]*exec(nil), r.order...)
+	r.mu.Unlock()
+	list := make([]protocol.Record, len(execs))
+	for i, e := range execs {
+		list[i] = e.record()
+	}
+	return list
+}
+
+// remove drops an exec that never ran.
+func (r *records) remove(e *exec) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.delete(e)
+}
+
+// ended starts the clock for an exec that has just ended.
+func (r *records) ended() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.expiry == nil && !r.closed {
+		r.expiry = time.AfterFunc(recordLife, r.expire)
+	}
+}
+
+// expire forgets what is too old, and comes back for the rest.
+func (r *records) expire() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expiry = nil
+	now := time.Now()
+	r.forget(now)
+	for _, e := range r.order {
+		if at := e.endedAt(); !at.IsZero() && !r.closed {
+			r.expiry = time.AfterFunc(at.Add(recordLife).Sub(now), r.expire)
+			return
+		}
+	}
+}
+
+// forget drops the ended execs that are too old or too many. r.mu is held.
+func (r *records) forget(now time.Time) {
+	var over []*exec
+	ended := 0
+	for i := len(r.order) - 1; i >= 0; i-- { // the newest are kept
+		e := r.order[i]
+		at := e.endedAt()
+		if at.IsZero() {
+			continue
+		}
+		if ended++; ended > maxRecords || now.Sub(at) >= recordLife {
+			over = append(over, e)
+		}
+	}
+	for _, e := range over {
+		r.delete(e)
+		e.out.discard()
+	}
+}
+
+func (r *records) delete(e *exec) {
+	delete(r.byID, e.req.ID)
+	for i, other := range r.order {
+		if other == e {
+			r.order = append(r.order[:i], r.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// evict drops the output of the exec that ended first, though not its record,
+// and reports whether that freed anything.
+func (r *records) evict() bool {
+	r.mu.Lock()
+	var victim *exec
+	for _, e := range r.order {
+		if !e.endedAt().IsZero() && e.out.memory() > 0 {
+			victim = e
+			break
+		}
+	}
+	r.mu.Unlock()
+	if victim == nil {
+		return false
+	}
+	victim.out.discard()
+	return true
+}
+
+// close stops the clock.
+func (r *records) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	if r.expiry != nil {
+		r.expiry.Stop()
+	}
+}

@@ -1,0 +1,170 @@
+// Package runner is the service inside a sandbox: it keeps shells, runs
+// commands in them, and serves files and terminals to the daemon over a
+// listening socket that it is given.
+//
+// What sets the sandbox up (namespaces, mounts, identities, filters) does not
+// belong here: it happened before, or is handed in as Options.Clone. Hostile
+// programs talk to this code through pipes, exit codes and /proc, so whatever
+// comes from them is bounded and believed only as far as it concerns
+// themselves. The package imports little, because the binary around it is
+// started for every sandbox.
+package runner
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/files"
+	"github.com/sandkasten/sandkasten/internal/spawn"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// Options configures a Runner. Listener and Workspace must be set.
+type Options struct {
+	// Listener is a listening unix socket. The Runner owns it from New on.
+	Listener int
+
+	// Init says that this process is PID 1 of the sandbox: it reaps every
+	// process and ignores the signals that the sandbox may send it.
+	Init bool
+
+	// Workspace is where shells start and where relative paths of the file
+	// requests begin. It must exist.
+	Workspace string
+
+	// Env is the whole environment of shells and terminals.
+	Env []string
+
+	// Clone makes a process of the workload with all that makes it one:
+	// identity, limits, filter. The default is the command's own Clone.
+	Clone func(*spawn.Cmd) (*spawn.Process, error)
+
+	// OOMKills returns how often the kernel has killed a process of this
+	// sandbox for want of memory. It may be nil.
+	OOMKills func() int64
+
+	// Proc is where procfs is mounted. The default is /proc.
+	Proc string
+}
+
+// Limits of one runner. What is over them is refused, or dropped and counted.
+const (
+	maxConns    = 256
+	maxShells   = 64
+	maxQueued   = 64       // execs that wait for one shell
+	maxPayload  = 32 << 20 // of all execs that run or wait
+	maxTerms    = 32
+	maxIDLen    = 64
+	maxRecords  = 64 // execs that have ended
+	recordLife  = 10 * time.Minute
+	outputLimit = 4 << 20  // of one exec's replay
+	outputTotal = 16 << 20 // of all of them
+	outputFloor = 64 << 10 // what an exec may always keep
+)
+
+// Runner serves one sandbox.
+type Runner struct {
+	opts    Options
+	reaper  *reaper
+	procs   procfs
+	files   *files.Server
+	records *records
+	dialect dialect
+
+	closing chan struct{} // closed by Close
+	wg      sync.WaitGroup
+
+	payload atomic.Int64 // bytes of execs that have not ended
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{} // guarded by mu
+	shells map[string]*shell  // guarded by mu; key is the name
+	terms  int                // guarded by mu
+	closed bool               // guarded by mu
+}
+
+// New prepares a Runner. It starts nothing; Serve does.
+func New(o Options) (*Runner, error) {
+	if o.Proc == "" {
+		o.Proc = "/proc"
+	}
+	if o.Clone == nil {
+		o.Clone = (*spawn.Cmd).Clone
+	}
+	fs, err := files.Open(o.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{
+		opts:    o,
+		reaper:  newReaper(o.Clone, o.Init),
+		procs:   newProcfs(o.Proc),
+		files:   fs,
+		records: newRecords(),
+		dialect: findDialect(),
+		closing: make(chan struct{}),
+		conns:   make(map[*conn]struct{}),
+		shells:  make(map[string]*shell),
+	}, nil
+}
+
+// Serve starts the default shell and answers connections. It returns nil
+// after Close, and an error only if the listener cannot be used any more.
+func (r *Runner) Serve() error {
+	if r.opts.Init {
+		defer holdSignals()()
+	}
+	stop := r.reaper.watch()
+	defer stop()
+	defer r.wg.Wait() // shells wait for their processes to be reaped
+	if _, err := r.shell(""); err != nil {
+		return err
+	}
+	return r.accept()
+}
+
+// Close ends Serve, all connections, shells and terminals, and returns when
+// their goroutines have ended. What runs in the background is left to the
+// caller, who owns the sandbox.
+func (r *Runner) Close() error {
+	r.mu.Lock()
+	if r.closed {
+		r.mu.Unlock()
+		return nil
+	}
+	r.closed = true
+	close(r.closing)
+	for c := range r.conns {
+		c.hangUp()
+	}
+	r.mu.Unlock()
+
+	// Shutdown wakes the accept loop, which then closes the listener.
+	err := unix.Shutdown(r.opts.Listener, unix.SHUT_RDWR)
+	r.wg.Wait()
+	r.records.close()
+	return errors.Join(err, r.procs.close(), r.files.Close())
+}
+
+// shell returns the shell of that name, and makes it if it is new.
+func (r *Runner) shell(name string) (*shell, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s, ok := r.shells[name]; ok {
+		return s, nil
+	}
+	if r.closed {
+		return nil, protocol.Refuse(protocol.CodeUnavailable, "the sandbox is going away")
+	}
+	if len(r.shells) >= maxShells {
+		return nil, protocol.Refuse(protocol.CodeExhausted, "the sandbox has %d shells, which is the limit; use one of them", maxShells)
+	}
+	s := newShell(r, name)
+	r.shells[name] = s
+	r.wg.Go(s.loop)
+	return s, nil
+}

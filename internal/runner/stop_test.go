@@ -1,0 +1,73 @@
+package runner_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// Commands that do not want to end. MARK stands for a number of seconds that
+// no other process on the machine sleeps.
+func TestTimeout(t *testing.T) {
+	tests := []struct {
+		name    string
+		command string
+		restart bool
+	}{
+		{"E01 plain", `echo begun; sleep MARK; echo never`, false},
+		{"E01 setsid", `echo begun; setsid sleep MARK & setsid -w sleep MARK`, false},
+		{"E01 double fork", `echo begun; (setsid sh -c 'sleep MARK & sleep MARK & exec sleep MARK' &) ; sleep MARK`, false},
+		{"E01 nohup", `echo begun; nohup sleep MARK >/dev/null 2>&1 & disown; sleep MARK`, false},
+		{"E01 pipeline", `echo begun; sleep MARK | sleep MARK | cat`, false},
+		{"E01 substitution", `echo begun; x=$(sleep MARK)`, false},
+		{"E02 ignored signals", `echo begun; bash -c 'trap "" TERM INT HUP QUIT; while :; do sleep MARK; done'`, false},
+		{"E02 loop in the shell", `echo begun; trap '' TERM INT; while :; do :; done`, true},
+		{"E02 loop of children", `echo begun; while :; do sleep 0.01; done`, true},
+		{"E03 stopped shell", `echo begun; kill -STOP $$`, false},
+		{"E03 stopped child", `echo begun; bash -c 'kill -STOP $$; sleep MARK'`, false},
+		{"E04 FIFO", `echo begun; mkfifo MARK; cat MARK`, false},
+		{"E04 FIFO in the shell", `echo begun; mkfifo MARK; read x <MARK`, true},
+		{"E05 fork and die", `echo begun; bash -c 'while :; do (sleep 0.001 &); done'`, false},
+		{"replaced shell", `echo begun; exec sleep MARK`, true},
+		{"list", `echo begun; sleep MARK; echo never; sleep MARK || echo never; (echo never); echo $(echo never >&2)`, false},
+		{"functions", `echo begun; f() { sleep MARK; echo never; }; g() { f; echo never; }; g; echo never`, false},
+		{"loop", `echo begun; for i in 1 2 3; do sleep MARK; echo never; done; echo never`, false},
+		{"wait", `echo begun; sleep MARK & wait`, false},
+	}
+	for i, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			mark := fmt.Sprintf("31%02d.%d", i, time.Now().UnixNano()%1e6)
+			p := newHost(t).dial()
+			p.sh("cd /tmp; export KEPT=yes; plain=1; sleep " + mark + "7 >/dev/null 2>&1 &")
+			time.Sleep(60 * time.Millisecond)
+			t.Cleanup(func() { killAll(alive(t, mark)) })
+			begin := time.Now()
+			r := p.run(protocol.Exec{TimeoutMS: 300, GraceMS: 200}, replaceMark(tc.command, mark))
+			took := time.Since(begin)
+			if r.ExitCode != 124 || r.Cause != protocol.CauseTimeout {
+				t.Errorf("code %d, %s", r.ExitCode, r.Cause)
+			}
+			// bash may add a remark of its own about what was killed.
+			if !strings.HasPrefix(string(r.output), "begun\n") || strings.Contains(string(r.output), "never") {
+				t.Errorf("output %q", clip(string(r.output)))
+			}
+			if took < 300*time.Millisecond || took > 1500*time.Millisecond {
+				t.Errorf("took %v", took)
+			}
+			if left := alive(t, mark); len(left) != 1 {
+				t.Errorf("%d processes are left, want the one of the exec before", len(left))
+			}
+			n := p.run(protocol.Exec{}, `echo $KEPT; pwd; trap -p DEBUG`)
+			n.want(t, "yes\n/tmp\n", 0, protocol.CauseExited)
+			if n.ShellRestarted != tc.restart {
+				t.Errorf("shell_restarted %v, want %v", n.ShellRestarted, tc.restart)
+			}
+		})
+	}
+}
+
+func replaceMark(command, mark string) string { return strings.ReplaceAll(command, "MARK", mark) }

@@ -1,0 +1,205 @@
+package runnerclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// call is one operation on one connection, from its request to its final
+// frame. Its errors carry the marks of this package.
+type call struct {
+	*conn
+	client *Client
+	ctx    context.Context
+	stop   func() bool      // of the watch on ctx
+	first  *protocol.Header // received, and not yet returned by next
+	ended  bool
+}
+
+// begin sends a request and waits for the first frame of its answer. If the
+// connection was an idle one that has died since, it tries once more on a new
+// one, provided that a second time does no harm. It asks repeatable only then.
+func (c *Client) begin(ctx context.Context, send func(*call) error, repeatable func() bool) (*call, error) {
+	for {
+		k, err := c.open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		err = send(k)
+		if err == nil {
+			var h protocol.Header
+			h, err = k.r.Next()
+			k.first = &h
+		}
+		if err == nil {
+			return k, nil
+		}
+		reused := k.reused
+		err = k.fail(err)
+		if !reused || !errors.Is(err, ErrLost) || !repeatable() {
+			return nil, err
+		}
+		// The other idle connections are no younger: dial.
+		if err := c.closeIdle(); err != nil {
+			return nil, fmt.Errorf("%w: close idle connections: %w", ErrLost, err)
+		}
+	}
+}
+
+// open returns a call on a connection that closes when ctx is done.
+func (c *Client) open(ctx context.Context) (*call, error) {
+	k, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The watcher only closes; whoever uses the connection sees the error of
+	// that and reports ctx's. Closing twice is harmless.
+	stop := context.AfterFunc(ctx, func() { k.Close() })
+	return &call{conn: k, client: c, ctx: ctx, stop: stop}, nil
+}
+
+// always is for requests that may be repeated.
+func always() bool { return true }
+
+// request sends a frame without payload that may be repeated.
+func (c *Client) request(ctx context.Context, t protocol.Type, body any) (*call, error) {
+	return c.begin(ctx, func(k *call) error { return k.w.Send(t, body, nil) }, always)
+}
+
+// ask sends a request whose answer is one frame of type want, decoded into
+// answer unless that is nil.
+func (c *Client) ask(ctx context.Context, t protocol.Type, body any, want protocol.Type, answer any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
+	defer cancel()
+	k, err := c.request(ctx, t, body)
+	if err != nil {
+		return err
+	}
+	h, err := k.next(want)
+	if err != nil {
+		return err
+	}
+	if answer != nil {
+		if err := h.Decode(answer); err != nil {
+			return k.fail(err)
+		}
+	}
+	return k.done()
+}
+
+var errNoAnswer = fmt.Errorf("%w: no answer within %s", ErrLost, answerTimeout)
+
+// next returns the next frame, which must be of one of the given types. If
+// the runner refuses the operation instead, the call is over and the error is
+// the runner's.
+func (k *call) next(want ...protocol.Type) (protocol.Header, error) {
+	var h protocol.Header
+	if k.first != nil {
+		h, k.first = *k.first, nil
+	} else {
+		var err error
+		if h, err = k.r.Next(); err != nil {
+			return h, k.fail(err)
+		}
+	}
+	for _, t := range want {
+		if h.Type == t {
+			return h, nil
+		}
+	}
+	if h.Type != protocol.TypeError {
+		return h, k.violation("it sent %s instead of %v", h.Type, want)
+	}
+	refusal, err := decodeError(h)
+	if err != nil {
+		return h, k.fail(err)
+	}
+	if err := k.done(); err != nil {
+		return h, err
+	}
+	return h, refusal
+}
+
+// done ends a call whose final frame has been read, and keeps its connection
+// unless the runner sent more than that.
+func (k *call) done() error {
+	if k.r.Buffered() {
+		return k.violation("it sent more after its final frame")
+	}
+	k.ended = true
+	if !k.stop() { // ctx was done, and the connection is being closed
+		return nil
+	}
+	if err := k.SetReadDeadline(time.Time{}); err != nil {
+		return k.Close()
+	}
+	return k.client.keep(k.conn)
+}
+
+// abort ends a call early. It may follow done.
+func (k *call) abort() {
+	if !k.ended {
+		k.ended = true
+		k.stop()
+		k.Close()
+	}
+}
+
+// fail ends a call that cannot go on, and gives err its mark.
+func (k *call) fail(err error) error {
+	over := k.ctx.Err() != nil
+	k.abort()
+	switch {
+	case over && errors.Is(context.Cause(k.ctx), ErrLost):
+		return context.Cause(k.ctx)
+	case over:
+		return k.ctx.Err()
+	case errors.Is(err, ErrProtocol), isViolation(err):
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
+	default:
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+}
+
+func (k *call) violation(format string, args ...any) error {
+	k.abort()
+	return fmt.Errorf("%w: "+format, append([]any{ErrProtocol}, args...)...)
+}
+
+// isViolation reports whether err is a Reader's judgement of its peer.
+func isViolation(err error) bool {
+	for _, v := range []error{
+		protocol.ErrHeaderTooLong, protocol.ErrMalformed, protocol.ErrUnexpectedType,
+		protocol.ErrPayloadSize, protocol.ErrPayloadUnread,
+	} {
+		if errors.Is(err, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// copyPayload writes the current frame's payload to out. An error of out is
+// returned as it is.
+func (k *call) copyPayload(out io.Writer, size int64) error {
+	buf := make([]byte, min(size, 32<<10))
+	for size > 0 {
+		n, err := k.r.Read(buf[:min(size, int64(len(buf)))])
+		size -= int64(n)
+		if n > 0 {
+			if _, err := out.Write(buf[:n]); err != nil {
+				k.abort()
+				return fmt.Errorf("write output: %w", err)
+			}
+		}
+		if err != nil && size > 0 {
+			return k.fail(err)
+		}
+	}
+	return nil
+}
