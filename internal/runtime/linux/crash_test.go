@@ -1,0 +1,92 @@
+package linux
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+// A daemon that dies at any step of Create or Destroy leaves nothing that the
+// next one does not find and free.
+func TestCrash(t *testing.T) {
+	for _, point := range []string{
+		"linux.create.claimed", "linux.create.cloned", "linux.create.prepared", "linux.create.state", "linux.create.cgroups",
+		"linux.create.socket", "linux.create.booted", "linux.create.ready",
+		"linux.destroy.killed", "linux.destroy.cgroups", "linux.destroy.files",
+	} {
+		t.Run(point, func(t *testing.T) {
+			testenv.NeedsRoot(t)
+			testenv.CheckHost(t)
+			d := newTestDriver(t)
+			crash(t, d, point)
+			// Twice: the second time there must be nothing to do.
+			for range 2 {
+				recoverSandboxes(t, d)
+			}
+			if _, err := d.Create(t.Context(), "crashed", runtime.Spec{Image: "test"}); err != nil {
+				t.Fatalf("the name is not free again: %v", err)
+			}
+			recoverSandboxes(t, d)
+		})
+	}
+}
+
+// crash runs a program that works in d's directories and dies at point.
+func crash(t *testing.T, d *Driver, point string) {
+	t.Helper()
+	program := testenv.Build(t, "./internal/runtime/linux/testdata/crash", "failpoint")
+	cmd := exec.CommandContext(t.Context(), program, d.opts.DataDir, d.opts.RunDir, testenv.Runner(t), testenv.BaseRootfs(t))
+	cmd.Env = append(os.Environ(), "SANDKASTEN_FAILPOINT="+point+"=kill9")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the program did not die at %s: %v\n%s", point, err, out)
+	}
+}
+
+// recoverSandboxes does what a daemon does at its start that knows no session.
+func recoverSandboxes(t *testing.T, d *Driver) {
+	t.Helper()
+	if err := d.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for s, err := range d.List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Destroy(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{d.sandboxes, d.scratch} {
+		if left, err := filepath.Glob(dir + "/*"); err != nil || len(left) > 0 {
+			t.Fatalf("left behind: %v, %v", left, err)
+		}
+	}
+}
+
+// newTestDriver returns a driver of its own with the test image.
+func newTestDriver(t *testing.T) *Driver {
+	t.Helper()
+	program, err := os.ReadFile(testenv.Runner(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := testenv.DataDir(t)
+	d, err := New(Options{DataDir: dir, RunDir: filepath.Join(dir, "run"), Runner: program, Images: layers{testenv.BaseRootfs(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}

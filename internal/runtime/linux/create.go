@@ -1,0 +1,266 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+)
+
+// Create builds a sandbox. What its steps leave on the host is named by the ID
+// or the state file before it is made, or ends with us (prepared), and the way
+// back from any of them is Destroy.
+func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
+	if err := checkSpec(id, spec); err != nil {
+		return nil, err
+	}
+	rootfs, err := d.opts.Images.Rootfs(ctx, spec.Image)
+	if err != nil {
+		return nil, err
+	}
+	spec.Limits = fill(spec.Limits, d.opts.Defaults)
+	if err := d.claim(id); err != nil {
+		return nil, err // somebody else's: not ours to destroy
+	}
+	c := &creation{
+		d: d, spec: spec, rootfs: rootfs,
+		state: state{ID: id, Image: spec.Image, Limits: spec.Limits, CreatedAt: time.Now().UTC()},
+		group: d.cgroups.Group(string(id)),
+	}
+	if err := c.run(ctx); err != nil {
+		return nil, errors.Join(classify(err), c.undo(ctx))
+	}
+	c.close()
+	return &sandbox{d: d, state: c.state}, nil
+}
+
+// undo is the way back from any step: the one that everybody takes.
+func (c *creation) undo(ctx context.Context) error {
+	var unused error
+	if c.runner != nil && c.state.Process.PID == 0 {
+		unused, c.runner = c.runner.discard(), nil // not the sandbox's yet
+	}
+	c.close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
+	defer cancel()
+	return errors.Join(unused, c.d.Destroy(ctx, c.state.ID))
+}
+
+func checkSpec(id runtime.ID, spec runtime.Spec) error {
+	if id == "" || strings.ContainsAny(string(id), "/.") {
+		return errdefs.Invalid("id", "must be a plain name")
+	}
+	if !slices.Contains([]runtime.SeccompMode{"", runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff}, spec.Seccomp) {
+		return errdefs.Invalid("seccomp", "must be strict, mvp or off, not %q", spec.Seccomp)
+	}
+	if spec.Network != "" && spec.Network != runtime.NetworkNone {
+		return errdefs.New(errdefs.Unimplemented, "network mode %q is not available: use %q", spec.Network, runtime.NetworkNone)
+	}
+	return nil
+}
+
+// classify gives the errors that a client can do something about their code.
+func classify(err error) error {
+	switch {
+	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
+		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host has no space for another sandbox; remove sessions or images")
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
+		return errdefs.Wrap(err, errdefs.Unavailable, "the host cannot hold another sandbox now; try again later")
+	}
+	return err
+}
+
+// creation is one Create under way: what its steps hand on, and descriptors
+// that are closed at its end, whether it succeeds or not.
+type creation struct {
+	d      *Driver
+	spec   runtime.Spec
+	rootfs Rootfs
+	group  cgroup.Group
+
+	state    state
+	runner   *prepared
+	listener int
+	opened   []int
+}
+
+// close closes what only the creation needed.
+func (c *creation) close() {
+	sys.Close(c.opened...)
+	if c.runner != nil {
+		c.runner.close()
+	}
+}
+
+// own notes fds to be closed at the end.
+func (c *creation) own(fds ...int) { c.opened = append(c.opened, fds...) }
+
+// run takes the steps in order. The crash tests stop the daemon after each.
+func (c *creation) run(ctx context.Context) error {
+	defer c.d.restock()
+	for _, step := range []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"claimed", func(context.Context) error { return nil }},
+		{"prepared", c.takeRunner},
+		{"state", c.writeState},
+		{"cgroups", c.makeGroup},
+		{"socket", c.listen},
+		{"booted", c.sendBoot},
+		{"ready", c.awaitReady},
+	} {
+		if err := errors.Join(step.do(ctx), failpoint.Hit("linux.create."+step.name)); err != nil {
+			return fmt.Errorf("sandbox %s, step %q: %w", c.state.ID, step.name, err)
+		}
+	}
+	return nil
+}
+
+func (c *creation) takeRunner(ctx context.Context) (err error) {
+	c.runner, err = c.d.take(ctx)
+	return err
+}
+
+// writeState makes the runner the sandbox's: from here on Destroy ends it.
+func (c *creation) writeState(context.Context) error {
+	s := c.state
+	s.IDs, s.Process = c.runner.ids, c.runner.process
+	if err := writeJSON(filepath.Join(c.d.dir(s.ID), stateFile), s); err != nil {
+		return err
+	}
+	c.state = s
+	return nil
+}
+
+func (c *creation) makeGroup(context.Context) error {
+	l := c.spec.Limits
+	return c.group.Create(cgroup.Limits{
+		Memory: l.MemoryMB << 20, CPU: l.CPU, Pids: l.Pids,
+	}, int(c.state.IDs)) // what the runner acts as on files: the sandbox's root, who has no way to this one
+}
+
+// disk gives the prepared disk its name, or makes one of another size.
+func (c *creation) disk(ctx context.Context) (int, error) {
+	if c.spec.Limits.DiskMB != c.d.opts.Defaults.DiskMB {
+		made, err := c.d.disks.Make(ctx, c.spec.Limits.DiskMB<<20)
+		if err != nil {
+			return -1, err
+		}
+		c.runner.disk.Close()
+		c.runner.disk = made
+	}
+	return c.runner.disk.Mount, c.runner.disk.Keep(filepath.Join(c.d.dir(c.state.ID), diskFile))
+}
+
+func (c *creation) awaitReady(context.Context) error { return stage.AwaitReady(c.runner.control) }
+
+// listen makes the socket that operations come in by. The path is in a
+// directory that only root can reach; the sandbox gets the descriptor alone.
+func (c *creation) listen(context.Context) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	c.own(fd)
+	c.listener = fd
+	addr, done, err := c.d.socketAddr(c.state.ID)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: addr}); err != nil {
+		return os.NewSyscallError("bind", err)
+	}
+	return os.NewSyscallError("listen", unix.Listen(fd, 128))
+}
+
+// sendBoot makes what only the host's root can make, and sends it inside.
+func (c *creation) sendBoot(ctx context.Context) error {
+	userns, err := sys.Open(unix.AT_FDCWD, "/proc/"+strconv.Itoa(c.state.Process.PID)+"/ns/user", unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	c.own(userns)
+	fds := make([]int, 0, len(c.rootfs.Layers)+8)
+	for _, dir := range c.rootfs.Layers {
+		fd, err := sys.OpenTree(unix.AT_FDCWD, dir)
+		if err != nil {
+			return fmt.Errorf("layer %s: %w", dir, err)
+		}
+		c.own(fd)
+		if err := idmap(fd, userns, unix.MOUNT_ATTR_RDONLY); err != nil {
+			return fmt.Errorf("layer %s: %w", dir, err)
+		}
+		fds = append(fds, fd)
+	}
+	disk, err := c.disk(ctx)
+	if err != nil {
+		return fmt.Errorf("disk: %w", err)
+	}
+	if err := idmap(disk, userns, 0); err != nil {
+		return fmt.Errorf("disk: %w", err)
+	}
+	dir, tasks, err := c.group.Workload()
+	if err != nil {
+		return err
+	}
+	c.own(append(tasks, dir)...)
+	oom, err := c.group.OOMEvents()
+	if err != nil {
+		return err
+	}
+	c.own(oom)
+	fds = append(append(fds, disk, c.listener, oom, dir), tasks...)
+	return stage.Send(c.runner.control, c.boot(len(tasks)), fds)
+}
+
+// idmap shifts the ids of a detached mount into the sandbox's block: what
+// belongs to root on disk belongs to the sandbox's root.
+func idmap(fd, userns int, attrs uint64) error {
+	return sys.MountSetattr(fd, &unix.MountAttr{
+		Attr_set:  unix.MOUNT_ATTR_IDMAP | noSuidDev | attrs,
+		Userns_fd: uint64(userns),
+	})
+}
+
+// boot is what the runner is told.
+func (c *creation) boot(tasks int) *stage.Boot {
+	leaveOut := c.d.opts.leaveOut
+	b := &stage.Boot{
+		Layers:       len(c.rootfs.Layers),
+		ReadonlyRoot: c.spec.ReadonlyRoot,
+		Mounts:       planMounts(c.spec, leaveOut),
+		Masks:        c.d.masks,
+		Links:        devLinks,
+		Hostname:     disk.DefaultHostname,
+		Workspace:    Workspace,
+		Env:          stage.NewEnv(environment(c.rootfs.Env, c.spec, c.rootfs.Shell)),
+		TasksFiles:   tasks,
+		Landlock:     !leaveOut["landlock"],
+		KeepCaps:     leaveOut["caps"],
+	}
+	if h := c.spec.Hostname; h != "" && h != disk.DefaultHostname {
+		b.Hostname, b.HostsFile = h, disk.HostsFile(h)
+	}
+	if !leaveOut["seccomp"] {
+		f := c.d.filters[c.spec.Seccomp]
+		b.RunnerFilter, b.WorkloadFilter = f.runner, f.workload
+	}
+	return b
+}

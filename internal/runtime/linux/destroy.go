@@ -1,0 +1,195 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+)
+
+// Destroy ends a sandbox in whatever state it is. It works from disk and from
+// the ID alone, so it finishes what a crash has interrupted.
+func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
+	if err := checkSpec(id, runtime.Spec{}); err != nil {
+		return err
+	}
+	// Read first: the block is given back last, and once, since from then on it
+	// may be somebody else's.
+	s, err := d.readState(id)
+	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("destroy sandbox %s: %w", id, err) // there may be a process that only the file knows
+	}
+	for _, step := range []struct {
+		name string
+		do   func(context.Context, runtime.ID) error
+	}{
+		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s.Process) }},
+		{"cgroups", d.removeGroup},
+		{"files", d.removeFiles},
+	} {
+		if err := errors.Join(step.do(ctx, id), failpoint.Hit("linux.destroy."+step.name)); err != nil {
+			return fmt.Errorf("destroy sandbox %s, step %q: %w", id, step.name, err)
+		}
+	}
+	if err == nil {
+		d.ids.Free(s.IDs)
+	}
+	return nil
+}
+
+func (d *Driver) removeGroup(_ context.Context, id runtime.ID) error {
+	return d.cgroups.Group(string(id)).Remove(cgroupTimeout)
+}
+
+// removeFiles deletes a handful of files, the disk's image among them: what
+// the sandbox wrote is inside the image and need not be walked.
+func (d *Driver) removeFiles(_ context.Context, id runtime.ID) error {
+	return os.RemoveAll(d.dir(id))
+}
+
+// kill ends every process of the sandbox and waits until they and their
+// mounts are gone.
+func (d *Driver) kill(ctx context.Context, id runtime.ID, p process) error {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	// Also of a zombie, whose other threads are waited for too: the runner is
+	// not in the group, whose emptiness says nothing about it.
+	pidfd, err := p.pidfd(d.bootID)
+	if err != nil {
+		return err
+	}
+	diskDir := -1
+	if pidfd >= 0 {
+		diskDir = openWorkspace(p.PID)
+	}
+	defer func() { sys.Close(pidfd, diskDir) }()
+	group := d.cgroups.Group(string(id))
+	if err := group.Kill(); err != nil {
+		return err
+	}
+	if pidfd >= 0 {
+		if err := end(ctx, pidfd); err != nil {
+			return err
+		}
+	}
+	if diskDir >= 0 {
+		// Ours is the last use of the disk's mount: what is still unwritten
+		// dies with it instead of being written for nobody. A disk that cannot
+		// do this is only slower to unmount.
+		if err := disk.Discard(diskDir, filepath.Join(d.dir(id), diskFile)); err != nil {
+			d.opts.Log.Debug("discard a disk's unwritten data", "sandbox", id, "err", err)
+		}
+	}
+	if err := waitEmpty(ctx, group.Populated); err != nil {
+		return err
+	}
+	if p.BootID == d.bootID {
+		return reapChild(p.PID)
+	}
+	return nil
+}
+
+// openWorkspace opens what the process has at /workspace, or returns -1. Of a
+// runner that has not entered its sandbox that is the host's.
+func openWorkspace(pid int) int {
+	root, err := openRoot(pid)
+	if err != nil {
+		return -1
+	}
+	defer sys.Close(root)
+	fd, err := sys.Openat2(root, filepath.Base(Workspace), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0,
+		unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return -1
+	}
+	return fd
+}
+
+// openRoot opens the root directory that a process has.
+func openRoot(pid int) (int, error) {
+	return sys.Open(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid)+"/root", unix.O_PATH|unix.O_DIRECTORY, 0)
+}
+
+// pidfd returns a handle on exactly this process, or -1 when it is gone.
+func (p *process) pidfd(bootID string) (int, error) {
+	if known, _, err := p.find(bootID); err != nil || !known {
+		return -1, err
+	}
+	fd, err := unix.PidfdOpen(p.PID, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return -1, nil
+	}
+	if err != nil {
+		return -1, os.NewSyscallError("pidfd_open", err)
+	}
+	// The number may have changed hands before the handle was there.
+	known, _, err := p.find(bootID)
+	if err != nil || !known {
+		sys.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// end kills a runner and waits for its end. With PID 1 the kernel ends the
+// whole namespace, and PID 1 ends last: when it is gone, all are.
+func end(ctx context.Context, pidfd int) error {
+	if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return os.NewSyscallError("pidfd_send_signal", err)
+	}
+	for {
+		fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+		n, err := unix.Poll(fds, 100)
+		if err != nil && err != unix.EINTR {
+			return os.NewSyscallError("poll", err)
+		}
+		if n > 0 {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return errors.New("the processes did not end: one may be stuck in the kernel; it is tried again later")
+		}
+	}
+}
+
+// reapChild collects the runner's exit if it was our child; after a restart
+// of the daemon it is init's.
+func reapChild(pid int) error {
+	for {
+		_, err := unix.Wait4(pid, nil, unix.WNOHANG|unix.WALL, nil)
+		switch err {
+		case unix.EINTR:
+			continue
+		case nil, unix.ECHILD:
+			return nil
+		}
+		return os.NewSyscallError("wait4", err)
+	}
+}
+
+// waitEmpty waits until the group has no process: the cgroups can only be
+// removed then, and a runner that died by itself was not waited for.
+func waitEmpty(ctx context.Context, populated func() (bool, error)) error {
+	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		busy, err := populated()
+		if err != nil || !busy {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("the cgroup still has processes; it is tried again later")
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,316 @@
+// Package linux is the native driver: it makes sandboxes of namespaces,
+// control groups, an overlay and a runner, on an ordinary Linux host without
+// KVM or another daemon.
+//
+// What is mounted and allowed is planned as data (plan.go, seccomp/), sent to
+// the runner and carried out by it from inside (stage/); the daemon's part is
+// what only the host's root can do: ids, disks, idmapped mounts, cgroups.
+// Nothing is mounted where the host could see it, and everything that Destroy
+// needs is on disk before it is made.
+package linux
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/seccomp"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+)
+
+// Rootfs is an image as the driver mounts it.
+type Rootfs struct {
+	Layers []string // directories on the host, top first
+	Env    []string
+	Shell  string // the login shell: /bin/bash, or /bin/sh in an image without it
+}
+
+// Images finds the files of an image.
+type Images interface {
+	// Rootfs returns NotFound for a digest that is not in the store. The
+	// directories must stay until no sandbox uses them.
+	Rootfs(ctx context.Context, digest string) (Rootfs, error)
+}
+
+// Options configure a Driver.
+type Options struct {
+	DataDir  string // absolute; the driver uses sandboxes/ and scratch/ below it
+	RunDir   string // shared by all daemons of a host; default /run/sandkasten
+	Runner   []byte // the runner's binary
+	Images   Images
+	Defaults runtime.Limits // where a Spec is silent
+	Log      *slog.Logger
+
+	leaveOut protections // escape tests only
+}
+
+// protections are parts of the isolation that an escape test leaves out, to
+// see that it notices: masks, seccomp, caps, landlock, nnp, corelimit.
+type protections map[string]bool
+
+// Driver implements runtime.Driver.
+type Driver struct {
+	opts      Options
+	sandboxes string // one directory per sandbox
+	scratch   string // where disks are made; nothing in it is worth keeping
+	bootID    string
+	masks     stage.Masks
+	runner    int // sealed memory file with the runner's binary
+	filters   map[runtime.SeccompMode]filters
+
+	cgroups *cgroup.Manager
+	ids     *ids.Pool
+	disks   *disk.Maker
+
+	wg         sync.WaitGroup // of the restocking
+	quit       chan struct{}  // closed by Close
+	mu         sync.Mutex
+	shelf      []*prepared // guarded by mu
+	restocking bool        // guarded by mu
+	closed     bool        // guarded by mu
+}
+
+// filters are a mode's compiled policies.
+type filters struct{ runner, workload stage.Filter }
+
+// defaults are for fields that neither Spec nor Options set.
+var defaults = runtime.Limits{CPU: 1, MemoryMB: 512, Pids: 512, DiskMB: 2048}
+
+// New prepares the driver's directories and cgroups. Close ends it; sandboxes
+// live on.
+func New(opts Options) (*Driver, error) {
+	if opts.RunDir == "" {
+		opts.RunDir = "/run/sandkasten"
+	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	opts.Defaults = fill(opts.Defaults, defaults)
+	d := &Driver{
+		opts:      opts,
+		sandboxes: filepath.Join(opts.DataDir, "sandboxes"),
+		scratch:   filepath.Join(opts.DataDir, "scratch"),
+		masks:     planMasks(readable, opts.leaveOut),
+		runner:    -1,
+		quit:      make(chan struct{}),
+	}
+	if err := d.open(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Driver) open() error {
+	if !filepath.IsAbs(d.opts.DataDir) {
+		return fmt.Errorf("data directory %q is not an absolute path", d.opts.DataDir)
+	}
+	if len(d.opts.Runner) == 0 {
+		return errors.New("this build has no runner in it: build with `go tool task build`")
+	}
+	for _, dir := range []string{d.opts.DataDir, d.sandboxes, d.scratch} {
+		// 0700: below are files with a sandbox's ids and suid bits.
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	var err error
+	if d.bootID, err = readBootID(); err != nil {
+		return err
+	}
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	if d.cgroups, err = cgroup.New(string(mountinfo), "sandkasten/"+nodeName(d.opts.DataDir)); err != nil {
+		return err
+	}
+	if err := d.openIDs(); err != nil {
+		return err
+	}
+	if d.disks, err = disk.NewMaker(d.scratch); err != nil {
+		return err
+	}
+	if d.filters, err = compileFilters(); err != nil {
+		return err
+	}
+	d.runner, err = sealedFile("sandkasten-runner", d.opts.Runner)
+	return err
+}
+
+// openIDs takes up the blocks of sandboxes that exist.
+func (d *Driver) openIDs() (err error) {
+	d.ids, err = ids.Open(filepath.Join(d.opts.RunDir, "ids"), d.opts.DataDir, func(owner string) bool {
+		left, err := os.ReadDir(filepath.Join(owner, "sandboxes"))
+		return errors.Is(err, fs.ErrNotExist) || err == nil && len(left) == 0
+	})
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(d.sandboxes)
+	for _, e := range entries {
+		s, err := d.readState(runtime.ID(e.Name()))
+		if err != nil {
+			continue // it has no runner yet
+		}
+		if err := d.ids.Hold(s.IDs); err != nil {
+			d.opts.Log.Warn("take up the ids of a sandbox", "sandbox", s.ID, "err", err)
+		}
+	}
+	return err
+}
+
+// compileFilters prepares every mode. The empty mode is strict.
+func compileFilters() (map[runtime.SeccompMode]filters, error) {
+	all := map[runtime.SeccompMode]filters{}
+	for _, mode := range []runtime.SeccompMode{runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff} {
+		workload, err := seccomp.Compile(seccomp.Workload(mode))
+		if err != nil {
+			return nil, fmt.Errorf("compile the seccomp policy %q: %w", mode, err)
+		}
+		runner, err := seccomp.Compile(seccomp.Runner(mode))
+		if err != nil {
+			return nil, fmt.Errorf("compile the runner's seccomp policy %q: %w", mode, err)
+		}
+		all[mode] = filters{runner: stage.NewFilter(runner), workload: stage.NewFilter(workload)}
+	}
+	all[""] = all[runtime.SeccompStrict]
+	return all, nil
+}
+
+// Close frees what the driver itself holds.
+func (d *Driver) Close() error {
+	errs := []error{d.clearShelf()}
+	sys.Close(d.runner)
+	if d.disks != nil {
+		errs = append(errs, d.disks.Close())
+	}
+	if d.cgroups != nil {
+		errs = append(errs, d.cgroups.Close())
+	}
+	if d.ids != nil {
+		errs = append(errs, d.ids.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// readable reports whether a sandbox could read path of the host's /proc: its
+// root is nobody there.
+func readable(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.Mode().Perm()&0o007 != 0
+}
+
+// nodeName tells daemons on one host apart by their data directories.
+func nodeName(dataDir string) string {
+	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
+	return hex.EncodeToString(sum[:4])
+}
+
+// sealedFile keeps the runner where nothing can change it: not in an image,
+// not on a disk, and not through /proc/PID/exe of a running one (CVE-2019-5736).
+func sealedFile(name string, content []byte) (int, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if _, err := f.Write(content); err != nil {
+		return -1, err
+	}
+	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		return -1, os.NewSyscallError("fcntl F_ADD_SEALS", err)
+	}
+	// A read-only descriptor: exec refuses a file that is open for writing.
+	return sys.Open(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.O_RDONLY, 0)
+}
+
+// fill takes from d what l leaves zero.
+func fill(l, d runtime.Limits) runtime.Limits {
+	if l.CPU == 0 {
+		l.CPU = d.CPU
+	}
+	if l.MemoryMB == 0 {
+		l.MemoryMB = d.MemoryMB
+	}
+	if l.Pids == 0 {
+		l.Pids = d.Pids
+	}
+	if l.DiskMB == 0 {
+		l.DiskMB = d.DiskMB
+	}
+	return l
+}
+
+// Open returns a handle on a running sandbox.
+func (d *Driver) Open(_ context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	s, err := d.readState(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errdefs.New(errdefs.NotFound, "sandbox %s does not exist", id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !s.Process.alive(d.bootID) {
+		return nil, errdefs.New(errdefs.NotFound, "sandbox %s is not running", id)
+	}
+	return &sandbox{d: d, state: *s}, nil
+}
+
+// List yields the sandboxes that have a directory.
+func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
+	return func(yield func(runtime.Status, error) bool) {
+		entries, err := os.ReadDir(d.sandboxes)
+		if err != nil {
+			yield(runtime.Status{}, err)
+			return
+		}
+		for _, e := range entries {
+			if ctx.Err() != nil {
+				yield(runtime.Status{}, ctx.Err())
+				return
+			}
+			if !yield(d.status(runtime.ID(e.Name())), nil) {
+				return
+			}
+		}
+	}
+}
+
+// status of a directory whose files a crash may have left incomplete: it then
+// counts as dead.
+func (d *Driver) status(id runtime.ID) runtime.Status {
+	st := runtime.Status{ID: id}
+	if s, err := d.readState(id); err == nil {
+		st.CreatedAt, st.Alive = s.CreatedAt, s.Process.alive(d.bootID)
+	} else if fi, err := os.Stat(d.dir(id)); err == nil {
+		st.CreatedAt = fi.ModTime()
+	}
+	return st
+}
+
+// waits of create and destroy.
+const (
+	bootTimeout     = 20 * time.Second // of the runner: minutes of a host's time in the worst overload
+	killTimeout     = 10 * time.Second // until KILL has ended all processes
+	cgroupTimeout   = 2 * time.Second
+	teardownTimeout = 30 * time.Second
+)

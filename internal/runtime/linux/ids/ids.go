@@ -1,0 +1,189 @@
+// Package ids hands out blocks of host user and group ids, one per sandbox,
+// so that no two sandboxes share the kernel's per-user accounts and an id
+// found anywhere on the host belongs to one sandbox.
+//
+// A daemon leases spans of many blocks through locked files in a directory of
+// the host, so that daemons beside each other do not collide; which blocks of
+// a span are in use it knows from its sandboxes' own records.
+package ids
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Size of a block. The first 65,535 ids are the sandbox's 0..65534; the last
+// is the runner's, which the sandbox cannot name.
+const Size = 65536
+
+// Mapped is how many ids of a block the sandbox can name.
+const Mapped = Size - 1
+
+// The range that blocks come from: above what distributions, containers and
+// directory services use, below the sign bit that some tools trip over.
+const (
+	first     = 0x70000000
+	spanSize  = 128 // blocks
+	spanCount = (0x7FFF0000 - first) / Size / spanSize
+)
+
+// Base is the first id of a block.
+type Base int
+
+// Runner is the id of the block that is not mapped into the sandbox.
+func (b Base) Runner() int { return int(b) + Size - 1 }
+
+// Pool hands out the blocks of one daemon.
+type Pool struct {
+	dir     string
+	owner   string
+	mayTake func(owner string) bool
+
+	mu    sync.Mutex
+	spans []span        // guarded by mu
+	used  map[Base]bool // guarded by mu
+	next  int           // guarded by mu; where to look first: a block rests before it is used again
+}
+
+type span struct {
+	number int
+	lock   *os.File // holds the lease while it is open
+}
+
+// Open uses dir, which is made when absent and should be emptied by a reboot.
+// owner is kept in the leases; mayTake decides whether one that a former owner
+// no longer holds may be taken over, which it may not while its sandboxes live.
+func Open(dir, owner string, mayTake func(owner string) bool) (*Pool, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	p := &Pool{dir: dir, owner: owner, mayTake: mayTake, used: map[Base]bool{}}
+	for n := range spanCount {
+		b, err := os.ReadFile(p.path(n))
+		if err != nil || string(b) != owner {
+			continue
+		}
+		if _, err := p.lease(n); err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+	}
+	return p, nil
+}
+
+// Close lets go of the leases. Blocks that are in use stay the owner's.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, s := range p.spans {
+		errs = append(errs, s.lock.Close())
+	}
+	p.spans = nil
+	return errors.Join(errs...)
+}
+
+// Hold marks a block as used: by a sandbox that an earlier daemon made. The
+// span that it is in is leased too, if nobody else has it. What is not the
+// base of a block is refused.
+func (p *Pool) Hold(b Base) error {
+	block := (int(b) - first) / Size
+	if int(b) < first || (int(b)-first)%Size != 0 || block >= spanCount*spanSize {
+		return fmt.Errorf("%d is not the first id of a block", b)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used[b] = true
+	_, err := p.lease(block / spanSize)
+	return err
+}
+
+// Take reserves a block until Free.
+func (p *Pool) Take() (Base, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if b, ok := p.free(); ok {
+		return b, nil
+	}
+	for n := range spanCount {
+		ok, err := p.lease(n)
+		if err != nil {
+			return 0, fmt.Errorf("lease ids: %w", err)
+		}
+		if ok {
+			p.next = (len(p.spans) - 1) * spanSize
+			if b, ok := p.free(); ok {
+				return b, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("all %d id blocks of this host are in use", spanCount*spanSize)
+}
+
+// free finds an unused block in the leased spans and marks it. Called with mu.
+func (p *Pool) free() (Base, bool) {
+	total := len(p.spans) * spanSize
+	for i := range total {
+		at := (p.next + i) % total
+		b := Base(first + (p.spans[at/spanSize].number*spanSize+at%spanSize)*Size)
+		if !p.used[b] {
+			p.used[b] = true
+			p.next = at + 1
+			return b, true
+		}
+	}
+	return 0, false
+}
+
+// Free gives a block back. Giving back one that is free is no error.
+func (p *Pool) Free(b Base) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.used, b)
+}
+
+func (p *Pool) path(n int) string { return filepath.Join(p.dir, strconv.Itoa(n)) }
+
+// lease tries to take span n and reports whether it could.
+func (p *Pool) lease(n int) (bool, error) {
+	f, err := os.OpenFile(p.path(n), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return false, err
+	}
+	taken, err := p.leaseFile(f)
+	if !taken {
+		return false, errors.Join(err, f.Close())
+	}
+	p.spans = append(p.spans, span{n, f})
+	return true, nil
+}
+
+func (p *Pool) leaseFile(f *os.File) (bool, error) {
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if err == unix.EWOULDBLOCK {
+			return false, nil // its daemon runs, or it is ours already
+		}
+		return false, os.NewSyscallError("flock", err)
+	}
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return false, err
+	}
+	if string(b) == p.owner {
+		return true, nil
+	}
+	if len(b) > 0 && !p.mayTake(string(b)) {
+		return false, nil
+	}
+	if err := f.Truncate(0); err != nil {
+		return false, err
+	}
+	_, err = f.WriteAt([]byte(p.owner), 0)
+	return err == nil, err
+}

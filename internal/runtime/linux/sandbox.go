@@ -1,0 +1,75 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+)
+
+// sandbox is a handle. All it knows is on disk too.
+type sandbox struct {
+	d     *Driver
+	state state
+}
+
+func (s *sandbox) ID() runtime.ID { return s.state.ID }
+
+// DialRunner connects to the socket that the runner listens on.
+func (s *sandbox) DialRunner(ctx context.Context) (net.Conn, error) {
+	addr, done, err := s.d.socketAddr(s.state.ID)
+	if err == nil {
+		defer done()
+		var dialer net.Dialer
+		var conn net.Conn
+		if conn, err = dialer.DialContext(ctx, "unix", addr); err == nil {
+			return conn, nil
+		}
+	}
+	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) {
+		return nil, errdefs.Wrap(err, errdefs.NotFound, "sandbox %s is not running", s.state.ID)
+	}
+	return nil, err
+}
+
+// socketAddr names a sandbox's socket in a form short enough for a socket
+// address, however long the data directory's path is. done must be called
+// when the address is no longer used.
+func (d *Driver) socketAddr(id runtime.ID) (addr string, done func(), err error) {
+	fd, err := sys.Open(unix.AT_FDCWD, d.dir(id), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketFile), func() { sys.Close(fd) }, nil
+}
+
+// Stats reads the cgroups and the disk.
+func (s *sandbox) Stats(context.Context) (runtime.Stats, error) {
+	if !s.state.Process.alive(s.d.bootID) {
+		return runtime.Stats{}, errdefs.New(errdefs.NotFound, "sandbox %s is not running", s.state.ID)
+	}
+	u := s.d.cgroups.Group(string(s.state.ID)).Usage()
+	l := s.state.Limits
+	st := runtime.Stats{
+		MemoryBytes: u.Memory, MemoryPeak: u.MemoryPeak, MemoryLimit: l.MemoryMB << 20,
+		CPUUsageUsec: u.CPUUsec, CPULimit: l.CPU,
+		Pids: u.Pids, PidsLimit: l.Pids,
+		DiskLimit: l.DiskMB << 20, OOMKills: u.OOMKills,
+	}
+	root, err := openRoot(s.state.Process.PID)
+	if err != nil {
+		return st, nil //nolint:nilerr // it ended just now; what was read is still true
+	}
+	defer sys.Close(root)
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(root, &fs); err == nil {
+		st.DiskBytes = int64(fs.Blocks-fs.Bfree) * fs.Bsize
+	}
+	return st, nil
+}

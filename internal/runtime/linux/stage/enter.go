@@ -1,0 +1,155 @@
+package stage
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/spawn"
+)
+
+// Inside is a sandbox that has been entered.
+type Inside struct {
+	Listener  int // a listening socket for operations
+	Workspace string
+	Env       []string
+
+	filter   []unix.SockFilter // of the workload; empty without
+	clone    func(*spawn.Cmd) (*spawn.Process, error)
+	cgroup   int   // of the workload
+	tasks    []int // the same, on v1
+	oomCount int
+	started  atomic.Bool // a process of the workload
+}
+
+// Enter waits for the Boot, builds the sandbox around the calling process and
+// drops its rights. On an error the process must end: it may be half inside.
+// The caller reports the outcome with Ready or Fail.
+func Enter() (*Inside, error) {
+	b, fds, err := receive(ControlFD)
+	if err != nil {
+		return nil, fmt.Errorf("receive boot: %w", err)
+	}
+	if err := ownFiles(); err != nil {
+		return nil, err
+	}
+	layers, disk, rest := fds[:b.Layers], fds[b.Layers], fds[b.Layers+1:]
+	if err := buildRoot(b, layers, disk); err != nil {
+		return nil, err
+	}
+	sys.Close(disk)
+	sys.Close(layers...)
+	if err := unix.Sethostname([]byte(b.Hostname)); err != nil {
+		return nil, os.NewSyscallError("sethostname", err)
+	}
+	if err := loopbackUp(); err != nil {
+		return nil, fmt.Errorf("bring loopback up: %w", err)
+	}
+	in := &Inside{
+		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.vars(),
+		filter: b.WorkloadFilter.program(), oomCount: rest[1], cgroup: rest[2], tasks: rest[3:],
+	}
+	if in.clone, err = cloner(b); err != nil {
+		return nil, fmt.Errorf("landlock: %w", err)
+	}
+	if err := drop(b); err != nil {
+		return nil, fmt.Errorf("drop rights: %w", err)
+	}
+	if b.HostsFile != "" {
+		if err := os.WriteFile("/etc/hosts", []byte(b.HostsFile), 0o644); err != nil {
+			return nil, fmt.Errorf("write /etc/hosts: %w", err)
+		}
+		if err := os.WriteFile("/etc/hostname", []byte(b.Hostname+"\n"), 0o644); err != nil {
+			return nil, fmt.Errorf("write /etc/hostname: %w", err)
+		}
+	}
+	return in, nil
+}
+
+// Ready tells the daemon that operations are accepted.
+func Ready() error { return answer(ready) }
+
+// Fail tells the daemon why the sandbox cannot be entered.
+func Fail(err error) error { return answer(err.Error()) }
+
+func answer(text string) error {
+	if err := sys.Write(ControlFD, text); err != nil {
+		return fmt.Errorf("answer the daemon: %w", err)
+	}
+	return os.NewSyscallError("close", unix.Close(ControlFD))
+}
+
+// Clone clones c as a process of the workload.
+func (in *Inside) Clone(c *spawn.Cmd) (*spawn.Process, error) {
+	in.prepare(c)
+	return in.clone(c)
+}
+
+// prepare puts c in the workload's cgroups, makes it the sandbox's root with
+// the few capabilities left in the bounding set, and loads its filter.
+func (in *Inside) prepare(c *spawn.Cmd) {
+	var steps []spawn.Step
+	// From the moment it is in the cgroup the kernel may kill it for want of
+	// memory, and from the moment it has its ids others may stop it. Only to the
+	// first there are no others.
+	if in.started.Swap(true) {
+		c.Memory = spawn.Copied
+	}
+	c.CgroupFD = in.cgroup
+	// From inside: the kernel takes a slow global lock for anyone else.
+	for _, fd := range in.tasks {
+		steps = append(steps, spawn.Write("join cgroup", fd, "0"))
+	}
+	// Only now, when it is where it belongs: the namespace's root is the
+	// cgroup that the process is in.
+	steps = append(steps, spawn.Unshare(unix.CLONE_NEWCGROUP))
+	steps = append(steps, spawn.SetIDs(0, 0)...)
+	for i := range c.Steps { // their own references move with them
+		for j := range c.Steps[i].Save {
+			c.Steps[i].Save[j].Step += len(steps)
+		}
+	}
+	c.Steps = append(steps, c.Steps...)
+	if len(in.filter) > 0 {
+		c.Final = append(c.Final, spawn.Seccomp(in.filter))
+	}
+}
+
+// OOMKills counts the processes that the memory limit has killed.
+func (in *Inside) OOMKills() int64 {
+	buf := make([]byte, 512)
+	n, err := unix.Pread(in.oomCount, buf, 0)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(buf[:n])) {
+		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {
+			k, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+			if err != nil {
+				return 0
+			}
+			return k
+		}
+	}
+	return 0
+}
+
+// loopbackUp brings lo up in the sandbox's own network namespace.
+func loopbackUp() error {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("socket", err)
+	}
+	defer sys.Close(s)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return os.NewSyscallError("ioctl SIOCSIFFLAGS", unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, ifr))
+}

@@ -1,0 +1,308 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+)
+
+// Names on the staging file system. Short and relative: they are what the
+// sandbox's own /proc/self/mountinfo shows of its overlay.
+const (
+	diskDir = "disk"
+	rootDir = "root"
+)
+
+// inRoot is how a path below the new root is resolved: the image may be
+// hostile, so no link is followed and nothing leads out (CVE-2026-41579).
+const inRoot = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// buildRoot assembles the root file system and makes it the process's. The
+// mount namespace is new and still shows the host; at the end it shows only
+// what was put below the new root.
+func buildRoot(b *Boot, layers []int, disk int) error {
+	// Nothing mounted from here on may travel back to the host.
+	if err := sys.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := stagingArea(layers, disk); err != nil {
+		return fmt.Errorf("staging: %w", err)
+	}
+	root, err := mountOverlay(len(layers))
+	if err != nil {
+		return fmt.Errorf("overlay: %w", err)
+	}
+	m := mounter{root: root}
+	defer sys.Close(root)
+	for _, mt := range b.Mounts {
+		if err := m.mount(mt); err != nil {
+			return fmt.Errorf("mount %s: %w", mt.Target, err)
+		}
+	}
+	if err := m.mask(b.Masks); err != nil {
+		return err
+	}
+	for _, l := range b.Links {
+		if err := m.link(l); err != nil {
+			return fmt.Errorf("link %s: %w", l.Path, err)
+		}
+	}
+	if b.ReadonlyRoot {
+		// The root alone: what was mounted below keeps its own attributes.
+		if err := sys.MountSetattr(root, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("make the root read-only: %w", err)
+		}
+	}
+	return enterRoot(root)
+}
+
+// stagingArea makes the working directory a small file system of our own with
+// the layers and the disk attached, since an overlay on most kernels takes
+// only what is mounted in the caller's namespace. It covers /proc, the one
+// directory that every host has; nothing needs the host's from here on.
+func stagingArea(layers []int, disk int) error {
+	fd, err := newFS("tmpfs", "size=64k,mode=700", 0)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(fd)
+	at, err := sys.Open(unix.AT_FDCWD, "/proc", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(at)
+	if err := sys.MoveMount(fd, at); err != nil {
+		return err
+	}
+	if err := unix.Fchdir(fd); err != nil {
+		return fmt.Errorf("fchdir: %w", err)
+	}
+	for i, layer := range layers {
+		if err := attach(layer, layerDir(i)); err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+	}
+	if err := attach(disk, diskDir); err != nil {
+		return fmt.Errorf("disk: %w", err)
+	}
+	return sys.Mkdirat(unix.AT_FDCWD, rootDir, 0o755)
+}
+
+func layerDir(i int) string { return "l" + strconv.Itoa(i) }
+
+// attach makes dir and mounts fd on it.
+func attach(fd int, dir string) error {
+	if err := sys.Mkdirat(unix.AT_FDCWD, dir, 0o755); err != nil {
+		return err
+	}
+	at, err := sys.Open(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(at)
+	return sys.MoveMount(fd, at)
+}
+
+// mountOverlay puts the layers and the disk's upper directory together and
+// returns the mounted root. Nothing on the disk is synced for it (volatile):
+// a sandbox does not survive its host's crash.
+func mountOverlay(layers int) (int, error) {
+	lower := make([]string, layers)
+	for i := range lower {
+		lower[i] = layerDir(i)
+	}
+	fd, err := newFS("overlay", "source=sandbox,lowerdir="+strings.Join(lower, ":")+",upperdir="+diskDir+"/upper,workdir="+diskDir+"/work,"+
+		"userxattr,volatile,xino=off,index=off,metacopy=off", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return -1, err
+	}
+	at, err := sys.Open(unix.AT_FDCWD, rootDir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer sys.Close(at)
+	return fd, sys.MoveMount(fd, at)
+}
+
+// newFS makes a detached file system.
+func newFS(fstype, options string, attrs uint64) (int, error) {
+	fs, err := sys.Fsopen(fstype)
+	if err != nil {
+		return -1, err
+	}
+	defer sys.Close(fs)
+	for option := range strings.SplitSeq(options, ",") {
+		key, value, valued := strings.Cut(option, "=")
+		switch {
+		case valued:
+			err = sys.FsconfigString(fs, key, value)
+		case key != "":
+			err = sys.FsconfigFlag(fs, key)
+		}
+		if err != nil {
+			return -1, err
+		}
+	}
+	if err := sys.FsconfigCreate(fs); err != nil {
+		return -1, err
+	}
+	return sys.Fsmount(fs, int(attrs))
+}
+
+// mounter carries out Mounts and Masks below root.
+type mounter struct{ root int }
+
+// open returns a handle on what is at path below the root.
+func (m *mounter) open(path string) (int, error) {
+	return sys.Openat2(m.root, relative(path), unix.O_PATH|unix.O_NOFOLLOW, 0, inRoot)
+}
+
+func (m *mounter) mount(mt Mount) error {
+	src, err := source(mt)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(src)
+	if err := m.makeTarget(mt); err != nil {
+		return err
+	}
+	at, err := m.open(mt.Target)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(at)
+	if mt.From != FromNew && mt.Attrs != 0 {
+		if err := sys.MountSetattr(src, &unix.MountAttr{Attr_set: mt.Attrs}); err != nil {
+			return err
+		}
+	}
+	return sys.MoveMount(src, at)
+}
+
+// source returns a detached mount.
+func source(mt Mount) (int, error) {
+	switch mt.From {
+	case FromNew:
+		return newFS(mt.FS, mt.Options, mt.Attrs)
+	case FromHost:
+		return sys.OpenTree(unix.AT_FDCWD, mt.Path)
+	case FromDisk:
+		return sys.OpenTree(unix.AT_FDCWD, diskDir+"/"+mt.Path)
+	}
+	return -1, fmt.Errorf("unknown source %q", mt.From)
+}
+
+const hidden = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+
+// mask covers files with the host's null device and directories with an empty
+// one. Null is the host's, not the sandbox's: nothing inside can have put
+// something else in its place (CVE-2025-31133).
+func (m *mounter) mask(masks Masks) error {
+	empty, err := newFS("tmpfs", "size=4k,nr_inodes=1,mode=555", hidden)
+	if err != nil {
+		return fmt.Errorf("mask: %w", err)
+	}
+	defer sys.Close(empty)
+	if err := attach(empty, "empty"); err != nil { // only an attached mount can be copied
+		return fmt.Errorf("mask: %w", err)
+	}
+	cover := func(paths []string, attrs uint64, source func(at int) (int, error)) error {
+		for _, path := range paths {
+			if err := m.cover(path, attrs, source); err != nil {
+				return fmt.Errorf("mask %s: %w", path, err)
+			}
+		}
+		return nil
+	}
+	return errors.Join(
+		cover(masks.Files, hidden&^unix.MOUNT_ATTR_NODEV, func(int) (int, error) { return sys.OpenTree(unix.AT_FDCWD, "/dev/null") }),
+		cover(masks.Dirs, 0, func(int) (int, error) { return sys.OpenTree(empty, "") }),
+		cover(masks.ReadOnly, hidden, func(at int) (int, error) { return sys.OpenTree(at, "") }),
+	)
+}
+
+// cover mounts what source makes of the handle on path over it.
+func (m *mounter) cover(path string, attrs uint64, source func(at int) (int, error)) error {
+	at, err := m.open(path)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer sys.Close(at)
+	fd, err := source(at)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(fd)
+	if attrs != 0 {
+		if err := sys.MountSetattr(fd, &unix.MountAttr{Attr_set: attrs}); err != nil {
+			return err
+		}
+	}
+	return sys.MoveMount(fd, at)
+}
+
+func (m *mounter) makeTarget(mt Mount) error {
+	if mt.Make == "" {
+		return nil
+	}
+	dir, name := split(mt.Target)
+	at, err := sys.Openat2(m.root, dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, inRoot)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(at)
+	if mt.Make == MakeDir {
+		return sys.Mkdirat(at, name, 0o755)
+	}
+	f, err := sys.Open(at, name, unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_WRONLY, 0o644)
+	sys.Close(f)
+	return err
+}
+
+func (m *mounter) link(l Link) error {
+	dir, name := split(l.Path)
+	at, err := sys.Openat2(m.root, dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, inRoot)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(at)
+	return unix.Symlinkat(l.Target, at, name)
+}
+
+func relative(path string) string { return strings.TrimPrefix(path, "/") }
+
+// split takes an absolute path apart; its directory is relative to the root.
+func split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	if dir = relative(path[:i]); dir == "" {
+		dir = "."
+	}
+	return dir, path[i+1:]
+}
+
+// enterRoot makes root the root directory and lets go of everything else.
+func enterRoot(root int) error {
+	if err := unix.Fchdir(root); err != nil {
+		return fmt.Errorf("fchdir: %w", err)
+	}
+	// The old root lands on top of the new one and is detached from there, so
+	// no directory of the image is needed to hold it.
+	if err := sys.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := sys.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	if err := unix.Chdir("/"); err != nil {
+		return fmt.Errorf("chdir: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package linux
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
+)
+
+// state is what a sandbox's directory says of it. It is written once, when a
+// runner has been taken for it and before anybody tells that what to become;
+// what is made else is named by the ID alone.
+type state struct {
+	ID        runtime.ID     `json:"id"`
+	Image     string         `json:"image"`
+	Limits    runtime.Limits `json:"limits"`
+	IDs       ids.Base       `json:"ids"`
+	CreatedAt time.Time      `json:"created_at"`
+	Process   process        `json:"process"`
+}
+
+// process is the runner's identity. A pid alone is never trusted: it may have
+// been given to somebody else since.
+type process struct {
+	BootID    string `json:"boot_id"`
+	PID       int    `json:"pid"`
+	StartTime string `json:"start_time"` // clock ticks since boot, as in /proc/PID/stat
+}
+
+// Names in a sandbox's directory.
+const (
+	stateFile  = "state.json"
+	diskFile   = "disk.img"
+	socketFile = "runner.sock"
+)
+
+func (d *Driver) dir(id runtime.ID) string { return filepath.Join(d.sandboxes, string(id)) }
+
+// claim makes the sandbox's directory. Whoever made it owns the ID.
+func (d *Driver) claim(id runtime.ID) error {
+	err := os.Mkdir(d.dir(id), 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return errdefs.New(errdefs.AlreadyExists, "sandbox %s exists already", id)
+	}
+	return err
+}
+
+func (d *Driver) readState(id runtime.ID) (*state, error) {
+	var s state
+	return &s, readJSON(filepath.Join(d.dir(id), stateFile), &s)
+}
+
+// alive reports whether the process still runs, or may: what cannot be found
+// out is not taken for dead. A zombie does not run.
+func (p *process) alive(bootID string) bool {
+	_, running, err := p.find(bootID)
+	return running || err != nil
+}
+
+// find reports whether the kernel still knows the process, and whether it is
+// more than a zombie. Of a zombie only the main thread has certainly ended:
+// other threads, and with the last of them its namespaces, may end later.
+func (p *process) find(bootID string) (known, running bool, err error) {
+	if p.BootID != bootID {
+		return false, false, nil
+	}
+	start, running, err := procStat(p.PID)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH):
+		return false, false, nil
+	case err != nil:
+		return false, false, err
+	}
+	known = start == p.StartTime
+	return known, known && running, nil
+}
+
+// procStat reads a process's start time and whether it is more than a zombie.
+func procStat(pid int) (start string, running bool, err error) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "", false, err
+	}
+	// The name in parentheses may hold anything: look behind its end.
+	i := strings.LastIndexByte(string(b), ')')
+	f := strings.Fields(string(b[i+1:]))
+	const stateField, startField = 0, 19 // fields 3 and 22 of proc_pid_stat(5)
+	if i < 0 || len(f) <= startField {
+		return "", false, fmt.Errorf("/proc/%d/stat is malformed", pid)
+	}
+	return f[startField], f[stateField] != "Z" && f[stateField] != "X", nil
+}
+
+func readBootID() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+}
+
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// writeJSON writes path whole or not at all, as seen by a later daemon. It is
+// not synced: the sandboxes that it is about do not survive the host either.
+func writeJSON(path string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, path)
+}

@@ -1,0 +1,117 @@
+package linux
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+)
+
+func TestProcessIsKnownByMoreThanItsNumber(t *testing.T) {
+	boot, err := readBootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, running, err := procStat(os.Getpid())
+	if err != nil || !running {
+		t.Fatalf("own process: %v %v", running, err)
+	}
+	p := process{BootID: boot, PID: os.Getpid(), StartTime: start}
+	if !p.alive(boot) {
+		t.Error("this process counts as dead")
+	}
+	if p.alive("another boot") {
+		t.Error("alive after a reboot")
+	}
+	if p.StartTime = "1"; p.alive(boot) {
+		t.Error("another process under the same number counts as this one")
+	}
+}
+
+func TestZombieIsDead(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	boot, err := readBootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := process{BootID: boot, PID: cmd.Process.Pid}
+	if p.StartTime, _, err = procStat(p.PID); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(5 * time.Second); p.alive(boot); {
+		if time.Now().After(deadline) {
+			t.Fatal("a zombie counts as running")
+		}
+	}
+	// It is still to be waited for: its threads may end after it.
+	pidfd, err := p.pidfd(boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sys.Close(pidfd)
+	if pidfd < 0 {
+		t.Error("a zombie cannot be waited for")
+	}
+}
+
+func TestReadJSONNamesTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	if err := os.WriteFile(path, []byte("{half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var s state
+	if err := readJSON(path, &s); err == nil || !strings.Contains(err.Error(), path) {
+		t.Fatalf("got %v", err)
+	}
+	if err := writeJSON(path, state{ID: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := readJSON(path, &s); err != nil || s.ID != "a" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
+		t.Fatalf("left behind: %v, %v", entries, err)
+	}
+}
+
+func TestCheckKernel(t *testing.T) {
+	for release, ok := range map[string]bool{
+		"5.19.0-1-amd64": true, "6.1.0": true, "7.0-rc1": true, "10.2.3": true,
+		"5.18.19": false, "4.19.0": false, "five": false, "6": false,
+	} {
+		if err := checkKernel(release); (err == nil) != ok {
+			t.Errorf("%s: %v", release, err)
+		}
+	}
+}
+
+func TestCheckSaysHowToMend(t *testing.T) {
+	zero := filepath.Join(t.TempDir(), "max_user_namespaces")
+	if err := os.WriteFile(zero, []byte("0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, err := range map[string]error{
+		"as root":              checkRoot(1000),
+		"sysctl -w":            checkSysctl(zero),
+		"apt-get install e2fs": checkTool("no-such-tool-anywhere", "e2fsprogs"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	if err := checkRoot(0); err != nil {
+		t.Error(err)
+	}
+}

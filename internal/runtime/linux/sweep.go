@@ -1,0 +1,47 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// Sweep frees what a crash can leave without a sandbox's directory naming it:
+// control groups and half-built templates of disks. The daemon calls it at its
+// start, before it creates anything.
+func (d *Driver) Sweep(ctx context.Context) error {
+	var errs []error
+	exists := func(id string) bool {
+		_, err := os.Lstat(d.dir(runtime.ID(id)))
+		return !errors.Is(err, fs.ErrNotExist) // unknown is not absent
+	}
+	groups, err := d.cgroups.List()
+	errs = append(errs, err)
+	for _, id := range groups {
+		if !exists(id) {
+			errs = append(errs, d.Destroy(ctx, runtime.ID(id)))
+		}
+	}
+	errs = append(errs, d.emptyScratch())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	return nil
+}
+
+func (d *Driver) emptyScratch() error {
+	entries, err := os.ReadDir(d.scratch)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(d.scratch, e.Name())))
+	}
+	return errors.Join(errs...)
+}

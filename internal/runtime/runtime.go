@@ -1,0 +1,124 @@
+// Package runtime is the contract between sessions and the drivers that make
+// sandboxes. It holds types and interfaces only; drivers live in folders
+// below it and pass the suite in runtimetest.
+package runtime
+
+import (
+	"context"
+	"iter"
+	"net"
+	"time"
+)
+
+// ID names a sandbox. The caller chooses it; it is never used twice.
+type ID string
+
+// Spec says what to make. Image, Limits, ReadonlyRoot, Network and Seccomp
+// decide which sandboxes are interchangeable. Env and Hostname are the
+// session's own: a pool applies them when it hands a sandbox out.
+type Spec struct {
+	Image        string // the resolved digest, "sha256:..."
+	Limits       Limits
+	ReadonlyRoot bool
+	Network      NetworkMode
+	Seccomp      SeccompMode
+
+	Env      map[string]string // added to the image's own environment
+	Hostname string
+}
+
+// Limits bounds one sandbox. Zero means the driver's default, never unlimited.
+type Limits struct {
+	CPU      float64 // cores: 1.5 is one and a half
+	MemoryMB int64
+	Pids     int64
+	DiskMB   int64 // everything the sandbox writes to its root and workspace
+}
+
+// NetworkMode says what a sandbox can reach.
+type NetworkMode string
+
+// NetworkNone is a namespace of its own with loopback only.
+const NetworkNone NetworkMode = "none"
+
+// SeccompMode names a system call policy.
+type SeccompMode string
+
+// The system call policies, from none to the default.
+const (
+	SeccompOff    SeccompMode = "off"    // no filter: for debugging a host, never for hostile code
+	SeccompMVP    SeccompMode = "mvp"    // the allow-list with ptrace and splice left in, for debuggers
+	SeccompStrict SeccompMode = "strict" // the allow-list
+)
+
+// Driver creates, finds and destroys sandboxes.
+//
+// A sandbox is a root filesystem, its isolation and a runner as PID 1. It is
+// identified by an ID that the caller chooses, and lives until Destroy: it
+// survives the daemon. A driver keeps what it needs for Destroy outside its
+// own memory, in a state directory or in labels.
+//
+// Methods may be called concurrently. Calls for one ID are serialised by the
+// caller. Errors carry an errdefs code where a method says so; any other error
+// means the driver itself is in trouble.
+type Driver interface {
+	// Check reports why this host cannot run the driver, or nil. The error
+	// says what to change.
+	Check(ctx context.Context) error
+
+	// Create builds a sandbox and returns when its runner accepts connections.
+	// When it fails, nothing is left: no mount, cgroup, process or file. It
+	// returns AlreadyExists if id is taken, NotFound if the image is unknown,
+	// Unavailable or InsufficientSpace if the host is full.
+	Create(ctx context.Context, id ID, spec Spec) (Sandbox, error)
+
+	// Open returns a handle on a running sandbox, also one made by an earlier
+	// daemon. It is cheap and does not contact the runner. It returns NotFound
+	// if there is no such sandbox or if its runner has died.
+	Open(ctx context.Context, id ID) (Sandbox, error)
+
+	// List yields every sandbox the driver can see, dead ones included, until
+	// the first error.
+	List(ctx context.Context) iter.Seq2[Status, error]
+
+	// Destroy kills the sandbox's processes and frees what it holds. It
+	// resumes a half-done Destroy or Create, and destroying an absent sandbox
+	// is not an error. When it returns nil no process, cgroup or mount is left
+	// and the sandbox's files are out of the way; they may be deleted later.
+	Destroy(ctx context.Context, id ID) error
+}
+
+// Status is what List sees of one sandbox.
+type Status struct {
+	ID        ID
+	Alive     bool // its runner is running
+	CreatedAt time.Time
+}
+
+// Sandbox is a handle. It holds no resources and needs no Close.
+type Sandbox interface {
+	ID() ID
+
+	// DialRunner connects to the sandbox's runner. A connection carries one
+	// operation at a time; closing it ends the attachment, not the command.
+	// The caller closes it. The error is NotFound when the runner is gone.
+	DialRunner(ctx context.Context) (net.Conn, error)
+
+	// Stats returns current use, read from the isolation layer, not from inside.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// Stats is what a sandbox uses and may use. A field the host cannot measure
+// is zero.
+type Stats struct {
+	MemoryBytes  int64
+	MemoryPeak   int64
+	MemoryLimit  int64
+	CPUUsageUsec int64
+	CPULimit     float64 // cores
+	Pids         int64
+	PidsLimit    int64
+	DiskBytes    int64
+	DiskLimit    int64
+	OOMKills     int64
+}

@@ -1,0 +1,89 @@
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// BinVar is the environment variable that names a directory with the programs
+// already built, for machines without Go: those of test/vm.
+const BinVar = "SANDKASTEN_TEST_BIN"
+
+// Runner returns the path of a static build of cmd/runner, the program that
+// sandboxes run. The file is the caller's to read, not to change.
+func Runner(t testing.TB) string {
+	t.Helper()
+	return Build(t, "./cmd/runner")
+}
+
+// Build returns the path of a static build of the main package at pkg, which
+// is given from the root of the module ("./cmd/sandkasten"): built the way
+// releases are and without -race, at most once per test binary. It is kept in
+// the cache directory, where the next run finds it and links only what changed.
+//
+// Build tags become part of the file's name.
+func Build(t testing.TB, pkg string, tags ...string) string {
+	t.Helper()
+	name := strings.Join(append([]string{filepath.Base(pkg)}, tags...), "-")
+	if dir := os.Getenv(BinVar); dir != "" {
+		return filepath.Join(dir, name)
+	}
+	once, _ := builds.LoadOrStore(name, sync.OnceValues(func() (string, error) { return build(t, pkg, name, tags) }))
+	path, err := once.(func() (string, error))()
+	if err != nil {
+		t.Fatalf("build %s: %v", pkg, err)
+	}
+	return path
+}
+
+// builds holds a func() (string, error) per package and tags.
+var builds sync.Map
+
+func build(t testing.TB, pkg, name string, tags []string) (string, error) {
+	root, err := ModuleRoot()
+	if err != nil {
+		return "", err
+	}
+	// One directory per checkout, so that two of them do not take turns.
+	sum := fnv.New64a()
+	sum.Write([]byte(root))
+	dir, unlock, err := lockCache(filepath.Join("bin", fmt.Sprintf("%016x", sum.Sum64())))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	out := filepath.Join(dir, name)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-tags="+strings.Join(tags, ","), "-o", out, pkg)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, text)
+	}
+	return out, nil
+}
+
+// ModuleRoot returns the directory that holds go.mod, searching upwards from
+// the working directory.
+func ModuleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("no go.mod above the working directory")
+		}
+		dir = up
+	}
+}

@@ -1,0 +1,40 @@
+// Package testenv is what tests need from the machine: root or a reason to
+// skip, a directory on a real disk, a small root filesystem, our binaries, and
+// a check that nothing was left behind. Only tests import it. Fakes and
+// conformance suites do not belong here; they live beside what they imitate.
+package testenv
+
+import (
+	"os"
+	"testing"
+)
+
+// RootMode is the environment variable that decides what NeedsRoot and
+// Unsupported do. "1" turns every skip into a failure, as in CI; "0" skips all
+// root tests; anything else runs what this machine can and skips the rest.
+const RootMode = "SANDKASTEN_TEST_ROOT"
+
+// NeedsRoot ends the test unless it runs as root: as a skip, or as a failure
+// where RootMode is "1". It is the first line of every test that does
+// something only root may do.
+func NeedsRoot(t testing.TB) {
+	t.Helper()
+	if os.Getenv(RootMode) == "0" {
+		t.Skip(RootMode + "=0: root tests are off")
+	}
+	if os.Geteuid() != 0 {
+		Unsupported(t, "needs root")
+	}
+}
+
+// Unsupported ends the test because this machine cannot run it: as a skip, or
+// as a failure where RootMode is "1". Tests skip through it and through
+// NeedsRoot only, so that in CI nothing is skipped in silence; archtest sees
+// to that.
+func Unsupported(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv(RootMode) == "1" {
+		t.Fatalf(RootMode+"=1 and this machine cannot run the test: "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
