@@ -1,0 +1,76 @@
+// Package auth knows API keys: how they are made, kept in a file, stored as
+// hashes and recognised. How a key comes with a request is a surface's
+// business; what its owner may do is not decided here yet, for every key may
+// do everything to what it owns.
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"fmt"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// prefix lets people and secret scanners recognise a key.
+const prefix = "sk_"
+
+// NewKey returns a key of 256 random bits: "sk_" and 52 of [a-z2-7].
+func NewKey() string {
+	var random [32]byte
+	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:])
+	return prefix + strings.ToLower(text)
+}
+
+// Hash is the SHA-256 of a key, which is what is kept of it. A plain hash is
+// enough for 256 random bits: there is nothing to guess.
+type Hash [sha256.Size]byte
+
+// HashKey returns the hash of key.
+func HashKey(key string) Hash { return sha256.Sum256([]byte(key)) }
+
+// Key is a key that may be used.
+type Key struct {
+	Owner string // whom its sessions belong to
+	Hash  Hash
+}
+
+// Keys recognises a fixed set of keys.
+type Keys struct{ known []Key }
+
+// NewKeys returns Keys that knows these. Owners must have names, and no two
+// keys the same hash.
+func NewKeys(known ...Key) (*Keys, error) {
+	seen := make(map[Hash]bool)
+	for _, k := range known {
+		switch {
+		case k.Owner == "":
+			return nil, fmt.Errorf("an API key has no owner")
+		case k.Hash == HashKey(""):
+			return nil, fmt.Errorf("the API key of %s is empty", k.Owner)
+		case seen[k.Hash]:
+			return nil, fmt.Errorf("two owners have the same API key, one of them %s", k.Owner)
+		}
+		seen[k.Hash] = true
+	}
+	return &Keys{known: known}, nil
+}
+
+// Authenticate returns the owner of key, or Unauthenticated. The time it takes
+// tells nothing of the keys: it hashes the one it is given and compares the
+// hash with every one it knows.
+func (k *Keys) Authenticate(key string) (owner string, err error) {
+	given := HashKey(key)
+	found := -1
+	for i, known := range k.known {
+		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(given[:], known.Hash[:]), i, found)
+	}
+	if found < 0 {
+		return "", errdefs.New(errdefs.Unauthenticated, "the API key is not valid")
+	}
+	return k.known[found].Owner, nil
+}

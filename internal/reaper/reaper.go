@@ -1,0 +1,146 @@
+// Package reaper keeps time and order among running sessions: it ends those
+// whose time is up or whose runner has died, goes on with removals that did
+// not finish, and forgets what ended long ago. How a session is ended is the
+// session package's business, and so are the sandboxes that a crash of the
+// daemon left behind: they are swept once, at its start.
+package reaper
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// Options configures a Reaper. Manager and Driver are required.
+type Options struct {
+	Manager *session.Manager
+	Driver  runtime.Driver
+	Log     *slog.Logger  // silence
+	Every   time.Duration // between two rounds: 5 s
+	Keep    time.Duration // of the rows of sessions that ended: 24 h
+}
+
+// atOnce bounds the sessions that one round ends at the same time.
+const atOnce = 16
+
+// Reaper works in rounds.
+type Reaper struct {
+	opts   Options
+	pruned time.Time // when rows were last forgotten
+}
+
+// New returns a Reaper that does nothing yet: Run starts it.
+func New(o Options) *Reaper {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Every == 0 {
+		o.Every = 5 * time.Second
+	}
+	if o.Keep == 0 {
+		o.Keep = 24 * time.Hour
+	}
+	return &Reaper{opts: o}
+}
+
+// Run works until ctx is done and the round that is running has ended. What
+// goes wrong in a round is logged and tried again in the next one.
+func (r *Reaper) Run(ctx context.Context) error {
+	tick := time.NewTicker(r.opts.Every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if !r.opts.Manager.Ready() {
+			continue // its entries are being compared with the sandboxes
+		}
+		if err := r.Round(ctx); err != nil && ctx.Err() == nil {
+			r.opts.Log.ErrorContext(ctx, "a round of the reaper is incomplete", "err", err)
+		}
+	}
+}
+
+// Round looks at every session once. A second round right after it finds
+// nothing to do.
+func (r *Reaper) Round(ctx context.Context) error {
+	sessions, err := r.opts.Manager.List(ctx, session.ListFilter{})
+	if err != nil {
+		return fmt.Errorf("list the sessions: %w", err)
+	}
+	alive, err := r.alive(ctx)
+	if err != nil {
+		return err
+	}
+	var ending errgroup.Group
+	ending.SetLimit(atOnce)
+	now := time.Now()
+	for _, s := range sessions {
+		end := r.judge(s, now, alive[s.Sandbox])
+		if end == nil {
+			continue
+		}
+		ending.Go(func() error {
+			if err := end(ctx, s.ID); err != nil {
+				r.opts.Log.ErrorContext(ctx, "cannot end a session yet", "session", s.ID, "state", s.State, "err", err)
+			}
+			return nil
+		})
+	}
+	if err := ending.Wait(); err != nil {
+		return err
+	}
+	return r.prune(ctx, now)
+}
+
+// judge returns what is to be done to s, or nil. Those methods look again
+// before they act, so what has changed since the list was made does not matter.
+func (r *Reaper) judge(s session.Session, now time.Time, alive bool) func(context.Context, session.ID) error {
+	switch {
+	case s.State == session.Stopping:
+		return r.opts.Manager.Destroy
+	case s.State == session.Running && !alive:
+		return r.opts.Manager.CheckAlive
+	case s.State == session.Running && !now.Before(s.ExpiresAt()):
+		return r.opts.Manager.Expire
+	}
+	return nil
+}
+
+// alive returns the sandboxes whose runners run.
+func (r *Reaper) alive(ctx context.Context) (map[runtime.ID]bool, error) {
+	alive := make(map[runtime.ID]bool)
+	for status, err := range r.opts.Driver.List(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list the sandboxes: %w", err)
+		}
+		alive[status.ID] = status.Alive
+	}
+	return alive, nil
+}
+
+// pruneEvery is how often rows are forgotten: it writes, so not every round.
+const pruneEvery = 10 * time.Minute
+
+func (r *Reaper) prune(ctx context.Context, now time.Time) error {
+	if now.Sub(r.pruned) < pruneEvery {
+		return nil
+	}
+	n, err := r.opts.Manager.Prune(ctx, now.Add(-r.opts.Keep))
+	if err != nil {
+		return fmt.Errorf("forget ended sessions: %w", err)
+	}
+	r.pruned = now
+	if n > 0 {
+		r.opts.Log.DebugContext(ctx, "forgot ended sessions", "sessions", n)
+	}
+	return nil
+}

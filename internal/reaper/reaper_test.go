@@ -1,0 +1,277 @@
+package reaper_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/reaper"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type images struct{}
+
+func (images) Resolve(context.Context, string) (string, error) { return runtimetest.LocalImage, nil }
+
+// flaky is a driver that fails as often as its counters say.
+type flaky struct {
+	runtime.Driver
+	destroys, lists atomic.Int32
+}
+
+var errBroken = errors.New("broken for the test")
+
+func (f *flaky) Destroy(ctx context.Context, id runtime.ID) error {
+	if f.destroys.Add(-1) >= 0 {
+		return errBroken
+	}
+	return f.Driver.Destroy(ctx, id)
+}
+
+func (f *flaky) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
+	if f.lists.Add(-1) >= 0 {
+		return func(yield func(runtime.Status, error) bool) { yield(runtime.Status{}, errBroken) }
+	}
+	return f.Driver.List(ctx)
+}
+
+// system is a manager and a reaper at work, in a bubble of its own time.
+type system struct {
+	*session.Manager
+	t      *testing.T
+	local  *runtimetest.Local
+	driver *flaky
+	reaper *reaper.Reaper
+}
+
+// run runs test with a system whose sessions live for ttl and at most life.
+func run(t *testing.T, ttl, life time.Duration, test func(*testing.T, *system)) {
+	local := runtimetest.NewLocal(t)
+	path := filepath.Join(t.TempDir(), "db")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		db, err := store.Open(ctx, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		driver := &flaky{Driver: local}
+		manager := session.New(session.Options{
+			Store: db, Driver: driver, Images: images{},
+			Defaults: session.Defaults{Image: "base", TTL: ttl},
+			Maxima:   session.Maxima{Lifetime: life},
+		})
+		s := &system{Manager: manager, t: t, local: local, driver: driver}
+		s.reaper = reaper.New(reaper.Options{Manager: manager, Driver: driver, Every: 5 * time.Second, Keep: 24 * time.Hour})
+		ended := make(chan error, 2)
+		go func() { ended <- manager.Run(ctx) }()
+		go func() { ended <- s.reaper.Run(ctx) }()
+		synctest.Wait()
+		test(t, s)
+		cancel()
+		if err := errors.Join(<-ended, <-ended, db.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (s *system) create() session.Session {
+	s.t.Helper()
+	created, err := s.Create(s.t.Context(), session.CreateRequest{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return created
+}
+
+func (s *system) exec(id session.ID, command string) session.ExecResult {
+	s.t.Helper()
+	var out bytes.Buffer
+	r, err := s.Exec(s.t.Context(), id, session.ExecRequest{Command: command}, &out)
+	if err != nil {
+		s.t.Fatalf("%s: %v", command, err)
+	}
+	return r
+}
+
+// want checks a session's state and that it has a sandbox if it should.
+func (s *system) want(id session.ID, state session.State) {
+	s.t.Helper()
+	synctest.Wait()
+	x, err := s.Get(s.t.Context(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if x.State != state {
+		s.t.Errorf("session is %s (%s), want %s", x.State, x.EndReason, state)
+	}
+	_, err = s.local.Open(s.t.Context(), x.Sandbox)
+	if alive := err == nil; alive != (state == session.Running) {
+		s.t.Errorf("session is %s and its sandbox alive: %v", x.State, alive)
+	}
+}
+
+func TestIdleSessionExpires(t *testing.T) {
+	run(t, time.Hour, 0, func(t *testing.T, s *system) {
+		x := s.create()
+		time.Sleep(59 * time.Minute)
+		s.want(x.ID, session.Running)
+		time.Sleep(time.Minute + 6*time.Second)
+		s.want(x.ID, session.Expired)
+	})
+}
+
+func TestActivityExtends(t *testing.T) {
+	run(t, time.Hour, 0, func(t *testing.T, s *system) {
+		x := s.create()
+		for range 5 {
+			time.Sleep(50 * time.Minute)
+			s.exec(x.ID, "true")
+		}
+		s.want(x.ID, session.Running)
+		for range 5 { // looking is not using
+			time.Sleep(15 * time.Minute)
+			if _, err := s.Get(t.Context(), x.ID); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.List(t.Context(), session.ListFilter{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.want(x.ID, session.Expired)
+	})
+}
+
+func TestLifetimeIsAbsolute(t *testing.T) {
+	run(t, time.Hour, 2*time.Hour, func(t *testing.T, s *system) {
+		x := s.create()
+		for range 3 {
+			time.Sleep(39 * time.Minute)
+			s.exec(x.ID, "true")
+		}
+		s.want(x.ID, session.Running)
+		time.Sleep(3*time.Minute + 6*time.Second)
+		s.want(x.ID, session.Expired)
+	})
+}
+
+func TestDeadRunnerIsNoticed(t *testing.T) {
+	run(t, time.Hour, 0, func(t *testing.T, s *system) {
+		x, other := s.create(), s.create()
+		s.local.KillRunner(t, x.Sandbox)
+		time.Sleep(11 * time.Second)
+		s.want(x.ID, session.Crashed)
+		s.want(other.ID, session.Running)
+	})
+}
+
+func TestRemovalIsTriedAgain(t *testing.T) {
+	run(t, time.Hour, 0, func(t *testing.T, s *system) {
+		x := s.create()
+		s.driver.destroys.Store(3)
+		if err := s.Destroy(t.Context(), x.ID); !errdefs.Is(err, errdefs.Unavailable) {
+			t.Fatal(err)
+		}
+		time.Sleep(6 * time.Second)
+		if got, err := s.Get(t.Context(), x.ID); err != nil || got.State != session.Stopping {
+			t.Errorf("%s, %v", got.State, err)
+		}
+		time.Sleep(20 * time.Second)
+		s.want(x.ID, session.Destroyed)
+	})
+}
+
+// TestDriverInTrouble: a driver that cannot list is no reason to end anything.
+func TestDriverInTrouble(t *testing.T) {
+	run(t, time.Minute, 0, func(t *testing.T, s *system) {
+		x := s.create()
+		s.driver.lists.Store(100)
+		time.Sleep(50 * time.Second)
+		s.want(x.ID, session.Running)
+		if err := s.reaper.Round(t.Context()); !errors.Is(err, errBroken) {
+			t.Errorf("round: %v", err)
+		}
+		s.driver.lists.Store(0)
+		time.Sleep(20 * time.Second)
+		s.want(x.ID, session.Expired)
+	})
+}
+
+func TestEndedRowsAreForgotten(t *testing.T) {
+	run(t, time.Hour, 0, func(t *testing.T, s *system) {
+		old := s.create()
+		if err := s.Destroy(t.Context(), old.ID); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(23 * time.Hour)
+		s.want(old.ID, session.Destroyed)
+		alive := s.create()
+		time.Sleep(25 * time.Minute)
+		s.exec(alive.ID, "true")
+		time.Sleep(50 * time.Minute)
+		if _, err := s.Get(t.Context(), old.ID); !errdefs.Is(err, errdefs.NotFound) {
+			t.Errorf("after a day: %v", err)
+		}
+		s.want(alive.ID, session.Running)
+	})
+}
+
+func TestSecondRoundFindsNothing(t *testing.T) {
+	run(t, time.Minute, 0, func(t *testing.T, s *system) {
+		s.create()
+		time.Sleep(50 * time.Second)
+		kept := s.create()
+		time.Sleep(11 * time.Second)
+		for range 2 {
+			if err := s.reaper.Round(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			all, err := s.List(t.Context(), session.ListFilter{})
+			if err != nil || len(all) != 1 || all[0].ID != kept.ID {
+				t.Errorf("alive %v, %v", all, err)
+			}
+		}
+	})
+}
+
+// TestExtendAgainstExpire lets commands and the reaper meet at the moment of
+// expiry: a command that was accepted runs to its end.
+func TestExtendAgainstExpire(t *testing.T) {
+	run(t, time.Minute, 0, func(t *testing.T, s *system) {
+		for range 20 {
+			x := s.create()
+			time.Sleep(time.Until(x.ExpiresAt()))
+			expired := make(chan error, 1)
+			go func() { expired <- s.Expire(t.Context(), x.ID) }()
+			var out bytes.Buffer
+			r, err := s.Exec(t.Context(), x.ID, session.ExecRequest{Command: "echo ok"}, &out)
+			if e := <-expired; e != nil {
+				t.Error(e)
+			}
+			got, getErr := s.Get(t.Context(), x.ID)
+			switch {
+			case getErr != nil:
+				t.Error(getErr)
+			case err != nil: // it came too late
+				if !errdefs.Is(err, errdefs.Conflict) || got.State != session.Expired {
+					t.Errorf("refused with %v, session %s", err, got.State)
+				}
+			case out.String() != "ok\n" || r.ExitCode != 0 || got.State != session.Running:
+				t.Errorf("accepted: %q, %+v, session %s", out.String(), r, got.State)
+			}
+		}
+	})
+}

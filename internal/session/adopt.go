@@ -1,0 +1,184 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+const (
+	adoptRetry  = time.Second     // between attempts while the driver cannot list
+	pingTimeout = 2 * time.Second // for an adopted runner to answer
+	// adoptPatience is how long everybody waits for the sandboxes of a crash
+	// to be removed. One that cannot be must not keep the daemon from serving.
+	adoptPatience = 10 * time.Second
+)
+
+// Run adopts the sessions of an earlier daemon and then writes activity to the
+// store from time to time, until ctx is done. It returns an error only if the
+// store cannot be read. Sandboxes live on when it returns.
+func (m *Manager) Run(ctx context.Context) error {
+	if err := m.load(ctx); err != nil {
+		return err
+	}
+	adopted := m.adoptUntil(ctx)
+	if adopted == nil {
+		return nil
+	}
+	select {
+	case <-adopted:
+	case <-time.After(adoptPatience):
+		// What is left is locked one by one, and holds up nobody else.
+		m.log.WarnContext(ctx, "some sessions are not in order yet; going on with the others")
+	}
+	m.ready.Store(true)
+	m.flushUntil(ctx)
+	<-adopted
+	return nil
+}
+
+// adoptUntil tries to adopt until the driver can tell what there is, and
+// returns a channel that is closed when all is adopted. It returns nil if ctx
+// is done first.
+func (m *Manager) adoptUntil(ctx context.Context) <-chan struct{} {
+	for {
+		adopted, err := m.adopt(ctx)
+		if err == nil {
+			return adopted
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		m.log.ErrorContext(ctx, "cannot take up the sessions yet", "err", err)
+		select {
+		case <-time.After(adoptRetry):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// load makes an entry, locked, of every row that has not ended.
+func (m *Manager) load(ctx context.Context) error {
+	rows, err := m.store.List(ctx, ListFilter{})
+	if err != nil {
+		return fmt.Errorf("read the sessions: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := clock()
+	for _, s := range rows {
+		s.CreatedAt, s.LastActivity = rebase(s.CreatedAt, now), rebase(s.LastActivity, now)
+		e := newEntry(s)
+		m.live[s.ID] = e
+		if s.IdempotencyKey != "" {
+			m.byKey[key{s.Owner, s.IdempotencyKey}] = e
+		}
+	}
+	return nil
+}
+
+// rebase puts a time of the wall clock on this process's monotonic clock, so
+// that later jumps of the wall clock end no session. A time in the future,
+// from before the clock was set back, becomes now.
+func rebase(t, now time.Time) time.Time {
+	ago := now.Round(0).Sub(t.Round(0))
+	return now.Add(-max(ago, 0))
+}
+
+// adopt compares the entries with what the driver sees, and starts to make
+// them agree; the channel is closed when they do. It returns an error, having
+// changed nothing, if the driver cannot tell.
+func (m *Manager) adopt(ctx context.Context) (adopted <-chan struct{}, err error) {
+	seen := make(map[runtime.ID]bool) // whether it is alive
+	for status, err := range m.driver.List(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("list the sandboxes: %w", err)
+		}
+		seen[status.ID] = status.Alive
+	}
+	var work []func()
+	for _, e := range m.entries() {
+		id := e.snapshot().Sandbox
+		alive := seen[id]
+		delete(seen, id)
+		work = append(work, func() { m.adoptOne(ctx, e, alive) })
+	}
+	for id := range seen {
+		work = append(work, func() { m.removeOrphan(ctx, id) })
+	}
+
+	start := time.Now()
+	done := make(chan struct{})
+	go func() { // Run waits for it
+		defer close(done)
+		var all errgroup.Group
+		all.SetLimit(m.opts.AdoptParallel)
+		for _, do := range work {
+			all.Go(func() error { do(); return nil })
+		}
+		if err := all.Wait(); err == nil {
+			m.log.InfoContext(ctx, "took up the sessions of the last run", "sessions", len(work)-len(seen), "orphans", len(seen), "took", time.Since(start))
+		}
+	}()
+	return done, nil
+}
+
+// adoptOne brings one entry, which is locked, in line with its sandbox, and
+// unlocks it.
+func (m *Manager) adoptOne(ctx context.Context, e *entry, alive bool) {
+	defer e.unlock()
+	defer close(e.created)
+	var err error
+	switch s := e.snapshot(); {
+	case s.State == Creating:
+		// Nobody was told of it, and what was made of it is not known.
+		e.createErr = errdefs.New(errdefs.Unavailable, "the daemon stopped while it created this session; try again")
+		err = m.end(ctx, e, as(Failed, "the daemon stopped while it was created"))
+	case s.State == Running && alive:
+		err = m.reopen(ctx, e)
+	case s.State == Running:
+		err = m.end(ctx, e, as(Crashed, "its sandbox was gone when the daemon started"))
+	case s.State == Stopping:
+		err = m.end(ctx, e, as(s.End, s.EndReason))
+	}
+	if err != nil {
+		m.log.ErrorContext(ctx, "a session is not in order after the start; the reaper goes on", "session", e.id, "err", err)
+	}
+}
+
+// reopen gives a running session its way into the sandbox. A runner that does
+// not answer is not dead: only the driver can say so.
+func (m *Manager) reopen(ctx context.Context, e *entry) error {
+	sandbox, err := m.driver.Open(ctx, e.snapshot().Sandbox)
+	if errdefs.Is(err, errdefs.NotFound) {
+		return m.end(ctx, e, as(Crashed, reasonDied))
+	}
+	if err != nil {
+		return fmt.Errorf("open the sandbox: %w", err)
+	}
+	e.open(sandbox)
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if err := e.box().client.Ping(ctx); err != nil {
+		return fmt.Errorf("ping the runner: %w", err)
+	}
+	return nil
+}
+
+// removeOrphan destroys a sandbox that no row names. It is left from a crash;
+// if it cannot be removed now, the next start tries again.
+func (m *Manager) removeOrphan(ctx context.Context, id runtime.ID) {
+	ctx, cancel := context.WithTimeout(ctx, m.opts.DestroyTimeout)
+	defer cancel()
+	err := m.driver.Destroy(ctx, id)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		m.log.ErrorContext(ctx, "cannot remove a sandbox that belongs to no session", "sandbox", id, "err", err)
+	}
+}

@@ -1,0 +1,32 @@
+package session_test
+
+import (
+	"io"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// BenchmarkExec is the round trip of a command below HTTP and without
+// isolation: the manager, the protocol, the runner and its shell.
+func BenchmarkExec(b *testing.B) {
+	d := newHost(b).start(b)
+	s := d.create(b, session.CreateRequest{})
+	for b.Loop() {
+		if _, err := d.Exec(b.Context(), s.ID, session.ExecRequest{Command: "true"}, io.Discard); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCreateDestroy has two rows of work and, on the local driver, the
+// start of one process.
+func BenchmarkCreateDestroy(b *testing.B) {
+	d := newHost(b).start(b)
+	for b.Loop() {
+		s := d.create(b, session.CreateRequest{})
+		if err := d.Destroy(b.Context(), s.ID); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

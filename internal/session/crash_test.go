@@ -1,0 +1,138 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+// The environment of a daemon that is to crash.
+const (
+	crashDir    = "SANDKASTEN_CRASH_DIR" // of the host
+	crashRunner = "SANDKASTEN_CRASH_RUNNER"
+	crashDB     = "SANDKASTEN_CRASH_DB"
+	crashAct    = "SANDKASTEN_CRASH_ACT" // "create", "destroy" or "start"
+	failpointAt = "SANDKASTEN_FAILPOINT"
+)
+
+var crashRequest = session.CreateRequest{IdempotencyKey: "crash", Owner: "alice"}
+
+// TestCrashingDaemon is the daemon that TestCrash starts. By itself it does
+// nothing.
+func TestCrashingDaemon(t *testing.T) {
+	act := os.Getenv(crashAct)
+	if act == "" {
+		return
+	}
+	h := host{
+		driver: &runtimetest.Local{Dir: os.Getenv(crashDir), Runner: os.Getenv(crashRunner)},
+		db:     os.Getenv(crashDB),
+	}
+	d := h.start(t)
+	if act == "start" {
+		return
+	}
+	s := d.create(t, crashRequest)
+	if act == "destroy" {
+		if err := d.Destroy(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// crashBinary builds this package's tests with failpoints.
+func crashBinary(t *testing.T) string {
+	t.Helper()
+	compiler, err := exec.LookPath("go")
+	if err != nil {
+		testenv.Unsupported(t, "building a daemon with failpoints needs Go: %v", err)
+	}
+	binary := filepath.Join(t.TempDir(), "session.test")
+	build := exec.CommandContext(t.Context(), compiler, "test", "-c", "-tags=failpoint", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	if text, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, text)
+	}
+	return binary
+}
+
+// crash runs a daemon that must be killed at the point.
+func (h host) crash(t *testing.T, binary, act, point string) {
+	t.Helper()
+	daemon := exec.CommandContext(t.Context(), binary, "-test.run=^TestCrashingDaemon$")
+	daemon.Env = append(os.Environ(), crashDir+"="+h.driver.Dir, crashRunner+"="+h.driver.Runner, crashDB+"="+h.db,
+		crashAct+"="+act, failpointAt+"="+point+"=kill9")
+	text, err := daemon.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("%s at %s: the daemon was not killed there: %v\n%s", act, point, err, text)
+	}
+}
+
+// TestCrash kills the daemon with kill -9 at every step of create and destroy,
+// and of the start after that. The next start puts everything in order.
+func TestCrash(t *testing.T) {
+	binary := crashBinary(t)
+	for _, c := range []struct {
+		act, point string
+		again      string // the next start is killed here, too
+		want       session.State
+	}{
+		{"create", "create.row", "", session.Failed},
+		{"create", "create.sandbox", "", session.Failed},
+		{"create", "create.running", "", session.Running},
+		{"destroy", "destroy.row", "", session.Destroyed},
+		{"destroy", "destroy.sandbox", "", session.Destroyed},
+		{"destroy", "destroy.done", "", session.Destroyed},
+		{"create", "create.sandbox", "destroy.row", session.Failed},
+		{"create", "create.sandbox", "destroy.sandbox", session.Failed},
+		{"create", "create.sandbox", "destroy.done", session.Failed},
+		{"destroy", "destroy.row", "destroy.sandbox", session.Destroyed},
+	} {
+		t.Run(strings.TrimSuffix(c.point+" then "+c.again, " then "), func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.crash(t, binary, c.act, c.point)
+			if c.again != "" {
+				h.crash(t, binary, "start", c.again)
+			}
+			d := h.start(t)
+			all, err := d.List(context.Background(), session.ListFilter{IncludeEnded: true})
+			if err != nil || len(all) != 1 {
+				t.Fatalf("rows %+v, %v", all, err)
+			}
+			s := d.want(t, all[0].ID, c.want)
+			if c.want == session.Running {
+				h.wantSandboxes(t, s.Sandbox)
+				d.output(t, s.ID, "true")
+			} else {
+				h.wantSandboxes(t)
+			}
+			d.stop()
+
+			before := h.rows(t)
+			d = h.start(t)
+			d.stop()
+			if diff := cmp.Diff(before, h.rows(t)); diff != "" {
+				t.Errorf("another start changed rows: %s", diff)
+			}
+
+			d = h.start(t)
+			if again := d.create(t, crashRequest); (again.ID == s.ID) != (c.want != session.Failed) {
+				t.Errorf("the same request gives session %s, the first was %s and is %s", again.ID, s.ID, c.want)
+			}
+			d.stop()
+		})
+	}
+}

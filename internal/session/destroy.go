@@ -1,0 +1,209 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+const (
+	reasonDestroyed = "a client destroyed it"
+	reasonDied      = "its runner died"
+)
+
+// ending says, of a session as it is, to what end it comes and why. "" is none:
+// it lives on. It is asked at the moment of the change and does no I/O.
+type ending func(Session) (end State, reason string)
+
+func as(end State, reason string) ending {
+	return func(Session) (State, string) { return end, reason }
+}
+
+// Destroy ends a session from any state and returns when its sandbox is gone.
+// It may be repeated. It wins over a Create that is not through. If the driver
+// cannot remove the sandbox now, it returns Unavailable, the session stays in
+// state stopping and the next Destroy, of a client or the reaper, goes on.
+func (m *Manager) Destroy(ctx context.Context, id ID) error {
+	if err := m.checkReady(); err != nil {
+		return err
+	}
+	e := m.entry(id)
+	if e == nil {
+		_, err := m.store.Get(ctx, id) // ended before, or never was
+		return err
+	}
+	e.refuse()
+	e.cancelCreate()
+	return m.endLocked(ctx, e, as(Destroyed, reasonDestroyed))
+}
+
+// Expire ends a session whose time is up. It looks again first: an operation
+// that came in time keeps the session alive.
+func (m *Manager) Expire(ctx context.Context, id ID) error {
+	e := m.entry(id)
+	if e == nil {
+		return nil
+	}
+	return m.endLocked(ctx, e, func(s Session) (State, string) {
+		now := time.Now()
+		switch {
+		case s.State != Running || now.Before(s.ExpiresAt()):
+			return "", ""
+		case s.MaxLifetime > 0 && !now.Before(s.CreatedAt.Add(s.MaxLifetime)):
+			return Expired, "it reached its maximum lifetime of " + s.MaxLifetime.String()
+		default:
+			return Expired, "it was idle for " + s.TTL.String()
+		}
+	})
+}
+
+// CheckAlive ends a running session as crashed if its runner has died. It
+// acts on the driver's positive word only: an error is not death.
+func (m *Manager) CheckAlive(ctx context.Context, id ID) error {
+	e := m.entry(id)
+	if e == nil {
+		return nil
+	}
+	if s := e.snapshot(); s.State != Running || !m.dead(ctx, s.Sandbox) {
+		return nil
+	}
+	return m.endLocked(ctx, e, func(s Session) (State, string) {
+		if s.State != Running {
+			return "", ""
+		}
+		return Crashed, reasonDied // the dead stay dead: no need to look again
+	})
+}
+
+// dead reports whether the driver knows that a sandbox's runner has died.
+func (m *Manager) dead(ctx context.Context, id runtime.ID) bool {
+	_, err := m.driver.Open(ctx, id)
+	return errdefs.Is(err, errdefs.NotFound)
+}
+
+// endLocked is end for a caller who does not hold e's lock. A session that has
+// ended meanwhile is not an error.
+func (m *Manager) endLocked(ctx context.Context, e *entry, how ending) error {
+	if err := e.lock(ctx); err != nil {
+		return err
+	}
+	defer e.unlock()
+	if e.snapshot().State.Ended() {
+		return nil
+	}
+	return m.end(ctx, e, how)
+}
+
+// end removes e's sandbox: the row in state stopping, the sandbox, the row in
+// its last state. It goes on where an earlier end stopped, and to the state
+// that the earlier one was for. It does not stop when ctx is done. The caller
+// holds e's lock.
+func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.opts.DestroyTimeout)
+	defer cancel()
+	s, err := e.stop(how)
+	if err != nil || s.State != Stopping {
+		return err
+	}
+	// A row that cannot be written is no reason to keep the sandbox: on a full
+	// disk its removal is what makes room for the row.
+	if err := m.put(ctx, s); err != nil {
+		m.log.WarnContext(ctx, "cannot record that a session is stopping; removing its sandbox all the same", "session", s.ID, "err", err)
+	}
+	if err := failpoint.Hit("destroy.row"); err != nil {
+		return err
+	}
+	if err := e.box().close(); err != nil {
+		m.log.DebugContext(ctx, "closing connections to a runner", "session", s.ID, "err", err)
+	}
+	if err := m.driver.Destroy(ctx, s.Sandbox); err != nil {
+		return errdefs.Wrap(err, errdefs.Unavailable, "session %s is not removed completely yet; the daemon goes on trying", s.ID)
+	}
+	if err := failpoint.Hit("destroy.sandbox"); err != nil {
+		return err
+	}
+	if err := m.commit(ctx, e, s.End, s.EndReason); err != nil {
+		return err
+	}
+	m.forget(e)
+	return failpoint.Hit("destroy.done")
+}
+
+// commit changes e's state in its row and then in memory.
+func (m *Manager) commit(ctx context.Context, e *entry, to State, reason string) error {
+	s := e.snapshot()
+	if err := s.To(to, reason); err != nil {
+		return err
+	}
+	if to.Ended() {
+		s.End = ""
+		s.EndedAt = clock()
+	}
+	if err := m.put(ctx, s); err != nil {
+		return fmt.Errorf("record session %s as %s: %w", s.ID, to, err)
+	}
+	e.replace(s)
+	return nil
+}
+
+// put writes a row. It takes no notice of ctx's end, for a write that is cut
+// off may or may not have happened; the store bounds how long it takes.
+func (m *Manager) put(ctx context.Context, s Session) error {
+	return m.store.Put(context.WithoutCancel(ctx), s)
+}
+
+// forget takes e out of the live sessions. Its row stays.
+func (m *Manager) forget(e *entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.live, e.id)
+	k := key{e.owner, e.key}
+	if m.byKey[k] == e {
+		delete(m.byKey, k)
+	}
+}
+
+// lost returns what the failure of an operation on e means, having ended e if
+// its runner has died or is not to be trusted. Other errors it returns as
+// they are.
+func (m *Manager) lost(ctx context.Context, e *entry, err error) error {
+	ctx = context.WithoutCancel(ctx)
+	switch {
+	case errors.Is(err, runnerclient.ErrProtocol):
+		m.log.ErrorContext(ctx, "ending a session whose runner broke the protocol", "session", e.id, "err", err)
+		endErr := m.endLocked(ctx, e, as(Failed, "its runner broke the protocol"))
+		return errors.Join(errdefs.Wrap(err, errdefs.Conflict, "session %s misbehaved and was ended; create a new one", e.id), endErr)
+	case errors.Is(err, runnerclient.ErrUnreachable), errors.Is(err, runnerclient.ErrLost):
+		if m.died(ctx, e) {
+			return errors.Join(notRunning(e.snapshot()), err)
+		}
+		return errdefs.Wrap(err, errdefs.Unavailable, "session %s does not answer now; try again", e.id)
+	default:
+		return err
+	}
+}
+
+// died reports whether e no longer runs, and ends it if its runner has died.
+// The kernel closes a dying runner's connections a moment before the driver
+// can see its death, so it looks for a second before it believes in life.
+func (m *Manager) died(ctx context.Context, e *entry) bool {
+	const first, last = 5 * time.Millisecond, 640 * time.Millisecond
+	for wait := first; ; wait *= 2 {
+		if err := m.CheckAlive(ctx, e.id); err != nil {
+			m.log.ErrorContext(ctx, "a session died and is not removed yet", "session", e.id, "err", err)
+		}
+		if e.snapshot().State != Running {
+			return true
+		}
+		if wait > last {
+			return false
+		}
+		<-time.After(wait)
+	}
+}

@@ -1,0 +1,190 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// faultyDriver fails what its fields say.
+type faultyDriver struct {
+	runtime.Driver
+	destroy func(runtime.ID) error
+	open    func(runtime.ID) (runtime.Sandbox, error)
+}
+
+func (f faultyDriver) Destroy(ctx context.Context, id runtime.ID) error {
+	if f.destroy != nil {
+		if err := f.destroy(id); err != nil {
+			return err
+		}
+	}
+	return f.Driver.Destroy(ctx, id)
+}
+
+func (f faultyDriver) Open(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	if f.open != nil {
+		return f.open(id)
+	}
+	return f.Driver.Open(ctx, id)
+}
+
+func TestDestroy(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	s := d.create(t, session.CreateRequest{})
+	for range 3 {
+		if err := d.Destroy(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		h.wantSandboxes(t)
+	}
+	ended := d.want(t, s.ID, session.Destroyed)
+	if ended.EndedAt.IsZero() || ended.EndReason == "" || ended.End != "" {
+		t.Errorf("%+v", ended)
+	}
+	wantCode(t, d.Destroy(t.Context(), "nosuchsession"), errdefs.NotFound)
+
+	_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	wantCode(t, err, errdefs.Conflict)
+	_, err = d.Exec(t.Context(), "nosuchsession", session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	wantCode(t, err, errdefs.NotFound)
+}
+
+func TestDestroyAtOnce(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	s := d.create(t, session.CreateRequest{})
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if err := d.Destroy(t.Context(), s.ID); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	d.want(t, s.ID, session.Destroyed)
+	h.wantSandboxes(t)
+}
+
+func TestDestroyWinsOverCreate(t *testing.T) {
+	h := newHost(t)
+	for _, c := range []struct {
+		name string
+		made bool // the sandbox is made although the create was canceled
+	}{{"before the sandbox", false}, {"after the sandbox", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			started := make(chan session.ID, 1)
+			d := h.start(t, withCreator(func(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
+				started <- session.ID(id)
+				<-ctx.Done()
+				if c.made {
+					return h.driver.Create(context.WithoutCancel(ctx), id, spec)
+				}
+				return nil, ctx.Err()
+			}))
+			created := make(chan error, 1)
+			go func() {
+				_, err := d.Create(t.Context(), session.CreateRequest{IdempotencyKey: c.name})
+				created <- err
+			}()
+			id := <-started
+			d.want(t, id, session.Creating)
+			if err := d.Destroy(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+			wantCode(t, <-created, errdefs.Conflict)
+			d.want(t, id, session.Destroyed)
+			h.wantSandboxes(t)
+		})
+	}
+}
+
+func TestDestroyGoesOnWhereItStopped(t *testing.T) {
+	h := newHost(t)
+	broken := true
+	d := h.start(t, func(o *session.Options) {
+		o.Driver = faultyDriver{Driver: h.driver, destroy: func(runtime.ID) error {
+			return map[bool]error{true: errBroken}[broken]
+		}}
+	})
+	s := d.create(t, session.CreateRequest{})
+	wantCode(t, d.Destroy(t.Context(), s.ID), errdefs.Unavailable)
+	if s := d.want(t, s.ID, session.Stopping); s.End != session.Destroyed {
+		t.Errorf("on its way to %q", s.End)
+	}
+	_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	wantCode(t, err, errdefs.Conflict)
+
+	broken = false
+	if err := d.Destroy(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.want(t, s.ID, session.Destroyed)
+	h.wantSandboxes(t)
+}
+
+func TestDestroyOnAFullDisk(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, withPut(func(s session.Session) error {
+		return map[session.State]error{session.Stopping: errBroken}[s.State]
+	}))
+	s := d.create(t, session.CreateRequest{})
+	if err := d.Destroy(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.want(t, s.ID, session.Destroyed)
+	h.wantSandboxes(t)
+}
+
+// signaler is a writer that says when it has seen a text.
+type signaler struct {
+	want string
+	mu   sync.Mutex
+	seen strings.Builder // guarded by mu
+	once sync.Once
+	ok   chan struct{}
+}
+
+func newSignaler(want string) *signaler { return &signaler{want: want, ok: make(chan struct{})} }
+
+func (s *signaler) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen.Write(p)
+	if strings.Contains(s.seen.String(), s.want) {
+		s.once.Do(func() { close(s.ok) })
+	}
+	return len(p), nil
+}
+
+func TestDestroyUnderAnExec(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	s := d.create(t, session.CreateRequest{})
+	out := newSignaler("started")
+	results := make(chan session.ExecResult, 1)
+	go func() {
+		result, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
+		if err != nil {
+			t.Error(err)
+		}
+		results <- result
+	}()
+	<-out.ok
+	if err := d.Destroy(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-results; r.Cause != protocol.CauseSandboxGone || r.ExitCode == 0 || r.State != protocol.StateEnded || r.ID == "" {
+		t.Errorf("%+v", r)
+	}
+	h.wantSandboxes(t)
+}

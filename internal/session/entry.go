@@ -1,0 +1,220 @@
+package session
+
+import (
+	"context"
+	"sync"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// entry is what the manager keeps in memory of a session that has not ended:
+// a copy of its row, the handle on its sandbox, and its use.
+type entry struct {
+	id    ID
+	owner string
+	key   string // the idempotency key
+
+	// changing holds one token. Who takes it may change the session's state
+	// and call the driver for its sandbox; it is held across both.
+	changing chan struct{}
+
+	// created is closed when Create is through with the session. From then on
+	// createErr says how that went and does not change.
+	created   chan struct{}
+	createErr error
+
+	// cancelCreate stops the driver from making the sandbox.
+	cancelCreate context.CancelFunc
+
+	mu       sync.Mutex
+	s        Session // guarded by mu; state changes only with changing held
+	sb       box     // guarded by mu; set when the sandbox exists
+	unwanted bool    // guarded by mu; Destroy came before Create was through
+	using    int     // guarded by mu; operations in progress
+	untold   bool    // guarded by mu; activity that the store does not know
+}
+
+// box is the way into a sandbox.
+type box struct {
+	sandbox runtime.Sandbox
+	client  *runnerclient.Client
+}
+
+// close ends the connections that no operation uses.
+func (b box) close() error {
+	if b.client == nil {
+		return nil
+	}
+	return b.client.Close()
+}
+
+// newEntry returns an entry whose lock the caller holds.
+func newEntry(s Session) *entry {
+	return &entry{
+		id:           s.ID,
+		owner:        s.Owner,
+		key:          s.IdempotencyKey,
+		changing:     make(chan struct{}, 1),
+		created:      make(chan struct{}),
+		cancelCreate: func() {},
+		s:            s,
+	}
+}
+
+// finishCreate lets go of those who wait for the create.
+func (e *entry) finishCreate(err error) {
+	e.createErr = err
+	close(e.created)
+}
+
+// lock waits for the right to change e. Whoever gets it calls unlock.
+func (e *entry) lock(ctx context.Context) error {
+	select {
+	case <-e.changing:
+		return nil
+	case <-ctx.Done():
+		return errdefs.Wrap(ctx.Err(), errdefs.Unavailable, "session %s is busy starting or stopping; try again", e.id)
+	}
+}
+
+func (e *entry) unlock() { e.changing <- struct{}{} }
+
+// snapshot returns the session as it is now. A session in use is active now.
+func (e *entry) snapshot() Session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.now()
+}
+
+// now is snapshot for a caller who holds mu.
+func (e *entry) now() Session {
+	s := e.s
+	if e.using > 0 {
+		s.LastActivity = clock()
+	}
+	return s
+}
+
+// stop brings the session to state stopping if how has an end for it, and
+// returns it. From then on no operation begins. One that began before counted
+// as activity, so it is either seen by how or refused. The caller holds the
+// lock.
+func (e *entry) stop(how ending) (Session, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.s.State == Stopping {
+		return e.s, nil
+	}
+	s := e.now()
+	end, reason := how(s)
+	if end == "" {
+		return s, nil
+	}
+	if err := s.To(Stopping, reason); err != nil {
+		return s, err
+	}
+	s.End = end
+	e.s = s
+	return s, nil
+}
+
+// replace sets the session to s, but for what changes with use.
+func (e *entry) replace(s Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.s.LastActivity.After(s.LastActivity) {
+		s.LastActivity = e.s.LastActivity
+	}
+	s.Cwd = e.s.Cwd
+	e.s = s
+}
+
+// become makes e stand for another session than the one it was made for.
+func (e *entry) become(s Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.s = s
+}
+
+func (e *entry) box() box {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sb
+}
+
+// open makes e usable through sandbox, which may have another ID than asked.
+func (e *entry) open(sandbox runtime.Sandbox) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.s.Sandbox = sandbox.ID()
+	e.sb = box{sandbox: sandbox, client: &runnerclient.Client{Dial: sandbox.DialRunner}}
+}
+
+// begin marks the start of an operation: activity, and use until the returned
+// function is called. It refuses a session that stopped running meanwhile.
+func (e *entry) begin() (end func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.s.State != Running {
+		return nil, notRunning(e.s)
+	}
+	e.using++
+	e.touch()
+	return sync.OnceFunc(func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.using--
+		e.touch()
+	}), nil
+}
+
+// touch records activity. The caller holds mu.
+func (e *entry) touch() {
+	e.s.LastActivity = clock()
+	e.untold = true
+}
+
+// moved records where the default shell is now.
+func (e *entry) moved(cwd string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if cwd != "" {
+		e.s.Cwd = cwd
+		e.untold = true
+	}
+}
+
+// news returns the activity that the store does not know yet, and whether
+// there is any. It counts as told; tell it again if the store refuses.
+func (e *entry) news() (Activity, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.using > 0 {
+		e.touch()
+	}
+	told := e.untold
+	e.untold = false
+	return Activity{ID: e.s.ID, At: e.s.LastActivity, Cwd: e.s.Cwd}, told
+}
+
+func (e *entry) notTold() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.untold = true
+}
+
+// wanted reports whether nobody has asked to destroy e.
+func (e *entry) wanted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.unwanted
+}
+
+// refuse marks e for destruction as soon as Create lets go of it.
+func (e *entry) refuse() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unwanted = true
+}

@@ -1,0 +1,184 @@
+package session
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// Manager is what every surface calls. It owns the rule that a session's row
+// is written before its sandbox is made and outlives its removal; see Create,
+// Destroy and Run. Its methods may be called concurrently.
+//
+// A session id that does not exist gives NotFound, a session that is not
+// running gives Conflict, and before Run has adopted the sessions of an
+// earlier daemon everything but Get and List gives Unavailable.
+type Manager struct {
+	opts   Options
+	store  Store
+	driver runtime.Driver
+	log    *slog.Logger
+	ready  atomic.Bool
+
+	mu    sync.Mutex
+	live  map[ID]*entry  // guarded by mu; the sessions that have not ended
+	byKey map[key]*entry // guarded by mu; those of live that have an idempotency key
+}
+
+// key is an idempotency key; each owner has keys of his own.
+type key struct{ owner, key string }
+
+// New returns a Manager that does nothing yet: Run starts it.
+func New(o Options) *Manager {
+	o = o.withDefaults()
+	return &Manager{
+		opts:   o,
+		store:  o.Store,
+		driver: o.Driver,
+		log:    o.Log,
+		live:   make(map[ID]*entry),
+		byKey:  make(map[key]*entry),
+	}
+}
+
+// Ready reports whether the sessions of an earlier daemon have been adopted.
+func (m *Manager) Ready() bool { return m.ready.Load() }
+
+// checkReady refuses what would change or use a sandbox before adoption.
+func (m *Manager) checkReady() error {
+	if m.Ready() {
+		return nil
+	}
+	return errdefs.New(errdefs.Unavailable, "the daemon is starting and takes up its sessions; try again in a second")
+}
+
+// Get returns one session, also one that ended not long ago.
+func (m *Manager) Get(ctx context.Context, id ID) (Session, error) {
+	if e := m.entry(id); e != nil {
+		return e.snapshot(), nil
+	}
+	return m.store.Get(ctx, id)
+}
+
+// List returns the sessions that match, oldest first.
+func (m *Manager) List(ctx context.Context, filter ListFilter) ([]Session, error) {
+	if !m.Ready() {
+		return m.store.List(ctx, filter)
+	}
+	var found []Session
+	seen := make(map[ID]bool)
+	for _, e := range m.entries() {
+		s := e.snapshot()
+		if filter.Owner == "" || filter.Owner == s.Owner {
+			found = append(found, s)
+			seen[s.ID] = true
+		}
+	}
+	if filter.IncludeEnded {
+		rows, err := m.store.List(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		// What is alive is newer in memory than in its row.
+		found = append(found, slices.DeleteFunc(rows, func(s Session) bool { return seen[s.ID] })...)
+	}
+	slices.SortFunc(found, func(a, b Session) int {
+		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
+			return c
+		}
+		return strings.Compare(string(a.ID), string(b.ID))
+	})
+	return found, nil
+}
+
+// Stats returns what a session uses now. Asking is not activity.
+func (m *Manager) Stats(ctx context.Context, id ID) (runtime.Stats, error) {
+	e, err := m.running(ctx, id)
+	if err != nil {
+		return runtime.Stats{}, err
+	}
+	stats, err := e.box().sandbox.Stats(ctx)
+	if err != nil {
+		return runtime.Stats{}, m.lost(ctx, e, errors.Join(runnerclient.ErrUnreachable, err))
+	}
+	return stats, nil
+}
+
+// entry returns what is known of a session that has not ended, or nil.
+func (m *Manager) entry(id ID) *entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.live[id]
+}
+
+func (m *Manager) entries() []*entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*entry, 0, len(m.live))
+	for _, e := range m.live {
+		all = append(all, e)
+	}
+	return all
+}
+
+// running returns the entry of a session whose sandbox can be used.
+func (m *Manager) running(ctx context.Context, id ID) (*entry, error) {
+	if err := m.checkReady(); err != nil {
+		return nil, err
+	}
+	e := m.entry(id)
+	if e == nil {
+		s, err := m.store.Get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return nil, notRunning(s)
+	}
+	if s := e.snapshot(); s.State != Running {
+		return nil, notRunning(s)
+	}
+	if e.box().sandbox == nil { // the driver could not open it at start
+		sandbox, err := m.driver.Open(ctx, e.snapshot().Sandbox)
+		if err != nil {
+			return nil, m.lost(ctx, e, errors.Join(runnerclient.ErrUnreachable, err))
+		}
+		e.open(sandbox)
+	}
+	return e, nil
+}
+
+func notRunning(s Session) error {
+	if s.EndReason != "" {
+		return errdefs.New(errdefs.Conflict, "session %s is %s: %s", s.ID, s.State, s.EndReason)
+	}
+	return errdefs.New(errdefs.Conflict, "session %s is %s, not running", s.ID, s.State)
+}
+
+// idEncoding makes ids that need no escaping anywhere.
+var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// newID returns 26 characters that hold 128 random bits.
+func newID() string {
+	var random [16]byte
+	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+	return idEncoding.EncodeToString(random[:])
+}
+
+// isID reports whether s may have come from newID.
+func isID(s string) bool {
+	return len(s) == 26 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// clock is when something happened, to the microsecond that a row keeps.
+func clock() time.Time { return time.Now().UTC() }

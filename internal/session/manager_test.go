@@ -1,0 +1,160 @@
+package session_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// images resolves every name but "missing" to the image of the local driver.
+type images struct{}
+
+func (images) Resolve(_ context.Context, name string) (string, error) {
+	if name == "missing" {
+		return "", errdefs.New(errdefs.NotFound, "no image %q", name)
+	}
+	return runtimetest.LocalImage, nil
+}
+
+// host is what survives a daemon: its database and its sandboxes.
+type host struct {
+	driver *runtimetest.Local
+	db     string
+}
+
+func newHost(t testing.TB) host {
+	t.Helper()
+	return host{driver: runtimetest.NewLocal(t), db: filepath.Join(t.TempDir(), "db")}
+}
+
+// daemon is one run of a manager on a host.
+type daemon struct {
+	*session.Manager
+	t     testing.TB
+	store *store.Store
+	stop  func()
+}
+
+// start runs a manager until the test ends or stop is called. It returns when
+// the manager is ready.
+func (h host) start(t testing.TB, options ...func(*session.Options)) *daemon {
+	t.Helper()
+	d := h.prepare(t, options...)
+	d.run()
+	d.waitReady()
+	return d
+}
+
+// prepare makes a manager that does not run yet.
+func (h host) prepare(t testing.TB, options ...func(*session.Options)) *daemon {
+	t.Helper()
+	db, err := store.Open(context.Background(), h.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := session.Options{
+		Store:    db,
+		Driver:   h.driver,
+		Images:   images{},
+		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Defaults: session.Defaults{Image: "base"},
+	}
+	for _, set := range options {
+		set(&o)
+	}
+	d := &daemon{Manager: session.New(o), t: t, store: db}
+	d.stop = sync.OnceFunc(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { d.stop() })
+	return d
+}
+
+func (d *daemon) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	d.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			d.t.Errorf("Run: %v", err)
+		}
+		if err := d.store.Close(); err != nil {
+			d.t.Error(err)
+		}
+	})
+}
+
+func (d *daemon) waitReady() {
+	for !d.Ready() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (d *daemon) create(t testing.TB, req session.CreateRequest) session.Session {
+	t.Helper()
+	s, err := d.Create(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (d *daemon) want(t testing.TB, id session.ID, state session.State) session.Session {
+	t.Helper()
+	s, err := d.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.State != state {
+		t.Errorf("session is %s (%s), want %s", s.State, s.EndReason, state)
+	}
+	return s
+}
+
+// wantSandboxes checks what the driver sees.
+func (h host) wantSandboxes(t testing.TB, want ...runtime.ID) {
+	t.Helper()
+	left := make(map[runtime.ID]bool)
+	for s, err := range h.driver.List(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left[s.ID] = true
+	}
+	for _, id := range want {
+		if !left[id] {
+			t.Errorf("sandbox %s is missing", id)
+		}
+		delete(left, id)
+	}
+	for id := range left {
+		t.Errorf("sandbox %s is left over", id)
+	}
+}
+
+func wantCode(t testing.TB, err error, code errdefs.Code) {
+	t.Helper()
+	if err == nil || errdefs.CodeOf(err) != code {
+		t.Errorf("error %v has code %q, want %q", err, errdefs.CodeOf(err), code)
+	}
+}
+
+// writeFIFO opens a FIFO, which waits for its reader, and writes to it.
+func writeFIFO(path, text string) error { return os.WriteFile(path, []byte(text), 0) }

@@ -1,0 +1,53 @@
+// Package session is the heart: what a client owns, its states, and the
+// Manager that every surface calls. It knows drivers, the runner's client and
+// a store by their contracts, and nothing of HTTP or of files on the host.
+package session
+
+import (
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// ID names a session: 26 characters of [a-z2-7], 128 random bits, made by the
+// server. It is never used twice.
+type ID string
+
+// Session is what a client owns. Its truth is its row in the store.
+type Session struct {
+	ID             ID
+	Sandbox        runtime.ID // the sandbox behind it; a pool may have named it
+	Image          string     // as the client wrote it, or the default
+	ImageDigest    string     // what that was resolved to at create
+	State          State
+	End            State  // while Stopping, the end it is on its way to; else empty
+	EndReason      string // why it ended, for people; empty while it lives
+	WorkspaceID    string
+	Cwd            string // of the default shell, as last reported
+	Hostname       string
+	Limits         runtime.Limits
+	Network        runtime.NetworkMode
+	ReadonlyRoot   bool
+	Env            map[string]string // never logged and never shown again
+	Labels         map[string]string
+	Owner          string // the key that made it
+	IdempotencyKey string
+	RequestHash    string // of the create request, to tell a retry from a mistake
+
+	CreatedAt    time.Time
+	LastActivity time.Time
+	TTL          time.Duration // idle time after which it ends; activity starts it anew
+	MaxLifetime  time.Duration // absolute, from CreatedAt; 0 is none
+	EndedAt      time.Time
+}
+
+// ExpiresAt is when the reaper will end the session if nothing happens.
+func (s Session) ExpiresAt() time.Time {
+	at := s.LastActivity.Add(s.TTL)
+	if s.MaxLifetime > 0 {
+		if end := s.CreatedAt.Add(s.MaxLifetime); end.Before(at) {
+			return end
+		}
+	}
+	return at
+}

@@ -1,0 +1,4 @@
+package store
+
+// OpenWaiting is Open with another lockWait.
+var OpenWaiting = open

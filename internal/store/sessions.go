@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+var _ session.Store = (*Store)(nil)
+
+// columns are in the order of values and scan.
+const columns = `id, sandbox, image, image_digest, state, end_state, end_reason, workspace_id, cwd, hostname,
+	cpu, memory_mb, pids, disk_mb, network, readonly_root, labels, owner, idempotency_key, request_hash,
+	created_at, last_activity, ttl_us, max_lifetime_us, ended_at`
+
+// putSQL leaves last_activity and cwd of an existing row to Touch where that
+// knows better.
+var putSQL = `INSERT INTO sessions (` + columns + `) VALUES (` + strings.Repeat("?, ", strings.Count(columns, ",")) + `?)
+	ON CONFLICT (id) DO UPDATE SET
+		sandbox = excluded.sandbox, image_digest = excluded.image_digest, state = excluded.state,
+		end_state = excluded.end_state, end_reason = excluded.end_reason, cwd = excluded.cwd,
+		last_activity = max(last_activity, excluded.last_activity), ttl_us = excluded.ttl_us,
+		labels = excluded.labels, ended_at = excluded.ended_at`
+
+func values(s session.Session) ([]any, error) {
+	labels, err := json.Marshal(s.Labels)
+	if err != nil {
+		return nil, fmt.Errorf("encode labels: %w", err)
+	}
+	return []any{
+		string(s.ID), string(s.Sandbox), s.Image, s.ImageDigest, string(s.State), string(s.End), s.EndReason, s.WorkspaceID, s.Cwd, s.Hostname,
+		s.Limits.CPU, s.Limits.MemoryMB, s.Limits.Pids, s.Limits.DiskMB, string(s.Network), s.ReadonlyRoot, string(labels), s.Owner, s.IdempotencyKey, s.RequestHash,
+		micros(s.CreatedAt), micros(s.LastActivity), s.TTL.Microseconds(), s.MaxLifetime.Microseconds(), micros(s.EndedAt),
+	}, nil
+}
+
+func scan(row interface{ Scan(...any) error }) (session.Session, error) {
+	var s session.Session
+	var labels string
+	var created, active, ttl, lifetime, ended int64
+	err := row.Scan(
+		&s.ID, &s.Sandbox, &s.Image, &s.ImageDigest, &s.State, &s.End, &s.EndReason, &s.WorkspaceID, &s.Cwd, &s.Hostname,
+		&s.Limits.CPU, &s.Limits.MemoryMB, &s.Limits.Pids, &s.Limits.DiskMB, &s.Network, &s.ReadonlyRoot, &labels, &s.Owner, &s.IdempotencyKey, &s.RequestHash,
+		&created, &active, &ttl, &lifetime, &ended,
+	)
+	if err != nil {
+		return session.Session{}, err
+	}
+	if err := json.Unmarshal([]byte(labels), &s.Labels); err != nil {
+		return session.Session{}, fmt.Errorf("decode labels of session %s: %w", s.ID, err)
+	}
+	s.CreatedAt, s.LastActivity, s.EndedAt = instant(created), instant(active), instant(ended)
+	s.TTL, s.MaxLifetime = time.Duration(ttl)*time.Microsecond, time.Duration(lifetime)*time.Microsecond
+	return s, nil
+}
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// Put implements session.Store.
+func (s *Store) Put(ctx context.Context, x session.Session) error {
+	v, err := values(x)
+	if err != nil {
+		return err
+	}
+	if _, err := s.put.ExecContext(ctx, v...); err != nil {
+		if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
+			return errdefs.Wrap(err, errdefs.AlreadyExists, "this Idempotency-Key is in use")
+		}
+		return wrap("write session "+string(x.ID), err)
+	}
+	return nil
+}
+
+// Get implements session.Store.
+func (s *Store) Get(ctx context.Context, id session.ID) (session.Session, error) {
+	x, err := scan(s.get.QueryRowContext(ctx, string(id)))
+	if errors.Is(err, sql.ErrNoRows) {
+		return x, errdefs.New(errdefs.NotFound, "no such session")
+	}
+	if err != nil {
+		return x, wrap("read a session", err)
+	}
+	return x, nil
+}
+
+// FindKey implements session.Store.
+func (s *Store) FindKey(ctx context.Context, owner, key string) (session.Session, error) {
+	x, err := scan(s.read.QueryRowContext(ctx, "SELECT "+columns+` FROM sessions
+		WHERE owner = ? AND idempotency_key = ? AND idempotency_key <> '' AND state <> 'failed'`, owner, key))
+	if errors.Is(err, sql.ErrNoRows) {
+		return x, errdefs.New(errdefs.NotFound, "no session has this Idempotency-Key")
+	}
+	if err != nil {
+		return x, wrap("find a session by its key", err)
+	}
+	return x, nil
+}
+
+// List implements session.Store.
+func (s *Store) List(ctx context.Context, filter session.ListFilter) (found []session.Session, err error) {
+	query, args := "SELECT "+columns+" FROM sessions WHERE true", []any{}
+	if !filter.IncludeEnded {
+		query += " AND ended_at = 0"
+	}
+	if filter.Owner != "" {
+		query += " AND owner = ?"
+		args = append(args, filter.Owner)
+	}
+	rows, err := s.read.QueryContext(ctx, query+" ORDER BY created_at, id", args...)
+	if err != nil {
+		return nil, wrap("list sessions", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		x, err := scan(rows)
+		if err != nil {
+			return nil, wrap("list sessions", err)
+		}
+		found = append(found, x)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, wrap("list sessions", err)
+	}
+	return found, nil
+}
+
+// Touch implements session.Store.
+func (s *Store) Touch(ctx context.Context, activity []session.Activity) error {
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return wrap("record activity", err)
+	}
+	if err := touch(ctx, tx, activity); err != nil {
+		return wrap("record activity", errors.Join(err, tx.Rollback()))
+	}
+	if err := tx.Commit(); err != nil {
+		return wrap("record activity", err)
+	}
+	return nil
+}
+
+func touch(ctx context.Context, tx *sql.Tx, activity []session.Activity) (err error) {
+	update, err := tx.PrepareContext(ctx, "UPDATE sessions SET last_activity = max(last_activity, ?), cwd = ? WHERE id = ?")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, update.Close()) }()
+	for _, a := range activity {
+		if _, err := update.ExecContext(ctx, micros(a.At), a.Cwd, string(a.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Prune implements session.Store.
+func (s *Store) Prune(ctx context.Context, endedBefore time.Time) (int64, error) {
+	result, err := s.write.ExecContext(ctx, "DELETE FROM sessions WHERE ended_at <> 0 AND ended_at < ?", micros(endedBefore))
+	if err != nil {
+		return 0, wrap("forget ended sessions", err)
+	}
+	return result.RowsAffected()
+}

@@ -1,0 +1,186 @@
+// Package store keeps sessions in an SQLite file. It implements session.Store
+// and decides nothing: what a row may say is the session package's business.
+//
+// A session's environment is not stored. It is needed once, when its sandbox
+// is made, and may hold secrets.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// readers is how many queries may run beside the one writer.
+const readers = 4
+
+// Store is an open database. Its methods may be called concurrently.
+type Store struct {
+	write *sql.DB // one connection: writers queue here and not in SQLite
+	read  *sql.DB
+	put   *sql.Stmt
+	get   *sql.Stmt
+}
+
+// Open opens the database at path, making it with mode 0600 if there is none,
+// and brings its schema up to date. It refuses a file that is damaged, that is
+// no database or that a newer version has written, and leaves it as it is. The
+// caller closes the store.
+func Open(ctx context.Context, path string) (*Store, error) {
+	return open(ctx, path, lockWait)
+}
+
+// lockWait is how long a write waits while another process, a backup say, has
+// the database locked.
+const lockWait = 5 * time.Second
+
+func open(ctx context.Context, path string, wait time.Duration) (*Store, error) {
+	// SQLite gives its journal files the mode of the database, so the mode
+	// must be right before it makes them.
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the session database: %w", err)
+	}
+	if err := errors.Join(f.Chmod(0o600), f.Close()); err != nil {
+		return nil, fmt.Errorf("open the session database: %w", err)
+	}
+	s := &Store{}
+	if err := s.open(ctx, path, wait); err != nil {
+		return nil, errors.Join(explain(path, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, path string, wait time.Duration) (err error) {
+	if s.write, err = sql.Open("sqlite", dsn(path, wait, "journal_mode(WAL)")); err != nil {
+		return err
+	}
+	s.write.SetMaxOpenConns(1)
+	if s.read, err = sql.Open("sqlite", dsn(path, wait, "query_only(1)")); err != nil {
+		return err
+	}
+	s.read.SetMaxOpenConns(readers)
+	s.read.SetMaxIdleConns(readers)
+	if err := check(ctx, s.write); err != nil {
+		return err
+	}
+	if err := migrate(ctx, s.write); err != nil {
+		return err
+	}
+	if s.put, err = s.write.PrepareContext(ctx, putSQL); err != nil {
+		return err
+	}
+	s.get, err = s.read.PrepareContext(ctx, "SELECT "+columns+" FROM sessions WHERE id = ?")
+	return err
+}
+
+// Close closes the database. Nothing may use the store any more.
+func (s *Store) Close() error {
+	var errs []error
+	for _, c := range []*sql.Stmt{s.put, s.get} {
+		if c != nil {
+			errs = append(errs, c.Close())
+		}
+	}
+	for _, db := range []*sql.DB{s.read, s.write} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// dsn names the database with what every connection to it sets.
+func dsn(path string, wait time.Duration, pragma string) string {
+	q := url.Values{
+		"_pragma": {fmt.Sprintf("busy_timeout(%d)", wait.Milliseconds()), "synchronous(NORMAL)", pragma},
+		"_txlock": {"immediate"}, // a transaction that will write waits at its start, not in the middle
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+var errDamaged = errors.New("the file is damaged")
+
+// check reads the whole file once; it is small.
+func check(ctx context.Context, db *sql.DB) error {
+	var verdict string
+	if err := db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict); err != nil {
+		return err
+	}
+	if verdict != "ok" {
+		return fmt.Errorf("%w: %s", errDamaged, verdict)
+	}
+	return nil
+}
+
+var errNewer = errors.New("a newer version of sandkasten has written it")
+
+// migrate applies the migrations that db lacks, each in a transaction.
+func migrate(ctx context.Context, db *sql.DB) error {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		return err
+	}
+	have, known, err := provider.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if have > known {
+		return fmt.Errorf("%w: its schema is %d, this version knows %d", errNewer, have, known)
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	return nil
+}
+
+// explain says what to do about a database that cannot be opened.
+func explain(path string, err error) error {
+	switch code := resultCode(err); {
+	case errors.Is(err, errDamaged), code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("the session database %s cannot be used: %w; restore it from a copy, or move it away to start without sessions, "+
+			"which removes the sandboxes that still run", path, err)
+	case errors.Is(err, errNewer):
+		return fmt.Errorf("the session database %s cannot be used: %w; run that version", path, err)
+	default:
+		return fmt.Errorf("open the session database %s: %w", path, err)
+	}
+}
+
+// resultCode returns SQLite's primary result code, or 0 for another error.
+func resultCode(err error) int {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// wrap adds the operation and, where it is the client's business, a code.
+func wrap(op string, err error) error {
+	switch resultCode(err) {
+	case sqlite3.SQLITE_FULL:
+		return errdefs.Wrap(fmt.Errorf("%s: %w", op, err), errdefs.InsufficientSpace, "the daemon's disk is full")
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return errdefs.Wrap(fmt.Errorf("%s: %w", op, err), errdefs.Unavailable, "the session database is busy; try again")
+	}
+	return fmt.Errorf("%s: %w", op, err)
+}
