@@ -1,0 +1,173 @@
+package api
+
+import (
+	"bytes"
+	"io"
+)
+
+// Plain takes terminal control sequences out of a command's output and makes
+// its newlines "\n", on the way to another writer. It works byte by byte, so
+// that a sequence may be cut anywhere between two writes.
+//
+//   - ESC [ ... (CSI), ESC ] ... (OSC), ESC P, X, ^, _ ... (DCS, SOS, PM, APC),
+//     charset selections and all other sequences that start with ESC go away.
+//   - "\r\n" becomes "\n", and so does any run of "\r" before it. A "\r" that is
+//     followed by something else, as progress bars print it, becomes "\n" too:
+//     every state of the bar is a line, and nothing that was printed is lost.
+//   - All other bytes stay, valid UTF-8 or not.
+//
+// A control string that is never ended hides at most its own line, or in a DCS
+// all up to the next ESC.
+type Plain struct {
+	out   io.Writer
+	state ansiState
+	cr    bool   // a "\r" is held back until the next visible byte
+	kind  byte   // which control string, in inString
+	held  int64  // bytes since the last one that was decided on
+	buf   []byte // of one Write, kept for the next
+}
+
+type ansiState uint8
+
+const (
+	ground         ansiState = iota
+	escape                   // after ESC
+	escapeBetween            // after ESC and an intermediate byte: a charset, or DECALN
+	inCSI                    // after ESC [
+	inString                 // after ESC ] P X ^ _
+	inStringEscape           // after an ESC in one of these
+)
+
+const (
+	esc = 0x1b
+	bel = 0x07
+	can = 0x18 // ends any sequence
+	sub = 0x1a // so does this
+)
+
+// NewPlain returns a Plain that writes to out.
+func NewPlain(out io.Writer) *Plain { return &Plain{out: out} }
+
+// Held is how many of the last bytes written are not decided on: the start of
+// a sequence, or a "\r". To begin anew that many bytes earlier loses nothing.
+func (p *Plain) Held() int64 { return p.held }
+
+// Write passes on what remains of b. Its count is of b's bytes, not of those
+// that are passed on.
+func (p *Plain) Write(b []byte) (int, error) {
+	plain := b
+	if p.held > 0 || bytes.IndexByte(b, esc) >= 0 || bytes.IndexByte(b, '\r') >= 0 {
+		p.buf = p.buf[:0]
+		for _, c := range b {
+			p.take(c)
+		}
+		plain = p.buf
+	}
+	if len(plain) == 0 {
+		return len(b), nil
+	}
+	if _, err := p.out.Write(plain); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// Flush passes on what is held back when no more will come.
+func (p *Plain) Flush() error {
+	cr := p.cr
+	p.state, p.cr, p.held = ground, false, 0
+	if !cr {
+		return nil
+	}
+	_, err := p.out.Write([]byte{'\n'})
+	return err
+}
+
+func (p *Plain) take(c byte) {
+	p.held++
+	p.step(c)
+	if p.state == ground && !p.cr {
+		p.held = 0
+	}
+}
+
+func (p *Plain) step(c byte) {
+	switch p.state {
+	case ground:
+		p.visible(c)
+	case escape:
+		p.afterEscape(c)
+	case escapeBetween:
+		switch {
+		case c >= 0x20 && c <= 0x2f: // another intermediate
+		case c >= 0x30 && c <= 0x7e:
+			p.state = ground
+		default:
+			p.abort(c)
+		}
+	case inCSI:
+		switch {
+		case c >= 0x20 && c <= 0x3f: // parameters and intermediates
+		case c >= 0x40 && c <= 0x7e:
+			p.state = ground
+		default:
+			p.abort(c)
+		}
+	case inString:
+		switch {
+		case c == bel, c == can, c == sub:
+			p.state = ground
+		case c == esc:
+			p.state = inStringEscape
+		case c == '\n' && p.kind != 'P':
+			p.abort(c)
+		}
+	case inStringEscape:
+		if c == '\\' { // ST
+			p.state = ground
+			return
+		}
+		p.afterEscape(c)
+	}
+}
+
+// afterEscape decides what a sequence is.
+func (p *Plain) afterEscape(c byte) {
+	switch {
+	case c == '[':
+		p.state = inCSI
+	case c == ']', c == 'P', c == 'X', c == '^', c == '_':
+		p.state, p.kind = inString, c
+	case c >= 0x20 && c <= 0x2f:
+		p.state = escapeBetween
+	case c >= 0x30 && c <= 0x7e:
+		p.state = ground
+	default:
+		p.abort(c)
+	}
+}
+
+// abort ends a sequence at a byte that cannot be part of it.
+func (p *Plain) abort(c byte) {
+	p.state = ground
+	if c != can && c != sub {
+		p.visible(c)
+	}
+}
+
+// visible takes a byte outside of any sequence.
+func (p *Plain) visible(c byte) {
+	switch c {
+	case esc:
+		p.state = escape
+		return
+	case '\r':
+		p.cr = true
+		return
+	}
+	if p.cr && c != '\n' {
+		p.buf = append(p.buf, '\n')
+	}
+	p.cr = false
+	p.buf = append(p.buf, c)
+}

@@ -1,0 +1,185 @@
+// Package api holds what every HTTP surface shares: the table of routes and
+// who may call them, host and origin checks, keys, rates, request ids, the
+// access log, metrics, the error body, event streams, and the collecting of a
+// command's output. It knows nothing of sessions. Surfaces are folders below
+// it, and none of them imports another.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// Scope says what a caller must show to use a route.
+type Scope int
+
+// The scopes. The zero value is none of them: a route without a scope is a
+// mistake that Handler refuses at start.
+const (
+	_      Scope = iota
+	Public       // nothing: what it answers is the same for everybody
+	Key          // an API key, as Authorization: Bearer or X-API-Key
+	Page         // an API key, also as the password of HTTP Basic, for what a browser opens
+)
+
+// Route is one endpoint. A surface's routes are its whole contract: reading
+// the table is auditing the surface.
+type Route struct {
+	Pattern string // of net/http: "POST /v1/sessions/{id}/exec"
+	Scope   Scope
+	Handler http.Handler
+}
+
+// Surface is one public API.
+type Surface struct {
+	Name   string
+	Routes []Route
+}
+
+// Keys finds the owner of an API key. Authenticate compares in constant time
+// and says Unauthenticated for any key that is not valid, whatever the reason.
+type Keys interface {
+	Authenticate(key string) (owner string, err error)
+}
+
+// Options configures Handler. Every zero value is usable.
+type Options struct {
+	Log   *slog.Logger // silence
+	Keys  Keys         // nil asks nobody for a key: only for a daemon on a loopback address
+	Hosts Hosts        // which Host headers are ours; the zero value is loopback names only
+
+	RequestsPerSecond float64 // for one key, over all routes; 0 is no limit
+	Burst             int     // that one key may send at once; 0 is RequestsPerSecond
+
+	Registry prometheus.Registerer // nil keeps no metrics
+}
+
+// Handler serves the surfaces behind everything they share. It panics on a
+// route without a scope and on two routes with one pattern: both are mistakes
+// in the source, found by any test that builds it.
+func Handler(o Options, surfaces ...Surface) http.Handler {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	h := &handler{
+		log:     o.Log,
+		hosts:   o.Hosts,
+		keys:    o.Keys,
+		rates:   newRates(o.RequestsPerSecond, o.Burst),
+		metrics: newMetrics(o.Registry),
+		mux:     http.NewServeMux(),
+	}
+	for _, s := range surfaces {
+		for _, route := range s.Routes {
+			if route.Scope < Public || route.Scope > Page {
+				panic("api: " + s.Name + ": route " + route.Pattern + " has no scope")
+			}
+			h.mux.Handle(route.Pattern, h.guard(route))
+		}
+	}
+	// An unknown path asks for a key too: without one, nobody learns which
+	// paths exist.
+	h.mux.Handle("/", h.guard(Route{Pattern: "/", Scope: Key, Handler: http.HandlerFunc(h.unknown)}))
+	return h
+}
+
+type handler struct {
+	log     *slog.Logger
+	hosts   Hosts
+	keys    Keys
+	rates   *rates
+	metrics *metrics
+	mux     *http.ServeMux
+}
+
+// ServeHTTP is the way of every request: what is common first, then the route
+// with its guard.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	req := &Request{ID: requestID(r), start: time.Now()}
+	rec := &recorder{ResponseWriter: w}
+	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, req))
+	header := w.Header()
+	header.Set("X-Request-Id", req.ID)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	defer func() { h.finish(rec, r, recover()) }()
+	rec.begin(r)
+
+	if err := h.hosts.check(r); err != nil {
+		WriteError(rec, r, err)
+		return
+	}
+	// The mux would redirect these. No client of ours sends them, and a proxy
+	// in front may have judged a different path than the one it redirects to.
+	if p := r.URL.Path; p == "" || p[0] != '/' || (p != "/" && path.Clean(p) != p) {
+		WriteError(rec, r, errNoRoute())
+		return
+	}
+	h.mux.ServeHTTP(rec, r)
+}
+
+// guard puts the checks of a route in front of its handler.
+func (h *handler) guard(route Route) http.Handler {
+	if route.Scope == Public {
+		return route.Handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h.admit(r, route.Scope); err != nil {
+			if errdefs.Is(err, errdefs.Unauthenticated) && route.Scope == Page {
+				w.Header().Set("WWW-Authenticate", `Basic realm="sandkasten: any user name, the API key as password"`)
+			}
+			WriteError(w, r, err)
+			return
+		}
+		route.Handler.ServeHTTP(w, r)
+	})
+}
+
+// admit decides on a request that needs a key.
+func (h *handler) admit(r *http.Request, scope Scope) error {
+	if err := checkOrigin(r); err != nil {
+		return err
+	}
+	if h.keys != nil {
+		key, err := credential(r, scope)
+		if err != nil {
+			return err
+		}
+		owner, err := h.keys.Authenticate(key)
+		if err != nil {
+			return errUnauthenticated(err)
+		}
+		From(r.Context()).Owner = owner
+	}
+	return h.rates.take(From(r.Context()).Owner)
+}
+
+// unknown answers what no route matches: 405 where another method would.
+func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+		if _, pattern := h.mux.Handler(probe); pattern != "/" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 {
+		WriteError(w, r, errNoRoute())
+		return
+	}
+	for _, method := range allowed {
+		w.Header().Add("Allow", method)
+	}
+	WriteError(w, r, errdefs.New(codeMethodNotAllowed, "this path does not take %s; see the Allow header", clean(r.Method)))
+}
+
+func errNoRoute() error {
+	return errdefs.New(errdefs.NotFound, "there is no such path; GET /docs lists them all")
+}

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"strconv"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// Codes that only HTTP knows; the others are those of errdefs.
+const (
+	codeMethodNotAllowed errdefs.Code = "method_not_allowed"
+	codeMediaType        errdefs.Code = "unsupported_media_type"
+	codeTimeout          errdefs.Code = "request_timeout"
+)
+
+// retryAfter is what a client is told to wait before it tries again.
+const retryAfter = "1"
+
+// ErrorBody is every error's body.
+type ErrorBody struct {
+	Error     string       `json:"error" doc:"What is wrong and what to do about it, for people." example:"ttl_seconds must be at least 1"`
+	Code      errdefs.Code `json:"code" doc:"What is wrong, for programs. The values stay." example:"invalid_argument"`
+	Field     string       `json:"field,omitempty" doc:"The request field or parameter at fault, if one is." example:"ttl_seconds"`
+	RequestID string       `json:"request_id,omitempty" doc:"Names this request in the daemon's log; also in the X-Request-Id header. Left out of 401, which is the same for everybody." example:"5YXTKD3NPQZJH3LYXAFXCLMPGE"`
+}
+
+var statuses = map[errdefs.Code]int{
+	errdefs.InvalidArgument:   http.StatusBadRequest,
+	errdefs.Unauthenticated:   http.StatusUnauthorized,
+	errdefs.PermissionDenied:  http.StatusForbidden,
+	errdefs.NotFound:          http.StatusNotFound,
+	codeMethodNotAllowed:      http.StatusMethodNotAllowed,
+	codeTimeout:               http.StatusRequestTimeout,
+	errdefs.AlreadyExists:     http.StatusConflict,
+	errdefs.Conflict:          http.StatusConflict,
+	errdefs.TooLarge:          http.StatusRequestEntityTooLarge,
+	codeMediaType:             http.StatusUnsupportedMediaType,
+	errdefs.Unprocessable:     http.StatusUnprocessableEntity,
+	errdefs.ResourceExhausted: http.StatusTooManyRequests,
+	errdefs.Internal:          http.StatusInternalServerError,
+	errdefs.Unimplemented:     http.StatusNotImplemented,
+	errdefs.Unavailable:       http.StatusServiceUnavailable,
+	errdefs.InsufficientSpace: http.StatusInsufficientStorage,
+}
+
+// Status is the HTTP status of an error with code.
+func Status(code errdefs.Code) int {
+	if status, ok := statuses[code]; ok {
+		return status
+	}
+	return http.StatusInternalServerError
+}
+
+// MediaType is the error for a body of another type than the route takes.
+func MediaType(want string) error {
+	return errdefs.New(codeMediaType, "Content-Type must be %s", want)
+}
+
+// Describe returns the body for err and the status that goes with it, and
+// keeps err for the request's line in the log.
+func Describe(ctx context.Context, err error) (ErrorBody, int) {
+	Failed(ctx, err)
+	err = classify(err)
+	code := errdefs.CodeOf(err)
+	if _, known := statuses[code]; !known {
+		code = errdefs.Internal
+	}
+	body := ErrorBody{Error: errdefs.MessageOf(err), Code: code, RequestID: From(ctx).ID}
+	if e, ok := errors.AsType[*errdefs.Error](err); ok {
+		body.Field = e.Field
+	}
+	if code == errdefs.Unauthenticated {
+		body.RequestID = ""
+	}
+	return body, Status(code)
+}
+
+// classify gives a code to the errors of net/http and of contexts.
+func classify(err error) error {
+	if _, ok := errors.AsType[*errdefs.Error](err); ok {
+		return err
+	}
+	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errdefs.Wrap(err, errdefs.TooLarge, "the request body is over its limit of %d bytes", e.Limit)
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errdefs.Wrap(err, codeTimeout, "the request body did not arrive in time; send it again")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return errdefs.Wrap(err, errdefs.Unavailable, "the request was given up; try again")
+	}
+	return err
+}
+
+// ErrorHeader sets the headers that go with an error's status.
+func ErrorHeader(header http.Header, status int) {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		header.Set("Retry-After", retryAfter)
+	case http.StatusUnauthorized:
+		if header.Get("WWW-Authenticate") == "" {
+			header.Set("WWW-Authenticate", "Bearer")
+		}
+	}
+}
+
+// WriteError answers a request with err.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	body, status := Describe(r.Context(), err)
+	ErrorHeader(w.Header(), status)
+	WriteJSON(w, r, status, body)
+}
+
+// WriteJSON answers a request with status and v. That the client is gone is
+// no error of ours.
+func WriteJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
+	var buf bytes.Buffer
+	encoder := json.NewEncoder(&buf)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		Failed(r.Context(), err)
+		http.Error(w, `{"error":"internal error","code":"internal"}`, http.StatusInternalServerError)
+		return
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Content-Length", strconv.Itoa(buf.Len()))
+	w.WriteHeader(status)
+	if _, err := w.Write(buf.Bytes()); err != nil {
+		Failed(r.Context(), err)
+	}
+}

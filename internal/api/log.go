@@ -1,0 +1,145 @@
+package api
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// recorder remembers what was answered.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+	failed error // to set a deadline: the connection is gone
+}
+
+// WriteHeader gives the client WriteTimeout for the answer that begins. One
+// that takes longer to write sets deadlines of its own as it goes.
+func (rec *recorder) WriteHeader(status int) {
+	// 1xx answers come before the one that counts, but for the switch to a
+	// WebSocket, after which there is no other.
+	if rec.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		rec.status = status
+		if c, ok := rec.ResponseWriter.(deadlines); ok {
+			rec.failed = c.SetWriteDeadline(time.Now().Add(WriteTimeout))
+		}
+	}
+	rec.ResponseWriter.WriteHeader(status)
+}
+
+func (rec *recorder) Write(p []byte) (int, error) {
+	if rec.status == 0 {
+		rec.WriteHeader(http.StatusOK)
+	}
+	n, err := rec.ResponseWriter.Write(p)
+	rec.bytes += int64(n)
+	return n, err
+}
+
+// deadlines is what net/http's own response has.
+type deadlines interface {
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
+}
+
+// begin sets the deadlines of a request. What the last one on this connection
+// left would end the answer of the next. A body that nobody asked for is read
+// by net/http itself before it answers, so it has one from the start; who
+// reads a body ends or moves it.
+func (rec *recorder) begin(r *http.Request) {
+	c, ok := rec.ResponseWriter.(deadlines)
+	if !ok {
+		return
+	}
+	rec.failed = c.SetWriteDeadline(time.Time{})
+	if r.ContentLength != 0 {
+		rec.failed = errors.Join(rec.failed, c.SetReadDeadline(time.Now().Add(BodyTimeout)))
+	}
+}
+
+// Unwrap lets http.ResponseController flush and set deadlines.
+func (rec *recorder) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
+
+// Hijack hands the connection to a WebSocket.
+func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(rec.ResponseWriter).Hijack()
+}
+
+// finish answers a request whose handler panicked, counts it and logs it.
+func (h *handler) finish(rec *recorder, r *http.Request, panicked any) {
+	req := From(r.Context())
+	aborted := false
+	if panicked != nil {
+		aborted = rec.status != 0 // too late for an error: the client must see a broken answer
+		if err, ok := panicked.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+			h.log.Error("handler panicked", "request_id", req.ID, "panic", clean(fmt.Sprint(panicked)), "stack", string(debug.Stack()))
+			if !aborted {
+				WriteError(rec, r, errdefs.New(errdefs.Internal, "internal error; the daemon's log has the details under this request's id"))
+			}
+		} else {
+			aborted = true
+		}
+	}
+	elapsed := time.Since(req.start)
+	h.metrics.observe(r, rec.status, elapsed)
+	h.logAccess(rec, r, req, elapsed)
+	if aborted {
+		panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
+	}
+}
+
+// logAccess writes the request's one line. What a client chose is cleaned of
+// control characters; keys, bodies and query strings are never in it.
+func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapsed time.Duration) {
+	level := slog.LevelInfo
+	switch {
+	case rec.status >= 500 && rec.status != http.StatusServiceUnavailable:
+		level = slog.LevelError
+	case r.Pattern == "GET /healthz" || r.Pattern == "GET /readyz" || r.Pattern == "GET /metrics":
+		level = slog.LevelDebug
+	}
+	if !h.log.Enabled(r.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", req.ID),
+		slog.String("method", clean(r.Method)),
+		slog.String("path", clean(r.URL.Path)),
+		slog.Int("status", rec.status),
+		slog.Int64("bytes", rec.bytes),
+		slog.Duration("took", elapsed),
+		slog.String("remote", r.RemoteAddr),
+	}
+	if req.Owner != "" {
+		attrs = append(attrs, slog.String("owner", req.Owner))
+	}
+	if cause := errors.Join(req.cause, rec.failed); cause != nil {
+		attrs = append(attrs, slog.String("error", clean(cause.Error())))
+	}
+	h.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// clean makes s harmless in a log: no control characters, and no more than a
+// line can hold.
+func clean(s string) string {
+	const most = 512
+	if len(s) > most {
+		s = s[:most] + "..."
+	}
+	return strings.ToValidUTF8(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, s), "?")
+}

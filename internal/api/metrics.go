@@ -1,0 +1,50 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics counts requests by route. A route is its pattern, never a path: a
+// session's id in a label would make a new series for every session.
+type metrics struct {
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	if registry == nil {
+		return nil
+	}
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sandkasten_http_requests_total",
+			Help: "Requests answered, by route and status.",
+		}, []string{"route", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:                            "sandkasten_http_request_duration_seconds",
+			Help:                            "Time from a request's header to the end of its answer, by route.",
+			Buckets:                         []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30},
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  100,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, []string{"route"}),
+	}
+	registry.MustRegister(m.requests, m.duration)
+	return m
+}
+
+func (m *metrics) observe(r *http.Request, status int, elapsed time.Duration) {
+	if m == nil {
+		return
+	}
+	route := r.Pattern
+	if route == "" || route == "/" {
+		route = "none"
+	}
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.duration.WithLabelValues(route).Observe(elapsed.Seconds())
+}

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Request is what the layers around a handler know of one request.
+type Request struct {
+	ID    string // the client's X-Request-Id if that is sane, else ours
+	Owner string // of the key; empty where none was asked for
+
+	start time.Time
+	cause error // for the log, see Failed
+}
+
+type requestKey struct{}
+
+// From returns the request that ctx belongs to. Outside a request it returns
+// an empty one.
+func From(ctx context.Context) *Request {
+	if req, ok := ctx.Value(requestKey{}).(*Request); ok {
+		return req
+	}
+	return &Request{}
+}
+
+// Failed keeps why the request failed for its line in the log.
+func Failed(ctx context.Context, cause error) { From(ctx).cause = cause }
+
+// requestID takes the client's id where it can do no harm in a log or a
+// header, so that one id follows a request through several systems.
+func requestID(r *http.Request) string {
+	const sane = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	if id := r.Header.Get("X-Request-Id"); id != "" && len(id) <= 64 && strings.Trim(id, sane) == "" {
+		return id
+	}
+	return rand.Text()
+}

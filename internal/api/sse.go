@@ -1,0 +1,103 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Heartbeat is the time between signs of life while nothing happens.
+const Heartbeat = 15 * time.Second
+
+// Events writes server-sent events. A client that does not take an event
+// within WriteTimeout has lost the stream: every later Send fails too.
+type Events struct {
+	control *http.ResponseController
+
+	mu  sync.Mutex
+	w   http.ResponseWriter // guarded by mu
+	buf bytes.Buffer        // guarded by mu
+	err error               // guarded by mu; the first failure
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// StartEvents answers with status 200 and begins a stream. Until Close it
+// sends a comment every Heartbeat, so that nobody between here and the client
+// takes a quiet command for a dead connection.
+func StartEvents(w http.ResponseWriter) *Events {
+	e := &Events{control: http.NewResponseController(w), w: w, stop: make(chan struct{})}
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	w.WriteHeader(http.StatusOK)
+	e.err = e.flush() // nobody else has e yet
+	e.done.Go(e.beat)
+	return e
+}
+
+// Close ends the heartbeats. The caller's handler then returns.
+func (e *Events) Close() {
+	close(e.stop)
+	e.done.Wait()
+}
+
+// Send writes one event with data as JSON. A negative id is left out.
+func (e *Events) Send(name string, id int64, data any) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return e.err
+	}
+	e.buf.Reset()
+	e.buf.WriteString("event: " + name + "\n")
+	if id >= 0 {
+		e.buf.WriteString("id: ")
+		e.buf.Write(strconv.AppendInt(e.buf.AvailableBuffer(), id, 10))
+		e.buf.WriteByte('\n')
+	}
+	e.buf.WriteString("data: ")
+	encoder := json.NewEncoder(&e.buf) // one line: JSON escapes newlines in strings
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(data); err != nil {
+		return err
+	}
+	e.buf.WriteByte('\n')
+	e.err = e.flush()
+	return e.err
+}
+
+// beat runs until Close.
+func (e *Events) beat() {
+	ticker := time.NewTicker(Heartbeat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-ticker.C:
+		}
+		e.mu.Lock()
+		if e.err == nil {
+			e.buf.Reset()
+			e.buf.WriteString(": still here\n\n")
+			e.err = e.flush()
+		}
+		e.mu.Unlock()
+	}
+}
+
+// flush sends what is in buf. The caller holds mu.
+func (e *Events) flush() error {
+	if err := e.control.SetWriteDeadline(time.Now().Add(WriteTimeout)); err != nil {
+		return err
+	}
+	if _, err := e.w.Write(e.buf.Bytes()); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}

@@ -1,0 +1,75 @@
+package v1_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// BenchmarkExec is a round trip of the shortest command over a kept
+// connection, through everything but isolation.
+func BenchmarkExec(b *testing.B) {
+	s := start(b, quiet)
+	path := s.create(b)
+	for b.Loop() {
+		if a := s.do(b, "POST", path+"/exec", `{"cmd":"true"}`); a.status != http.StatusOK {
+			b.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+}
+
+// BenchmarkExecRefused is the share of the API alone: everything but the
+// runner, to a command that the manager refuses.
+func BenchmarkExecRefused(b *testing.B) {
+	s := start(b, quiet)
+	path := s.create(b)
+	handler := s.Config.Handler
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequest("POST", path+"/exec", strings.NewReader(`{"cmd":"a\u0000b"}`))
+		r.Host = "localhost"
+		r.Header.Set("Authorization", "Bearer "+aliceKey)
+		r.Header.Set("Content-Type", "application/json")
+		w := &sink{header: http.Header{}}
+		handler.ServeHTTP(w, r)
+		if w.status != http.StatusBadRequest {
+			b.Fatal(w.status)
+		}
+	}
+}
+
+func quiet(o *setup) { o.api.Log = nil }
+
+// sink is a response that nobody reads.
+type sink struct {
+	header        http.Header
+	status        int
+	readDeadlines []time.Time
+}
+
+func (s *sink) SetWriteDeadline(time.Time) error { return nil }
+
+func (s *sink) SetReadDeadline(at time.Time) error {
+	s.readDeadlines = append(s.readDeadlines, at)
+	return nil
+}
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+func (s *sink) Write(p []byte) (int, error) { return io.Discard.Write(p) }
+
+// BenchmarkExecWithoutHTTP is what BenchmarkExec is to be compared with.
+func BenchmarkExecWithoutHTTP(b *testing.B) {
+	s := start(b, quiet)
+	id := session.ID(strings.TrimPrefix(s.create(b), "/v1/sessions/"))
+	for b.Loop() {
+		if _, err := s.manager.Exec(b.Context(), id, session.ExecRequest{Command: "true"}, io.Discard); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

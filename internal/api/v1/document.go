@@ -1,0 +1,138 @@
+package v1
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// errorExamples show one error of each status.
+var errorExamples = []struct {
+	status        int
+	code          errdefs.Code
+	means, advice string
+	field         string
+}{
+	{400, errdefs.InvalidArgument, "The request is wrong. The message names the field.", "ttl_seconds must be at least 1", "ttl_seconds"},
+	{401, errdefs.Unauthenticated, "No valid API key. The body is the same whatever is wrong with the key.", "a valid API key is needed: send Authorization: Bearer <key> or X-API-Key: <key>", ""},
+	{403, errdefs.PermissionDenied, "The key, the image, the path, the Host or the Origin is not allowed.", "the image is not in allowed_images", "image"},
+	{404, errdefs.NotFound, "There is no such thing, or it belongs to another key.", "no such session", ""},
+	{409, errdefs.Conflict, "The state does not allow it now (conflict), or the name is taken (already_exists).", "session f5q2bz7lq4m3k5n6p7r2s3t4u5 is expired: it was idle for 30m0s", ""},
+	{413, errdefs.TooLarge, "Over a size limit, which the message names.", "the request body is over its limit of 1048576 bytes", ""},
+	{415, "unsupported_media_type", "The body has another type than the route takes.", "Content-Type must be application/json", ""},
+	{422, errdefs.Unprocessable, "Understood, but it cannot be done with this content.", "this Idempotency-Key was used with another request; send a new key", ""},
+	{429, errdefs.ResourceExhausted, "Over a limit of rate or number. See Retry-After.", "the maximum of 64 sessions for one key is reached; destroy one or wait for one to expire", ""},
+	{500, errdefs.Internal, "Our fault. The daemon's log has the details under the request's id.", "internal error; the daemon's log has the details under this request's id", ""},
+	{501, errdefs.Unimplemented, "This driver or this build cannot do it.", "network mode bridge is not available yet; use none", "network_mode"},
+	{503, errdefs.Unavailable, "Not now. See Retry-After.", "the daemon is starting and takes up its sessions; try again in a second", ""},
+	{507, errdefs.InsufficientSpace, "A disk or a quota is full.", "the sandbox's disk is full; remove files or create a session with a larger disk_mb", ""},
+}
+
+// document completes the OpenAPI document when all routes are registered.
+func (s *surface) document() *huma.OpenAPI {
+	doc := s.huma.OpenAPI()
+	doc.Info = &huma.Info{
+		Title: "Sandkasten", Version: "1",
+		Description: "Isolated Linux machines for agents. Every error has the fields error, code, sometimes field, and request_id. Unknown fields, doubled fields and null are refused. Times are RFC 3339 in UTC.",
+		License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+	}
+	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
+		"bearer": {Type: "http", Scheme: "bearer"},
+		"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key"},
+	}
+	doc.Components.Responses = make(map[string]*huma.Response)
+	for _, e := range errorExamples {
+		example := map[string]any{"error": e.advice, "code": e.code}
+		if e.field != "" {
+			example["field"] = e.field
+		}
+		if e.status != http.StatusUnauthorized {
+			example["request_id"] = "5YXTKD3NPQZJH3LYXAFXCLMPGE"
+		}
+		doc.Components.Responses[strconv.Itoa(e.status)] = &huma.Response{
+			Description: e.means,
+			Content: map[string]*huma.MediaType{"application/json": {
+				Schema: &huma.Schema{Ref: "#/components/schemas/ErrorBody"}, Example: example,
+			}},
+		}
+	}
+	s.documentFiles(doc)
+	for _, item := range doc.Paths {
+		if item.Post != nil && item.Post.RequestBody != nil {
+			limit := item.Post.MaxBodyBytes - 1
+			if item.Post.OperationID == "upload-files" {
+				limit = s.opts.UploadBytes
+			}
+			item.Post.RequestBody.Description = fmt.Sprintf("At most %d bytes.", limit)
+		}
+	}
+	// Requests are closed, answers are open: they get new fields.
+	for name, schema := range doc.Components.Schemas.Map() {
+		if !strings.HasSuffix(name, "Request") && name != "Limits" {
+			schema.AdditionalProperties = nil
+		}
+	}
+	return doc
+}
+
+// FileContent is the JSON of fs/read. It is written piece by piece, so the
+// type is for the document only.
+type FileContent struct {
+	Path          string `json:"path" example:"/workspace/a.txt"`
+	Size          int64  `json:"size" doc:"Of the whole file." example:"3"`
+	Mode          string `json:"mode" example:"0644"`
+	ContentBase64 string `json:"content_base64" example:"aGkK"`
+	Truncated     bool   `json:"truncated" doc:"The file goes on behind this."`
+}
+
+// documentFiles describes the bodies that do not go through huma.
+func (s *surface) documentFiles(doc *huma.OpenAPI) {
+	raw := &huma.Schema{Type: "string", Format: "binary"}
+	schema := func(t reflect.Type) *huma.MediaType {
+		return &huma.MediaType{Schema: doc.Components.Schemas.Schema(t, true, "")}
+	}
+	read := doc.Paths["/v1/sessions/{id}/fs/read"].Get
+	read.Responses["200"].Content = map[string]*huma.MediaType{
+		"application/json":         schema(reflect.TypeFor[FileContent]()),
+		"application/octet-stream": {Schema: raw},
+	}
+	upload := doc.Paths["/v1/sessions/{id}/fs/upload"].Post
+	upload.Responses["200"].Content = map[string]*huma.MediaType{"application/json": schema(reflect.TypeFor[Uploaded]())}
+	// Set here because huma would read a body that it knows of into memory.
+	upload.RequestBody = &huma.RequestBody{
+		Required: true,
+		Content: map[string]*huma.MediaType{"multipart/form-data": {Schema: &huma.Schema{
+			Type: "object",
+			Properties: map[string]*huma.Schema{
+				"file":  {Type: "string", Format: "binary", Description: "A file. Its name is the part's filename."},
+				"files": {Type: "array", Items: raw, Description: "More files: repeat the part."},
+				"path":  {Type: "string", Description: "Where to. See above.", Examples: []any{"/workspace/data/"}},
+			},
+		}}},
+	}
+}
+
+// The examples of the document.
+var exampleExec = map[string]any{
+	"exit_code": 0, "cwd": "/workspace", "output": "hi\n", "output_encoding": "utf-8", "truncated": false, "duration_ms": 1,
+	"exec_id": "f5q2bz7lq4m3k5n6p7r2s3t4u5", "cause": "exited", "timed_out": false, "shell_restarted": false,
+	"output_bytes": 3, "dropped_bytes": 0,
+}
+
+const exampleStream = `event: start
+data: {"exec_id":"f5q2bz7lq4m3k5n6p7r2s3t4u5"}
+
+event: chunk
+id: 3
+data: {"chunk":"hi\n","timestamp":"2026-11-21T09:00:00.001Z"}
+
+event: done
+data: {"exit_code":0,"cwd":"/workspace","duration_ms":1,"exec_id":"f5q2bz7lq4m3k5n6p7r2s3t4u5","cause":"exited","timed_out":false,"shell_restarted":false,"output_bytes":3,"dropped_bytes":0}
+
+`

@@ -1,0 +1,136 @@
+package v1
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+type execInput struct {
+	SessionPath
+	Body ExecRequest
+}
+
+// ExecRequest is a command for a session's shell.
+type ExecRequest struct {
+	Cmd       string `json:"cmd" minLength:"1" maxLength:"1048576" doc:"Shell code of at most 1 MiB, without NUL." example:"echo hi"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty" minimum:"1" maximum:"86400000" doc:"From its start. The default and the maximum are at /v1/info." example:"30000"`
+	RawOutput bool   `json:"raw_output,omitempty" doc:"Leave the output as it is. Without it terminal control sequences are taken out and all of \\r\\n, \\r and \\n become \\n."`
+	Stdin     string `json:"stdin,omitempty" maxLength:"1048576" doc:"What the command reads; without it, nothing."`
+	Shell     string `json:"shell,omitempty" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9._-]+$" doc:"Another shell of the session, by name. Shells run beside each other." example:"build"`
+}
+
+func (r *ExecRequest) request() session.ExecRequest {
+	return session.ExecRequest{
+		Command: r.Cmd,
+		Shell:   r.Shell,
+		Stdin:   []byte(r.Stdin),
+		Timeout: time.Duration(r.TimeoutMS) * time.Millisecond,
+	}
+}
+
+// End is how a command ended.
+type End struct {
+	ExitCode       int            `json:"exit_code" doc:"128 and the signal's number if a signal ended it, 124 if its time was up." example:"0"`
+	Cwd            string         `json:"cwd" doc:"Of the shell, after the command." example:"/workspace"`
+	DurationMS     int64          `json:"duration_ms" example:"12"`
+	ExecID         string         `json:"exec_id" example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	Cause          protocol.Cause `json:"cause" enum:"exited,signaled,timeout,oom_killed,shell_exited,canceled,sandbox_gone" doc:"exited: by itself. signaled: by a signal from inside. timeout: its time was up and all its processes were killed. oom_killed: the memory limit. shell_exited: it ended the shell. canceled: by cancel. sandbox_gone: the sandbox ended under it."`
+	Signal         int            `json:"signal,omitempty" doc:"The number of the signal that ended it." example:"9"`
+	TimedOut       bool           `json:"timed_out" doc:"The same as cause timeout."`
+	ShellRestarted bool           `json:"shell_restarted" doc:"The command ran in a new shell, because the one before had ended. Directory and exported variables came along as far as known."`
+	OutputBytes    int64          `json:"output_bytes" doc:"All that the command wrote, before anything was taken out."`
+}
+
+func endOf(r session.ExecResult) End {
+	return End{
+		ExitCode: r.ExitCode, Cwd: r.Cwd, DurationMS: r.DurationUS / 1000, ExecID: r.ID,
+		Cause: r.Cause, Signal: r.Signal, TimedOut: r.Cause == protocol.CauseTimeout,
+		ShellRestarted: r.ShellRestarted, OutputBytes: r.OutputBytes,
+	}
+}
+
+// Text is a command's output in an answer.
+type Text struct {
+	Output         string `json:"output" doc:"Standard output and standard error together." example:"hi\n"`
+	OutputEncoding string `json:"output_encoding" enum:"utf-8,base64" doc:"base64: the output is not valid UTF-8. output_base64 has its bytes, and output has U+FFFD for what is wrong."`
+	OutputBase64   string `json:"output_base64,omitempty"`
+	Truncated      bool   `json:"truncated" doc:"Something is missing from output. A line in it says where and how much."`
+	DroppedBytes   int64  `json:"dropped_bytes" doc:"How much is missing."`
+}
+
+// ExecResponse is a command that has ended.
+type ExecResponse struct {
+	End
+	Text
+}
+
+// collector takes a command's output for one answer.
+type collector struct {
+	kept  *api.Output
+	plain *api.Plain // nil for raw output
+	taken int64
+}
+
+func (s *surface) collector(raw bool) *collector {
+	c := &collector{kept: api.NewOutput(s.opts.OutputBytes)}
+	if !raw {
+		c.plain = api.NewPlain(c.kept)
+	}
+	return c
+}
+
+// Write takes the next bytes of the output.
+func (c *collector) Write(p []byte) (int, error) {
+	c.taken += int64(len(p))
+	if c.plain != nil {
+		return c.plain.Write(p)
+	}
+	return c.kept.Write(p)
+}
+
+// text is the output of a command that wrote total bytes until now.
+func (c *collector) text(total int64) (Text, error) {
+	if c.plain != nil {
+		if err := c.plain.Flush(); err != nil {
+			return Text{}, err
+		}
+	}
+	kept, missing := c.kept.Text()
+	dropped := missing + max(0, total-c.taken)
+	text := Text{OutputEncoding: "utf-8", Truncated: dropped > 0, DroppedBytes: dropped}
+	if utf8.Valid(kept) {
+		text.Output = string(kept)
+		return text, nil
+	}
+	text.OutputEncoding = "base64"
+	text.OutputBase64 = base64.StdEncoding.EncodeToString(kept)
+	text.Output = strings.ToValidUTF8(string(kept), "\uFFFD")
+	return text, nil
+}
+
+type execOutput struct{ Body ExecResponse }
+
+func (s *surface) exec(ctx context.Context, in *execInput) (*execOutput, error) {
+	id, err := s.find(ctx, in.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	output := s.collector(in.Body.RawOutput)
+	result, err := s.manager.Exec(ctx, id, in.Body.request(), output)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics.ran(result)
+	text, err := output.text(result.OutputBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &execOutput{ExecResponse{End: endOf(result), Text: text}}, nil
+}

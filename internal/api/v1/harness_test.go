@@ -1,0 +1,231 @@
+package v1_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+const (
+	aliceKey = "alice-key"
+	bobKey   = "bob-key"
+)
+
+// keys is two owners with one key each.
+type keys struct{}
+
+func (keys) Authenticate(key string) (string, error) {
+	for owner, theirs := range map[string]string{"alice": aliceKey, "bob": bobKey} {
+		if subtle.ConstantTimeCompare([]byte(key), []byte(theirs)) == 1 {
+			return owner, nil
+		}
+	}
+	return "", errdefs.New(errdefs.Unauthenticated, "no such key")
+}
+
+// images knows every name but "missing".
+type images struct{}
+
+func (images) Resolve(_ context.Context, name string) (string, error) {
+	if name == "missing" {
+		return "", errdefs.New(errdefs.NotFound, "no image %q; sandkasten image ls shows those that there are", name)
+	}
+	return runtimetest.LocalImage, nil
+}
+
+// server is a real daemon but for its driver, which does not isolate.
+type server struct {
+	*httptest.Server
+	manager  *session.Manager
+	registry *prometheus.Registry
+}
+
+type setup struct {
+	session session.Options
+	v1      v1.Options
+	api     api.Options
+	idle    bool // the manager does not take up sessions: it is never ready
+}
+
+func start(tb testing.TB, options ...func(*setup)) *server {
+	tb.Helper()
+	db, err := store.Open(context.Background(), filepath.Join(tb.TempDir(), "db"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	registry := prometheus.NewRegistry()
+	o := setup{
+		session: session.Options{
+			Store: db, Driver: runtimetest.NewLocal(tb), Images: images{},
+			Defaults: session.Defaults{Image: "base"},
+		},
+		v1:  v1.Options{Version: "test", Driver: "local", SpoolDir: tb.TempDir(), Registry: registry},
+		api: api.Options{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), Keys: keys{}, Registry: registry},
+	}
+	for _, set := range options {
+		set(&o)
+	}
+	s := &server{manager: session.New(o.session), registry: registry}
+	if !o.idle {
+		run(tb, s.manager)
+	}
+	o.v1.Manager = s.manager
+	s.Server = httptest.NewUnstartedServer(nil)
+	s.Config = api.NewServer(api.Handler(o.api, v1.New(o.v1)), slog.New(slog.DiscardHandler))
+	s.Start()
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// run runs the manager until the test ends, and returns when it is ready.
+func run(tb testing.TB, m *session.Manager) {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	tb.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			tb.Errorf("Run: %v", err)
+		}
+	})
+	for !m.Ready() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// answer is a response with its body read.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// into decodes the body, which must be JSON with this status.
+func (a answer) into(tb testing.TB, status int, v any) {
+	tb.Helper()
+	if a.status != status {
+		tb.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	if err := json.Unmarshal(a.body, v); err != nil {
+		tb.Fatalf("%v in %s", err, a.body)
+	}
+}
+
+// wantError checks an error's status, code and field, and that it says
+// something to people.
+func (a answer) wantError(tb testing.TB, status int, code, field string) {
+	tb.Helper()
+	var e api.ErrorBody
+	a.into(tb, status, &e)
+	if string(e.Code) != code || e.Field != field || e.Error == "" {
+		tb.Errorf("error %+v, want code %q and field %q", e, code, field)
+	}
+	if id := a.header.Get("X-Request-Id"); e.RequestID != id && status != http.StatusUnauthorized {
+		tb.Errorf("request_id %q in the body and %q in the header", e.RequestID, id)
+	}
+}
+
+type edit func(*http.Request)
+
+func header(name, value string) edit {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func host(name string) edit { return func(r *http.Request) { r.Host = name } }
+
+// open sends a request as alice and returns the response, its body unread.
+// The caller closes it.
+func (s *server) open(tb testing.TB, method, path string, body io.Reader, edits ...edit) *http.Response {
+	tb.Helper()
+	r, err := http.NewRequestWithContext(tb.Context(), method, s.URL+path, body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+aliceKey)
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, e := range edits {
+		e(r)
+	}
+	response, err := s.Client().Do(r)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return response
+}
+
+func (s *server) do(tb testing.TB, method, path, body string, edits ...edit) answer {
+	tb.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	response := s.open(tb, method, path, reader, edits...)
+	data, err := io.ReadAll(response.Body)
+	if err := firstOf(err, response.Body.Close()); err != nil {
+		tb.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header, data}
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// create makes a session of alice's and returns its path.
+func (s *server) create(tb testing.TB) string {
+	tb.Helper()
+	var created v1.Session
+	s.do(tb, "POST", "/v1/sessions", "{}").into(tb, http.StatusCreated, &created)
+	return "/v1/sessions/" + string(created.ID)
+}
+
+// exec runs a command that must be accepted.
+func (s *server) exec(tb testing.TB, path, cmd string) v1.ExecResponse {
+	tb.Helper()
+	var r v1.ExecResponse
+	s.do(tb, "POST", path+"/exec", js(tb, map[string]any{"cmd": cmd})).into(tb, http.StatusOK, &r)
+	return r
+}
+
+func js(tb testing.TB, v any) string {
+	tb.Helper()
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(v); err != nil {
+		tb.Fatal(err)
+	}
+	return buf.String()
+}

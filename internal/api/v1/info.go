@@ -1,0 +1,101 @@
+package v1
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// Info is what this daemon is and allows.
+type Info struct {
+	Version  string   `json:"version" example:"0.1.0"`
+	API      string   `json:"api" example:"v1"`
+	Driver   string   `json:"driver" example:"linux"`
+	Defaults Defaults `json:"defaults"`
+	Limits   Maxima   `json:"limits"`
+}
+
+// Defaults are for what a request leaves out.
+type Defaults struct {
+	Image          string `json:"image" example:"base"`
+	TTLSeconds     int64  `json:"ttl_seconds" example:"1800"`
+	TimeoutMS      int64  `json:"timeout_ms" doc:"Of a command." example:"60000"`
+	NetworkMode    string `json:"network_mode" example:"none"`
+	ReadonlyRootfs bool   `json:"readonly_rootfs"`
+	Limits         Limits `json:"limits"`
+}
+
+// Maxima are what a request may ask for at most.
+type Maxima struct {
+	TTLSeconds      int64  `json:"ttl_seconds" example:"86400"`
+	LifetimeSeconds int64  `json:"lifetime_seconds,omitempty" doc:"Of a session, however active; absent if there is no maximum."`
+	TimeoutMS       int64  `json:"timeout_ms" example:"600000"`
+	Sessions        int    `json:"sessions,omitempty" doc:"At once; absent if there is no maximum."`
+	SessionsPerKey  int    `json:"sessions_per_key,omitempty"`
+	Limits          Limits `json:"limits"`
+	CommandBytes    int64  `json:"command_bytes" example:"1048576"`
+	OutputBytes     int64  `json:"output_bytes" doc:"In one answer." example:"1048576"`
+	ReadBytes       int64  `json:"read_bytes" doc:"In one JSON answer of fs/read." example:"67108864"`
+	WriteBytes      int64  `json:"write_bytes" doc:"In one request of fs/write." example:"16777216"`
+	UploadBytes     int64  `json:"upload_bytes" doc:"In one request of fs/upload." example:"1073741824"`
+	FileBytes       int64  `json:"file_bytes" doc:"Of one file written." example:"1073741824"`
+}
+
+type infoOutput struct{ Body Info }
+
+func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
+	d, x := s.manager.Limits()
+	return &infoOutput{Info{
+		Version: s.opts.Version, API: "v1", Driver: s.opts.Driver,
+		Defaults: Defaults{
+			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
+			NetworkMode: string(d.Network), ReadonlyRootfs: d.ReadonlyRoot,
+			Limits: Limits{CPU: d.Limits.CPU, MemoryMB: d.Limits.MemoryMB, Pids: d.Limits.Pids, DiskMB: d.Limits.DiskMB},
+		},
+		Limits: Maxima{
+			TTLSeconds: int64(x.TTL / time.Second), LifetimeSeconds: int64(x.Lifetime / time.Second),
+			TimeoutMS: x.ExecTimeout.Milliseconds(), Sessions: x.Sessions, SessionsPerKey: x.SessionsPerOwner,
+			Limits:       Limits{CPU: x.Limits.CPU, MemoryMB: x.Limits.MemoryMB, Pids: x.Limits.Pids, DiskMB: x.Limits.DiskMB},
+			CommandBytes: protocol.MaxCommand, OutputBytes: s.opts.OutputBytes, ReadBytes: maxRead,
+			WriteBytes: s.opts.WriteBytes, UploadBytes: s.opts.UploadBytes, FileBytes: x.FileBytes,
+		},
+	}}, nil
+}
+
+// Health is the answer of the probes.
+type Health struct {
+	Status string `json:"status" example:"ok"`
+}
+
+type healthOutput struct{ Body Health }
+
+func (s *surface) healthz(context.Context, *struct{}) (*healthOutput, error) {
+	return &healthOutput{Health{"ok"}}, nil
+}
+
+func (s *surface) readyz(context.Context, *struct{}) (*healthOutput, error) {
+	if !s.manager.Ready() {
+		return nil, errdefs.New(errdefs.Unavailable, "the daemon is starting and takes up its sessions; try again in a second")
+	}
+	return &healthOutput{Health{"ok"}}, nil
+}
+
+func (s *surface) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if _, err := w.Write(s.openapi); err != nil {
+		return // the client is gone
+	}
+}
+
+// stateCounts is what the gauge of sessions shows.
+func stateCounts(all []session.Session) map[session.State]int {
+	counts := map[session.State]int{session.Creating: 0, session.Running: 0, session.Stopping: 0}
+	for _, one := range all {
+		counts[one.State]++
+	}
+	return counts
+}

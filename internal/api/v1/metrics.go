@@ -1,0 +1,96 @@
+package v1
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// metrics measures what sessions and commands cost. No label names a session.
+type metrics struct {
+	create *prometheus.HistogramVec
+	exec   *prometheus.HistogramVec
+}
+
+// newMetrics returns nil, which measures nothing, without a registry.
+func newMetrics(registry *prometheus.Registry, manager *session.Manager) *metrics {
+	if registry == nil {
+		return nil
+	}
+	m := &metrics{
+		create: histogram("sandkasten_session_create_duration_seconds",
+			"Time to make a session, by outcome: ok, or the code of the error.", "outcome"),
+		exec: histogram("sandkasten_exec_duration_seconds",
+			"Time that commands ran in shells, by how they ended.", "cause"),
+	}
+	registry.MustRegister(m.create, m.exec, sessionCounter{manager})
+	return m
+}
+
+func histogram(name, help, label string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name, Help: help,
+		Buckets:                         []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30, 120},
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, []string{label})
+}
+
+func (m *metrics) created(took time.Duration, err error) {
+	if m == nil {
+		return
+	}
+	outcome := "ok"
+	if err != nil {
+		outcome = string(errdefs.CodeOf(err))
+	}
+	m.create.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+func (m *metrics) ran(result session.ExecResult) {
+	if m == nil {
+		return
+	}
+	m.exec.WithLabelValues(string(result.Cause)).Observe(float64(result.DurationUS) / 1e6)
+}
+
+var sessionsDesc = prometheus.NewDesc("sandkasten_sessions", "Sessions that have not ended, by state.", []string{"state"}, nil)
+
+// sessionCounter counts sessions when somebody looks, so that no change of
+// state has to.
+type sessionCounter struct{ manager *session.Manager }
+
+// Describe is for the registry.
+func (sessionCounter) Describe(out chan<- *prometheus.Desc) { out <- sessionsDesc }
+
+// Collect is for the registry.
+func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // a scrape has no context to give
+	defer cancel()
+	all, err := c.manager.List(ctx, session.ListFilter{})
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(sessionsDesc, err)
+		return
+	}
+	for state, n := range stateCounts(all) {
+		out <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(n), string(state))
+	}
+}
+
+func (s *surface) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	if s.opts.Registry == nil {
+		api.WriteError(w, r, errdefs.New(errdefs.NotFound, "this daemon keeps no metrics"))
+		return
+	}
+	// What fails is left out: an error's text is not for clients.
+	options := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
+	promhttp.HandlerFor(s.opts.Registry, options).ServeHTTP(w, r)
+}

@@ -1,0 +1,86 @@
+package v1_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write openapi.json anew")
+
+// TestOpenAPI compares the document with its copy in the repository, so that
+// every change of the contract shows in a diff.
+func TestOpenAPI(t *testing.T) {
+	got := start(t).do(t, "GET", "/openapi.json", "").body
+	if *update {
+		if err := os.WriteFile("openapi.json", got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("the OpenAPI document has changed; if that is meant, run go test ./internal/api/v1 -update and review the diff")
+	}
+}
+
+// document is the part of OpenAPI that the tests look at.
+type document struct {
+	OpenAPI string
+	Paths   map[string]map[string]struct {
+		OperationID string
+		Security    []map[string][]string
+		Responses   map[string]json.RawMessage
+		RequestBody struct {
+			Content map[string]json.RawMessage
+		}
+	}
+	Components struct {
+		Schemas map[string]struct {
+			Properties map[string]struct{ Description string }
+		}
+		Responses map[string]json.RawMessage
+	}
+}
+
+func TestOpenAPIIsWhole(t *testing.T) {
+	raw := start(t).do(t, "GET", "/openapi.json", "").body
+	var doc document
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(doc.OpenAPI, "3.1") {
+		t.Errorf("openapi %q", doc.OpenAPI)
+	}
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			for _, status := range []string{"400", "401", "429", "500", "503"} {
+				if len(op.Security) > 0 && op.Responses[status] == nil {
+					t.Errorf("%s %s does not document status %s", method, path, status)
+				}
+			}
+			if method == "post" && len(op.RequestBody.Content) == 0 && !strings.HasSuffix(path, "/cancel") {
+				t.Errorf("%s %s has no request body", method, path)
+			}
+		}
+	}
+	for _, name := range []string{"$schema", "ErrorModel", "ErrorDetail"} {
+		if bytes.Contains(raw, []byte(name)) {
+			t.Errorf("the document has %s, which is huma's and not ours", name)
+		}
+	}
+	// Every reference leads somewhere.
+	for _, part := range strings.Split(string(raw), `"$ref": "#/components/`)[1:] {
+		kind, name, _ := strings.Cut(part[:strings.IndexByte(part, '"')], "/")
+		_, schema := doc.Components.Schemas[name]
+		_, response := doc.Components.Responses[name]
+		if (kind == "schemas") != schema || (kind == "responses") != response {
+			t.Errorf("reference to %s/%s, which does not exist", kind, name)
+		}
+	}
+}

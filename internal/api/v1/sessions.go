@@ -1,0 +1,242 @@
+package v1
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// Session is the contract's view of a session.
+type Session struct {
+	ID             session.ID        `json:"id" doc:"26 characters of a-z and 2-7." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	Image          string            `json:"image" example:"base"`
+	ImageDigest    string            `json:"image_digest,omitempty" doc:"What the image's name meant when the session was created."`
+	Status         session.State     `json:"status" enum:"creating,running,stopping,destroyed,expired,crashed,failed" example:"running"`
+	EndReason      string            `json:"end_reason,omitempty" doc:"Why it ended, for people."`
+	Cwd            string            `json:"cwd" doc:"Of the default shell, after its last command." example:"/workspace"`
+	WorkspaceID    string            `json:"workspace_id,omitempty"`
+	Hostname       string            `json:"hostname,omitempty" example:"sandbox"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	Limits         Limits            `json:"limits"`
+	NetworkMode    string            `json:"network_mode" example:"none"`
+	ReadonlyRootfs bool              `json:"readonly_rootfs"`
+	TTLSeconds     int64             `json:"ttl_seconds" doc:"Idle time after which it expires." example:"1800"`
+	CreatedAt      time.Time         `json:"created_at"`
+	ExpiresAt      time.Time         `json:"expires_at" doc:"When it expires if nothing happens. Activity moves it, up to the maximum lifetime."`
+	LastActivity   time.Time         `json:"last_activity"`
+	EndedAt        *time.Time        `json:"ended_at,omitempty"`
+}
+
+// Limits bounds a session's sandbox.
+type Limits struct {
+	CPU      float64 `json:"cpu,omitempty" doc:"Cores; 1.5 is one and a half." minimum:"0.01" maximum:"1024" example:"1"`
+	MemoryMB int64   `json:"memory_mb,omitempty" minimum:"1" maximum:"16777216" example:"512"`
+	Pids     int64   `json:"pids,omitempty" doc:"Processes and threads." minimum:"1" maximum:"4194304" example:"256"`
+	DiskMB   int64   `json:"disk_mb,omitempty" doc:"All that the sandbox writes." minimum:"1" maximum:"1073741824" example:"2048"`
+}
+
+func view(s session.Session) Session {
+	v := Session{
+		ID: s.ID, Image: s.Image, ImageDigest: s.ImageDigest, Status: s.State, EndReason: s.EndReason,
+		Cwd: s.Cwd, WorkspaceID: s.WorkspaceID, Hostname: s.Hostname, Labels: s.Labels,
+		Limits:      Limits{CPU: s.Limits.CPU, MemoryMB: s.Limits.MemoryMB, Pids: s.Limits.Pids, DiskMB: s.Limits.DiskMB},
+		NetworkMode: string(s.Network), ReadonlyRootfs: s.ReadonlyRoot,
+		TTLSeconds: int64(s.TTL / time.Second),
+		CreatedAt:  s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt().UTC(), LastActivity: s.LastActivity.UTC(),
+	}
+	if !s.EndedAt.IsZero() {
+		ended := s.EndedAt.UTC()
+		v.EndedAt = &ended
+	}
+	return v
+}
+
+// SessionPath is what every route of one session takes. It is exported, as is
+// what else is embedded in inputs, because huma passes over what is not.
+type SessionPath struct {
+	ID string `path:"id" doc:"The session's id." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+}
+
+// find returns the id of a session that the caller may use. To another key a
+// session does not exist.
+func (s *surface) find(ctx context.Context, in SessionPath) (session.ID, error) {
+	found, err := s.get(ctx, in)
+	return found.ID, err
+}
+
+func (s *surface) get(ctx context.Context, in SessionPath) (session.Session, error) {
+	if !isID(in.ID) {
+		return session.Session{}, errNoSession()
+	}
+	found, err := s.manager.Get(ctx, session.ID(in.ID))
+	if err != nil {
+		return session.Session{}, err
+	}
+	if owner := api.From(ctx).Owner; owner != "" && owner != found.Owner {
+		return session.Session{}, errNoSession()
+	}
+	return found, nil
+}
+
+func errNoSession() error {
+	return errdefs.New(errdefs.NotFound, "no such session; GET /v1/sessions lists those that there are")
+}
+
+// isID reports whether s is the id of anything here. What is not is refused
+// before it is used for anything.
+func isID(s string) bool {
+	if len(s) != 26 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if (c < 'a' || c > 'z') && (c < '2' || c > '7') {
+			return false
+		}
+	}
+	return true
+}
+
+type createInput struct {
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" pattern:"^[!-~]+$" patternDescription:"visible ASCII characters" doc:"Chosen by the client. A repeated request with the same key and body gives the same session."`
+	Body           *CreateRequest
+}
+
+// CreateRequest is what a client may say of a new session. Everything has a
+// default.
+type CreateRequest struct {
+	Image          string            `json:"image,omitempty" minLength:"1" maxLength:"512" doc:"The name of an image of this daemon." example:"base"`
+	TTLSeconds     int64             `json:"ttl_seconds,omitempty" minimum:"1" maximum:"31536000" doc:"Idle time after which the session expires." example:"1800"`
+	WorkspaceID    string            `json:"workspace_id,omitempty" minLength:"1" maxLength:"64" doc:"A workspace that outlives sessions, where the daemon has them."`
+	Limits                           // cpu, memory_mb, pids and disk_mb at the top
+	Nested         *Limits           `json:"limits,omitempty" doc:"The same four as at the top, for those who like them together. Not both."`
+	NetworkMode    string            `json:"network_mode,omitempty" minLength:"1" maxLength:"32" doc:"What the sandbox can reach. none is loopback only, and all that there is for now." example:"none"`
+	ReadonlyRootfs *bool             `json:"readonly_rootfs,omitempty" doc:"Only /workspace, /tmp and the like can be written."`
+	Env            map[string]string `json:"env,omitempty" maxProperties:"256" doc:"Variables for every process. Never shown again." example:"{\"LANG\":\"C.UTF-8\"}"`
+	Hostname       string            `json:"hostname,omitempty" minLength:"1" maxLength:"63" example:"sandbox"`
+	Labels         map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"The client's own notes." example:"{\"task\":\"42\"}"`
+}
+
+// request gives the manager's request. Numbers are in the schema's range, so
+// that no conversion can overflow.
+func (in *createInput) request(owner string) (session.CreateRequest, error) {
+	req := session.CreateRequest{Owner: owner, IdempotencyKey: in.IdempotencyKey}
+	body := in.Body
+	if body == nil {
+		return req, nil
+	}
+	limits := body.Limits
+	if body.Nested != nil {
+		if limits != (Limits{}) {
+			return req, errdefs.Invalid("limits", "must not be there beside cpu, memory_mb, pids or disk_mb")
+		}
+		limits = *body.Nested
+	}
+	req.Image = body.Image
+	req.TTL = time.Duration(body.TTLSeconds) * time.Second
+	req.WorkspaceID = body.WorkspaceID
+	req.Limits = runtime.Limits{CPU: limits.CPU, MemoryMB: limits.MemoryMB, Pids: limits.Pids, DiskMB: limits.DiskMB}
+	req.Network = runtime.NetworkMode(body.NetworkMode)
+	req.ReadonlyRoot = body.ReadonlyRootfs
+	req.Env = body.Env
+	req.Hostname = body.Hostname
+	req.Labels = body.Labels
+	return req, nil
+}
+
+type sessionOutput struct{ Body Session }
+
+func (s *surface) createSession(ctx context.Context, in *createInput) (*sessionOutput, error) {
+	req, err := in.request(api.From(ctx).Owner)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	created, err := s.manager.Create(ctx, req)
+	s.metrics.created(time.Since(start), err)
+	if err != nil {
+		return nil, err
+	}
+	return &sessionOutput{view(created)}, nil
+}
+
+type listInput struct {
+	IncludeEnded bool `query:"include_ended" doc:"Also those that ended not long ago."`
+}
+
+type listOutput struct {
+	Body []Session `nullable:"false"`
+}
+
+func (s *surface) listSessions(ctx context.Context, in *listInput) (*listOutput, error) {
+	all, err := s.manager.List(ctx, session.ListFilter{Owner: api.From(ctx).Owner, IncludeEnded: in.IncludeEnded})
+	if err != nil {
+		return nil, err
+	}
+	out := &listOutput{Body: make([]Session, 0, len(all))}
+	for _, one := range all {
+		out.Body = append(out.Body, view(one))
+	}
+	return out, nil
+}
+
+func (s *surface) getSession(ctx context.Context, in *SessionPath) (*sessionOutput, error) {
+	found, err := s.get(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	return &sessionOutput{view(found)}, nil
+}
+
+// OK is the answer where there is nothing to say.
+type OK struct {
+	OK bool `json:"ok" example:"true"`
+}
+
+type okOutput struct{ Body OK }
+
+func (s *surface) destroySession(ctx context.Context, in *SessionPath) (*okOutput, error) {
+	id, err := s.find(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.manager.Destroy(ctx, id); err != nil {
+		return nil, err
+	}
+	return &okOutput{OK{true}}, nil
+}
+
+// Stats is what a session uses and may use.
+type Stats struct {
+	MemoryBytes  int64   `json:"memory_bytes"`
+	MemoryPeak   int64   `json:"memory_peak" doc:"The most that memory_bytes ever was."`
+	MemoryLimit  int64   `json:"memory_limit" doc:"In bytes."`
+	CPUUsageUsec int64   `json:"cpu_usage_usec" doc:"Processor time used so far."`
+	CPULimit     float64 `json:"cpu_limit" doc:"In cores."`
+	Pids         int64   `json:"pids"`
+	PidsLimit    int64   `json:"pids_limit"`
+	DiskBytes    int64   `json:"disk_bytes"`
+	DiskLimit    int64   `json:"disk_limit" doc:"In bytes."`
+	OOMKills     int64   `json:"oom_kills" doc:"Processes killed for want of memory."`
+}
+
+type statsOutput struct{ Body Stats }
+
+func (s *surface) stats(ctx context.Context, in *SessionPath) (*statsOutput, error) {
+	id, err := s.find(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.manager.Stats(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return &statsOutput{Stats{
+		MemoryBytes: st.MemoryBytes, MemoryPeak: st.MemoryPeak, MemoryLimit: st.MemoryLimit,
+		CPUUsageUsec: st.CPUUsageUsec, CPULimit: st.CPULimit, Pids: st.Pids, PidsLimit: st.PidsLimit,
+		DiskBytes: st.DiskBytes, DiskLimit: st.DiskLimit, OOMKills: st.OOMKills,
+	}}, nil
+}

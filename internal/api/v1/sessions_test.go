@@ -1,0 +1,248 @@
+package v1_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// TestContract holds the names that clients rely on.
+func TestContract(t *testing.T) {
+	s := start(t)
+	names := func(a answer) []string {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(a.body, &object); err != nil {
+			t.Fatalf("%v in %s", err, a.body)
+		}
+		return slices.Collect(maps.Keys(object))
+	}
+	has := func(a answer, status int, want ...string) {
+		t.Helper()
+		if a.status != status {
+			t.Errorf("status %d, want %d: %s", a.status, status, a.body)
+		}
+		got := names(a)
+		for _, name := range want {
+			if !slices.Contains(got, name) {
+				t.Errorf("no %s in %s", name, a.body)
+			}
+		}
+	}
+	created := s.do(t, "POST", "/v1/sessions", `{"image":"base","ttl_seconds":60}`)
+	has(created, 201, "id", "image", "status", "cwd", "created_at", "expires_at", "last_activity")
+	var session v1.Session
+	created.into(t, 201, &session)
+	path := "/v1/sessions/" + string(session.ID)
+
+	has(s.do(t, "GET", path, ""), 200, "id", "image", "status", "cwd", "created_at", "expires_at", "last_activity")
+	has(s.do(t, "GET", path+"/stats", ""), 200, "memory_bytes", "memory_limit", "cpu_usage_usec")
+	has(s.do(t, "POST", path+"/exec", `{"cmd":"true"}`), 200, "exit_code", "cwd", "output", "truncated", "duration_ms", "exec_id", "cause", "timed_out", "shell_restarted", "output_bytes", "dropped_bytes")
+	has(s.do(t, "POST", path+"/fs/write", `{"path":"a","text":"hi"}`), 200, "ok")
+	has(s.do(t, "GET", path+"/fs/read?path=a", ""), 200, "path", "content_base64", "truncated")
+	has(s.do(t, "GET", "/v1/nothing", ""), 404, "error", "code", "request_id")
+	has(s.do(t, "DELETE", path, ""), 200, "ok")
+	if got := string(s.do(t, "GET", "/healthz", "", header("Authorization", "")).body); got != `{"status":"ok"}`+"\n" {
+		t.Errorf("/healthz is %s", got)
+	}
+	if got := string(s.do(t, "GET", "/v1/sessions", "").body); got != "[]\n" {
+		t.Errorf("no sessions are listed as %s", got)
+	}
+}
+
+func TestSessionLife(t *testing.T) {
+	s := start(t)
+	before := time.Now().Add(-time.Second)
+	var made v1.Session
+	s.do(t, "POST", "/v1/sessions", `{"image":"base","ttl_seconds":600,"env":{"GREETING":"hi"},"hostname":"box","labels":{"task":"1"},
+		"memory_mb":64,"pids":32,"cpu":0.5,"disk_mb":100,"network_mode":"none","readonly_rootfs":false}`).into(t, 201, &made)
+	if made.Image != "base" || made.Status != session.Running || made.Cwd != "/workspace" || made.TTLSeconds != 600 ||
+		made.Hostname != "box" || made.Labels["task"] != "1" || made.Limits != (v1.Limits{CPU: 0.5, MemoryMB: 64, Pids: 32, DiskMB: 100}) {
+		t.Errorf("made %+v", made)
+	}
+	if made.CreatedAt.Before(before) || made.CreatedAt.Location() != time.UTC || !made.ExpiresAt.Equal(made.LastActivity.Add(10*time.Minute)) {
+		t.Errorf("times %v, %v, %v", made.CreatedAt, made.LastActivity, made.ExpiresAt)
+	}
+	path := "/v1/sessions/" + string(made.ID)
+	if r := s.exec(t, path, "echo $GREETING"); r.Output != "hi\n" {
+		t.Errorf("environment: %q", r.Output)
+	}
+	if body := string(s.do(t, "GET", path, "").body); strings.Contains(body, "GREETING") {
+		t.Errorf("the environment is shown: %s", body)
+	}
+	for range 2 {
+		if a := s.do(t, "DELETE", path, ""); a.status != 200 || string(a.body) != `{"ok":true}`+"\n" {
+			t.Errorf("DELETE gave %d %s", a.status, a.body)
+		}
+	}
+	var ended v1.Session
+	s.do(t, "GET", path, "").into(t, 200, &ended)
+	if ended.Status != session.Destroyed || ended.EndReason == "" || ended.EndedAt == nil {
+		t.Errorf("ended %+v", ended)
+	}
+	s.do(t, "POST", path+"/exec", `{"cmd":"true"}`).wantError(t, 409, "conflict", "")
+	var all []v1.Session
+	s.do(t, "GET", "/v1/sessions?include_ended=true", "").into(t, 200, &all)
+	if len(all) != 1 || all[0].ID != made.ID {
+		t.Errorf("with ended ones: %+v", all)
+	}
+	s.do(t, "GET", "/v1/sessions", "").into(t, 200, &all)
+	if len(all) != 0 {
+		t.Errorf("without ended ones: %+v", all)
+	}
+}
+
+func TestCreateWithoutBody(t *testing.T) {
+	s := start(t)
+	for _, body := range []string{"", "{}", `{"limits":{"memory_mb":64}}`} {
+		if a := s.do(t, "POST", "/v1/sessions", body); a.status != 201 {
+			t.Errorf("body %q: %d %s", body, a.status, a.body)
+		}
+	}
+}
+
+// TestOwners is A02: what belongs to another key does not exist.
+func TestOwners(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	exec := path + "/execs/" + s.exec(t, path, "echo secret").ExecID
+	asBob := header("Authorization", "Bearer "+bobKey)
+	routes := []struct{ method, path, body string }{
+		{"GET", path, ""},
+		{"DELETE", path, ""},
+		{"GET", path + "/stats", ""},
+		{"POST", path + "/exec", `{"cmd":"true"}`},
+		{"POST", path + "/exec/stream", `{"cmd":"true"}`},
+		{"GET", path + "/execs", ""},
+		{"GET", exec, ""},
+		{"GET", exec + "/stream", ""},
+		{"POST", exec + "/cancel", ""},
+		{"GET", path + "/terminal", ""},
+		{"GET", path + "/fs/read?path=a", ""},
+		{"POST", path + "/fs/write", `{"path":"a","text":""}`},
+		{"POST", path + "/fs/upload", ""},
+		{"GET", path + "/fs/list", ""},
+	}
+	unknown := "/v1/sessions/" + strings.Repeat("a", 26)
+	for _, r := range routes {
+		theirs := s.do(t, r.method, r.path, r.body, asBob)
+		theirs.wantError(t, 404, "not_found", "")
+		for _, id := range []string{unknown, "/v1/sessions/short"} {
+			s.do(t, r.method, strings.Replace(r.path, path, id, 1), r.body).wantError(t, 404, "not_found", "")
+		}
+	}
+	var doc document
+	if err := json.Unmarshal(s.do(t, "GET", "/openapi.json", "").body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	scoped := 0
+	for pattern, item := range doc.Paths {
+		if strings.Contains(pattern, "{id}") {
+			scoped += len(item)
+		}
+	}
+	if scoped != len(routes) {
+		t.Errorf("%d routes of one session, %d of them tested here", scoped, len(routes))
+	}
+	var all []v1.Session
+	s.do(t, "GET", "/v1/sessions", "", asBob).into(t, 200, &all)
+	if len(all) != 0 {
+		t.Errorf("another key's sessions are listed: %+v", all)
+	}
+	if a := s.do(t, "GET", path, ""); a.status != 200 {
+		t.Errorf("the session is gone for its owner: %d", a.status)
+	}
+}
+
+// TestIdempotency is A12.
+func TestIdempotency(t *testing.T) {
+	s := start(t)
+	key := header("Idempotency-Key", "job-1")
+	var mu sync.Mutex
+	ids := map[string]bool{}
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			a := s.do(t, "POST", "/v1/sessions", `{"ttl_seconds":60}`, key)
+			var made v1.Session
+			if err := json.Unmarshal(a.body, &made); err != nil || a.status != 201 {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids[string(made.ID)] = true
+		})
+	}
+	group.Wait()
+	if len(ids) != 1 {
+		t.Errorf("one key made %d sessions", len(ids))
+	}
+	s.do(t, "POST", "/v1/sessions", `{"ttl_seconds":61}`, key).wantError(t, 422, "unprocessable", "")
+	var other v1.Session
+	s.do(t, "POST", "/v1/sessions", `{"ttl_seconds":60}`, key, header("Authorization", "Bearer "+bobKey)).into(t, 201, &other)
+	if ids[string(other.ID)] {
+		t.Error("a key reached another owner's session")
+	}
+	for _, bad := range []string{strings.Repeat("x", 256), "a b", "\u00e4"} {
+		s.do(t, "POST", "/v1/sessions", `{}`, header("Idempotency-Key", bad)).wantError(t, 400, "invalid_argument", "Idempotency-Key")
+	}
+}
+
+func TestNotReady(t *testing.T) {
+	s := start(t, func(o *setup) { o.idle = true })
+	for _, r := range []struct{ method, path, body string }{{"GET", "/readyz", ""}, {"POST", "/v1/sessions", "{}"}} {
+		a := s.do(t, r.method, r.path, r.body)
+		a.wantError(t, 503, "unavailable", "")
+		if a.header.Get("Retry-After") == "" {
+			t.Errorf("%s: 503 without Retry-After", r.path)
+		}
+	}
+	if a := s.do(t, "GET", "/healthz", ""); a.status != 200 {
+		t.Errorf("/healthz: %d", a.status)
+	}
+	if a := start(t).do(t, "GET", "/readyz", "", header("Authorization", "")); a.status != 200 {
+		t.Errorf("/readyz of a ready daemon: %d %s", a.status, a.body)
+	}
+}
+
+func TestInfo(t *testing.T) {
+	s := start(t, func(o *setup) { o.session.Maxima.TTL = time.Hour; o.session.Maxima.Sessions = 7 })
+	var info v1.Info
+	s.do(t, "GET", "/v1/info", "").into(t, 200, &info)
+	if info.Version != "test" || info.Driver != "local" || info.Limits.TTLSeconds != 3600 || info.Limits.Sessions != 7 ||
+		info.Defaults.Image != "base" || info.Limits.CommandBytes != 1<<20 || info.Defaults.Limits.MemoryMB == 0 {
+		t.Errorf("%+v", info)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	s.exec(t, path, "true")
+	a := s.do(t, "GET", "/metrics", "")
+	if a.status != http.StatusOK {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	for _, want := range []string{
+		`sandkasten_sessions{state="running"} 1`,
+		`sandkasten_sessions{state="creating"} 0`,
+		`sandkasten_session_create_duration_seconds_count{outcome="ok"} 1`,
+		`sandkasten_exec_duration_seconds_count{cause="exited"} 1`,
+		`sandkasten_http_requests_total{route="POST /v1/sessions/{id}/exec",status="200"} 1`,
+	} {
+		if !strings.Contains(string(a.body), want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if strings.Contains(string(a.body), strings.TrimPrefix(path, "/v1/sessions/")) {
+		t.Error("a metric names a session")
+	}
+	s.do(t, "GET", "/metrics", "", header("Authorization", "")).wantError(t, 401, "unauthenticated", "")
+}

@@ -1,0 +1,282 @@
+package v1_test
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// stream reads server-sent events.
+type stream struct{ lines *bufio.Scanner }
+
+func newStream(r io.Reader) *stream {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<22)
+	return &stream{lines}
+}
+
+type event struct {
+	name string
+	id   int64 // -1 without one
+	data []byte
+}
+
+// next returns the next event, and false at the end.
+func (s *stream) next(tb testing.TB) (event, bool) {
+	tb.Helper()
+	e := event{id: -1}
+	for s.lines.Scan() {
+		name, value, _ := strings.Cut(s.lines.Text(), ": ")
+		switch name {
+		case "event":
+			e.name = value
+		case "data":
+			e.data = []byte(value)
+		case "id":
+			id, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			e.id = id
+		case "":
+			if e.name != "" {
+				return e, true
+			}
+		default:
+			tb.Fatalf("line %q", s.lines.Text())
+		}
+	}
+	return event{}, false
+}
+
+func (s *stream) want(tb testing.TB, name string, v any) event {
+	tb.Helper()
+	e, ok := s.next(tb)
+	if !ok || e.name != name {
+		tb.Fatalf("event %q %s, want %s; %v", e.name, e.data, name, s.lines.Err())
+	}
+	if err := json.Unmarshal(e.data, v); err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
+
+type chunk struct {
+	Chunk  string `json:"chunk"`
+	Base64 string `json:"chunk_base64"`
+}
+
+// bytes is what the chunk stands for.
+func (c chunk) bytes(tb testing.TB) string {
+	tb.Helper()
+	if c.Base64 == "" {
+		return c.Chunk
+	}
+	b, err := base64.StdEncoding.DecodeString(c.Base64)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(b)
+}
+
+// collected is a whole stream.
+type collected struct {
+	output string
+	ids    []int64 // of the chunks
+	at     []int   // length of output behind each chunk
+	last   event
+}
+
+// collect reads a stream to its end and checks its form.
+func collect(tb testing.TB, response *http.Response) collected {
+	tb.Helper()
+	defer func() {
+		if err := response.Body.Close(); err != nil {
+			tb.Error(err)
+		}
+	}()
+	if ct := response.Header.Get("Content-Type"); response.StatusCode != 200 || ct != "text/event-stream" {
+		tb.Fatalf("status %d, Content-Type %q", response.StatusCode, ct)
+	}
+	st := newStream(response.Body)
+	st.want(tb, "start", &struct{}{})
+	var c collected
+	for {
+		e, ok := st.next(tb)
+		if !ok {
+			return c
+		}
+		if c.last.name != "" {
+			tb.Fatalf("event %s after %s", e.name, c.last.name)
+		}
+		if e.name != "chunk" {
+			c.last = e
+			continue
+		}
+		var k chunk
+		if err := json.Unmarshal(e.data, &k); err != nil {
+			tb.Fatal(err)
+		}
+		c.output += k.bytes(tb)
+		c.ids, c.at = append(c.ids, e.id), append(c.at, len(c.output))
+	}
+}
+
+func (s *server) stream(tb testing.TB, path, cmd string, more ...string) collected {
+	tb.Helper()
+	body := fmt.Sprintf(`{"cmd":%q%s}`, cmd, strings.Join(more, ""))
+	return collect(tb, s.open(tb, "POST", path+"/exec/stream", strings.NewReader(body)))
+}
+
+func TestStream(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	c := s.stream(t, path, `echo one; sleep 0.05; echo two; (exit 5)`)
+	var end struct {
+		v1.End
+		Dropped *int64 `json:"dropped_bytes"`
+	}
+	if err := json.Unmarshal(c.last.data, &end); err != nil {
+		t.Fatal(err)
+	}
+	if c.output != "one\ntwo\n" || c.last.name != "done" || end.ExitCode != 5 || end.Cause != protocol.CauseExited || end.Dropped == nil {
+		t.Errorf("%+v, %+v", c, end)
+	}
+	if len(c.ids) < 2 || c.ids[len(c.ids)-1] != 8 {
+		t.Errorf("chunks end at %v, want at least two that end at 8", c.ids)
+	}
+}
+
+func TestStreamRefused(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	s.do(t, "DELETE", path, "").into(t, 200, &v1.OK{})
+	s.do(t, "POST", path+"/exec/stream", `{"cmd":"true"}`).wantError(t, 409, "conflict", "")
+}
+
+// TestStreamNeverCutsCharacters prints a character and a sequence byte by byte.
+func TestStreamNeverCutsCharacters(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	c := s.stream(t, path, `for b in a '\303' '\244' '\033' '[3' '1m' b '\r' '\n' '\377' c; do printf "$b"; sleep 0.02; done`)
+	if c.output != "a\u00e4b\n\xffc" {
+		t.Errorf("%q", c.output)
+	}
+	raw := s.stream(t, path, `printf '\033[1mx\r\n'`, `,"raw_output":true`)
+	if raw.output != "\x1b[1mx\r\n" {
+		t.Errorf("raw: %q", raw.output)
+	}
+}
+
+// TestStreamResumes goes on behind every chunk of a broken stream: no byte is
+// lost or doubled.
+func TestStreamResumes(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	response := s.open(t, "POST", path+"/exec/stream", strings.NewReader(js(t, map[string]any{
+		"cmd": `for i in 1 2 3 4 5; do printf "\033[3${i}m\303"; sleep 0.02; printf "\244$i\r"; sleep 0.02; printf '\n'; done`,
+	})))
+	st := newStream(response.Body)
+	var begun struct {
+		ExecID string `json:"exec_id"`
+	}
+	st.want(t, "start", &begun)
+	type cut struct {
+		id     int64
+		output string
+	}
+	cuts := []cut{{0, ""}}
+	output := ""
+	for {
+		e, ok := st.next(t)
+		if !ok {
+			t.Fatal("no end")
+		}
+		if e.name == "done" {
+			break
+		}
+		var k chunk
+		if err := json.Unmarshal(e.data, &k); err != nil {
+			t.Fatal(err)
+		}
+		output += k.bytes(t)
+		cuts = append(cuts, cut{e.id, output})
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if output != "\u00e41\n\u00e42\n\u00e43\n\u00e44\n\u00e45\n" || len(cuts) < 6 {
+		t.Fatalf("%q in %d chunks", output, len(cuts)-1)
+	}
+	for _, c := range cuts {
+		resumed := collect(t, s.open(t, "GET", path+"/execs/"+begun.ExecID+"/stream", nil, header("Last-Event-ID", strconv.FormatInt(c.id, 10))))
+		if got := c.output + resumed.output; got != output || resumed.last.name != "done" {
+			t.Errorf("resumed at %d behind %q: %q", c.id, c.output, resumed.output)
+		}
+	}
+	for _, id := range []string{"-1", "x", "99999999999999999999"} {
+		s.do(t, "GET", path+"/execs/"+begun.ExecID+"/stream", "", header("Last-Event-ID", id)).wantError(t, 400, "invalid_argument", "Last-Event-ID")
+	}
+}
+
+// TestStreamGap resumes at the start of output that was not kept whole: ids
+// stay offsets in all that was printed.
+func TestStreamGap(t *testing.T) {
+	s := start(t, func(o *setup) { o.session.Defaults.OutputBytes = 64 << 10 })
+	path := s.create(t)
+	r := s.exec(t, path, "seq 1 50000")
+	c := collect(t, s.open(t, "GET", path+"/execs/"+r.ExecID+"/stream", nil))
+	last := c.ids[len(c.ids)-1]
+	if last != r.OutputBytes || !strings.HasPrefix(c.output, "1\n2\n") || !strings.HasSuffix(c.output, "49999\n50000\n") {
+		t.Errorf("ids end at %d of %d: %.20q", last, r.OutputBytes, c.output)
+	}
+	var end struct {
+		Dropped int64 `json:"dropped_bytes"`
+	}
+	if err := json.Unmarshal(c.last.data, &end); err != nil {
+		t.Fatal(err)
+	}
+	if end.Dropped != r.OutputBytes-int64(len(c.output)) || end.Dropped == 0 {
+		t.Errorf("%d dropped, %d of %d came", end.Dropped, len(c.output), r.OutputBytes)
+	}
+}
+
+func TestStreamOfDestroyedSession(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	response := s.open(t, "POST", path+"/exec/stream", strings.NewReader(`{"cmd":"echo hi; sleep 60"}`))
+	st := newStream(response.Body)
+	st.want(t, "start", &struct{}{})
+	st.want(t, "chunk", &struct{}{})
+	s.do(t, "DELETE", path, "").into(t, 200, &v1.OK{})
+	e, ok := st.next(t)
+	if !ok || (e.name != "done" && e.name != "error") || !strings.Contains(string(e.data), "sandbox_gone") && e.name == "done" {
+		t.Errorf("%v, %s %s", ok, e.name, e.data)
+	}
+	if e, ok := st.next(t); ok {
+		t.Errorf("event %s after the end", e.name)
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStreamsLeaveNothing is F25: clients that go away in the middle. What
+// they leave behind, TestMain finds.
+func TestStreamsLeaveNothing(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	for range 50 {
+		id := launch(t, s, path, "echo hi; sleep 60")
+		s.do(t, "POST", path+"/execs/"+id+"/cancel", "").into(t, 200, &v1.OK{})
+	}
+}

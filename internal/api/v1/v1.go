@@ -1,0 +1,64 @@
+// Package v1 is Sandkasten's own HTTP API: sessions, commands, files and
+// terminals over JSON. It turns requests into calls of the session manager and
+// results into the shapes of the contract, of which openapi.json is the golden
+// copy. It decides nothing about sessions. What other surfaces need too
+// belongs in the package above.
+package v1
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// Options configures the surface. Only Manager is required.
+type Options struct {
+	Manager *session.Manager
+	Version string // of the build, shown at /v1/info
+	Driver  string // its name, shown at /v1/info
+
+	OutputBytes int64  // of one command's output in an answer: 1 MiB
+	WriteBytes  int64  // of a file in one fs/write: 16 MiB
+	UploadBytes int64  // of one upload, all its files together: 1 GiB
+	SpoolDir    string // for the files of an upload until their size is known; "" is the system's temporary directory
+
+	Registry *prometheus.Registry // what /metrics shows; nil has no /metrics
+}
+
+type surface struct {
+	manager *session.Manager
+	opts    Options
+	huma    huma.API
+	metrics *metrics
+	routes  []api.Route
+	openapi []byte // the document as it is served
+}
+
+// New returns the surface. It panics if a route lacks its documentation, which
+// any test that builds it finds.
+func New(o Options) api.Surface {
+	o.OutputBytes = cmp.Or(o.OutputBytes, 1<<20)
+	o.WriteBytes = cmp.Or(o.WriteBytes, 16<<20)
+	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
+	s := &surface{manager: o.Manager, opts: o, metrics: newMetrics(o.Registry, o.Manager)}
+	s.huma = huma.NewAPI(config(), adapter{s})
+	s.table()
+	document, err := json.MarshalIndent(s.document(), "", "  ")
+	if err != nil {
+		panic(fmt.Sprintf("v1: openapi document: %v", err))
+	}
+	s.openapi = append(document, '\n')
+	return api.Surface{Name: "v1", Routes: s.routes}
+}
+
+// plain adds a route that is no part of the OpenAPI document.
+func (s *surface) plain(pattern string, scope api.Scope, handle http.HandlerFunc) {
+	s.routes = append(s.routes, api.Route{Pattern: pattern, Scope: scope, Handler: handle})
+}

@@ -1,0 +1,153 @@
+// Package config turns sandkasten.yaml and the environment into one checked
+// Config. It names every mistake at once, each with its line and what to
+// write instead. It knows keys, ranges and defaults and nothing of what they
+// configure: packages below internal/daemon take their own Options.
+package config
+
+import (
+	"net"
+	"net/netip"
+	"path/filepath"
+	"time"
+)
+
+// Config is everything an operator can choose. Load fills it; every value in
+// it is within its range.
+type Config struct {
+	Listen        string
+	APIKey        string // empty: the daemon makes one and keeps it in KeyFile
+	AllowedHosts  []string
+	DataDir       string
+	DBPath        string
+	Driver        string
+	DefaultImage  string
+	AllowedImages []string // empty: every image in the store
+
+	SessionTTL     time.Duration
+	MaxSessionTTL  time.Duration
+	MaxLifetime    time.Duration // 0: none
+	MaxSessions    int
+	ReaperInterval time.Duration
+	ShutdownGrace  time.Duration
+
+	Defaults  Defaults
+	Maximum   Limits
+	Exec      Exec
+	Files     Files
+	RateLimit RateLimit
+	Security  Security
+	Workspace Workspace
+	Pool      Pool
+	Log       Log
+}
+
+// Limits bounds one sandbox.
+type Limits struct {
+	CPU      float64 // cores
+	MemoryMB int64
+	Pids     int64
+	DiskMB   int64
+}
+
+// Defaults is what a session gets when its client does not say.
+type Defaults struct {
+	Limits
+	ExecTimeout    time.Duration
+	MaxExecTimeout time.Duration // a client cannot ask for more
+	NetworkMode    string
+	ReadonlyRootfs bool
+}
+
+// Exec bounds one command.
+type Exec struct {
+	OutputLimitBytes int64 // kept for the reply and for replay; the middle of more is dropped
+}
+
+// Files bounds the file calls.
+type Files struct {
+	OutsideWorkspace bool
+	MaxUploadMB      int64
+}
+
+// RateLimit bounds the requests of one API key. A zero rate is no limit.
+type RateLimit struct {
+	RequestsPerSecond float64
+	Burst             int
+}
+
+// Security chooses the strength of the walls.
+type Security struct {
+	Seccomp string // off, mvp, strict
+}
+
+// Workspace is read now and used by a later version.
+type Workspace struct {
+	Enabled          bool
+	PersistByDefault bool
+}
+
+// Pool is read now and used by a later version.
+type Pool struct {
+	Enabled bool
+	Images  map[string]int // image name to number of warm sandboxes
+}
+
+// Log says what the daemon writes to standard error, and how.
+type Log struct {
+	Level  string // debug, info, warn, error
+	Format string // auto, text, json; auto is text on a terminal
+}
+
+// Default is the configuration of an empty file.
+func Default() Config {
+	return Config{
+		Listen:         "127.0.0.1:8787",
+		DataDir:        "/var/lib/sandkasten",
+		Driver:         "native",
+		DefaultImage:   "base",
+		SessionTTL:     30 * time.Minute,
+		MaxSessionTTL:  24 * time.Hour,
+		MaxLifetime:    24 * time.Hour,
+		MaxSessions:    1000,
+		ReaperInterval: 5 * time.Second,
+		ShutdownGrace:  10 * time.Second,
+		Defaults: Defaults{
+			Limits:         Limits{CPU: 1, MemoryMB: 512, Pids: 512, DiskMB: 1024},
+			ExecTimeout:    2 * time.Minute,
+			MaxExecTimeout: 10 * time.Minute,
+			NetworkMode:    "none",
+		},
+		Maximum:   Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
+		Exec:      Exec{OutputLimitBytes: 1 << 20},
+		Files:     Files{MaxUploadMB: 256},
+		RateLimit: RateLimit{Burst: 200},
+		Security:  Security{Seccomp: "strict"},
+		Log:       Log{Level: "info", Format: "auto"},
+	}
+}
+
+// KeyFile is where the daemon keeps the API key it made, when none is
+// configured.
+func (c Config) KeyFile() string { return filepath.Join(c.DataDir, "api_key") }
+
+// URL is where a client on this machine reaches the daemon.
+func (c Config) URL() string {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return "http://" + c.Listen
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Loopback reports whether only this machine can reach listen's address.
+func Loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}

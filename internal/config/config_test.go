@@ -1,0 +1,236 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func load(t *testing.T, text string, environ ...string) (Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sandkasten.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(path, environ)
+}
+
+func mustLoad(t *testing.T, text string, environ ...string) Config {
+	t.Helper()
+	c, err := load(t, text, environ...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestLoadWithoutFileIsDefault(t *testing.T) {
+	got, err := Load("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.DBPath = "/var/lib/sandkasten/sandkasten.db"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Load(\"\") (-want +got):\n%s", diff)
+	}
+}
+
+func TestLoadReadsEveryKindOfValue(t *testing.T) {
+	c := mustLoad(t, `
+listen: "[::1]:9000"
+api_key: secret
+data_dir: /srv/sand/../box
+allowed_images: [python, "sha256:abc"]
+session_ttl_seconds: 60
+defaults:
+  cpu_limit: 2
+  max_exec_timeout_ms: 90000
+  readonly_rootfs: true
+workspace:
+  # every key here is a comment
+pool:
+  images: {python: 2, node: 0}
+`)
+	if c.Listen != "[::1]:9000" || c.APIKey != "secret" || c.DataDir != "/srv/box" {
+		t.Errorf("texts: %+v", c)
+	}
+	if c.DBPath != "/srv/box/sandkasten.db" || c.KeyFile() != "/srv/box/api_key" {
+		t.Errorf("DBPath = %q, KeyFile = %q, want both in data_dir", c.DBPath, c.KeyFile())
+	}
+	if c.SessionTTL != time.Minute || c.Defaults.MaxExecTimeout != 90*time.Second {
+		t.Errorf("durations: %v, %v", c.SessionTTL, c.Defaults.MaxExecTimeout)
+	}
+	if c.Defaults.CPU != 2 || !c.Defaults.ReadonlyRootfs {
+		t.Errorf("defaults: %+v", c.Defaults)
+	}
+	if diff := cmp.Diff([]string{"python", "sha256:abc"}, c.AllowedImages); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]int{"python": 2, "node": 0}, c.Pool.Images); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEnvironmentOverridesTheFile(t *testing.T) {
+	c := mustLoad(t, "listen: 127.0.0.1:1\ndefaults: {mem_limit_mb: 100}\n",
+		"SANDKASTEN_LISTEN=127.0.0.1:2",
+		"SANDKASTEN_DEFAULTS__MEM_LIMIT_MB=200",
+		"SANDKASTEN_DEFAULTS__CPU_LIMIT=0.5",
+		"SANDKASTEN_API_KEY=12345",
+		"SANDKASTEN_ALLOWED_IMAGES=python, node",
+		"SANDKASTEN_ALLOWED_HOSTS=[box.lan]",
+		"SANDKASTEN_POOL__IMAGES={python: 3}",
+		"SANDKASTEN_DB_PATH=",
+		"SANDKASTEN_CONFIG=/elsewhere",
+		"SANDKASTEN_URL=http://127.0.0.1:1",
+		"SANDKASTEN_TEST_ROOT=1",
+		"SANDKASTEN_FAILPOINT=create",
+		"HOME=/root",
+	)
+	if c.Listen != "127.0.0.1:2" || c.Defaults.MemoryMB != 200 || c.Defaults.CPU != 0.5 || c.APIKey != "12345" {
+		t.Errorf("got %+v", c)
+	}
+	if diff := cmp.Diff([]string{"python", "node"}, c.AllowedImages); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"box.lan"}, c.AllowedHosts); diff != "" {
+		t.Error(diff)
+	}
+	if c.Pool.Images["python"] != 3 {
+		t.Errorf("pool.images = %v", c.Pool.Images)
+	}
+}
+
+func TestMistakesNameTheLineAndTheRemedy(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want string
+	}{
+		"slip":            {"defaults:\n  cpu_limt: 1\n", "line 2: defaults.cpu_limt: unknown key, did you mean cpu_limit?"},
+		"slip in section": {"default:\n  cpu_limit: 1\n", "line 1: default: unknown key, did you mean defaults?"},
+		"wrong section":   {"cpu_limit: 1\n", "line 1: cpu_limit: unknown key, did you mean defaults.cpu_limit?"},
+		"no idea":         {"workspace:\n  zebra: 1\n", "line 2: workspace.zebra: unknown key, the keys here are enabled, persist_by_default"},
+		"type":            {"listen: 127.0.0.1:1\nmax_sessions: many\n", `line 2: max_sessions: is "many": write a whole number from 1 to 30000`},
+		"quoted number":   {"max_sessions: \"5\"\n", `line 1: max_sessions: is "5": write a whole number from 1 to 30000`},
+		"number as text":  {"default_image: 5\n", `line 1: default_image: is "5": write a text in quotes`},
+		"yes":             {"pool:\n  enabled: yes\n", `line 2: pool.enabled: is "yes": write true or false`},
+		"range":           {"session_ttl_seconds: 0\n", `line 1: session_ttl_seconds: is "0": write a whole number of seconds from 1 to 31536000`},
+		"overflow":        {"session_ttl_seconds: 9300000000\n", `line 1: session_ttl_seconds: is "9300000000": write a whole number of seconds from 1 to 31536000`},
+		"not a number":    {"defaults: {cpu_limit: .nan}\n", `line 1: defaults.cpu_limit: is ".nan": write a number from 0.01 to 1024`},
+		"choice":          {"security:\n  seccomp: strong\n", `line 2: security.seccomp: is "strong": write off, mvp or strict`},
+		"later mode":      {"defaults: {network_mode: full}\n", `line 1: defaults.network_mode: is "full": write none`},
+		"address":         {"listen: localhost\n", `line 1: listen: is "localhost": write host:port, as 127.0.0.1:8787`},
+		"port":            {"listen: 127.0.0.1:70000\n", `line 1: listen: is "127.0.0.1:70000": write host:port, as 127.0.0.1:8787`},
+		"relative path":   {"data_dir: ./data\n", `line 1: data_dir: is "./data": write an absolute path`},
+		"no value":        {"data_dir:\n", "line 1: data_dir: has no value: write an absolute path, or remove the key"},
+		"scalar section":  {"defaults: 5\n", "line 1: defaults: is a section: write its keys below it, indented"},
+		"list for text":   {"default_image: [a]\n", "line 1: default_image: write a text in quotes"},
+		"text for list":   {"allowed_images: python\n", `line 1: allowed_images: is "python": write a list of texts, as [python, node]`},
+		"list of lists":   {"allowed_images: [[a]]\n", "line 1: allowed_images: write a list of texts, as [python, node]"},
+		"bad count":       {"pool: {images: {python: -1}}\n", "line 1: pool.images: write names with whole numbers from 0 to 1000, as {python: 2}"},
+		"twice":           {"max_sessions: 1\nmax_sessions: 2\n", "line 2: max_sessions: is set twice, first on line 1: remove one"},
+		"section twice":   {"pool: {enabled: true}\npool: {}\n", "line 2: pool: is written twice, first on line 1: join the two"},
+		"reachable":       {"listen: 0.0.0.0:80\n", "line 1: listen: other machines can reach 0.0.0.0:80, and there is no api_key: set api_key, or listen on 127.0.0.1"},
+		"short key":       {"listen: \":80\"\napi_key: short\n", "line 2: api_key: is too short for an address that other machines can reach: write at least 16 characters"},
+		"secret":          {"api_key: 123456\n", "line 1: api_key: write a text in quotes"},
+		"over maximum":    {"maximum: {pids_limit: 100}\ndefaults: {pids_limit: 200}\n", "line 2: defaults.pids_limit: is more than maximum.pids_limit (line 1): lower the one or raise the other"},
+		"no mapping":      {"- a\n", "line 1: write keys with values, as listen: 127.0.0.1:8787"},
+		"two documents":   {"max_sessions: 1\n---\nmax_sessions: 2\n", "the file: has a second document or text after the end: write one document"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, test.text)
+			mistakes, ok := errors.AsType[*Error](err)
+			if !ok || len(mistakes.Problems) != 1 {
+				t.Fatalf("Load(%q) = %v, want one problem", test.text, err)
+			}
+			if got := mistakes.Problems[0].String(); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAllMistakesAtOnce(t *testing.T) {
+	_, err := load(t, "lissten: x\ndefaults:\n  cpu_limit: -1\n  mem: 5\n", "SANDKASTEN_MAX_SESIONS=1", "SANDKASTEN_LOG__LEVEL=loud", "SANDKASTEN_NOWHERE__KEY=1")
+	if err == nil {
+		t.Fatal("Load accepted six mistakes")
+	}
+	for _, want := range []string{
+		"line 1: lissten: unknown key, did you mean listen?",
+		`line 3: defaults.cpu_limit: is "-1": write a number from 0.01 to 1024`,
+		"line 4: defaults.mem: unknown key",
+		"SANDKASTEN_MAX_SESIONS: max_sesions: unknown key, did you mean max_sessions?",
+		`SANDKASTEN_LOG__LEVEL: log.level: is "loud": write debug, info, warn or error`,
+		"SANDKASTEN_NOWHERE__KEY: nowhere.key: unknown key, and there is no section nowhere",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("missing %q in:\n%v", want, err)
+		}
+	}
+}
+
+func TestSyntaxErrorNamesTheLine(t *testing.T) {
+	_, err := load(t, "listen: 127.0.0.1:1\n\tdata_dir: /x\n")
+	if err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("got %v, want line 2 named", err)
+	}
+}
+
+func TestUnwrittenLimitGivesWay(t *testing.T) {
+	c := mustLoad(t, "defaults: {mem_limit_mb: 100000, max_exec_timeout_ms: 1000}\nmaximum: {pids_limit: 100}\n")
+	if c.Maximum.MemoryMB != 100000 {
+		t.Errorf("maximum.mem_limit_mb = %d, want it raised to the written default", c.Maximum.MemoryMB)
+	}
+	if c.Defaults.ExecTimeout != time.Second {
+		t.Errorf("exec_timeout = %v, want it lowered to the written maximum", c.Defaults.ExecTimeout)
+	}
+	if c.Defaults.Pids != 100 {
+		t.Errorf("pids_limit = %d, want it lowered to the written maximum", c.Defaults.Pids)
+	}
+}
+
+func TestReachableAddressWithKey(t *testing.T) {
+	c := mustLoad(t, "listen: 0.0.0.0:8080\n", "SANDKASTEN_API_KEY=sixteen-or-more-characters")
+	if c.URL() != "http://127.0.0.1:8080" {
+		t.Errorf("URL() = %s", c.URL())
+	}
+}
+
+func TestLoopback(t *testing.T) {
+	for listen, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.8.8.8:1": true, "[::1]:1": true, "localhost:1": true,
+		"0.0.0.0:1": false, ":1": false, "[::]:1": false, "10.0.0.1:1": false, "box.lan:1": false, "[::ffff:10.0.0.1]:1": false, "nonsense": false,
+	} {
+		if got := Loopback(listen); got != want {
+			t.Errorf("Loopback(%q) = %v, want %v", listen, got, want)
+		}
+	}
+}
+
+func TestFileErrors(t *testing.T) {
+	if _, err := Load(filepath.Join(t.TempDir(), "absent.yaml"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("absent file: %v", err)
+	}
+	if _, err := load(t, strings.Repeat("#", maxFile+1)); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("huge file: %v", err)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add("listen: 127.0.0.1:1\n")
+	f.Add("a: &a {a: *a}\n")
+	f.Add("pool: {images: {x: 1}}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, problems := parse([]byte(text), nil)
+		if len(problems) == 0 && !Loopback(c.Listen) && c.APIKey == "" {
+			t.Errorf("accepted %q: reachable without a key", text)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite docs/configuration.md and sandkasten.yaml")
+
+const (
+	docsFile   = "../../docs/configuration.md"
+	sampleFile = "../../sandkasten.yaml"
+	tableBegin = "<!-- keys: written by go test ./internal/config -update -->\n"
+	tableEnd   = "<!-- end of keys -->\n"
+)
+
+func TestDocsTableMatchesTheCode(t *testing.T) {
+	data, err := os.ReadFile(docsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(data), tableBegin)
+	got, after, ok2 := strings.Cut(rest, tableEnd)
+	if !ok || !ok2 {
+		t.Fatalf("%s lost the comments around its table", docsFile)
+	}
+	want := table()
+	if *update && got != want {
+		if err := os.WriteFile(docsFile, []byte(before+tableBegin+want+tableEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s is behind the code; run go test ./internal/config -update (-code +docs):\n%s", docsFile, diff)
+	}
+}
+
+func table() string {
+	c := Default()
+	var b strings.Builder
+	b.WriteString("| key | value | default | meaning |\n| --- | --- | --- | --- |\n")
+	for _, o := range c.options() {
+		shown := o.value.show()
+		if shown != "" {
+			shown = "`" + shown + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.key, o.value.want, shown, o.doc)
+	}
+	return b.String()
+}
+
+// The sample holds every key with its default, so that it can be copied and
+// edited: read as it is, it changes nothing.
+func TestSampleFileMatchesTheCode(t *testing.T) {
+	want := sample()
+	if *update {
+		if err := os.WriteFile(sampleFile, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(sampleFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(data)); diff != "" {
+		t.Errorf("%s is behind the code; run go test ./internal/config -update (-code +file):\n%s", sampleFile, diff)
+	}
+	got, err := Load(sampleFile, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults, err := Load("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range got.options() {
+		if d := defaults.options()[i]; o.value.show() != d.value.show() {
+			t.Errorf("%s is %s in the sample and %s by default", o.key, o.value.show(), d.value.show())
+		}
+	}
+}
+
+func sample() string {
+	c := Default()
+	var b strings.Builder
+	b.WriteString("# Sandkasten's configuration. Every key is here with its default: copy the file\n" +
+		"# and keep what you change. docs/configuration.md tells more.\n")
+	in := ""
+	for _, o := range c.options() {
+		section, name, nested := cutLast(o.key)
+		indent := ""
+		if nested {
+			indent = "  "
+		}
+		b.WriteString("\n")
+		if section != in {
+			fmt.Fprintf(&b, "%s:\n", section)
+			in = section
+		}
+		for _, text := range wrapped(o.doc, 90) {
+			fmt.Fprintf(&b, "%s# %s\n", indent, text)
+		}
+		shown := o.value.show()
+		if shown == "" { // no default: shown as a comment
+			fmt.Fprintf(&b, "%s# %s:\n", indent, name)
+			continue
+		}
+		fmt.Fprintf(&b, "%s%s: %s\n", indent, name, shown)
+	}
+	return b.String()
+}
+
+func wrapped(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}

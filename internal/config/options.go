@@ -1,0 +1,74 @@
+package config
+
+import "slices"
+
+// option is one key: what it is called, where its value goes and what it is
+// for. The table below is the whole language of the file; docs/configuration.md
+// is compared with it.
+type option struct {
+	key   string // dotted: defaults.cpu_limit
+	value value
+	doc   string
+}
+
+const (
+	day  = 24 * 60 * 60
+	year = 365 * day
+)
+
+func (c *Config) options() []option {
+	return slices.Concat(c.daemonOptions(), c.sessionOptions(), c.hostOptions())
+}
+
+func (c *Config) daemonOptions() []option {
+	return []option{
+		{"listen", address(&c.Listen), "Address of the HTTP API. An address that other machines can reach needs `api_key`."},
+		{"api_key", text(&c.APIKey), "Key that clients send as `Authorization: Bearer`. When it is not set the daemon makes one and keeps it in `<data_dir>/api_key`, mode 0600."},
+		{"allowed_hosts", texts(&c.AllowedHosts), "Further names under which clients may call the API (the Host header). Loopback names and the host of `listen` are always allowed."},
+		{"data_dir", path(&c.DataDir), "Where images, sandboxes and the key are kept. One daemon per directory."},
+		{"db_path", path(&c.DBPath), "The SQLite database of sessions. When it is not set: `<data_dir>/sandkasten.db`."},
+		{"driver", oneOf(&c.Driver, "native"), "What makes sandboxes."},
+		{"shutdown_grace_seconds", seconds(&c.ShutdownGrace, 0, 600), "How long a stopping daemon waits for requests to end. Sessions keep running."},
+	}
+}
+
+func (c *Config) sessionOptions() []option {
+	return []option{
+		{"default_image", text(&c.DefaultImage), "Image of a session whose client names none."},
+		{"allowed_images", texts(&c.AllowedImages), "Images that clients may use, by name or digest. Empty: every image in the store."},
+		{"session_ttl_seconds", seconds(&c.SessionTTL, 1, year), "Idle time after which a session ends, when its client does not say. Any activity starts it anew."},
+		{"max_session_ttl_seconds", seconds(&c.MaxSessionTTL, 1, year), "The longest idle time a client may ask for."},
+		{"max_lifetime_seconds", seconds(&c.MaxLifetime, 0, 10*year), "A session ends this long after its creation, active or not. 0 is never."},
+		{"max_sessions", integer(&c.MaxSessions, 1, 30000), "Sessions alive at one time."},
+		{"reaper_interval_seconds", seconds(&c.ReaperInterval, 1, 3600), "How often expired and dead sessions are looked for."},
+		{"defaults.cpu_limit", decimal(&c.Defaults.CPU, 0.01, 1024), "Cores: 1.5 is one and a half."},
+		{"defaults.mem_limit_mb", integer(&c.Defaults.MemoryMB, 16, 1<<20), "Memory in MiB. Swap is not given on top."},
+		{"defaults.pids_limit", integer(&c.Defaults.Pids, 16, 1<<20), "Processes and threads together."},
+		{"defaults.disk_limit_mb", integer(&c.Defaults.DiskMB, 16, 1<<24), "MiB that a sandbox may write, root and workspace together."},
+		{"defaults.exec_timeout_ms", millis(&c.Defaults.ExecTimeout, 1, day*1000), "Time for one command, when its client does not say."},
+		{"defaults.max_exec_timeout_ms", millis(&c.Defaults.MaxExecTimeout, 1, day*1000), "The longest time a client may ask for."},
+		{"defaults.network_mode", oneOf(&c.Defaults.NetworkMode, "none"), "`none` is loopback only. Other modes come with a later version."},
+		{"defaults.readonly_rootfs", boolean(&c.Defaults.ReadonlyRootfs), "Make everything but /workspace, /tmp and /dev/shm read-only."},
+		{"maximum.cpu_limit", decimal(&c.Maximum.CPU, 0.01, 1024), "The most cores a client may ask for."},
+		{"maximum.mem_limit_mb", integer(&c.Maximum.MemoryMB, 16, 1<<20), "The most memory a client may ask for."},
+		{"maximum.pids_limit", integer(&c.Maximum.Pids, 16, 1<<20), "The most processes a client may ask for."},
+		{"maximum.disk_limit_mb", integer(&c.Maximum.DiskMB, 16, 1<<24), "The most disk a client may ask for."},
+		{"exec.output_limit_bytes", integer(&c.Exec.OutputLimitBytes, 1024, 64<<20), "Output of one command that is kept. Of more, the head and the tail are kept and the middle is counted."},
+		{"files.outside_workspace", boolean(&c.Files.OutsideWorkspace), "Let the file calls reach paths outside /workspace. They always stay inside the sandbox."},
+		{"files.max_upload_mb", integer(&c.Files.MaxUploadMB, 1, 1<<20), "The largest body of a write or upload, in MiB."},
+	}
+}
+
+func (c *Config) hostOptions() []option {
+	return []option{
+		{"security.seccomp", oneOf(&c.Security.Seccomp, "off", "mvp", "strict"), "System calls that sandboxes may make: all (`off`, never for hostile code), the allow-list with tracing for debuggers (`mvp`), the allow-list (`strict`)."},
+		{"rate_limit.requests_per_second", decimal(&c.RateLimit.RequestsPerSecond, 0, 1e6), "Requests that one key may make per second on average. 0 is no limit."},
+		{"rate_limit.burst", integer(&c.RateLimit.Burst, 1, 1e6), "Requests that one key may make at once before the rate counts."},
+		{"log.level", oneOf(&c.Log.Level, "debug", "info", "warn", "error"), "The least important messages that are written."},
+		{"log.format", oneOf(&c.Log.Format, "auto", "text", "json"), "`auto` is text on a terminal and JSON elsewhere."},
+		{"workspace.enabled", boolean(&c.Workspace.Enabled), "Read now, used by a later version."},
+		{"workspace.persist_by_default", boolean(&c.Workspace.PersistByDefault), "Read now, used by a later version."},
+		{"pool.enabled", boolean(&c.Pool.Enabled), "Read now, used by a later version."},
+		{"pool.images", counts(&c.Pool.Images), "Warm sandboxes per image, as `{python: 2}`. Read now, used by a later version."},
+	}
+}

@@ -1,0 +1,156 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// value binds a key to a place in a Config.
+type value struct {
+	want string                  // what to write, reading on from "write "
+	tag  string                  // the YAML type it has to be
+	set  func(n *yaml.Node) bool // false when it is not what was wanted
+	show func() string           // the present value as YAML; empty when there is none
+}
+
+func scalar(want, tag string, set func(string) bool, show func() string) value {
+	return value{want, tag, func(n *yaml.Node) bool { return set(n.Value) }, show}
+}
+
+func text(p *string) value {
+	return scalar("a text in quotes", "!!str", func(s string) bool {
+		*p = s
+		return s != ""
+	}, func() string { return *p })
+}
+
+func path(p *string) value {
+	return scalar("an absolute path", "!!str", func(s string) bool {
+		*p = filepath.Clean(s)
+		return filepath.IsAbs(s)
+	}, func() string { return *p })
+}
+
+func address(p *string) value {
+	return scalar("host:port, as 127.0.0.1:8787", "!!str", func(s string) bool {
+		*p = s
+		_, port, err := net.SplitHostPort(s)
+		if err != nil {
+			return false
+		}
+		_, err = strconv.ParseUint(port, 10, 16)
+		return err == nil
+	}, func() string { return *p })
+}
+
+func oneOf(p *string, choices ...string) value {
+	want := strings.Join(choices, ", ")
+	if i := strings.LastIndex(want, ", "); i >= 0 {
+		want = want[:i] + " or " + want[i+2:]
+	}
+	return scalar(want, "!!str", func(s string) bool {
+		*p = s
+		return slices.Contains(choices, s)
+	}, func() string { return *p })
+}
+
+func boolean(p *bool) value {
+	return scalar("true or false", "!!bool", func(s string) bool {
+		*p = s == "true"
+		return s == "true" || s == "false"
+	}, func() string { return strconv.FormatBool(*p) })
+}
+
+func integer[T int | int64](p *T, low, high int64) value {
+	return scalar(wholeNumber("", low, high), "!!int", func(s string) bool {
+		n, ok := within(s, low, high)
+		*p = T(n)
+		return ok
+	}, func() string { return strconv.FormatInt(int64(*p), 10) })
+}
+
+func seconds(p *time.Duration, low, high int64) value {
+	return duration(p, time.Second, wholeNumber(" of seconds", low, high), low, high)
+}
+
+func millis(p *time.Duration, low, high int64) value {
+	return duration(p, time.Millisecond, wholeNumber(" of milliseconds", low, high), low, high)
+}
+
+// duration checks the range before it multiplies, so that no number can
+// overflow into a short or negative time.
+func duration(p *time.Duration, unit time.Duration, want string, low, high int64) value {
+	return scalar(want, "!!int", func(s string) bool {
+		n, ok := within(s, low, high)
+		*p = time.Duration(n) * unit
+		return ok
+	}, func() string { return strconv.FormatInt(int64(*p/unit), 10) })
+}
+
+func wholeNumber(of string, low, high int64) string {
+	return fmt.Sprintf("a whole number%s from %d to %d", of, low, high)
+}
+
+func within(s string, low, high int64) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < low || n > high {
+		return low, false
+	}
+	return n, true
+}
+
+func decimal(p *float64, low, high float64) value {
+	want := fmt.Sprintf("a number from %s to %s", showFloat(low), showFloat(high))
+	return scalar(want, "!!float", func(s string) bool {
+		f, err := strconv.ParseFloat(s, 64)
+		*p = f
+		return err == nil && !math.IsNaN(f) && f >= low && f <= high
+	}, func() string { return showFloat(*p) })
+}
+
+func showFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+func texts(p *[]string) value {
+	return value{"a list of texts, as [python, node]", "!!seq", func(n *yaml.Node) bool {
+		list := []string{}
+		for _, item := range n.Content {
+			if item.ShortTag() != "!!str" || item.Value == "" {
+				return false
+			}
+			list = append(list, item.Value)
+		}
+		*p = list
+		return true
+	}, func() string { return "[" + strings.Join(*p, ", ") + "]" }}
+}
+
+func counts(p *map[string]int) value {
+	const most = 1000
+	return value{"names with whole numbers from 0 to 1000, as {python: 2}", "!!map", func(n *yaml.Node) bool {
+		counted := map[string]int{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			number, ok := within(n.Content[i+1].Value, 0, most)
+			if _, twice := counted[n.Content[i].Value]; twice || !ok {
+				return false
+			}
+			counted[n.Content[i].Value] = int(number)
+		}
+		*p = counted
+		return true
+	}, func() string {
+		pairs := []string{}
+		for _, name := range slices.Sorted(maps.Keys(*p)) {
+			pairs = append(pairs, fmt.Sprintf("%s: %d", name, (*p)[name]))
+		}
+		return "{" + strings.Join(pairs, ", ") + "}"
+	}}
+}
