@@ -1,0 +1,361 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// anyImage takes every name for the local driver's one image.
+type anyImage struct{}
+
+func (anyImage) Resolve(context.Context, string) (string, error) { return runtimetest.LocalImage, nil }
+
+// terminal is a daemon on the local driver and a user in front of it.
+type terminal struct {
+	t   *testing.T
+	url string
+	key string
+}
+
+// startDaemon puts together what the daemon does, with a driver that needs no
+// root.
+func startDaemon(t *testing.T) *terminal {
+	t.Helper()
+	rows, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	key := auth.NewKey()
+	keys, err := auth.NewKeys(auth.Key{Owner: "test", Hash: auth.HashKey(key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manager := session.New(session.Options{
+		Store: rows, Driver: runtimetest.NewLocal(t), Images: anyImage{}, Defaults: session.Defaults{Image: "base"},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- manager.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+	silent := slog.New(slog.DiscardHandler)
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config = api.NewServer(api.Handler(api.Options{Log: silent, Keys: keys},
+		v1.New(v1.Options{Manager: manager, SpoolDir: t.TempDir()})), silent)
+	srv.Start()
+	t.Cleanup(srv.Close)
+	for !manager.Ready() {
+		time.Sleep(time.Millisecond)
+	}
+	return &terminal{t: t, url: srv.URL, key: key}
+}
+
+// result is what a command left behind.
+type result struct {
+	code        int
+	out, errOut string
+}
+
+// run types a command. Its input is empty.
+func (tm *terminal) run(args ...string) result { return tm.runCtx(tm.t.Context(), "", args...) }
+
+func (tm *terminal) runCtx(ctx context.Context, input string, args ...string) result {
+	tm.t.Helper()
+	dir := tm.t.TempDir()
+	in := filepath.Join(dir, "in")
+	if err := os.WriteFile(in, []byte(input), 0o600); err != nil {
+		tm.t.Fatal(err)
+	}
+	stdin, err := os.Open(in)
+	if err != nil {
+		tm.t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := os.CreateTemp(dir, "out")
+	if err != nil {
+		tm.t.Fatal(err)
+	}
+	defer stdout.Close()
+	var errOut bytes.Buffer
+	a := &app{in: stdin, out: stdout, err: &errOut}
+	code := a.run(ctx, append([]string{"--url", tm.url, "--api-key", tm.key}, args...))
+	out, err := os.ReadFile(stdout.Name())
+	if err != nil {
+		tm.t.Fatal(err)
+	}
+	return result{code, string(out), errOut.String()}
+}
+
+// want runs a command that has to work and returns its output.
+func (tm *terminal) want(args ...string) string {
+	tm.t.Helper()
+	r := tm.run(args...)
+	if r.code != 0 {
+		tm.t.Fatalf("sandkasten %q: exit code %d\n%s%s", args, r.code, r.out, r.errOut)
+	}
+	return r.out
+}
+
+func (tm *terminal) create(args ...string) string {
+	tm.t.Helper()
+	return strings.TrimSpace(tm.want(append([]string{"create"}, args...)...))
+}
+
+func TestRunStreamsRemovesAndExitsWithTheCode(t *testing.T) {
+	tm := startDaemon(t)
+	r := tm.run("run", "base", "echo out; echo err >&2; exit 7")
+	if r.code != 7 || r.out != "out\nerr\n" || r.errOut != "" {
+		t.Errorf("run = %+v", r)
+	}
+	if out := tm.want("ls", "-q"); out != "" {
+		t.Errorf("the session is still there: %s", out)
+	}
+	r = tm.run("run", "base", "--keep", "--", "printf", "%s|", "a b", "$HOME")
+	if r.code != 0 || r.out != "a b|$HOME|" {
+		t.Errorf("run = %+v", r)
+	}
+	id := strings.TrimSpace(tm.want("ls", "-q"))
+	if len(id) != 26 || !strings.Contains(r.errOut, id) {
+		t.Errorf("kept %q, said %q", id, r.errOut)
+	}
+}
+
+func TestRunThatIsInterruptedRemovesItsSession(t *testing.T) {
+	tm := startDaemon(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	started := filepath.Join(t.TempDir(), "started")
+	if err := syscall.Mkfifo(started, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		if _, err := os.ReadFile(started); err != nil { // until the command is running
+			t.Error(err)
+		}
+		cancel(signalError{syscall.SIGINT})
+	}()
+	if r := tm.runCtx(ctx, "", "run", "base", "echo > "+started+"; sleep 600"); r.code != 130 {
+		t.Errorf("run = %+v, want exit code 130", r)
+	}
+	if out := tm.want("ls", "-q"); out != "" {
+		t.Errorf("the session is still there: %s", out)
+	}
+}
+
+func TestTimeoutHasItsOwnCode(t *testing.T) {
+	tm := startDaemon(t)
+	r := tm.run("run", "base", "--timeout", "100ms", "echo before; sleep 600")
+	if r.code != exitTimeout || !strings.HasPrefix(r.out, "before\n") || !strings.Contains(r.errOut, "time was up") {
+		t.Errorf("run = %+v", r)
+	}
+}
+
+func TestExecKeepsTheShell(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	tm.want("exec", id, "cd /tmp; export MODE=fast")
+	if out := tm.want("exec", id, "echo $PWD $MODE"); out != "/tmp fast\n" {
+		t.Errorf("exec = %q", out)
+	}
+	if r := tm.runCtx(t.Context(), "some input", "exec", "-i", id, "cat"); r.out != "some input" {
+		t.Errorf("exec -i = %+v", r)
+	}
+	if out := tm.want("exec", id, "cat"); out != "" {
+		t.Errorf("exec without -i read %q", out)
+	}
+	var got struct {
+		ExitCode int    `json:"exit_code"`
+		Output   string `json:"output"`
+	}
+	r := tm.run("exec", "--json", id, "echo hi; false")
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || got.Output != "hi\n" || got.ExitCode != 1 || r.code != 1 {
+		t.Errorf("exec --json = %+v (%v)", r, err)
+	}
+}
+
+func TestExecRefusesInputThatTheAPICannotTake(t *testing.T) {
+	tm := startDaemon(t)
+	for input, want := range map[string]string{"\xff\xfe": "not text", strings.Repeat("x", maxStdin+1): "more than 1 MiB"} {
+		if r := tm.runCtx(t.Context(), input, "exec", "-i", "abc", "cat"); r.code != exitNotRun || !strings.Contains(r.errOut, want) {
+			t.Errorf("exec -i = %+v, want %q", r, want)
+		}
+	}
+}
+
+func TestExecOfNoSession(t *testing.T) {
+	tm := startDaemon(t)
+	if r := tm.run("exec", "nosuch", "true"); r.code != exitNotRun || !strings.Contains(r.errOut, "no such session") {
+		t.Errorf("exec = %+v", r)
+	}
+	if r := tm.run("stats", "nosuch"); r.code != exitFailed {
+		t.Errorf("stats = %+v", r)
+	}
+}
+
+func TestListsAndTheirJSON(t *testing.T) {
+	tm := startDaemon(t)
+	if r := tm.run("ls"); r.code != 0 || r.out != "" || !strings.Contains(r.errOut, "No sessions") {
+		t.Errorf("ls = %+v", r)
+	}
+	id := tm.create("base", "--label", "task=42", "--hostname", "box", "--memory", "100")
+	if out := tm.want("ls"); !strings.Contains(out, "STATUS") || !strings.Contains(out, id) || !strings.Contains(out, "running") {
+		t.Errorf("ls = %s", out)
+	}
+	var list []struct {
+		ID     string            `json:"id"`
+		Labels map[string]string `json:"labels"`
+		Limits struct {
+			MemoryMB int `json:"memory_mb"`
+		} `json:"limits"`
+	}
+	if err := json.Unmarshal([]byte(tm.want("ls", "--json")), &list); err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 || list[0].ID != id || list[0].Labels["task"] != "42" || list[0].Limits.MemoryMB != 100 {
+		t.Errorf("ls --json = %+v", list)
+	}
+	if out := tm.want("stats"); !strings.Contains(out, id) {
+		t.Errorf("stats = %s", out)
+	}
+	var stats []map[string]any
+	if err := json.Unmarshal([]byte(tm.want("stats", "--json")), &stats); err != nil || len(stats) != 1 || stats[0]["id"] != id {
+		t.Errorf("stats --json = %v, %v", stats, err)
+	}
+}
+
+func TestRm(t *testing.T) {
+	tm := startDaemon(t)
+	a, b, c := tm.create(), tm.create(), tm.create()
+	if out := tm.want("rm", a); out != a+"\n" {
+		t.Errorf("rm = %q", out)
+	}
+	if out := tm.want("rm", a); out != a+"\n" {
+		t.Errorf("second rm = %q", out)
+	}
+	r := tm.run("rm", "nosuch", b)
+	if r.code != exitFailed || r.out != b+"\n" || !strings.Contains(r.errOut, "nosuch") {
+		t.Errorf("rm = %+v", r)
+	}
+	if r := tm.run("rm"); r.code != exitFailed || !strings.Contains(r.errOut, "--all") {
+		t.Errorf("rm of nothing = %+v", r)
+	}
+	if out := tm.want("rm", "--all"); out != c+"\n" {
+		t.Errorf("rm --all = %q", out)
+	}
+	if out := tm.want("ls", "-a"); !strings.Contains(out, a) || !strings.Contains(out, "destroyed") {
+		t.Errorf("ls -a = %s", out)
+	}
+}
+
+func TestLogsShowControlCharacters(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	const evil = "a\x1b]0;title\x07\xffb\n"
+	if out := tm.want("exec", id, `printf 'a\033]0;title\007\377b\n'`); out != evil {
+		t.Errorf("exec = %q", out)
+	}
+	out := tm.want("logs", id)
+	if !strings.Contains(out, "exited") {
+		t.Errorf("logs = %s", out)
+	}
+	exec := strings.Fields(strings.Split(out, "\n")[1])[0]
+	if out := tm.want("logs", id, exec); out != `a\x1b]0;title\a\xffb`+"\n" {
+		t.Errorf("logs EXEC = %q", out)
+	}
+	if out := tm.want("logs", "--raw", id, exec); out != evil {
+		t.Errorf("logs --raw = %q", out)
+	}
+	var detail map[string]any
+	if err := json.Unmarshal([]byte(tm.want("logs", "--json", id, exec)), &detail); err != nil || detail["exec_id"] != exec {
+		t.Errorf("logs --json = %v, %v", detail, err)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	for _, test := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"s"}, "shell\nstats\n"},
+		{[]string{"image", "i"}, "import\ninspect\n"},
+		{[]string{"exec", "--t"}, "--timeout\n"},
+		{[]string{"exec", ""}, id + "\n"},
+		{[]string{"rm", id[:3]}, id + "\n"},
+		{[]string{"__"}, ""},
+	} {
+		if out := tm.want(append([]string{"__complete", "--"}, test.words...)...); out != test.want {
+			t.Errorf("completions of %q are %q, want %q", test.words, out, test.want)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if out := tm.want("completion", shell); !strings.Contains(out, "sandkasten __complete") {
+			t.Errorf("completion %s = %s", shell, out)
+		}
+	}
+}
+
+func TestShellNeedsATerminal(t *testing.T) {
+	tm := startDaemon(t)
+	if r := tm.run("shell", "abc"); r.code != exitNotRun || !strings.Contains(r.errOut, "needs a terminal") {
+		t.Errorf("shell = %+v", r)
+	}
+}
+
+func TestWrongFlags(t *testing.T) {
+	tm := &terminal{t: t, url: "http://127.0.0.1:1", key: "x"}
+	for _, args := range [][]string{{"nonsense"}, {"exec", "a"}, {"ls", "--bad"}, {"ls", "-q", "--json"}, {"completion", "tcsh"}} {
+		if r := tm.run(args...); r.code != exitUsage || !strings.Contains(r.errOut, "--help") {
+			t.Errorf("%q = %+v", args, r)
+		}
+	}
+}
+
+// A stored key is for the daemon that stored it. Whoever names another with
+// --url must bring a key.
+func TestStoredKeyGoesToItsOwnDaemonOnly(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sandkasten.yaml")
+	if err := os.WriteFile(file, []byte("listen: 127.0.0.1:9\ndata_dir: "+dir+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "api_key"), []byte("sk_stored\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{"": "sk_stored", "http://127.0.0.1:9/": "sk_stored", "http://127.0.0.1:10": ""} {
+		a := &app{err: io.Discard, flags: &cli{Config: file, URL: url}}
+		_, key, err := a.daemonOf()
+		if err != nil || key != want {
+			t.Errorf("key for %q = %q, %v; want %q", url, key, err, want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+func (completionCmd) Help() string {
+	return `  bash:  source <(sandkasten completion bash)
+  zsh:   source <(sandkasten completion zsh)
+  fish:  sandkasten completion fish | source`
+}
+
+// scripts hand the words before the cursor, and the one at it, to
+// __complete, which knows the commands: the scripts never grow old.
+var scripts = map[string]string{
+	"bash": `_sandkasten() {
+	local IFS=$'\n'
+	COMPREPLY=($(sandkasten __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _sandkasten sandkasten
+`,
+	"zsh": `#compdef sandkasten
+_sandkasten() {
+	local -a found
+	found=("${(@f)$(sandkasten __complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+	if [[ -n "$found" ]]; then compadd -- $found; else _files; fi
+}
+compdef _sandkasten sandkasten
+`,
+	"fish": `complete -c sandkasten -a '(sandkasten __complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+`,
+}
+
+func (c completionCmd) Run(a *app) error {
+	_, err := fmt.Fprint(a.out, scripts[c.Shell])
+	return err
+}
+
+type completeCmd struct {
+	Words []string `arg:"" optional:"" passthrough:"partial"`
+}
+
+func (c completeCmd) Run(ctx context.Context, a *app, parser *kong.Kong) error {
+	words := c.Words
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	last := words[len(words)-1]
+	node := follow(parser.Model.Node, words[:len(words)-1])
+	for _, candidate := range c.candidates(ctx, a, node, last) {
+		if strings.HasPrefix(candidate, last) {
+			if _, err := fmt.Fprintln(a.out, candidate); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// follow walks down the commands that words name, past flags and arguments.
+func follow(node *kong.Node, words []string) *kong.Node {
+	for _, word := range words {
+		for _, child := range node.Children {
+			if child.Name == word {
+				node = child
+				break
+			}
+		}
+	}
+	return node
+}
+
+func (c completeCmd) candidates(ctx context.Context, a *app, node *kong.Node, last string) []string {
+	var found []string
+	if strings.HasPrefix(last, "-") {
+		for _, flags := range node.AllFlags(true) {
+			for _, f := range flags {
+				found = append(found, "--"+f.Name)
+			}
+		}
+		return found
+	}
+	for _, child := range node.Children {
+		if !child.Hidden {
+			found = append(found, child.Name)
+		}
+	}
+	for _, arg := range node.Positional {
+		if arg.Name == "session" {
+			return append(found, c.sessions(ctx, a)...)
+		}
+	}
+	return found
+}
+
+// sessions lists ids. Without a daemon there is nothing to offer.
+func (completeCmd) sessions(ctx context.Context, a *app) []string {
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cl, err := a.client()
+	if err != nil {
+		return nil
+	}
+	defer cl.Close()
+	list, err := cl.Sessions(ctx, client.Living)
+	if err != nil {
+		return nil
+	}
+	ids := make([]string, len(list))
+	for i, s := range list {
+		ids[i] = printable(s.ID)
+	}
+	return ids
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+// sessionFlags say what a new session is like.
+type sessionFlags struct {
+	TTL      time.Duration     `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m."`
+	CPU      float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
+	Memory   int64             `placeholder:"MB" help:"Memory in MiB."`
+	Pids     int64             `placeholder:"N" help:"Processes and threads."`
+	Disk     int64             `placeholder:"MB" help:"Disk in MiB."`
+	Env      map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
+	Label    map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
+	Hostname string            `placeholder:"NAME" help:"Host name inside."`
+}
+
+func (f sessionFlags) request(image string) client.CreateRequest {
+	return client.CreateRequest{
+		Image:      image,
+		TTLSeconds: int64(f.TTL / time.Second),
+		Limits:     client.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
+		Env:        f.Env,
+		Labels:     f.Label,
+		Hostname:   f.Hostname,
+	}
+}
+
+type createCmd struct {
+	sessionFlags
+
+	Image string `arg:"" optional:"" help:"Image; by default the daemon's default_image."`
+	JSON  bool   `name:"json" help:"Print the whole session as JSON."`
+}
+
+func (createCmd) Help() string {
+	return `The id is the only thing on standard output:
+
+  id=$(sandkasten create python --ttl 1h)
+  sandkasten exec $id -- pip list
+  sandkasten rm $id`
+}
+
+func (c createCmd) Run(ctx context.Context, a *app) error {
+	cl, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	s, err := cl.Create(ctx, c.request(c.Image))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, s)
+	}
+	_, err = fmt.Fprintln(a.out, printable(s.ID))
+	return err
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/sandkasten/sandkasten/internal/daemon"
+)
+
+type daemonCmd struct {
+	Hint bool `help:"Print a first session to try. This is the default on a terminal."`
+}
+
+func (daemonCmd) Help() string {
+	return `The daemon listens on the configured address and serves until it is told to
+stop. Sessions survive it: a daemon that starts again takes them up, even after
+kill -9. It needs root. Log lines go to standard error.
+
+  sandkasten daemon --config sandkasten.yaml
+
+docs/configuration.md has every key of the file.`
+}
+
+func (c daemonCmd) Run(ctx context.Context, a *app) (err error) {
+	cfg, err := a.configuration()
+	if err != nil {
+		return err
+	}
+	// From here on it is in cfg: children of the daemon need not see it.
+	if err := os.Unsetenv("SANDKASTEN_API_KEY"); err != nil {
+		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		// What lives is a few MB, so by default a collection would come every
+		// few hundred requests and be felt by the slowest of them.
+		debug.SetGCPercent(800)
+	}
+	d, err := daemon.New(ctx, cfg, daemon.Options{
+		Version:      thisBuild().Version,
+		NotifySocket: os.Getenv("NOTIFY_SOCKET"),
+		Log:          daemon.NewLog(cfg.Log, a.err),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if c.Hint || isTerminal(a.out) {
+		keyFile := cfg.KeyFile()
+		if cfg.APIKey != "" {
+			keyFile = ""
+		}
+		if err := printHint(a.out, a.self()+a.configFlag(), d.URL(), cfg.DefaultImage, keyFile); err != nil {
+			return err
+		}
+	}
+	return d.Run(ctx)
+}
+
+// configFlag is what a command needs to find the same configuration.
+func (a *app) configFlag() string {
+	if a.flags.Config == "" {
+		return ""
+	}
+	return " --config " + quote(a.flags.Config)
+}
+
+// self is how the user called us.
+func (a *app) self() string {
+	name := quote(os.Args[0])
+	if _, ok := os.LookupEnv("SUDO_USER"); ok {
+		return "sudo " + name
+	}
+	return name
+}
+
+func printHint(w io.Writer, sandkasten, url, image, keyFile string) error {
+	key := "KEY=...   # api_key of the configuration"
+	if keyFile != "" {
+		key = fmt.Sprintf("KEY=$(sudo cat %s)", quote(keyFile))
+	}
+	_, err := fmt.Fprintf(w, `
+Sandkasten listens on %[2]s. A first session, from another terminal:
+
+  %[1]s run %[3]s 'echo hello from $(hostname)'
+
+or over HTTP:
+
+  %[4]s
+  api() { curl -s -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' "$@"; }
+  ID=$(api -d '{}' %[2]s/v1/sessions | sed 's/.*"id":"\([a-z0-9]*\)".*/\1/')
+  api -d '{"cmd":"cd /tmp && x=1"}' %[2]s/v1/sessions/$ID/exec
+  api -d '{"cmd":"pwd; echo $x"}' %[2]s/v1/sessions/$ID/exec
+  api -X DELETE %[2]s/v1/sessions/$ID
+
+The API is described at %[2]s/docs (any user name, the key as password).
+Ctrl-C ends the daemon. Its sessions go on and are there again at the next start.
+
+`, sandkasten, url, image, key)
+	return err
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+type execCmd struct {
+	Timeout time.Duration `placeholder:"TIME" help:"End the command after this time, as 90s."`
+	Stdin   bool          `short:"i" help:"Give the command our standard input, up to 1 MiB. Without this it has none."`
+	Shell   string        `placeholder:"NAME" help:"Another shell of the session. It is made when it is first named, and runs beside the others."`
+	JSON    bool          `name:"json" help:"Wait for the end and print the result as JSON, with the output in it."`
+	Session string        `arg:"" help:"Session id."`
+	Command []string      `arg:"" passthrough:"partial" help:"Command. One word is a line for the shell, several are a program and its arguments."`
+}
+
+func (execCmd) Help() string {
+	return `The command runs in the session's shell: what it changes there (directory,
+variables, background jobs) is there for the next one. sandkasten ends with the
+command's exit code.
+
+  sandkasten exec $id 'cd /workspace && export MODE=fast'
+  sandkasten exec $id 'echo $PWD $MODE'
+  sandkasten exec $id -- grep -r 'two words' .
+  sandkasten exec -i $id 'psql mydb' < dump.sql`
+}
+
+func (c execCmd) Run(ctx context.Context, a *app) error {
+	cl, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	req, err := execRequest(a, c.Command, c.Timeout, c.Stdin)
+	if err != nil {
+		return notRunError{err}
+	}
+	req.Shell = c.Shell
+	if !c.JSON {
+		return runIn(ctx, a, cl, c.Session, req)
+	}
+	req.RawOutput = false
+	r, err := cl.Exec(ctx, c.Session, req)
+	if err != nil {
+		return notRunError{err}
+	}
+	if err := printJSON(a.out, r); err != nil {
+		return err
+	}
+	return ended(r)
+}
+
+// maxStdin is what the API takes for one command.
+const maxStdin = 1 << 20
+
+func execRequest(a *app, words []string, timeout time.Duration, stdin bool) (client.ExecRequest, error) {
+	req := client.ExecRequest{Cmd: commandLine(words), TimeoutMS: timeout.Milliseconds(), RawOutput: true}
+	if !stdin {
+		return req, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(a.in, maxStdin+1))
+	switch {
+	case err != nil:
+		return req, fmt.Errorf("read standard input: %w", err)
+	case len(data) > maxStdin:
+		return req, errors.New("standard input is more than 1 MiB: copy it in with `sandkasten cp` and read it from there")
+	case !utf8.Valid(data):
+		return req, errors.New("standard input is not text: copy it in with `sandkasten cp` and read it from there")
+	}
+	req.Stdin = string(data)
+	return req, nil
+}
+
+// commandLine makes one line for the shell. A single word is one already;
+// several are quoted, so that they arrive as they are.
+func commandLine(words []string) string {
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	if len(words) == 1 {
+		return words[0]
+	}
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = quote(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
+// quote writes a word so that a shell reads exactly it.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=@%+,", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// runIn streams one command's output to standard output. When we are told to
+// stop, so is the command.
+func runIn(ctx context.Context, a *app, cl *client.Client, id string, req client.ExecRequest) error {
+	r, err := cl.ExecStream(ctx, id, req, a.out)
+	if ctx.Err() != nil && r.ID != "" {
+		if cancelErr := cancel(ctx, cl, id, r.ID); cancelErr != nil {
+			a.say("sandkasten: %s", explain(cancelErr))
+		}
+		return err
+	}
+	if err != nil {
+		return notRunError{err}
+	}
+	if r.DroppedBytes > 0 {
+		a.say("sandkasten: %d bytes of output were dropped", r.DroppedBytes)
+	}
+	switch r.Cause {
+	case "timeout":
+		a.say("sandkasten: the command's time was up after %d ms; it was ended", r.DurationMS)
+	case "oom_killed":
+		a.say("sandkasten: the session's memory was used up and the command was killed")
+	case "sandbox_gone":
+		a.say("sandkasten: the session ended under the command")
+	}
+	return ended(r)
+}
+
+// ended is the exit code that tells how a command ended, nil for zero.
+func ended(r client.ExecResult) error {
+	switch {
+	case r.Cause == "timeout":
+		return codeError(exitTimeout)
+	case r.Cause == "sandbox_gone" || r.Cause == "canceled":
+		return codeError(exitNotRun)
+	case r.ExitCode != 0:
+		return codeError(r.ExitCode & 0xff)
+	}
+	return nil
+}
+
+// cancel ends a command although ctx is over.
+func cancel(ctx context.Context, cl *client.Client, id, exec string) error {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer stop()
+	if err := cl.CancelExec(ctx, id, exec); err != nil {
+		return fmt.Errorf("the command could not be stopped and goes on: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/daemon"
+	"github.com/sandkasten/sandkasten/internal/images"
+)
+
+type imageCmd struct {
+	Import   imageImportCmd   `cmd:"" help:"Store a root filesystem from an archive or an OCI layout."`
+	Pull     imagePullCmd     `cmd:"" help:"Store an image of a registry."`
+	Build    imageBuildCmd    `cmd:"" help:"Make an image of Debian packages from a recipe."`
+	Ls       imageLsCmd       `cmd:"" help:"List images."`
+	Inspect  imageInspectCmd  `cmd:"" help:"Show all that is known of an image, as JSON."`
+	Validate imageValidateCmd `cmd:"" help:"Compare images with what was stored."`
+	Rm       imageRmCmd       `cmd:"" help:"Remove images that no session uses."`
+}
+
+func (imageCmd) Help() string {
+	return `These commands work on the store in data_dir itself: as root, with or without a
+running daemon. Any root filesystem with /bin/sh is an image. The daemon sees a
+change at once.
+
+  sandkasten image build base
+  sandkasten image pull debian:12-slim --name debian
+  docker export $(docker create alpine) | sandkasten image import --name alpine --tar -`
+}
+
+func (a *app) images() (*images.Store, error) {
+	cfg, err := a.configuration()
+	if err != nil {
+		return nil, err
+	}
+	return daemon.OpenImages(cfg)
+}
+
+type imageImportCmd struct {
+	Name string `required:"" help:"Name of the image."`
+	Tar  string `placeholder:"FILE" xor:"from" required:"" help:"Archive: plain, gzip or zstd. - is standard input."`
+	OCI  string `name:"oci" placeholder:"DIR" xor:"from" required:"" help:"OCI image layout."`
+	Tag  string `help:"Which image of an OCI layout with several."`
+}
+
+func (c imageImportCmd) Run(ctx context.Context, a *app) error {
+	store, err := a.images()
+	if err != nil {
+		return err
+	}
+	p := newProgress(a.err)
+	if c.OCI != "" {
+		img, err := store.ImportOCI(ctx, images.ImportOCIRequest{Name: c.Name, Dir: c.OCI, Tag: c.Tag, Progress: p.show})
+		return stored(a, p, img, err)
+	}
+	req := images.ImportRequest{Name: c.Name, Tar: a.in, Source: "standard input", Progress: p.show}
+	if c.Tar == "-" {
+		img, err := store.Import(ctx, req)
+		return stored(a, p, img, err)
+	}
+	f, err := os.Open(c.Tar)
+	if err != nil {
+		return err
+	}
+	req.Tar, req.Source = f, c.Tar
+	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		req.Size = info.Size()
+	}
+	img, err := store.Import(ctx, req)
+	return errors.Join(stored(a, p, img, err), f.Close())
+}
+
+type imagePullCmd struct {
+	Ref      string `arg:"" help:"As for docker pull: python:3.12-slim, ghcr.io/a/b@sha256:..."`
+	Name     string `help:"Name of the image; by default the reference."`
+	Insecure bool   `help:"Allow plain HTTP to a registry on another host."`
+}
+
+func (c imagePullCmd) Run(ctx context.Context, a *app) error {
+	store, err := a.images()
+	if err != nil {
+		return err
+	}
+	p := newProgress(a.err)
+	img, err := store.Pull(ctx, images.PullRequest{Ref: c.Ref, Name: c.Name, Insecure: c.Insecure, Progress: p.show})
+	return stored(a, p, img, err)
+}
+
+type imageBuildCmd struct {
+	Image    string `arg:"" help:"Name of the image, and of its recipe."`
+	Recipe   string `placeholder:"FILE" help:"Recipe, when it is none of those that come with sandkasten."`
+	IfAbsent bool   `help:"Do nothing if this recipe has made the image already."`
+	Mirror   string `placeholder:"URL" help:"Where packages come from; by default the host's apt sources, or Debian's."`
+}
+
+func (imageBuildCmd) Help() string {
+	return "Recipes that come with sandkasten: " + strings.Join(images.Recipes(), ", ") + `. docs/images.md tells
+how to write one.
+
+  sandkasten image build python
+  sandkasten image build tools --recipe tools.yaml`
+}
+
+func (c imageBuildCmd) Run(ctx context.Context, a *app) error {
+	recipe, err := c.recipe()
+	if err != nil {
+		return err
+	}
+	store, err := a.images()
+	if err != nil {
+		return err
+	}
+	p := newProgress(a.err)
+	img, err := store.Build(ctx, images.BuildRequest{Name: c.Image, Recipe: recipe, IfAbsent: c.IfAbsent, Mirror: c.Mirror, Progress: p.show})
+	return stored(a, p, img, err)
+}
+
+func (c imageBuildCmd) recipe() (r images.Recipe, err error) {
+	if c.Recipe == "" {
+		return images.DefaultRecipe(c.Image)
+	}
+	f, err := os.Open(c.Recipe)
+	if err != nil {
+		return images.Recipe{}, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return images.ParseRecipe(f)
+}
+
+// stored ends the progress and tells about the image.
+func stored(a *app, p *progress, img images.Image, err error) error {
+	p.end()
+	if err != nil {
+		return err
+	}
+	for _, w := range img.Warnings {
+		a.say("note: %s", printable(w))
+	}
+	_, err = fmt.Fprintf(a.out, "%s  %s  %s\n", strings.Join(img.Names, ", "), shortDigest(img.Digest), size(img.Size))
+	return err
+}
+
+func shortDigest(digest string) string {
+	const shown = len("sha256:") + 12
+	return digest[:min(shown, len(digest))]
+}
+
+type imageLsCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+func (c imageLsCmd) Run(ctx context.Context, a *app) error {
+	store, err := a.images()
+	if err != nil {
+		return err
+	}
+	list, err := store.List(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, list)
+	}
+	if len(list) == 0 {
+		a.say("No images. `sandkasten image build base` makes one.")
+		return nil
+	}
+	return table(a.out, imageRows(list, time.Now()))
+}
+
+func imageRows(list []images.Image, now time.Time) [][]string {
+	rows := [][]string{{"NAME", "DIGEST", "SIZE", "LAYERS", "SHELL", "AGE", "FROM"}}
+	for _, img := range list {
+		names := strings.Join(img.Names, ", ")
+		if names == "" {
+			names = "-"
+		}
+		rows = append(rows, []string{
+			names, shortDigest(img.Digest), size(img.Size), fmt.Sprint(len(img.Layers)), img.Shell, span(now.Sub(img.CreatedAt)), img.Source,
+		})
+	}
+	return rows
+}
+
+type imageInspectCmd struct {
+	Image string `arg:"" help:"Name or digest."`
+}
+
+func (c imageInspectCmd) Run(ctx context.Context, a *app) error {
+	store, err := a.images()
+	if err != nil {
+		return err
+	}
+	img, err := store.Inspect(ctx, c.Image)
+	if err != nil {
+		return err
+	}
+	return printJSON(a.out, img)
+}
+
+type imageValidateCmd struct {
+	Images []string `arg:"" help:"Names or digests."`
+}
+
+func (c imageValidateCmd) Run(ctx context.Context, a *app) error {
+	store, err := a.images()
+	if err != nil {
+		return err
+	}
+	damaged := false
+	for _, name := range c.Images {
+		problems, err := store.Validate(ctx, name)
+		if err != nil {
+			return err
+		}
+		if len(problems) == 0 {
+			problems = []string{"as it was stored"}
+		} else {
+			damaged = true
+		}
+		for _, p := range problems {
+			if _, err := fmt.Fprintf(a.out, "%s: %s\n", name, printable(p)); err != nil {
+				return err
+			}
+		}
+	}
+	if damaged {
+		return codeError(exitFailed)
+	}
+	return nil
+}
+
+type imageRmCmd struct {
+	Images []string `arg:"" help:"Names or digests. A digest stands for all of its names."`
+}
+
+func (c imageRmCmd) Run(ctx context.Context, a *app) error {
+	cfg, err := a.configuration()
+	if err != nil {
+		return err
+	}
+	store, err := daemon.OpenImages(cfg)
+	if err != nil {
+		return err
+	}
+	var failed error
+	for _, name := range c.Images {
+		if err := store.Remove(ctx, name, daemon.ImagesInUse(ctx, cfg)); err != nil {
+			failed = errors.Join(failed, err)
+			continue
+		}
+		if _, err := fmt.Fprintln(a.out, name); err != nil {
+			return err
+		}
+	}
+	return failed
+}

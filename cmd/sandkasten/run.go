@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+// removeTimeout bounds the removal of a session when the user has given up.
+const removeTimeout = 15 * time.Second
+
+type runCmd struct {
+	sessionFlags
+
+	Timeout time.Duration `placeholder:"TIME" help:"End the command after this time, as 90s."`
+	Stdin   bool          `short:"i" help:"Give the command our standard input, up to 1 MiB. Without this it has none."`
+	Keep    bool          `help:"Keep the session and print its id to standard error."`
+	Image   string        `arg:"" help:"Image of the session."`
+	Command []string      `arg:"" passthrough:"partial" help:"Command. One word is a line for the shell, several are a program and its arguments."`
+}
+
+func (runCmd) Help() string {
+	return `Output appears as it is written, and sandkasten ends with the command's exit
+code. The session is removed at the end, after Ctrl-C too.
+
+  sandkasten run python -- python3 -c 'print(1)'
+  sandkasten run base 'ls / | wc -l'
+  sandkasten run base --memory 256 --timeout 10s -- ./check.sh`
+}
+
+func (c runCmd) Run(ctx context.Context, a *app) error {
+	cl, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	req, err := execRequest(a, c.Command, c.Timeout, c.Stdin)
+	if err != nil {
+		return notRunError{err}
+	}
+	s, err := cl.Create(ctx, c.request(c.Image))
+	if err != nil {
+		return notRunError{err}
+	}
+	if c.Keep {
+		a.say("session %s", printable(s.ID))
+		return runIn(ctx, a, cl, s.ID, req)
+	}
+	err = runIn(ctx, a, cl, s.ID, req)
+	if removeErr := remove(ctx, cl, s.ID); removeErr != nil {
+		a.say("sandkasten: %s", explain(removeErr)) // the exit code is the command's
+	}
+	return err
+}
+
+// remove ends a session even when ctx is over already.
+func remove(ctx context.Context, cl *client.Client, id string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	if err := cl.Delete(ctx, id); err != nil {
+		return fmt.Errorf("session %s could not be removed; `sandkasten rm %s` tries again: %w", id, id, err)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+type statsCmd struct {
+	JSON     bool     `name:"json" help:"Print JSON."`
+	Sessions []string `arg:"" optional:"" name:"session" help:"Session ids; all by default."`
+}
+
+func (statsCmd) Help() string {
+	return `  sandkasten stats
+  sandkasten stats $id --json | jq .[0].memory_bytes`
+}
+
+// namedStats is one line of the result.
+type namedStats struct {
+	ID string `json:"id"`
+	client.Stats
+}
+
+func (c statsCmd) Run(ctx context.Context, a *app) error {
+	cl, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ids, named := c.Sessions, len(c.Sessions) > 0
+	if !named {
+		list, err := cl.Sessions(ctx, client.Living)
+		if err != nil {
+			return err
+		}
+		for _, s := range list {
+			ids = append(ids, s.ID)
+		}
+	}
+	all := []namedStats{}
+	for _, id := range ids {
+		s, err := cl.Stats(ctx, id)
+		if refused, ok := errors.AsType[*client.Error](err); ok && !named && refused.Code == string(errdefs.NotFound) {
+			continue // it ended since the list was made
+		}
+		if err != nil {
+			return err
+		}
+		all = append(all, namedStats{id, s})
+	}
+	if c.JSON {
+		return printJSON(a.out, all)
+	}
+	return table(a.out, statsRows(all))
+}
+
+func statsRows(all []namedStats) [][]string {
+	rows := [][]string{{"ID", "MEMORY", "OF", "CPU TIME", "CORES", "PIDS", "OF", "DISK", "OF", "OOM KILLS"}}
+	for _, s := range all {
+		rows = append(rows, []string{
+			s.ID,
+			size(s.MemoryBytes), size(s.MemoryLimit),
+			(time.Duration(s.CPUUsageUsec) * time.Microsecond).Round(time.Millisecond).String(),
+			strconv.FormatFloat(s.CPULimit, 'f', -1, 64),
+			strconv.FormatInt(s.Pids, 10), strconv.FormatInt(s.PidsLimit, 10),
+			size(s.DiskBytes), size(s.DiskLimit),
+			strconv.FormatInt(s.OOMKills, 10),
+		})
+	}
+	return rows
+}

@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// Examine is all that `sandkasten doctor` tells of a host: the doctor's
+// checks, whether a daemon is running, the image store and what the driver
+// itself could try. It changes nothing but makes the data directory.
+func Examine(ctx context.Context, cfg config.Config) []doctor.Finding {
+	h := host(cfg)
+	findings := append(doctor.Examine(h), doctor.Daemon(h))
+	store, err := openImages(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return append(findings, doctor.Finding{Check: "images", Status: doctor.Fail, Found: err.Error(), Mend: "run it as the owner of " + cfg.DataDir})
+	}
+	return append(findings, examineImage(ctx, store, cfg.DefaultImage), examineDriver(ctx, cfg, store))
+}
+
+func host(cfg config.Config) doctor.Host {
+	h := doctor.ThisHost()
+	h.DataDir, h.MaxSessions = cfg.DataDir, cfg.MaxSessions
+	return h
+}
+
+func examineImage(ctx context.Context, store *images.Store, name string) doctor.Finding {
+	f := doctor.Finding{Check: "default image", Status: doctor.OK, Found: name}
+	if _, err := store.Resolve(ctx, name); err != nil {
+		f.Status, f.Found = doctor.Warn, errdefs.MessageOf(err)
+		f.Mend = "sandkasten image build " + name + ", or set default_image to one that there is"
+	}
+	return f
+}
+
+func examineDriver(ctx context.Context, cfg config.Config, store *images.Store) doctor.Finding {
+	if _, held, err := dirlock.Holder(cfg.DataDir); err == nil && held {
+		return doctor.Finding{Check: "driver", Status: doctor.OK, Found: "in use by the running daemon"}
+	}
+	d, err := newDriver(cfg, store, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return doctor.Finding{Check: "driver", Status: doctor.Fail, Found: err.Error()}
+	}
+	f := checkDriver(ctx, cfg.Driver, d)
+	if err := d.Close(); err != nil && f.Status == doctor.OK {
+		f.Status, f.Found = doctor.Warn, err.Error()
+	}
+	return f
+}
+
+func checkDriver(ctx context.Context, name string, d runtime.Driver) doctor.Finding {
+	if err := d.Check(ctx); err != nil {
+		return doctor.Finding{Check: "driver", Status: doctor.Fail, Found: err.Error()}
+	}
+	return doctor.Finding{Check: "driver", Status: doctor.OK, Found: name + " can make sandboxes here"}
+}
+
+// admit logs what has to be mended and refuses a host on which sandboxes
+// cannot work.
+func admit(ctx context.Context, log *slog.Logger, findings []doctor.Finding) error {
+	var fatal []error
+	for _, f := range findings {
+		switch f.Status {
+		case doctor.OK:
+			log.DebugContext(ctx, "host check", "check", f.Check, "found", f.Found)
+		case doctor.Warn:
+			log.WarnContext(ctx, "host check", "check", f.Check, "found", f.Found, "mend", f.Mend)
+		case doctor.Fail:
+			fatal = append(fatal, errors.New(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", f.Check, f.Found, f.Mend), ": ")))
+		}
+	}
+	if len(fatal) == 0 {
+		return nil
+	}
+	return fmt.Errorf("this host is not ready (`sandkasten doctor` tells all of it):\n%w", errors.Join(fatal...))
+}

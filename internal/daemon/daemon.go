@@ -1,0 +1,299 @@
+// Package daemon is the composition root: the one place that knows every
+// concrete type, in which order they start and in which they stop. It holds
+// no behaviour of its own beyond that; what a part does is the part's.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/reaper"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/store"
+)
+
+// Options are what is not in the configuration.
+type Options struct {
+	Version      string // of the build
+	NotifySocket string // of the service manager, as NOTIFY_SOCKET has it; may be empty
+	Log          *slog.Logger
+}
+
+// Daemon is all parts, put together.
+type Daemon struct {
+	cfg      config.Config
+	opts     Options
+	log      *slog.Logger
+	listener net.Listener
+	images   *images.Store
+	driver   hostDriver
+	manager  *session.Manager
+	reaper   *reaper.Reaper
+	server   *http.Server
+
+	closers []func() error // in the order in which they were opened
+}
+
+// New takes the data directory, checks the host, listens and opens all parts.
+// Nothing runs before Run, but clients may connect and wait. The caller closes
+// the daemon, also after Run.
+func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) {
+	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log}
+	if err := d.open(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func (d *Daemon) open(ctx context.Context) error {
+	// The lock comes before anything that writes into the directory, the
+	// listener before anything that may take long.
+	if err := d.lock(); err != nil {
+		return err
+	}
+	if err := d.listen(ctx); err != nil {
+		return err
+	}
+	if err := admit(ctx, d.log, doctor.Examine(host(d.cfg))); err != nil {
+		return err
+	}
+	keys, err := d.keys()
+	if err != nil {
+		return err
+	}
+	if d.images, err = openImages(d.cfg, d.log); err != nil {
+		return err
+	}
+	if err := d.openDriver(ctx, d.images); err != nil {
+		return err
+	}
+	rows, err := store.Open(ctx, d.cfg.DBPath)
+	if err != nil {
+		return err
+	}
+	d.closers = append(d.closers, rows.Close)
+
+	d.manager = session.New(sessionOptions(d.cfg, rows, d.driver, d.images, d.log))
+	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Driver: d.driver, Log: d.log, Every: d.cfg.ReaperInterval})
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	handler := api.Handler(api.Options{
+		Log:               d.log,
+		Keys:              keys,
+		Hosts:             api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
+		RequestsPerSecond: d.cfg.RateLimit.RequestsPerSecond,
+		Burst:             d.cfg.RateLimit.Burst,
+		Registry:          registry,
+	}, surfaces(d.cfg, d.opts.Version, d.manager, registry)...)
+	d.server = api.NewServer(handler, d.log)
+	return nil
+}
+
+// lock makes the data directory and takes it for this process.
+func (d *Daemon) lock() error {
+	for _, dir := range []string{d.cfg.DataDir, spool(d.cfg), filepath.Dir(d.cfg.DBPath)} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make data_dir: %w", err)
+		}
+	}
+	lock, err := dirlock.Acquire(d.cfg.DataDir)
+	if held, ok := errors.AsType[*dirlock.HeldError](err); ok {
+		return fmt.Errorf("a daemon (process %d) works on %s already: stop it, or choose another data_dir and listen", held.PID, held.Dir)
+	}
+	if err != nil {
+		return err
+	}
+	d.closers = append(d.closers, lock.Release)
+	return emptyDir(spool(d.cfg)) // of what a daemon that was killed had not finished
+}
+
+// spool is where uploads wait for their end.
+func spool(cfg config.Config) string { return filepath.Join(cfg.DataDir, "uploads") }
+
+func emptyDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Daemon) listen(ctx context.Context) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", d.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("%w: stop what uses the address, or choose another for listen", err)
+	}
+	d.listener = listener
+	// Serving closes it too, before this.
+	d.closers = append(d.closers, func() error {
+		if err := listener.Close(); !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
+}
+
+// keys knows the configured key, or the one in the key file.
+func (d *Daemon) keys() (*auth.Keys, error) {
+	key := d.cfg.APIKey
+	if key == "" {
+		var created bool
+		var err error
+		if key, created, err = auth.KeyFile(d.cfg.KeyFile()); err != nil {
+			return nil, err
+		}
+		if created {
+			d.log.Info("made an API key", "file", d.cfg.KeyFile())
+		}
+	}
+	return auth.NewKeys(auth.Key{Owner: "admin", Hash: auth.HashKey(key)})
+}
+
+func (d *Daemon) openDriver(ctx context.Context, imageStore *images.Store) error {
+	driver, err := newDriver(d.cfg, imageStore, d.log)
+	if err != nil {
+		return err
+	}
+	d.driver = driver
+	d.closers = append(d.closers, driver.Close)
+	return admit(ctx, d.log, []doctor.Finding{
+		examineImage(ctx, imageStore, d.cfg.DefaultImage),
+		checkDriver(ctx, d.cfg.Driver, driver),
+	})
+}
+
+func sessionOptions(cfg config.Config, rows session.Store, driver runtime.Driver, imageStore *images.Store, log *slog.Logger) session.Options {
+	return session.Options{
+		Store:  rows,
+		Driver: driver,
+		Images: imageStore,
+		Log:    log,
+		Defaults: session.Defaults{
+			Image:        cfg.DefaultImage,
+			TTL:          cfg.SessionTTL,
+			ExecTimeout:  cfg.Defaults.ExecTimeout,
+			OutputBytes:  cfg.Exec.OutputLimitBytes,
+			Limits:       limits(cfg.Defaults.Limits),
+			Network:      runtime.NetworkMode(cfg.Defaults.NetworkMode),
+			ReadonlyRoot: cfg.Defaults.ReadonlyRootfs,
+		},
+		Maxima: session.Maxima{
+			TTL:         cfg.MaxSessionTTL,
+			Lifetime:    cfg.MaxLifetime,
+			ExecTimeout: cfg.Defaults.MaxExecTimeout,
+			Limits:      limits(cfg.Maximum),
+			Sessions:    cfg.MaxSessions,
+			FileBytes:   cfg.Files.MaxUploadMB << 20,
+		},
+		FilesOutsideWorkspace: cfg.Files.OutsideWorkspace,
+		Seccomp:               runtime.SeccompMode(cfg.Security.Seccomp),
+	}
+}
+
+// URL is where clients on this machine reach the daemon.
+func (d *Daemon) URL() string {
+	cfg := d.cfg
+	cfg.Listen = d.listener.Addr().String() // a configured port 0 has become one
+	return cfg.URL()
+}
+
+// Run serves until ctx is done and then waits for requests to end, no longer
+// than shutdown_grace_seconds. Sessions keep running. It returns the first
+// failure of a part, which stops the others.
+func (d *Daemon) Run(ctx context.Context) error {
+	// Requests need the other parts to their end, so those stop later.
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	g, inner := errgroup.WithContext(inner)
+	g.Go(func() error {
+		if err := d.driver.Sweep(inner); err != nil && inner.Err() == nil {
+			d.log.ErrorContext(inner, "cannot remove everything that a crash left", "err", err)
+		}
+		return d.manager.Run(inner)
+	})
+	g.Go(func() error { return d.reaper.Run(inner) })
+	g.Go(func() error {
+		d.sweepFiles(inner)
+		return nil
+	})
+	g.Go(func() error {
+		defer stop()
+		return d.serve(ctx, inner)
+	})
+	return g.Wait()
+}
+
+// sweepFiles removes what interrupted imports and uploads of earlier runs left,
+// and images that nothing names or uses any more.
+func (d *Daemon) sweepFiles(ctx context.Context) {
+	swept, err := d.images.GC(ctx, ImagesInUse(ctx, d.cfg))
+	if err != nil && ctx.Err() == nil {
+		d.log.ErrorContext(ctx, "cannot sweep the image store", "err", err)
+	}
+	if swept != (images.Swept{}) {
+		d.log.InfoContext(ctx, "swept the image store", "images", swept.Images, "layers", swept.Layers, "staging", swept.Staging)
+	}
+}
+
+// serve answers requests until ctx or inner is done, and drains them.
+func (d *Daemon) serve(ctx, inner context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- d.server.Serve(d.listener) }()
+	d.log.InfoContext(ctx, "listening", "url", d.URL(), "version", d.opts.Version, "data_dir", d.cfg.DataDir)
+	if err := notify(d.opts.NotifySocket, notifyReady); err != nil {
+		d.log.WarnContext(ctx, err.Error())
+	}
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve %s: %w", d.URL(), err)
+	case <-ctx.Done():
+	case <-inner.Done():
+	}
+	d.log.InfoContext(ctx, "stopping; sessions keep running", "why", context.Cause(ctx))
+	if err := notify(d.opts.NotifySocket, notifyStopping); err != nil {
+		d.log.WarnContext(ctx, err.Error())
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.ShutdownGrace)
+	defer cancel()
+	err := d.server.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		d.log.InfoContext(ctx, "cutting off requests that did not end in time")
+		err = d.server.Close()
+	}
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return err
+}
+
+// Close frees what New took, the last first. It does not touch sessions.
+func (d *Daemon) Close() error {
+	var errs []error
+	for i := len(d.closers) - 1; i >= 0; i-- {
+		errs = append(errs, d.closers[i]())
+	}
+	d.closers = nil
+	return errors.Join(errs...)
+}

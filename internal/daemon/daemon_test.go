@@ -1,0 +1,282 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/runnerbin"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+var silent = slog.New(slog.DiscardHandler)
+
+func testConfig(t *testing.T) config.Config {
+	t.Helper()
+	c := config.Default()
+	c.Listen = "127.0.0.1:0"
+	c.DataDir = filepath.Join(testenv.DataDir(t), "data")
+	c.DBPath = filepath.Join(c.DataDir, "sandkasten.db")
+	return c
+}
+
+func TestSecondDaemonOnADirectoryIsTurnedAway(t *testing.T) {
+	cfg := testConfig(t)
+	if err := os.Mkdir(cfg.DataDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := dirlock.Acquire(cfg.DataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(t.Context(), cfg, Options{Log: silent})
+	if want := fmt.Sprintf("process %d", os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("New = %v, want %q in it", err, want)
+	}
+	if err := lock.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAddressInUseFreesTheDirectory(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	cfg := testConfig(t)
+	cfg.Listen = other.Addr().String()
+	if _, err := New(t.Context(), cfg, Options{Log: silent}); err == nil || !strings.Contains(err.Error(), "choose another for listen") {
+		t.Errorf("New = %v", err)
+	}
+	if _, held, err := dirlock.Holder(cfg.DataDir); held || err != nil {
+		t.Errorf("the directory is still held: %v, %v", held, err)
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	var log bytes.Buffer
+	logger := NewLog(config.Log{Level: "debug", Format: "json"}, &log)
+	warned := []doctor.Finding{
+		{Check: "a", Status: doctor.OK, Found: "fine"},
+		{Check: "b", Status: doctor.Warn, Found: "weak", Mend: "mend b"},
+	}
+	if err := admit(t.Context(), logger, warned); err != nil {
+		t.Errorf("admit refused warnings: %v", err)
+	}
+	if !strings.Contains(log.String(), `"level":"WARN"`) || !strings.Contains(log.String(), "mend b") {
+		t.Errorf("log = %s", log.String())
+	}
+	failed := append(warned, doctor.Finding{Check: "c", Status: doctor.Fail, Found: "broken", Mend: "mend c"}, doctor.Finding{Check: "d", Status: doctor.Fail, Found: "gone"})
+	err := admit(t.Context(), logger, failed)
+	if err == nil || !strings.Contains(err.Error(), "c: broken: mend c\nd: gone") {
+		t.Errorf("admit = %v", err)
+	}
+}
+
+func TestNotify(t *testing.T) {
+	if err := notify("", notifyReady); err != nil {
+		t.Errorf("without a socket: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := notify(path, notifyReady); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 100)
+	n, err := conn.Read(got)
+	if err != nil || string(got[:n]) != "READY=1" {
+		t.Errorf("notified %q, %v", got[:n], err)
+	}
+	if err := notify(path+"x", notifyReady); err == nil {
+		t.Error("no error without a listener")
+	}
+}
+
+func TestNewLog(t *testing.T) {
+	for format, wantJSON := range map[string]bool{"auto": true, "json": true, "text": false} {
+		var out bytes.Buffer
+		log := NewLog(config.Log{Level: "warn", Format: format}, &out)
+		log.Info("left out")
+		log.Warn("said")
+		if strings.Contains(out.String(), "left out") || !strings.Contains(out.String(), "said") {
+			t.Errorf("%s: %s", format, out.String())
+		}
+		if got := json.Valid(out.Bytes()); got != wantJSON {
+			t.Errorf("%s: JSON is %v: %s", format, got, out.String())
+		}
+	}
+}
+
+func TestImagesInUse(t *testing.T) {
+	cfg := testConfig(t)
+	inUse := ImagesInUse(t.Context(), cfg)
+	if used, err := inUse("sha256:a"); used || err != nil {
+		t.Errorf("before any daemon: %v, %v", used, err)
+	}
+	if err := os.Mkdir(cfg.DataDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := store.Open(t.Context(), cfg.DBPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for digest, state := range map[string]session.State{"sha256:a": session.Creating, "sha256:b": session.Stopping, "sha256:c": session.Destroyed} {
+		s := session.Session{ID: session.ID(digest), ImageDigest: digest, State: state, CreatedAt: time.Now(), LastActivity: time.Now()}
+		if state.Ended() {
+			s.EndedAt = time.Now()
+		}
+		if err := rows.Put(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for digest, want := range map[string]bool{"sha256:a": true, "sha256:b": true, "sha256:c": false} {
+		if used, err := inUse(digest); used != want || err != nil {
+			t.Errorf("%s in use: %v, %v; want %v", digest, used, err, want)
+		}
+	}
+	if err := rows.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestUnknownDriver(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Driver = "magic"
+	if _, err := newDriver(cfg, nil, silent); err == nil || !strings.Contains(err.Error(), "native") {
+		t.Errorf("newDriver = %v, want the list of drivers", err)
+	}
+}
+
+// start makes a daemon on the native driver and runs it.
+func start(t *testing.T, cfg config.Config) (d *Daemon, stop func() error) {
+	t.Helper()
+	if _, err := runnerbin.Bytes(); errors.Is(err, runnerbin.ErrMissing) {
+		testenv.Unsupported(t, "%v", err)
+	}
+	d, err := New(t.Context(), cfg, Options{Version: "test", Log: silent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- d.Run(ctx) }()
+	stopped := false
+	stop = func() error {
+		stopped = true
+		cancel(errors.New("the test stops it"))
+		return errors.Join(<-ran, d.Close())
+	}
+	t.Cleanup(func() {
+		if stopped {
+			return
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d, stop
+}
+
+func get(t *testing.T, url, key string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func TestDaemonServesWithItsOwnKeyAndStops(t *testing.T) {
+	testenv.NeedsRoot(t)
+	cfg := testConfig(t)
+	d, stop := start(t, cfg)
+	if status, body := get(t, d.URL()+"/healthz", ""); status != http.StatusOK || !strings.Contains(body, `"ok"`) {
+		t.Errorf("/healthz = %d %s", status, body)
+	}
+	if status, _ := get(t, d.URL()+"/v1/sessions", ""); status != http.StatusUnauthorized {
+		t.Errorf("without a key: %d", status)
+	}
+	info, err := os.Stat(cfg.KeyFile())
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("key file: %v, %v", info, err)
+	}
+	key, err := os.ReadFile(cfg.KeyFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/sessions", "/v1/info", "/metrics", "/openapi.json", "/docs"} {
+		if status, body := get(t, d.URL()+path, strings.TrimSpace(string(key))); status != http.StatusOK {
+			t.Errorf("%s = %d %s", path, status, body)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if _, held, err := dirlock.Holder(cfg.DataDir); held || err != nil {
+		t.Errorf("the directory is still held: %v, %v", held, err)
+	}
+	// The same key serves the next daemon.
+	d, _ = start(t, cfg)
+	if status, _ := get(t, d.URL()+"/v1/sessions", strings.TrimSpace(string(key))); status != http.StatusOK {
+		t.Errorf("the key has changed: %d", status)
+	}
+}
+
+func TestExamineTellsOfEverything(t *testing.T) {
+	testenv.NeedsRoot(t)
+	if _, err := runnerbin.Bytes(); errors.Is(err, runnerbin.ErrMissing) {
+		testenv.Unsupported(t, "%v", err)
+	}
+	cfg := testConfig(t)
+	seen := map[string]doctor.Finding{}
+	for _, f := range Examine(t.Context(), cfg) {
+		seen[f.Check] = f
+	}
+	if f := seen["driver"]; f.Status != doctor.OK {
+		t.Errorf("driver: %+v", f)
+	}
+	if f := seen["default image"]; f.Status != doctor.Warn || !strings.Contains(f.Mend, "sandkasten image build base") {
+		t.Errorf("default image: %+v", f)
+	}
+	for _, check := range []string{"kernel", "cgroups", "daemon"} {
+		if _, ok := seen[check]; !ok {
+			t.Errorf("no finding of %q", check)
+		}
+	}
+}

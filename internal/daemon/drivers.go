@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/runnerbin"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux"
+)
+
+// hostDriver is a driver with what belongs to a process rather than to a
+// sandbox.
+type hostDriver interface {
+	runtime.Driver
+
+	// Sweep removes what an earlier process left and no sandbox owns. It is
+	// called once, before anything is created.
+	Sweep(ctx context.Context) error
+
+	// Close lets go of what this process holds. Sandboxes live on.
+	Close() error
+}
+
+// drivers is the list of what can make sandboxes, by its name in the
+// configuration.
+var drivers = map[string]func(config.Config, *images.Store, *slog.Logger) (hostDriver, error){
+	"native": native,
+}
+
+func newDriver(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
+	construct, ok := drivers[cfg.Driver]
+	if !ok {
+		return nil, fmt.Errorf("no driver %q: there is %s", cfg.Driver, strings.Join(slices.Sorted(maps.Keys(drivers)), ", "))
+	}
+	d, err := construct(cfg, store, log.With("driver", cfg.Driver))
+	if err != nil {
+		return nil, fmt.Errorf("prepare the driver %s: %w", cfg.Driver, err)
+	}
+	return d, nil
+}
+
+func native(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
+	runner, err := runnerbin.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	return linux.New(linux.Options{
+		DataDir:  cfg.DataDir,
+		Runner:   runner,
+		Images:   nativeImages{store},
+		Defaults: limits(cfg.Defaults.Limits),
+		Log:      log,
+	})
+}
+
+// nativeImages gives the driver the part of an image that it mounts.
+type nativeImages struct{ store *images.Store }
+
+func (n nativeImages) Rootfs(ctx context.Context, digest string) (linux.Rootfs, error) {
+	r, err := n.store.Rootfs(ctx, digest)
+	if err != nil {
+		return linux.Rootfs{}, err
+	}
+	return linux.Rootfs{Layers: r.Layers, Env: r.Env, Shell: r.Shell}, nil
+}
+
+func limits(l config.Limits) runtime.Limits {
+	return runtime.Limits{CPU: l.CPU, MemoryMB: l.MemoryMB, Pids: l.Pids, DiskMB: l.DiskMB}
+}

@@ -1,0 +1,35 @@
+package daemon
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"golang.org/x/term"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+)
+
+var levels = map[string]slog.Level{
+	"debug": slog.LevelDebug,
+	"info":  slog.LevelInfo,
+	"warn":  slog.LevelWarn,
+	"error": slog.LevelError,
+}
+
+// NewLog writes to w as c says: text for people, JSON for programs.
+func NewLog(c config.Log, w io.Writer) *slog.Logger {
+	level := levels[c.Level]
+	onTerminal := isTerminal(w)
+	if c.Format == "json" || c.Format == "auto" && !onTerminal {
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
+	}
+	return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !onTerminal}))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,25 @@
+package daemon
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// surfaces is the list of public APIs.
+func surfaces(cfg config.Config, version string, manager *session.Manager, registry *prometheus.Registry) []api.Surface {
+	return []api.Surface{
+		v1.New(v1.Options{
+			Manager:     manager,
+			Version:     version,
+			Driver:      cfg.Driver,
+			OutputBytes: cfg.Exec.OutputLimitBytes,
+			UploadBytes: cfg.Files.MaxUploadMB << 20,
+			SpoolDir:    spool(cfg),
+			Registry:    registry,
+		}),
+	}
+}

@@ -1,0 +1,165 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// These checks are about what the kernel can do.
+
+func root(h Host) Finding {
+	const sysAdmin = 1 << 21
+	if h.UID != 0 {
+		return fail("running as user "+strconv.Itoa(h.UID), "run it as root: making namespaces with their own ids and cgroups needs it")
+	}
+	caps, ok := h.field("proc/self/status", "CapEff:")
+	set, err := strconv.ParseUint(caps, 16, 64)
+	switch {
+	case !ok || err != nil:
+		return warn("root, capabilities unknown", "mount /proc")
+	case set&sysAdmin == 0:
+		return fail("root without CAP_SYS_ADMIN", "run it on the host itself or in a privileged container")
+	}
+	return fine("root with CAP_SYS_ADMIN")
+}
+
+// kernel wants 5.19: the first with idmapped mounts below overlayfs.
+func kernel(h Host) Finding {
+	release, err := h.text("proc/sys/kernel/osrelease")
+	if err != nil {
+		return fail("unknown version", "mount /proc")
+	}
+	major, rest, _ := strings.Cut(release, ".")
+	digits := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	if digits >= 0 {
+		rest = rest[:digits]
+	}
+	big, err1 := strconv.Atoi(major)
+	small, err2 := strconv.Atoi(rest)
+	if err1 != nil || err2 != nil {
+		return warn("unknown version "+release, "use Linux 5.19 or later")
+	}
+	if big < 5 || big == 5 && small < 19 {
+		return fail("Linux "+release, "use Linux 5.19 or later: overlay filesystems with idmapped layers need it")
+	}
+	return fine("Linux " + release)
+}
+
+func namespaces(h Host) Finding {
+	var missing []string
+	for _, ns := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"} {
+		if !h.exists("proc/self/ns/" + ns) {
+			missing = append(missing, ns)
+		}
+	}
+	if len(missing) > 0 {
+		return fail("no "+strings.Join(missing, ", ")+" namespaces", "use a kernel built with CONFIG_NAMESPACES and all of its kinds")
+	}
+	return fine("all seven")
+}
+
+func userNamespaces(h Host) Finding {
+	const name = "user.max_user_namespaces"
+	n, absent, err := h.setting(name)
+	switch {
+	case err != nil:
+		return warn("cannot read "+name, "mount /proc/sys")
+	case absent:
+		return fail("the kernel has none", "use a kernel built with CONFIG_USER_NS")
+	case n == 0:
+		return fail("switched off", "sysctl -w "+name+"=65536")
+	case n < int64(h.MaxSessions):
+		return warn(fmt.Sprintf("at most %d, for up to %d sessions", n, h.MaxSessions), fmt.Sprintf("sysctl -w %s=%d, or lower max_sessions", name, 2*h.MaxSessions))
+	}
+	return fine(fmt.Sprintf("at most %d", n))
+}
+
+// cgroups tells the three layouts apart: v2 alone, v1 with an empty v2 beside
+// it (hybrid), and v1 alone.
+func cgroups(h Host) Finding {
+	needed := []string{"cpu", "memory", "pids"}
+	if controllers, err := h.text("sys/fs/cgroup/cgroup.controllers"); err == nil {
+		if missing := without(needed, strings.Fields(controllers)); len(missing) > 0 {
+			return fail("v2 without "+strings.Join(missing, ", "), "boot without cgroup_disable=, or hand these controllers down to this cgroup")
+		}
+		return fine("v2 with " + controllers)
+	}
+	var mounted []string
+	for _, controller := range needed {
+		if h.exists("sys/fs/cgroup/" + controller + "/tasks") {
+			mounted = append(mounted, controller)
+		}
+	}
+	if missing := without(needed, mounted); len(missing) > 0 {
+		return fail("v1 without "+strings.Join(missing, ", "), "mount cgroup v2 on /sys/fs/cgroup, or boot with systemd.unified_cgroup_hierarchy=1")
+	}
+	if !h.exists("sys/fs/cgroup/unified/cgroup.procs") {
+		return warn("v1", "boot with systemd.unified_cgroup_hierarchy=1: on v1 ending a sandbox takes longer")
+	}
+	return fine("hybrid: v1 controllers, v2 for ending")
+}
+
+func without(needed, have []string) []string {
+	return slices.DeleteFunc(slices.Clone(needed), func(n string) bool { return slices.Contains(have, n) })
+}
+
+func overlayfs(h Host) Finding {
+	filesystems, err := h.text("proc/filesystems")
+	if err != nil {
+		return warn("cannot read /proc/filesystems", "mount /proc")
+	}
+	if !slices.Contains(strings.Fields(filesystems), "overlay") {
+		return fail("not loaded", "modprobe overlay, and write overlay into /etc/modules-load.d/sandkasten.conf")
+	}
+	return fine("available")
+}
+
+func seccomp(h Host) Finding {
+	actions, err := h.text("proc/sys/kernel/seccomp/actions_avail")
+	if err != nil || !slices.Contains(strings.Fields(actions), "errno") {
+		return fail("no seccomp filters", "use a kernel built with CONFIG_SECCOMP_FILTER")
+	}
+	return fine("filters")
+}
+
+func landlock(h Host) Finding {
+	abi, err := h.LandlockABI()
+	switch {
+	case err != nil:
+		return warn("unknown: "+err.Error(), "")
+	case abi == 0:
+		return warn("not available", "boot with landlock in lsm=: one of several walls is missing without it")
+	}
+	return fine(fmt.Sprintf("ABI %d", abi))
+}
+
+// Core dump helpers run as root on the host, outside every sandbox. Sandboxes
+// have an RLIMIT_CORE of one byte against them.
+func coreDumps(h Host) Finding {
+	pattern, err := h.text("proc/sys/kernel/core_pattern")
+	switch {
+	case err != nil:
+		return warn("cannot read core_pattern", "mount /proc/sys")
+	case strings.HasPrefix(pattern, "|"):
+		return fine("a helper handles them; sandboxes make none")
+	}
+	return fine("written to files; sandboxes make none")
+}
+
+func ttyInjection(h Host) Finding {
+	n, absent, err := h.setting("dev.tty.legacy_tiocsti")
+	if err == nil && !absent && n == 0 {
+		return fine("closed by the kernel and by our filter")
+	}
+	return fine("closed by our filter")
+}
+
+func ioUring(h Host) Finding {
+	n, absent, err := h.setting("kernel.io_uring_disabled")
+	if err == nil && !absent && n > 0 {
+		return fine("closed by the kernel and by our filter")
+	}
+	return fine("closed by our filter")
+}

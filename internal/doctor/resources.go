@@ -1,0 +1,170 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// These checks are about what the host has, and has left.
+
+const mib = 1 << 20
+
+// processesPerSession is a guess at what a busy session runs.
+const processesPerSession = 16
+
+// Every sandbox writes into a sized ext4 image of its own.
+func diskLimits(h Host) Finding {
+	if !h.exists("dev/loop-control") {
+		return fail("no loop devices", "modprobe loop, and write loop into /etc/modules-load.d/sandkasten.conf")
+	}
+	if !h.hasTool("mkfs.ext4") {
+		return fail("no mkfs.ext4", "apt-get install e2fsprogs")
+	}
+	return fine("a sized ext4 image per sandbox")
+}
+
+func dataDir(h Host) Finding {
+	const others = 0o077
+	info, err := os.Stat(h.DataDir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fine(h.DataDir + " will be made")
+	case err != nil:
+		return fail(err.Error(), "choose another data_dir")
+	case !info.IsDir():
+		return fail(h.DataDir+" is not a directory", "choose another data_dir")
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != h.UID {
+		return fail(fmt.Sprintf("%s belongs to user %d", h.DataDir, owner.Uid), fmt.Sprintf("chown %d %s", h.UID, h.DataDir))
+	}
+	if info.Mode().Perm()&others != 0 {
+		return warn(fmt.Sprintf("%s is open to others (mode %04o)", h.DataDir, info.Mode().Perm()), "chmod 0700 "+h.DataDir)
+	}
+	return fine(h.DataDir)
+}
+
+// freeSpace looks at the data directory, or at what will hold it.
+func freeSpace(h Host) Finding {
+	const (
+		lowBytes   = 2 << 30
+		emptyBytes = 256 << 20
+		lowInodes  = 100_000
+	)
+	dir := h.DataDir
+	for dir != "/" && dir != "." {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	left, err := h.Space(dir)
+	if err != nil {
+		return warn("unknown: "+err.Error(), "")
+	}
+	found := fmt.Sprintf("%d MiB in %s", left.Bytes/mib, dir)
+	mend := "free some, or move data_dir to a larger disk"
+	switch {
+	case left.Bytes < emptyBytes:
+		return fail(found, mend)
+	case left.Bytes < lowBytes:
+		return warn(found, mend)
+	case left.Inodes > 0 && left.Inodes < lowInodes: // btrfs counts none and says 0
+		return warn(fmt.Sprintf("%d files more in %s", left.Inodes, dir), mend)
+	}
+	return fine(found)
+}
+
+func openFiles(h Host) Finding {
+	const perSession = 4
+	limits, ok := h.field("proc/self/limits", "Max open files")
+	fields := strings.Fields(limits)
+	if !ok || len(fields) < 2 {
+		return warn("unknown limit", "mount /proc")
+	}
+	hard, err := strconv.Atoi(fields[1])
+	if err != nil { // "unlimited"
+		return fine(fields[1])
+	}
+	if needed := perSession*h.MaxSessions + 1024; hard < needed {
+		return warn(fmt.Sprintf("at most %d, for up to %d sessions", hard, h.MaxSessions), fmt.Sprintf("ulimit -Hn %d (systemd: LimitNOFILE=), or lower max_sessions", needed))
+	}
+	return fine(fmt.Sprintf("at most %d", hard))
+}
+
+func processes(h Host) Finding {
+	return enough(h, "kernel.pid_max", int64(h.MaxSessions)*processesPerSession)
+}
+
+func terminals(h Host) Finding {
+	return enough(h, "kernel.pty.max", int64(h.MaxSessions))
+}
+
+func enough(h Host, name string, needed int64) Finding {
+	n, absent, err := h.setting(name)
+	switch {
+	case err != nil || absent:
+		return warn("cannot read "+name, "mount /proc/sys")
+	case n < needed:
+		return warn(fmt.Sprintf("%s is %d, for up to %d sessions", name, n, h.MaxSessions), fmt.Sprintf("sysctl -w %s=%d, or lower max_sessions", name, needed))
+	}
+	return fine(fmt.Sprintf("%s is %d", name, n))
+}
+
+// protectedLinks are about the host's own users, not about sandboxes.
+func protectedLinks(h Host) Finding {
+	var open []string
+	for _, name := range []string{"fs.protected_symlinks", "fs.protected_hardlinks"} {
+		if n, absent, err := h.setting(name); err == nil && !absent && n == 0 {
+			open = append(open, name)
+		}
+	}
+	if len(open) > 0 {
+		return warn(strings.Join(open, " and ")+" off", "sysctl -w "+strings.Join(open, "=1 ")+"=1: it protects the host's own programs")
+	}
+	return fine("protected")
+}
+
+func swap(h Host) Finding {
+	table, err := h.text("proc/swaps")
+	if err == nil && strings.Count(table, "\n") > 0 {
+		return warn("on: what sandboxes hold in memory may reach the disk", "swapoff -a, or encrypt the swap")
+	}
+	return fine("off")
+}
+
+func memoryMerging(h Host) Finding {
+	if n, err := h.number("sys/kernel/mm/ksm/run"); err == nil && n == 1 {
+		return warn("on: a sandbox can guess pages of another", "echo 2 > /sys/kernel/mm/ksm/run")
+	}
+	return fine("off")
+}
+
+func hyperThreads(h Host) Finding {
+	if n, err := h.number("sys/devices/system/cpu/smt/active"); err == nil && n == 1 {
+		return warn("on: sandboxes of strangers share cores", "boot with nosmt if sandboxes do not trust each other")
+	}
+	return fine("off")
+}
+
+func clock(h Host) Finding {
+	unsynced, err := h.ClockUnsynced()
+	switch {
+	case err != nil:
+		return warn("unknown: "+err.Error(), "")
+	case unsynced:
+		return warn("not synchronised", "run a time service: expiry is kept as wall-clock time")
+	}
+	return fine("synchronised")
+}
+
+func imageBuild(h Host) Finding {
+	if !h.hasTool("mmdebstrap") {
+		return warn("no mmdebstrap: `sandkasten image build` cannot work", "apt-get install mmdebstrap; `image import` and `image pull` work without it")
+	}
+	return fine("mmdebstrap")
+}
