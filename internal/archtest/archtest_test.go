@@ -1,0 +1,240 @@
+package archtest_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/sandkasten/sandkasten/internal/archtest"
+)
+
+// load parses a repository given as file names and their texts.
+func load(t *testing.T, files map[string]string) *archtest.Repo {
+	t.Helper()
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	repo, err := archtest.Load(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return repo
+}
+
+// want compares findings with the beginnings of those that are expected, in
+// any order.
+func want(t *testing.T, got []string, starts ...string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(starts)
+	if !slices.EqualFunc(got, starts, strings.HasPrefix) {
+		t.Errorf("found\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(starts, "\n\t"))
+	}
+}
+
+func imports(pkg string, targets ...string) string {
+	text := "package " + pkg + "\n"
+	for _, target := range targets {
+		text += fmt.Sprintf("import %q\n", target)
+	}
+	return text
+}
+
+func TestImports(t *testing.T) {
+	const module = archtest.Module
+	repo := load(t, map[string]string{
+		"a/a.go":      imports("a", "os", module+"/b", "example.org/lib/sub"),
+		"a/a_test.go": imports("a", module+"/c", module+"/env", "example.org/other"),
+		"b/b.go":      imports("b", "net/http", module+"/a", module+"/env", "example.org/library"),
+		"c/c.go":      imports("c"),
+		"env/env.go":  imports("env", "net/http"),
+		"env2/env.go": imports("env2", module+"/env"),
+		"x/go.mod":    "module x",
+		"x/x.go":      imports("x", module+"/a"), // another module
+	})
+	rules := map[string]archtest.Rule{
+		"a":    {Ours: []string{"b", "unused"}, Libraries: []string{"example.org/lib"}},
+		"b":    {Libraries: []string{"example.org/lib"}, Not: []string{"net/http"}},
+		"env":  {TestOnly: true},
+		"env2": {TestOnly: true, Ours: []string{"env"}},
+		"gone": {},
+	}
+	want(t, repo.Imports(rules),
+		"b/b.go:2: b imports net/http: its rule keeps that out",
+		"b/b.go:3: b imports "+module+"/a: not in its rule",
+		"b/b.go:4: b imports "+module+"/env: it is for tests only",
+		"b/b.go:5: b imports example.org/library: not in its rule",
+		"c: has no rule",
+		"rules.go: a -> unused is not needed",
+		"rules.go: b -> example.org/lib is not needed",
+		"rules.go: gone is not needed",
+	)
+}
+
+func TestSizes(t *testing.T) {
+	long := "package a\n\nfunc F() {\n" + strings.Repeat("\t_ = 0\n", 8) + "}\n"
+	repo := load(t, map[string]string{
+		"a/long.go": long,
+		"b/b.go":    "package b\n\n// Comments are no code.\nfunc (x *T[K]) Short() {}\n\ntype T[K any] string\n\nconst s = `one\ntwo\n`\n",
+		"b/b_test.go": "package b\n\nvar x = 1\n" +
+			strings.Repeat("// none\n", 100),
+	})
+	budgets := archtest.Budgets{Func: 9, FuncP90: 100, File: 11, Package: 7, TestRatio: 0.1}
+	want(t, repo.Sizes(budgets, nil),
+		"a/long.go:F: 10 lines, budget 9",
+		"a/long.go: 12 lines, budget 11",
+		"a: 11 lines, budget 7",
+	)
+	budgets.Exceptions = map[string]string{"a/long.go:F": "r", "a/long.go": "r", "a": "r", "b": "r"}
+	want(t, repo.Sizes(budgets, nil), "b: has an exception that it does not need")
+	want(t, repo.Sizes(archtest.Budgets{Func: 10, FuncP90: 9, File: 12, Package: 11, TestRatio: 0.1}, nil))
+	want(t, repo.Sizes(archtest.Budgets{Func: 10, FuncP90: 0, File: 12, Package: 11, TestRatio: 0.2}, nil),
+		"nine functions in ten: 1 lines, budget 0",
+		"2 lines of tests for 17 of code are 0.12, budget 0.20",
+	)
+	rules := map[string]archtest.Rule{"a": {TestOnly: true}}
+	want(t, repo.Sizes(archtest.Budgets{Func: 10, FuncP90: 9, File: 12, Package: 11, TestRatio: 3}, rules),
+		"13 lines of tests for 6 of code are 2.17, budget 3.00",
+	)
+}
+
+func TestPackageComments(t *testing.T) {
+	good := "// Package %s holds one thing that is described here at some length. What is not\n// that thing belongs elsewhere.\npackage %[1]s\n"
+	doc := func(name string) string { return fmt.Sprintf(good, name) }
+	want(t, load(t, map[string]string{
+		"good/a.go":       doc("good"),
+		"good/b.go":       "// +build comment\n\npackage good\n",
+		"none/a.go":       "package none\n",
+		"two/a.go":        doc("two"),
+		"two/b.go":        doc("two"),
+		"short/a.go":      "// Package short is short.\npackage short\n",
+		"other/a.go":      "// This holds one thing that is described here at some length. What is not is elsewhere.\npackage other\n",
+		"cmd/x/main.go":   strings.Replace(doc("main"), "Package main", "Command x", 1),
+		"cmd/y/main.go":   doc("main"),
+		"tests/a_test.go": "package tests_test\n",
+	}).PackageComments(),
+		"none: 0 package comments", "two: 2 package comments", "short: its comment does not say",
+		"other: its comment does not start", "cmd/y: its comment does not start",
+	)
+}
+
+func TestNames(t *testing.T) {
+	want(t, load(t, map[string]string{
+		"internal/utils/a.go":    "package utils\n",
+		"internal/shell/a.go":    "package shell\n",
+		"internal/shell/b.go":    "package shell\nfunc init() {}\n",
+		"internal/shell/c.go":    "package shell\nfunc (t T) init() {}\ntype T struct{}\n",
+		"vendor/x/testdata/a.go": "not Go\n",
+	}).Names(),
+		"internal/utils: the name", "internal/shell/b.go: has an init function")
+}
+
+func TestTestNames(t *testing.T) {
+	repo := load(t, map[string]string{
+		"a/a_test.go": "package a\nfunc TestThere() {}\nfunc TestFamily_One() {}\n",
+		"claims.md":   "`TestThere`, `TestThere/case`, TestFamily, TestFamily_Two, FuzzGone and TestGone. Testing is no name.\n",
+	})
+	found, err := repo.TestNames("claims.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, found, "claims.md: names TestFamily_Two", "claims.md: names FuzzGone", "claims.md: names TestGone")
+	if _, err := repo.TestNames("no.md"); err == nil {
+		t.Error("a missing file has no findings")
+	}
+}
+
+// TestTexts runs the rules about text files, each on a repository with one
+// fault of each kind and what is easily taken for one.
+func TestTexts(t *testing.T) {
+	files := map[string]string{
+		"README.md": "# A `b` c\n```\n# no heading\n```\n[web](https://x.y) [file](docs/a.md) [dir](docs/) " +
+			"[heading](#a-b-c) [far](docs/a.md#one-two) [gone](docs/gone.md) [lost](docs/a.md#three) [fenced](#no-heading)\n" +
+			"`go tool task`, `go tool task test`, `go tool task --list`, `go tool task tset` and /workspace/\n",
+		"docs/a.md":    "## One, two\n[up](../README.md)\n",
+		"a/a.go":       "// Package a is told of in docs/a.md, a.md and README.md, not in NONE.md.\npackage a\n",
+		"b/b.go":       "package b // see /ho" + "me/me/notes\n",
+		"Taskfile.yml": "version: 3\nvars:\n  tset: 1\ntasks:\n  test:\n    cmds: [go tool task test:unit]\n  test:unit:\n    cmd: x\n",
+		"test/a.txtar": "exec skip\n[!root] skip 'no root'\n",
+		"test/b.txtar": "exec skip\n# skip\n",
+		".git/x.md":    "[gone](gone)\n",
+		"image.bin":    "\x00 /ho" + "me/me/x go tool task tset\n",
+	}
+	repo := load(t, files)
+	for name, test := range map[string]struct {
+		rule func() ([]string, error)
+		want []string
+	}{
+		"links": {repo.Links, []string{
+			"README.md: link to docs/gone.md: no such file", "README.md: link to docs/a.md#three: no such heading",
+			"README.md: link to #no-heading: no such heading", "a/a.go: mentions NONE.md",
+		}},
+		"tasks":   {repo.Tasks, []string{`README.md: calls the task "tset"`}},
+		"foreign": {repo.ForeignPaths, []string{"b/b.go: names"}},
+		"skips":   {repo.ScriptSkips, []string{"test/a.txtar: skips"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := test.rule()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, found, test.want...)
+		})
+	}
+	without := maps.Clone(files)
+	delete(without, "Taskfile.yml")
+	if _, err := load(t, without).Tasks(); err == nil {
+		t.Error("no Taskfile.yml, and no error")
+	}
+}
+
+func TestLoadRefusesWhatDoesNotParse(t *testing.T) {
+	fsys := fstest.MapFS{"a/a.go": &fstest.MapFile{Data: []byte("package\n")}}
+	if _, err := archtest.Load(fsys); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestToolchain(t *testing.T) {
+	for line, ok := range map[string]bool{
+		"toolchain go1.26.5":  true,
+		"toolchain go1.26.10": true,
+		"toolchain go1.27":    true,
+		"toolchain go1.26.4":  false,
+		"toolchain go1.26":    false,
+		"toolchain go1.9.9":   false,
+		"":                    false,
+	} {
+		if problem := archtest.Toolchain("module x\n\ngo 1.26\n\n" + line + "\n"); (problem == "") != ok {
+			t.Errorf("%q: %q", line, problem)
+		}
+	}
+}
+
+func TestSQLiteLibc(t *testing.T) {
+	problem, err := archtest.SQLiteLibc(t.Context(), "require (\n\tmodernc.org/libc v1.0.0 // indirect\n)\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(problem, "go.mod: modernc.org/libc is v1.0.0, SQLite wants") {
+		t.Errorf("problem %q", problem)
+	}
+	if problem, err := archtest.SQLiteLibc(t.Context(), "module x\n"); problem != "" || err != nil {
+		t.Errorf("without SQLite: %q, %v", problem, err)
+	}
+}
+
+func TestRequirements(t *testing.T) {
+	repo := load(t, map[string]string{
+		"a/a.go":      imports("a", "os", "example.org/a/sub", "example.org/a/v2/x"),
+		"a/a_test.go": imports("a", "example.org/test"),
+	})
+	want(t, repo.Requirements("module x.y/z\n\ngo 1.26\n\ntool example.org/tool/cmd/x\n\nrequire example.org/a v1.0.0\n\nrequire (\n"+
+		"\texample.org/a/v2 v2.0.0 // indirect\n\texample.org/test v1.0.0-0.20200101-abc\n\texample.org/tool v1.0.0 // indirect\n"+
+		"\texample.org/ab v1.0.0\n\texample.org/deep v1.0.0+incompatible // indirect\n)\n"),
+		"go.mod: example.org/a/v2 is imported, and called indirect", "go.mod: nothing imports example.org/ab")
+}

@@ -1,0 +1,123 @@
+package archtest
+
+// unix is the library of raw system calls. Who has it below can do anything
+// root can, so the list is short: the driver and what it is made of, what runs
+// inside a sandbox, and the image store, which unpacks what strangers packed.
+const unix = "golang.org/x/sys/unix"
+
+// slow keeps out of the runner what makes a program large or its start slow:
+// every sandbox pays for both.
+var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", "go/ast"}
+
+// Rules is the import graph. Imports point down: cmd, daemon, surfaces, session,
+// then drivers and the runner's client, then the protocol and errdefs. A driver
+// and a surface know nothing of their siblings, and only the daemon knows all.
+var Rules = map[string]Rule{
+	"cmd/sandkasten": {
+		Ours:      []string{"internal/client", "internal/config", "internal/daemon", "internal/doctor", "internal/errdefs", "internal/images"},
+		Libraries: []string{"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
+	},
+	"cmd/imgbuilder": {},
+	"cmd/runner":     {Ours: []string{"internal/runner", "internal/runtime/linux/stage"}, Not: slow},
+
+	// The composition root: the one place that knows every concrete type.
+	"internal/daemon": {
+		Ours: []string{
+			"internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
+			"internal/errdefs", "internal/images", "internal/reaper", "internal/runnerbin", "internal/runtime",
+			"internal/runtime/linux", "internal/session", "internal/store",
+		},
+		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
+	},
+	"internal/config":    {Libraries: []string{"go.yaml.in/yaml/v3"}},
+	"internal/doctor":    {Ours: []string{"internal/dirlock"}},
+	"internal/dirlock":   {},
+	"internal/runnerbin": {},
+
+	// Surfaces, and the client of ours that knows /v1 from outside only.
+	"internal/api": {
+		Ours:      []string{"internal/errdefs"},
+		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
+	},
+	"internal/api/v1": {
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/runtime", "internal/session", "protocol"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang", "github.com/coder/websocket"},
+	},
+	"internal/client": {Libraries: []string{"github.com/coder/websocket"}},
+
+	// The heart, and what works for it.
+	"internal/session": {
+		Ours:      []string{"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "protocol"},
+		Libraries: []string{"golang.org/x/sync"},
+	},
+	"internal/store": {
+		Ours:      []string{"internal/errdefs", "internal/session"},
+		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
+	},
+	"internal/reaper": {
+		Ours: []string{"internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
+	},
+	"internal/auth": {Ours: []string{"internal/errdefs"}},
+	"internal/images": {
+		Ours: []string{"images", "internal/errdefs", "internal/images/extract"},
+		Libraries: []string{
+			"github.com/google/go-containerregistry", "go.yaml.in/yaml/v3", "golang.org/x/sync", unix,
+		},
+	},
+	"internal/images/extract": {
+		Ours:      []string{"internal/errdefs"},
+		Libraries: []string{"github.com/klauspost/compress", unix},
+	},
+
+	// Drivers.
+	"internal/runtime": {},
+	"internal/runtime/linux": {
+		Ours: []string{
+			"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/runtime/linux/cgroup",
+			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
+			"internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn",
+		},
+		Libraries: []string{unix},
+	},
+	"internal/runtime/linux/cgroup":  {Ours: []string{"internal/runtime/linux/sys"}, Libraries: []string{unix}},
+	"internal/runtime/linux/disk":    {Ours: []string{"internal/runtime/linux/sys"}, Libraries: []string{unix}},
+	"internal/runtime/linux/ids":     {Libraries: []string{unix}},
+	"internal/runtime/linux/seccomp": {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
+	"internal/runtime/linux/stage": {
+		Ours: []string{"internal/runtime/linux/sys", "internal/spawn"}, Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runtime/linux/sys": {Libraries: []string{unix}, Not: slow},
+
+	// Both ends of the protocol, and what they share.
+	"internal/runner":       {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/files": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
+	"internal/runnerclient": {Ours: []string{"internal/errdefs", "protocol"}},
+	"protocol":              {Not: slow},
+	"internal/errdefs":      {},
+	"internal/failpoint":    {},
+
+	// Recipes of images: data, embedded.
+	"images": {},
+
+	// Tests, and what only they use.
+	"internal/testenv":  {TestOnly: true, Libraries: []string{"go.uber.org/goleak"}},
+	"internal/archtest": {TestOnly: true},
+	"internal/runtime/runtimetest": {
+		TestOnly: true, Libraries: []string{unix},
+		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
+	},
+	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner"}},
+	"test/e2e":      {TestOnly: true},
+	"test/bench":    {TestOnly: true, Libraries: []string{unix}},
+	"test/vm":       {TestOnly: true, Ours: []string{"test/vm/guest"}},
+	"test/vm/guest": {TestOnly: true},
+	"test/vm/init":  {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
+	"test/vm/run":   {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
+}
+
+// Limits are the budgets of this repository.
+var Limits = Budgets{
+	Func: 100, FuncP90: 40, File: 500, Package: 2500, TestRatio: 0.8,
+	Exceptions: map[string]string{},
+}

@@ -1,0 +1,102 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"slices"
+)
+
+// Budgets bound how large things may grow. They come from measuring
+// repositories that are good to read.
+type Budgets struct {
+	Func       int     // lines of one function
+	FuncP90    int     // lines of nine functions in ten
+	File       int     // lines of one file
+	Package    int     // lines of code in one package
+	TestRatio  float64 // lines of test code per line of code, at least
+	Exceptions map[string]string
+}
+
+// Sizes returns what is over budget. Tests are not measured, only counted, and
+// the packages that only tests use are counted among them. An exception ("internal/x/y.go", "internal/x/y.go:Func" or "internal/x") that
+// is no longer needed is a finding too.
+func (r *Repo) Sizes(b Budgets, rules map[string]Rule) []string {
+	var found []string
+	unused := maps.Clone(b.Exceptions)
+	check := func(what string, size, limit int) {
+		if size <= limit {
+			return
+		}
+		if _, ok := b.Exceptions[what]; ok {
+			delete(unused, what)
+			return
+		}
+		found = append(found, fmt.Sprintf("%s: %d lines, budget %d", what, size, limit))
+	}
+	var funcs []int
+	var code, tests int
+	for _, p := range r.Packages {
+		sum := 0
+		for _, f := range p.Files {
+			if f.Test {
+				tests += f.Code
+				continue
+			}
+			sum += f.Code
+			check(f.Path, f.Lines, b.File)
+			for name, lines := range r.funcs(f) {
+				funcs = append(funcs, lines)
+				check(f.Path+":"+name, lines, b.Func)
+			}
+		}
+		if rules[p.Dir].TestOnly {
+			tests += sum
+		} else {
+			code += sum
+		}
+		check(p.Dir, sum, b.Package)
+	}
+	if slices.Sort(funcs); len(funcs) > 0 {
+		check("nine functions in ten", funcs[(len(funcs)-1)*9/10], b.FuncP90)
+	}
+	if ratio := float64(tests) / float64(max(code, 1)); ratio < b.TestRatio {
+		found = append(found, fmt.Sprintf("%d lines of tests for %d of code are %.2f, budget %.2f", tests, code, ratio, b.TestRatio))
+	}
+	for _, what := range slices.Sorted(maps.Keys(unused)) {
+		found = append(found, what+": has an exception that it does not need")
+	}
+	slices.Sort(found)
+	return found
+}
+
+// funcs returns the lines of each function and method of f, by name.
+func (r *Repo) funcs(f *File) map[string]int {
+	lines := map[string]int{}
+	for _, decl := range f.AST.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		name := fn.Name.Name
+		if fn.Recv != nil && len(fn.Recv.List) > 0 {
+			name = receiver(fn.Recv.List[0].Type) + "." + name
+		}
+		lines[name] = r.fset.Position(fn.End()).Line - r.fset.Position(fn.Pos()).Line + 1
+	}
+	return lines
+}
+
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return "?"
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func ms(p50, p99 float64) summary {
+	d := func(x float64) time.Duration { return time.Duration(x * float64(time.Millisecond)) }
+	return summary{N: 100, Min: d(p50), P50: d(p50), P95: d(p99), P99: d(p99), Max: d(p99)}
+}
+
+// goodResults meet every promise.
+func goodResults() results {
+	ours := (&sandkastenSubject{}).name()
+	return results{
+		Date:    time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
+		Machine: machine{CPU: "A CPU", Cores: 2, Versions: map[string]string{"crun": "crun version 1.8.1"}},
+		Lifecycle: map[string]map[string]summary{
+			"ready": {ours: ms(6, 9), "crun run": ms(8, 12), "docker run": ms(150, 190)},
+			"total": {ours: ms(8, 11), "crun run": ms(9, 13), "docker run": ms(180, 220)},
+		},
+		Exec:       map[string]summary{ours: ms(0.3, 0.9), "crun exec": ms(5, 7)},
+		Together:   []loadResult{{ours, "create", 16, 200, outcome{PerSec: 120}}, {ours, "destroy", 16, 200, outcome{PerSec: 500}}},
+		Throughput: []loadResult{{ours, "create+destroy", 4, 300, outcome{PerSec: 101.5}}},
+		Rates:      []loadResult{{ours, "exec", 500, 2500, outcome{PerSec: 500, Latency: ms(0.4, 2.5)}}},
+		Memory:     map[string]memory{ours: {N: 100, Available: 2_500_000}},
+	}
+}
+
+func verdicts(r results) string {
+	var all []string
+	for _, e := range expectations(r) {
+		all = append(all, e.verdict)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestExpectations(t *testing.T) {
+	if got := verdicts(goodResults()); got != "met met met met met met met" {
+		t.Errorf("good results: %s", got)
+	}
+	ours := (&sandkastenSubject{}).name()
+	bad := goodResults()
+	bad.Lifecycle["ready"][ours] = ms(11, 12)
+	bad.Exec[ours] = ms(0.5, 2.1)
+	bad.Memory[ours] = memory{Available: 4_000_001}
+	bad.Together[0].Outcome.Failures = 1
+	bad.Leftovers = []string{"mount: x"}
+	if got := verdicts(bad); got != "MISSED MISSED MISSED MISSED MISSED MISSED MISSED" {
+		t.Errorf("bad results: %s", got)
+	}
+	few := goodResults()
+	few.Together[0].N = 100
+	if e := expectations(few)[5]; e.verdict != notMeasured || !strings.Contains(e.measured, "100") {
+		t.Errorf("100 sessions instead of 200: %+v", e)
+	}
+	noisy := goodResults()
+	noisy.Memory[ours] = memory{Available: -1_000_000, Anonymous: 3_000_000, Slab: 1_500_000}
+	if e := expectations(noisy)[4]; e.verdict != "MISSED" {
+		t.Errorf("parts above the limit, MemAvailable below zero: %+v", e)
+	}
+	if got := verdicts(results{}); strings.Count(got, notMeasured) != 7 {
+		t.Errorf("no results: %s", got)
+	}
+}
+
+func TestReportHasEveryTable(t *testing.T) {
+	text := report(goodResults())
+	for _, want := range []string{
+		"2026-11-20 12:00 UTC. A CPU, 2 cores",
+		"crun version 1.8.1",
+		"| crun run | 8.000 | 8.000 | 12.0 | 12.0 | 1.33 | 9.000 | 100 |",
+		"| crun exec | 5.000 | 5.000 | 7.000 | 7.000 | 7.000 | 16.67 | 100 |",
+		"| sandkasten, HTTP | 200 | 0 | 120.0 | 500.0 | 1 |",
+		"| sandkasten, HTTP | - | - | 101.5 | - | - | 0 |",
+		"| sandkasten, HTTP, exec | 500 | 0.400 | 2.500 |",
+		"| sandkasten, HTTP | 2.50 MB |",
+		"## Method",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the report:\n%s", want, text)
+		}
+	}
+	// Each row has as many cells as its table's head.
+	columns := 0
+	for line := range strings.Lines(text) {
+		switch {
+		case !strings.HasPrefix(line, "|"):
+			columns = 0
+		case columns == 0:
+			columns = strings.Count(line, "|")
+		case strings.Count(line, "|") != columns:
+			t.Errorf("%d columns wanted: %s", columns-1, line)
+		}
+	}
+}
+
+func TestPublishWritesTheReportOnlyWhenItIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	o := options{report: filepath.Join(dir, "benchmarks.md"), json: filepath.Join(dir, "results.json"), only: []string{"crun"}}
+	if err := publish(o, goodResults()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(o.report); err == nil {
+		t.Error("a part was published as the whole")
+	}
+	var back results
+	if err := json.Unmarshal([]byte(read(o.json)), &back); err != nil || verdicts(back) != verdicts(goodResults()) {
+		t.Errorf("results.json: %v, %s", err, verdicts(back))
+	}
+	o.only, o.scale = nil, 0.5
+	if err := publish(o, goodResults()); err != nil || read(o.report) != "" {
+		t.Errorf("a run with fewer rounds was published: %v", err)
+	}
+	o.scale = 1
+	if err := publish(o, goodResults()); err != nil || read(o.report) == "" {
+		t.Errorf("the whole was not published: %v", err)
+	}
+}
+
+func TestParseOptions(t *testing.T) {
+	o, err := parseOptions([]string{"-parts", "create,exec", "-only", "crun", "-scale", "0.5", "-seed", "7"})
+	if err != nil || len(o.parts) != 2 || !o.wants("crun run") || o.wants("runc run") || o.seed != 7 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	for _, args := range [][]string{{"-parts", "creat"}, {"-scale", "0"}, {"extra"}} {
+		if _, err := parseOptions(args); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+}
