@@ -47,8 +47,41 @@ var messages = map[Type]traits{
 	TypeData:     {from: Daemon | Runner, payload: MaxPayload},
 	TypeResize:   {from: Daemon},
 	TypeExit:     {from: Runner, final: true},
-	TypeOK:       {from: Runner, final: true},
-	TypeError:    {from: Runner, final: true},
+
+	TypeStart:      {from: Daemon, payload: 3 * MaxCommand},
+	TypeStarted:    {from: Runner, final: true},
+	TypeStdin:      {from: Daemon, payload: MaxCommand},
+	TypeTaken:      {from: Runner, final: true},
+	TypeSignal:     {from: Daemon},
+	TypeShells:     {from: Daemon},
+	TypeShellList:  {from: Runner, final: true},
+	TypeCloseShell: {from: Daemon},
+
+	TypePorts:    {from: Daemon},
+	TypePortList: {from: Runner, final: true},
+	TypeDial:     {from: Daemon},
+
+	TypeStat:     {from: Daemon},
+	TypeInfo:     {from: Runner, final: true},
+	TypeMkdir:    {from: Daemon},
+	TypeMove:     {from: Daemon},
+	TypeCopy:     {from: Daemon},
+	TypeRemove:   {from: Daemon},
+	TypeChmod:    {from: Daemon},
+	TypeGlob:     {from: Daemon},
+	TypeGrep:     {from: Daemon},
+	TypeMatches:  {from: Runner, final: true},
+	TypeEdit:     {from: Daemon, payload: 2 * MaxCommand},
+	TypeEdited:   {from: Runner, payload: MaxPayload, final: true},
+	TypeWatch:    {from: Daemon},
+	TypeChange:   {from: Runner},
+	TypePack:     {from: Daemon},
+	TypeBytes:    {from: Runner, payload: MaxPayload},
+	TypeUnpack:   {from: Daemon, payload: anySize},
+	TypeUnpacked: {from: Runner, final: true},
+
+	TypeOK:    {from: Runner, final: true},
+	TypeError: {from: Runner, final: true},
 }
 
 // Final reports whether t is the last frame of an answer.

@@ -32,9 +32,23 @@ var bodies = map[protocol.Type]any{
 	protocol.TypeWrite: protocol.Write{}, protocol.TypeList: protocol.List{}, protocol.TypeEntries: protocol.Entries{},
 	protocol.TypeTerminal: protocol.Terminal{}, protocol.TypeResize: protocol.Resize{}, protocol.TypeExit: protocol.Record{},
 	protocol.TypeError: protocol.Error{},
+
+	protocol.TypeStart: protocol.Start{}, protocol.TypeStarted: protocol.Record{}, protocol.TypeStdin: protocol.Stdin{},
+	protocol.TypeTaken: protocol.Taken{}, protocol.TypeSignal: protocol.Signal{}, protocol.TypeShellList: protocol.ShellList{},
+	protocol.TypeCloseShell: protocol.CloseShell{}, protocol.TypePortList: protocol.PortList{}, protocol.TypeDial: protocol.Dial{},
+
+	protocol.TypeStat: protocol.Stat{}, protocol.TypeInfo: protocol.FileInfo{}, protocol.TypeMkdir: protocol.Mkdir{},
+	protocol.TypeMove: protocol.Move{}, protocol.TypeCopy: protocol.Copy{}, protocol.TypeRemove: protocol.Remove{},
+	protocol.TypeChmod: protocol.Chmod{}, protocol.TypeGlob: protocol.Glob{}, protocol.TypeGrep: protocol.Grep{},
+	protocol.TypeMatches: protocol.Matches{}, protocol.TypeEdit: protocol.Edit{}, protocol.TypeEdited: protocol.Edited{},
+	protocol.TypeWatch: protocol.Watch{}, protocol.TypeChange: protocol.Change{}, protocol.TypePack: protocol.Pack{},
+	protocol.TypeUnpack: protocol.Unpack{}, protocol.TypeUnpacked: protocol.Unpacked{},
 }
 
-var bodiless = []protocol.Type{protocol.TypePing, protocol.TypeExecs, protocol.TypeData, protocol.TypeOK}
+var bodiless = []protocol.Type{
+	protocol.TypePing, protocol.TypeExecs, protocol.TypeData, protocol.TypeOK,
+	protocol.TypeShells, protocol.TypePorts, protocol.TypeBytes,
+}
 
 // The conversations are the protocol as other implementations have to speak
 // it: each frame must be read as its type, and be written as it stands there.

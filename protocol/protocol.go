@@ -9,13 +9,13 @@ package protocol
 import "fmt"
 
 // Version is what a runner of this build speaks. The daemon asks with Ping.
-const Version = 1
+const Version = 2
 
 // Limits of the wire. A frame beyond them ends the connection.
 const (
 	MaxHeader  = 256 << 10 // one JSON line
 	MaxPayload = 256 << 10 // the raw bytes behind one line, but for the two below
-	MaxCommand = 1 << 20   // an Exec's command, and its stdin
+	MaxCommand = 1 << 20   // an Exec's command, a Start's arguments, its environment, and the stdin of each
 	MaxPath    = 4096
 )
 
@@ -44,6 +44,38 @@ const (
 	TypeData     Type = "data"     // both: payload: terminal bytes
 	TypeResize   Type = "resize"   // daemon: Resize
 	TypeExit     Type = "exit"     // runner, F: Record
+
+	TypeStart      Type = "start"       // daemon: Start; payload: arguments, environment, stdin
+	TypeStarted    Type = "started"     // runner, F: Record; the answer to a Start in the background
+	TypeStdin      Type = "stdin"       // daemon: Stdin; payload: bytes
+	TypeTaken      Type = "taken"       // runner, F: Taken
+	TypeSignal     Type = "signal"      // daemon: Signal; answer OK
+	TypeShells     Type = "shells"      // daemon: no body
+	TypeShellList  Type = "shell_list"  // runner, F: ShellList
+	TypeCloseShell Type = "close_shell" // daemon: CloseShell; answer OK
+
+	TypePorts    Type = "ports"     // daemon: no body
+	TypePortList Type = "port_list" // runner, F: PortList
+	TypeDial     Type = "dial"      // daemon: Dial; after OK the connection is the port's
+
+	TypeStat     Type = "stat"     // daemon: Stat
+	TypeInfo     Type = "info"     // runner, F: FileInfo
+	TypeMkdir    Type = "mkdir"    // daemon: Mkdir; answer OK
+	TypeMove     Type = "move"     // daemon: Move; answer OK
+	TypeCopy     Type = "copy"     // daemon: Copy; answer OK
+	TypeRemove   Type = "remove"   // daemon: Remove; answer OK
+	TypeChmod    Type = "chmod"    // daemon: Chmod; answer OK
+	TypeGlob     Type = "glob"     // daemon: Glob; answer Entries
+	TypeGrep     Type = "grep"     // daemon: Grep
+	TypeMatches  Type = "matches"  // runner, F: Matches
+	TypeEdit     Type = "edit"     // daemon: Edit; payload: old text, then new text
+	TypeEdited   Type = "edited"   // runner, F: Edited; payload: the diff
+	TypeWatch    Type = "watch"    // daemon: Watch; ends when the daemon closes the connection
+	TypeChange   Type = "change"   // runner: Change
+	TypePack     Type = "pack"     // daemon: Pack
+	TypeBytes    Type = "bytes"    // runner: payload: the next bytes of a Pack; OK ends them
+	TypeUnpack   Type = "unpack"   // daemon: Unpack; payload: the archive; answer Unpacked
+	TypeUnpacked Type = "unpacked" // runner, F: Unpacked
 	TypeOK       Type = "ok"       // runner, F: no body
 	TypeError    Type = "error"    // runner, F: Error
 )
@@ -84,19 +116,129 @@ type Exec struct {
 	TimeoutMS    int64  `json:"timeout_ms"` // from its start; 0 is none
 	GraceMS      int64  `json:"grace_ms"`   // between TERM and KILL after a timeout
 	OutputLimit  int64  `json:"output_limit"`
+
+	// OutputFile, if set, gets all of the output, beside what is kept for
+	// replay. It is a path as in Write, made or replaced when the exec starts.
+	OutputFile   string `json:"output_file,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"` // for OutputFile
+}
+
+// Start runs a program without a shell. The first ArgvBytes of the payload are
+// its arguments, each followed by a zero byte, the program's name first; the
+// next EnvBytes are variables in the same form, NAME=VALUE, that are added to
+// the session's; the rest is stdin. Without arguments it is a login shell.
+type Start struct {
+	ID        string `json:"id"` // as in Exec
+	ArgvBytes int64  `json:"argv_bytes"`
+	EnvBytes  int64  `json:"env_bytes,omitempty"`
+	Cwd       string `json:"cwd,omitempty"`  // "" is the workspace; relative ones begin there
+	User      string `json:"user,omitempty"` // "" is the sandbox's own: a name or uid, with :group or :gid if wanted
+
+	TTY  bool   `json:"tty,omitempty"` // one terminal instead of three pipes
+	Rows uint16 `json:"rows,omitempty"`
+	Cols uint16 `json:"cols,omitempty"`
+
+	OpenStdin  bool `json:"open_stdin,omitempty"` // stdin stays open for Stdin; a terminal's always does
+	Background bool `json:"background,omitempty"` // answer with Started at once
+
+	TimeoutMS   int64 `json:"timeout_ms"`          // as in Exec
+	GraceMS     int64 `json:"grace_ms"`            // as in Exec
+	HangupMS    int64 `json:"hangup_ms,omitempty"` // a terminal that nobody is attached to for so long is hung up; 0 is never
+	OutputLimit int64 `json:"output_limit"`        // as in Exec
+
+	OutputFile   string `json:"output_file,omitempty"` // as in Exec
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+}
+
+// Stdin hands bytes to a program whose stdin is open. Taken tells how many it
+// took within WaitMS; the rest was not delivered.
+type Stdin struct {
+	ID     string `json:"id"`
+	Close  bool   `json:"close,omitempty"` // end of file behind the bytes, once all are taken
+	WaitMS int64  `json:"wait_ms"`
+}
+
+// Taken answers Stdin.
+type Taken struct {
+	Bytes int64 `json:"bytes"`
+}
+
+// Signal sends a signal to the process group of a program, to the foreground
+// job of its terminal, or to what a shell's command started.
+type Signal struct {
+	ID     string `json:"id"`
+	Signal int    `json:"signal"`
+}
+
+// ShellInfo is a shell.
+type ShellInfo struct {
+	Name      string `json:"name"` // "" is the default shell
+	PID       int    `json:"pid"`  // inside the sandbox; 0 while there is no process
+	Exec      string `json:"exec,omitempty"`
+	Queued    int    `json:"queued"` // execs that wait
+	Cwd       string `json:"cwd"`
+	Restarts  int    `json:"restarts"` // how often its process was replaced
+	CreatedMS int64  `json:"created_unix_ms"`
+}
+
+// ShellList answers Shells, by name.
+type ShellList struct {
+	Shells []ShellInfo `json:"shells"`
+}
+
+// CloseShell ends a shell, its execs as cancelled, and everything that it
+// started. The next exec that names it gets a new one.
+type CloseShell struct {
+	Name string `json:"name"`
+}
+
+// Port is a port on which something inside the sandbox listens.
+type Port struct {
+	Port     int    `json:"port"`
+	Address  string `json:"address"` // an IP address; 0.0.0.0 or :: is any
+	Loopback bool   `json:"loopback"`
+}
+
+// PortList answers Ports, by number.
+type PortList struct {
+	Ports []Port `json:"ports"`
+}
+
+// Dial connects to a TCP port of the sandbox's own loopback. After OK the
+// connection carries that one's bytes, both ways, until either side closes.
+type Dial struct {
+	Port int `json:"port"`
 }
 
 // Output announces bytes of an exec's combined output. Offset is the position
 // of the first one in all that the command wrote: it never repeats, and where
 // it jumps the bytes between were dropped from the replay buffer.
 type Output struct {
-	Offset int64 `json:"offset"`
+	Offset int64  `json:"offset"`
+	Stream Stream `json:"stream,omitempty"`
 }
 
+// Stream says where bytes of an output come from. All streams of an exec share
+// one sequence of offsets, in the order in which their bytes were read.
+type Stream string
+
+// The streams.
+const (
+	StreamOutput Stream = ""       // of a shell or a terminal: one for everything
+	StreamStdout Stream = "stdout" // of a program
+	StreamStderr Stream = "stderr"
+)
+
 // Attach replays an exec's output from Offset on and follows it to its end.
+// With Poll it does not follow: the answer has what there is, at most MaxBytes
+// of it, and comes when there is anything at all or WaitMS have passed. Its
+// Done then has a record that may not have ended.
 type Attach struct {
-	ID     string `json:"id"`
-	Offset int64  `json:"offset"`
+	ID       string `json:"id"`
+	Offset   int64  `json:"offset"`
+	Poll     bool   `json:"poll,omitempty"`
+	MaxBytes int64  `json:"max_bytes,omitempty"` // with Poll; 0 is all that is kept
+	WaitMS   int64  `json:"wait_ms,omitempty"`   // with Poll
 }
 
 // Cancel ends a running exec the way a timeout does.
@@ -130,55 +272,33 @@ type Record struct {
 	ShellRestarted bool   `json:"shell_restarted,omitempty"`
 	StartedUnixMS  int64  `json:"started_unix_ms"`
 	DurationUS     int64  `json:"duration_us"`
+
+	Kind       Kind   `json:"kind,omitempty"`
+	PID        int    `json:"pid,omitempty"` // of a program, inside the sandbox
+	TTY        bool   `json:"tty,omitempty"`
+	OutputFile string `json:"output_file,omitempty"`
+	Usage      *Usage `json:"usage,omitempty"` // of a program and what it started
+}
+
+// Kind says what an exec runs.
+type Kind string
+
+// The kinds.
+const (
+	KindShell   Kind = ""        // a command in a shell
+	KindProcess Kind = "process" // a program of its own
+)
+
+// Usage is what a program and its descendants take, or took until the end.
+type Usage struct {
+	CPUUS       int64 `json:"cpu_us"`
+	MemoryBytes int64 `json:"memory_bytes"` // resident now; after the end the most that one of them had
+	Processes   int   `json:"processes"`    // now
 }
 
 // Records lists execs, oldest first.
 type Records struct {
 	Execs []Record `json:"execs"`
-}
-
-// Read asks for a file, at most MaxBytes from Offset (0 is to the end).
-// Relative paths here and below start at the workspace. Paths that lead out of
-// it, also by a symlink, are refused unless AllowOutside is set.
-type Read struct {
-	Path     string `json:"path"`
-	Offset   int64  `json:"offset"`
-	MaxBytes int64  `json:"max_bytes"`
-
-	AllowOutside bool `json:"allow_outside,omitempty"`
-}
-
-// FileInfo describes a file; as an answer to Read its frame carries the bytes.
-type FileInfo struct {
-	Name      string `json:"name"` // the path asked for, or the entry's name in a listing
-	Type      string `json:"type"` // file, dir, symlink, other
-	Size      int64  `json:"size"`
-	Mode      uint32 `json:"mode"`
-	ModTimeMS int64  `json:"mod_time_ms"`
-	Target    string `json:"target,omitempty"` // of a symlink
-}
-
-// Write replaces or makes a file, atomically, with the payload. Missing
-// parent directories are made. Mode 0 is 0644, or the file's present mode.
-type Write struct {
-	Path string `json:"path"`
-	Mode uint32 `json:"mode"`
-
-	AllowOutside bool `json:"allow_outside,omitempty"`
-}
-
-// List asks for a directory's entries, at most Max.
-type List struct {
-	Path string `json:"path"`
-	Max  int    `json:"max"`
-
-	AllowOutside bool `json:"allow_outside,omitempty"`
-}
-
-// Entries answers List, sorted by name.
-type Entries struct {
-	Entries   []FileInfo `json:"entries"`
-	Truncated bool       `json:"truncated"`
 }
 
 // Terminal starts a login shell (or Command) on a new PTY.
@@ -192,6 +312,7 @@ type Terminal struct {
 
 // Resize tells a terminal its new size.
 type Resize struct {
+	ID   string `json:"id,omitempty"` // of the program
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
 }
