@@ -157,6 +157,12 @@ func (c *conn) answer(h protocol.Header) error {
 		return decoded(h, c.list)
 	case protocol.TypeTerminal:
 		return decoded(h, c.terminal)
+
+	case protocol.TypePorts:
+		return c.ports()
+	case protocol.TypeDial:
+		return decoded(h, c.dial)
+
 	default:
 		return protocol.Refuse(protocol.CodeInvalid, "a %s frame is not a request", h.Type)
 	}

@@ -79,6 +79,7 @@ type Runner struct {
 	wg      sync.WaitGroup
 
 	payload atomic.Int64 // bytes of execs that have not ended
+	dials   atomic.Int64 // connections to ports
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu

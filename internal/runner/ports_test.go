@@ -1,0 +1,274 @@
+package runner_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/runner"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// serveTCP listens on a free port of address and serves each connection in a
+// goroutine. It returns the port.
+func serveTCP(t *testing.T, address string, serve func(*net.TCPConn)) int {
+	t.Helper()
+	network := "tcp4" // 0.0.0.0 would be both
+	if address == "::1" {
+		network = "tcp6"
+	}
+	l, err := net.Listen(network, net.JoinHostPort(address, "0"))
+	if err != nil {
+		t.Skipf("no listener on %s: %v", address, err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(c.(*net.TCPConn))
+			}()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func echo(c *net.TCPConn) { io.Copy(c, c) }
+
+// answer reads one frame of a type.
+func (p *peer) answer(want protocol.Type, body any) {
+	p.t.Helper()
+	if err := p.c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		p.t.Fatal(err)
+	}
+	h, err := p.in.Next()
+	if err != nil || h.Type != want {
+		p.t.Fatalf("answer %+v, %v; want %s", h, err, want)
+	}
+	if body != nil {
+		if err := h.Decode(body); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+func (p *peer) request(typ protocol.Type, body any) {
+	p.t.Helper()
+	if err := p.out.Send(typ, body, nil); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// port makes a connection that is a port's from here on.
+func (h *host) port(port int) *peer {
+	h.t.Helper()
+	p := h.dial()
+	p.request(protocol.TypeDial, protocol.Dial{Port: port})
+	p.answer(protocol.TypeOK, nil)
+	return p
+}
+
+// rest reads to the end.
+func (p *peer) rest() string {
+	p.t.Helper()
+	b, err := io.ReadAll(p.in.Rest())
+	if err != nil {
+		p.t.Errorf("after %d bytes: %v", len(b), err)
+	}
+	return string(b)
+}
+
+func (p *peer) refused(want string) {
+	p.t.Helper()
+	var e protocol.Error
+	p.answer(protocol.TypeError, &e)
+	if e.Code != want || e.Message == "" {
+		p.t.Errorf("refused with %+v, want %s", e, want)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	h := newHost(t)
+	want := []protocol.Port{
+		{Port: serveTCP(t, "127.0.0.1", echo), Address: "127.0.0.1", Loopback: true},
+		{Port: serveTCP(t, "::1", echo), Address: "::1", Loopback: true},
+		{Port: serveTCP(t, "0.0.0.0", echo), Address: "0.0.0.0"},
+	}
+	p := h.dial()
+	p.request(protocol.TypePorts, nil)
+	var got protocol.PortList
+	p.answer(protocol.TypePortList, &got)
+	for _, port := range want {
+		if !slices.Contains(got.Ports, port) {
+			t.Errorf("no %+v in %+v", port, got.Ports)
+		}
+	}
+	if !slices.IsSortedFunc(got.Ports, func(a, b protocol.Port) int { return a.Port - b.Port }) {
+		t.Errorf("not sorted: %+v", got.Ports)
+	}
+}
+
+func TestDialBothLoopbacks(t *testing.T) {
+	h := newHost(t)
+	for _, address := range []string{"127.0.0.1", "::1"} {
+		p := h.port(serveTCP(t, address, echo))
+		p.request(protocol.TypeData, nil) // no frame any more: bytes that come back
+		if err := p.c.(*net.UnixConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.rest(); got != `{"type":"data"}`+"\n" {
+			t.Errorf("%s: echo %q", address, got)
+		}
+	}
+}
+
+func TestDialServerSpeaksFirst(t *testing.T) {
+	h := newHost(t)
+	p := h.port(serveTCP(t, "127.0.0.1", func(c *net.TCPConn) { io.WriteString(c, "220 hello\r\n") }))
+	if got := p.rest(); got != "220 hello\r\n" {
+		t.Errorf("read %q", got)
+	}
+}
+
+// TestDialHalfClose: each direction ends by itself.
+func TestDialHalfClose(t *testing.T) {
+	h := newHost(t)
+	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	p := h.port(serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
+		io.WriteString(c, "first")
+		c.CloseWrite()
+		sent, _ := io.ReadAll(c)
+		if !bytes.Equal(sent, big) {
+			t.Errorf("the server got %d bytes", len(sent))
+		}
+	}))
+	if got := p.rest(); got != "first" {
+		t.Errorf("read %q", got)
+	}
+	if _, err := p.c.Write(big); err != nil {
+		t.Error(err)
+	}
+	if err := p.c.(*net.UnixConn).CloseWrite(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDialEndsWithTheDaemon: a server that would wait for ever, before and
+// after it was told that nothing more comes, loses its connection.
+func TestDialEndsWithTheDaemon(t *testing.T) {
+	for name, half := range map[string]bool{"at once": false, "half-closed before": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t)
+			accepted, eof, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			p := h.port(serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
+				close(accepted)
+				io.Copy(io.Discard, c)
+				close(eof)
+				// Writing waits while nobody reads, and fails when nobody can.
+				io.Copy(c, endless{})
+				close(over)
+			}))
+			<-accepted
+			if half {
+				if err := p.c.(*net.UnixConn).CloseWrite(); err != nil {
+					t.Fatal(err)
+				}
+				<-eof
+			}
+			p.c.Close()
+			within(t, eof)
+			within(t, over)
+		})
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+func within(t *testing.T, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Error("it did not end")
+	}
+}
+
+func TestDialRefused(t *testing.T) {
+	h := newHost(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	p := h.dial()
+	for _, tt := range []struct {
+		port int
+		code string
+	}{{unused, "not_found"}, {0, "invalid_argument"}, {-1, "invalid_argument"}, {65536, "invalid_argument"}, {1 << 31, "invalid_argument"}} {
+		p.request(protocol.TypeDial, protocol.Dial{Port: tt.port})
+		p.refused(tt.code)
+	}
+	p.next() // the connection is still in order
+}
+
+// TestDialLimit: connections to ports leave room for everything else.
+func TestDialLimit(t *testing.T) {
+	h := newHost(t)
+	port := serveTCP(t, "127.0.0.1", echo)
+	var open []*peer
+	for range 128 {
+		open = append(open, h.port(port))
+	}
+	p := h.dial()
+	p.request(protocol.TypeDial, protocol.Dial{Port: port})
+	p.refused("resource_exhausted")
+	p.next()
+	open[0].c.Close()
+	for { // until the runner has seen that
+		p := h.dial()
+		p.request(protocol.TypeDial, protocol.Dial{Port: port})
+		h, err := p.in.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Type == protocol.TypeOK {
+			return
+		}
+	}
+}
+
+// TestCloseEndsDials: Close, which newHost calls, waits for no server.
+func TestCloseEndsDials(t *testing.T) {
+	over := make(chan struct{})
+	port := serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
+		io.Copy(io.Discard, c)
+		close(over)
+	})
+	t.Run("runner", func(t *testing.T) { newHost(t, func(*runner.Options) {}).port(port) })
+	within(t, over)
+}
+
+func TestDialReset(t *testing.T) {
+	h := newHost(t)
+	p := h.port(serveTCP(t, "127.0.0.1", func(c *net.TCPConn) { c.SetLinger(0) }))
+	if _, err := io.ReadAll(p.in.Rest()); err != nil && !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	h.dial().next()
+}
