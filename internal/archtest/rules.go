@@ -24,7 +24,7 @@ var Rules = map[string]Rule{
 	"internal/daemon": {
 		Ours: []string{
 			"internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
-			"internal/errdefs", "internal/images", "internal/reaper", "internal/runnerbin", "internal/runtime",
+			"internal/errdefs", "internal/images", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/linux", "internal/session", "internal/store",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
@@ -40,10 +40,11 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
 	"internal/api/v1": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/runtime", "internal/session", "protocol"},
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session", "protocol"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang", "github.com/coder/websocket"},
 	},
-	"internal/client": {Libraries: []string{"github.com/coder/websocket"}},
+	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
+	"internal/client":  {Libraries: []string{"github.com/coder/websocket"}},
 
 	// The heart, and what works for it.
 	"internal/session": {
