@@ -90,8 +90,9 @@ var Rules = map[string]Rule{
 	"internal/runtime/linux/sys": {Libraries: []string{unix}, Not: slow},
 
 	// Both ends of the protocol, and what they share.
-	"internal/runner":       {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner":       {Ours: []string{"internal/runner/files", "internal/runner/ports", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/files": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/ports": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
 	"internal/runnerclient": {Ours: []string{"internal/errdefs", "protocol"}},
 	"protocol":              {Not: slow},
@@ -102,7 +103,7 @@ var Rules = map[string]Rule{
 	"images": {},
 
 	// Tests, and what only they use.
-	"internal/testenv":  {TestOnly: true, Libraries: []string{"go.uber.org/goleak"}},
+	"internal/testenv":  {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
 	"internal/archtest": {TestOnly: true},
 	"internal/runtime/runtimetest": {
 		TestOnly: true, Libraries: []string{unix},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runner"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -210,17 +211,11 @@ func within(t *testing.T, done <-chan struct{}) {
 
 func TestDialRefused(t *testing.T) {
 	h := newHost(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unused := l.Addr().(*net.TCPAddr).Port
-	l.Close()
 	p := h.dial()
 	for _, tt := range []struct {
 		port int
 		code string
-	}{{unused, "not_found"}, {0, "invalid_argument"}, {-1, "invalid_argument"}, {65536, "invalid_argument"}, {1 << 31, "invalid_argument"}} {
+	}{{testenv.UnusedPort(t), "not_found"}, {0, "invalid_argument"}, {-1, "invalid_argument"}, {65536, "invalid_argument"}, {1 << 31, "invalid_argument"}} {
 		p.request(protocol.TypeDial, protocol.Dial{Port: tt.port})
 		p.refused(tt.code)
 	}

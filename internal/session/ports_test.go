@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -88,19 +89,13 @@ func TestDialIsUse(t *testing.T) {
 func TestDialRefuses(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unused := l.Addr().(*net.TCPAddr).Port
-	l.Close()
 	for port, code := range map[int]errdefs.Code{
-		0: errdefs.InvalidArgument, -1: errdefs.InvalidArgument, 65536: errdefs.InvalidArgument, unused: errdefs.NotFound,
+		0: errdefs.InvalidArgument, -1: errdefs.InvalidArgument, 65536: errdefs.InvalidArgument, testenv.UnusedPort(t): errdefs.NotFound,
 	} {
 		_, err := d.Dial(t.Context(), s.ID, port)
 		wantCode(t, err, code)
 	}
-	_, err = d.Dial(t.Context(), "nosuchsession", 80)
+	_, err := d.Dial(t.Context(), "nosuchsession", 80)
 	wantCode(t, err, errdefs.NotFound)
 }
 
