@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -131,6 +132,7 @@ func (v *visit) serve(w http.ResponseWriter) {
 		BufferPool:     buffers{},
 		ModifyResponse: v.modify,
 		ErrorHandler:   v.fail,
+		ErrorLog:       silence, // an answer that breaks off is the server's affair, and the client sees it
 	}
 	proxy.ServeHTTP(&patient{ResponseWriter: w, control: control}, r)
 }
@@ -155,6 +157,8 @@ func (v *visit) rewrite(r *httputil.ProxyRequest) {
 		out.Header.Set("X-Forwarded-Prefix", v.prefix)
 	}
 }
+
+var silence = log.New(io.Discard, "", 0)
 
 type roundTripper func(*http.Request) (*http.Response, error)
 

@@ -29,8 +29,8 @@ func (c *Client) Ports(ctx context.Context) ([]protocol.Port, error) {
 
 // DialPort connects to a TCP port of the sandbox's loopback. It returns
 // NotFound if nothing listens there. Once it has returned, ctx has no effect
-// on the connection, which the caller closes and which has a method
-// CloseWrite() error.
+// on the connection, which the caller closes, or else Close of the client does,
+// and which has a method CloseWrite() error.
 func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
 	defer cancel()
@@ -48,14 +48,37 @@ func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	if err := k.SetDeadline(time.Time{}); err != nil {
 		return nil, k.fail(err)
 	}
-	return &portConn{Conn: k.Conn, r: k.r.Rest()}, nil
+	p := &portConn{Conn: k.Conn, client: c, r: k.r.Rest()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ports == nil {
+		c.ports = make(map[*portConn]struct{})
+	}
+	c.ports[p] = struct{}{}
+	return p, nil
 }
 
 // portConn is a connection that has become a port's. What came with the answer
 // to the request has been read already.
+//
+// When its runner dies it ends as if the server had ended one direction, after
+// which a peer that says nothing could leave it open for ever: so it is known
+// to its client, which closes it.
 type portConn struct {
 	net.Conn
-	r io.Reader
+	client *Client
+	r      io.Reader
+}
+
+func (c *portConn) Close() error {
+	c.client.mu.Lock()
+	_, open := c.client.ports[c]
+	delete(c.client.ports, c)
+	c.client.mu.Unlock()
+	if !open {
+		return nil
+	}
+	return c.Conn.Close()
 }
 
 func (c *portConn) Read(p []byte) (int, error) { return c.r.Read(p) }

@@ -62,7 +62,9 @@ func TestHostilePorts(t *testing.T) {
 		"a zone":         list(protocol.Port{Port: 1, Address: "fe80::1%\x1b[2J"}),
 		"not loopback":   list(protocol.Port{Port: 1, Address: "127.0.0.1"}),
 		"another answer": func(l *link) { l.send(protocol.TypeOK, nil, "") },
-		"endless":        func(l *link) { l.raw(`{"type":"port_list","body":{"ports":[` + strings.Repeat(" ", protocol.MaxHeader+4096)) },
+		"endless": func(l *link) {
+			l.raw(`{"type":"port_list","body":{"ports":[` + strings.Repeat(" ", protocol.MaxHeader+4096))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := newClient(t, func(l *link) {
