@@ -186,23 +186,30 @@ func (c portForwardCmd) connect(ctx context.Context, cl *client.Client, conn *ne
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	closeBoth := sync.OnceValue(func() error { return errors.Join(conn.Close(), t.Close()) })
-	stop := context.AfterFunc(ctx, func() { closeBoth() })
+	closeBoth := sync.OnceFunc(func() {
+		if err := errors.Join(conn.Close(), t.Close()); err != nil {
+			return // it had broken, which who used it has been told
+		}
+	})
+	defer closeBoth()
+	stop := context.AfterFunc(ctx, closeBoth)
 	defer stop()
 	both := make(chan error, 2)
 	go func() { both <- pipe(t, conn) }()
 	go func() { both <- pipe(conn, t) }()
-	err = <-both
-	if err != nil {
-		err = errors.Join(err, closeBoth()) // ends the other direction
-		<-both
-	} else {
-		err = errors.Join(<-both, closeBoth())
+	first := <-both
+	if first != nil {
+		closeBoth() // ends the other direction
 	}
-	if ctx.Err() != nil {
+	second := <-both
+	switch {
+	case ctx.Err() != nil:
 		return nil
+	case first != nil:
+		return first
+	default:
+		return second
 	}
-	return err
 }
 
 // pipe copies to the end of src, and ends dst's direction there.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -158,7 +158,7 @@ func (v *visit) rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-var silence = log.New(io.Discard, "", 0)
+var silence = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 
 type roundTripper func(*http.Request) (*http.Response, error)
 

@@ -107,10 +107,10 @@ func TestDialEndsWithTheSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := d.Destroy(t.Context(), s.ID); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := d.Destroy(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {

@@ -10,7 +10,14 @@ import (
 // nothing can before the test ends.
 func UnusedPort(t testing.TB) int {
 	t.Helper()
+	// Of both families where there are both. Bound and not listening:
+	// connections are refused, and the port is taken.
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	var address unix.Sockaddr = &unix.SockaddrInet6{}
+	if err != nil {
+		fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		address = &unix.SockaddrInet4{}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,13 +26,14 @@ func UnusedPort(t testing.TB) int {
 			t.Error(err)
 		}
 	})
-	// Bound and not listening: connections are refused, and the port is taken.
-	if err := unix.Bind(fd, &unix.SockaddrInet6{}); err != nil {
+	if err := unix.Bind(fd, address); err != nil {
 		t.Fatal(err)
 	}
-	address, err := unix.Getsockname(fd)
-	if err != nil {
+	if address, err = unix.Getsockname(fd); err != nil {
 		t.Fatal(err)
 	}
-	return address.(*unix.SockaddrInet6).Port
+	if six, ok := address.(*unix.SockaddrInet6); ok {
+		return six.Port
+	}
+	return address.(*unix.SockaddrInet4).Port
 }

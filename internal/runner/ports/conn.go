@@ -58,7 +58,7 @@ func connectTo(family int, address unix.Sockaddr) (*Conn, error) {
 	}
 	err = unix.Connect(fd, address)
 	s := &Conn{fd: fd, file: os.NewFile(uintptr(fd), "port")}
-	if err == unix.EINPROGRESS || err == unix.EINTR {
+	if errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) {
 		err = s.connected()
 	}
 	if err == nil && s.isSelf() {
