@@ -40,7 +40,7 @@ func (p *Previews) newTransport() *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			return &restless{Conn: conn, limit: p.opts.IdleTimeout}, nil
+			return newRestless(conn, p.opts.IdleTimeout), nil
 		},
 		DisableKeepAlives:      true,
 		DisableCompression:     true, // bytes go through as they are
@@ -51,12 +51,23 @@ func (p *Previews) newTransport() *http.Transport {
 }
 
 // restless is a connection that breaks when nothing goes through it for long.
+//
+// It has nothing to read before something was written: what a server says
+// unasked, the transport would write into the daemon's log.
 type restless struct {
 	net.Conn
 	limit time.Duration
+	asked chan struct{} // closed by ask
+	ask   func()
+}
+
+func newRestless(conn net.Conn, limit time.Duration) *restless {
+	asked := make(chan struct{})
+	return &restless{Conn: conn, limit: limit, asked: asked, ask: sync.OnceFunc(func() { close(asked) })}
 }
 
 func (c *restless) Read(b []byte) (int, error) {
+	<-c.asked
 	if err := c.SetDeadline(time.Now().Add(c.limit)); err != nil {
 		return 0, err
 	}
@@ -64,10 +75,16 @@ func (c *restless) Read(b []byte) (int, error) {
 }
 
 func (c *restless) Write(b []byte) (int, error) {
+	c.ask()
 	if err := c.SetDeadline(time.Now().Add(c.limit)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(b)
+}
+
+func (c *restless) Close() error {
+	c.ask()
+	return c.Conn.Close()
 }
 
 // visit is one request on its way to a target.

@@ -207,7 +207,7 @@ func TestSilentServers(t *testing.T) {
 	s = start(t, func(o *setup) { o.preview.IdleTimeout = 50 * time.Millisecond })
 	path = s.create(t)
 	port = raw(t, func(c net.Conn) {
-		io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nbegun")
+		io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nbegun") // unasked, which changes nothing
 		io.Copy(io.Discard, c)
 	})
 	response := s.open(t, "GET", path+"/ports/"+port+"/", nil)
