@@ -178,7 +178,7 @@ func (g Group) create(l Limits, owner int) error {
 			return err
 		}
 	}
-	if err := os.Chown(filepath.Join(g.unified(), "cgroup.procs"), owner, owner); err != nil {
+	if err := g.delegate(owner); err != nil {
 		return err
 	}
 	if g.m.Hybrid() {
@@ -190,6 +190,22 @@ func (g Group) create(l Limits, owner int) error {
 		optional(write(dir, "memory.swap.max", 0)), // absent without swap support
 		write(dir, "pids.max", l.Pids),
 		writeText(dir, "cpu.max", fmt.Sprintf("%d %d", quota(l.CPU), cpuPeriod)),
+	)
+}
+
+// maxParts bounds the groups below a sandbox's own.
+const maxParts = 256
+
+// delegate lets owner start processes in the group, and in groups that it
+// makes directly below: one for each program that is to be ended as a whole.
+// It cannot change a limit.
+func (g Group) delegate(owner int) error {
+	dir := g.unified()
+	return errors.Join(
+		write(dir, "cgroup.max.descendants", maxParts),
+		write(dir, "cgroup.max.depth", 1),
+		os.Chown(filepath.Join(dir, "cgroup.procs"), owner, owner),
+		os.Chown(dir, owner, owner),
 	)
 }
 
@@ -285,11 +301,18 @@ func (g Group) Populated() (bool, error) {
 	return strings.Contains(string(b), "populated 1"), nil
 }
 
-// Remove removes the directories. The kernel may still be
+// Remove removes the directories, with those below. The kernel may still be
 // counting out the last process, so a busy one is tried again for wait.
 func (g Group) Remove(wait time.Duration) error {
 	var errs []error
 	deadline := time.Now().Add(wait)
+	parts, err := os.ReadDir(g.unified())
+	errs = append(errs, optional(err))
+	for _, part := range parts {
+		if part.IsDir() {
+			errs = append(errs, rmdir(filepath.Join(g.unified(), part.Name()), deadline))
+		}
+	}
 	for _, root := range g.m.roots() {
 		errs = append(errs, rmdir(g.dir(root), deadline))
 	}
