@@ -290,15 +290,32 @@ func openAll(flags int, paths ...string) ([]int, error) {
 func (g Group) Kill() error { return optional(writeText(g.unified(), "cgroup.kill", "1")) }
 
 // Populated reports whether the group has a process, in any part of it.
-func (g Group) Populated() (bool, error) {
+func (g Group) Populated() (bool, error) { return g.event("populated") }
+
+// Freeze stops every process of the group, or lets all go on. It does not
+// wait until they stand still: Frozen tells.
+func (g Group) Freeze(stop bool) error {
+	text := "0"
+	if stop {
+		text = "1"
+	}
+	return writeText(g.unified(), "cgroup.freeze", text)
+}
+
+// Frozen reports whether no process of the group runs because of Freeze. A
+// group without processes is frozen as soon as it is told to be.
+func (g Group) Frozen() (bool, error) { return g.event("frozen") }
+
+// Freezing reports what Freeze was last told.
+func (g Group) Freezing() (bool, error) {
+	b, err := os.ReadFile(filepath.Join(g.unified(), "cgroup.freeze"))
+	return strings.TrimSpace(string(b)) == "1", optional(err)
+}
+
+// event reads one of the states of the whole group. One that does not exist has none.
+func (g Group) event(name string) (bool, error) {
 	b, err := os.ReadFile(filepath.Join(g.unified(), "cgroup.events"))
-	if absent(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return strings.Contains(string(b), "populated 1"), nil
+	return strings.Contains(string(b), name+" 1"), optional(err)
 }
 
 // Remove removes the directories, with those below. The kernel may still be
