@@ -39,7 +39,7 @@ func (s *suite) pause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond) //nolint:forbidigo // what must not happen has no event
+	time.Sleep(100 * time.Millisecond) // what must not happen has no event
 	if now := ticks(); now != still {
 		t.Errorf("%d bytes were written while it was paused", now-still)
 	}
