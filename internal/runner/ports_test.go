@@ -57,36 +57,11 @@ func loopbacks() []string {
 
 func echo(c *net.TCPConn) { io.Copy(c, c) }
 
-// answer reads one frame of a type.
-func (p *peer) answer(want protocol.Type, body any) {
-	p.t.Helper()
-	if err := p.c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		p.t.Fatal(err)
-	}
-	h, err := p.in.Next()
-	if err != nil || h.Type != want {
-		p.t.Fatalf("answer %+v, %v; want %s", h, err, want)
-	}
-	if body != nil {
-		if err := h.Decode(body); err != nil {
-			p.t.Fatal(err)
-		}
-	}
-}
-
-func (p *peer) request(typ protocol.Type, body any) {
-	p.t.Helper()
-	if err := p.out.Send(typ, body, nil); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
 // port makes a connection that is a port's from here on.
 func (h *host) port(port int) *peer {
 	h.t.Helper()
 	p := h.dial()
-	p.request(protocol.TypeDial, protocol.Dial{Port: port})
-	p.answer(protocol.TypeOK, nil)
+	must(h.t, p.request(protocol.TypeDial, protocol.Dial{Port: port}))
 	return p
 }
 
@@ -100,15 +75,6 @@ func (p *peer) rest() string {
 	return string(b)
 }
 
-func (p *peer) refused(want string) {
-	p.t.Helper()
-	var e protocol.Error
-	p.answer(protocol.TypeError, &e)
-	if e.Code != want || e.Message == "" {
-		p.t.Errorf("refused with %+v, want %s", e, want)
-	}
-}
-
 func TestPorts(t *testing.T) {
 	h := newHost(t)
 	want := []protocol.Port{{Port: serveTCP(t, "0.0.0.0", echo), Address: "0.0.0.0"}}
@@ -116,9 +82,9 @@ func TestPorts(t *testing.T) {
 		want = append(want, protocol.Port{Port: serveTCP(t, address, echo), Address: address, Loopback: true})
 	}
 	p := h.dial()
-	p.request(protocol.TypePorts, nil)
+	must(t, p.out.Send(protocol.TypePorts, nil, nil))
 	var got protocol.PortList
-	p.answer(protocol.TypePortList, &got)
+	must(t, p.reply(protocol.TypePortList, &got))
 	for _, port := range want {
 		if !slices.Contains(got.Ports, port) {
 			t.Errorf("no %+v in %+v", port, got.Ports)
@@ -133,7 +99,7 @@ func TestDialBothLoopbacks(t *testing.T) {
 	h := newHost(t)
 	for _, address := range loopbacks() {
 		p := h.port(serveTCP(t, address, echo))
-		p.request(protocol.TypeData, nil) // no frame any more: bytes that come back
+		must(t, p.out.Send(protocol.TypeData, nil, nil)) // no frame any more: bytes that come back
 		if err := p.c.(*net.UnixConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
@@ -223,8 +189,9 @@ func TestDialRefused(t *testing.T) {
 		port int
 		code string
 	}{{testenv.UnusedPort(t), "not_found"}, {0, "invalid_argument"}, {-1, "invalid_argument"}, {65536, "invalid_argument"}, {1 << 31, "invalid_argument"}} {
-		p.request(protocol.TypeDial, protocol.Dial{Port: tt.port})
-		p.refused(tt.code)
+		if err := p.request(protocol.TypeDial, protocol.Dial{Port: tt.port}); codeOf(err) != tt.code {
+			t.Errorf("port %d: %v, want %s", tt.port, err, tt.code)
+		}
 	}
 	p.next() // the connection is still in order
 }
@@ -238,20 +205,13 @@ func TestDialLimit(t *testing.T) {
 		open = append(open, h.port(port))
 	}
 	p := h.dial()
-	p.request(protocol.TypeDial, protocol.Dial{Port: port})
-	p.refused("resource_exhausted")
+	if err := p.request(protocol.TypeDial, protocol.Dial{Port: port}); codeOf(err) != "resource_exhausted" {
+		t.Errorf("one more: %v", err)
+	}
 	p.next()
 	open[0].c.Close()
-	for { // until the runner has seen that
-		p := h.dial()
-		p.request(protocol.TypeDial, protocol.Dial{Port: port})
-		h, err := p.in.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.Type == protocol.TypeOK {
-			return
-		}
+	for p.request(protocol.TypeDial, protocol.Dial{Port: port}) != nil {
+		// until the runner has seen that
 	}
 }
 
