@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,7 +74,7 @@ func (p *Previews) expiry(t Target, token string) (expires time.Time, ok bool) {
 
 // Ticket is api.Route.Ticket for the target of a route.
 func (p *Previews) Ticket(r *http.Request, t Target) (owner string, shown bool, err error) {
-	given := append(r.Header[tokenHeader], r.URL.Query()[tokenParam]...)
+	given := slices.Concat(r.Header[tokenHeader], r.URL.Query()[tokenParam])
 	for _, token := range given {
 		if _, ok := p.expiry(t, token); !ok {
 			return "", true, errdefs.New(errdefs.Unauthenticated, "the preview token has expired or is for another port; ask whoever gave it to you for a new one")
