@@ -90,7 +90,7 @@ var Rules = map[string]Rule{
 
 	// Both ends of the protocol, and what they share.
 	"internal/runner":         {Ours: []string{"internal/runner/fileops", "internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/files": {
 		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol"},
 		Libraries: []string{unix}, Not: slow,

@@ -32,10 +32,10 @@ const (
 
 // Heavy reports whether a request may take so much time, memory or page cache
 // that the sandbox is to pay for it.
-func Heavy(s *files.Server, h protocol.Header) bool {
+func (c *Conn) Heavy(h protocol.Header) bool {
 	heavy := false
 	size := func(path string, outside bool) int64 {
-		info, err := s.Stat(protocol.Stat{Path: path, Follow: true, AllowOutside: outside})
+		info, err := c.Files.Stat(protocol.Stat{Path: path, Follow: true, AllowOutside: outside})
 		if err != nil {
 			return 0
 		}
@@ -68,19 +68,6 @@ func Heavy(s *files.Server, h protocol.Header) bool {
 		err = decoded(h, func(r protocol.Chmod) error { heavy = r.Recursive; return nil })
 	}
 	return heavy && err == nil
-}
-
-// ToolArgs are the arguments of a tool. Rest is how many bytes of the request
-// are still to come from the connection.
-func ToolArgs(workspace string, rest int64) []string {
-	return []string{ToolName, workspace, strconv.FormatInt(rest, 10)}
-}
-
-// ToolFiles are the descriptors of a tool: the daemon's connection, a file with
-// the beginning of the request, and a pipe that gets a byte when the answer
-// begins.
-func ToolFiles(null, conn, request, began int) map[int]int {
-	return map[int]int{0: null, 1: null, 2: null, connFD: conn, requestFD: request, beganFD: began}
 }
 
 // RunTool is the life of a tool, whose exit code it returns: 0 when the request
