@@ -22,6 +22,9 @@ func (c *conn) ports() error {
 
 // dial connects to a port. The daemon's connection then carries that one's
 // bytes, to its end.
+// errUsedUp ends a connection that has become a port's.
+var errUsedUp = errors.New("the connection was a port's")
+
 func (c *conn) dial(req protocol.Dial, _ int64) error {
 	defer c.r.dials.Add(-1)
 	if c.r.dials.Add(1) > maxDials {
@@ -38,5 +41,5 @@ func (c *conn) dial(req protocol.Dial, _ int64) error {
 	if err == nil {
 		err = port.Splice(c.file, c.in.Rest())
 	}
-	return errors.Join(errBroken, err, port.Close())
+	return errors.Join(errUsedUp, err, port.Close())
 }
