@@ -22,9 +22,11 @@ func newInput(file *os.File) *input {
 	return in
 }
 
-// pasteTime is how long a write waits before it is seen whether anybody still
-// wants it.
-const pasteTime = time.Second
+// Times of writing to a program's stdin.
+const (
+	pasteTime = time.Second           // before it is seen whether anybody still wants it
+	shortWait = 10 * time.Millisecond // the least: a write must be tried at all
+)
 
 // take waits for the other writers, but not longer than until a time. The
 // turn must be given back.
@@ -98,7 +100,7 @@ func (in *input) close() {
 	}
 }
 
-// stdin hands bytes to the program's stdin.
+// takeStdin hands bytes to the program's stdin.
 func (p *program) takeStdin(req protocol.Stdin, src io.Reader, wanted func() bool) (int64, error) {
 	gone := protocol.Refuse(protocol.CodeConflict, "the stdin of %q is not open; start the program with open_stdin", req.ID)
 	switch {
@@ -107,7 +109,7 @@ func (p *program) takeStdin(req protocol.Stdin, src io.Reader, wanted func() boo
 	case p.start.TTY && req.Close:
 		return 0, protocol.Refuse(protocol.CodeInvalid, "a terminal's stdin cannot be closed; send the byte 0x04 (Ctrl-D) instead")
 	}
-	until := time.Now().Add(time.Duration(min(req.WaitMS, maxWait.Milliseconds())) * time.Millisecond)
+	until := time.Now().Add(max(shortWait, time.Duration(min(req.WaitMS, maxWait.Milliseconds()))*time.Millisecond))
 	if !p.stdin.take(until) {
 		return 0, nil
 	}

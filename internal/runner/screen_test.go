@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,12 @@ type screen struct {
 func (h *host) terminal(s protocol.Start, env []string, argv ...string) *screen {
 	h.t.Helper()
 	s.TTY = true
-	p := h.dial()
-	return &screen{peer: p, id: p.ask(s, env, "", argv...), keys: h.dial()}
+	p, keys := h.dial(), h.dial()
+	id := p.ask(s, env, "", argv...)
+	waitFor(h.t, func() bool {
+		return slices.ContainsFunc(keys.records(), func(rec protocol.Record) bool { return rec.ID == id && rec.State != protocol.StateQueued })
+	})
+	return &screen{peer: p, id: id, keys: keys}
 }
 
 // watch attaches to a terminal that runs.
@@ -77,7 +82,8 @@ func TestTerminal(t *testing.T) {
 	must(t, s.keys.request(protocol.TypeResize, protocol.Resize{ID: s.id, Rows: 50, Cols: 132}))
 	s.type_("stty size\r")
 	s.until("50 132")
-	s.type_("sleep 1000\r")
+	s.type_("sleep 4007.25\r")
+	waitFor(t, func() bool { return len(alive(t, "4007.25")) == 1 })
 	s.type_("\x03")
 	s.type_("echo still here; exit 3\r")
 	if r := s.end(); r.ExitCode != 3 || r.Cause != protocol.CauseExited || r.ID != s.id || !r.TTY {
@@ -173,8 +179,14 @@ func TestTerminalPaste(t *testing.T) {
 	if err != nil || n == 0 || n == 1<<20 {
 		t.Errorf("%d, %v", n, err)
 	}
-	must(t, s.keys.out.Send(protocol.TypeStdin, protocol.Stdin{ID: s.id, WaitMS: 600_000}, make([]byte, 1<<20)))
-	s.keys.c.Close() // which ends the wait
+	sent := make(chan error)
+	go func() {
+		sent <- s.keys.out.Send(protocol.TypeStdin, protocol.Stdin{ID: s.id, WaitMS: 600_000}, make([]byte, 1<<20))
+	}()
+	s.keys.c.Close() // at any point of it
+	if err := <-sent; err == nil {
+		t.Error("1 MiB was sent though nobody read it")
+	}
 	h.dial().cancel(s.id)
 	if r := s.end(); r.Cause != protocol.CauseCanceled {
 		t.Errorf("%+v", r.Record)
