@@ -100,7 +100,9 @@ func (in *Inside) prepare(c *spawn.Cmd) {
 	if in.started.Swap(true) {
 		c.Memory = spawn.Copied
 	}
-	c.CgroupFD = in.cgroup
+	if c.CgroupFD <= 0 { // else it has a place of its own below that one
+		c.CgroupFD = in.cgroup
+	}
 	// From inside: the kernel takes a slow global lock for anyone else.
 	for _, fd := range in.tasks {
 		steps = append(steps, spawn.Write("join cgroup", fd, "0"))
