@@ -36,11 +36,11 @@ func cgroups(t *testing.T) (func() (runner.Group, error), func() []*cgroup) {
 		}
 	}
 	if root == "" {
-		t.Skip("no cgroup v2 hierarchy")
+		testenv.Unsupported(t, "no cgroup v2 hierarchy")
 	}
 	base, err := os.MkdirTemp(root, "sandkasten-group-test-")
 	if err != nil {
-		t.Skipf("no cgroup can be made: %v", err)
+		testenv.Unsupported(t, "no cgroup can be made: %v", err)
 	}
 	var mu sync.Mutex
 	var made []*cgroup

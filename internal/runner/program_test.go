@@ -508,4 +508,3 @@ func TestShells(t *testing.T) {
 	}
 	p.sh("pwd").want(t, h.workspace+"\n", 0, protocol.CauseExited)
 }
-
