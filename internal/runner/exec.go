@@ -17,7 +17,7 @@ type exec struct {
 	release func()        // gives back what the payload takes of the runner's; the first time
 	stdin   []byte        // of a shell's; dropped at the end
 	out     *output.Output
-	file    *spill // nil without an output file; the shell's loop or the program's only
+	file    *output.Spill // nil without an output file; the shell's loop or the program's only
 
 	stop chan struct{} // closed by cancel
 	done chan struct{} // closed at the end
@@ -125,7 +125,7 @@ func signalOf(code int) int {
 func (e *exec) end(how ending) {
 	at := time.Now()
 	e.out.End()
-	trouble := e.file.wait()
+	trouble := e.file.Wait()
 	e.mu.Lock()
 	e.at = at
 	if e.began.IsZero() { // canceled in the queue
@@ -151,7 +151,7 @@ func (e *exec) end(how ending) {
 // abort says that the exec could not be run at all.
 func (e *exec) abort(err error) {
 	e.out.End()
-	e.file.wait()
+	e.file.Wait()
 	e.mu.Lock()
 	e.fail = err
 	e.command, e.stdin, e.running = nil, nil, nil
@@ -188,4 +188,19 @@ func (e *exec) endedAt() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.at
+}
+
+// spill opens the output file that the request asks for, if it does and that
+// has not been done yet.
+func (r *Runner) spill(e *exec) error {
+	if e.req.OutputFile == "" || e.file != nil {
+		return nil
+	}
+	f, err := r.files.Create(e.req.OutputFile, e.req.AllowOutside)
+	if err != nil {
+		return err
+	}
+	e.file = e.out.Spill(f)
+	r.wg.Go(e.file.Run)
+	return nil
 }

@@ -1,4 +1,4 @@
-package account
+package lookup
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ const (
 	group = "root:x:0:\nwheel:x:10:root,alice\nbad:x:x:alice\nusers:x:100:bob,alice,carol\nalice:x:1001:\n"
 )
 
-func TestFind(t *testing.T) {
+func TestAccount(t *testing.T) {
 	alice := User{UID: 1000, GID: 1001, Name: "alice", Home: "/home/alice"}
 	member := alice
 	member.Groups = []int{10, 100}
@@ -39,23 +39,23 @@ func TestFind(t *testing.T) {
 		"0:0":           {Name: "root", Home: "/root"},
 		"2147483647:00": {UID: 1<<31 - 1, GID: 0},
 	} {
-		if got, err := Find(spec, text(passwd), text(group)); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := Account(spec, text(passwd), text(group)); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, %v; want %+v", spec, got, err, want)
 		}
 	}
-	if got, err := Find("7:8", none, none); err != nil || got.UID != 7 || got.GID != 8 {
+	if got, err := Account("7:8", none, none); err != nil || got.UID != 7 || got.GID != 8 {
 		t.Errorf("without files: %+v, %v", got, err)
 	}
 }
 
-func TestFindRefuses(t *testing.T) {
+func TestAccountRefuses(t *testing.T) {
 	for spec, code := range map[string]string{
 		"": protocol.CodeInvalid, ":": protocol.CodeInvalid, "alice:": protocol.CodeInvalid, ":wheel": protocol.CodeInvalid,
 		"bob": protocol.CodeUnprocessable, "alice:nobody": protocol.CodeUnprocessable, "odd": protocol.CodeUnprocessable,
 		"huge": protocol.CodeUnprocessable, "-1": protocol.CodeUnprocessable, "99999999999": protocol.CodeUnprocessable,
 		"broken": protocol.CodeUnprocessable, "alice:bad": protocol.CodeUnprocessable, "4294967295": protocol.CodeUnprocessable,
 	} {
-		_, err := Find(spec, text(passwd), text(group))
+		_, err := Account(spec, text(passwd), text(group))
 		if refused, ok := errors.AsType[*protocol.Error](err); !ok || refused.Code != code {
 			t.Errorf("%q: %v, want %s", spec, err, code)
 		}
@@ -64,16 +64,16 @@ func TestFindRefuses(t *testing.T) {
 
 // Files that are too long, or one line without end, are read so far and not
 // further.
-func TestFindIsBounded(t *testing.T) {
+func TestAccountIsBounded(t *testing.T) {
 	many := strings.Repeat("x:x:1:1::/:\n", 200_000) + passwd
-	if _, err := Find("alice", text(many), text(group)); err == nil {
+	if _, err := Account("alice", text(many), text(group)); err == nil {
 		t.Error("it read more than its limit")
 	}
-	if _, err := Find("alice", text(strings.Repeat("y", 8<<20)+"\n"+passwd), text(group)); err == nil {
+	if _, err := Account("alice", text(strings.Repeat("y", 8<<20)+"\n"+passwd), text(group)); err == nil {
 		t.Error("it read a line without end")
 	}
 	groups := strings.Repeat("g:x:5:alice\n", 5000)
-	if u, err := Find("alice", text(passwd), text(groups)); err != nil || len(u.Groups) != maxGroups {
+	if u, err := Account("alice", text(passwd), text(groups)); err != nil || len(u.Groups) != maxGroups {
 		t.Errorf("%d groups, %v", len(u.Groups), err)
 	}
 }
