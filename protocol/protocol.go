@@ -304,7 +304,8 @@ type Usage struct {
 
 // Records lists execs, oldest first.
 type Records struct {
-	Execs []Record `json:"execs"`
+	Execs     []Record `json:"execs"`
+	Truncated bool     `json:"truncated,omitempty"` // the oldest do not fit into a header
 }
 
 // Terminal starts a login shell (or Command) on a new PTY.

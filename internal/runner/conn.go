@@ -150,7 +150,7 @@ func (c *conn) answer(h protocol.Header) error {
 	case protocol.TypeCancel:
 		return decoded(h, c.cancel)
 	case protocol.TypeExecs:
-		return c.out.Send(protocol.TypeRecords, protocol.Records{Execs: c.r.list()}, nil)
+		return c.execs()
 	case protocol.TypeRead:
 		return decoded(h, c.read)
 	case protocol.TypeWrite:

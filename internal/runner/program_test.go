@@ -510,3 +510,23 @@ func TestShells(t *testing.T) {
 	}
 	p.sh("pwd").want(t, h.workspace+"\n", 0, protocol.CauseExited)
 }
+
+// A list of execs that does not fit into a header has the latest.
+func TestRecordsFitIntoHeader(t *testing.T) {
+	h := newHost(t)
+	p := h.dial()
+	deep := strings.Repeat(repeat("d", 200)+"/", 18) + "end"
+	must(t, os.MkdirAll(filepath.Join(h.workspace, deep), 0o755))
+	for range 64 {
+		p.program(protocol.Start{Cwd: deep}, "true", repeat("\x01", 300))
+	}
+	must(t, p.out.Send(protocol.TypeExecs, nil, nil))
+	var l protocol.Records
+	must(t, p.reply(protocol.TypeRecords, &l))
+	if n := len(l.Execs); !l.Truncated || n < 30 || n > 60 || l.Execs[n-1].ID != "p64" || l.Execs[0].ID != fmt.Sprint("p", 65-n) {
+		t.Errorf("%d execs, truncated: %v", n, l.Truncated)
+	}
+	if rec := p.recordOf("p64"); rec.Cause != protocol.CauseExited {
+		t.Errorf("%+v", rec)
+	}
+}
