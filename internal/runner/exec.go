@@ -59,7 +59,8 @@ func queued(req protocol.Exec, out *output.Output) *exec {
 	}
 }
 
-// start marks the beginning, or another one if the first shell could not.
+// start marks the beginning of a command, or another one if the first shell
+// could not run it.
 func (e *exec) start(restarted bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -78,11 +79,13 @@ func (e *exec) runs(what running) {
 	e.running = what
 }
 
-// runsAs is runs for a program.
-func (e *exec) runsAs(p *program) {
+// started marks the beginning of a program, which was at a time before it ran.
+func (e *exec) started(p *program, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.running, e.rec.PID, e.rec.Cwd = p, p.child.pid, p.cwd
+	e.began, e.running = at, p
+	e.rec.State, e.rec.StartedUnixMS = protocol.StateRunning, at.UnixMilli()
+	e.rec.PID, e.rec.Cwd = p.child.pid, p.cwd
 }
 
 // now returns what runs now.

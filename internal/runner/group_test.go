@@ -110,11 +110,11 @@ func TestProgramInGroup(t *testing.T) {
 	h := newHost(t, func(o *runner.Options) { o.Group = group })
 	p := h.dial()
 	r := p.program(protocol.Start{TimeoutMS: 500, GraceMS: 100}, "sh", "-c",
-		"trap 'exit 0' TERM; (setsid sh -c 'trap \"\" TERM; sleep 4009.25; sleep 4009.25' &) ; echo up; while :; do sleep 0.05; done")
+		"trap 'exit 0' TERM; (setsid sh -c 'trap \"\" TERM; sleep 4009."+pid+"; sleep 4009."+pid+"' &) ; echo up; while :; do sleep 0.05; done")
 	if string(r.stdout) != "up\n" || r.ExitCode != 124 || r.Cause != protocol.CauseTimeout {
 		t.Errorf("%q, %+v", r.stdout, r.Record)
 	}
-	if left := alive(t, "4009.25"); len(left) > 0 {
+	if left := alive(t, "4009."+pid); len(left) > 0 {
 		t.Errorf("left: %v", left)
 		killAll(left)
 	}
@@ -122,9 +122,9 @@ func TestProgramInGroup(t *testing.T) {
 		t.Errorf("%+v", r.Usage)
 	}
 	// By itself: what it leaves lives on, in the group, which is given back.
-	p.program(protocol.Start{}, "sh", "-c", "setsid sleep 4010.25 & exit 0").want(t, "", 0, protocol.CauseExited)
-	waitFor(t, func() bool { return len(alive(t, "4010.25")) == 1 })
-	killAll(alive(t, "4010.25"))
+	p.program(protocol.Start{}, "sh", "-c", "setsid sleep 4010."+pid+" & exit 0").want(t, "", 0, protocol.CauseExited)
+	waitFor(t, func() bool { return len(alive(t, "4010."+pid)) == 1 })
+	killAll(alive(t, "4010."+pid))
 	p.ask(protocol.Start{Cwd: "nowhere"}, nil, "", "true")
 	if _, err := p.finish(); codeOf(err) != "unprocessable" {
 		t.Error(err)
@@ -142,10 +142,10 @@ func TestProgramGroupFails(t *testing.T) {
 	h := newHost(t, func(o *runner.Options) {
 		o.Group = func() (runner.Group, error) { return nil, errors.New("no more") }
 	})
-	r := h.dial().program(protocol.Start{TimeoutMS: 300, GraceMS: 50}, "sh", "-c", "(setsid setsid sleep 4011.25 &); sleep 4011.25")
-	if r.Cause != protocol.CauseTimeout || len(alive(t, "4011.25")) > 0 {
-		t.Errorf("%+v, left %v", r.Record, alive(t, "4011.25"))
-		killAll(alive(t, "4011.25"))
+	r := h.dial().program(protocol.Start{TimeoutMS: 300, GraceMS: 50}, "sh", "-c", "(setsid setsid sleep 4011."+pid+" &); sleep 4011."+pid)
+	if r.Cause != protocol.CauseTimeout || len(alive(t, "4011."+pid)) > 0 {
+		t.Errorf("%+v, left %v", r.Record, alive(t, "4011."+pid))
+		killAll(alive(t, "4011."+pid))
 	}
 }
 

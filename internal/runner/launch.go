@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -39,16 +40,16 @@ func (r *Runner) launch(e *exec, req protocol.Start, argv, env []string, stdin [
 		return protocol.Refuse(protocol.CodeUnavailable, "the program cannot be given pipes or a terminal (%v); the sandbox may be out of descriptors", err)
 	}
 	p.oom, p.began = r.oomKills(), r.procs.Now()
-	e.start(false)
+	begin := time.Now()
 	if p.child, err = r.reaper.start(cmd); err != nil {
 		return lookup.Explain(err, lookup.Attempt{Program: cmd.Path, Dir: p.cwd, User: req.User})
 	}
-	p.run(stdin)
+	p.run(stdin, begin)
 	return nil
 }
 
 // run lets the program, which has been started, go its way.
-func (p *program) run(stdin []byte) {
+func (p *program) run(stdin []byte, begin time.Time) {
 	for _, pipe := range p.pipes {
 		pipe.direct(p.e.out)
 		p.r.wg.Go(func() {
@@ -65,7 +66,7 @@ func (p *program) run(stdin []byte) {
 	} else {
 		p.e.release()
 	}
-	p.e.runsAs(p)
+	p.e.started(p, begin)
 	p.r.wg.Go(p.live)
 }
 

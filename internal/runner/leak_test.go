@@ -67,7 +67,7 @@ func TestDisconnectsLeakNothing(t *testing.T) {
 	h := newHost(t)
 	p := h.dial()
 	p.next()
-	rec := p.background(protocol.Start{OpenStdin: true}, "sleep", "4008.25")
+	rec := p.background(protocol.Start{OpenStdin: true}, "sleep", "4008."+pid)
 	settle := func() (goroutines, fds, processes int) {
 		return runtime.NumGoroutine(), descriptors(t), offspring(t)
 	}

@@ -82,8 +82,8 @@ func TestTerminal(t *testing.T) {
 	must(t, s.keys.request(protocol.TypeResize, protocol.Resize{ID: s.id, Rows: 50, Cols: 132}))
 	s.type_("stty size\r")
 	s.until("50 132")
-	s.type_("sleep 4007.25\r")
-	waitFor(t, func() bool { return len(alive(t, "4007.25")) == 1 })
+	s.type_("sleep 4007." + pid + "\r")
+	waitFor(t, func() bool { return len(alive(t, "4007."+pid)) == 1 })
 	s.type_("\x03")
 	s.type_("echo still here; exit 3\r")
 	if r := s.end(); r.ExitCode != 3 || r.Cause != protocol.CauseExited || r.ID != s.id || !r.TTY {
@@ -105,8 +105,8 @@ func TestTerminalLoginShell(t *testing.T) {
 func TestTerminalSignal(t *testing.T) {
 	s := newHost(t).terminal(protocol.Start{}, []string{"PS1=ready> "}, "bash", "--norc", "-i")
 	s.until("ready> ")
-	s.type_("sleep 4006.25; echo code $?\r")
-	waitFor(t, func() bool { return len(alive(t, "4006.25")) == 1 })
+	s.type_("sleep 4006." + pid + "; echo code $?\r")
+	waitFor(t, func() bool { return len(alive(t, "4006."+pid)) == 1 })
 	must(t, s.keys.request(protocol.TypeSignal, protocol.Signal{ID: s.id, Signal: int(unix.SIGTERM)}))
 	s.until("code 143")
 	s.type_("exit\r")
@@ -154,14 +154,14 @@ func TestTerminalHangup(t *testing.T) {
 	h := newHost(t)
 	h.dial().next()
 	for name, script := range map[string]string{
-		"plain":       "echo up; sleep 3999.25; sleep 3999.25",
-		"ignores HUP": "trap '' HUP; echo up; exec sleep 3999.25",
+		"plain":       "echo up; sleep 3999." + pid + "; sleep 3999." + pid,
+		"ignores HUP": "trap '' HUP; echo up; exec sleep 3999." + pid,
 	} {
 		s := h.terminal(protocol.Start{HangupMS: 50}, nil, "sh", "-c", script)
 		s.until("up")
 		s.c.Close()
 		s.keys.c.Close()
-		waitFor(t, func() bool { return len(alive(t, "3999.25")) == 0 })
+		waitFor(t, func() bool { return len(alive(t, "3999."+pid)) == 0 })
 		waitFor(t, func() bool { return h.dial().recordOf(s.id).State == protocol.StateEnded })
 		if rec := h.dial().recordOf(s.id); rec.Cause != protocol.CauseCanceled {
 			t.Errorf("%s: %+v", name, rec)
@@ -173,7 +173,7 @@ func TestTerminalHangup(t *testing.T) {
 // S18: a paste that nobody reads.
 func TestTerminalPaste(t *testing.T) {
 	h := newHost(t)
-	s := h.terminal(protocol.Start{}, nil, "sh", "-c", "stty raw -echo; echo up; exec sleep 3998.25")
+	s := h.terminal(protocol.Start{}, nil, "sh", "-c", "stty raw -echo; echo up; exec sleep 3998."+pid)
 	s.until("up")
 	n, err := s.keys.type_(protocol.Stdin{ID: s.id, WaitMS: 100}, repeat("x", 1<<20))
 	if err != nil || n == 0 || n == 1<<20 {
@@ -194,11 +194,11 @@ func TestTerminalPaste(t *testing.T) {
 }
 
 func TestTerminalLeftOpenByJob(t *testing.T) {
-	s := newHost(t).terminal(protocol.Start{}, nil, "sh", "-c", "trap '' HUP; sleep 3997.25 & echo done; exit 2")
+	s := newHost(t).terminal(protocol.Start{}, nil, "sh", "-c", "trap '' HUP; sleep 3997."+pid+" & echo done; exit 2")
 	if r := s.end(); r.ExitCode != 2 || string(r.output) != "done\r\n" || r.DurationUS > 3_000_000 {
 		t.Errorf("%q, %+v", r.output, r.Record)
 	}
-	killAll(alive(t, "3997.25"))
+	killAll(alive(t, "3997."+pid))
 }
 
 func TestTerminalRefuses(t *testing.T) {
