@@ -92,12 +92,12 @@ var Rules = map[string]Rule{
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {
 		Ours: []string{
-			"internal/runner/account", "internal/runner/fileops", "internal/runner/files", "internal/runner/output",
+			"internal/runner/fileops", "internal/runner/files", "internal/runner/lookup", "internal/runner/output",
 			"internal/runner/ports", "internal/runner/proc", "internal/spawn", "protocol",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
-	"internal/runner/account": {Ours: []string{"protocol"}, Not: slow},
+	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/output":  {Ours: []string{"protocol"}, Not: slow},
 	"internal/runner/proc":    {Libraries: []string{unix}, Not: slow},
 	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +18,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runner"
 	"github.com/sandkasten/sandkasten/protocol"
 )
+
+// pid tells the processes of this run from those of another one on the machine.
+var pid = strconv.Itoa(os.Getpid())
 
 // host is a runner on this machine, without isolation, in a directory of its
 // own. Its shells have only the variables that are given here.

@@ -38,7 +38,7 @@ func (s *shell) stop(e *exec, began proc.Moment, how ending) ending {
 		s.proc.signal(unix.SIGSTOP)
 		k.kill()
 		s.proc.signal(unix.SIGKILL)
-		s.proc.await(deathTime)
+		s.proc.awaitDeath()
 		k.kill()
 		return how
 	}

@@ -89,7 +89,7 @@ func (s *shell) reported(st status) ending {
 // lost is the end of the shell itself.
 func (s *shell) lost() ending {
 	s.proc.signal(unix.SIGKILL)
-	s.proc.await(deathTime)
+	s.proc.awaitDeath()
 	// A line is followed by an empty one. If the shell did not come to the end
 	// of the first, it was on its way out before it saw the command.
 	if s.proc.dialect.idles() && s.proc.unread() > 1 {
