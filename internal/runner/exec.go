@@ -47,8 +47,9 @@ func newExec(req protocol.Exec, payload []byte, b *budget) *exec {
 	}
 }
 
-// start marks the beginning, or another one if the first shell could not.
-func (e *exec) start(restarted bool) {
+// start marks the beginning, or another one if the first shell could not, and
+// returns the time of the first.
+func (e *exec) start(restarted bool) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.began.IsZero() {
@@ -57,6 +58,7 @@ func (e *exec) start(restarted bool) {
 	e.rec.State = protocol.StateRunning
 	e.rec.StartedUnixMS = e.began.UnixMilli()
 	e.rec.ShellRestarted = restarted
+	return e.began
 }
 
 // deadline is when its time is up; zero is never.
@@ -84,8 +86,8 @@ func signalOf(code int) int {
 	return 0
 }
 
-// end marks the end. Nothing of the exec changes after it.
-func (e *exec) end(how ending) {
+// end marks the end, and returns its time. Nothing of the exec changes after it.
+func (e *exec) end(how ending) time.Time {
 	e.mu.Lock()
 	e.at = time.Now()
 	if e.began.IsZero() { // canceled in the queue
@@ -101,10 +103,12 @@ func (e *exec) end(how ending) {
 	}
 	e.rec.DurationUS = e.at.Sub(e.began).Microseconds()
 	e.command, e.stdin = nil, nil
+	at := e.at
 	e.mu.Unlock()
 	e.release()
 	close(e.done)
 	e.out.end()
+	return at
 }
 
 // abort says that the exec could not be run at all.

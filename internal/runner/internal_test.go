@@ -78,9 +78,11 @@ func TestParseStatus(t *testing.T) {
 		want   status
 		ok     bool
 	}{
-		{"12- 0 /work space\n", status{seq: 12, ran: true, text: []byte("/work space")}, true},
-		{"12- 255 /a\nb\n", status{seq: 12, ran: true, code: 255, text: []byte("/a\nb")}, true},
-		{"12 1 /", status{seq: 12, code: 1, text: []byte("/")}, true},
+		{"12- 0 /work space", status{seq: 12, ran: true, cwd: "/work space"}, true},
+		{"12= 0 /work space\n", status{seq: 12, ran: true, cwd: "/work space"}, true},
+		{"12- 0 /a\n", status{seq: 12, ran: true, cwd: "/a\n"}, true},
+		{"12- 255 /a\nb", status{seq: 12, ran: true, code: 255, cwd: "/a\nb"}, true},
+		{"12 1 /", status{seq: 12, code: 1, cwd: "/"}, true},
 		{"12- 0 ", status{seq: 12, ran: true}, true},
 		{"12- 256 /", status{}, false},
 		{"12- -1 /", status{}, false},
@@ -91,7 +93,7 @@ func TestParseStatus(t *testing.T) {
 		{"", status{}, false},
 	} {
 		got, ok := parseStatus([]byte(tc.report))
-		if ok != tc.ok || got.seq != tc.want.seq || got.ran != tc.want.ran || got.code != tc.want.code || !bytes.Equal(got.text, tc.want.text) {
+		if ok != tc.ok || got != tc.want {
 			t.Errorf("%q: %+v, %v; want %+v, %v", tc.report, got, ok, tc.want, tc.ok)
 		}
 	}

@@ -1,25 +1,27 @@
 package runner
 
 import (
+	"errors"
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // outPipe is one of a shell's output pipes. A shell opens it by path for each
-// command and holds no writing end of its own, so the pipe tells whether
-// anything that an earlier command left behind could still write to it.
+// command and holds no end of its own, so the pipe tells whether anything that
+// an earlier command left behind could still write to it.
 type outPipe struct {
-	fd   int      // the reading end
-	file *os.File // the same, for waiting on it
-	raw  syscall.RawConn
+	fd int // the reading end
 
 	mu      sync.Mutex
-	sink    *output // guarded by mu; nil between commands: what comes is dropped
-	scratch []byte  // guarded by mu
-	closed  bool    // guarded by mu
+	sink    *output  // guarded by mu; nil between commands: what comes is dropped
+	fresh   bool     // guarded by mu; the sink got something
+	scratch []byte   // guarded by mu
+	closed  bool     // guarded by mu
+	pumped  *os.File // guarded by mu; what the pump waits for, nil if there is none
 
 	turn chan struct{} // wakes a pump that waits for room
 }
@@ -45,30 +47,54 @@ func newOutPipe() (*outPipe, error) {
 		closeFD(fds[0])
 		return nil, os.NewSyscallError("fchmod", err)
 	}
-	file := os.NewFile(uintptr(fds[0]), "output")
-	raw, err := file.SyscallConn()
-	if err != nil {
-		closeFD(fds[0])
-		return nil, err
-	}
-	return &outPipe{fd: fds[0], file: file, raw: raw, turn: make(chan struct{}, 1)}, nil
+	return &outPipe{fd: fds[0], turn: make(chan struct{}, 1)}, nil
 }
 
-// pump moves what is written to the sink until the pipe is closed.
-func (p *outPipe) pump() {
+// pump moves what is written to the sink in the background, as long as there
+// is a sink or somebody who could write.
+func (p *outPipe) pump(wg *sync.WaitGroup) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pumped != nil || p.closed {
+		return nil
+	}
+	// A descriptor of its own, because the Go runtime is told of every event on
+	// those that it waits for, for as long as they are open.
+	fd, err := unix.FcntlInt(uintptr(p.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("fcntl", err)
+	}
+	file := os.NewFile(uintptr(fd), "output")
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	p.pumped = file
+	wg.Go(func() { p.move(raw) })
+	return nil
+}
+
+// move is the pump.
+func (p *outPipe) move(raw syscall.RawConn) {
 	for {
 		var at flow
-		err := p.raw.Read(func(uintptr) bool {
+		err := raw.Read(func(uintptr) bool {
 			at = p.settle()
-			return at == flowFull || at == flowClosed
+			return at != flowEmpty && (at != flowEnd || !p.wanted())
 		})
-		if err != nil || at == flowClosed {
+		kicked := errors.Is(err, os.ErrDeadlineExceeded)
+		p.mu.Lock()
+		if kicked {
+			err = p.pumped.SetReadDeadline(time.Time{})
+		}
+		if err != nil || !kicked && at != flowFull {
+			p.stop()
+			p.mu.Unlock()
 			return
 		}
-		p.mu.Lock()
 		sink := p.sink
 		p.mu.Unlock()
-		if sink == nil {
+		if kicked || sink == nil {
 			continue
 		}
 		select {
@@ -76,6 +102,28 @@ func (p *outPipe) pump() {
 		case <-p.turn:
 		}
 	}
+}
+
+// stop ends the pump, which is the caller. p.mu is held.
+func (p *outPipe) stop() {
+	if err := p.pumped.Close(); err != nil {
+		return // it was closed before, which does not happen
+	}
+	p.pumped = nil
+}
+
+// used reports whether something was written to the sink.
+func (p *outPipe) used() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fresh
+}
+
+// wanted reports whether somebody waits for output.
+func (p *outPipe) wanted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sink != nil
 }
 
 // settle reads all there is now. Reading and storing are one act under the
@@ -101,6 +149,7 @@ func (p *outPipe) settle() flow {
 			return flowEnd
 		}
 		if p.sink != nil {
+			p.fresh = true
 			p.sink.commit(n)
 		}
 	}
@@ -121,16 +170,28 @@ func (p *outPipe) space() []byte {
 func (p *outPipe) direct(sink *output) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sink = sink
-	wake(p.turn)
+	p.sink, p.fresh = sink, false
+	p.kick()
 }
 
-// close ends the pump.
-func (p *outPipe) close() error {
-	p.mu.Lock()
-	p.closed = true
-	p.sink = nil
-	p.mu.Unlock()
+// kick makes the pump look at what has changed. p.mu is held.
+func (p *outPipe) kick() {
+	if p.pumped == nil {
+		return
+	}
 	wake(p.turn)
-	return p.file.Close()
+	if err := p.pumped.SetReadDeadline(time.Now()); err != nil {
+		return // it is closed already
+	}
+}
+
+// close ends the pump, but does not wait for it.
+func (p *outPipe) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed, p.sink = true, nil
+		p.kick()
+		closeFD(p.fd)
+	}
 }

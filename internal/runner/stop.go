@@ -20,9 +20,10 @@ const (
 // shell stands still meanwhile and then skips what is left of the command. If
 // it does not come out of it, it is killed as well. Whatever earlier execs
 // left in the background is not touched.
-func (s *shell) stop(e *exec, began moment, how ending) ending {
-	e.out.flood() // a reader that is behind must not hold up the end
-	k := killing{s: s, began: began}
+func (s *shell) stop(x *run, how ending) ending {
+	s.proc.hush()
+	x.e.out.flood() // a reader that is behind must not hold up the end
+	k := killing{s: s, began: x.began}
 	skip, resume := s.proc.dialect.skip()
 	// Stopped first: else it would go on to the next command of a list as soon
 	// as the one that it waits for is killed.
@@ -30,8 +31,12 @@ func (s *shell) stop(e *exec, began moment, how ending) ending {
 	if skip != 0 {
 		s.proc.signal(skip)
 	}
-	k.terminate(time.Duration(e.req.GraceMS) * time.Millisecond)
+	k.terminate(time.Duration(x.e.req.GraceMS) * time.Millisecond)
 	k.kill()
+	// What the shell writes from here on is about what happened to its
+	// children, and not the command's.
+	x.out.settle()
+	x.out.direct(nil)
 	s.proc.signal(unix.SIGCONT)
 	st, ok := s.await(reportTime)
 	if ok && skip != 0 && s.proc.send(resume) != nil {
@@ -41,33 +46,14 @@ func (s *shell) stop(e *exec, began moment, how ending) ending {
 		// Nothing can be started between the last look and the end.
 		s.proc.signal(unix.SIGSTOP)
 		k.kill()
-		s.proc.signal(unix.SIGKILL)
-		<-s.proc.exited
+		s.proc.kill()
 		k.kill()
 		return how
 	}
 	k.kill() // what it started before it was told to skip
-	how.cwd = string(st.text)
+	how.cwd = st.cwd
 	s.last = how.code
 	return how
-}
-
-// await waits for the shell's report on the last order for at most d.
-func (s *shell) await(d time.Duration) (status, bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		select {
-		case st, ok := <-s.proc.statuses:
-			if !ok || st.seq == s.seq {
-				return st, ok && st.ran
-			}
-		case <-s.proc.exited:
-			return status{}, false
-		case <-timer.C:
-			return status{}, false
-		}
-	}
 }
 
 // killing is one run of stop.
