@@ -20,6 +20,7 @@ type outPipe struct {
 	sink    *output  // guarded by mu; nil between commands: what comes is dropped
 	fresh   bool     // guarded by mu; the sink got something
 	scratch []byte   // guarded by mu
+	grown   bool     // guarded by mu
 	closed  bool     // guarded by mu
 	pumped  *os.File // guarded by mu; what the pump waits for, nil if there is none
 
@@ -134,7 +135,7 @@ func (p *outPipe) settle() flow {
 	if p.closed {
 		return flowClosed
 	}
-	for {
+	for taken := 0; ; {
 		buf := p.space()
 		if buf == nil {
 			return flowFull
@@ -152,6 +153,25 @@ func (p *outPipe) settle() flow {
 			p.fresh = true
 			p.sink.commit(n)
 		}
+		if taken += n; taken >= firstSize && !p.grown {
+			p.grow()
+		}
+	}
+}
+
+// Sizes of a pipe.
+const (
+	firstSize = 64 << 10 // what the kernel gives
+	grownSize = 256 << 10
+)
+
+// grow makes the pipe larger, for a command that writes a lot: it and its
+// reader then wait for each other less often. The kernel refuses that to a
+// user who has very many pipes. p.mu is held.
+func (p *outPipe) grow() {
+	p.grown = true
+	if _, err := unix.FcntlInt(uintptr(p.fd), unix.F_SETPIPE_SZ, grownSize); err != nil {
+		return // it works as well as it is
 	}
 }
 
