@@ -4,25 +4,30 @@ import (
 	"errors"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/output"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// outPipe is one of a shell's output pipes. A shell opens it by path for each
-// command and holds no end of its own, so the pipe tells whether anything that
-// an earlier command left behind could still write to it.
+// outPipe is an output pipe of a shell or a program, or its terminal. A shell
+// opens its pipes by path for each command and holds no end of its own, so the
+// pipe tells whether anything that an earlier command left behind could still
+// write to it.
 type outPipe struct {
-	fd int // the reading end
+	fd     int // the reading end
+	stream protocol.Stream
 
-	mu      sync.Mutex
-	sink    *output  // guarded by mu; nil between commands: what comes is dropped
-	fresh   bool     // guarded by mu; the sink got something
-	scratch []byte   // guarded by mu
-	grown   bool     // guarded by mu
-	closed  bool     // guarded by mu
-	pumped  *os.File // guarded by mu; what the pump waits for, nil if there is none
+	mu      *sync.Mutex    // of all pipes to one output: reading and storing are one act
+	file    *os.File       // guarded by mu; what a pump waits for, if there is one
+	taken   int64          // guarded by mu; bytes read
+	grown   bool           // guarded by mu; its size was raised
+	last    bool           // guarded by mu; its end closes it
+	sink    *output.Output // guarded by mu; nil between commands: what comes is dropped
+	scratch []byte         // guarded by mu
+	closed  bool           // guarded by mu
 
 	turn chan struct{} // wakes a pump that waits for room
 }
@@ -34,7 +39,7 @@ const (
 	flowEmpty  flow = iota // nothing there now, but somebody can write
 	flowEnd                // nobody has it open for writing
 	flowFull               // the sink has no room
-	flowClosed             // close was called
+	flowClosed             // close was called, or is due
 )
 
 func newOutPipe() (*outPipe, error) {
@@ -48,83 +53,99 @@ func newOutPipe() (*outPipe, error) {
 		closeFD(fds[0])
 		return nil, os.NewSyscallError("fchmod", err)
 	}
-	return &outPipe{fd: fds[0], turn: make(chan struct{}, 1)}, nil
+	return &outPipe{fd: fds[0], stream: protocol.StreamOutput, mu: new(sync.Mutex), turn: make(chan struct{}, 1)}, nil
 }
 
-// pump moves what is written to the sink in the background, as long as there
-// is a sink or somebody who could write.
-func (p *outPipe) pump(wg *sync.WaitGroup) error {
+// wrapPipe makes fd, which does not block, an outPipe's own, which is ready for
+// its pump.
+func wrapPipe(fd int, stream protocol.Stream, mu *sync.Mutex) (*outPipe, error) {
+	p := &outPipe{fd: fd, stream: stream, mu: mu, turn: make(chan struct{}, 1)}
+	if _, err := p.watch(); err != nil {
+		closeFD(fd)
+		return nil, err
+	}
+	return p, nil
+}
+
+// watch makes the pipe ready for a pump, and reports whether it was not. The
+// pump has a descriptor of its own, because the Go runtime is told of every
+// event on those that it waits for, for as long as they are open: a thread's
+// wake-up for every short command.
+func (p *outPipe) watch() (news bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pumped != nil || p.closed {
-		return nil
+	if p.file != nil || p.closed {
+		return false, nil
 	}
-	// A descriptor of its own, because the Go runtime is told of every event on
-	// those that it waits for, for as long as they are open.
 	fd, err := unix.FcntlInt(uintptr(p.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return os.NewSyscallError("fcntl", err)
+		return false, os.NewSyscallError("fcntl", err)
 	}
-	file := os.NewFile(uintptr(fd), "output")
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	p.pumped = file
-	wg.Go(func() { p.move(raw) })
-	return nil
+	p.file = os.NewFile(uintptr(fd), "output")
+	return true, nil
 }
 
-// move is the pump.
-func (p *outPipe) move(raw syscall.RawConn) {
-	for {
-		var at flow
-		err := raw.Read(func(uintptr) bool {
+// pump moves what is written to the sink until the pipe is closed, or has no
+// sink and nobody who could write. Before it, the pipe must have been made
+// ready for it.
+func (p *outPipe) pump() {
+	p.mu.Lock()
+	file := p.file
+	p.mu.Unlock()
+	for p.move(file) {
+	}
+	if file.Close() != nil {
+		return // it was closed before, which does not happen
+	}
+}
+
+// move is one turn of the pump. It reports whether there is to be another.
+func (p *outPipe) move(file *os.File) bool {
+	var at flow
+	raw, err := file.SyscallConn()
+	if err == nil {
+		err = raw.Read(func(uintptr) bool {
 			at = p.settle()
-			return at != flowEmpty && (at != flowEnd || !p.wanted())
+			return at == flowFull || p.over(at)
 		})
-		kicked := errors.Is(err, os.ErrDeadlineExceeded)
-		p.mu.Lock()
-		if kicked {
-			err = p.pumped.SetReadDeadline(time.Time{})
-		}
-		if err != nil || !kicked && at != flowFull {
-			p.stop()
-			p.mu.Unlock()
-			return
-		}
-		sink := p.sink
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) { // it was kicked
+		err = file.SetReadDeadline(time.Time{})
+		at = flowEmpty
+	}
+	p.mu.Lock()
+	sink := p.sink
+	if err != nil || at == flowClosed || at == flowEnd && sink == nil {
+		p.file = nil
 		p.mu.Unlock()
-		if kicked || sink == nil {
-			continue
-		}
+		return false
+	}
+	p.mu.Unlock()
+	if at == flowFull && sink != nil {
 		select {
-		case <-sink.room:
+		case <-sink.Room:
 		case <-p.turn:
 		}
 	}
+	return true
 }
 
-// stop ends the pump, which is the caller. p.mu is held.
-func (p *outPipe) stop() {
-	if err := p.pumped.Close(); err != nil {
-		return // it was closed before, which does not happen
+// over reports whether a pump has nothing more to do.
+func (p *outPipe) over(at flow) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return at == flowClosed || at == flowEnd && p.sink == nil
+}
+
+// kick has the pump look at what has changed. p.mu is held.
+func (p *outPipe) kick() {
+	if p.file == nil {
+		return
 	}
-	p.pumped = nil
-}
-
-// used reports whether something was written to the sink.
-func (p *outPipe) used() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.fresh
-}
-
-// wanted reports whether somebody waits for output.
-func (p *outPipe) wanted() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.sink != nil
+	output.Wake(p.turn)
+	if p.file.SetReadDeadline(time.Now()) != nil {
+		return // it is about to end
+	}
 }
 
 // settle reads all there is now. Reading and storing are one act under the
@@ -144,14 +165,16 @@ func (p *outPipe) settle() flow {
 		switch {
 		case err == unix.EINTR:
 			continue
+		case err == unix.EIO: // a terminal that nobody has open
+			return p.ended()
 		case err != nil:
 			return flowEmpty
 		case n == 0:
-			return flowEnd
+			return p.ended()
 		}
+		p.taken += int64(n)
 		if p.sink != nil {
-			p.fresh = true
-			p.sink.commit(n)
+			p.sink.Commit(n, p.stream)
 		}
 		if taken += n; taken >= firstSize && !p.grown {
 			p.grow()
@@ -159,15 +182,22 @@ func (p *outPipe) settle() flow {
 	}
 }
 
+func (p *outPipe) ended() flow {
+	if p.last {
+		return flowClosed
+	}
+	return flowEnd
+}
+
 // Sizes of a pipe.
 const (
 	firstSize = 64 << 10 // what the kernel gives
-	grownSize = 256 << 10
+	grownSize = 512 << 10
 )
 
 // grow makes the pipe larger, for a command that writes a lot: it and its
 // reader then wait for each other less often. The kernel refuses that to a
-// user who has very many pipes. p.mu is held.
+// user who has very many pipes, and to a terminal. p.mu is held.
 func (p *outPipe) grow() {
 	p.grown = true
 	if _, err := unix.FcntlInt(uintptr(p.fd), unix.F_SETPIPE_SZ, grownSize); err != nil {
@@ -178,7 +208,7 @@ func (p *outPipe) grow() {
 // space returns where to read to, nil if there is no room. p.mu is held.
 func (p *outPipe) space() []byte {
 	if p.sink != nil {
-		return p.sink.reserve()
+		return p.sink.Reserve()
 	}
 	if p.scratch == nil {
 		p.scratch = make([]byte, 4<<10)
@@ -187,25 +217,14 @@ func (p *outPipe) space() []byte {
 }
 
 // direct sends what comes from now on to sink, or drops it if sink is nil.
-func (p *outPipe) direct(sink *output) {
+func (p *outPipe) direct(sink *output.Output) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sink, p.fresh = sink, false
+	p.sink = sink
 	p.kick()
 }
 
-// kick makes the pump look at what has changed. p.mu is held.
-func (p *outPipe) kick() {
-	if p.pumped == nil {
-		return
-	}
-	wake(p.turn)
-	if err := p.pumped.SetReadDeadline(time.Now()); err != nil {
-		return // it is closed already
-	}
-}
-
-// close ends the pump, but does not wait for it.
+// close ends the pump, but does not wait for it. Closing again does nothing.
 func (p *outPipe) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,4 +233,46 @@ func (p *outPipe) close() {
 		p.kick()
 		closeFD(p.fd)
 	}
+}
+
+// control calls f with the descriptor, which is that of a terminal.
+func (p *outPipe) control(f func(fd int) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return os.ErrClosed
+	}
+	return f(p.fd)
+}
+
+// rest is the position in all that was ever written up to which the pipe can
+// be read now.
+func (p *outPipe) rest() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return p.taken
+	}
+	n, err := unix.IoctlGetInt(p.fd, unix.TIOCINQ) // FIONREAD by another name
+	if err != nil {
+		return p.taken
+	}
+	return p.taken + int64(n)
+}
+
+// reached reports whether the pipe has been read up to a position.
+func (p *outPipe) reached(at int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken >= at
+}
+
+// loosen drops what comes from now on, for as long as anybody can write. It
+// reports whether nobody can.
+func (p *outPipe) loosen() bool {
+	p.mu.Lock()
+	p.last, p.sink = true, nil
+	p.kick()
+	p.mu.Unlock()
+	return p.settle() == flowClosed
 }

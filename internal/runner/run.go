@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -13,7 +14,7 @@ import (
 type run struct {
 	e     *exec
 	out   *outPipe
-	began moment
+	began proc.Moment
 	oom   int64 // kills before it began
 	tries int   // how often it was ordered
 
@@ -48,7 +49,7 @@ func (s *shell) brief(e *exec) *run {
 			}
 			s.conclude(x, s.reported(st))
 			return nil
-		case what != eventTime || x.out.settle() == flowFull || x.out.used():
+		case what != eventTime || x.out.settle() == flowFull || x.wrote():
 			return x
 		default:
 			left -= inlineStep
@@ -57,15 +58,21 @@ func (s *shell) brief(e *exec) *run {
 	return x
 }
 
+// wrote reports whether there is output, which somebody may be waiting for.
+func (x *run) wrote() bool {
+	total, _ := x.e.out.Counts()
+	return total > 0
+}
+
 // whole takes e through its life.
 func (s *shell) whole(e *exec) {
 	if x := s.begin(e); x != nil {
-		s.finish(x)
+		s.complete(x)
 	}
 }
 
-// finish follows an exec to its end.
-func (s *shell) finish(x *run) {
+// complete follows an exec to its end.
+func (s *shell) complete(x *run) {
 	for {
 		if how := s.watch(x); how.cause != "" {
 			s.conclude(x, how)
@@ -90,6 +97,10 @@ func (s *shell) begin(e *exec) *run {
 	default:
 	}
 	x := &run{e: e}
+	if err := s.r.spill(e); err != nil {
+		s.give(e, err)
+		return nil
+	}
 	if !s.order(x) {
 		return nil
 	}
@@ -124,9 +135,11 @@ func (s *shell) order(x *run) bool {
 
 // write is one try of order.
 func (s *shell) write(x *run) error {
-	x.oom = s.oomKills()
-	x.began = s.r.procs.now()
-	quiet := x.e.start(s.fresh).Sub(s.ended) >= quietTime
+	x.oom = s.r.oomKills()
+	x.began = s.r.procs.Now()
+	quiet := x.e.start(s.fresh).Sub(s.idle) >= quietTime
+	x.e.runs(shellJob{s.killing(x.began)})
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec = x.e.req.ID })
 	s.fresh = false
 	k := s.proc.pick()
 	x.out = s.proc.outs[k]
@@ -160,17 +173,18 @@ func mayExport(command []byte) bool {
 // conclude ends an exec of which all is known but the rest of its output.
 func (s *shell) conclude(x *run, how ending) {
 	s.settle(x)
-	if how.code == 128+int(unix.SIGKILL) && how.cause != protocol.CauseTimeout && how.cause != protocol.CauseCanceled && s.oomKills() > x.oom {
+	if how.code == 128+int(unix.SIGKILL) && how.cause != protocol.CauseTimeout && how.cause != protocol.CauseCanceled && s.r.oomKills() > x.oom {
 		how.cause = protocol.CauseOOMKilled
 	}
 	if how.cwd != "" {
 		s.cwd, s.moved = how.cwd, false
 	}
 	how.cwd = s.cwd
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec, i.Cwd = "", s.cwd })
 	if s.proc.dead() {
 		s.discard()
 	}
-	s.ended = x.e.end(how)
+	s.idle = x.e.end(how)
 	s.r.records.ended()
 }
 
@@ -183,14 +197,22 @@ func (s *shell) settle(x *run) {
 		select {
 		case <-time.After(backlogTime):
 		case <-x.e.stop:
-			x.e.out.flood()
-		case <-s.r.closing:
-			x.e.out.flood()
+			x.e.out.Flood()
+		case <-s.closing:
+			x.e.out.Flood()
 		}
 		at = x.out.settle()
 	}
 	x.out.direct(nil)
 	if at == flowEmpty {
-		s.proc.drain(x.out)
+		s.drain(x.out)
+	}
+}
+
+// drain has a pipe read in the background. If that is not possible, a command
+// that writes more than the pipe takes will wait for its timeout.
+func (s *shell) drain(out *outPipe) {
+	if news, err := out.watch(); err == nil && news {
+		s.r.wg.Go(out.pump)
 	}
 }

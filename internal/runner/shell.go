@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -20,12 +21,15 @@ type shell struct {
 	r    *Runner
 	name string
 
-	mu    sync.Mutex
-	busy  bool          // guarded by mu; somebody has the shell to itself
-	shut  bool          // guarded by mu; the loop is about to end
+	face  face
+	busy  bool          // guarded by face.mu; somebody has the shell to itself
 	queue chan *exec    // execs that wait; only while it is busy
 	turn  chan struct{} // gives the shell to the loop
 	long  chan *run     // the same, with an exec that goes on
+
+	once    sync.Once     // of closing
+	closing chan struct{} // closed when the loop is to end
+	ended   chan struct{} // closed when it has
 
 	// The rest belongs to who has the shell.
 
@@ -34,7 +38,7 @@ type shell struct {
 	ran   bool       // there was a proc before
 	seq   uint64     // of the last order
 	last  int        // exit code of the last command
-	ended time.Time  // of the last command
+	idle  time.Time  // end of the last command
 
 	cwd   string // last known
 	state []byte // a script, as a dead process left it for the next; see shellProc.saved
@@ -53,25 +57,17 @@ const (
 // newShell returns a shell that belongs to its loop, which must be started.
 func newShell(r *Runner, name string) *shell {
 	return &shell{
-		r: r, name: name, busy: true,
+		r: r, name: name, busy: true, face: newFace(name, r.opts.Workspace),
 		queue: make(chan *exec, maxQueued), turn: make(chan struct{}, 1), long: make(chan *run, 1),
+		closing: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
 // submit runs e, or has it run after the execs before it.
 func (s *shell) submit(e *exec) error {
-	s.mu.Lock()
-	if s.busy {
-		defer s.mu.Unlock()
-		select {
-		case s.queue <- e:
-			return nil
-		default:
-			return protocol.Refuse(protocol.CodeExhausted, "%d execs wait for this shell, which is the limit; use another shell", maxQueued)
-		}
+	if busy, err := s.enter(e); busy || err != nil {
+		return err
 	}
-	s.busy = true
-	s.mu.Unlock()
 	var long *run
 	s.attempt(e, func() { long = s.brief(e) })
 	if long != nil {
@@ -82,55 +78,76 @@ func (s *shell) submit(e *exec) error {
 	return nil
 }
 
-// leave gives the shell to the loop if that has something to do, else to
-// nobody.
-func (s *shell) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy = len(s.queue) > 0 || s.shut; s.busy {
-		wake(s.turn)
+// enter takes the shell for e, or lets e wait if somebody has it.
+func (s *shell) enter(e *exec) (busy bool, err error) {
+	s.face.mu.Lock()
+	defer s.face.mu.Unlock()
+	if s.face.shut {
+		return false, protocol.Refuse(protocol.CodeUnavailable, "the shell has just been closed; try again")
+	}
+	if busy, s.busy = s.busy, true; !busy {
+		return false, nil
+	}
+	select {
+	case s.queue <- e:
+		return true, nil
+	default:
+		return true, protocol.Refuse(protocol.CodeExhausted, "%d execs wait for this shell, which is the limit; use another shell", maxQueued)
 	}
 }
 
-// loop runs the execs that take long or had to wait, until the runner closes.
+// leave gives the shell to the loop if that has something to do, else to
+// nobody.
+func (s *shell) leave() {
+	s.face.mu.Lock()
+	defer s.face.mu.Unlock()
+	if s.busy = len(s.queue) > 0 || s.face.shut; s.busy {
+		output.Wake(s.turn)
+	}
+}
+
+// loop runs the execs that take long or had to wait, until the shell is closed.
 func (s *shell) loop() {
-	defer s.discard()
+	defer s.finish()
 	s.attempt(nil, s.prepare) // so that the first command finds a shell
 	s.leave()
-	for closing := s.r.closing; ; {
+	for closing := s.closing; ; {
 		select {
 		case x := <-s.long:
-			s.attempt(x.e, func() { s.finish(x) })
+			s.attempt(x.e, func() { s.complete(x) })
 		case <-s.turn:
-			if s.stopping() {
+			if closing == nil {
 				return
 			}
 			e := <-s.queue
 			s.attempt(e, func() { s.whole(e) })
 		case <-closing:
-			if !s.close() {
+			if !s.shutOut() {
 				return
 			}
-			closing = nil
+			closing = nil // soon it will be the loop's turn
 			continue
 		}
 		s.leave()
 	}
 }
 
-// close has the loop end, and reports whether somebody else has the shell. It
-// will be the loop's turn then.
-func (s *shell) close() (busy bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.shut = true
-	return s.busy
+// shutOut lets no more execs in, and reports whether somebody has the shell.
+func (s *shell) shutOut() (busy bool) {
+	s.face.mu.Lock()
+	defer s.face.mu.Unlock()
+	s.face.shut = true
+	busy, s.busy = s.busy, true
+	return busy
 }
 
-func (s *shell) stopping() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shut
+func (s *shell) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
 }
 
 // attempt does something for e. Nothing that goes wrong there may end the
@@ -150,6 +167,7 @@ func (s *shell) give(e *exec, err error) {
 	if e == nil {
 		return
 	}
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec = "" })
 	select {
 	case <-e.done:
 	default:
@@ -180,6 +198,11 @@ func (s *shell) ensure() error {
 		return protocol.Refuse(protocol.CodeUnavailable, "a shell cannot be started in the sandbox (%v); it may be out of memory or processes", err)
 	}
 	s.proc, s.last, s.fresh = p, 0, s.ran
+	s.face.change(func(i *protocol.ShellInfo) {
+		if i.PID = p.pid; s.ran {
+			i.Restarts++
+		}
+	})
 	if !s.ran {
 		s.ran, s.cwd = true, dir
 	}
@@ -230,11 +253,5 @@ func (s *shell) discard() {
 	}
 	s.proc.close()
 	s.proc = nil
-}
-
-func (s *shell) oomKills() int64 {
-	if s.r.opts.OOMKills == nil {
-		return 0
-	}
-	return s.r.opts.OOMKills()
+	s.face.change(func(i *protocol.ShellInfo) { i.PID = 0 })
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,8 +29,6 @@ type shellProc struct {
 	pending []byte // of a report that is not complete
 	lost    bool   // it does not die
 	garbled bool   // somebody wrote nonsense to the status pipe
-
-	wg sync.WaitGroup // of pumps
 }
 
 // status is what the shell reports after a command.
@@ -105,55 +102,28 @@ func umask() spawn.Step {
 	return spawn.Step{Name: "umask", Nr: unix.SYS_UMASK, Args: [6]uintptr{0o022}}
 }
 
-// killTime is how long the end of a killed shell is waited for. In the hands
-// of a tracer, or of a device that does not answer, it may take for ever.
-const killTime = time.Second
-
-// kill kills the process and waits for its end. If that does not come, the
-// process is given up.
+// kill kills the process and waits for its end. If that does not come, in the
+// hands of a tracer for instance, the process is given up.
 func (p *shellProc) kill() {
 	p.signal(unix.SIGKILL)
-	if p.lost {
-		return
-	}
-	timer := time.NewTimer(killTime)
-	defer timer.Stop()
-	select {
-	case <-p.exited:
-	case <-timer.C:
-		p.lost = true
+	if !p.lost {
+		p.lost = !p.await(deathTime)
 	}
 }
 
 // dead reports whether the process has ended or was given up.
 func (p *shellProc) dead() bool { return p.lost || p.child.dead() }
 
-// code is the exit code of a killed process.
-func (p *shellProc) code() int {
-	if p.lost {
-		return 128 + int(unix.SIGKILL)
-	}
-	return exitCode(p.child.status)
-}
-
 // close kills the process if it still lives and frees everything. What it left
 // running is not touched.
 func (p *shellProc) close() {
 	p.kill()
-	if !p.lost {
-		p.release()
-	} else {
-		go func() {
-			<-p.exited
-			p.release()
-		}()
-	}
+	p.release()
 	p.deafen()
 	for _, fd := range []int{p.script, p.bell, p.text.fd, p.stdin.fd, p.state} {
 		closeFD(fd)
 	}
 	p.closePipes()
-	p.wg.Wait()
 }
 
 func (p *shellProc) closePipes() {
@@ -191,14 +161,6 @@ func (p *shellProc) order(line, file []byte) error {
 		}
 	}
 	return p.send(line)
-}
-
-// drain has a pipe read in the background. If that is not possible, nobody but
-// a command that writes a lot suffers from it.
-func (p *shellProc) drain(out *outPipe) {
-	if err := out.pump(&p.wg); err != nil {
-		return
-	}
 }
 
 // send hands a line to the shell, which must be waiting for one.

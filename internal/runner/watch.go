@@ -26,7 +26,7 @@ func (s *shell) watch(x *run) ending {
 	if x.toldIt {
 		return s.reported(x.told)
 	}
-	s.proc.drain(x.out)
+	s.drain(x.out)
 	defer s.listen(x.e)()
 	deadline := x.e.deadline()
 	check, idle := firstCheck, false
@@ -41,7 +41,7 @@ func (s *shell) watch(x *run) ending {
 		case what == eventExit:
 			return s.lost()
 		case what == eventBell:
-			if s.r.isClosed() {
+			if s.isClosing() {
 				x.e.req.GraceMS = 0
 			}
 			return s.stop(x, ending{cause: protocol.CauseCanceled, code: codeCanceled})
@@ -68,7 +68,7 @@ func (s *shell) listen(e *exec) (end func()) {
 		select {
 		case <-e.stop:
 			p.ring()
-		case <-s.r.closing:
+		case <-s.closing:
 			p.ring()
 		case <-over:
 		}
