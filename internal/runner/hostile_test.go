@@ -79,6 +79,7 @@ func TestHostileCommands(t *testing.T) {
 		{"S16 ulimit -v", `ulimit -v 1000; echo "$(seq 100000)" | cat | wc -c`, any, any2(), any, false},
 		{"S16 ulimit -f", `ulimit -f 0`, "", 0, "exited", false},
 		{"S17 our descriptors", `exec 191>&- 194>&- 195>&- 196>&- 198>&- 199>&-`, "", 0, "exited", true},
+		{"S17 descriptors that bash uses", `exec 10>a 11>b 12>c 13>d; echo on`, "on\n", any2(), any, false},
 		{"S17 saved descriptors", `for f in /proc/$$/fd/*; do n=${f##*/}; [ $n -gt 2 ] && eval "exec $n>&-"; done 2>/dev/null`, any, any2(), any, false},
 		{"S17 the script", `cat </proc/$$/fd/10 & sleep 0.2; kill $! 2>/dev/null; for i in 10 11 12 13; do timeout 0.1 cat /proc/$$/fd/$i; done`, any, any2(), any, false},
 		{"S17 nonsense to every descriptor", `for f in /proc/$$/fd/*; do printf 'x\0y\0z' >$f; done 2>/dev/null`, any, any2(), any, false},

@@ -176,7 +176,7 @@ func (p *outPipe) settle() flow {
 		if p.sink != nil {
 			p.sink.Commit(n, p.stream)
 		}
-		if taken += n; taken >= firstSize && !p.grown {
+		if taken += n; taken >= firstSize {
 			p.grow()
 		}
 	}
@@ -196,9 +196,13 @@ const (
 )
 
 // grow makes the pipe larger, for a command that writes a lot: it and its
-// reader then wait for each other less often. The kernel refuses that to a
-// user who has very many pipes, and to a terminal. p.mu is held.
+// reader then wait for each other less often. The two of a program stay small,
+// which keeps them in step. The kernel refuses it to a user who has very many
+// pipes, and for a terminal. p.mu is held.
 func (p *outPipe) grow() {
+	if p.grown || p.stream != protocol.StreamOutput {
+		return
+	}
 	p.grown = true
 	if _, err := unix.FcntlInt(uintptr(p.fd), unix.F_SETPIPE_SZ, grownSize); err != nil {
 		return // it works as well as it is

@@ -51,11 +51,11 @@ func TestTimeout(t *testing.T) {
 			if r.ExitCode != 124 || r.Cause != protocol.CauseTimeout {
 				t.Errorf("code %d, %s", r.ExitCode, r.Cause)
 			}
-			// bash may add a remark of its own about what was killed.
-			if !strings.HasPrefix(string(r.output), "begun\n") || strings.Contains(string(r.output), "never") {
+			if string(r.output) != "begun\n" {
 				t.Errorf("output %q", clip(string(r.output)))
 			}
-			if took < 300*time.Millisecond || took > 1500*time.Millisecond {
+			// 300 ms, a grace of 200, and half a second; as much again for a slow machine.
+			if took < 300*time.Millisecond || took > 2*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if left := alive(t, mark); len(left) != 1 {
