@@ -85,7 +85,7 @@ func findDialect() dialect {
 			return bash{path}
 		}
 	}
-	return posix{}
+	return posix{"/bin/sh"}
 }
 
 // quote makes one word of text for any shell.

@@ -10,9 +10,9 @@ import (
 
 // posix is any other /bin/sh, for images without bash. docs/shells.md tells
 // how it differs.
-type posix struct{}
+type posix struct{ path string }
 
-func (posix) program() (string, []string) { return "/bin/sh", []string{"sh", "-s"} }
+func (p posix) program() (string, []string) { return p.path, []string{"sh", "-s"} }
 
 func (posix) steps() []spawn.Step { return nil }
 

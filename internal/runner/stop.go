@@ -14,7 +14,7 @@ const reportTime = 100 * time.Millisecond
 
 // stop ends the exec's processes: TERM, the grace of the request, KILL. The
 // shell stands still meanwhile and then skips what is left of the command. If
-// it does not come out of it, it is killed as well. Whatever earlier execs
+// it cannot, or does not come out of it, it is killed as well. Whatever earlier execs
 // left in the background is not touched.
 func (s *shell) stop(x *run, how ending) ending {
 	s.proc.hush()
@@ -33,12 +33,12 @@ func (s *shell) stop(x *run, how ending) ending {
 	// children, and not the command's.
 	x.out.settle()
 	x.out.direct(nil)
-	s.proc.signal(unix.SIGCONT)
-	st, ok := s.await(reportTime)
-	if ok && skip != 0 && s.proc.send(resume) != nil {
-		ok = false
+	st, ok := status{}, false
+	if skip != 0 {
+		s.proc.signal(unix.SIGCONT)
+		st, ok = s.await(reportTime)
 	}
-	if !ok {
+	if !ok || s.proc.send(resume) != nil {
 		// Nothing can be started between the last look and the end.
 		s.proc.signal(unix.SIGSTOP)
 		k.kill()
