@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if pid := os.Getenv(traceEnv); pid != "" {
+		trace(atoi(pid))
+	}
 	if dir := os.Getenv(serveEnv); dir != "" {
 		if err := serve(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -102,12 +102,15 @@ func umask() spawn.Step {
 	return spawn.Step{Name: "umask", Nr: unix.SYS_UMASK, Args: [6]uintptr{0o022}}
 }
 
+// killTime is how long the end of a killed shell may take.
+const killTime = time.Second
+
 // kill kills the process and waits for its end. If that does not come, in the
 // hands of a tracer for instance, the process is given up.
 func (p *shellProc) kill() {
 	p.signal(unix.SIGKILL)
 	if !p.lost {
-		p.lost = !p.await(deathTime)
+		p.lost = !p.await(killTime)
 	}
 }
 
