@@ -62,6 +62,9 @@ func (c *Config) sessionOptions() []option {
 func (c *Config) hostOptions() []option {
 	return []option{
 		{"security.seccomp", oneOf(&c.Security.Seccomp, "off", "mvp", "strict"), "System calls that sandboxes may make: all (`off`, never for hostile code), the allow-list with tracing for debuggers (`mvp`), the allow-list (`strict`)."},
+		{"preview.domain", domain(&c.Preview.Domain), "Gives each port of each session a host of its own, `<port>-<session>.<domain>`, and so an origin of its own in browsers. All names below it must lead to the daemon; `preview.localhost` does by itself, for browsers on this machine. It must not be the API's own domain or one above it. When it is not set, ports are below `/v1/sessions/{id}/ports/`, where browsers show single pages only."},
+		{"preview.https", boolean(&c.Preview.HTTPS), "Clients reach the daemon through a proxy that adds TLS: preview addresses begin with `https`, and their cookies are for TLS only."},
+		{"preview.max_ttl_seconds", seconds(&c.Preview.MaxTTL, 1, year), "The longest life of a preview token."},
 		{"rate_limit.requests_per_second", decimal(&c.RateLimit.RequestsPerSecond, 0, 1e6), "Requests that one key may make per second on average. 0 is no limit."},
 		{"rate_limit.burst", integer(&c.RateLimit.Burst, 1, 1e6), "Requests that one key may make at once before the rate counts."},
 		{"log.level", oneOf(&c.Log.Level, "debug", "info", "warn", "error"), "The least important messages that are written."},
