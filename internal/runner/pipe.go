@@ -23,7 +23,6 @@ type outPipe struct {
 	mu      *sync.Mutex    // of all pipes to one output: reading and storing are one act
 	file    *os.File       // guarded by mu; what a pump waits for, if there is one
 	taken   int64          // guarded by mu; bytes read
-	grown   bool           // guarded by mu; its size was raised
 	last    bool           // guarded by mu; its end closes it
 	sink    *output.Output // guarded by mu; nil between commands: what comes is dropped
 	scratch []byte         // guarded by mu
@@ -156,7 +155,7 @@ func (p *outPipe) settle() flow {
 	if p.closed {
 		return flowClosed
 	}
-	for taken := 0; ; {
+	for {
 		buf := p.space()
 		if buf == nil {
 			return flowFull
@@ -176,9 +175,6 @@ func (p *outPipe) settle() flow {
 		if p.sink != nil {
 			p.sink.Commit(n, p.stream)
 		}
-		if taken += n; taken >= firstSize {
-			p.grow()
-		}
 	}
 }
 
@@ -187,26 +183,6 @@ func (p *outPipe) ended() flow {
 		return flowClosed
 	}
 	return flowEnd
-}
-
-// Sizes of a pipe.
-const (
-	firstSize = 64 << 10 // what the kernel gives
-	grownSize = 512 << 10
-)
-
-// grow makes the pipe larger, for a command that writes a lot: it and its
-// reader then wait for each other less often. The two of a program stay small,
-// which keeps them in step. The kernel refuses it to a user who has very many
-// pipes, and for a terminal. p.mu is held.
-func (p *outPipe) grow() {
-	if p.grown || p.stream != protocol.StreamOutput {
-		return
-	}
-	p.grown = true
-	if _, err := unix.FcntlInt(uintptr(p.fd), unix.F_SETPIPE_SZ, grownSize); err != nil {
-		return // it works as well as it is
-	}
 }
 
 // space returns where to read to, nil if there is no room. p.mu is held.
