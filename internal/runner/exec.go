@@ -60,8 +60,8 @@ func queued(req protocol.Exec, out *output.Output) *exec {
 }
 
 // start marks the beginning of a command, or another one if the first shell
-// could not run it.
-func (e *exec) start(restarted bool) {
+// could not run it, and returns the time of the first.
+func (e *exec) start(restarted bool) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.began.IsZero() {
@@ -70,6 +70,7 @@ func (e *exec) start(restarted bool) {
 	e.rec.State = protocol.StateRunning
 	e.rec.StartedUnixMS = e.began.UnixMilli()
 	e.rec.ShellRestarted = restarted
+	return e.began
 }
 
 // runs says what runs now, or nil for nothing.
@@ -124,8 +125,8 @@ func signalOf(code int) int {
 	return 0
 }
 
-// end marks the end. Nothing of the exec changes after it.
-func (e *exec) end(how ending) {
+// end marks the end, and returns its time. Nothing of the exec changes after it.
+func (e *exec) end(how ending) time.Time {
 	at := time.Now()
 	e.out.End()
 	trouble := e.file.Wait()
@@ -149,6 +150,7 @@ func (e *exec) end(how ending) {
 	e.mu.Unlock()
 	e.release()
 	close(e.done)
+	return at
 }
 
 // abort says that the exec could not be run at all.

@@ -74,7 +74,7 @@ func (p *program) run(stdin []byte, begin time.Time) {
 func (p *program) discard() {
 	p.closeStdin()
 	for _, pipe := range p.pipes {
-		p.r.closePipe(pipe)
+		pipe.close()
 	}
 	p.leaveGroup()
 	p.r.giveProgram(p.start.TTY)
@@ -212,7 +212,7 @@ const loosePipes = 64
 // it would be anywhere.
 func (r *Runner) loosen(pipe *outPipe, terminal bool) {
 	if terminal || pipe.loosen() {
-		r.closePipe(pipe)
+		pipe.close()
 		return
 	}
 	r.mu.Lock()
@@ -222,7 +222,7 @@ func (r *Runner) loosen(pipe *outPipe, terminal bool) {
 	}
 	r.mu.Unlock()
 	if oldest != nil {
-		r.closePipe(oldest)
+		oldest.close()
 	}
 }
 
@@ -231,13 +231,7 @@ func (r *Runner) dropPipe(pipe *outPipe) {
 	r.mu.Lock()
 	r.loose = slices.DeleteFunc(r.loose, func(other *outPipe) bool { return other == pipe })
 	r.mu.Unlock()
-	r.closePipe(pipe)
-}
-
-func (r *Runner) closePipe(pipe *outPipe) {
-	if err := pipe.close(); err != nil {
-		return // nothing was written through it
-	}
+	pipe.close()
 }
 
 // takeProgram counts a program, or refuses it.

@@ -155,8 +155,8 @@ func (c *child) dead() bool {
 }
 
 // awaitDeath waits for the end of a child that was killed, but not for ever:
-// one in an uninterruptible wait may take that long.
-func (c *child) awaitDeath() { c.await(deathTime) }
+// one in an uninterruptible wait may take that long. It reports whether it came.
+func (c *child) awaitDeath() bool { return c.await(deathTime) }
 
 // await waits for the end, and reports whether it came within limit.
 func (c *child) await(limit time.Duration) bool {

@@ -62,7 +62,7 @@ type piece struct {
 
 const (
 	firstPiece = 1 << 10
-	lastPiece  = 32 << 10
+	lastPiece  = 128 << 10
 )
 
 // New returns an empty output that keeps limit bytes, or the nearest number
