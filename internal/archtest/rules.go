@@ -39,8 +39,12 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/errdefs"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
+	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "protocol"}},
 	"internal/api/v1": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session", "protocol"},
+		Ours: []string{
+			"internal/api", "internal/api/v1/reading", "internal/errdefs", "internal/preview", "internal/runtime",
+			"internal/session", "protocol",
+		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang", "github.com/coder/websocket"},
 	},
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},

@@ -108,7 +108,7 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	raw, err := c.Dial(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, givenUp(ctx)
 		}
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}

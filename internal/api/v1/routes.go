@@ -17,10 +17,16 @@ func (s *surface) table() {
 
 	route(s, "POST /v1/sessions/{id}/exec", api.Key, s.exec)
 	route(s, "POST /v1/sessions/{id}/exec/stream", api.Key, s.execStream)
+	route(s, "GET /v1/sessions/{id}/exec/stream", api.Key, s.execEvents)
 	route(s, "GET /v1/sessions/{id}/execs", api.Key, s.listExecs)
-	route(s, "GET /v1/sessions/{id}/execs/{exec_id}", api.Key, s.getExec)
-	route(s, "GET /v1/sessions/{id}/execs/{exec_id}/stream", api.Key, s.attachStream)
-	route(s, "POST /v1/sessions/{id}/execs/{exec_id}/cancel", api.Key, s.cancelExec)
+	s.readingCalls("/v1/sessions/{id}/execs/{exec_id}")
+	route(s, "POST /v1/sessions/{id}/processes", api.Key, s.startProcess)
+	route(s, "POST /v1/sessions/{id}/processes/stream", api.Key, s.processStream)
+	route(s, "GET /v1/sessions/{id}/processes", api.Key, s.listProcesses)
+	s.readingCalls("/v1/sessions/{id}/processes/{exec_id}")
+	route(s, "DELETE /v1/sessions/{id}/processes/{exec_id}", api.Key, s.cancelExec)
+	route(s, "GET /v1/sessions/{id}/shells", api.Key, s.listShells)
+	route(s, "DELETE /v1/sessions/{id}/shells/{name}", api.Key, s.closeShell)
 	route(s, "GET /v1/sessions/{id}/terminal", api.Key, s.terminal)
 
 	route(s, "GET /v1/sessions/{id}/fs/read", api.Key, s.readFile)
@@ -45,4 +51,17 @@ func (s *surface) table() {
 	s.plain("GET /docs", api.Page, servePage("index.html"))
 	s.plain("GET /docs/page.js", api.Page, servePage("page.js"))
 	s.plain("GET /docs/page.css", api.Page, servePage("page.css"))
+}
+
+// readingCalls are those of one exec, which may be a shell's command or a
+// process: both have them, below their own path.
+func (s *surface) readingCalls(exec string) {
+	route(s, "GET "+exec, api.Key, s.getExec)
+	route(s, "GET "+exec+"/output", api.Key, s.readOutput)
+	route(s, "GET "+exec+"/stream", api.Key, s.attachStream)
+	route(s, "POST "+exec+"/wait", api.Key, s.waitExec)
+	route(s, "POST "+exec+"/stdin", api.Key, s.writeStdin)
+	route(s, "POST "+exec+"/signal", api.Key, s.signalExec)
+	route(s, "POST "+exec+"/resize", api.Key, s.resizeExec)
+	route(s, "POST "+exec+"/cancel", api.Key, s.cancelExec)
 }
