@@ -33,6 +33,7 @@ type entry struct {
 	sb       box     // guarded by mu; set when the sandbox exists
 	unwanted bool    // guarded by mu; Destroy came before Create was through
 	using    int     // guarded by mu; operations in progress
+	filing   int     // guarded by mu; those of them that work on files
 	untold   bool    // guarded by mu; activity that the store does not know
 }
 
