@@ -37,6 +37,8 @@ const (
 	maxIdle = 4
 	// answerTimeout is for the answer to what needs no work in the sandbox.
 	answerTimeout = 30 * time.Second
+	// workTimeout is for what goes over whole trees or large files.
+	workTimeout = 15 * time.Minute
 	// stallTimeout is for the next bytes of a file, in either direction.
 	stallTimeout = 30 * time.Second
 )

@@ -281,17 +281,25 @@ func jsonSize(s string) int {
 
 // info describes a file.
 func info(name string, st *unix.Stat_t) protocol.FileInfo {
-	kind := "other"
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		kind = "file"
-	case unix.S_IFDIR:
-		kind = "dir"
-	case unix.S_IFLNK:
-		kind = "symlink"
-	}
 	return protocol.FileInfo{
-		Name: name, Type: kind, Size: st.Size, Mode: st.Mode & 0o7777,
-		ModTimeMS: st.Mtim.Nano() / 1e6,
+		Name: name, Type: typeOf(st.Mode), Size: st.Size, Mode: st.Mode & 0o7777,
+		UID: st.Uid, GID: st.Gid, ModTimeMS: st.Mtim.Nano() / 1e6,
 	}
+}
+
+// typeOf names the kind of file that a mode tells.
+func typeOf(mode uint32) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return "file"
+	case unix.S_IFDIR:
+		return "dir"
+	case unix.S_IFLNK:
+		return "symlink"
+	case unix.S_IFIFO:
+		return "fifo"
+	case unix.S_IFSOCK:
+		return "socket"
+	}
+	return "device"
 }
