@@ -17,6 +17,8 @@ const (
 	codeMethodNotAllowed errdefs.Code = "method_not_allowed"
 	codeMediaType        errdefs.Code = "unsupported_media_type"
 	codeTimeout          errdefs.Code = "request_timeout"
+	codeLength           errdefs.Code = "length_required"
+	codeRange            errdefs.Code = "range_not_satisfiable"
 )
 
 // retryAfter is what a client is told to wait before it tries again.
@@ -37,6 +39,8 @@ var statuses = map[errdefs.Code]int{
 	errdefs.NotFound:          http.StatusNotFound,
 	codeMethodNotAllowed:      http.StatusMethodNotAllowed,
 	codeTimeout:               http.StatusRequestTimeout,
+	codeLength:                http.StatusLengthRequired,
+	codeRange:                 http.StatusRequestedRangeNotSatisfiable,
 	errdefs.AlreadyExists:     http.StatusConflict,
 	errdefs.Conflict:          http.StatusConflict,
 	errdefs.TooLarge:          http.StatusRequestEntityTooLarge,
@@ -60,6 +64,16 @@ func Status(code errdefs.Code) int {
 // MediaType is the error for a body of another type than the route takes.
 func MediaType(want string) error {
 	return errdefs.New(codeMediaType, "Content-Type must be %s", want)
+}
+
+// LengthRequired is the error for a body whose length was not sent.
+func LengthRequired() error {
+	return errdefs.New(codeLength, "Content-Length is needed: send the body with its length, not in chunks")
+}
+
+// BadRange is the error for a Range header that cannot be answered.
+func BadRange(format string, args ...any) error {
+	return errdefs.New(codeRange, format, args...)
 }
 
 // Describe returns the body for err and the status that goes with it, and

@@ -40,9 +40,17 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
 	"internal/api/v1": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/runtime", "internal/session", "protocol"},
+		Ours: []string{
+			"internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/errdefs", "internal/runtime",
+			"internal/session", "protocol",
+		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang", "github.com/coder/websocket"},
 	},
+	"internal/api/v1/files": {
+		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "protocol"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
+	},
+	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
 	"internal/client": {Libraries: []string{"github.com/coder/websocket"}},
 
 	// The heart, and what works for it.

@@ -57,9 +57,9 @@ func (m *Manager) ListFiles(ctx context.Context, id ID, l protocol.List) (list p
 }
 
 // isBelow reports whether name is a clean path below a directory, as the names
-// in a listing are.
+// in a listing are: their bytes that are not UTF-8 have become three each.
 func isBelow(name string) bool {
-	return len(name) <= protocol.MaxPath && !strings.ContainsRune(name, 0) && utf8.ValidString(name) &&
+	return len(name) <= 3*protocol.MaxPath && !strings.ContainsRune(name, 0) && utf8.ValidString(name) &&
 		!path.IsAbs(name) && path.Clean(name) == name && name != "." && name != ".." && !strings.HasPrefix(name, "../")
 }
 
@@ -129,7 +129,7 @@ func checkPattern(field, pattern string) error {
 }
 
 // WatchFiles tells what changes in a directory, first that it is ready, until
-// ctx is done, tell fails or the session ends. To watch is no activity: who
+// ctx is done, tell fails or the session ends, each of which is an error. To watch is no activity: who
 // only looks on does not keep a session alive.
 func (m *Manager) WatchFiles(ctx context.Context, id ID, w protocol.Watch, tell func(protocol.Change) error) (err error) {
 	if w.Path, err = m.directory(w.Path); err != nil {
@@ -145,8 +145,18 @@ func (m *Manager) WatchFiles(ctx context.Context, id ID, w protocol.Watch, tell 
 		return err
 	}
 	defer end()
-	if err := e.box().client.Watch(ctx, w, tell); err != nil {
+	watching, err := e.box().client.Watch(ctx, w)
+	if err != nil {
 		return m.lost(ctx, e, err)
 	}
-	return nil
+	defer watching.Close()
+	change := protocol.Change{Op: "ready"}
+	for {
+		if err := tell(change); err != nil {
+			return err
+		}
+		if change, err = watching.Next(); err != nil {
+			return m.lost(ctx, e, err)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -183,5 +184,5 @@ func (s *surface) cancelExec(ctx context.Context, in *ExecPath) (*okOutput, erro
 	if err := s.manager.CancelExec(ctx, id, in.ExecID); err != nil {
 		return nil, err
 	}
-	return &okOutput{OK{true}}, nil
+	return shapes.Done(), nil
 }

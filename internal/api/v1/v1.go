@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -35,6 +36,7 @@ type Options struct {
 type surface struct {
 	manager *session.Manager
 	opts    Options
+	files   *files.Handlers
 	huma    huma.API
 	metrics *metrics
 	routes  []api.Route
@@ -48,6 +50,9 @@ func New(o Options) api.Surface {
 	o.WriteBytes = cmp.Or(o.WriteBytes, 16<<20)
 	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
 	s := &surface{manager: o.Manager, opts: o, metrics: newMetrics(o.Registry, o.Manager)}
+	s.files = &files.Handlers{
+		Manager: o.Manager, Find: s.find, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
+	}
 	s.huma = huma.NewAPI(config(), adapter{s})
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")
