@@ -261,14 +261,20 @@ func (w *Writer) Send(t Type, body any, payload []byte) error {
 	return w.Flush()
 }
 
+// Announce sends a frame without its payload. The caller then writes n bytes to
+// the connection itself.
+func (w *Writer) Announce(t Type, body any, n int64) error {
+	if err := w.header(t, body, n); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
 // SendFrom sends a frame whose payload is the next n bytes of src. If src
 // ends early it returns io.ErrUnexpectedEOF: the frame is then incomplete and
 // the connection can only be closed.
 func (w *Writer) SendFrom(t Type, body any, n int64, src io.Reader) error {
-	if err := w.header(t, body, n); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
+	if err := w.Announce(t, body, n); err != nil {
 		return err
 	}
 	m, err := io.CopyN(w.w, src, n)

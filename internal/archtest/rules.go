@@ -97,13 +97,15 @@ var Rules = map[string]Rule{
 	"internal/runtime/linux/sys": {Libraries: []string{unix}, Not: slow},
 
 	// Both ends of the protocol, and what they share.
-	"internal/runner":       {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/files": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
-	"internal/runnerclient": {Ours: []string{"internal/errdefs", "protocol"}},
-	"protocol":              {Not: slow},
-	"internal/errdefs":      {},
-	"internal/failpoint":    {},
+	"internal/runner":         {Ours: []string{"internal/runner/fileops", "internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/files":   {Ours: []string{"internal/runner/tree", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/tree":    {Libraries: []string{unix}, Not: slow},
+	"internal/spawn":          {Libraries: []string{unix}, Not: slow},
+	"internal/runnerclient":   {Ours: []string{"internal/errdefs", "protocol"}},
+	"protocol":                {Not: slow},
+	"internal/errdefs":        {},
+	"internal/failpoint":      {},
 
 	// Recipes of images: data, embedded.
 	"images": {},
