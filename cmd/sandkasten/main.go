@@ -49,6 +49,7 @@ type cli struct {
 	Exec   execCmd   `cmd:"" help:"Run a command in a session's shell." group:"session"`
 	Shell  shellCmd  `cmd:"" help:"Open an interactive terminal in a session." group:"session"`
 	Cp     cpCmd     `cmd:"" help:"Copy files into and out of a session." group:"session"`
+	Fs     fsCmd     `cmd:"" help:"Work on the files of a session." group:"session"`
 	Ls     lsCmd     `cmd:"" help:"List sessions." group:"session"`
 	Stats  statsCmd  `cmd:"" help:"Show what sessions use." group:"session"`
 	Logs   logsCmd   `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`

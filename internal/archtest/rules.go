@@ -14,7 +14,7 @@ var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", 
 // and a surface know nothing of their siblings, and only the daemon knows all.
 var Rules = map[string]Rule{
 	"cmd/sandkasten": {
-		Ours:      []string{"internal/client", "internal/config", "internal/daemon", "internal/doctor", "internal/errdefs", "internal/images"},
+		Ours:      []string{"internal/client", "internal/config", "internal/daemon", "internal/doctor", "internal/errdefs", "internal/images", "internal/tree"},
 		Libraries: []string{"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
 	"cmd/imgbuilder": {},
@@ -51,7 +51,8 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
-	"internal/client": {Libraries: []string{"github.com/coder/websocket"}},
+	"internal/tree":          {},
+	"internal/client":        {Libraries: []string{"github.com/coder/websocket"}},
 
 	// The heart, and what works for it.
 	"internal/session": {

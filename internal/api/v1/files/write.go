@@ -136,4 +136,3 @@ func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
 	}
 	api.WriteJSON(w, r, http.StatusOK, v)
 }
-
