@@ -129,6 +129,19 @@ func TestOwners(t *testing.T) {
 		{"POST", path + "/fs/write", `{"path":"a","text":""}`},
 		{"POST", path + "/fs/upload", ""},
 		{"GET", path + "/fs/list", ""},
+		{"PUT", path + "/fs/raw?path=a", ""},
+		{"GET", path + "/fs/stat?path=a", ""},
+		{"POST", path + "/fs/mkdir", `{"path":"d"}`},
+		{"POST", path + "/fs/move", `{"from":"a","to":"b"}`},
+		{"POST", path + "/fs/copy", `{"from":"a","to":"b"}`},
+		{"POST", path + "/fs/delete", `{"path":"a"}`},
+		{"POST", path + "/fs/chmod", `{"path":"a","mode":"0600"}`},
+		{"POST", path + "/fs/edit", `{"path":"a","old":"x","new":"y"}`},
+		{"GET", path + "/fs/glob?pattern=*", ""},
+		{"GET", path + "/fs/grep?pattern=x", ""},
+		{"GET", path + "/fs/watch", ""},
+		{"GET", path + "/fs/archive", ""},
+		{"PUT", path + "/fs/archive", ""},
 	}
 	unknown := "/v1/sessions/" + strings.Repeat("a", 26)
 	for _, r := range routes {
