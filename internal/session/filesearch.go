@@ -31,7 +31,7 @@ func (m *Manager) ListFiles(ctx context.Context, id ID, l protocol.List) (list p
 		return list, errdefs.Invalid("limit", "must be from 1 to %d", MaxListed)
 	case l.Depth < -1:
 		return list, errdefs.Invalid("depth", "must be at least 1, or -1 for all")
-	case l.After != "" && !isBelow(l.After):
+	case len(l.After) > 0 && !isBelow(string(l.After)):
 		return list, errdefs.Invalid("cursor", "must be next_cursor of an answer to this listing")
 	}
 	if l.Path, err = m.directory(l.Path); err != nil {
@@ -45,22 +45,22 @@ func (m *Manager) ListFiles(ctx context.Context, id ID, l protocol.List) (list p
 				return err
 			}
 			list.Entries = append(list.Entries, page.Entries...)
-			list.Truncated = page.Truncated
+			list.Truncated, list.Next = page.Truncated, page.Next
 			l.Max -= len(page.Entries)
-			if !page.Truncated || l.Max == 0 || len(page.Entries) == 0 {
+			if !page.Truncated || l.Max == 0 || len(page.Entries) == 0 || len(page.Next) == 0 {
 				return nil
 			}
-			l.After = page.Entries[len(page.Entries)-1].Name
+			l.After = page.Next
 		}
 	})
 	return list, err
 }
 
-// isBelow reports whether name is a clean path below a directory, as the names
-// in a listing are: their bytes that are not UTF-8 have become three each.
+// isBelow reports whether name is a clean path below a directory. It need not
+// be UTF-8: it is not a name from a client, but one that a listing had.
 func isBelow(name string) bool {
-	return len(name) <= 3*protocol.MaxPath && !strings.ContainsRune(name, 0) && utf8.ValidString(name) &&
-		!path.IsAbs(name) && path.Clean(name) == name && name != "." && name != ".." && !strings.HasPrefix(name, "../")
+	return len(name) <= protocol.MaxPath && !strings.ContainsRune(name, 0) && !path.IsAbs(name) && path.Clean(name) == name &&
+		name != "." && name != ".." && !strings.HasPrefix(name, "../")
 }
 
 // GlobFiles returns the files that match a pattern, at most g.Max.

@@ -48,22 +48,22 @@ func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error)
 		return nil, err
 	}
 	list := List{Path: in.Path, Entries: entriesOf(found.Entries), Truncated: found.Truncated}
-	if n := len(found.Entries); n > 0 && found.Truncated {
-		list.NextCursor = encodeCursor(found.Entries[n-1].Name)
+	if found.Truncated {
+		list.NextCursor = encodeCursor(found.Next)
 	}
 	return &ListOutput{list}, nil
 }
 
-// A cursor is the name of the last entry, in an alphabet that needs no escaping
-// in a URL.
-func encodeCursor(last string) string { return base64.RawURLEncoding.EncodeToString([]byte(last)) }
+// A cursor is where a listing goes on, in an alphabet that needs no escaping in
+// a URL.
+func encodeCursor(next []byte) string { return base64.RawURLEncoding.EncodeToString(next) }
 
-func decodeCursor(cursor string) (after string, err error) {
-	name, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+func decodeCursor(cursor string) (after []byte, err error) {
+	after, err = base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil {
-		return "", errdefs.Invalid("cursor", "must be next_cursor of an answer to this listing")
+		return nil, errdefs.Invalid("cursor", "must be next_cursor of an answer to this listing")
 	}
-	return string(name), nil
+	return after, nil
 }
 
 // StatInput is a request for what is known of a file.
