@@ -212,6 +212,27 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Surrender gives up the request whose header is h, so that somebody else can
+// answer it: frame is the request as far as it has been received, and rest is
+// how many bytes of its payload are still to come from the connection. The
+// Reader goes on behind them, or with Reclaim before.
+func (r *Reader) Surrender(h Header) (frame []byte, rest int64, err error) {
+	var w Writer
+	if err := w.header(h.Type, h.body, r.left); err != nil {
+		return nil, 0, err
+	}
+	received := min(int64(r.br.Buffered()), r.left)
+	frame = append(w.buf, make([]byte, received)...)
+	if _, err := io.ReadFull(r.br, frame[len(w.buf):]); err != nil {
+		return nil, 0, err
+	}
+	rest, r.left = r.left-received, 0
+	return frame, rest, nil
+}
+
+// Reclaim takes rest bytes of a surrendered request's payload back.
+func (r *Reader) Reclaim(rest int64) { r.left = rest }
+
 // Discard drops what is left of the current payload.
 func (r *Reader) Discard() error {
 	_, err := io.Copy(io.Discard, onlyReader{r})

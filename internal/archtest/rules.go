@@ -18,7 +18,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
 	"cmd/imgbuilder": {},
-	"cmd/runner":     {Ours: []string{"internal/runner", "internal/runtime/linux/stage"}, Not: slow},
+	"cmd/runner":     {Ours: []string{"internal/runner", "internal/runner/fileops", "internal/runtime/linux/stage"}, Libraries: []string{unix}, Not: slow},
 
 	// The composition root: the one place that knows every concrete type.
 	"internal/daemon": {
@@ -99,14 +99,22 @@ var Rules = map[string]Rule{
 
 	// Both ends of the protocol, and what they share.
 	"internal/runner":         {Ours: []string{"internal/runner/fileops", "internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/files":   {Ours: []string{"internal/runner/tree", "protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/tree":    {Libraries: []string{unix}, Not: slow},
-	"internal/spawn":          {Libraries: []string{unix}, Not: slow},
-	"internal/runnerclient":   {Ours: []string{"internal/errdefs", "protocol"}},
-	"protocol":                {Not: slow},
-	"internal/errdefs":        {},
-	"internal/failpoint":      {},
+	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/files": {
+		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol"},
+		Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/archive": {
+		Ours:      []string{"internal/runner/tree", "protocol"},
+		Libraries: []string{"github.com/klauspost/compress", unix}, Not: slow,
+	},
+	"internal/runner/watch": {Ours: []string{"internal/runner/tree", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/tree":  {Libraries: []string{unix}, Not: slow},
+	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
+	"internal/runnerclient": {Ours: []string{"internal/errdefs", "protocol"}},
+	"protocol":              {Not: slow},
+	"internal/errdefs":      {},
+	"internal/failpoint":    {},
 
 	// Recipes of images: data, embedded.
 	"images": {},
@@ -118,7 +126,7 @@ var Rules = map[string]Rule{
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
-	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner"}},
+	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/e2e":      {TestOnly: true},
 	"test/bench":    {TestOnly: true, Libraries: []string{unix}},
 	"test/vm":       {TestOnly: true, Ours: []string{"test/vm/guest"}},

@@ -137,7 +137,7 @@ func (c *conn) answer(h protocol.Header) error {
 		return decoded(h, c.terminal)
 	}
 	if fileops.Handles(h.Type) {
-		return c.files(h)
+		return c.answerFiles(h)
 	}
 	return protocol.Refuse(protocol.CodeInvalid, "a %s frame is not a request", h.Type)
 }

@@ -34,6 +34,7 @@ func (p Patient) Write(b []byte) (int, error) {
 type Conn struct {
 	Files *files.Server
 	File  *os.File // a socket that does not block
+	FD    int      // of File
 	In    *protocol.Reader
 	Out   *protocol.Writer
 }
@@ -52,27 +53,20 @@ func Gone(fd int) bool {
 	return err == nil && n > 0 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
 }
 
-// checker returns a check that the daemon is still there.
-func (c *Conn) checker() (files.Check, error) {
-	raw, err := c.File.SyscallConn()
-	if err != nil {
-		return nil, err
+// check is what long operations ask whether to go on.
+func (c *Conn) check() error {
+	if Gone(c.FD) {
+		return errGone
 	}
-	return func() error {
-		gone := false
-		err := raw.Control(func(fd uintptr) { gone = Gone(int(fd)) })
-		if err == nil && gone {
-			err = errGone
-		}
-		return err
-	}, nil
+	return nil
 }
 
 // Handles reports whether requests of type t are about files.
 func Handles(t protocol.Type) bool {
 	switch t {
 	case protocol.TypeRead, protocol.TypeWrite, protocol.TypeList, protocol.TypeStat, protocol.TypeMkdir,
-		protocol.TypeMove, protocol.TypeCopy, protocol.TypeRemove, protocol.TypeChmod:
+		protocol.TypeMove, protocol.TypeCopy, protocol.TypeRemove, protocol.TypeChmod,
+		protocol.TypeGlob, protocol.TypeGrep, protocol.TypeEdit, protocol.TypeWatch, protocol.TypePack, protocol.TypeUnpack:
 		return true
 	}
 	return false
@@ -81,17 +75,13 @@ func Handles(t protocol.Type) bool {
 // Answer does what a request asks. A *protocol.Error is still to be sent to
 // the daemon; any other error is the connection's end.
 func (c *Conn) Answer(h protocol.Header) error {
-	check, err := c.checker()
-	if err != nil {
-		return err
-	}
 	switch h.Type {
 	case protocol.TypeRead:
 		return decoded(h, c.read)
 	case protocol.TypeWrite:
 		return decoded(h, func(r protocol.Write) error { return c.ok(c.Files.Write(r, c.In, h.Bytes)) })
 	case protocol.TypeList:
-		return decoded(h, func(r protocol.List) error { return c.entries(c.Files.List(r, check)) })
+		return decoded(h, func(r protocol.List) error { return c.entries(c.Files.List(r, c.check)) })
 	case protocol.TypeStat:
 		return decoded(h, c.stat)
 	case protocol.TypeMkdir:
@@ -99,11 +89,23 @@ func (c *Conn) Answer(h protocol.Header) error {
 	case protocol.TypeMove:
 		return decoded(h, func(r protocol.Move) error { return c.ok(c.Files.Move(r)) })
 	case protocol.TypeCopy:
-		return decoded(h, func(r protocol.Copy) error { return c.ok(c.Files.Copy(r, check)) })
+		return decoded(h, func(r protocol.Copy) error { return c.ok(c.Files.Copy(r, c.check)) })
 	case protocol.TypeRemove:
-		return decoded(h, func(r protocol.Remove) error { return c.ok(c.Files.Remove(r, check)) })
+		return decoded(h, func(r protocol.Remove) error { return c.ok(c.Files.Remove(r, c.check)) })
 	case protocol.TypeChmod:
-		return decoded(h, func(r protocol.Chmod) error { return c.ok(c.Files.Chmod(r, check)) })
+		return decoded(h, func(r protocol.Chmod) error { return c.ok(c.Files.Chmod(r, c.check)) })
+	case protocol.TypeGlob:
+		return decoded(h, func(r protocol.Glob) error { return c.entries(c.Files.Glob(r, c.check)) })
+	case protocol.TypeGrep:
+		return decoded(h, c.grep)
+	case protocol.TypeEdit:
+		return decoded(h, func(r protocol.Edit) error { return c.edit(r, h.Bytes) })
+	case protocol.TypeWatch:
+		return decoded(h, c.watch)
+	case protocol.TypePack:
+		return decoded(h, c.pack)
+	case protocol.TypeUnpack:
+		return decoded(h, c.unpack)
 	}
 	return protocol.Refuse(protocol.CodeInvalid, "a %s frame is not a request about files", h.Type)
 }

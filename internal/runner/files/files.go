@@ -80,24 +80,7 @@ func statRegular(fd int, asked string) (*unix.Stat_t, error) {
 // info describes a file.
 func info(name string, st *unix.Stat_t) protocol.FileInfo {
 	return protocol.FileInfo{
-		Name: name, Type: typeOf(st.Mode), Size: st.Size, Mode: st.Mode & 0o7777,
+		Name: name, Type: tree.TypeName(st.Mode), Size: st.Size, Mode: st.Mode & 0o7777,
 		UID: st.Uid, GID: st.Gid, ModTimeMS: st.Mtim.Nano() / 1e6,
 	}
-}
-
-// typeOf names the kind of file that a mode tells.
-func typeOf(mode uint32) string {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return "file"
-	case unix.S_IFDIR:
-		return "dir"
-	case unix.S_IFLNK:
-		return "symlink"
-	case unix.S_IFIFO:
-		return "fifo"
-	case unix.S_IFSOCK:
-		return "socket"
-	}
-	return "device"
 }

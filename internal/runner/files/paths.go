@@ -18,8 +18,9 @@ import (
 // open could not. Its methods may be called concurrently.
 type Server struct {
 	workspace string
-	root      int // open "/"
-	inside    int // open workspace
+	root      int           // open "/"
+	inside    int           // open workspace
+	editing   chan struct{} // held while files are in memory
 }
 
 // Open returns a Server of the workspace, an absolute path of a directory. The
@@ -28,7 +29,7 @@ func Open(workspace string) (*Server, error) {
 	if !path.IsAbs(workspace) {
 		return nil, errors.New("the workspace must be an absolute path")
 	}
-	s := &Server{workspace: path.Clean(workspace)}
+	s := &Server{workspace: path.Clean(workspace), editing: make(chan struct{}, 2)}
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	var err error
 	if s.root, err = unix.Open("/", flags, 0); err != nil {

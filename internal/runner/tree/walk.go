@@ -208,3 +208,20 @@ func (w *Walk) original(shown string) (string, error) {
 	}
 	return found, nil
 }
+
+// TypeName names the kind of file that a mode tells, as protocol.FileInfo does.
+func TypeName(mode uint32) string {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return "file"
+	case unix.S_IFDIR:
+		return "dir"
+	case unix.S_IFLNK:
+		return "symlink"
+	case unix.S_IFIFO:
+		return "fifo"
+	case unix.S_IFSOCK:
+		return "socket"
+	}
+	return "device"
+}
