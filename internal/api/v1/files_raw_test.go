@@ -74,7 +74,6 @@ func TestWriteRawMistakes(t *testing.T) {
 		{"path=a&size=1", "x", 400, "invalid_argument", "size", nil},
 	} {
 		s.put(t, path+"/fs/raw?"+tt.query, tt.body, tt.edits...).wantError(t, tt.status, tt.code, tt.field)
-		s.put(t, path+"/fs/archive?"+tt.query, tt.body, tt.edits...) // to see that it does not hang
 	}
 	for _, name := range []string{"d", "p"} {
 		if a := s.put(t, path+"/fs/raw?path="+name, "x"); a.status < 400 || a.status >= 500 {

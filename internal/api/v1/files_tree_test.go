@@ -218,8 +218,8 @@ func TestEdit(t *testing.T) {
 		replaced int
 		content  string
 	}{
-		{object{"path": "f", "old": "one", "new": "1", "count": 1}, 409, "conflict", 0, "one\ntwo\none\n"},
-		{object{"path": "f", "old": "three", "new": "3"}, 409, "conflict", 0, "one\ntwo\none\n"},
+		{object{"path": "f", "old": "one", "new": "1", "count": 1}, 422, "unprocessable", 0, "one\ntwo\none\n"},
+		{object{"path": "f", "old": "three", "new": "3"}, 422, "unprocessable", 0, "one\ntwo\none\n"},
 		{object{"path": "f", "old": "one", "new": "1", "count": 2}, 200, "", 2, "1\ntwo\n1\n"},
 		{object{"path": "f", "old": "two\n", "new": ""}, 200, "", 1, "1\n1\n"},
 		{object{"path": "f", "old": "1\n1", "new": "<ä>&\n"}, 200, "", 1, "<ä>&\n\n"},
@@ -344,5 +344,5 @@ func TestHostileFiles(t *testing.T) {
 	if len(found.Matches) != 0 {
 		t.Errorf("a search went through links and pipes: %+v", found)
 	}
-	s.change(t, path, "copy", object{"from": "p", "to": "p2"}).wantError(t, 422, "unprocessable", "")
+	s.change(t, path, "copy", object{"from": "p", "to": "p2"}).wantError(t, 400, "invalid_argument", "")
 }

@@ -120,7 +120,7 @@ var operations = map[string]operation{
 	},
 	"POST /v1/sessions/{id}/fs/copy": {
 		id: "copy-file", summary: "Copy a file or directory", errors: []int{403, 404, 409, 415, 422, 507},
-		description: "Files, directories and links as links, with their modes; other kinds are refused with 422. 409 if something is there, unless overwrite is set.",
+		description: "Files, directories and links as links, with their modes; other kinds are refused. 409 if something is there, unless overwrite is set.",
 	},
 	"POST /v1/sessions/{id}/fs/delete": {
 		id: "delete-file", summary: "Remove a file or directory", errors: []int{403, 404, 409, 415, 422},
@@ -132,7 +132,7 @@ var operations = map[string]operation{
 	},
 	"POST /v1/sessions/{id}/fs/edit": {
 		id: "edit-file", summary: "Replace text in a file", body: maxExecBody, errors: []int{403, 404, 409, 415, 422, 507},
-		description: "Every place where the old text is, written atomically. If it is not there as often as count says, 409 and the file stays as it is.",
+		description: "Every place where the old text is, written atomically. If it is not there as often as count says, 422 and the file stays as it is.",
 	},
 	"GET /v1/sessions/{id}/fs/glob": {
 		id: "find-files", summary: "Find files by name", errors: []int{403, 404, 409, 422},

@@ -55,7 +55,7 @@ type EditRequest struct {
 	Path  string `json:"path" minLength:"1" maxLength:"4096" doc:"Absolute, or from /workspace." example:"/workspace/main.go"`
 	Old   string `json:"old" minLength:"1" doc:"The text as it is in the file, exactly; at most 1 MiB." example:"hello"`
 	New   string `json:"new" doc:"What takes its place; at most 1 MiB." example:"goodbye"`
-	Count int    `json:"count,omitempty" minimum:"1" maximum:"1000000000" doc:"How often the text must be there. With any other number, 409 and nothing changes. Without it: once or more." example:"1"`
+	Count int    `json:"count,omitempty" minimum:"1" maximum:"1000000000" doc:"How often the text must be there. With any other number, 422 and nothing changes. Without it: once or more." example:"1"`
 }
 
 // EditResponse is what an edit did.
