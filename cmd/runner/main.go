@@ -53,6 +53,13 @@ func run() error {
 		Clone:     in.Clone,
 		Tool:      self,
 		OOMKills:  in.OOMKills,
+		Group: func() (runner.Group, error) {
+			part, err := in.Parts.Part()
+			if err != nil {
+				return nil, err // not a nil *Part, which would be a Group
+			}
+			return part, nil
+		},
 	})
 	if err != nil {
 		return err

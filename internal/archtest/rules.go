@@ -98,7 +98,16 @@ var Rules = map[string]Rule{
 	"internal/runtime/linux/sys": {Libraries: []string{unix}, Not: slow},
 
 	// Both ends of the protocol, and what they share.
-	"internal/runner":         {Ours: []string{"internal/runner/fileops", "internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner": {
+		Ours: []string{
+			"internal/runner/account", "internal/runner/fileops", "internal/runner/files", "internal/runner/output", "internal/runner/proc",
+			"internal/spawn", "protocol",
+		},
+		Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/account": {Ours: []string{"protocol"}, Not: slow},
+	"internal/runner/output":  {Ours: []string{"protocol"}, Not: slow},
+	"internal/runner/proc":    {Libraries: []string{unix}, Not: slow},
 	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/files": {
 		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol"},

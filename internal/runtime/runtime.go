@@ -108,6 +108,22 @@ type Sandbox interface {
 	Stats(ctx context.Context) (Stats, error)
 }
 
+// Pauser is a Sandbox whose programs can be made to stand still. A driver's
+// sandboxes have it if the driver can do it.
+type Pauser interface {
+	// Pause stops every program in the sandbox, and those that they start
+	// meanwhile, and returns when none runs. The runner goes on: files can be
+	// read, and a command waits. It survives the daemon. To pause what is
+	// paused is not an error; when it fails nothing is paused.
+	Pause(ctx context.Context) error
+
+	// Resume lets the programs go on. To resume what runs is not an error.
+	Resume(ctx context.Context) error
+
+	// Paused reports which of the two was last.
+	Paused() (bool, error)
+}
+
 // Stats is what a sandbox uses and may use. A field the host cannot measure
 // is zero.
 type Stats struct {

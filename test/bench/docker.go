@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,6 +151,50 @@ func (s *engineSandbox) run(ctx context.Context, want string, args ...string) er
 	}
 	return nil
 }
+
+// stream runs a shell command and takes its output out of the frames that the
+// engine puts around it: eight bytes, the last four of which are a length.
+func (s *engineSandbox) stream(ctx context.Context, command string) (io.ReadCloser, error) {
+	var made struct{ Id string }
+	spec := object{"AttachStdout": true, "AttachStderr": true, "Cmd": []string{"bash", "-c", command}}
+	if _, err := s.engine.call(ctx, http.MethodPost, "/containers/"+s.id+"/exec", spec, &made); err != nil {
+		return nil, err
+	}
+	body := strings.NewReader(`{"Detach": false, "Tty": false}`)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://docker/exec/"+made.Id+"/start", body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.engine.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("docker exec: %s", resp.Status), resp.Body.Close())
+	}
+	return &engineStream{body: resp.Body}, nil
+}
+
+type engineStream struct {
+	body io.ReadCloser
+	left uint32 // of the present frame
+}
+
+func (s *engineStream) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		var header [8]byte
+		if _, err := io.ReadFull(s.body, header[:]); err != nil {
+			return 0, err
+		}
+		s.left = binary.BigEndian.Uint32(header[4:])
+	}
+	n, err := s.body.Read(p[:min(len(p), int(s.left))])
+	s.left -= uint32(n) //nolint:gosec // at most left
+	return n, err
+}
+
+func (s *engineStream) Close() error { return s.body.Close() }
 
 func (s *engineSandbox) destroy(ctx context.Context) error {
 	_, err := s.engine.call(ctx, http.MethodDelete, "/containers/"+s.id+"?force=1", nil, nil)

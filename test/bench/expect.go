@@ -11,7 +11,12 @@ import (
 const (
 	wantDockerRatio = 15
 	wantExecP50     = 400 * time.Microsecond
-	wantExecP99     = 2 * time.Millisecond
+	wantExecP99     = 1500 * time.Microsecond
+	wantProgram     = 1.3 // times a fork and exec on the host
+	wantExecsPerSec = 4000
+	wantFirstByte   = 5 * time.Millisecond
+	wantOutput      = 100_000_000 // bytes per second
+	wantFiles       = 0.6         // of what cp does
 	wantIdleBytes   = 4_000_000
 	wantPerSec      = 80
 )
@@ -49,6 +54,11 @@ func expectations(r results) []expectation {
 		{fmt.Sprintf("an idle session: at most %s of the host's memory", megabytes(wantIdleBytes)), notMeasured, notMeasured},
 		{fmt.Sprintf("%d sessions, %d at a time: no failure, at least %d per second", togetherN, togetherWorkers, wantPerSec), notMeasured, notMeasured},
 		{"destroyed sessions leave nothing behind", notMeasured, notMeasured},
+		{fmt.Sprintf("a process of true: p50 at most %.1f times a fork and exec on the host", wantProgram), notMeasured, notMeasured},
+		{fmt.Sprintf("commands of many clients: at least %d per second, no failure", wantExecsPerSec), notMeasured, notMeasured},
+		{fmt.Sprintf("what a command prints is at the client: p50 within %v", wantFirstByte), notMeasured, notMeasured},
+		{fmt.Sprintf("output of a command: at least %.0f MB per second", wantOutput/1e6), notMeasured, notMeasured},
+		{fmt.Sprintf("raw files in and out: at least %.0f %% of cp", 100*wantFiles), notMeasured, notMeasured},
 	}
 	set := func(i int, have, met bool, format string, args ...any) {
 		if have {
@@ -66,7 +76,28 @@ func expectations(r results) []expectation {
 		list[5].verdict = notMeasured // a smaller number proves nothing about this one
 	}
 	set(6, haveReady, len(r.Leftovers) == 0, "%d things", len(r.Leftovers))
+	program, haveProgram := r.Exec[programName]
+	host := r.Exec[hostProgramName]
+	set(7, haveProgram, ratio(program.P50, host.P50) <= wantProgram, "%.2f times", ratio(program.P50, host.P50))
+	best, failed := busiest(r)
+	set(8, len(r.Busy) > 0, best >= wantExecsPerSec && failed == 0, "%.0f, %d failures", best, failed)
+	first, haveFirst := r.FirstByte[ours]
+	set(9, haveFirst, first.P50 <= wantFirstByte, "%s ms", millis(first.P50))
+	output, haveOutput := r.Output[ours]
+	set(10, haveOutput, output >= wantOutput, "%.0f MB per second", output/1e6)
+	slower := min(r.Files[filesUp], r.Files[filesDown]) / r.Files[filesCopy]
+	set(11, len(r.Files) == 3, slower >= wantFiles, "%.0f %%", 100*slower)
 	return list
+}
+
+// busiest returns the best rate of commands at any number of clients, and the
+// failures at all of them.
+func busiest(r results) (perSec float64, failures int) {
+	for _, l := range r.Busy {
+		perSec = max(perSec, l.Outcome.PerSec)
+		failures += l.Outcome.Failures
+	}
+	return perSec, failures
 }
 
 // togetherOf returns the median rate and all failures of a subject's creates,

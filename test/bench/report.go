@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,7 +35,8 @@ Percentiles are values that were measured (nearest rank).
 - **docker run** is the command line, *docker, Engine API* is create, start and exec over kept
   connections to its socket. The same limits, no network, no capabilities, its default seccomp
   filter and overlay, but no user namespace.
-- **bash on the host** is no sandbox at all: the floor.
+- **bash on the host** is no sandbox at all: the floor. *Fork and exec on the host* is what a program
+  that is run without a shell cannot be faster than.
 
 *One at a time* is measured in rounds: in each round every subject once, in an order shuffled anew,
 after rounds of warm-up that are not counted. Loads are measured subject by subject, in shuffled
@@ -42,6 +44,11 @@ order and, where the table says so, several times; the median counts. *At fixed 
 offered whether or not earlier work is done, and a latency counts from the moment the work was due:
 waiting for a busy system is part of it. *Throughput* keeps a number of clients busy instead; it says
 what the machine can do, and its latencies are not what independent clients would see.
+
+*From a command's printf to the client's read* is taken with the time that the command prints. *Output* is
+text that is read to its end: over HTTP as server-sent events, decoded by the client. *A file* goes through
+` + "`PUT .../fs/raw` and `GET .../fs/read?raw=1`" + `, beside cp within the same directory of the sandbox. *Busy
+sessions* have a client each that asks again as soon as it has an answer; clients and sandboxes share the machine's cores.
 
 *Memory* is what the host's MemAvailable falls by, divided by the number of idle sandboxes that have
 run one command. The parts beside it do not add up to it: file pages and others are missing, and
@@ -67,21 +74,54 @@ func report(r results) string {
 				times(ratio(s.P50, ready[ours].P50)), millis(r.Lifecycle["total"][name].P50), s.N)
 		}
 	}
-	if len(r.Exec) > 0 {
-		b.WriteString("\n## `true` in a living sandbox, one at a time (ms)\n\n")
-		b.WriteString("| | min | p50 | p95 | p99 | max | p50 to ours | n |\n|---|---|---|---|---|---|---|---|\n")
-		for _, name := range fastestFirst(r.Exec) {
-			s := r.Exec[name]
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %d |\n", name, millis(s.Min), millis(s.P50), millis(s.P95), millis(s.P99),
-				millis(s.Max), times(ratio(s.P50, r.Exec[ours].P50)), s.N)
-		}
-	}
+	writeLatencies(&b, "`true` in a living sandbox, one at a time (ms)", r.Exec)
+	writeLatencies(&b, "From a command's printf to the client's read (ms)", r.FirstByte)
+	writeSpeeds(&b, "Output of a command (MB per second)", r.Output)
+	writeSpeeds(&b, "A file of 1 GiB (MB per second)", r.Files)
+	writeBusy(&b, r)
 	writeTogether(&b, r)
 	writeThroughput(&b, r)
 	writeRates(&b, r)
 	writeMemory(&b, r)
 	b.WriteString(method)
 	return b.String()
+}
+
+// writeLatencies writes a table of what was measured one at a time.
+func writeLatencies(b *strings.Builder, title string, latencies map[string]summary) {
+	if len(latencies) == 0 {
+		return
+	}
+	ours := latencies[(&sandkastenSubject{}).name()].P50
+	fmt.Fprintf(b, "\n## %s\n\n| | min | p50 | p95 | p99 | max | p50 to ours | n |\n|---|---|---|---|---|---|---|---|\n", title)
+	for _, name := range fastestFirst(latencies) {
+		s := latencies[name]
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %d |\n", name, millis(s.Min), millis(s.P50), millis(s.P95), millis(s.P99),
+			millis(s.Max), times(ratio(s.P50, ours)), s.N)
+	}
+}
+
+// writeSpeeds writes a table of bytes per second.
+func writeSpeeds(b *strings.Builder, title string, speeds map[string]float64) {
+	if len(speeds) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s\n\n| | |\n|---|---|\n", title)
+	names := slices.SortedFunc(maps.Keys(speeds), func(a, b string) int { return cmp.Compare(speeds[b], speeds[a]) })
+	for _, name := range names {
+		fmt.Fprintf(b, "| %s | %.0f |\n", name, speeds[name]/1e6)
+	}
+}
+
+func writeBusy(b *strings.Builder, r results) {
+	if len(r.Busy) == 0 {
+		return
+	}
+	b.WriteString("\n## `true` in busy sessions, one client each\n\n| sessions | per second | p50 ms | p99 ms | failures |\n|---|---|---|---|---|\n")
+	for _, l := range r.Busy {
+		o := l.Outcome
+		fmt.Fprintf(b, "| %d | %.0f | %s | %s | %d |\n", l.Level, o.PerSec, millis(o.Latency.P50), millis(o.Latency.P99), o.Failures)
+	}
 }
 
 func times(x float64) string {

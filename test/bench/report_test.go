@@ -24,7 +24,13 @@ func goodResults() results {
 			"ready": {ours: ms(6, 9), "crun run": ms(8, 12), "docker run": ms(150, 190)},
 			"total": {ours: ms(8, 11), "crun run": ms(9, 13), "docker run": ms(180, 220)},
 		},
-		Exec:       map[string]summary{ours: ms(0.3, 0.9), "crun exec": ms(5, 7)},
+		Exec: map[string]summary{
+			ours: ms(0.3, 0.9), "crun exec": ms(5, 7), programName: ms(1.2, 2), hostProgramName: ms(1, 1.5),
+		},
+		FirstByte:  map[string]summary{ours: ms(0.2, 3)},
+		Output:     map[string]float64{ours: 250e6},
+		Files:      map[string]float64{filesCopy: 1000e6, filesUp: 800e6, filesDown: 700e6},
+		Busy:       []loadResult{{ours, "exec", 1, 9000, outcome{PerSec: 2000}}, {ours, "exec", 64, 20000, outcome{PerSec: 5000}}},
 		Together:   []loadResult{{ours, "create", 16, 200, outcome{PerSec: 120}}, {ours, "destroy", 16, 200, outcome{PerSec: 500}}},
 		Throughput: []loadResult{{ours, "create+destroy", 4, 300, outcome{PerSec: 101.5}}},
 		Rates:      []loadResult{{ours, "exec", 500, 2500, outcome{PerSec: 500, Latency: ms(0.4, 2.5)}}},
@@ -40,8 +46,10 @@ func verdicts(r results) string {
 	return strings.Join(all, " ")
 }
 
+const promises = 12
+
 func TestExpectations(t *testing.T) {
-	if got := verdicts(goodResults()); got != "met met met met met met met" {
+	if got := verdicts(goodResults()); got != strings.TrimSpace(strings.Repeat("met ", promises)) {
 		t.Errorf("good results: %s", got)
 	}
 	ours := (&sandkastenSubject{}).name()
@@ -51,7 +59,12 @@ func TestExpectations(t *testing.T) {
 	bad.Memory[ours] = memory{Available: 4_000_001}
 	bad.Together[0].Outcome.Failures = 1
 	bad.Leftovers = []string{"mount: x"}
-	if got := verdicts(bad); got != "MISSED MISSED MISSED MISSED MISSED MISSED MISSED" {
+	bad.Exec[programName] = ms(1.4, 2)
+	bad.Busy[0].Outcome.Failures = 1
+	bad.FirstByte[ours] = ms(5.1, 6)
+	bad.Output[ours] = 99e6
+	bad.Files[filesDown] = 599e6
+	if got := verdicts(bad); got != strings.TrimSpace(strings.Repeat("MISSED ", promises)) {
 		t.Errorf("bad results: %s", got)
 	}
 	few := goodResults()
@@ -64,7 +77,7 @@ func TestExpectations(t *testing.T) {
 	if e := expectations(noisy)[4]; e.verdict != "MISSED" {
 		t.Errorf("parts above the limit, MemAvailable below zero: %+v", e)
 	}
-	if got := verdicts(results{}); strings.Count(got, notMeasured) != 7 {
+	if got := verdicts(results{}); strings.Count(got, notMeasured) != promises {
 		t.Errorf("no results: %s", got)
 	}
 }
@@ -80,6 +93,10 @@ func TestReportHasEveryTable(t *testing.T) {
 		"| sandkasten, HTTP | - | - | 101.5 | - | - | 0 |",
 		"| sandkasten, HTTP, exec | 500 | 0.400 | 2.500 |",
 		"| sandkasten, HTTP | 2.50 MB |",
+		"| sandkasten, HTTP | 0.200 | 0.200 | 3.000 | 3.000 | 3.000 | 1.00 | 100 |",
+		"| sandkasten, HTTP | 250 |",
+		"| cp inside the sandbox | 1000 |",
+		"| 64 | 5000 | 0.000 | 0.000 | 0 |",
 		"## Method",
 	} {
 		if !strings.Contains(text, want) {

@@ -26,6 +26,10 @@ type results struct {
 	Together   []loadResult                  `json:"together,omitempty"`
 	Throughput []loadResult                  `json:"throughput,omitempty"`
 	Rates      []loadResult                  `json:"rates,omitempty"`
+	FirstByte  map[string]summary            `json:"first_byte,omitempty"`
+	Output     map[string]float64            `json:"output_bytes_per_second,omitempty"`
+	Files      map[string]float64            `json:"file_bytes_per_second,omitempty"`
+	Busy       []loadResult                  `json:"busy,omitempty"`
 	Memory     map[string]memory             `json:"memory,omitempty"`
 	Leftovers  []string                      `json:"leftovers"`
 }
@@ -58,6 +62,10 @@ type part struct {
 var parts = []part{
 	{"create", (*suite).create},
 	{"exec", (*suite).exec},
+	{"stream", (*suite).firstByte},
+	{"output", (*suite).output},
+	{"files", (*suite).files},
+	{"busy", (*suite).busy},
 	{"together", (*suite).together},
 	{"throughput", (*suite).throughput},
 	{"rates", (*suite).rates},
@@ -95,6 +103,7 @@ func (s *suite) exec(ctx context.Context) (err error) {
 	if s.daemon != nil {
 		contestants = append(contestants, execution("HTTP alone (GET /healthz)", health{s.daemon}, 1))
 	}
+	contestants = append(contestants, execution(hostProgramName, hostProgram{}, 1))
 	subjects := append([]contender{{subject: hostBash{}}}, s.contenders...)
 	var boxes []sandbox
 	defer func() { err = errors.Join(err, destroyAll(ctx, boxes, 1)) }()
@@ -115,6 +124,9 @@ func (s *suite) exec(ctx context.Context) (err error) {
 			stride = 10 // milliseconds each
 		}
 		contestants = append(contestants, execution(execName(c.name()), box, stride))
+		if ours, ok := box.(*session); ok {
+			contestants = append(contestants, execution(programName, program{ours}, 1))
+		}
 	}
 	measured, err := interleave(ctx, s.rng, contestants, 20, s.rounds(2000))
 	s.results.Exec = measured["exec"]

@@ -181,14 +181,23 @@ func reapChild(pid int) error {
 // waitEmpty waits until the group has no process: the cgroups can only be
 // removed then, and a runner that died by itself was not waited for.
 func waitEmpty(ctx context.Context, populated func() (bool, error)) error {
-	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
+	gone := func() (bool, error) {
 		busy, err := populated()
-		if err != nil || !busy {
+		return !busy, err
+	}
+	return await(ctx, gone, "the cgroup still has processes; it is tried again later")
+}
+
+// await looks until the kernel has done what it was told, and fails with
+// otherwise when ctx is done.
+func await(ctx context.Context, done func() (bool, error), otherwise string) error {
+	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		if ok, err := done(); err != nil || ok {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return errors.New("the cgroup still has processes; it is tried again later")
+			return errors.New(otherwise)
 		case <-time.After(pause):
 		}
 	}

@@ -312,5 +312,6 @@ const (
 	bootTimeout     = 20 * time.Second // of the runner: minutes of a host's time in the worst overload
 	killTimeout     = 10 * time.Second // until KILL has ended all processes
 	cgroupTimeout   = 2 * time.Second
+	freezeTimeout   = 10 * time.Second
 	teardownTimeout = 30 * time.Second
 )

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
 
@@ -49,12 +50,35 @@ func (d *Driver) socketAddr(id runtime.ID) (addr string, done func(), err error)
 	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketFile), func() { sys.Close(fd) }, nil
 }
 
+// Pause freezes the workload's cgroup. The runner is in another one.
+func (s *sandbox) Pause(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, freezeTimeout)
+	defer cancel()
+	group := s.group()
+	err := group.Freeze(true)
+	if err == nil {
+		err = await(ctx, group.Frozen, "a program in the sandbox cannot be stopped now: it waits in the kernel")
+	}
+	if err != nil {
+		return errors.Join(err, group.Freeze(false))
+	}
+	return nil
+}
+
+// Resume undoes Pause.
+func (s *sandbox) Resume(context.Context) error { return s.group().Freeze(false) }
+
+// Paused asks the kernel, which remembers it.
+func (s *sandbox) Paused() (bool, error) { return s.group().Freezing() }
+
+func (s *sandbox) group() cgroup.Group { return s.d.cgroups.Group(string(s.state.ID)) }
+
 // Stats reads the cgroups and the disk.
 func (s *sandbox) Stats(context.Context) (runtime.Stats, error) {
 	if !s.state.Process.alive(s.d.bootID) {
 		return runtime.Stats{}, errdefs.New(errdefs.NotFound, "sandbox %s is not running", s.state.ID)
 	}
-	u := s.d.cgroups.Group(string(s.state.ID)).Usage()
+	u := s.group().Usage()
 	l := s.state.Limits
 	st := runtime.Stats{
 		MemoryBytes: u.Memory, MemoryPeak: u.MemoryPeak, MemoryLimit: l.MemoryMB << 20,

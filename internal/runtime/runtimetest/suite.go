@@ -29,6 +29,10 @@ type Options struct {
 
 	// Unlimited leaves out the tests of Limits, for a driver that enforces none.
 	Unlimited bool
+
+	// Unpausable leaves out the tests of Pause, for a driver whose sandboxes
+	// are no runtime.Pauser.
+	Unpausable bool
 }
 
 // TestDriver holds a driver to the contract of package runtime. open returns
@@ -55,6 +59,8 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		{"Env", s.env},
 		{"Timeout", s.timeout},
 		{"Files", s.files},
+		{"Trees", s.trees},
+		{"Watch", s.watched},
 		{"Apart", s.apart},
 		{"Stats", s.stats},
 	}
@@ -62,6 +68,12 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.run(t)
+		})
+	}
+	if !o.Unpausable {
+		t.Run("Pause", func(t *testing.T) {
+			t.Parallel()
+			s.pause(t)
 		})
 	}
 	if o.Kill != nil {
@@ -356,7 +368,7 @@ func (s *suite) runnerDies(t *testing.T) {
 	b := s.create(t, d, s.spec())
 	b.wantOutput(t, "sleep 600 & true", "")
 	s.opts.Kill(t, b.ID())
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		status, found := find(t, d, b.ID())
 		if !found {

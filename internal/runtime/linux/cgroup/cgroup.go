@@ -178,7 +178,7 @@ func (g Group) create(l Limits, owner int) error {
 			return err
 		}
 	}
-	if err := os.Chown(filepath.Join(g.unified(), "cgroup.procs"), owner, owner); err != nil {
+	if err := g.delegate(owner); err != nil {
 		return err
 	}
 	if g.m.Hybrid() {
@@ -190,6 +190,22 @@ func (g Group) create(l Limits, owner int) error {
 		optional(write(dir, "memory.swap.max", 0)), // absent without swap support
 		write(dir, "pids.max", l.Pids),
 		writeText(dir, "cpu.max", fmt.Sprintf("%d %d", quota(l.CPU), cpuPeriod)),
+	)
+}
+
+// maxParts bounds the groups below a sandbox's own.
+const maxParts = 256
+
+// delegate lets owner start processes in the group, and in groups that it
+// makes directly below: one for each program that is to be ended as a whole.
+// It cannot change a limit.
+func (g Group) delegate(owner int) error {
+	dir := g.unified()
+	return errors.Join(
+		write(dir, "cgroup.max.descendants", maxParts),
+		write(dir, "cgroup.max.depth", 1),
+		os.Chown(filepath.Join(dir, "cgroup.procs"), owner, owner),
+		os.Chown(dir, owner, owner),
 	)
 }
 
@@ -274,22 +290,46 @@ func openAll(flags int, paths ...string) ([]int, error) {
 func (g Group) Kill() error { return optional(writeText(g.unified(), "cgroup.kill", "1")) }
 
 // Populated reports whether the group has a process, in any part of it.
-func (g Group) Populated() (bool, error) {
-	b, err := os.ReadFile(filepath.Join(g.unified(), "cgroup.events"))
-	if absent(err) {
-		return false, nil
+func (g Group) Populated() (bool, error) { return g.event("populated") }
+
+// Freeze stops every process of the group, or lets all go on. It does not
+// wait until they stand still: Frozen tells.
+func (g Group) Freeze(stop bool) error {
+	text := "0"
+	if stop {
+		text = "1"
 	}
-	if err != nil {
-		return false, err
-	}
-	return strings.Contains(string(b), "populated 1"), nil
+	return writeText(g.unified(), "cgroup.freeze", text)
 }
 
-// Remove removes the directories. The kernel may still be
+// Frozen reports whether no process of the group runs because of Freeze. A
+// group without processes is frozen as soon as it is told to be.
+func (g Group) Frozen() (bool, error) { return g.event("frozen") }
+
+// Freezing reports what Freeze was last told.
+func (g Group) Freezing() (bool, error) {
+	b, err := os.ReadFile(filepath.Join(g.unified(), "cgroup.freeze"))
+	return strings.TrimSpace(string(b)) == "1", optional(err)
+}
+
+// event reads one of the states of the whole group. One that does not exist has none.
+func (g Group) event(name string) (bool, error) {
+	b, err := os.ReadFile(filepath.Join(g.unified(), "cgroup.events"))
+	return strings.Contains(string(b), name+" 1"), optional(err)
+}
+
+// Remove removes the directories, with those below. The kernel may still be
 // counting out the last process, so a busy one is tried again for wait.
 func (g Group) Remove(wait time.Duration) error {
 	var errs []error
 	deadline := time.Now().Add(wait)
+	parts, err := os.ReadDir(g.unified())
+	errs = append(errs, optional(err))
+	for _, part := range parts {
+		if part.IsDir() {
+			errs = append(errs, rmdir(filepath.Join(g.unified(), part.Name()), deadline))
+		}
+	}
 	for _, root := range g.m.roots() {
 		errs = append(errs, rmdir(g.dir(root), deadline))
 	}

@@ -77,6 +77,14 @@ func touch(t *testing.T, paths ...string) {
 	}
 }
 
+// delegable makes those that delegate writes to.
+func delegable(t *testing.T, g Group) {
+	t.Helper()
+	for _, file := range []string{"cgroup.procs", "cgroup.max.descendants", "cgroup.max.depth"} {
+		touch(t, filepath.Join(g.unified(), file))
+	}
+}
+
 func content(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -92,7 +100,8 @@ func TestCreate_V2Limits(t *testing.T) {
 	m := tree(t, false)
 	g := m.Group("a")
 	u := g.unified()
-	touch(t, u+"/memory.max", u+"/cgroup.procs", u+"/pids.max", u+"/cpu.max")
+	delegable(t, g)
+	touch(t, u+"/memory.max", u+"/pids.max", u+"/cpu.max")
 	if err := g.Create(someLimits, os.Getuid()); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +109,10 @@ func TestCreate_V2Limits(t *testing.T) {
 		"memory.max": "115343360",
 		"pids.max":   "77",
 		"cpu.max":    "150000 100000",
+
+		// What the sandbox's runner may make below.
+		"cgroup.max.descendants": "256",
+		"cgroup.max.depth":       "1",
 	} {
 		if got := content(t, filepath.Join(u, path)); got != want {
 			t.Errorf("%s: got %q, want %q", path, got, want)
@@ -110,7 +123,8 @@ func TestCreate_V2Limits(t *testing.T) {
 func TestCreate_HybridLimits(t *testing.T) {
 	m := tree(t, true)
 	g := m.Group("a")
-	touch(t, g.unified()+"/cgroup.procs", g.v1("memory")+"/memory.limit_in_bytes", g.v1("memory")+"/memory.memsw.limit_in_bytes",
+	delegable(t, g)
+	touch(t, g.v1("memory")+"/memory.limit_in_bytes", g.v1("memory")+"/memory.memsw.limit_in_bytes",
 		g.v1("pids")+"/pids.max", g.v1("cpu")+"/cpu.cfs_period_us", g.v1("cpu")+"/cpu.cfs_quota_us")
 	if err := g.Create(someLimits, os.Getuid()); err != nil {
 		t.Fatal(err)
@@ -126,6 +140,25 @@ func TestCreate_HybridLimits(t *testing.T) {
 func TestQuotaIsNeverBelowTheKernelsMinimum(t *testing.T) {
 	if got := quota(0.001); got != 1000 {
 		t.Fatalf("got %d", got)
+	}
+}
+
+func TestRemoveTakesWhatIsBelow(t *testing.T) {
+	m := tree(t, true)
+	g := m.Group("a")
+	for _, root := range m.roots() {
+		if err := os.MkdirAll(g.dir(root), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(g.unified(), "part-0"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Remove(time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := m.List(); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }
 

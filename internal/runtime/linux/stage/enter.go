@@ -3,8 +3,6 @@ package stage
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +16,7 @@ type Inside struct {
 	Listener  int // a listening socket for operations
 	Workspace string
 	Env       []string
+	Parts     Parts
 
 	filter   []unix.SockFilter // of the workload; empty without
 	clone    func(*spawn.Cmd) (*spawn.Process, error)
@@ -54,6 +53,7 @@ func Enter() (*Inside, error) {
 		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.vars(),
 		filter: b.WorkloadFilter.program(), oomCount: rest[1], cgroup: rest[2], tasks: rest[3:],
 	}
+	in.Parts.parent = in.cgroup
 	if in.clone, err = cloner(b); err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
@@ -84,7 +84,8 @@ func answer(text string) error {
 	return os.NewSyscallError("close", unix.Close(ControlFD))
 }
 
-// Clone clones c as a process of the workload.
+// Clone clones c as a process of the workload, in the cgroup that c names if
+// it names one.
 func (in *Inside) Clone(c *spawn.Cmd) (*spawn.Process, error) {
 	in.prepare(c)
 	return in.clone(c)
@@ -100,7 +101,9 @@ func (in *Inside) prepare(c *spawn.Cmd) {
 	if in.started.Swap(true) {
 		c.Memory = spawn.Copied
 	}
-	c.CgroupFD = in.cgroup
+	if c.CgroupFD == 0 { // else it is one of the parts
+		c.CgroupFD = in.cgroup
+	}
 	// From inside: the kernel takes a slow global lock for anyone else.
 	for _, fd := range in.tasks {
 		steps = append(steps, spawn.Write("join cgroup", fd, "0"))
@@ -127,16 +130,7 @@ func (in *Inside) OOMKills() int64 {
 	if err != nil {
 		return 0
 	}
-	for line := range strings.Lines(string(buf[:n])) {
-		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {
-			k, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-			if err != nil {
-				return 0
-			}
-			return k
-		}
-	}
-	return 0
+	return counter(string(buf[:n]), "oom_kill")
 }
 
 // loopbackUp brings lo up in the sandbox's own network namespace.

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEventsGiveTheOutput(t *testing.T) {
+	for name, tc := range map[string]struct{ stream, want, err string }{
+		"whole": {
+			"event: start\ndata: {\"exec_id\":\"x\"}\n\nevent: chunk\nid: 3\ndata: {\"chunk\":\"a\\nb\"}\n\n: heartbeat\n\n" +
+				"event: chunk\ndata: {\"chunk\":\"c\"}\n\nevent: done\ndata: {\"exit_code\":0}\n\n", "a\nbc", "",
+		},
+		"cut short": {"event: chunk\ndata: {\"chunk\":\"a\"}\n\n", "a", "broke"},
+		"failed":    {"event: done\ndata: {\"exit_code\":2}\n\n", "", "exit code 2"},
+		"refused":   {"event: error\ndata: {\"error\":\"no\"}\n\n", "", "no"},
+	} {
+		e := &events{body: io.NopCloser(strings.NewReader("")), lines: bufio.NewReader(strings.NewReader(tc.stream))}
+		got, err := io.ReadAll(e)
+		if string(got) != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestEngineStreamTakesOffTheFrames(t *testing.T) {
+	frame := func(text string) string {
+		return "\x01\x00\x00\x00" + string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
+	}
+	s := &engineStream{body: io.NopCloser(strings.NewReader(frame("one, ") + frame("two")))}
+	if got, err := io.ReadAll(s); err != nil || string(got) != "one, two" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestStamps(t *testing.T) {
+	at := time.UnixMicro(1_700_000_000_500_000)
+	var took []time.Duration
+	var r stampReader
+	for _, piece := range []string{"1700000000.4", "99000\n1700000000.498", "000\n"} {
+		r.read([]byte(piece), at, func(d time.Duration) { took = append(took, d) })
+	}
+	if r.err != nil || len(took) != 2 || took[0] != time.Millisecond || took[1] != 2*time.Millisecond {
+		t.Errorf("%v, %v", took, r.err)
+	}
+	r.read([]byte("nonsense\n"), at, func(time.Duration) { t.Error("nonsense is a time") })
+	if r.err == nil {
+		t.Error("nonsense passes")
+	}
+}
+
+func TestPatternIsAsLongAsAsked(t *testing.T) {
+	got, err := io.ReadAll(io.LimitReader(pattern{}, 100_001))
+	if err != nil || len(got) != 100_001 || strings.Contains(string(got), "\x00") {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
