@@ -25,6 +25,10 @@ type entry struct {
 	created   chan struct{}
 	createErr error
 
+	// over is closed when the session has ended.
+	over     chan struct{}
+	overOnce sync.Once
+
 	// cancelCreate stops the driver from making the sandbox.
 	cancelCreate context.CancelFunc
 
@@ -59,6 +63,7 @@ func newEntry(s Session) *entry {
 		key:          s.IdempotencyKey,
 		changing:     make(chan struct{}, 1),
 		created:      make(chan struct{}),
+		over:         make(chan struct{}),
 		cancelCreate: func() {},
 		s:            s,
 	}

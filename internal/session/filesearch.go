@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp/syntax"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -145,9 +146,32 @@ func (m *Manager) WatchFiles(ctx context.Context, id ID, w protocol.Watch, tell 
 		return err
 	}
 	defer end()
+	err = watch(ctx, e, w, tell)
+	select {
+	case <-e.over:
+		return notRunning(e.snapshot())
+	default:
+		return m.lost(ctx, e, err)
+	}
+}
+
+// watch is WatchFiles on a runner. It also ends with the session, of which not
+// every driver's connections tell.
+func watch(ctx context.Context, e *entry, w protocol.Watch, tell func(protocol.Change) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	defer cancel()
+	looking.Go(func() {
+		select {
+		case <-e.over:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	watching, err := e.box().client.Watch(ctx, w)
 	if err != nil {
-		return m.lost(ctx, e, err)
+		return err
 	}
 	defer watching.Close()
 	change := protocol.Change{Op: "ready"}
@@ -156,7 +180,7 @@ func (m *Manager) WatchFiles(ctx context.Context, id ID, w protocol.Watch, tell 
 			return err
 		}
 		if change, err = watching.Next(); err != nil {
-			return m.lost(ctx, e, err)
+			return err
 		}
 	}
 }

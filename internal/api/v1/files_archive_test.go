@@ -224,9 +224,9 @@ func TestWatch(t *testing.T) {
 func TestWatchersGo(t *testing.T) {
 	s := start(t)
 	path := s.create(t)
-	for range 3 {
+	for range 20 {
 		var bodies []io.Closer
-		for range 64 {
+		for range 4 {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var response *http.Response
