@@ -81,8 +81,12 @@ func (c fsStatCmd) Run(ctx context.Context, a *app) error {
 			return printJSON(a.out, e)
 		}
 		rows := [][]string{
-			{"path", e.Path}, {"type", e.Type}, {"size", strconv.FormatInt(e.Size, 10)}, {"mode", e.Mode},
-			{"owner", fmt.Sprintf("%d:%d", e.UID, e.GID)}, {"modified", e.ModifiedAt.Format(time.RFC3339)},
+			{"path", e.Path},
+			{"type", e.Type},
+			{"size", strconv.FormatInt(e.Size, 10)},
+			{"mode", e.Mode},
+			{"owner", fmt.Sprintf("%d:%d", e.UID, e.GID)},
+			{"modified", e.ModifiedAt.Format(time.RFC3339)},
 		}
 		if e.Target != "" {
 			rows = append(rows, []string{"target", e.Target})

@@ -122,7 +122,7 @@ func checkPattern(field, pattern string) error {
 	case pattern == "":
 		return errdefs.Invalid(field, "must not be empty")
 	case len(pattern) > maxPattern:
-		return errdefs.Invalid(field, "must be at most %d bytes", maxPattern)
+		return tooLarge(field, maxPattern)
 	case strings.ContainsRune(pattern, 0) || !utf8.ValidString(pattern):
 		return errdefs.Invalid(field, "must be valid UTF-8 without NUL bytes")
 	}
@@ -173,7 +173,7 @@ func watch(ctx context.Context, e *entry, w protocol.Watch, tell func(protocol.C
 	if err != nil {
 		return err
 	}
-	defer watching.Close()
+	defer watching.Close() //nolint:errcheck // nothing is written on it
 	change := protocol.Change{Op: "ready"}
 	for {
 		if err := tell(change); err != nil {

@@ -48,7 +48,7 @@ func Scan(dir string) (*Plan, error) {
 }
 
 // Close frees what the plan holds.
-func (p *Plan) Close() error { return p.root.Close() }
+func (p *Plan) Close() { p.root.Close() }
 
 func (p *Plan) add(name string, d fs.DirEntry) error {
 	info, err := d.Info()

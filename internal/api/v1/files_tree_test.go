@@ -279,12 +279,12 @@ func TestGlob(t *testing.T) {
 func TestGrep(t *testing.T) {
 	s := start(t)
 	path := s.create(t)
-	s.exec(t, path, `mkdir src; printf 'one\nTwo (2)\nthree\n' > src/a.txt; printf 'two\n' > src/b.md; printf 'two\0\n' > src/binary; mkfifo src/p`)
+	s.exec(t, path, `mkdir src; printf 'one\nTwo (2)\nthree\n' > src/a.txt; printf 'two\n' > src/b.c; printf 'two\0\n' > src/binary; mkfifo src/p`)
 	for _, tt := range []struct {
 		query string
 		want  []files.Match
 	}{
-		{"pattern=t[wh]", []files.Match{{Path: "src/a.txt", Line: 3, Column: 1, Text: "three"}, {Path: "src/b.md", Line: 1, Column: 1, Text: "two"}}},
+		{"pattern=t[wh]", []files.Match{{Path: "src/a.txt", Line: 3, Column: 1, Text: "three"}, {Path: "src/b.c", Line: 1, Column: 1, Text: "two"}}},
 		{"pattern=TWO&ignore_case=true&include=*.txt", []files.Match{{Path: "src/a.txt", Line: 2, Column: 1, Text: "Two (2)"}}},
 		{"pattern=(2)&literal=true", []files.Match{{Path: "src/a.txt", Line: 2, Column: 5, Text: "Two (2)"}}},
 		{"pattern=Two&before=1&after=1&path=src/a.txt", []files.Match{{Line: 2, Column: 1, Text: "Two (2)", Before: []string{"one"}, After: []string{"three"}}}},
