@@ -53,6 +53,7 @@ type cli struct {
 	Wait   waitCmd   `cmd:"" help:"Wait for a command or process and end with its exit code." group:"session"`
 	Shells shellsCmd `cmd:"" help:"List a session's shells, or close one." group:"session"`
 	Cp     cpCmd     `cmd:"" help:"Copy files into and out of a session." group:"session"`
+	Fs     fsCmd     `cmd:"" help:"Work on the files of a session." group:"session"`
 	Ls     lsCmd     `cmd:"" help:"List sessions." group:"session"`
 	Stats  statsCmd  `cmd:"" help:"Show what sessions use." group:"session"`
 	Logs   logsCmd   `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`

@@ -178,11 +178,7 @@ func followStream(body io.Reader, out Streams, begun func(exec string)) (result 
 				return result, err
 			}
 		case "error":
-			failure := &Error{Status: http.StatusOK}
-			if err := json.Unmarshal(e.data, failure); err != nil {
-				return result, fmt.Errorf("decode error: %w", err)
-			}
-			return result, failure
+			return result, streamError(e.data)
 		}
 	}
 	return result, errors.New("the daemon closed the stream before the command ended; `sandkasten logs` shows how it went on")

@@ -362,7 +362,7 @@ func TestProgramUsage(t *testing.T) {
 
 func TestPoll(t *testing.T) {
 	p := newHost(t).dial()
-	rec := p.background(protocol.Start{OpenStdin: true}, "sh", "-c", "cat; echo end >&2")
+	rec := p.background(protocol.Start{OpenStdin: true}, "sh", "-c", "cat; echo end")
 	begin := time.Now()
 	if r := p.poll(protocol.Attach{ID: rec.ID, WaitMS: 30}); len(r.output) > 0 || r.State != protocol.StateRunning || time.Since(begin) < 30*time.Millisecond {
 		t.Errorf("%+v after %v", r, time.Since(begin))

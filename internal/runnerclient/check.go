@@ -111,6 +111,9 @@ func checkEntries(e *protocol.Entries, limit int, deep bool) error {
 	if len(e.Entries) > limit {
 		return fmt.Errorf("%w: more entries than asked for", ErrProtocol)
 	}
+	if len(e.Next) > protocol.MaxPath {
+		return fmt.Errorf("%w: a place to go on that is no path", ErrProtocol)
+	}
 	for i := range e.Entries {
 		if err := checkFile(&e.Entries[i]); err != nil {
 			return err

@@ -108,9 +108,9 @@ func (m *Manager) outputFile(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	checked, err := m.filePath(name)
+	checked, err := m.filePath("output_file", name)
 	if err != nil {
-		return "", errdefs.Invalid("output_file", "%s", strings.TrimPrefix(errdefs.MessageOf(err), "path "))
+		return "", err
 	}
 	return inside(checked), nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -104,7 +106,7 @@ type SignalRequest struct {
 	Signal any `json:"signal" doc:"A name like TERM or SIGTERM, or a number between 1 and 64." example:"\"TERM\""`
 }
 
-func (s *surface) signalExec(ctx context.Context, in *signalInput) (*okOutput, error) {
+func (s *surface) signalExec(ctx context.Context, in *signalInput) (*shapes.OKOutput, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -116,7 +118,7 @@ func (s *surface) signalExec(ctx context.Context, in *signalInput) (*okOutput, e
 	if err := s.manager.SignalExec(ctx, id, in.ExecID, number); err != nil {
 		return nil, err
 	}
-	return &okOutput{OK{true}}, nil
+	return shapes.Done(), nil
 }
 
 // signals are the names of Linux's signals, by their number less one.
@@ -150,7 +152,7 @@ type SizeRequest struct {
 	Cols uint16 `json:"cols" minimum:"1" maximum:"4096" example:"80"`
 }
 
-func (s *surface) resizeExec(ctx context.Context, in *resizeInput) (*okOutput, error) {
+func (s *surface) resizeExec(ctx context.Context, in *resizeInput) (*shapes.OKOutput, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -159,5 +161,5 @@ func (s *surface) resizeExec(ctx context.Context, in *resizeInput) (*okOutput, e
 	if err := s.manager.ResizeExec(ctx, id, in.ExecID, size); err != nil {
 		return nil, err
 	}
-	return &okOutput{OK{true}}, nil
+	return shapes.Done(), nil
 }

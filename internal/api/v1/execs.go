@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -139,5 +140,5 @@ func (s *surface) cancelExec(ctx context.Context, in *ExecPath) (*okOutput, erro
 	if err := s.manager.CancelExec(ctx, id, in.ExecID); err != nil {
 		return nil, err
 	}
-	return &okOutput{OK{true}}, nil
+	return shapes.Done(), nil
 }

@@ -14,11 +14,12 @@ import (
 // scopeKey is where an operation carries its scope from table to adapter.
 const scopeKey = "scope"
 
-// Sizes of request bodies. A command and its stdin of 1 MiB each fit into
-// maxExecBody with every character escaped as \uXXXX that commonly is.
+// Sizes of request bodies. A command and its stdin, or the
+// two texts of an edit, of 1 MiB each fit into maxExecBody with every character escaped as \uXXXX that commonly is.
 const (
 	maxBody     = 1 << 20
 	maxExecBody = 8 << 20
+	noLimit     = -1
 )
 
 // operation is what the document says of a route beside its types.
@@ -26,7 +27,7 @@ type operation struct {
 	id, summary string
 	description string
 	status      int   // of success, if not 200
-	body        int64 // the limit of its request body, if not maxBody
+	body        int64 // the limit of its request body, if not maxBody; noLimit if its handler has one
 	errors      []int // beside those that every route has
 	media       string
 	example     any // of a successful answer
@@ -137,20 +138,73 @@ var operations = map[string]operation{
 		description: `A WebSocket. Binary messages are what is typed and what is shown. Text messages are JSON. The daemon's first is {"started":{"terminal_id":"...","reattached":false,"seq":0}}; {"dropped":{"bytes":100}} says that so much of what comes next is not kept any more; {"exit":{"exit_code":0,"cause":"exited"}} is its last before it closes. The client may send {"resize":{"rows":24,"cols":80}}. A message may have 1 MiB. When the WebSocket closes, the terminal lives on for a time that the daemon's configuration says, and terminal_id attaches to it again: with scrollback, or exactly where it was with since_seq, the seq of started and as many bytes as came since. Any number may be attached. A terminal is a process: the paths below execs work for it.`,
 	},
 	"GET /v1/sessions/{id}/fs/read": {
-		id: "read-file", summary: "Read a file", errors: []int{403, 404, 409, 422},
-		description: "As JSON with base64, or as the bytes themselves with raw=1 (application/octet-stream, streamed, of any size).",
+		id: "read-file", summary: "Read a file", errors: []int{403, 404, 409, 416, 422},
+		description: "As JSON with base64. With raw=1, Accept: application/octet-stream or a Range as the bytes themselves: streamed, of any size, with X-File-Size, X-File-Mode and an ETag made of time and size. One range is answered with 206, one behind the end and several with 416. HEAD works. A transfer that fails halfway breaks the connection.",
 	},
 	"POST /v1/sessions/{id}/fs/write": {
 		id: "write-file", summary: "Write a file", errors: []int{403, 404, 409, 415, 422, 507},
-		description: "Replaces or makes the file, and its directories, atomically. Exactly one of text and content_base64 is needed; it may be empty. The content may have as many bytes as write_bytes at /v1/info says, 16 MiB unless configured otherwise; for more use fs/upload.",
+		description: "Replaces or makes the file, and its directories, atomically. Exactly one of text and content_base64 is needed; it may be empty. The content may have as many bytes as write_bytes at /v1/info says, 16 MiB unless configured otherwise; for more use PUT fs/raw.",
+	},
+	"PUT /v1/sessions/{id}/fs/raw": {
+		id: "write-file-raw", summary: "Write a file of any size", body: noLimit, errors: []int{403, 404, 409, 411, 422, 507},
+		description: "The body is the file, of any type. It is written as it arrives, atomically: if the client goes away halfway, the file is as before. Needs a Content-Length, of at most file_bytes at /v1/info.",
 	},
 	"POST /v1/sessions/{id}/fs/upload": {
-		id: "upload-files", summary: "Upload files", errors: []int{403, 404, 409, 415, 422, 507},
+		id: "upload-files", summary: "Upload files", body: noLimit, errors: []int{403, 404, 409, 415, 422, 507},
 		description: "multipart/form-data with one or more parts named file or files, and a field path in any position. As with cp, path is a directory if it ends in a slash, if it is one already or if there are several files; else it is the file to write. Without path the files go to /workspace. Each file is written atomically, in their order, after all have arrived.",
 	},
 	"GET /v1/sessions/{id}/fs/list": {
 		id: "list-files", summary: "List a directory", errors: []int{403, 404, 409, 422},
-		description: "At most 10000 entries, sorted by name.",
+		description: "Sorted by name, in pages of at most 10000 entries. Entries that are there from the first page to the last are listed exactly once, whatever else comes and goes meanwhile.",
+	},
+	"GET /v1/sessions/{id}/fs/stat": {
+		id: "stat-file", summary: "Describe a file", errors: []int{403, 404, 409, 422},
+		description: "A file of any kind. A link is described itself unless follow is set.",
+	},
+	"POST /v1/sessions/{id}/fs/mkdir": {
+		id: "make-directory", summary: "Make a directory", errors: []int{403, 404, 409, 415, 422, 507},
+		description: "409 if something is there already, unless parents is set and it is a directory.",
+	},
+	"POST /v1/sessions/{id}/fs/move": {
+		id: "move-file", summary: "Rename a file or directory", errors: []int{403, 404, 409, 415, 422, 507},
+		description: "In one step: everybody sees the old name or the new. 409 if something is there, unless overwrite is set; a directory that has entries is never replaced.",
+	},
+	"POST /v1/sessions/{id}/fs/copy": {
+		id: "copy-file", summary: "Copy a file or directory", errors: []int{403, 404, 409, 415, 422, 507},
+		description: "Files, directories and links as links, with their modes; other kinds are refused. 409 if something is there, unless overwrite is set.",
+	},
+	"POST /v1/sessions/{id}/fs/delete": {
+		id: "delete-file", summary: "Remove a file or directory", errors: []int{403, 404, 409, 415, 422},
+		description: "A directory that has entries only if recursive is set, else 409. Links are removed, not followed.",
+	},
+	"POST /v1/sessions/{id}/fs/chmod": {
+		id: "change-mode", summary: "Change the mode of a file", errors: []int{403, 404, 409, 415, 422},
+		description: "Or of a directory, with recursive also of the files and directories in it.",
+	},
+	"POST /v1/sessions/{id}/fs/edit": {
+		id: "edit-file", summary: "Replace text in a file", body: maxExecBody, errors: []int{403, 404, 409, 415, 422, 507},
+		description: "Every place where the old text is, written atomically. If it is not there as often as count says, 422 and the file stays as it is.",
+	},
+	"GET /v1/sessions/{id}/fs/glob": {
+		id: "find-files", summary: "Find files by name", errors: []int{403, 404, 409, 422},
+		description: "Below a directory, links not followed.",
+	},
+	"GET /v1/sessions/{id}/fs/grep": {
+		id: "search-files", summary: "Find lines by their text", errors: []int{403, 404, 409, 422},
+		description: "In the regular files below a directory, or in one file. Binary files are passed over.",
+	},
+	"GET /v1/sessions/{id}/fs/watch": {
+		id: "watch-files", summary: "Follow the changes in a directory", errors: []int{403, 404, 409, 422}, media: "text/event-stream",
+		description: "Server-sent events. First ready: all later changes are told. Then create, write, remove, rename and chmod with the path, relative to the directory, and overflow where changes were too many and some are lost: look again. At the end of the session, error with the fields of an error. To watch is not activity.",
+		example:     exampleWatch,
+	},
+	"GET /v1/sessions/{id}/fs/archive": {
+		id: "download-archive", summary: "Download a directory", errors: []int{403, 404, 409, 422},
+		description: "Packed while it is sent: files, directories and links, with their modes and times; other kinds are left out. If it fails halfway, the connection breaks.",
+	},
+	"PUT /v1/sessions/{id}/fs/archive": {
+		id: "upload-archive", summary: "Unpack an archive into a directory", body: noLimit, errors: []int{403, 404, 409, 411, 422, 507},
+		description: "The body is the archive. It is unpacked as it arrives into the directory, which is made if it is missing; what is there already is replaced. Entries that lead out of it are refused with 422. What was unpacked before an error stays. Needs a Content-Length, of at most file_bytes at /v1/info.",
 	},
 	"GET /v1/sessions/{id}/ports": {
 		id: "list-ports", summary: "List listening ports", errors: []int{404, 409},

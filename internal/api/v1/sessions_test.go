@@ -138,6 +138,19 @@ func TestOwners(t *testing.T) {
 		{"GET", path + "/ports", ""},
 		{"POST", path + "/previews", `{"port":80}`},
 		{"GET", path + "/tunnel?port=80", ""},
+		{"PUT", path + "/fs/raw?path=a", ""},
+		{"GET", path + "/fs/stat?path=a", ""},
+		{"POST", path + "/fs/mkdir", `{"path":"d"}`},
+		{"POST", path + "/fs/move", `{"from":"a","to":"b"}`},
+		{"POST", path + "/fs/copy", `{"from":"a","to":"b"}`},
+		{"POST", path + "/fs/delete", `{"path":"a"}`},
+		{"POST", path + "/fs/chmod", `{"path":"a","mode":"0600"}`},
+		{"POST", path + "/fs/edit", `{"path":"a","old":"x","new":"y"}`},
+		{"GET", path + "/fs/glob?pattern=*", ""},
+		{"GET", path + "/fs/grep?pattern=x", ""},
+		{"GET", path + "/fs/watch", ""},
+		{"GET", path + "/fs/archive", ""},
+		{"PUT", path + "/fs/archive", ""},
 	}
 	for _, one := range []string{exec, process} {
 		routes = append(routes, []scopedRoute{

@@ -5,6 +5,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -54,7 +56,7 @@ type shellPath struct {
 	Name string `path:"name" doc:"The shell's name." example:"build"`
 }
 
-func (s *surface) closeShell(ctx context.Context, in *shellPath) (*okOutput, error) {
+func (s *surface) closeShell(ctx context.Context, in *shellPath) (*shapes.OKOutput, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -62,5 +64,5 @@ func (s *surface) closeShell(ctx context.Context, in *shellPath) (*okOutput, err
 	if err := s.manager.CloseShell(ctx, id, in.Name); err != nil {
 		return nil, err
 	}
-	return &okOutput{OK{true}}, nil
+	return shapes.Done(), nil
 }

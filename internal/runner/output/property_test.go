@@ -144,7 +144,7 @@ func TestAlternatingStreamsAreBounded(t *testing.T) {
 		o.Commit(1, streams[i%2])
 	}
 	total, dropped := o.Counts()
-	if kept := total - dropped; kept < 800<<10 || b.Used() > 1<<20 {
+	if kept := total - dropped; kept < 700<<10 || b.Used() > 1<<20 {
 		t.Errorf("%d bytes kept in %d bytes of memory", kept, b.Used())
 	}
 	r := o.Attach(0)
