@@ -26,24 +26,21 @@ type Type string
 // the runner answers with zero or more Output frames and exactly one final
 // frame (marked F), then the daemon may send the next request.
 const (
-	TypePing     Type = "ping"     // daemon: no body
-	TypePong     Type = "pong"     // runner, F: Pong
-	TypeExec     Type = "exec"     // daemon: Exec; payload: command, then stdin
-	TypeAttach   Type = "attach"   // daemon: Attach
-	TypeOutput   Type = "output"   // runner: Output; payload: bytes
-	TypeDone     Type = "done"     // runner, F: Record
-	TypeCancel   Type = "cancel"   // daemon: Cancel; answer OK
-	TypeExecs    Type = "execs"    // daemon: no body
-	TypeRecords  Type = "records"  // runner, F: Records
-	TypeRead     Type = "read"     // daemon: Read
-	TypeFile     Type = "file"     // runner, F: FileInfo; payload: FileInfo.Bytes bytes, any number
-	TypeWrite    Type = "write"    // daemon: Write; payload: Write.Bytes bytes, any number
-	TypeList     Type = "list"     // daemon: List
-	TypeEntries  Type = "entries"  // runner, F: Entries
-	TypeTerminal Type = "terminal" // daemon: Terminal; both sides then send the next four
-	TypeData     Type = "data"     // both: payload: terminal bytes
-	TypeResize   Type = "resize"   // daemon: Resize
-	TypeExit     Type = "exit"     // runner, F: Record
+	TypePing    Type = "ping"    // daemon: no body
+	TypePong    Type = "pong"    // runner, F: Pong
+	TypeExec    Type = "exec"    // daemon: Exec; payload: command, then stdin
+	TypeAttach  Type = "attach"  // daemon: Attach
+	TypeOutput  Type = "output"  // runner: Output; payload: bytes
+	TypeDone    Type = "done"    // runner, F: Record
+	TypeCancel  Type = "cancel"  // daemon: Cancel; answer OK
+	TypeExecs   Type = "execs"   // daemon: no body
+	TypeRecords Type = "records" // runner, F: Records
+	TypeRead    Type = "read"    // daemon: Read
+	TypeFile    Type = "file"    // runner, F: FileInfo; payload: FileInfo.Bytes bytes, any number
+	TypeWrite   Type = "write"   // daemon: Write; payload: Write.Bytes bytes, any number
+	TypeList    Type = "list"    // daemon: List
+	TypeEntries Type = "entries" // runner, F: Entries
+	TypeResize  Type = "resize"  // daemon: Resize
 
 	TypeStart      Type = "start"       // daemon: Start; payload: arguments, environment, stdin
 	TypeStarted    Type = "started"     // runner, F: Record; the answer to a Start in the background
@@ -306,15 +303,6 @@ type Usage struct {
 type Records struct {
 	Execs     []Record `json:"execs"`
 	Truncated bool     `json:"truncated,omitempty"` // the oldest do not fit into a header
-}
-
-// Terminal starts a login shell (or Command) on a new PTY.
-type Terminal struct {
-	ID      string            `json:"id"`
-	Command []string          `json:"command,omitempty"`
-	Env     map[string]string `json:"env,omitempty"` // TERM and the like
-	Rows    uint16            `json:"rows"`
-	Cols    uint16            `json:"cols"`
 }
 
 // Resize tells a terminal its new size.
