@@ -116,7 +116,7 @@ func TestHeaderAtTheLimit(t *testing.T) {
 }
 
 func TestPayloadMustBeRead(t *testing.T) {
-	r := protocol.NewReader(strings.NewReader(`{"type":"data","bytes":10}`+"\n0123456789"+`{"type":"ping"}`+"\n"), protocol.Daemon)
+	r := protocol.NewReader(strings.NewReader(`{"type":"stdin","bytes":10}`+"\n0123456789"+`{"type":"ping"}`+"\n"), protocol.Daemon)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestPayloadMustBeRead(t *testing.T) {
 		t.Errorf("%v, %v", h.Type, err)
 	}
 
-	r = protocol.NewReader(strings.NewReader(`{"type":"data","bytes":10}`+"\n0123"), protocol.Daemon)
+	r = protocol.NewReader(strings.NewReader(`{"type":"stdin","bytes":10}`+"\n0123"), protocol.Daemon)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func TestDialBothLoopbacks(t *testing.T) {
 		if err := p.c.(*net.UnixConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		if got := p.rest(); got != `{"type":"data"}`+"\n" {
+		if got := p.rest(); got != `{"type":"stdin"}`+"\n" {
 			t.Errorf("%s: echo %q", address, got)
 		}
 	}
