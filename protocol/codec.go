@@ -241,6 +241,10 @@ func (r *Reader) Discard() error {
 // onlyReader keeps io.Copy from finding more than Read.
 type onlyReader struct{ io.Reader }
 
+// Rest is everything behind the last frame, for a connection that carries no
+// more of them. Next and Read must not be called after it.
+func (r *Reader) Rest() io.Reader { return r.br }
+
 // Buffered reports whether bytes of a later frame have already been received.
 func (r *Reader) Buffered() bool { return int64(r.br.Buffered()) > r.left }
 

@@ -134,7 +134,7 @@ func (c *conn) answer(h protocol.Header) error {
 	case protocol.TypeCancel:
 		return decoded(h, c.cancel)
 	case protocol.TypeExecs:
-		return c.out.Send(protocol.TypeRecords, protocol.Records{Execs: c.r.list()}, nil)
+		return c.execs()
 	case protocol.TypeStart:
 		return decoded(h, c.start)
 	case protocol.TypeStdin:
@@ -147,6 +147,11 @@ func (c *conn) answer(h protocol.Header) error {
 		return c.out.Send(protocol.TypeShellList, protocol.ShellList{Shells: c.r.shellInfos()}, nil)
 	case protocol.TypeCloseShell:
 		return decoded(h, c.closeShell)
+
+	case protocol.TypePorts:
+		return c.ports()
+	case protocol.TypeDial:
+		return decoded(h, c.dial)
 	}
 	if fileops.Handles(h.Type) {
 		return c.answerFiles(h)

@@ -88,6 +88,7 @@ type Runner struct {
 	wg      sync.WaitGroup
 
 	payload atomic.Int64 // bytes of execs that have not ended
+	dials   atomic.Int64 // connections to ports
 	watches atomic.Int64 // of directories
 
 	mu     sync.Mutex
@@ -161,7 +162,7 @@ func (r *Runner) Close() error {
 	r.loose = nil
 	r.mu.Unlock()
 	for _, pipe := range loose {
-		r.closePipe(pipe)
+		pipe.close()
 	}
 
 	// Shutdown wakes the accept loop, which then closes the listener.
