@@ -79,7 +79,7 @@ func (s *sandbox) Stats(context.Context) (runtime.Stats, error) {
 		return runtime.Stats{}, errdefs.New(errdefs.NotFound, "sandbox %s is not running", s.state.ID)
 	}
 	u := s.group().Usage()
-	l := s.state.Limits
+	l := s.state.Spec.Limits
 	st := runtime.Stats{
 		MemoryBytes: u.Memory, MemoryPeak: u.MemoryPeak, MemoryLimit: l.MemoryMB << 20,
 		CPUUsageUsec: u.CPUUsec, CPULimit: l.CPU,
