@@ -80,7 +80,7 @@ func (m *Manager) ended(ctx context.Context, e *entry, execID string, result Exe
 	err = m.lost(ctx, e, err)
 	s := e.snapshot()
 	result.ID = execID
-	if broke && s.State != Running {
+	if broke && !s.State.Alive() {
 		result.State = protocol.StateEnded
 		result.Cause = protocol.CauseSandboxGone
 		result.ExitCode = goneExitCode
@@ -121,13 +121,17 @@ func (m *Manager) CancelExec(ctx context.Context, id ID, execID string) error {
 	return nil
 }
 
-// use begins an operation on a running session; the caller ends it.
+// use begins an operation on a running session, and wakes it if it is paused;
+// the caller ends the operation.
 func (m *Manager) use(ctx context.Context, id ID) (e *entry, end func(), err error) {
 	e, err = m.running(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	end, err = e.begin()
+	if errors.Is(err, errPaused) {
+		end, err = m.wake(ctx, e)
+	}
 	return e, end, err
 }
 
