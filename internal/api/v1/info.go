@@ -93,7 +93,9 @@ func (s *surface) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 
 // stateCounts is what the gauge of sessions shows.
 func stateCounts(all []session.Session) map[session.State]int {
-	counts := map[session.State]int{session.Creating: 0, session.Running: 0, session.Stopping: 0}
+	counts := map[session.State]int{
+		session.Creating: 0, session.Running: 0, session.Paused: 0, session.Stopping: 0, session.Stopped: 0, session.Starting: 0,
+	}
 	for _, one := range all {
 		counts[one.State]++
 	}
