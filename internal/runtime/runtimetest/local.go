@@ -324,7 +324,7 @@ func (s *localSandbox) load() (record, error) {
 
 func (s *localSandbox) alive() bool {
 	r, err := s.load()
-	if err != nil {
+	if err != nil || r.Stopped {
 		return false
 	}
 	start, err := startTime(r.PID)

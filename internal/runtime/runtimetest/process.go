@@ -80,7 +80,7 @@ func (s *localSandbox) kill() (found int, err error) {
 			return 0, err
 		}
 	}
-	if r, err := s.load(); err == nil {
+	if r, err := s.load(); err == nil && !r.Stopped {
 		reap(r.PID)
 	}
 	return len(pids), nil
@@ -181,7 +181,7 @@ func (s *localSandbox) eachProgram(do func(pid int, state string) error) error {
 // it has lost its environment a moment before it can be waited for.
 func (s *localSandbox) bury() {
 	r, err := s.load()
-	if err != nil {
+	if err != nil || r.Stopped {
 		return // it was never started, or is buried
 	}
 	for {
