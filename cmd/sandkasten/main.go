@@ -60,6 +60,9 @@ type cli struct {
 	Set    setCmd    `cmd:"" help:"Change how long a session lives, and its labels." group:"session"`
 	Rm     rmCmd     `cmd:"" help:"End sessions." group:"session"`
 
+	Ports       portsCmd       `cmd:"" help:"List the ports on which a session listens." group:"session"`
+	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Connect ports of this machine to a session's." group:"session"`
+
 	Daemon daemonCmd `cmd:"" help:"Run the daemon." group:"host"`
 	Doctor doctorCmd `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
 	Image  imageCmd  `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`

@@ -35,6 +35,7 @@ type Config struct {
 	Maximum   Limits
 	Exec      Exec
 	Files     Files
+	Preview   Preview
 	RateLimit RateLimit
 	Security  Security
 	Sessions  Sessions
@@ -70,6 +71,13 @@ type Exec struct {
 type Files struct {
 	OutsideWorkspace bool
 	MaxUploadMB      int64
+}
+
+// Preview is how browsers reach ports of sandboxes.
+type Preview struct {
+	Domain string // empty: below a path of the API
+	HTTPS  bool
+	MaxTTL time.Duration // of a token
 }
 
 // RateLimit bounds the requests of one API key. A zero rate is no limit.
@@ -137,6 +145,7 @@ func Default() Config {
 		Maximum:   Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
 		Exec:      Exec{OutputLimitBytes: 1 << 20},
 		Files:     Files{MaxUploadMB: 256},
+		Preview:   Preview{MaxTTL: 24 * time.Hour},
 		RateLimit: RateLimit{Burst: 200},
 		Security:  Security{Seccomp: "strict"},
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
@@ -147,6 +156,10 @@ func Default() Config {
 // KeyFile is where the daemon keeps the API key it made, when none is
 // configured.
 func (c Config) KeyFile() string { return filepath.Join(c.DataDir, "api_key") }
+
+// PreviewSecretFile is where the daemon keeps what it signs preview tokens
+// with.
+func (c Config) PreviewSecretFile() string { return filepath.Join(c.DataDir, "preview_secret") }
 
 // URL is where a client on this machine reaches the daemon.
 func (c Config) URL() string {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner"
+	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -25,6 +26,9 @@ import (
 const initEnv = "SANDKASTEN_TEST_INIT"
 
 func TestMain(m *testing.M) {
+	if os.Args[0] == fileops.ToolName {
+		os.Exit(fileops.RunTool(os.Args))
+	}
 	if dir := os.Getenv(initEnv); dir != "" {
 		if err := serveAsInit(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -76,6 +76,17 @@ func (c *Client) request(ctx context.Context, t protocol.Type, body any) (*call,
 func (c *Client) ask(ctx context.Context, t protocol.Type, body any, want protocol.Type, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
 	defer cancel()
+	return c.await(ctx, t, body, want, answer)
+}
+
+// work is ask for what may take the sandbox long.
+func (c *Client) work(ctx context.Context, t protocol.Type, body any, want protocol.Type, answer any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, workTimeout, errTooLong)
+	defer cancel()
+	return c.await(ctx, t, body, want, answer)
+}
+
+func (c *Client) await(ctx context.Context, t protocol.Type, body any, want protocol.Type, answer any) error {
 	k, err := c.request(ctx, t, body)
 	if err != nil {
 		return err
@@ -92,7 +103,10 @@ func (c *Client) ask(ctx context.Context, t protocol.Type, body any, want protoc
 	return k.done()
 }
 
-var errNoAnswer = fmt.Errorf("%w: no answer within %s", ErrLost, answerTimeout)
+var (
+	errNoAnswer = fmt.Errorf("%w: no answer within %s", ErrLost, answerTimeout)
+	errTooLong  = fmt.Errorf("%w: no answer within %s", ErrLost, workTimeout)
+)
 
 // next returns the next frame, which must be of one of the given types. If
 // the runner refuses the operation instead, the call is over and the error is

@@ -125,6 +125,18 @@ var operations = map[string]operation{
 		id: "list-files", summary: "List a directory", errors: []int{403, 404, 409, 422},
 		description: "At most 10000 entries, sorted by name.",
 	},
+	"GET /v1/sessions/{id}/ports": {
+		id: "list-ports", summary: "List listening ports", errors: []int{404, 409},
+		description: "The TCP ports on which programs in the session listen, by number. Any of them, listed or not yet, can be reached with HTTP and WebSocket, with any method, at its url: /v1/sessions/{id}/ports/{port}/ and what follows, or a host of its own. The answer there is the program's, or one of ours: 502 (bad_gateway) if nothing listens or what does speaks no HTTP, 504 (gateway_timeout) if it does not answer. Asking for the list is not activity.",
+	},
+	"POST /v1/sessions/{id}/previews": {
+		id: "create-preview", summary: "Make a token that opens one port", status: http.StatusCreated, errors: []int{404, 409, 415},
+		description: "For a browser, or somebody who has no key. The token opens this port of this session and nothing else, until it expires or the session ends. It cannot be taken back otherwise. What keeps it is the caller's to protect, like a key.",
+	},
+	"GET /v1/sessions/{id}/tunnel": {
+		id: "open-tunnel", summary: "Connect to a port", status: http.StatusSwitchingProtocols, errors: []int{404, 409},
+		description: "A WebSocket that is a TCP connection to a port of the session. Binary messages of any size up to 1 MiB are its bytes, in both directions; an empty one says that no more come in that direction. Any port is reached, of any protocol over TCP.",
+	},
 	"GET /v1/info": {
 		id: "get-info", summary: "Get the daemon's version and limits",
 		description: "What a client may ask for at most and what it gets if it does not ask.",

@@ -1,6 +1,10 @@
 package v1
 
-import "github.com/sandkasten/sandkasten/internal/api"
+import (
+	"net/http"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+)
 
 // table is the whole contract: every route with what its caller must show.
 // What each one takes and answers is in operations.go and in its handler.
@@ -30,6 +34,14 @@ func (s *surface) table() {
 	route(s, "POST /v1/sessions/{id}/fs/write", api.Key, s.writeFile)
 	route(s, "POST /v1/sessions/{id}/fs/upload", api.Key, s.upload)
 	route(s, "GET /v1/sessions/{id}/fs/list", api.Key, s.listFiles)
+
+	route(s, "GET /v1/sessions/{id}/ports", api.Key, s.listPorts)
+	route(s, "POST /v1/sessions/{id}/previews", api.Key, s.createPreview)
+	route(s, "GET /v1/sessions/{id}/tunnel", api.Key, s.tunnel)
+	s.routes = append(s.routes, api.Route{
+		Pattern: "/v1/sessions/{id}/ports/{port}/{path...}", Scope: api.Key, Ticket: s.portTicket,
+		Handler: http.HandlerFunc(s.proxyPort),
+	})
 
 	route(s, "GET /v1/info", api.Key, s.info)
 	route(s, "GET /healthz", api.Public, s.healthz)

@@ -135,6 +135,9 @@ func TestOwners(t *testing.T) {
 		{"POST", path + "/fs/write", `{"path":"a","text":""}`},
 		{"POST", path + "/fs/upload", ""},
 		{"GET", path + "/fs/list", ""},
+		{"GET", path + "/ports", ""},
+		{"POST", path + "/previews", `{"port":80}`},
+		{"GET", path + "/tunnel?port=80", ""},
 	}
 	unknown := "/v1/sessions/" + strings.Repeat("a", 26)
 	for _, r := range routes {

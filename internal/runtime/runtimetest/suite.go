@@ -55,6 +55,8 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		{"Env", s.env},
 		{"Timeout", s.timeout},
 		{"Files", s.files},
+		{"Trees", s.trees},
+		{"Watch", s.watched},
 		{"Apart", s.apart},
 		{"Stats", s.stats},
 		{"Pause", s.pause},
