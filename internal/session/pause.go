@@ -170,17 +170,10 @@ func (m *Manager) conform(ctx context.Context, e *entry) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, switchTimeout)
 	defer cancel()
-	paused, err := p.Paused()
-	if err != nil {
-		return fmt.Errorf("ask whether the sandbox is paused: %w", err)
-	}
-	switch state := e.snapshot().State; {
-	case state == Paused && !paused:
+	if e.snapshot().State == Paused {
 		return p.Pause(ctx)
-	case state == Running && paused:
-		return p.Resume(ctx)
 	}
-	return nil
+	return p.Resume(ctx)
 }
 
 // pauserOf returns e's sandbox if its driver can pause it.
