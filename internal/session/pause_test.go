@@ -78,6 +78,13 @@ func TestOperationsWake(t *testing.T) {
 		},
 		"write": func() error { return d.WriteFile(t.Context(), s.ID, "f", 0, 2, strings.NewReader("hi")) },
 		"list":  func() error { _, _, err := d.ListFiles(t.Context(), s.ID, "."); return err },
+		"port": func() error {
+			_, err := d.Dial(t.Context(), s.ID, 1)
+			if errdefs.Is(err, errdefs.NotFound) { // nothing listens there, says somebody who is awake
+				return nil
+			}
+			return err
+		},
 		"terminal": func() error {
 			term, err := d.Terminal(t.Context(), s.ID, session.TerminalRequest{Command: []string{"true"}})
 			if err != nil {
