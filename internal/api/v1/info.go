@@ -23,6 +23,7 @@ type Info struct {
 type Defaults struct {
 	Image          string `json:"image" example:"base"`
 	TTLSeconds     int64  `json:"ttl_seconds" example:"1800"`
+	IdleTimeout    int64  `json:"idle_timeout_seconds" doc:"Of a session to be paused or stopped." example:"300"`
 	TimeoutMS      int64  `json:"timeout_ms" doc:"Of a command." example:"60000"`
 	NetworkMode    string `json:"network_mode" example:"none"`
 	ReadonlyRootfs bool   `json:"readonly_rootfs"`
@@ -52,7 +53,7 @@ func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
 	return &infoOutput{Info{
 		Version: s.opts.Version, API: "v1", Driver: s.opts.Driver,
 		Defaults: Defaults{
-			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
+			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), IdleTimeout: int64(d.IdleTimeout / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
 			NetworkMode: string(d.Network), ReadonlyRootfs: d.ReadonlyRoot,
 			Limits: Limits{CPU: d.Limits.CPU, MemoryMB: d.Limits.MemoryMB, Pids: d.Limits.Pids, DiskMB: d.Limits.DiskMB},
 		},
