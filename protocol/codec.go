@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"sync"
 )
 
 // Side is one end of the wire.
@@ -29,24 +30,21 @@ const anySize = 1<<63 - 1
 // messages is the whole vocabulary. A frame that does not fit its row ends
 // the connection, so neither side ever handles a message it does not expect.
 var messages = map[Type]traits{
-	TypePing:     {from: Daemon},
-	TypePong:     {from: Runner, final: true},
-	TypeExec:     {from: Daemon, payload: 2 * MaxCommand},
-	TypeAttach:   {from: Daemon},
-	TypeOutput:   {from: Runner, payload: MaxPayload},
-	TypeDone:     {from: Runner, final: true},
-	TypeCancel:   {from: Daemon},
-	TypeExecs:    {from: Daemon},
-	TypeRecords:  {from: Runner, final: true},
-	TypeRead:     {from: Daemon},
-	TypeFile:     {from: Runner, payload: anySize, final: true},
-	TypeWrite:    {from: Daemon, payload: anySize},
-	TypeList:     {from: Daemon},
-	TypeEntries:  {from: Runner, final: true},
-	TypeTerminal: {from: Daemon},
-	TypeData:     {from: Daemon | Runner, payload: MaxPayload},
-	TypeResize:   {from: Daemon},
-	TypeExit:     {from: Runner, final: true},
+	TypePing:    {from: Daemon},
+	TypePong:    {from: Runner, final: true},
+	TypeExec:    {from: Daemon, payload: 2 * MaxCommand},
+	TypeAttach:  {from: Daemon},
+	TypeOutput:  {from: Runner, payload: MaxPayload},
+	TypeDone:    {from: Runner, final: true},
+	TypeCancel:  {from: Daemon},
+	TypeExecs:   {from: Daemon},
+	TypeRecords: {from: Runner, final: true},
+	TypeRead:    {from: Daemon},
+	TypeFile:    {from: Runner, payload: anySize, final: true},
+	TypeWrite:   {from: Daemon, payload: anySize},
+	TypeList:    {from: Daemon},
+	TypeEntries: {from: Runner, final: true},
+	TypeResize:  {from: Daemon},
 
 	TypeStart:      {from: Daemon, payload: 3 * MaxCommand},
 	TypeStarted:    {from: Runner, final: true},
@@ -238,7 +236,7 @@ func (r *Reader) Discard() error {
 	return err
 }
 
-// onlyReader keeps io.Copy from finding more than Read.
+// onlyReader keeps io.Copy and io.CopyBuffer from finding more than Read.
 type onlyReader struct{ io.Reader }
 
 // Rest is everything behind the last frame, for a connection that carries no
@@ -302,12 +300,22 @@ func (w *Writer) SendFrom(t Type, body any, n int64, src io.Reader) error {
 	if err := w.Announce(t, body, n); err != nil {
 		return err
 	}
-	m, err := io.CopyN(w.w, src, n)
-	if errors.Is(err, io.EOF) && m < n {
+	buf := pieces.Get().(*[pieceSize]byte)
+	defer pieces.Put(buf)
+	m, err := io.CopyBuffer(onlyWriter{w.w}, onlyReader{io.LimitReader(src, n)}, buf[:])
+	if err == nil && m < n {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
+
+// pieces are buffers for payloads that pass through.
+var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}
+
+const pieceSize = 256 << 10
+
+// onlyWriter keeps io.CopyBuffer from finding more than Write.
+type onlyWriter struct{ io.Writer }
 
 // Flush sends what Put collected.
 func (w *Writer) Flush() error {

@@ -21,7 +21,7 @@ func TestRoundTrip(t *testing.T) {
 		w.Send(protocol.TypePing, nil, nil),
 		w.Send(protocol.TypeExec, exec, []byte("true\n\x00stdin")),
 		w.SendFrom(protocol.TypeWrite, protocol.Write{Path: "a\nb"}, 100_000, strings.NewReader(strings.Repeat("x", 100_001))),
-		w.Send(protocol.TypeData, nil, bytes.Repeat([]byte("\n"), protocol.MaxPayload)),
+		w.Send(protocol.TypeStdin, nil, bytes.Repeat([]byte("\n"), protocol.MaxPayload)),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -56,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 		if b := next(protocol.TypeWrite, &gotWrite); gotWrite.Path != "a\nb" || len(b) != 100_000 {
 			t.Errorf("%s: %+v, %d bytes", name, gotWrite, len(b))
 		}
-		next(protocol.TypeData, &struct{}{})
+		next(protocol.TypeStdin, &struct{}{})
 		if _, err := r.Next(); err != io.EOF {
 			t.Errorf("%s: at the end: %v, want io.EOF", name, err)
 		}
@@ -116,7 +116,7 @@ func TestHeaderAtTheLimit(t *testing.T) {
 }
 
 func TestPayloadMustBeRead(t *testing.T) {
-	r := protocol.NewReader(strings.NewReader(`{"type":"data","bytes":10}`+"\n0123456789"+`{"type":"ping"}`+"\n"), protocol.Daemon)
+	r := protocol.NewReader(strings.NewReader(`{"type":"stdin","bytes":10}`+"\n0123456789"+`{"type":"ping"}`+"\n"), protocol.Daemon)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestPayloadMustBeRead(t *testing.T) {
 		t.Errorf("%v, %v", h.Type, err)
 	}
 
-	r = protocol.NewReader(strings.NewReader(`{"type":"data","bytes":10}`+"\n0123"), protocol.Daemon)
+	r = protocol.NewReader(strings.NewReader(`{"type":"stdin","bytes":10}`+"\n0123"), protocol.Daemon)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}

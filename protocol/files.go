@@ -37,12 +37,12 @@ type Write struct {
 
 // List asks for a directory's entries, at most Max, by name. With a Depth over
 // 1 those of directories below follow their directory's; links are not
-// followed. After goes on behind the entry of that name.
+// followed. After, if set, is Next of the answer before: it goes on behind that.
 type List struct {
 	Path  string `json:"path"`
 	Max   int    `json:"max"`
 	Depth int    `json:"depth,omitempty"` // 0 is 1; -1 is all
-	After string `json:"after,omitempty"`
+	After []byte `json:"after,omitempty"`
 
 	AllowOutside bool `json:"allow_outside,omitempty"`
 }
@@ -50,7 +50,8 @@ type List struct {
 // Entries answers List and Glob, in order.
 type Entries struct {
 	Entries   []FileInfo `json:"entries"`
-	Truncated bool       `json:"truncated"` // there are more
+	Truncated bool       `json:"truncated"`      // there are more
+	Next      []byte     `json:"next,omitempty"` // of a List: for its After, where there are more; names as they are, also those that are not UTF-8
 }
 
 // Stat asks for one file's FileInfo. A link is described, not followed, unless

@@ -30,8 +30,8 @@ var bodies = map[protocol.Type]any{
 	protocol.TypeOutput: protocol.Output{}, protocol.TypeDone: protocol.Record{}, protocol.TypeCancel: protocol.Cancel{},
 	protocol.TypeRecords: protocol.Records{}, protocol.TypeRead: protocol.Read{}, protocol.TypeFile: protocol.FileInfo{},
 	protocol.TypeWrite: protocol.Write{}, protocol.TypeList: protocol.List{}, protocol.TypeEntries: protocol.Entries{},
-	protocol.TypeTerminal: protocol.Terminal{}, protocol.TypeResize: protocol.Resize{}, protocol.TypeExit: protocol.Record{},
-	protocol.TypeError: protocol.Error{},
+	protocol.TypeResize: protocol.Resize{},
+	protocol.TypeError:  protocol.Error{},
 
 	protocol.TypeStart: protocol.Start{}, protocol.TypeStarted: protocol.Record{}, protocol.TypeStdin: protocol.Stdin{},
 	protocol.TypeTaken: protocol.Taken{}, protocol.TypeSignal: protocol.Signal{}, protocol.TypeShellList: protocol.ShellList{},
@@ -46,7 +46,7 @@ var bodies = map[protocol.Type]any{
 }
 
 var bodiless = []protocol.Type{
-	protocol.TypePing, protocol.TypeExecs, protocol.TypeData, protocol.TypeOK,
+	protocol.TypePing, protocol.TypeExecs, protocol.TypeOK,
 	protocol.TypeShells, protocol.TypePorts, protocol.TypeBytes,
 }
 

@@ -26,24 +26,21 @@ type Type string
 // the runner answers with zero or more Output frames and exactly one final
 // frame (marked F), then the daemon may send the next request.
 const (
-	TypePing     Type = "ping"     // daemon: no body
-	TypePong     Type = "pong"     // runner, F: Pong
-	TypeExec     Type = "exec"     // daemon: Exec; payload: command, then stdin
-	TypeAttach   Type = "attach"   // daemon: Attach
-	TypeOutput   Type = "output"   // runner: Output; payload: bytes
-	TypeDone     Type = "done"     // runner, F: Record
-	TypeCancel   Type = "cancel"   // daemon: Cancel; answer OK
-	TypeExecs    Type = "execs"    // daemon: no body
-	TypeRecords  Type = "records"  // runner, F: Records
-	TypeRead     Type = "read"     // daemon: Read
-	TypeFile     Type = "file"     // runner, F: FileInfo; payload: FileInfo.Bytes bytes, any number
-	TypeWrite    Type = "write"    // daemon: Write; payload: Write.Bytes bytes, any number
-	TypeList     Type = "list"     // daemon: List
-	TypeEntries  Type = "entries"  // runner, F: Entries
-	TypeTerminal Type = "terminal" // daemon: Terminal; both sides then send the next four
-	TypeData     Type = "data"     // both: payload: terminal bytes
-	TypeResize   Type = "resize"   // daemon: Resize
-	TypeExit     Type = "exit"     // runner, F: Record
+	TypePing    Type = "ping"    // daemon: no body
+	TypePong    Type = "pong"    // runner, F: Pong
+	TypeExec    Type = "exec"    // daemon: Exec; payload: command, then stdin
+	TypeAttach  Type = "attach"  // daemon: Attach
+	TypeOutput  Type = "output"  // runner: Output; payload: bytes
+	TypeDone    Type = "done"    // runner, F: Record
+	TypeCancel  Type = "cancel"  // daemon: Cancel; answer OK
+	TypeExecs   Type = "execs"   // daemon: no body
+	TypeRecords Type = "records" // runner, F: Records
+	TypeRead    Type = "read"    // daemon: Read
+	TypeFile    Type = "file"    // runner, F: FileInfo; payload: FileInfo.Bytes bytes, any number
+	TypeWrite   Type = "write"   // daemon: Write; payload: Write.Bytes bytes, any number
+	TypeList    Type = "list"    // daemon: List
+	TypeEntries Type = "entries" // runner, F: Entries
+	TypeResize  Type = "resize"  // daemon: Resize
 
 	TypeStart      Type = "start"       // daemon: Start; payload: arguments, environment, stdin
 	TypeStarted    Type = "started"     // runner, F: Record; the answer to a Start in the background
@@ -119,6 +116,7 @@ type Exec struct {
 
 	// OutputFile, if set, gets all of the output, beside what is kept for
 	// replay. It is a path as in Write, made or replaced when the exec starts.
+	// An exec whose file cannot be made does not start.
 	OutputFile   string `json:"output_file,omitempty"`
 	AllowOutside bool   `json:"allow_outside,omitempty"` // for OutputFile
 }
@@ -232,7 +230,8 @@ const (
 // Attach replays an exec's output from Offset on and follows it to its end.
 // With Poll it does not follow: the answer has what there is, at most MaxBytes
 // of it, and comes when there is anything at all or WaitMS have passed. Its
-// Done then has a record that may not have ended.
+// Done then has a record that may not have ended, or of an exec that has ended
+// though there is more to read: as long as a poll has output, another may.
 type Attach struct {
 	ID       string `json:"id"`
 	Offset   int64  `json:"offset"`
@@ -296,22 +295,14 @@ const (
 // Usage is what a program and its descendants take, or took until the end.
 type Usage struct {
 	CPUUS       int64 `json:"cpu_us"`
-	MemoryBytes int64 `json:"memory_bytes"` // resident now; after the end the most that one of them had
+	MemoryBytes int64 `json:"memory_bytes"` // resident now; after the end the most that one of them had, the runner before its exec included
 	Processes   int   `json:"processes"`    // now
 }
 
 // Records lists execs, oldest first.
 type Records struct {
-	Execs []Record `json:"execs"`
-}
-
-// Terminal starts a login shell (or Command) on a new PTY.
-type Terminal struct {
-	ID      string            `json:"id"`
-	Command []string          `json:"command,omitempty"`
-	Env     map[string]string `json:"env,omitempty"` // TERM and the like
-	Rows    uint16            `json:"rows"`
-	Cols    uint16            `json:"cols"`
+	Execs     []Record `json:"execs"`
+	Truncated bool     `json:"truncated,omitempty"` // the oldest do not fit into a header
 }
 
 // Resize tells a terminal its new size.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,16 +101,51 @@ func (c completeCmd) candidates(ctx context.Context, a *app, node *kong.Node, la
 		}
 	}
 	for _, arg := range node.Positional {
-		if arg.Name == "session" {
-			return append(found, c.sessions(ctx, a)...)
+		switch arg.Name {
+		case "session":
+			found = append(found, c.sessions(ctx, a)...)
+		case "exec":
+			found = append(found, c.execs(ctx, a)...)
 		}
 	}
 	return found
 }
 
+// execs lists the execs of the session among the words before.
+func (c completeCmd) execs(ctx context.Context, a *app) []string {
+	var ids []string
+	for _, session := range c.sessions(ctx, a) {
+		if slices.Contains(c.Words, session) {
+			ids = append(ids, c.execsOf(ctx, a, session)...)
+		}
+	}
+	return ids
+}
+
+func (completeCmd) execsOf(ctx context.Context, a *app, session string) []string {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	cl, err := a.client()
+	if err != nil {
+		return nil
+	}
+	defer cl.Close()
+	list, err := cl.Execs(ctx, session)
+	if err != nil {
+		return nil
+	}
+	ids := make([]string, len(list))
+	for i, r := range list {
+		ids[i] = printable(r.ID)
+	}
+	return ids
+}
+
+// patience is how long somebody who pressed Tab waits for a daemon.
+const patience = time.Second
+
 // sessions lists ids. Without a daemon there is nothing to offer.
 func (completeCmd) sessions(ctx context.Context, a *app) []string {
-	const patience = time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cl, err := a.client()

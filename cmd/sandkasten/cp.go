@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path"
@@ -13,24 +12,27 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/client"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/tree"
 )
 
 type cpCmd struct {
-	From string `arg:"" help:"A local path, or SESSION:PATH."`
-	To   string `arg:"" help:"A local path, or SESSION:PATH."`
+	From string `arg:"" help:"A local path, SESSION:PATH, or - for standard input."`
+	To   string `arg:"" help:"A local path, SESSION:PATH, or - for standard output."`
 }
 
 func (cpCmd) Help() string {
 	return `Paths inside are below /workspace, and relative ones begin there. As with cp -r:
 a directory takes its contents along, a target that is a directory gets the
-source put into it, and any other target is the new name. Links and special
-files are left out.
+source put into it, and any other target is the new name. Modes and links are
+kept. Special files are left out, and so are links that would lead out of a
+directory that is copied to here.
 
   sandkasten cp data.csv $id:
   sandkasten cp ./project $id:/workspace/
   sandkasten cp $id:/workspace/result.json .
-  sandkasten cp $id:/workspace/project ./copy`
+  sandkasten cp $id:/workspace/project ./copy
+  date | sandkasten cp - $id:started
+  sandkasten cp $id:log.txt - | tail`
 }
 
 func (c cpCmd) Run(ctx context.Context, a *app) error {
@@ -44,14 +46,15 @@ func (c cpCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer cl.Close()
-	var skipped int
+	copying := transfer{a: a, cl: cl, id: fromID}
 	if fromInside {
-		skipped, err = copyOut(ctx, cl, fromID, fromPath, c.To)
+		err = copying.out(ctx, fromPath, c.To)
 	} else {
-		skipped, err = copyIn(ctx, cl, c.From, toID, toPath)
+		copying.id = toID
+		err = copying.in(ctx, c.From, toPath)
 	}
-	if skipped > 0 {
-		a.say("%d links and special files were left out", skipped)
+	if copying.skipped > 0 {
+		a.say("%d links and special files were left out", copying.skipped)
 	}
 	return err
 }
@@ -66,123 +69,171 @@ func splitRemote(arg string) (id, file string, ok bool) {
 	return id, file, true
 }
 
-// copyIn sends a file or a directory.
-func copyIn(ctx context.Context, cl *client.Client, from, id, to string) (skipped int, err error) {
+// standard is the name of standard input and output.
+const standard = "-"
+
+// transfer copies between here and one session.
+type transfer struct {
+	a       *app
+	cl      *client.Client
+	id      string
+	skipped int
+}
+
+// in sends a file or a directory.
+func (t *transfer) in(ctx context.Context, from, to string) error {
+	if from == standard {
+		return t.standardIn(ctx, to)
+	}
 	info, err := os.Stat(from)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	whole, err := filepath.Abs(from) // "." has a name, too
 	if err != nil {
-		return 0, err
+		return err
 	}
-	to, err = insideTarget(ctx, cl, id, to, filepath.Base(whole))
+	to, err = t.insideTarget(ctx, to, filepath.Base(whole))
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if !info.IsDir() {
-		return 0, sendFile(ctx, cl, id, whole, to)
+	if info.IsDir() {
+		return t.sendTree(ctx, whole, to)
 	}
-	err = filepath.WalkDir(whole, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir():
-			return nil
-		case !d.Type().IsRegular():
-			skipped++
-			return nil
-		}
-		relative, err := filepath.Rel(whole, name)
-		if err != nil {
-			return err
-		}
-		return sendFile(ctx, cl, id, name, path.Join(to, filepath.ToSlash(relative)))
-	})
-	return skipped, err
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	return t.send(ctx, f, to, client.WriteOptions{Mode: info.Mode()})
+}
+
+// standardIn sends what standard input has.
+func (t *transfer) standardIn(ctx context.Context, to string) error {
+	if to == "" || strings.HasSuffix(to, "/") {
+		return errors.New("standard input has no name: say what the file is called inside, as SESSION:PATH")
+	}
+	f, err := sized(t.a.in)
+	if err != nil {
+		return err
+	}
+	return t.send(ctx, f, to, client.WriteOptions{})
+}
+
+// send writes a local file, which it closes.
+func (t *transfer) send(ctx context.Context, f *os.File, to string, o client.WriteOptions) error {
+	left, err := remaining(f)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	content, done := t.a.reading(f, path.Base(to), left)
+	defer done()
+	return t.cl.Write(ctx, t.id, to, o, left, content)
+}
+
+// sendTree sends a directory.
+func (t *transfer) sendTree(ctx context.Context, from, to string) error {
+	plan, err := tree.Scan(from)
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	t.skipped = plan.Skipped
+	reader, writer := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := plan.WriteTar(writer)
+		written <- err
+		writer.CloseWithError(err) // nil is the end of the body
+	}()
+	content, done := t.a.reading(reader, path.Base(to), plan.Size)
+	defer done()
+	_, err = t.cl.Unpack(ctx, t.id, to, "tar", plan.Size, content)
+	// This ends the goroutine, if it has not ended: a write to a closed pipe
+	// fails.
+	closeErr := reader.Close()
+	if writeErr := <-written; writeErr != nil && !errors.Is(writeErr, io.ErrClosedPipe) {
+		return writeErr // the reason why the request broke off
+	}
+	return errors.Join(err, closeErr)
 }
 
 // insideTarget is the path that name gets: below to, if that is a directory
 // or says so with a slash, and otherwise to itself.
-func insideTarget(ctx context.Context, cl *client.Client, id, to, name string) (string, error) {
+func (t *transfer) insideTarget(ctx context.Context, to, name string) (string, error) {
 	if to == "" {
 		to = "/workspace/"
 	}
 	if strings.HasSuffix(to, "/") {
 		return path.Join(to, name), nil
 	}
-	_, _, err := cl.List(ctx, id, to)
-	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status < http.StatusInternalServerError && refused.Code != string(errdefs.Unauthenticated) {
-		return to, nil // no directory; writing there says what else is wrong
+	found, err := t.cl.Stat(ctx, t.id, to, true)
+	switch {
+	case isMissing(err):
+		return to, nil
+	case err == nil && found.Type == "dir":
+		return path.Join(to, name), nil
 	}
-	return path.Join(to, name), err
+	return to, err
 }
 
-// sendFile writes one file with its mode.
-func sendFile(ctx context.Context, cl *client.Client, id, from, to string) (err error) {
-	f, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Size() <= client.MaxWrite {
-		content, err := io.ReadAll(io.LimitReader(f, client.MaxWrite+1))
-		if err != nil {
-			return err
-		}
-		return cl.Write(ctx, id, to, info.Mode(), content)
-	}
-	// An upload keeps the mode of a file that exists.
-	if err := cl.Write(ctx, id, to, info.Mode(), nil); err != nil {
-		return err
-	}
-	return cl.Upload(ctx, id, to, f)
+// isMissing reports whether err says that there is no such file. A session
+// that does not exist is not told apart: the next request says so.
+func isMissing(err error) bool {
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && refused.Status == http.StatusNotFound
 }
 
-// copyOut fetches a file or a directory.
-func copyOut(ctx context.Context, cl *client.Client, id, from, to string) (skipped int, err error) {
+// out fetches a file or a directory.
+func (t *transfer) out(ctx context.Context, from, to string) error {
 	if from == "" {
 		from = "/workspace"
+	}
+	if strings.HasSuffix(from, "/") && from != "/" {
+		from = strings.TrimRight(from, "/")
+	}
+	found, err := t.cl.Stat(ctx, t.id, from, true)
+	if err != nil {
+		return err
+	}
+	if to == standard {
+		if found.Type == "dir" {
+			return fmt.Errorf("%s is a directory: `sandkasten fs tar` writes one to standard output", printable(from))
+		}
+		return t.read(ctx, from, t.a.out)
 	}
 	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
 		to = filepath.Join(to, path.Base(path.Join("/workspace", from)))
 	}
-	entries, truncated, err := cl.List(ctx, id, from)
-	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status < http.StatusInternalServerError {
-		return 0, fetchFile(ctx, cl, id, from, to)
+	if found.Type == "dir" {
+		return t.fetchTree(ctx, from, to)
 	}
-	if err != nil {
-		return 0, err
-	}
-	if err := os.MkdirAll(to, 0o755); err != nil {
-		return 0, err
-	}
-	root, err := os.OpenRoot(to)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	t := treeCopy{cl: cl, id: id, root: root}
-	err = t.directory(ctx, from, ".", entries, truncated)
-	return t.skipped, err
+	return t.fetch(ctx, from, to)
 }
 
-// fetchFile replaces a local file when the whole of the other has arrived.
-func fetchFile(ctx context.Context, cl *client.Client, id, from, to string) error {
-	content, err := cl.Read(ctx, id, from)
+// read writes a file of the session to w.
+func (t *transfer) read(ctx context.Context, from string, w io.Writer) error {
+	content, err := t.cl.Read(ctx, t.id, from)
 	if err != nil {
 		return err
 	}
+	reader, done := t.a.reading(content, path.Base(from), content.Size)
+	defer done()
+	return errors.Join(stream(w, reader), reader.Close())
+}
+
+// fetch replaces a local file when the whole of the other has arrived.
+func (t *transfer) fetch(ctx context.Context, from, to string) error {
+	content, err := t.cl.Read(ctx, t.id, from)
+	if err != nil {
+		return err
+	}
+	reader, done := t.a.reading(content, path.Base(from), content.Size)
+	defer done()
 	f, err := os.CreateTemp(filepath.Dir(to), ".sandkasten-*")
 	if err != nil {
-		return errors.Join(err, content.Close())
+		return errors.Join(err, reader.Close())
 	}
-	_, err = io.Copy(f, content)
-	err = errors.Join(err, content.Close(), f.Chmod(content.Mode), f.Close())
+	err = errors.Join(stream(f, reader), reader.Close(), f.Chmod(content.Mode), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), to)
 	}
@@ -192,61 +243,22 @@ func fetchFile(ctx context.Context, cl *client.Client, id, from, to string) erro
 	return nil
 }
 
-// treeCopy fetches a directory. What is in it was named by a sandbox, so it
-// is written through an os.Root, which nothing leaves.
-type treeCopy struct {
-	cl      *client.Client
-	id      string
-	root    *os.Root
-	skipped int
-}
-
-func (t *treeCopy) directory(ctx context.Context, from, to string, entries []client.Entry, truncated bool) error {
-	if truncated {
-		return fmt.Errorf("%s has too many files to list; pack it inside and copy the archive", printable(from))
-	}
-	for _, e := range entries {
-		if e.Name == "" || e.Name == "." || e.Name == ".." || strings.ContainsAny(e.Name, "/\x00") {
-			return fmt.Errorf("the daemon lists a file with the name %q", e.Name)
-		}
-		inside, local := path.Join(from, e.Name), filepath.Join(to, e.Name)
-		switch e.Type {
-		case "dir":
-			if err := t.subdirectory(ctx, inside, local); err != nil {
-				return err
-			}
-		case "file":
-			if err := t.file(ctx, inside, local); err != nil {
-				return fmt.Errorf("%s: %w", printable(inside), err)
-			}
-		default:
-			t.skipped++
-		}
-	}
-	return nil
-}
-
-func (t *treeCopy) subdirectory(ctx context.Context, from, to string) error {
-	entries, truncated, err := t.cl.List(ctx, t.id, from)
+// fetchTree fetches a directory.
+func (t *transfer) fetchTree(ctx context.Context, from, to string) error {
+	archive, err := t.cl.Pack(ctx, t.id, from, "tar")
 	if err != nil {
 		return err
 	}
-	if err := t.root.Mkdir(to, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+	reader, done := t.a.reading(archive, path.Base(from), unknownSize)
+	defer done()
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return errors.Join(err, reader.Close())
 	}
-	return t.directory(ctx, from, to, entries, truncated)
-}
-
-func (t *treeCopy) file(ctx context.Context, from, to string) (err error) {
-	content, err := t.cl.Read(ctx, t.id, from)
+	root, err := os.OpenRoot(to)
 	if err != nil {
-		return err
+		return errors.Join(err, reader.Close())
 	}
-	defer func() { err = errors.Join(err, content.Close()) }()
-	f, err := t.root.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, content.Mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, content)
-	return errors.Join(err, f.Close())
+	defer root.Close()
+	t.skipped, err = tree.Unpack(root, reader)
+	return errors.Join(err, reader.Close())
 }

@@ -17,6 +17,8 @@ const (
 	codeMethodNotAllowed errdefs.Code = "method_not_allowed"
 	codeMediaType        errdefs.Code = "unsupported_media_type"
 	codeTimeout          errdefs.Code = "request_timeout"
+	codeLength           errdefs.Code = "length_required"
+	codeRange            errdefs.Code = "range_not_satisfiable"
 
 	// BadGateway and GatewayTimeout are for answers that a server in a sandbox
 	// should have given.
@@ -42,6 +44,8 @@ var statuses = map[errdefs.Code]int{
 	errdefs.NotFound:          http.StatusNotFound,
 	codeMethodNotAllowed:      http.StatusMethodNotAllowed,
 	codeTimeout:               http.StatusRequestTimeout,
+	codeLength:                http.StatusLengthRequired,
+	codeRange:                 http.StatusRequestedRangeNotSatisfiable,
 	errdefs.AlreadyExists:     http.StatusConflict,
 	errdefs.Conflict:          http.StatusConflict,
 	errdefs.TooLarge:          http.StatusRequestEntityTooLarge,
@@ -72,6 +76,16 @@ func MediaType(want string) error {
 // MethodNotAllowed is the error for a method that a path does not take.
 func MethodNotAllowed(method string) error {
 	return errdefs.New(codeMethodNotAllowed, "this path does not take %s; see the Allow header", clean(method))
+}
+
+// LengthRequired is the error for a body whose length was not sent.
+func LengthRequired() error {
+	return errdefs.New(codeLength, "Content-Length is needed: send the body with its length, not in chunks")
+}
+
+// BadRange is the error for a Range header that cannot be answered.
+func BadRange(format string, args ...any) error {
+	return errdefs.New(codeRange, format, args...)
 }
 
 // Describe returns the body for err and the status that goes with it, and

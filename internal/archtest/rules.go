@@ -14,7 +14,7 @@ var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", 
 // and a surface know nothing of their siblings, and only the daemon knows all.
 var Rules = map[string]Rule{
 	"cmd/sandkasten": {
-		Ours:      []string{"internal/client", "internal/config", "internal/daemon", "internal/doctor", "internal/errdefs", "internal/images"},
+		Ours:      []string{"internal/client", "internal/config", "internal/daemon", "internal/doctor", "internal/errdefs", "internal/images", "internal/tree"},
 		Libraries: []string{"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
 	"cmd/imgbuilder": {},
@@ -39,12 +39,23 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/errdefs"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
+	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "protocol"}},
 	"internal/api/v1": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session", "protocol"},
+		Ours: []string{
+			"internal/api", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes", "internal/errdefs",
+			"internal/preview", "internal/runtime",
+			"internal/session", "protocol",
+		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang", "github.com/coder/websocket"},
 	},
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
-	"internal/client":  {Libraries: []string{"github.com/coder/websocket"}},
+	"internal/api/v1/files": {
+		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "protocol"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
+	},
+	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
+	"internal/tree":          {},
+	"internal/client":        {Libraries: []string{"github.com/coder/websocket"}},
 
 	// The heart, and what works for it.
 	"internal/session": {
@@ -95,12 +106,12 @@ var Rules = map[string]Rule{
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {
 		Ours: []string{
-			"internal/runner/account", "internal/runner/fileops", "internal/runner/files", "internal/runner/output",
+			"internal/runner/fileops", "internal/runner/files", "internal/runner/lookup", "internal/runner/output",
 			"internal/runner/ports", "internal/runner/proc", "internal/spawn", "protocol",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
-	"internal/runner/account": {Ours: []string{"protocol"}, Not: slow},
+	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/output":  {Ours: []string{"protocol"}, Not: slow},
 	"internal/runner/proc":    {Libraries: []string{unix}, Not: slow},
 	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},

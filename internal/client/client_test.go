@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/iotest"
 
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
@@ -123,7 +121,7 @@ func TestNobodyThere(t *testing.T) {
 	if away, ok := errors.AsType[*client.UnreachableError](err); !ok || away.URL != srv.URL {
 		t.Errorf("Sessions = %v, want UnreachableError", err)
 	}
-	_, err = c.Terminal(t.Context(), "abc", "xterm", client.Size{})
+	_, err = c.Terminal(t.Context(), "abc", client.TerminalRequest{Term: "xterm"})
 	if _, ok := errors.AsType[*client.UnreachableError](err); !ok {
 		t.Errorf("Terminal = %v, want UnreachableError", err)
 	}
@@ -234,24 +232,6 @@ type failingWriter struct{ err error }
 
 func (f failingWriter) Write([]byte) (int, error) { return 0, f.err }
 
-func TestWriteSendsBytesAndMode(t *testing.T) {
-	content := []byte("a\x00\xffb")
-	c := serve(t, "POST /v1/sessions/{id}/fs/write", func(w http.ResponseWriter, r *http.Request) {
-		var body map[string]string
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
-		}
-		want := map[string]string{"path": "a b", "content_base64": base64.StdEncoding.EncodeToString(content), "mode": "0755"}
-		if diff := cmp.Diff(want, body); diff != "" {
-			t.Error(diff)
-		}
-		answer(200, `{"ok":true}`)(w, r)
-	})
-	if err := c.Write(t.Context(), "abc", "a b", 0o755|fs.ModeSetuid, content); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestReadGivesBytesAndMode(t *testing.T) {
 	for header, want := range map[string]fs.FileMode{"0750": 0o750, "": 0o644, "4755": 0o755} {
 		c := serve(t, "GET /v1/sessions/{id}/fs/read", func(w http.ResponseWriter, r *http.Request) {
@@ -293,61 +273,6 @@ func TestReadOfAnAnswerThatBreaksOff(t *testing.T) {
 	}
 }
 
-func TestUploadStreams(t *testing.T) {
-	want := strings.Repeat("2", 1<<20)
-	c := serve(t, "POST /v1/sessions/{id}/fs/upload", func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseMultipartForm(2 << 20); err != nil {
-			t.Error(err)
-			return
-		}
-		file, _, err := r.FormFile("file")
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer file.Close()
-		got, err := io.ReadAll(file)
-		if err != nil || string(got) != want || r.FormValue("path") != "/workspace/in" {
-			t.Errorf("upload to %q of %d bytes, %v", r.FormValue("path"), len(got), err)
-		}
-		answer(200, `{"ok":true,"paths":["/workspace/in"]}`)(w, r)
-	})
-	if err := c.Upload(t.Context(), "abc", "/workspace/in", strings.NewReader(want)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestUploadTellsWhyItBrokeOff(t *testing.T) {
-	gone := errors.New("disk is gone")
-	c := serve(t, "POST /v1/sessions/{id}/fs/upload", func(_ http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err == nil {
-			t.Error("the daemon took the body for whole")
-		}
-	})
-	if err := c.Upload(t.Context(), "abc", "/x", iotest.ErrReader(gone)); !errors.Is(err, gone) {
-		t.Errorf("Upload = %v, want %v", err, gone)
-	}
-}
-
-func TestUploadRefusedBeforeItWasRead(t *testing.T) {
-	c := serve(t, "POST /v1/sessions/{id}/fs/upload", answer(413, `{"error":"too large","code":"too_large"}`))
-	err := c.Upload(t.Context(), "abc", "/x", strings.NewReader(strings.Repeat("x", 8<<20)))
-	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Code != "too_large" {
-		t.Errorf("Upload = %v, want too_large", err)
-	}
-}
-
-func TestList(t *testing.T) {
-	c := serve(t, "GET /v1/sessions/{id}/fs/list", answer(200, `{"path":"/x","entries":[{"name":"a","type":"file","size":3}],"truncated":true}`))
-	entries, truncated, err := c.List(t.Context(), "abc", "/x")
-	if err != nil || !truncated {
-		t.Errorf("List = %v, %v", truncated, err)
-	}
-	if diff := cmp.Diff([]client.Entry{{Name: "a", Type: "file", Size: 3}}, entries); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestExecOutputOfBytes(t *testing.T) {
 	c := serve(t, "GET /v1/sessions/{id}/execs/{exec}", answer(200, `{"exec_id":"e1","state":"ended","exit_code":0,"output":"?","output_base64":"/w=="}`))
 	r, err := c.ExecOutput(t.Context(), "abc", "e1")
@@ -371,6 +296,9 @@ func TestTerminal(t *testing.T) {
 			return
 		}
 		defer conn.CloseNow()
+		if err := conn.Write(r.Context(), websocket.MessageText, []byte(`{"started":{"terminal_id":"t1","reattached":false,"seq":40}}`)); err != nil {
+			t.Error(err)
+		}
 		for {
 			kind, data, err := conn.Read(r.Context())
 			if err != nil {
@@ -388,7 +316,7 @@ func TestTerminal(t *testing.T) {
 			}
 		}
 	})
-	term, err := c.Terminal(t.Context(), "abc", "xterm", client.Size{Rows: 24, Cols: 80})
+	term, err := c.Terminal(t.Context(), "abc", client.TerminalRequest{Term: "xterm", Size: client.Size{Rows: 24, Cols: 80}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,6 +331,9 @@ func TestTerminal(t *testing.T) {
 	if _, err := io.ReadFull(readOnly{term}, got[2:]); err != nil || string(got) != "hello" {
 		t.Fatalf("Read = %q, %v", got, err)
 	}
+	if term.ID() != "t1" || term.Seq() != 45 {
+		t.Errorf("terminal %q at %d, want t1 at 45", term.ID(), term.Seq())
+	}
 	if err := term.Resize(client.Size{Rows: 50, Cols: 100}); err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +347,7 @@ type readOnly struct{ io.Reader }
 
 func TestTerminalRefused(t *testing.T) {
 	c := serve(t, "GET /v1/sessions/{id}/terminal", answer(404, `{"error":"no such session","code":"not_found"}`))
-	_, err := c.Terminal(t.Context(), "abc", "xterm", client.Size{})
+	_, err := c.Terminal(t.Context(), "abc", client.TerminalRequest{Term: "xterm"})
 	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Code != "not_found" {
 		t.Errorf("Terminal = %v, want not_found", err)
 	}

@@ -3,9 +3,11 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 )
 
 // maxEvent bounds one server-sent event.
@@ -54,4 +56,13 @@ func events(body io.Reader) iter.Seq2[event, error] {
 			yield(event{}, fmt.Errorf("read stream: %w", err))
 		}
 	}
+}
+
+// streamError is the error that an event tells.
+func streamError(data []byte) error {
+	failure := &Error{Status: http.StatusOK}
+	if err := json.Unmarshal(data, failure); err != nil {
+		return fmt.Errorf("decode error: %w", err)
+	}
+	return failure
 }

@@ -34,6 +34,7 @@ type Config struct {
 	Defaults  Defaults
 	Maximum   Limits
 	Exec      Exec
+	Terminal  Terminal
 	Files     Files
 	Preview   Preview
 	RateLimit RateLimit
@@ -64,7 +65,13 @@ type Defaults struct {
 
 // Exec bounds one command.
 type Exec struct {
-	OutputLimitBytes int64 // kept for the reply and for replay; the middle of more is dropped
+	OutputLimitBytes int64         // kept for the reply and for replay; the middle of more is dropped
+	KillGrace        time.Duration // between TERM and KILL
+}
+
+// Terminal bounds the interactive terminals.
+type Terminal struct {
+	Detach time.Duration // without a client; 0 hangs up at once
 }
 
 // Files bounds the file calls.
@@ -143,7 +150,8 @@ func Default() Config {
 			NetworkMode:    "none",
 		},
 		Maximum:   Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
-		Exec:      Exec{OutputLimitBytes: 1 << 20},
+		Exec:      Exec{OutputLimitBytes: 1 << 20, KillGrace: 2 * time.Second},
+		Terminal:  Terminal{Detach: 10 * time.Minute},
 		Files:     Files{MaxUploadMB: 256},
 		Preview:   Preview{MaxTTL: 24 * time.Hour},
 		RateLimit: RateLimit{Burst: 200},

@@ -55,6 +55,8 @@ func (c *Config) sessionOptions() []option {
 		{"maximum.pids_limit", integer(&c.Maximum.Pids, 16, 1<<20), "The most processes a client may ask for."},
 		{"maximum.disk_limit_mb", integer(&c.Maximum.DiskMB, 16, 1<<24), "The most disk a client may ask for."},
 		{"exec.output_limit_bytes", integer(&c.Exec.OutputLimitBytes, 1024, 64<<20), "Output of one command that is kept. Of more, the head and the tail are kept and the middle is counted."},
+		{"exec.kill_grace_seconds", seconds(&c.Exec.KillGrace, 1, 60), "Time that a command gets to end by itself, from TERM to KILL, when its time is up or it is canceled."},
+		{"terminal.detach_seconds", seconds(&c.Terminal.Detach, 0, day), "How long a terminal lives on without a client, to be attached to again. 0 hangs it up within a second."},
 		{"files.outside_workspace", boolean(&c.Files.OutsideWorkspace), "Let the file calls reach paths outside /workspace. They always stay inside the sandbox."},
 		{"files.max_upload_mb", integer(&c.Files.MaxUploadMB, 1, 1<<20), "The largest body of a write or upload, in MiB."},
 	}

@@ -238,6 +238,8 @@ func sessionOptions(cfg config.Config, rows session.Store, driver runtime.Driver
 			Sessions:    cfg.MaxSessions,
 			FileBytes:   cfg.Files.MaxUploadMB << 20,
 		},
+		KillGrace:             cfg.Exec.KillGrace,
+		TerminalDetach:        cfg.Terminal.Detach,
 		FilesOutsideWorkspace: cfg.Files.OutsideWorkspace,
 		Seccomp:               runtime.SeccompMode(cfg.Security.Seccomp),
 	}

@@ -134,7 +134,7 @@ func (c *conn) answer(h protocol.Header) error {
 	case protocol.TypeCancel:
 		return decoded(h, c.cancel)
 	case protocol.TypeExecs:
-		return c.out.Send(protocol.TypeRecords, protocol.Records{Execs: c.r.list()}, nil)
+		return c.execs()
 	case protocol.TypeStart:
 		return decoded(h, c.start)
 	case protocol.TypeStdin:

@@ -36,6 +36,16 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if pid := os.Getenv(traceEnv); pid != "" {
+		trace(atoi(pid))
+	}
+	if dir := os.Getenv(serveEnv); dir != "" {
+		if err := serve(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	code := m.Run()
 	if left := goroutines(); code == 0 && left != "" {
 		fmt.Fprintf(os.Stderr, "goroutines are left:\n%s", left)
@@ -89,11 +99,7 @@ func newInitHost(t *testing.T) *host {
 	dir := t.TempDir()
 	h := &host{t: t, workspace: filepath.Join(dir, "workspace"), socket: filepath.Join(dir, "s")}
 	must(t, os.Mkdir(h.workspace, 0o755))
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
-	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: h.socket}))
-	must(t, unix.Listen(fd, 64))
-	listener := os.NewFile(uintptr(fd), "listener")
+	listener := os.NewFile(uintptr(h.listen()), "listener")
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Env = append(os.Environ(), initEnv+"="+h.workspace)
 	cmd.ExtraFiles = []*os.File{listener}

@@ -20,11 +20,11 @@ func (c *conn) ports() error {
 	return c.out.Send(protocol.TypePortList, protocol.PortList{Ports: list}, nil)
 }
 
-// dial connects to a port. The daemon's connection then carries that one's
-// bytes, to its end.
 // errUsedUp ends a connection that has become a port's.
 var errUsedUp = errors.New("the connection was a port's")
 
+// dial connects to a port. The daemon's connection then carries that one's
+// bytes, to its end.
 func (c *conn) dial(req protocol.Dial, _ int64) error {
 	defer c.r.dials.Add(-1)
 	if c.r.dials.Add(1) > maxDials {

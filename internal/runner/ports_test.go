@@ -99,11 +99,11 @@ func TestDialBothLoopbacks(t *testing.T) {
 	h := newHost(t)
 	for _, address := range loopbacks() {
 		p := h.port(serveTCP(t, address, echo))
-		must(t, p.out.Send(protocol.TypeData, nil, nil)) // no frame any more: bytes that come back
+		must(t, p.out.Send(protocol.TypeStdin, nil, nil)) // no frame any more: bytes that come back
 		if err := p.c.(*net.UnixConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		if got := p.rest(); got != `{"type":"data"}`+"\n" {
+		if got := p.rest(); got != `{"type":"stdin"}`+"\n" {
 			t.Errorf("%s: echo %q", address, got)
 		}
 	}

@@ -162,7 +162,7 @@ func (r *Runner) Close() error {
 	r.loose = nil
 	r.mu.Unlock()
 	for _, pipe := range loose {
-		r.closePipe(pipe)
+		pipe.close()
 	}
 
 	// Shutdown wakes the accept loop, which then closes the listener.

@@ -34,6 +34,10 @@ func checkRecord(r *protocol.Record) error {
 		return fmt.Errorf("%w: %d of %d bytes dropped", ErrProtocol, r.DroppedBytes, r.OutputBytes)
 	case r.DurationUS < 0 || r.StartedUnixMS < 0:
 		return fmt.Errorf("%w: started at %d for %d", ErrProtocol, r.StartedUnixMS, r.DurationUS)
+	case r.PID < 0 || r.Kind != protocol.KindShell && r.Kind != protocol.KindProcess:
+		return fmt.Errorf("%w: process %d of kind %q", ErrProtocol, r.PID, clip(string(r.Kind), maxName))
+	case r.Usage != nil && (r.Usage.CPUUS < 0 || r.Usage.MemoryBytes < 0 || r.Usage.Processes < 0):
+		return fmt.Errorf("%w: usage %+v", ErrProtocol, *r.Usage)
 	case !validEnd(r.State, r.Cause):
 		return fmt.Errorf("%w: state %q with cause %q", ErrProtocol, clip(string(r.State), maxName), clip(string(r.Cause), maxName))
 	}
@@ -41,6 +45,18 @@ func checkRecord(r *protocol.Record) error {
 	r.Shell = clip(r.Shell, maxName)
 	r.Command = clip(r.Command, maxText)
 	r.Cwd = clip(r.Cwd, protocol.MaxPath)
+	r.OutputFile = clip(r.OutputFile, protocol.MaxPath)
+	return nil
+}
+
+// checkShell does for a shell what checkRecord does for an exec.
+func checkShell(s *protocol.ShellInfo) error {
+	if s.PID < 0 || s.Queued < 0 || s.Restarts < 0 || s.CreatedMS < 0 {
+		return fmt.Errorf("%w: shell %+v", ErrProtocol, *s)
+	}
+	s.Name = clip(s.Name, maxName)
+	s.Exec = clip(s.Exec, maxName)
+	s.Cwd = clip(s.Cwd, protocol.MaxPath)
 	return nil
 }
 
@@ -94,6 +110,9 @@ func checkBelow(rel string) error {
 func checkEntries(e *protocol.Entries, limit int, deep bool) error {
 	if len(e.Entries) > limit {
 		return fmt.Errorf("%w: more entries than asked for", ErrProtocol)
+	}
+	if len(e.Next) > protocol.MaxPath {
+		return fmt.Errorf("%w: a place to go on that is no path", ErrProtocol)
 	}
 	for i := range e.Entries {
 		if err := checkFile(&e.Entries[i]); err != nil {

@@ -37,6 +37,9 @@ const (
 	// maxIdle connections are kept for the next operations: one shell's worth
 	// and a few reads beside it.
 	maxIdle = 4
+	// sendBuffer is how far a file that is sent may be ahead of the runner. Each
+	// time one waits for the other costs more than moving the bytes.
+	sendBuffer = 1 << 20
 	// answerTimeout is for the answer to what needs no work in the sandbox.
 	answerTimeout = 30 * time.Second
 	// workTimeout is for what goes over whole trees or large files.
@@ -108,9 +111,14 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	raw, err := c.Dial(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, givenUp(ctx)
 		}
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if u, ok := raw.(*net.UnixConn); ok {
+		if err := u.SetWriteBuffer(sendBuffer); err != nil {
+			return nil, errors.Join(fmt.Errorf("%w: %w", ErrUnreachable, err), raw.Close())
+		}
 	}
 	return &conn{Conn: raw, r: protocol.NewReader(raw, protocol.Runner), w: protocol.NewWriter(stallWriter{raw})}, nil
 }

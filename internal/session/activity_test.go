@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // countingStore counts writes.
@@ -90,10 +91,10 @@ func TestOpenFileIsUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := h.start(t, func(o *session.Options) { o.Defaults.TTL = time.Minute })
 		s := d.create(t, session.CreateRequest{})
-		if err := d.WriteFile(t.Context(), s.ID, "f", 0, 5, strings.NewReader("hello")); err != nil {
+		if err := d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 5, strings.NewReader("hello")); err != nil {
 			t.Fatal(err)
 		}
-		_, r, err := d.ReadFile(t.Context(), s.ID, "f", 0, 0)
+		_, r, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "f"})
 		if err != nil {
 			t.Fatal(err)
 		}

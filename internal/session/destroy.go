@@ -186,6 +186,7 @@ func (m *Manager) forget(e *entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.live, e.id)
+	e.overOnce.Do(func() { close(e.over) })
 	k := key{e.owner, e.key}
 	if m.byKey[k] == e {
 		delete(m.byKey, k)

@@ -26,6 +26,10 @@ type entry struct {
 	created   chan struct{}
 	createErr error
 
+	// over is closed when the session has ended.
+	over     chan struct{}
+	overOnce sync.Once
+
 	// cancelCreate stops the driver from making the sandbox.
 	cancelCreate context.CancelFunc
 
@@ -34,6 +38,7 @@ type entry struct {
 	sb       box     // guarded by mu; set when the sandbox exists
 	unwanted bool    // guarded by mu; Destroy came before Create was through
 	using    int     // guarded by mu; operations in progress
+	filing   int     // guarded by mu; those of them that work on files
 	untold   bool    // guarded by mu; activity that the store does not know
 }
 
@@ -59,6 +64,7 @@ func newEntry(s Session) *entry {
 		key:          s.IdempotencyKey,
 		changing:     make(chan struct{}, 1),
 		created:      make(chan struct{}),
+		over:         make(chan struct{}),
 		cancelCreate: func() {},
 		s:            s,
 	}

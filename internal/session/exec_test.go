@@ -176,7 +176,7 @@ func TestOperationOnADeadSandbox(t *testing.T) {
 		"execs": func(id session.ID) error { _, err := d.Execs(t.Context(), id); return err },
 		"stats": func(id session.ID) error { _, err := d.Stats(t.Context(), id); return err },
 		"write": func(id session.ID) error {
-			return d.WriteFile(t.Context(), id, "f", 0, 1, strings.NewReader("x"))
+			return d.WriteFile(t.Context(), id, protocol.Write{Path: "f"}, 1, strings.NewReader("x"))
 		},
 	} {
 		s := d.create(t, session.CreateRequest{})

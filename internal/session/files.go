@@ -3,49 +3,98 @@ package session
 import (
 	"context"
 	"io"
-	"path"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// workspace is where relative paths start.
-const workspace = "/workspace"
+// Requests about files are those of the protocol. Their paths are as a client
+// wrote them: absolute, or from the workspace. AllowOutside is the manager's to
+// set. What is beyond a limit below is refused with InvalidArgument or TooLarge
+// before the sandbox hears of it.
 
-// maxListed bounds the entries of one listing.
-const maxListed = 10_000
+// maxFiling bounds the operations on files at once in one session. Each holds a
+// connection to the runner, which has 256 for everything.
+const maxFiling = 64
 
-// maxComponent bounds a name between two slashes, as file systems do.
-const maxComponent = 255
-
-// ReadFile opens a file of the session, at most max bytes of it from offset
-// on; max 0 is all. The caller closes the reader, within the life of ctx.
-func (m *Manager) ReadFile(ctx context.Context, id ID, name string, offset, max int64) (protocol.FileInfo, io.ReadCloser, error) {
-	if offset < 0 {
+// ReadFile opens a file of the session, at most r.MaxBytes of it from r.Offset
+// on; 0 is all. The caller closes the reader, within the life of ctx.
+func (m *Manager) ReadFile(ctx context.Context, id ID, r protocol.Read) (protocol.FileInfo, io.ReadCloser, error) {
+	if r.Offset < 0 {
 		return protocol.FileInfo{}, nil, errdefs.Invalid("offset", "must not be negative")
 	}
-	if max < 0 {
+	if r.MaxBytes < 0 {
 		return protocol.FileInfo{}, nil, errdefs.Invalid("max_bytes", "must not be negative")
 	}
-	name, err := m.filePath(name)
+	name, err := m.filePath("path", r.Path)
 	if err != nil {
 		return protocol.FileInfo{}, nil, err
 	}
-	e, end, err := m.use(ctx, id)
-	if err != nil {
-		return protocol.FileInfo{}, nil, err
-	}
-	info, content, err := e.box().client.Read(ctx, protocol.Read{
-		Path: inside(name), Offset: offset, MaxBytes: max, AllowOutside: m.opts.FilesOutsideWorkspace,
+	r.Path, r.AllowOutside = inside(name), m.opts.FilesOutsideWorkspace
+	var info protocol.FileInfo
+	content, err := m.stream(ctx, id, func(c *runnerclient.Client) (content io.ReadCloser, err error) {
+		info, content, err = c.Read(ctx, r)
+		return content, err
 	})
+	info.Name = name
+	return info, content, err
+}
+
+// WriteFile replaces or makes a file with exactly size bytes of content, and
+// its parent directories. It is atomic: when it fails the file is as before.
+// With w.Append it adds to a file instead, which is not. An error of content
+// is returned as it is.
+func (m *Manager) WriteFile(ctx context.Context, id ID, w protocol.Write, size int64, content io.Reader) (err error) {
+	if size < 0 {
+		return errdefs.Invalid("size", "must not be negative")
+	}
+	if size > m.opts.Maxima.FileBytes {
+		return errdefs.New(errdefs.TooLarge, "the file has %d bytes; the maximum is %d", size, m.opts.Maxima.FileBytes)
+	}
+	if w.Create && w.Append {
+		return errdefs.Invalid("append", "must not be set together with create: a file is either new or there already")
+	}
+	if err := checkMode(w.Mode); err != nil {
+		return err
+	}
+	if w.Path, err = m.runnerPath("path", w.Path); err != nil {
+		return err
+	}
+	w.AllowOutside = m.opts.FilesOutsideWorkspace
+	return m.onFiles(ctx, id, func(c *runnerclient.Client) error { return c.Write(ctx, w, size, content) })
+}
+
+// StatFile describes a file.
+func (m *Manager) StatFile(ctx context.Context, id ID, s protocol.Stat) (protocol.FileInfo, error) {
+	name, err := m.filePath("path", s.Path)
+	if err != nil {
+		return protocol.FileInfo{}, err
+	}
+	s.Path, s.AllowOutside = inside(name), m.opts.FilesOutsideWorkspace
+	var info protocol.FileInfo
+	err = m.onFiles(ctx, id, func(c *runnerclient.Client) (err error) {
+		info, err = c.Stat(ctx, s)
+		return err
+	})
+	info.Name = name
+	return info, err
+}
+
+// stream begins an operation whose answer is read bit by bit. It is use of the
+// session until the reader is closed, which the caller must.
+func (m *Manager) stream(ctx context.Context, id ID, open func(*runnerclient.Client) (io.ReadCloser, error)) (io.ReadCloser, error) {
+	e, end, err := m.file(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	content, err := open(e.box().client)
 	if err != nil {
 		end()
-		return protocol.FileInfo{}, nil, m.lost(ctx, e, err)
+		return nil, m.lost(ctx, e, err)
 	}
-	info.Name = name
-	return info, &reading{ReadCloser: content, end: end}, nil
+	return &reading{ReadCloser: content, end: end}, nil
 }
 
 // reading is a file being read, which is use of the session until it is closed.
@@ -59,96 +108,67 @@ func (r *reading) Close() error {
 	return r.ReadCloser.Close()
 }
 
-// WriteFile replaces or makes a file with exactly size bytes of r, and its
-// parent directories. It is atomic: when it fails the file is as before. Mode
-// 0 is 0644, or the mode that the file has.
-func (m *Manager) WriteFile(ctx context.Context, id ID, name string, mode uint32, size int64, r io.Reader) error {
-	if size < 0 {
-		return errdefs.Invalid("size", "must not be negative")
-	}
-	if size > m.opts.Maxima.FileBytes {
-		return errdefs.New(errdefs.TooLarge, "the file has %d bytes; the maximum is %d", size, m.opts.Maxima.FileBytes)
-	}
-	if mode > 0o7777 {
-		return errdefs.Invalid("mode", "must be at most 07777")
-	}
-	name, err := m.filePath(name)
-	if err != nil {
-		return err
-	}
-	e, end, err := m.use(ctx, id)
+// onFiles does one operation on the files of a session.
+func (m *Manager) onFiles(ctx context.Context, id ID, do func(*runnerclient.Client) error) error {
+	e, end, err := m.file(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer end()
-	w := protocol.Write{Path: inside(name), Mode: mode, AllowOutside: m.opts.FilesOutsideWorkspace}
-	if err := e.box().client.Write(ctx, w, size, r); err != nil {
+	if err := do(e.box().client); err != nil {
 		return m.lost(ctx, e, err)
 	}
 	return nil
 }
 
-// ListFiles returns a directory's entries, sorted by name, and whether there
-// were more than it lists.
-func (m *Manager) ListFiles(ctx context.Context, id ID, name string) (files []protocol.FileInfo, truncated bool, err error) {
+// file is use for an operation on files, of which a session has only so many
+// at once.
+func (m *Manager) file(ctx context.Context, id ID) (e *entry, end func(), err error) {
+	e, used, err := m.use(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	filed, err := e.beginFiling()
+	if err != nil {
+		used()
+		return nil, nil, err
+	}
+	return e, func() { filed(); used() }, nil
+}
+
+// beginFiling counts one more operation on files, until end is called.
+func (e *entry) beginFiling() (end func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.filing == maxFiling {
+		return nil, errdefs.New(errdefs.ResourceExhausted, "the session has %d operations on files in progress, which is the limit; wait for one to end", maxFiling)
+	}
+	e.filing++
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.filing--
+	}, nil
+}
+
+func checkMode(mode uint32) error {
+	if mode > 0o7777 {
+		return errdefs.Invalid("mode", "must be at most 07777")
+	}
+	return nil
+}
+
+// directory is runnerPath for what is a directory, which a slash at the end
+// may say.
+func (m *Manager) directory(name string) (string, error) {
 	if name != "/" {
 		name = strings.TrimSuffix(name, "/")
 	}
-	name, err = m.filePath(name)
-	if err != nil {
-		return nil, false, err
-	}
-	e, end, err := m.use(ctx, id)
-	if err != nil {
-		return nil, false, err
-	}
-	defer end()
-	list, err := e.box().client.List(ctx, protocol.List{
-		Path: inside(name), Max: maxListed, AllowOutside: m.opts.FilesOutsideWorkspace,
-	})
-	if err != nil {
-		return nil, false, m.lost(ctx, e, err)
-	}
-	return list.Entries, list.Truncated, nil
+	return m.runnerPath("path", name)
 }
 
-// filePath makes name absolute and clean, once and for all. It refuses what is
-// no path and, by its spelling, what leaves the workspace; the runner refuses
-// what leaves it by a symlink.
-func (m *Manager) filePath(name string) (string, error) {
-	switch {
-	case name == "":
-		return "", errdefs.Invalid("path", "must not be empty")
-	case strings.ContainsRune(name, 0):
-		return "", errdefs.Invalid("path", "must not contain a NUL byte")
-	case !utf8.ValidString(name):
-		return "", errdefs.Invalid("path", "must be valid UTF-8")
-	case name != "/" && strings.HasSuffix(name, "/"):
-		return "", errdefs.Invalid("path", "must not end in a slash")
-	}
-	if !path.IsAbs(name) {
-		name = workspace + "/" + name
-	}
-	if len(name) > protocol.MaxPath {
-		return "", errdefs.Invalid("path", "must be at most %d bytes", protocol.MaxPath)
-	}
-	for component := range strings.SplitSeq(name, "/") {
-		if len(component) > maxComponent {
-			return "", errdefs.Invalid("path", "must not have a component of more than %d bytes", maxComponent)
-		}
-	}
-	name = path.Clean(name)
-	if !m.opts.FilesOutsideWorkspace && name != workspace && !strings.HasPrefix(name, workspace+"/") {
-		return "", errdefs.Invalid("path", "must be inside %s; relative paths start there", workspace)
-	}
-	return name, nil
-}
-
-// inside is name as the runner is asked for it. It knows where its workspace
-// is; absolute paths are for what is elsewhere.
-func inside(name string) string {
-	if name == workspace {
-		return "."
-	}
-	return strings.TrimPrefix(name, workspace+"/")
+// runnerPath is the path that the runner is asked for.
+func (m *Manager) runnerPath(field, name string) (string, error) {
+	name, err := m.filePath(field, name)
+	return inside(name), err
 }

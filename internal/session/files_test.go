@@ -16,10 +16,10 @@ func TestFiles(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	for _, name := range []string{"dir/a", "/workspace/dir/a", "./dir/../dir//a"} {
 		content := "content of " + name
-		if err := d.WriteFile(t.Context(), s.ID, name, 0o600, int64(len(content)), strings.NewReader(content)); err != nil {
+		if err := d.WriteFile(t.Context(), s.ID, protocol.Write{Path: name, Mode: 0o600}, int64(len(content)), strings.NewReader(content)); err != nil {
 			t.Fatal(err)
 		}
-		info, r, err := d.ReadFile(t.Context(), s.ID, name, 3, 4)
+		info, r, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: name, Offset: 3, MaxBytes: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,12 +32,12 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	for _, name := range []string{".", "/workspace", "/workspace/", "dir/.."} {
-		files, truncated, err := d.ListFiles(t.Context(), s.ID, name)
-		if err != nil || truncated || len(files) != 1 || files[0].Name != "dir" || files[0].Type != "dir" {
-			t.Errorf("list %s: %+v, %v, %v", name, files, truncated, err)
+		list, err := d.ListFiles(t.Context(), s.ID, protocol.List{Path: name, Max: 10})
+		if err != nil || list.Truncated || len(list.Entries) != 1 || list.Entries[0].Name != "dir" || list.Entries[0].Type != "dir" {
+			t.Errorf("list %s: %+v, %v", name, list, err)
 		}
 	}
-	_, _, err := d.ReadFile(t.Context(), s.ID, "no", 0, 0)
+	_, _, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "no"})
 	wantCode(t, err, errdefs.NotFound)
 }
 
@@ -59,14 +59,14 @@ func TestFilePaths(t *testing.T) {
 		"out and in":     "/workspace/../etc/passwd",
 		"root":           "/",
 	} {
-		_, _, err := d.ReadFile(t.Context(), s.ID, path, 0, 0)
+		_, _, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: path})
 		var e *errdefs.Error
 		if !errors.As(err, &e) || e.Code != errdefs.InvalidArgument || e.Field != "path" {
 			t.Errorf("read, %s: %v", name, err)
 		}
-		wantCode(t, d.WriteFile(t.Context(), s.ID, path, 0, 0, strings.NewReader("")), errdefs.InvalidArgument)
+		wantCode(t, d.WriteFile(t.Context(), s.ID, protocol.Write{Path: path}, 0, strings.NewReader("")), errdefs.InvalidArgument)
 		if name != "a slash behind" {
-			_, _, err = d.ListFiles(t.Context(), s.ID, path)
+			_, err = d.ListFiles(t.Context(), s.ID, protocol.List{Path: path, Max: 1})
 			wantCode(t, err, errdefs.InvalidArgument)
 		}
 	}
@@ -76,7 +76,7 @@ func TestFilesOutsideTheWorkspace(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, func(o *session.Options) { o.FilesOutsideWorkspace = true })
 	s := d.create(t, session.CreateRequest{})
-	_, r, err := d.ReadFile(t.Context(), s.ID, "/etc/hostname", 0, 0)
+	_, r, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "/etc/hostname"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestFilesOutsideTheWorkspace(t *testing.T) {
 		t.Error(err)
 	}
 	d.output(t, s.ID, "ln -s /etc/hostname link")
-	if _, r, err = d.ReadFile(t.Context(), s.ID, "link", 0, 0); err != nil {
+	if _, r, err = d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "link"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Close(); err != nil {
@@ -93,7 +93,7 @@ func TestFilesOutsideTheWorkspace(t *testing.T) {
 	d.stop()
 
 	d = h.start(t)
-	_, _, err = d.ReadFile(t.Context(), s.ID, "link", 0, 0)
+	_, _, err = d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "link"})
 	if err == nil || errdefs.CodeOf(err) == errdefs.Internal {
 		t.Errorf("a link leads out of the workspace: %v", err)
 	}
@@ -103,7 +103,7 @@ func TestFileNumbers(t *testing.T) {
 	d := newHost(t).start(t, func(o *session.Options) { o.Maxima.FileBytes = 10 })
 	s := d.create(t, session.CreateRequest{})
 	write := func(mode uint32, size int64) error {
-		return d.WriteFile(t.Context(), s.ID, "f", mode, size, strings.NewReader("0123456789abc"))
+		return d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f", Mode: mode}, size, strings.NewReader("0123456789abc"))
 	}
 	wantCode(t, write(0, 11), errdefs.TooLarge)
 	wantCode(t, write(0, -1), errdefs.InvalidArgument)
@@ -111,9 +111,9 @@ func TestFileNumbers(t *testing.T) {
 	if err := write(0, 10); err != nil {
 		t.Error(err)
 	}
-	_, _, err := d.ReadFile(t.Context(), s.ID, "f", -1, 0)
+	_, _, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "f", Offset: -1})
 	wantCode(t, err, errdefs.InvalidArgument)
-	_, _, err = d.ReadFile(t.Context(), s.ID, "f", 0, -1)
+	_, _, err = d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "f", MaxBytes: -1})
 	wantCode(t, err, errdefs.InvalidArgument)
 }
 
@@ -121,10 +121,10 @@ func TestFileNumbers(t *testing.T) {
 func TestWriteOfABrokenUpload(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	if err := d.WriteFile(t.Context(), s.ID, "f", 0, 3, strings.NewReader("old")); err != nil {
+	if err := d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 3, strings.NewReader("old")); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.WriteFile(t.Context(), s.ID, "f", 0, 100, strings.NewReader("new")); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 100, strings.NewReader("new")); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 	if got := d.output(t, s.ID, "cat f; ls -A"); got != "oldf\n" {

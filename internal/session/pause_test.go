@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 func (d *daemon) pause(t testing.TB, id session.ID) {
@@ -76,8 +77,8 @@ func TestOperationsWake(t *testing.T) {
 			_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, io.Discard)
 			return err
 		},
-		"write": func() error { return d.WriteFile(t.Context(), s.ID, "f", 0, 2, strings.NewReader("hi")) },
-		"list":  func() error { _, _, err := d.ListFiles(t.Context(), s.ID, "."); return err },
+		"write": func() error { return d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 2, strings.NewReader("hi")) },
+		"list":  func() error { _, err := d.ListFiles(t.Context(), s.ID, protocol.List{Path: ".", Max: 10}); return err },
 		"port": func() error {
 			_, err := d.Dial(t.Context(), s.ID, 1)
 			if errdefs.Is(err, errdefs.NotFound) { // nothing listens there, says somebody who is awake
@@ -86,11 +87,8 @@ func TestOperationsWake(t *testing.T) {
 			return err
 		},
 		"terminal": func() error {
-			term, err := d.Terminal(t.Context(), s.ID, session.TerminalRequest{Command: []string{"true"}})
-			if err != nil {
-				return err
-			}
-			return term.Close()
+			_, err := d.StartTerminal(t.Context(), s.ID, session.TerminalRequest{Command: []string{"true"}})
+			return err
 		},
 	} {
 		d.pause(t, s.ID)

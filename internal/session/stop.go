@@ -61,16 +61,16 @@ func (m *Manager) Start(ctx context.Context, id ID) (Session, error) {
 	switch s := e.snapshot(); {
 	case s.State.Alive():
 	case s.State == Stopped:
-		err = m.start(ctx, e)
+		err = m.boot(ctx, e)
 	default:
 		err = notRunning(s)
 	}
 	return e.snapshot(), err
 }
 
-// start is Start of a stopped session for a caller who holds e's lock: the row
+// boot is Start of a stopped session for a caller who holds e's lock: the row
 // in state starting, the sandbox, the row in state running.
-func (m *Manager) start(ctx context.Context, e *entry) error {
+func (m *Manager) boot(ctx context.Context, e *entry) error {
 	if err := m.opts.Admit(ctx); err != nil {
 		return err
 	}

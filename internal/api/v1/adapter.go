@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -105,6 +106,9 @@ type exchange struct {
 	status int // instead of huma's, set by translate
 }
 
+// HTTP is for handlers that write by themselves.
+func (x *exchange) HTTP() (http.ResponseWriter, *http.Request) { return x.w, x.r }
+
 func (x *exchange) SetStatus(status int) {
 	if x.status != 0 {
 		status = x.status
@@ -128,10 +132,7 @@ func (b deadlineBody) Close() error {
 // streaming is the answer of a route that writes by itself once its input was
 // accepted. Until then it fails like any other.
 func streaming(handle func(w http.ResponseWriter, r *http.Request)) *huma.StreamResponse {
-	return &huma.StreamResponse{Body: func(ctx huma.Context) {
-		x := ctx.(*exchange)
-		handle(x.w, x.r)
-	}}
+	return shapes.Streaming(handle)
 }
 
 // route registers one endpoint under its documentation. The handler's error

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -59,7 +60,7 @@ func sentence(detail *huma.ErrorDetail) (field, problem string) {
 		return name, message
 	}
 	_, field, _ = strings.Cut(detail.Location, ".") // body. query. path. header.
-	field = clip(field)
+	field = shapes.FieldName(field)
 	const missing = "expected required property "
 	switch rest, isMissing := strings.CutPrefix(detail.Message, missing); {
 	case isMissing:
@@ -113,21 +114,6 @@ func duty(message string) string {
 		}
 	}
 	return "be valid"
-}
-
-// clip keeps a field's name, which a client may have chosen, short and
-// printable.
-func clip(name string) string {
-	const most = 128
-	if len(name) > most {
-		name = name[:most] + "..."
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, strings.ToValidUTF8(name, "?"))
 }
 
 // plain writes a number the way people do: huma has 3.1536e+07 for a large one.

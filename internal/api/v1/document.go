@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -24,8 +25,10 @@ var errorExamples = []struct {
 	{403, errdefs.PermissionDenied, "The key, the image, the path, the Host or the Origin is not allowed.", "the image is not in allowed_images", "image"},
 	{404, errdefs.NotFound, "There is no such thing, or it belongs to another key.", "no such session", ""},
 	{409, errdefs.Conflict, "The state does not allow it now (conflict), or the name is taken (already_exists).", "session f5q2bz7lq4m3k5n6p7r2s3t4u5 is expired: it was idle for 30m0s", ""},
+	{411, "length_required", "The body came without its length.", "Content-Length is needed: send the body with its length, not in chunks", ""},
 	{413, errdefs.TooLarge, "Over a size limit, which the message names.", "the request body is over its limit of 1048576 bytes", ""},
 	{415, "unsupported_media_type", "The body has another type than the route takes.", "Content-Type must be application/json", ""},
+	{416, "range_not_satisfiable", "The file has no such range, which Content-Range says more about.", "Range begins behind the end: the file has 3 bytes", ""},
 	{422, errdefs.Unprocessable, "Understood, but it cannot be done with this content.", "this Idempotency-Key was used with another request; send a new key", ""},
 	{429, errdefs.ResourceExhausted, "Over a limit of rate or number. See Retry-After.", "the maximum of 64 sessions for one key is reached; destroy one or wait for one to expire", ""},
 	{500, errdefs.Internal, "Our fault. The daemon's log has the details under the request's id.", "internal error; the daemon's log has the details under this request's id", ""},
@@ -64,12 +67,8 @@ func (s *surface) document() *huma.OpenAPI {
 	}
 	s.documentFiles(doc)
 	for _, item := range doc.Paths {
-		if item.Post != nil && item.Post.RequestBody != nil {
-			limit := item.Post.MaxBodyBytes - 1
-			if item.Post.OperationID == "upload-files" {
-				limit = s.opts.UploadBytes
-			}
-			item.Post.RequestBody.Description = fmt.Sprintf("At most %d bytes.", limit)
+		if item.Post != nil && item.Post.RequestBody != nil && item.Post.MaxBodyBytes > 0 {
+			item.Post.RequestBody.Description = fmt.Sprintf("At most %d bytes.", item.Post.MaxBodyBytes-1)
 		}
 	}
 	// Requests are closed, answers are open: they get new fields.
@@ -81,41 +80,54 @@ func (s *surface) document() *huma.OpenAPI {
 	return doc
 }
 
-// FileContent is the JSON of fs/read. It is written piece by piece, so the
-// type is for the document only.
-type FileContent struct {
-	Path          string `json:"path" example:"/workspace/a.txt"`
-	Size          int64  `json:"size" doc:"Of the whole file." example:"3"`
-	Mode          string `json:"mode" example:"0644"`
-	ContentBase64 string `json:"content_base64" example:"aGkK"`
-	Truncated     bool   `json:"truncated" doc:"The file goes on behind this."`
-}
-
 // documentFiles describes the bodies that do not go through huma.
 func (s *surface) documentFiles(doc *huma.OpenAPI) {
 	raw := &huma.Schema{Type: "string", Format: "binary"}
 	schema := func(t reflect.Type) *huma.MediaType {
 		return &huma.MediaType{Schema: doc.Components.Schemas.Schema(t, true, "")}
 	}
-	read := doc.Paths["/v1/sessions/{id}/fs/read"].Get
-	read.Responses["200"].Content = map[string]*huma.MediaType{
-		"application/json":         schema(reflect.TypeFor[FileContent]()),
-		"application/octet-stream": {Schema: raw},
+	answer := func(op *huma.Operation, t reflect.Type) {
+		op.Responses["200"].Content = map[string]*huma.MediaType{"application/json": schema(t)}
 	}
-	upload := doc.Paths["/v1/sessions/{id}/fs/upload"].Post
-	upload.Responses["200"].Content = map[string]*huma.MediaType{"application/json": schema(reflect.TypeFor[Uploaded]())}
-	// Set here because huma would read a body that it knows of into memory.
-	upload.RequestBody = &huma.RequestBody{
-		Required: true,
-		Content: map[string]*huma.MediaType{"multipart/form-data": {Schema: &huma.Schema{
-			Type: "object",
-			Properties: map[string]*huma.Schema{
-				"file":  {Type: "string", Format: "binary", Description: "A file. Its name is the part's filename."},
-				"files": {Type: "array", Items: raw, Description: "More files: repeat the part."},
-				"path":  {Type: "string", Description: "Where to. See above.", Examples: []any{"/workspace/data/"}},
-			},
-		}}},
+	// Request bodies are set here because huma would read those that it knows
+	// of into memory.
+	body := func(op *huma.Operation, limit int64, media map[string]*huma.MediaType) {
+		op.RequestBody = &huma.RequestBody{Required: true, Content: media, Description: fmt.Sprintf("At most %d bytes.", limit)}
 	}
+	_, maxima := s.manager.Limits()
+	archives := make(map[string]*huma.MediaType)
+	for _, media := range files.ArchiveTypes {
+		archives[media] = &huma.MediaType{Schema: raw}
+	}
+	const fs = "/v1/sessions/{id}/fs/"
+
+	read := doc.Paths[fs+"read"].Get
+	answer(read, reflect.TypeFor[files.Content]())
+	read.Responses["200"].Content["application/octet-stream"] = &huma.MediaType{Schema: raw}
+	read.Responses["206"] = &huma.Response{
+		Description: http.StatusText(http.StatusPartialContent),
+		Content:     map[string]*huma.MediaType{"application/octet-stream": {Schema: raw}},
+	}
+
+	write := doc.Paths[fs+"raw"].Put
+	answer(write, reflect.TypeFor[OK]())
+	body(write, maxima.FileBytes, map[string]*huma.MediaType{"application/octet-stream": {Schema: raw}})
+
+	doc.Paths[fs+"archive"].Get.Responses["200"].Content = archives
+	unpack := doc.Paths[fs+"archive"].Put
+	answer(unpack, reflect.TypeFor[files.Unpacked]())
+	body(unpack, maxima.FileBytes, archives)
+
+	upload := doc.Paths[fs+"upload"].Post
+	answer(upload, reflect.TypeFor[files.Uploaded]())
+	body(upload, s.opts.UploadBytes, map[string]*huma.MediaType{"multipart/form-data": {Schema: &huma.Schema{
+		Type: "object",
+		Properties: map[string]*huma.Schema{
+			"file":  {Type: "string", Format: "binary", Description: "A file. Its name is the part's filename."},
+			"files": {Type: "array", Items: raw, Description: "More files: repeat the part."},
+			"path":  {Type: "string", Description: "Where to. See above.", Examples: []any{"/workspace/data/"}},
+		},
+	}}})
 }
 
 // The examples of the document.
@@ -125,14 +137,33 @@ var exampleExec = map[string]any{
 	"output_bytes": 3, "dropped_bytes": 0,
 }
 
+var exampleProcess = map[string]any{
+	"exec_id": "f5q2bz7lq4m3k5n6p7r2s3t4u5", "status": "completed", "pid": 42, "exit_code": 0, "cause": "exited", "timed_out": false,
+	"duration_ms": 12, "stdout": "1\n", "stderr": "", "truncated": false, "dropped_bytes": 0, "output_bytes": 2,
+	"usage": map[string]any{"cpu_ms": 9, "memory_bytes": 8192000, "processes": 0},
+}
+
 const exampleStream = `event: start
+id: f5q2bz7lq4m3k5n6p7r2s3t4u5:0
 data: {"exec_id":"f5q2bz7lq4m3k5n6p7r2s3t4u5"}
 
 event: chunk
-id: 3
+id: f5q2bz7lq4m3k5n6p7r2s3t4u5:3
 data: {"chunk":"hi\n","timestamp":"2026-11-21T09:00:00.001Z"}
 
 event: done
+id: f5q2bz7lq4m3k5n6p7r2s3t4u5:end
 data: {"exit_code":0,"cwd":"/workspace","duration_ms":1,"exec_id":"f5q2bz7lq4m3k5n6p7r2s3t4u5","cause":"exited","timed_out":false,"shell_restarted":false,"output_bytes":3,"dropped_bytes":0}
+
+`
+
+const exampleWatch = `event: ready
+data: {}
+
+event: create
+data: {"path":"a.txt","type":"file"}
+
+event: rename
+data: {"path":"b.txt","from":"a.txt","type":"file"}
 
 `

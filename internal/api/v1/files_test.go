@@ -16,12 +16,13 @@ import (
 	"testing"
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 )
 
 // readBack reads a file as JSON.
-func (s *server) readBack(tb testing.TB, path, query string) (v1.FileContent, string) {
+func (s *server) readBack(tb testing.TB, path, query string) (files.Content, string) {
 	tb.Helper()
-	var got v1.FileContent
+	var got files.Content
 	s.do(tb, "GET", path+"/fs/read?"+query, "").into(tb, http.StatusOK, &got)
 	content, err := base64.StdEncoding.DecodeString(got.ContentBase64)
 	if err != nil {
@@ -123,13 +124,13 @@ func TestListFiles(t *testing.T) {
 	s := start(t)
 	path := s.create(t)
 	s.exec(t, path, "mkdir d; printf abc > a; chmod 600 a; ln -s a l; mkfifo p")
-	var list v1.FileList
+	var list files.List
 	s.do(t, "GET", path+"/fs/list", "").into(t, 200, &list)
 	var got []string
 	for _, e := range list.Entries {
 		got = append(got, e.Name+" "+e.Type+" "+e.Target)
 	}
-	if want := []string{"a file ", "d dir ", "l symlink a", "p other "}; !slices.Equal(got, want) || list.Truncated || list.Path != "/workspace" {
+	if want := []string{"a file ", "d dir ", "l symlink a", "p fifo "}; !slices.Equal(got, want) || list.Truncated || list.Path != "/workspace" {
 		t.Errorf("%v, want %v; %+v", got, want, list)
 	}
 	if a := list.Entries[0]; a.Size != 3 || a.Mode != "0600" || a.ModifiedAt.IsZero() {
@@ -216,15 +217,15 @@ func TestUpload(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var got v1.Uploaded
+			var got files.Uploaded
 			s.upload(t, path, tt.parts...).into(t, 200, &got)
 			if !got.OK || !slices.Equal(got.Paths, tt.paths) {
 				t.Fatalf("%+v, want %v", got, tt.paths)
 			}
-			files := slices.DeleteFunc(slices.Clone(tt.parts), func(p part) bool { return p.file == "" })
+			sent := slices.DeleteFunc(slices.Clone(tt.parts), func(p part) bool { return p.file == "" })
 			for i, p := range got.Paths {
-				if _, content := s.readBack(t, path, "path="+url.QueryEscape(p)); content != files[i].content {
-					t.Errorf("%s has %q, want %q", p, content, files[i].content)
+				if _, content := s.readBack(t, path, "path="+url.QueryEscape(p)); content != sent[i].content {
+					t.Errorf("%s has %q, want %q", p, content, sent[i].content)
 				}
 			}
 		})
@@ -261,7 +262,7 @@ func TestUploadMistakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.do(t, "POST", path+"/fs/upload", string(whole[:len(whole)-10]), contentType).wantError(t, 400, "invalid_argument", "")
-	var list v1.FileList
+	var list files.List
 	s.do(t, "GET", path+"/fs/list", "").into(t, 200, &list)
 	if len(list.Entries) != 0 {
 		t.Errorf("refused uploads left %+v", list.Entries)
@@ -273,7 +274,7 @@ func TestUploadLeavesNoFile(t *testing.T) {
 	spool := t.TempDir()
 	s := start(t, func(o *setup) { o.v1.SpoolDir = spool })
 	path := s.create(t)
-	s.upload(t, path, part{"file", "a", "x"}).into(t, 200, &v1.Uploaded{})
+	s.upload(t, path, part{"file", "a", "x"}).into(t, 200, &files.Uploaded{})
 	s.upload(t, path, part{"path", "", "/etc/"}, part{"file", "a", "x"})
 	left, err := os.ReadDir(spool)
 	if err != nil || len(left) != 0 {
@@ -317,7 +318,7 @@ func TestBigFile(t *testing.T) {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}
 	got := s.do(t, "GET", path+"/fs/read?path=big&max_bytes=1000000", "")
-	var content v1.FileContent
+	var content files.Content
 	got.into(t, 200, &content)
 	if !content.Truncated || content.Size != size {
 		t.Errorf("%d bytes, truncated %v", content.Size, content.Truncated)

@@ -233,3 +233,6 @@ func js(tb testing.TB, v any) string {
 	}
 	return buf.String()
 }
+
+// length says how long a body is whose reader does not.
+func length(n int64) edit { return func(r *http.Request) { r.ContentLength = n } }

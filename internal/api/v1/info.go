@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -61,7 +62,7 @@ func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
 			TTLSeconds: int64(x.TTL / time.Second), LifetimeSeconds: int64(x.Lifetime / time.Second),
 			TimeoutMS: x.ExecTimeout.Milliseconds(), Sessions: x.Sessions, SessionsPerKey: x.SessionsPerOwner,
 			Limits:       Limits{CPU: x.Limits.CPU, MemoryMB: x.Limits.MemoryMB, Pids: x.Limits.Pids, DiskMB: x.Limits.DiskMB},
-			CommandBytes: protocol.MaxCommand, OutputBytes: s.opts.OutputBytes, ReadBytes: maxRead,
+			CommandBytes: protocol.MaxCommand, OutputBytes: s.opts.OutputBytes, ReadBytes: files.MaxRead,
 			WriteBytes: s.opts.WriteBytes, UploadBytes: s.opts.UploadBytes, FileBytes: x.FileBytes,
 		},
 	}}, nil

@@ -14,11 +14,12 @@ import (
 // scopeKey is where an operation carries its scope from table to adapter.
 const scopeKey = "scope"
 
-// Sizes of request bodies. A command and its stdin of 1 MiB each fit into
-// maxExecBody with every character escaped as \uXXXX that commonly is.
+// Sizes of request bodies. A command and its stdin, or the
+// two texts of an edit, of 1 MiB each fit into maxExecBody with every character escaped as \uXXXX that commonly is.
 const (
 	maxBody     = 1 << 20
 	maxExecBody = 8 << 20
+	noLimit     = -1
 )
 
 // operation is what the document says of a route beside its types.
@@ -26,7 +27,7 @@ type operation struct {
 	id, summary string
 	description string
 	status      int   // of success, if not 200
-	body        int64 // the limit of its request body, if not maxBody
+	body        int64 // the limit of its request body, if not maxBody; noLimit if its handler has one
 	errors      []int // beside those that every route has
 	media       string
 	example     any // of a successful answer
@@ -85,45 +86,149 @@ var operations = map[string]operation{
 	},
 	"POST /v1/sessions/{id}/exec/stream": {
 		id: "exec-stream", summary: "Run a command and follow its output", body: maxExecBody, errors: []int{404, 409, 415}, media: "text/event-stream",
-		description: "Server-sent events. First start, with the exec's id; then chunk for each piece of output; at last exactly one of done, with the fields of exec's answer but for the output, and error, with the fields of an error. The id of a chunk is the byte offset behind it in the command's raw output. After a broken stream, go on at /v1/sessions/{id}/execs/{exec_id}/stream with that id as Last-Event-ID: no byte is lost or doubled. A client that is slow to read slows the command down.",
+		description: "Server-sent events. First start, with the exec's id; then chunk for each piece of output; at last exactly one of done, with the fields of exec's answer but for the output, and error, with the fields of an error. Every id is the exec's id, a colon and the byte offset behind the chunk in the command's raw output, or end for done. After a broken stream, go on at /v1/sessions/{id}/execs/{exec_id}/stream with that id as Last-Event-ID: no byte is lost or doubled. A client that is slow to read slows the command down.",
+		example:     exampleStream,
+	},
+	"GET /v1/sessions/{id}/exec/stream": {
+		id: "exec-events", summary: "Run a command and follow its output, from an EventSource", errors: []int{404, 409}, media: "text/event-stream",
+		description: "The same with a query instead of a body. An EventSource whose connection breaks comes back with Last-Event-ID, which goes on behind that event and runs nothing; behind done the answer is 204, which ends its coming back.",
 		example:     exampleStream,
 	},
 	"GET /v1/sessions/{id}/execs": {
-		id: "list-execs", summary: "List commands", errors: []int{404, 409},
-		description: "The commands that the session still knows, oldest first: those that wait, run, or ended not long ago. Asking is not activity.",
+		id: "list-execs", summary: "List commands and processes", errors: []int{404, 409},
+		description: "Those that the session still knows, oldest first: those that wait, run, or ended not long ago. Asking is not activity.",
 	},
 	"GET /v1/sessions/{id}/execs/{exec_id}": {
-		id: "get-exec", summary: "Get a command's record and output", errors: []int{404, 409},
-		description: "Also of a command whose client went away or that was running while the daemon restarted. With wait_ms the answer comes when the command ends, or after that time with what there is.",
+		id: "get-exec", summary: "Get the record and output of a command", errors: []int{404, 409},
+		description: "Also of one whose client went away or that was running while the daemon restarted. With wait_ms the answer comes when it ends, or after that time with what there is. Of a process the output is both streams in the order in which they were read.",
+	},
+	"GET /v1/sessions/{id}/execs/{exec_id}/output": {
+		id: "exec-output", summary: "Read the output of a command piece by piece", errors: []int{404, 409},
+		description: "What is kept of the output behind since_seq, as it was written. Pass next_seq as since_seq to go on: no byte is lost silently or doubled. While nobody reads, the beginning and the end of what is written are kept, and dropped counts the bytes of the middle. Nobody is held up by this call: use stream to have a command wait for its reader.",
 	},
 	"GET /v1/sessions/{id}/execs/{exec_id}/stream": {
-		id: "attach-stream", summary: "Follow a command's output from anywhere", errors: []int{404, 409}, media: "text/event-stream",
-		description: "The events of exec/stream, from the start or from Last-Event-ID.",
+		id: "attach-stream", summary: "Follow the output of a command from anywhere", errors: []int{404, 409}, media: "text/event-stream",
+		description: "The events of exec/stream, from the start or from Last-Event-ID, which may be the id of an event or the offset in it. Chunks of a process say its stream. 204 behind done.",
 		example:     exampleStream,
+	},
+	"POST /v1/sessions/{id}/execs/{exec_id}/wait": {
+		id: "wait-exec", summary: "Wait for the end of a command", errors: []int{404, 409, 415},
+		description: "Answers with its record when it has ended, or after timeout_ms with the record as it is.",
+	},
+	"POST /v1/sessions/{id}/execs/{exec_id}/stdin": {
+		id: "exec-stdin", summary: "Write to standard input of a command", body: maxExecBody, errors: []int{404, 409, 415},
+		description: "Of a process that was started with open_stdin or tty. 409 if its stdin is not open, or not any more. The answer comes when the process has taken the data, or after 5 s with how much of it it took.",
+	},
+	"POST /v1/sessions/{id}/execs/{exec_id}/signal": {
+		id: "signal-exec", summary: "Send a signal to a command", errors: []int{404, 409, 415},
+		description: "To the process group of a process, the foreground job of its terminal, or what a shell's command started. To end something with all that it started, use cancel.",
+	},
+	"POST /v1/sessions/{id}/execs/{exec_id}/resize": {
+		id: "resize-exec", summary: "Resize the terminal of a command", errors: []int{404, 409, 415},
+		description: "Of a process with a terminal. What runs on it gets WINCH.",
 	},
 	"POST /v1/sessions/{id}/execs/{exec_id}/cancel": {
 		id: "cancel-exec", summary: "End a command", errors: []int{404, 409},
-		description: "Kills the command with all its processes, as a timeout does. To cancel one that has ended is no error.",
+		description: "Kills it with all its processes, as a timeout does. To cancel what has ended is no error.",
+	},
+	"POST /v1/sessions/{id}/processes": {
+		id: "start-process", summary: "Run a process", body: maxExecBody, errors: []int{404, 409, 415, 422},
+		description: "Runs a program without a shell, beside everything else in the session, with its standard output and error apart. The answer comes at its end, with 200 however it ended; in the background at once, with 201. It is an exec like the commands of shells: its id works at /v1/sessions/{id}/execs too. A program that cannot be started is 422. A foreground process, and whoever reads or waits, keep the session in use; a background process alone does not.",
+		example:     exampleProcess,
+	},
+	"POST /v1/sessions/{id}/processes/stream": {
+		id: "process-stream", summary: "Run a process and follow its output", body: maxExecBody, errors: []int{404, 409, 415}, media: "text/event-stream",
+		description: "The same request, not in the background, answered with the events of exec/stream. Chunks say their stream. A program that cannot be started ends the stream with error.",
+		example:     exampleStream,
+	},
+	"GET /v1/sessions/{id}/processes": {
+		id: "list-processes", summary: "List processes", errors: []int{404, 409},
+		description: "The list of execs without the commands of shells.",
+	},
+	"DELETE /v1/sessions/{id}/processes/{exec_id}": {
+		id: "delete-process", summary: "End a process", errors: []int{404, 409},
+		description: "The same as cancel.",
+	},
+	"GET /v1/sessions/{id}/shells": {
+		id: "list-shells", summary: "List shells", errors: []int{404, 409},
+		description: "By name. Asking is not activity.",
+	},
+	"DELETE /v1/sessions/{id}/shells/{name}": {
+		id: "close-shell", summary: "Close a shell", errors: []int{404, 409},
+		description: "Ends the shell and all that it started; its commands end as canceled. The next command that names it gets a new one, as does the default shell at once.",
 	},
 	"GET /v1/sessions/{id}/terminal": {
-		id: "open-terminal", summary: "Open an interactive terminal", status: http.StatusSwitchingProtocols, errors: []int{404, 409},
-		description: `A WebSocket. Binary messages are what is typed and what is shown. Text messages are JSON: {"resize":{"rows":24,"cols":80}} from the client, and {"exit":{"exit_code":0}} from the daemon before it closes. A message may have 1 MiB. When the WebSocket closes, the terminal is hung up.`,
+		id: "open-terminal", summary: "Open an interactive terminal", status: http.StatusSwitchingProtocols, errors: []int{404, 409, 422},
+		description: `A WebSocket. Binary messages are what is typed and what is shown. Text messages are JSON. The daemon's first is {"started":{"terminal_id":"...","reattached":false,"seq":0}}; {"dropped":{"bytes":100}} says that so much of what comes next is not kept any more; {"exit":{"exit_code":0,"cause":"exited"}} is its last before it closes. The client may send {"resize":{"rows":24,"cols":80}}. A message may have 1 MiB. When the WebSocket closes, the terminal lives on for a time that the daemon's configuration says, and terminal_id attaches to it again: with scrollback, or exactly where it was with since_seq, the seq of started and as many bytes as came since. Any number may be attached. A terminal is a process: the paths below execs work for it.`,
 	},
 	"GET /v1/sessions/{id}/fs/read": {
-		id: "read-file", summary: "Read a file", errors: []int{403, 404, 409, 422},
-		description: "As JSON with base64, or as the bytes themselves with raw=1 (application/octet-stream, streamed, of any size).",
+		id: "read-file", summary: "Read a file", errors: []int{403, 404, 409, 416, 422},
+		description: "As JSON with base64. With raw=1, Accept: application/octet-stream or a Range as the bytes themselves: streamed, of any size, with X-File-Size, X-File-Mode and an ETag made of time and size. One range is answered with 206, one behind the end and several with 416. HEAD works. A transfer that fails halfway breaks the connection.",
 	},
 	"POST /v1/sessions/{id}/fs/write": {
 		id: "write-file", summary: "Write a file", errors: []int{403, 404, 409, 415, 422, 507},
-		description: "Replaces or makes the file, and its directories, atomically. Exactly one of text and content_base64 is needed; it may be empty. The content may have as many bytes as write_bytes at /v1/info says, 16 MiB unless configured otherwise; for more use fs/upload.",
+		description: "Replaces or makes the file, and its directories, atomically. Exactly one of text and content_base64 is needed; it may be empty. The content may have as many bytes as write_bytes at /v1/info says, 16 MiB unless configured otherwise; for more use PUT fs/raw.",
+	},
+	"PUT /v1/sessions/{id}/fs/raw": {
+		id: "write-file-raw", summary: "Write a file of any size", body: noLimit, errors: []int{403, 404, 409, 411, 422, 507},
+		description: "The body is the file, of any type. It is written as it arrives, atomically: if the client goes away halfway, the file is as before. Needs a Content-Length, of at most file_bytes at /v1/info.",
 	},
 	"POST /v1/sessions/{id}/fs/upload": {
-		id: "upload-files", summary: "Upload files", errors: []int{403, 404, 409, 415, 422, 507},
+		id: "upload-files", summary: "Upload files", body: noLimit, errors: []int{403, 404, 409, 415, 422, 507},
 		description: "multipart/form-data with one or more parts named file or files, and a field path in any position. As with cp, path is a directory if it ends in a slash, if it is one already or if there are several files; else it is the file to write. Without path the files go to /workspace. Each file is written atomically, in their order, after all have arrived.",
 	},
 	"GET /v1/sessions/{id}/fs/list": {
 		id: "list-files", summary: "List a directory", errors: []int{403, 404, 409, 422},
-		description: "At most 10000 entries, sorted by name.",
+		description: "Sorted by name, in pages of at most 10000 entries. Entries that are there from the first page to the last are listed exactly once, whatever else comes and goes meanwhile.",
+	},
+	"GET /v1/sessions/{id}/fs/stat": {
+		id: "stat-file", summary: "Describe a file", errors: []int{403, 404, 409, 422},
+		description: "A file of any kind. A link is described itself unless follow is set.",
+	},
+	"POST /v1/sessions/{id}/fs/mkdir": {
+		id: "make-directory", summary: "Make a directory", errors: []int{403, 404, 409, 415, 422, 507},
+		description: "409 if something is there already, unless parents is set and it is a directory.",
+	},
+	"POST /v1/sessions/{id}/fs/move": {
+		id: "move-file", summary: "Rename a file or directory", errors: []int{403, 404, 409, 415, 422, 507},
+		description: "In one step: everybody sees the old name or the new. 409 if something is there, unless overwrite is set; a directory that has entries is never replaced.",
+	},
+	"POST /v1/sessions/{id}/fs/copy": {
+		id: "copy-file", summary: "Copy a file or directory", errors: []int{403, 404, 409, 415, 422, 507},
+		description: "Files, directories and links as links, with their modes; other kinds are refused. 409 if something is there, unless overwrite is set.",
+	},
+	"POST /v1/sessions/{id}/fs/delete": {
+		id: "delete-file", summary: "Remove a file or directory", errors: []int{403, 404, 409, 415, 422},
+		description: "A directory that has entries only if recursive is set, else 409. Links are removed, not followed.",
+	},
+	"POST /v1/sessions/{id}/fs/chmod": {
+		id: "change-mode", summary: "Change the mode of a file", errors: []int{403, 404, 409, 415, 422},
+		description: "Or of a directory, with recursive also of the files and directories in it.",
+	},
+	"POST /v1/sessions/{id}/fs/edit": {
+		id: "edit-file", summary: "Replace text in a file", body: maxExecBody, errors: []int{403, 404, 409, 415, 422, 507},
+		description: "Every place where the old text is, written atomically. If it is not there as often as count says, 422 and the file stays as it is.",
+	},
+	"GET /v1/sessions/{id}/fs/glob": {
+		id: "find-files", summary: "Find files by name", errors: []int{403, 404, 409, 422},
+		description: "Below a directory, links not followed.",
+	},
+	"GET /v1/sessions/{id}/fs/grep": {
+		id: "search-files", summary: "Find lines by their text", errors: []int{403, 404, 409, 422},
+		description: "In the regular files below a directory, or in one file. Binary files are passed over.",
+	},
+	"GET /v1/sessions/{id}/fs/watch": {
+		id: "watch-files", summary: "Follow the changes in a directory", errors: []int{403, 404, 409, 422}, media: "text/event-stream",
+		description: "Server-sent events. First ready: all later changes are told. Then create, write, remove, rename and chmod with the path, relative to the directory, and overflow where changes were too many and some are lost: look again. At the end of the session, error with the fields of an error. To watch is not activity.",
+		example:     exampleWatch,
+	},
+	"GET /v1/sessions/{id}/fs/archive": {
+		id: "download-archive", summary: "Download a directory", errors: []int{403, 404, 409, 422},
+		description: "Packed while it is sent: files, directories and links, with their modes and times; other kinds are left out. If it fails halfway, the connection breaks.",
+	},
+	"PUT /v1/sessions/{id}/fs/archive": {
+		id: "upload-archive", summary: "Unpack an archive into a directory", body: noLimit, errors: []int{403, 404, 409, 411, 422, 507},
+		description: "The body is the archive. It is unpacked as it arrives into the directory, which is made if it is missing; what is there already is replaced. Entries that lead out of it are refused with 422. What was unpacked before an error stays. Needs a Content-Length, of at most file_bytes at /v1/info.",
 	},
 	"GET /v1/sessions/{id}/ports": {
 		id: "list-ports", summary: "List listening ports", errors: []int{404, 409},
@@ -158,6 +263,9 @@ var always = []int{400, 401, 403, 413, 429, 500, 503}
 func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 	doc, ok := operations[pattern]
 	if !ok {
+		doc, ok = processOperation(pattern)
+	}
+	if !ok {
 		panic("v1: route " + pattern + " is not documented")
 	}
 	method, path, _ := strings.Cut(pattern, " ")
@@ -186,6 +294,18 @@ func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 		op.Responses[code] = &huma.Response{Ref: "#/components/responses/" + code}
 	}
 	return op
+}
+
+// processOperation documents the calls that a process has in common with the
+// commands of shells.
+func processOperation(pattern string) (operation, bool) {
+	doc, ok := operations[strings.Replace(pattern, "/processes/", "/execs/", 1)]
+	doc.id = strings.Replace(doc.id, "exec", "process", 1)
+	if doc.id == "attach-stream" {
+		doc.id = "attach-process-stream"
+	}
+	doc.summary = strings.Replace(doc.summary, "a command", "a process", 1)
+	return doc, ok
 }
 
 func success(doc operation, status int) *huma.Response {

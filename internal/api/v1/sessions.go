@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -61,11 +62,14 @@ func view(s session.Session) Session {
 	return v
 }
 
-// SessionPath is what every route of one session takes. It is exported, as is
-// what else is embedded in inputs, because huma passes over what is not.
-type SessionPath struct {
-	ID string `path:"id" doc:"The session's id." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
-}
+// What the parts of this surface share.
+type (
+	// SessionPath is what every route of one session takes.
+	SessionPath = shapes.SessionPath
+	// OK is the answer where there is nothing to say.
+	OK       = shapes.OK
+	okOutput = shapes.OKOutput
+)
 
 // find returns the id of a session that the caller may use. To another key a
 // session does not exist.
@@ -198,13 +202,6 @@ func (s *surface) getSession(ctx context.Context, in *SessionPath) (*sessionOutp
 	return &sessionOutput{view(found)}, nil
 }
 
-// OK is the answer where there is nothing to say.
-type OK struct {
-	OK bool `json:"ok" example:"true"`
-}
-
-type okOutput struct{ Body OK }
-
 func (s *surface) destroySession(ctx context.Context, in *SessionPath) (*okOutput, error) {
 	id, err := s.find(ctx, *in)
 	if err != nil {
@@ -213,7 +210,7 @@ func (s *surface) destroySession(ctx context.Context, in *SessionPath) (*okOutpu
 	if err := s.manager.Destroy(ctx, id); err != nil {
 		return nil, err
 	}
-	return &okOutput{OK{true}}, nil
+	return shapes.Done(), nil
 }
 
 // Stats is what a session uses and may use.

@@ -113,8 +113,10 @@ func TestOwners(t *testing.T) {
 	s := start(t)
 	path := s.create(t)
 	exec := path + "/execs/" + s.exec(t, path, "echo secret").ExecID
+	process := strings.Replace(exec, "/execs/", "/processes/", 1)
 	asBob := header("Authorization", "Bearer "+bobKey)
-	routes := []struct{ method, path, body string }{
+	type scopedRoute struct{ method, path, body string }
+	routes := []scopedRoute{
 		{"GET", path, ""},
 		{"DELETE", path, ""},
 		{"GET", path + "/stats", ""},
@@ -127,9 +129,13 @@ func TestOwners(t *testing.T) {
 		{"POST", path + "/exec", `{"cmd":"true"}`},
 		{"POST", path + "/exec/stream", `{"cmd":"true"}`},
 		{"GET", path + "/execs", ""},
-		{"GET", exec, ""},
-		{"GET", exec + "/stream", ""},
-		{"POST", exec + "/cancel", ""},
+		{"GET", path + "/exec/stream?cmd=true", ""},
+		{"POST", path + "/processes", `{"cmd":["true"]}`},
+		{"POST", path + "/processes/stream", `{"cmd":["true"]}`},
+		{"GET", path + "/processes", ""},
+		{"DELETE", process, ""},
+		{"GET", path + "/shells", ""},
+		{"DELETE", path + "/shells/default", ""},
 		{"GET", path + "/terminal", ""},
 		{"GET", path + "/fs/read?path=a", ""},
 		{"POST", path + "/fs/write", `{"path":"a","text":""}`},
@@ -138,6 +144,31 @@ func TestOwners(t *testing.T) {
 		{"GET", path + "/ports", ""},
 		{"POST", path + "/previews", `{"port":80}`},
 		{"GET", path + "/tunnel?port=80", ""},
+		{"PUT", path + "/fs/raw?path=a", ""},
+		{"GET", path + "/fs/stat?path=a", ""},
+		{"POST", path + "/fs/mkdir", `{"path":"d"}`},
+		{"POST", path + "/fs/move", `{"from":"a","to":"b"}`},
+		{"POST", path + "/fs/copy", `{"from":"a","to":"b"}`},
+		{"POST", path + "/fs/delete", `{"path":"a"}`},
+		{"POST", path + "/fs/chmod", `{"path":"a","mode":"0600"}`},
+		{"POST", path + "/fs/edit", `{"path":"a","old":"x","new":"y"}`},
+		{"GET", path + "/fs/glob?pattern=*", ""},
+		{"GET", path + "/fs/grep?pattern=x", ""},
+		{"GET", path + "/fs/watch", ""},
+		{"GET", path + "/fs/archive", ""},
+		{"PUT", path + "/fs/archive", ""},
+	}
+	for _, one := range []string{exec, process} {
+		routes = append(routes, []scopedRoute{
+			{"GET", one, ""},
+			{"GET", one + "/stream", ""},
+			{"POST", one + "/cancel", ""},
+			{"GET", one + "/output", ""},
+			{"POST", one + "/wait", `{"timeout_ms":1}`},
+			{"POST", one + "/stdin", `{"data":"x"}`},
+			{"POST", one + "/signal", `{"signal":9}`},
+			{"POST", one + "/resize", `{"rows":1,"cols":1}`},
+		}...)
 	}
 	unknown := "/v1/sessions/" + strings.Repeat("a", 26)
 	for _, r := range routes {

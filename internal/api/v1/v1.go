@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -38,6 +39,7 @@ type Options struct {
 type surface struct {
 	manager  *session.Manager
 	previews *preview.Previews
+	files    *files.Handlers
 	opts     Options
 	huma     huma.API
 	metrics  *metrics
@@ -55,6 +57,9 @@ func New(o Options) api.Surface {
 		o.Previews = preview.New(preview.Options{Manager: o.Manager})
 	}
 	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: newMetrics(o.Registry, o.Manager)}
+	s.files = &files.Handlers{
+		Manager: o.Manager, Find: s.find, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
+	}
 	s.huma = huma.NewAPI(config(), adapter{s})
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")

@@ -37,8 +37,8 @@ func (s *Server) List(req protocol.List, check Check) (protocol.Entries, error) 
 	}
 	defer w.Close()
 	deeper := func(depth int) bool { return req.Depth < 0 || depth+1 < req.Depth }
-	if req.After != "" {
-		parts, err := afterParts(req.After)
+	if len(req.After) > 0 {
+		parts, err := afterParts(string(req.After))
 		if err == nil {
 			err = w.Seek(parts, deeper)
 		}
@@ -55,6 +55,9 @@ func (s *Server) List(req protocol.List, check Check) (protocol.Entries, error) 
 	if err != nil && !errors.Is(err, errFull) {
 		return protocol.Entries{}, s.explain(err, req.Path)
 	}
+	if n := len(list.Entries.Entries); n > 0 && list.Truncated {
+		list.Next = []byte(list.Entries.Entries[n-1].Name)
+	}
 	return list.Entries, nil
 }
 
@@ -62,7 +65,7 @@ func afterParts(after string) ([]string, error) {
 	parts := strings.Split(after, "/")
 	for _, p := range parts {
 		if p == "" || p == "." || p == ".." || strings.IndexByte(p, 0) >= 0 {
-			return nil, protocol.Refuse(protocol.CodeInvalid, "after must be the name of an entry, as a listing has it")
+			return nil, protocol.Refuse(protocol.CodeInvalid, "after must be what the answer before had as next")
 		}
 	}
 	return parts, nil

@@ -117,7 +117,7 @@ func TestShellsShareOneConfinement(t *testing.T) {
 	if out := b.sh(countOf(shells)); out != fmt.Sprintln(shells) {
 		t.Errorf("of %d processes of other shells %q are visible", shells, out)
 	}
-	if out := b.sh(`pkill -x sleep; `+countOf(0)); out != "0\n" {
+	if out := b.sh(`pkill -x sleep; ` + countOf(0)); out != "0\n" {
 		t.Errorf("%q of the processes of other shells live on", out)
 	}
 }

@@ -34,7 +34,7 @@ func (s *suite) trees(t *testing.T) {
 	must("chmod", c.Chmod(t.Context(), protocol.Chmod{Path: "e", Mode: 0o700, Recursive: true}))
 	b.wantOutput(t, "stat -c '%a %s' e/moved/big", "700 3200000\n")
 
-	list, err := c.List(t.Context(), protocol.List{Path: ".", Max: 2, Depth: -1, After: "d/sub"})
+	list, err := c.List(t.Context(), protocol.List{Path: ".", Max: 2, Depth: -1, After: []byte("d/sub")})
 	must("list", err)
 	if len(list.Entries) != 2 || list.Entries[0].Name != "d/sub/big" || list.Entries[1].Name != "e" || !list.Truncated {
 		t.Errorf("%+v", list)

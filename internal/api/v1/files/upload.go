@@ -1,4 +1,4 @@
-package v1
+package files
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"os"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // Limits of an upload beside its size.
@@ -30,63 +31,44 @@ type Uploaded struct {
 	Paths []string `json:"paths" nullable:"false" doc:"The files written, in the order of their parts." example:"[\"/workspace/a.txt\"]"`
 }
 
-func (s *surface) upload(ctx context.Context, in *SessionPath) (*huma.StreamResponse, error) {
-	id, err := s.find(ctx, *in)
+// Upload writes the files of a form.
+func (h *Handlers) Upload(ctx context.Context, in *shapes.SessionPath) (*huma.StreamResponse, error) {
+	id, err := h.Find(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
 	// By itself, because huma would read the whole body into memory first.
-	return streaming(func(w http.ResponseWriter, r *http.Request) {
-		uploaded, err := s.receive(w, r, id)
-		if err != nil {
-			api.WriteError(w, r, err)
-			return
-		}
-		api.WriteJSON(w, r, http.StatusOK, uploaded)
+	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		uploaded, err := h.receive(w, r, id)
+		answer(w, r, uploaded, err)
 	}), nil
 }
 
 // receive takes an upload into a spool file, since a sandbox wants a file's
 // size before its first byte, and then writes the files.
-func (s *surface) receive(w http.ResponseWriter, r *http.Request, id session.ID) (*Uploaded, error) {
-	control := http.NewResponseController(w)
-	r.Body = &patientBody{ReadCloser: http.MaxBytesReader(w, r.Body, s.opts.UploadBytes), control: control}
+func (h *Handlers) receive(w http.ResponseWriter, r *http.Request, id session.ID) (*Uploaded, error) {
+	body := newPatientBody(w, http.MaxBytesReader(w, r.Body, h.UploadBytes))
+	r.Body = body
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return nil, api.MediaType("multipart/form-data with a boundary")
 	}
-	spool, err := newSpool(s.opts.SpoolDir)
+	spool, err := newSpool(h.SpoolDir)
 	if err != nil {
 		return nil, err
 	}
 	var paths []string
 	err = spool.take(parts)
 	if err == nil {
-		// The rest of the request may take as long as it needs. After an
-		// error the deadline stays, for net/http reads what is left of a body
-		// before it answers.
-		err = control.SetReadDeadline(time.Time{})
+		err = body.finish()
 	}
 	if err == nil {
-		paths, err = s.unspool(r.Context(), id, spool)
+		paths, err = h.unspool(r.Context(), id, spool)
 	}
 	if err = errors.Join(err, spool.close()); err != nil {
 		return nil, err
 	}
 	return &Uploaded{OK: true, Paths: paths}, nil
-}
-
-// patientBody gives a client BodyTimeout for every read.
-type patientBody struct {
-	io.ReadCloser
-	control *http.ResponseController
-}
-
-func (b *patientBody) Read(p []byte) (int, error) {
-	if err := b.control.SetReadDeadline(time.Now().Add(api.BodyTimeout)); err != nil {
-		return 0, err
-	}
-	return b.ReadCloser.Read(p)
 }
 
 // spool holds the files of one upload, one behind the other in a file that has
@@ -154,7 +136,7 @@ func (sp *spool) takePart(part *multipart.Part) error {
 		sp.path = &path
 		return nil
 	}
-	return errdefs.Invalid(clip(part.FormName()), "is not a field of an upload; those are file, files and path")
+	return errdefs.Invalid(shapes.FieldName(part.FormName()), "is not a field of an upload; those are file, files and path")
 }
 
 func (sp *spool) takeFile(part *multipart.Part) error {
@@ -165,7 +147,7 @@ func (sp *spool) takeFile(part *multipart.Part) error {
 	if len(sp.parts) == maxFiles {
 		return errdefs.New(errdefs.TooLarge, "an upload may have at most %d files", maxFiles)
 	}
-	size, err := io.Copy(sp.file, part)
+	size, err := transfer(sp.file, part)
 	if errors.Is(err, syscall.ENOSPC) {
 		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the daemon has no room for this upload; try again later")
 	}
@@ -187,12 +169,12 @@ func errForm(err error) error {
 }
 
 // unspool writes the files into the session.
-func (s *surface) unspool(ctx context.Context, id session.ID, sp *spool) ([]string, error) {
+func (h *Handlers) unspool(ctx context.Context, id session.ID, sp *spool) ([]string, error) {
 	target := "/workspace/"
 	if sp.path != nil {
 		target = *sp.path
 	}
-	if !strings.HasSuffix(target, "/") && (len(sp.parts) > 1 || s.isDirectory(ctx, id, target)) {
+	if !strings.HasSuffix(target, "/") && (len(sp.parts) > 1 || h.isDirectory(ctx, id, target)) {
 		target += "/"
 	}
 	paths := make([]string, 0, len(sp.parts))
@@ -202,7 +184,7 @@ func (s *surface) unspool(ctx context.Context, id session.ID, sp *spool) ([]stri
 			path += part.name
 		}
 		content := io.NewSectionReader(sp.file, part.start, part.size)
-		if err := s.manager.WriteFile(ctx, id, path, 0, part.size, content); err != nil {
+		if err := h.Manager.WriteFile(ctx, id, protocol.Write{Path: path}, part.size, content); err != nil {
 			return nil, err
 		}
 		if !strings.HasPrefix(path, "/") {
@@ -213,9 +195,9 @@ func (s *surface) unspool(ctx context.Context, id session.ID, sp *spool) ([]stri
 	return paths, nil
 }
 
-// isDirectory reports whether path can be listed. If not for another reason
-// than that it is no directory, writing there gives the reason.
-func (s *surface) isDirectory(ctx context.Context, id session.ID, path string) bool {
-	_, _, err := s.manager.ListFiles(ctx, id, path)
-	return err == nil
+// isDirectory reports whether path is a directory. If that cannot be told,
+// writing there gives the reason.
+func (h *Handlers) isDirectory(ctx context.Context, id session.ID, path string) bool {
+	info, err := h.Manager.StatFile(ctx, id, protocol.Stat{Path: path, Follow: true})
+	return err == nil && info.Type == "dir"
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sandkasten/sandkasten/internal/images"
+)
+
+// unknownSize is of a stream that does not say how long it is.
+const unknownSize = -1
+
+// stream copies with a large buffer.
+func stream(w io.Writer, r io.Reader) error {
+	_, err := io.CopyBuffer(onlyWriter{w}, r, make([]byte, 256<<10))
+	return err
+}
+
+// onlyWriter keeps io.CopyBuffer from finding a way of its own.
+type onlyWriter struct{ io.Writer }
+
+// sized returns a file with what in has, whose length is known: itself, or a
+// copy that goes away when it is closed.
+func sized(in *os.File) (*os.File, error) {
+	info, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() {
+		return in, nil
+	}
+	spool, err := os.CreateTemp("", "sandkasten-*")
+	if err != nil {
+		return nil, err
+	}
+	err = os.Remove(spool.Name())
+	if err == nil {
+		err = stream(spool, in)
+	}
+	if err == nil {
+		_, err = spool.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("keep standard input until its length is known: %w", err), spool.Close())
+	}
+	return spool, nil
+}
+
+// remaining is how much there is to read in a file.
+func remaining(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s is not a regular file; pipe it in with -", f.Name())
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	return max(0, info.Size()-at), err
+}
+
+// reading shows on a terminal how far a stream is. done takes the bar away.
+func (a *app) reading(r io.ReadCloser, what string, total int64) (shown io.ReadCloser, done func()) {
+	p := newProgress(a.err)
+	if !p.live {
+		return r, func() {}
+	}
+	m := &metered{ReadCloser: r, p: p, now: images.Progress{Phase: what, Total: total}}
+	return m, p.end
+}
+
+// metered shows what is read of a stream.
+type metered struct {
+	io.ReadCloser
+	p   *progress
+	now images.Progress
+}
+
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.ReadCloser.Read(b)
+	m.now.Done += int64(n)
+	m.p.show(m.now)
+	return n, err
+}

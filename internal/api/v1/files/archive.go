@@ -1,0 +1,72 @@
+package files
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// ArchiveTypes are the media types of archives, by format.
+var ArchiveTypes = map[string]string{
+	"tar":     "application/x-tar",
+	"tar.gz":  "application/gzip",
+	"tar.zst": "application/zstd",
+	"zip":     "application/zip",
+}
+
+// ArchiveInput is a request to pack or unpack a directory.
+type ArchiveInput struct {
+	shapes.SessionPath
+	Path   string `query:"path" default:"/workspace" maxLength:"4096" doc:"A directory, absolute or from /workspace."`
+	Format string `query:"format" default:"tar.gz" enum:"tar,tar.gz,tar.zst,zip" doc:"Of the archive."`
+}
+
+// Unpacked is the answer to an archive that was unpacked.
+type Unpacked struct {
+	Files int   `json:"files" doc:"Entries that were made, directories and links included." example:"12"`
+	Bytes int64 `json:"bytes" doc:"In all of them." example:"48211"`
+}
+
+// Pack answers with a directory as an archive.
+func (h *Handlers) Pack(ctx context.Context, in *ArchiveInput) (*huma.StreamResponse, error) {
+	id, err := h.Find(ctx, in.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		archive, err := h.Manager.PackFiles(r.Context(), id, protocol.Pack{Path: in.Path, Format: in.Format})
+		if err != nil {
+			api.WriteError(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", ArchiveTypes[in.Format])
+		saveAs(w.Header(), baseName(in.Path)+"."+in.Format)
+		w.WriteHeader(http.StatusOK)
+		if r.Method != http.MethodHead {
+			_, err = transfer(patientWriter(w), archive)
+		}
+		whole(r, err, archive.Close)
+	}), nil
+}
+
+// Unpack extracts the request's body into a directory while it arrives.
+func (h *Handlers) Unpack(ctx context.Context, in *ArchiveInput) (*huma.StreamResponse, error) {
+	id, err := h.Find(ctx, in.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		var done protocol.Unpacked
+		err := takeBody(w, r, func(size int64, body io.Reader) (err error) {
+			done, err = h.Manager.UnpackFiles(r.Context(), id, protocol.Unpack{Path: in.Path, Format: in.Format}, size, body)
+			return err
+		})
+		answer(w, r, Unpacked(done), err)
+	}), nil
+}

@@ -1,0 +1,138 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// WriteInput is a request to write a file.
+type WriteInput struct {
+	shapes.SessionPath
+	Body WriteRequest
+}
+
+// WriteRequest is a file to be written. Exactly one of Text and ContentBase64
+// is given.
+type WriteRequest struct {
+	Path          string  `json:"path" minLength:"1" maxLength:"4096" doc:"Absolute, or from /workspace." example:"/workspace/a.txt"`
+	Text          *string `json:"text,omitempty" doc:"The file as UTF-8." example:"hi\n"`
+	ContentBase64 *string `json:"content_base64,omitempty" doc:"The file in standard base64."`
+	Mode          Mode    `json:"mode,omitempty" pattern:"^[0-7]{3,4}$" patternDescription:"an octal mode like 0644" doc:"Without it 0644, or the mode that the file has." example:"0644"`
+	Create        bool    `json:"create,omitempty" doc:"Refuse to replace a file: 409, already_exists."`
+	Append        bool    `json:"append,omitempty" doc:"Add to the end of the file. This is not atomic."`
+}
+
+// Write writes a file that is in the request.
+func (h *Handlers) Write(ctx context.Context, in *WriteInput) (*shapes.OKOutput, error) {
+	id, err := h.Find(ctx, in.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	content, size, err := in.Body.content(h.WriteBytes)
+	if err != nil {
+		return nil, err
+	}
+	mode, err := in.Body.Mode.forNew()
+	if err != nil {
+		return nil, err
+	}
+	w := protocol.Write{Path: in.Body.Path, Mode: mode, Create: in.Body.Create, Append: in.Body.Append}
+	if err := h.Manager.WriteFile(ctx, id, w, size, content); err != nil {
+		return nil, err
+	}
+	return shapes.Done(), nil
+}
+
+// content is what to write, at most most bytes, and how much it is.
+func (r *WriteRequest) content(most int64) (content io.Reader, size int64, err error) {
+	switch {
+	case (r.Text == nil) == (r.ContentBase64 == nil):
+		return nil, 0, errdefs.Invalid("text", "or content_base64 is needed, and not both")
+	case r.Text != nil:
+		size = int64(len(*r.Text))
+		if size > most {
+			return nil, 0, errWriteTooLarge("text", most)
+		}
+		return strings.NewReader(*r.Text), size, nil
+	}
+	data, err := base64.StdEncoding.Strict().DecodeString(*r.ContentBase64)
+	if err != nil {
+		return nil, 0, errdefs.Invalid("content_base64", "must be standard base64 with padding")
+	}
+	size = int64(len(data))
+	if size > most {
+		return nil, 0, errWriteTooLarge("content_base64", most)
+	}
+	return bytes.NewReader(data), size, nil
+}
+
+func errWriteTooLarge(field string, most int64) error {
+	err := errdefs.New(errdefs.TooLarge, "%s must be at most %d bytes; use PUT fs/raw for more", field, most)
+	err.Field = field
+	return err
+}
+
+// WriteRawInput is a request whose body is the file.
+type WriteRawInput struct {
+	shapes.SessionPath
+	Path   string `query:"path" required:"true" maxLength:"4096" doc:"Absolute, or from /workspace." example:"/workspace/a.bin"`
+	Mode   Mode   `query:"mode" pattern:"^[0-7]{3,4}$" patternDescription:"an octal mode like 0644" doc:"Without it 0644, or the mode that the file has." example:"0644"`
+	Create bool   `query:"create" doc:"Refuse to replace a file: 409, already_exists."`
+	Append bool   `query:"append" doc:"Add to the end of the file. This is not atomic."`
+}
+
+// WriteRaw writes the request's body to a file while it arrives.
+func (h *Handlers) WriteRaw(ctx context.Context, in *WriteRawInput) (*huma.StreamResponse, error) {
+	id, err := h.Find(ctx, in.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	mode, err := in.Mode.forNew()
+	if err != nil {
+		return nil, err
+	}
+	write := protocol.Write{Path: in.Path, Mode: mode, Create: in.Create, Append: in.Append}
+	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		err := takeBody(w, r, func(size int64, body io.Reader) error {
+			return h.Manager.WriteFile(r.Context(), id, write, size, body)
+		})
+		answer(w, r, shapes.OK{OK: true}, err)
+	}), nil
+}
+
+// takeBody hands a body that comes with its length to take. net/http sees to it
+// that it is no longer than that.
+func takeBody(w http.ResponseWriter, r *http.Request, take func(size int64, body io.Reader) error) error {
+	if r.ContentLength < 0 || len(r.Header["Content-Length"]) == 0 {
+		return api.LengthRequired()
+	}
+	body := newPatientBody(w, r.Body)
+	if err := take(r.ContentLength, body); err != nil {
+		if _, told := errors.AsType[*errdefs.Error](err); !told && errors.Is(err, io.ErrUnexpectedEOF) {
+			return errdefs.Wrap(err, errdefs.InvalidArgument, "the body ended before its Content-Length of %d bytes", r.ContentLength)
+		}
+		return err
+	}
+	return body.finish()
+}
+
+// answer ends a request that is answered with JSON.
+func answer(w http.ResponseWriter, r *http.Request, v any, err error) {
+	if err != nil {
+		api.WriteError(w, r, err)
+		return
+	}
+	api.WriteJSON(w, r, http.StatusOK, v)
+}
