@@ -77,8 +77,10 @@ func TestOperationsWake(t *testing.T) {
 			_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, io.Discard)
 			return err
 		},
-		"write": func() error { return d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 2, strings.NewReader("hi")) },
-		"list":  func() error { _, err := d.ListFiles(t.Context(), s.ID, protocol.List{Path: ".", Max: 10}); return err },
+		"write": func() error {
+			return d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 2, strings.NewReader("hi"))
+		},
+		"list": func() error { _, err := d.ListFiles(t.Context(), s.ID, protocol.List{Path: ".", Max: 10}); return err },
 		"port": func() error {
 			_, err := d.Dial(t.Context(), s.ID, 1)
 			if errdefs.Is(err, errdefs.NotFound) { // nothing listens there, says somebody who is awake
