@@ -51,11 +51,20 @@ func (c lsCmd) Run(ctx context.Context, a *app) error {
 }
 
 func sessionRows(list []client.Session, now time.Time) [][]string {
-	rows := [][]string{{"ID", "IMAGE", "STATUS", "AGE", "IDLE", "ENDS IN", "DIRECTORY"}}
+	rows := [][]string{{"ID", "IMAGE", "STATUS", "AGE", "IDLE", "WHEN IDLE", "ENDS IN", "DIRECTORY"}}
 	for _, s := range list {
 		rows = append(rows, []string{
-			s.ID, s.Image, s.Status, span(now.Sub(s.CreatedAt)), span(now.Sub(s.LastActivity)), span(s.ExpiresAt.Sub(now)), s.Cwd,
+			s.ID, s.Image, s.Status, span(now.Sub(s.CreatedAt)), span(now.Sub(s.LastActivity)), whenIdle(s), span(s.ExpiresAt.Sub(now)), s.Cwd,
 		})
 	}
 	return rows
+}
+
+// whenIdle says what becomes of a session that nothing uses: "pause after 5m".
+func whenIdle(s client.Session) string {
+	after := s.IdleTimeout
+	if after == 0 {
+		after = s.TTLSeconds
+	}
+	return s.OnIdle + " after " + span(time.Duration(after)*time.Second)
 }
