@@ -97,12 +97,14 @@ func (c execCmd) wait(ctx context.Context, a *app, cl *client.Client, req client
 
 // stream runs a program and passes on its output and, if asked, our input.
 func (c execCmd) stream(ctx context.Context, a *app, cl *client.Client, req client.ProcessRequest) error {
+	fed, over := context.WithCancel(ctx)
+	defer over()
 	out := client.Streams{Stdout: a.out, Stderr: a.err}
 	r, err := cl.ProcessStream(ctx, c.Session, req, out, func(exec string) {
 		if c.Stdin {
 			// Not waited for: its read of our input cannot be interrupted, and
 			// ends with this process.
-			go a.feed(ctx, cl, c.Session, exec)
+			go a.feed(fed, cl, c.Session, exec)
 		}
 	})
 	return conclude(ctx, a, cl, c.Session, r, err)
@@ -121,7 +123,11 @@ func (a *app) feed(ctx context.Context, cl *client.Client, id, exec string) {
 			return // it reads no more, as programs may
 		}
 		if err != nil && ctx.Err() == nil {
-			a.say("sandkasten: standard input was not passed on: %s", explain(err))
+			// It must not take for the end what is not, nor wait for ever.
+			a.say("sandkasten: standard input was not passed on, and the program is ended: %s", explain(err))
+			if err := cl.CancelExec(ctx, id, exec); err != nil {
+				a.say("sandkasten: %s", explain(err))
+			}
 		}
 		if err != nil || readErr != nil {
 			if readErr != nil && !errors.Is(readErr, io.EOF) {
@@ -133,12 +139,12 @@ func (a *app) feed(ctx context.Context, cl *client.Client, id, exec string) {
 }
 
 // known waits until the session knows an exec of which we have the id: a stream
-// tells it a moment before.
+// tells it a moment before, and ends ctx if it is never known.
 func known(ctx context.Context, cl *client.Client, id, exec string) error {
-	const tries, pause = 100, 50 * time.Millisecond
-	var err error
-	for range tries {
-		if _, err = cl.Wait(ctx, id, exec, 0); err == nil {
+	const pause = 50 * time.Millisecond
+	for {
+		_, err := cl.Wait(ctx, id, exec, 0)
+		if err == nil {
 			return nil
 		}
 		select {
@@ -147,17 +153,18 @@ func known(ctx context.Context, cl *client.Client, id, exec string) error {
 		case <-time.After(pause):
 		}
 	}
-	return err
 }
 
-// give waits until a program has taken all of data.
+// give waits until a program has taken all of data, and its end if it is the last.
 func give(ctx context.Context, cl *client.Client, id, exec string, data []byte, last bool) error {
 	for {
-		taken, err := cl.Stdin(ctx, id, exec, data, last)
-		if err != nil || taken == len(data) {
+		taken, closed, err := cl.Stdin(ctx, id, exec, data, last)
+		if err != nil {
 			return err
 		}
-		data = data[taken:]
+		if data = data[taken:]; len(data) == 0 && closed == last {
+			return nil
+		}
 	}
 }
 

@@ -103,25 +103,28 @@ func (in *input) close() {
 }
 
 // takeStdin hands bytes to the program's stdin.
-func (p *program) takeStdin(req protocol.Stdin, src io.Reader, wanted func() bool) (int64, error) {
+func (p *program) takeStdin(req protocol.Stdin, src io.Reader, wanted func() bool) (protocol.Taken, error) {
+	var taken protocol.Taken
 	gone := protocol.Refuse(protocol.CodeConflict, "the stdin of %q is not open; start the program with open_stdin", req.ID)
 	switch {
 	case p.stdin == nil:
-		return 0, gone
+		return taken, gone
 	case p.start.TTY && req.Close:
-		return 0, protocol.Refuse(protocol.CodeInvalid, "a terminal's stdin cannot be closed; send the byte 0x04 (Ctrl-D) instead")
+		return taken, protocol.Refuse(protocol.CodeInvalid, "a terminal's stdin cannot be closed; send the byte 0x04 (Ctrl-D) instead")
 	}
 	until := time.Now().Add(max(shortWait, time.Duration(min(req.WaitMS, maxWait.Milliseconds()))*time.Millisecond))
 	if !p.stdin.take(until, wanted) {
-		return 0, nil
+		return taken, nil
 	}
 	defer p.stdin.give()
-	n, err := p.stdin.copy(src, until, wanted)
+	var err error
+	taken.Bytes, err = p.stdin.copy(src, until, wanted)
 	switch {
 	case err == nil && req.Close:
 		p.stdin.close()
-	case err != nil && n == 0 && !errors.Is(err, os.ErrDeadlineExceeded):
-		return 0, gone
+		taken.Closed = true
+	case err != nil && taken.Bytes == 0 && !errors.Is(err, os.ErrDeadlineExceeded):
+		return taken, gone
 	}
-	return n, nil
+	return taken, nil
 }

@@ -190,9 +190,9 @@ const stdinPatience = 5 * time.Second
 // ends its stdin behind it if last is set. It returns how much the program
 // took: less than all if it did not read within some seconds. Conflict says
 // that its stdin is not open.
-func (m *Manager) WriteStdin(ctx context.Context, id ID, execID string, data []byte, last bool) (taken int64, err error) {
+func (m *Manager) WriteStdin(ctx context.Context, id ID, execID string, data []byte, last bool) (taken protocol.Taken, err error) {
 	if len(data) > protocol.MaxCommand {
-		return 0, tooLarge("data", protocol.MaxCommand)
+		return taken, tooLarge("data", protocol.MaxCommand)
 	}
 	err = m.onExec(ctx, id, execID, func(c *runnerclient.Client) error {
 		taken, err = c.Stdin(ctx, protocol.Stdin{ID: execID, Close: last, WaitMS: stdinPatience.Milliseconds()}, data)

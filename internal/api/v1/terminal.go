@@ -260,10 +260,10 @@ func (t *terminalLine) typed(ctx context.Context) {
 func (t *terminalLine) keys(ctx context.Context, typed []byte) error {
 	for len(typed) > 0 {
 		taken, err := t.manager.WriteStdin(ctx, t.session, t.started.TerminalID, typed, false)
-		if err != nil || taken == 0 {
+		if err != nil || taken.Bytes == 0 {
 			return err
 		}
-		typed = typed[taken:]
+		typed = typed[taken.Bytes:]
 	}
 	return nil
 }
