@@ -163,7 +163,7 @@ func TestStdin(t *testing.T) {
 		l.hold()
 	}, func(l *link) { l.expect(protocol.TypeStdin) })
 	if n, err := c.Stdin(t.Context(), protocol.Stdin{ID: "p1", Close: true, WaitMS: 5}, []byte("hello")); n.Bytes != 3 || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("%+v, %v", n, err)
 	}
 	if _, err := c.Stdin(t.Context(), protocol.Stdin{ID: "p1"}, []byte("hello")); !errors.Is(err, runnerclient.ErrProtocol) {
 		t.Errorf("more than there was: %v", err)
