@@ -65,6 +65,7 @@ func newProgram(req protocol.Start, argv []string, b *output.Budget) *exec {
 		ID: req.ID, TimeoutMS: req.TimeoutMS, GraceMS: req.GraceMS, OutputLimit: req.OutputLimit,
 		OutputFile: req.OutputFile, AllowOutside: req.AllowOutside,
 	}, output.New(b, kind, req.OutputLimit))
+	e.launched = make(chan struct{})
 	shown := strings.Join(argv, " ")
 	e.rec.Kind, e.rec.TTY, e.rec.Command = protocol.KindProcess, req.TTY, shown[:min(len(shown), shownCommand)]
 	return e
