@@ -103,14 +103,29 @@ var Rules = map[string]Rule{
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {
 		Ours: []string{
-			"internal/runner/fileops", "internal/runner/files", "internal/runner/lookup", "internal/runner/output",
-			"internal/runner/ports", "internal/runner/proc", "internal/spawn", "protocol",
+			"internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/fileops", "internal/runner/files",
+			"internal/runner/lookup", "internal/runner/output", "internal/runner/pipe", "internal/runner/ports", "internal/runner/proc",
+			"internal/runner/shellproc", "internal/spawn", "protocol",
+		},
+		Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/child": {
+		Ours: []string{"internal/runner/fds", "internal/runner/proc", "internal/spawn"}, Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/dialect": {Ours: []string{"internal/spawn"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/fds":     {Libraries: []string{unix}, Not: slow},
+	"internal/runner/pipe": {
+		Ours: []string{"internal/runner/fds", "internal/runner/output", "protocol"}, Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/shellproc": {
+		Ours: []string{
+			"internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/pipe", "internal/spawn",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/output":  {Ours: []string{"protocol"}, Not: slow},
-	"internal/runner/proc":    {Libraries: []string{unix}, Not: slow},
+	"internal/runner/proc":    {Ours: []string{"internal/runner/fds"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/files": {
 		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol"},

@@ -1,12 +1,10 @@
-package runner
+package proc
 
 import (
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sandkasten/sandkasten/internal/runner/proc"
 )
 
 // Times of killing.
@@ -15,52 +13,52 @@ const (
 	killRounds  = 100                   // of looking for processes and killing them
 	plainRounds = 10                    // after so many, everything is frozen first
 	roundTime   = 2 * time.Millisecond
-	deathTime   = 2 * time.Second // from KILL to the end: a process in an uninterruptible wait takes longer, and is not waited for
 )
 
-// killing ends the processes that belong to an exec.
-type killing struct {
-	r       *Runner
-	members func() []proc.Process // those that live now
-	strike  func() error          // kills all of them at once; nil, or an error, where only one by one is possible
+// Killing ends the processes that belong to an exec.
+type Killing struct {
+	Table   Table
+	Init    bool             // this process is PID 1 of the sandbox
+	Members func() []Process // those that live now
+	Strike  func() error     // kills all of them at once; nil, or an error, where only one by one is possible
 }
 
-// terminate asks the processes to end by sig and waits until they have, but
+// Terminate asks the processes to end by sig and waits until they have, but
 // not longer than grace.
-func (k killing) terminate(sig unix.Signal, grace time.Duration) {
+func (k Killing) Terminate(sig unix.Signal, grace time.Duration) {
 	deadline := time.Now().Add(grace)
-	k.signal(sig)
-	k.signal(unix.SIGCONT) // or those that are stopped would not notice
-	for time.Now().Before(deadline) && len(k.members()) > 0 {
+	k.Signal(sig)
+	k.Signal(unix.SIGCONT) // or those that are stopped would not notice
+	for time.Now().Before(deadline) && len(k.Members()) > 0 {
 		time.Sleep(lookAgain) //nolint:forbidigo // the processes are nobody's children here: only looking tells
 	}
 }
 
-// signal sends sig to each, and returns how many there were.
-func (k killing) signal(sig unix.Signal) int {
-	all := k.members()
+// Signal sends sig to each, and returns how many there were.
+func (k Killing) Signal(sig unix.Signal) int {
+	all := k.Members()
 	for _, pr := range all {
-		k.r.procs.Signal(pr, sig)
+		k.Table.Signal(pr, sig)
 	}
 	return len(all)
 }
 
-// others is k without one process.
-func (k killing) others(pid int) killing {
-	all := k.members
-	k.members = func() []proc.Process {
-		return slices.DeleteFunc(all(), func(pr proc.Process) bool { return pr.PID == pid })
+// Others is k without one process.
+func (k Killing) Others(pid int) Killing {
+	all := k.Members
+	k.Members = func() []Process {
+		return slices.DeleteFunc(all(), func(pr Process) bool { return pr.PID == pid })
 	}
 	return k
 }
 
-// kill kills the processes until there are none. One look at the process
+// Kill kills the processes until there are none. One look at the process
 // table does not see those that are forked meanwhile, so it looks again. Some
 // fork and die faster than that; they are frozen with everything else first.
-func (k killing) kill() {
+func (k Killing) Kill() {
 	for round := range killRounds {
-		if k.strike != nil && k.strike() == nil {
-			if len(k.members()) == 0 {
+		if k.Strike != nil && k.Strike() == nil {
+			if len(k.Members()) == 0 {
 				return
 			}
 		} else if !k.killOnce(round >= plainRounds) {
@@ -71,28 +69,28 @@ func (k killing) kill() {
 }
 
 // killOnce kills the processes that there are, and reports whether any were.
-func (k killing) killOnce(frozen bool) bool {
-	tree := k.members()
+func (k Killing) killOnce(frozen bool) bool {
+	tree := k.Members()
 	if len(tree) == 0 {
 		return false
 	}
 	if frozen {
 		defer k.freeze()()
-		tree = k.members()
+		tree = k.Members()
 	}
 	for _, pr := range tree {
-		k.r.procs.Signal(pr, unix.SIGKILL)
+		k.Table.Signal(pr, unix.SIGKILL)
 	}
 	return true
 }
 
 // freeze stops every process of the sandbox at once and returns what lets
 // them go on. Only PID 1 can do that: to it, -1 is the whole sandbox.
-func (k killing) freeze() (thaw func()) {
-	if !k.r.opts.Init {
+func (k Killing) freeze() (thaw func()) {
+	if !k.Init {
 		return func() {}
 	}
-	before, err := k.r.procs.List()
+	before, err := k.Table.List()
 	if err != nil || unix.Kill(-1, unix.SIGSTOP) != nil {
 		return func() {}
 	}
@@ -103,13 +101,13 @@ func (k killing) freeze() (thaw func()) {
 		}
 	}
 	return func() {
-		now, err := k.r.procs.List()
+		now, err := k.Table.List()
 		if err != nil {
 			return
 		}
 		for _, pr := range now {
 			if stopped[pr.PID] != pr.Start {
-				k.r.procs.Signal(pr, unix.SIGCONT)
+				k.Table.Signal(pr, unix.SIGCONT)
 			}
 		}
 	}

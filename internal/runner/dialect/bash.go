@@ -1,4 +1,4 @@
-package runner
+package dialect
 
 import (
 	"strconv"
@@ -19,27 +19,27 @@ import (
 // noticed, and is replaced.
 type bash struct{ path string }
 
-func (b bash) program() (string, []string) {
+func (b bash) Program() (string, []string) {
 	// -s instead of a script file, for the name in front of error messages.
 	return b.path, []string{"bash", "--norc", "--noprofile", "-s"}
 }
 
-// steps makes the shell adopt what its commands orphan: daemons stay in its
+// Steps makes the shell adopt what its commands orphan: daemons stay in its
 // process tree, where a timeout finds them, and bash reaps unknown children.
-func (bash) steps() []spawn.Step {
+func (bash) Steps() []spawn.Step {
 	return []spawn.Step{spawn.Prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)}
 }
 
-// fds are the numbers at the start. setup moves each to the one ten above it,
+// FDs are the numbers at the start. Setup moves each to the one ten above it,
 // numbers that no script uses, so that a script's own survive from one command
 // to the next.
-func (bash) fds() shellFDs {
-	return shellFDs{text: 185, stdin: 186, state: 187, status: 189, out: [outPipes]int{181, 182, 183}}
+func (bash) FDs() FDs {
+	return FDs{Text: 185, Stdin: 186, State: 187, Status: 189, Out: [OutPipes]int{181, 182, 183}}
 }
 
-func (bash) adopts() bool { return true }
+func (bash) Adopts() bool { return true }
 
-func (bash) idles() bool { return true }
+func (bash) Idles() bool { return true }
 
 // moveFDs gives our descriptors the flag close-on-exec, so that no command has
 // to close them. bash has no word for that, but the copies that it keeps of
@@ -69,19 +69,19 @@ const saveAtExit = `{ \builtin declare -px;\builtin printf 'cd -- %q\n#exit.\n' 
 // DEBUG trap of the user's own is lost then.
 const skipAll = `\builtin shopt -s extdebug;\builtin trap "[[ \$BASH_COMMAND == *__sk* ]]" DEBUG`
 
-func (bash) skip() (unix.Signal, []byte) {
+func (bash) Skip() (unix.Signal, []byte) {
 	return sigRTMax, []byte(`\builtin shopt -u extdebug ${__sk+};\builtin trap - DEBUG ${__sk+}` + "\n\n")
 }
 
 const sigRTMax = unix.Signal(64)
 
-func (bash) setup(seq uint64, restore []byte) (line, file []byte) {
+func (bash) Setup(seq uint64, restore []byte) (line, file []byte) {
 	file = append(file, moveFDs...)
 	file = append(file, `shopt -s expand_aliases; trap `...)
-	file = append(quote(file, []byte(skipAll)), ` SIGRTMAX; trap `...)
-	file = append(quote(file, []byte(saveAtExit)), ` EXIT; declare -r __sk_run=`...)
-	file = append(quote(file, []byte(runText)), ` __sk_none=`...)
-	file = append(quote(file, []byte(noneText)), '\n')
+	file = append(Quote(file, []byte(skipAll)), ` SIGRTMAX; trap `...)
+	file = append(Quote(file, []byte(saveAtExit)), ` EXIT; declare -r __sk_run=`...)
+	file = append(Quote(file, []byte(runText)), ` __sk_none=`...)
+	file = append(Quote(file, []byte(noneText)), '\n')
 	file = append(file, restore...)
 	file = append(file, "\n\\builtin unset __sk; \\builtin printf '"...)
 	file = strconv.AppendUint(file, seq, 10)
@@ -93,27 +93,27 @@ func (bash) setup(seq uint64, restore []byte) (line, file []byte) {
 // set only if all were possible and the command is really going to run; a
 // limit on descriptors or set -r prevents it. The directory is that of the
 // shell itself, because PWD is a variable like any other.
-func (bash) command(o order) (line, file []byte) {
-	file = make([]byte, 0, len(o.text)+512)
-	file = append(append(file, o.text...), 0)
-	if o.last != 0 {
+func (bash) Command(o Order) (line, file []byte) {
+	file = make([]byte, 0, len(o.Text)+512)
+	file = append(append(file, o.Text...), 0)
+	if o.Last != 0 {
 		// Under set -e a failing command of ours would end the shell.
 		file = append(file, `[[ $- == *e* ]] || \builtin . /proc/self/fd/0 <<<'return `...)
-		file = strconv.AppendInt(file, int64(o.last), 10)
+		file = strconv.AppendInt(file, int64(o.Last), 10)
 		file = append(file, "';"...)
 	}
 	file = append(file, `\builtin eval "${__sk[0]}" <`...)
-	if o.stdin {
+	if o.Stdin {
 		file = append(file, "/proc/self/fd/196"...)
 	} else {
 		file = append(file, "&1"...)
 	}
 	file = append(file, " >|/proc/self/fd/19"...)
-	file = strconv.AppendInt(file, int64(o.out+1), 10)
+	file = strconv.AppendInt(file, int64(o.Out+1), 10)
 	file = append(file, ` 2>&1 199>&${__sk[2]:=-};\builtin printf '`...)
-	file = strconv.AppendUint(file, o.seq, 10)
+	file = strconv.AppendUint(file, o.Seq, 10)
 	file = append(file, `%s %d %s\0' "${__sk[2]-}" "$?" "${DIRSTACK[0]-}" >&199;`...)
-	if o.save {
+	if o.Save {
 		file = append(file, saveState+";"...)
 	}
 	return []byte(evalText), append(file, "\\builtin unset __sk\x00"...)

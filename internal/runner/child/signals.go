@@ -1,4 +1,4 @@
-package runner
+package child
 
 import (
 	"os"
@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdSignals makes the signals that a process of the sandbox may send to PID
+// HoldSignals makes the signals that a process of the sandbox may send to PID
 // 1 harmless, and returns a function that undoes it. The kernel protects a PID
 // 1 only from signals without a handler, and the Go runtime installs handlers
 // for nearly all.
-func holdSignals() (release func()) {
+func HoldSignals() (release func()) {
 	for sig := unix.Signal(1); sig <= 64; sig++ {
 		switch sig {
 		case unix.SIGKILL, unix.SIGSTOP, unix.SIGCHLD, unix.SIGURG:
-			// The first two cannot be, the third is the reaper's, the last is
+			// The first two cannot be, the third is the Reaper's, the last is
 			// how the runtime preempts goroutines.
 		case unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGSYS:
 			// Ignored, a real fault would loop; see below.

@@ -1,4 +1,7 @@
-package runner
+// Package pipe is the runner's end of what a command or program reads and
+// writes: pipes and terminals. What output is kept and who gets it is the business
+// of package output.
+package pipe
 
 import (
 	"errors"
@@ -8,15 +11,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// outPipe is an output pipe of a shell or a program, or its terminal. A shell
+// Output is an output pipe of a shell or a program, or its terminal. A shell
 // opens its pipes by path for each command and holds no end of its own, so the
 // pipe tells whether anything that an earlier command left behind could still
 // write to it.
-type outPipe struct {
+type Output struct {
 	fd     int // the reading end
 	stream protocol.Stream
 
@@ -31,46 +35,49 @@ type outPipe struct {
 	turn chan struct{} // wakes a pump that waits for room
 }
 
-// flow says where reading from a pipe stopped.
-type flow int
+// Flow says where reading from a pipe stopped.
+type Flow int
 
+// The flows.
 const (
-	flowEmpty  flow = iota // nothing there now, but somebody can write
-	flowEnd                // nobody has it open for writing
-	flowFull               // the sink has no room
-	flowClosed             // close was called, or is due
+	Empty  Flow = iota // nothing there now, but somebody can write
+	End                // nobody has it open for writing
+	Full               // the sink has no room
+	Closed             // Close was called, or is due
 )
 
-func newOutPipe() (*outPipe, error) {
-	var fds [2]int
-	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+// NewOutput makes a pipe that anybody who finds it may open for writing. The
+// caller closes it.
+func NewOutput() (*Output, error) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return nil, os.NewSyscallError("pipe2", err)
 	}
-	closeFD(fds[1])
+	fds.Close(ends[1])
 	// Whoever the shell has become by then may open it.
-	if err := unix.Fchmod(fds[0], 0o666); err != nil {
-		closeFD(fds[0])
+	if err := unix.Fchmod(ends[0], 0o666); err != nil {
+		fds.Close(ends[0])
 		return nil, os.NewSyscallError("fchmod", err)
 	}
-	return &outPipe{fd: fds[0], stream: protocol.StreamOutput, mu: new(sync.Mutex), turn: make(chan struct{}, 1)}, nil
+	return &Output{fd: ends[0], stream: protocol.StreamOutput, mu: new(sync.Mutex), turn: make(chan struct{}, 1)}, nil
 }
 
-// wrapPipe makes fd, which does not block, an outPipe's own, which is ready for
+// Wrap makes fd, which does not block, an Output's own, which is ready for
 // its pump.
-func wrapPipe(fd int, stream protocol.Stream, mu *sync.Mutex) (*outPipe, error) {
-	p := &outPipe{fd: fd, stream: stream, mu: mu, turn: make(chan struct{}, 1)}
-	if _, err := p.watch(); err != nil {
-		closeFD(fd)
+func Wrap(fd int, stream protocol.Stream, mu *sync.Mutex) (*Output, error) {
+	p := &Output{fd: fd, stream: stream, mu: mu, turn: make(chan struct{}, 1)}
+	if _, err := p.Watch(); err != nil {
+		fds.Close(fd)
 		return nil, err
 	}
 	return p, nil
 }
 
-// watch makes the pipe ready for a pump, and reports whether it was not. The
-// pump has a descriptor of its own, because the Go runtime is told of every
+// Watch makes the pipe ready for a pump, and reports whether it was not. The
+// Pump has a descriptor of its own, because the Go runtime is told of every
 // event on those that it waits for, for as long as they are open: a thread's
 // wake-up for every short command.
-func (p *outPipe) watch() (news bool, err error) {
+func (p *Output) Watch() (news bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.file != nil || p.closed {
@@ -84,10 +91,10 @@ func (p *outPipe) watch() (news bool, err error) {
 	return true, nil
 }
 
-// pump moves what is written to the sink until the pipe is closed, or has no
+// Pump moves what is written to the sink until the pipe is closed, or has no
 // sink and nobody who could write. Before it, the pipe must have been made
 // ready for it.
-func (p *outPipe) pump() {
+func (p *Output) Pump() {
 	p.mu.Lock()
 	file := p.file
 	p.mu.Unlock()
@@ -99,28 +106,28 @@ func (p *outPipe) pump() {
 }
 
 // move is one turn of the pump. It reports whether there is to be another.
-func (p *outPipe) move(file *os.File) bool {
-	var at flow
+func (p *Output) move(file *os.File) bool {
+	var at Flow
 	raw, err := file.SyscallConn()
 	if err == nil {
 		err = raw.Read(func(uintptr) bool {
-			at = p.settle()
-			return at == flowFull || p.over(at)
+			at = p.Settle()
+			return at == Full || p.over(at)
 		})
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) { // it was kicked
 		err = file.SetReadDeadline(time.Time{})
-		at = flowEmpty
+		at = Empty
 	}
 	p.mu.Lock()
 	sink := p.sink
-	if err != nil || at == flowClosed || at == flowEnd && sink == nil {
+	if err != nil || at == Closed || at == End && sink == nil {
 		p.file = nil
 		p.mu.Unlock()
 		return false
 	}
 	p.mu.Unlock()
-	if at == flowFull && sink != nil {
+	if at == Full && sink != nil {
 		select {
 		case <-sink.Room:
 		case <-p.turn:
@@ -130,14 +137,14 @@ func (p *outPipe) move(file *os.File) bool {
 }
 
 // over reports whether a pump has nothing more to do.
-func (p *outPipe) over(at flow) bool {
+func (p *Output) over(at Flow) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return at == flowClosed || at == flowEnd && p.sink == nil
+	return at == Closed || at == End && p.sink == nil
 }
 
 // kick has the pump look at what has changed. p.mu is held.
-func (p *outPipe) kick() {
+func (p *Output) kick() {
 	if p.file == nil {
 		return
 	}
@@ -147,18 +154,18 @@ func (p *outPipe) kick() {
 	}
 }
 
-// settle reads all there is now. Reading and storing are one act under the
+// Settle reads all there is now. Reading and storing are one act under the
 // lock: whoever calls it next continues where the output left off.
-func (p *outPipe) settle() flow {
+func (p *Output) Settle() Flow {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return flowClosed
+		return Closed
 	}
 	for {
 		buf := p.space()
 		if buf == nil {
-			return flowFull
+			return Full
 		}
 		n, err := unix.Read(p.fd, buf)
 		switch {
@@ -167,7 +174,7 @@ func (p *outPipe) settle() flow {
 		case err == unix.EIO: // a terminal that nobody has open
 			return p.ended()
 		case err != nil:
-			return flowEmpty
+			return Empty
 		case n == 0:
 			return p.ended()
 		}
@@ -178,15 +185,15 @@ func (p *outPipe) settle() flow {
 	}
 }
 
-func (p *outPipe) ended() flow {
+func (p *Output) ended() Flow {
 	if p.last {
-		return flowClosed
+		return Closed
 	}
-	return flowEnd
+	return End
 }
 
 // space returns where to read to, nil if there is no room. p.mu is held.
-func (p *outPipe) space() []byte {
+func (p *Output) space() []byte {
 	if p.sink != nil {
 		return p.sink.Reserve()
 	}
@@ -196,27 +203,33 @@ func (p *outPipe) space() []byte {
 	return p.scratch
 }
 
-// direct sends what comes from now on to sink, or drops it if sink is nil.
-func (p *outPipe) direct(sink *output.Output) {
+// Direct sends what comes from now on to sink, or drops it if sink is nil.
+func (p *Output) Direct(sink *output.Output) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sink = sink
 	p.kick()
 }
 
-// close ends the pump, but does not wait for it. Closing again does nothing.
-func (p *outPipe) close() {
+// Close ends the pump, but does not wait for it. Closing again does nothing.
+func (p *Output) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed {
 		p.closed, p.sink = true, nil
 		p.kick()
-		closeFD(p.fd)
+		fds.Close(p.fd)
 	}
 }
 
-// control calls f with the descriptor, which is that of a terminal.
-func (p *outPipe) control(f func(fd int) error) error {
+// FD is the reading end, valid until Close.
+func (p *Output) FD() int { return p.fd }
+
+// Input returns the stdin of a program whose terminal p is. It is closed with p.
+func (p *Output) Input() *Input { return NewInput(p.file) }
+
+// Control calls f with the descriptor, which is that of a terminal.
+func (p *Output) Control(f func(fd int) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -225,9 +238,9 @@ func (p *outPipe) control(f func(fd int) error) error {
 	return f(p.fd)
 }
 
-// rest is the position in all that was ever written up to which the pipe can
+// Rest is the position in all that was ever written up to which the pipe can
 // be read now.
-func (p *outPipe) rest() int64 {
+func (p *Output) Rest() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -240,19 +253,19 @@ func (p *outPipe) rest() int64 {
 	return p.taken + int64(n)
 }
 
-// reached reports whether the pipe has been read up to a position.
-func (p *outPipe) reached(at int64) bool {
+// Reached reports whether the pipe has been read up to a position.
+func (p *Output) Reached(at int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken >= at
 }
 
-// loosen drops what comes from now on, for as long as anybody can write. It
+// Loosen drops what comes from now on, for as long as anybody can write. It
 // reports whether nobody can.
-func (p *outPipe) loosen() bool {
+func (p *Output) Loosen() bool {
 	p.mu.Lock()
 	p.last, p.sink = true, nil
 	p.kick()
 	p.mu.Unlock()
-	return p.settle() == flowClosed
+	return p.Settle() == Closed
 }
