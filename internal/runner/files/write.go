@@ -133,7 +133,7 @@ func appendTo(dir int, name string, to target, content io.Reader, size int64) er
 	const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, name, flags|unix.O_CREAT|unix.O_EXCL, to.mode)
 	made := err == nil
-	if err == unix.EEXIST {
+	if errors.Is(err, unix.EEXIST) {
 		fd, err = unix.Openat(dir, name, flags, 0)
 	}
 	if err != nil {
