@@ -14,8 +14,11 @@ var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", 
 // and a surface know nothing of their siblings, and only the daemon knows all.
 var Rules = map[string]Rule{
 	"cmd/sandkasten": {
-		Ours:      []string{"internal/client", "internal/config", "internal/daemon", "internal/doctor", "internal/errdefs", "internal/images", "internal/tree"},
-		Libraries: []string{"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
+		Ours: []string{
+			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal", "internal/client",
+			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images",
+		},
+		Libraries: []string{"github.com/alecthomas/kong"},
 	},
 	"cmd/imgbuilder": {},
 	"cmd/runner":     {Ours: []string{"internal/runner", "internal/runner/fileops", "internal/runtime/linux/stage"}, Libraries: []string{unix}, Not: slow},
@@ -54,8 +57,21 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
-	"internal/tree":          {},
 	"internal/client":        {Libraries: []string{"github.com/coder/websocket"}},
+
+	// The command line: what its commands share, and those that have much to do.
+	"internal/cli": {Ours: []string{"internal/cli/show", "internal/client", "internal/config", "internal/errdefs"}},
+	"internal/cli/files": {
+		Ours: []string{"internal/cli", "internal/cli/show", "internal/client", "internal/tree"},
+	},
+	"internal/cli/show": {
+		Ours: []string{"internal/images"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
+	},
+	"internal/cli/terminal": {
+		Ours:      []string{"internal/cli", "internal/cli/show", "internal/client", "internal/errdefs"},
+		Libraries: []string{"golang.org/x/term"},
+	},
+	"internal/tree": {},
 
 	// The heart, and what works for it.
 	"internal/session": {

@@ -8,10 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/runner/fds"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/protocol"
 )

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/runner/fds"
-	"github.com/sandkasten/sandkasten/internal/runner/pipe"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/lookup"
+	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/protocol"
 )

@@ -6,13 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/runner/child"
-	"github.com/sandkasten/sandkasten/internal/runner/pipe"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/child"
 	"github.com/sandkasten/sandkasten/internal/runner/lookup"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
+	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/protocol"
 )

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/runner/dialect"
-	"github.com/sandkasten/sandkasten/internal/runner/pipe"
-	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/dialect"
+	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
+	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 

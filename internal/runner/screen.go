@@ -4,10 +4,9 @@ import (
 	"errors"
 	"os"
 
-	"github.com/sandkasten/sandkasten/internal/runner/fds"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/protocol"
 )

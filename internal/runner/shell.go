@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runner/dialect"
-	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
-
 	"github.com/sandkasten/sandkasten/internal/runner/output"
+	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 

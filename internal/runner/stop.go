@@ -4,11 +4,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
+	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
 )
 
 // reportTime is for the shell when all of a stopped command's processes are gone.

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
-
 	"github.com/sandkasten/sandkasten/protocol"
 )
 

@@ -1,4 +1,6 @@
-package main
+// Package files is the subcommands that work on a session's files: cp, and those
+// of fs. How directories become archives and back is in package tree.
+package files
 
 import (
 	"context"
@@ -11,16 +13,20 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 	"github.com/sandkasten/sandkasten/internal/tree"
 )
 
-type cpCmd struct {
+// CopyCmd copies between here and a session.
+type CopyCmd struct {
 	From string `arg:"" help:"A local path, SESSION:PATH, or - for standard input."`
 	To   string `arg:"" help:"A local path, SESSION:PATH, or - for standard output."`
 }
 
-func (cpCmd) Help() string {
+// Help is for kong.
+func (CopyCmd) Help() string {
 	return `Paths inside are below /workspace, and relative ones begin there. As with cp -r:
 a directory takes its contents along, a target that is a directory gets the
 source put into it, and any other target is the new name. Modes and links are
@@ -35,13 +41,14 @@ directory that is copied to here.
   sandkasten cp $id:log.txt - | tail`
 }
 
-func (c cpCmd) Run(ctx context.Context, a *app) error {
+// Run copies.
+func (c CopyCmd) Run(ctx context.Context, a *cli.App) error {
 	fromID, fromPath, fromInside := splitRemote(c.From)
 	toID, toPath, toInside := splitRemote(c.To)
 	if fromInside == toInside {
 		return errors.New("one of the two has to be SESSION:PATH")
 	}
-	cl, err := a.client()
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -54,7 +61,7 @@ func (c cpCmd) Run(ctx context.Context, a *app) error {
 		err = copying.in(ctx, c.From, toPath)
 	}
 	if copying.skipped > 0 {
-		a.say("%d links and special files were left out", copying.skipped)
+		a.Say("%d links and special files were left out", copying.skipped)
 	}
 	return err
 }
@@ -74,7 +81,7 @@ const standard = "-"
 
 // transfer copies between here and one session.
 type transfer struct {
-	a       *app
+	a       *cli.App
 	cl      *client.Client
 	id      string
 	skipped int
@@ -112,7 +119,7 @@ func (t *transfer) standardIn(ctx context.Context, to string) error {
 	if to == "" || strings.HasSuffix(to, "/") {
 		return errors.New("standard input has no name: say what the file is called inside, as SESSION:PATH")
 	}
-	f, err := sized(t.a.in)
+	f, err := sized(t.a.In)
 	if err != nil {
 		return err
 	}
@@ -125,7 +132,7 @@ func (t *transfer) send(ctx context.Context, f *os.File, to string, o client.Wri
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	content, done := t.a.reading(f, path.Base(to), left)
+	content, done := show.Reading(t.a.Err, f, path.Base(to), left)
 	defer done()
 	return t.cl.Write(ctx, t.id, to, o, left, content)
 }
@@ -145,7 +152,7 @@ func (t *transfer) sendTree(ctx context.Context, from, to string) error {
 		written <- err
 		writer.CloseWithError(err) // nil is the end of the body
 	}()
-	content, done := t.a.reading(reader, path.Base(to), plan.Size)
+	content, done := show.Reading(t.a.Err, reader, path.Base(to), plan.Size)
 	defer done()
 	_, err = t.cl.Unpack(ctx, t.id, to, "tar", plan.Size, content)
 	// This ends the goroutine, if it has not ended: a write to a closed pipe
@@ -197,9 +204,9 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 	}
 	if to == standard {
 		if found.Type == "dir" {
-			return fmt.Errorf("%s is a directory: `sandkasten fs tar` writes one to standard output", printable(from))
+			return fmt.Errorf("%s is a directory: `sandkasten fs tar` writes one to standard output", show.Printable(from))
 		}
-		return t.read(ctx, from, t.a.out)
+		return t.read(ctx, from, t.a.Out)
 	}
 	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
 		to = filepath.Join(to, path.Base(path.Join("/workspace", from)))
@@ -216,7 +223,7 @@ func (t *transfer) read(ctx context.Context, from string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	reader, done := t.a.reading(content, path.Base(from), content.Size)
+	reader, done := show.Reading(t.a.Err, content, path.Base(from), content.Size)
 	defer done()
 	return errors.Join(stream(w, reader), reader.Close())
 }
@@ -227,7 +234,7 @@ func (t *transfer) fetch(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	reader, done := t.a.reading(content, path.Base(from), content.Size)
+	reader, done := show.Reading(t.a.Err, content, path.Base(from), content.Size)
 	defer done()
 	f, err := os.CreateTemp(filepath.Dir(to), ".sandkasten-*")
 	if err != nil {
@@ -249,7 +256,7 @@ func (t *transfer) fetchTree(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	reader, done := t.a.reading(archive, path.Base(from), unknownSize)
+	reader, done := show.Reading(t.a.Err, archive, path.Base(from), unknownSize)
 	defer done()
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return errors.Join(err, reader.Close())

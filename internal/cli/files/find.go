@@ -1,4 +1,4 @@
-package main
+package files
 
 import (
 	"context"
@@ -9,31 +9,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
-type fsLsCmd struct {
+type lsCmd struct {
 	Recursive bool   `short:"r" help:"Also the directories below."`
 	JSON      bool   `name:"json" help:"Print JSON."`
 	Session   string `arg:"" help:"Session id."`
 	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
-func (c fsLsCmd) Run(ctx context.Context, a *app) error {
-	return a.withClient(func(cl *client.Client) error {
+func (c lsCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
 		all, err := c.list(ctx, cl)
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			return printJSON(a.out, all)
+			return show.JSON(a.Out, all)
 		}
-		return table(a.out, entryRows(all))
+		return show.Table(a.Out, entryRows(all))
 	})
 }
 
 // list asks for page after page.
-func (c fsLsCmd) list(ctx context.Context, cl *client.Client) ([]client.Entry, error) {
+func (c lsCmd) list(ctx context.Context, cl *client.Client) ([]client.Entry, error) {
 	r := client.ListRequest{Path: c.Path}
 	if c.Recursive {
 		r.Depth = -1
@@ -64,21 +66,21 @@ func entryRows(entries []client.Entry) [][]string {
 	return rows
 }
 
-type fsStatCmd struct {
+type statCmd struct {
 	Follow  bool   `short:"L" help:"Follow a link instead of describing it."`
 	JSON    bool   `name:"json" help:"Print JSON."`
 	Session string `arg:"" help:"Session id."`
 	Path    string `arg:"" help:"A file of any kind."`
 }
 
-func (c fsStatCmd) Run(ctx context.Context, a *app) error {
-	return a.withClient(func(cl *client.Client) error {
+func (c statCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
 		e, err := cl.Stat(ctx, c.Session, c.Path, c.Follow)
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			return printJSON(a.out, e)
+			return show.JSON(a.Out, e)
 		}
 		rows := [][]string{
 			{"path", e.Path},
@@ -91,11 +93,11 @@ func (c fsStatCmd) Run(ctx context.Context, a *app) error {
 		if e.Target != "" {
 			rows = append(rows, []string{"target", e.Target})
 		}
-		return table(a.out, rows)
+		return show.Table(a.Out, rows)
 	})
 }
 
-type fsFindCmd struct {
+type findCmd struct {
 	Hidden  bool   `short:"a" help:"Also names that begin with a dot."`
 	Limit   int    `short:"n" placeholder:"N" help:"At most so many, up to 10000; 1000 if not given."`
 	JSON    bool   `name:"json" help:"Print JSON."`
@@ -104,33 +106,33 @@ type fsFindCmd struct {
 	Path    string `arg:"" optional:"" default:"/workspace" help:"Where to look."`
 }
 
-func (c fsFindCmd) Run(ctx context.Context, a *app) error {
-	return a.withClient(func(cl *client.Client) error {
+func (c findCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
 		found, err := cl.Glob(ctx, c.Session, client.GlobRequest{Path: c.Path, Pattern: c.Pattern, Hidden: c.Hidden, Limit: c.Limit})
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			return printJSON(a.out, found)
+			return show.JSON(a.Out, found)
 		}
 		for _, e := range found.Entries {
-			if _, err := fmt.Fprintln(a.out, printable(e.Name)); err != nil {
+			if _, err := fmt.Fprintln(a.Out, show.Printable(e.Name)); err != nil {
 				return err
 			}
 		}
-		a.sayTruncated(found.Truncated)
+		sayTruncated(a, found.Truncated)
 		return nil
 	})
 }
 
 // sayTruncated says that a search found more than it shows.
-func (a *app) sayTruncated(truncated bool) {
+func sayTruncated(a *cli.App, truncated bool) {
 	if truncated {
-		a.say("sandkasten: there is more; ask for more with -n or look for less")
+		a.Say("sandkasten: there is more; ask for more with -n or look for less")
 	}
 }
 
-type fsGrepCmd struct {
+type grepCmd struct {
 	Literal    bool   `short:"F" help:"The pattern is text, not a regular expression."`
 	IgnoreCase bool   `short:"i" help:"Upper and lower case are the same."`
 	Include    string `placeholder:"PATTERN" help:"Only files of these names, as '*.go'."`
@@ -144,10 +146,10 @@ type fsGrepCmd struct {
 	Path       string `arg:"" optional:"" default:"/workspace" help:"A directory or file."`
 }
 
-func (fsGrepCmd) Help() string { return "Ends with 1 if nothing matches." }
+func (grepCmd) Help() string { return "Ends with 1 if nothing matches." }
 
-func (c fsGrepCmd) Run(ctx context.Context, a *app) error {
-	return a.withClient(func(cl *client.Client) error {
+func (c grepCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
 		found, err := cl.Grep(ctx, c.Session, client.GrepRequest{
 			Path: c.Path, Pattern: c.Pattern, Literal: c.Literal, IgnoreCase: c.IgnoreCase, Include: c.Include,
 			Hidden: c.Hidden, Before: c.Before, After: c.After, Limit: c.Limit,
@@ -156,14 +158,14 @@ func (c fsGrepCmd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		if c.JSON {
-			return printJSON(a.out, found)
+			return show.JSON(a.Out, found)
 		}
-		if _, err := io.WriteString(a.out, grepText(found.Matches)); err != nil {
+		if _, err := io.WriteString(a.Out, grepText(found.Matches)); err != nil {
 			return err
 		}
-		a.sayTruncated(found.Truncated)
+		sayTruncated(a, found.Truncated)
 		if len(found.Matches) == 0 {
-			return codeError(exitFailed)
+			return cli.CodeError(cli.ExitFailed)
 		}
 		return nil
 	})
@@ -175,9 +177,9 @@ func grepText(matches []client.Match) string {
 	for _, m := range matches {
 		line := func(number int, mark, text string) {
 			if m.Path != "" {
-				b.WriteString(printable(m.Path) + mark)
+				b.WriteString(show.Printable(m.Path) + mark)
 			}
-			fmt.Fprintf(&b, "%d%s%s\n", number, mark, visible(text, "\t"))
+			fmt.Fprintf(&b, "%d%s%s\n", number, mark, show.Visible(text, "\t"))
 		}
 		for i, text := range m.Before {
 			line(m.Line-len(m.Before)+i, "-", text)
@@ -193,58 +195,58 @@ func grepText(matches []client.Match) string {
 	return b.String()
 }
 
-type fsWatchCmd struct {
+type watchCmd struct {
 	Recursive bool   `short:"r" help:"Also the directories below."`
 	JSON      bool   `name:"json" help:"Print JSON, one line for each change."`
 	Session   string `arg:"" help:"Session id."`
 	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
-func (c fsWatchCmd) Run(ctx context.Context, a *app) error {
-	return a.withClient(func(cl *client.Client) error {
+func (c watchCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
 		return cl.Watch(ctx, c.Session, c.Path, c.Recursive, func(change client.Change) error {
 			if c.JSON {
-				return json.NewEncoder(a.out).Encode(change)
+				return json.NewEncoder(a.Out).Encode(change)
 			}
 			text := change.Op
 			if change.From != "" {
-				text += " " + printable(change.From) + " ->"
+				text += " " + show.Printable(change.From) + " ->"
 			}
 			if change.Path != "" {
-				text += " " + printable(change.Path)
+				text += " " + show.Printable(change.Path)
 			}
-			_, err := fmt.Fprintln(a.out, text)
+			_, err := fmt.Fprintln(a.Out, text)
 			return err
 		})
 	})
 }
 
-type fsTarCmd struct {
+type tarCmd struct {
 	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
 	Session string `arg:"" help:"Session id."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
-func (c fsTarCmd) Run(ctx context.Context, a *app) error {
-	return a.withClient(func(cl *client.Client) error {
+func (c tarCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
 		archive, err := cl.Pack(ctx, c.Session, c.Path, c.Format)
 		if err != nil {
 			return err
 		}
 		defer archive.Close()
-		return stream(a.out, archive)
+		return stream(a.Out, archive)
 	})
 }
 
-type fsUntarCmd struct {
+type untarCmd struct {
 	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
 	Session string `arg:"" help:"Session id."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"The directory to unpack into."`
 }
 
-func (c fsUntarCmd) Run(ctx context.Context, a *app) error {
-	return a.withClient(func(cl *client.Client) error {
-		f, err := sized(a.in)
+func (c untarCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		f, err := sized(a.In)
 		if err != nil {
 			return err
 		}
@@ -252,13 +254,13 @@ func (c fsUntarCmd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		archive, end := a.reading(f, "unpack", left)
+		archive, end := show.Reading(a.Err, f, "unpack", left)
 		defer end()
 		done, err := cl.Unpack(ctx, c.Session, c.Path, c.Format, left, archive)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(a.out, "%d files, %d bytes\n", done.Files, done.Bytes)
+		_, err = fmt.Fprintf(a.Out, "%d files, %d bytes\n", done.Files, done.Bytes)
 		return err
 	})
 }

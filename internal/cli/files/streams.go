@@ -1,12 +1,10 @@
-package main
+package files
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/sandkasten/sandkasten/internal/images"
 )
 
 // unknownSize is of a stream that does not say how long it is.
@@ -59,28 +57,4 @@ func remaining(f *os.File) (int64, error) {
 	}
 	at, err := f.Seek(0, io.SeekCurrent)
 	return max(0, info.Size()-at), err
-}
-
-// reading shows on a terminal how far a stream is. done takes the bar away.
-func (a *app) reading(r io.ReadCloser, what string, total int64) (shown io.ReadCloser, done func()) {
-	p := newProgress(a.err)
-	if !p.live {
-		return r, func() {}
-	}
-	m := &metered{ReadCloser: r, p: p, now: images.Progress{Phase: what, Total: total}}
-	return m, p.end
-}
-
-// metered shows what is read of a stream.
-type metered struct {
-	io.ReadCloser
-	p   *progress
-	now images.Progress
-}
-
-func (m *metered) Read(b []byte) (int, error) {
-	n, err := m.ReadCloser.Read(b)
-	m.now.Done += int64(n)
-	m.p.show(m.now)
-	return n, err
 }

@@ -1,23 +1,29 @@
-package main
+// Package show is how the command line shows things to people and programs:
+// tables, sizes, times, JSON, progress, and text of a sandbox's, which a terminal
+// must not obey. It knows no commands and no daemon.
+package show
 
 import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
-// printable shows control characters instead of sending them to a terminal:
+// Printable shows control characters instead of sending them to a terminal:
 // what a sandbox or a daemon wrote could otherwise retitle windows, move the
 // cursor or imitate our own output.
-func printable(s string) string { return visible(s, "") }
+func Printable(s string) string { return Visible(s, "") }
 
-// visible is printable with some characters let through.
-func visible(s, keep string) string {
+// Visible is Printable with some characters let through.
+func Visible(s, keep string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
@@ -35,8 +41,11 @@ func visible(s, keep string) string {
 	return b.String()
 }
 
-// printJSON writes v for programs.
-func printJSON(w io.Writer, v any) error {
+// IsTerminal reports whether somebody looks at f.
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+
+// JSON writes v for programs.
+func JSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
@@ -46,13 +55,13 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// table prints rows for people; the first is the heading.
-func table(w io.Writer, rows [][]string) error {
+// Table prints rows for people; the first is the heading.
+func Table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
-			cells[i] = printable(cell)
+			cells[i] = Printable(cell)
 		}
 		if _, err := fmt.Fprintln(t, strings.Join(cells, "\t")); err != nil {
 			return fmt.Errorf("write table: %w", err)
@@ -64,8 +73,8 @@ func table(w io.Writer, rows [][]string) error {
 	return nil
 }
 
-// size shows bytes in the unit that people would use.
-func size(bytes int64) string {
+// Size shows bytes in the unit that people would use.
+func Size(bytes int64) string {
 	const unit = 1024
 	if bytes < unit {
 		return strconv.FormatInt(bytes, 10) + " B"
@@ -77,8 +86,8 @@ func size(bytes int64) string {
 	return strconv.FormatFloat(f, 'f', 1, 64) + " " + prefixes[:1] + "iB"
 }
 
-// span shows a time in one unit: 5s, 12m, 3h, 2d.
-func span(d time.Duration) string {
+// Span shows a time in one unit: 5s, 12m, 3h, 2d.
+func Span(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < 0:
