@@ -306,7 +306,8 @@ func TestCompletion(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{[]string{"s"}, "shell\nshells\nstats\n"},
+		{[]string{"s"}, "shell\nshells\nstats\nstop\nstart\nset\n"},
+		{[]string{"start", ""}, id + "\n"},
 		{[]string{"image", "i"}, "import\ninspect\n"},
 		{[]string{"exec", "--ti"}, "--timeout\n"},
 		{[]string{"exec", ""}, id + "\n"},

@@ -53,11 +53,20 @@ func (c lsCmd) Run(ctx context.Context, a *cli.App) error {
 }
 
 func sessionRows(list []client.Session, now time.Time) [][]string {
-	rows := [][]string{{"ID", "IMAGE", "STATUS", "AGE", "IDLE", "ENDS IN", "DIRECTORY"}}
+	rows := [][]string{{"ID", "IMAGE", "STATUS", "AGE", "IDLE", "WHEN IDLE", "ENDS IN", "DIRECTORY"}}
 	for _, s := range list {
 		rows = append(rows, []string{
-			s.ID, s.Image, s.Status, show.Span(now.Sub(s.CreatedAt)), show.Span(now.Sub(s.LastActivity)), show.Span(s.ExpiresAt.Sub(now)), s.Cwd,
+			s.ID, s.Image, s.Status, show.Span(now.Sub(s.CreatedAt)), show.Span(now.Sub(s.LastActivity)), whenIdle(s), show.Span(s.ExpiresAt.Sub(now)), s.Cwd,
 		})
 	}
 	return rows
+}
+
+// whenIdle says what becomes of a session that nothing uses: "pause after 5m".
+func whenIdle(s client.Session) string {
+	after := s.IdleTimeout
+	if after == 0 {
+		after = s.TTLSeconds
+	}
+	return s.OnIdle + " after " + show.Span(time.Duration(after)*time.Second)
 }

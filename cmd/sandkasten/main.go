@@ -33,6 +33,12 @@ type commands struct {
 	Ls     lsCmd         `cmd:"" help:"List sessions." group:"session"`
 	Stats  statsCmd      `cmd:"" help:"Show what sessions use." group:"session"`
 	Logs   logsCmd       `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`
+	Pause  pauseCmd      `cmd:"" help:"Make sessions stand still, with their memory." group:"session"`
+	Resume resumeCmd     `cmd:"" help:"Let paused sessions go on." group:"session"`
+	Stop   stopCmd       `cmd:"" help:"End the processes of sessions and keep their files." group:"session"`
+	Start  startCmd      `cmd:"" help:"Boot stopped sessions on their files." group:"session"`
+	Keep   keepCmd       `cmd:"" help:"Count sessions as used." group:"session"`
+	Set    setCmd        `cmd:"" help:"Change how long a session lives, and its labels." group:"session"`
 	Rm     rmCmd         `cmd:"" help:"End sessions." group:"session"`
 
 	Ports       portsCmd       `cmd:"" help:"List the ports on which a session listens." group:"session"`

@@ -47,8 +47,9 @@ func (c statsCmd) Run(ctx context.Context, a *cli.App) error {
 	all := []namedStats{}
 	for _, id := range ids {
 		s, err := cl.Stats(ctx, id)
-		if refused, ok := errors.AsType[*client.Error](err); ok && !named && refused.Code == string(errdefs.NotFound) {
-			continue // it ended since the list was made
+		if refused, ok := errors.AsType[*client.Error](err); ok && !named &&
+			(refused.Code == string(errdefs.NotFound) || refused.Code == string(errdefs.Conflict)) {
+			continue // it ended since the list was made, or is stopped
 		}
 		if err != nil {
 			return err

@@ -26,7 +26,7 @@ var Rules = map[string]Rule{
 	// The composition root: the one place that knows every concrete type.
 	"internal/daemon": {
 		Ours: []string{
-			"internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
+			"internal/admission", "internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/linux", "internal/session", "internal/store",
 		},
@@ -84,6 +84,9 @@ var Rules = map[string]Rule{
 	},
 	"internal/reaper": {
 		Ours: []string{"internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
+	},
+	"internal/admission": {
+		Ours: []string{"internal/errdefs"}, Libraries: []string{"github.com/prometheus/client_golang"},
 	},
 	"internal/auth": {Ours: []string{"internal/errdefs"}},
 	"internal/images": {

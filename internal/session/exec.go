@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"time"
@@ -60,13 +61,17 @@ func (m *Manager) Attach(ctx context.Context, id ID, execID string, offset int64
 	return m.ended(ctx, e, execID, result, err)
 }
 
-// use begins an operation on a running session; the caller ends it.
+// use begins an operation on a running session, and wakes it if it is paused;
+// the caller ends the operation.
 func (m *Manager) use(ctx context.Context, id ID) (e *entry, end func(), err error) {
 	e, err = m.running(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	end, err = e.begin()
+	if errors.Is(err, errPaused) {
+		end, err = m.wake(ctx, e)
+	}
 	return e, end, err
 }
 

@@ -28,6 +28,7 @@ type Manager struct {
 	opts   Options
 	store  Store
 	driver runtime.Driver
+	stops  runtime.Stopper // the driver, or nil if it cannot
 	log    *slog.Logger
 	ready  atomic.Bool
 
@@ -42,10 +43,12 @@ type key struct{ owner, key string }
 // New returns a Manager that does nothing yet: Run starts it.
 func New(o Options) *Manager {
 	o = o.withDefaults()
+	stopper, _ := o.Driver.(runtime.Stopper)
 	return &Manager{
 		opts:   o,
 		store:  o.Store,
 		driver: o.Driver,
+		stops:  stopper,
 		log:    o.Log,
 		live:   make(map[ID]*entry),
 		byKey:  make(map[key]*entry),
@@ -132,8 +135,8 @@ func (m *Manager) entries() []*entry {
 	return all
 }
 
-// running returns the entry of a session whose sandbox can be used.
-func (m *Manager) running(ctx context.Context, id ID) (*entry, error) {
+// living returns the entry of a session that has not ended.
+func (m *Manager) living(ctx context.Context, id ID) (*entry, error) {
 	if err := m.checkReady(); err != nil {
 		return nil, err
 	}
@@ -145,7 +148,17 @@ func (m *Manager) running(ctx context.Context, id ID) (*entry, error) {
 		}
 		return nil, notRunning(s)
 	}
-	if s := e.snapshot(); s.State != Running {
+	return e, nil
+}
+
+// running returns the entry of a session whose sandbox answers. It may be
+// paused: who wants its programs to run calls use.
+func (m *Manager) running(ctx context.Context, id ID) (*entry, error) {
+	e, err := m.living(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if s := e.snapshot(); !s.State.Alive() {
 		return nil, notRunning(s)
 	}
 	if e.box().sandbox == nil { // the driver could not open it at start
@@ -158,8 +171,13 @@ func (m *Manager) running(ctx context.Context, id ID) (*entry, error) {
 	return e, nil
 }
 
+// notRunning is the refusal of what s's state does not allow, with what to do
+// about it.
 func notRunning(s Session) error {
-	if s.EndReason != "" {
+	switch {
+	case s.State == Stopped:
+		return errdefs.New(errdefs.Conflict, "session %s is stopped (%s): start it first", s.ID, s.EndReason)
+	case s.EndReason != "":
 		return errdefs.New(errdefs.Conflict, "session %s is %s: %s", s.ID, s.State, s.EndReason)
 	}
 	return errdefs.New(errdefs.Conflict, "session %s is %s, not running", s.ID, s.State)

@@ -15,6 +15,13 @@ func (s *surface) table() {
 	route(s, "DELETE /v1/sessions/{id}", api.Key, s.destroySession)
 	route(s, "GET /v1/sessions/{id}/stats", api.Key, s.stats)
 
+	route(s, "PATCH /v1/sessions/{id}", api.Key, s.updateSession)
+	route(s, "POST /v1/sessions/{id}/pause", api.Key, s.pauseSession)
+	route(s, "POST /v1/sessions/{id}/resume", api.Key, s.resumeSession)
+	route(s, "POST /v1/sessions/{id}/stop", api.Key, s.stopSession)
+	route(s, "POST /v1/sessions/{id}/start", api.Key, s.startSession)
+	route(s, "POST /v1/sessions/{id}/heartbeat", api.Key, s.heartbeat)
+
 	route(s, "POST /v1/sessions/{id}/exec", api.Key, s.exec)
 	route(s, "POST /v1/sessions/{id}/exec/stream", api.Key, s.execStream)
 	route(s, "GET /v1/sessions/{id}/exec/stream", api.Key, s.execEvents)
