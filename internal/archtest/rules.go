@@ -45,11 +45,18 @@ var Rules = map[string]Rule{
 	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "protocol"}},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/api", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes", "internal/errdefs",
-			"internal/preview", "internal/runtime",
-			"internal/session", "protocol",
+			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes",
+			"internal/api/v1/sockets", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session", "protocol",
 		},
-		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang", "github.com/coder/websocket"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
+	},
+	"internal/api/v1/adapter": {
+		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
+	},
+	"internal/api/v1/sockets": {
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "protocol"},
+		Libraries: []string{"github.com/coder/websocket"},
 	},
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
 	"internal/api/v1/files": {

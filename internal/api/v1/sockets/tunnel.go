@@ -1,4 +1,4 @@
-package v1
+package sockets
 
 import (
 	"context"
@@ -6,46 +6,25 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session"
 )
 
-const (
-	maxTunnelMessage = 1 << 20
-	tunnelPiece      = 32 << 10
-	tunnelPing       = 30 * time.Second
-)
+const tunnelPiece = 32 << 10
 
-// serveTunnel connects a WebSocket with a port. Binary messages are bytes of
-// the connection, and an empty one is the end of that direction.
-func (s *surface) serveTunnel(w http.ResponseWriter, r *http.Request, id session.ID, port int) {
+// ServeTunnel connects a WebSocket with conn, the connection to a port, which it
+// closes. Binary messages are bytes of the connection, and an empty one is the
+// end of that direction.
+func ServeTunnel(w http.ResponseWriter, r *http.Request, conn net.Conn) {
 	ctx := r.Context()
-	if !strings.EqualFold(r.Header.Get("Upgrade"), "websocket") {
-		api.WriteError(w, r, errdefs.New(errdefs.InvalidArgument, "this path speaks WebSocket; connect with a WebSocket client"))
-		return
-	}
-	// Before the upgrade, so that a refusal is an ordinary answer.
-	conn, err := s.manager.Dial(ctx, id, port)
+	ws, err := accept(w, r)
 	if err != nil {
-		api.WriteError(w, r, err)
-		return
-	}
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // the guard in front of every route has checked Origin
-		CompressionMode:    websocket.CompressionDisabled,
-	})
-	if err != nil { // Accept has answered
 		api.Failed(ctx, errors.Join(err, conn.Close()))
 		return
 	}
-	ws.SetReadLimit(maxTunnelMessage)
 	t := &tunnel{ws: ws, conn: conn, half: make(chan struct{})}
 	if err := t.run(ctx); err != nil {
 		api.Failed(ctx, err)
@@ -141,18 +120,8 @@ func (t *tunnel) send(ctx context.Context) error {
 // for a dead one. That the client is gone, TCP finds out: one whose bytes the
 // server does not take cannot answer for as long as that lasts.
 func (t *tunnel) ping(ctx context.Context) {
-	ticker := time.NewTicker(tunnelPing)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		bounded, cancel := context.WithTimeout(ctx, tunnelPing)
-		if err := t.ws.Ping(bounded); err != nil {
-			api.Failed(ctx, err)
-		}
-		cancel()
-	}
+	ping(ctx, t.ws, func(err error) (goOn bool) {
+		api.Failed(ctx, err)
+		return true
+	})
 }

@@ -1,4 +1,7 @@
-package v1
+// Package adapter puts the library huma between /v1 and the server: requests are
+// checked against the document and errors have the shape of the contract, in our
+// words. It knows no endpoint.
+package adapter
 
 import (
 	"bytes"
@@ -15,7 +18,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -72,13 +74,25 @@ const bodyErrorMark = "\n" // is in no field's name and in no message
 
 func (e bodyError) Error() string { return e.err.Field + bodyErrorMark + e.err.Message }
 
-// adapter puts huma's operations into the surface's table of routes.
-type adapter struct{ s *surface }
+// New returns an API whose operations become routes, which add gets.
+func New(add func(api.Route)) huma.API { return huma.NewAPI(config(), adapter{add}) }
+
+// scopeKey is where an operation carries its scope to its route.
+const scopeKey = "scope"
+
+// WithScope says what a caller's key must allow for op.
+func WithScope(op huma.Operation, scope api.Scope) huma.Operation {
+	op.Metadata = map[string]any{scopeKey: scope}
+	return op
+}
+
+// adapter puts huma's operations into a surface's table of routes.
+type adapter struct{ add func(api.Route) }
 
 // Handle is called once for each route.
 func (a adapter) Handle(op *huma.Operation, handle func(huma.Context)) {
 	scope, _ := op.Metadata[scopeKey].(api.Scope)
-	a.s.routes = append(a.s.routes, api.Route{
+	a.add(api.Route{
 		Pattern: op.Method + " " + op.Path,
 		Scope:   scope,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,17 +143,9 @@ func (b deadlineBody) Close() error {
 	return errors.Join(b.ReadCloser.Close(), b.x.SetReadDeadline(time.Time{}))
 }
 
-// streaming is the answer of a route that writes by itself once its input was
-// accepted. Until then it fails like any other.
-func streaming(handle func(w http.ResponseWriter, r *http.Request)) *huma.StreamResponse {
-	return shapes.Streaming(handle)
-}
-
-// route registers one endpoint under its documentation. The handler's error
-// decides the status.
-func route[I, O any](s *surface, pattern string, scope api.Scope, handle func(context.Context, *I) (*O, error)) {
-	op := s.operation(pattern, scope)
-	huma.Register(s.huma, op, func(ctx context.Context, in *I) (*O, error) {
+// Register adds one endpoint. The handler's error decides the status.
+func Register[I, O any](to huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
+	huma.Register(to, op, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, in)
 		if err != nil {
 			return nil, failure(ctx, err)
