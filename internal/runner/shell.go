@@ -118,7 +118,8 @@ func (s *shell) loop() {
 		case x := <-s.long:
 			s.attempt(x.e, func() { s.complete(x) })
 		case <-s.turn:
-			if closing == nil {
+			if s.isClosing() { // what waits is not begun any more
+				s.shutOut()
 				return
 			}
 			e := <-s.queue
