@@ -60,7 +60,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
 	"internal/api/v1/files": {
-		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "protocol"},
+		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "internal/session/files", "protocol"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
@@ -82,9 +82,12 @@ var Rules = map[string]Rule{
 
 	// The heart, and what works for it.
 	"internal/session": {
-		Ours:      []string{"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "protocol"},
+		Ours: []string{
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/files", "protocol",
+		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
+	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
 		Ours:      []string{"internal/errdefs", "internal/session"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},

@@ -1,4 +1,7 @@
-package session
+// Package files is what a session's manager does about files: it checks a request
+// and has the runner do it. How a session is found, and whether it may be used now,
+// is the manager's.
+package files
 
 import (
 	"context"
@@ -10,31 +13,47 @@ import (
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// Requests about files are those of the protocol. Their paths are as a client
-// wrote them: absolute, or from the workspace. AllowOutside is the manager's to
-// set. What is beyond a limit below is refused with InvalidArgument or TooLarge
-// before the sandbox hears of it.
+// Files works on the files of sessions, which are told apart by ID. Requests are
+// those of the protocol. Their paths are as a client wrote them: absolute, or from
+// the workspace. AllowOutside is set here. What is beyond a limit is refused with
+// InvalidArgument or TooLarge before the sandbox hears of it.
+type Files[ID any] struct{ opts Options[ID] }
 
-// maxFiling bounds the operations on files at once in one session. Each holds a
-// connection to the runner, which has 256 for everything.
-const maxFiling = 64
+// Options says whose files are worked on, and what is allowed. All are required.
+type Options[ID any] struct {
+	// Begin begins an operation on the files of a session.
+	Begin func(context.Context, ID) (Use, error)
+
+	Anywhere bool  // paths may leave the workspace
+	MaxBytes int64 // of one file or archive that is written
+}
+
+// New returns the Files that o describes.
+func New[ID any](o Options[ID]) *Files[ID] { return &Files[ID]{o} }
+
+// Use is an operation in progress.
+type Use struct {
+	Client *runnerclient.Client
+	End    func()            // must be called
+	Lost   func(error) error // what an error of Client means for the session
+}
 
 // ReadFile opens a file of the session, at most r.MaxBytes of it from r.Offset
 // on; 0 is all. The caller closes the reader, within the life of ctx.
-func (m *Manager) ReadFile(ctx context.Context, id ID, r protocol.Read) (protocol.FileInfo, io.ReadCloser, error) {
+func (f *Files[ID]) ReadFile(ctx context.Context, id ID, r protocol.Read) (protocol.FileInfo, io.ReadCloser, error) {
 	if r.Offset < 0 {
 		return protocol.FileInfo{}, nil, errdefs.Invalid("offset", "must not be negative")
 	}
 	if r.MaxBytes < 0 {
 		return protocol.FileInfo{}, nil, errdefs.Invalid("max_bytes", "must not be negative")
 	}
-	name, err := m.filePath("path", r.Path)
+	name, err := f.filePath("path", r.Path)
 	if err != nil {
 		return protocol.FileInfo{}, nil, err
 	}
-	r.Path, r.AllowOutside = inside(name), m.opts.FilesOutsideWorkspace
+	r.Path, r.AllowOutside = inside(name), f.opts.Anywhere
 	var info protocol.FileInfo
-	content, err := m.stream(ctx, id, func(c *runnerclient.Client) (content io.ReadCloser, err error) {
+	content, err := f.stream(ctx, id, func(c *runnerclient.Client) (content io.ReadCloser, err error) {
 		info, content, err = c.Read(ctx, r)
 		return content, err
 	})
@@ -46,12 +65,12 @@ func (m *Manager) ReadFile(ctx context.Context, id ID, r protocol.Read) (protoco
 // its parent directories. It is atomic: when it fails the file is as before.
 // With w.Append it adds to a file instead, which is not. An error of content
 // is returned as it is.
-func (m *Manager) WriteFile(ctx context.Context, id ID, w protocol.Write, size int64, content io.Reader) (err error) {
+func (f *Files[ID]) WriteFile(ctx context.Context, id ID, w protocol.Write, size int64, content io.Reader) (err error) {
 	if size < 0 {
 		return errdefs.Invalid("size", "must not be negative")
 	}
-	if size > m.opts.Maxima.FileBytes {
-		return errdefs.New(errdefs.TooLarge, "the file has %d bytes; the maximum is %d", size, m.opts.Maxima.FileBytes)
+	if size > f.opts.MaxBytes {
+		return errdefs.New(errdefs.TooLarge, "the file has %d bytes; the maximum is %d", size, f.opts.MaxBytes)
 	}
 	if w.Create && w.Append {
 		return errdefs.Invalid("append", "must not be set together with create: a file is either new or there already")
@@ -59,22 +78,22 @@ func (m *Manager) WriteFile(ctx context.Context, id ID, w protocol.Write, size i
 	if err := checkMode(w.Mode); err != nil {
 		return err
 	}
-	if w.Path, err = m.runnerPath("path", w.Path); err != nil {
+	if w.Path, err = f.RunnerPath("path", w.Path); err != nil {
 		return err
 	}
-	w.AllowOutside = m.opts.FilesOutsideWorkspace
-	return m.onFiles(ctx, id, func(c *runnerclient.Client) error { return c.Write(ctx, w, size, content) })
+	w.AllowOutside = f.opts.Anywhere
+	return f.on(ctx, id, func(c *runnerclient.Client) error { return c.Write(ctx, w, size, content) })
 }
 
 // StatFile describes a file.
-func (m *Manager) StatFile(ctx context.Context, id ID, s protocol.Stat) (protocol.FileInfo, error) {
-	name, err := m.filePath("path", s.Path)
+func (f *Files[ID]) StatFile(ctx context.Context, id ID, s protocol.Stat) (protocol.FileInfo, error) {
+	name, err := f.filePath("path", s.Path)
 	if err != nil {
 		return protocol.FileInfo{}, err
 	}
-	s.Path, s.AllowOutside = inside(name), m.opts.FilesOutsideWorkspace
+	s.Path, s.AllowOutside = inside(name), f.opts.Anywhere
 	var info protocol.FileInfo
-	err = m.onFiles(ctx, id, func(c *runnerclient.Client) (err error) {
+	err = f.on(ctx, id, func(c *runnerclient.Client) (err error) {
 		info, err = c.Stat(ctx, s)
 		return err
 	})
@@ -84,17 +103,17 @@ func (m *Manager) StatFile(ctx context.Context, id ID, s protocol.Stat) (protoco
 
 // stream begins an operation whose answer is read bit by bit. It is use of the
 // session until the reader is closed, which the caller must.
-func (m *Manager) stream(ctx context.Context, id ID, open func(*runnerclient.Client) (io.ReadCloser, error)) (io.ReadCloser, error) {
-	e, end, err := m.file(ctx, id)
+func (f *Files[ID]) stream(ctx context.Context, id ID, open func(*runnerclient.Client) (io.ReadCloser, error)) (io.ReadCloser, error) {
+	use, err := f.opts.Begin(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	content, err := open(e.box().client)
+	content, err := open(use.Client)
 	if err != nil {
-		end()
-		return nil, m.lost(ctx, e, err)
+		use.End()
+		return nil, use.Lost(err)
 	}
-	return &reading{ReadCloser: content, end: end}, nil
+	return &reading{ReadCloser: content, end: use.End}, nil
 }
 
 // reading is a file being read, which is use of the session until it is closed.
@@ -108,47 +127,17 @@ func (r *reading) Close() error {
 	return r.ReadCloser.Close()
 }
 
-// onFiles does one operation on the files of a session.
-func (m *Manager) onFiles(ctx context.Context, id ID, do func(*runnerclient.Client) error) error {
-	e, end, err := m.file(ctx, id)
+// on does one operation on the files of a session.
+func (f *Files[ID]) on(ctx context.Context, id ID, do func(*runnerclient.Client) error) error {
+	use, err := f.opts.Begin(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer end()
-	if err := do(e.box().client); err != nil {
-		return m.lost(ctx, e, err)
+	defer use.End()
+	if err := do(use.Client); err != nil {
+		return use.Lost(err)
 	}
 	return nil
-}
-
-// file is use for an operation on files, of which a session has only so many
-// at once.
-func (m *Manager) file(ctx context.Context, id ID) (e *entry, end func(), err error) {
-	e, used, err := m.use(ctx, id)
-	if err != nil {
-		return nil, nil, err
-	}
-	filed, err := e.beginFiling()
-	if err != nil {
-		used()
-		return nil, nil, err
-	}
-	return e, func() { filed(); used() }, nil
-}
-
-// beginFiling counts one more operation on files, until end is called.
-func (e *entry) beginFiling() (end func(), err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.filing == maxFiling {
-		return nil, errdefs.New(errdefs.ResourceExhausted, "the session has %d operations on files in progress, which is the limit; wait for one to end", maxFiling)
-	}
-	e.filing++
-	return func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.filing--
-	}, nil
 }
 
 func checkMode(mode uint32) error {
@@ -158,17 +147,17 @@ func checkMode(mode uint32) error {
 	return nil
 }
 
-// directory is runnerPath for what is a directory, which a slash at the end
+// Directory is RunnerPath for what is a directory, which a slash at the end
 // may say.
-func (m *Manager) directory(name string) (string, error) {
+func (f *Files[ID]) Directory(name string) (string, error) {
 	if name != "/" {
 		name = strings.TrimSuffix(name, "/")
 	}
-	return m.runnerPath("path", name)
+	return f.RunnerPath("path", name)
 }
 
-// runnerPath is the path that the runner is asked for.
-func (m *Manager) runnerPath(field, name string) (string, error) {
-	name, err := m.filePath(field, name)
+// RunnerPath is the path that the runner is asked for.
+func (f *Files[ID]) RunnerPath(field, name string) (string, error) {
+	name, err := f.filePath(field, name)
 	return inside(name), err
 }

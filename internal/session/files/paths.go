@@ -1,4 +1,4 @@
-package session
+package files
 
 import (
 	"path"
@@ -9,8 +9,8 @@ import (
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// workspace is where relative paths start.
-const workspace = "/workspace"
+// Workspace is where relative paths start.
+const Workspace = "/workspace"
 
 // maxComponent bounds a name between two slashes, as file systems do.
 const maxComponent = 255
@@ -18,7 +18,7 @@ const maxComponent = 255
 // filePath makes a path of the request field absolute and clean, once and for
 // all. It refuses what is no path and, by its spelling, what leaves the
 // workspace; the runner refuses what leaves it by a symlink.
-func (m *Manager) filePath(field, name string) (string, error) {
+func (f *Files[ID]) filePath(field, name string) (string, error) {
 	switch {
 	case name == "":
 		return "", errdefs.Invalid(field, "must not be empty")
@@ -30,7 +30,7 @@ func (m *Manager) filePath(field, name string) (string, error) {
 		return "", errdefs.Invalid(field, "must not end in a slash")
 	}
 	if !path.IsAbs(name) {
-		name = workspace + "/" + name
+		name = Workspace + "/" + name
 	}
 	if len(name) > protocol.MaxPath {
 		return "", errdefs.Invalid(field, "must be at most %d bytes", protocol.MaxPath)
@@ -41,8 +41,8 @@ func (m *Manager) filePath(field, name string) (string, error) {
 		}
 	}
 	name = path.Clean(name)
-	if !m.opts.FilesOutsideWorkspace && name != workspace && !strings.HasPrefix(name, workspace+"/") {
-		return "", errdefs.Invalid(field, "must be inside %s; relative paths start there", workspace)
+	if !f.opts.Anywhere && name != Workspace && !strings.HasPrefix(name, Workspace+"/") {
+		return "", errdefs.Invalid(field, "must be inside %s; relative paths start there", Workspace)
 	}
 	return name, nil
 }
@@ -50,20 +50,20 @@ func (m *Manager) filePath(field, name string) (string, error) {
 // inside is name as the runner is asked for it. It knows where its workspace
 // is; absolute paths are for what is elsewhere.
 func inside(name string) string {
-	if name == workspace {
+	if name == Workspace {
 		return "."
 	}
-	return strings.TrimPrefix(name, workspace+"/")
+	return strings.TrimPrefix(name, Workspace+"/")
 }
 
-// removable is runnerPath for what is to be moved or removed, which the
+// removable is RunnerPath for what is to be moved or removed, which the
 // workspace itself and the root cannot be.
-func (m *Manager) removable(field, name string) (string, error) {
-	name, err := m.filePath(field, name)
+func (f *Files[ID]) removable(field, name string) (string, error) {
+	name, err := f.filePath(field, name)
 	if err != nil {
 		return "", err
 	}
-	if name == workspace || name == "/" {
+	if name == Workspace || name == "/" {
 		return "", errdefs.Invalid(field, "must be something below %s: that itself stays", name)
 	}
 	return inside(name), nil

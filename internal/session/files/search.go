@@ -1,11 +1,10 @@
-package session
+package files
 
 import (
 	"context"
 	"path"
 	"regexp/syntax"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -26,7 +25,7 @@ const maxPattern = 4096
 // ListFiles returns a directory's entries, sorted by name, at most l.Max of
 // those behind l.After, and whether there are more. It asks the runner as often
 // as it takes to fill the page.
-func (m *Manager) ListFiles(ctx context.Context, id ID, l protocol.List) (list protocol.Entries, err error) {
+func (f *Files[ID]) ListFiles(ctx context.Context, id ID, l protocol.List) (list protocol.Entries, err error) {
 	switch {
 	case l.Max < 1 || l.Max > MaxListed:
 		return list, errdefs.Invalid("limit", "must be from 1 to %d", MaxListed)
@@ -35,11 +34,11 @@ func (m *Manager) ListFiles(ctx context.Context, id ID, l protocol.List) (list p
 	case len(l.After) > 0 && !isBelow(string(l.After)):
 		return list, errdefs.Invalid("cursor", "must be next_cursor of an answer to this listing")
 	}
-	if l.Path, err = m.directory(l.Path); err != nil {
+	if l.Path, err = f.Directory(l.Path); err != nil {
 		return list, err
 	}
-	l.AllowOutside = m.opts.FilesOutsideWorkspace
-	err = m.onFiles(ctx, id, func(c *runnerclient.Client) error {
+	l.AllowOutside = f.opts.Anywhere
+	err = f.on(ctx, id, func(c *runnerclient.Client) error {
 		for {
 			page, err := c.List(ctx, l)
 			if err != nil {
@@ -65,18 +64,18 @@ func isBelow(name string) bool {
 }
 
 // GlobFiles returns the files that match a pattern, at most g.Max.
-func (m *Manager) GlobFiles(ctx context.Context, id ID, g protocol.Glob) (list protocol.Entries, err error) {
+func (f *Files[ID]) GlobFiles(ctx context.Context, id ID, g protocol.Glob) (list protocol.Entries, err error) {
 	if g.Max < 1 || g.Max > MaxListed {
 		return list, errdefs.Invalid("limit", "must be from 1 to %d", MaxListed)
 	}
 	if err := checkPattern("pattern", g.Pattern); err != nil {
 		return list, err
 	}
-	if g.Path, err = m.directory(g.Path); err != nil {
+	if g.Path, err = f.Directory(g.Path); err != nil {
 		return list, err
 	}
-	g.AllowOutside = m.opts.FilesOutsideWorkspace
-	err = m.onFiles(ctx, id, func(c *runnerclient.Client) (err error) {
+	g.AllowOutside = f.opts.Anywhere
+	err = f.on(ctx, id, func(c *runnerclient.Client) (err error) {
 		list, err = c.Glob(ctx, g)
 		return err
 	})
@@ -84,7 +83,7 @@ func (m *Manager) GlobFiles(ctx context.Context, id ID, g protocol.Glob) (list p
 }
 
 // GrepFiles returns the lines that match a pattern, at most g.Max.
-func (m *Manager) GrepFiles(ctx context.Context, id ID, g protocol.Grep) (found protocol.Matches, err error) {
+func (f *Files[ID]) GrepFiles(ctx context.Context, id ID, g protocol.Grep) (found protocol.Matches, err error) {
 	switch {
 	case g.Max < 1 || g.Max > MaxMatches:
 		return found, errdefs.Invalid("limit", "must be from 1 to %d", MaxMatches)
@@ -106,11 +105,11 @@ func (m *Manager) GrepFiles(ctx context.Context, id ID, g protocol.Grep) (found 
 			return found, err
 		}
 	}
-	if g.Path, err = m.directory(g.Path); err != nil {
+	if g.Path, err = f.Directory(g.Path); err != nil {
 		return found, err
 	}
-	g.AllowOutside = m.opts.FilesOutsideWorkspace
-	err = m.onFiles(ctx, id, func(c *runnerclient.Client) (err error) {
+	g.AllowOutside = f.opts.Anywhere
+	err = f.on(ctx, id, func(c *runnerclient.Client) (err error) {
 		found, err = c.Grep(ctx, g)
 		return err
 	})
@@ -122,65 +121,9 @@ func checkPattern(field, pattern string) error {
 	case pattern == "":
 		return errdefs.Invalid(field, "must not be empty")
 	case len(pattern) > maxPattern:
-		return tooLarge(field, maxPattern)
+		return errdefs.OverLimit(field, maxPattern)
 	case strings.ContainsRune(pattern, 0) || !utf8.ValidString(pattern):
 		return errdefs.Invalid(field, "must be valid UTF-8 without NUL bytes")
 	}
 	return nil
-}
-
-// WatchFiles tells what changes in a directory, first that it is ready, until
-// ctx is done, tell fails or the session ends, each of which is an error. To watch is no activity: who
-// only looks on does not keep a session alive.
-func (m *Manager) WatchFiles(ctx context.Context, id ID, w protocol.Watch, tell func(protocol.Change) error) (err error) {
-	if w.Path, err = m.directory(w.Path); err != nil {
-		return err
-	}
-	w.AllowOutside = m.opts.FilesOutsideWorkspace
-	e, err := m.running(ctx, id)
-	if err != nil {
-		return err
-	}
-	end, err := e.beginFiling()
-	if err != nil {
-		return err
-	}
-	defer end()
-	err = watch(ctx, e, w, tell)
-	select {
-	case <-e.over:
-		return notRunning(e.snapshot())
-	default:
-		return m.lost(ctx, e, err)
-	}
-}
-
-// watch is WatchFiles on a runner. It also ends with the session, of which not
-// every driver's connections tell.
-func watch(ctx context.Context, e *entry, w protocol.Watch, tell func(protocol.Change) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var looking sync.WaitGroup
-	defer looking.Wait()
-	defer cancel()
-	looking.Go(func() {
-		select {
-		case <-e.over:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
-	watching, err := e.box().client.Watch(ctx, w)
-	if err != nil {
-		return err
-	}
-	defer watching.Close() //nolint:errcheck // nothing is written on it
-	change := protocol.Change{Op: "ready"}
-	for {
-		if err := tell(change); err != nil {
-			return err
-		}
-		if change, err = watching.Next(); err != nil {
-			return err
-		}
-	}
 }
