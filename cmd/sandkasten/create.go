@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -70,8 +72,8 @@ A session that sleeps after five minutes and wakes when it is used again:
   sandkasten create python --ttl 8h --on-idle pause --idle-timeout 5m`
 }
 
-func (c createCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c createCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -81,8 +83,8 @@ func (c createCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, s)
+		return show.JSON(a.Out, s)
 	}
-	_, err = fmt.Fprintln(a.out, printable(s.ID))
+	_, err = fmt.Fprintln(a.Out, show.Printable(s.ID))
 	return err
 }

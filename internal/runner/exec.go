@@ -87,7 +87,7 @@ func (e *exec) started(p *program, at time.Time) {
 	defer e.mu.Unlock()
 	e.began, e.running = at, p
 	e.rec.State, e.rec.StartedUnixMS = protocol.StateRunning, at.UnixMilli()
-	e.rec.PID, e.rec.Cwd = p.child.pid, p.cwd
+	e.rec.PID, e.rec.Cwd = p.child.PID, p.cwd
 	close(e.launched)
 }
 

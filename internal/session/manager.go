@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/files"
 )
 
 // Manager is what every surface calls. It owns the rule that a session's row
@@ -25,6 +26,8 @@ import (
 // running gives Conflict, and before Run has adopted the sessions of an
 // earlier daemon everything but Get and List gives Unavailable.
 type Manager struct {
+	*files.Files[ID] // the operations on files
+
 	opts   Options
 	store  Store
 	driver runtime.Driver
@@ -44,7 +47,7 @@ type key struct{ owner, key string }
 func New(o Options) *Manager {
 	o = o.withDefaults()
 	stopper, _ := o.Driver.(runtime.Stopper)
-	return &Manager{
+	m := &Manager{
 		opts:   o,
 		store:  o.Store,
 		driver: o.Driver,
@@ -53,6 +56,8 @@ func New(o Options) *Manager {
 		live:   make(map[ID]*entry),
 		byKey:  make(map[key]*entry),
 	}
+	m.Files = files.New(files.Options[ID]{Begin: m.beginFile, Anywhere: o.FilesOutsideWorkspace, MaxBytes: o.Maxima.FileBytes})
+	return m
 }
 
 // Ready reports whether the sessions of an earlier daemon have been adopted.

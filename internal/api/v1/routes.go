@@ -1,9 +1,11 @@
 package v1
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 )
 
 // table is the whole contract: every route with what its caller must show.
@@ -84,4 +86,9 @@ func (s *surface) readingCalls(exec string) {
 	route(s, "POST "+exec+"/signal", api.Key, s.signalExec)
 	route(s, "POST "+exec+"/resize", api.Key, s.resizeExec)
 	route(s, "POST "+exec+"/cancel", api.Key, s.cancelExec)
+}
+
+// route registers one endpoint under its documentation.
+func route[I, O any](s *surface, pattern string, scope api.Scope, handle func(context.Context, *I) (*O, error)) {
+	adapter.Register(s.huma, adapter.WithScope(s.operation(pattern, scope), scope), handle)
 }
