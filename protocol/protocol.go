@@ -159,7 +159,8 @@ type Stdin struct {
 
 // Taken answers Stdin.
 type Taken struct {
-	Bytes int64 `json:"bytes"`
+	Bytes  int64 `json:"bytes"`
+	Closed bool  `json:"closed,omitempty"` // by this Stdin
 }
 
 // Signal sends a signal to the process group of a program, to the foreground

@@ -5,29 +5,51 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
 // sessionFlags say what a new session is like.
 type sessionFlags struct {
-	TTL      time.Duration     `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m."`
+	policyFlags
+
 	CPU      float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
 	Memory   int64             `placeholder:"MB" help:"Memory in MiB."`
 	Pids     int64             `placeholder:"N" help:"Processes and threads."`
 	Disk     int64             `placeholder:"MB" help:"Disk in MiB."`
 	Env      map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
-	Label    map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
 	Hostname string            `placeholder:"NAME" help:"Host name inside."`
+}
+
+// policyFlags say how long a session lives, and what it is called.
+type policyFlags struct {
+	TTL         time.Duration     `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m."`
+	Lifetime    time.Duration     `placeholder:"TIME" help:"Age at which it ends, active or not."`
+	OnIdle      string            `placeholder:"WHAT" enum:"pause,stop,destroy," default:"" help:"What happens when nothing uses it: pause, stop or destroy."`
+	IdleTimeout time.Duration     `placeholder:"TIME" help:"Idle time after which that happens, as 5m."`
+	AutoResume  *bool             `negatable:"" help:"Wake it, when it is paused, for whatever needs its programs. The default."`
+	Label       map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
+}
+
+func (f policyFlags) request() client.UpdateRequest {
+	return client.UpdateRequest{
+		TTLSeconds:      int64(f.TTL / time.Second),
+		LifetimeSeconds: int64(f.Lifetime / time.Second),
+		OnIdle:          f.OnIdle,
+		IdleTimeout:     int64(f.IdleTimeout / time.Second),
+		AutoResume:      f.AutoResume,
+		Labels:          f.Label,
+	}
 }
 
 func (f sessionFlags) request(image string) client.CreateRequest {
 	return client.CreateRequest{
-		Image:      image,
-		TTLSeconds: int64(f.TTL / time.Second),
-		Limits:     client.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
-		Env:        f.Env,
-		Labels:     f.Label,
-		Hostname:   f.Hostname,
+		Image:         image,
+		Limits:        client.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
+		Env:           f.Env,
+		Hostname:      f.Hostname,
+		UpdateRequest: f.policyFlags.request(),
 	}
 }
 
@@ -43,11 +65,15 @@ func (createCmd) Help() string {
 
   id=$(sandkasten create python --ttl 1h)
   sandkasten exec $id -- pip list
-  sandkasten rm $id`
+  sandkasten rm $id
+
+A session that sleeps after five minutes and wakes when it is used again:
+
+  sandkasten create python --ttl 8h --on-idle pause --idle-timeout 5m`
 }
 
-func (c createCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c createCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -57,8 +83,8 @@ func (c createCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, s)
+		return show.JSON(a.Out, s)
 	}
-	_, err = fmt.Fprintln(a.out, printable(s.ID))
+	_, err = fmt.Fprintln(a.Out, show.Printable(s.ID))
 	return err
 }

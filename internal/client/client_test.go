@@ -64,12 +64,14 @@ func TestCreateSendsOnlyWhatWasChosen(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if got, want := string(body), `{"image":"python","ttl_seconds":60,"limits":{"memory_mb":64}}`; got != want {
+		if got, want := string(body), `{"image":"python","limits":{"memory_mb":64},"ttl_seconds":60}`; got != want {
 			t.Errorf("body = %s, want %s", got, want)
 		}
 		answer(http.StatusCreated, `{"id":"abc","image":"python","status":"running","created_at":"2026-01-02T03:04:05Z"}`)(w, r)
 	})
-	s, err := c.Create(t.Context(), client.CreateRequest{Image: "python", TTLSeconds: 60, Limits: client.Limits{MemoryMB: 64}})
+	s, err := c.Create(t.Context(), client.CreateRequest{
+		Image: "python", Limits: client.Limits{MemoryMB: 64}, UpdateRequest: client.UpdateRequest{TTLSeconds: 60},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

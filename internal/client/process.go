@@ -75,8 +75,9 @@ func (c *Client) ProcessStream(ctx context.Context, id string, req ProcessReques
 
 // Stdin gives data to a process whose stdin is open, at most 1 MiB of it, and
 // ends its stdin behind it if last is set. It returns how much the process
-// took: less than all if it did not read for some seconds.
-func (c *Client) Stdin(ctx context.Context, id, exec string, data []byte, last bool) (taken int, err error) {
+// took, less than all if it did not read for some seconds, and whether its stdin
+// has ended with that.
+func (c *Client) Stdin(ctx context.Context, id, exec string, data []byte, last bool) (taken int, closed bool, err error) {
 	body := struct {
 		Data   string `json:"data,omitempty"`
 		Base64 string `json:"data_base64,omitempty"`
@@ -88,13 +89,14 @@ func (c *Client) Stdin(ctx context.Context, id, exec string, data []byte, last b
 		body.Base64 = base64.StdEncoding.EncodeToString(data)
 	}
 	var reply struct {
-		Accepted int `json:"accepted_bytes"`
+		Accepted int  `json:"accepted_bytes"`
+		Closed   bool `json:"closed"`
 	}
 	err = c.call(ctx, http.MethodPost, execPath(id, exec)+"/stdin", body, &reply)
 	if err == nil && (reply.Accepted < 0 || reply.Accepted > len(data)) {
 		err = fmt.Errorf("the daemon says that %d bytes of %d were taken", reply.Accepted, len(data))
 	}
-	return reply.Accepted, err
+	return reply.Accepted, reply.Closed, err
 }
 
 // Signal sends a signal, by name or number, to an exec.

@@ -19,6 +19,11 @@ type Session struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 	Limits       Limits            `json:"limits"`
 	TTLSeconds   int64             `json:"ttl_seconds"`
+	Lifetime     int64             `json:"lifetime_seconds,omitempty"`
+	OnIdle       string            `json:"on_idle"`
+	IdleTimeout  int64             `json:"idle_timeout_seconds,omitempty"`
+	AutoResume   bool              `json:"auto_resume"`
+	BootID       string            `json:"boot_id,omitempty"` // another one after each start
 	CreatedAt    time.Time         `json:"created_at"`
 	ExpiresAt    time.Time         `json:"expires_at"`
 	LastActivity time.Time         `json:"last_activity"`
@@ -35,12 +40,22 @@ type Limits struct {
 // CreateRequest is what a new session may be given. Zero values take the
 // daemon's defaults.
 type CreateRequest struct {
-	Image      string            `json:"image,omitempty"`
-	TTLSeconds int64             `json:"ttl_seconds,omitempty"`
-	Limits     Limits            `json:"limits,omitzero"`
-	Env        map[string]string `json:"env,omitempty"`
-	Hostname   string            `json:"hostname,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
+	Image    string            `json:"image,omitempty"`
+	Limits   Limits            `json:"limits,omitzero"`
+	Env      map[string]string `json:"env,omitempty"`
+	Hostname string            `json:"hostname,omitempty"`
+	UpdateRequest
+}
+
+// UpdateRequest is what can be changed of a session. Zero values leave what
+// there is.
+type UpdateRequest struct {
+	TTLSeconds      int64             `json:"ttl_seconds,omitempty"`      // idle time after which it ends
+	LifetimeSeconds int64             `json:"lifetime_seconds,omitempty"` // age at which it ends
+	OnIdle          string            `json:"on_idle,omitempty"`          // pause, stop or destroy
+	IdleTimeout     int64             `json:"idle_timeout_seconds,omitempty"`
+	AutoResume      *bool             `json:"auto_resume,omitempty"`
+	Labels          map[string]string `json:"labels,omitempty"` // instead of all that there are
 }
 
 // Stats is what a session uses and may use.

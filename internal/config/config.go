@@ -24,6 +24,7 @@ type Config struct {
 	AllowedImages []string // empty: every image in the store
 
 	SessionTTL     time.Duration
+	SessionIdle    time.Duration
 	MaxSessionTTL  time.Duration
 	MaxLifetime    time.Duration // 0: none
 	MaxSessions    int
@@ -38,6 +39,8 @@ type Config struct {
 	Preview   Preview
 	RateLimit RateLimit
 	Security  Security
+	Sessions  Sessions
+	Admission Admission
 	Workspace Workspace
 	Pool      Pool
 	Log       Log
@@ -95,6 +98,19 @@ type Security struct {
 	Seccomp string // off, mvp, strict
 }
 
+// Sessions is about all of them.
+type Sessions struct {
+	SurviveReboot bool
+}
+
+// Admission is what the host must have left for another sandbox. Zero is no
+// limit.
+type Admission struct {
+	MemoryReserveMB int64
+	DiskReserveMB   int64 // in the data directory
+	PidsReserve     int64
+}
+
 // Workspace is read now and used by a later version.
 type Workspace struct {
 	Enabled          bool
@@ -121,6 +137,7 @@ func Default() Config {
 		Driver:         "native",
 		DefaultImage:   "base",
 		SessionTTL:     30 * time.Minute,
+		SessionIdle:    5 * time.Minute,
 		MaxSessionTTL:  24 * time.Hour,
 		MaxLifetime:    24 * time.Hour,
 		MaxSessions:    1000,
@@ -135,10 +152,11 @@ func Default() Config {
 		Maximum:   Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
 		Exec:      Exec{OutputLimitBytes: 1 << 20, KillGrace: 2 * time.Second},
 		Terminal:  Terminal{Detach: 10 * time.Minute},
-		Files:     Files{MaxUploadMB: 256},
+		Files:     Files{MaxUploadMB: 1024},
 		Preview:   Preview{MaxTTL: 24 * time.Hour},
 		RateLimit: RateLimit{Burst: 200},
 		Security:  Security{Seccomp: "strict"},
+		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
 		Log:       Log{Level: "info", Format: "auto"},
 	}
 }

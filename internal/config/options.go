@@ -37,6 +37,7 @@ func (c *Config) sessionOptions() []option {
 		{"default_image", text(&c.DefaultImage), "Image of a session whose client names none."},
 		{"allowed_images", texts(&c.AllowedImages), "Images that clients may use, by name or digest. Empty: every image in the store."},
 		{"session_ttl_seconds", seconds(&c.SessionTTL, 1, year), "Idle time after which a session ends, when its client does not say. Any activity starts it anew."},
+		{"session_idle_timeout_seconds", seconds(&c.SessionIdle, 1, year), "Idle time after which a session is paused or stopped, when its client wants that and does not say. At most half of its ttl."},
 		{"max_session_ttl_seconds", seconds(&c.MaxSessionTTL, 1, year), "The longest idle time a client may ask for."},
 		{"max_lifetime_seconds", seconds(&c.MaxLifetime, 0, 10*year), "A session ends this long after its creation, active or not. 0 is never."},
 		{"max_sessions", integer(&c.MaxSessions, 1, 30000), "Sessions alive at one time."},
@@ -64,6 +65,10 @@ func (c *Config) sessionOptions() []option {
 func (c *Config) hostOptions() []option {
 	return []option{
 		{"security.seccomp", oneOf(&c.Security.Seccomp, "off", "mvp", "strict"), "System calls that sandboxes may make: all (`off`, never for hostile code), the allow-list with tracing for debuggers (`mvp`), the allow-list (`strict`)."},
+		{"sessions.survive_reboot", boolean(&c.Sessions.SurviveReboot), "Keep what running sessions wrote over a crash or restart of the host: they are `stopped` then and can be started. It makes disks slower and counts for sessions made from then on. Stopped sessions survive in any case."},
+		{"admission.memory_reserve_mb", integer(&c.Admission.MemoryReserveMB, 0, 1<<24), "MiB of memory that the host must have left for another session to be created or started. 0 is no limit, here and in the next two."},
+		{"admission.disk_reserve_mb", integer(&c.Admission.DiskReserveMB, 0, 1<<30), "MiB that must be left in `data_dir`."},
+		{"admission.pids_reserve", integer(&c.Admission.PidsReserve, 0, 1<<22), "Processes and threads that the kernel must have left (`kernel.pid_max`, `kernel.threads-max`)."},
 		{"preview.domain", domain(&c.Preview.Domain), "Gives each port of each session a host of its own, `<port>-<session>.<domain>`, and so an origin of its own in browsers. All names below it must lead to the daemon; `preview.localhost` does by itself, for browsers on this machine. It must not be the API's own domain or one above it. When it is not set, ports are below `/v1/sessions/{id}/ports/`, where browsers show single pages only."},
 		{"preview.https", boolean(&c.Preview.HTTPS), "Clients reach the daemon through a proxy that adds TLS: preview addresses begin with `https`, and their cookies are for TLS only."},
 		{"preview.max_ttl_seconds", seconds(&c.Preview.MaxTTL, 1, year), "The longest life of a preview token."},

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -91,14 +92,21 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	d.closers = append(d.closers, rows.Close)
 
-	d.manager = session.New(sessionOptions(d.cfg, rows, d.driver, d.images, d.log))
+	gate := admission.New(admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir}.Read, admission.Reserve{
+		MemoryBytes: d.cfg.Admission.MemoryReserveMB << 20,
+		DiskBytes:   d.cfg.Admission.DiskReserveMB << 20,
+		Pids:        d.cfg.Admission.PidsReserve,
+	})
+	sessions := sessionOptions(d.cfg, rows, d.driver, d.images, d.log)
+	sessions.Admit = gate.Admit
+	d.manager = session.New(sessions)
 	previews, err := d.previews()
 	if err != nil {
 		return err
 	}
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Driver: d.driver, Log: d.log, Every: d.cfg.ReaperInterval})
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gate)
 	handler := api.Handler(api.Options{
 		Log:               d.log,
 		Keys:              keys,
@@ -215,6 +223,7 @@ func sessionOptions(cfg config.Config, rows session.Store, driver runtime.Driver
 		Defaults: session.Defaults{
 			Image:        cfg.DefaultImage,
 			TTL:          cfg.SessionTTL,
+			IdleTimeout:  cfg.SessionIdle,
 			ExecTimeout:  cfg.Defaults.ExecTimeout,
 			OutputBytes:  cfg.Exec.OutputLimitBytes,
 			Limits:       limits(cfg.Defaults.Limits),

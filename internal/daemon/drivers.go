@@ -56,6 +56,7 @@ func native(cfg config.Config, store *images.Store, log *slog.Logger) (hostDrive
 		Runner:   runner,
 		Images:   nativeImages{store},
 		Defaults: limits(cfg.Defaults.Limits),
+		Durable:  cfg.Sessions.SurviveReboot,
 		Log:      log,
 	})
 }

@@ -60,6 +60,7 @@ var checks = []check{
 	{"hyper-threads", hyperThreads},
 	{"clock", clock},
 	{"image build", imageBuild},
+	{"memory to disk", memoryToDisk},
 }
 
 // Examine runs every check on h.

@@ -172,6 +172,8 @@ func TestFindings(t *testing.T) {
 		{"memory merging", file("sys/kernel/mm/ksm/run", "1"), doctor.Warn, "on", "ksm"},
 		{"hyper-threads", file("sys/devices/system/cpu/smt/active", "1"), doctor.Warn, "on", "nosmt"},
 		{"clock", host(func(h *doctor.Host) { h.ClockUnsynced = func() (bool, error) { return true, nil } }), doctor.Warn, "not synchronised", "time service"},
+		{"memory to disk", host(func(*doctor.Host) {}), doctor.OK, "not available: a paused session keeps its memory in RAM; criu is here", ""},
+		{"memory to disk", host(func(h *doctor.Host) { h.LookPath = func(string) (string, error) { return "", none } }), doctor.OK, "keeps its memory in RAM", ""},
 		{"image build", host(func(h *doctor.Host) { h.LookPath = func(string) (string, error) { return "", none } }), doctor.Warn, "mmdebstrap", "apt-get install mmdebstrap"},
 	}
 	for i, test := range tests {

@@ -162,6 +162,15 @@ func clock(h Host) Finding {
 	return fine("synchronised")
 }
 
+// memoryToDisk says what no host can do so far; see decision 22.
+func memoryToDisk(h Host) Finding {
+	found := "not available: a paused session keeps its memory in RAM"
+	if h.hasTool("criu") {
+		found += "; criu is here, but cannot bring our sandboxes back"
+	}
+	return fine(found)
+}
+
 func imageBuild(h Host) Finding {
 	if !h.hasTool("mmdebstrap") {
 		return warn("no mmdebstrap: `sandkasten image build` cannot work", "apt-get install mmdebstrap; `image import` and `image pull` work without it")

@@ -1,6 +1,6 @@
 // Package reaper keeps time and order among running sessions: it ends those
-// whose time is up or whose runner has died, goes on with removals that did
-// not finish, and forgets what ended long ago. How a session is ended is the
+// whose time is up or whose runner has died, pauses or stops the idle, goes on
+// with stops and removals that did not finish, and forgets what ended long ago. How a session is ended is the
 // session package's business, and so are the sandboxes that a crash of the
 // daemon left behind: they are swept once, at its start.
 package reaper
@@ -90,7 +90,7 @@ func (r *Reaper) Round(ctx context.Context) error {
 		}
 		ending.Go(func() error {
 			if err := end(ctx, s.ID); err != nil {
-				r.opts.Log.ErrorContext(ctx, "cannot end a session yet", "session", s.ID, "state", s.State, "err", err)
+				r.opts.Log.ErrorContext(ctx, "cannot end, stop or pause a session yet", "session", s.ID, "state", s.State, "err", err)
 			}
 			return nil
 		})
@@ -106,11 +106,13 @@ func (r *Reaper) Round(ctx context.Context) error {
 func (r *Reaper) judge(s session.Session, now time.Time, alive bool) func(context.Context, session.ID) error {
 	switch {
 	case s.State == session.Stopping:
-		return r.opts.Manager.Destroy
-	case s.State == session.Running && !alive:
+		return r.opts.Manager.Finish
+	case s.State.Alive() && !alive:
 		return r.opts.Manager.CheckAlive
-	case s.State == session.Running && !now.Before(s.ExpiresAt()):
+	case (s.State.Alive() || s.State == session.Stopped) && !now.Before(s.ExpiresAt()):
 		return r.opts.Manager.Expire
+	case !s.IdleAt().IsZero() && !now.Before(s.IdleAt()):
+		return r.opts.Manager.Idle
 	}
 	return nil
 }

@@ -29,8 +29,15 @@ func (images) Resolve(context.Context, string) (string, error) { return runtimet
 
 // flaky is a driver that fails as often as its counters say.
 type flaky struct {
-	runtime.Driver
-	destroys, lists atomic.Int32
+	*runtimetest.Local
+	destroys, lists, stops atomic.Int32
+}
+
+func (f *flaky) Stop(ctx context.Context, id runtime.ID) error {
+	if f.stops.Add(-1) >= 0 {
+		return errBroken
+	}
+	return f.Local.Stop(ctx, id)
 }
 
 var errBroken = errors.New("broken for the test")
@@ -39,14 +46,14 @@ func (f *flaky) Destroy(ctx context.Context, id runtime.ID) error {
 	if f.destroys.Add(-1) >= 0 {
 		return errBroken
 	}
-	return f.Driver.Destroy(ctx, id)
+	return f.Local.Destroy(ctx, id)
 }
 
 func (f *flaky) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 	if f.lists.Add(-1) >= 0 {
 		return func(yield func(runtime.Status, error) bool) { yield(runtime.Status{}, errBroken) }
 	}
-	return f.Driver.List(ctx)
+	return f.Local.List(ctx)
 }
 
 // system is a manager and a reaper at work, in a bubble of its own time.
@@ -68,7 +75,7 @@ func run(t *testing.T, ttl, life time.Duration, test func(*testing.T, *system)) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		driver := &flaky{Driver: local}
+		driver := &flaky{Local: local}
 		manager := session.New(session.Options{
 			Store: db, Driver: driver, Images: images{},
 			Defaults: session.Defaults{Image: "base", TTL: ttl},
@@ -88,9 +95,11 @@ func run(t *testing.T, ttl, life time.Duration, test func(*testing.T, *system)) 
 	})
 }
 
-func (s *system) create() session.Session {
+func (s *system) create() session.Session { return s.make(session.CreateRequest{}) }
+
+func (s *system) make(req session.CreateRequest) session.Session {
 	s.t.Helper()
-	created, err := s.Create(s.t.Context(), session.CreateRequest{})
+	created, err := s.Create(s.t.Context(), req)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -119,7 +128,7 @@ func (s *system) want(id session.ID, state session.State) {
 		s.t.Errorf("session is %s (%s), want %s", x.State, x.EndReason, state)
 	}
 	_, err = s.local.Open(s.t.Context(), x.Sandbox)
-	if alive := err == nil; alive != (state == session.Running) {
+	if alive := err == nil; alive != state.Alive() {
 		s.t.Errorf("session is %s and its sandbox alive: %v", x.State, alive)
 	}
 }

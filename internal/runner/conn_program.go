@@ -108,14 +108,14 @@ func (c *conn) stdin(req protocol.Stdin, _ int64) error {
 	if err != nil {
 		return err
 	}
-	n, err := p.takeStdin(req, c.in, func() bool { return !c.gone() })
+	taken, err := p.takeStdin(req, c.in, func() bool { return !c.gone() })
 	if err != nil {
 		return err
 	}
 	if err := c.in.Discard(); err != nil {
 		return err
 	}
-	return c.out.Send(protocol.TypeTaken, protocol.Taken{Bytes: n}, nil)
+	return c.out.Send(protocol.TypeTaken, taken, nil)
 }
 
 func (c *conn) signal(req protocol.Signal, _ int64) error {

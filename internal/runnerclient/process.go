@@ -118,28 +118,29 @@ func (c *Client) Wait(ctx context.Context, id string, wait time.Duration) (proto
 // Stdin types data into a program whose stdin is open, and ends its stdin
 // behind it if s.Close is set. Bytes that the program did not take within
 // s.WaitMS are not delivered.
-func (c *Client) Stdin(ctx context.Context, s protocol.Stdin, data []byte) (taken int64, err error) {
+func (c *Client) Stdin(ctx context.Context, s protocol.Stdin, data []byte) (protocol.Taken, error) {
+	var none protocol.Taken
 	wait := time.Duration(s.WaitMS)*time.Millisecond + answerTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, errNoAnswer)
 	defer cancel()
 	// Not twice: some of it may have been taken.
 	k, err := c.begin(ctx, func(k *call) error { return k.w.Send(protocol.TypeStdin, s, data) }, never)
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	defer k.abort()
 	h, err := k.next(protocol.TypeTaken)
 	if err != nil {
-		return 0, err
+		return none, err
 	}
 	var t protocol.Taken
 	if err := h.Decode(&t); err != nil {
-		return 0, k.fail(err)
+		return none, k.fail(err)
 	}
 	if t.Bytes < 0 || t.Bytes > int64(len(data)) {
-		return 0, k.violation("it took %d bytes of %d", t.Bytes, len(data))
+		return none, k.violation("it took %d bytes of %d", t.Bytes, len(data))
 	}
-	return t.Bytes, k.done()
+	return t, k.done()
 }
 
 // Signal sends a signal to a program or to what a shell's command started.

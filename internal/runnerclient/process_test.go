@@ -163,8 +163,8 @@ func TestStdin(t *testing.T) {
 		l.send(protocol.TypeTaken, protocol.Taken{Bytes: 6}, "")
 		l.hold()
 	}, func(l *link) { l.expect(protocol.TypeStdin) })
-	if n, err := c.Stdin(t.Context(), protocol.Stdin{ID: "p1", Close: true, WaitMS: 5}, []byte("hello")); n != 3 || err != nil {
-		t.Errorf("%d, %v", n, err)
+	if n, err := c.Stdin(t.Context(), protocol.Stdin{ID: "p1", Close: true, WaitMS: 5}, []byte("hello")); n.Bytes != 3 || err != nil {
+		t.Errorf("%+v, %v", n, err)
 	}
 	if _, err := c.Stdin(t.Context(), protocol.Stdin{ID: "p1"}, []byte("hello")); !errors.Is(err, runnerclient.ErrProtocol) {
 		t.Errorf("more than there was: %v", err)

@@ -92,6 +92,7 @@ type Driver interface {
 type Status struct {
 	ID        ID
 	Alive     bool // its runner is running
+	Startable bool // it is not alive, and what it wrote is kept: a Stopper can go on with it
 	CreatedAt time.Time
 }
 
@@ -122,6 +123,23 @@ type Pauser interface {
 
 	// Paused reports which of the two was last.
 	Paused() (bool, error)
+}
+
+// Stopper is a Driver that can end a sandbox's processes and keep its files.
+type Stopper interface {
+	// Stop ends every process in the sandbox, its runner too, and frees what
+	// they hold. What was written is kept for Start. It resumes a half-done
+	// Stop or Start, and stopping what is stopped is not an error. It returns
+	// NotFound if there is no such sandbox or if its files did not survive a
+	// crash of the host: Destroy is all that is left then.
+	Stop(ctx context.Context, id ID) error
+
+	// Start boots a stopped sandbox as Create did, with the same spec, on the
+	// files that it has, and returns when its runner accepts connections. When
+	// it fails the sandbox is stopped as before. It returns NotFound if there is
+	// no such sandbox, Conflict if it is not stopped, and Unavailable or
+	// InsufficientSpace if the host is full.
+	Start(ctx context.Context, id ID) (Sandbox, error)
 }
 
 // Stats is what a sandbox uses and may use. A field the host cannot measure

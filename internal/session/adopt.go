@@ -96,19 +96,19 @@ func rebase(t, now time.Time) time.Time {
 // them agree; the channel is closed when they do. It returns an error, having
 // changed nothing, if the driver cannot tell.
 func (m *Manager) adopt(ctx context.Context) (adopted <-chan struct{}, err error) {
-	seen := make(map[runtime.ID]bool) // whether it is alive
+	seen := make(map[runtime.ID]*runtime.Status)
 	for status, err := range m.driver.List(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("list the sandboxes: %w", err)
 		}
-		seen[status.ID] = status.Alive
+		seen[status.ID] = &status
 	}
 	var work []func()
 	for _, e := range m.entries() {
 		id := e.snapshot().Sandbox
-		alive := seen[id]
+		status := seen[id]
 		delete(seen, id)
-		work = append(work, func() { m.adoptOne(ctx, e, alive) })
+		work = append(work, func() { m.adoptOne(ctx, e, status) })
 	}
 	for id := range seen {
 		work = append(work, func() { m.removeOrphan(ctx, id) })
@@ -131,8 +131,8 @@ func (m *Manager) adopt(ctx context.Context) (adopted <-chan struct{}, err error
 }
 
 // adoptOne brings one entry, which is locked, in line with its sandbox, and
-// unlocks it.
-func (m *Manager) adoptOne(ctx context.Context, e *entry, alive bool) {
+// unlocks it. The status is nil if the driver sees no sandbox.
+func (m *Manager) adoptOne(ctx context.Context, e *entry, status *runtime.Status) {
 	defer e.unlock()
 	defer close(e.created)
 	var err error
@@ -141,10 +141,16 @@ func (m *Manager) adoptOne(ctx context.Context, e *entry, alive bool) {
 		// Nobody was told of it, and what was made of it is not known.
 		e.createErr = errdefs.New(errdefs.Unavailable, "the daemon stopped while it created this session; try again")
 		err = m.end(ctx, e, as(Failed, "the daemon stopped while it was created"))
-	case s.State == Running && alive:
+	case s.State.Alive() && status != nil && status.Alive:
 		err = m.reopen(ctx, e)
-	case s.State == Running:
+	case s.State.Alive() && status != nil && status.Startable:
+		err = m.end(ctx, e, as(Stopped, "its processes were gone when the daemon started"))
+	case s.State.Alive():
 		err = m.end(ctx, e, as(Crashed, "its sandbox was gone when the daemon started"))
+	case s.State == Starting:
+		err = m.end(ctx, e, as(Stopped, "the daemon stopped while it was started"))
+	case s.State == Stopped && status == nil:
+		err = m.end(ctx, e, as(Crashed, "its files were gone when the daemon started"))
 	case s.State == Stopping:
 		err = m.end(ctx, e, as(s.End, s.EndReason))
 	}
@@ -164,6 +170,9 @@ func (m *Manager) reopen(ctx context.Context, e *entry) error {
 		return fmt.Errorf("open the sandbox: %w", err)
 	}
 	e.open(sandbox)
+	if err := m.conform(ctx, e); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	if err := e.box().client.Ping(ctx); err != nil {

@@ -22,17 +22,48 @@ const (
 	crashDir    = "SANDKASTEN_CRASH_DIR" // of the host
 	crashRunner = "SANDKASTEN_CRASH_RUNNER"
 	crashDB     = "SANDKASTEN_CRASH_DB"
-	crashAct    = "SANDKASTEN_CRASH_ACT" // "create", "destroy" or "start"
+	crashAct    = "SANDKASTEN_CRASH_ACT" // what to do until it crashes: a word of crashActs
 	failpointAt = "SANDKASTEN_FAILPOINT"
 )
 
 var crashRequest = session.CreateRequest{IdempotencyKey: "crash", Owner: "alice"}
 
+// crashActs are what a daemon may do with a session that it has created.
+var crashActs = map[string]func(*testing.T, *daemon, session.ID){
+	"begin":  nil, // it does not even create one
+	"create": func(*testing.T, *daemon, session.ID) {},
+	"destroy": func(t *testing.T, d *daemon, id session.ID) {
+		if err := d.Destroy(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"pause": func(t *testing.T, d *daemon, id session.ID) { d.pause(t, id) },
+	"resume": func(t *testing.T, d *daemon, id session.ID) {
+		d.pause(t, id)
+		if _, err := d.Resume(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"stop": func(t *testing.T, d *daemon, id session.ID) {
+		if _, err := d.Stop(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	},
+	"start": func(t *testing.T, d *daemon, id session.ID) {
+		if _, err := d.Stop(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Start(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	},
+}
+
 // TestCrashingDaemon is the daemon that TestCrash starts. By itself it does
 // nothing.
 func TestCrashingDaemon(t *testing.T) {
-	act := os.Getenv(crashAct)
-	if act == "" {
+	act, given := crashActs[os.Getenv(crashAct)]
+	if !given {
 		return
 	}
 	h := host{
@@ -40,14 +71,8 @@ func TestCrashingDaemon(t *testing.T) {
 		db:     os.Getenv(crashDB),
 	}
 	d := h.start(t)
-	if act == "start" {
-		return
-	}
-	s := d.create(t, crashRequest)
-	if act == "destroy" {
-		if err := d.Destroy(t.Context(), s.ID); err != nil {
-			t.Fatal(err)
-		}
+	if act != nil {
+		act(t, d, d.create(t, crashRequest).ID)
 	}
 }
 
@@ -80,8 +105,9 @@ func (h host) crash(t *testing.T, binary, act, point string) {
 	}
 }
 
-// TestCrash kills the daemon with kill -9 at every step of create and destroy,
-// and of the start after that. The next start puts everything in order.
+// TestCrash kills the daemon with kill -9 at every step of every change of a
+// session, and of the start after that. The next start puts everything in
+// order.
 func TestCrash(t *testing.T) {
 	binary := crashBinary(t)
 	for _, c := range []struct {
@@ -99,13 +125,26 @@ func TestCrash(t *testing.T) {
 		{"create", "create.sandbox", "destroy.sandbox", session.Failed},
 		{"create", "create.sandbox", "destroy.done", session.Failed},
 		{"destroy", "destroy.row", "destroy.sandbox", session.Destroyed},
+		{"pause", "pause.row", "", session.Paused},
+		{"pause", "pause.sandbox", "", session.Paused},
+		{"resume", "resume.row", "", session.Running},
+		{"resume", "resume.sandbox", "", session.Running},
+		{"stop", "stop.row", "", session.Stopped},
+		{"stop", "stop.sandbox", "", session.Stopped},
+		{"stop", "stop.done", "", session.Stopped},
+		{"start", "start.row", "", session.Stopped},
+		{"start", "start.sandbox", "", session.Stopped},
+		{"start", "start.running", "", session.Running},
+		{"stop", "stop.row", "stop.sandbox", session.Stopped},
+		{"start", "start.sandbox", "stop.row", session.Stopped},
+		{"start", "start.sandbox", "stop.sandbox", session.Stopped},
 	} {
 		t.Run(strings.TrimSuffix(c.point+" then "+c.again, " then "), func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
 			h.crash(t, binary, c.act, c.point)
 			if c.again != "" {
-				h.crash(t, binary, "start", c.again)
+				h.crash(t, binary, "begin", c.again)
 			}
 			d := h.start(t)
 			all, err := d.List(context.Background(), session.ListFilter{IncludeEnded: true})
@@ -113,11 +152,16 @@ func TestCrash(t *testing.T) {
 				t.Fatalf("rows %+v, %v", all, err)
 			}
 			s := d.want(t, all[0].ID, c.want)
-			if c.want == session.Running {
-				h.wantSandboxes(t, s.Sandbox)
-				d.output(t, s.ID, "true")
-			} else {
+			if c.want.Ended() {
 				h.wantSandboxes(t)
+			} else {
+				h.wantSandboxes(t, s.Sandbox)
+			}
+			switch c.want {
+			case session.Running:
+				d.output(t, s.ID, "true")
+			case session.Paused:
+				h.wantPaused(t, s.Sandbox, true)
 			}
 			d.stop()
 
@@ -131,6 +175,14 @@ func TestCrash(t *testing.T) {
 			d = h.start(t)
 			if again := d.create(t, crashRequest); (again.ID == s.ID) != (c.want != session.Failed) {
 				t.Errorf("the same request gives session %s, the first was %s and is %s", again.ID, s.ID, c.want)
+			}
+			if c.want == session.Stopped {
+				if _, err := d.Start(context.Background(), s.ID); err != nil {
+					t.Error(err)
+				}
+			}
+			if !c.want.Ended() {
+				d.output(t, s.ID, "true")
 			}
 			d.stop()
 		})

@@ -131,6 +131,11 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 		return m.undo(ctx, e, err)
 	}
 	e.open(sandbox)
+	if s.OnIdle == OnIdlePause {
+		if _, err := pauserOf(e); err != nil {
+			return m.undo(ctx, e, err)
+		}
+	}
 	if err := failpoint.Hit("create.sandbox"); err != nil {
 		return m.undo(ctx, e, err)
 	}
@@ -143,12 +148,14 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 	return failpoint.Hit("create.running")
 }
 
-// record resolves e's image and writes its first row. If it is not the first
+// record asks whether there is room for e, resolves its image and writes its first row. If it is not the first
 // because a session that has ended has e's idempotency key, e becomes that
 // session. When it fails there is no row, and e is an entry of nothing.
 func (m *Manager) record(ctx context.Context, e *entry) (first bool, err error) {
 	s := e.snapshot()
-	s.ImageDigest, err = m.opts.Images.Resolve(ctx, s.Image)
+	if err = m.opts.Admit(ctx); err == nil {
+		s.ImageDigest, err = m.opts.Images.Resolve(ctx, s.Image)
+	}
 	if err == nil {
 		err = m.put(ctx, s)
 	}

@@ -43,6 +43,15 @@ func (m *Manager) Destroy(ctx context.Context, id ID) error {
 	return m.endLocked(ctx, e, as(Destroyed, reasonDestroyed))
 }
 
+// Finish goes on with a stop or an end that could not be finished.
+func (m *Manager) Finish(ctx context.Context, id ID) error {
+	e := m.entry(id)
+	if e == nil {
+		return nil
+	}
+	return m.endLocked(ctx, e, func(s Session) (State, string) { return s.End, s.EndReason })
+}
+
 // Expire ends a session whose time is up. It looks again first: an operation
 // that came in time keeps the session alive.
 func (m *Manager) Expire(ctx context.Context, id ID) error {
@@ -53,15 +62,17 @@ func (m *Manager) Expire(ctx context.Context, id ID) error {
 	return m.endLocked(ctx, e, func(s Session) (State, string) {
 		now := time.Now()
 		switch {
-		case s.State != Running || now.Before(s.ExpiresAt()):
+		case !s.State.settled() || now.Before(s.ExpiresAt()):
 			return "", ""
 		case s.MaxLifetime > 0 && !now.Before(s.CreatedAt.Add(s.MaxLifetime)):
 			return Expired, "it reached its maximum lifetime of " + s.MaxLifetime.String()
 		default:
-			return Expired, "it was idle for " + s.TTL.String()
+			return Expired, idleFor(s.ExpiresAt().Sub(s.LastActivity))
 		}
 	})
 }
+
+func idleFor(d time.Duration) string { return "it was idle for " + d.String() }
 
 // CheckAlive ends a running session as crashed if its runner has died. It
 // acts on the driver's positive word only: an error is not death.
@@ -70,11 +81,12 @@ func (m *Manager) CheckAlive(ctx context.Context, id ID) error {
 	if e == nil {
 		return nil
 	}
-	if s := e.snapshot(); s.State != Running || !m.dead(ctx, s.Sandbox) {
+	seen := e.snapshot()
+	if !seen.State.Alive() || !m.dead(ctx, seen.Sandbox) {
 		return nil
 	}
 	return m.endLocked(ctx, e, func(s Session) (State, string) {
-		if s.State != Running {
+		if !s.State.Alive() || s.BootID != seen.BootID {
 			return "", ""
 		}
 		return Crashed, reasonDied // the dead stay dead: no need to look again
@@ -100,10 +112,10 @@ func (m *Manager) endLocked(ctx context.Context, e *entry, how ending) error {
 	return m.end(ctx, e, how)
 }
 
-// end removes e's sandbox: the row in state stopping, the sandbox, the row in
-// its last state. It goes on where an earlier end stopped, and to the state
-// that the earlier one was for. It does not stop when ctx is done. The caller
-// holds e's lock.
+// end removes or stops e's sandbox: the row in state stopping, the sandbox, the
+// row in the state that how said. It goes on where an earlier end stopped, and
+// to the state that the earlier one was for. It does not stop when ctx is done.
+// The caller holds e's lock.
 func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.opts.DestroyTimeout)
 	defer cancel()
@@ -116,23 +128,34 @@ func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
 	if err := m.put(ctx, s); err != nil {
 		m.log.WarnContext(ctx, "cannot record that a session is stopping; removing its sandbox all the same", "session", s.ID, "err", err)
 	}
-	if err := failpoint.Hit("destroy.row"); err != nil {
+	name, remove := "destroy", m.driver.Destroy
+	if s.End == Stopped {
+		name, remove = "stop", m.halt
+	}
+	if err := failpoint.Hit(name + ".row"); err != nil {
 		return err
 	}
 	if err := e.box().close(); err != nil {
 		m.log.DebugContext(ctx, "closing connections to a runner", "session", s.ID, "err", err)
 	}
-	if err := m.driver.Destroy(ctx, s.Sandbox); err != nil {
-		return errdefs.Wrap(err, errdefs.Unavailable, "session %s is not removed completely yet; the daemon goes on trying", s.ID)
+	err = remove(ctx, s.Sandbox)
+	if s.End == Stopped && errdefs.Is(err, errdefs.NotFound) {
+		return m.end(ctx, e, as(Crashed, "its files are lost: "+errdefs.MessageOf(err)))
 	}
-	if err := failpoint.Hit("destroy.sandbox"); err != nil {
+	if err != nil {
+		return errdefs.Wrap(err, errdefs.Unavailable, "session %s is not stopped completely yet; the daemon goes on trying", s.ID)
+	}
+	if err := failpoint.Hit(name + ".sandbox"); err != nil {
 		return err
 	}
+	e.shut()
 	if err := m.commit(ctx, e, s.End, s.EndReason); err != nil {
 		return err
 	}
-	m.forget(e)
-	return failpoint.Hit("destroy.done")
+	if s.End.Ended() {
+		m.forget(e)
+	}
+	return failpoint.Hit(name + ".done")
 }
 
 // commit changes e's state in its row and then in memory.
@@ -141,8 +164,8 @@ func (m *Manager) commit(ctx context.Context, e *entry, to State, reason string)
 	if err := s.To(to, reason); err != nil {
 		return err
 	}
+	s.End = ""
 	if to.Ended() {
-		s.End = ""
 		s.EndedAt = clock()
 	}
 	if err := m.put(ctx, s); err != nil {
@@ -199,7 +222,7 @@ func (m *Manager) died(ctx context.Context, e *entry) bool {
 		if err := m.CheckAlive(ctx, e.id); err != nil {
 			m.log.ErrorContext(ctx, "a session died and is not removed yet", "session", e.id, "err", err)
 		}
-		if e.snapshot().State != Running {
+		if !e.snapshot().State.Alive() {
 			return true
 		}
 		if wait > last {

@@ -2,11 +2,13 @@ package session
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/files"
 )
 
 // entry is what the manager keeps in memory of a session that has not ended:
@@ -105,12 +107,12 @@ func (e *entry) now() Session {
 
 // stop brings the session to state stopping if how has an end for it, and
 // returns it. From then on no operation begins. One that began before counted
-// as activity, so it is either seen by how or refused. The caller holds the
-// lock.
+// as activity, so it is either seen by how or refused. A session that is being
+// stopped may be ended instead. The caller holds the lock.
 func (e *entry) stop(how ending) (Session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.s.State == Stopping {
+	if e.s.State == Stopping && e.s.End.Ended() {
 		return e.s, nil
 	}
 	s := e.now()
@@ -118,12 +120,32 @@ func (e *entry) stop(how ending) (Session, error) {
 	if end == "" {
 		return s, nil
 	}
-	if err := s.To(Stopping, reason); err != nil {
+	if s.State == Stopping {
+		s.EndReason = reason
+	} else if err := s.To(Stopping, reason); err != nil {
 		return s, err
 	}
 	s.End = end
 	e.s = s
 	return s, nil
+}
+
+// pause brings a running session to state paused if why has a reason for it,
+// and reports whether it did. From then on no operation begins. The caller
+// holds the lock.
+func (e *entry) pause(why func(Session) string) (bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.now()
+	reason := why(s)
+	if reason == "" {
+		return false, nil
+	}
+	if err := s.To(Paused, reason); err != nil {
+		return false, err
+	}
+	e.s = s
+	return true, nil
 }
 
 // replace sets the session to s, but for what changes with use.
@@ -158,12 +180,43 @@ func (e *entry) open(sandbox runtime.Sandbox) {
 	e.sb = box{sandbox: sandbox, client: &runnerclient.Client{Dial: sandbox.DialRunner}}
 }
 
+// reopen makes e usable through a sandbox that has been booted again: the
+// default shell is back where it began.
+func (e *entry) reopen(sandbox runtime.Sandbox, bootID string) {
+	e.open(sandbox)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.s.BootID, e.s.Cwd = bootID, files.Workspace
+	e.touch()
+}
+
+// shut forgets the way into a sandbox that is no more.
+func (e *entry) shut() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.sb = box{}
+}
+
+// use records activity by somebody who needs no sandbox.
+func (e *entry) use() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.touch()
+}
+
+// errPaused is begin's refusal of a session that can be woken.
+var errPaused = errors.New("the session is paused")
+
 // begin marks the start of an operation: activity, and use until the returned
 // function is called. It refuses a session that stopped running meanwhile.
 func (e *entry) begin() (end func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.s.State != Running {
+	switch e.s.State {
+	case Running:
+	case Paused:
+		return nil, errPaused
+	default:
 		return nil, notRunning(e.s)
 	}
 	e.using++

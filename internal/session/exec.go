@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 	"time"
@@ -60,13 +61,17 @@ func (m *Manager) Attach(ctx context.Context, id ID, execID string, offset int64
 	return m.ended(ctx, e, execID, result, err)
 }
 
-// use begins an operation on a running session; the caller ends it.
+// use begins an operation on a running session, and wakes it if it is paused;
+// the caller ends the operation.
 func (m *Manager) use(ctx context.Context, id ID) (e *entry, end func(), err error) {
 	e, err = m.running(ctx, id)
 	if err != nil {
 		return nil, nil, err
 	}
 	end, err = e.begin()
+	if errors.Is(err, errPaused) {
+		end, err = m.wake(ctx, e)
+	}
 	return e, end, err
 }
 
@@ -76,9 +81,9 @@ func (m *Manager) planExec(req ExecRequest) (protocol.Exec, error) {
 	case req.Command == "":
 		return protocol.Exec{}, errdefs.Invalid("cmd", "must not be empty")
 	case len(req.Command) > protocol.MaxCommand:
-		return protocol.Exec{}, tooLarge("cmd", protocol.MaxCommand)
+		return protocol.Exec{}, errdefs.OverLimit("cmd", protocol.MaxCommand)
 	case len(req.Stdin) > protocol.MaxCommand:
-		return protocol.Exec{}, tooLarge("stdin", protocol.MaxCommand)
+		return protocol.Exec{}, errdefs.OverLimit("stdin", protocol.MaxCommand)
 	case strings.ContainsRune(req.Command, 0):
 		return protocol.Exec{}, errdefs.Invalid("cmd", "must not contain a NUL byte")
 	case req.Shell != "" && !isName(req.Shell):
@@ -108,11 +113,7 @@ func (m *Manager) outputFile(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	checked, err := m.filePath("output_file", name)
-	if err != nil {
-		return "", err
-	}
-	return inside(checked), nil
+	return m.RunnerPath("output_file", name)
 }
 
 // timeout returns the timeout to set: the default for 0.
@@ -135,10 +136,4 @@ func checkExecID(id string) error {
 		return errdefs.New(errdefs.NotFound, "no such exec; list the session's execs for those that it still knows")
 	}
 	return nil
-}
-
-func tooLarge(field string, limit int64) error {
-	err := errdefs.New(errdefs.TooLarge, "%s must be at most %d bytes", field, limit)
-	err.Field = field
-	return err
 }

@@ -106,7 +106,7 @@ func (m *Manager) ended(ctx context.Context, e *entry, execID string, result Exe
 	err = m.lost(ctx, e, err)
 	s := e.snapshot()
 	result.ID = execID
-	if broke && s.State != Running {
+	if broke && !s.State.Alive() {
 		result.State = protocol.StateEnded
 		result.Cause = protocol.CauseSandboxGone
 		result.ExitCode = goneExitCode

@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/files"
 )
 
 // Manager is what every surface calls. It owns the rule that a session's row
@@ -25,9 +26,12 @@ import (
 // running gives Conflict, and before Run has adopted the sessions of an
 // earlier daemon everything but Get and List gives Unavailable.
 type Manager struct {
+	*files.Files[ID] // the operations on files
+
 	opts   Options
 	store  Store
 	driver runtime.Driver
+	stops  runtime.Stopper // the driver, or nil if it cannot
 	log    *slog.Logger
 	ready  atomic.Bool
 
@@ -42,14 +46,18 @@ type key struct{ owner, key string }
 // New returns a Manager that does nothing yet: Run starts it.
 func New(o Options) *Manager {
 	o = o.withDefaults()
-	return &Manager{
+	stopper, _ := o.Driver.(runtime.Stopper)
+	m := &Manager{
 		opts:   o,
 		store:  o.Store,
 		driver: o.Driver,
+		stops:  stopper,
 		log:    o.Log,
 		live:   make(map[ID]*entry),
 		byKey:  make(map[key]*entry),
 	}
+	m.Files = files.New(files.Options[ID]{Begin: m.beginFile, Anywhere: o.FilesOutsideWorkspace, MaxBytes: o.Maxima.FileBytes})
+	return m
 }
 
 // Ready reports whether the sessions of an earlier daemon have been adopted.
@@ -132,8 +140,8 @@ func (m *Manager) entries() []*entry {
 	return all
 }
 
-// running returns the entry of a session whose sandbox can be used.
-func (m *Manager) running(ctx context.Context, id ID) (*entry, error) {
+// living returns the entry of a session that has not ended.
+func (m *Manager) living(ctx context.Context, id ID) (*entry, error) {
 	if err := m.checkReady(); err != nil {
 		return nil, err
 	}
@@ -145,7 +153,17 @@ func (m *Manager) running(ctx context.Context, id ID) (*entry, error) {
 		}
 		return nil, notRunning(s)
 	}
-	if s := e.snapshot(); s.State != Running {
+	return e, nil
+}
+
+// running returns the entry of a session whose sandbox answers. It may be
+// paused: who wants its programs to run calls use.
+func (m *Manager) running(ctx context.Context, id ID) (*entry, error) {
+	e, err := m.living(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if s := e.snapshot(); !s.State.Alive() {
 		return nil, notRunning(s)
 	}
 	if e.box().sandbox == nil { // the driver could not open it at start
@@ -158,8 +176,13 @@ func (m *Manager) running(ctx context.Context, id ID) (*entry, error) {
 	return e, nil
 }
 
+// notRunning is the refusal of what s's state does not allow, with what to do
+// about it.
 func notRunning(s Session) error {
-	if s.EndReason != "" {
+	switch {
+	case s.State == Stopped:
+		return errdefs.New(errdefs.Conflict, "session %s is stopped (%s): start it first", s.ID, s.EndReason)
+	case s.EndReason != "":
 		return errdefs.New(errdefs.Conflict, "session %s is %s: %s", s.ID, s.State, s.EndReason)
 	}
 	return errdefs.New(errdefs.Conflict, "session %s is %s, not running", s.ID, s.State)

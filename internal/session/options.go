@@ -18,6 +18,11 @@ type Options struct {
 	Images  ImageResolver
 	Log     *slog.Logger // silence
 
+	// Admit refuses, with Unavailable, another sandbox that the host has no
+	// room for. It is asked before one is made or started. Everything is
+	// admitted without it.
+	Admit func(ctx context.Context) error
+
 	Defaults Defaults
 	Maxima   Maxima
 
@@ -36,6 +41,7 @@ type Options struct {
 type Defaults struct {
 	Image        string              // none: a request without an image is refused
 	TTL          time.Duration       // 30 minutes
+	IdleTimeout  time.Duration       // of a session to be paused or stopped: 5 minutes, or half its TTL if that is less
 	ExecTimeout  time.Duration       // Maxima.ExecTimeout
 	OutputBytes  int64               // of an exec that can be replayed: 1 MiB
 	Limits       runtime.Limits      // 1 core, 512 MB, 256 pids, 2048 MB of disk
@@ -110,6 +116,9 @@ func (o Options) withDefaults() Options {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Admit == nil {
+		o.Admit = func(context.Context) error { return nil }
+	}
 	o.Seccomp = cmp.Or(o.Seccomp, runtime.SeccompStrict)
 	o.AdoptParallel = cmp.Or(o.AdoptParallel, 32)
 	o.FlushEvery = cmp.Or(o.FlushEvery, 15*time.Second)
@@ -134,6 +143,7 @@ func (x Maxima) withDefaults(d Defaults) Maxima {
 
 func (d Defaults) withDefaults(x Maxima) Defaults {
 	d.TTL = cmp.Or(d.TTL, min(30*time.Minute, x.TTL))
+	d.IdleTimeout = cmp.Or(d.IdleTimeout, 5*time.Minute)
 	d.ExecTimeout = cmp.Or(d.ExecTimeout, x.ExecTimeout)
 	d.OutputBytes = cmp.Or(d.OutputBytes, 1<<20)
 	d.Network = cmp.Or(d.Network, runtime.NetworkNone)

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/files"
 )
 
 // Limits of what a create request may carry.
@@ -49,7 +49,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		Image:          cmp.Or(req.Image, d.Image),
 		State:          Creating,
 		WorkspaceID:    req.WorkspaceID,
-		Cwd:            workspace,
+		Cwd:            files.Workspace,
 		Hostname:       cmp.Or(req.Hostname, d.Hostname),
 		Limits:         planLimits(req.Limits, d.Limits),
 		Network:        cmp.Or(req.Network, d.Network),
@@ -61,13 +61,16 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		RequestHash:    hash,
 		CreatedAt:      now,
 		LastActivity:   now,
-		TTL:            cmp.Or(req.TTL, d.TTL),
+		TTL:            d.TTL,
 		MaxLifetime:    m.opts.Maxima.Lifetime,
+		OnIdle:         OnIdleDestroy,
+		AutoResume:     true,
+		BootID:         newID(),
 	}
 	if req.ReadonlyRoot != nil {
 		s.ReadonlyRoot = *req.ReadonlyRoot
 	}
-	return s, nil
+	return m.decide(s, req.Policy())
 }
 
 func planLimits(asked, defaults runtime.Limits) runtime.Limits {
@@ -93,8 +96,9 @@ func requestHash(req CreateRequest) (string, error) {
 
 func (m *Manager) checkCreate(req CreateRequest) error {
 	checks := []func(CreateRequest) error{
-		m.checkImage, m.checkTTL, m.checkWorkspace, m.checkLimits, m.checkNetwork,
-		checkEnv, checkHostname, checkLabels, checkIdempotencyKey,
+		m.checkImage, m.checkWorkspace, m.checkLimits, m.checkNetwork,
+		checkEnv, checkHostname, checkIdempotencyKey,
+		func(req CreateRequest) error { return checkLabels(req.Labels) },
 	}
 	for _, check := range checks {
 		if err := check(req); err != nil {
@@ -111,19 +115,6 @@ func (m *Manager) checkImage(req CreateRequest) error {
 	}
 	if len(name) > maxImageName || !isPrintable(name) {
 		return errdefs.Invalid("image", "must be at most %d printable characters", maxImageName)
-	}
-	return nil
-}
-
-func (m *Manager) checkTTL(req CreateRequest) error {
-	longest := m.opts.Maxima.TTL
-	switch {
-	case req.TTL == 0:
-		return nil
-	case req.TTL < time.Second:
-		return errdefs.Invalid("ttl_seconds", "must be at least 1")
-	case req.TTL > longest:
-		return errdefs.Invalid("ttl_seconds", "must be at most %d", int64(longest/time.Second))
 	}
 	return nil
 }
@@ -209,11 +200,11 @@ func checkHostname(req CreateRequest) error {
 	return nil
 }
 
-func checkLabels(req CreateRequest) error {
-	if len(req.Labels) > maxLabels {
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
 		return errdefs.Invalid("labels", "must be at most %d", maxLabels)
 	}
-	for k, v := range req.Labels {
+	for k, v := range labels {
 		if k == "" || len(k) > maxLabelKey || !isPrintable(k) {
 			return errdefs.Invalid("labels", "must have keys of 1 to %d printable characters", maxLabelKey)
 		}

@@ -121,7 +121,7 @@ func TestReadExec(t *testing.T) {
 	if err != nil || next != 4 || out.String() != "one\n" || r.State != protocol.StateRunning {
 		t.Errorf("%q, %d, %+v, %v", out.String(), next, r, err)
 	}
-	if n, err := d.WriteStdin(t.Context(), s.ID, p.ID, []byte("two\n"), true); n != 4 || err != nil {
+	if n, err := d.WriteStdin(t.Context(), s.ID, p.ID, []byte("two\n"), true); n.Bytes != 4 || !n.Closed || err != nil {
 		t.Error(n, err)
 	}
 	out.Reset()

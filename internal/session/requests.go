@@ -21,6 +21,16 @@ type CreateRequest struct {
 	Labels         map[string]string
 	Owner          string
 	IdempotencyKey string
+
+	Lifetime    time.Duration // this, TTL and what follows are its Policy
+	IdleTimeout time.Duration
+	OnIdle      OnIdle
+	AutoResume  *bool
+}
+
+// Policy is the part of the request that Update can change later.
+func (r CreateRequest) Policy() Policy {
+	return Policy{TTL: r.TTL, Lifetime: r.Lifetime, IdleTimeout: r.IdleTimeout, OnIdle: r.OnIdle, AutoResume: r.AutoResume}
 }
 
 // ExecRequest is one command for a session's shell.

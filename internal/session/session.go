@@ -20,8 +20,9 @@ type Session struct {
 	Image          string     // as the client wrote it, or the default
 	ImageDigest    string     // what that was resolved to at create
 	State          State
-	End            State  // while Stopping, the end it is on its way to; else empty
-	EndReason      string // why it ended, for people; empty while it lives
+	BootID         string // of the sandbox's processes: another one after each start
+	End            State  // while Stopping, the state it is on its way to; else empty
+	EndReason      string // why it ended, stopped or was paused, for people; empty while it runs
 	WorkspaceID    string
 	Cwd            string // of the default shell, as last reported
 	Hostname       string
@@ -37,13 +38,40 @@ type Session struct {
 	CreatedAt    time.Time
 	LastActivity time.Time
 	TTL          time.Duration // idle time after which it ends; activity starts it anew
+	IdleTimeout  time.Duration // idle time after which OnIdle happens; 0, with OnIdleDestroy, is none
+	OnIdle       OnIdle
+	AutoResume   bool          // an operation wakes it when it is paused
 	MaxLifetime  time.Duration // absolute, from CreatedAt; 0 is none
 	EndedAt      time.Time
 }
 
+// OnIdle is what happens to a session that nothing has used for its idle
+// timeout. The strings are part of the API.
+type OnIdle string
+
+// What may happen to an idle session.
+const (
+	OnIdlePause   OnIdle = "pause"
+	OnIdleStop    OnIdle = "stop"
+	OnIdleDestroy OnIdle = "destroy"
+)
+
+// IdleAt is when the reaper will pause or stop the session if nothing happens,
+// or zero if it will not.
+func (s Session) IdleAt() time.Time {
+	if s.State != Running || s.OnIdle == OnIdleDestroy {
+		return time.Time{}
+	}
+	return s.LastActivity.Add(s.IdleTimeout)
+}
+
 // ExpiresAt is when the reaper will end the session if nothing happens.
 func (s Session) ExpiresAt() time.Time {
-	at := s.LastActivity.Add(s.TTL)
+	idle := s.TTL
+	if s.OnIdle == OnIdleDestroy && s.IdleTimeout > 0 {
+		idle = min(idle, s.IdleTimeout)
+	}
+	at := s.LastActivity.Add(idle)
 	if s.MaxLifetime > 0 {
 		if end := s.CreatedAt.Add(s.MaxLifetime); end.Before(at) {
 			return end

@@ -23,7 +23,7 @@ func TestTerminal(t *testing.T) {
 	if err := d.ResizeExec(t.Context(), s.ID, term.ID, session.TerminalSize{Rows: 40, Cols: 100}); err != nil {
 		t.Error(err)
 	}
-	if n, err := d.WriteStdin(t.Context(), s.ID, term.ID, []byte("go\r"), false); n != 3 || err != nil {
+	if n, err := d.WriteStdin(t.Context(), s.ID, term.ID, []byte("go\r"), false); n.Bytes != 3 || err != nil {
 		t.Error(n, err)
 	}
 	var shown bytes.Buffer

@@ -21,7 +21,7 @@ var _ session.Store = (*Store)(nil)
 // columns are in the order of values and scan.
 const columns = `id, sandbox, image, image_digest, state, end_state, end_reason, workspace_id, cwd, hostname,
 	cpu, memory_mb, pids, disk_mb, network, readonly_root, labels, owner, idempotency_key, request_hash,
-	created_at, last_activity, ttl_us, max_lifetime_us, ended_at`
+	created_at, last_activity, ttl_us, max_lifetime_us, ended_at, boot_id, idle_timeout_us, on_idle, auto_resume`
 
 // putSQL leaves last_activity and cwd of an existing row to Touch where that
 // knows better.
@@ -30,7 +30,9 @@ var putSQL = `INSERT INTO sessions (` + columns + `) VALUES (` + strings.Repeat(
 		sandbox = excluded.sandbox, image_digest = excluded.image_digest, state = excluded.state,
 		end_state = excluded.end_state, end_reason = excluded.end_reason, cwd = excluded.cwd,
 		last_activity = max(last_activity, excluded.last_activity), ttl_us = excluded.ttl_us,
-		labels = excluded.labels, ended_at = excluded.ended_at`
+		max_lifetime_us = excluded.max_lifetime_us, labels = excluded.labels, ended_at = excluded.ended_at,
+		boot_id = excluded.boot_id, idle_timeout_us = excluded.idle_timeout_us, on_idle = excluded.on_idle,
+		auto_resume = excluded.auto_resume`
 
 func values(s session.Session) ([]any, error) {
 	labels, err := json.Marshal(s.Labels)
@@ -41,17 +43,19 @@ func values(s session.Session) ([]any, error) {
 		string(s.ID), string(s.Sandbox), s.Image, s.ImageDigest, string(s.State), string(s.End), s.EndReason, s.WorkspaceID, s.Cwd, s.Hostname,
 		s.Limits.CPU, s.Limits.MemoryMB, s.Limits.Pids, s.Limits.DiskMB, string(s.Network), s.ReadonlyRoot, string(labels), s.Owner, s.IdempotencyKey, s.RequestHash,
 		micros(s.CreatedAt), micros(s.LastActivity), s.TTL.Microseconds(), s.MaxLifetime.Microseconds(), micros(s.EndedAt),
+		s.BootID, s.IdleTimeout.Microseconds(), string(s.OnIdle), s.AutoResume,
 	}, nil
 }
 
 func scan(row interface{ Scan(...any) error }) (session.Session, error) {
 	var s session.Session
 	var labels string
-	var created, active, ttl, lifetime, ended int64
+	var created, active, ttl, lifetime, ended, idle int64
 	err := row.Scan(
 		&s.ID, &s.Sandbox, &s.Image, &s.ImageDigest, &s.State, &s.End, &s.EndReason, &s.WorkspaceID, &s.Cwd, &s.Hostname,
 		&s.Limits.CPU, &s.Limits.MemoryMB, &s.Limits.Pids, &s.Limits.DiskMB, &s.Network, &s.ReadonlyRoot, &labels, &s.Owner, &s.IdempotencyKey, &s.RequestHash,
 		&created, &active, &ttl, &lifetime, &ended,
+		&s.BootID, &idle, &s.OnIdle, &s.AutoResume,
 	)
 	if err != nil {
 		return session.Session{}, err
@@ -61,6 +65,7 @@ func scan(row interface{ Scan(...any) error }) (session.Session, error) {
 	}
 	s.CreatedAt, s.LastActivity, s.EndedAt = instant(created), instant(active), instant(ended)
 	s.TTL, s.MaxLifetime = time.Duration(ttl)*time.Microsecond, time.Duration(lifetime)*time.Microsecond
+	s.IdleTimeout = time.Duration(idle) * time.Microsecond
 	return s, nil
 }
 

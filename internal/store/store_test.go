@@ -64,6 +64,7 @@ func full(id session.ID) session.Session {
 		Network: runtime.NetworkNone, ReadonlyRoot: true, Labels: map[string]string{"a": `"b"`},
 		Owner: "alice", IdempotencyKey: "key-" + string(id), RequestHash: "hash",
 		CreatedAt: epoch, LastActivity: epoch.Add(time.Second), TTL: time.Minute, MaxLifetime: time.Hour, EndedAt: epoch.Add(time.Minute),
+		BootID: "boot", IdleTimeout: time.Second, OnIdle: session.OnIdlePause, AutoResume: true,
 	}
 }
 

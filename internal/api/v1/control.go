@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
-
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -77,7 +76,7 @@ func (s *surface) writeStdin(ctx context.Context, in *stdinInput) (*stdinOutput,
 	if err != nil {
 		return nil, err
 	}
-	return &stdinOutput{StdinResponse{AcceptedBytes: taken, Closed: in.Body.Close && taken == int64(len(data))}}, nil
+	return &stdinOutput{StdinResponse{AcceptedBytes: taken.Bytes, Closed: taken.Closed}}, nil
 }
 
 // textOrBase64 returns the bytes that two fields of a request say, of which

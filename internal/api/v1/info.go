@@ -24,6 +24,7 @@ type Info struct {
 type Defaults struct {
 	Image          string `json:"image" example:"base"`
 	TTLSeconds     int64  `json:"ttl_seconds" example:"1800"`
+	IdleTimeout    int64  `json:"idle_timeout_seconds" doc:"Of a session to be paused or stopped." example:"300"`
 	TimeoutMS      int64  `json:"timeout_ms" doc:"Of a command." example:"60000"`
 	NetworkMode    string `json:"network_mode" example:"none"`
 	ReadonlyRootfs bool   `json:"readonly_rootfs"`
@@ -53,7 +54,7 @@ func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
 	return &infoOutput{Info{
 		Version: s.opts.Version, API: "v1", Driver: s.opts.Driver,
 		Defaults: Defaults{
-			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
+			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), IdleTimeout: int64(d.IdleTimeout / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
 			NetworkMode: string(d.Network), ReadonlyRootfs: d.ReadonlyRoot,
 			Limits: Limits{CPU: d.Limits.CPU, MemoryMB: d.Limits.MemoryMB, Pids: d.Limits.Pids, DiskMB: d.Limits.DiskMB},
 		},
@@ -94,7 +95,9 @@ func (s *surface) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 
 // stateCounts is what the gauge of sessions shows.
 func stateCounts(all []session.Session) map[session.State]int {
-	counts := map[session.State]int{session.Creating: 0, session.Running: 0, session.Stopping: 0}
+	counts := map[session.State]int{
+		session.Creating: 0, session.Running: 0, session.Paused: 0, session.Stopping: 0, session.Stopped: 0, session.Starting: 0,
+	}
 	for _, one := range all {
 		counts[one.State]++
 	}

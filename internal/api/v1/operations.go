@@ -11,9 +11,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 )
 
-// scopeKey is where an operation carries its scope from table to adapter.
-const scopeKey = "scope"
-
 // Sizes of request bodies. A command and its stdin, or the
 // two texts of an edit, of 1 MiB each fit into maxExecBody with every character escaped as \uXXXX that commonly is.
 const (
@@ -54,6 +51,30 @@ var operations = map[string]operation{
 	"GET /v1/sessions/{id}/stats": {
 		id: "get-stats", summary: "Get a session's use of resources", errors: []int{404, 409},
 		description: "Read from outside the sandbox. A value that the host cannot measure is 0. Asking is not activity.",
+	},
+	"PATCH /v1/sessions/{id}": {
+		id: "update-session", summary: "Change a session", errors: []int{404, 409, 415, 501},
+		description: "How long it may live, what happens when it is idle, and its labels. What is left out stays as it is. This is not activity.",
+	},
+	"POST /v1/sessions/{id}/pause": {
+		id: "pause-session", summary: "Pause a session", errors: []int{404, 409, 415, 501},
+		description: "Stops the session's programs where they are; they keep their memory and cost no processor time. Requests that wait for them go on waiting, and the timeout of a command goes on counting. The next request for a command, file or terminal wakes the session, unless auto_resume is off. To pause what is paused is no error.",
+	},
+	"POST /v1/sessions/{id}/resume": {
+		id: "resume-session", summary: "Resume a paused session", errors: []int{404, 409, 501},
+		description: "Its programs go on where they were. To resume what runs is no error.",
+	},
+	"POST /v1/sessions/{id}/stop": {
+		id: "stop-session", summary: "Stop a session", errors: []int{404, 409, 501},
+		description: "Kills all its processes and keeps its files; commands in progress end with cause sandbox_gone. A stopped session costs disk only. To stop what is stopped is no error.",
+	},
+	"POST /v1/sessions/{id}/start": {
+		id: "start-session", summary: "Start a stopped session", errors: []int{404, 409, 501, 507},
+		description: "Boots it on its files, with its limits, environment and hostname. boot_id is another, shells are new, and the directory is /workspace. To start what runs is no error.",
+	},
+	"POST /v1/sessions/{id}/heartbeat": {
+		id: "heartbeat", summary: "Keep a session alive", errors: []int{404, 409},
+		description: "Counts as activity and does nothing else: it does not wake a paused session.",
 	},
 	"POST /v1/sessions/{id}/exec": {
 		id: "exec", summary: "Run a command and wait for its end", body: maxExecBody, errors: []int{404, 409, 415},
@@ -255,7 +276,6 @@ func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 		Method: method, Path: path, DefaultStatus: status,
 		MaxBodyBytes:    limit + 1, // huma refuses a body of exactly this size
 		BodyReadTimeout: api.BodyTimeout,
-		Metadata:        map[string]any{scopeKey: scope},
 		Responses:       map[string]*huma.Response{strconv.Itoa(status): success(doc, status)},
 	}
 	errors := append([]int{503}, doc.errors...)

@@ -1,9 +1,11 @@
 package v1
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 )
 
 // table is the whole contract: every route with what its caller must show.
@@ -14,6 +16,13 @@ func (s *surface) table() {
 	route(s, "GET /v1/sessions/{id}", api.Key, s.getSession)
 	route(s, "DELETE /v1/sessions/{id}", api.Key, s.destroySession)
 	route(s, "GET /v1/sessions/{id}/stats", api.Key, s.stats)
+
+	route(s, "PATCH /v1/sessions/{id}", api.Key, s.updateSession)
+	route(s, "POST /v1/sessions/{id}/pause", api.Key, s.pauseSession)
+	route(s, "POST /v1/sessions/{id}/resume", api.Key, s.resumeSession)
+	route(s, "POST /v1/sessions/{id}/stop", api.Key, s.stopSession)
+	route(s, "POST /v1/sessions/{id}/start", api.Key, s.startSession)
+	route(s, "POST /v1/sessions/{id}/heartbeat", api.Key, s.heartbeat)
 
 	route(s, "POST /v1/sessions/{id}/exec", api.Key, s.exec)
 	route(s, "POST /v1/sessions/{id}/exec/stream", api.Key, s.execStream)
@@ -77,4 +86,9 @@ func (s *surface) readingCalls(exec string) {
 	route(s, "POST "+exec+"/signal", api.Key, s.signalExec)
 	route(s, "POST "+exec+"/resize", api.Key, s.resizeExec)
 	route(s, "POST "+exec+"/cancel", api.Key, s.cancelExec)
+}
+
+// route registers one endpoint under its documentation.
+func route[I, O any](s *surface, pattern string, scope api.Scope, handle func(context.Context, *I) (*O, error)) {
+	adapter.Register(s.huma, adapter.WithScope(s.operation(pattern, scope), scope), handle)
 }

@@ -16,8 +16,9 @@ type Session struct {
 	ID             session.ID        `json:"id" doc:"26 characters of a-z and 2-7." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
 	Image          string            `json:"image" example:"base"`
 	ImageDigest    string            `json:"image_digest,omitempty" doc:"What the image's name meant when the session was created."`
-	Status         session.State     `json:"status" enum:"creating,running,stopping,destroyed,expired,crashed,failed" example:"running"`
-	EndReason      string            `json:"end_reason,omitempty" doc:"Why it ended, for people."`
+	Status         session.State     `json:"status" enum:"creating,running,paused,stopping,stopped,starting,destroyed,expired,crashed,failed" example:"running"`
+	EndReason      string            `json:"end_reason,omitempty" doc:"Why it ended, stopped or was paused, for people."`
+	BootID         string            `json:"boot_id,omitempty" doc:"Changes when the session is stopped and started: its processes and shells are others then." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
 	Cwd            string            `json:"cwd" doc:"Of the default shell, after its last command." example:"/workspace"`
 	WorkspaceID    string            `json:"workspace_id,omitempty"`
 	Hostname       string            `json:"hostname,omitempty" example:"sandbox"`
@@ -25,7 +26,11 @@ type Session struct {
 	Limits         Limits            `json:"limits"`
 	NetworkMode    string            `json:"network_mode" example:"none"`
 	ReadonlyRootfs bool              `json:"readonly_rootfs"`
-	TTLSeconds     int64             `json:"ttl_seconds" doc:"Idle time after which it expires." example:"1800"`
+	TTLSeconds     int64             `json:"ttl_seconds" doc:"Idle time after which it expires, also when it is paused or stopped." example:"1800"`
+	Lifetime       int64             `json:"lifetime_seconds,omitempty" doc:"Age at which it expires, active or not; absent if there is none." example:"86400"`
+	OnIdle         session.OnIdle    `json:"on_idle" enum:"pause,stop,destroy" doc:"What happens to it after idle_timeout_seconds." example:"destroy"`
+	IdleTimeout    int64             `json:"idle_timeout_seconds,omitempty" doc:"Idle time after which on_idle happens; absent if only ttl_seconds counts." example:"300"`
+	AutoResume     bool              `json:"auto_resume" doc:"A request that needs its programs wakes it when it is paused."`
 	CreatedAt      time.Time         `json:"created_at"`
 	ExpiresAt      time.Time         `json:"expires_at" doc:"When it expires if nothing happens. Activity moves it, up to the maximum lifetime."`
 	LastActivity   time.Time         `json:"last_activity"`
@@ -46,8 +51,9 @@ func view(s session.Session) Session {
 		Cwd: s.Cwd, WorkspaceID: s.WorkspaceID, Hostname: s.Hostname, Labels: s.Labels,
 		Limits:      Limits{CPU: s.Limits.CPU, MemoryMB: s.Limits.MemoryMB, Pids: s.Limits.Pids, DiskMB: s.Limits.DiskMB},
 		NetworkMode: string(s.Network), ReadonlyRootfs: s.ReadonlyRoot,
-		TTLSeconds: int64(s.TTL / time.Second),
-		CreatedAt:  s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt().UTC(), LastActivity: s.LastActivity.UTC(),
+		BootID: s.BootID, OnIdle: s.OnIdle, AutoResume: s.AutoResume,
+		TTLSeconds: int64(s.TTL / time.Second), Lifetime: int64(s.MaxLifetime / time.Second), IdleTimeout: int64(s.IdleTimeout / time.Second),
+		CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt().UTC(), LastActivity: s.LastActivity.UTC(),
 	}
 	if !s.EndedAt.IsZero() {
 		ended := s.EndedAt.UTC()
@@ -113,7 +119,6 @@ type createInput struct {
 // default.
 type CreateRequest struct {
 	Image          string            `json:"image,omitempty" minLength:"1" maxLength:"512" doc:"The name of an image of this daemon." example:"base"`
-	TTLSeconds     int64             `json:"ttl_seconds,omitempty" minimum:"1" maximum:"31536000" doc:"Idle time after which the session expires." example:"1800"`
 	WorkspaceID    string            `json:"workspace_id,omitempty" minLength:"1" maxLength:"64" doc:"A workspace that outlives sessions, where the daemon has them."`
 	Limits                           // cpu, memory_mb, pids and disk_mb at the top
 	Nested         *Limits           `json:"limits,omitempty" doc:"The same four as at the top, for those who like them together. Not both."`
@@ -122,6 +127,7 @@ type CreateRequest struct {
 	Env            map[string]string `json:"env,omitempty" maxProperties:"256" doc:"Variables for every process. Never shown again." example:"{\"LANG\":\"C.UTF-8\"}"`
 	Hostname       string            `json:"hostname,omitempty" minLength:"1" maxLength:"63" example:"sandbox"`
 	Labels         map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"The client's own notes." example:"{\"task\":\"42\"}"`
+	Policy
 }
 
 // request gives the manager's request. Numbers are in the schema's range, so
@@ -140,7 +146,8 @@ func (in *createInput) request(owner string) (session.CreateRequest, error) {
 		limits = *body.Nested
 	}
 	req.Image = body.Image
-	req.TTL = time.Duration(body.TTLSeconds) * time.Second
+	policy := body.policy()
+	req.TTL, req.Lifetime, req.IdleTimeout, req.OnIdle, req.AutoResume = policy.TTL, policy.Lifetime, policy.IdleTimeout, policy.OnIdle, policy.AutoResume
 	req.WorkspaceID = body.WorkspaceID
 	req.Limits = runtime.Limits{CPU: limits.CPU, MemoryMB: limits.MemoryMB, Pids: limits.Pids, DiskMB: limits.DiskMB}
 	req.Network = runtime.NetworkMode(body.NetworkMode)

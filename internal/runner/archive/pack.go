@@ -98,7 +98,7 @@ func (p *packer) entry(w *tree.Walk, e *tree.Entry) error {
 		return p.header(path, &e.Stat, target)
 	case unix.S_IFREG:
 		fd, st, err := tree.OpenFile(w.Dir(), e.Name)
-		if err == unix.ENOENT {
+		if errors.Is(err, unix.ENOENT) {
 			return nil
 		}
 		if err != nil {

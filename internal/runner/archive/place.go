@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"path"
 	"strings"
 	"time"
@@ -102,9 +103,9 @@ func (t *target) parent(name string) (dir int, base string, err error) {
 func (t *target) enter(rel string) (int, error) {
 	fd, err := t.open(rel, unix.O_PATH|unix.O_DIRECTORY)
 	switch {
-	case err == unix.ELOOP || err == unix.ENOTDIR:
+	case errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR):
 		return -1, malformed("%q is to be a directory, but is a link or a file", rel)
-	case err != unix.ENOENT || rel == ".":
+	case !errors.Is(err, unix.ENOENT) || rel == ".":
 		return fd, err
 	}
 	up, err := t.enter(path.Dir(rel))
@@ -143,7 +144,7 @@ func (t *target) directory(name string, mode uint32) error {
 		return err
 	}
 	err = unix.Mkdirat(dir, base, mode)
-	if err == unix.EEXIST {
+	if errors.Is(err, unix.EEXIST) {
 		var st unix.Stat_t
 		if err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return err
@@ -155,7 +156,7 @@ func (t *target) directory(name string, mode uint32) error {
 		}
 		err = unix.Mkdirat(dir, base, mode)
 	}
-	if err != nil && err != unix.EEXIST {
+	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
 	fd, err := tree.OpenDir(dir, base)

@@ -47,7 +47,7 @@ func (c *Conn) watch(req protocol.Watch) error {
 	}
 	for {
 		p := []unix.PollFd{{Fd: int32(w.FD()), Events: unix.POLLIN}, {Fd: int32(c.FD), Events: unix.POLLRDHUP}}
-		if _, err := unix.Poll(p, -1); err != nil && err != unix.EINTR {
+		if _, err := unix.Poll(p, int(goneCheck.Milliseconds())); err != nil && err != unix.EINTR {
 			return err
 		}
 		if err := c.check(); err != nil {

@@ -79,7 +79,7 @@ func RunTool(args []string) int {
 	return 0
 }
 
-func answerOne(args []string) error {
+func answerOne(args []string) (err error) {
 	if len(args) != 3 {
 		return errors.New("a tool is started by the runner")
 	}
@@ -91,7 +91,7 @@ func answerOne(args []string) error {
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	conn, request := os.NewFile(connFD, "daemon"), os.NewFile(requestFD, "request")
 	c := &Conn{
 		Files: s, File: conn, FD: connFD,

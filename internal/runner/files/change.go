@@ -74,7 +74,7 @@ func (p place) mkdir(req protocol.Mkdir) error {
 	defer tree.Close(dir)
 	name := path.Base(p.rel)
 	err = unix.Mkdirat(dir, name, mode)
-	if err == unix.EEXIST && req.Parents {
+	if errors.Is(err, unix.EEXIST) && req.Parents {
 		fd, err := open(p.rel)
 		if err == nil {
 			tree.Close(fd)
@@ -160,11 +160,11 @@ func (s *Server) Remove(req protocol.Remove, check Check) error {
 	}
 	defer tree.Close(dir)
 	err = unix.Unlinkat(dir, name, 0)
-	if err != unix.EISDIR {
+	if !errors.Is(err, unix.EISDIR) {
 		return s.explain(err, req.Path)
 	}
 	err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
-	if err != unix.ENOTEMPTY {
+	if !errors.Is(err, unix.ENOTEMPTY) {
 		return s.explain(err, req.Path)
 	}
 	if !req.Recursive {
@@ -203,7 +203,7 @@ func removeBelow(dir int, name string, check Check) error {
 		default:
 			err = unix.Unlinkat(w.Dir(), e.Name, 0)
 		}
-		if err != nil && err != unix.ENOENT {
+		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
 	}
@@ -262,7 +262,7 @@ func (s *Server) chmodBelow(fd int, mode uint32, check Check) error {
 			err = setMode(w.Dir(), e.Name, mode)
 		}
 		// What is another file by now is nothing to set a mode of.
-		if err != nil && err != unix.ENOENT && err != unix.ENXIO && err != unix.ELOOP {
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENXIO) && !errors.Is(err, unix.ELOOP) {
 			return err
 		}
 	}

@@ -188,7 +188,7 @@ func (c *copier) entry(w *tree.Walk, e *tree.Entry, dir int) error {
 			return err
 		}
 		err = unix.Symlinkat(target, dir, e.Name)
-		if err == unix.EEXIST && c.replace {
+		if errors.Is(err, unix.EEXIST) && c.replace {
 			if err := unix.Unlinkat(dir, e.Name, 0); err != nil {
 				return err
 			}
@@ -222,13 +222,13 @@ func (c *copier) content(src int, st *unix.Stat_t, dir int, name string) error {
 func copyData(dst, src int, size int64, check Check) error {
 	for at := int64(0); at < size; {
 		start, err := unix.Seek(src, at, unix.SEEK_DATA)
-		if err == unix.ENXIO {
+		if errors.Is(err, unix.ENXIO) {
 			break // nothing but a hole
 		}
 		end := size
 		if err == nil {
 			end, err = unix.Seek(src, start, unix.SEEK_HOLE)
-		} else if err == unix.EINVAL { // a file system that does not tell
+		} else if errors.Is(err, unix.EINVAL) { // a file system that does not tell
 			start, end, err = at, size, nil
 		}
 		if err != nil {
@@ -260,7 +260,7 @@ func copyRange(dst, src int, start, end int64, check Check) (int64, error) {
 		if buf == nil {
 			in, out := start, start
 			n, err = unix.CopyFileRange(src, &in, dst, &out, int(min(end-start, piece)), 0)
-			if err == unix.EXDEV || err == unix.EINVAL || err == unix.EOPNOTSUPP || err == unix.ENOSYS {
+			if kernelRefuses(err) {
 				buf = make([]byte, bulk)
 				continue
 			}
@@ -270,7 +270,7 @@ func copyRange(dst, src int, start, end int64, check Check) (int64, error) {
 				err = pwriteAll(dst, buf[:n], start)
 			}
 		}
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
@@ -282,6 +282,17 @@ func copyRange(dst, src int, start, end int64, check Check) (int64, error) {
 		start += int64(n)
 	}
 	return start, nil
+}
+
+// kernelRefuses reports whether copy_file_range does not work between two
+// files, whatever their content.
+func kernelRefuses(err error) bool {
+	for _, e := range []error{unix.EXDEV, unix.EINVAL, unix.EOPNOTSUPP, unix.ENOSYS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 func pwriteAll(fd int, b []byte, at int64) error {

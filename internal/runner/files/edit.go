@@ -2,7 +2,6 @@ package files
 
 import (
 	"bytes"
-	"io"
 
 	"golang.org/x/sys/unix"
 
@@ -101,7 +100,7 @@ func (s *Server) putEdited(at place, was *unix.Stat_t, content []byte) error {
 	defer tree.Close(dir)
 	to := target{mode: was.Mode & 0o7777, owner: &[2]uint32{was.Uid, was.Gid}}
 	return withTemp(dir, name, to, func(fd int) error {
-		if err := receive(fd, bytes.NewReader(content), int64(len(content))); err != nil && err != io.EOF {
+		if err := receive(fd, bytes.NewReader(content), int64(len(content))); err != nil {
 			return err
 		}
 		var is unix.Stat_t

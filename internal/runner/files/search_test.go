@@ -216,7 +216,7 @@ func FuzzGlobPattern(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, pattern, name string) {
 		if name == "" || len(name) > 200 || strings.ContainsAny(name, "/\x00") || name == "." || name == ".." {
-			t.Skip()
+			return
 		}
 		s, dir := open(t)
 		plant(t, dir, map[string]string{"top/" + name: ""})

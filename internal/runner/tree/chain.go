@@ -143,7 +143,7 @@ func OpenFile(dir int, name string) (int, *unix.Stat_t, error) {
 func retry(open func() (int, error)) (int, error) {
 	for {
 		fd, err := open()
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			return fd, err
 		}
 	}

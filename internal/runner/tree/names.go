@@ -20,13 +20,12 @@ type names struct {
 
 // readNames returns the first names of a directory behind after, in order:
 // limit of them, or fewer if they are long. However many there are, it holds
-// only about twice as many at once.
-func readNames(fd int, after string, limit int, check func() error) (names, error) {
+// only about twice as many at once. Buf is for the kernel's records.
+func readNames(fd int, after string, limit int, buf []byte, check func() error) (names, error) {
 	c := collector{after: []byte(after), limit: limit}
 	if _, err := unix.Seek(fd, 0, unix.SEEK_SET); err != nil {
 		return names{}, err
 	}
-	buf := make([]byte, 64<<10)
 	for {
 		if err := check(); err != nil {
 			return names{}, err

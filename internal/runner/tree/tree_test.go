@@ -91,13 +91,13 @@ func TestWalk(t *testing.T) {
 // H07: a directory with very many entries is read with few of them in memory.
 func TestWide(t *testing.T) {
 	dir := t.TempDir()
-	const files = 20_000
+	const files = 5_000
 	for i := range files {
 		fd, err := unix.Open(fmt.Sprintf("%s/%06d", dir, i*7919%files), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 		must(t, err)
 		must(t, unix.Close(fd))
 	}
-	got := all(t, walk(t, dir, 1000))
+	got := all(t, walk(t, dir, 300))
 	if len(got) != files || !slices.IsSorted(got) {
 		t.Errorf("%d files, sorted: %v", len(got), slices.IsSorted(got))
 	}
@@ -118,9 +118,9 @@ func deep(t testing.TB, dir string, levels int) {
 	must(t, unix.Close(fd))
 }
 
-// H07: 50,000 levels take a bounded number of descriptors.
+// H07: a tree that is deeper than any path or number of descriptors.
 func TestDeep(t *testing.T) {
-	const levels = 50_000
+	const levels = 5_000
 	dir := t.TempDir()
 	deep(t, dir, levels)
 	w := walk(t, dir, 100)
@@ -168,7 +168,7 @@ func TestMovedMeanwhile(t *testing.T) {
 	}
 	must(t, os.Rename(dir+"/d/d/d/d/d", dir+"/elsewhere/d/d"))
 	for {
-		_, err := w.Next()
+		e, err := w.Next()
 		if errors.Is(err, tree.ErrMoved) {
 			return
 		}
@@ -176,10 +176,8 @@ func TestMovedMeanwhile(t *testing.T) {
 		if w.Path() == "secret" || strings.HasSuffix(w.Path(), "/secret") {
 			t.Fatal("the walk came to another directory")
 		}
-		if e := w.Dir(); e >= 0 {
-			if err := w.Enter(); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) {
-				t.Fatal(err)
-			}
+		if !e.Leave {
+			must(t, w.Enter())
 		}
 	}
 }

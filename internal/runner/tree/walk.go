@@ -32,6 +32,7 @@ type Walk struct {
 	levels []level
 	limit  int
 	held   int
+	buf    []byte // for names
 	path   []byte // of the current directory, with a slash at its end
 	check  func() error
 	at     Entry
@@ -63,7 +64,7 @@ func NewWalk(top, limit int, check func() error) (*Walk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Walk{chain: chain, levels: []level{{}}, limit: limit, check: check}, nil
+	return &Walk{chain: chain, levels: []level{{}}, limit: limit, buf: make([]byte, 64<<10), check: check}, nil
 }
 
 // Close frees what the Walk holds.
@@ -112,7 +113,7 @@ func (w *Walk) Next() (*Entry, error) {
 }
 
 func (w *Walk) fill(l *level) error {
-	got, err := readNames(w.Dir(), l.after, w.limit, w.check)
+	got, err := readNames(w.Dir(), l.after, w.limit, w.buf, w.check)
 	if err != nil {
 		return err
 	}
@@ -196,7 +197,7 @@ func (w *Walk) original(shown string) (string, error) {
 	found, batch := shown, names{rest: true}
 	for after := ""; batch.rest; {
 		var err error
-		if batch, err = readNames(w.Dir(), after, w.limit, w.check); err != nil {
+		if batch, err = readNames(w.Dir(), after, w.limit, w.buf, w.check); err != nil {
 			return "", err
 		}
 		for _, name := range batch.list {

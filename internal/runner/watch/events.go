@@ -20,7 +20,8 @@ type event struct {
 	name   string
 }
 
-// Read tells all changes that have happened. It fails with emit's error, and
+// Read tells all changes that have happened. It is to be called when FD is
+// readable, and now and then, since FD does not tell the end of the top. It fails with emit's error, and
 // with a refusal when the top is gone.
 func (w *Watcher) Read(emit func(protocol.Change) error) error {
 	for {
@@ -31,7 +32,7 @@ func (w *Watcher) Read(emit func(protocol.Change) error) error {
 		case err == unix.EAGAIN:
 			clear(w.scanned) // what they are compared with has all come
 			if w.left == nil {
-				return nil
+				return w.topGone(emit)
 			}
 			if !w.readable(halfTime) {
 				return w.departed(emit)
@@ -51,6 +52,26 @@ func (w *Watcher) Read(emit func(protocol.Change) error) error {
 			}
 		}
 	}
+}
+
+// topGone tells that the top was removed. The kernel does not tell that of a
+// directory that is open.
+func (w *Watcher) topGone(emit func(protocol.Change) error) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(w.top, &st); err != nil {
+		return err
+	}
+	if st.Nlink > 0 {
+		return nil
+	}
+	return w.gone(emit)
+}
+
+func (w *Watcher) gone(emit func(protocol.Change) error) error {
+	if err := emit(protocol.Change{Op: "remove", Path: ".", Type: "dir"}); err != nil {
+		return err
+	}
+	return protocol.Refuse(protocol.CodeNotFound, "the watched directory was moved or removed")
 }
 
 func (w *Watcher) readable(ms int) bool {
@@ -122,10 +143,7 @@ func (w *Watcher) itself(e event, emit func(protocol.Change) error) error {
 	case e.mask&unix.IN_IGNORED != 0 && e.dir != w.root:
 		w.drop(e.dir)
 	case e.dir == w.root && e.mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_UNMOUNT) != 0:
-		if err := emit(protocol.Change{Op: "remove", Path: ".", Type: "dir"}); err != nil {
-			return err
-		}
-		return protocol.Refuse(protocol.CodeNotFound, "the watched directory was moved or removed")
+		return w.gone(emit)
 	case e.dir == w.root && e.mask&unix.IN_ATTRIB != 0:
 		return emit(protocol.Change{Op: "chmod", Path: ".", Type: "dir"})
 	}

@@ -215,9 +215,10 @@ func (w *Watcher) noteScanned(n *node, name string) {
 
 // ignoreGone is for directories that do not wait to be watched.
 func ignoreGone(err error) error {
-	switch err {
-	case unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.EXDEV:
-		return nil
+	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.EXDEV} {
+		if errors.Is(err, e) {
+			return nil
+		}
 	}
 	return err
 }

@@ -37,6 +37,39 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// A daemon that dies at any step of Stop or Start leaves a sandbox that can be
+// stopped and started again.
+func TestCrashOfStopAndStart(t *testing.T) {
+	for _, point := range []string{
+		"linux.stop.killed", "linux.stop.cgroups", "linux.stop.disk", "linux.stop.state",
+		"linux.start.claimed", "linux.start.prepared", "linux.start.state", "linux.start.cgroups",
+		"linux.start.socket", "linux.start.booted", "linux.start.ready",
+	} {
+		t.Run(point, func(t *testing.T) {
+			testenv.NeedsRoot(t)
+			testenv.CheckHost(t)
+			d := newTestDriver(t)
+			crash(t, d, point)
+			if err := d.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Stop(t.Context(), "crashed"); err != nil {
+				t.Fatalf("Stop: %v", err)
+			}
+			started, err := d.Start(t.Context(), "crashed")
+			if err != nil {
+				t.Fatalf("Start: %v", err)
+			}
+			if out := command(t, started, "cat /etc/kept"); out != "kept\n" {
+				t.Errorf("its file is %q", out)
+			}
+			for range 2 {
+				recoverSandboxes(t, d)
+			}
+		})
+	}
+}
+
 // crash runs a program that works in d's directories and dies at point.
 func crash(t *testing.T, d *Driver, point string) {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,19 +37,20 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 		return nil, err // somebody else's: not ours to destroy
 	}
 	c := &creation{
-		d: d, spec: spec, rootfs: rootfs,
-		state: state{ID: id, Image: spec.Image, Limits: spec.Limits, CreatedAt: time.Now().UTC()},
+		d: d, name: "create", spec: spec, rootfs: rootfs,
+		state: state{ID: id, Spec: spec, CreatedAt: time.Now().UTC(), Durable: d.opts.Durable},
 		group: d.cgroups.Group(string(id)),
+		disk:  newDisk,
 	}
 	if err := c.run(ctx); err != nil {
-		return nil, errors.Join(classify(err), c.undo(ctx))
+		return nil, errors.Join(classify(err), c.undo(ctx, d.Destroy))
 	}
 	c.close()
 	return &sandbox{d: d, state: c.state}, nil
 }
 
 // undo is the way back from any step: the one that everybody takes.
-func (c *creation) undo(ctx context.Context) error {
+func (c *creation) undo(ctx context.Context, back func(context.Context, runtime.ID) error) error {
 	var unused error
 	if c.runner != nil && c.state.Process.PID == 0 {
 		unused, c.runner = c.runner.discard(), nil // not the sandbox's yet
@@ -58,7 +58,7 @@ func (c *creation) undo(ctx context.Context) error {
 	c.close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
 	defer cancel()
-	return errors.Join(unused, c.d.Destroy(ctx, c.state.ID))
+	return errors.Join(unused, back(ctx, c.state.ID))
 }
 
 func checkSpec(id runtime.ID, spec runtime.Spec) error {
@@ -85,13 +85,16 @@ func classify(err error) error {
 	return err
 }
 
-// creation is one Create under way: what its steps hand on, and descriptors
-// that are closed at its end, whether it succeeds or not.
+// creation is one Create or Start under way: what its steps hand on, and
+// descriptors that are closed at its end, whether it succeeds or not.
 type creation struct {
 	d      *Driver
+	name   string // of its failpoints: create or start
 	spec   runtime.Spec
 	rootfs Rootfs
 	group  cgroup.Group
+	again  bool                                          // the sandbox has run before
+	disk   func(context.Context, *creation) (int, error) // opens the disk's mount, which is closed at the end
 
 	state    state
 	runner   *prepared
@@ -125,7 +128,7 @@ func (c *creation) run(ctx context.Context) error {
 		{"booted", c.sendBoot},
 		{"ready", c.awaitReady},
 	} {
-		if err := errors.Join(step.do(ctx), failpoint.Hit("linux.create."+step.name)); err != nil {
+		if err := errors.Join(step.do(ctx), failpoint.Hit("linux."+c.name+"."+step.name)); err != nil {
 			return fmt.Errorf("sandbox %s, step %q: %w", c.state.ID, step.name, err)
 		}
 	}
@@ -140,8 +143,8 @@ func (c *creation) takeRunner(ctx context.Context) (err error) {
 // writeState makes the runner the sandbox's: from here on Destroy ends it.
 func (c *creation) writeState(context.Context) error {
 	s := c.state
-	s.IDs, s.Process = c.runner.ids, c.runner.process
-	if err := writeJSON(filepath.Join(c.d.dir(s.ID), stateFile), s); err != nil {
+	s.IDs, s.Process, s.Stopped = c.runner.ids, c.runner.process, false
+	if err := c.d.writeState(s); err != nil {
 		return err
 	}
 	c.state = s
@@ -155,8 +158,8 @@ func (c *creation) makeGroup(context.Context) error {
 	}, int(c.state.IDs)) // what the runner acts as on files: the sandbox's root, who has no way to this one
 }
 
-// disk gives the prepared disk its name, or makes one of another size.
-func (c *creation) disk(ctx context.Context) (int, error) {
+// newDisk gives the prepared disk its name, or makes one of another size.
+func newDisk(ctx context.Context, c *creation) (int, error) {
 	if c.spec.Limits.DiskMB != c.d.opts.Defaults.DiskMB {
 		made, err := c.d.disks.Make(ctx, c.spec.Limits.DiskMB<<20)
 		if err != nil {
@@ -165,7 +168,11 @@ func (c *creation) disk(ctx context.Context) (int, error) {
 		c.runner.disk.Close()
 		c.runner.disk = made
 	}
-	return c.runner.disk.Mount, c.runner.disk.Keep(filepath.Join(c.d.dir(c.state.ID), diskFile))
+	path := c.d.diskPath(c.state.ID)
+	if err := c.runner.disk.Keep(path); err != nil || !c.state.Durable {
+		return c.runner.disk.Mount, err
+	}
+	return c.runner.disk.Mount, errors.Join(syncFile(path), syncFile(c.d.dir(c.state.ID)))
 }
 
 func (c *creation) awaitReady(context.Context) error { return stage.AwaitReady(c.runner.control) }
@@ -209,7 +216,7 @@ func (c *creation) sendBoot(ctx context.Context) error {
 		}
 		fds = append(fds, fd)
 	}
-	disk, err := c.disk(ctx)
+	disk, err := c.disk(ctx, c)
 	if err != nil {
 		return fmt.Errorf("disk: %w", err)
 	}
@@ -245,6 +252,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 	b := &stage.Boot{
 		Layers:       len(c.rootfs.Layers),
 		ReadonlyRoot: c.spec.ReadonlyRoot,
+		Volatile:     !c.state.Durable,
 		Mounts:       planMounts(c.spec, leaveOut),
 		Masks:        c.d.masks,
 		Links:        devLinks,
@@ -256,7 +264,10 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		KeepCaps:     leaveOut["caps"],
 	}
 	if h := c.spec.Hostname; h != "" && h != disk.DefaultHostname {
-		b.Hostname, b.HostsFile = h, disk.HostsFile(h)
+		b.Hostname = h
+		if !c.again { // else the disk has it, and perhaps the sandbox's own
+			b.HostsFile = disk.HostsFile(h)
+		}
 	}
 	if !leaveOut["seccomp"] {
 		f := c.d.filters[c.spec.Seccomp]

@@ -34,7 +34,7 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 		name string
 		do   func(context.Context, runtime.ID) error
 	}{
-		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s.Process) }},
+		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s.Process, d.discard) }},
 		{"cgroups", d.removeGroup},
 		{"files", d.removeFiles},
 	} {
@@ -42,8 +42,17 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 			return fmt.Errorf("destroy sandbox %s, step %q: %w", id, step.name, err)
 		}
 	}
-	if err == nil {
+	if err == nil && !s.Stopped {
 		d.ids.Free(s.IDs)
+	}
+	return nil
+}
+
+// discard drops what is still unwritten of a disk instead of writing it for
+// nobody. A disk that cannot do this is only slower to unmount.
+func (d *Driver) discard(id runtime.ID, diskDir int) error {
+	if err := disk.Discard(diskDir, d.diskPath(id)); err != nil {
+		d.opts.Log.Debug("discard a disk's unwritten data", "sandbox", id, "err", err)
 	}
 	return nil
 }
@@ -59,8 +68,9 @@ func (d *Driver) removeFiles(_ context.Context, id runtime.ID) error {
 }
 
 // kill ends every process of the sandbox and waits until they and their
-// mounts are gone.
-func (d *Driver) kill(ctx context.Context, id runtime.ID, p process) error {
+// mounts are gone. In between, when a directory on the disk that it holds is
+// the last use of the disk's mount, last may act on what is unwritten.
+func (d *Driver) kill(ctx context.Context, id runtime.ID, p process, last func(id runtime.ID, diskDir int) error) error {
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	// Also of a zombie, whose other threads are waited for too: the runner is
@@ -84,11 +94,8 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, p process) error {
 		}
 	}
 	if diskDir >= 0 {
-		// Ours is the last use of the disk's mount: what is still unwritten
-		// dies with it instead of being written for nobody. A disk that cannot
-		// do this is only slower to unmount.
-		if err := disk.Discard(diskDir, filepath.Join(d.dir(id), diskFile)); err != nil {
-			d.opts.Log.Debug("discard a disk's unwritten data", "sandbox", id, "err", err)
+		if err := last(id, diskDir); err != nil {
+			return err
 		}
 	}
 	if err := waitEmpty(ctx, group.Populated); err != nil {

@@ -56,6 +56,7 @@ type Options struct {
 	Runner   []byte // the runner's binary
 	Images   Images
 	Defaults runtime.Limits // where a Spec is silent
+	Durable  bool           // what new sandboxes write survives a crash of the host, as on a disk with a journal
 	Log      *slog.Logger
 
 	leaveOut protections // escape tests only
@@ -144,7 +145,7 @@ func (d *Driver) open() error {
 	if err := d.openIDs(); err != nil {
 		return err
 	}
-	if d.disks, err = disk.NewMaker(d.scratch); err != nil {
+	if d.disks, err = disk.NewMaker(d.scratch, d.opts.Durable); err != nil {
 		return err
 	}
 	if d.filters, err = compileFilters(); err != nil {
@@ -168,6 +169,9 @@ func (d *Driver) openIDs() (err error) {
 		s, err := d.readState(runtime.ID(e.Name()))
 		if err != nil {
 			continue // it has no runner yet
+		}
+		if s.Stopped {
+			continue
 		}
 		if err := d.ids.Hold(s.IDs); err != nil {
 			d.opts.Log.Warn("take up the ids of a sandbox", "sandbox", s.ID, "err", err)
@@ -315,6 +319,7 @@ func (d *Driver) status(id runtime.ID) runtime.Status {
 	st := runtime.Status{ID: id}
 	if s, err := d.readState(id); err == nil {
 		st.CreatedAt, st.Alive = s.CreatedAt, s.Process.alive(d.bootID)
+		st.Startable = !st.Alive && (s.Stopped || s.Durable)
 	} else if fi, err := os.Stat(d.dir(id)); err == nil {
 		st.CreatedAt = fi.ModTime()
 	}

@@ -89,7 +89,7 @@ while True:
 	c, _ = s.accept()
 	c.sendall(b"%s")
 	c.close()`, port, text)
-	command := fmt.Sprintf("python3 -c '%s' > listening.%d 2>&1 & until grep -q . listening.%d; do sleep 0.01; done; cat listening.%d", program, port, port, port)
+	command := fmt.Sprintf("python3 -c '%s' > listening.%d 2>&1 & until grep -qs . listening.%d; do sleep 0.01; done; cat listening.%d", program, port, port, port)
 	out, _, err := run(b.t, c, fmt.Sprintf("serve%d", port), command, nil, 20*time.Second)
 	if out != "listening\n" || err != nil {
 		b.t.Fatalf("serve on port %d: %q, %v", port, out, err)

@@ -18,16 +18,23 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 )
 
-// state is what a sandbox's directory says of it. It is written once, when a
-// runner has been taken for it and before anybody tells that what to become;
-// what is made else is named by the ID alone.
+// state is what a sandbox's directory says of it. It is written when a runner
+// has been taken for it and before anybody tells that what to become, and when
+// it has been stopped; what is made else is named by the ID alone.
 type state struct {
-	ID        runtime.ID     `json:"id"`
-	Image     string         `json:"image"`
-	Limits    runtime.Limits `json:"limits"`
-	IDs       ids.Base       `json:"ids"`
-	CreatedAt time.Time      `json:"created_at"`
-	Process   process        `json:"process"`
+	ID        runtime.ID   `json:"id"`
+	Spec      runtime.Spec `json:"spec"` // for the next boot; its environment is why only root may read the file
+	IDs       ids.Base     `json:"ids"`
+	CreatedAt time.Time    `json:"created_at"`
+	Process   process      `json:"process"`
+	Durable   bool         `json:"durable"` // the disk survives a crash of the host
+	Stopped   bool         `json:"stopped"` // the disk is in order, and there is no process and no block of ids
+}
+
+// kept reports whether what the sandbox wrote is still there when its runner
+// has ended: the kernel has it, or the disk.
+func (s *state) kept(bootID string) bool {
+	return s.Stopped || s.Durable || s.Process.BootID == bootID
 }
 
 // process is the runner's identity. A pid alone is never trusted: it may have
@@ -44,6 +51,8 @@ const (
 	diskFile   = "disk.img"
 	socketFile = "runner.sock"
 )
+
+func (d *Driver) diskPath(id runtime.ID) string { return filepath.Join(d.dir(id), diskFile) }
 
 func (d *Driver) dir(id runtime.ID) string { return filepath.Join(d.sandboxes, string(id)) }
 
@@ -118,8 +127,27 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
+// syncFile waits until a file or directory is on the disk.
+func syncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// writeState replaces the sandbox's state. One whose sandbox survives the host
+// is on the disk when it returns.
+func (d *Driver) writeState(s state) error {
+	path := filepath.Join(d.dir(s.ID), stateFile)
+	if err := writeJSON(path, s); err != nil || !s.Durable && !s.Stopped {
+		return err
+	}
+	return errors.Join(syncFile(path), syncFile(d.dir(s.ID)), syncFile(d.sandboxes))
+}
+
 // writeJSON writes path whole or not at all, as seen by a later daemon. It is
-// not synced: the sandboxes that it is about do not survive the host either.
+// not synced: most sandboxes do not survive the host either.
 func writeJSON(path string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

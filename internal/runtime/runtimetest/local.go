@@ -35,7 +35,11 @@ type Local struct {
 	Runner string // the program localrunner
 }
 
-var _ runtime.Driver = (*Local)(nil)
+var (
+	_ runtime.Driver  = (*Local)(nil)
+	_ runtime.Stopper = (*Local)(nil)
+	_ runtime.Pauser  = (*localSandbox)(nil)
+)
 
 // NewLocal returns a Local in a directory of its own. When the test ends, its
 // sandboxes are destroyed.
@@ -73,9 +77,10 @@ func (l *Local) Check(context.Context) error { return nil }
 
 // record is what a sandbox's directory says of it once it has been made.
 type record struct {
-	PID    int            `json:"pid"`
-	Start  uint64         `json:"start"` // of the process, to know it from a later one of that number
-	Limits runtime.Limits `json:"limits"`
+	PID     int          `json:"pid"`
+	Start   uint64       `json:"start"` // of the process, to know it from a later one of that number
+	Spec    runtime.Spec `json:"spec"`
+	Stopped bool         `json:"stopped"`
 }
 
 // Create implements runtime.Driver.
@@ -98,19 +103,7 @@ func (l *Local) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (_
 	if err := os.Mkdir(s.workspace(), 0o700); err != nil {
 		return nil, err
 	}
-	listener, err := listen(s.socket())
-	if err != nil {
-		return nil, err
-	}
-	pid, err := s.start(l.Runner, listener, spec)
-	if err := errors.Join(err, listener.Close()); err != nil {
-		return nil, err
-	}
-	start, err := startTime(pid)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.save(record{PID: pid, Start: start, Limits: spec.Limits}); err != nil {
+	if err := s.boot(l.Runner, spec); err != nil {
 		return nil, err
 	}
 	return s, ctx.Err()
@@ -142,8 +135,12 @@ func (l *Local) List(context.Context) iter.Seq2[runtime.Status, error] {
 				yield(runtime.Status{}, err)
 				return
 			}
-			id := runtime.ID(e.Name())
-			if !yield(runtime.Status{ID: id, Alive: l.sandbox(id).alive(), CreatedAt: info.ModTime()}, nil) {
+			s := l.sandbox(runtime.ID(e.Name()))
+			status := runtime.Status{ID: s.id, Alive: s.alive(), CreatedAt: info.ModTime()}
+			if r, err := s.load(); err == nil {
+				status.Startable = r.Stopped
+			}
+			if !yield(status, nil) {
 				return
 			}
 		}
@@ -153,21 +150,54 @@ func (l *Local) List(context.Context) iter.Seq2[runtime.Status, error] {
 // Destroy implements runtime.Driver.
 func (l *Local) Destroy(ctx context.Context, id runtime.ID) error {
 	s := l.sandbox(id)
-	for {
-		left, err := s.kill()
-		if err != nil {
+	if err := s.killAll(ctx); err != nil {
+		return err
+	}
+	return os.RemoveAll(s.dir)
+}
+
+// Stop implements runtime.Stopper.
+func (l *Local) Stop(ctx context.Context, id runtime.ID) error {
+	s := l.sandbox(id)
+	r, err := s.load()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errdefs.New(errdefs.NotFound, "no sandbox %s", id)
+	case err != nil:
+		return err
+	case r.Stopped:
+		return nil
+	}
+	if err := s.killAll(ctx); err != nil {
+		return err
+	}
+	for _, path := range []string{s.socket(), s.pausedFile()} {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if left == 0 {
-			s.bury()
-			return os.RemoveAll(s.dir)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Millisecond):
-		}
 	}
+	return s.save(record{Spec: r.Spec, Stopped: true})
+}
+
+// Start implements runtime.Stopper.
+func (l *Local) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	s := l.sandbox(id)
+	r, err := s.load()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errdefs.New(errdefs.NotFound, "no sandbox %s", id)
+	case err != nil:
+		return nil, err
+	case !r.Stopped:
+		return nil, errdefs.New(errdefs.Conflict, "sandbox %s is not stopped", id)
+	}
+	if err = s.boot(l.Runner, r.Spec); err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.Stop(context.WithoutCancel(ctx), id))
+	}
+	return s, nil
 }
 
 func (l *Local) sandbox(id runtime.ID) *localSandbox {
@@ -204,15 +234,33 @@ type localSandbox struct {
 	dir string
 }
 
-func (s *localSandbox) ID() runtime.ID    { return s.id }
-func (s *localSandbox) workspace() string { return filepath.Join(s.dir, "workspace") }
-func (s *localSandbox) socket() string    { return filepath.Join(s.dir, "s") }
+func (s *localSandbox) ID() runtime.ID     { return s.id }
+func (s *localSandbox) workspace() string  { return filepath.Join(s.dir, "workspace") }
+func (s *localSandbox) pausedFile() string { return filepath.Join(s.dir, "paused") }
+func (s *localSandbox) socket() string     { return filepath.Join(s.dir, "s") }
 func (s *localSandbox) recordFile() string {
 	return filepath.Join(s.dir, "record.json")
 }
 
 // mark is in the environment of all that a sandbox runs, and of nothing else.
 func (s *localSandbox) mark() string { return "SANDKASTEN_LOCAL=" + s.dir }
+
+// boot starts the runner and writes the record.
+func (s *localSandbox) boot(program string, spec runtime.Spec) error {
+	listener, err := listen(s.socket())
+	if err != nil {
+		return err
+	}
+	pid, err := s.start(program, listener, spec)
+	if err := errors.Join(err, listener.Close()); err != nil {
+		return err
+	}
+	start, err := startTime(pid)
+	if err != nil {
+		return err
+	}
+	return s.save(record{PID: pid, Start: start, Spec: spec})
+}
 
 // listen returns a listening socket that blocks, as the runner wants it.
 func listen(path string) (*os.File, error) {
@@ -278,7 +326,7 @@ func (s *localSandbox) load() (record, error) {
 
 func (s *localSandbox) alive() bool {
 	r, err := s.load()
-	if err != nil {
+	if err != nil || r.Stopped {
 		return false
 	}
 	start, err := startTime(r.PID)
@@ -306,10 +354,10 @@ func (s *localSandbox) Stats(context.Context) (runtime.Stats, error) {
 		return runtime.Stats{}, err
 	}
 	stats := runtime.Stats{
-		MemoryLimit: r.Limits.MemoryMB << 20,
-		CPULimit:    r.Limits.CPU,
-		PidsLimit:   r.Limits.Pids,
-		DiskLimit:   r.Limits.DiskMB << 20,
+		MemoryLimit: r.Spec.Limits.MemoryMB << 20,
+		CPULimit:    r.Spec.Limits.CPU,
+		PidsLimit:   r.Spec.Limits.Pids,
+		DiskLimit:   r.Spec.Limits.DiskMB << 20,
 	}
-	return stats, s.measure(&stats)
+	return stats, s.measure(&stats, r.PID)
 }

@@ -81,7 +81,7 @@ func pauser(t *testing.T, b box) runtime.Pauser {
 	t.Helper()
 	p, ok := b.Sandbox.(runtime.Pauser)
 	if !ok {
-		t.Fatalf("a %T cannot be paused; say so with Unpausable", b.Sandbox)
+		t.Fatalf("a %T cannot be paused", b.Sandbox)
 	}
 	return p
 }

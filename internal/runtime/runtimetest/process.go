@@ -2,6 +2,7 @@ package runtimetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -46,6 +48,26 @@ func (s *localSandbox) marked(pid int) bool {
 	return slices.ContainsFunc(variables, func(v []byte) bool { return string(v) == s.mark() })
 }
 
+// signal sends a signal to one of the sandbox's processes, if it is there.
+func (s *localSandbox) signal(pid int, number unix.Signal) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return os.NewSyscallError("pidfd_open", err)
+	}
+	// The number may have gone to another process before the descriptor was
+	// opened, but not after.
+	if s.marked(pid) {
+		err = unix.PidfdSendSignal(fd, number, nil, 0)
+	}
+	if err := errors.Join(err, unix.Close(fd)); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	return nil
+}
+
 // kill kills all of the sandbox's processes and returns how many it found. One
 // that is new since is found by the next call.
 func (s *localSandbox) kill() (found int, err error) {
@@ -54,33 +76,112 @@ func (s *localSandbox) kill() (found int, err error) {
 		return 0, err
 	}
 	for _, pid := range pids {
-		fd, err := unix.PidfdOpen(pid, 0)
-		if errors.Is(err, unix.ESRCH) {
-			continue
-		}
-		if err != nil {
-			return 0, os.NewSyscallError("pidfd_open", err)
-		}
-		// The number may have gone to another process before the descriptor
-		// was opened, but not after.
-		if s.marked(pid) {
-			err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-		}
-		if err := errors.Join(err, unix.Close(fd)); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := s.signal(pid, unix.SIGKILL); err != nil {
 			return 0, err
 		}
 	}
-	if r, err := s.load(); err == nil {
+	if r, err := s.load(); err == nil && !r.Stopped {
 		reap(r.PID)
 	}
 	return len(pids), nil
+}
+
+// killAll kills until there is none, and waits for the runner.
+func (s *localSandbox) killAll(ctx context.Context) error {
+	err := again(ctx, func() (bool, error) {
+		left, err := s.kill()
+		return left == 0, err
+	})
+	if err == nil {
+		s.bury()
+	}
+	return err
+}
+
+// again calls do until it is done, fails or ctx is done.
+func again(ctx context.Context, do func() (done bool, err error)) error {
+	for {
+		if done, err := do(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// Pause implements runtime.Pauser: a stopped process starts no other.
+func (s *localSandbox) Pause(ctx context.Context) error {
+	if err := os.WriteFile(s.pausedFile(), nil, 0o600); err != nil {
+		return err
+	}
+	err := again(ctx, func() (bool, error) {
+		running := 0
+		err := s.eachProgram(func(pid int, state string) error {
+			if strings.Contains("TtZX", state) {
+				return nil
+			}
+			running++
+			return s.signal(pid, unix.SIGSTOP)
+		})
+		return running == 0, err
+	})
+	if err != nil {
+		return errors.Join(err, s.Resume(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// Resume implements runtime.Pauser.
+func (s *localSandbox) Resume(context.Context) error {
+	if err := os.Remove(s.pausedFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return s.eachProgram(func(pid int, _ string) error { return s.signal(pid, unix.SIGCONT) })
+}
+
+// Paused implements runtime.Pauser.
+func (s *localSandbox) Paused() (bool, error) {
+	_, err := os.Stat(s.pausedFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// eachProgram calls do with every process but the runner, and its state as
+// /proc has it.
+func (s *localSandbox) eachProgram(do func(pid int, state string) error) error {
+	r, err := s.load()
+	if err != nil {
+		return err
+	}
+	pids, err := s.processes()
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if pid == r.PID {
+			continue
+		}
+		fields, err := statFields(pid)
+		if err != nil {
+			continue // it has just ended
+		}
+		if err := do(pid, fields[0]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bury waits for the runner that was killed, if it is a child of this process:
 // it has lost its environment a moment before it can be waited for.
 func (s *localSandbox) bury() {
 	r, err := s.load()
-	if err != nil {
+	if err != nil || r.Stopped {
 		return // it was never started, or is buried
 	}
 	for {
@@ -131,7 +232,7 @@ func statFields(pid int) ([]string, error) {
 }
 
 // measure fills in what /proc tells of the sandbox's processes.
-func (s *localSandbox) measure(stats *runtime.Stats) error {
+func (s *localSandbox) measure(stats *runtime.Stats, runner int) error {
 	pids, err := s.processes()
 	if err != nil {
 		return err
@@ -148,6 +249,9 @@ func (s *localSandbox) measure(stats *runtime.Stats) error {
 		}
 		stats.MemoryBytes += resident * int64(os.Getpagesize())
 		stats.Pids++
+		if pid == runner {
+			continue // its time is not the sandbox's
+		}
 		usec, err := cpuTime(pid)
 		if err != nil {
 			continue

@@ -1,14 +1,14 @@
 package runtimetest
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -16,54 +16,30 @@ import (
 type result struct {
 	protocol.Record
 	streams map[protocol.Stream]string
+	stream  protocol.Stream // of the next bytes
+}
+
+// At is told where the next bytes belong.
+func (r *result) At(stream protocol.Stream, _ int64) { r.stream = stream }
+
+func (r *result) Write(p []byte) (int, error) {
+	r.streams[r.stream] += string(p)
+	return len(p), nil
 }
 
 // start runs a program to its end.
 func (b box) start(t *testing.T, s protocol.Start, stdin string, argv ...string) result {
 	t.Helper()
-	conn, err := b.DialRunner(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	list := strings.Join(argv, "\x00") + "\x00"
-	s.ID, s.ArgvBytes, s.OutputLimit = string(newID()), int64(len(list)), 1<<20
-	if err := protocol.NewWriter(conn).Send(protocol.TypeStart, s, []byte(list+stdin)); err != nil {
-		t.Fatal(err)
-	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s.ID, s.OutputLimit = string(newID()), 1<<20
 	r := result{streams: make(map[protocol.Stream]string)}
-	in := protocol.NewReader(conn, protocol.Runner)
-	for {
-		h, err := in.Next()
-		if err != nil {
-			t.Fatalf("%q: %v", argv, err)
-		}
-		switch h.Type {
-		case protocol.TypeOutput:
-			var o protocol.Output
-			text, err := io.ReadAll(in)
-			if err := errors.Join(err, h.Decode(&o)); err != nil {
-				t.Fatal(err)
-			}
-			r.streams[o.Stream] += string(text)
-		case protocol.TypeDone:
-			if err := h.Decode(&r.Record); err != nil {
-				t.Fatal(err)
-			}
-			return r
-		case protocol.TypeError:
-			var refused protocol.Error
-			if err := h.Decode(&refused); err != nil {
-				t.Fatal(err)
-			}
-			t.Fatalf("%q: %v", argv, &refused)
-		default:
-			t.Fatalf("%q: a %s frame", argv, h.Type)
-		}
+	var err error
+	r.Record, err = b.client.Run(ctx, s, runnerclient.Program{Args: argv, Stdin: []byte(stdin)}, &r)
+	if err != nil {
+		t.Fatalf("%q: %v", argv, err)
 	}
+	return r
 }
 
 // want checks what a program wrote to stdout, and its end.
@@ -112,7 +88,7 @@ func (s *suite) processTimeout(t *testing.T) {
 	// The host's other sandboxes may be in sight, and do the same.
 	mine, theirs := fmt.Sprint("600.", rand.Uint32()), fmt.Sprint("600.", rand.Uint32())
 	b.wantOutput(t, "sleep "+theirs+" & x=kept", "")
-	r := b.start(t, protocol.Start{TimeoutMS: 300, GraceMS: 100}, "", "sh", "-c",
+	r := b.start(t, protocol.Start{TimeoutMS: 2000, GraceMS: 100}, "", "sh", "-c",
 		"echo before; (trap '' TERM; setsid setsid sleep "+mine+" &); trap '' TERM HUP; while :; do sleep "+mine+"; done")
 	r.want(t, "before\n", 124, protocol.CauseTimeout)
 	// The pattern does not match itself.

@@ -29,10 +29,6 @@ type Options struct {
 
 	// Unlimited leaves out the tests of Limits, for a driver that enforces none.
 	Unlimited bool
-
-	// Unpausable leaves out the tests of Pause, for a driver whose sandboxes
-	// are no runtime.Pauser.
-	Unpausable bool
 }
 
 // TestDriver holds a driver to the contract of package runtime. open returns
@@ -67,17 +63,16 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		{"Watch", s.watched},
 		{"Apart", s.apart},
 		{"Stats", s.stats},
+		{"Pause", s.pause},
+		{"Stop", s.stop},
+		{"StopAgain", s.stopAgain},
+		{"StopPaused", s.stopPaused},
+		{"StartFails", s.startFails},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.run(t)
-		})
-	}
-	if !o.Unpausable {
-		t.Run("Pause", func(t *testing.T) {
-			t.Parallel()
-			s.pause(t)
 		})
 	}
 	if o.Kill != nil {

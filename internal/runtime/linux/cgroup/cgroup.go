@@ -302,6 +302,44 @@ func (g Group) Freeze(stop bool) error {
 	return writeText(g.unified(), "cgroup.freeze", text)
 }
 
+// SwapOut lets the memory of a group that is frozen go to the host's swap, as
+// much at a time as the kernel takes, until none is left, more says no or the
+// kernel has no more to give. A hybrid host cannot do it. SwapIn undoes the
+// permission.
+func (g Group) SwapOut(more func() bool) error {
+	if g.m.Hybrid() {
+		return nil
+	}
+	const piece = 16 << 20
+	dir := g.unified()
+	if err := writeText(dir, "memory.swap.max", "max"); err != nil {
+		return optional(err) // a kernel without swap
+	}
+	for more() && number(dir, "memory.current") > 0 {
+		// EAGAIN is the kernel's word for less than that.
+		if err := write(dir, "memory.reclaim", piece); err != nil {
+			return optional(ignore(err, unix.EAGAIN))
+		}
+	}
+	return nil
+}
+
+// SwapIn takes the permission back. What is swapped out comes back when it is
+// used.
+func (g Group) SwapIn() error {
+	if g.m.Hybrid() {
+		return nil
+	}
+	return optional(write(g.unified(), "memory.swap.max", 0))
+}
+
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
 // Frozen reports whether no process of the group runs because of Freeze. A
 // group without processes is frozen as soon as it is told to be.
 func (g Group) Frozen() (bool, error) { return g.event("frozen") }

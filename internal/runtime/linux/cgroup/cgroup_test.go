@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -250,5 +251,51 @@ func TestUsage(t *testing.T) {
 	}
 	if got := m.Group("absent").Usage(); got != (Usage{}) {
 		t.Errorf("absent: %+v", got)
+	}
+}
+
+// SwapOut asks for one piece after the other until it is told to stop, and
+// leaves the group without swap again after SwapIn.
+func TestSwapOut(t *testing.T) {
+	m := tree(t, false)
+	g := m.Group("a")
+	file := func(name string) string { return filepath.Join(g.unified(), name) }
+	touch(t, file("memory.swap.max"), file("memory.reclaim"))
+	if err := os.WriteFile(file("memory.current"), []byte("100\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	pieces := 0
+	if err := g.SwapOut(func() bool { pieces++; return pieces < 3 }); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"memory.swap.max": "max", "memory.reclaim": "16777216"} {
+		if got, err := os.ReadFile(file(name)); err != nil || !strings.HasPrefix(string(got), want) {
+			t.Errorf("%s is %q, %v", name, got, err)
+		}
+	}
+	if pieces != 3 {
+		t.Errorf("it asked %d times whether to go on", pieces)
+	}
+	if err := os.WriteFile(file("memory.current"), []byte("0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.SwapOut(func() bool { pieces++; return pieces < 100 }); err != nil || pieces != 4 {
+		t.Errorf("with nothing left it asked %d times, %v", pieces, err)
+	}
+	if err := g.SwapIn(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(file("memory.swap.max")); err != nil || !strings.HasPrefix(string(got), "0") {
+		t.Errorf("memory.swap.max is %q, %v", got, err)
+	}
+
+	// A kernel without swap, and a host without the controller in v2.
+	if err := os.Remove(file("memory.swap.max")); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range []Group{g, tree(t, true).Group("a")} {
+		if err := errors.Join(g.SwapOut(func() bool { return true }), g.SwapIn()); err != nil {
+			t.Error(err)
+		}
 	}
 }

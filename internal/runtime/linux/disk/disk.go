@@ -32,19 +32,21 @@ const (
 // template, since copying its few blocks is ten times as fast as mkfs.
 type Maker struct {
 	dir     string // where images are made
-	control int    // /dev/loop-control
+	journal bool
+	control int // /dev/loop-control
 
 	mu        sync.Mutex
 	templates map[int64]*template // guarded by mu
 }
 
 // NewMaker opens the host's loop control. dir must exist and be ours alone.
-func NewMaker(dir string) (*Maker, error) {
+// With a journal the disks survive a crash of the host.
+func NewMaker(dir string, journal bool) (*Maker, error) {
 	fd, err := sys.Open(unix.AT_FDCWD, "/dev/loop-control", unix.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("loop devices are not usable (load the module with `modprobe loop`): %w", err)
 	}
-	return &Maker{dir: dir, control: fd, templates: map[int64]*template{}}, nil
+	return &Maker{dir: dir, journal: journal, control: fd, templates: map[int64]*template{}}, nil
 }
 
 // Close closes what NewMaker opened. Mounted disks live on.
@@ -94,14 +96,33 @@ func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
 	return &Disk{Mount: mnt, image: image}, nil
 }
 
-// Open mounts an image that Make wrote earlier.
+// Open mounts an image that Make wrote earlier, for another overlay on what it
+// holds. It must not be in use, and whole: unmounted, or with a journal. The
+// caller closes the mount.
 func (m *Maker) Open(path string) (int, error) {
 	fd, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDWR, 0)
 	if err != nil {
 		return -1, err
 	}
 	defer sys.Close(fd)
-	return m.mount(fd)
+	mnt, err := m.mount(fd)
+	if err != nil {
+		return -1, err
+	}
+	// A volatile overlay leaves a mark by which another one would refuse a disk
+	// that may have lost writes. This one has not.
+	mark := Work + "/work/incompat/volatile"
+	for _, name := range []string{mark + "/dirty", mark} {
+		flags := 0
+		if name == mark {
+			flags = unix.AT_REMOVEDIR
+		}
+		if err := unix.Unlinkat(mnt, name, flags); err != nil && err != unix.ENOENT {
+			sys.Close(mnt)
+			return -1, &os.PathError{Op: "unlinkat", Path: name, Err: err}
+		}
+	}
+	return mnt, nil
 }
 
 func (m *Maker) mount(image int) (int, error) {
@@ -190,20 +211,55 @@ func Discard(fd int, image string) error {
 	if unix.Major(dir.Dev) != loopMajor {
 		return errors.New("not on a loop device")
 	}
-	loop, err := sys.Open(unix.AT_FDCWD, "/dev/loop"+strconv.Itoa(int(unix.Minor(dir.Dev))), unix.O_RDONLY, 0)
+	bound, err := boundTo("/dev/loop"+strconv.Itoa(int(unix.Minor(dir.Dev))), &img)
 	if err != nil {
 		return err
 	}
-	info, err := unix.IoctlLoopGetStatus64(loop)
-	sys.Close(loop)
-	if err != nil {
-		return os.NewSyscallError("LOOP_GET_STATUS64", err)
-	}
-	if info.Inode != img.Ino || info.Device != img.Dev {
+	if !bound {
 		return errors.New("on another loop device")
 	}
 	const ioctlShutdown, noLogFlush = 0x8004587d, 2
 	return os.NewSyscallError("EXT4_IOC_SHUTDOWN", unix.IoctlSetPointerInt(fd, ioctlShutdown, noLogFlush))
+}
+
+// boundTo reports whether a loop device stands for an image.
+func boundTo(dev string, image *unix.Stat_t) (bool, error) {
+	loop, err := sys.Open(unix.AT_FDCWD, dev, unix.O_RDONLY, 0)
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer sys.Close(loop)
+	info, err := unix.IoctlLoopGetStatus64(loop)
+	if errors.Is(err, unix.ENXIO) {
+		return false, nil // it stands for nothing
+	}
+	if err != nil {
+		return false, os.NewSyscallError("LOOP_GET_STATUS64", err)
+	}
+	return info.Inode == image.Ino && info.Device == image.Dev, nil
+}
+
+// InUse reports whether an image is mounted, or still being unmounted. It must
+// not be mounted a second time then: two file systems would write to it.
+func InUse(image string) (bool, error) {
+	var img unix.Stat_t
+	if err := unix.Stat(image, &img); err != nil {
+		return false, &os.PathError{Op: "stat", Path: image, Err: err}
+	}
+	devices, err := filepath.Glob("/sys/block/loop*/loop") // those that stand for something
+	if err != nil {
+		return false, err
+	}
+	for _, dir := range devices {
+		bound, err := boundTo("/dev/"+filepath.Base(filepath.Dir(dir)), &img)
+		if bound || err != nil {
+			return bound, err
+		}
+	}
+	return false, nil
 }
 
 // template is an empty file system: the extents of its image that hold data.
@@ -272,10 +328,14 @@ func (m *Maker) build(ctx context.Context, path string, size int64) (*template, 
 	if err := f.Truncate(size); err != nil {
 		return nil, err
 	}
-	// No journal: nothing here survives the host. No reserved blocks: the
-	// sandbox's root is not the host's. One inode for 16 KiB, as ext4 does.
-	out, err := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", "^has_journal,^resize_inode",
-		"-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", path).CombinedOutput()
+	features := "^resize_inode"
+	if !m.journal { // it costs a second write of every change
+		features += ",^has_journal"
+	}
+	// No reserved blocks: the sandbox's root is not the host's. One inode for
+	// 16 KiB, as ext4 does.
+	out, err := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", features,
+		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0", path).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("mkfs.ext4 (package e2fsprogs): %w: %s", err, bytes.TrimSpace(out))
 	}

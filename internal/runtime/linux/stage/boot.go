@@ -28,8 +28,9 @@ const ControlFD = 3
 type Boot struct {
 	Layers       int     `json:"layers"` // detached read-only mounts, top first
 	ReadonlyRoot bool    `json:"readonly_root"`
-	Mounts       []Mount `json:"mounts"` // in order, below the new root
-	Masks        Masks   `json:"masks"`  // after the mounts
+	Volatile     bool    `json:"volatile"` // nothing that is written to the root has to survive a crash of the host
+	Mounts       []Mount `json:"mounts"`   // in order, below the new root
+	Masks        Masks   `json:"masks"`    // after the mounts
 	Links        []Link  `json:"links"`
 	Hostname     string  `json:"hostname"`
 	HostsFile    string  `json:"hosts_file,omitempty"` // content of /etc/hosts where it differs from the disk's

@@ -3,9 +3,11 @@ package stage
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -19,9 +21,10 @@ import (
 type Parts struct {
 	parent int // the workload's
 
-	mu   sync.Mutex
-	idle []string // guarded by mu; given back, perhaps with processes left in them
-	made int      // guarded by mu
+	mu    sync.Mutex
+	idle  []string // guarded by mu; given back, perhaps with processes left in them
+	spent []string // guarded by mu; to be removed when they are empty
+	made  int      // guarded by mu
 }
 
 // Part is one of them in use.
@@ -30,12 +33,17 @@ type Part struct {
 	name    string
 	dir     int
 	usedCPU int64 // before it was taken
+
+	// killed says that the part is spent: kernels since 6.14 kill whatever is
+	// cloned into a cgroup that was killed more often than the caller's.
+	killed atomic.Bool
 }
 
 // Part takes an empty one. The caller closes it.
 func (p *Parts) Part() (*Part, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.clear()
 	for i, name := range p.idle {
 		part, err := p.open(name)
 		if err != nil {
@@ -54,6 +62,13 @@ func (p *Parts) Part() (*Part, error) {
 	}
 	p.made++
 	return p.open(name)
+}
+
+// clear removes what is spent and empty. p.mu is held.
+func (p *Parts) clear() {
+	p.spent = slices.DeleteFunc(p.spent, func(name string) bool {
+		return unix.Unlinkat(p.parent, name, unix.AT_REMOVEDIR) == nil
+	})
 }
 
 func (p *Parts) open(name string) (*Part, error) {
@@ -96,6 +111,7 @@ func (p *Part) Kill() error {
 		return err
 	}
 	defer sys.Close(fd)
+	p.killed.Store(true)
 	return sys.Write(fd, "1")
 }
 
@@ -114,7 +130,12 @@ func (p *Part) totalCPU() int64 {
 func (p *Part) Close() error {
 	p.parts.mu.Lock()
 	defer p.parts.mu.Unlock()
-	p.parts.idle = append(p.parts.idle, p.name)
+	if p.killed.Load() {
+		p.parts.spent = append(p.parts.spent, p.name)
+		p.parts.clear()
+	} else {
+		p.parts.idle = append(p.parts.idle, p.name)
+	}
 	return unix.Close(p.dir)
 }
 

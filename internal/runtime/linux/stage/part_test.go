@@ -94,4 +94,18 @@ func TestPartReadsAndKills(t *testing.T) {
 	if err := part.Close(); err != nil {
 		t.Fatal(err)
 	}
+
+	// Who was killed is not used again, and removed as soon as it can be.
+	if next := take(t, p); next.name == part.name {
+		t.Errorf("%s is used again", part.name)
+	}
+	for _, file := range []string{"cgroup.procs", "cgroup.kill"} {
+		if err := os.Remove(filepath.Join(dir, part.name, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(t, p)
+	if _, err := os.Stat(filepath.Join(dir, part.name)); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", part.name, err)
+	}
 }

@@ -33,7 +33,7 @@ func buildRoot(b *Boot, layers []int, disk int) error {
 	if err := stagingArea(layers, disk); err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
-	root, err := mountOverlay(len(layers))
+	root, err := mountOverlay(len(layers), b.Volatile)
 	if err != nil {
 		return fmt.Errorf("overlay: %w", err)
 	}
@@ -109,15 +109,19 @@ func attach(fd int, dir string) error {
 }
 
 // mountOverlay puts the layers and the disk's upper directory together and
-// returns the mounted root. Nothing on the disk is synced for it (volatile):
-// a sandbox does not survive its host's crash.
-func mountOverlay(layers int) (int, error) {
+// returns the mounted root. A volatile one syncs nothing: its sandbox does not
+// survive a crash of the host.
+func mountOverlay(layers int, volatile bool) (int, error) {
 	lower := make([]string, layers)
 	for i := range lower {
 		lower[i] = layerDir(i)
 	}
+	flag := ""
+	if volatile {
+		flag = ",volatile"
+	}
 	fd, err := newFS("overlay", "source=sandbox,lowerdir="+strings.Join(lower, ":")+",upperdir="+diskDir+"/upper,workdir="+diskDir+"/work,"+
-		"userxattr,volatile,xino=off,index=off,metacopy=off", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		"userxattr,xino=off,index=off,metacopy=off"+flag, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	if err != nil {
 		return -1, err
 	}

@@ -1,14 +1,18 @@
-// Command crash makes a sandbox and destroys it. Built with the tag failpoint
+// Command crash makes a sandbox, stops, starts and destroys it. Built with the tag failpoint
 // it dies where SANDKASTEN_FAILPOINT says, as a daemon may die at any line.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 type images string
@@ -33,8 +37,20 @@ func run(dataDir, runDir, runner, rootfs string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.Create(context.Background(), "crashed", runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}}); err != nil {
+	ctx := context.Background()
+	sandbox, err := d.Create(ctx, "crashed", runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}})
+	if err != nil {
 		return err
 	}
-	return d.Destroy(context.Background(), "crashed")
+	client := &runnerclient.Client{Dial: sandbox.DialRunner}
+	if _, err := client.Exec(ctx, protocol.Exec{ID: "e"}, "echo kept > /etc/kept", nil, io.Discard); err != nil {
+		return err
+	}
+	if err := errors.Join(client.Close(), d.Stop(ctx, "crashed")); err != nil {
+		return err
+	}
+	if _, err := d.Start(ctx, "crashed"); err != nil {
+		return err
+	}
+	return d.Destroy(ctx, "crashed")
 }

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+// theSessions is what commands about several sessions take.
+type theSessions struct {
+	Sessions []string `arg:"" name:"session" help:"Session ids."`
+}
+
+// each does something to every session, also if one of them refuses.
+func (c theSessions) each(ctx context.Context, a *cli.App, do func(*client.Client, context.Context, string) (client.Session, error)) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	var failed error
+	for _, id := range c.Sessions {
+		if _, err := do(cl, ctx, id); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
+}
+
+type pauseCmd struct{ theSessions }
+
+func (pauseCmd) Help() string {
+	return `Its programs stand still where they are, keep their memory and cost no processor
+time. The next command, file copy or terminal wakes them.
+
+  sandkasten pause $id
+  sandkasten exec $id date`
+}
+
+func (c pauseCmd) Run(ctx context.Context, a *cli.App) error {
+	return c.each(ctx, a, (*client.Client).Pause)
+}
+
+type resumeCmd struct{ theSessions }
+
+func (resumeCmd) Help() string { return `  sandkasten resume $id` }
+
+func (c resumeCmd) Run(ctx context.Context, a *cli.App) error {
+	return c.each(ctx, a, (*client.Client).Resume)
+}
+
+type stopCmd struct{ theSessions }
+
+func (stopCmd) Help() string {
+	return `All its processes are killed, and all its files are kept. A stopped session costs
+disk only, and survives a restart of the host.
+
+  sandkasten stop $id
+  sandkasten start $id`
+}
+
+func (c stopCmd) Run(ctx context.Context, a *cli.App) error {
+	return c.each(ctx, a, (*client.Client).Stop)
+}
+
+type startCmd struct{ theSessions }
+
+func (startCmd) Help() string {
+	return `It has the files, limits and environment that it had, and new shells.
+
+  sandkasten start $id`
+}
+
+func (c startCmd) Run(ctx context.Context, a *cli.App) error {
+	return c.each(ctx, a, (*client.Client).Start)
+}
+
+type keepCmd struct{ theSessions }
+
+func (keepCmd) Help() string {
+	return `Idle time begins anew, as after a command. A paused session is not woken.
+
+  while sleep 60; do sandkasten keep $id; done`
+}
+
+func (c keepCmd) Run(ctx context.Context, a *cli.App) error {
+	return c.each(ctx, a, (*client.Client).Heartbeat)
+}
+
+type setCmd struct {
+	policyFlags
+
+	JSON    bool   `name:"json" help:"Print the whole session as JSON."`
+	Session string `arg:"" name:"session" help:"Session id."`
+}
+
+func (setCmd) Help() string {
+	return `What no flag names stays as it is. Labels replace all labels.
+
+  sandkasten set $id --ttl 2h
+  sandkasten set $id --on-idle stop --idle-timeout 10m
+  sandkasten set $id --no-auto-resume`
+}
+
+func (c setCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	s, err := cl.Update(ctx, c.Session, c.request())
+	if err != nil || !c.JSON {
+		return err
+	}
+	if err := show.JSON(a.Out, s); err != nil {
+		return fmt.Errorf("print the session: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+// Package admission decides whether the host has room for another sandbox, so
+// that sessions which want to grow do not take down those that run. It looks
+// at what the host has left at the moment, not at what sandboxes may come to
+// use: their limits may add up to more than the host has, and the kernel ends
+// sandboxes before the host's services when all want it at once.
+package admission
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// Reading is what a host has left.
+type Reading struct {
+	MemoryBytes int64 // that programs can have without swapping
+	DiskBytes   int64 // in the data directory, for root
+	Pids        int64 // processes and threads
+}
+
+// Reserve is what must stay free. A zero field is no limit.
+type Reserve Reading
+
+// Gate refuses what the host has no room for. It is also a collector of
+// metrics.
+type Gate struct {
+	read    func() (Reading, error)
+	reserve Reserve
+	refused map[string]*atomic.Int64 // by resource
+}
+
+// New returns a Gate that keeps reserve of what read finds: Host's Read, or a
+// test's.
+func New(read func() (Reading, error), reserve Reserve) *Gate {
+	g := &Gate{read: read, reserve: reserve, refused: map[string]*atomic.Int64{}}
+	for _, n := range g.needs(Reading{}) {
+		g.refused[n.resource] = new(atomic.Int64)
+	}
+	return g
+}
+
+// need is one resource: what is left, and what must be.
+type need struct {
+	resource   string
+	left, kept int64
+	unit       int64 // of the setting
+	text       string
+	setting    string
+	advice     string
+}
+
+func (g *Gate) needs(r Reading) []need {
+	const mib = 1 << 20
+	return []need{
+		{"memory", r.MemoryBytes, g.reserve.MemoryBytes, mib, "%d MiB of memory", "admission.memory_reserve_mb", "stop or destroy sessions, add memory"},
+		{"disk", r.DiskBytes, g.reserve.DiskBytes, mib, "%d MiB of disk", "admission.disk_reserve_mb", "destroy sessions, remove images, enlarge the disk of data_dir"},
+		{"pids", r.Pids, g.reserve.Pids, 1, "%d processes", "admission.pids_reserve", "stop or destroy sessions, raise kernel.pid_max and kernel.threads-max"},
+	}
+}
+
+// Admit returns nil if another sandbox may be made or started, and otherwise
+// Unavailable with the resource that is short and what can be done about it.
+func (g *Gate) Admit(context.Context) error {
+	left, err := g.read()
+	if err != nil {
+		return errdefs.Wrap(err, errdefs.Unavailable, "the daemon cannot find out what its host has left; its log says why")
+	}
+	for _, n := range g.needs(left) {
+		if n.kept > 0 && n.left < n.kept {
+			g.refused[n.resource].Add(1)
+			return errdefs.New(errdefs.Unavailable, "the host has no room for another session: "+n.text+" are left and %s keeps %d free; %s, or lower that setting",
+				n.left/n.unit, n.setting, n.kept/n.unit, n.advice)
+		}
+	}
+	return nil
+}
+
+var (
+	refusedDesc = prometheus.NewDesc("sandkasten_admissions_refused_total", "Sessions that were not created or started, by the resource that the host was short of.", []string{"resource"}, nil)
+	leftDesc    = prometheus.NewDesc("sandkasten_host_left", "What the host has left: bytes of memory and disk, number of pids.", []string{"resource"}, nil)
+)
+
+// Describe is for the registry.
+func (g *Gate) Describe(out chan<- *prometheus.Desc) {
+	out <- refusedDesc
+	out <- leftDesc
+}
+
+// Collect is for the registry.
+func (g *Gate) Collect(out chan<- prometheus.Metric) {
+	for resource, n := range g.refused {
+		out <- prometheus.MustNewConstMetric(refusedDesc, prometheus.CounterValue, float64(n.Load()), resource)
+	}
+	left, err := g.read()
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(leftDesc, fmt.Errorf("read what the host has left: %w", err))
+		return
+	}
+	for _, n := range g.needs(left) {
+		out <- prometheus.MustNewConstMetric(leftDesc, prometheus.GaugeValue, float64(n.left), n.resource)
+	}
+}

@@ -1,0 +1,124 @@
+package linux
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+)
+
+// Stop ends a sandbox's processes and keeps its disk. Like Destroy it works
+// from disk and finishes what a crash has interrupted.
+func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
+	s, err := d.known(id)
+	if err != nil || s.Stopped {
+		return err
+	}
+	if !s.kept(d.bootID) {
+		return errdefs.New(errdefs.NotFound, "the host restarted, and what sandbox %s wrote is lost", id)
+	}
+	for _, step := range []struct {
+		name string
+		do   func(context.Context, runtime.ID) error
+	}{
+		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s.Process, syncDisk) }},
+		{"cgroups", d.removeGroup},
+		{"disk", d.settleDisk},
+		{"state", func(context.Context, runtime.ID) error { return d.writeStopped(*s) }},
+	} {
+		if err := errors.Join(step.do(ctx, id), failpoint.Hit("linux.stop."+step.name)); err != nil {
+			return fmt.Errorf("stop sandbox %s, step %q: %w", id, step.name, err)
+		}
+	}
+	d.ids.Free(s.IDs) // once: the state no longer has them
+	return nil
+}
+
+// known reads the state of a sandbox that Create was through with.
+func (d *Driver) known(id runtime.ID) (*state, error) {
+	if err := checkSpec(id, runtime.Spec{}); err != nil {
+		return nil, err
+	}
+	s, err := d.readState(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errdefs.New(errdefs.NotFound, "sandbox %s does not exist", id)
+	}
+	return s, err
+}
+
+// syncDisk writes out what a disk has not written yet. Unmounting would do the
+// same and tell nobody of an error.
+func syncDisk(_ runtime.ID, diskDir int) error {
+	return os.NewSyscallError("syncfs", unix.Syncfs(diskDir))
+}
+
+// settleDisk waits until the disk is unmounted and its image written.
+func (d *Driver) settleDisk(ctx context.Context, id runtime.ID) error {
+	ctx, cancel := context.WithTimeout(ctx, killTimeout)
+	defer cancel()
+	path := d.diskPath(id)
+	unmounted := func() (bool, error) {
+		used, err := disk.InUse(path)
+		return !used, err
+	}
+	switch err := await(ctx, unmounted, "the disk is still being unmounted; it is tried again later"); {
+	case errors.Is(err, fs.ErrNotExist):
+		return errdefs.Wrap(err, errdefs.NotFound, "sandbox %s has no disk", id) // Create did not come so far
+	case err != nil:
+		return err
+	}
+	return syncFile(path)
+}
+
+// writeStopped is the last step: what is stopped has no process and no ids.
+func (d *Driver) writeStopped(s state) error {
+	if err := os.Remove(filepath.Join(d.dir(s.ID), socketFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.Process, s.IDs, s.Stopped = process{}, 0, true
+	return d.writeState(s)
+}
+
+// Start boots a stopped sandbox on the disk that it has, with a runner and ids
+// that are new: the disk does not know ids of the host.
+func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	s, err := d.known(id)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Stopped {
+		return nil, errdefs.New(errdefs.Conflict, "sandbox %s is not stopped", id)
+	}
+	rootfs, err := d.opts.Images.Rootfs(ctx, s.Spec.Image)
+	if err != nil {
+		return nil, err
+	}
+	c := &creation{
+		d: d, name: "start", spec: s.Spec, rootfs: rootfs, state: *s, again: true,
+		group: d.cgroups.Group(string(id)),
+		disk:  keptDisk,
+	}
+	if err := c.run(ctx); err != nil {
+		return nil, errors.Join(classify(err), c.undo(ctx, d.Stop))
+	}
+	c.close()
+	return &sandbox{d: d, state: c.state}, nil
+}
+
+// keptDisk mounts the disk that the sandbox has written to before.
+func keptDisk(_ context.Context, c *creation) (int, error) {
+	mnt, err := c.d.disks.Open(c.d.diskPath(c.state.ID))
+	if err == nil {
+		c.own(mnt)
+	}
+	return mnt, err
+}

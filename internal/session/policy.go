@@ -1,0 +1,165 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// Policy is how long a session may live and what happens when nothing uses it.
+// Zero fields leave what there is.
+type Policy struct {
+	TTL         time.Duration // idle time after which it ends, in whatever state
+	Lifetime    time.Duration // from its creation on, active or not
+	IdleTimeout time.Duration // idle time after which OnIdle happens
+	OnIdle      OnIdle
+	AutoResume  *bool
+}
+
+// UpdateRequest changes a session. Zero fields leave what there is.
+type UpdateRequest struct {
+	Policy
+	Labels map[string]string // instead of all that there are
+}
+
+// Update changes a session that has not ended, and returns it. It is not
+// activity.
+func (m *Manager) Update(ctx context.Context, id ID, req UpdateRequest) (Session, error) {
+	if err := checkLabels(req.Labels); err != nil {
+		return Session{}, err
+	}
+	e, err := m.living(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	if err := e.lock(ctx); err != nil {
+		return Session{}, err
+	}
+	defer e.unlock()
+	s := e.snapshot()
+	if !s.State.settled() {
+		return Session{}, notRunning(s)
+	}
+	if s, err = m.decide(s, req.Policy); err != nil {
+		return Session{}, err
+	}
+	if s.OnIdle == OnIdlePause && s.State == Running {
+		if _, err := pauserOf(e); err != nil {
+			return Session{}, err
+		}
+	}
+	if req.Labels != nil {
+		s.Labels = req.Labels
+	}
+	if err := m.put(ctx, s); err != nil {
+		return Session{}, err
+	}
+	e.replace(s)
+	return e.snapshot(), nil
+}
+
+// Heartbeat is activity, and nothing else: it does not wake what is paused.
+func (m *Manager) Heartbeat(ctx context.Context, id ID) (Session, error) {
+	e, err := m.living(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	if s := e.snapshot(); !s.State.settled() {
+		return Session{}, notRunning(s)
+	}
+	e.use()
+	return e.snapshot(), nil
+}
+
+// Idle pauses or stops a session that nothing has used for its idle timeout,
+// as it wants. It looks again first: an operation that came in time keeps the
+// session as it is.
+func (m *Manager) Idle(ctx context.Context, id ID) error {
+	e, err := m.running(ctx, id)
+	if errdefs.Is(err, errdefs.Conflict) {
+		return nil // it is not idle but gone
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.lock(ctx); err != nil {
+		return err
+	}
+	defer e.unlock()
+	due := func(s Session) string {
+		if at := s.IdleAt(); at.IsZero() || time.Now().Before(at) {
+			return ""
+		}
+		return idleFor(s.IdleTimeout)
+	}
+	if e.snapshot().OnIdle == OnIdlePause {
+		return m.pause(ctx, e, due)
+	}
+	return m.end(ctx, e, func(s Session) (State, string) {
+		if reason := due(s); reason != "" {
+			return Stopped, reason
+		}
+		return "", ""
+	})
+}
+
+// decide returns s with a policy, if it is one that s may have.
+func (m *Manager) decide(s Session, p Policy) (Session, error) {
+	err := errors.Join(
+		checkSeconds("ttl_seconds", p.TTL, m.opts.Maxima.TTL),
+		checkSeconds("lifetime_seconds", p.Lifetime, m.opts.Maxima.Lifetime),
+		checkSeconds("idle_timeout_seconds", p.IdleTimeout, m.opts.Maxima.TTL),
+		m.checkOnIdle(p.OnIdle),
+	)
+	if err != nil {
+		return s, err
+	}
+	s.TTL = cmp.Or(p.TTL, s.TTL)
+	s.MaxLifetime = cmp.Or(p.Lifetime, s.MaxLifetime)
+	s.IdleTimeout = cmp.Or(p.IdleTimeout, s.IdleTimeout)
+	s.OnIdle = cmp.Or(p.OnIdle, s.OnIdle)
+	if p.AutoResume != nil {
+		s.AutoResume = *p.AutoResume
+	}
+	if s.OnIdle == OnIdleDestroy {
+		return s, nil
+	}
+	if s.IdleTimeout == 0 {
+		s.IdleTimeout = max(time.Second, min(m.opts.Defaults.IdleTimeout, s.TTL/2).Truncate(time.Second))
+	}
+	if s.IdleTimeout >= s.TTL {
+		return s, errdefs.Invalid("idle_timeout_seconds", "is %d and must be less than ttl_seconds, which is %d and ends the session: raise that, or lower this",
+			int64(s.IdleTimeout/time.Second), int64(s.TTL/time.Second))
+	}
+	return s, nil
+}
+
+// checkSeconds refuses a time that a client gave; 0 is none, and for longest
+// it is no maximum.
+func checkSeconds(field string, asked, longest time.Duration) error {
+	switch {
+	case asked == 0:
+		return nil
+	case asked < time.Second:
+		return errdefs.Invalid(field, "must be at least 1")
+	case longest > 0 && asked > longest:
+		return errdefs.Invalid(field, "must be at most %d", int64(longest/time.Second))
+	}
+	return nil
+}
+
+func (m *Manager) checkOnIdle(what OnIdle) error {
+	if !slices.Contains([]OnIdle{"", OnIdlePause, OnIdleStop, OnIdleDestroy}, what) {
+		return errdefs.Invalid("on_idle", "must be pause, stop or destroy")
+	}
+	if what == OnIdleStop && m.stops == nil {
+		err := errCannotStop()
+		err.Field = "on_idle"
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package session
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// Stop ends a session's processes and keeps its files, and returns the
+// session. Operations in progress end as when the sandbox dies. To stop what is
+// stopped is not an error. If the driver cannot do it now, it returns
+// Unavailable and the session stays in state stopping; the next Stop, or the
+// reaper, goes on. If the files turn out to be lost, the session crashed.
+func (m *Manager) Stop(ctx context.Context, id ID) (Session, error) {
+	e, err := m.living(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	if m.stops == nil {
+		return Session{}, errCannotStop()
+	}
+	if err := e.lock(ctx); err != nil {
+		return Session{}, err
+	}
+	defer e.unlock()
+	switch s := e.snapshot(); {
+	case s.State == Stopped:
+		return s, nil
+	case s.State.Alive(), s.State == Stopping && s.End == Stopped:
+		e.use()
+		err = m.end(ctx, e, as(Stopped, "a client stopped it"))
+	default:
+		err = notRunning(s)
+	}
+	s := e.snapshot()
+	if err == nil && s.State != Stopped {
+		err = notRunning(s)
+	}
+	return s, err
+}
+
+// Start boots a stopped session on its files and returns it running, with
+// another BootID, new shells and the limits and environment that it had. To
+// start what runs, or is paused, is not an error. When it fails the session is
+// stopped as before. It does not stop when ctx is done.
+func (m *Manager) Start(ctx context.Context, id ID) (Session, error) {
+	e, err := m.living(ctx, id)
+	if err != nil {
+		return Session{}, err
+	}
+	if m.stops == nil {
+		return Session{}, errCannotStop()
+	}
+	if err := e.lock(ctx); err != nil {
+		return Session{}, err
+	}
+	defer e.unlock()
+	switch s := e.snapshot(); {
+	case s.State.Alive():
+	case s.State == Stopped:
+		err = m.boot(ctx, e)
+	default:
+		err = notRunning(s)
+	}
+	return e.snapshot(), err
+}
+
+// boot is Start of a stopped session for a caller who holds e's lock: the row
+// in state starting, the sandbox, the row in state running.
+func (m *Manager) boot(ctx context.Context, e *entry) error {
+	if err := m.opts.Admit(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.opts.CreateTimeout)
+	defer cancel()
+	if err := m.commit(ctx, e, Starting, ""); err != nil {
+		return err
+	}
+	err := failpoint.Hit("start.row")
+	var sandbox runtime.Sandbox
+	if err == nil {
+		sandbox, err = m.stops.Start(ctx, e.snapshot().Sandbox)
+	}
+	if err == nil {
+		err = failpoint.Hit("start.sandbox")
+	}
+	if err == nil {
+		e.reopen(sandbox, newID())
+		err = m.commit(ctx, e, Running, "")
+	}
+	if err != nil {
+		reason := "it could not be started: " + errdefs.MessageOf(err)
+		return errors.Join(err, m.end(ctx, e, as(Stopped, reason)))
+	}
+	return failpoint.Hit("start.running")
+}
+
+// halt stops a sandbox.
+func (m *Manager) halt(ctx context.Context, id runtime.ID) error {
+	if m.stops == nil { // this daemon has another driver than the last one
+		return errdefs.New(errdefs.NotFound, "this daemon's driver keeps no stopped sandboxes")
+	}
+	return m.stops.Stop(ctx, id)
+}
+
+func errCannotStop() *errdefs.Error {
+	return errdefs.New(errdefs.Unimplemented, "this daemon's driver cannot stop a session and keep its files; pause it, or destroy it")
+}

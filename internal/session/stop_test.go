@@ -1,0 +1,299 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+func TestStopAndStart(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	s := d.create(t, session.CreateRequest{Env: map[string]string{"GREETING": "hello"}})
+	d.output(t, s.ID, "echo kept > file; x=1; cd /tmp")
+	for range 2 {
+		stopped, err := d.Stop(t.Context(), s.ID)
+		if err != nil || stopped.State != session.Stopped || stopped.End != "" || !stopped.EndedAt.IsZero() {
+			t.Fatalf("stop: %+v, %v", stopped, err)
+		}
+	}
+	h.wantSandboxes(t, s.Sandbox)
+	if _, err := h.driver.Open(t.Context(), s.Sandbox); !errdefs.Is(err, errdefs.NotFound) {
+		t.Errorf("its sandbox runs: %v", err)
+	}
+	if row, err := d.store.Get(t.Context(), s.ID); err != nil || row.State != session.Stopped {
+		t.Errorf("row %+v, %v", row, err)
+	}
+	_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	wantCode(t, err, errdefs.Conflict)
+	if !strings.Contains(errdefs.MessageOf(err), "start it first") {
+		t.Errorf("it does not say what to do: %v", err)
+	}
+	_, err = d.Stats(t.Context(), s.ID)
+	wantCode(t, err, errdefs.Conflict)
+	d.stop()
+
+	d = h.start(t) // which does not know the environment
+	d.want(t, s.ID, session.Stopped)
+	started, err := d.Start(t.Context(), s.ID)
+	if err != nil || started.State != session.Running || started.BootID == s.BootID || started.Cwd != "/workspace" || started.EndReason != "" {
+		t.Fatalf("start: %+v, %v", started, err)
+	}
+	if again, err := d.Start(t.Context(), s.ID); err != nil || again.BootID != started.BootID {
+		t.Errorf("start of what runs: %+v, %v", again, err)
+	}
+	if got := d.output(t, s.ID, `cat file; echo "$GREETING,$x"`); got != "kept\nhello,\n" {
+		t.Errorf("got %q", got)
+	}
+	if err := d.Destroy(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	h.wantSandboxes(t)
+	for _, change := range []func(context.Context, session.ID) (session.Session, error){d.Stop, d.Start} {
+		_, err := change(t.Context(), s.ID)
+		wantCode(t, err, errdefs.Conflict)
+		_, err = change(t.Context(), "nosuchsession")
+		wantCode(t, err, errdefs.NotFound)
+	}
+}
+
+func TestDestroyAndExpireStopped(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	s := d.create(t, session.CreateRequest{})
+	if _, err := d.Stop(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Expire(t.Context(), s.ID); err != nil { // its time is not up
+		t.Fatal(err)
+	}
+	d.want(t, s.ID, session.Stopped)
+	if err := d.Destroy(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.want(t, s.ID, session.Destroyed)
+	h.wantSandboxes(t)
+}
+
+func TestStopUnderAnExec(t *testing.T) {
+	d := newHost(t).start(t)
+	s := d.create(t, session.CreateRequest{})
+	out := newSignaler("started")
+	results := make(chan session.ExecResult, 1)
+	go func() {
+		result, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
+		if err != nil {
+			t.Error(err)
+		}
+		results <- result
+	}()
+	<-out.ok
+	d.pause(t, s.ID)
+	if _, err := d.Stop(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-results; r.Cause != protocol.CauseSandboxGone {
+		t.Errorf("%+v", r)
+	}
+	d.want(t, s.ID, session.Stopped)
+}
+
+// faultyStopper fails what its fields say.
+type faultyStopper struct {
+	*runtimetest.Local
+	stop, start func() error
+}
+
+func (f faultyStopper) Stop(ctx context.Context, id runtime.ID) error {
+	if f.stop != nil {
+		if err := f.stop(); err != nil {
+			return err
+		}
+	}
+	return f.Local.Stop(ctx, id)
+}
+
+func (f faultyStopper) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	if f.start != nil {
+		if err := f.start(); err != nil {
+			return nil, err
+		}
+	}
+	return f.Local.Start(ctx, id)
+}
+
+func TestStopGoesOnWhereItStopped(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		again func(*daemon, context.Context, session.ID) error
+		want  session.State
+	}{
+		{"by another stop", func(d *daemon, ctx context.Context, id session.ID) error { _, err := d.Stop(ctx, id); return err }, session.Stopped},
+		{"by the reaper", func(d *daemon, ctx context.Context, id session.ID) error { return d.Finish(ctx, id) }, session.Stopped},
+		{"by its end", func(d *daemon, ctx context.Context, id session.ID) error { return d.Destroy(ctx, id) }, session.Destroyed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHost(t)
+			err := errBroken
+			d := h.start(t, func(o *session.Options) {
+				o.Driver = faultyStopper{Local: h.driver, stop: func() error { return err }}
+			})
+			s := d.create(t, session.CreateRequest{})
+			_, stopErr := d.Stop(t.Context(), s.ID)
+			wantCode(t, stopErr, errdefs.Unavailable)
+			if s := d.want(t, s.ID, session.Stopping); s.End != session.Stopped {
+				t.Errorf("on its way to %q", s.End)
+			}
+			err = nil
+			if err := c.again(d, t.Context(), s.ID); err != nil {
+				t.Fatal(err)
+			}
+			d.want(t, s.ID, c.want)
+		})
+	}
+}
+
+func TestStopFindsTheFilesLost(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, func(o *session.Options) {
+		o.Driver = faultyStopper{Local: h.driver, stop: func() error { return errdefs.New(errdefs.NotFound, "lost") }}
+	})
+	s := d.create(t, session.CreateRequest{})
+	_, err := d.Stop(t.Context(), s.ID)
+	wantCode(t, err, errdefs.Conflict)
+	if s := d.want(t, s.ID, session.Crashed); !strings.Contains(s.EndReason, "lost") {
+		t.Errorf("reason %q", s.EndReason)
+	}
+	h.wantSandboxes(t)
+}
+
+func TestStartFails(t *testing.T) {
+	h := newHost(t)
+	var start, admit error
+	d := h.start(t, func(o *session.Options) {
+		o.Driver = faultyStopper{Local: h.driver, start: func() error { return start }}
+		o.Admit = func(context.Context) error { return admit }
+	})
+	s := d.create(t, session.CreateRequest{})
+	if _, err := d.Stop(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	start = errBroken
+	if _, err := d.Start(t.Context(), s.ID); !errors.Is(err, errBroken) {
+		t.Errorf("start: %v", err)
+	}
+	if s := d.want(t, s.ID, session.Stopped); !strings.Contains(s.EndReason, "could not be started") {
+		t.Errorf("reason %q", s.EndReason)
+	}
+	start, admit = nil, errdefs.New(errdefs.Unavailable, "no room")
+	_, err := d.Start(t.Context(), s.ID)
+	wantCode(t, err, errdefs.Unavailable)
+	d.want(t, s.ID, session.Stopped)
+	_, err = d.Create(t.Context(), session.CreateRequest{})
+	wantCode(t, err, errdefs.Unavailable)
+	if rows, err := d.store.List(t.Context(), session.ListFilter{IncludeEnded: true}); err != nil || len(rows) != 1 {
+		t.Errorf("a refused create left rows: %v, %v", rows, err)
+	}
+	admit = nil
+	if _, err := d.Start(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.output(t, s.ID, "true")
+}
+
+func TestDriverThatCannotStop(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	stopped := d.create(t, session.CreateRequest{})
+	if _, err := d.Stop(t.Context(), stopped.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.stop()
+
+	d = h.start(t, func(o *session.Options) { o.Driver = faultyDriver{Driver: h.driver} })
+	s := d.create(t, session.CreateRequest{})
+	_, err := d.Stop(t.Context(), s.ID)
+	wantCode(t, err, errdefs.Unimplemented)
+	_, err = d.Start(t.Context(), stopped.ID)
+	wantCode(t, err, errdefs.Unimplemented)
+	_, err = d.Create(t.Context(), session.CreateRequest{OnIdle: session.OnIdleStop})
+	wantCode(t, err, errdefs.Unimplemented)
+	d.want(t, s.ID, session.Running)
+	d.want(t, stopped.ID, session.Stopped)
+	if err := d.Destroy(t.Context(), stopped.ID); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopAndStartAtOnce(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	s := d.create(t, session.CreateRequest{})
+	d.output(t, s.ID, "echo kept > file")
+	var all sync.WaitGroup
+	for range 5 {
+		for _, change := range []func(context.Context, session.ID) (session.Session, error){d.Stop, d.Start} {
+			all.Go(func() {
+				if _, err := change(t.Context(), s.ID); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if _, err := d.Start(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.output(t, s.ID, "cat file"); got != "kept\n" {
+		t.Errorf("got %q", got)
+	}
+	h.wantSandboxes(t, s.Sandbox)
+}
+
+// TestAdoptStopped starts a daemon after the host has restarted, and after a
+// crash in the middle of a start.
+func TestAdoptStopped(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	rebooted, asleep, starting, lost := d.create(t, session.CreateRequest{}), d.create(t, session.CreateRequest{}), d.create(t, session.CreateRequest{}), d.create(t, session.CreateRequest{})
+	d.pause(t, asleep.ID)
+	d.output(t, rebooted.ID, "echo kept > file")
+	if _, err := d.Stop(t.Context(), lost.ID); err != nil {
+		t.Fatal(err)
+	}
+	d.stop()
+	for _, id := range []runtime.ID{rebooted.Sandbox, asleep.Sandbox} { // the files are whole, and nothing runs
+		if err := h.driver.Stop(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.driver.Destroy(t.Context(), lost.Sandbox); err != nil {
+		t.Fatal(err)
+	}
+	d = h.prepare(t)
+	starting.State = session.Starting
+	if err := d.store.Put(t.Context(), starting); err != nil {
+		t.Fatal(err)
+	}
+	d.run()
+	d.waitReady()
+	for _, s := range []session.Session{rebooted, asleep, starting} {
+		d.want(t, s.ID, session.Stopped)
+	}
+	d.want(t, lost.ID, session.Crashed)
+	if _, err := d.Start(t.Context(), rebooted.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.output(t, rebooted.ID, "cat file"); got != "kept\n" {
+		t.Errorf("got %q", got)
+	}
+}
