@@ -78,6 +78,7 @@ var messages = map[Type]traits{
 	TypeUnpack:   {from: Daemon, payload: anySize},
 	TypeUnpacked: {from: Runner, final: true},
 
+	TypeLent:  {from: Runner},
 	TypeOK:    {from: Runner, final: true},
 	TypeError: {from: Runner, final: true},
 }

@@ -46,7 +46,7 @@ var bodies = map[protocol.Type]any{
 }
 
 var bodiless = []protocol.Type{
-	protocol.TypePing, protocol.TypeExecs, protocol.TypeOK,
+	protocol.TypePing, protocol.TypeExecs, protocol.TypeOK, protocol.TypeLent,
 	protocol.TypeShells, protocol.TypePorts, protocol.TypeBytes,
 }
 

@@ -73,6 +73,7 @@ const (
 	TypeBytes    Type = "bytes"    // runner: payload: the next bytes of a Pack; OK ends them
 	TypeUnpack   Type = "unpack"   // daemon: Unpack; payload: the archive; answer Unpacked
 	TypeUnpacked Type = "unpacked" // runner, F: Unpacked
+	TypeLent     Type = "lent"     // runner: no body; the rest of the answer is a tool's
 	TypeOK       Type = "ok"       // runner, F: no body
 	TypeError    Type = "error"    // runner, F: Error
 )

@@ -50,13 +50,22 @@ func (p *peer) list(l protocol.List) (protocol.Entries, error) {
 	return e, err
 }
 
+// frame receives the next frame of an answer, whoever sends it.
+func (p *peer) frame() (protocol.Header, error) {
+	h, err := p.in.Next()
+	if err == nil && h.Type == protocol.TypeLent {
+		return p.in.Next()
+	}
+	return h, err
+}
+
 // reply receives a final frame of type want into body.
 func (p *peer) reply(want protocol.Type, body any) error {
 	p.t.Helper()
 	if err := p.c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		p.t.Fatal(err)
 	}
-	h, err := p.in.Next()
+	h, err := p.frame()
 	if err != nil {
 		return err
 	}

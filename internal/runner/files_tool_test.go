@@ -42,7 +42,7 @@ func (p *peer) pack(req protocol.Pack) ([]byte, error) {
 	must(p.t, p.out.Send(protocol.TypePack, req, nil))
 	var got []byte
 	for {
-		h, err := p.in.Next()
+		h, err := p.frame()
 		if err != nil {
 			return nil, err
 		}

@@ -18,6 +18,7 @@ type call struct {
 	ctx    context.Context
 	stop   func() bool      // of the watch on ctx
 	first  *protocol.Header // received, and not yet returned by next
+	lent   bool             // the connection was given to others in the sandbox
 	ended  bool
 }
 
@@ -33,7 +34,7 @@ func (c *Client) begin(ctx context.Context, send func(*call) error, repeatable f
 		err = send(k)
 		if err == nil {
 			var h protocol.Header
-			h, err = k.r.Next()
+			h, err = k.receive()
 			k.first = &h
 		}
 		if err == nil {
@@ -109,6 +110,17 @@ var (
 	errTooLong  = fmt.Errorf("%w: no answer within %s", ErrLost, workTimeout)
 )
 
+// receive returns the next frame of the answer, and notes on its way that the
+// runner lends the connection.
+func (k *call) receive() (protocol.Header, error) {
+	h, err := k.r.Next()
+	if err == nil && h.Type == protocol.TypeLent && !k.lent {
+		k.lent = true
+		return k.r.Next()
+	}
+	return h, err
+}
+
 // next returns the next frame, which must be of one of the given types. If
 // the runner refuses the operation instead, the call is over and the error is
 // the runner's.
@@ -118,7 +130,7 @@ func (k *call) next(want ...protocol.Type) (protocol.Header, error) {
 		h, k.first = *k.first, nil
 	} else {
 		var err error
-		if h, err = k.r.Next(); err != nil {
+		if h, err = k.receive(); err != nil {
 			return h, k.fail(err)
 		}
 	}
@@ -140,8 +152,8 @@ func (k *call) next(want ...protocol.Type) (protocol.Header, error) {
 	return h, refusal
 }
 
-// done ends a call whose final frame has been read, and keeps its connection
-// unless the runner sent more than that.
+// done ends a call whose final frame has been read. It keeps its connection
+// unless that was lent: somebody else may have it still.
 func (k *call) done() error {
 	if k.r.Buffered() {
 		return k.violation("it sent more after its final frame")
@@ -150,7 +162,7 @@ func (k *call) done() error {
 	if !k.stop() { // ctx was done, and the connection is being closed
 		return nil
 	}
-	if err := k.SetReadDeadline(time.Time{}); err != nil {
+	if k.lent || k.SetReadDeadline(time.Time{}) != nil {
 		return k.Close()
 	}
 	return k.client.keep(k.conn)

@@ -43,6 +43,49 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// What has had a connection in the sandbox gets no other request on it.
+func TestLentConnection(t *testing.T) {
+	lends := func(l *link) {
+		l.expect(protocol.TypeRead)
+		l.send(protocol.TypeLent, nil, "")
+		l.send(protocol.TypeFile, protocol.FileInfo{Type: "file", Size: 5}, "hello")
+		if _, err := l.r.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("the connection was used again: %v", err)
+		}
+	}
+	refuses := func(l *link) {
+		l.expect(protocol.TypeCopy)
+		l.send(protocol.TypeLent, nil, "")
+		l.send(protocol.TypeError, protocol.Error{Code: "not_found"}, "")
+		if _, err := l.r.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("the connection was used again: %v", err)
+		}
+	}
+	twice := func(l *link) {
+		l.expect(protocol.TypeStat)
+		l.send(protocol.TypeLent, nil, "")
+		l.send(protocol.TypeLent, nil, "")
+		l.hold()
+	}
+	c, p := newClient(t, lends, refuses, twice)
+	_, r, err := c.Read(t.Context(), protocol.Read{Path: "f"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); err != nil || string(got) != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := c.Copy(t.Context(), protocol.Copy{From: "a", To: "b"}); !errdefs.Is(err, errdefs.NotFound) {
+		t.Error(err)
+	}
+	if _, err := c.Stat(t.Context(), protocol.Stat{Path: "f"}); !errors.Is(err, runnerclient.ErrProtocol) {
+		t.Errorf("lent twice: %v", err)
+	}
+	if n := p.dials.Load(); n != 3 {
+		t.Errorf("%d dials", n)
+	}
+}
+
 func TestReadCutShort(t *testing.T) {
 	t.Run("by the caller", func(t *testing.T) {
 		c, _ := newClient(t, func(l *link) {

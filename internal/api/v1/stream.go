@@ -83,6 +83,7 @@ type execEventsInput struct {
 	Shell       string `query:"shell" maxLength:"64" pattern:"^[A-Za-z0-9._-]*$" doc:"As in exec."`
 	TimeoutMS   int64  `query:"timeout_ms" minimum:"0" maximum:"86400000" doc:"As in exec."`
 	RawOutput   bool   `query:"raw_output" doc:"As in exec."`
+	FetchMode   string `header:"Sec-Fetch-Mode" hidden:"true"`
 }
 
 // execEvents is execStream for an EventSource, which comes back by itself when
@@ -100,6 +101,8 @@ func (s *surface) execEvents(ctx context.Context, in *execEventsInput) (*huma.St
 		return s.streamFrom(ctx, id, at, in.RawOutput)
 	case in.LastEventID != "":
 		return nil, errdefs.Invalid("Last-Event-ID", "must be the id of an event of this path")
+	case in.FetchMode == "navigate": // which every web site may have a browser do
+		return nil, errdefs.New(errdefs.PermissionDenied, "a link cannot run a command; use an EventSource, or POST")
 	}
 	body := &ExecRequest{Cmd: in.Cmd, Shell: in.Shell, TimeoutMS: in.TimeoutMS, RawOutput: in.RawOutput}
 	return s.streamExec(ctx, id, body), nil

@@ -336,4 +336,8 @@ func TestExecEvents(t *testing.T) {
 	s.do(t, "GET", url, "", header("Last-Event-ID", "7")).wantError(t, 400, "invalid_argument", "Last-Event-ID")
 	s.do(t, "GET", url, "", header("Last-Event-ID", strings.Repeat("a", 26)+":0")).wantError(t, 404, "not_found", "")
 	s.do(t, "GET", path+"/exec/stream", "").wantError(t, 400, "invalid_argument", "cmd")
+	s.do(t, "GET", url, "", header("Sec-Fetch-Mode", "navigate")).wantError(t, 403, "permission_denied", "")
+	if r := s.exec(t, path, "cat runs"); r.Output != "x\n" {
+		t.Errorf("a followed link ran it: %q", r.Output)
+	}
 }

@@ -29,7 +29,8 @@ type Process interface {
 }
 
 // Answer has a tool answer the request h, on the same connection, and waits
-// for its end. Its errors are like those of Conn.Answer.
+// for its end. The daemon is told so before: what has had the connection in the
+// sandbox is to get no other request. Its errors are like those of Conn.Answer.
 func (t Tool) Answer(c *Conn, h protocol.Header) error {
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {
@@ -42,6 +43,9 @@ func (t Tool) Answer(c *Conn, h protocol.Header) error {
 	}
 	defer began.Close()
 	defer announce.Close()
+	if err := c.Out.Send(protocol.TypeLent, nil, nil); err != nil {
+		return err
+	}
 	frame, rest, err := c.In.Surrender(h)
 	if err != nil {
 		return err

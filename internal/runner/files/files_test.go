@@ -114,6 +114,19 @@ func TestSwappedDirectory(t *testing.T) {
 }
 
 // Whatever the names are, an answer fits into a frame's header.
+// A file of procfs may be the runner's own: a link that leads there is no way to
+// write to it.
+func TestAppendToProcfs(t *testing.T) {
+	s, dir := open(t)
+	if err := os.Symlink("/proc/thread-self/comm", dir+"/log"); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Write(protocol.Write{Path: "log", Append: true, AllowOutside: true}, strings.NewReader("x"), 1)
+	if codeOf(err) != protocol.CodeUnprocessable {
+		t.Error(err)
+	}
+}
+
 func TestListFitsIntoAHeader(t *testing.T) {
 	for _, unit := range []string{"x", "\x01", "\xff", "<", "\u2028", "\""} {
 		s, dir := open(t)

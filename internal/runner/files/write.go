@@ -156,12 +156,8 @@ func appendTo(dir int, name string, to target, content io.Reader, size int64) er
 	if err != nil {
 		return err
 	}
-	var st unix.Stat_t
-	switch err = unix.Fstat(fd, &st); {
-	case err != nil:
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		err = unix.ENXIO
-	case made:
+	_, err = statRegular(fd, name)
+	if err == nil && made {
 		err = unix.Fchmod(fd, to.mode) // whatever the umask is
 	}
 	if err == nil {
