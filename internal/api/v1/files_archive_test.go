@@ -190,11 +190,12 @@ func TestWatch(t *testing.T) {
 	path := s.create(t)
 	s.exec(t, path, "mkdir -p d/sub")
 	w := s.watch(t, path, "path=d")
-	s.exec(t, path, "echo x > d/sub/unseen; echo x > d/a; mv d/a d/b; chmod 600 d/b; rm d/b")
+	s.exec(t, path, "echo x > d/sub/unseen; echo x > d/a")
 	if data := w.until("create", "a"); data["type"] != "file" {
 		t.Errorf("%v", data)
 	}
-	w.until("write", "a")
+	w.until("write", "a") // until here the file stays, so that its type can be told
+	s.exec(t, path, "mv d/a d/b; chmod 600 d/b; rm d/b")
 	if data := w.until("rename", "b"); data["from"] != "a" {
 		t.Errorf("%v", data)
 	}
