@@ -191,7 +191,8 @@ func TestPack(t *testing.T) {
 	if _, err := pack(); !errdefs.Is(err, errdefs.NotFound) {
 		t.Error(err)
 	}
-	if got, err := pack(); got != "cut" || !errors.Is(err, runnerclient.ErrLost) {
+	// A pipe whose other end is closed may refuse a deadline before its last bytes are read.
+	if got, err := pack(); !errors.Is(err, runnerclient.ErrLost) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if p.dials.Load() != 1 {
