@@ -26,10 +26,9 @@ type engine struct {
 }
 
 func newEngine(socket string) *engine {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+	return &engine{socket, newDirect(func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}
-	return &engine{socket, &http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}}
+	})}
 }
 
 func (e *engine) host() string { return "unix://" + e.socket }

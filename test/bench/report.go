@@ -27,6 +27,8 @@ Percentiles are values that were measured (nearest rank).
 - **sandkasten** is the daemon of this repository, used over HTTP with kept connections: ready is
   ` + "`POST /v1/sessions` and `POST .../exec`" + `, total adds ` + "`DELETE`" + `. Everything a session
   has is on: all namespaces, its own ids, writable overlay with a disk quota, limits, seccomp, landlock.
+  The client writes requests to the connection and reads answers from it without a library's
+  goroutines in between; the same one speaks to docker.
 - **runc, crun** run an OCI bundle with every namespace including user, the same memory, process and
   cpu limits, no capabilities and a read-only root. They have no seccomp filter, no overlay and no
   disk quota here, and no daemon: that flatters them. Where the host is hybrid, crun runs in a mount

@@ -41,7 +41,9 @@ func startDaemon(ctx context.Context, bin, dir, tar string) (*daemon, error) {
 		dir:  filepath.Join(dir, "data"),
 		base: "http://" + listen,
 		key:  fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano()),
-		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
+		http: newDirect(func(ctx context.Context) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", listen)
+		}),
 	}
 	config := filepath.Join(dir, "sandkasten.yaml")
 	content := fmt.Sprintf("listen: %s\napi_key: %q\ndata_dir: %s\ndefault_image: %s\nmax_sessions: 5000\nlog: {level: warn}\n",

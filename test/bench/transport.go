@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+)
+
+// direct is an HTTP/1.1 client that does no more than it must: it writes a
+// request to a kept connection and reads the answer from it, on the caller's
+// goroutine. The client of net/http passes both through goroutines of its own,
+// and what that takes would be counted against whoever answers.
+type direct struct {
+	dial func(ctx context.Context) (net.Conn, error)
+	idle chan *keptConn
+}
+
+func newDirect(dial func(ctx context.Context) (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: &direct{dial: dial, idle: make(chan *keptConn, 256)}}
+}
+
+// keptConn is a connection that carries one request after another.
+type keptConn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// RoundTrip sends req and returns the answer as soon as its header is there.
+// The connection is kept when the body has been read to its end.
+func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
+	conn, err := d.take(req.Context())
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(req.Context(), func() { conn.Close() })
+	if err := req.Write(conn); err != nil {
+		stop()
+		return nil, errors.Join(err, conn.Close())
+	}
+	resp, err := http.ReadResponse(conn.in, req)
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, conn.Close())
+	}
+	resp.Body = &keptBody{ReadCloser: resp.Body, d: d, conn: conn, stop: stop, keep: !resp.Close}
+	return resp, nil
+}
+
+func (d *direct) take(ctx context.Context) (*keptConn, error) {
+	select {
+	case conn := <-d.idle:
+		return conn, nil
+	default:
+	}
+	conn, err := d.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &keptConn{conn, bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
+// keptBody gives its connection back at its end.
+type keptBody struct {
+	io.ReadCloser
+	d     *direct
+	conn  *keptConn
+	stop  func() bool
+	keep  bool
+	ended bool
+}
+
+func (b *keptBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || errors.Is(err, io.EOF)
+	return n, err
+}
+
+func (b *keptBody) Close() error {
+	if b.conn == nil {
+		return nil
+	}
+	conn := b.conn
+	b.conn = nil
+	if b.stop() && b.ended && b.keep {
+		select {
+		case b.d.idle <- conn:
+			return nil
+		default:
+		}
+	}
+	return conn.Close()
+}
