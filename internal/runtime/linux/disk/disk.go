@@ -3,6 +3,10 @@
 // the sandbox's limit and mounted through a loop device. It works on every
 // host; the image costs what is written to it. Mounts are detached: they show
 // up nowhere and end with the last process or descriptor that uses them.
+//
+// A disk ends with its sandbox. A volume is the same for files that stay: it
+// has a journal, is mounted as often as there are sandboxes with it, and is
+// written out when the last of them is gone.
 package disk
 
 import (
@@ -35,7 +39,7 @@ type Maker struct {
 	control int    // /dev/loop-control
 
 	mu        sync.Mutex
-	templates map[int64]*template // guarded by mu
+	templates map[layout]*template // guarded by mu
 }
 
 // NewMaker opens the host's loop control. dir must exist and be ours alone.
@@ -44,7 +48,7 @@ func NewMaker(dir string) (*Maker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loop devices are not usable (load the module with `modprobe loop`): %w", err)
 	}
-	return &Maker{dir: dir, control: fd, templates: map[int64]*template{}}, nil
+	return &Maker{dir: dir, control: fd, templates: map[layout]*template{}}, nil
 }
 
 // Close closes what NewMaker opened. Mounted disks live on.
@@ -74,7 +78,7 @@ func (d *Disk) Keep(path string) error {
 // Make makes a disk of size bytes. The caller closes it. Until Keep there is
 // nothing that a crash could leave behind.
 func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
-	t, err := m.template(ctx, size)
+	t, err := m.template(ctx, layout{size: size})
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +115,12 @@ func (m *Maker) mount(image int) (int, error) {
 	}
 	// The mount holds the device; autoclear frees it after the last use.
 	defer sys.Close(loop)
+	return mountDevice(dev)
+}
+
+// mountDevice mounts the file system on dev, once more if it is mounted: all
+// mounts of a device are of one file system, under the first one's flags.
+func mountDevice(dev string, flags ...string) (int, error) {
 	fs, err := sys.Fsopen("ext4")
 	if err != nil {
 		return -1, err
@@ -123,6 +133,11 @@ func (m *Maker) mount(image int) (int, error) {
 	// continuing would hide it for good.
 	if err := sys.FsconfigString(fs, "errors", "remount-ro"); err != nil {
 		return -1, err
+	}
+	for _, flag := range flags {
+		if err := sys.FsconfigFlag(fs, flag); err != nil {
+			return -1, err
+		}
 	}
 	if err := sys.FsconfigCreate(fs); err != nil {
 		return -1, err
@@ -190,16 +205,16 @@ func Discard(fd int, image string) error {
 	if unix.Major(dir.Dev) != loopMajor {
 		return errors.New("not on a loop device")
 	}
-	loop, err := sys.Open(unix.AT_FDCWD, "/dev/loop"+strconv.Itoa(int(unix.Minor(dir.Dev))), unix.O_RDONLY, 0)
+	loop, err := openLoop(int(unix.Minor(dir.Dev)))
 	if err != nil {
 		return err
 	}
-	info, err := unix.IoctlLoopGetStatus64(loop)
-	sys.Close(loop)
+	defer sys.Close(loop)
+	on, err := isOn(loop, &img)
 	if err != nil {
-		return os.NewSyscallError("LOOP_GET_STATUS64", err)
+		return err
 	}
-	if info.Inode != img.Ino || info.Device != img.Dev {
+	if !on {
 		return errors.New("on another loop device")
 	}
 	const ioctlShutdown, noLogFlush = 0x8004587d, 2
@@ -236,20 +251,36 @@ func shortWrite(n, want int) error {
 	return fmt.Errorf("%d of %d bytes written: %w", n, want, unix.ENOSPC)
 }
 
-// template returns the one for size, building it when it is the first.
-func (m *Maker) template(ctx context.Context, size int64) (*template, error) {
+// layout is all in which empty file systems differ.
+type layout struct {
+	size   int64
+	volume bool // else a disk
+}
+
+// mkfs is what mkfs.ext4 is told beside what all have. No reserved blocks: the
+// sandbox's root is not the host's. One inode for 16 KiB, as ext4 does.
+func (l layout) mkfs() []string {
+	args := []string{"-q", "-F", "-b", "4096", "-m", "0", "-E", "lazy_itable_init=1,nodiscard,root_owner=0:0"}
+	if !l.volume { // no journal: nothing there survives the host
+		return append(args, "-O", "^has_journal,^resize_inode")
+	}
+	return append(args, "-O", "has_journal,^resize_inode", "-J", "size="+strconv.FormatInt(journalMB(l.size), 10))
+}
+
+// template returns the one for l, building it when it is the first.
+func (m *Maker) template(ctx context.Context, l layout) (*template, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock() // held while building: everybody waits for the same thing
-	if t, ok := m.templates[size]; ok {
+	if t, ok := m.templates[l]; ok {
 		return t, nil
 	}
 	dir, err := os.MkdirTemp(m.dir, "template-")
 	if err != nil {
 		return nil, err
 	}
-	t, err := m.build(ctx, filepath.Join(dir, "image"), size)
+	t, err := m.build(ctx, filepath.Join(dir, "image"), l)
 	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
-		return nil, fmt.Errorf("build an empty disk of %d MiB: %w", size>>20, err)
+		return nil, fmt.Errorf("build an empty disk of %d MiB: %w", l.size>>20, err)
 	}
 	if len(m.templates) >= maxTemplates { // sizes come from clients
 		for other := range m.templates {
@@ -257,25 +288,22 @@ func (m *Maker) template(ctx context.Context, size int64) (*template, error) {
 			break
 		}
 	}
-	m.templates[size] = t
+	m.templates[l] = t
 	return t, nil
 }
 
 const maxTemplates = 32
 
-func (m *Maker) build(ctx context.Context, path string, size int64) (*template, error) {
+func (m *Maker) build(ctx context.Context, path string, l layout) (*template, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := f.Truncate(size); err != nil {
+	if err := f.Truncate(l.size); err != nil {
 		return nil, err
 	}
-	// No journal: nothing here survives the host. No reserved blocks: the
-	// sandbox's root is not the host's. One inode for 16 KiB, as ext4 does.
-	out, err := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", "^has_journal,^resize_inode",
-		"-E", "lazy_itable_init=1,nodiscard,root_owner=0:0", path).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "mkfs.ext4", append(l.mkfs(), path)...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("mkfs.ext4 (package e2fsprogs): %w: %s", err, bytes.TrimSpace(out))
 	}
@@ -285,10 +313,10 @@ func (m *Maker) build(ctx context.Context, path string, size int64) (*template, 
 	}
 	// Closing the last descriptor of a detached mount unmounts it, and what
 	// was populated is in the image afterwards.
-	if err := errors.Join(populate(mnt), syncFS(mnt), unix.Close(mnt)); err != nil {
+	if err := errors.Join(populate(mnt, l), syncFS(mnt), unix.Close(mnt)); err != nil {
 		return nil, err
 	}
-	return readTemplate(f, size)
+	return readTemplate(f, l.size)
 }
 
 // syncFS writes a mounted file system out to its image.
