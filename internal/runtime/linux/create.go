@@ -39,7 +39,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	}
 	c := &creation{
 		d: d, spec: spec, rootfs: rootfs,
-		state: state{ID: id, Image: spec.Image, Limits: spec.Limits, CreatedAt: time.Now().UTC()},
+		state: state{ID: id, Image: spec.Image, Limits: spec.Limits, Workspace: spec.Workspace, CreatedAt: time.Now().UTC()},
 		group: d.cgroups.Group(string(id)),
 	}
 	if err := c.run(ctx); err != nil {
@@ -78,7 +78,7 @@ func checkSpec(id runtime.ID, spec runtime.Spec) error {
 func classify(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
-		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host has no space for another sandbox; remove sessions or images")
+		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host has no space left; remove sessions, workspaces or images")
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
 		return errdefs.Wrap(err, errdefs.Unavailable, "the host cannot hold another sandbox now; try again later")
 	}
@@ -168,6 +168,16 @@ func (c *creation) disk(ctx context.Context) (int, error) {
 	return c.runner.disk.Mount, c.runner.disk.Keep(filepath.Join(c.d.dir(c.state.ID), diskFile))
 }
 
+// workspace mounts the workspace, with the ids that this sandbox knows.
+func (c *creation) workspace(ctx context.Context, userns int) (int, error) {
+	volume, err := c.d.attachWorkspace(ctx, c.spec.Workspace)
+	if err != nil {
+		return -1, err
+	}
+	c.own(volume)
+	return volume, errors.Join(idmap(volume, userns, 0), failpoint.Hit("linux.create.attached"))
+}
+
 func (c *creation) awaitReady(context.Context) error { return stage.AwaitReady(c.runner.control) }
 
 // listen makes the socket that operations come in by. The path is in a
@@ -197,7 +207,7 @@ func (c *creation) sendBoot(ctx context.Context) error {
 		return err
 	}
 	c.own(userns)
-	fds := make([]int, 0, len(c.rootfs.Layers)+8)
+	fds := make([]int, 0, len(c.rootfs.Layers)+9)
 	for _, dir := range c.rootfs.Layers {
 		fd, err := sys.OpenTree(unix.AT_FDCWD, dir)
 		if err != nil {
@@ -216,6 +226,14 @@ func (c *creation) sendBoot(ctx context.Context) error {
 	if err := idmap(disk, userns, 0); err != nil {
 		return fmt.Errorf("disk: %w", err)
 	}
+	fds = append(fds, disk)
+	if c.spec.Workspace != "" {
+		volume, err := c.workspace(ctx, userns)
+		if err != nil {
+			return fmt.Errorf("workspace: %w", err)
+		}
+		fds = append(fds, volume)
+	}
 	dir, tasks, err := c.group.Workload()
 	if err != nil {
 		return err
@@ -226,7 +244,7 @@ func (c *creation) sendBoot(ctx context.Context) error {
 		return err
 	}
 	c.own(oom)
-	fds = append(append(fds, disk, c.listener, oom, dir), tasks...)
+	fds = append(append(fds, c.listener, oom, dir), tasks...)
 	return stage.Send(c.runner.control, c.boot(len(tasks)), fds)
 }
 
@@ -244,6 +262,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 	leaveOut := c.d.opts.leaveOut
 	b := &stage.Boot{
 		Layers:       len(c.rootfs.Layers),
+		Volume:       c.spec.Workspace != "",
 		ReadonlyRoot: c.spec.ReadonlyRoot,
 		Mounts:       planMounts(c.spec, leaveOut),
 		Masks:        c.d.masks,

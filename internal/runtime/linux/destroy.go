@@ -34,7 +34,7 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 		name string
 		do   func(context.Context, runtime.ID) error
 	}{
-		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s.Process) }},
+		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s) }},
 		{"cgroups", d.removeGroup},
 		{"files", d.removeFiles},
 	} {
@@ -60,7 +60,8 @@ func (d *Driver) removeFiles(_ context.Context, id runtime.ID) error {
 
 // kill ends every process of the sandbox and waits until they and their
 // mounts are gone.
-func (d *Driver) kill(ctx context.Context, id runtime.ID, p process) error {
+func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state) error {
+	p := &s.Process
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	// Also of a zombie, whose other threads are waited for too: the runner is
@@ -71,7 +72,7 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, p process) error {
 	}
 	diskDir := -1
 	if pidfd >= 0 {
-		diskDir = openWorkspace(p.PID)
+		diskDir = d.openDisk(id, s)
 	}
 	defer func() { sys.Close(pidfd, diskDir) }()
 	group := d.cgroups.Group(string(id))
@@ -100,15 +101,24 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, p process) error {
 	return nil
 }
 
-// openWorkspace opens what the process has at /workspace, or returns -1. Of a
-// runner that has not entered its sandbox that is the host's.
-func openWorkspace(pid int) int {
-	root, err := openRoot(pid)
-	if err != nil {
+// openDisk opens a directory on the sandbox's disk, or returns -1. That is
+// what the runner has at /workspace, but for a runner that has not entered its
+// sandbox, where it is the host's, and for a sandbox whose workspace is not on
+// its disk: that workspace stays, and the disk is mounted once more.
+func (d *Driver) openDisk(id runtime.ID, s *state) int {
+	dir, path := -1, filepath.Base(Workspace)
+	var err error
+	if s.Workspace == "" {
+		dir, err = openRoot(s.Process.PID)
+	} else {
+		dir, err = disk.MountAgain(filepath.Join(d.dir(id), diskFile))
+		path = disk.Workspace
+	}
+	if err != nil || dir < 0 {
 		return -1
 	}
-	defer sys.Close(root)
-	fd, err := sys.Openat2(root, filepath.Base(Workspace), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0,
+	defer sys.Close(dir)
+	fd, err := sys.Openat2(dir, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0,
 		unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return -1

@@ -25,6 +25,8 @@ type state struct {
 	ID        runtime.ID     `json:"id"`
 	Image     string         `json:"image"`
 	Limits    runtime.Limits `json:"limits"`
+	// Workspace is the one at /workspace; empty is a directory of the disk.
+	Workspace runtime.WorkspaceID `json:"workspace,omitempty"`
 	IDs       ids.Base       `json:"ids"`
 	CreatedAt time.Time      `json:"created_at"`
 	Process   process        `json:"process"`

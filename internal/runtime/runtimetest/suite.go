@@ -33,6 +33,10 @@ type Options struct {
 	// Unpausable leaves out the tests of Pause, for a driver whose sandboxes
 	// are no runtime.Pauser.
 	Unpausable bool
+
+	// NoWorkspaces leaves out the tests of workspaces, for a driver that is no
+	// runtime.WorkspaceKeeper.
+	NoWorkspaces bool
 }
 
 // TestDriver holds a driver to the contract of package runtime. open returns
@@ -73,6 +77,14 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 			t.Parallel()
 			s.pause(t)
 		})
+	}
+	if !o.NoWorkspaces {
+		for name, run := range s.workspaceTests() {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run(t)
+			})
+		}
 	}
 	if o.Kill != nil {
 		t.Run("RunnerDies", func(t *testing.T) {

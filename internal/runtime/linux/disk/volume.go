@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -203,10 +204,11 @@ func readSuperblock(path string) (*superblock, error) {
 	defer f.Close()
 	var sb superblock
 	const offset, magic = 1024, 0xef53
-	if _, err := f.ReadAt(sb[:], offset); err != nil {
+	_, err = f.ReadAt(sb[:], offset)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if binary.LittleEndian.Uint16(sb[0x38:]) != magic {
+	if err != nil || binary.LittleEndian.Uint16(sb[0x38:]) != magic {
 		return nil, fmt.Errorf("%w: %s has no superblock", ErrDamaged, path)
 	}
 	return &sb, nil

@@ -1,4 +1,4 @@
-// Command crash makes a sandbox and destroys it. Built with the tag failpoint
+// Command crash makes a workspace, and a sandbox with it, and destroys them. Built with the tag failpoint
 // it dies where SANDKASTEN_FAILPOINT says, as a daemon may die at any line.
 package main
 
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux"
 )
@@ -33,8 +34,15 @@ func run(dataDir, runDir, runner, rootfs string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.Create(context.Background(), "crashed", runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}}); err != nil {
+	ctx := context.Background()
+	if err := d.CreateWorkspace(ctx, "kept", 64); err != nil && !errdefs.Is(err, errdefs.AlreadyExists) {
 		return err
 	}
-	return d.Destroy(context.Background(), "crashed")
+	if _, err := d.Create(ctx, "crashed", runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}, Workspace: "kept"}); err != nil {
+		return err
+	}
+	if err := d.Destroy(ctx, "crashed"); err != nil {
+		return err
+	}
+	return d.DestroyWorkspace(ctx, "kept")
 }
