@@ -73,8 +73,8 @@ type Driver struct {
 	scratch    string // where disks are made; nothing in it is worth keeping
 	bootID     string
 	masks      stage.Masks
-	runner    int // sealed memory file with the runner's binary
-	filters   map[runtime.SeccompMode]filters
+	runner     int // sealed memory file with the runner's binary
+	filters    map[runtime.SeccompMode]filters
 
 	cgroups *cgroup.Manager
 	ids     *ids.Pool

@@ -22,14 +22,14 @@ import (
 // runner has been taken for it and before anybody tells that what to become;
 // what is made else is named by the ID alone.
 type state struct {
-	ID        runtime.ID     `json:"id"`
-	Image     string         `json:"image"`
-	Limits    runtime.Limits `json:"limits"`
+	ID     runtime.ID     `json:"id"`
+	Image  string         `json:"image"`
+	Limits runtime.Limits `json:"limits"`
 	// Workspace is the one at /workspace; empty is a directory of the disk.
 	Workspace runtime.WorkspaceID `json:"workspace,omitempty"`
-	IDs       ids.Base       `json:"ids"`
-	CreatedAt time.Time      `json:"created_at"`
-	Process   process        `json:"process"`
+	IDs       ids.Base            `json:"ids"`
+	CreatedAt time.Time           `json:"created_at"`
+	Process   process             `json:"process"`
 }
 
 // process is the runner's identity. A pid alone is never trusted: it may have

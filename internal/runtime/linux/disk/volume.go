@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
@@ -62,14 +63,25 @@ func (m *Maker) OpenVolume(ctx context.Context, path string) (int, error) {
 		return -1, fmt.Errorf("attach a loop device: %w", err)
 	}
 	defer sys.Close(loop)
+	// Before it is mounted: until then the device ends with us.
+	if err := os.WriteFile(path+noteSuffix, []byte(dev), 0o600); err != nil {
+		return -1, err
+	}
 	// What is deleted inside makes room on the host. The tables of inodes are
 	// holes, which need not be filled with zeros.
 	return mountDevice(dev, "discard", "noinit_itable")
 }
 
+// noteSuffix ends the name of the file that names a volume's last device.
+const noteSuffix = ".loop"
+
 // MountAgain returns another mount of an image that is mounted, or -1 if it is
 // not. The caller closes it.
 func MountAgain(path string) (int, error) {
+	return mountFrom(path, device)
+}
+
+func mountFrom(path string, device func(string) (int, string, error)) (int, error) {
 	loop, dev, err := device(path)
 	if err != nil || loop < 0 {
 		return -1, err
@@ -86,9 +98,10 @@ func Attached(path string) (bool, error) {
 }
 
 // VolumeBytes is what is used of a volume, of its file system's own counting.
-// Like OpenVolume it must not meet another call for the path.
+// Like OpenVolume it must not meet another call for the path. What it costs
+// does not grow with the host's devices.
 func VolumeBytes(path string) (int64, error) {
-	mnt, err := MountAgain(path)
+	mnt, err := mountFrom(path, notedDevice)
 	if err != nil {
 		return 0, err
 	}
@@ -97,11 +110,11 @@ func VolumeBytes(path string) (int64, error) {
 		return sb.used(), err
 	}
 	defer sys.Close(mnt)
-	var fs unix.Statfs_t
-	if err := unix.Fstatfs(mnt, &fs); err != nil {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(mnt, &st); err != nil {
 		return 0, os.NewSyscallError("fstatfs", err)
 	}
-	return int64(fs.Blocks-fs.Bfree) * fs.Bsize, nil
+	return int64(st.Blocks-st.Bfree) * st.Bsize, nil
 }
 
 // device opens the loop device that has the image, or returns -1. While it is
@@ -110,6 +123,9 @@ func device(path string) (fd int, dev string, err error) {
 	var image unix.Stat_t
 	if err := unix.Stat(path, &image); err != nil {
 		return -1, "", &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if fd, dev, err := notedDevice(path); err != nil || fd >= 0 {
+		return fd, dev, err
 	}
 	entries, err := os.ReadDir("/sys/block")
 	if err != nil {
@@ -121,29 +137,59 @@ func device(path string) (fd int, dev string, err error) {
 		if !ok || err != nil {
 			continue
 		}
-		if _, err := os.Lstat("/sys/block/" + e.Name() + "/loop"); err != nil {
-			continue // it has no image
+		if fd, err := openIfOn(n, &image); err != nil || fd >= 0 {
+			return fd, loopName(n), err
 		}
-		fd, err := openLoop(n)
-		if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
-			continue // it was removed since
-		}
-		if err != nil {
-			return -1, "", err
-		}
-		switch on, err := isOn(fd, &image); {
-		case err != nil:
-			sys.Close(fd)
-			return -1, "", err
-		case on:
-			return fd, loopName(n), nil
-		}
-		sys.Close(fd)
 	}
 	return -1, "", nil
 }
 
-func loopName(n int) string { return "/dev/loop" + strconv.Itoa(n) }
+// notedDevice is device for a volume that only OpenVolume attaches: it looks at
+// the device that had it last.
+func notedDevice(path string) (fd int, dev string, err error) {
+	note, err := os.ReadFile(path + noteSuffix)
+	if errors.Is(err, fs.ErrNotExist) {
+		return -1, "", nil
+	}
+	if err != nil {
+		return -1, "", err
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(string(note), loopPrefix))
+	if err != nil {
+		return -1, "", nil //nolint:nilerr // it was not written whole, so nothing was mounted
+	}
+	var image unix.Stat_t
+	if err := unix.Stat(path, &image); err != nil {
+		return -1, "", &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	fd, err = openIfOn(n, &image)
+	return fd, loopName(n), err
+}
+
+// openIfOn opens a loop device if it has the image, or returns -1.
+func openIfOn(n int, image *unix.Stat_t) (int, error) {
+	// To open one that has none could make it.
+	if _, err := os.Lstat("/sys/block/loop" + strconv.Itoa(n) + "/loop"); errors.Is(err, fs.ErrNotExist) {
+		return -1, nil
+	}
+	fd, err := openLoop(n)
+	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
+		return -1, nil // it was removed
+	}
+	if err != nil {
+		return -1, err
+	}
+	on, err := isOn(fd, image)
+	if err != nil || !on {
+		sys.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+const loopPrefix = "/dev/loop"
+
+func loopName(n int) string { return loopPrefix + strconv.Itoa(n) }
 
 func openLoop(n int) (int, error) {
 	if err := ensureNode(loopName(n), n); err != nil {

@@ -267,3 +267,20 @@ func TestOpenVolumeThatIsNotThere(t *testing.T) {
 		t.Errorf("over another: %v", err)
 	}
 }
+
+// The note of a volume's last device is a shortcut and no more.
+func TestVolumeWithoutItsNote(t *testing.T) {
+	m, dir := maker(t)
+	image := newVolume(t, m, dir)
+	files, fd := mountVolume(t, m, image)
+	defer closeFD(t, fd)
+	write(t, files+"/f", "one file system")
+	for _, note := range []string{"", "/dev/loop", "/dev/loop999999"} {
+		if err := os.WriteFile(image+".loop", []byte(note), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, fd := mountVolume(t, m, image)
+		wantFile(t, again+"/f", "one file system")
+		closeFD(t, fd)
+	}
+}

@@ -26,7 +26,7 @@ const ControlFD = 3
 // listening socket, the file that counts OOM kills, the cgroup v2 directory
 // that the workload's processes are cloned into, the tasks files.
 type Boot struct {
-	Layers       int     `json:"layers"` // detached read-only mounts, top first
+	Layers       int     `json:"layers"`           // detached read-only mounts, top first
 	Volume       bool    `json:"volume,omitempty"` // a detached mount with a workspace comes behind the disk
 	ReadonlyRoot bool    `json:"readonly_root"`
 	Mounts       []Mount `json:"mounts"` // in order, below the new root
