@@ -123,9 +123,13 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 	}
 	s := e.snapshot()
 	err = failpoint.Hit("create.row")
+	var volume runtime.WorkspaceID
+	if err == nil {
+		volume, e.madeWorkspace, err = m.attachable(ctx, s)
+	}
 	var sandbox runtime.Sandbox
 	if err == nil {
-		sandbox, err = m.opts.Creator.Create(ctx, s.Sandbox, m.spec(s))
+		sandbox, err = m.opts.Creator.Create(ctx, s.Sandbox, m.spec(s, volume))
 	}
 	if err != nil {
 		return m.undo(ctx, e, err)
@@ -190,18 +194,25 @@ func (m *Manager) undo(ctx context.Context, e *entry, cause error) error {
 	if err := m.end(ctx, e, as(end, reason)); err != nil {
 		return errors.Join(cause, err)
 	}
+	if e.madeWorkspace {
+		// Unless somebody else has come to use it.
+		if err := m.DeleteWorkspace(context.WithoutCancel(ctx), s.Owner, s.WorkspaceID); err != nil && !errdefs.Is(err, errdefs.Conflict) {
+			return errors.Join(cause, err)
+		}
+	}
 	return cause
 }
 
 // spec is what the driver makes for s. Sessions of equal requests have equal
-// specs but for Env and Hostname, so a pool can serve them.
-func (m *Manager) spec(s Session) runtime.Spec {
+// specs but for Workspace, Env and Hostname, so a pool can serve them.
+func (m *Manager) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 	return runtime.Spec{
 		Image:        s.ImageDigest,
 		Limits:       s.Limits,
 		ReadonlyRoot: s.ReadonlyRoot,
 		Network:      s.Network,
 		Seccomp:      m.opts.Seccomp,
+		Workspace:    volume,
 		Env:          s.Env,
 		Hostname:     s.Hostname,
 	}

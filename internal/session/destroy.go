@@ -128,6 +128,7 @@ func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
 	if err := failpoint.Hit("destroy.sandbox"); err != nil {
 		return err
 	}
+	m.left(ctx, s)
 	if err := m.commit(ctx, e, s.End, s.EndReason); err != nil {
 		return err
 	}

@@ -25,6 +25,10 @@ type entry struct {
 	created   chan struct{}
 	createErr error
 
+	// madeWorkspace says that Create made the session's workspace. It is
+	// Create's alone.
+	madeWorkspace bool
+
 	// cancelCreate stops the driver from making the sandbox.
 	cancelCreate context.CancelFunc
 

@@ -57,12 +57,16 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		Env:            req.Env,
 		Labels:         req.Labels,
 		Owner:          req.Owner,
+		Helper:         req.helper,
 		IdempotencyKey: req.IdempotencyKey,
 		RequestHash:    hash,
 		CreatedAt:      now,
 		LastActivity:   now,
 		TTL:            cmp.Or(req.TTL, d.TTL),
 		MaxLifetime:    m.opts.Maxima.Lifetime,
+	}
+	if s.WorkspaceID == "" && m.keeper != nil && m.opts.Workspaces.PersistByDefault {
+		s.WorkspaceID = newID()
 	}
 	if req.ReadonlyRoot != nil {
 		s.ReadonlyRoot = *req.ReadonlyRoot
@@ -94,14 +98,14 @@ func requestHash(req CreateRequest) (string, error) {
 func (m *Manager) checkCreate(req CreateRequest) error {
 	checks := []func(CreateRequest) error{
 		m.checkImage, m.checkTTL, m.checkWorkspace, m.checkLimits, m.checkNetwork,
-		checkEnv, checkHostname, checkLabels, checkIdempotencyKey,
+		checkEnv, checkHostname, checkIdempotencyKey,
 	}
 	for _, check := range checks {
 		if err := check(req); err != nil {
 			return err
 		}
 	}
-	return nil
+	return checkLabels(req.Labels)
 }
 
 func (m *Manager) checkImage(req CreateRequest) error {
@@ -132,13 +136,13 @@ func (m *Manager) checkWorkspace(req CreateRequest) error {
 	switch {
 	case req.WorkspaceID == "":
 		return nil
-	case !isName(req.WorkspaceID) || req.WorkspaceID == "." || req.WorkspaceID == "..":
-		return errdefs.Invalid("workspace_id", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")
-	case !m.opts.WorkspacesEnabled:
+	case !isWorkspaceID(req.WorkspaceID):
+		return errdefs.Invalid("workspace_id", workspaceIDRule)
+	case m.keeper == nil:
 		return &errdefs.Error{
 			Code:    errdefs.Unimplemented,
 			Field:   "workspace_id",
-			Message: "workspace_id needs persistent workspaces, which this daemon does not have; leave it out for a workspace that ends with the session",
+			Message: "workspace_id needs workspaces that outlive sessions, which this daemon does not have; leave it out for one that ends with the session",
 		}
 	}
 	return nil
@@ -209,11 +213,11 @@ func checkHostname(req CreateRequest) error {
 	return nil
 }
 
-func checkLabels(req CreateRequest) error {
-	if len(req.Labels) > maxLabels {
+func checkLabels(labels map[string]string) error {
+	if len(labels) > maxLabels {
 		return errdefs.Invalid("labels", "must be at most %d", maxLabels)
 	}
-	for k, v := range req.Labels {
+	for k, v := range labels {
 		if k == "" || len(k) > maxLabelKey || !isPrintable(k) {
 			return errdefs.Invalid("labels", "must have keys of 1 to %d printable characters", maxLabelKey)
 		}

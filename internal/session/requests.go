@@ -12,7 +12,7 @@ import (
 type CreateRequest struct {
 	Image          string
 	TTL            time.Duration
-	WorkspaceID    string
+	WorkspaceID    string // made if the owner has none of this id
 	Limits         runtime.Limits
 	Network        runtime.NetworkMode
 	ReadonlyRoot   *bool
@@ -21,6 +21,8 @@ type CreateRequest struct {
 	Labels         map[string]string
 	Owner          string
 	IdempotencyKey string
+
+	helper bool // see Session.Helper
 }
 
 // ExecRequest is one command for a session's shell.
