@@ -278,6 +278,10 @@ type Record struct {
 	TTY        bool   `json:"tty,omitempty"`
 	OutputFile string `json:"output_file,omitempty"`
 	Usage      *Usage `json:"usage,omitempty"` // of a program and what it started
+
+	// OutputFileError says why OutputFile lacks some of the output: the disk was
+	// full, for instance. It is known at the end.
+	OutputFileError string `json:"output_file_error,omitempty"`
 }
 
 // Kind says what an exec runs.
@@ -332,6 +336,7 @@ const (
 	CodeDenied        = "permission_denied"
 	CodeNotFound      = "not_found"
 	CodeExists        = "already_exists"
+	CodeConflict      = "conflict"
 	CodeTooLarge      = "too_large"
 	CodeUnprocessable = "unprocessable"
 	CodeExhausted     = "resource_exhausted"

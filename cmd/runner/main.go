@@ -41,6 +41,13 @@ func run() error {
 		Env:       in.Env,
 		Clone:     in.Clone,
 		OOMKills:  in.OOMKills,
+		Group: func() (runner.Group, error) {
+			part, err := in.Parts.Part()
+			if err != nil {
+				return nil, err // not a nil *Part, which would be a Group
+			}
+			return part, nil
+		},
 	})
 	if err != nil {
 		return err

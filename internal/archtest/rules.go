@@ -89,13 +89,22 @@ var Rules = map[string]Rule{
 	"internal/runtime/linux/sys": {Libraries: []string{unix}, Not: slow},
 
 	// Both ends of the protocol, and what they share.
-	"internal/runner":       {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/files": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
-	"internal/runnerclient": {Ours: []string{"internal/errdefs", "protocol"}},
-	"protocol":              {Not: slow},
-	"internal/errdefs":      {},
-	"internal/failpoint":    {},
+	"internal/runner": {
+		Ours: []string{
+			"internal/runner/account", "internal/runner/files", "internal/runner/output", "internal/runner/proc",
+			"internal/spawn", "protocol",
+		},
+		Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/account": {Ours: []string{"protocol"}, Not: slow},
+	"internal/runner/output":  {Ours: []string{"protocol"}, Not: slow},
+	"internal/runner/proc":    {Libraries: []string{unix}, Not: slow},
+	"internal/runner/files":   {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/spawn":          {Libraries: []string{unix}, Not: slow},
+	"internal/runnerclient":   {Ours: []string{"internal/errdefs", "protocol"}},
+	"protocol":                {Not: slow},
+	"internal/errdefs":        {},
+	"internal/failpoint":      {},
 
 	// Recipes of images: data, embedded.
 	"images": {},

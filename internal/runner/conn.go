@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -148,15 +150,25 @@ func (c *conn) answer(h protocol.Header) error {
 	case protocol.TypeCancel:
 		return decoded(h, c.cancel)
 	case protocol.TypeExecs:
-		return c.out.Send(protocol.TypeRecords, protocol.Records{Execs: c.r.records.list()}, nil)
+		return c.out.Send(protocol.TypeRecords, protocol.Records{Execs: c.r.list()}, nil)
 	case protocol.TypeRead:
 		return decoded(h, c.read)
 	case protocol.TypeWrite:
 		return decoded(h, c.write)
 	case protocol.TypeList:
 		return decoded(h, c.list)
-	case protocol.TypeTerminal:
-		return decoded(h, c.terminal)
+	case protocol.TypeStart:
+		return decoded(h, c.start)
+	case protocol.TypeStdin:
+		return decoded(h, c.stdin)
+	case protocol.TypeSignal:
+		return decoded(h, c.signal)
+	case protocol.TypeResize:
+		return decoded(h, c.resize)
+	case protocol.TypeShells:
+		return c.out.Send(protocol.TypeShellList, protocol.ShellList{Shells: c.r.shellInfos()}, nil)
+	case protocol.TypeCloseShell:
+		return decoded(h, c.closeShell)
 	default:
 		return protocol.Refuse(protocol.CodeInvalid, "a %s frame is not a request", h.Type)
 	}
@@ -172,17 +184,17 @@ func decoded[T any](h protocol.Header, handle func(T, int64) error) error {
 }
 
 func (c *conn) exec(req protocol.Exec, size int64) error {
-	if c.r.payload.Add(size) > maxPayload {
-		c.r.payload.Add(-size)
-		return protocol.Refuse(protocol.CodeExhausted, "the commands that run or wait in this session have %d bytes, which is the limit; wait for one to end", maxPayload)
+	release, err := c.r.takePayload(size)
+	if err != nil {
+		return err
 	}
 	payload, err := c.execPayload(req, size)
 	if err != nil {
-		c.r.payload.Add(-size)
+		release()
 		return err
 	}
 	e := newExec(req, payload, &c.r.records.budget)
-	e.release = func() { c.r.payload.Add(-size) }
+	e.release = release
 	s, err := c.r.shell(req.Shell)
 	if err != nil {
 		e.release()
@@ -193,8 +205,8 @@ func (c *conn) exec(req protocol.Exec, size int64) error {
 		return err
 	}
 	// Attached before it runs, so that it is not cut short for this reader.
-	rd := e.out.attach(0)
-	defer rd.detach()
+	rd := e.out.Attach(0)
+	defer rd.Detach()
 	if err := s.submit(e); err != nil {
 		c.r.records.remove(e)
 		e.release()
@@ -203,34 +215,51 @@ func (c *conn) exec(req protocol.Exec, size int64) error {
 	return c.follow(e, rd)
 }
 
+// takePayload counts the size of a request against what may be in memory at
+// once, until the function that it returns is called.
+func (r *Runner) takePayload(size int64) (release func(), err error) {
+	if r.payload.Add(size) > maxPayload {
+		r.payload.Add(-size)
+		return nil, protocol.Refuse(protocol.CodeExhausted, "the commands that run or wait in this session have %d bytes, which is the limit; wait for one to end", maxPayload)
+	}
+	return sync.OnceFunc(func() { r.payload.Add(-size) }), nil
+}
+
 // execPayload checks a request and reads its command and stdin.
 func (c *conn) execPayload(req protocol.Exec, size int64) ([]byte, error) {
 	switch {
-	case !validName(req.ID) || req.ID == "":
-		return nil, protocol.Refuse(protocol.CodeInvalid, "id must be 1 to %d of the characters a-z A-Z 0-9 . _ -", maxIDLen)
 	case !validName(req.Shell):
 		return nil, protocol.Refuse(protocol.CodeInvalid, "shell must be at most %d of the characters a-z A-Z 0-9 . _ -", maxIDLen)
 	case req.CommandBytes < 0 || req.CommandBytes > size:
 		return nil, protocol.Refuse(protocol.CodeInvalid, "command_bytes must lie within the payload")
 	case req.CommandBytes > protocol.MaxCommand || size-req.CommandBytes > protocol.MaxCommand:
 		return nil, protocol.Refuse(protocol.CodeTooLarge, "the command and its stdin are limited to %d bytes each; write longer ones to a file first", protocol.MaxCommand)
-	case req.TimeoutMS < 0 || req.GraceMS < 0:
-		return nil, protocol.Refuse(protocol.CodeInvalid, "timeout_ms and grace_ms must not be negative")
+	}
+	if err := checkTerms(req.ID, req.TimeoutMS, req.GraceMS); err != nil {
+		return nil, err
 	}
 	payload := make([]byte, size)
 	if _, err := io.ReadFull(c.in, payload); err != nil {
 		return nil, err
 	}
-	for _, b := range payload[:req.CommandBytes] {
-		if b == 0 {
-			return nil, protocol.Refuse(protocol.CodeInvalid, "the command must not contain zero bytes")
-		}
+	if bytes.IndexByte(payload[:req.CommandBytes], 0) >= 0 {
+		return nil, protocol.Refuse(protocol.CodeInvalid, "the command must not contain zero bytes")
 	}
 	return payload, nil
 }
 
-// validName accepts the names that clients give to execs, shells and
-// terminals.
+// checkTerms refuses what no exec can have, of either kind.
+func checkTerms(id string, timeoutMS, graceMS int64) error {
+	switch {
+	case !validName(id) || id == "":
+		return protocol.Refuse(protocol.CodeInvalid, "id must be 1 to %d of the characters a-z A-Z 0-9 . _ -", maxIDLen)
+	case timeoutMS < 0 || graceMS < 0:
+		return protocol.Refuse(protocol.CodeInvalid, "timeout_ms and grace_ms must not be negative")
+	}
+	return nil
+}
+
+// validName accepts the names that clients give to execs and shells.
 func validName(s string) bool {
 	if len(s) > maxIDLen {
 		return false
@@ -243,91 +272,6 @@ func validName(s string) bool {
 		}
 	}
 	return true
-}
-
-func (c *conn) attach(req protocol.Attach, _ int64) error {
-	if req.Offset < 0 {
-		return protocol.Refuse(protocol.CodeInvalid, "offset must not be negative")
-	}
-	e, err := c.r.records.get(req.ID)
-	if err != nil {
-		return err
-	}
-	rd := e.out.attach(req.Offset)
-	defer rd.detach()
-	return c.follow(e, rd)
-}
-
-func (c *conn) cancel(req protocol.Cancel, _ int64) error {
-	e, err := c.r.records.get(req.ID)
-	if err != nil {
-		return err
-	}
-	e.cancel()
-	return c.out.Send(protocol.TypeOK, nil, nil)
-}
-
-// follow sends an exec's output from the reader's position on, and its record
-// at the end. The exec goes on without it if the daemon goes away.
-func (c *conn) follow(e *exec, rd *reader) error {
-	if c.buf == nil {
-		c.buf = make([]byte, smallBuffer)
-	}
-	for {
-		offset, n, ended := rd.read(c.buf)
-		switch {
-		case n > 0:
-			if err := c.out.Put(protocol.TypeOutput, protocol.Output{Offset: offset}, c.buf[:n]); err != nil {
-				return err
-			}
-			if n == smallBuffer {
-				c.buf = make([]byte, lastPiece)
-			}
-			if rd.settle() {
-				continue // there is more, or the end, to go with it
-			}
-			if err := c.out.Flush(); err != nil {
-				return err
-			}
-		case ended:
-			<-e.done
-			if err := e.failure(); err != nil {
-				return err
-			}
-			if len(c.buf) > smallBuffer {
-				c.buf = nil
-			}
-			return c.out.Send(protocol.TypeDone, e.record(), nil)
-		default:
-			if err := c.awaitOutput(rd); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// smallBuffer is enough for most outputs, and little for an idle connection.
-const smallBuffer = 2 << 10
-
-// goneCheck is how often a quiet exec's connection is looked at.
-const goneCheck = time.Second
-
-// awaitOutput waits until the reader has something to read. It fails when the
-// daemon has gone away.
-func (c *conn) awaitOutput(rd *reader) error {
-	timer := time.NewTimer(goneCheck)
-	defer timer.Stop()
-	for {
-		select {
-		case <-rd.wake:
-			return nil
-		case <-timer.C:
-			if c.gone() {
-				return io.ErrClosedPipe
-			}
-			timer.Reset(goneCheck)
-		}
-	}
 }
 
 // errBroken marks an answer that was cut off. Only closing the connection

@@ -4,46 +4,58 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// exec is one command on its way through a shell. Its life is queued, running,
-// ended; the shell's loop moves it on, connections watch.
+// exec is one command on its way through a shell, or a program of its own. Its
+// life is queued, running, ended; the shell's loop or the program's moves it
+// on, connections watch.
 type exec struct {
-	req     protocol.Exec
-	command []byte // dropped at the end
-	release func() // gives back what the payload takes of the runner's; once
-	stdin   []byte // dropped at the end
-	out     *output
+	req     protocol.Exec // of a program, the fields that it has in common with a command
+	command []byte        // of a shell's; dropped at the end
+	release func()        // gives back what the payload takes of the runner's; the first time
+	stdin   []byte        // of a shell's; dropped at the end
+	out     *output.Output
+	file    *spill // nil without an output file; the shell's loop or the program's only
 
 	stop chan struct{} // closed by cancel
 	done chan struct{} // closed at the end
 
-	mu    sync.Mutex
-	rec   protocol.Record // guarded by mu
-	began time.Time       // guarded by mu
-	at    time.Time       // guarded by mu; of the end
-	fail  error           // guarded by mu; why it never ran
-	once  sync.Once       // of stop
+	mu      sync.Mutex
+	rec     protocol.Record // guarded by mu
+	began   time.Time       // guarded by mu
+	at      time.Time       // guarded by mu; of the end
+	fail    error           // guarded by mu; why it never ran
+	running running         // guarded by mu; nil while it does not run
+	once    sync.Once       // of stop
+}
+
+// running is what can be done to an exec while it runs.
+type running interface {
+	signal(sig int) error
 }
 
 // shownCommand is how much of a command a record repeats.
 const shownCommand = 256
 
-func newExec(req protocol.Exec, payload []byte, b *budget) *exec {
+// newExec returns the exec of a shell's command.
+func newExec(req protocol.Exec, payload []byte, b *output.Budget) *exec {
 	command := payload[:req.CommandBytes]
+	e := queued(req, output.New(b, output.Combined, req.OutputLimit))
+	e.command, e.stdin = command, payload[req.CommandBytes:]
+	e.rec.Command = string(command[:min(len(command), shownCommand)])
+	return e
+}
+
+func queued(req protocol.Exec, out *output.Output) *exec {
 	return &exec{
 		req:     req,
 		release: func() {},
-		command: command,
-		stdin:   payload[req.CommandBytes:],
-		out:     newOutput(b, req.OutputLimit),
+		out:     out,
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
-		rec: protocol.Record{
-			ID: req.ID, Shell: req.Shell, State: protocol.StateQueued,
-			Command: string(command[:min(len(command), shownCommand)]),
-		},
+		rec:     protocol.Record{ID: req.ID, Shell: req.Shell, State: protocol.StateQueued, OutputFile: req.OutputFile},
 	}
 }
 
@@ -59,6 +71,30 @@ func (e *exec) start(restarted bool) {
 	e.rec.ShellRestarted = restarted
 }
 
+// runs says what runs now, or nil for nothing.
+func (e *exec) runs(what running) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running = what
+}
+
+// runsAs is runs for a program.
+func (e *exec) runsAs(p *program) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.running, e.rec.PID, e.rec.Cwd = p, p.child.pid, p.cwd
+}
+
+// now returns what runs now.
+func (e *exec) now() (running, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.running == nil {
+		return nil, protocol.Refuse(protocol.CodeConflict, "exec %q is not running", e.req.ID)
+	}
+	return e.running, nil
+}
+
 // deadline is when its time is up; zero is never.
 func (e *exec) deadline() time.Time {
 	if e.req.TimeoutMS == 0 {
@@ -69,11 +105,12 @@ func (e *exec) deadline() time.Time {
 	return e.began.Add(time.Duration(e.req.TimeoutMS) * time.Millisecond)
 }
 
-// ending is what the shell's loop learned of an exec's end.
+// ending is what the shell's loop, or the program's, learned of an exec's end.
 type ending struct {
 	cause protocol.Cause
 	code  int
 	cwd   string
+	usage *protocol.Usage
 }
 
 // signalOf returns the signal that a shell's exit code stands for, or 0.
@@ -86,8 +123,11 @@ func signalOf(code int) int {
 
 // end marks the end. Nothing of the exec changes after it.
 func (e *exec) end(how ending) {
+	at := time.Now()
+	e.out.End()
+	trouble := e.file.wait()
 	e.mu.Lock()
-	e.at = time.Now()
+	e.at = at
 	if e.began.IsZero() { // canceled in the queue
 		e.began = e.at
 	}
@@ -95,30 +135,33 @@ func (e *exec) end(how ending) {
 	e.rec.Cause = how.cause
 	e.rec.ExitCode = how.code
 	e.rec.Cwd = how.cwd
+	e.rec.Usage = how.usage
+	e.rec.OutputFileError = trouble
 	switch how.cause {
 	case protocol.CauseSignaled, protocol.CauseOOMKilled, protocol.CauseShellExited:
 		e.rec.Signal = signalOf(how.code)
 	}
 	e.rec.DurationUS = e.at.Sub(e.began).Microseconds()
-	e.command, e.stdin = nil, nil
+	e.command, e.stdin, e.running = nil, nil, nil
 	e.mu.Unlock()
 	e.release()
 	close(e.done)
-	e.out.end()
 }
 
 // abort says that the exec could not be run at all.
 func (e *exec) abort(err error) {
+	e.out.End()
+	e.file.wait()
 	e.mu.Lock()
 	e.fail = err
-	e.command, e.stdin = nil, nil
+	e.command, e.stdin, e.running = nil, nil, nil
 	e.mu.Unlock()
 	e.release()
 	close(e.done)
-	e.out.end()
 }
 
-// cancel asks the shell's loop to end the exec the way a timeout does.
+// cancel asks the shell's loop, or the program's, to end the exec the way a
+// timeout does.
 func (e *exec) cancel() { e.once.Do(func() { close(e.stop) }) }
 
 // record returns what is known now.
@@ -129,7 +172,7 @@ func (e *exec) record() protocol.Record {
 		rec.DurationUS = time.Since(e.began).Microseconds()
 	}
 	e.mu.Unlock()
-	rec.OutputBytes, rec.DroppedBytes = e.out.counts()
+	rec.OutputBytes, rec.DroppedBytes = e.out.Counts()
 	return rec
 }
 

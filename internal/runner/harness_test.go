@@ -90,7 +90,9 @@ func (h *host) dial() *peer {
 // reply is a whole answer to an exec or attach.
 type reply struct {
 	protocol.Record
-	output []byte
+	output []byte // of all streams
+	stdout []byte
+	stderr []byte
 	gaps   int64 // bytes that were skipped
 }
 
@@ -148,6 +150,12 @@ func (p *peer) finish() (reply, error) {
 				return r, err
 			}
 			r.output = append(r.output, b...)
+			switch o.Stream {
+			case protocol.StreamStdout:
+				r.stdout = append(r.stdout, b...)
+			case protocol.StreamStderr:
+				r.stderr = append(r.stderr, b...)
+			}
 			next = o.Offset + int64(len(b))
 		case protocol.TypeDone:
 			return r, h.Decode(&r.Record)

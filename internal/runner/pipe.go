@@ -6,20 +6,27 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/output"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// outPipe is one of a shell's output pipes. A shell opens it by path for each
-// command and holds no writing end of its own, so the pipe tells whether
-// anything that an earlier command left behind could still write to it.
+// outPipe is an output pipe of a shell or a program, or its terminal. A shell
+// opens its pipes by path for each command and holds no writing end of its
+// own, so the pipe tells whether anything that an earlier command left behind
+// could still write to it.
 type outPipe struct {
-	fd   int      // the reading end
-	file *os.File // the same, for waiting on it
-	raw  syscall.RawConn
+	fd     int      // the reading end
+	file   *os.File // the same, for waiting on it
+	raw    syscall.RawConn
+	stream protocol.Stream
 
-	mu      sync.Mutex
-	sink    *output // guarded by mu; nil between commands: what comes is dropped
-	scratch []byte  // guarded by mu
-	closed  bool    // guarded by mu
+	mu      *sync.Mutex    // of all pipes to one output: reading and storing are one act
+	taken   int64          // guarded by mu; bytes read
+	last    bool           // guarded by mu; its end closes it
+	sink    *output.Output // guarded by mu; nil between commands: what comes is dropped
+	scratch []byte         // guarded by mu
+	closed  bool           // guarded by mu
 
 	turn chan struct{} // wakes a pump that waits for room
 }
@@ -31,7 +38,7 @@ const (
 	flowEmpty  flow = iota // nothing there now, but somebody can write
 	flowEnd                // nobody has it open for writing
 	flowFull               // the sink has no room
-	flowClosed             // close was called
+	flowClosed             // close was called, or is due
 )
 
 func newOutPipe() (*outPipe, error) {
@@ -45,13 +52,18 @@ func newOutPipe() (*outPipe, error) {
 		closeFD(fds[0])
 		return nil, os.NewSyscallError("fchmod", err)
 	}
-	file := os.NewFile(uintptr(fds[0]), "output")
+	return wrapPipe(fds[0], protocol.StreamOutput, new(sync.Mutex))
+}
+
+// wrapPipe makes fd, which does not block, an outPipe's own.
+func wrapPipe(fd int, stream protocol.Stream, mu *sync.Mutex) (*outPipe, error) {
+	file := os.NewFile(uintptr(fd), "output")
 	raw, err := file.SyscallConn()
 	if err != nil {
-		closeFD(fds[0])
+		closeFD(fd)
 		return nil, err
 	}
-	return &outPipe{fd: fds[0], file: file, raw: raw, turn: make(chan struct{}, 1)}, nil
+	return &outPipe{fd: fd, file: file, raw: raw, stream: stream, mu: mu, turn: make(chan struct{}, 1)}, nil
 }
 
 // pump moves what is written to the sink until the pipe is closed.
@@ -72,7 +84,7 @@ func (p *outPipe) pump() {
 			continue
 		}
 		select {
-		case <-sink.room:
+		case <-sink.Room:
 		case <-p.turn:
 		}
 	}
@@ -95,21 +107,31 @@ func (p *outPipe) settle() flow {
 		switch {
 		case err == unix.EINTR:
 			continue
+		case err == unix.EIO: // a terminal that nobody has open
+			return p.ended()
 		case err != nil:
 			return flowEmpty
 		case n == 0:
-			return flowEnd
+			return p.ended()
 		}
+		p.taken += int64(n)
 		if p.sink != nil {
-			p.sink.commit(n)
+			p.sink.Commit(n, p.stream)
 		}
 	}
+}
+
+func (p *outPipe) ended() flow {
+	if p.last {
+		return flowClosed
+	}
+	return flowEnd
 }
 
 // space returns where to read to, nil if there is no room. p.mu is held.
 func (p *outPipe) space() []byte {
 	if p.sink != nil {
-		return p.sink.reserve()
+		return p.sink.Reserve()
 	}
 	if p.scratch == nil {
 		p.scratch = make([]byte, 4<<10)
@@ -118,19 +140,55 @@ func (p *outPipe) space() []byte {
 }
 
 // direct sends what comes from now on to sink, or drops it if sink is nil.
-func (p *outPipe) direct(sink *output) {
+func (p *outPipe) direct(sink *output.Output) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sink = sink
-	wake(p.turn)
+	output.Wake(p.turn)
 }
 
-// close ends the pump.
+// close ends the pump. Closing again does nothing.
 func (p *outPipe) close() error {
 	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil
+	}
 	p.closed = true
 	p.sink = nil
 	p.mu.Unlock()
-	wake(p.turn)
+	output.Wake(p.turn)
 	return p.file.Close()
+}
+
+// rest is the position in all that was ever written up to which the pipe can
+// be read now.
+func (p *outPipe) rest() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return p.taken
+	}
+	n, err := unix.IoctlGetInt(p.fd, unix.TIOCINQ) // FIONREAD by another name
+	if err != nil {
+		return p.taken
+	}
+	return p.taken + int64(n)
+}
+
+// reached reports whether the pipe has been read up to a position.
+func (p *outPipe) reached(at int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken >= at
+}
+
+// loosen drops what comes from now on, for as long as anybody can write. It
+// reports whether nobody can.
+func (p *outPipe) loosen() bool {
+	p.mu.Lock()
+	p.last, p.sink = true, nil
+	p.mu.Unlock()
+	output.Wake(p.turn)
+	return p.settle() == flowClosed
 }

@@ -4,9 +4,11 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 )
 
@@ -26,7 +28,11 @@ type child struct {
 	pidfd  int
 	exited chan struct{} // closed when it is reaped
 
-	status unix.WaitStatus // valid after exited
+	status unix.WaitStatus // valid after exited, as the next
+	usage  unix.Rusage     // its own and that of the children it waited for
+
+	r        *reaper
+	released bool // guarded by r.mu
 }
 
 func newReaper(clone func(*spawn.Cmd) (*spawn.Process, error), all bool) *reaper {
@@ -67,7 +73,7 @@ func (r *reaper) start(c *spawn.Cmd) (*child, error) {
 		r.mu.Lock()
 		delete(r.children, ch.pid)
 		r.mu.Unlock()
-		ch.release()
+		closeFD(ch.pidfd)
 		return nil, err
 	}
 	return ch, nil
@@ -82,7 +88,7 @@ func (r *reaper) register(c *spawn.Cmd) (*spawn.Process, *child, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	ch := &child{pid: p.PID, pidfd: p.PidFD, exited: make(chan struct{})}
+	ch := &child{pid: p.PID, pidfd: p.PidFD, exited: make(chan struct{}), r: r}
 	r.children[ch.pid] = ch
 	return p, ch, nil
 }
@@ -103,8 +109,9 @@ func (r *reaper) reap() {
 // wait reaps one process if one is dead. r.mu must be held.
 func (r *reaper) wait(pid int) bool {
 	var ws unix.WaitStatus
+	var usage unix.Rusage
 	for {
-		got, err := unix.Wait4(pid, &ws, unix.WNOHANG|unix.WALL, nil)
+		got, err := unix.Wait4(pid, &ws, unix.WNOHANG|unix.WALL, &usage)
 		if err == unix.EINTR {
 			continue
 		}
@@ -113,7 +120,10 @@ func (r *reaper) wait(pid int) bool {
 		}
 		if ch, ok := r.children[got]; ok {
 			delete(r.children, got)
-			ch.status = ws
+			ch.status, ch.usage = ws, usage
+			if ch.released {
+				closeFD(ch.pidfd)
+			}
 			close(ch.exited)
 		}
 		return true
@@ -121,7 +131,18 @@ func (r *reaper) wait(pid int) bool {
 }
 
 // signal sends sig if the process still exists.
-func (c *child) signal(sig unix.Signal) { sendSignal(c.pidfd, sig) }
+func (c *child) signal(sig unix.Signal) { proc.SendSignal(c.pidfd, sig) }
+
+// signalGroup sends sig to the process group that the child leads, if the
+// child has not been reaped: its number may be another's then.
+func (c *child) signalGroup(sig unix.Signal) error {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	if c.dead() {
+		return unix.ESRCH
+	}
+	return unix.Kill(-c.pid, sig)
+}
 
 // dead reports whether the child has ended and been reaped.
 func (c *child) dead() bool {
@@ -133,8 +154,28 @@ func (c *child) dead() bool {
 	}
 }
 
-// release gives the pidfd back. The child must not be signalled after it.
-func (c *child) release() { closeFD(c.pidfd) }
+// await waits for the end of a child that was killed, but not longer than
+// limit: one in an uninterruptible wait may take for ever.
+func (c *child) await(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// release gives the pidfd back, at the child's end if that is yet to come.
+// The child must not be signalled after it.
+func (c *child) release() {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	if c.released = true; c.dead() {
+		closeFD(c.pidfd)
+	}
+}
 
 // owns reports whether pid is a child of ours that has not been reaped.
 func (r *reaper) owns(pid int) bool {
@@ -144,10 +185,23 @@ func (r *reaper) owns(pid int) bool {
 	return ok
 }
 
-// exitCode is what a shell would show as $? for the status.
-func exitCode(ws unix.WaitStatus) int {
-	if ws.Signaled() {
-		return 128 + int(ws.Signal())
+// code is what a shell would show as $?. One that cannot even be killed has
+// that of KILL.
+func (c *child) code() int {
+	switch {
+	case !c.dead():
+		return 128 + int(unix.SIGKILL)
+	case c.status.Signaled():
+		return 128 + int(c.status.Signal())
+	default:
+		return c.status.ExitStatus()
 	}
-	return ws.ExitStatus()
+}
+
+// closeFD closes a descriptor on which nothing was written, or whose writes
+// were all reported: the error of such a close tells nothing.
+func closeFD(fd int) {
+	if err := unix.Close(fd); err != nil {
+		return
+	}
 }

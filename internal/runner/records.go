@@ -1,16 +1,18 @@
 package runner
 
 import (
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // records remembers execs: all that have not ended, and those that have for a
 // bounded time and number.
 type records struct {
-	budget budget
+	budget output.Budget
 
 	mu     sync.Mutex
 	byID   map[string]*exec // guarded by mu, as all below
@@ -21,8 +23,8 @@ type records struct {
 
 func newRecords() *records {
 	r := &records{byID: make(map[string]*exec)}
-	r.budget.max = outputTotal
-	r.budget.evict = r.evict
+	r.budget.Max = outputTotal
+	r.budget.Evict = r.evict
 	return r
 }
 
@@ -49,16 +51,11 @@ func (r *records) get(id string) (*exec, error) {
 	return e, nil
 }
 
-// list returns all records, oldest first.
-func (r *records) list() []protocol.Record {
+// all returns all execs, oldest first.
+func (r *records) all() []*exec {
 	r.mu.Lock()
-	execs := append([]*exec(nil), r.order...)
-	r.mu.Unlock()
-	list := make([]protocol.Record, len(execs))
-	for i, e := range execs {
-		list[i] = e.record()
-	}
-	return list
+	defer r.mu.Unlock()
+	return slices.Clone(r.order)
 }
 
 // remove drops an exec that never ran.
@@ -108,7 +105,7 @@ func (r *records) forget(now time.Time) {
 	}
 	for _, e := range over {
 		r.delete(e)
-		e.out.discard()
+		e.out.Discard()
 	}
 }
 
@@ -128,7 +125,7 @@ func (r *records) evict() bool {
 	r.mu.Lock()
 	var victim *exec
 	for _, e := range r.order {
-		if !e.endedAt().IsZero() && e.out.memory() > 0 {
+		if !e.endedAt().IsZero() && e.out.Memory() > 0 {
 			victim = e
 			break
 		}
@@ -137,7 +134,7 @@ func (r *records) evict() bool {
 	if victim == nil {
 		return false
 	}
-	victim.out.discard()
+	victim.out.Discard()
 	return true
 }
 

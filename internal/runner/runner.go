@@ -1,6 +1,6 @@
 // Package runner is the service inside a sandbox: it keeps shells, runs
-// commands in them, and serves files and terminals to the daemon over a
-// listening socket that it is given.
+// commands in them and programs without them, and serves files to the daemon
+// over a listening socket that it is given.
 //
 // What sets the sandbox up (namespaces, mounts, identities, filters) does not
 // belong here: it happened before, or is handed in as Options.Clone. Hostile
@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner/files"
+	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -36,7 +37,7 @@ type Options struct {
 	// requests begin. It must exist.
 	Workspace string
 
-	// Env is the whole environment of shells and terminals.
+	// Env is the whole environment of shells and programs.
 	Env []string
 
 	// Clone makes a process of the workload with all that makes it one:
@@ -47,6 +48,10 @@ type Options struct {
 	// sandbox for want of memory. It may be nil.
 	OOMKills func() int64
 
+	// Group makes a group for a program that is about to be started. It may be
+	// nil, and may fail: then the program is found by its descent.
+	Group func() (Group, error)
+
 	// Proc is where procfs is mounted. The default is /proc.
 	Proc string
 }
@@ -56,21 +61,20 @@ const (
 	maxConns    = 256
 	maxShells   = 64
 	maxQueued   = 64       // execs that wait for one shell
-	maxPayload  = 32 << 20 // of all execs that run or wait
-	maxTerms    = 32
+	maxPayload  = 32 << 20 // of all requests whose execs wait, or read it
+	maxPrograms = 128
+	maxTerms    = 32 // of them
 	maxIDLen    = 64
 	maxRecords  = 64 // execs that have ended
 	recordLife  = 10 * time.Minute
-	outputLimit = 4 << 20  // of one exec's replay
-	outputTotal = 16 << 20 // of all of them
-	outputFloor = 64 << 10 // what an exec may always keep
+	outputTotal = 16 << 20 // of all execs' replay
 )
 
 // Runner serves one sandbox.
 type Runner struct {
 	opts    Options
 	reaper  *reaper
-	procs   procfs
+	procs   proc.Table
 	files   *files.Server
 	records *records
 	dialect dialect
@@ -83,8 +87,11 @@ type Runner struct {
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu
 	shells map[string]*shell  // guarded by mu; key is the name
-	terms  int                // guarded by mu
 	closed bool               // guarded by mu
+
+	programs int        // guarded by mu; those that run
+	terms    int        // guarded by mu; those of them that have a terminal
+	loose    []*outPipe // guarded by mu; of programs that have ended
 }
 
 // New prepares a Runner. It starts nothing; Serve does.
@@ -102,7 +109,7 @@ func New(o Options) (*Runner, error) {
 	return &Runner{
 		opts:    o,
 		reaper:  newReaper(o.Clone, o.Init),
-		procs:   newProcfs(o.Proc),
+		procs:   proc.Open(o.Proc),
 		files:   fs,
 		records: newRecords(),
 		dialect: findDialect(),
@@ -127,7 +134,7 @@ func (r *Runner) Serve() error {
 	return r.accept()
 }
 
-// Close ends Serve, all connections, shells and terminals, and returns when
+// Close ends Serve, all connections, shells and programs, and returns when
 // their goroutines have ended. What runs in the background is left to the
 // caller, who owns the sandbox.
 func (r *Runner) Close() error {
@@ -141,13 +148,21 @@ func (r *Runner) Close() error {
 	for c := range r.conns {
 		c.hangUp()
 	}
+	for _, s := range r.shells {
+		s.shut()
+	}
+	loose := r.loose
+	r.loose = nil
 	r.mu.Unlock()
+	for _, pipe := range loose {
+		r.closePipe(pipe)
+	}
 
 	// Shutdown wakes the accept loop, which then closes the listener.
 	err := unix.Shutdown(r.opts.Listener, unix.SHUT_RDWR)
 	r.wg.Wait()
 	r.records.close()
-	return errors.Join(err, r.procs.close(), r.files.Close())
+	return errors.Join(err, r.procs.Close(), r.files.Close())
 }
 
 // shell returns the shell of that name, and makes it if it is new.
@@ -167,4 +182,11 @@ func (r *Runner) shell(name string) (*shell, error) {
 	r.shells[name] = s
 	r.wg.Go(s.loop)
 	return s, nil
+}
+
+func (r *Runner) oomKills() int64 {
+	if r.opts.OOMKills == nil {
+		return 0
+	}
+	return r.opts.OOMKills()
 }

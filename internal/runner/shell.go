@@ -2,6 +2,7 @@ package runner
 
 import (
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,11 @@ type shell struct {
 	r     *Runner
 	name  string
 	queue chan *exec
+	face  face
+
+	once    sync.Once     // of closing
+	closing chan struct{} // closed when the loop is to end
+	ended   chan struct{} // closed when it has
 
 	proc  *shellProc // nil while there is none
 	fresh bool       // proc took another's place and has run nothing yet
@@ -41,11 +47,19 @@ const (
 func newShell(r *Runner, name string) *shell {
 	t := time.NewTimer(0)
 	t.Stop()
-	return &shell{r: r, name: name, queue: make(chan *exec, maxQueued), timer: t}
+	return &shell{
+		r: r, name: name, queue: make(chan *exec, maxQueued), timer: t, face: newFace(name, r.opts.Workspace),
+		closing: make(chan struct{}), ended: make(chan struct{}),
+	}
 }
 
 // submit queues e behind the execs before it.
 func (s *shell) submit(e *exec) error {
+	s.face.mu.Lock()
+	defer s.face.mu.Unlock()
+	if s.face.shut {
+		return protocol.Refuse(protocol.CodeUnavailable, "the shell has just been closed; try again")
+	}
 	select {
 	case s.queue <- e:
 		return nil
@@ -55,7 +69,7 @@ func (s *shell) submit(e *exec) error {
 }
 
 func (s *shell) loop() {
-	defer s.discard()
+	defer s.finish()
 	s.attempt(nil) // so that the first command finds a shell
 	for {
 		var quiet <-chan time.Time
@@ -68,7 +82,7 @@ func (s *shell) loop() {
 			s.attempt(e)
 		case <-quiet:
 			s.recall()
-		case <-s.r.closing:
+		case <-s.closing:
 			return
 		}
 	}
@@ -97,6 +111,7 @@ func (s *shell) give(e *exec, err error) {
 	if e == nil {
 		return
 	}
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec = "" })
 	select {
 	case <-e.done:
 	default:
@@ -133,6 +148,7 @@ func (s *shell) run(e *exec) {
 		s.cwd = how.cwd
 	}
 	how.cwd = s.cwd
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec, i.Cwd = "", s.cwd })
 	if s.proc.dead() {
 		s.discard()
 	}
@@ -148,9 +164,14 @@ func (s *shell) try(e *exec) (ending, error) {
 	if err := s.ensure(); err != nil {
 		return ending{}, err
 	}
-	oom := s.oomKills()
-	began := s.r.procs.now()
+	if err := s.r.spill(e); err != nil {
+		return ending{}, err
+	}
+	oom := s.r.oomKills()
+	began := s.r.procs.Now()
 	e.start(s.fresh)
+	e.runs(shellJob{s.killing(began)})
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec = e.req.ID })
 	s.fresh = false
 	k := s.proc.pick()
 	out := s.proc.outs[k]
@@ -162,7 +183,7 @@ func (s *shell) try(e *exec) (ending, error) {
 	}
 	s.stale = true
 	how := s.watch(e, began)
-	if how.code == 128+int(unix.SIGKILL) && s.oomKills() > oom {
+	if how.code == 128+int(unix.SIGKILL) && s.r.oomKills() > oom {
 		how.cause = protocol.CauseOOMKilled
 	}
 	return how, nil
@@ -194,9 +215,9 @@ func (s *shell) settle(e *exec, out *outPipe) {
 		select {
 		case <-time.After(backlogTime):
 		case <-e.stop:
-			e.out.flood()
-		case <-s.r.closing:
-			e.out.flood()
+			e.out.Flood()
+		case <-s.closing:
+			e.out.Flood()
 		}
 	}
 	out.direct(nil)
@@ -216,6 +237,11 @@ func (s *shell) ensure() error {
 		return protocol.Refuse(protocol.CodeUnavailable, "a shell cannot be started in the sandbox (%v); it may be out of memory or processes", err)
 	}
 	s.proc, s.last = p, 0
+	s.face.change(func(i *protocol.ShellInfo) {
+		if i.PID = p.pid; s.ran {
+			i.Restarts++
+		}
+	})
 	s.seq++
 	if !s.ran {
 		s.ran, s.cwd = true, dir
@@ -278,7 +304,7 @@ func (s *shell) reply(limit time.Duration) (status, error) {
 			return status{}, os.ErrDeadlineExceeded
 		case <-s.proc.exited:
 			return status{}, os.ErrProcessDone
-		case <-s.r.closing:
+		case <-s.closing:
 			return status{}, os.ErrClosed
 		}
 	}
@@ -291,12 +317,6 @@ func (s *shell) discard() {
 	}
 	s.proc.close()
 	s.proc = nil
+	s.face.change(func(i *protocol.ShellInfo) { i.PID = 0 })
 	s.stale = false
-}
-
-func (s *shell) oomKills() int64 {
-	if s.r.opts.OOMKills == nil {
-		return 0
-	}
-	return s.r.opts.OOMKills()
 }

@@ -102,7 +102,7 @@ func umask() spawn.Step {
 // everything. What it left running is not touched.
 func (p *shellProc) close() {
 	p.signal(unix.SIGKILL)
-	<-p.exited
+	p.await(deathTime)
 	p.release()
 	close(p.quit)
 	closeFD(p.script)

@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -18,7 +19,7 @@ const (
 // watch waits for the end of the exec that was just ordered. The shell may
 // have ended with it. An ending without a cause means that the shell could
 // not run the command at all.
-func (s *shell) watch(e *exec, began moment) ending {
+func (s *shell) watch(e *exec, began proc.Moment) ending {
 	deadline := e.deadline()
 	statuses := s.proc.statuses
 	check, idle := firstCheck, false
@@ -42,7 +43,7 @@ func (s *shell) watch(e *exec, began moment) ending {
 			return s.lost()
 		case <-e.stop:
 			return s.stop(e, began, ending{cause: protocol.CauseCanceled, code: codeCanceled})
-		case <-s.r.closing:
+		case <-s.closing:
 			e.req.GraceMS = 0
 			return s.stop(e, began, ending{cause: protocol.CauseCanceled, code: codeCanceled})
 		case <-s.timer.C:
@@ -88,11 +89,11 @@ func (s *shell) reported(st status) ending {
 // lost is the end of the shell itself.
 func (s *shell) lost() ending {
 	s.proc.signal(unix.SIGKILL)
-	<-s.proc.exited
+	s.proc.await(deathTime)
 	// A line is followed by an empty one. If the shell did not come to the end
 	// of the first, it was on its way out before it saw the command.
 	if s.proc.dialect.idles() && s.proc.unread() > 1 {
 		return ending{}
 	}
-	return ending{cause: protocol.CauseShellExited, code: exitCode(s.proc.status)}
+	return ending{cause: protocol.CauseShellExited, code: s.proc.code()}
 }

@@ -49,18 +49,30 @@ func WriteFile(at int, path, text string) []Step {
 }
 
 // SetIDs takes the group, then the user: without the user's privileges the
-// group could no longer be changed. Supplementary groups are dropped first.
-func SetIDs(uid, gid int) []Step {
+// group could no longer be changed. First the supplementary groups become
+// those given, if any.
+func SetIDs(uid, gid int, groups ...int) []Step {
 	u, g := uintptr(uid), uintptr(gid)
 	return []Step{
-		Setgroups(),
+		Setgroups(groups...),
 		{Name: "setresgid", Nr: unix.SYS_SETRESGID, Args: [6]uintptr{g, g, g}},
 		{Name: "setresuid", Nr: unix.SYS_SETRESUID, Args: [6]uintptr{u, u, u}},
 	}
 }
 
-// Setgroups drops all supplementary groups.
-func Setgroups() Step { return Step{Name: "setgroups", Nr: unix.SYS_SETGROUPS} }
+// Setgroups makes groups the supplementary ones; without any it drops all.
+func Setgroups(groups ...int) Step {
+	s := Step{Name: "setgroups", Nr: unix.SYS_SETGROUPS}
+	if len(groups) == 0 {
+		return s
+	}
+	ids := make([]uint32, len(groups))
+	for i, g := range groups {
+		ids[i] = uint32(g)
+	}
+	s.Args = [6]uintptr{uintptr(len(ids)), uintptr(unsafe.Pointer(&ids[0]))}
+	return s.Keep(ids)
+}
 
 // Unshare leaves the parent's namespaces named by flags.
 func Unshare(flags uintptr) Step {

@@ -276,12 +276,13 @@ func TestOutOfMemoryIsNotTheRunnersEnd(t *testing.T) {
 f = os.memfd_create("x", 0)
 os.set_inheritable(f, True)
 # Filled by something smaller than this program, which would not fit beside it.
-os.execv("/bin/sh", ["sh", "-c", "head -c 59M /dev/zero >&%d; exec sleep 300" % f])' >/dev/null 2>&1 & sleep 1`
-	if _, _, err := run(t, c, "hog", hog, nil, 5*time.Second); err != nil {
+os.execv("/bin/sh", ["sh", "-c", "head -c 59M /dev/zero >&%d; : >full; exec sleep 300" % f])' >/dev/null 2>&1 &
+until [ -e full ]; do sleep 0.05; done`
+	if _, _, err := run(t, c, "hog", hog, nil, longTimeout); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 40 {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), longTimeout)
 		r, err := c.Exec(ctx, protocol.Exec{ID: fmt.Sprint("n", i), Shell: fmt.Sprint("s", i), TimeoutMS: 2000, GraceMS: 50}, "true", nil, io.Discard)
 		cancel()
 		if err != nil || r.ExitCode != 0 {

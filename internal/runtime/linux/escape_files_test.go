@@ -48,7 +48,7 @@ func (b *box) refusesOrInside(what string, err error) {
 
 func (b *box) read(path string) (string, error) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), longTimeout)
 	defer cancel()
 	_, r, err := b.client.Read(ctx, protocol.Read{Path: path, MaxBytes: 1 << 16})
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *box) read(path string) (string, error) {
 
 func (b *box) write(path, text string) error {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), longTimeout)
 	defer cancel()
 	return b.client.Write(ctx, protocol.Write{Path: path}, int64(len(text)), strings.NewReader(text))
 }

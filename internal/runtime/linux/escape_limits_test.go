@@ -37,7 +37,7 @@ func TestEscape_RunnerIsNotStarved(t *testing.T) {
 	b.sh(`true`)
 	done := make(chan protocol.Record)
 	go func() {
-		_, record, err := run(t, b.client, "bomb", `bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 999`, nil, 3*time.Second)
+		_, record, err := run(t, b.client, "bomb", `bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 999`, nil, 5*time.Second)
 		if err != nil {
 			t.Error(err)
 		}
@@ -54,7 +54,7 @@ func TestEscape_RunnerIsNotStarved(t *testing.T) {
 		if _, err := b.client.List(t.Context(), protocol.List{Path: ".", Max: 10}); err != nil {
 			t.Fatalf("listing during the bomb: %v", err)
 		}
-		if took := time.Since(start); took > 5*time.Second {
+		if took := time.Since(start); took > longTimeout/2 {
 			t.Errorf("a listing took %s during the bomb", took)
 		}
 		select {

@@ -87,7 +87,7 @@ func TestEscape_Timeouts(t *testing.T) {
 			b.sh(`true`)
 			start := time.Now()
 			_, record := b.exec(command, nil, time.Second)
-			if took := time.Since(start); record.Cause != protocol.CauseTimeout || took > 8*time.Second {
+			if took := time.Since(start); record.Cause != protocol.CauseTimeout || took > longTimeout {
 				t.Errorf("ended as %q after %s", record.Cause, took)
 			}
 			if out := b.sh(`ps -eo comm= | grep -c '^s[lh]'`); out != "0\n" {
@@ -114,12 +114,17 @@ func TestShellsShareOneConfinement(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out := b.sh(`sleep 0.2 | cat; pgrep -c -x sleep`); out != fmt.Sprintln(shells) {
+	if out := b.sh(countOf(shells)); out != fmt.Sprintln(shells) {
 		t.Errorf("of %d processes of other shells %q are visible", shells, out)
 	}
-	if out := b.sh(`pkill -x sleep; sleep 0.1 | cat; pgrep -c -x sleep`); out != "0\n" {
+	if out := b.sh(`pkill -x sleep; `+countOf(0)); out != "0\n" {
 		t.Errorf("%q of the processes of other shells live on", out)
 	}
+}
+
+// countOf waits until so many programs called sleep run, and prints how many do.
+func countOf(n int) string {
+	return fmt.Sprintf(`for i in {1..200}; do [ "$(pgrep -c -x sleep)" = %d ] && break; sleep 0.1; done; pgrep -c -x sleep`, n)
 }
 
 // What a command prints is data, whatever it looks like: the next command's
@@ -139,7 +144,7 @@ func TestEscape_ForgedResults(t *testing.T) {
 		if err != nil || record.ExitCode != 3 {
 			t.Logf("command %d spoofed its own result: %d, %q, %v", i, record.ExitCode, out, err)
 		}
-		next, record := b.exec(fmt.Sprintf(`echo next %d; (exit 4)`, i), nil, 5*time.Second)
+		next, record := b.exec(fmt.Sprintf(`echo next %d; (exit 4)`, i), nil, longTimeout)
 		if next != fmt.Sprintf("next %d\n", i) || record.ExitCode != 4 {
 			t.Errorf("after command %d the next one has %q, %d", i, next, record.ExitCode)
 		}

@@ -261,7 +261,7 @@ func (b *box) guard() {
 	if err != nil {
 		b.t.Fatalf("the neighbour: %v", err)
 	}
-	if out, _, err := run(b.t, b.dialler(other.(*sandbox)), "guard", "echo well", nil, 5*time.Second); out != "well\n" || err != nil {
+	if out, _, err := run(b.t, b.dialler(other.(*sandbox)), "guard", "echo well", nil, longTimeout); out != "well\n" || err != nil {
 		b.t.Errorf("the neighbour answers %q, %v", out, err)
 	}
 	if text, err := os.ReadFile(b.target.canary); string(text) != canaryText || err != nil {

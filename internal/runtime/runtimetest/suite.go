@@ -378,7 +378,7 @@ func (s *suite) runnerDies(t *testing.T) {
 	b := s.create(t, d, s.spec())
 	b.wantOutput(t, "sleep 600 & true", "")
 	s.opts.Kill(t, b.ID())
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		status, found := find(t, d, b.ID())
 		if !found {

@@ -1,0 +1,174 @@
+package runner
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+func (c *conn) start(req protocol.Start, size int64) error {
+	release, err := c.r.takePayload(size)
+	if err != nil {
+		return err
+	}
+	argv, env, stdin, err := c.startPayload(req, size)
+	if err != nil {
+		release()
+		return err
+	}
+	e := newProgram(req, argv, &c.r.records.budget)
+	e.release = release
+	if err := c.r.records.add(e); err != nil {
+		release()
+		return err
+	}
+	rd := e.out.Attach(0)
+	defer rd.Detach()
+	if err := c.r.launch(e, req, argv, env, stdin); err != nil {
+		c.r.records.remove(e)
+		e.abort(err)
+		return err
+	}
+	if req.Background {
+		return c.out.Send(protocol.TypeStarted, e.record(), nil)
+	}
+	return c.follow(e, rd)
+}
+
+// startPayload checks a request and reads its arguments, environment and stdin.
+func (c *conn) startPayload(req protocol.Start, size int64) (argv, env []string, stdin []byte, err error) {
+	rest := size - req.ArgvBytes - req.EnvBytes
+	switch {
+	case req.ArgvBytes < 0 || req.EnvBytes < 0 || req.ArgvBytes > size || rest < 0:
+		err = protocol.Refuse(protocol.CodeInvalid, "argv_bytes and env_bytes must lie within the payload")
+	case max(req.ArgvBytes, req.EnvBytes, rest) > protocol.MaxCommand:
+		err = protocol.Refuse(protocol.CodeTooLarge, "the arguments, the environment and stdin are limited to %d bytes each; write longer ones to a file first", protocol.MaxCommand)
+	case req.HangupMS < 0:
+		err = protocol.Refuse(protocol.CodeInvalid, "hangup_ms must not be negative")
+	case len(req.Cwd) > protocol.MaxPath || strings.IndexByte(req.Cwd, 0) >= 0:
+		err = protocol.Refuse(protocol.CodeInvalid, "cwd must be at most %d bytes without zero bytes", protocol.MaxPath)
+	default:
+		err = checkTerms(req.ID, req.TimeoutMS, req.GraceMS)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	payload := make([]byte, size)
+	if _, err := io.ReadFull(c.in, payload); err != nil {
+		return nil, nil, nil, err
+	}
+	argv, ok1 := zeroEnded(payload[:req.ArgvBytes])
+	env, ok2 := zeroEnded(payload[req.ArgvBytes : req.ArgvBytes+req.EnvBytes])
+	if !ok1 || !ok2 {
+		return nil, nil, nil, protocol.Refuse(protocol.CodeInvalid, "each argument and each variable must end with a zero byte, and have no other")
+	}
+	if slices.ContainsFunc(env, func(kv string) bool { return strings.IndexByte(kv, '=') < 1 }) {
+		return nil, nil, nil, protocol.Refuse(protocol.CodeInvalid, "each variable must be NAME=VALUE")
+	}
+	return argv, env, payload[size-rest:], nil
+}
+
+// zeroEnded splits a list of strings, each with a zero byte behind it.
+func zeroEnded(b []byte) ([]string, bool) {
+	if len(b) == 0 {
+		return nil, true
+	}
+	if b[len(b)-1] != 0 {
+		return nil, false
+	}
+	return strings.Split(string(bytes.TrimSuffix(b, []byte{0})), "\x00"), true
+}
+
+// program returns the program of an exec that runs.
+func (r *Runner) program(id string) (*program, error) {
+	e, err := r.records.get(id)
+	if err != nil {
+		return nil, err
+	}
+	what, err := e.now()
+	if err != nil {
+		return nil, err
+	}
+	p, ok := what.(*program)
+	if !ok {
+		return nil, protocol.Refuse(protocol.CodeConflict, "%q is a command in a shell, which has neither an open stdin nor a terminal; run it as a process for that", id)
+	}
+	return p, nil
+}
+
+func (c *conn) stdin(req protocol.Stdin, _ int64) error {
+	if req.WaitMS < 0 {
+		return protocol.Refuse(protocol.CodeInvalid, "wait_ms must not be negative")
+	}
+	p, err := c.r.program(req.ID)
+	if err != nil {
+		return err
+	}
+	n, err := p.takeStdin(req, c.in, func() bool { return !c.gone() })
+	if err != nil {
+		return err
+	}
+	if err := c.in.Discard(); err != nil {
+		return err
+	}
+	return c.out.Send(protocol.TypeTaken, protocol.Taken{Bytes: n}, nil)
+}
+
+func (c *conn) signal(req protocol.Signal, _ int64) error {
+	if req.Signal < 1 || req.Signal > 64 {
+		return protocol.Refuse(protocol.CodeInvalid, "signal must be a number from 1 to 64")
+	}
+	e, err := c.r.records.get(req.ID)
+	if err != nil {
+		return err
+	}
+	what, err := e.now()
+	if err != nil {
+		return err
+	}
+	if err := what.signal(req.Signal); err != nil {
+		return err
+	}
+	return c.out.Send(protocol.TypeOK, nil, nil)
+}
+
+func (c *conn) resize(req protocol.Resize, _ int64) error {
+	p, err := c.r.program(req.ID)
+	if err != nil {
+		return err
+	}
+	if err := p.resize(req.Rows, req.Cols); err != nil {
+		return err
+	}
+	return c.out.Send(protocol.TypeOK, nil, nil)
+}
+
+func (c *conn) closeShell(req protocol.CloseShell, _ int64) error {
+	if err := c.r.closeShell(req.Name); err != nil {
+		return err
+	}
+	return c.out.Send(protocol.TypeOK, nil, nil)
+}
+
+// list returns all records, oldest first. Those of running programs say what
+// these take now.
+func (r *Runner) list() []protocol.Record {
+	execs := r.records.all()
+	table, err := r.procs.List()
+	if err != nil {
+		table = nil // the programs look for themselves
+	}
+	list := make([]protocol.Record, len(execs))
+	for i, e := range execs {
+		list[i] = e.record()
+		if what, err := e.now(); err == nil {
+			if p, ok := what.(*program); ok {
+				list[i].Usage = p.usage(table)
+			}
+		}
+	}
+	return list
+}

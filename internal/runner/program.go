@@ -1,0 +1,292 @@
+package runner
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/account"
+	"github.com/sandkasten/sandkasten/internal/runner/output"
+	"github.com/sandkasten/sandkasten/internal/runner/proc"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// Group holds all that a program starts, whatever that does to get away: a
+// cgroup. PIDs are those that the runner sees.
+type Group interface {
+	// FD is the cgroup's directory, to clone into. It is valid until Close.
+	FD() int
+	// Kill sends SIGKILL to all in it.
+	Kill() error
+	// PIDs returns the processes in it.
+	PIDs() ([]int, error)
+	// CPUUsec is the time that all in it have taken, in microseconds.
+	CPUUsec() int64
+	// Close gives the group back. Processes that are still in it are left alone.
+	// The other methods may be called after it; what they return is ignored.
+	Close() error
+}
+
+// Times of a program.
+const (
+	hangupTime = 2 * time.Second        // between a terminal's hangup and KILL
+	screenTime = 100 * time.Millisecond // for a terminal's last output, if somebody else has it open
+)
+
+// program is one that runs without a shell, on pipes or a terminal. Its loop
+// takes it to its end.
+type program struct {
+	r     *Runner
+	e     *exec
+	start protocol.Start
+	cwd   string
+	child *child
+	group Group         // nil where there is none
+	user  *account.User // nil is the sandbox's own
+	began proc.Moment
+	oom   int64      // kills before it began
+	lock  sync.Mutex // of the pipes
+	pipes []*outPipe // stdout and stderr, or the terminal
+	stdin *input     // nil if it is closed
+}
+
+// newProgram returns the exec of a program.
+func newProgram(req protocol.Start, argv []string, b *output.Budget) *exec {
+	kind := output.Apart
+	if req.TTY {
+		kind = output.Screen
+	}
+	e := queued(protocol.Exec{
+		ID: req.ID, TimeoutMS: req.TimeoutMS, GraceMS: req.GraceMS, OutputLimit: req.OutputLimit,
+		OutputFile: req.OutputFile, AllowOutside: req.AllowOutside,
+	}, output.New(b, kind, req.OutputLimit))
+	shown := strings.Join(argv, " ")
+	e.rec.Kind, e.rec.TTY, e.rec.Command = protocol.KindProcess, req.TTY, shown[:min(len(shown), shownCommand)]
+	return e
+}
+
+// live takes the program to its end.
+func (p *program) live() {
+	defer func() {
+		if d := recover(); d != nil {
+			p.e.abort(protocol.Refuse(protocol.CodeInternal, "the runner has a defect: %v", d))
+		}
+	}()
+	how := p.watch()
+	p.drain()
+	how.cwd, how.usage = p.cwd, p.usage(nil)
+	p.e.runs(nil)
+	p.close()
+	p.e.end(how)
+	p.r.records.ended()
+}
+
+// watch waits for the end, or brings it about.
+func (p *program) watch() ending {
+	timeout := alarm(p.e.deadline())
+	defer timeout.Stop()
+	alone := time.NewTimer(p.patience())
+	defer alone.Stop()
+	for {
+		select {
+		case <-p.child.exited:
+			return p.exited()
+		case <-p.e.stop:
+			return p.kill(ending{cause: protocol.CauseCanceled, code: codeCanceled})
+		case <-p.r.closing:
+			p.e.req.GraceMS = 0
+			return p.kill(ending{cause: protocol.CauseCanceled, code: codeCanceled})
+		case <-timeout.C:
+			return p.kill(ending{cause: protocol.CauseTimeout, code: codeTimeout})
+		case <-p.e.out.Crowd:
+			alone.Reset(p.patience())
+		case <-alone.C:
+			if !p.e.out.Watched() {
+				return p.hangUp()
+			}
+		}
+	}
+}
+
+// never is longer than any sandbox lives.
+const never = 1 << 62
+
+// alarm fires at a time, which may be the zero time: never.
+func alarm(at time.Time) *time.Timer {
+	if at.IsZero() {
+		return time.NewTimer(never)
+	}
+	return time.NewTimer(time.Until(at))
+}
+
+// patience is how long the program goes on with those that are attached now.
+func (p *program) patience() time.Duration {
+	if !p.start.TTY || p.start.HangupMS == 0 || p.e.out.Watched() {
+		return never
+	}
+	return time.Duration(p.start.HangupMS) * time.Millisecond
+}
+
+// exited is the end by itself.
+func (p *program) exited() ending {
+	how := ending{cause: protocol.CauseExited, code: p.child.code()}
+	if p.child.status.Signaled() {
+		how.cause = protocol.CauseSignaled
+	}
+	if how.code == 128+int(unix.SIGKILL) && p.r.oomKills() > p.oom {
+		how.cause = protocol.CauseOOMKilled
+	}
+	return how
+}
+
+// kill ends the program and everything that it started: TERM, or on a terminal
+// a hangup, some time to follow it, KILL.
+func (p *program) kill(how ending) ending {
+	p.e.out.Flood() // a reader that is behind must not hold up the end
+	grace, ask := time.Duration(p.e.req.GraceMS)*time.Millisecond, unix.SIGTERM
+	if p.start.TTY {
+		ask = unix.SIGHUP
+	}
+	k := p.killing()
+	k.terminate(ask, grace)
+	if p.group == nil {
+		// Stopped, it cannot start anything and adopts what the others orphan.
+		p.child.signal(unix.SIGSTOP)
+		k.others(p.child.pid).kill()
+	}
+	k.kill()
+	p.child.await(deathTime)
+	k.kill() // what its end has orphaned
+	return how
+}
+
+// hangUp ends a terminal that nobody is attached to, as pulling the plug did:
+// what ignores a hangup goes on, but for the program itself.
+func (p *program) hangUp() ending {
+	p.e.out.Flood()
+	p.child.signal(unix.SIGHUP)
+	p.child.signal(unix.SIGCONT)
+	if !p.child.await(hangupTime) {
+		p.child.signal(unix.SIGKILL)
+		p.child.await(deathTime)
+	}
+	return ending{cause: protocol.CauseCanceled, code: codeCanceled}
+}
+
+// killing finds the program and all that it started. What it has once found it
+// finds again, also when it has been orphaned meanwhile.
+func (p *program) killing() killing {
+	known := make(map[int]uint64)
+	k := killing{r: p.r, members: func() []proc.Process {
+		all := p.members(nil, func(pr proc.Process) bool { return known[pr.PID] == pr.Start })
+		for _, pr := range all {
+			known[pr.PID] = pr.Start
+		}
+		return all
+	}}
+	if p.group != nil {
+		k.strike = p.group.Kill
+	}
+	return k
+}
+
+// members returns the living processes of the program, from list if that is
+// there. Without a group they are its descendants, which it adopts when they
+// are orphaned, those that are in the session that it leads, and those that
+// known tells.
+func (p *program) members(list []proc.Process, known func(proc.Process) bool) []proc.Process {
+	if p.group != nil {
+		pids, err := p.group.PIDs()
+		if err == nil {
+			return p.r.procs.Pick(pids)
+		}
+	}
+	if list == nil {
+		var err error
+		if list, err = p.r.procs.List(); err != nil {
+			return nil
+		}
+	}
+	root := !p.child.dead()
+	f := proc.NewFamily(list)
+	f.Add(func(pr proc.Process) bool {
+		return root && pr.PID == p.child.pid || pr.Session == p.child.pid && pr.After(p.began) || known(pr)
+	})
+	return f.Members()
+}
+
+// usage is what the program and all that it started take, or took.
+func (p *program) usage(list []proc.Process) *protocol.Usage {
+	var u protocol.Usage
+	if p.child.dead() {
+		r := p.child.usage
+		u.CPUUS = (r.Utime.Nano() + r.Stime.Nano()) / 1000
+		u.MemoryBytes = r.Maxrss << 10
+	} else {
+		for _, pr := range p.members(list, func(proc.Process) bool { return false }) {
+			u.CPUUS += pr.CPU.Microseconds()
+			u.MemoryBytes += pr.Memory
+			u.Processes++
+		}
+	}
+	if p.group != nil {
+		u.CPUUS = max(u.CPUUS, p.group.CPUUsec())
+	}
+	return &u
+}
+
+// drain takes the rest of the output: what was written before the end. What
+// the program left behind may have the pipes open and write to them for ever.
+func (p *program) drain() {
+	stop, closing := p.e.stop, p.r.closing
+	screen := time.Now().Add(screenTime)
+	for _, pipe := range p.pipes {
+		for rest := pipe.rest(); !p.drained(pipe, rest, screen); {
+			select {
+			case <-time.After(backlogTime): // a reader is behind, or the terminal has more
+			case <-stop:
+				p.e.out.Flood()
+				stop = nil
+			case <-closing:
+				p.e.out.Flood()
+				closing = nil
+			}
+		}
+	}
+}
+
+// drained takes what a pipe has, and reports whether that was the rest: up to
+// a position, or of a terminal, which tells none, what comes until some time.
+func (p *program) drained(pipe *outPipe, rest int64, until time.Time) bool {
+	switch pipe.settle() {
+	case flowEnd, flowClosed:
+		return true
+	case flowEmpty:
+		return !p.start.TTY || !time.Now().Before(until)
+	default:
+		return !p.start.TTY && pipe.reached(rest)
+	}
+}
+
+// close gives back what the program held. What it has left behind may still
+// write to its pipes.
+func (p *program) close() {
+	p.closeStdin()
+	for _, pipe := range p.pipes {
+		p.r.loosen(pipe, p.start.TTY)
+	}
+	p.child.release()
+	if p.group != nil {
+		p.r.closeGroup(p.group)
+	}
+	p.r.giveProgram(p.start.TTY)
+}
+
+// closeStdin closes a pipe. A terminal's stdin is closed with its output.
+func (p *program) closeStdin() {
+	if p.stdin != nil && !p.start.TTY {
+		p.stdin.close()
+	}
+}

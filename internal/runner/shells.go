@@ -1,0 +1,102 @@
+package runner
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/proc"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// face is what others see of a shell, which is its loop's own.
+type face struct {
+	mu   sync.Mutex
+	info protocol.ShellInfo // guarded by mu
+	shut bool               // guarded by mu; no more execs are taken
+}
+
+func (f *face) change(how func(*protocol.ShellInfo)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	how(&f.info)
+}
+
+// shellInfos describes the shells, by name.
+func (r *Runner) shellInfos() []protocol.ShellInfo {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]protocol.ShellInfo, 0, len(r.shells))
+	for _, s := range r.shells {
+		list = append(list, s.about())
+	}
+	slices.SortFunc(list, func(a, b protocol.ShellInfo) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// about describes the shell.
+func (s *shell) about() protocol.ShellInfo {
+	s.face.mu.Lock()
+	defer s.face.mu.Unlock()
+	info := s.face.info
+	info.Queued = len(s.queue)
+	return info
+}
+
+// closeShell ends a shell and everything that it has started, and returns when
+// that is done.
+func (r *Runner) closeShell(name string) error {
+	r.mu.Lock()
+	s, ok := r.shells[name]
+	delete(r.shells, name)
+	r.mu.Unlock()
+	if !ok {
+		return protocol.Refuse(protocol.CodeNotFound, "no shell %q", name)
+	}
+	s.shut()
+	<-s.ended // each of its steps is bounded
+	return nil
+}
+
+// shut makes the loop end.
+func (s *shell) shut() { s.once.Do(func() { close(s.closing) }) }
+
+// finish is the loop's last act. If it is the shell that ends and not the
+// sandbox, nothing that it started is left.
+func (s *shell) finish() {
+	s.face.mu.Lock()
+	s.face.shut = true
+	s.face.mu.Unlock()
+	if !s.r.isClosed() && s.proc != nil {
+		s.proc.signal(unix.SIGSTOP) // so that it starts nothing more
+		s.killing(proc.Moment{}).kill()
+	}
+	s.discard()
+	for {
+		select {
+		case e := <-s.queue:
+			e.end(ending{cause: protocol.CauseCanceled, code: codeCanceled, cwd: s.cwd})
+			s.r.records.ended()
+		default:
+			close(s.ended)
+			return
+		}
+	}
+}
+
+// shellJob is what a shell's command has started.
+type shellJob struct{ killing }
+
+func (j shellJob) signal(sig int) error {
+	if j.killing.signal(unix.Signal(sig)) == 0 {
+		return protocol.Refuse(protocol.CodeConflict, "the command runs no program that could be signalled; cancel it")
+	}
+	return nil
+}
+
+func newFace(name, cwd string) face {
+	return face{info: protocol.ShellInfo{Name: name, Cwd: cwd, CreatedMS: time.Now().UnixMilli()}}
+}
