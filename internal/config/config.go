@@ -80,10 +80,14 @@ type Security struct {
 	Seccomp string // off, mvp, strict
 }
 
-// Workspace is read now and used by a later version.
+// Workspace is about workspaces that outlive sessions.
 type Workspace struct {
 	Enabled          bool
 	PersistByDefault bool
+	DefaultSizeMB    int64
+	MaxSizeMB        int64
+	MaxCount         int           // 0: none
+	Retention        time.Duration // 0: for ever
 }
 
 // Pool is read now and used by a later version.
@@ -122,6 +126,7 @@ func Default() Config {
 		Files:     Files{MaxUploadMB: 256},
 		RateLimit: RateLimit{Burst: 200},
 		Security:  Security{Seccomp: "strict"},
+		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
 		Log:       Log{Level: "info", Format: "auto"},
 	}
 }

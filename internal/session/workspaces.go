@@ -19,6 +19,12 @@ const minWorkspaceMB = 16
 // waits for the next call.
 const filesTTL = 15 * time.Second
 
+// WorkspaceOptions returns the options of workspaces with every default filled
+// in, and whether there are any.
+func (m *Manager) WorkspaceOptions() (WorkspaceOptions, bool) {
+	return m.opts.Workspaces, m.keeper != nil
+}
+
 // CreateWorkspace makes an empty workspace. An id that the owner has already
 // gives AlreadyExists.
 func (m *Manager) CreateWorkspace(ctx context.Context, req WorkspaceRequest) (WorkspaceUse, error) {

@@ -63,10 +63,11 @@ func (s *surface) document() *huma.OpenAPI {
 		}
 	}
 	s.documentFiles(doc)
-	for _, item := range doc.Paths {
+	documentWorkspaces(doc)
+	for path, item := range doc.Paths {
 		if item.Post != nil && item.Post.RequestBody != nil {
 			limit := item.Post.MaxBodyBytes - 1
-			if item.Post.OperationID == "upload-files" {
+			if strings.HasSuffix(path, "/fs/upload") {
 				limit = s.opts.UploadBytes
 			}
 			item.Post.RequestBody.Description = fmt.Sprintf("At most %d bytes.", limit)

@@ -101,6 +101,38 @@ var operations = map[string]operation{
 		id: "list-files", summary: "List a directory", errors: []int{403, 404, 409, 422},
 		description: "At most 10000 entries, sorted by name.",
 	},
+	"POST /v1/workspaces": {
+		id: "create-workspace", summary: "Create a workspace", status: http.StatusCreated, errors: []int{409, 415, 501, 507},
+		description: "An empty directory that outlives sessions. A session has it at /workspace if it was created with workspace_id; several may have it at the same time. 409 if this key has one of that id.",
+	},
+	"GET /v1/workspaces": {
+		id: "list-workspaces", summary: "List workspaces", errors: []int{501},
+		description: "The workspaces of this key, oldest first.",
+	},
+	"GET /v1/workspaces/{id}": {
+		id: "get-workspace", summary: "Get a workspace", errors: []int{404, 501},
+		description: "With what it takes now.",
+	},
+	"DELETE /v1/workspaces/{id}": {
+		id: "delete-workspace", summary: "Delete a workspace", errors: []int{404, 409, 501},
+		description: "With all that is in it. 409 while a session has it, unless force is given, which destroys those sessions.",
+	},
+	"GET /v1/workspaces/{id}/fs/read": {
+		id: "read-workspace-file", summary: "Read a file of a workspace", errors: []int{403, 404, 409, 422, 501},
+		description: "As /v1/sessions/{id}/fs/read, without a session.",
+	},
+	"POST /v1/workspaces/{id}/fs/write": {
+		id: "write-workspace-file", summary: "Write a file of a workspace", errors: []int{403, 404, 409, 415, 422, 501, 507},
+		description: "As /v1/sessions/{id}/fs/write, without a session.",
+	},
+	"POST /v1/workspaces/{id}/fs/upload": {
+		id: "upload-workspace-files", summary: "Upload files to a workspace", errors: []int{403, 404, 409, 415, 422, 501, 507},
+		description: "As /v1/sessions/{id}/fs/upload, without a session.",
+	},
+	"GET /v1/workspaces/{id}/fs/list": {
+		id: "list-workspace-files", summary: "List a directory of a workspace", errors: []int{403, 404, 409, 422, 501},
+		description: "As /v1/sessions/{id}/fs/list, without a session.",
+	},
 	"GET /v1/info": {
 		id: "get-info", summary: "Get the daemon's version and limits",
 		description: "What a client may ask for at most and what it gets if it does not ask.",
@@ -127,7 +159,7 @@ func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 	method, path, _ := strings.Cut(pattern, " ")
 	status := cmp.Or(doc.status, http.StatusOK)
 	limit := cmp.Or(doc.body, maxBody)
-	if doc.id == "write-file" {
+	if strings.HasSuffix(path, "/fs/write") {
 		limit += s.opts.WriteBytes * 2 // base64 takes a third more, escaped text what it takes
 	}
 	op := huma.Operation{

@@ -24,6 +24,15 @@ func (s *surface) table() {
 	route(s, "POST /v1/sessions/{id}/fs/upload", api.Key, s.upload)
 	route(s, "GET /v1/sessions/{id}/fs/list", api.Key, s.listFiles)
 
+	route(s, "POST /v1/workspaces", api.Key, s.createWorkspace)
+	route(s, "GET /v1/workspaces", api.Key, s.listWorkspaces)
+	route(s, "GET /v1/workspaces/{id}", api.Key, s.getWorkspace)
+	route(s, "DELETE /v1/workspaces/{id}", api.Key, s.deleteWorkspace)
+	route(s, "GET /v1/workspaces/{id}/fs/read", api.Key, ofWorkspace(s.readFile))
+	route(s, "POST /v1/workspaces/{id}/fs/write", api.Key, ofWorkspace(s.writeFile))
+	route(s, "POST /v1/workspaces/{id}/fs/upload", api.Key, ofWorkspace(s.upload))
+	route(s, "GET /v1/workspaces/{id}/fs/list", api.Key, ofWorkspace(s.listFiles))
+
 	route(s, "GET /v1/info", api.Key, s.info)
 	route(s, "GET /healthz", api.Public, s.healthz)
 	route(s, "GET /readyz", api.Public, s.readyz)
