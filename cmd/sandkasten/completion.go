@@ -100,15 +100,30 @@ func (c completeCmd) candidates(ctx context.Context, a *app, node *kong.Node, la
 		}
 	}
 	for _, arg := range node.Positional {
-		if arg.Name == "session" {
+		switch arg.Name {
+		case "session":
 			return append(found, c.sessions(ctx, a)...)
+		case "workspace":
+			return append(found, c.workspaces(ctx, a)...)
 		}
 	}
 	return found
 }
 
-// sessions lists ids. Without a daemon there is nothing to offer.
 func (completeCmd) sessions(ctx context.Context, a *app) []string {
+	return ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.Session, error) {
+		return cl.Sessions(ctx, client.Living)
+	}, func(s client.Session) string { return s.ID })
+}
+
+func (completeCmd) workspaces(ctx context.Context, a *app) []string {
+	return ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.Workspace, error) {
+		return cl.Workspaces(ctx)
+	}, func(w client.Workspace) string { return w.ID })
+}
+
+// ids asks the daemon for ids. Without one there is nothing to offer.
+func ids[T any](ctx context.Context, a *app, list func(context.Context, *client.Client) ([]T, error), id func(T) string) []string {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -117,13 +132,13 @@ func (completeCmd) sessions(ctx context.Context, a *app) []string {
 		return nil
 	}
 	defer cl.Close()
-	list, err := cl.Sessions(ctx, client.Living)
+	all, err := list(ctx, cl)
 	if err != nil {
 		return nil
 	}
-	ids := make([]string, len(list))
-	for i, s := range list {
-		ids[i] = printable(s.ID)
+	found := make([]string, len(all))
+	for i, one := range all {
+		found[i] = printable(id(one))
 	}
-	return ids
+	return found
 }

@@ -10,24 +10,26 @@ import (
 
 // sessionFlags say what a new session is like.
 type sessionFlags struct {
-	TTL      time.Duration     `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m."`
-	CPU      float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
-	Memory   int64             `placeholder:"MB" help:"Memory in MiB."`
-	Pids     int64             `placeholder:"N" help:"Processes and threads."`
-	Disk     int64             `placeholder:"MB" help:"Disk in MiB."`
-	Env      map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
-	Label    map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
-	Hostname string            `placeholder:"NAME" help:"Host name inside."`
+	TTL       time.Duration     `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m."`
+	Workspace string            `short:"w" placeholder:"ID" help:"Workspace at /workspace, which outlives the session; made if there is none."`
+	CPU       float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
+	Memory    int64             `placeholder:"MB" help:"Memory in MiB."`
+	Pids      int64             `placeholder:"N" help:"Processes and threads."`
+	Disk      int64             `placeholder:"MB" help:"Disk in MiB."`
+	Env       map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
+	Label     map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
+	Hostname  string            `placeholder:"NAME" help:"Host name inside."`
 }
 
 func (f sessionFlags) request(image string) client.CreateRequest {
 	return client.CreateRequest{
-		Image:      image,
-		TTLSeconds: int64(f.TTL / time.Second),
-		Limits:     client.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
-		Env:        f.Env,
-		Labels:     f.Label,
-		Hostname:   f.Hostname,
+		Image:       image,
+		TTLSeconds:  int64(f.TTL / time.Second),
+		WorkspaceID: f.Workspace,
+		Limits:      client.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
+		Env:         f.Env,
+		Labels:      f.Label,
+		Hostname:    f.Hostname,
 	}
 }
 
@@ -43,7 +45,11 @@ func (createCmd) Help() string {
 
   id=$(sandkasten create python --ttl 1h)
   sandkasten exec $id -- pip list
-  sandkasten rm $id`
+  sandkasten rm $id
+
+Files that are to stay go to a workspace:
+
+  id=$(sandkasten create python --workspace project)`
 }
 
 func (c createCmd) Run(ctx context.Context, a *app) error {

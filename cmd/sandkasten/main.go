@@ -54,6 +54,8 @@ type cli struct {
 	Logs   logsCmd   `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`
 	Rm     rmCmd     `cmd:"" help:"End sessions." group:"session"`
 
+	Workspace workspaceCmd `cmd:"" help:"Make, list, fill and remove workspaces, which outlive sessions." group:"session"`
+
 	Daemon daemonCmd `cmd:"" help:"Run the daemon." group:"host"`
 	Doctor doctorCmd `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
 	Image  imageCmd  `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`

@@ -23,7 +23,7 @@ type Content struct {
 // Read opens a file.
 func (c *Client) Read(ctx context.Context, id, path string) (Content, error) {
 	query := url.Values{"path": {path}, "raw": {"1"}}
-	req, err := c.request(ctx, http.MethodGet, sessionPath(id, "/fs/read?", query.Encode()), nil)
+	req, err := c.request(ctx, http.MethodGet, c.filesPath(id, "read?", query.Encode()), nil)
 	if err != nil {
 		return Content{}, err
 	}
@@ -55,7 +55,7 @@ func (c *Client) List(ctx context.Context, id, path string) (entries []Entry, tr
 		Truncated bool    `json:"truncated"`
 	}
 	query := url.Values{"path": {path}}
-	err = c.call(ctx, http.MethodGet, sessionPath(id, "/fs/list?", query.Encode()), nil, &list)
+	err = c.call(ctx, http.MethodGet, c.filesPath(id, "list?", query.Encode()), nil, &list)
 	return list.Entries, list.Truncated, err
 }
 
@@ -69,7 +69,7 @@ func (c *Client) Write(ctx context.Context, id, path string, mode fs.FileMode, c
 		Base64 string `json:"content_base64"`
 		Mode   string `json:"mode"`
 	}{path, base64.StdEncoding.EncodeToString(content), fmt.Sprintf("%04o", mode.Perm())}
-	return c.call(ctx, http.MethodPost, sessionPath(id, "/fs/write"), body, nil)
+	return c.call(ctx, http.MethodPost, c.filesPath(id, "write"), body, nil)
 }
 
 // Upload streams content into the file at path. A file that exists keeps its
@@ -94,7 +94,7 @@ func (c *Client) Upload(ctx context.Context, id, path string, content io.Reader)
 }
 
 func (c *Client) upload(ctx context.Context, id, contentType string, body io.Reader) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+sessionPath(id, "/fs/upload"), body)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+c.filesPath(id, "upload"), body)
 	if err != nil {
 		return fmt.Errorf("upload: %w", err)
 	}

@@ -35,12 +35,13 @@ type Limits struct {
 // CreateRequest is what a new session may be given. Zero values take the
 // daemon's defaults.
 type CreateRequest struct {
-	Image      string            `json:"image,omitempty"`
-	TTLSeconds int64             `json:"ttl_seconds,omitempty"`
-	Limits     Limits            `json:"limits,omitzero"`
-	Env        map[string]string `json:"env,omitempty"`
-	Hostname   string            `json:"hostname,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
+	Image       string            `json:"image,omitempty"`
+	TTLSeconds  int64             `json:"ttl_seconds,omitempty"`
+	WorkspaceID string            `json:"workspace_id,omitempty"`
+	Limits      Limits            `json:"limits,omitzero"`
+	Env         map[string]string `json:"env,omitempty"`
+	Hostname    string            `json:"hostname,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
 }
 
 // Stats is what a session uses and may use.
