@@ -77,6 +77,7 @@ type WorkspaceStore interface {
 	// ListWorkspaces returns an owner's workspaces as GetWorkspace does, oldest
 	// first; "" is every owner.
 	ListWorkspaces(ctx context.Context, owner string) ([]WorkspaceUse, error)
-	// DeleteWorkspace forgets a workspace. An unknown one is not an error.
-	DeleteWorkspace(ctx context.Context, volume runtime.WorkspaceID) error
+	// DeleteWorkspace forgets a workspace, by its Volume: one that has its id by
+	// now stays. An unknown one is not an error.
+	DeleteWorkspace(ctx context.Context, w Workspace) error
 }

@@ -156,7 +156,7 @@ func (m *Manager) removeWorkspace(ctx context.Context, w Workspace) error {
 	if err := failpoint.Hit("workspace.removed"); err != nil {
 		return err
 	}
-	return m.opts.Workspaces.Store.DeleteWorkspace(ctx, w.Volume)
+	return m.opts.Workspaces.Store.DeleteWorkspace(ctx, w)
 }
 
 func (m *Manager) endSessionsOf(ctx context.Context, w Workspace) error {
@@ -296,7 +296,7 @@ func (m *Manager) addWorkspace(ctx context.Context, req WorkspaceRequest) (Works
 	if undone := m.keeper.DestroyWorkspace(ctx, w.Volume); undone != nil {
 		return w, errors.Join(err, undone)
 	}
-	return w, errors.Join(err, rows.DeleteWorkspace(ctx, w.Volume))
+	return w, errors.Join(err, rows.DeleteWorkspace(ctx, w))
 }
 
 // makeVolume has the driver make w's files, if a crash did not come between

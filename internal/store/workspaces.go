@@ -11,7 +11,6 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -102,9 +101,9 @@ func (s *Store) ListWorkspaces(ctx context.Context, owner string) (found []sessi
 }
 
 // DeleteWorkspace implements session.WorkspaceStore.
-func (s *Store) DeleteWorkspace(ctx context.Context, volume runtime.WorkspaceID) error {
-	if _, err := s.write.ExecContext(ctx, "DELETE FROM workspaces WHERE volume = ?", string(volume)); err != nil {
-		return wrap("forget a workspace", err)
+func (s *Store) DeleteWorkspace(ctx context.Context, w session.Workspace) error {
+	if _, err := s.write.ExecContext(ctx, "DELETE FROM workspaces WHERE volume = ?", string(w.Volume)); err != nil {
+		return wrap("forget workspace "+w.ID, err)
 	}
 	return nil
 }

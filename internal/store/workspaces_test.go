@@ -1,11 +1,16 @@
 package store_test
 
 import (
+	"database/sql"
+	"errors"
+	"os"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -82,7 +87,7 @@ func TestWorkspacesOfOwners(t *testing.T) {
 			t.Errorf("%q has %q, want %q", owner, got, want)
 		}
 	}
-	if err := s.DeleteWorkspace(t.Context(), "volume-alicew"); err != nil {
+	if err := s.DeleteWorkspace(t.Context(), workspace("alice", "w")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.GetWorkspace(t.Context(), "alice", "w"); !errdefs.Is(err, errdefs.NotFound) {
@@ -119,4 +124,34 @@ func TestSessionsOfAWorkspace(t *testing.T) {
 		put(t, s, x)
 	}
 	wantWorkspace(t, s, session.WorkspaceUse{Workspace: w, Sessions: 2})
+}
+
+// A database from before there were workspaces is taken along.
+func TestDatabaseWithoutWorkspaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := os.ReadFile("migrations/00001_sessions.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, fstest.MapFS{"00001_sessions.sql": {Data: first}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = db.ExecContext(t.Context(), `INSERT INTO sessions VALUES ('old', 'box', 'base', 'sha256:1', 'running', '', '', '', '/', 'h',
+		1, 2, 3, 4, 'none', 0, '{}', 'alice', '', '', 1, 1, 1, 0, 0)`)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, path)
+	if old := get(t, s, "old"); old.Owner != "alice" || old.Helper || old.State != session.Running {
+		t.Errorf("%+v", old)
+	}
+	add(t, s, workspace("alice", "w"))
 }

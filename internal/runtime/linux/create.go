@@ -175,7 +175,11 @@ func (c *creation) workspace(ctx context.Context, userns int) (int, error) {
 		return -1, err
 	}
 	c.own(volume)
-	return volume, errors.Join(idmap(volume, userns, 0), failpoint.Hit("linux.create.attached"))
+	return volume, errors.Join(
+		idmap(volume, userns, 0),
+		c.runner.disk.Note(filepath.Join(c.d.dir(c.state.ID), diskFile)), // for openDisk
+		failpoint.Hit("linux.create.attached"),
+	)
 }
 
 func (c *creation) awaitReady(context.Context) error { return stage.AwaitReady(c.runner.control) }

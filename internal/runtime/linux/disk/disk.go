@@ -59,6 +59,7 @@ func (m *Maker) Close() error { return unix.Close(m.control) }
 type Disk struct {
 	Mount int
 	image int
+	dev   string // the loop device
 }
 
 // Close closes the descriptors. The loop device goes with the last use of the
@@ -75,6 +76,10 @@ func (d *Disk) Keep(path string) error {
 	return nil
 }
 
+// Note has MountAgain find a disk of that name without looking at every loop
+// device of the host.
+func (d *Disk) Note(path string) error { return note(path, d.dev) }
+
 // Make makes a disk of size bytes. The caller closes it. Until Keep there is
 // nothing that a crash could leave behind.
 func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
@@ -90,12 +95,12 @@ func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
 		sys.Close(image)
 		return nil, fmt.Errorf("write a disk image: %w", err)
 	}
-	mnt, err := m.mount(image)
+	mnt, dev, err := m.mount(image)
 	if err != nil {
 		sys.Close(image)
 		return nil, err
 	}
-	return &Disk{Mount: mnt, image: image}, nil
+	return &Disk{Mount: mnt, image: image, dev: dev}, nil
 }
 
 // Open mounts an image that Make wrote earlier.
@@ -105,17 +110,19 @@ func (m *Maker) Open(path string) (int, error) {
 		return -1, err
 	}
 	defer sys.Close(fd)
-	return m.mount(fd)
+	mnt, _, err := m.mount(fd)
+	return mnt, err
 }
 
-func (m *Maker) mount(image int) (int, error) {
+func (m *Maker) mount(image int) (mnt int, dev string, err error) {
 	loop, dev, err := m.attach(image)
 	if err != nil {
-		return -1, fmt.Errorf("attach a loop device: %w", err)
+		return -1, "", fmt.Errorf("attach a loop device: %w", err)
 	}
 	// The mount holds the device; autoclear frees it after the last use.
 	defer sys.Close(loop)
-	return mountDevice(dev)
+	mnt, err = mountDevice(dev)
+	return mnt, dev, err
 }
 
 // mountDevice mounts the file system on dev, once more if it is mounted: all
@@ -307,7 +314,7 @@ func (m *Maker) build(ctx context.Context, path string, l layout) (*template, er
 	if err != nil {
 		return nil, fmt.Errorf("mkfs.ext4 (package e2fsprogs): %w: %s", err, bytes.TrimSpace(out))
 	}
-	mnt, err := m.mount(int(f.Fd()))
+	mnt, _, err := m.mount(int(f.Fd()))
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (m *Maker) OpenVolume(ctx context.Context, path string) (int, error) {
 	}
 	defer sys.Close(loop)
 	// Before it is mounted: until then the device ends with us.
-	if err := os.WriteFile(path+noteSuffix, []byte(dev), 0o600); err != nil {
+	if err := note(path, dev); err != nil {
 		return -1, err
 	}
 	// What is deleted inside makes room on the host. The tables of inodes are
@@ -72,8 +72,10 @@ func (m *Maker) OpenVolume(ctx context.Context, path string) (int, error) {
 	return mountDevice(dev, "discard", "noinit_itable")
 }
 
-// noteSuffix ends the name of the file that names a volume's last device.
+// noteSuffix ends the name of the file that names an image's last device.
 const noteSuffix = ".loop"
+
+func note(path, dev string) error { return os.WriteFile(path+noteSuffix, []byte(dev), 0o600) }
 
 // MountAgain returns another mount of an image that is mounted, or -1 if it is
 // not. The caller closes it.
@@ -144,17 +146,17 @@ func device(path string) (fd int, dev string, err error) {
 	return -1, "", nil
 }
 
-// notedDevice is device for a volume that only OpenVolume attaches: it looks at
-// the device that had it last.
+// notedDevice is device for an image whose every device was noted: it looks at
+// the one that had it last.
 func notedDevice(path string) (fd int, dev string, err error) {
-	note, err := os.ReadFile(path + noteSuffix)
+	text, err := os.ReadFile(path + noteSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return -1, "", nil
 	}
 	if err != nil {
 		return -1, "", err
 	}
-	n, err := strconv.Atoi(strings.TrimPrefix(string(note), loopPrefix))
+	n, err := strconv.Atoi(strings.TrimPrefix(string(text), loopPrefix))
 	if err != nil {
 		return -1, "", nil //nolint:nilerr // it was not written whole, so nothing was mounted
 	}
