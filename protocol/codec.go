@@ -211,6 +211,27 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Surrender gives up the request whose header is h, so that somebody else can
+// answer it: frame is the request as far as it has been received, and rest is
+// how many bytes of its payload are still to come from the connection. The
+// Reader goes on behind them, or with Reclaim before.
+func (r *Reader) Surrender(h Header) (frame []byte, rest int64, err error) {
+	var w Writer
+	if err := w.header(h.Type, h.body, r.left); err != nil {
+		return nil, 0, err
+	}
+	received := min(int64(r.br.Buffered()), r.left)
+	frame = append(w.buf, make([]byte, received)...)
+	if _, err := io.ReadFull(r.br, frame[len(w.buf):]); err != nil {
+		return nil, 0, err
+	}
+	rest, r.left = r.left-received, 0
+	return frame, rest, nil
+}
+
+// Reclaim takes rest bytes of a surrendered request's payload back.
+func (r *Reader) Reclaim(rest int64) { r.left = rest }
+
 // Discard drops what is left of the current payload.
 func (r *Reader) Discard() error {
 	_, err := io.Copy(io.Discard, onlyReader{r})
@@ -219,6 +240,10 @@ func (r *Reader) Discard() error {
 
 // onlyReader keeps io.Copy from finding more than Read.
 type onlyReader struct{ io.Reader }
+
+// Rest is everything behind the last frame, for a connection that carries no
+// more of them. Next and Read must not be called after it.
+func (r *Reader) Rest() io.Reader { return r.br }
 
 // Buffered reports whether bytes of a later frame have already been received.
 func (r *Reader) Buffered() bool { return int64(r.br.Buffered()) > r.left }
@@ -261,14 +286,20 @@ func (w *Writer) Send(t Type, body any, payload []byte) error {
 	return w.Flush()
 }
 
+// Announce sends a frame without its payload. The caller then writes n bytes to
+// the connection itself.
+func (w *Writer) Announce(t Type, body any, n int64) error {
+	if err := w.header(t, body, n); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
 // SendFrom sends a frame whose payload is the next n bytes of src. If src
 // ends early it returns io.ErrUnexpectedEOF: the frame is then incomplete and
 // the connection can only be closed.
 func (w *Writer) SendFrom(t Type, body any, n int64, src io.Reader) error {
-	if err := w.header(t, body, n); err != nil {
-		return err
-	}
-	if err := w.Flush(); err != nil {
+	if err := w.Announce(t, body, n); err != nil {
 		return err
 	}
 	m, err := io.CopyN(w.w, src, n)

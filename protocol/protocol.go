@@ -119,6 +119,7 @@ type Exec struct {
 
 	// OutputFile, if set, gets all of the output, beside what is kept for
 	// replay. It is a path as in Write, made or replaced when the exec starts.
+	// An exec whose file cannot be made does not start.
 	OutputFile   string `json:"output_file,omitempty"`
 	AllowOutside bool   `json:"allow_outside,omitempty"` // for OutputFile
 }
@@ -232,7 +233,8 @@ const (
 // Attach replays an exec's output from Offset on and follows it to its end.
 // With Poll it does not follow: the answer has what there is, at most MaxBytes
 // of it, and comes when there is anything at all or WaitMS have passed. Its
-// Done then has a record that may not have ended.
+// Done then has a record that may not have ended, or of an exec that has ended
+// though there is more to read: as long as a poll has output, another may.
 type Attach struct {
 	ID       string `json:"id"`
 	Offset   int64  `json:"offset"`
@@ -296,13 +298,14 @@ const (
 // Usage is what a program and its descendants take, or took until the end.
 type Usage struct {
 	CPUUS       int64 `json:"cpu_us"`
-	MemoryBytes int64 `json:"memory_bytes"` // resident now; after the end the most that one of them had
+	MemoryBytes int64 `json:"memory_bytes"` // resident now; after the end the most that one of them had, the runner before its exec included
 	Processes   int   `json:"processes"`    // now
 }
 
 // Records lists execs, oldest first.
 type Records struct {
-	Execs []Record `json:"execs"`
+	Execs     []Record `json:"execs"`
+	Truncated bool     `json:"truncated,omitempty"` // the oldest do not fit into a header
 }
 
 // Terminal starts a login shell (or Command) on a new PTY.

@@ -7,11 +7,17 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandkasten/sandkasten/internal/runner"
+	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 )
 
 func main() {
+	if os.Args[0] == fileops.ToolName {
+		os.Exit(fileops.RunTool(os.Args))
+	}
 	if os.Getpid() != 1 {
 		fmt.Fprintln(os.Stderr, "runner: started by the daemon as PID 1 of a sandbox; see `sandkasten create`")
 		os.Exit(2)
@@ -34,12 +40,18 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	// The daemon's sealed copy, which nothing in the sandbox can change.
+	self, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("open /proc/self/exe", err)
+	}
 	r, err := runner.New(runner.Options{
 		Listener:  in.Listener,
 		Init:      true,
 		Workspace: in.Workspace,
 		Env:       in.Env,
 		Clone:     in.Clone,
+		Tool:      self,
 		OOMKills:  in.OOMKills,
 		Group: func() (runner.Group, error) {
 			part, err := in.Parts.Part()

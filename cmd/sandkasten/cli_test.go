@@ -308,9 +308,9 @@ func TestCompletion(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{[]string{"s"}, "shell\nstats\n"},
+		{[]string{"s"}, "shell\nshells\nstats\n"},
 		{[]string{"image", "i"}, "import\ninspect\n"},
-		{[]string{"exec", "--t"}, "--timeout\n"},
+		{[]string{"exec", "--ti"}, "--timeout\n"},
 		{[]string{"exec", ""}, id + "\n"},
 		{[]string{"rm", id[:3]}, id + "\n"},
 		{[]string{"workspace", "i"}, "inspect\n"},
@@ -361,5 +361,108 @@ func TestStoredKeyGoesToItsOwnDaemonOnly(t *testing.T) {
 		if err != nil || key != want {
 			t.Errorf("key for %q = %q, %v; want %q", url, key, err, want)
 		}
+	}
+}
+
+func (tm *terminal) decode(v any, args ...string) {
+	tm.t.Helper()
+	if err := json.Unmarshal([]byte(tm.want(args...)), v); err != nil {
+		tm.t.Fatal(err)
+	}
+}
+
+func TestExecOfAProgram(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	for name, test := range map[string]struct {
+		args        []string
+		input       string
+		code        int
+		out, errOut string
+	}{
+		"streams apart":       {[]string{"--argv", id, "--", "sh", "-c", "echo out; echo err >&2; exit 5"}, "", 5, "out\n", "err\n"},
+		"no quoting":          {[]string{"--argv", id, "--", "echo", "a  b", "$x"}, "", 0, "a  b $x\n", ""},
+		"directory, variable": {[]string{"-w", "/usr", "-e", "A=b,c", "-e", "D=", id, "--", "sh", "-c", "pwd; echo $A$D"}, "", 0, "/usr\nb,c\n", ""},
+		"input as it comes":   {[]string{"-i", "--argv", id, "--", "wc", "-c"}, strings.Repeat("\xff", 3<<20), 0, "3145728\n", ""},
+		"input not read":      {[]string{"-i", "--argv", id, "--", "true"}, strings.Repeat("x", 1<<20), 0, "", ""},
+		"no such program":     {[]string{"--argv", id, "--", "no-such-program"}, "", exitNotRun, "", "no-such-program"},
+		"out of time":         {[]string{"--argv", "--timeout", "100ms", id, "--", "sleep", "600"}, "", exitTimeout, "", "time was up"},
+		"in a shell":          {[]string{"--argv", "--shell", "x", id, "--", "true"}, "", exitNotRun, "", "--shell"},
+		"no value":            {[]string{"-e", "A", id, "--", "true"}, "", exitNotRun, "", "NAME=VALUE"},
+		"input nowhere":       {[]string{"-i", "-d", id, "--", "true"}, "", exitNotRun, "", "--stdin"},
+		"no terminal":         {[]string{"-t", id, "--", "true"}, "", exitNotRun, "", "needs a terminal"},
+	} {
+		r := tm.runCtx(t.Context(), test.input, append([]string{"exec"}, test.args...)...)
+		if r.code != test.code || r.out != test.out || !strings.Contains(r.errOut, test.errOut) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	var p struct {
+		Stdout   string `json:"stdout"`
+		ExitCode int    `json:"exit_code"`
+	}
+	tm.decode(&p, "exec", "--json", "--argv", id, "--", "echo", "hi")
+	if p.Stdout != "hi\n" || p.ExitCode != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestBackgroundProcess is what somebody does with a server.
+func TestBackgroundProcess(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	exec := strings.TrimSpace(tm.want("exec", "-d", id, "--", "sh", "-c", `echo up; echo "\033[1m" >&2; trap "exit 7" HUP; while :; do sleep 0.05; done`))
+	if out := tm.want("ps", id); !strings.Contains(out, exec) || !strings.Contains(out, "running") || !strings.Contains(out, "sh -c echo up") {
+		t.Errorf("ps:\n%s", out)
+	}
+	if r := tm.run("wait", "--timeout", "1ms", id, exec); r.code != exitTimeout || !strings.Contains(r.errOut, "still runs") {
+		t.Errorf("%+v", r)
+	}
+	tm.want("exec", id, "true") // the session works beside it
+	for !strings.Contains(tm.want("logs", id, exec), "up\n") {
+		continue // it writes after it has started
+	}
+	tm.want("kill", "-s", "HUP", id, exec)
+	if r := tm.run("wait", id, exec); r.code != 7 {
+		t.Errorf("%+v", r)
+	}
+	if r := tm.run("logs", "-f", id, exec); r.code != 0 || !strings.Contains(r.out, "up\n") || strings.Contains(r.errOut, "\x1b") {
+		t.Errorf("%+v", r)
+	}
+	if out := tm.want("ps", id); strings.Contains(out, exec) {
+		t.Errorf("ps shows what has ended:\n%s", out)
+	}
+	if out := tm.want("ps", "-a", id); !strings.Contains(out, "exited (7)") {
+		t.Errorf("ps -a:\n%s", out)
+	}
+	exec = strings.TrimSpace(tm.want("exec", "-d", id, "--", "sleep", "600"))
+	if out := tm.want("__complete", "--", "kill", id, exec[:4]); out != exec+"\n" {
+		t.Errorf("completion %q", out)
+	}
+	tm.want("kill", id, exec)
+	if r := tm.run("wait", id, exec); r.code != exitNotRun {
+		t.Errorf("%+v", r)
+	}
+	if r := tm.run("kill", "-s", "NONE", id, exec); r.code != exitFailed || !strings.Contains(r.errOut, "TERM") {
+		t.Errorf("%+v", r)
+	}
+	if r := tm.run("logs", "-f", id); r.code != exitFailed || !strings.Contains(r.errOut, "sandkasten ps") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestShellsCommand(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	tm.want("exec", "--shell", "build", id, "cd /usr")
+	if out := tm.want("shells", id); !strings.Contains(out, "build") || !strings.Contains(out, "default") || !strings.Contains(out, "/usr") {
+		t.Errorf("shells:\n%s", out)
+	}
+	tm.want("shells", "--close", "build", id)
+	if out := tm.want("shells", "--json", id); strings.Contains(out, "build") {
+		t.Errorf("closed, but there: %s", out)
+	}
+	if r := tm.run("shells", "--close", "build", id); r.code != exitFailed {
+		t.Errorf("%+v", r)
 	}
 }

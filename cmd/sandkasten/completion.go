@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,9 +103,24 @@ func (c completeCmd) candidates(ctx context.Context, a *app, node *kong.Node, la
 	for _, arg := range node.Positional {
 		switch arg.Name {
 		case "session":
-			return append(found, c.sessions(ctx, a)...)
+			found = append(found, c.sessions(ctx, a)...)
+		case "exec":
+			found = append(found, c.execs(ctx, a)...)
 		case "workspace":
-			return append(found, c.workspaces(ctx, a)...)
+			found = append(found, c.workspaces(ctx, a)...)
+		}
+	}
+	return found
+}
+
+// execs lists the execs of the session among the words before.
+func (c completeCmd) execs(ctx context.Context, a *app) []string {
+	var found []string
+	for _, session := range c.sessions(ctx, a) {
+		if slices.Contains(c.Words, session) {
+			found = append(found, ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.ExecRecord, error) {
+				return cl.Execs(ctx, session)
+			}, func(r client.ExecRecord) string { return r.ID })...)
 		}
 	}
 	return found
@@ -122,9 +138,11 @@ func (completeCmd) workspaces(ctx context.Context, a *app) []string {
 	}, func(w client.Workspace) string { return w.ID })
 }
 
+// patience is how long somebody who pressed Tab waits for a daemon.
+const patience = time.Second
+
 // ids asks the daemon for ids. Without one there is nothing to offer.
 func ids[T any](ctx context.Context, a *app, list func(context.Context, *client.Client) ([]T, error), id func(T) string) []string {
-	const patience = time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cl, err := a.client()

@@ -13,8 +13,10 @@ import (
 )
 
 type execCmd struct {
+	processFlags
+
 	Timeout time.Duration `placeholder:"TIME" help:"End the command after this time, as 90s."`
-	Stdin   bool          `short:"i" help:"Give the command our standard input, up to 1 MiB. Without this it has none."`
+	Stdin   bool          `short:"i" help:"Give the command our standard input: up to 1 MiB for the shell, as it comes for a program. Without this it has none."`
 	Shell   string        `placeholder:"NAME" help:"Another shell of the session. It is made when it is first named, and runs beside the others."`
 	JSON    bool          `name:"json" help:"Wait for the end and print the result as JSON, with the output in it."`
 	Session string        `arg:"" help:"Session id."`
@@ -26,10 +28,18 @@ func (execCmd) Help() string {
 variables, background jobs) is there for the next one. sandkasten ends with the
 command's exit code.
 
+With --argv, or any flag that only a program can have, the words are a program
+and its arguments and run without a shell, beside everything else: standard
+output and error stay apart.
+
   sandkasten exec $id 'cd /workspace && export MODE=fast'
   sandkasten exec $id 'echo $PWD $MODE'
   sandkasten exec $id -- grep -r 'two words' .
-  sandkasten exec -i $id 'psql mydb' < dump.sql`
+  sandkasten exec -i $id 'psql mydb' < dump.sql
+  sandkasten exec --argv $id -- ./check --all 2>errors
+  sandkasten exec -i --argv $id -- tar x < source.tar
+  sandkasten exec -t -u root -w /etc $id -- vi hosts
+  sandkasten exec -d -e PORT=3000 $id -- npm start`
 }
 
 func (c execCmd) Run(ctx context.Context, a *app) error {
@@ -38,6 +48,12 @@ func (c execCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	defer cl.Close()
+	if c.wanted() {
+		if c.Shell != "" {
+			return notRunError{errors.New("--shell is for the shell's commands, which have none of --argv, --tty, --user, --cwd, --env and --background")}
+		}
+		return c.process(ctx, a, cl)
+	}
 	req, err := execRequest(a, c.Command, c.Timeout, c.Stdin)
 	if err != nil {
 		return notRunError{err}
@@ -109,6 +125,11 @@ func quote(word string) string {
 // stop, so is the command.
 func runIn(ctx context.Context, a *app, cl *client.Client, id string, req client.ExecRequest) error {
 	r, err := cl.ExecStream(ctx, id, req, a.out)
+	return conclude(ctx, a, cl, id, r, err)
+}
+
+// conclude tells how what we ran has ended, and ends it if we are to stop.
+func conclude(ctx context.Context, a *app, cl *client.Client, id string, r client.ExecResult, err error) error {
 	if ctx.Err() != nil && r.ID != "" {
 		if cancelErr := cancel(ctx, cl, id, r.ID); cancelErr != nil {
 			a.say("sandkasten: %s", explain(cancelErr))
@@ -118,6 +139,12 @@ func runIn(ctx context.Context, a *app, cl *client.Client, id string, req client
 	if err != nil {
 		return notRunError{err}
 	}
+	a.comment(r)
+	return ended(r)
+}
+
+// comment says what an exit code does not.
+func (a *app) comment(r client.ExecResult) {
 	if r.DroppedBytes > 0 {
 		a.say("sandkasten: %d bytes of output were dropped", r.DroppedBytes)
 	}
@@ -129,7 +156,6 @@ func runIn(ctx context.Context, a *app, cl *client.Client, id string, req client
 	case "sandbox_gone":
 		a.say("sandkasten: the session ended under the command")
 	}
-	return ended(r)
 }
 
 // ended is the exit code that tells how a command ended, nil for zero.

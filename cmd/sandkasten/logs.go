@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -12,7 +13,8 @@ import (
 
 type logsCmd struct {
 	JSON    bool   `name:"json" xor:"form" help:"Print JSON."`
-	Raw     bool   `xor:"form" help:"Print the output as it was written. By default control characters are shown as \\x1b and the like."`
+	Raw     bool   `help:"Print the output as it was written. By default control characters are shown as \\x1b and the like."`
+	Follow  bool   `short:"f" xor:"form" help:"Print the output as it appears, from its beginning to its end."`
 	Session string `arg:"" help:"Session id."`
 	Exec    string `arg:"" optional:"" help:"Exec id: print the output of this one."`
 }
@@ -22,7 +24,11 @@ func (logsCmd) Help() string {
 end of their output. They outlive their client and the daemon, not the session.
 
   sandkasten logs $id
-  sandkasten logs $id e3k5`
+  sandkasten logs $id e3k5
+  sandkasten logs -f $id e3k5
+
+Following one that has ended ends at once; a process's standard error goes to
+ours.`
 }
 
 func (c logsCmd) Run(ctx context.Context, a *app) error {
@@ -32,7 +38,13 @@ func (c logsCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer cl.Close()
 	if c.Exec == "" {
+		if c.Follow {
+			return errors.New("--follow needs the id of an exec; `sandkasten ps` shows what runs")
+		}
 		return c.list(ctx, a, cl)
+	}
+	if c.Follow {
+		return c.follow(ctx, a, cl)
 	}
 	r, err := cl.ExecOutput(ctx, c.Session, c.Exec)
 	if err != nil {
@@ -53,6 +65,29 @@ func (c logsCmd) Run(ctx context.Context, a *app) error {
 	return err
 }
 
+func (c logsCmd) follow(ctx context.Context, a *app, cl *client.Client) error {
+	out := client.Streams{Stdout: a.out, Stderr: a.err}
+	if !c.Raw {
+		out = client.Streams{Stdout: harmless{a.out}, Stderr: harmless{a.err}}
+	}
+	r, err := cl.Follow(ctx, c.Session, c.Exec, out)
+	if err != nil {
+		return err
+	}
+	a.comment(r)
+	return nil
+}
+
+// harmless shows control characters instead of passing them on.
+type harmless struct{ io.Writer }
+
+func (h harmless) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(h.Writer, visible(string(p), "\n\t")); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
 func (c logsCmd) list(ctx context.Context, a *app, cl *client.Client) error {
 	list, err := cl.Execs(ctx, c.Session)
 	if err != nil {
@@ -69,22 +104,27 @@ func (c logsCmd) list(ctx context.Context, a *app, cl *client.Client) error {
 }
 
 func execRow(r client.ExecRecord, now time.Time) []string {
-	const most = 60
 	state, exit, took := r.State, "", ""
 	if r.ExitCode != nil {
 		state, exit = r.Cause, strconv.Itoa(*r.ExitCode)
 		took = (time.Duration(r.DurationMS) * time.Millisecond).String()
 	}
-	command, _, more := strings.Cut(r.Command, "\n")
-	if runes := []rune(command); len(runes) > most {
-		command, more = string(runes[:most]), true
-	}
-	if more {
-		command += " ..."
-	}
 	started := ""
 	if !r.StartedAt.IsZero() {
 		started = span(now.Sub(r.StartedAt)) + " ago"
 	}
-	return []string{r.ID, started, state, exit, took, size(r.OutputBytes), command}
+	return []string{r.ID, started, state, exit, took, size(r.OutputBytes), firstLine(r.Command)}
+}
+
+// firstLine is as much of a command as fits into a table.
+func firstLine(command string) string {
+	const most = 60
+	line, _, more := strings.Cut(command, "\n")
+	if runes := []rune(line); len(runes) > most {
+		line, more = string(runes[:most]), true
+	}
+	if more {
+		line += " ..."
+	}
+	return line
 }

@@ -34,7 +34,7 @@ Exit codes:
   1    it failed
   2    wrong flags, or mistakes in the configuration
   3    no daemon answers
-  run, exec and shell end with the code of the command that ran inside;
+  run, exec, wait and shell end with the code of the command that ran inside;
   124 says that its time was up, and 125 that it could not be run.
 `
 )
@@ -48,11 +48,18 @@ type cli struct {
 	Create createCmd `cmd:"" help:"Make a session and print its id." group:"session"`
 	Exec   execCmd   `cmd:"" help:"Run a command in a session's shell." group:"session"`
 	Shell  shellCmd  `cmd:"" help:"Open an interactive terminal in a session." group:"session"`
+	Ps     psCmd     `cmd:"" help:"Show what runs in a session: commands, processes and terminals." group:"session"`
+	Kill   killCmd   `cmd:"" help:"End a command or process, or send it a signal." group:"session"`
+	Wait   waitCmd   `cmd:"" help:"Wait for a command or process and end with its exit code." group:"session"`
+	Shells shellsCmd `cmd:"" help:"List a session's shells, or close one." group:"session"`
 	Cp     cpCmd     `cmd:"" help:"Copy files into and out of a session." group:"session"`
 	Ls     lsCmd     `cmd:"" help:"List sessions." group:"session"`
 	Stats  statsCmd  `cmd:"" help:"Show what sessions use." group:"session"`
 	Logs   logsCmd   `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`
 	Rm     rmCmd     `cmd:"" help:"End sessions." group:"session"`
+
+	Ports       portsCmd       `cmd:"" help:"List the ports on which a session listens." group:"session"`
+	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Connect ports of this machine to a session's." group:"session"`
 
 	Workspace workspaceCmd `cmd:"" help:"Make, list, fill and remove workspaces, which outlive sessions." group:"session"`
 

@@ -1,61 +1,83 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
 	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
 type shellCmd struct {
+	Attach  string `placeholder:"TERMINAL" help:"Attach to this terminal instead of opening one; ps shows which there are."`
 	Session string `arg:"" help:"Session id."`
 }
 
 func (shellCmd) Help() string {
 	return `A login shell of its own on a terminal: it shares the session's files and
 processes, not the directory and variables of its exec shell. Ctrl-C and resizes
-go inside. Ctrl-\, or ~. at the beginning of a line, detaches; the session goes
-on. ~~ types one ~.
+go inside. Ctrl-\, or ~. at the beginning of a line, detaches; ~~ types one ~.
+What runs on the terminal goes on, for 10 minutes unless the daemon is
+configured otherwise, and --attach comes back to it. When the connection breaks
+sandkasten attaches again by itself.
 
-  sandkasten shell $(sandkasten create)`
+  sandkasten shell $(sandkasten create)
+  sandkasten shell --attach f5q2 $id`
 }
 
-func (c shellCmd) Run(ctx context.Context, a *app) (err error) {
-	if !isTerminal(a.in) || !isTerminal(a.out) {
-		return notRunError{errors.New("shell needs a terminal; use `sandkasten exec` from programs")}
+func (c shellCmd) Run(ctx context.Context, a *app) error {
+	if err := a.needsTerminal("shell"); err != nil {
+		return err
 	}
 	cl, err := a.client()
 	if err != nil {
 		return notRunError{err}
 	}
 	defer cl.Close()
-	kind := os.Getenv("TERM")
-	if kind == "" {
-		kind = "xterm"
+	return interactive(ctx, a, cl, c.Session, client.TerminalRequest{
+		Term: terminalKind(), Size: terminalSize(a.out), ID: c.Attach, Seq: -1,
+	})
+}
+
+func (a *app) needsTerminal(command string) error {
+	if !isTerminal(a.in) || !isTerminal(a.out) {
+		return notRunError{fmt.Errorf("%s needs a terminal; use `sandkasten exec` from programs", command)}
 	}
-	t, err := cl.Terminal(ctx, c.Session, kind, terminalSize(a.out))
+	return nil
+}
+
+func terminalKind() string { return cmp.Or(os.Getenv("TERM"), "xterm") }
+
+// interactive opens a terminal and lends it ours. It returns the exit code of
+// its program as an error, nil for 0 and for detaching.
+func interactive(ctx context.Context, a *app, cl *client.Client, session string, req client.TerminalRequest) (err error) {
+	t, err := cl.Terminal(ctx, session, req)
 	if err != nil {
 		return notRunError{err}
 	}
-	defer func() { err = errors.Join(err, t.Close()) }()
 	before, err := term.MakeRaw(int(a.in.Fd()))
 	if err != nil {
-		return notRunError{fmt.Errorf("prepare the terminal: %w", err)}
+		return notRunError{errors.Join(fmt.Errorf("prepare the terminal: %w", err), t.Close())}
 	}
-	err = converse(ctx, a, t)
+	l := &line{a: a, cl: cl, session: session, t: t}
+	err = l.converse(ctx)
 	if restoreErr := term.Restore(int(a.in.Fd()), before); restoreErr != nil {
 		err = errors.Join(err, fmt.Errorf("restore the terminal (`reset` does it by hand): %w", restoreErr))
 	}
 	switch {
 	case errors.Is(err, errDetached):
-		a.say("detached; `sandkasten shell %s` opens another terminal", c.Session)
+		a.say("detached; `sandkasten shell --attach %s %s` comes back", printable(t.ID()), session)
 		return nil
 	case err == nil:
 		return nil
@@ -77,33 +99,129 @@ func terminalSize(f *os.File) client.Size {
 	return client.Size{Rows: uint16(min(rows, 1<<15)), Cols: uint16(min(cols, 1<<15))}
 }
 
-// converse carries bytes both ways and returns when either side ends. The
+// line is our terminal at one end and a session's at the other. The connection
+// between them may break and be made again.
+type line struct {
+	a       *app
+	cl      *client.Client
+	session string
+
+	mu sync.Mutex
+	t  *client.Terminal // guarded by mu; replaced when the connection breaks
+}
+
+func (l *line) terminal() *client.Terminal {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.t
+}
+
+// Write types p. What is typed while the connection is broken is lost, as the
+// message about it says.
+func (l *line) Write(p []byte) (int, error) {
+	if _, err := l.terminal().Write(p); err != nil {
+		return len(p), nil //nolint:nilerr // who reads from the connection sees that it broke
+	}
+	return len(p), nil
+}
+
+// converse carries bytes both ways until the program ends or we detach. The
 // copy from the keyboard cannot be interrupted in its read, so it is not
 // waited for: the process ends next.
-func converse(ctx context.Context, a *app, t *client.Terminal) error {
+func (l *line) converse(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	ended := make(chan error, 2)
-	go func() { ended <- output(a.out, t) }()
-	go func() { ended <- input(t, a.in) }()
+	shown, typed := make(chan error, 1), make(chan error, 1)
+	go func() { shown <- l.show(ctx) }()
+	go func() { typed <- input(l, l.a.in) }()
+	end := func(err error) error {
+		cancel()
+		if closeErr := l.terminal().Close(); err == nil {
+			err = closeErr
+		}
+		return err
+	}
 	for {
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
-		case err := <-ended:
-			return err
+			return end(context.Cause(ctx))
+		case err := <-typed:
+			return end(err)
+		case err := <-shown:
+			return end(err)
 		case <-resized:
-			if err := t.Resize(terminalSize(a.out)); err != nil {
-				return err
+			if err := l.terminal().Resize(terminalSize(l.a.out)); err != nil {
+				continue // the connection broke, and the next one has the size
 			}
 		}
 	}
 }
 
-func output(w io.Writer, t io.Reader) error {
-	_, err := io.Copy(w, t)
-	return err
+// show prints what the terminal shows, over as many connections as it takes.
+func (l *line) show(ctx context.Context) error {
+	for {
+		t := l.terminal()
+		_, err := io.Copy(l.a.out, t)
+		if !broken(err) || ctx.Err() != nil {
+			return err
+		}
+		if err := l.reattach(ctx, t); err != nil {
+			return err
+		}
+	}
+}
+
+// broken reports whether err is of a connection: not the program's end, not
+// the daemon's word, and not our own output.
+func broken(err error) bool {
+	_, exit := errors.AsType[*client.ExitError](err)
+	_, refused := errors.AsType[*client.Error](err)
+	_, ours := errors.AsType[*os.PathError](err)
+	return err != nil && !exit && !refused && !ours
+}
+
+const (
+	reattachFirst = 250 * time.Millisecond
+	reattachMost  = 8 * time.Second // between two tries
+	reattachTries = 12              // in about a minute
+)
+
+// reattach makes a new connection that goes on where the old one broke.
+func (l *line) reattach(ctx context.Context, old *client.Terminal) error {
+	l.a.say("\r\nsandkasten: the connection broke; attaching again. Keys are lost until then. Ctrl-\\ gives up.\r")
+	if err := old.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		l.a.say("sandkasten: %v\r", err)
+	}
+	var err error
+	for try, wait := 0, reattachFirst; try < reattachTries; try, wait = try+1, min(2*wait, reattachMost) {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+		var t *client.Terminal
+		t, err = l.cl.Terminal(ctx, l.session, client.TerminalRequest{ID: old.ID(), Seq: old.Seq(), Size: terminalSize(l.a.out)})
+		if err == nil {
+			l.mu.Lock()
+			l.t = t
+			l.mu.Unlock()
+			l.a.say("sandkasten: attached again.\r")
+			return nil
+		}
+		if !broken(err) && !unavailable(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("the terminal cannot be reached again; `sandkasten shell --attach %s %s` tries once more: %w", printable(old.ID()), l.session, err)
+}
+
+// unavailable reports whether a daemon says that it cannot do it yet.
+func unavailable(err error) bool {
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && refused.Code == string(errdefs.Unavailable)
 }
 
 var errDetached = errors.New("detached")

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +36,11 @@ type Route struct {
 	Pattern string // of net/http: "POST /v1/sessions/{id}/exec"
 	Scope   Scope
 	Handler http.Handler
+
+	// Ticket, which may be nil, finds a credential that opens this route alone
+	// and is taken instead of a key. It returns the owner of what the ticket is
+	// for, and whether the request shows a ticket at all.
+	Ticket func(r *http.Request) (owner string, shown bool, err error)
 }
 
 // Surface is one public API.
@@ -55,6 +61,11 @@ type Options struct {
 	Keys  Keys         // nil asks nobody for a key: only for a daemon on a loopback address
 	Hosts Hosts        // which Host headers are ours; the zero value is loopback names only
 
+	// Site returns the route of a host, in lower case and without its port,
+	// that is a web site of its own beside the API. Nothing else is served
+	// there, and its paths are taken as they come. nil is for hosts of no site.
+	Site func(host string) *Route
+
 	RequestsPerSecond float64 // for one key, over all routes; 0 is no limit
 	Burst             int     // that one key may send at once; 0 is RequestsPerSecond
 
@@ -68,9 +79,13 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Site == nil {
+		o.Site = func(string) *Route { return nil }
+	}
 	h := &handler{
 		log:     o.Log,
 		hosts:   o.Hosts,
+		site:    o.Site,
 		keys:    o.Keys,
 		rates:   newRates(o.RequestsPerSecond, o.Burst),
 		metrics: newMetrics(o.Registry),
@@ -93,6 +108,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 type handler struct {
 	log     *slog.Logger
 	hosts   Hosts
+	site    func(host string) *Route
 	keys    Keys
 	rates   *rates
 	metrics *metrics
@@ -102,7 +118,7 @@ type handler struct {
 // ServeHTTP is the way of every request: what is common first, then the route
 // with its guard.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	req := &Request{ID: requestID(r), start: time.Now()}
+	req := &Request{ID: requestID(r), Host: r.Host, TLS: r.TLS != nil, start: time.Now()}
 	rec := &recorder{ResponseWriter: w}
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, req))
 	header := w.Header()
@@ -112,13 +128,18 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { h.finish(rec, r, recover()) }()
 	rec.begin(r)
 
+	if route := h.site(hostname(r.Host)); route != nil {
+		r.Pattern = route.Pattern
+		h.guard(*route).ServeHTTP(rec, r)
+		return
+	}
 	if err := h.hosts.check(r); err != nil {
 		WriteError(rec, r, err)
 		return
 	}
 	// The mux would redirect these. No client of ours sends them, and a proxy
 	// in front may have judged a different path than the one it redirects to.
-	if p := r.URL.Path; p == "" || p[0] != '/' || (p != "/" && path.Clean(p) != p) {
+	if p := r.URL.Path; p == "" || p[0] != '/' || (p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/")) {
 		WriteError(rec, r, errNoRoute())
 		return
 	}
@@ -131,7 +152,7 @@ func (h *handler) guard(route Route) http.Handler {
 		return route.Handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h.admit(r, route.Scope); err != nil {
+		if err := h.admit(r, route); err != nil {
 			if errdefs.Is(err, errdefs.Unauthenticated) && route.Scope == Page {
 				w.Header().Set("WWW-Authenticate", `Basic realm="sandkasten: any user name, the API key as password"`)
 			}
@@ -142,23 +163,38 @@ func (h *handler) guard(route Route) http.Handler {
 	})
 }
 
-// admit decides on a request that needs a key.
-func (h *handler) admit(r *http.Request, scope Scope) error {
+// admit decides on a request that needs a key or a ticket.
+func (h *handler) admit(r *http.Request, route Route) error {
 	if err := checkOrigin(r); err != nil {
 		return err
 	}
-	if h.keys != nil {
-		key, err := credential(r, scope)
-		if err != nil {
-			return err
-		}
-		owner, err := h.keys.Authenticate(key)
-		if err != nil {
-			return errUnauthenticated(err)
-		}
-		From(r.Context()).Owner = owner
+	owner, err := h.owner(r, route)
+	if err != nil {
+		return err
 	}
-	return h.rates.take(From(r.Context()).Owner)
+	From(r.Context()).Owner = owner
+	return h.rates.take(owner)
+}
+
+// owner finds out in whose name a request is made.
+func (h *handler) owner(r *http.Request, route Route) (string, error) {
+	if route.Ticket != nil {
+		if owner, shown, err := route.Ticket(r); shown {
+			return owner, err
+		}
+	}
+	if h.keys == nil {
+		return "", nil
+	}
+	key, err := credential(r, route.Scope)
+	if err != nil {
+		return "", err
+	}
+	owner, err := h.keys.Authenticate(key)
+	if err != nil {
+		return "", errUnauthenticated(err)
+	}
+	return owner, nil
 }
 
 // unknown answers what no route matches: 405 where another method would.
@@ -177,7 +213,7 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	for _, method := range allowed {
 		w.Header().Add("Allow", method)
 	}
-	WriteError(w, r, errdefs.New(codeMethodNotAllowed, "this path does not take %s; see the Allow header", clean(r.Method)))
+	WriteError(w, r, MethodNotAllowed(r.Method))
 }
 
 func errNoRoute() error {

@@ -17,6 +17,11 @@ const (
 	codeMethodNotAllowed errdefs.Code = "method_not_allowed"
 	codeMediaType        errdefs.Code = "unsupported_media_type"
 	codeTimeout          errdefs.Code = "request_timeout"
+
+	// BadGateway and GatewayTimeout are for answers that a server in a sandbox
+	// should have given.
+	BadGateway     errdefs.Code = "bad_gateway"
+	GatewayTimeout errdefs.Code = "gateway_timeout"
 )
 
 // retryAfter is what a client is told to wait before it tries again.
@@ -46,6 +51,8 @@ var statuses = map[errdefs.Code]int{
 	errdefs.Internal:          http.StatusInternalServerError,
 	errdefs.Unimplemented:     http.StatusNotImplemented,
 	errdefs.Unavailable:       http.StatusServiceUnavailable,
+	BadGateway:                http.StatusBadGateway,
+	GatewayTimeout:            http.StatusGatewayTimeout,
 	errdefs.InsufficientSpace: http.StatusInsufficientStorage,
 }
 
@@ -60,6 +67,11 @@ func Status(code errdefs.Code) int {
 // MediaType is the error for a body of another type than the route takes.
 func MediaType(want string) error {
 	return errdefs.New(codeMediaType, "Content-Type must be %s", want)
+}
+
+// MethodNotAllowed is the error for a method that a path does not take.
+func MethodNotAllowed(method string) error {
+	return errdefs.New(codeMethodNotAllowed, "this path does not take %s; see the Allow header", clean(method))
 }
 
 // Describe returns the body for err and the status that goes with it, and

@@ -72,7 +72,11 @@ func (rec *recorder) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 
 // Hijack hands the connection to a WebSocket.
 func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(rec.ResponseWriter).Hijack()
+	conn, buffered, err := http.NewResponseController(rec.ResponseWriter).Hijack()
+	if err == nil && rec.status == 0 {
+		rec.status = http.StatusSwitchingProtocols // written by who has the connection now
+	}
+	return conn, buffered, err
 }
 
 // finish answers a request whose handler panicked, counts it and logs it.
@@ -103,7 +107,7 @@ func (h *handler) finish(rec *recorder, r *http.Request, panicked any) {
 func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapsed time.Duration) {
 	level := slog.LevelInfo
 	switch {
-	case rec.status >= 500 && rec.status != http.StatusServiceUnavailable:
+	case rec.status >= 500 && rec.status != http.StatusServiceUnavailable && !req.Foreign:
 		level = slog.LevelError
 	case r.Pattern == "GET /healthz" || r.Pattern == "GET /readyz" || r.Pattern == "GET /metrics":
 		level = slog.LevelDebug

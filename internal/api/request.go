@@ -11,7 +11,13 @@ import (
 // Request is what the layers around a handler know of one request.
 type Request struct {
 	ID    string // the client's X-Request-Id if that is sane, else ours
-	Owner string // of the key; empty where none was asked for
+	Owner string // of the key or ticket; empty where none was asked for
+	Host  string // as the client has called us
+	TLS   bool   // it came to us over TLS
+
+	// Foreign says that the answer is that of a program in a sandbox: its
+	// status tells nothing of the daemon.
+	Foreign bool
 
 	start time.Time
 	cause error // for the log, see Failed

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 )
@@ -46,8 +45,9 @@ func (e *Events) Close() {
 	e.done.Wait()
 }
 
-// Send writes one event with data as JSON. A negative id is left out.
-func (e *Events) Send(name string, id int64, data any) error {
+// Send writes one event with data as JSON. An empty id is left out; none may
+// have a newline.
+func (e *Events) Send(name, id string, data any) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
@@ -55,10 +55,8 @@ func (e *Events) Send(name string, id int64, data any) error {
 	}
 	e.buf.Reset()
 	e.buf.WriteString("event: " + name + "\n")
-	if id >= 0 {
-		e.buf.WriteString("id: ")
-		e.buf.Write(strconv.AppendInt(e.buf.AvailableBuffer(), id, 10))
-		e.buf.WriteByte('\n')
+	if id != "" {
+		e.buf.WriteString("id: " + id + "\n")
 	}
 	e.buf.WriteString("data: ")
 	encoder := json.NewEncoder(&e.buf) // one line: JSON escapes newlines in strings

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,10 +18,10 @@ import (
 func TestEvents(t *testing.T) {
 	w := httptest.NewRecorder()
 	e := api.StartEvents(deadlines{ResponseWriter: w})
-	if err := e.Send("chunk", 7, map[string]string{"chunk": "a\n\nevent: done\r<b>"}); err != nil {
+	if err := e.Send("chunk", "7", map[string]string{"chunk": "a\n\nevent: done\r<b>"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Send("done", -1, struct{}{}); err != nil {
+	if err := e.Send("done", "", struct{}{}); err != nil {
 		t.Fatal(err)
 	}
 	e.Close()
@@ -50,9 +51,9 @@ func TestEventsBeat(t *testing.T) {
 func TestEventsSlowReader(t *testing.T) {
 	w := httptest.NewRecorder()
 	e := api.StartEvents(deadlines{ResponseWriter: w, after: 2})
-	first := e.Send("chunk", 1, "x")
-	second := e.Send("chunk", 2, "y")
-	third := e.Send("chunk", 3, "z")
+	first := e.Send("chunk", "1", "x")
+	second := e.Send("chunk", "2", "y")
+	third := e.Send("chunk", "3", "z")
 	e.Close()
 	if first != nil || !errors.Is(second, errSlow) || !errors.Is(third, errSlow) {
 		t.Errorf("sends gave %v, %v, %v", first, second, third)
@@ -94,7 +95,7 @@ func TestEventsOverHTTP(t *testing.T) {
 		e := api.StartEvents(w)
 		defer e.Close()
 		for i := range int64(3) {
-			if err := e.Send("chunk", i, i); err != nil {
+			if err := e.Send("chunk", strconv.FormatInt(i, 10), i); err != nil {
 				t.Error(err)
 			}
 			<-next

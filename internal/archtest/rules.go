@@ -18,13 +18,13 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
 	"cmd/imgbuilder": {},
-	"cmd/runner":     {Ours: []string{"internal/runner", "internal/runtime/linux/stage"}, Not: slow},
+	"cmd/runner":     {Ours: []string{"internal/runner", "internal/runner/fileops", "internal/runtime/linux/stage"}, Libraries: []string{unix}, Not: slow},
 
 	// The composition root: the one place that knows every concrete type.
 	"internal/daemon": {
 		Ours: []string{
 			"internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
-			"internal/errdefs", "internal/images", "internal/reaper", "internal/runnerbin", "internal/runtime",
+			"internal/errdefs", "internal/images", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/linux", "internal/session", "internal/store",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
@@ -39,11 +39,16 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/errdefs"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
+	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "protocol"}},
 	"internal/api/v1": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/runtime", "internal/session", "protocol"},
+		Ours: []string{
+			"internal/api", "internal/api/v1/reading", "internal/errdefs", "internal/preview", "internal/runtime",
+			"internal/session", "protocol",
+		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang", "github.com/coder/websocket"},
 	},
-	"internal/client": {Libraries: []string{"github.com/coder/websocket"}},
+	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
+	"internal/client":  {Libraries: []string{"github.com/coder/websocket"}},
 
 	// The heart, and what works for it.
 	"internal/session": {
@@ -91,32 +96,43 @@ var Rules = map[string]Rule{
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {
 		Ours: []string{
-			"internal/runner/account", "internal/runner/files", "internal/runner/output", "internal/runner/proc",
-			"internal/spawn", "protocol",
+			"internal/runner/fileops", "internal/runner/files", "internal/runner/lookup", "internal/runner/output",
+			"internal/runner/ports", "internal/runner/proc", "internal/spawn", "protocol",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
-	"internal/runner/account": {Ours: []string{"protocol"}, Not: slow},
+	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/output":  {Ours: []string{"protocol"}, Not: slow},
 	"internal/runner/proc":    {Libraries: []string{unix}, Not: slow},
-	"internal/runner/files":   {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/spawn":          {Libraries: []string{unix}, Not: slow},
-	"internal/runnerclient":   {Ours: []string{"internal/errdefs", "protocol"}},
-	"protocol":                {Not: slow},
-	"internal/errdefs":        {},
-	"internal/failpoint":      {},
+	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/files": {
+		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol"},
+		Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/archive": {
+		Ours:      []string{"internal/runner/tree", "protocol"},
+		Libraries: []string{"github.com/klauspost/compress", unix}, Not: slow,
+	},
+	"internal/runner/watch": {Ours: []string{"internal/runner/tree", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/tree":  {Libraries: []string{unix}, Not: slow},
+	"internal/runner/ports": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
+	"internal/runnerclient": {Ours: []string{"internal/errdefs", "protocol"}},
+	"protocol":              {Not: slow},
+	"internal/errdefs":      {},
+	"internal/failpoint":    {},
 
 	// Recipes of images: data, embedded.
 	"images": {},
 
 	// Tests, and what only they use.
-	"internal/testenv":  {TestOnly: true, Libraries: []string{"go.uber.org/goleak"}},
+	"internal/testenv":  {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
 	"internal/archtest": {TestOnly: true},
 	"internal/runtime/runtimetest": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
-	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner"}},
+	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/e2e":      {TestOnly: true},
 	"test/bench":    {TestOnly: true, Libraries: []string{unix}},
 	"test/vm":       {TestOnly: true, Ours: []string{"test/vm/guest"}},

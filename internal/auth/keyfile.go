@@ -13,7 +13,7 @@ import (
 // maxKeyFile is more than any key file has.
 const maxKeyFile = 4 << 10
 
-// KeyFile returns the key in a file, and makes the file with a new key if
+// KeyFile returns the key in a file, an API key's or another secret's, and makes the file with a new key if
 // there is none. It refuses a file that others can read, and one that a link
 // leads to. Of several that start at once, all get the same key.
 func KeyFile(path string) (key string, created bool, err error) {
@@ -28,7 +28,7 @@ func KeyFile(path string) (key string, created bool, err error) {
 		return key, false, err
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("make the API key file: %w", err)
+		return "", false, fmt.Errorf("make the key file: %w", err)
 	}
 	return fresh, true, nil
 }
@@ -36,27 +36,27 @@ func KeyFile(path string) (key string, created bool, err error) {
 func readKey(path string) (key string, err error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return "", fmt.Errorf("read the API key: %w", err)
+		return "", fmt.Errorf("read the key file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("the API key file %s is not a regular file; remove it to have a new key made", path)
+		return "", fmt.Errorf("the key file %s is not a regular file; remove it to have a new key made", path)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("the API key file %s can be read by others (mode %04o); run chmod 600 on it, or remove it to have a new key made",
+		return "", fmt.Errorf("the key file %s can be read by others (mode %04o); run chmod 600 on it, or remove it to have a new key made",
 			path, info.Mode().Perm())
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("read the API key: %w", err)
+		return "", fmt.Errorf("read the key file: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
 	if err != nil {
-		return "", fmt.Errorf("read the API key: %w", err)
+		return "", fmt.Errorf("read the key file: %w", err)
 	}
 	key = strings.TrimSpace(string(text))
 	if key == "" || strings.ContainsAny(key, " \t\r\n") {
-		return "", fmt.Errorf("the API key file %s does not hold one key; remove it to have a new key made", path)
+		return "", fmt.Errorf("the key file %s does not hold one key; remove it to have a new key made", path)
 	}
 	return key, nil
 }

@@ -121,7 +121,7 @@ func TestNobodyThere(t *testing.T) {
 	if away, ok := errors.AsType[*client.UnreachableError](err); !ok || away.URL != srv.URL {
 		t.Errorf("Sessions = %v, want UnreachableError", err)
 	}
-	_, err = c.Terminal(t.Context(), "abc", "xterm", client.Size{})
+	_, err = c.Terminal(t.Context(), "abc", client.TerminalRequest{Term: "xterm"})
 	if _, ok := errors.AsType[*client.UnreachableError](err); !ok {
 		t.Errorf("Terminal = %v, want UnreachableError", err)
 	}
@@ -369,6 +369,9 @@ func TestTerminal(t *testing.T) {
 			return
 		}
 		defer conn.CloseNow()
+		if err := conn.Write(r.Context(), websocket.MessageText, []byte(`{"started":{"terminal_id":"t1","reattached":false,"seq":40}}`)); err != nil {
+			t.Error(err)
+		}
 		for {
 			kind, data, err := conn.Read(r.Context())
 			if err != nil {
@@ -386,7 +389,7 @@ func TestTerminal(t *testing.T) {
 			}
 		}
 	})
-	term, err := c.Terminal(t.Context(), "abc", "xterm", client.Size{Rows: 24, Cols: 80})
+	term, err := c.Terminal(t.Context(), "abc", client.TerminalRequest{Term: "xterm", Size: client.Size{Rows: 24, Cols: 80}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,6 +404,9 @@ func TestTerminal(t *testing.T) {
 	if _, err := io.ReadFull(readOnly{term}, got[2:]); err != nil || string(got) != "hello" {
 		t.Fatalf("Read = %q, %v", got, err)
 	}
+	if term.ID() != "t1" || term.Seq() != 45 {
+		t.Errorf("terminal %q at %d, want t1 at 45", term.ID(), term.Seq())
+	}
 	if err := term.Resize(client.Size{Rows: 50, Cols: 100}); err != nil {
 		t.Fatal(err)
 	}
@@ -414,7 +420,7 @@ type readOnly struct{ io.Reader }
 
 func TestTerminalRefused(t *testing.T) {
 	c := serve(t, "GET /v1/sessions/{id}/terminal", answer(404, `{"error":"no such session","code":"not_found"}`))
-	_, err := c.Terminal(t.Context(), "abc", "xterm", client.Size{})
+	_, err := c.Terminal(t.Context(), "abc", client.TerminalRequest{Term: "xterm"})
 	if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Code != "not_found" {
 		t.Errorf("Terminal = %v, want not_found", err)
 	}

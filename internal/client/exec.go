@@ -19,6 +19,8 @@ type ExecRequest struct {
 	RawOutput bool   `json:"raw_output,omitempty"` // keep escape sequences and line ends as written
 	Stdin     string `json:"stdin,omitempty"`      // at most 1 MiB
 	Shell     string `json:"shell,omitempty"`      // empty is the default shell
+
+	OutputFile string `json:"output_file,omitempty"` // in the sandbox, for all of the output
 }
 
 // ExecResult is how a command ended.
@@ -34,12 +36,13 @@ type ExecResult struct {
 	Text
 }
 
-// ExecRecord is one command as the session remembers it.
+// ExecRecord is one command or process as the session remembers it.
 type ExecRecord struct {
 	ID             string    `json:"exec_id"`
-	Shell          string    `json:"shell"`
-	Command        string    `json:"command"` // its beginning
-	State          string    `json:"state"`   // queued, running, ended
+	Kind           string    `json:"kind"`  // shell, process
+	Shell          string    `json:"shell"` // empty for a process
+	Command        string    `json:"cmd"`   // its beginning
+	State          string    `json:"state"` // queued, running, ended
 	ExitCode       *int      `json:"exit_code,omitempty"`
 	Cause          string    `json:"cause,omitempty"`
 	Cwd            string    `json:"cwd"`
@@ -47,6 +50,25 @@ type ExecRecord struct {
 	OutputBytes    int64     `json:"output_bytes"`
 	StartedAt      time.Time `json:"started_at,omitzero"`
 	DurationMS     int64     `json:"duration_ms"`
+	PID            int       `json:"pid,omitempty"`
+	TTY            bool      `json:"tty,omitempty"`
+	Usage          *Usage    `json:"usage,omitempty"`
+}
+
+// Result is how the exec ended, if it has.
+func (r ExecRecord) Result() ExecResult {
+	result := ExecResult{ID: r.ID, Cause: r.Cause, Cwd: r.Cwd, OutputBytes: r.OutputBytes, DurationMS: r.DurationMS}
+	if r.ExitCode != nil {
+		result.ExitCode = *r.ExitCode
+	}
+	return result
+}
+
+// Usage is what a process and its descendants take.
+type Usage struct {
+	CPUMS       int64 `json:"cpu_ms"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	Processes   int   `json:"processes"`
 }
 
 // ExecDetail is a command with what is kept of its output.
@@ -86,22 +108,42 @@ func (c *Client) Exec(ctx context.Context, id string, req ExecRequest) (ExecResu
 	return r, err
 }
 
+// Streams takes the output of an exec. A shell's command and a terminal have
+// only Stdout.
+type Streams struct{ Stdout, Stderr io.Writer }
+
 // ExecStream is Exec that writes output to out as it appears. When it fails
 // after the command began, the result has the command's id: it goes on, and
 // CancelExec ends it.
-func (c *Client) ExecStream(ctx context.Context, id string, req ExecRequest, out io.Writer) (result ExecResult, err error) {
+func (c *Client) ExecStream(ctx context.Context, id string, req ExecRequest, out io.Writer) (ExecResult, error) {
 	httpReq, err := c.request(ctx, http.MethodPost, sessionPath(id, "/exec/stream"), req)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	httpReq.Header.Set("Accept", "text/event-stream")
-	resp, err := c.send(httpReq)
+	return c.stream(httpReq, Streams{Stdout: out}, nil)
+}
+
+// Follow writes the output of an exec that was started before from its
+// beginning on, and returns its end. What is not kept any more is counted.
+func (c *Client) Follow(ctx context.Context, id, exec string, out Streams) (ExecResult, error) {
+	httpReq, err := c.request(ctx, http.MethodGet, execPath(id, exec)+"/stream?raw_output=true", nil)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	return c.stream(httpReq, out, nil)
+}
+
+// stream makes a request that events answer. Begun, which may be nil, gets the
+// exec's id before its output.
+func (c *Client) stream(req *http.Request, out Streams, begun func(exec string)) (result ExecResult, err error) {
+	req.Header.Set("Accept", "text/event-stream")
+	resp, err := c.send(req)
 	if err != nil {
 		return ExecResult{}, err
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	result, err = followStream(resp.Body, out)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
+	result, err = followStream(resp.Body, out, begun)
+	if cause := context.Cause(req.Context()); err != nil && cause != nil {
 		return result, cause
 	}
 	return result, err
@@ -111,10 +153,11 @@ func (c *Client) ExecStream(ctx context.Context, id string, req ExecRequest, out
 type chunk struct {
 	Text   string `json:"chunk"`
 	Base64 string `json:"chunk_base64"`
+	Stream string `json:"stream"`
 }
 
 // followStream writes chunks to out until the one event that ends the stream.
-func followStream(body io.Reader, out io.Writer) (result ExecResult, err error) {
+func followStream(body io.Reader, out Streams, begun func(exec string)) (result ExecResult, err error) {
 	for e, err := range events(body) {
 		if err != nil {
 			return result, err
@@ -126,6 +169,9 @@ func followStream(body io.Reader, out io.Writer) (result ExecResult, err error) 
 			}
 			if e.name == "done" {
 				return result, nil
+			}
+			if begun != nil {
+				begun(result.ID)
 			}
 		case "chunk":
 			if err := writeChunk(out, e.data); err != nil {
@@ -142,7 +188,7 @@ func followStream(body io.Reader, out io.Writer) (result ExecResult, err error) 
 	return result, errors.New("the daemon closed the stream before the command ended; `sandkasten logs` shows how it went on")
 }
 
-func writeChunk(out io.Writer, data []byte) error {
+func writeChunk(out Streams, data []byte) error {
 	var k chunk
 	if err := json.Unmarshal(data, &k); err != nil {
 		return fmt.Errorf("decode output: %w", err)
@@ -151,13 +197,18 @@ func writeChunk(out io.Writer, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := out.Write(text); err != nil {
+	w := out.Stdout
+	if k.Stream == "stderr" {
+		w = out.Stderr
+	}
+	if _, err := w.Write(text); err != nil {
 		return fmt.Errorf("write output: %w", err)
 	}
 	return nil
 }
 
-// Execs lists the commands that a session remembers, oldest first.
+// Execs lists the commands and processes that a session remembers, oldest
+// first.
 func (c *Client) Execs(ctx context.Context, id string) ([]ExecRecord, error) {
 	var list []ExecRecord
 	err := c.call(ctx, http.MethodGet, sessionPath(id, "/execs"), nil, &list)

@@ -33,7 +33,9 @@ type Config struct {
 	Defaults  Defaults
 	Maximum   Limits
 	Exec      Exec
+	Terminal  Terminal
 	Files     Files
+	Preview   Preview
 	RateLimit RateLimit
 	Security  Security
 	Workspace Workspace
@@ -60,13 +62,26 @@ type Defaults struct {
 
 // Exec bounds one command.
 type Exec struct {
-	OutputLimitBytes int64 // kept for the reply and for replay; the middle of more is dropped
+	OutputLimitBytes int64         // kept for the reply and for replay; the middle of more is dropped
+	KillGrace        time.Duration // between TERM and KILL
+}
+
+// Terminal bounds the interactive terminals.
+type Terminal struct {
+	Detach time.Duration // without a client; 0 hangs up at once
 }
 
 // Files bounds the file calls.
 type Files struct {
 	OutsideWorkspace bool
 	MaxUploadMB      int64
+}
+
+// Preview is how browsers reach ports of sandboxes.
+type Preview struct {
+	Domain string // empty: below a path of the API
+	HTTPS  bool
+	MaxTTL time.Duration // of a token
 }
 
 // RateLimit bounds the requests of one API key. A zero rate is no limit.
@@ -122,8 +137,10 @@ func Default() Config {
 			NetworkMode:    "none",
 		},
 		Maximum:   Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
-		Exec:      Exec{OutputLimitBytes: 1 << 20},
+		Exec:      Exec{OutputLimitBytes: 1 << 20, KillGrace: 2 * time.Second},
+		Terminal:  Terminal{Detach: 10 * time.Minute},
 		Files:     Files{MaxUploadMB: 256},
+		Preview:   Preview{MaxTTL: 24 * time.Hour},
 		RateLimit: RateLimit{Burst: 200},
 		Security:  Security{Seccomp: "strict"},
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
@@ -134,6 +151,10 @@ func Default() Config {
 // KeyFile is where the daemon keeps the API key it made, when none is
 // configured.
 func (c Config) KeyFile() string { return filepath.Join(c.DataDir, "api_key") }
+
+// PreviewSecretFile is where the daemon keeps what it signs preview tokens
+// with.
+func (c Config) PreviewSecretFile() string { return filepath.Join(c.DataDir, "preview_secret") }
 
 // URL is where a client on this machine reaches the daemon.
 func (c Config) URL() string {

@@ -203,6 +203,25 @@ func TestReachableAddressWithKey(t *testing.T) {
 	}
 }
 
+func TestPreviewDomain(t *testing.T) {
+	for domain, ok := range map[string]bool{
+		"preview.localhost": true, "a-b.c1.example.org": true,
+		"localhost": false, "Preview.test": false, "preview.test.": false, ".test": false, "*.test": false, "a..b": false,
+		"-a.test": false, "a-.test": false, "127.0.0.1": false, "preview.test:80": false, "http://preview.test": false,
+		strings.Repeat("a.", 100) + "test": false, strings.Repeat("a", 64) + ".test": false,
+	} {
+		c, err := load(t, "preview: {domain: '"+domain+"', https: true, max_ttl_seconds: 60}\n")
+		if (err == nil) != ok || ok && (c.Preview.Domain != domain || !c.Preview.HTTPS || c.Preview.MaxTTL != time.Minute) {
+			t.Errorf("%q: %+v, %v", domain, c.Preview, err)
+		}
+	}
+	for host, ok := range map[string]bool{"api.test": true, "preview.test": false, "API.preview.test": false, "notpreview.test": true} {
+		if _, err := load(t, "preview: {domain: preview.test}\nallowed_hosts: ["+host+"]\n"); (err == nil) != ok {
+			t.Errorf("beside %s: %v", host, err)
+		}
+	}
+}
+
 func TestLoopback(t *testing.T) {
 	for listen, want := range map[string]bool{
 		"127.0.0.1:1": true, "127.8.8.8:1": true, "[::1]:1": true, "localhost:1": true,

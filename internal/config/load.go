@@ -201,6 +201,11 @@ func (l *loader) together(c *Config) {
 			l.wrong(l.set["api_key"], "api_key", "is too short for an address that other machines can reach: write at least %d characters", enough)
 		}
 	}
+	for _, host := range c.AllowedHosts {
+		if d := c.Preview.Domain; d != "" && strings.HasSuffix("."+strings.ToLower(host), "."+d) && l.good("preview.domain") {
+			l.wrong(l.set["preview.domain"], "preview.domain", "has %s in it, a name of the API: take a domain that is used for nothing else", host)
+		}
+	}
 	atMost(l, "session_ttl_seconds", &c.SessionTTL, "max_session_ttl_seconds", &c.MaxSessionTTL)
 	atMost(l, "defaults.exec_timeout_ms", &c.Defaults.ExecTimeout, "defaults.max_exec_timeout_ms", &c.Defaults.MaxExecTimeout)
 	atMost(l, "defaults.cpu_limit", &c.Defaults.CPU, "maximum.cpu_limit", &c.Maximum.CPU)

@@ -54,6 +54,8 @@ func (c *Config) sessionOptions() []option {
 		{"maximum.pids_limit", integer(&c.Maximum.Pids, 16, 1<<20), "The most processes a client may ask for."},
 		{"maximum.disk_limit_mb", integer(&c.Maximum.DiskMB, 16, 1<<24), "The most disk a client may ask for."},
 		{"exec.output_limit_bytes", integer(&c.Exec.OutputLimitBytes, 1024, 64<<20), "Output of one command that is kept. Of more, the head and the tail are kept and the middle is counted."},
+		{"exec.kill_grace_seconds", seconds(&c.Exec.KillGrace, 1, 60), "Time that a command gets to end by itself, from TERM to KILL, when its time is up or it is canceled."},
+		{"terminal.detach_seconds", seconds(&c.Terminal.Detach, 0, day), "How long a terminal lives on without a client, to be attached to again. 0 hangs it up within a second."},
 		{"files.outside_workspace", boolean(&c.Files.OutsideWorkspace), "Let the file calls reach paths outside /workspace. They always stay inside the sandbox."},
 		{"files.max_upload_mb", integer(&c.Files.MaxUploadMB, 1, 1<<20), "The largest body of a write or upload, in MiB."},
 	}
@@ -62,6 +64,9 @@ func (c *Config) sessionOptions() []option {
 func (c *Config) hostOptions() []option {
 	return []option{
 		{"security.seccomp", oneOf(&c.Security.Seccomp, "off", "mvp", "strict"), "System calls that sandboxes may make: all (`off`, never for hostile code), the allow-list with tracing for debuggers (`mvp`), the allow-list (`strict`)."},
+		{"preview.domain", domain(&c.Preview.Domain), "Gives each port of each session a host of its own, `<port>-<session>.<domain>`, and so an origin of its own in browsers. All names below it must lead to the daemon; `preview.localhost` does by itself, for browsers on this machine. It must not be the API's own domain or one above it. When it is not set, ports are below `/v1/sessions/{id}/ports/`, where browsers show single pages only."},
+		{"preview.https", boolean(&c.Preview.HTTPS), "Clients reach the daemon through a proxy that adds TLS: preview addresses begin with `https`, and their cookies are for TLS only."},
+		{"preview.max_ttl_seconds", seconds(&c.Preview.MaxTTL, 1, year), "The longest life of a preview token."},
 		{"rate_limit.requests_per_second", decimal(&c.RateLimit.RequestsPerSecond, 0, 1e6), "Requests that one key may make per second on average. 0 is no limit."},
 		{"rate_limit.burst", integer(&c.RateLimit.Burst, 1, 1e6), "Requests that one key may make at once before the rate counts."},
 		{"log.level", oneOf(&c.Log.Level, "debug", "info", "warn", "error"), "The least important messages that are written."},

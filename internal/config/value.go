@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,6 +50,17 @@ func address(p *string) value {
 		}
 		_, err = strconv.ParseUint(port, 10, 16)
 		return err == nil
+	}, func() string { return *p })
+}
+
+// domainForm is two or more labels, of which none is a number alone.
+var domainForm = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+func domain(p *string) value {
+	const most = 200 // leaves room for names below it
+	return scalar("a domain in lower case, as preview.example.org", "!!str", func(s string) bool {
+		*p = s
+		return len(s) <= most && domainForm.MatchString(s)
 	}, func() string { return *p })
 }
 

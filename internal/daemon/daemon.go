@@ -23,6 +23,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/doctor"
 	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/reaper"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -91,6 +92,10 @@ func (d *Daemon) open(ctx context.Context) error {
 	d.closers = append(d.closers, rows.Close)
 
 	d.manager = session.New(sessionOptions(d.cfg, rows, d.driver, d.images, d.log))
+	previews, err := d.previews()
+	if err != nil {
+		return err
+	}
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Driver: d.driver, Log: d.log, Every: d.cfg.ReaperInterval})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -98,10 +103,11 @@ func (d *Daemon) open(ctx context.Context) error {
 		Log:               d.log,
 		Keys:              keys,
 		Hosts:             api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
+		Site:              previews.Site,
 		RequestsPerSecond: d.cfg.RateLimit.RequestsPerSecond,
 		Burst:             d.cfg.RateLimit.Burst,
 		Registry:          registry,
-	}, surfaces(d.cfg, d.opts.Version, d.manager, registry)...)
+	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	return nil
 }
@@ -171,6 +177,22 @@ func (d *Daemon) keys() (*auth.Keys, error) {
 	return auth.NewKeys(auth.Key{Owner: "admin", Hash: auth.HashKey(key)})
 }
 
+// previews signs with a secret of its own, so that tokens outlive the process
+// and the API key says nothing about them.
+func (d *Daemon) previews() (*preview.Previews, error) {
+	secret, _, err := auth.KeyFile(d.cfg.PreviewSecretFile())
+	if err != nil {
+		return nil, err
+	}
+	return preview.New(preview.Options{
+		Manager: d.manager,
+		Secret:  []byte(secret),
+		Domain:  d.cfg.Preview.Domain,
+		HTTPS:   d.cfg.Preview.HTTPS,
+		MaxTTL:  d.cfg.Preview.MaxTTL,
+	}), nil
+}
+
 func (d *Daemon) openDriver(ctx context.Context, imageStore *images.Store) error {
 	driver, err := newDriver(d.cfg, imageStore, d.log)
 	if err != nil {
@@ -208,6 +230,8 @@ func sessionOptions(cfg config.Config, rows *store.Store, driver runtime.Driver,
 			FileBytes:   cfg.Files.MaxUploadMB << 20,
 		},
 		Workspaces:            workspaceOptions(cfg.Workspace, rows),
+		KillGrace:             cfg.Exec.KillGrace,
+		TerminalDetach:        cfg.Terminal.Detach,
 		FilesOutsideWorkspace: cfg.Files.OutsideWorkspace,
 		Seccomp:               runtime.SeccompMode(cfg.Security.Seccomp),
 	}

@@ -6,14 +6,16 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // surfaces is the list of public APIs.
-func surfaces(cfg config.Config, version string, manager *session.Manager, registry *prometheus.Registry) []api.Surface {
+func surfaces(cfg config.Config, version string, manager *session.Manager, previews *preview.Previews, registry *prometheus.Registry) []api.Surface {
 	return []api.Surface{
 		v1.New(v1.Options{
 			Manager:     manager,
+			Previews:    previews,
 			Version:     version,
 			Driver:      cfg.Driver,
 			OutputBytes: cfg.Exec.OutputLimitBytes,

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -21,19 +22,6 @@ type conn struct {
 	in   *protocol.Reader
 	out  *protocol.Writer
 	buf  []byte // for output on its way
-}
-
-// stallTime is how long a daemon may leave what it is sent unread.
-const stallTime = 30 * time.Second
-
-// patient gives each write its own deadline.
-type patient struct{ *os.File }
-
-func (p patient) Write(b []byte) (int, error) {
-	if err := p.SetWriteDeadline(time.Now().Add(stallTime)); err != nil {
-		return 0, err
-	}
-	return p.File.Write(b)
 }
 
 // accept answers connections until Close. It blocks a thread of its own: a
@@ -71,7 +59,7 @@ func (r *Runner) open(fd int) {
 		return
 	}
 	f := os.NewFile(uintptr(fd), "daemon")
-	c := &conn{r: r, fd: fd, file: f, in: protocol.NewReader(f, protocol.Daemon), out: protocol.NewWriter(patient{f})}
+	c := &conn{r: r, fd: fd, file: f, in: protocol.NewReader(f, protocol.Daemon), out: protocol.NewWriter(fileops.Patient{File: f})}
 	r.conns[c] = struct{}{}
 	r.wg.Go(c.serve)
 }
@@ -84,11 +72,7 @@ func (c *conn) hangUp() {
 }
 
 // gone reports whether the daemon closed its end.
-func (c *conn) gone() bool {
-	p := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLRDHUP}}
-	n, err := unix.Poll(p, 0)
-	return err == nil && n > 0 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
-}
+func (c *conn) gone() bool { return fileops.Gone(c.fd) }
 
 // serve answers requests until the daemon goes away or breaks the protocol. A
 // defect that a request hits ends its connection, not the sandbox.
@@ -150,13 +134,7 @@ func (c *conn) answer(h protocol.Header) error {
 	case protocol.TypeCancel:
 		return decoded(h, c.cancel)
 	case protocol.TypeExecs:
-		return c.out.Send(protocol.TypeRecords, protocol.Records{Execs: c.r.list()}, nil)
-	case protocol.TypeRead:
-		return decoded(h, c.read)
-	case protocol.TypeWrite:
-		return decoded(h, c.write)
-	case protocol.TypeList:
-		return decoded(h, c.list)
+		return c.execs()
 	case protocol.TypeStart:
 		return decoded(h, c.start)
 	case protocol.TypeStdin:
@@ -169,9 +147,16 @@ func (c *conn) answer(h protocol.Header) error {
 		return c.out.Send(protocol.TypeShellList, protocol.ShellList{Shells: c.r.shellInfos()}, nil)
 	case protocol.TypeCloseShell:
 		return decoded(h, c.closeShell)
-	default:
-		return protocol.Refuse(protocol.CodeInvalid, "a %s frame is not a request", h.Type)
+
+	case protocol.TypePorts:
+		return c.ports()
+	case protocol.TypeDial:
+		return decoded(h, c.dial)
 	}
+	if fileops.Handles(h.Type) {
+		return c.answerFiles(h)
+	}
+	return protocol.Refuse(protocol.CodeInvalid, "a %s frame is not a request", h.Type)
 }
 
 // decoded hands a request's body to its handler.
@@ -272,36 +257,4 @@ func validName(s string) bool {
 		}
 	}
 	return true
-}
-
-// errBroken marks an answer that was cut off. Only closing the connection
-// tells the daemon so.
-var errBroken = errors.New("answer cut off")
-
-func (c *conn) read(req protocol.Read, _ int64) error {
-	f, err := c.r.files.Read(req)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := c.out.SendFrom(protocol.TypeFile, f.Info, f.Bytes, f); err != nil {
-		// Also if the file shrank: the bytes announced cannot come.
-		return errors.Join(errBroken, err)
-	}
-	return nil
-}
-
-func (c *conn) write(req protocol.Write, size int64) error {
-	if err := c.r.files.Write(req, c.in, size); err != nil {
-		return err
-	}
-	return c.out.Send(protocol.TypeOK, nil, nil)
-}
-
-func (c *conn) list(req protocol.List, _ int64) error {
-	entries, err := c.r.files.List(req)
-	if err != nil {
-		return err
-	}
-	return c.out.Send(protocol.TypeEntries, entries, nil)
 }

@@ -27,7 +27,7 @@ func (c *conn) attach(req protocol.Attach, _ int64) error {
 // poll sends what there is behind the reader's position, and the record as it
 // is then. If there is nothing it waits for it.
 func (c *conn) poll(e *exec, rd *output.Reader, req protocol.Attach) error {
-	until := time.Now().Add(min(time.Duration(req.WaitMS)*time.Millisecond, maxWait))
+	until := time.Now().Add(time.Duration(min(req.WaitMS, maxWait.Milliseconds())) * time.Millisecond)
 	for !rd.Ready() && time.Now().Before(until) {
 		if err := c.awaitOutput(rd, until); err != nil {
 			return err

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"slices"
 	"strings"
@@ -153,22 +154,33 @@ func (c *conn) closeShell(req protocol.CloseShell, _ int64) error {
 	return c.out.Send(protocol.TypeOK, nil, nil)
 }
 
-// list returns all records, oldest first. Those of running programs say what
-// these take now.
-func (r *Runner) list() []protocol.Record {
-	execs := r.records.all()
-	table, err := r.procs.List()
+// execs sends the records, as many of the latest as fit into a header. Those of
+// running programs say what these take now.
+func (c *conn) execs() error {
+	table, err := c.r.procs.List()
 	if err != nil {
 		table = nil // the programs look for themselves
 	}
-	list := make([]protocol.Record, len(execs))
-	for i, e := range execs {
-		list[i] = e.record()
+	all := c.r.records.all()
+	answer := protocol.Records{Execs: []protocol.Record{}}
+	room := protocol.MaxHeader - 256 // for what is around them
+	for _, e := range slices.Backward(all) {
+		rec := e.record()
 		if what, err := e.now(); err == nil {
 			if p, ok := what.(*program); ok {
-				list[i].Usage = p.usage(table)
+				rec.Usage = p.usage(table)
 			}
 		}
+		text, err := json.Marshal(rec)
+		if err != nil {
+			return err
+		}
+		if room -= len(text) + 1; room < 0 {
+			answer.Truncated = true
+			break
+		}
+		answer.Execs = append(answer.Execs, rec)
 	}
-	return list
+	slices.Reverse(answer.Execs)
+	return c.out.Send(protocol.TypeRecords, answer, nil)
 }

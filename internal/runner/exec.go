@@ -17,7 +17,7 @@ type exec struct {
 	release func()        // gives back what the payload takes of the runner's; the first time
 	stdin   []byte        // of a shell's; dropped at the end
 	out     *output.Output
-	file    *spill // nil without an output file; the shell's loop or the program's only
+	file    *output.Spill // nil without an output file; the shell's loop or the program's only
 
 	stop chan struct{} // closed by cancel
 	done chan struct{} // closed at the end
@@ -59,8 +59,9 @@ func queued(req protocol.Exec, out *output.Output) *exec {
 	}
 }
 
-// start marks the beginning, or another one if the first shell could not.
-func (e *exec) start(restarted bool) {
+// start marks the beginning of a command, or another one if the first shell
+// could not run it, and returns the time of the first.
+func (e *exec) start(restarted bool) time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.began.IsZero() {
@@ -69,6 +70,7 @@ func (e *exec) start(restarted bool) {
 	e.rec.State = protocol.StateRunning
 	e.rec.StartedUnixMS = e.began.UnixMilli()
 	e.rec.ShellRestarted = restarted
+	return e.began
 }
 
 // runs says what runs now, or nil for nothing.
@@ -78,11 +80,13 @@ func (e *exec) runs(what running) {
 	e.running = what
 }
 
-// runsAs is runs for a program.
-func (e *exec) runsAs(p *program) {
+// started marks the beginning of a program, which was at a time before it ran.
+func (e *exec) started(p *program, at time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.running, e.rec.PID, e.rec.Cwd = p, p.child.pid, p.cwd
+	e.began, e.running = at, p
+	e.rec.State, e.rec.StartedUnixMS = protocol.StateRunning, at.UnixMilli()
+	e.rec.PID, e.rec.Cwd = p.child.pid, p.cwd
 }
 
 // now returns what runs now.
@@ -121,11 +125,11 @@ func signalOf(code int) int {
 	return 0
 }
 
-// end marks the end. Nothing of the exec changes after it.
-func (e *exec) end(how ending) {
+// end marks the end, and returns its time. Nothing of the exec changes after it.
+func (e *exec) end(how ending) time.Time {
 	at := time.Now()
 	e.out.End()
-	trouble := e.file.wait()
+	trouble := e.file.Wait()
 	e.mu.Lock()
 	e.at = at
 	if e.began.IsZero() { // canceled in the queue
@@ -146,12 +150,13 @@ func (e *exec) end(how ending) {
 	e.mu.Unlock()
 	e.release()
 	close(e.done)
+	return at
 }
 
 // abort says that the exec could not be run at all.
 func (e *exec) abort(err error) {
 	e.out.End()
-	e.file.wait()
+	e.file.Wait()
 	e.mu.Lock()
 	e.fail = err
 	e.command, e.stdin, e.running = nil, nil, nil
@@ -188,4 +193,19 @@ func (e *exec) endedAt() time.Time {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.at
+}
+
+// spill opens the output file that the request asks for, if it does and that
+// has not been done yet.
+func (r *Runner) spill(e *exec) error {
+	if e.req.OutputFile == "" || e.file != nil {
+		return nil
+	}
+	f, err := r.files.Create(e.req.OutputFile, e.req.AllowOutside)
+	if err != nil {
+		return err
+	}
+	e.file = e.out.Spill(f)
+	r.wg.Go(e.file.Run)
+	return nil
 }

@@ -231,18 +231,58 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// What a shell leaves to the next: its directory and exported variables, as
+// they were when the last command ended that reported, or when exit or set -e
+// ended the shell in the middle of one.
 func TestRestartKeepsDirectoryAndExports(t *testing.T) {
-	h := newHost(t)
-	p := h.dial()
 	value := "a b'c\"d\ne$f`g\\h"
-	p.sh("mkdir sub; cd sub; plain=1; export KEPT=" + "$'a b\\'c\"d\\ne$f`g\\\\h'")
-	time.Sleep(100 * time.Millisecond) // the shell is asked for its variables when it is quiet
-	p.sh("exit 5").want(t, "", 5, protocol.CauseShellExited)
-	r := p.sh(`printf '%s|%s' "$KEPT" "$plain"; pwd`)
-	r.want(t, value+"|"+h.workspace+"/sub\n", 0, protocol.CauseExited)
-	if !r.ShellRestarted || r.Cwd != h.workspace+"/sub" {
+	const set = `mkdir -p sub; cd sub; plain=1; export KEPT=$'a b\'c"d\ne$f` + "`" + `g\\h'`
+	for _, commands := range [][]string{
+		{set, "exit 5"},
+		{set, "kill -9 $$"},
+		{set, "true", "true", "exec sh"},
+		{set + "; exit 5"},
+		{"set -e", set + "; false"},
+		{set, "ulimit -v 1; exit"}, // cannot fork, nor write much
+		{set, "trap 'echo bye' EXIT", "exit"},
+		{set, "kill -9 $$", "exit 1", "exit 2"}, // from shell to shell
+		{"export KEPT=old; mkdir -p elsewhere", set, "cd ../elsewhere; cd ../sub", "exit"},
+	} {
+		h := newHost(t)
+		p := h.dial()
+		for _, c := range commands {
+			p.sh(c)
+		}
+		r := p.sh(`printf '%s|%s|' "$KEPT" "$plain"; pwd`)
+		r.want(t, value+"||"+h.workspace+"/sub\n", 0, protocol.CauseExited)
+		if !r.ShellRestarted || r.Cwd != h.workspace+"/sub" {
+			t.Errorf("%q: %+v", commands, r.Record)
+		}
+	}
+}
+
+// A command that claims not to have run is run once more, in a fresh shell,
+// and then refused: it can do no more than it could do by itself.
+func TestForgedRefusalRunsTwiceAtMost(t *testing.T) {
+	p := newHost(t).dial()
+	p.start(protocol.Exec{}, `echo x >>ran; for f in /proc/$$/fd/*; do printf '0 1 \0' >$f; done 2>/dev/null; kill -9 $$`)
+	if r, err := p.finish(); err == nil && r.Cause != protocol.CauseShellExited {
 		t.Errorf("%+v", r.Record)
 	}
+	if r := p.sh("wc -l <ran"); string(r.output) != "1\n" && string(r.output) != "2\n" {
+		t.Errorf("it ran %q times", r.output)
+	}
+}
+
+// A script's own descriptors, also with the numbers that bash takes for its
+// copies, and ours do not get into programs.
+func TestDescriptors(t *testing.T) {
+	p := newHost(t).dial()
+	p.sh("exec 7>seven {auto}>auto").want(t, "", 0, protocol.CauseExited)
+	p.sh("echo x >&7; echo y >&$auto; cat seven auto").want(t, "x\ny\n", 0, protocol.CauseExited)
+	p.sh("exec 7>&- {auto}>&-; ls /proc/self/fd").want(t, "0\n1\n2\n3\n", 0, protocol.CauseExited)
+	p.sh("(ls /proc/self/fd) | cat; echo $(ls /proc/self/fd)").want(t, "0\n1\n2\n3\n0 1 2 3\n", 0, protocol.CauseExited)
+	p.sh("{ echo x >&199; } 2>/dev/null").want(t, "", 1, protocol.CauseExited)
 }
 
 func TestRecordsAreBounded(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,6 +18,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runner"
 	"github.com/sandkasten/sandkasten/protocol"
 )
+
+// pid tells the processes of this run from those of another one on the machine.
+var pid = strconv.Itoa(os.Getpid())
 
 // host is a runner on this machine, without isolation, in a directory of its
 // own. Its shells have only the variables that are given here.
@@ -34,18 +38,8 @@ func newHost(t testing.TB, change ...func(*runner.Options)) *host {
 	if err := os.Mkdir(h.workspace, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: h.socket}); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Listen(fd, 64); err != nil {
-		t.Fatal(err)
-	}
 	o := runner.Options{
-		Listener: fd, Workspace: h.workspace,
+		Listener: h.listen(), Workspace: h.workspace,
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + h.workspace, "LANG=C.UTF-8"},
 	}
 	for _, f := range change {
@@ -66,6 +60,16 @@ func newHost(t testing.TB, change ...func(*runner.Options)) *host {
 		}
 	})
 	return h
+}
+
+// listen makes the socket, for the runner.
+func (h *host) listen() int {
+	h.t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	must(h.t, err)
+	must(h.t, unix.Bind(fd, &unix.SockaddrUnix{Name: h.socket}))
+	must(h.t, unix.Listen(fd, 64))
+	return fd
 }
 
 // peer is one connection, as the daemon has it.

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner"
+	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -25,8 +26,21 @@ import (
 const initEnv = "SANDKASTEN_TEST_INIT"
 
 func TestMain(m *testing.M) {
+	if os.Args[0] == fileops.ToolName {
+		os.Exit(fileops.RunTool(os.Args))
+	}
 	if dir := os.Getenv(initEnv); dir != "" {
 		if err := serveAsInit(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if pid := os.Getenv(traceEnv); pid != "" {
+		trace(atoi(pid))
+	}
+	if dir := os.Getenv(serveEnv); dir != "" {
+		if err := serve(dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -85,11 +99,7 @@ func newInitHost(t *testing.T) *host {
 	dir := t.TempDir()
 	h := &host{t: t, workspace: filepath.Join(dir, "workspace"), socket: filepath.Join(dir, "s")}
 	must(t, os.Mkdir(h.workspace, 0o755))
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must(t, err)
-	must(t, unix.Bind(fd, &unix.SockaddrUnix{Name: h.socket}))
-	must(t, unix.Listen(fd, 64))
-	listener := os.NewFile(uintptr(fd), "listener")
+	listener := os.NewFile(uintptr(h.listen()), "listener")
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Env = append(os.Environ(), initEnv+"="+h.workspace)
 	cmd.ExtraFiles = []*os.File{listener}

@@ -22,20 +22,24 @@ func newInput(file *os.File) *input {
 	return in
 }
 
-// pasteTime is how long a write waits before it is seen whether anybody still
-// wants it.
-const pasteTime = time.Second
+// shortWait is the least that a write may take: it must be tried at all.
+const shortWait = 10 * time.Millisecond
 
-// take waits for the other writers, but not longer than until a time. The
-// turn must be given back.
-func (in *input) take(until time.Time) bool {
-	timer := time.NewTimer(time.Until(until))
+// take waits for the other writers until a time, as long as wanted says so.
+// The turn must be given back.
+func (in *input) take(until time.Time, wanted func() bool) bool {
+	timer := time.NewTimer(untilNext(goneCheck, until))
 	defer timer.Stop()
-	select {
-	case <-in.turn:
-		return true
-	case <-timer.C:
-		return false
+	for {
+		select {
+		case <-in.turn:
+			return true
+		case now := <-timer.C:
+			if !now.Before(until) || !wanted() {
+				return false
+			}
+			timer.Reset(untilNext(goneCheck, until))
+		}
 	}
 }
 
@@ -63,7 +67,7 @@ func (in *input) copy(src io.Reader, until time.Time, wanted func() bool) (writt
 	for {
 		n, rerr := src.Read(buf)
 		for b := buf[:n]; len(b) > 0; {
-			if err := in.file.SetWriteDeadline(earlier(until, time.Now().Add(pasteTime))); err != nil {
+			if err := in.file.SetWriteDeadline(earlier(until, time.Now().Add(goneCheck))); err != nil {
 				return written, err
 			}
 			m, err := in.file.Write(b)
@@ -98,7 +102,7 @@ func (in *input) close() {
 	}
 }
 
-// stdin hands bytes to the program's stdin.
+// takeStdin hands bytes to the program's stdin.
 func (p *program) takeStdin(req protocol.Stdin, src io.Reader, wanted func() bool) (int64, error) {
 	gone := protocol.Refuse(protocol.CodeConflict, "the stdin of %q is not open; start the program with open_stdin", req.ID)
 	switch {
@@ -107,8 +111,8 @@ func (p *program) takeStdin(req protocol.Stdin, src io.Reader, wanted func() boo
 	case p.start.TTY && req.Close:
 		return 0, protocol.Refuse(protocol.CodeInvalid, "a terminal's stdin cannot be closed; send the byte 0x04 (Ctrl-D) instead")
 	}
-	until := time.Now().Add(time.Duration(min(req.WaitMS, maxWait.Milliseconds())) * time.Millisecond)
-	if !p.stdin.take(until) {
+	until := time.Now().Add(max(shortWait, time.Duration(min(req.WaitMS, maxWait.Milliseconds()))*time.Millisecond))
+	if !p.stdin.take(until, wanted) {
 		return 0, nil
 	}
 	defer p.stdin.give()

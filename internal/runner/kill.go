@@ -22,7 +22,7 @@ const (
 type killing struct {
 	r       *Runner
 	members func() []proc.Process // those that live now
-	strike  func() error          // kills all of them at once; nil where only one by one is possible
+	strike  func() error          // kills all of them at once; nil, or an error, where only one by one is possible
 }
 
 // terminate asks the processes to end by sig and waits until they have, but

@@ -1,17 +1,15 @@
 package runner
 
 import (
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"slices"
-	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/runner/account"
+	"github.com/sandkasten/sandkasten/internal/runner/lookup"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -42,16 +40,16 @@ func (r *Runner) launch(e *exec, req protocol.Start, argv, env []string, stdin [
 		return protocol.Refuse(protocol.CodeUnavailable, "the program cannot be given pipes or a terminal (%v); the sandbox may be out of descriptors", err)
 	}
 	p.oom, p.began = r.oomKills(), r.procs.Now()
-	e.start(false)
+	begin := time.Now()
 	if p.child, err = r.reaper.start(cmd); err != nil {
-		return p.explain(err, cmd.Path, req)
+		return lookup.Explain(err, lookup.Attempt{Program: cmd.Path, Dir: p.cwd, User: req.User})
 	}
-	p.run(stdin)
+	p.run(stdin, begin)
 	return nil
 }
 
 // run lets the program, which has been started, go its way.
-func (p *program) run(stdin []byte) {
+func (p *program) run(stdin []byte, begin time.Time) {
 	for _, pipe := range p.pipes {
 		pipe.direct(p.e.out)
 		p.r.wg.Go(func() {
@@ -68,7 +66,7 @@ func (p *program) run(stdin []byte) {
 	} else {
 		p.e.release()
 	}
-	p.e.runsAs(p)
+	p.e.started(p, begin)
 	p.r.wg.Go(p.live)
 }
 
@@ -76,11 +74,9 @@ func (p *program) run(stdin []byte) {
 func (p *program) discard() {
 	p.closeStdin()
 	for _, pipe := range p.pipes {
-		p.r.closePipe(pipe)
+		pipe.close()
 	}
-	if p.group != nil {
-		p.r.closeGroup(p.group)
-	}
+	p.leaveGroup()
 	p.r.giveProgram(p.start.TTY)
 }
 
@@ -109,7 +105,7 @@ func (p *program) command(argv, env []string) (*spawn.Cmd, error) {
 	cmd := &spawn.Cmd{Args: argv, Dir: p.cwd, Steps: []spawn.Step{spawn.Setsid(), umask()}}
 	base := p.r.opts.Env
 	if p.start.User != "" {
-		u, err := account.Find(p.start.User, p.r.source("/etc/passwd"), p.r.source("/etc/group"))
+		u, err := lookup.Account(p.start.User, p.r.source("/etc/passwd"), p.r.source("/etc/group"))
 		if err != nil {
 			return nil, err
 		}
@@ -117,22 +113,22 @@ func (p *program) command(argv, env []string) (*spawn.Cmd, error) {
 		// Without root's user id, its capabilities are gone as well.
 		cmd.Steps = append(cmd.Steps, spawn.SetIDs(u.UID, u.GID, u.Groups...)...)
 		if u.Name != "" {
-			base = mergeEnv(base, []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name})
+			base = lookup.Env(base, []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name})
 		}
 	}
-	cmd.Env = mergeEnv(base, env)
+	cmd.Env = lookup.Env(base, env)
 	if len(argv) == 0 {
 		cmd.Path, _ = p.r.dialect.program()
 		cmd.Args = []string{"-" + path.Base(cmd.Path)}
 		return cmd, nil
 	}
 	var err error
-	cmd.Path, err = find(argv[0], cmd.Env, p.cwd)
+	cmd.Path, err = lookup.Program(argv[0], cmd.Env, p.cwd)
 	return cmd, err
 }
 
-// source opens a file of the sandbox for package account.
-func (r *Runner) source(name string) account.Source {
+// source opens a file of the sandbox for package lookup.
+func (r *Runner) source(name string) lookup.Source {
 	return func() (io.ReadCloser, error) {
 		f, err := r.files.Read(protocol.Read{Path: name, AllowOutside: true})
 		if err != nil {
@@ -140,58 +136,6 @@ func (r *Runner) source(name string) account.Source {
 		}
 		return f, nil
 	}
-}
-
-// find looks a program up as execvp does: a name without a slash in the PATH
-// of env, whose relative elements begin at dir.
-func find(name string, env []string, dir string) (string, error) {
-	if name == "" {
-		return "", protocol.Refuse(protocol.CodeUnprocessable, "the program's name is empty")
-	}
-	if strings.Contains(name, "/") {
-		return name, nil
-	}
-	list, found := "", ""
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			list = v
-		}
-	}
-	for element := range strings.SplitSeq(list, ":") {
-		if !path.IsAbs(element) {
-			element = path.Join(dir, element)
-		}
-		file := path.Join(element, name)
-		info, err := os.Stat(file)
-		if err != nil || info.IsDir() {
-			continue
-		}
-		if info.Mode()&0o111 != 0 {
-			return file, nil
-		}
-		found = file
-	}
-	if found != "" {
-		return "", protocol.Refuse(protocol.CodeUnprocessable, "%q is not executable; make it so with chmod +x", found)
-	}
-	return "", protocol.Refuse(protocol.CodeUnprocessable, "no program %q in the sandbox's PATH (%s); install it, or give its whole path", name, list)
-}
-
-// mergeEnv returns base with the variables of extra, NAME=VALUE each, instead
-// of its own or beside them.
-func mergeEnv(base, extra []string) []string {
-	env := make([]string, 0, len(base)+len(extra))
-	last := make(map[string]int, len(base)+len(extra)) // where a name's value is
-	for _, kv := range slices.Concat(base, extra) {
-		name, _, _ := strings.Cut(kv, "=")
-		if at, ok := last[name]; ok {
-			env[at] = kv
-			continue
-		}
-		last[name] = len(env)
-		env = append(env, kv)
-	}
-	return env
 }
 
 // connect makes the program's pipes or its terminal. theirs holds the ends
@@ -259,48 +203,6 @@ func (p *program) addPipe(fd int, stream protocol.Stream) error {
 	return nil
 }
 
-// explain says what to do about a program that cannot be started.
-func (p *program) explain(err error, file string, req protocol.Start) error {
-	step, ok := errors.AsType[*spawn.StepError](err)
-	if !ok {
-		return protocol.Refuse(protocol.CodeUnavailable, "the program cannot be started (%v); the sandbox may be out of memory or processes", err)
-	}
-	refuse := func(format string, args ...any) error {
-		return protocol.Refuse(protocol.CodeUnprocessable, format, args...)
-	}
-	dir := strings.HasPrefix(step.Step, "chdir ")
-	switch {
-	case dir && step.Errno == unix.ENOENT:
-		return refuse("the working directory %q does not exist; make it, or give another cwd", p.cwd)
-	case dir:
-		return refuse("the working directory %q cannot be entered: %v", p.cwd, step.Errno)
-	case strings.HasPrefix(step.Step, "set") && req.User != "":
-		return refuse("the sandbox may not run programs as %q: %s", req.User, step.Error())
-	case !strings.HasPrefix(step.Step, "exec"):
-		return protocol.Refuse(protocol.CodeUnavailable, "the program cannot be started (%s)", step.Error())
-	case step.Errno == unix.ENOENT && p.exists(file):
-		return refuse("%q names an interpreter (its #! line, or its dynamic loader) that the sandbox does not have", file)
-	case step.Errno == unix.ENOENT:
-		return refuse("no program %q in the sandbox", file)
-	case step.Errno == unix.EACCES:
-		return refuse("%q is not executable, or not for this user; make it so with chmod +x", file)
-	case step.Errno == unix.ENOEXEC:
-		return refuse("%q is neither a program for this machine nor a script with a #! line; run it with its interpreter, as in [\"sh\", %q]", file, file)
-	case step.Errno == unix.E2BIG:
-		return refuse("the arguments and the environment are too long together, or one of them is longer than 128 KiB; pass long input as stdin or in a file")
-	}
-	return refuse("%q cannot be run: %v", file, step.Errno)
-}
-
-// exists reports whether there is a file, seen from the program's directory.
-func (p *program) exists(file string) bool {
-	if !path.IsAbs(file) {
-		file = path.Join(p.cwd, file)
-	}
-	_, err := os.Stat(file)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
 // loosePipes is how many pipes are read, and what comes is dropped, after
 // their program has ended and left others that may write to them. Beyond, the
 // oldest is closed.
@@ -310,7 +212,7 @@ const loosePipes = 64
 // it would be anywhere.
 func (r *Runner) loosen(pipe *outPipe, terminal bool) {
 	if terminal || pipe.loosen() {
-		r.closePipe(pipe)
+		pipe.close()
 		return
 	}
 	r.mu.Lock()
@@ -320,7 +222,7 @@ func (r *Runner) loosen(pipe *outPipe, terminal bool) {
 	}
 	r.mu.Unlock()
 	if oldest != nil {
-		r.closePipe(oldest)
+		oldest.close()
 	}
 }
 
@@ -329,19 +231,7 @@ func (r *Runner) dropPipe(pipe *outPipe) {
 	r.mu.Lock()
 	r.loose = slices.DeleteFunc(r.loose, func(other *outPipe) bool { return other == pipe })
 	r.mu.Unlock()
-	r.closePipe(pipe)
-}
-
-func (r *Runner) closePipe(pipe *outPipe) {
-	if err := pipe.close(); err != nil {
-		return // nothing was written through it
-	}
-}
-
-func (r *Runner) closeGroup(g Group) {
-	if err := g.Close(); err != nil {
-		return // what is left of it goes with the sandbox
-	}
+	pipe.close()
 }
 
 // takeProgram counts a program, or refuses it.

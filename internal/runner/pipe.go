@@ -1,9 +1,10 @@
 package runner
 
 import (
+	"errors"
 	"os"
 	"sync"
-	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -12,16 +13,15 @@ import (
 )
 
 // outPipe is an output pipe of a shell or a program, or its terminal. A shell
-// opens its pipes by path for each command and holds no writing end of its
-// own, so the pipe tells whether anything that an earlier command left behind
-// could still write to it.
+// opens its pipes by path for each command and holds no end of its own, so the
+// pipe tells whether anything that an earlier command left behind could still
+// write to it.
 type outPipe struct {
-	fd     int      // the reading end
-	file   *os.File // the same, for waiting on it
-	raw    syscall.RawConn
+	fd     int // the reading end
 	stream protocol.Stream
 
 	mu      *sync.Mutex    // of all pipes to one output: reading and storing are one act
+	file    *os.File       // guarded by mu; what a pump waits for, if there is one
 	taken   int64          // guarded by mu; bytes read
 	last    bool           // guarded by mu; its end closes it
 	sink    *output.Output // guarded by mu; nil between commands: what comes is dropped
@@ -52,41 +52,98 @@ func newOutPipe() (*outPipe, error) {
 		closeFD(fds[0])
 		return nil, os.NewSyscallError("fchmod", err)
 	}
-	return wrapPipe(fds[0], protocol.StreamOutput, new(sync.Mutex))
+	return &outPipe{fd: fds[0], stream: protocol.StreamOutput, mu: new(sync.Mutex), turn: make(chan struct{}, 1)}, nil
 }
 
-// wrapPipe makes fd, which does not block, an outPipe's own.
+// wrapPipe makes fd, which does not block, an outPipe's own, which is ready for
+// its pump.
 func wrapPipe(fd int, stream protocol.Stream, mu *sync.Mutex) (*outPipe, error) {
-	file := os.NewFile(uintptr(fd), "output")
-	raw, err := file.SyscallConn()
-	if err != nil {
+	p := &outPipe{fd: fd, stream: stream, mu: mu, turn: make(chan struct{}, 1)}
+	if _, err := p.watch(); err != nil {
 		closeFD(fd)
 		return nil, err
 	}
-	return &outPipe{fd: fd, file: file, raw: raw, stream: stream, mu: mu, turn: make(chan struct{}, 1)}, nil
+	return p, nil
 }
 
-// pump moves what is written to the sink until the pipe is closed.
+// watch makes the pipe ready for a pump, and reports whether it was not. The
+// pump has a descriptor of its own, because the Go runtime is told of every
+// event on those that it waits for, for as long as they are open: a thread's
+// wake-up for every short command.
+func (p *outPipe) watch() (news bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.file != nil || p.closed {
+		return false, nil
+	}
+	fd, err := unix.FcntlInt(uintptr(p.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return false, os.NewSyscallError("fcntl", err)
+	}
+	p.file = os.NewFile(uintptr(fd), "output")
+	return true, nil
+}
+
+// pump moves what is written to the sink until the pipe is closed, or has no
+// sink and nobody who could write. Before it, the pipe must have been made
+// ready for it.
 func (p *outPipe) pump() {
-	for {
-		var at flow
-		err := p.raw.Read(func(uintptr) bool {
+	p.mu.Lock()
+	file := p.file
+	p.mu.Unlock()
+	for p.move(file) {
+	}
+	if file.Close() != nil {
+		return // it was closed before, which does not happen
+	}
+}
+
+// move is one turn of the pump. It reports whether there is to be another.
+func (p *outPipe) move(file *os.File) bool {
+	var at flow
+	raw, err := file.SyscallConn()
+	if err == nil {
+		err = raw.Read(func(uintptr) bool {
 			at = p.settle()
-			return at == flowFull || at == flowClosed
+			return at == flowFull || p.over(at)
 		})
-		if err != nil || at == flowClosed {
-			return
-		}
-		p.mu.Lock()
-		sink := p.sink
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) { // it was kicked
+		err = file.SetReadDeadline(time.Time{})
+		at = flowEmpty
+	}
+	p.mu.Lock()
+	sink := p.sink
+	if err != nil || at == flowClosed || at == flowEnd && sink == nil {
+		p.file = nil
 		p.mu.Unlock()
-		if sink == nil {
-			continue
-		}
+		return false
+	}
+	p.mu.Unlock()
+	if at == flowFull && sink != nil {
 		select {
 		case <-sink.Room:
 		case <-p.turn:
 		}
+	}
+	return true
+}
+
+// over reports whether a pump has nothing more to do.
+func (p *outPipe) over(at flow) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return at == flowClosed || at == flowEnd && p.sink == nil
+}
+
+// kick has the pump look at what has changed. p.mu is held.
+func (p *outPipe) kick() {
+	if p.file == nil {
+		return
+	}
+	output.Wake(p.turn)
+	if p.file.SetReadDeadline(time.Now()) != nil {
+		return // it is about to end
 	}
 }
 
@@ -144,21 +201,28 @@ func (p *outPipe) direct(sink *output.Output) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sink = sink
-	output.Wake(p.turn)
+	p.kick()
 }
 
-// close ends the pump. Closing again does nothing.
-func (p *outPipe) close() error {
+// close ends the pump, but does not wait for it. Closing again does nothing.
+func (p *outPipe) close() {
 	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.closed, p.sink = true, nil
+		p.kick()
+		closeFD(p.fd)
 	}
-	p.closed = true
-	p.sink = nil
-	p.mu.Unlock()
-	output.Wake(p.turn)
-	return p.file.Close()
+}
+
+// control calls f with the descriptor, which is that of a terminal.
+func (p *outPipe) control(f func(fd int) error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return os.ErrClosed
+	}
+	return f(p.fd)
 }
 
 // rest is the position in all that was ever written up to which the pipe can
@@ -188,7 +252,7 @@ func (p *outPipe) reached(at int64) bool {
 func (p *outPipe) loosen() bool {
 	p.mu.Lock()
 	p.last, p.sink = true, nil
+	p.kick()
 	p.mu.Unlock()
-	output.Wake(p.turn)
 	return p.settle() == flowClosed
 }

@@ -1,13 +1,14 @@
 package runner
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/runner/account"
+	"github.com/sandkasten/sandkasten/internal/runner/lookup"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -25,7 +26,7 @@ type Group interface {
 	// CPUUsec is the time that all in it have taken, in microseconds.
 	CPUUsec() int64
 	// Close gives the group back. Processes that are still in it are left alone.
-	// The other methods may be called after it; what they return is ignored.
+	// It is the last call.
 	Close() error
 }
 
@@ -42,14 +43,16 @@ type program struct {
 	e     *exec
 	start protocol.Start
 	cwd   string
+	user  *lookup.User // nil is the sandbox's own
 	child *child
-	group Group         // nil where there is none
-	user  *account.User // nil is the sandbox's own
 	began proc.Moment
 	oom   int64      // kills before it began
 	lock  sync.Mutex // of the pipes
 	pipes []*outPipe // stdout and stderr, or the terminal
-	stdin *input     // nil if it is closed
+	stdin *input     // nil if it is not open
+
+	groups sync.Mutex
+	group  Group // guarded by groups; nil where there is none, or not any more
 }
 
 // newProgram returns the exec of a program.
@@ -151,13 +154,13 @@ func (p *program) kill(how ending) ending {
 	}
 	k := p.killing()
 	k.terminate(ask, grace)
-	if p.group == nil {
+	if !p.inGroup(func(Group) {}) {
 		// Stopped, it cannot start anything and adopts what the others orphan.
 		p.child.signal(unix.SIGSTOP)
 		k.others(p.child.pid).kill()
 	}
 	k.kill()
-	p.child.await(deathTime)
+	p.child.awaitDeath()
 	k.kill() // what its end has orphaned
 	return how
 }
@@ -170,7 +173,7 @@ func (p *program) hangUp() ending {
 	p.child.signal(unix.SIGCONT)
 	if !p.child.await(hangupTime) {
 		p.child.signal(unix.SIGKILL)
-		p.child.await(deathTime)
+		p.child.awaitDeath()
 	}
 	return ending{cause: protocol.CauseCanceled, code: codeCanceled}
 }
@@ -186,10 +189,36 @@ func (p *program) killing() killing {
 		}
 		return all
 	}}
-	if p.group != nil {
-		k.strike = p.group.Kill
+	k.strike = func() error {
+		err := errNoGroup
+		p.inGroup(func(g Group) { err = g.Kill() })
+		return err
 	}
 	return k
+}
+
+var errNoGroup = errors.New("the program has no group")
+
+// inGroup calls use with the program's group, and reports whether it has one.
+func (p *program) inGroup(use func(Group)) bool {
+	p.groups.Lock()
+	defer p.groups.Unlock()
+	if p.group == nil {
+		return false
+	}
+	use(p.group)
+	return true
+}
+
+// leaveGroup gives the group back. What is left of it goes with the sandbox.
+func (p *program) leaveGroup() {
+	p.groups.Lock()
+	defer p.groups.Unlock()
+	g := p.group
+	p.group = nil
+	if g != nil && g.Close() != nil {
+		return
+	}
 }
 
 // members returns the living processes of the program, from list if that is
@@ -197,14 +226,13 @@ func (p *program) killing() killing {
 // are orphaned, those that are in the session that it leads, and those that
 // known tells.
 func (p *program) members(list []proc.Process, known func(proc.Process) bool) []proc.Process {
-	if p.group != nil {
-		pids, err := p.group.PIDs()
-		if err == nil {
-			return p.r.procs.Pick(pids)
-		}
+	var pids []int
+	err := errNoGroup
+	p.inGroup(func(g Group) { pids, err = g.PIDs() })
+	if err == nil {
+		return p.r.procs.Pick(pids)
 	}
 	if list == nil {
-		var err error
 		if list, err = p.r.procs.List(); err != nil {
 			return nil
 		}
@@ -231,9 +259,7 @@ func (p *program) usage(list []proc.Process) *protocol.Usage {
 			u.Processes++
 		}
 	}
-	if p.group != nil {
-		u.CPUUS = max(u.CPUUS, p.group.CPUUsec())
-	}
+	p.inGroup(func(g Group) { u.CPUUS = max(u.CPUUS, g.CPUUsec()) })
 	return &u
 }
 
@@ -278,9 +304,7 @@ func (p *program) close() {
 		p.r.loosen(pipe, p.start.TTY)
 	}
 	p.child.release()
-	if p.group != nil {
-		p.r.closeGroup(p.group)
-	}
+	p.leaveGroup()
 	p.r.giveProgram(p.start.TTY)
 }
 

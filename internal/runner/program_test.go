@@ -252,16 +252,16 @@ func TestProgramLeavesDaemon(t *testing.T) {
 	h := newHost(t)
 	p := h.dial()
 	mark := filepath.Join(h.workspace, "wrote")
-	r := p.program(protocol.Start{}, "sh", "-c", "setsid sh -c 'sleep 0.2; seq 20000 && touch wrote; exec sleep 4001.25' & echo up")
+	r := p.program(protocol.Start{}, "sh", "-c", "setsid sh -c 'sleep 0.2; seq 20000 && touch wrote; exec sleep 4001."+pid+"' & echo up")
 	r.want(t, "up\n", 0, protocol.CauseExited)
 	if r.DurationUS > 5_000_000 {
 		t.Errorf("%+v", r.Record)
 	}
 	waitFor(t, func() bool { return unix.Access(mark, 0) == nil })
-	if n := len(alive(t, "4001.25")); n != 1 {
+	if n := len(alive(t, "4001."+pid)); n != 1 {
 		t.Errorf("%d daemons", n)
 	}
-	killAll(alive(t, "4001.25"))
+	killAll(alive(t, "4001."+pid))
 }
 
 // What was written before the end is there, however much, and a daemon that
@@ -269,11 +269,11 @@ func TestProgramLeavesDaemon(t *testing.T) {
 func TestProgramOutputIsWhole(t *testing.T) {
 	h := newHost(t)
 	p := h.dial()
-	r := p.program(protocol.Start{}, "sh", "-c", "yes 4002.25 | head -c 1000000; yes 4002.25 & :")
+	r := p.program(protocol.Start{}, "sh", "-c", "yes 4002."+pid+" | head -c 1000000; yes 4002."+pid+" & :")
 	if len(r.stdout) < 1_000_000 || r.Cause != protocol.CauseExited || r.gaps > 0 {
 		t.Errorf("%d bytes, %+v", len(r.stdout), r.Record)
 	}
-	killAll(alive(t, "4002.25"))
+	killAll(alive(t, "4002."+pid))
 }
 
 // However the streams alternate, what is kept stays within the limit and each
@@ -299,12 +299,12 @@ func TestProgramTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
 			p := h.dial()
-			other := p.background(protocol.Start{}, "sleep", "4003.5")
-			r := p.program(protocol.Start{TimeoutMS: 300, GraceMS: 200}, "sh", "-c", replaceMark(script, "4003.25"))
+			other := p.background(protocol.Start{}, "sleep", "4013."+pid)
+			r := p.program(protocol.Start{TimeoutMS: 300, GraceMS: 200}, "sh", "-c", replaceMark(script, "4003."+pid))
 			if r.Cause != protocol.CauseTimeout || r.ExitCode != 124 || !strings.HasPrefix(string(r.stdout), "before\n") || r.DurationUS > 5_000_000 {
 				t.Errorf("%q, %+v", r.stdout, r.Record)
 			}
-			if left := alive(t, "4003.25"); len(left) > 0 {
+			if left := alive(t, "4003."+pid); len(left) > 0 {
 				t.Errorf("left: %v", left)
 				killAll(left)
 			}
@@ -332,15 +332,17 @@ func TestProgramSignal(t *testing.T) {
 	rec := p.background(protocol.Start{}, "sh", "-c", "trap 'echo caught; exit 3' USR1; echo up; while :; do sleep 0.05; done")
 	waitFor(t, func() bool { return p.poll(protocol.Attach{ID: rec.ID, WaitMS: 1000}).OutputBytes > 0 })
 	must(t, p.request(protocol.TypeSignal, protocol.Signal{ID: rec.ID, Signal: int(unix.SIGUSR1)}))
-	p.attach(rec.ID, 3).want(t, "caught\n", 3, protocol.CauseExited)
+	if r := p.attach(rec.ID, 3); string(r.stdout) != "caught\n" || r.ExitCode != 3 || r.Cause != protocol.CauseExited {
+		t.Errorf("%q, %+v", r.stdout, r.Record)
+	}
 	if err := p.request(protocol.TypeSignal, protocol.Signal{ID: rec.ID, Signal: 9}); codeOf(err) != "conflict" {
 		t.Errorf("after the end: %v", err)
 	}
 	if err := p.request(protocol.TypeSignal, protocol.Signal{ID: rec.ID, Signal: 65}); codeOf(err) != "invalid_argument" {
 		t.Errorf("no such signal: %v", err)
 	}
-	id := p.h.dial().start(protocol.Exec{}, "sleep 4004.25; echo $?")
-	waitFor(t, func() bool { return len(alive(t, "4004.25")) == 1 })
+	id := p.h.dial().start(protocol.Exec{}, "sleep 4004."+pid+"; echo $?")
+	waitFor(t, func() bool { return len(alive(t, "4004."+pid)) == 1 })
 	must(t, p.request(protocol.TypeSignal, protocol.Signal{ID: id, Signal: int(unix.SIGINT)}))
 	p.attach(id, 0).want(t, "130\n", 0, protocol.CauseExited)
 }
@@ -421,7 +423,9 @@ func TestOutputFile(t *testing.T) {
 		}
 	}
 	r := p.program(protocol.Start{OutputFile: "a/out", OutputLimit: 64 << 10}, "sh", "-c", "cat long; echo err >&2")
-	check(r, "a/out", append(bytes.Clone(long), "err\n"...))
+	if check(r, "a/out", r.output); !bytes.Equal(r.stdout, long) || string(r.stderr) != "err\n" {
+		t.Errorf("%d and %d bytes", len(r.stdout), len(r.stderr))
+	}
 	rec := p.background(protocol.Start{OutputFile: "b", OutputLimit: 64 << 10}, "cat", "long")
 	waitFor(t, func() bool { return p.recordOf(rec.ID).State == protocol.StateEnded })
 	ended := p.recordOf(rec.ID)
@@ -477,8 +481,8 @@ func TestShells(t *testing.T) {
 	p.run(protocol.Exec{Shell: "b"}, "exit 3")
 	waitFor(t, func() bool { return list()["b"].PID != 0 })
 	busy, queued := h.dial(), h.dial()
-	first := busy.start(protocol.Exec{Shell: "b"}, "sleep 4005.25 & setsid sleep 4005.25 & sleep 4005.25")
-	waitFor(t, func() bool { return len(alive(t, "4005.25")) == 3 })
+	first := busy.start(protocol.Exec{Shell: "b"}, "sleep 4005."+pid+" & setsid sleep 4005."+pid+" & sleep 4005."+pid)
+	waitFor(t, func() bool { return len(alive(t, "4005."+pid)) == 3 })
 	queued.start(protocol.Exec{Shell: "b"}, "echo never")
 	waitFor(t, func() bool { return list()["b"].Queued == 1 })
 	got := list()
@@ -494,7 +498,7 @@ func TestShells(t *testing.T) {
 			t.Errorf("%+v, %v", r.Record, err)
 		}
 	}
-	if left := alive(t, "4005.25"); len(left) > 0 {
+	if left := alive(t, "4005."+pid); len(left) > 0 {
 		t.Errorf("left: %v", left)
 		killAll(left)
 	}
@@ -509,3 +513,22 @@ func TestShells(t *testing.T) {
 	p.sh("pwd").want(t, h.workspace+"\n", 0, protocol.CauseExited)
 }
 
+// A list of execs that does not fit into a header has the latest.
+func TestRecordsFitIntoHeader(t *testing.T) {
+	h := newHost(t)
+	p := h.dial()
+	deep := strings.Repeat(repeat("d", 200)+"/", 18) + "end"
+	must(t, os.MkdirAll(filepath.Join(h.workspace, deep), 0o755))
+	for range 64 {
+		p.program(protocol.Start{Cwd: deep}, "true", repeat("\x01", 300))
+	}
+	must(t, p.out.Send(protocol.TypeExecs, nil, nil))
+	var l protocol.Records
+	must(t, p.reply(protocol.TypeRecords, &l))
+	if n := len(l.Execs); !l.Truncated || n < 30 || n > 60 || l.Execs[n-1].ID != "p64" || l.Execs[0].ID != fmt.Sprint("p", 65-n) {
+		t.Errorf("%d execs, truncated: %v", n, l.Truncated)
+	}
+	if rec := p.recordOf("p64"); rec.Cause != protocol.CauseExited {
+		t.Errorf("%+v", rec)
+	}
+}

@@ -154,8 +154,11 @@ func (c *child) dead() bool {
 	}
 }
 
-// await waits for the end of a child that was killed, but not longer than
-// limit: one in an uninterruptible wait may take for ever.
+// awaitDeath waits for the end of a child that was killed, but not for ever:
+// one in an uninterruptible wait may take that long. It reports whether it came.
+func (c *child) awaitDeath() bool { return c.await(deathTime) }
+
+// await waits for the end, and reports whether it came within limit.
 func (c *child) await(limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

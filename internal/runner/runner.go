@@ -44,6 +44,11 @@ type Options struct {
 	// identity, limits, filter. The default is the command's own Clone.
 	Clone func(*spawn.Cmd) (*spawn.Process, error)
 
+	// Tool is an open program that calls fileops.RunTool with its arguments: a
+	// process of it, made by Clone, does what may take much on files. Without
+	// one the runner does all of that itself.
+	Tool int
+
 	// OOMKills returns how often the kernel has killed a process of this
 	// sandbox for want of memory. It may be nil.
 	OOMKills func() int64
@@ -83,6 +88,8 @@ type Runner struct {
 	wg      sync.WaitGroup
 
 	payload atomic.Int64 // bytes of execs that have not ended
+	dials   atomic.Int64 // connections to ports
+	watches atomic.Int64 // of directories
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu
@@ -155,7 +162,7 @@ func (r *Runner) Close() error {
 	r.loose = nil
 	r.mu.Unlock()
 	for _, pipe := range loose {
-		r.closePipe(pipe)
+		pipe.close()
 	}
 
 	// Shutdown wakes the accept loop, which then closes the listener.

@@ -46,19 +46,12 @@ func setSize(fd int, rows, cols uint16) error {
 	return os.NewSyscallError("ioctl TIOCSWINSZ", err)
 }
 
-// control calls f with the descriptor of the program's terminal.
-func (p *program) control(f func(fd int) error) error {
-	var ferr error
-	err := p.pipes[0].raw.Control(func(fd uintptr) { ferr = f(int(fd)) })
-	return errors.Join(err, ferr)
-}
-
 // resize tells the program of a new size.
 func (p *program) resize(rows, cols uint16) error {
 	if !p.start.TTY {
 		return protocol.Refuse(protocol.CodeConflict, "%q has no terminal; start it with tty", p.e.req.ID)
 	}
-	if p.control(func(fd int) error { return setSize(fd, rows, cols) }) != nil {
+	if p.pipes[0].control(func(fd int) error { return setSize(fd, rows, cols) }) != nil {
 		return errEnded(p.e.req.ID)
 	}
 	return nil
@@ -69,7 +62,7 @@ func (p *program) resize(rows, cols uint16) error {
 func (p *program) signal(sig int) error {
 	group := p.child.pid
 	if p.start.TTY {
-		err := p.control(func(fd int) (err error) {
+		err := p.pipes[0].control(func(fd int) (err error) {
 			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 			return err
 		})

@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,8 +24,12 @@ type screen struct {
 func (h *host) terminal(s protocol.Start, env []string, argv ...string) *screen {
 	h.t.Helper()
 	s.TTY = true
-	p := h.dial()
-	return &screen{peer: p, id: p.ask(s, env, "", argv...), keys: h.dial()}
+	p, keys := h.dial(), h.dial()
+	id := p.ask(s, env, "", argv...)
+	waitFor(h.t, func() bool {
+		return slices.ContainsFunc(keys.records(), func(rec protocol.Record) bool { return rec.ID == id && rec.State != protocol.StateQueued })
+	})
+	return &screen{peer: p, id: id, keys: keys}
 }
 
 // watch attaches to a terminal that runs.
@@ -77,7 +82,8 @@ func TestTerminal(t *testing.T) {
 	must(t, s.keys.request(protocol.TypeResize, protocol.Resize{ID: s.id, Rows: 50, Cols: 132}))
 	s.type_("stty size\r")
 	s.until("50 132")
-	s.type_("sleep 1000\r")
+	s.type_("sleep 4007." + pid + "\r")
+	waitFor(t, func() bool { return len(alive(t, "4007."+pid)) == 1 })
 	s.type_("\x03")
 	s.type_("echo still here; exit 3\r")
 	if r := s.end(); r.ExitCode != 3 || r.Cause != protocol.CauseExited || r.ID != s.id || !r.TTY {
@@ -99,8 +105,8 @@ func TestTerminalLoginShell(t *testing.T) {
 func TestTerminalSignal(t *testing.T) {
 	s := newHost(t).terminal(protocol.Start{}, []string{"PS1=ready> "}, "bash", "--norc", "-i")
 	s.until("ready> ")
-	s.type_("sleep 4006.25; echo code $?\r")
-	waitFor(t, func() bool { return len(alive(t, "4006.25")) == 1 })
+	s.type_("sleep 4006." + pid + "; echo code $?\r")
+	waitFor(t, func() bool { return len(alive(t, "4006."+pid)) == 1 })
 	must(t, s.keys.request(protocol.TypeSignal, protocol.Signal{ID: s.id, Signal: int(unix.SIGTERM)}))
 	s.until("code 143")
 	s.type_("exit\r")
@@ -148,14 +154,14 @@ func TestTerminalHangup(t *testing.T) {
 	h := newHost(t)
 	h.dial().next()
 	for name, script := range map[string]string{
-		"plain":       "echo up; sleep 3999.25; sleep 3999.25",
-		"ignores HUP": "trap '' HUP; echo up; exec sleep 3999.25",
+		"plain":       "echo up; sleep 3999." + pid + "; sleep 3999." + pid,
+		"ignores HUP": "trap '' HUP; echo up; exec sleep 3999." + pid,
 	} {
 		s := h.terminal(protocol.Start{HangupMS: 50}, nil, "sh", "-c", script)
 		s.until("up")
 		s.c.Close()
 		s.keys.c.Close()
-		waitFor(t, func() bool { return len(alive(t, "3999.25")) == 0 })
+		waitFor(t, func() bool { return len(alive(t, "3999."+pid)) == 0 })
 		waitFor(t, func() bool { return h.dial().recordOf(s.id).State == protocol.StateEnded })
 		if rec := h.dial().recordOf(s.id); rec.Cause != protocol.CauseCanceled {
 			t.Errorf("%s: %+v", name, rec)
@@ -167,14 +173,20 @@ func TestTerminalHangup(t *testing.T) {
 // S18: a paste that nobody reads.
 func TestTerminalPaste(t *testing.T) {
 	h := newHost(t)
-	s := h.terminal(protocol.Start{}, nil, "sh", "-c", "stty raw -echo; echo up; exec sleep 3998.25")
+	s := h.terminal(protocol.Start{}, nil, "sh", "-c", "stty raw -echo; echo up; exec sleep 3998."+pid)
 	s.until("up")
 	n, err := s.keys.type_(protocol.Stdin{ID: s.id, WaitMS: 100}, repeat("x", 1<<20))
 	if err != nil || n == 0 || n == 1<<20 {
 		t.Errorf("%d, %v", n, err)
 	}
-	must(t, s.keys.out.Send(protocol.TypeStdin, protocol.Stdin{ID: s.id, WaitMS: 600_000}, make([]byte, 1<<20)))
-	s.keys.c.Close() // which ends the wait
+	sent := make(chan error)
+	go func() {
+		sent <- s.keys.out.Send(protocol.TypeStdin, protocol.Stdin{ID: s.id, WaitMS: 600_000}, make([]byte, 1<<20))
+	}()
+	s.keys.c.Close() // at any point of it
+	if err := <-sent; err == nil {
+		t.Error("1 MiB was sent though nobody read it")
+	}
 	h.dial().cancel(s.id)
 	if r := s.end(); r.Cause != protocol.CauseCanceled {
 		t.Errorf("%+v", r.Record)
@@ -182,11 +194,11 @@ func TestTerminalPaste(t *testing.T) {
 }
 
 func TestTerminalLeftOpenByJob(t *testing.T) {
-	s := newHost(t).terminal(protocol.Start{}, nil, "sh", "-c", "trap '' HUP; sleep 3997.25 & echo done; exit 2")
+	s := newHost(t).terminal(protocol.Start{}, nil, "sh", "-c", "trap '' HUP; sleep 3997."+pid+" & echo done; exit 2")
 	if r := s.end(); r.ExitCode != 2 || string(r.output) != "done\r\n" || r.DurationUS > 3_000_000 {
 		t.Errorf("%q, %+v", r.output, r.Record)
 	}
-	killAll(alive(t, "3997.25"))
+	killAll(alive(t, "3997."+pid))
 }
 
 func TestTerminalRefuses(t *testing.T) {

@@ -5,8 +5,7 @@ import (
 	"errors"
 	"os"
 	"strconv"
-	"sync"
-	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,21 +13,22 @@ import (
 )
 
 // shellProc is one process of a shell, with everything that connects to it.
+// Its methods are called by one goroutine at a time, except alarm.
 type shellProc struct {
 	*child
 	dialect dialect
 	script  int // written with commands
-	text    int // memory file for a command
-	stdin   int // memory file for a command's stdin
+	text    memFile
+	stdin   memFile
+	state   int // memory file in which the shell leaves what a later one needs
+	report  int // the status pipe; -1 when nothing more comes from it
+	bell    int // an eventfd that ends a wait
 	outs    [outPipes]*outPipe
 	current int // index of the pipe last used
 
-	statusFile *os.File
-	statuses   chan status   // closed when the status pipe is, or is of no more use
-	garbled    atomic.Bool   // somebody wrote nonsense to the status pipe
-	quit       chan struct{} // closed by close
-
-	wg sync.WaitGroup
+	pending []byte // of a report that is not complete
+	lost    bool   // it does not die
+	garbled bool   // somebody wrote nonsense to the status pipe
 }
 
 // status is what the shell reports after a command.
@@ -36,23 +36,26 @@ type status struct {
 	seq  uint64
 	ran  bool // false: the shell could not make the redirections
 	code int
-	text []byte // the working directory, or what was asked for
+	cwd  string
 }
 
-// maxStatus bounds one report of a shell.
-const maxStatus = 256 << 10
+// Limits of what a shell tells.
+const (
+	maxStatus = 8 << 10 // a report, which has a path in it
+	maxState  = 256 << 10
+)
 
 // startShell starts a shell in dir. The caller closes it.
 func (r *Runner) startShell(dir string) (*shellProc, error) {
-	p := &shellProc{dialect: r.dialect, statuses: make(chan status, 1), quit: make(chan struct{})}
+	p := &shellProc{dialect: r.dialect}
 	var opened fdSet
 	defer opened.close()
 
-	script := opened.pipe()
-	report := opened.pipe()
+	script, report := opened.pipe(), opened.pipe()
 	null := opened.open("/dev/null", unix.O_RDWR)
-	text := opened.memory("command")
-	stdin := opened.memory("stdin")
+	text, stdin, state := opened.memory("command"), opened.memory("stdin"), opened.memory("state")
+	bell, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	bell = opened.add(bell, "eventfd", err)
 	if opened.err != nil {
 		return nil, opened.err
 	}
@@ -66,7 +69,7 @@ func (r *Runner) startShell(dir string) (*shellProc, error) {
 	path, args := r.dialect.program()
 	c := &spawn.Cmd{
 		Path: path, Args: args, Env: r.opts.Env, Dir: dir,
-		Files: map[int]int{0: script[0], 1: null, 2: null, fds.null: null, fds.text: text, fds.stdin: stdin, fds.status: report[1]},
+		Files: map[int]int{0: script[0], 1: null, 2: null, fds.text: text, fds.stdin: stdin, fds.state: state, fds.status: report[1]},
 		Steps: append([]spawn.Step{spawn.Setsid(), umask()}, r.dialect.steps()...),
 	}
 	for i := range p.outs {
@@ -76,20 +79,21 @@ func (r *Runner) startShell(dir string) (*shellProc, error) {
 			return nil, err
 		}
 		p.outs[i] = out
-		c.Files[fds.out[i]] = out.fd
+		// One that cannot read, so that only we are the reader of what is
+		// written there, however many processes inherit it.
+		c.Files[fds.out[i]] = opened.open(r.opts.Proc+"/self/fd/"+strconv.Itoa(out.fd), unix.O_PATH)
 	}
-	ch, err := r.reaper.start(c)
+	ch, err := (*child)(nil), opened.err
+	if err == nil {
+		ch, err = r.reaper.start(c)
+	}
 	if err != nil {
 		p.closePipes()
 		return nil, err
 	}
 	p.child = ch
-	p.script, p.text, p.stdin = opened.keep(script[1]), opened.keep(text), opened.keep(stdin)
-	p.statusFile = os.NewFile(uintptr(opened.keep(report[0])), "status")
-	p.wg.Go(p.listen)
-	for _, out := range p.outs {
-		p.wg.Go(out.pump)
-	}
+	p.script, p.report, p.bell = opened.keep(script[1]), opened.keep(report[0]), opened.keep(bell)
+	p.text.fd, p.stdin.fd, p.state = opened.keep(text), opened.keep(stdin), opened.keep(state)
 	return p, nil
 }
 
@@ -98,31 +102,65 @@ func umask() spawn.Step {
 	return spawn.Step{Name: "umask", Nr: unix.SYS_UMASK, Args: [6]uintptr{0o022}}
 }
 
-// close kills the process if it still lives, waits for its end and frees
-// everything. What it left running is not touched.
-func (p *shellProc) close() {
+// kill kills the process and waits for its end. If that does not come, in the
+// hands of a tracer for instance, the process is given up.
+func (p *shellProc) kill() {
 	p.signal(unix.SIGKILL)
-	p.await(deathTime)
-	p.release()
-	close(p.quit)
-	closeFD(p.script)
-	closeFD(p.text)
-	closeFD(p.stdin)
-	p.closePipes()
-	if err := p.statusFile.Close(); err != nil {
-		return // it was closed before, which does not happen
+	if !p.lost {
+		p.lost = !p.awaitDeath()
 	}
-	p.wg.Wait()
+}
+
+// dead reports whether the process has ended or was given up.
+func (p *shellProc) dead() bool { return p.lost || p.child.dead() }
+
+// close kills the process if it still lives and frees everything. What it left
+// running is not touched.
+func (p *shellProc) close() {
+	p.kill()
+	p.release()
+	p.deafen()
+	for _, fd := range []int{p.script, p.bell, p.text.fd, p.stdin.fd, p.state} {
+		closeFD(fd)
+	}
+	p.closePipes()
 }
 
 func (p *shellProc) closePipes() {
 	for _, out := range p.outs {
 		if out != nil {
-			if err := out.close(); err != nil {
-				return
-			}
+			out.close()
 		}
 	}
+}
+
+// saved returns what the shell left for the next one: a script, and whether
+// that knows the directory. It returns nil if the shell left nothing usable.
+func (p *shellProc) saved() (script []byte, dir bool) {
+	buf := make([]byte, maxState)
+	n, err := unix.Pread(p.state, buf, 0)
+	if err != nil || n == len(buf) {
+		return nil, false
+	}
+	dir = bytes.HasSuffix(buf[:n], []byte(exitEnd))
+	if !dir && !bytes.HasSuffix(buf[:n], []byte(stateEnd)) {
+		return nil, false
+	}
+	return bytes.Clone(buf[:n]), dir
+}
+
+// order writes a line to the shell, with what its text file must hold for it.
+func (p *shellProc) order(line, file []byte) error {
+	store := p.text.fill
+	if bytes.HasSuffix(file, []byte{0}) {
+		store = p.text.put
+	}
+	if file != nil {
+		if err := store(file); err != nil {
+			return err
+		}
+	}
+	return p.send(line)
 }
 
 // send hands a line to the shell, which must be waiting for one.
@@ -146,13 +184,37 @@ func (p *shellProc) unread() int {
 	return n
 }
 
-// fill makes text the content of one of the shell's memory files.
-func fill(fd int, text []byte) error {
-	if err := unix.Ftruncate(fd, 0); err != nil {
+// memFile is one of a shell's memory files.
+type memFile struct {
+	fd   int
+	size int // more than what was written last may be in it
+}
+
+// roomy is how much memory a file may keep for the next text.
+const roomy = 16 << 10
+
+// put makes text the beginning of the file, which saves giving the memory back
+// and taking it again.
+func (f *memFile) put(text []byte) error {
+	if f.size > roomy {
+		return f.fill(text)
+	}
+	f.size = max(f.size, len(text))
+	return f.write(text)
+}
+
+// fill makes text the whole content of the file.
+func (f *memFile) fill(text []byte) error {
+	if err := unix.Ftruncate(f.fd, 0); err != nil {
 		return os.NewSyscallError("ftruncate", err)
 	}
+	f.size = len(text)
+	return f.write(text)
+}
+
+func (f *memFile) write(text []byte) error {
 	for at := int64(0); len(text) > 0; {
-		n, err := unix.Pwrite(fd, text, at)
+		n, err := unix.Pwrite(f.fd, text, at)
 		if err != nil {
 			return os.NewSyscallError("pwrite", err)
 		}
@@ -176,61 +238,126 @@ func (p *shellProc) pick() int {
 	return p.current
 }
 
-// listen passes the shell's reports on until the status pipe ends, which it
-// tells by closing statuses. A report that is too long or makes no sense ends
-// it, too: the shell is then replaced.
-func (p *shellProc) listen() {
-	defer close(p.statuses)
-	var pending []byte
-	buf := make([]byte, 512)
+// event is what ended a wait for a shell.
+type event int
+
+const (
+	eventTime   event = iota // nothing happened for so long
+	eventReport              // there is a report
+	eventBell                // somebody rang
+	eventExit                // the process has ended, and so have its reports
+)
+
+// wait waits for a report, for no longer than limit. It blocks a thread and
+// does not let the Go runtime wait, which would take three more threads' turns:
+// for a short command that is most of the time.
+func (p *shellProc) wait(limit time.Duration) (status, event) {
+	deadline := time.Time{}
 	for {
-		n, err := p.statusFile.Read(buf)
-		if err != nil {
-			return
+		if st, ok := p.next(); ok {
+			return st, eventReport
 		}
-		pending = append(pending, buf[:n]...)
-		for {
-			report, rest, found := bytes.Cut(pending, []byte{0})
-			if !found {
-				break
-			}
-			st, ok := parseStatus(report)
-			if !ok {
-				p.garbled.Store(true)
-				return
-			}
-			select {
-			case p.statuses <- st:
-			case <-p.quit:
-				return
-			}
-			pending = append(pending[:0], rest...)
+		fds := [3]unix.PollFd{
+			{Fd: int32(p.report), Events: unix.POLLIN}, {Fd: int32(p.pidfd), Events: unix.POLLIN}, {Fd: int32(p.bell), Events: unix.POLLIN},
 		}
-		if len(pending) > maxStatus {
-			p.garbled.Store(true)
-			return
+		ts := unix.NsecToTimespec(int64(max(0, limit)))
+		n, err := unix.Ppoll(fds[:], &ts, nil)
+		switch {
+		case fds[0].Revents != 0:
+			p.receive()
+		case fds[1].Revents != 0:
+			return status{}, eventExit
+		case fds[2].Revents != 0:
+			return status{}, eventBell
+		case n == 0 && err == nil:
+			return status{}, eventTime
 		}
-		if len(pending) == 0 && cap(pending) > 4096 {
-			pending = nil
+		// Only what takes several rounds has to know the time.
+		now := time.Now()
+		if deadline.IsZero() {
+			deadline = now.Add(limit)
 		}
-		if len(pending) == len(buf) && len(buf) < 32<<10 {
-			buf = make([]byte, 32<<10) // a long report: the variables
-		}
+		limit = deadline.Sub(now)
 	}
 }
 
-// parseStatus reads "SEQ- CODE TEXT", where the dash is missing if nothing was
-// run and the text ends with a newline if it is a working directory.
+// ring ends a wait with eventBell. It may be called at any time before close.
+func (p *shellProc) ring() {
+	one := [8]byte{1}
+	if _, err := unix.Write(p.bell, one[:]); err != nil {
+		return // it has been rung often enough
+	}
+}
+
+// hush undoes ring.
+func (p *shellProc) hush() {
+	var n [8]byte
+	if _, err := unix.Read(p.bell, n[:]); err != nil {
+		return // it was not rung
+	}
+}
+
+// receive reads what there is on the status pipe. A report that is too long or
+// makes no sense ends it: the shell is then replaced.
+func (p *shellProc) receive() {
+	var buf [512]byte
+	n, err := unix.Read(p.report, buf[:])
+	switch {
+	case err == unix.EAGAIN || err == unix.EINTR:
+	case err != nil || n == 0:
+		p.deafen()
+	case len(p.pending)+n > maxStatus:
+		p.garble()
+	default:
+		p.pending = append(p.pending, buf[:n]...)
+	}
+}
+
+// deafen stops listening to the status pipe. The shell ended, or became
+// another program.
+func (p *shellProc) deafen() {
+	if p.report >= 0 {
+		closeFD(p.report)
+		p.report = -1
+	}
+}
+
+func (p *shellProc) garble() {
+	p.garbled = true
+	p.pending = nil
+	p.deafen()
+}
+
+// next takes the first complete report.
+func (p *shellProc) next() (status, bool) {
+	report, rest, found := bytes.Cut(p.pending, []byte{0})
+	if !found {
+		return status{}, false
+	}
+	st, ok := parseStatus(report)
+	if !ok {
+		p.garble()
+		return status{}, false
+	}
+	p.pending = append(p.pending[:0], rest...)
+	return st, true
+}
+
+// parseStatus reads "SEQ- CODE DIRECTORY", where the dash is missing if nothing
+// was run, or an equals sign if a newline follows the directory.
 func parseStatus(report []byte) (status, bool) {
 	first, rest, ok1 := bytes.Cut(report, []byte{' '})
-	second, text, ok2 := bytes.Cut(rest, []byte{' '})
+	second, cwd, ok2 := bytes.Cut(rest, []byte{' '})
 	first, ran := bytes.CutSuffix(first, []byte{'-'})
+	if line, ok := bytes.CutSuffix(first, []byte{'='}); ok {
+		first, ran, cwd = line, true, bytes.TrimSuffix(cwd, []byte{'\n'})
+	}
 	seq, err1 := strconv.ParseUint(string(first), 10, 64)
 	code, err2 := strconv.Atoi(string(second))
 	if !ok1 || !ok2 || err1 != nil || err2 != nil || code < 0 || code > 255 {
 		return status{}, false
 	}
-	return status{seq: seq, ran: ran, code: code, text: bytes.Clone(bytes.TrimSuffix(text, []byte{'\n'}))}, true
+	return status{seq: seq, ran: ran, code: code, cwd: string(cwd)}, true
 }
 
 // fdSet opens descriptors and closes all that are not kept. After the first

@@ -67,9 +67,6 @@ func (s *shell) shut() { s.once.Do(func() { close(s.closing) }) }
 // finish is the loop's last act. If it is the shell that ends and not the
 // sandbox, nothing that it started is left.
 func (s *shell) finish() {
-	s.face.mu.Lock()
-	s.face.shut = true
-	s.face.mu.Unlock()
 	if !s.r.isClosed() && s.proc != nil {
 		s.proc.signal(unix.SIGSTOP) // so that it starts nothing more
 		s.killing(proc.Moment{}).kill()

@@ -14,11 +14,12 @@ const reportTime = 100 * time.Millisecond
 
 // stop ends the exec's processes: TERM, the grace of the request, KILL. The
 // shell stands still meanwhile and then skips what is left of the command. If
-// it does not come out of it, it is killed as well. Whatever earlier execs
+// it cannot, or does not come out of it, it is killed as well. Whatever earlier execs
 // left in the background is not touched.
-func (s *shell) stop(e *exec, began proc.Moment, how ending) ending {
-	e.out.Flood() // a reader that is behind must not hold up the end
-	k := s.killing(began)
+func (s *shell) stop(x *run, how ending) ending {
+	s.proc.hush()
+	x.e.out.Flood() // a reader that is behind must not hold up the end
+	k := s.killing(x.began)
 	skip, resume := s.proc.dialect.skip()
 	// Stopped first: else it would go on to the next command of a list as soon
 	// as the one that it waits for is killed.
@@ -26,44 +27,29 @@ func (s *shell) stop(e *exec, began proc.Moment, how ending) ending {
 	if skip != 0 {
 		s.proc.signal(skip)
 	}
-	k.terminate(unix.SIGTERM, time.Duration(e.req.GraceMS)*time.Millisecond)
+	k.terminate(unix.SIGTERM, time.Duration(x.e.req.GraceMS)*time.Millisecond)
 	k.kill()
-	s.proc.signal(unix.SIGCONT)
-	st, ok := s.await(reportTime)
-	if ok && skip != 0 && s.proc.send(resume) != nil {
-		ok = false
+	// What the shell writes from here on is about what happened to its
+	// children, and not the command's.
+	x.out.settle()
+	x.out.direct(nil)
+	st, ok := status{}, false
+	if skip != 0 {
+		s.proc.signal(unix.SIGCONT)
+		st, ok = s.await(reportTime)
 	}
-	if !ok {
+	if !ok || s.proc.send(resume) != nil {
 		// Nothing can be started between the last look and the end.
 		s.proc.signal(unix.SIGSTOP)
 		k.kill()
-		s.proc.signal(unix.SIGKILL)
-		s.proc.await(deathTime)
+		s.proc.kill()
 		k.kill()
 		return how
 	}
 	k.kill() // what it started before it was told to skip
-	how.cwd = string(st.text)
+	how.cwd = st.cwd
 	s.last = how.code
 	return how
-}
-
-// await waits for the shell's report on the last order for at most d.
-func (s *shell) await(d time.Duration) (status, bool) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		select {
-		case st, ok := <-s.proc.statuses:
-			if !ok || st.seq == s.seq {
-				return st, ok && st.ran
-			}
-		case <-s.proc.exited:
-			return status{}, false
-		case <-timer.C:
-			return status{}, false
-		}
-	}
 }
 
 // killing finds the processes of an exec that began then.

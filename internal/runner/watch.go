@@ -3,9 +3,6 @@ package runner
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -16,40 +13,41 @@ const (
 	codeCanceled = 130 // as after Ctrl-C
 )
 
+// Times of looking at a shell that has not reported.
+const (
+	firstCheck = 20 * time.Millisecond
+	nextChecks = 250 * time.Millisecond
+)
+
 // watch waits for the end of the exec that was just ordered. The shell may
 // have ended with it. An ending without a cause means that the shell could
 // not run the command at all.
-func (s *shell) watch(e *exec, began proc.Moment) ending {
-	deadline := e.deadline()
-	statuses := s.proc.statuses
+func (s *shell) watch(x *run) ending {
+	if x.toldIt {
+		return s.reported(x.told)
+	}
+	s.drain(x.out)
+	defer s.listen(x.e)()
+	deadline := x.e.deadline()
 	check, idle := firstCheck, false
-	defer s.timer.Stop()
 	for {
-		s.timer.Reset(untilNext(check, deadline))
-		select {
-		case st, ok := <-statuses:
-			if ok && st.seq == s.seq && !st.ran {
-				return ending{}
-			}
-			if ok && st.seq == s.seq {
-				return s.reported(st)
-			}
-			if !ok {
-				// The shell ended or became another program, which is now the
-				// command: its exit, or the deadline, is the end.
-				statuses = nil
-			}
-		case <-s.proc.exited:
+		st, what := s.proc.wait(untilNext(check, deadline))
+		switch {
+		case what == eventReport && !s.mine(st):
+		case what == eventReport && !st.ran:
+			return ending{}
+		case what == eventReport:
+			return s.reported(st)
+		case what == eventExit:
 			return s.lost()
-		case <-e.stop:
-			return s.stop(e, began, ending{cause: protocol.CauseCanceled, code: codeCanceled})
-		case <-s.closing:
-			e.req.GraceMS = 0
-			return s.stop(e, began, ending{cause: protocol.CauseCanceled, code: codeCanceled})
-		case <-s.timer.C:
-			if !deadline.IsZero() && !time.Now().Before(deadline) {
-				return s.stop(e, began, ending{cause: protocol.CauseTimeout, code: codeTimeout})
+		case what == eventBell:
+			if s.isClosing() {
+				x.e.req.GraceMS = 0
 			}
+			return s.stop(x, ending{cause: protocol.CauseCanceled, code: codeCanceled})
+		case !deadline.IsZero() && !time.Now().Before(deadline):
+			return s.stop(x, ending{cause: protocol.CauseTimeout, code: codeTimeout})
+		default:
 			check = nextChecks
 			if s.silent() {
 				if idle {
@@ -58,6 +56,27 @@ func (s *shell) watch(e *exec, began proc.Moment) ending {
 				idle, check = true, firstCheck
 			}
 		}
+	}
+}
+
+// listen rings the shell's bell when e is to end, until the function that it
+// returns is called.
+func (s *shell) listen(e *exec) (end func()) {
+	p, over, done := s.proc, make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-e.stop:
+			p.ring()
+		case <-s.closing:
+			p.ring()
+		case <-over:
+		}
+	}()
+	return func() {
+		close(over)
+		<-done
+		p.hush()
 	}
 }
 
@@ -73,13 +92,17 @@ func untilNext(check time.Duration, deadline time.Time) time.Duration {
 // of its script, of which the end comes behind the report, or what it reported
 // makes no sense. set -n does that, and a function named builtin.
 func (s *shell) silent() bool {
-	return s.proc.garbled.Load() || s.proc.dialect.idles() && s.proc.unread() == 0
+	return s.proc.garbled || s.proc.dialect.idles() && s.proc.unread() == 0
 }
+
+// mine reports whether st is about the last order. A shell that could not even
+// read that has no number for it.
+func (s *shell) mine(st status) bool { return st.seq == s.seq || st.seq == 0 && !st.ran }
 
 // reported is the end that the shell told.
 func (s *shell) reported(st status) ending {
 	s.last = st.code
-	how := ending{cause: protocol.CauseExited, code: st.code, cwd: string(st.text)}
+	how := ending{cause: protocol.CauseExited, code: st.code, cwd: st.cwd}
 	if signalOf(st.code) > 0 {
 		how.cause = protocol.CauseSignaled
 	}
@@ -88,11 +111,11 @@ func (s *shell) reported(st status) ending {
 
 // lost is the end of the shell itself.
 func (s *shell) lost() ending {
-	s.proc.signal(unix.SIGKILL)
-	s.proc.await(deathTime)
+	s.proc.kill()
 	// A line is followed by an empty one. If the shell did not come to the end
 	// of the first, it was on its way out before it saw the command.
-	if s.proc.dialect.idles() && s.proc.unread() > 1 {
+	// Nonsense on the status pipe, however, is a command's.
+	if !s.proc.garbled && s.proc.dialect.idles() && s.proc.unread() > 1 {
 		return ending{}
 	}
 	return ending{cause: protocol.CauseShellExited, code: s.proc.code()}

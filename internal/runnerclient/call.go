@@ -63,8 +63,9 @@ func (c *Client) open(ctx context.Context) (*call, error) {
 	return &call{conn: k, client: c, ctx: ctx, stop: stop}, nil
 }
 
-// always is for requests that may be repeated.
+// always is for requests that may be repeated, never for the others.
 func always() bool { return true }
+func never() bool  { return false }
 
 // request sends a frame without payload that may be repeated.
 func (c *Client) request(ctx context.Context, t protocol.Type, body any) (*call, error) {
@@ -76,6 +77,17 @@ func (c *Client) request(ctx context.Context, t protocol.Type, body any) (*call,
 func (c *Client) ask(ctx context.Context, t protocol.Type, body any, want protocol.Type, answer any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
 	defer cancel()
+	return c.await(ctx, t, body, want, answer)
+}
+
+// work is ask for what may take the sandbox long.
+func (c *Client) work(ctx context.Context, t protocol.Type, body any, want protocol.Type, answer any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, workTimeout, errTooLong)
+	defer cancel()
+	return c.await(ctx, t, body, want, answer)
+}
+
+func (c *Client) await(ctx context.Context, t protocol.Type, body any, want protocol.Type, answer any) error {
 	k, err := c.request(ctx, t, body)
 	if err != nil {
 		return err
@@ -92,7 +104,10 @@ func (c *Client) ask(ctx context.Context, t protocol.Type, body any, want protoc
 	return k.done()
 }
 
-var errNoAnswer = fmt.Errorf("%w: no answer within %s", ErrLost, answerTimeout)
+var (
+	errNoAnswer = fmt.Errorf("%w: no answer within %s", ErrLost, answerTimeout)
+	errTooLong  = fmt.Errorf("%w: no answer within %s", ErrLost, workTimeout)
+)
 
 // next returns the next frame, which must be of one of the given types. If
 // the runner refuses the operation instead, the call is over and the error is
@@ -155,15 +170,22 @@ func (k *call) fail(err error) error {
 	over := k.ctx.Err() != nil
 	k.abort()
 	switch {
-	case over && errors.Is(context.Cause(k.ctx), ErrLost):
-		return context.Cause(k.ctx)
 	case over:
-		return k.ctx.Err()
+		return givenUp(k.ctx)
 	case errors.Is(err, ErrProtocol), isViolation(err):
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	default:
 		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
+}
+
+// givenUp is the error of an operation whose ctx is done. Who ends ctx because
+// the runner does not answer gives it a cause with the mark ErrLost.
+func givenUp(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, ErrLost) {
+		return cause
+	}
+	return ctx.Err()
 }
 
 func (k *call) violation(format string, args ...any) error {

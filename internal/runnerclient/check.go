@@ -16,6 +16,13 @@ const (
 	maxName = 64  // an id, a shell
 )
 
+// maxBelow is how long a path below a directory can be: bytes that are not
+// UTF-8 come as three.
+const maxBelow = 3 * protocol.MaxPath
+
+// maxTimeMS is the end of the year 9999: later times cannot be shown in JSON.
+const maxTimeMS = 253_402_300_799_999
+
 // checkRecord refuses numbers that cannot be and cuts strings to size.
 func checkRecord(r *protocol.Record) error {
 	switch {
@@ -27,6 +34,10 @@ func checkRecord(r *protocol.Record) error {
 		return fmt.Errorf("%w: %d of %d bytes dropped", ErrProtocol, r.DroppedBytes, r.OutputBytes)
 	case r.DurationUS < 0 || r.StartedUnixMS < 0:
 		return fmt.Errorf("%w: started at %d for %d", ErrProtocol, r.StartedUnixMS, r.DurationUS)
+	case r.PID < 0 || r.Kind != protocol.KindShell && r.Kind != protocol.KindProcess:
+		return fmt.Errorf("%w: process %d of kind %q", ErrProtocol, r.PID, clip(string(r.Kind), maxName))
+	case r.Usage != nil && (r.Usage.CPUUS < 0 || r.Usage.MemoryBytes < 0 || r.Usage.Processes < 0):
+		return fmt.Errorf("%w: usage %+v", ErrProtocol, *r.Usage)
 	case !validEnd(r.State, r.Cause):
 		return fmt.Errorf("%w: state %q with cause %q", ErrProtocol, clip(string(r.State), maxName), clip(string(r.Cause), maxName))
 	}
@@ -34,6 +45,18 @@ func checkRecord(r *protocol.Record) error {
 	r.Shell = clip(r.Shell, maxName)
 	r.Command = clip(r.Command, maxText)
 	r.Cwd = clip(r.Cwd, protocol.MaxPath)
+	r.OutputFile = clip(r.OutputFile, protocol.MaxPath)
+	return nil
+}
+
+// checkShell does for a shell what checkRecord does for an exec.
+func checkShell(s *protocol.ShellInfo) error {
+	if s.PID < 0 || s.Queued < 0 || s.Restarts < 0 || s.CreatedMS < 0 {
+		return fmt.Errorf("%w: shell %+v", ErrProtocol, *s)
+	}
+	s.Name = clip(s.Name, maxName)
+	s.Exec = clip(s.Exec, maxName)
+	s.Cwd = clip(s.Cwd, protocol.MaxPath)
 	return nil
 }
 
@@ -55,7 +78,7 @@ func validEnd(s protocol.State, c protocol.Cause) bool {
 
 func checkFile(f *protocol.FileInfo) error {
 	switch f.Type {
-	case "file", "dir", "symlink", "other":
+	case "file", "dir", "symlink", "fifo", "socket", "device":
 	default:
 		return fmt.Errorf("%w: file type %q", ErrProtocol, clip(f.Type, maxName))
 	}
@@ -63,8 +86,90 @@ func checkFile(f *protocol.FileInfo) error {
 		return fmt.Errorf("%w: file of %d bytes", ErrProtocol, f.Size)
 	}
 	f.Mode &= 0o7777
+	f.ModTimeMS = max(-maxTimeMS, min(f.ModTimeMS, maxTimeMS))
 	f.Target = clip(f.Target, protocol.MaxPath)
 	return nil
+}
+
+// checkBelow refuses what is not a path below the directory that was asked
+// about, in its shortest form.
+func checkBelow(rel string) error {
+	if rel == "" || len(rel) > maxBelow || strings.IndexByte(rel, 0) >= 0 {
+		return fmt.Errorf("%w: an entry that is no path", ErrProtocol)
+	}
+	for part := range strings.SplitSeq(rel, "/") {
+		if part == "" || part == "." || part == ".." {
+			return fmt.Errorf("%w: an entry that leads elsewhere", ErrProtocol)
+		}
+	}
+	return nil
+}
+
+// checkEntries refuses more than limit entries, and what cannot be in a
+// directory, or only below it.
+func checkEntries(e *protocol.Entries, limit int, deep bool) error {
+	if len(e.Entries) > limit {
+		return fmt.Errorf("%w: more entries than asked for", ErrProtocol)
+	}
+	for i := range e.Entries {
+		if err := checkFile(&e.Entries[i]); err != nil {
+			return err
+		}
+		if err := checkBelow(e.Entries[i].Name); err != nil {
+			return err
+		}
+		if !deep && strings.Contains(e.Entries[i].Name, "/") {
+			return fmt.Errorf("%w: an entry that is no name", ErrProtocol)
+		}
+	}
+	return nil
+}
+
+// checkMatches refuses more than limit matches, and numbers that cannot be.
+func checkMatches(m *protocol.Matches, limit protocol.Grep) error {
+	if len(m.Matches) > limit.Max || m.Files < 0 {
+		return fmt.Errorf("%w: %d matches in %d files", ErrProtocol, len(m.Matches), m.Files)
+	}
+	for _, line := range m.Matches {
+		if line.Line < 1 || line.Column < 1 || len(line.Before) > limit.Before || len(line.After) > limit.After {
+			return fmt.Errorf("%w: a match that cannot be", ErrProtocol)
+		}
+		if line.Path != "" {
+			if err := checkBelow(line.Path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkChange refuses what no directory can tell.
+func checkChange(c *protocol.Change) error {
+	switch c.Op {
+	case "ready", "overflow":
+		*c = protocol.Change{Op: c.Op}
+		return nil
+	case "create", "write", "remove", "rename", "chmod":
+	default:
+		return fmt.Errorf("%w: change %q", ErrProtocol, clip(c.Op, maxName))
+	}
+	switch c.Type {
+	case "", "file", "dir", "symlink", "fifo", "socket", "device":
+	default:
+		return fmt.Errorf("%w: file type %q", ErrProtocol, clip(c.Type, maxName))
+	}
+	if c.Path == "." && c.Op != "rename" { // the directory itself
+		return nil
+	}
+	if (c.Op == "rename") != (c.From != "") {
+		return fmt.Errorf("%w: a change from %q with %s", ErrProtocol, clip(c.From, maxName), c.Op)
+	}
+	if c.From != "" {
+		if err := checkBelow(c.From); err != nil {
+			return err
+		}
+	}
+	return checkBelow(c.Path)
 }
 
 // refusable holds the codes that a runner may refuse an operation with. The

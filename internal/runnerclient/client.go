@@ -10,7 +10,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +39,8 @@ const (
 	maxIdle = 4
 	// answerTimeout is for the answer to what needs no work in the sandbox.
 	answerTimeout = 30 * time.Second
+	// workTimeout is for what goes over whole trees or large files.
+	workTimeout = 15 * time.Minute
 	// stallTimeout is for the next bytes of a file, in either direction.
 	stallTimeout = 30 * time.Second
 )
@@ -50,8 +54,9 @@ type Client struct {
 	Dial func(ctx context.Context) (net.Conn, error)
 
 	mu     sync.Mutex
-	idle   []*conn // guarded by mu; the last is the youngest
-	closed bool    // guarded by mu
+	idle   []*conn                // guarded by mu; the last is the youngest
+	ports  map[*portConn]struct{} // guarded by mu; open ones
+	closed bool                   // guarded by mu
 }
 
 // conn is a connection between operations or in one.
@@ -62,13 +67,19 @@ type conn struct {
 	reused bool
 }
 
-// Close closes the idle connections, and the others when their operations end.
-// Operations that start later use connections of their own.
+// Close closes the idle connections and those to ports, and the others when
+// their operations end. Operations that start later use connections of their
+// own.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
+	ports := slices.Collect(maps.Keys(c.ports))
 	c.mu.Unlock()
-	return c.closeIdle()
+	var errs []error
+	for _, p := range ports {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(append(errs, c.closeIdle())...)
 }
 
 func (c *Client) closeIdle() error {
@@ -97,7 +108,7 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 	raw, err := c.Dial(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, givenUp(ctx)
 		}
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}

@@ -23,24 +23,37 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Exec runs command with stdin and writes its output to out as it comes.
-// e.CommandBytes is filled in. When the connection breaks, it attaches again
-// once and goes on where it was, so the command runs once and its output comes
-// once. When out fails or ctx is done the command goes on.
+// A Sink is a writer of an exec's output that is told where its bytes come
+// from.
+type Sink interface {
+	io.Writer
+	// At says of the bytes to be written next which stream they are of and the
+	// offset of the first in all that the exec wrote. Where that is not the end
+	// of what was written before, the bytes between were dropped.
+	At(stream protocol.Stream, offset int64)
+}
+
+// Exec runs command with stdin and writes its output to out, which may be a
+// Sink, as it comes. e.CommandBytes is filled in. When the connection breaks,
+// it attaches again once and goes on where it was, so the command runs once and
+// its output comes once. When out fails or ctx is done the command goes on.
 func (c *Client) Exec(ctx context.Context, e protocol.Exec, command string, stdin []byte, out io.Writer) (protocol.Record, error) {
 	e.CommandBytes = int64(len(command))
 	payload := make([]byte, 0, len(command)+len(stdin))
 	payload = append(append(payload, command...), stdin...)
 	f := following{id: e.ID, out: out}
-	send := func(k *call) error { return k.w.Send(protocol.TypeExec, e, payload) }
+	return c.run(ctx, &f, func(k *call) error { return k.w.Send(protocol.TypeExec, e, payload) })
+}
 
-	record, err := c.follow(ctx, &f, send)
-	if !errors.Is(err, ErrLost) {
+// run sends a request that starts something, and follows it to its end.
+func (c *Client) run(ctx context.Context, f *following, send func(*call) error) (protocol.Record, error) {
+	record, err := c.follow(ctx, f, send, never)
+	if !errors.Is(err, ErrLost) || ctx.Err() != nil {
 		return record, err
 	}
-	again, againErr := c.attach(ctx, &f)
+	again, againErr := c.attach(ctx, f)
 	if f.next == 0 && errdefs.Is(againErr, errdefs.NotFound) {
-		return c.follow(ctx, &f, send) // the runner never had it
+		return c.follow(ctx, f, send, never) // the runner never had it
 	}
 	if errors.Is(againErr, ErrUnreachable) {
 		return record, err // what counts is that the command's end is not known
@@ -48,17 +61,17 @@ func (c *Client) Exec(ctx context.Context, e protocol.Exec, command string, stdi
 	return again, againErr
 }
 
-// Attach writes an exec's output from offset on to out, and follows it to its
-// end. Where output was dropped, an out that has a method Skip(n int64) is told
-// how many bytes before it gets those behind the gap.
+// Attach writes an exec's output from offset on to out, which may be a Sink,
+// and follows it to its end.
 func (c *Client) Attach(ctx context.Context, id string, offset int64, out io.Writer) (protocol.Record, error) {
 	return c.attach(ctx, &following{id: id, next: offset, out: out})
 }
 
 func (c *Client) attach(ctx context.Context, f *following) (protocol.Record, error) {
-	return c.follow(ctx, f, func(k *call) error {
+	send := func(k *call) error {
 		return k.w.Send(protocol.TypeAttach, protocol.Attach{ID: f.id, Offset: f.next}, nil)
-	})
+	}
+	return c.follow(ctx, f, send, never)
 }
 
 // following is the state of somebody who follows an exec.
@@ -66,12 +79,12 @@ type following struct {
 	id   string
 	next int64 // offset of the next byte
 	out  io.Writer
+	poll bool // the final record may be of an exec that goes on
 }
 
-// follow sends a request that output and a record answer. It leaves it to the
-// caller to repeat the request.
-func (c *Client) follow(ctx context.Context, f *following, send func(*call) error) (protocol.Record, error) {
-	k, err := c.begin(ctx, send, func() bool { return false })
+// follow sends a request that output and a record answer.
+func (c *Client) follow(ctx context.Context, f *following, send func(*call) error, repeatable func() bool) (protocol.Record, error) {
+	k, err := c.begin(ctx, send, repeatable)
 	if err != nil {
 		return protocol.Record{}, err
 	}
@@ -82,23 +95,43 @@ func (c *Client) follow(ctx context.Context, f *following, send func(*call) erro
 			return protocol.Record{}, err
 		}
 		if h.Type == protocol.TypeDone {
-			return k.record(h, f.id)
+			r, err := k.record(h, f.id)
+			if err != nil {
+				return protocol.Record{}, err
+			}
+			if !f.poll && r.State != protocol.StateEnded {
+				return protocol.Record{}, k.violation("a record in state %q as the end", r.State)
+			}
+			return r, k.done()
 		}
-		var o protocol.Output
-		if err := h.Decode(&o); err != nil {
-			return protocol.Record{}, k.fail(err)
-		}
-		if o.Offset < f.next || o.Offset > math.MaxInt64-h.Bytes {
-			return protocol.Record{}, k.violation("output at offset %d after %d", o.Offset, f.next)
-		}
-		if gap, ok := f.out.(interface{ Skip(n int64) }); ok && o.Offset > f.next {
-			gap.Skip(o.Offset - f.next)
-		}
-		if err := k.copyPayload(f.out, h.Bytes); err != nil {
+		if err := k.output(h, f); err != nil {
 			return protocol.Record{}, err
 		}
-		f.next = o.Offset + h.Bytes
 	}
+}
+
+// output passes on one frame of output.
+func (k *call) output(h protocol.Header, f *following) error {
+	var o protocol.Output
+	if err := h.Decode(&o); err != nil {
+		return k.fail(err)
+	}
+	if o.Offset < f.next || o.Offset > math.MaxInt64-h.Bytes {
+		return k.violation("output at offset %d after %d", o.Offset, f.next)
+	}
+	switch o.Stream {
+	case protocol.StreamOutput, protocol.StreamStdout, protocol.StreamStderr:
+	default:
+		return k.violation("output of stream %q", clip(string(o.Stream), maxName))
+	}
+	if sink, ok := f.out.(Sink); ok {
+		sink.At(o.Stream, o.Offset)
+	}
+	if err := k.copyPayload(f.out, h.Bytes); err != nil {
+		return err
+	}
+	f.next = o.Offset + h.Bytes
+	return nil
 }
 
 // record reads a final frame that holds the record of the exec called id.
@@ -107,13 +140,13 @@ func (k *call) record(h protocol.Header, id string) (protocol.Record, error) {
 	if err := h.Decode(&r); err != nil {
 		return protocol.Record{}, k.fail(err)
 	}
-	if r.ID != id || r.State != protocol.StateEnded {
-		return protocol.Record{}, k.violation("record %q in state %q as the end of %q", clip(r.ID, 64), clip(string(r.State), 64), id)
+	if r.ID != id {
+		return protocol.Record{}, k.violation("record %q instead of %q", clip(r.ID, maxName), id)
 	}
 	if err := checkRecord(&r); err != nil {
 		return protocol.Record{}, k.fail(err)
 	}
-	return r, k.done()
+	return r, nil
 }
 
 // Cancel ends an exec the way a timeout does. It returns NotFound if the

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/protocol"
@@ -78,13 +77,27 @@ func (f *content) Close() error {
 
 var errClosed = errors.New("read after Close")
 
-// Write makes or replaces a file with the next size bytes of src. If src ends
-// early or fails, its error is returned and the file stays as it was.
+// Write makes, replaces or extends a file with the next size bytes of src. If
+// src ends early or fails, its error is returned and the file stays as it was,
+// unless it was to be extended.
 func (c *Client) Write(ctx context.Context, w protocol.Write, size int64, src io.Reader) error {
+	k, err := c.upload(ctx, protocol.TypeWrite, w, size, src)
+	if err != nil {
+		return err
+	}
+	if _, err := k.next(protocol.TypeOK); err != nil {
+		return err
+	}
+	return k.done()
+}
+
+// upload sends a request whose payload is the next size bytes of src, and waits
+// for the first frame of the answer.
+func (c *Client) upload(ctx context.Context, t protocol.Type, req any, size int64, src io.Reader) (*call, error) {
 	body := &source{Reader: src}
 	send := func(k *call) error {
-		err := k.w.SendFrom(protocol.TypeWrite, w, size, body)
-		if deadlineErr := k.SetReadDeadline(time.Now().Add(answerTimeout)); deadlineErr != nil {
+		err := k.w.SendFrom(t, req, size, body)
+		if deadlineErr := k.SetReadDeadline(time.Now().Add(workTimeout)); deadlineErr != nil {
 			return deadlineErr
 		}
 		if err != nil && body.refused(err) {
@@ -94,15 +107,9 @@ func (c *Client) Write(ctx context.Context, w protocol.Write, size int64, src io
 	}
 	k, err := c.begin(ctx, send, func() bool { return !body.started })
 	if body.err != nil {
-		return fmt.Errorf("read what is to be written: %w", body.err)
+		return nil, fmt.Errorf("read what is to be written: %w", body.err)
 	}
-	if err != nil {
-		return err
-	}
-	if _, err := k.next(protocol.TypeOK); err != nil {
-		return err
-	}
-	return k.done()
+	return k, err
 }
 
 // source remembers whether it was read, and its own error.
@@ -128,25 +135,4 @@ func (s *source) refused(err error) bool {
 		s.err = err // it ended before its size
 	}
 	return s.err == nil && s.started
-}
-
-// List returns a directory's entries, at most l.Max.
-func (c *Client) List(ctx context.Context, l protocol.List) (protocol.Entries, error) {
-	var list protocol.Entries
-	if err := c.ask(ctx, protocol.TypeList, l, protocol.TypeEntries, &list); err != nil {
-		return protocol.Entries{}, err
-	}
-	if len(list.Entries) > l.Max {
-		return protocol.Entries{}, errors.Join(ErrProtocol, errors.New("a listing has more entries than asked for"))
-	}
-	for i := range list.Entries {
-		e := &list.Entries[i]
-		if err := checkFile(e); err != nil {
-			return protocol.Entries{}, err
-		}
-		if e.Name == "" || strings.ContainsAny(e.Name, "/\x00") || e.Name == "." || e.Name == ".." {
-			return protocol.Entries{}, errors.Join(ErrProtocol, errors.New("a listing has an entry that is no name"))
-		}
-	}
-	return list, nil
 }

@@ -41,6 +41,9 @@ func (m *Manager) Create(ctx context.Context, req CreateRequest) (Session, error
 		return follow(ctx, e, s)
 	}
 	err = m.create(making, e)
+	if err != nil && e.madeWorkspace {
+		err = errors.Join(err, m.unmakeWorkspace(ctx, e.snapshot()))
+	}
 	e.finishCreate(err)
 	if err != nil {
 		return Session{}, err
@@ -193,12 +196,6 @@ func (m *Manager) undo(ctx context.Context, e *entry, cause error) error {
 	}
 	if err := m.end(ctx, e, as(end, reason)); err != nil {
 		return errors.Join(cause, err)
-	}
-	if e.madeWorkspace {
-		// Unless somebody else has come to use it.
-		if err := m.DeleteWorkspace(context.WithoutCancel(ctx), s.Owner, s.WorkspaceID); err != nil && !errdefs.Is(err, errdefs.Conflict) {
-			return errors.Join(cause, err)
-		}
 	}
 	return cause
 }

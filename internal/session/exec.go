@@ -2,18 +2,13 @@ package session
 
 import (
 	"context"
-	"errors"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/protocol"
 )
-
-// killGrace is the time between TERM and KILL for a command that is out of time.
-const killGrace = 2 * time.Second
 
 // goneExitCode is that of a command whose sandbox died: what a shell reports
 // after SIGKILL, since that is what the kernel sends to all that is inside.
@@ -26,7 +21,7 @@ const goneExitCode = 137
 // that is not zero is not an error. If the sandbox dies under the command, the
 // result's cause is sandbox_gone.
 func (m *Manager) Exec(ctx context.Context, id ID, req ExecRequest, out io.Writer) (ExecResult, error) {
-	timeout, err := m.checkExec(req)
+	exec, err := m.planExec(req)
 	if err != nil {
 		return ExecResult{}, err
 	}
@@ -35,23 +30,18 @@ func (m *Manager) Exec(ctx context.Context, id ID, req ExecRequest, out io.Write
 		return ExecResult{}, err
 	}
 	defer end()
-	exec := protocol.Exec{
-		ID:          newID(),
-		Shell:       req.Shell,
-		TimeoutMS:   timeout.Milliseconds(),
-		GraceMS:     killGrace.Milliseconds(),
-		OutputLimit: m.opts.Defaults.OutputBytes,
-	}
 	if req.Started != nil {
 		req.Started(exec.ID)
 	}
-	result, err := e.box().client.Exec(ctx, exec, req.Command, req.Stdin, out)
+	watched, stop := m.watch(ctx, e, exec.TimeoutMS)
+	defer stop()
+	result, err := e.box().client.Exec(watched, exec, req.Command, req.Stdin, out)
 	return m.ended(ctx, e, exec.ID, result, err)
 }
 
 // Attach writes an exec's output from offset on to out and follows it to its
 // end, as Exec does. Where output was dropped it goes on behind the gap, which
-// the result counts.
+// the result counts, and of which an out that is a runnerclient.Sink is told.
 func (m *Manager) Attach(ctx context.Context, id ID, execID string, offset int64, out io.Writer) (ExecResult, error) {
 	if err := checkExecID(execID); err != nil {
 		return ExecResult{}, err
@@ -64,61 +54,10 @@ func (m *Manager) Attach(ctx context.Context, id ID, execID string, offset int64
 		return ExecResult{}, err
 	}
 	defer end()
-	result, err := e.box().client.Attach(ctx, execID, offset, out)
+	watched, stop := m.watch(ctx, e, 0)
+	defer stop()
+	result, err := e.box().client.Attach(watched, execID, offset, out)
 	return m.ended(ctx, e, execID, result, err)
-}
-
-// ended completes the result of an exec.
-func (m *Manager) ended(ctx context.Context, e *entry, execID string, result ExecResult, err error) (ExecResult, error) {
-	if err == nil {
-		if result.Shell == "" {
-			e.moved(result.Cwd)
-		}
-		return result, nil
-	}
-	broke := errors.Is(err, runnerclient.ErrLost)
-	err = m.lost(ctx, e, err)
-	s := e.snapshot()
-	result.ID = execID
-	if broke && s.State != Running {
-		result.State = protocol.StateEnded
-		result.Cause = protocol.CauseSandboxGone
-		result.ExitCode = goneExitCode
-		result.Cwd = s.Cwd
-		return result, nil
-	}
-	return result, err
-}
-
-// Execs lists the execs that the session still knows, oldest first. It is not
-// activity.
-func (m *Manager) Execs(ctx context.Context, id ID) ([]ExecResult, error) {
-	e, err := m.running(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	execs, err := e.box().client.Execs(ctx)
-	if err != nil {
-		return nil, m.lost(ctx, e, err)
-	}
-	return execs, nil
-}
-
-// CancelExec ends an exec the way a timeout does. One that has ended already
-// is not an error.
-func (m *Manager) CancelExec(ctx context.Context, id ID, execID string) error {
-	if err := checkExecID(execID); err != nil {
-		return err
-	}
-	e, end, err := m.use(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := e.box().client.Cancel(ctx, execID); err != nil {
-		return m.lost(ctx, e, err)
-	}
-	return nil
 }
 
 // use begins an operation on a running session; the caller ends it.
@@ -131,28 +70,64 @@ func (m *Manager) use(ctx context.Context, id ID) (e *entry, end func(), err err
 	return e, end, err
 }
 
-func (m *Manager) checkExec(req ExecRequest) (timeout time.Duration, err error) {
+// planExec turns a request into what the runner is asked, under a new id.
+func (m *Manager) planExec(req ExecRequest) (protocol.Exec, error) {
 	switch {
 	case req.Command == "":
-		return 0, errdefs.Invalid("cmd", "must not be empty")
+		return protocol.Exec{}, errdefs.Invalid("cmd", "must not be empty")
 	case len(req.Command) > protocol.MaxCommand:
-		return 0, tooLarge("cmd", protocol.MaxCommand)
+		return protocol.Exec{}, tooLarge("cmd", protocol.MaxCommand)
 	case len(req.Stdin) > protocol.MaxCommand:
-		return 0, tooLarge("stdin", protocol.MaxCommand)
+		return protocol.Exec{}, tooLarge("stdin", protocol.MaxCommand)
 	case strings.ContainsRune(req.Command, 0):
-		return 0, errdefs.Invalid("cmd", "must not contain a NUL byte")
+		return protocol.Exec{}, errdefs.Invalid("cmd", "must not contain a NUL byte")
 	case req.Shell != "" && !isName(req.Shell):
-		return 0, errdefs.Invalid("shell", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
-	case req.Timeout < 0:
+		return protocol.Exec{}, errdefs.Invalid("shell", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
+	}
+	file, err := m.outputFile(req.OutputFile)
+	if err != nil {
+		return protocol.Exec{}, err
+	}
+	timeout, err := m.timeout(req.Timeout)
+	if err != nil {
+		return protocol.Exec{}, err
+	}
+	return protocol.Exec{
+		ID:           newID(),
+		Shell:        wireShell(req.Shell),
+		TimeoutMS:    timeout.Milliseconds(),
+		GraceMS:      m.opts.KillGrace.Milliseconds(),
+		OutputLimit:  m.opts.Defaults.OutputBytes,
+		OutputFile:   file,
+		AllowOutside: m.opts.FilesOutsideWorkspace,
+	}, nil
+}
+
+// outputFile returns an output_file as the runner is asked for it; "" is none.
+func (m *Manager) outputFile(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	checked, err := m.filePath(name)
+	if err != nil {
+		return "", errdefs.Invalid("output_file", "%s", strings.TrimPrefix(errdefs.MessageOf(err), "path "))
+	}
+	return inside(checked), nil
+}
+
+// timeout returns the timeout to set: the default for 0.
+func (m *Manager) timeout(asked time.Duration) (time.Duration, error) {
+	switch {
+	case asked < 0:
 		return 0, errdefs.Invalid("timeout_ms", "must not be negative")
-	case req.Timeout > m.opts.Maxima.ExecTimeout:
+	case asked > m.opts.Maxima.ExecTimeout:
 		return 0, errdefs.Invalid("timeout_ms", "must be at most %d", m.opts.Maxima.ExecTimeout.Milliseconds())
-	case req.Timeout > 0 && req.Timeout < time.Millisecond:
+	case asked > 0 && asked < time.Millisecond:
 		return time.Millisecond, nil // 0 would be no timeout on the wire
-	case req.Timeout == 0:
+	case asked == 0:
 		return m.opts.Defaults.ExecTimeout, nil
 	}
-	return req.Timeout, nil
+	return asked, nil
 }
 
 func checkExecID(id string) error {

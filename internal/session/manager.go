@@ -33,7 +33,9 @@ type Manager struct {
 	ready  atomic.Bool
 
 	// workspaceLocks are held while a workspace is made, marked for removal or
-	// handed to a new session. Who has one waits for no session's lock.
+	// handed to a new session, and who has one of those waits for no session's
+	// lock. The one of a removal is the other way round: it waits for sessions'
+	// locks, and nobody waits for it who has one.
 	workspaceLocks keyLock
 
 	mu    sync.Mutex

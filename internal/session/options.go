@@ -27,6 +27,8 @@ type Options struct {
 	Seccomp               runtime.SeccompMode // strict
 	AdoptParallel         int                 // sessions checked at once at start: 32
 	FlushEvery            time.Duration       // between writes of LastActivity: 15 s
+	KillGrace             time.Duration       // between TERM and KILL for what is out of time: 2 s
+	TerminalDetach        time.Duration       // that a terminal lives on without a client; 0 hangs up at once
 	CreateTimeout         time.Duration       // for the driver to make a sandbox: 60 s
 	DestroyTimeout        time.Duration       // for the driver to remove one: 60 s
 }
@@ -113,6 +115,7 @@ func (o Options) withDefaults() Options {
 	o.Seccomp = cmp.Or(o.Seccomp, runtime.SeccompStrict)
 	o.AdoptParallel = cmp.Or(o.AdoptParallel, 32)
 	o.FlushEvery = cmp.Or(o.FlushEvery, 15*time.Second)
+	o.KillGrace = cmp.Or(o.KillGrace, 2*time.Second)
 	o.CreateTimeout = cmp.Or(o.CreateTimeout, time.Minute)
 	o.DestroyTimeout = cmp.Or(o.DestroyTimeout, time.Minute)
 	o.Maxima = o.Maxima.withDefaults(o.Defaults)

@@ -2,51 +2,31 @@ package session
 
 import (
 	"context"
-	"strings"
-	"unicode/utf8"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/runnerclient"
-	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// Terminal opens an interactive terminal in the session: a login shell, or the
-// command of the request. It lives until its program ends, ctx is done or the
-// caller closes it, which the caller must. While it is open the session is in
-// use.
-func (m *Manager) Terminal(ctx context.Context, id ID, req TerminalRequest) (*runnerclient.Terminal, error) {
-	if err := checkTerminal(req); err != nil {
-		return nil, err
-	}
-	e, end, err := m.use(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	t := protocol.Terminal{ID: newID(), Command: req.Command, Rows: req.Rows, Cols: req.Cols}
-	if req.Term != "" {
-		t.Env = map[string]string{"TERM": req.Term}
-	}
-	terminal, err := e.box().client.Terminal(ctx, t, end)
-	if err != nil {
-		end()
-		return nil, m.lost(ctx, e, err)
-	}
-	return terminal, nil
-}
+// atOnce is the least that a terminal without a client waits for one: whoever
+// starts it attaches a moment later.
+const atOnce = time.Second
 
-func checkTerminal(req TerminalRequest) error {
-	total := 0
-	for _, argument := range req.Command {
-		total += len(argument)
-		if strings.ContainsRune(argument, 0) || !utf8.ValidString(argument) {
-			return errdefs.Invalid("command", "must be valid UTF-8 without NUL bytes")
+// StartTerminal starts an interactive terminal in the background: a login
+// shell, or the command of the request. It is a process like others, to be
+// attached to by any number of clients. When it is without one for
+// Options.TerminalDetach it is hung up.
+func (m *Manager) StartTerminal(ctx context.Context, id ID, req TerminalRequest) (ExecResult, error) {
+	process := ProcessRequest{Args: req.Command, Terminal: &req.Size}
+	if req.Term != "" {
+		if !isName(req.Term) {
+			return ExecResult{}, errdefs.Invalid("term", "must be the name of a terminal, like xterm-256color")
 		}
+		process.Env = map[string]string{"TERM": req.Term}
 	}
-	if total > protocol.MaxHeader/4 {
-		return errdefs.Invalid("command", "must be at most %d bytes", protocol.MaxHeader/4)
+	start, program, err := m.planStart(process)
+	if err != nil {
+		return ExecResult{}, err
 	}
-	if req.Term != "" && !isName(req.Term) {
-		return errdefs.Invalid("term", "must be the name of a terminal, like xterm-256color")
-	}
-	return nil
+	start.HangupMS = max(m.opts.TerminalDetach, atOnce).Milliseconds()
+	return m.start(ctx, id, start, program)
 }

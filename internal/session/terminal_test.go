@@ -1,55 +1,57 @@
 package session_test
 
 import (
-	"io"
+	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 func TestTerminal(t *testing.T) {
-	d := newHost(t).start(t)
+	d := newHost(t).start(t, func(o *session.Options) { o.TerminalDetach = time.Hour })
 	s := d.create(t, session.CreateRequest{})
-	term, err := d.Terminal(t.Context(), s.ID, session.TerminalRequest{
-		Command: []string{"sh", "-c", `echo "$TERM"; read line; stty size; exit 5`}, Term: "xterm-256color", Rows: 30, Cols: 90,
+	term, err := d.StartTerminal(t.Context(), s.ID, session.TerminalRequest{
+		Command: []string{"sh", "-c", `echo "$TERM"; read line; stty size; exit 5`}, Term: "xterm-256color",
+		Size: session.TerminalSize{Rows: 30, Cols: 90},
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || !term.TTY {
+		t.Fatalf("%+v, %v", term, err)
 	}
-	defer term.Close()
-	if err := term.Resize(40, 100); err != nil {
+	if err := d.ResizeExec(t.Context(), s.ID, term.ID, session.TerminalSize{Rows: 40, Cols: 100}); err != nil {
 		t.Error(err)
 	}
-	if _, err := term.Write([]byte("go\r")); err != nil {
-		t.Error(err)
+	if n, err := d.WriteStdin(t.Context(), s.ID, term.ID, []byte("go\r"), false); n != 3 || err != nil {
+		t.Error(n, err)
 	}
-	shown, err := io.ReadAll(term)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := string(shown); !strings.Contains(got, "xterm-256color") || !strings.Contains(got, "40 100") {
-		t.Errorf("shown %q", got)
-	}
-	if r, err := term.Wait(); err != nil || r.ExitCode != 5 {
+	var shown bytes.Buffer
+	r, err := d.Attach(t.Context(), s.ID, term.ID, 0, &shown)
+	if err != nil || r.ExitCode != 5 {
 		t.Errorf("%+v, %v", r, err)
+	}
+	if got := shown.String(); !strings.Contains(got, "xterm-256color") || !strings.Contains(got, "40 100") {
+		t.Errorf("shown %q", got)
 	}
 }
 
 func TestTerminalRefuses(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	for name, req := range map[string]session.TerminalRequest{
-		"NUL":       {Command: []string{"a\x00"}},
-		"not UTF-8": {Command: []string{"a\xff"}},
-		"too long":  {Command: []string{strings.Repeat("a", 1<<20)}},
-		"term":      {Term: "x\x1b"},
+	for name, c := range map[string]struct {
+		req  session.TerminalRequest
+		code errdefs.Code
+	}{
+		"NUL":      {session.TerminalRequest{Command: []string{"a\x00"}}, errdefs.InvalidArgument},
+		"too long": {session.TerminalRequest{Command: []string{strings.Repeat("a", 1<<20)}}, errdefs.TooLarge},
+		"term":     {session.TerminalRequest{Term: "x\x1b"}, errdefs.InvalidArgument},
+		"unknown":  {session.TerminalRequest{Command: []string{"no-such-program"}}, errdefs.Unprocessable},
 	} {
-		if _, err := d.Terminal(t.Context(), s.ID, req); !errdefs.Is(err, errdefs.InvalidArgument) {
+		if _, err := d.StartTerminal(t.Context(), s.ID, c.req); !errdefs.Is(err, c.code) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := d.Terminal(t.Context(), "nosuchsession", session.TerminalRequest{})
+	_, err := d.StartTerminal(t.Context(), "nosuchsession", session.TerminalRequest{})
 	wantCode(t, err, errdefs.NotFound)
 }

@@ -159,6 +159,19 @@ func (m *Manager) removeWorkspace(ctx context.Context, w Workspace) error {
 	return m.opts.Workspaces.Store.DeleteWorkspace(ctx, w)
 }
 
+// unmakeWorkspace removes the workspace that was made for a session that could
+// not be, unless others have come to use it. The session's lock must be free:
+// whoever is removing the workspace already may be waiting for it.
+func (m *Manager) unmakeWorkspace(ctx context.Context, s Session) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.opts.DestroyTimeout)
+	defer cancel()
+	err := m.DeleteWorkspace(ctx, s.Owner, s.WorkspaceID)
+	if errdefs.Is(err, errdefs.Conflict) || errdefs.Is(err, errdefs.NotFound) {
+		return nil
+	}
+	return err
+}
+
 func (m *Manager) endSessionsOf(ctx context.Context, w Workspace) error {
 	var errs []error
 	for _, id := range m.sessionsOf(w.Owner, w.ID, everybody) {

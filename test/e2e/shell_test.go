@@ -87,6 +87,13 @@ func (k *keyboard) wait(text string) {
 	}
 }
 
+// rest is what was shown and not waited for.
+func (k *keyboard) rest() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.shown.String()
+}
+
 // end returns the program's exit code.
 func (k *keyboard) end() int {
 	k.t.Helper()
@@ -135,12 +142,26 @@ func TestShellIsATerminal(t *testing.T) {
 	// A detached terminal leaves the session, and the user's terminal, usable.
 	k = onTerminal(t, s.command("shell", id))
 	k.wait("# ")
-	k.typed("touch /workspace/seen; echo mar''ked\r")
+	k.typed("touch /workspace/seen; kept=5; echo mar''ked\r")
 	k.wait("marked")
 	k.typed("\x1c")
 	k.wait("detached")
+	k.wait("shell --attach ")
 	if code := k.end(); code != 0 {
 		t.Errorf("exit code after detaching = %d", code)
+	}
+	// What runs on it goes on, and shows what was there.
+	terminal, _, _ := strings.Cut(k.rest(), " ")
+	if out := s.output("ps", id); !strings.Contains(out, terminal) || !strings.Contains(out, "terminal") {
+		t.Errorf("ps shows no terminal %q:\n%s", terminal, out)
+	}
+	k = onTerminal(t, s.command("shell", "--attach", terminal, id))
+	k.wait("marked")
+	k.typed("echo kept $kept$kept\r")
+	k.wait("kept 55")
+	k.typed("exit 6\r")
+	if code := k.end(); code != 6 {
+		t.Errorf("exit code = %d, want 6", code)
 	}
 	if out := s.output("exec", id, "ls /workspace"); out != "seen" {
 		t.Errorf("the session has %q", out)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -71,5 +73,48 @@ func BenchmarkExecWithoutHTTP(b *testing.B) {
 		if _, err := s.manager.Exec(b.Context(), id, session.ExecRequest{Command: "true"}, io.Discard); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkFirstByte is from the request of a stream to the first output of
+// its command, which goes on.
+func BenchmarkFirstByte(b *testing.B) {
+	s := start(b, quiet)
+	path := s.create(b)
+	for b.Loop() {
+		response := s.open(b, "POST", path+"/exec/stream", strings.NewReader(`{"cmd":"echo x; sleep 0.005"}`))
+		st := newStream(response.Body)
+		st.want(b, "start", &struct{}{})
+		st.want(b, "chunk", &struct{}{})
+		b.StopTimer()
+		st.want(b, "done", &struct{}{})
+		if err := response.Body.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+// BenchmarkProcess is a round trip of the shortest program.
+func BenchmarkProcess(b *testing.B) {
+	s := start(b, quiet)
+	path := s.create(b)
+	for b.Loop() {
+		s.process(b, path, fields{"cmd": []string{"true"}})
+	}
+}
+
+// BenchmarkKey is from a key that is pressed to its echo on the screen.
+func BenchmarkKey(b *testing.B) {
+	s := start(b, quiet)
+	path := s.create(b)
+	ws, _, err := s.dial(b, path+"/terminal?cmd=echo+up%3Bcat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	screen(b, ws, "up\r\n")
+	for b.Loop() {
+		say(b, ws, websocket.MessageBinary, "x")
+		screen(b, ws, "x")
 	}
 }

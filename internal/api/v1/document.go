@@ -126,14 +126,22 @@ var exampleExec = map[string]any{
 	"output_bytes": 3, "dropped_bytes": 0,
 }
 
+var exampleProcess = map[string]any{
+	"exec_id": "f5q2bz7lq4m3k5n6p7r2s3t4u5", "status": "completed", "pid": 42, "exit_code": 0, "cause": "exited", "timed_out": false,
+	"duration_ms": 12, "stdout": "1\n", "stderr": "", "truncated": false, "dropped_bytes": 0, "output_bytes": 2,
+	"usage": map[string]any{"cpu_ms": 9, "memory_bytes": 8192000, "processes": 0},
+}
+
 const exampleStream = `event: start
+id: f5q2bz7lq4m3k5n6p7r2s3t4u5:0
 data: {"exec_id":"f5q2bz7lq4m3k5n6p7r2s3t4u5"}
 
 event: chunk
-id: 3
+id: f5q2bz7lq4m3k5n6p7r2s3t4u5:3
 data: {"chunk":"hi\n","timestamp":"2026-11-21T09:00:00.001Z"}
 
 event: done
+id: f5q2bz7lq4m3k5n6p7r2s3t4u5:end
 data: {"exit_code":0,"cwd":"/workspace","duration_ms":1,"exec_id":"f5q2bz7lq4m3k5n6p7r2s3t4u5","cause":"exited","timed_out":false,"shell_restarted":false,"output_bytes":3,"dropped_bytes":0}
 
 `

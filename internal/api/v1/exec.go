@@ -2,12 +2,9 @@ package v1
 
 import (
 	"context"
-	"encoding/base64"
-	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -23,15 +20,18 @@ type ExecRequest struct {
 	TimeoutMS int64  `json:"timeout_ms,omitempty" minimum:"1" maximum:"86400000" doc:"From its start. The default and the maximum are at /v1/info." example:"30000"`
 	RawOutput bool   `json:"raw_output,omitempty" doc:"Leave the output as it is. Without it terminal control sequences are taken out and all of \\r\\n, \\r and \\n become \\n."`
 	Stdin     string `json:"stdin,omitempty" maxLength:"1048576" doc:"What the command reads; without it, nothing."`
-	Shell     string `json:"shell,omitempty" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9._-]+$" doc:"Another shell of the session, by name. Shells run beside each other." example:"build"`
+	Shell     string `json:"shell,omitempty" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9._-]+$" doc:"Another shell of the session, by name. Shells run beside each other. Without it, or as default, it is the one that every session has." example:"build"`
+
+	OutputFile string `json:"output_file,omitempty" maxLength:"4096" doc:"A file inside the sandbox that gets all of the output, beside what is kept for the answer. Made or replaced when the command starts." example:"logs/build.txt"`
 }
 
 func (r *ExecRequest) request() session.ExecRequest {
 	return session.ExecRequest{
-		Command: r.Cmd,
-		Shell:   r.Shell,
-		Stdin:   []byte(r.Stdin),
-		Timeout: time.Duration(r.TimeoutMS) * time.Millisecond,
+		Command:    r.Cmd,
+		Shell:      r.Shell,
+		Stdin:      []byte(r.Stdin),
+		Timeout:    time.Duration(r.TimeoutMS) * time.Millisecond,
+		OutputFile: r.OutputFile,
 	}
 }
 
@@ -46,13 +46,29 @@ type End struct {
 	TimedOut       bool           `json:"timed_out" doc:"The same as cause timeout."`
 	ShellRestarted bool           `json:"shell_restarted" doc:"The command ran in a new shell, because the one before had ended. Directory and exported variables came along as far as known."`
 	OutputBytes    int64          `json:"output_bytes" doc:"All that the command wrote, before anything was taken out."`
+	OutputFile     string         `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`
+	Usage          *Usage         `json:"usage,omitempty" doc:"Of a process."`
+}
+
+// Usage is what a process and its descendants take.
+type Usage struct {
+	CPUMS       int64 `json:"cpu_ms" doc:"Time on a processor." example:"40"`
+	MemoryBytes int64 `json:"memory_bytes" doc:"Resident now; after the end, the most that one of them had." example:"2097152"`
+	Processes   int   `json:"processes" doc:"Now."`
+}
+
+func usageOf(u *protocol.Usage) *Usage {
+	if u == nil {
+		return nil
+	}
+	return &Usage{CPUMS: u.CPUUS / 1000, MemoryBytes: u.MemoryBytes, Processes: u.Processes}
 }
 
 func endOf(r session.ExecResult) End {
 	return End{
 		ExitCode: r.ExitCode, Cwd: r.Cwd, DurationMS: r.DurationUS / 1000, ExecID: r.ID,
 		Cause: r.Cause, Signal: r.Signal, TimedOut: r.Cause == protocol.CauseTimeout,
-		ShellRestarted: r.ShellRestarted, OutputBytes: r.OutputBytes,
+		ShellRestarted: r.ShellRestarted, OutputBytes: r.OutputBytes, OutputFile: r.OutputFile, Usage: usageOf(r.Usage),
 	}
 }
 
@@ -71,47 +87,22 @@ type ExecResponse struct {
 	Text
 }
 
-// collector takes a command's output for one answer.
-type collector struct {
-	kept  *api.Output
-	plain *api.Plain // nil for raw output
-	taken int64
+func (s *surface) collector(raw bool) *reading.Collector {
+	return reading.NewCollector(s.opts.OutputBytes, raw)
 }
 
-func (s *surface) collector(raw bool) *collector {
-	c := &collector{kept: api.NewOutput(s.opts.OutputBytes)}
-	if !raw {
-		c.plain = api.NewPlain(c.kept)
+// textOf is what was collected of a command that wrote total bytes until now.
+func textOf(c *reading.Collector, total int64) (Text, error) {
+	kept, missing, err := c.Bytes()
+	if err != nil {
+		return Text{}, err
 	}
-	return c
-}
-
-// Write takes the next bytes of the output.
-func (c *collector) Write(p []byte) (int, error) {
-	c.taken += int64(len(p))
-	if c.plain != nil {
-		return c.plain.Write(p)
-	}
-	return c.kept.Write(p)
-}
-
-// text is the output of a command that wrote total bytes until now.
-func (c *collector) text(total int64) (Text, error) {
-	if c.plain != nil {
-		if err := c.plain.Flush(); err != nil {
-			return Text{}, err
-		}
-	}
-	kept, missing := c.kept.Text()
-	dropped := missing + max(0, total-c.taken)
+	dropped := missing + max(0, total-c.Taken())
 	text := Text{OutputEncoding: "utf-8", Truncated: dropped > 0, DroppedBytes: dropped}
-	if utf8.Valid(kept) {
-		text.Output = string(kept)
-		return text, nil
+	text.Output, text.OutputBase64 = reading.Encoded(kept)
+	if text.OutputBase64 != "" {
+		text.OutputEncoding = "base64"
 	}
-	text.OutputEncoding = "base64"
-	text.OutputBase64 = base64.StdEncoding.EncodeToString(kept)
-	text.Output = strings.ToValidUTF8(string(kept), "\uFFFD")
 	return text, nil
 }
 
@@ -128,7 +119,7 @@ func (s *surface) exec(ctx context.Context, in *execInput) (*execOutput, error) 
 		return nil, err
 	}
 	s.metrics.ran(result)
-	text, err := output.text(result.OutputBytes)
+	text, err := textOf(output, result.OutputBytes)
 	if err != nil {
 		return nil, err
 	}

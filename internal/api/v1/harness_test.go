@@ -19,6 +19,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
@@ -65,6 +66,7 @@ type setup struct {
 	session session.Options
 	v1      v1.Options
 	api     api.Options
+	preview preview.Options
 	idle    bool // the manager does not take up sessions: it is never ready
 }
 
@@ -96,7 +98,9 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	if !o.idle {
 		run(tb, s.manager)
 	}
-	o.v1.Manager = s.manager
+	o.v1.Manager, o.preview.Manager = s.manager, s.manager
+	o.v1.Previews = preview.New(o.preview)
+	o.api.Site = o.v1.Previews.Site
 	s.Server = httptest.NewUnstartedServer(nil)
 	s.Config = api.NewServer(api.Handler(o.api, v1.New(o.v1)), slog.New(slog.DiscardHandler))
 	s.Start()

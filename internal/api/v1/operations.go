@@ -61,29 +61,80 @@ var operations = map[string]operation{
 	},
 	"POST /v1/sessions/{id}/exec/stream": {
 		id: "exec-stream", summary: "Run a command and follow its output", body: maxExecBody, errors: []int{404, 409, 415}, media: "text/event-stream",
-		description: "Server-sent events. First start, with the exec's id; then chunk for each piece of output; at last exactly one of done, with the fields of exec's answer but for the output, and error, with the fields of an error. The id of a chunk is the byte offset behind it in the command's raw output. After a broken stream, go on at /v1/sessions/{id}/execs/{exec_id}/stream with that id as Last-Event-ID: no byte is lost or doubled. A client that is slow to read slows the command down.",
+		description: "Server-sent events. First start, with the exec's id; then chunk for each piece of output; at last exactly one of done, with the fields of exec's answer but for the output, and error, with the fields of an error. Every id is the exec's id, a colon and the byte offset behind the chunk in the command's raw output, or end for done. After a broken stream, go on at /v1/sessions/{id}/execs/{exec_id}/stream with that id as Last-Event-ID: no byte is lost or doubled. A client that is slow to read slows the command down.",
+		example:     exampleStream,
+	},
+	"GET /v1/sessions/{id}/exec/stream": {
+		id: "exec-events", summary: "Run a command and follow its output, from an EventSource", errors: []int{404, 409}, media: "text/event-stream",
+		description: "The same with a query instead of a body. An EventSource whose connection breaks comes back with Last-Event-ID, which goes on behind that event and runs nothing; behind done the answer is 204, which ends its coming back.",
 		example:     exampleStream,
 	},
 	"GET /v1/sessions/{id}/execs": {
-		id: "list-execs", summary: "List commands", errors: []int{404, 409},
-		description: "The commands that the session still knows, oldest first: those that wait, run, or ended not long ago. Asking is not activity.",
+		id: "list-execs", summary: "List commands and processes", errors: []int{404, 409},
+		description: "Those that the session still knows, oldest first: those that wait, run, or ended not long ago. Asking is not activity.",
 	},
 	"GET /v1/sessions/{id}/execs/{exec_id}": {
-		id: "get-exec", summary: "Get a command's record and output", errors: []int{404, 409},
-		description: "Also of a command whose client went away or that was running while the daemon restarted. With wait_ms the answer comes when the command ends, or after that time with what there is.",
+		id: "get-exec", summary: "Get the record and output of a command", errors: []int{404, 409},
+		description: "Also of one whose client went away or that was running while the daemon restarted. With wait_ms the answer comes when it ends, or after that time with what there is. Of a process the output is both streams in the order in which they were read.",
+	},
+	"GET /v1/sessions/{id}/execs/{exec_id}/output": {
+		id: "exec-output", summary: "Read the output of a command piece by piece", errors: []int{404, 409},
+		description: "What is kept of the output behind since_seq, as it was written. Pass next_seq as since_seq to go on: no byte is lost silently or doubled. While nobody reads, the beginning and the end of what is written are kept, and dropped counts the bytes of the middle. Nobody is held up by this call: use stream to have a command wait for its reader.",
 	},
 	"GET /v1/sessions/{id}/execs/{exec_id}/stream": {
-		id: "attach-stream", summary: "Follow a command's output from anywhere", errors: []int{404, 409}, media: "text/event-stream",
-		description: "The events of exec/stream, from the start or from Last-Event-ID.",
+		id: "attach-stream", summary: "Follow the output of a command from anywhere", errors: []int{404, 409}, media: "text/event-stream",
+		description: "The events of exec/stream, from the start or from Last-Event-ID, which may be the id of an event or the offset in it. Chunks of a process say its stream. 204 behind done.",
 		example:     exampleStream,
+	},
+	"POST /v1/sessions/{id}/execs/{exec_id}/wait": {
+		id: "wait-exec", summary: "Wait for the end of a command", errors: []int{404, 409, 415},
+		description: "Answers with its record when it has ended, or after timeout_ms with the record as it is.",
+	},
+	"POST /v1/sessions/{id}/execs/{exec_id}/stdin": {
+		id: "exec-stdin", summary: "Write to standard input of a command", body: maxExecBody, errors: []int{404, 409, 415},
+		description: "Of a process that was started with open_stdin or tty. 409 if its stdin is not open, or not any more. The answer comes when the process has taken the data, or after 5 s with how much of it it took.",
+	},
+	"POST /v1/sessions/{id}/execs/{exec_id}/signal": {
+		id: "signal-exec", summary: "Send a signal to a command", errors: []int{404, 409, 415},
+		description: "To the process group of a process, the foreground job of its terminal, or what a shell's command started. To end something with all that it started, use cancel.",
+	},
+	"POST /v1/sessions/{id}/execs/{exec_id}/resize": {
+		id: "resize-exec", summary: "Resize the terminal of a command", errors: []int{404, 409, 415},
+		description: "Of a process with a terminal. What runs on it gets WINCH.",
 	},
 	"POST /v1/sessions/{id}/execs/{exec_id}/cancel": {
 		id: "cancel-exec", summary: "End a command", errors: []int{404, 409},
-		description: "Kills the command with all its processes, as a timeout does. To cancel one that has ended is no error.",
+		description: "Kills it with all its processes, as a timeout does. To cancel what has ended is no error.",
+	},
+	"POST /v1/sessions/{id}/processes": {
+		id: "start-process", summary: "Run a process", body: maxExecBody, errors: []int{404, 409, 415, 422},
+		description: "Runs a program without a shell, beside everything else in the session, with its standard output and error apart. The answer comes at its end, with 200 however it ended; in the background at once, with 201. It is an exec like the commands of shells: its id works at /v1/sessions/{id}/execs too. A program that cannot be started is 422. A foreground process, and whoever reads or waits, keep the session in use; a background process alone does not.",
+		example:     exampleProcess,
+	},
+	"POST /v1/sessions/{id}/processes/stream": {
+		id: "process-stream", summary: "Run a process and follow its output", body: maxExecBody, errors: []int{404, 409, 415}, media: "text/event-stream",
+		description: "The same request, not in the background, answered with the events of exec/stream. Chunks say their stream. A program that cannot be started ends the stream with error.",
+		example:     exampleStream,
+	},
+	"GET /v1/sessions/{id}/processes": {
+		id: "list-processes", summary: "List processes", errors: []int{404, 409},
+		description: "The list of execs without the commands of shells.",
+	},
+	"DELETE /v1/sessions/{id}/processes/{exec_id}": {
+		id: "delete-process", summary: "End a process", errors: []int{404, 409},
+		description: "The same as cancel.",
+	},
+	"GET /v1/sessions/{id}/shells": {
+		id: "list-shells", summary: "List shells", errors: []int{404, 409},
+		description: "By name. Asking is not activity.",
+	},
+	"DELETE /v1/sessions/{id}/shells/{name}": {
+		id: "close-shell", summary: "Close a shell", errors: []int{404, 409},
+		description: "Ends the shell and all that it started; its commands end as canceled. The next command that names it gets a new one, as does the default shell at once.",
 	},
 	"GET /v1/sessions/{id}/terminal": {
-		id: "open-terminal", summary: "Open an interactive terminal", status: http.StatusSwitchingProtocols, errors: []int{404, 409},
-		description: `A WebSocket. Binary messages are what is typed and what is shown. Text messages are JSON: {"resize":{"rows":24,"cols":80}} from the client, and {"exit":{"exit_code":0}} from the daemon before it closes. A message may have 1 MiB. When the WebSocket closes, the terminal is hung up.`,
+		id: "open-terminal", summary: "Open an interactive terminal", status: http.StatusSwitchingProtocols, errors: []int{404, 409, 422},
+		description: `A WebSocket. Binary messages are what is typed and what is shown. Text messages are JSON. The daemon's first is {"started":{"terminal_id":"...","reattached":false,"seq":0}}; {"dropped":{"bytes":100}} says that so much of what comes next is not kept any more; {"exit":{"exit_code":0,"cause":"exited"}} is its last before it closes. The client may send {"resize":{"rows":24,"cols":80}}. A message may have 1 MiB. When the WebSocket closes, the terminal lives on for a time that the daemon's configuration says, and terminal_id attaches to it again: with scrollback, or exactly where it was with since_seq, the seq of started and as many bytes as came since. Any number may be attached. A terminal is a process: the paths below execs work for it.`,
 	},
 	"GET /v1/sessions/{id}/fs/read": {
 		id: "read-file", summary: "Read a file", errors: []int{403, 404, 409, 422},
@@ -133,6 +184,18 @@ var operations = map[string]operation{
 		id: "list-workspace-files", summary: "List a directory of a workspace", errors: []int{403, 404, 409, 422, 501},
 		description: "As /v1/sessions/{id}/fs/list, without a session.",
 	},
+	"GET /v1/sessions/{id}/ports": {
+		id: "list-ports", summary: "List listening ports", errors: []int{404, 409},
+		description: "The TCP ports on which programs in the session listen, by number. Any of them, listed or not yet, can be reached with HTTP and WebSocket, with any method, at its url: /v1/sessions/{id}/ports/{port}/ and what follows, or a host of its own. The answer there is the program's, or one of ours: 502 (bad_gateway) if nothing listens or what does speaks no HTTP, 504 (gateway_timeout) if it does not answer. Asking for the list is not activity.",
+	},
+	"POST /v1/sessions/{id}/previews": {
+		id: "create-preview", summary: "Make a token that opens one port", status: http.StatusCreated, errors: []int{404, 409, 415},
+		description: "For a browser, or somebody who has no key. The token opens this port of this session and nothing else, until it expires or the session ends. It cannot be taken back otherwise. What keeps it is the caller's to protect, like a key.",
+	},
+	"GET /v1/sessions/{id}/tunnel": {
+		id: "open-tunnel", summary: "Connect to a port", status: http.StatusSwitchingProtocols, errors: []int{404, 409},
+		description: "A WebSocket that is a TCP connection to a port of the session. Binary messages of any size up to 1 MiB are its bytes, in both directions; an empty one says that no more come in that direction. Any port is reached, of any protocol over TCP.",
+	},
 	"GET /v1/info": {
 		id: "get-info", summary: "Get the daemon's version and limits",
 		description: "What a client may ask for at most and what it gets if it does not ask.",
@@ -153,6 +216,9 @@ var always = []int{400, 401, 403, 413, 429, 500, 503}
 // operation returns a route's part of the document.
 func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 	doc, ok := operations[pattern]
+	if !ok {
+		doc, ok = processOperation(pattern)
+	}
 	if !ok {
 		panic("v1: route " + pattern + " is not documented")
 	}
@@ -182,6 +248,18 @@ func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 		op.Responses[code] = &huma.Response{Ref: "#/components/responses/" + code}
 	}
 	return op
+}
+
+// processOperation documents the calls that a process has in common with the
+// commands of shells.
+func processOperation(pattern string) (operation, bool) {
+	doc, ok := operations[strings.Replace(pattern, "/processes/", "/execs/", 1)]
+	doc.id = strings.Replace(doc.id, "exec", "process", 1)
+	if doc.id == "attach-stream" {
+		doc.id = "attach-process-stream"
+	}
+	doc.summary = strings.Replace(doc.summary, "a command", "a process", 1)
+	return doc, ok
 }
 
 func success(doc operation, status int) *huma.Response {

@@ -69,7 +69,7 @@ func TestDocs(t *testing.T) {
 	}
 	for _, code := range []string{
 		"invalid_argument", "unauthenticated", "permission_denied", "not_found", "method_not_allowed", "request_timeout", "already_exists", "conflict",
-		"too_large", "unsupported_media_type", "unprocessable", "resource_exhausted", "internal", "unimplemented", "unavailable", "insufficient_space",
+		"too_large", "unsupported_media_type", "unprocessable", "resource_exhausted", "internal", "unimplemented", "unavailable", "insufficient_space", "bad_gateway", "gateway_timeout",
 	} {
 		if !strings.Contains(string(text), "`"+code+"`") {
 			t.Errorf("docs/api.md does not have the code %s", code)

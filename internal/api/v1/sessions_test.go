@@ -113,22 +113,43 @@ func TestOwners(t *testing.T) {
 	s := start(t)
 	path := s.create(t)
 	exec := path + "/execs/" + s.exec(t, path, "echo secret").ExecID
+	process := strings.Replace(exec, "/execs/", "/processes/", 1)
 	asBob := header("Authorization", "Bearer "+bobKey)
-	routes := []struct{ method, path, body string }{
+	type scopedRoute struct{ method, path, body string }
+	routes := []scopedRoute{
 		{"GET", path, ""},
 		{"DELETE", path, ""},
 		{"GET", path + "/stats", ""},
 		{"POST", path + "/exec", `{"cmd":"true"}`},
 		{"POST", path + "/exec/stream", `{"cmd":"true"}`},
 		{"GET", path + "/execs", ""},
-		{"GET", exec, ""},
-		{"GET", exec + "/stream", ""},
-		{"POST", exec + "/cancel", ""},
+		{"GET", path + "/exec/stream?cmd=true", ""},
+		{"POST", path + "/processes", `{"cmd":["true"]}`},
+		{"POST", path + "/processes/stream", `{"cmd":["true"]}`},
+		{"GET", path + "/processes", ""},
+		{"DELETE", process, ""},
+		{"GET", path + "/shells", ""},
+		{"DELETE", path + "/shells/default", ""},
 		{"GET", path + "/terminal", ""},
 		{"GET", path + "/fs/read?path=a", ""},
 		{"POST", path + "/fs/write", `{"path":"a","text":""}`},
 		{"POST", path + "/fs/upload", ""},
 		{"GET", path + "/fs/list", ""},
+		{"GET", path + "/ports", ""},
+		{"POST", path + "/previews", `{"port":80}`},
+		{"GET", path + "/tunnel?port=80", ""},
+	}
+	for _, one := range []string{exec, process} {
+		routes = append(routes, []scopedRoute{
+			{"GET", one, ""},
+			{"GET", one + "/stream", ""},
+			{"POST", one + "/cancel", ""},
+			{"GET", one + "/output", ""},
+			{"POST", one + "/wait", `{"timeout_ms":1}`},
+			{"POST", one + "/stdin", `{"data":"x"}`},
+			{"POST", one + "/signal", `{"signal":9}`},
+			{"POST", one + "/resize", `{"rows":1,"cols":1}`},
+		}...)
 	}
 	unknown := "/v1/sessions/" + strings.Repeat("a", 26)
 	for _, r := range routes {

@@ -1,34 +1,17 @@
 package v1
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
+	"io"
 	"net/http"
-	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
-
-// noID is for events that nobody resumes behind.
-const noID = -1
-
-// started is the data of the event start.
-type started struct {
-	ExecID string `json:"exec_id"`
-}
-
-// chunk is the data of the event chunk.
-type chunk struct {
-	Chunk       string    `json:"chunk"`
-	ChunkBase64 string    `json:"chunk_base64,omitempty"` // where Chunk cannot say it
-	Timestamp   time.Time `json:"timestamp"`
-}
 
 // done is the data of the event done.
 type done struct {
@@ -41,125 +24,134 @@ func (s *surface) execStream(ctx context.Context, in *execInput) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
+	return s.streamExec(ctx, id, &in.Body), nil
+}
+
+func (s *surface) streamExec(ctx context.Context, id session.ID, body *ExecRequest) *huma.StreamResponse {
+	req := body.request()
+	return s.streamRun(ctx, body.RawOutput, func(begun func(string), out io.Writer) (session.ExecResult, error) {
+		req.Started = begun
+		return s.manager.Exec(ctx, id, req, out)
+	})
+}
+
+func (s *surface) processStream(ctx context.Context, in *processInput) (*huma.StreamResponse, error) {
+	id, err := s.find(ctx, in.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	if in.Body.Background {
+		return nil, errdefs.Invalid("background", "cannot be had with a stream; start it and follow its stream")
+	}
+	req, err := in.Body.request()
+	if err != nil {
+		return nil, err
+	}
+	return s.streamRun(ctx, in.Body.RawOutput, func(begun func(string), out io.Writer) (session.ExecResult, error) {
+		req.Started = begun
+		return s.manager.RunProcess(ctx, id, req, out)
+	}), nil
+}
+
+// streamRun answers with the events of an exec that run runs. It tells begun
+// the exec's id.
+func (s *surface) streamRun(ctx context.Context, raw bool, run func(begun func(string), out io.Writer) (session.ExecResult, error)) *huma.StreamResponse {
 	return streaming(func(w http.ResponseWriter, r *http.Request) {
-		out := &chunks{}
-		if !in.Body.RawOutput {
-			out.plain = api.NewPlain(&out.text)
-		}
-		req := in.Body.request()
-		req.Started = func(execID string) {
-			out.events = api.StartEvents(w)
+		out := reading.NewEvents(raw)
+		result, err := run(func(execID string) {
 			// If it fails, so does the first chunk, which ends the stream.
-			if err := out.events.Send("start", noID, started{execID}); err != nil {
+			if err := out.Begin(w, reading.Place{Exec: execID}); err != nil {
 				api.Failed(ctx, err)
 			}
-		}
-		result, err := s.manager.Exec(ctx, id, req, out)
-		if out.events == nil { // the command was refused
+		}, out)
+		if !out.Begun() { // it was refused
 			api.WriteError(w, r, err)
 			return
 		}
 		if err == nil {
 			s.metrics.ran(result)
 		}
-		out.end(ctx, result, err)
-	}), nil
+		endEvents(ctx, out, result, err)
+	})
+}
+
+type execEventsInput struct {
+	SessionPath
+	LastEventID string `header:"Last-Event-ID" maxLength:"64" doc:"The id of the last event that arrived. With it nothing is run."`
+	Cmd         string `query:"cmd" maxLength:"30000" doc:"As in exec."`
+	Shell       string `query:"shell" maxLength:"64" pattern:"^[A-Za-z0-9._-]*$" doc:"As in exec."`
+	TimeoutMS   int64  `query:"timeout_ms" minimum:"0" maximum:"86400000" doc:"As in exec."`
+	RawOutput   bool   `query:"raw_output" doc:"As in exec."`
+}
+
+// execEvents is execStream for an EventSource, which comes back by itself when
+// its connection breaks, and goes on asking until it is told to stop.
+func (s *surface) execEvents(ctx context.Context, in *execEventsInput) (*huma.StreamResponse, error) {
+	id, err := s.find(ctx, in.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	at, err := reading.ParsePlace(in.LastEventID)
+	switch {
+	case err != nil:
+		return nil, err
+	case at.Exec != "":
+		return s.streamFrom(ctx, id, at, in.RawOutput)
+	case in.LastEventID != "":
+		return nil, errdefs.Invalid("Last-Event-ID", "must be the id of an event of this path")
+	}
+	body := &ExecRequest{Cmd: in.Cmd, Shell: in.Shell, TimeoutMS: in.TimeoutMS, RawOutput: in.RawOutput}
+	return s.streamExec(ctx, id, body), nil
 }
 
 type attachInput struct {
 	ExecPath
-	LastEventID int64 `header:"Last-Event-ID" minimum:"0" maximum:"9007199254740991" doc:"The id of the last event that arrived."`
-	RawOutput   bool  `query:"raw_output" doc:"Leave the output as it is; see exec."`
+	LastEventID string `header:"Last-Event-ID" maxLength:"64" doc:"The id of the last event that arrived, or the offset in it."`
+	RawOutput   bool   `query:"raw_output" doc:"Leave the output as it is; see exec."`
 }
 
 func (s *surface) attachStream(ctx context.Context, in *attachInput) (*huma.StreamResponse, error) {
-	id, record, err := s.findExec(ctx, in.ExecPath)
+	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
+	at, err := reading.ParsePlace(in.LastEventID)
+	if err != nil {
+		return nil, err
+	}
+	if at.Exec != "" && at.Exec != in.ExecID {
+		return nil, errdefs.Invalid("Last-Event-ID", "is of another exec")
+	}
+	at.Exec = in.ExecID
+	return s.streamFrom(ctx, id, at, in.RawOutput)
+}
+
+// streamFrom answers with an exec's events from a place on.
+func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Place, raw bool) (*huma.StreamResponse, error) {
+	if at.Ended {
+		return streaming(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
+	}
+	if _, err := s.manager.ExecRecord(ctx, id, at.Exec); err != nil {
+		return nil, err
+	}
 	return streaming(func(w http.ResponseWriter, _ *http.Request) {
-		out := &chunks{events: api.StartEvents(w), offset: in.LastEventID}
-		if !in.RawOutput {
-			out.plain = api.NewPlain(&out.text)
-		}
-		err := out.events.Send("start", noID, started{record.ID})
+		out := reading.NewEvents(raw)
+		var record session.ExecResult
+		err := out.Begin(w, at)
 		if err == nil {
-			record, err = s.manager.Attach(ctx, id, in.ExecID, in.LastEventID, out)
+			record, err = s.manager.Attach(ctx, id, at.Exec, at.Offset, out)
 		}
-		out.end(ctx, record, err)
+		endEvents(ctx, out, record, err)
 	}), nil
 }
 
-// chunks turns a command's output into events. The id of each is the offset
-// in the raw output from which a stream can go on: never inside a control
-// sequence or a character.
-type chunks struct {
-	events *api.Events
-	plain  *api.Plain   // writes to text; nil for raw output
-	text   bytes.Buffer // not sent yet
-	offset int64        // of the raw output, behind the last byte written
-	last   []byte       // the last few raw bytes
-}
-
-// Write sends the next bytes of the output as one event.
-func (c *chunks) Write(p []byte) (int, error) {
-	c.offset += int64(len(p))
-	held := int64(0)
-	if c.plain != nil {
-		if _, err := c.plain.Write(p); err != nil {
-			return 0, err
-		}
-		held = c.plain.Held()
-	} else {
-		c.text.Write(p)
-	}
-	c.last = append(c.last, p[max(0, len(p)-utf8.UTFMax):]...)
-	c.last = c.last[max(0, len(c.last)-utf8.UTFMax):]
-	// A character that is cut here waits for its rest, unless a control
-	// sequence follows: no offset would then lie before all that waits.
-	cut := api.Unfinished(c.text.Bytes())
-	if held > 0 || !bytes.HasSuffix(c.last, c.text.Bytes()[c.text.Len()-cut:]) {
-		cut = 0
-	}
-	if err := c.send(c.text.Len()-cut, c.offset-held-int64(cut)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// Skip is told where output is missing, before what comes behind the gap.
-func (c *chunks) Skip(n int64) { c.offset += n }
-
-// send sends the first n bytes of text.
-func (c *chunks) send(n int, id int64) error {
-	if n == 0 {
-		return nil
-	}
-	text := c.text.Next(n)
-	data := chunk{Timestamp: time.Now().UTC()}
-	if utf8.Valid(text) {
-		data.Chunk = string(text)
-	} else {
-		data.Chunk = strings.ToValidUTF8(string(text), "\uFFFD")
-		data.ChunkBase64 = base64.StdEncoding.EncodeToString(text)
-	}
-	return c.events.Send("chunk", id, data)
-}
-
-// end sends what is left and the last event, and closes the stream.
-func (c *chunks) end(ctx context.Context, result session.ExecResult, err error) {
-	defer c.events.Close()
-	if err == nil && c.plain != nil {
-		err = c.plain.Flush()
-	}
+// endEvents sends the last event.
+func endEvents(ctx context.Context, out *reading.Events, result session.ExecResult, err error) {
 	if err == nil {
-		err = c.send(c.text.Len(), c.offset)
-	}
-	if err == nil {
-		err = c.events.Send("done", noID, done{End: endOf(result), DroppedBytes: result.DroppedBytes})
+		err = out.End(done{End: endOf(result), DroppedBytes: result.DroppedBytes})
 	} else {
 		body, _ := api.Describe(ctx, err)
-		err = c.events.Send("error", noID, body)
+		err = out.Fail(body)
 	}
 	if err != nil { // the client is gone
 		api.Failed(ctx, err)

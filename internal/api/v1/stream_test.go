@@ -26,14 +26,25 @@ func newStream(r io.Reader) *stream {
 
 type event struct {
 	name string
-	id   int64 // -1 without one
+	id   string
 	data []byte
+}
+
+// offset is that in an event's id.
+func (e event) offset(tb testing.TB) int64 {
+	tb.Helper()
+	exec, offset, _ := strings.Cut(e.id, ":")
+	n, err := strconv.ParseInt(offset, 10, 64)
+	if err != nil || len(exec) != 26 {
+		tb.Fatalf("id %q of event %s", e.id, e.name)
+	}
+	return n
 }
 
 // next returns the next event, and false at the end.
 func (s *stream) next(tb testing.TB) (event, bool) {
 	tb.Helper()
-	e := event{id: -1}
+	var e event
 	for s.lines.Scan() {
 		name, value, _ := strings.Cut(s.lines.Text(), ": ")
 		switch name {
@@ -42,11 +53,7 @@ func (s *stream) next(tb testing.TB) (event, bool) {
 		case "data":
 			e.data = []byte(value)
 		case "id":
-			id, err := strconv.ParseInt(value, 10, 64)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			e.id = id
+			e.id = value
 		case "":
 			if e.name != "" {
 				return e, true
@@ -127,7 +134,7 @@ func collect(tb testing.TB, response *http.Response) collected {
 			tb.Fatal(err)
 		}
 		c.output += k.bytes(tb)
-		c.ids, c.at = append(c.ids, e.id), append(c.at, len(c.output))
+		c.ids, c.at = append(c.ids, e.offset(tb)), append(c.at, len(c.output))
 	}
 }
 
@@ -209,7 +216,7 @@ func TestStreamResumes(t *testing.T) {
 			t.Fatal(err)
 		}
 		output += k.bytes(t)
-		cuts = append(cuts, cut{e.id, output})
+		cuts = append(cuts, cut{e.offset(t), output})
 	}
 	if err := response.Body.Close(); err != nil {
 		t.Fatal(err)
@@ -279,4 +286,54 @@ func TestStreamsLeaveNothing(t *testing.T) {
 		id := launch(t, s, path, "echo hi; sleep 60")
 		s.do(t, "POST", path+"/execs/"+id+"/cancel", "").into(t, 200, &v1.OK{})
 	}
+}
+
+// TestExecEvents is what an EventSource does: it comes back with the id of the
+// last event until it is told to stop, and the command runs once.
+func TestExecEvents(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	url := path + "/exec/stream?cmd=" + "echo+x+%3E%3Eruns%3B+printf+one%3B+printf+two"
+	response := s.open(t, "GET", url, nil)
+	st := newStream(response.Body)
+	var ids []string
+	first := ""
+	for {
+		e, ok := st.next(t)
+		if !ok {
+			break
+		}
+		var k chunk
+		if err := json.Unmarshal(e.data, &k); err != nil {
+			t.Fatal(err)
+		}
+		first += k.bytes(t)
+		ids = append(ids, e.id)
+	}
+	if err := response.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if first != "onetwo" || len(ids) < 3 || !strings.HasSuffix(ids[0], ":0") || !strings.HasSuffix(ids[len(ids)-1], ":end") {
+		t.Fatalf("%q with ids %q", first, ids)
+	}
+	for _, id := range ids[:len(ids)-1] {
+		_, offset, _ := strings.Cut(id, ":")
+		seen, err := strconv.Atoi(offset)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := collect(t, s.open(t, "GET", url, nil, header("Last-Event-ID", id)))
+		if c.output != "onetwo"[seen:] || c.last.name != "done" {
+			t.Errorf("behind %s: %q, %s", id, c.output, c.last.name)
+		}
+	}
+	if a := s.do(t, "GET", url, "", header("Last-Event-ID", ids[len(ids)-1])); a.status != http.StatusNoContent {
+		t.Errorf("behind the end: %d %s", a.status, a.body)
+	}
+	if r := s.exec(t, path, "cat runs"); r.Output != "x\n" {
+		t.Errorf("it ran more than once: %q", r.Output)
+	}
+	s.do(t, "GET", url, "", header("Last-Event-ID", "7")).wantError(t, 400, "invalid_argument", "Last-Event-ID")
+	s.do(t, "GET", url, "", header("Last-Event-ID", strings.Repeat("a", 26)+":0")).wantError(t, 404, "not_found", "")
+	s.do(t, "GET", path+"/exec/stream", "").wantError(t, 400, "invalid_argument", "cmd")
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,22 +22,24 @@ import (
 const (
 	maxTerminalMessage = 1 << 20
 	terminalPing       = 30 * time.Second // a client that does not answer one is gone
+	scrollback         = 64 << 10         // bytes of what a terminal showed, for who comes back
+
+	defaultRows, defaultCols = 24, 80
 )
 
 type terminalInput struct {
 	SessionPath
-	Cols uint16 `query:"cols" default:"80" minimum:"1" maximum:"4096"`
-	Rows uint16 `query:"rows" default:"24" minimum:"1" maximum:"4096"`
-	Term string `query:"term" maxLength:"64" pattern:"^[A-Za-z0-9._+-]*$" doc:"The client's kind of terminal." example:"xterm-256color"`
-	Cmd  string `query:"cmd" maxLength:"16384" doc:"Shell code to run instead of a login shell." example:"htop"`
+	Cols       uint16   `query:"cols" default:"80" minimum:"1" maximum:"4096"`
+	Rows       uint16   `query:"rows" default:"24" minimum:"1" maximum:"4096"`
+	Term       string   `query:"term" maxLength:"64" pattern:"^[A-Za-z0-9._+-]*$" doc:"The client's kind of terminal." example:"xterm-256color"`
+	Cmd        string   `query:"cmd" maxLength:"16384" doc:"Shell code to run instead of a login shell." example:"htop"`
+	Command    []string `query:"command,explode" maxItems:"1000" doc:"A program and its arguments, to run instead of a login shell: repeat the parameter."`
+	TerminalID string   `query:"terminal_id" maxLength:"26" doc:"Attach to this terminal instead of starting one; any process with a terminal will do." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	SinceSeq   int64    `query:"since_seq" default:"-1" minimum:"-1" maximum:"9007199254740991" doc:"With terminal_id, where in all that it showed to begin. Without it, with its last 64 KiB."`
 }
 
-func (in *terminalInput) request() session.TerminalRequest {
-	req := session.TerminalRequest{Term: in.Term, Rows: in.Rows, Cols: in.Cols}
-	if in.Cmd != "" {
-		req.Command = []string{"/bin/sh", "-c", in.Cmd}
-	}
-	return req
+func (in *terminalInput) size() session.TerminalSize {
+	return session.TerminalSize{Rows: in.Rows, Cols: in.Cols}
 }
 
 func (s *surface) terminal(ctx context.Context, in *terminalInput) (*huma.StreamResponse, error) {
@@ -51,13 +53,12 @@ func (s *surface) terminal(ctx context.Context, in *terminalInput) (*huma.Stream
 			return
 		}
 		// Before the upgrade, so that a refusal is an ordinary answer.
-		terminal, err := s.manager.Terminal(ctx, id, in.request())
+		t, err := s.openTerminal(ctx, id, in)
 		if err != nil {
 			api.WriteError(w, r, err)
 			return
 		}
-		defer closeTerminal(ctx, terminal)
-		ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+		t.ws, err = websocket.Accept(w, r, &websocket.AcceptOptions{
 			InsecureSkipVerify: true, // the guard in front of every route has checked Origin
 			CompressionMode:    websocket.CompressionDisabled,
 		})
@@ -65,84 +66,141 @@ func (s *surface) terminal(ctx context.Context, in *terminalInput) (*huma.Stream
 			api.Failed(ctx, err)
 			return
 		}
-		ws.SetReadLimit(maxTerminalMessage)
-		t := &terminalLine{ws: ws, terminal: terminal}
+		t.ws.SetReadLimit(maxTerminalMessage)
 		if err := t.run(ctx); err != nil {
 			api.Failed(ctx, err)
 		}
 	}), nil
 }
 
-// program is what runs on a terminal, as the manager opens it.
-type program interface {
-	io.ReadWriteCloser
-	Resize(rows, cols uint16) error
-	Wait() (protocol.Record, error)
+// openTerminal starts a terminal or finds the one that is asked for. One that
+// nobody attaches to after all is hung up when its time is up.
+func (s *surface) openTerminal(ctx context.Context, id session.ID, in *terminalInput) (*terminalLine, error) {
+	t := &terminalLine{manager: s.manager, session: id}
+	t.started.TerminalID = in.TerminalID
+	if in.TerminalID == "" {
+		req := session.TerminalRequest{Command: in.Command, Term: in.Term, Size: in.size()}
+		if in.Cmd != "" {
+			req.Command = []string{"/bin/sh", "-c", in.Cmd}
+		}
+		record, err := s.manager.StartTerminal(ctx, id, req)
+		t.started.TerminalID = record.ID
+		return t, err
+	}
+	if in.Cmd != "" || len(in.Command) > 0 {
+		return nil, errdefs.Invalid("terminal_id", "is of a terminal that runs already; leave the command out")
+	}
+	record, err := s.manager.ExecRecord(ctx, id, in.TerminalID)
+	switch {
+	case err != nil:
+		return nil, err
+	case !record.TTY:
+		return nil, errdefs.New(errdefs.Conflict, "exec %s has no terminal; follow its output at execs/{exec_id}/stream", in.TerminalID)
+	case record.State != protocol.StateEnded:
+		if err := s.manager.ResizeExec(ctx, id, record.ID, in.size()); err != nil && !ended(err) {
+			return nil, err
+		}
+	}
+	t.started.Reattached = true
+	t.started.Seq = in.SinceSeq
+	if in.SinceSeq < 0 {
+		t.started.Seq = max(0, record.OutputBytes-scrollback)
+	}
+	return t, nil
 }
 
-func closeTerminal(ctx context.Context, terminal program) {
-	if err := terminal.Close(); err != nil {
-		api.Failed(ctx, err)
-	}
+// ended reports whether err says that a program has ended, or its stdin: what
+// that means for the terminal, its output tells.
+func ended(err error) bool {
+	return errdefs.Is(err, errdefs.Conflict) || errdefs.Is(err, errdefs.NotFound)
 }
 
 // terminalLine is a WebSocket and the terminal at its other end.
 type terminalLine struct {
-	ws       *websocket.Conn
-	terminal program
+	manager *session.Manager
+	session session.ID
+	started terminalStarted
+	ws      *websocket.Conn
+
+	ctx context.Context // of the output, which is written through Write
+	seq int64           // of the next byte to show
 }
 
-// run passes everything on until the program ends or the client goes away.
+// terminalStarted is the first message.
+type terminalStarted struct {
+	TerminalID string `json:"terminal_id"`
+	Reattached bool   `json:"reattached"`
+	Seq        int64  `json:"seq"` // of the first byte of output that follows
+}
+
+// run passes everything on until the program ends or the client goes away,
+// which detaches from the terminal and does nothing else to it.
 func (t *terminalLine) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t.ctx, t.seq = ctx, t.started.Seq
+	if err := t.say(ctx, map[string]any{"started": t.started}); err != nil {
+		return errors.Join(err, t.ws.CloseNow())
+	}
 	var typing sync.WaitGroup
 	typing.Go(func() {
+		defer cancel() // nobody is there any more: showing ends too
 		t.typed(ctx)
-		// Whatever ended it, nobody is there any more: this ends shown too.
-		closeTerminal(ctx, t.terminal)
 	})
-	typing.Go(func() { t.ping(ctx) })
-	err := t.shown(ctx)
+	typing.Go(func() {
+		defer cancel()
+		t.ping(ctx)
+	})
+	record, err := t.manager.Attach(ctx, t.session, t.started.TerminalID, t.seq, t)
+	switch {
+	case err == nil:
+		err = errors.Join(t.say(ctx, exitOf(record)), t.ws.Close(websocket.StatusNormalClosure, ""))
+	case ctx.Err() != nil:
+		err = t.ws.CloseNow()
+	default:
+		body, _ := api.Describe(ctx, err)
+		err = errors.Join(t.say(ctx, body), t.ws.Close(websocket.StatusInternalError, "the terminal ended"))
+	}
 	cancel()
 	typing.Wait()
+	if errors.Is(err, net.ErrClosed) { // the client was faster
+		return nil
+	}
 	return err
 }
 
-// shown passes on what the program prints, and then its end.
-func (t *terminalLine) shown(ctx context.Context) error {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := t.terminal.Read(buf)
-		if n > 0 {
-			if err := t.send(ctx, websocket.MessageBinary, buf[:n]); err != nil {
-				return errors.Join(err, t.ws.CloseNow())
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return t.exit(ctx)
-		}
-		if err != nil {
-			body, _ := api.Describe(ctx, err)
-			return errors.Join(t.say(ctx, body), t.ws.Close(websocket.StatusInternalError, "the terminal ended"))
+// At is told of bytes that are not kept any more, and tells the client.
+func (t *terminalLine) At(_ protocol.Stream, offset int64) {
+	if missing := offset - t.seq; missing > 0 {
+		// If it fails, so does the Write that follows.
+		if err := t.say(t.ctx, map[string]any{"dropped": map[string]int64{"bytes": missing}}); err != nil {
+			api.Failed(t.ctx, err)
 		}
 	}
+	t.seq = offset
+}
+
+// Write shows p.
+func (t *terminalLine) Write(p []byte) (int, error) {
+	t.seq += int64(len(p))
+	if err := t.send(t.ctx, websocket.MessageBinary, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // terminalExit is the last message of a terminal whose program ended.
 type terminalExit struct {
 	Exit struct {
-		ExitCode int `json:"exit_code"`
+		ExitCode int            `json:"exit_code"`
+		Cause    protocol.Cause `json:"cause"`
 	} `json:"exit"`
 }
 
-func (t *terminalLine) exit(ctx context.Context) error {
-	record, err := t.terminal.Wait()
-	if err != nil {
-		return errors.Join(err, t.ws.CloseNow())
-	}
-	var message terminalExit
+func exitOf(record session.ExecResult) (message terminalExit) {
 	message.Exit.ExitCode = record.ExitCode
-	return errors.Join(t.say(ctx, message), t.ws.Close(websocket.StatusNormalClosure, ""))
+	message.Exit.Cause = record.Cause
+	return message
 }
 
 func (t *terminalLine) say(ctx context.Context, v any) error {
@@ -179,11 +237,11 @@ func (t *terminalLine) typed(ctx context.Context) {
 			return
 		}
 		if kind == websocket.MessageBinary {
-			_, err = t.terminal.Write(message)
+			err = t.keys(ctx, message)
 		} else {
-			err = t.resize(message)
+			err = t.resize(ctx, message)
 		}
-		if err == nil {
+		if err == nil || ended(err) {
 			continue
 		}
 		if errdefs.Is(err, errdefs.InvalidArgument) {
@@ -197,7 +255,20 @@ func (t *terminalLine) typed(ctx context.Context) {
 	}
 }
 
-func (t *terminalLine) resize(message []byte) error {
+// keys types into the terminal. As on any terminal, what a program leaves
+// unread for long is lost when there is too much of it.
+func (t *terminalLine) keys(ctx context.Context, typed []byte) error {
+	for len(typed) > 0 {
+		taken, err := t.manager.WriteStdin(ctx, t.session, t.started.TerminalID, typed, false)
+		if err != nil || taken == 0 {
+			return err
+		}
+		typed = typed[taken:]
+	}
+	return nil
+}
+
+func (t *terminalLine) resize(ctx context.Context, message []byte) error {
 	var m terminalMessage
 	if err := api.DecodeJSON(message, &m); err != nil {
 		return err
@@ -205,7 +276,7 @@ func (t *terminalLine) resize(message []byte) error {
 	if m.Resize == nil || m.Resize.Rows == 0 || m.Resize.Cols == 0 {
 		return errdefs.Invalid("resize", "must have rows and cols of at least 1")
 	}
-	return t.terminal.Resize(m.Resize.Rows, m.Resize.Cols)
+	return t.manager.ResizeExec(ctx, t.session, t.started.TerminalID, session.TerminalSize(*m.Resize))
 }
 
 // ping finds out that a client is gone which never said so.
@@ -222,7 +293,6 @@ func (t *terminalLine) ping(ctx context.Context) {
 		err := t.ws.Ping(bounded)
 		cancel()
 		if err != nil {
-			closeTerminal(ctx, t.terminal)
 			return
 		}
 	}

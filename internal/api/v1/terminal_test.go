@@ -2,7 +2,9 @@ package v1_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -10,6 +12,9 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // dial opens a terminal.
@@ -72,7 +77,7 @@ func TestTerminal(t *testing.T) {
 	say(t, ws, websocket.MessageBinary, "stty size\n")
 	screen(t, ws, "40 100")
 	say(t, ws, websocket.MessageBinary, "exit 3\n")
-	if shown := screen(t, ws, `"exit"`); !strings.Contains(shown, `{"exit":{"exit_code":3}}`) {
+	if shown := screen(t, ws, `"exit"`); !strings.Contains(shown, `{"exit":{"exit_code":3,"cause":"exited"}}`) {
 		t.Errorf("exit: %q", shown)
 	}
 	_, _, err = ws.Read(t.Context())
@@ -88,7 +93,7 @@ func TestTerminalCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown := screen(t, ws, `"exit"`); !strings.Contains(shown, "given") || !strings.Contains(shown, `{"exit":{"exit_code":9}}`) {
+	if shown := screen(t, ws, `"exit"`); !strings.Contains(shown, "given") || !strings.Contains(shown, `{"exit":{"exit_code":9,"cause":"exited"}}`) {
 		t.Errorf("%q", shown)
 	}
 }
@@ -177,5 +182,121 @@ func TestTerminalOfDestroyedSession(t *testing.T) {
 	}
 	if ctx.Err() != nil {
 		t.Error("the terminal outlives its session")
+	}
+}
+
+// begun reads the first message of a terminal.
+func begun(tb testing.TB, ws *websocket.Conn) (id string, reattached bool, seq int64) {
+	tb.Helper()
+	kind, text, err := ws.Read(tb.Context())
+	var m struct {
+		Started struct {
+			TerminalID string `json:"terminal_id"`
+			Reattached bool   `json:"reattached"`
+			Seq        int64  `json:"seq"`
+		} `json:"started"`
+	}
+	if err := firstOf(err, json.Unmarshal(text, &m)); err != nil || kind != websocket.MessageText || m.Started.TerminalID == "" {
+		tb.Fatalf("%v: first message %s", err, text)
+	}
+	return m.Started.TerminalID, m.Started.Reattached, m.Started.Seq
+}
+
+func TestTerminalReattached(t *testing.T) {
+	s := start(t, func(o *setup) { o.session.TerminalDetach = time.Hour })
+	path := s.create(t)
+	ws, _, err := s.dial(t, path+"/terminal?command=sh&command=-c&command=echo+one%3Bcat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, again, seq := begun(t, ws)
+	if again || seq != 0 {
+		t.Errorf("a new terminal is reattached %v at %d", again, seq)
+	}
+	shown := screen(t, ws, "one\r\n")
+	if err := ws.CloseNow(); err != nil {
+		t.Fatal(err)
+	}
+
+	// Where it broke, exactly.
+	ws, _, err = s.dial(t, fmt.Sprintf("%s/terminal?terminal_id=%s&since_seq=%d&rows=40&cols=111", path, id, len(shown)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, again, seq := begun(t, ws); got != id || !again || seq != int64(len(shown)) {
+		t.Errorf("terminal %s, reattached %v at %d", got, again, seq)
+	}
+	say(t, ws, websocket.MessageBinary, "two\n")
+	if got := screen(t, ws, "two\r\ntwo\r\n"); got != "two\r\ntwo\r\n" {
+		t.Errorf("shown %q", got)
+	}
+
+	// Another one beside it, with what was before.
+	other, _, err := s.dial(t, path+"/terminal?terminal_id="+id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun(t, other)
+	if got := screen(t, other, "two\r\ntwo\r\n"); got != "one\r\ntwo\r\ntwo\r\n" {
+		t.Errorf("scrollback %q", got)
+	}
+	say(t, other, websocket.MessageBinary, "\x04")
+	for _, one := range []*websocket.Conn{ws, other} {
+		if got := screen(t, one, `"exit"`); !strings.Contains(got, `{"exit":{"exit_code":0,"cause":"exited"}}`) {
+			t.Errorf("exit: %q", got)
+		}
+	}
+
+	// Of one that has ended, what it showed and its end.
+	ws, _, err = s.dial(t, path+"/terminal?terminal_id="+id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun(t, ws)
+	if got := screen(t, ws, `"exit"`); !strings.Contains(got, "one\r\ntwo\r\n") {
+		t.Errorf("after the end: %q", got)
+	}
+}
+
+func TestTerminalCannotBeAttached(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	plain := s.exec(t, path, "true").ExecID
+	for query, want := range map[string]int{
+		"terminal_id=" + plain:                   409,
+		"terminal_id=" + strings.Repeat("a", 26): 404,
+		"terminal_id=x":                          404,
+		"terminal_id=" + plain + "&cmd=ls":       400,
+		"command=/no/such/program":               422,
+		"rows=0":                                 400,
+		"term=x%1b":                              400,
+		"terminal_id=" + plain + "&since_seq=-2": 400,
+	} {
+		_, response, err := s.dial(t, path+"/terminal?"+query)
+		if err == nil || response == nil || response.StatusCode != want {
+			t.Errorf("%s: %v, want %d", query, err, want)
+		}
+	}
+}
+
+// TestTerminalHungUp: without a client a terminal ends when its time is up.
+func TestTerminalHungUp(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	ws, _, err := s.dial(t, path+"/terminal?cmd=echo+up%3Bcat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _, _ := begun(t, ws)
+	screen(t, ws, "up")
+	if err := ws.CloseNow(); err != nil {
+		t.Fatal(err)
+	}
+	var r v1.ExecRecord
+	s.do(t, "GET", path+"/execs/"+id, "").into(t, 200, &r)
+	s.exec(t, path, fmt.Sprintf("while kill -0 %d; do sleep 0.05; done", r.PID))
+	s.do(t, "POST", path+"/execs/"+id+"/wait", `{"timeout_ms":60000}`).into(t, 200, &r)
+	if r.State != protocol.StateEnded || r.Cause != protocol.CauseCanceled {
+		t.Errorf("%+v", r)
 	}
 }

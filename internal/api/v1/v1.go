@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -23,6 +24,8 @@ type Options struct {
 	Manager *session.Manager
 	Version string // of the build, shown at /v1/info
 	Driver  string // its name, shown at /v1/info
+
+	Previews *preview.Previews // of the same manager; nil has previews whose tokens end with the process
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 16 MiB
@@ -33,12 +36,13 @@ type Options struct {
 }
 
 type surface struct {
-	manager *session.Manager
-	opts    Options
-	huma    huma.API
-	metrics *metrics
-	routes  []api.Route
-	openapi []byte // the document as it is served
+	manager  *session.Manager
+	previews *preview.Previews
+	opts     Options
+	huma     huma.API
+	metrics  *metrics
+	routes   []api.Route
+	openapi  []byte // the document as it is served
 }
 
 // New returns the surface. It panics if a route lacks its documentation, which
@@ -47,7 +51,10 @@ func New(o Options) api.Surface {
 	o.OutputBytes = cmp.Or(o.OutputBytes, 1<<20)
 	o.WriteBytes = cmp.Or(o.WriteBytes, 16<<20)
 	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
-	s := &surface{manager: o.Manager, opts: o, metrics: newMetrics(o.Registry, o.Manager)}
+	if o.Previews == nil {
+		o.Previews = preview.New(preview.Options{Manager: o.Manager})
+	}
+	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: newMetrics(o.Registry, o.Manager)}
 	s.huma = huma.NewAPI(config(), adapter{s})
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/tree"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -24,7 +25,7 @@ func (s *Server) Create(path string, allowOutside bool) (*os.File, error) {
 	if err != nil {
 		return nil, s.explain(err, path)
 	}
-	defer closeFD(dir)
+	defer tree.Close(dir)
 	f, err := createEmpty(dir, name, protocol.Write{Path: path})
 	if err != nil {
 		return nil, s.explain(err, path)
@@ -34,7 +35,7 @@ func (s *Server) Create(path string, allowOutside bool) (*os.File, error) {
 
 // createEmpty puts a new file into the place of name.
 func createEmpty(dir int, name string, req protocol.Write) (*os.File, error) {
-	mode, err := modeFor(dir, name, req)
+	to, err := targetOf(dir, name, req)
 	if err != nil {
 		return nil, err
 	}
@@ -42,11 +43,11 @@ func createEmpty(dir int, name string, req protocol.Write) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = unix.Fchmod(fd, mode); err == nil {
-		err = unix.Renameat(dir, temp, dir, name)
+	if err = to.apply(fd); err == nil {
+		err = to.rename(dir, temp, name)
 	}
 	if err != nil {
-		closeFD(fd)
+		tree.Close(fd)
 		return nil, errors.Join(err, unix.Unlinkat(dir, temp, 0))
 	}
 	return os.NewFile(uintptr(fd), name), nil

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/tree"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -19,7 +20,7 @@ type Server struct {
 	workspace string
 	root      int           // open "/"
 	inside    int           // open workspace
-	listing   chan struct{} // held while names of a directory are in memory
+	editing   chan struct{} // held while files are in memory
 }
 
 // Open returns a Server of the workspace, an absolute path of a directory. The
@@ -28,14 +29,14 @@ func Open(workspace string) (*Server, error) {
 	if !path.IsAbs(workspace) {
 		return nil, errors.New("the workspace must be an absolute path")
 	}
-	s := &Server{workspace: path.Clean(workspace), listing: make(chan struct{}, 2)}
+	s := &Server{workspace: path.Clean(workspace), editing: make(chan struct{}, 2)}
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	var err error
 	if s.root, err = unix.Open("/", flags, 0); err != nil {
 		return nil, os.NewSyscallError("open /", err)
 	}
 	if s.inside, err = unix.Open(s.workspace, flags, 0); err != nil {
-		closeFD(s.root)
+		tree.Close(s.root)
 		return nil, os.NewSyscallError("open "+s.workspace, err)
 	}
 	return s, nil
@@ -44,14 +45,6 @@ func Open(workspace string) (*Server, error) {
 // Close frees what the Server holds.
 func (s *Server) Close() error {
 	return errors.Join(unix.Close(s.root), unix.Close(s.inside))
-}
-
-// closeFD closes a descriptor through which nothing was written: the error of
-// such a close tells nothing.
-func closeFD(fd int) {
-	if err := unix.Close(fd); err != nil {
-		return
-	}
 }
 
 // reach says how far a request may go.
@@ -145,11 +138,11 @@ func (p place) parent() (dir int, name string, err error) {
 			return -1, "", err
 		}
 		name := path.Base(p.rel)
-		target, err := readlinkat(dir, name)
+		target, err := tree.Readlink(dir, name)
 		if err != nil {
 			return dir, name, nil // not a link
 		}
-		closeFD(dir)
+		tree.Close(dir)
 		if !path.IsAbs(target) {
 			p.rel = path.Join(path.Dir(p.rel), target)
 		} else if rel, ok := below(p.base, target); ok {
@@ -171,32 +164,45 @@ func (p place) makeDirs(rel string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	defer closeFD(up)
+	defer tree.Close(up)
 	if err := unix.Mkdirat(up, path.Base(rel), 0o755); err != nil && err != unix.EEXIST {
 		return -1, err
 	}
 	return p.open(rel, unix.O_PATH|unix.O_DIRECTORY)
 }
 
-func readlinkat(dir int, name string) (string, error) {
-	buf := make([]byte, protocol.MaxPath)
-	n, err := unix.Readlinkat(dir, name, buf)
-	if err != nil {
-		return "", err
+// holder opens the directory that holds the place's last element, which may be
+// a link or missing, and returns that element.
+func (p place) holder() (dir int, name string, err error) {
+	if p.rel == "." {
+		return -1, "", unix.EBUSY
 	}
-	return string(buf[:n]), nil
+	dir, err = p.open(path.Dir(p.rel), unix.O_PATH|unix.O_DIRECTORY)
+	return dir, path.Base(p.rel), err
 }
 
 // explain turns a failed system call on a client's path into what the client
 // can do about it.
 func (s *Server) explain(err error, asked string) error {
-	var errno unix.Errno
-	if !errors.As(err, &errno) {
+	if errors.Is(err, tree.ErrMoved) {
+		return protocol.Refuse(protocol.CodeUnavailable, "directories below %q were moved meanwhile; try again", asked)
+	}
+	if errors.Is(err, tree.ErrKernelFS) {
+		return protocol.Refuse(protocol.CodeDenied, "below %q are files that the kernel makes up", asked)
+	}
+	errno, ok := errors.AsType[unix.Errno](err)
+	if !ok {
 		return err
 	}
 	switch errno {
 	case unix.ENOENT:
 		return protocol.Refuse(protocol.CodeNotFound, "%q does not exist", asked)
+	case unix.EEXIST:
+		return protocol.Refuse(protocol.CodeExists, "%q exists", asked)
+	case unix.EBUSY:
+		return protocol.Refuse(protocol.CodeInvalid, "%q is the workspace, the root or a mount; only what is in it can be changed", asked)
+	case unix.ENOTEMPTY:
+		return protocol.Refuse(protocol.CodeInvalid, "the directory %q is not empty", asked)
 	case unix.EXDEV:
 		return s.outside(asked)
 	case unix.ELOOP:

@@ -62,7 +62,7 @@ type piece struct {
 
 const (
 	firstPiece = 1 << 10
-	lastPiece  = 32 << 10
+	lastPiece  = 128 << 10
 )
 
 // New returns an empty output that keeps limit bytes, or the nearest number
@@ -83,7 +83,7 @@ func New(b *Budget, kind Kind, limit int64) *Output {
 // byte comes on top, however often they change.
 func (o *Output) memory(size int64) int64 {
 	if o.kind == Apart {
-		return size + size/8
+		return size + (size+7)/8
 	}
 	return size
 }
@@ -174,7 +174,7 @@ func (o *Output) Commit(n int, stream protocol.Stream) {
 	last.data = last.data[:from+n]
 	if o.kind == Apart && stream == protocol.StreamStderr {
 		if last.stderr == nil {
-			last.stderr = make(marks, cap(last.data)/8)
+			last.stderr = make(marks, (cap(last.data)+7)/8)
 		}
 		last.stderr.set(from, from+n)
 	}

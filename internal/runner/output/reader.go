@@ -13,7 +13,7 @@ type Reader struct {
 
 	o      *Output
 	offset int64 // of the next byte to read; guarded by o.mu
-	file   bool  // not somebody's
+	file   bool  // a Spill's, so not somebody's
 }
 
 // Chunk is a part of an output, all of one stream.
@@ -28,10 +28,6 @@ type Chunk struct {
 func (o *Output) Attach(offset int64) *Reader {
 	return o.attach(&Reader{offset: offset})
 }
-
-// AttachFile is Attach from the beginning for what is nobody: a file that gets
-// all of the output. Watched does not count it.
-func (o *Output) AttachFile() *Reader { return o.attach(&Reader{file: true}) }
 
 func (o *Output) attach(r *Reader) *Reader {
 	o.mu.Lock()

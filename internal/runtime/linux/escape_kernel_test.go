@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -301,15 +303,16 @@ func TestEscape_EveryProcessIsConfined(t *testing.T) {
 // terminal starts a program on a terminal and returns what ends it.
 func (b *box) terminal(command ...string) (end func()) {
 	b.t.Helper()
-	term, err := b.client.Terminal(b.t.Context(), protocol.Terminal{ID: "terminal", Command: command, Rows: 24, Cols: 80}, nil)
-	if err != nil {
+	start := protocol.Start{ID: "terminal", TTY: true, Rows: 24, Cols: 80}
+	if _, err := b.client.Start(b.t.Context(), start, runnerclient.Program{Args: command}); err != nil {
 		b.t.Fatal(err)
 	}
-	if n, err := term.Read(make([]byte, 64)); n == 0 || err != nil {
-		b.t.Fatalf("the terminal shows %d bytes, %v", n, err)
+	var shown bytes.Buffer
+	if _, _, err := b.client.Poll(b.t.Context(), protocol.Attach{ID: start.ID, WaitMS: 60_000}, &shown); err != nil || shown.Len() == 0 {
+		b.t.Fatalf("the terminal shows %q, %v", shown.String(), err)
 	}
 	return func() {
-		if err := term.Close(); err != nil {
+		if err := b.client.Cancel(b.t.Context(), start.ID); err != nil {
 			b.t.Error(err)
 		}
 	}

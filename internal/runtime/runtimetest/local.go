@@ -192,7 +192,9 @@ func (l *Local) KillRunner(t testing.TB, id runtime.ID) {
 	err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	if err == nil {
 		// The kernel's clock, for the test may be in a bubble with its own.
-		_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 10_000)
+		}
 	}
 	if err := errors.Join(err, unix.Close(fd)); err != nil {
 		t.Fatal(err)

@@ -53,6 +53,14 @@ func (s *localSandbox) kill() (found int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// The runner has no mark yet for a moment after it was started.
+	runner := 0
+	if r, err := s.load(); err == nil && s.alive() {
+		runner = r.PID
+		if !slices.Contains(pids, runner) {
+			pids = append(pids, runner)
+		}
+	}
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if errors.Is(err, unix.ESRCH) {
@@ -63,7 +71,7 @@ func (s *localSandbox) kill() (found int, err error) {
 		}
 		// The number may have gone to another process before the descriptor
 		// was opened, but not after.
-		if s.marked(pid) {
+		if s.marked(pid) || pid == runner && s.alive() {
 			err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		}
 		if err := errors.Join(err, unix.Close(fd)); err != nil && !errors.Is(err, unix.ESRCH) {

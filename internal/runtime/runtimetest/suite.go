@@ -62,7 +62,13 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		{"Exec", s.exec},
 		{"Env", s.env},
 		{"Timeout", s.timeout},
+		{"Process", s.process},
+		{"ProcessUser", s.processUser},
+		{"ProcessTimeout", s.processTimeout},
+		{"Terminal", s.terminal},
 		{"Files", s.files},
+		{"Trees", s.trees},
+		{"Watch", s.watched},
 		{"Apart", s.apart},
 		{"Stats", s.stats},
 	}

@@ -7,12 +7,16 @@ import (
 	"os"
 
 	"github.com/sandkasten/sandkasten/internal/runner"
+	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 )
 
 // listenerFD is where runtimetest.Local puts the listening socket.
 const listenerFD = 3
 
 func main() {
+	if os.Args[0] == fileops.ToolName {
+		os.Exit(fileops.RunTool(os.Args))
+	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "localrunner:", err)
 		os.Exit(1)
@@ -24,10 +28,16 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	defer self.Close()
 	r, err := runner.New(runner.Options{
 		Listener:  listenerFD,
 		Workspace: workspace,
 		Env:       os.Environ(),
+		Tool:      int(self.Fd()),
 	})
 	if err != nil {
 		return err

@@ -1,22 +1,19 @@
-package runner
+package output
 
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/sandkasten/sandkasten/internal/runner/output"
 )
 
-// spill copies an exec's output into a file of the sandbox. It is one more
-// reader: nothing is dropped that the file has not got, and a slow disk holds
-// the command up as a slow client does.
-type spill struct {
-	file    *os.File
-	rd      *output.Reader
+// Spill copies an output into a file. It is one more reader: nothing is
+// dropped that the file has not got, and a slow disk holds the command up as a
+// slow client does.
+type Spill struct {
+	file    io.WriteCloser
+	rd      *Reader
 	done    chan struct{} // closed when no more is written
 	trouble string        // why the file lacks some of the output; valid after done
 }
@@ -24,23 +21,14 @@ type spill struct {
 // spillTime is for writing the rest of an output that has ended.
 const spillTime = 5 * time.Second
 
-// spill opens the output file that the request asks for, if it does and that
-// has not been done yet.
-func (r *Runner) spill(e *exec) error {
-	if e.req.OutputFile == "" || e.file != nil {
-		return nil
-	}
-	f, err := r.files.Create(e.req.OutputFile, e.req.AllowOutside)
-	if err != nil {
-		return err
-	}
-	e.file = &spill{file: f, rd: e.out.AttachFile(), done: make(chan struct{})}
-	r.wg.Go(e.file.run)
-	return nil
+// Spill attaches a file, which is then the Spill's to close. Its Run must be
+// called.
+func (o *Output) Spill(file io.WriteCloser) *Spill {
+	return &Spill{file: file, rd: o.attach(&Reader{file: true}), done: make(chan struct{})}
 }
 
-// run writes until the output ends or nothing more can be written.
-func (s *spill) run() {
+// Run writes until the output ends or nothing more can be written.
+func (s *Spill) Run() {
 	defer close(s.done)
 	defer s.rd.Detach()
 	err := s.copy()
@@ -49,14 +37,14 @@ func (s *spill) run() {
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		s.trouble = "no space left in the sandbox: the file has only the beginning"
 	default:
 		s.trouble = fmt.Sprintf("the file has only the beginning: %v", err)
 	}
 }
 
-func (s *spill) copy() error {
+func (s *Spill) copy() error {
 	buf := make([]byte, 32<<10)
 	var next int64
 	for {
@@ -77,9 +65,9 @@ func (s *spill) copy() error {
 	}
 }
 
-// wait returns when everything is in the file, or what is the matter with it.
-// A spill that is nil has no file.
-func (s *spill) wait() (trouble string) {
+// Wait returns when everything is in the file, or what is the matter with it.
+// A Spill that is nil has no file.
+func (s *Spill) Wait() (trouble string) {
 	if s == nil {
 		return ""
 	}

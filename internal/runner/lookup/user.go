@@ -1,7 +1,4 @@
-// Package account finds the user that a program is to run as in the passwd and
-// group files of a sandbox. The sandbox writes them, so what is read is
-// bounded and may make no sense.
-package account
+package lookup
 
 import (
 	"bufio"
@@ -30,11 +27,11 @@ type User struct {
 // error of this too, and the same as an empty one.
 type Source func() (io.ReadCloser, error)
 
-// Find returns the user that spec names: a name or a number, and after a colon
+// Account returns the user that spec names: a name or a number, and after a colon
 // a group if it is not to be the user's own. A number need not be in the
 // passwd file; without an entry its group has the same number. The
 // supplementary groups are those that list the user, unless spec has a group.
-func Find(spec string, passwd, group Source) (User, error) {
+func Account(spec string, passwd, group Source) (User, error) {
 	name, groupSpec, hasGroup := strings.Cut(spec, ":")
 	if name == "" || hasGroup && groupSpec == "" {
 		return User{}, protocol.Refuse(protocol.CodeInvalid, "user must be a name or number, or two of them for user and group, as in 1000:1000")

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+type portsCmd struct {
+	JSON    bool   `name:"json" help:"Print JSON."`
+	Session string `arg:"" help:"Session id."`
+}
+
+func (portsCmd) Help() string {
+	return `The TCP ports on which programs in a session listen. The URL is for HTTP and
+needs the API key, or a preview token.
+
+  sandkasten ports $id
+  sandkasten port-forward $id 3000`
+}
+
+func (c portsCmd) Run(ctx context.Context, a *app) error {
+	cl, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ports, err := cl.Ports(ctx, c.Session)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, ports)
+	}
+	if len(ports) == 0 {
+		a.say("Nothing listens in this session.")
+		return nil
+	}
+	return table(a.out, portRows(ports))
+}
+
+func portRows(ports []client.Port) [][]string {
+	rows := [][]string{{"PORT", "ADDRESS", "URL"}}
+	for _, p := range ports {
+		rows = append(rows, []string{strconv.Itoa(p.Port), p.Address, p.URL})
+	}
+	return rows
+}

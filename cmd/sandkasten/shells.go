@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+type shellsCmd struct {
+	Close   string `placeholder:"NAME" xor:"form" help:"Close this shell, with all that it started."`
+	JSON    bool   `name:"json" xor:"form" help:"Print JSON."`
+	Session string `arg:"" help:"Session id."`
+}
+
+func (shellsCmd) Help() string {
+	return `Every session has the shell called default. exec --shell makes others.
+
+  sandkasten shells $id
+  sandkasten shells --close build $id`
+}
+
+func (c shellsCmd) Run(ctx context.Context, a *app) error {
+	cl, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	if c.Close != "" {
+		return cl.CloseShell(ctx, c.Session, c.Close)
+	}
+	list, err := cl.Shells(ctx, c.Session)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(a.out, list)
+	}
+	rows := [][]string{{"SHELL", "STATE", "EXEC", "QUEUED", "PID", "AGE", "RESTARTS", "CWD"}}
+	for _, s := range list {
+		pid := ""
+		if s.PID != 0 {
+			pid = strconv.Itoa(s.PID)
+		}
+		rows = append(rows, []string{
+			s.Name, s.State, s.ExecID, strconv.Itoa(s.Queued), pid, span(time.Since(s.CreatedAt)), strconv.Itoa(s.Restarts), s.Cwd,
+		})
+	}
+	return table(a.out, rows)
+}

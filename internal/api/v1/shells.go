@@ -1,0 +1,66 @@
+package v1
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// Shell is a persistent shell of a session.
+type Shell struct {
+	Name      string    `json:"name" example:"default"`
+	State     string    `json:"state" enum:"idle,busy"`
+	ExecID    string    `json:"exec_id,omitempty" doc:"The command that it runs." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	Queued    int       `json:"queued" doc:"Commands that wait behind that one."`
+	PID       int       `json:"pid,omitempty" doc:"Inside the sandbox; absent while it has no process." example:"7"`
+	Cwd       string    `json:"cwd" doc:"After its last command." example:"/workspace"`
+	Restarts  int       `json:"restarts" doc:"How often it ended and was replaced."`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+type shellsOutput struct {
+	Body []Shell `nullable:"false"`
+}
+
+func (s *surface) listShells(ctx context.Context, in *SessionPath) (*shellsOutput, error) {
+	id, err := s.find(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.manager.Shells(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &shellsOutput{Body: make([]Shell, len(all))}
+	for i, one := range all {
+		out.Body[i] = Shell{
+			Name: shellName(one.Name), State: "idle", ExecID: one.Exec, Queued: one.Queued, PID: one.PID,
+			Cwd: one.Cwd, Restarts: one.Restarts, CreatedAt: time.UnixMilli(one.CreatedMS).UTC(),
+		}
+		if one.Exec != "" {
+			out.Body[i].State = "busy"
+		}
+	}
+	return out, nil
+}
+
+// shellName is what clients call a shell.
+func shellName(name string) string { return cmp.Or(name, session.DefaultShell) }
+
+type shellPath struct {
+	SessionPath
+	Name string `path:"name" doc:"The shell's name." example:"build"`
+}
+
+func (s *surface) closeShell(ctx context.Context, in *shellPath) (*okOutput, error) {
+	id, err := s.find(ctx, in.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.manager.CloseShell(ctx, id, in.Name); err != nil {
+		return nil, err
+	}
+	return &okOutput{OK{true}}, nil
+}

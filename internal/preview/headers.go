@@ -1,0 +1,134 @@
+package preview
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// secret are the request headers that do not go into a sandbox: our
+// credentials, and what only the last proxy may say.
+var secret = []string{"authorization", "x-api-key", "x-preview-token", "forwarded", "x-real-ip"}
+
+// secretPrefixes are the beginnings of more of them.
+var secretPrefixes = []string{"proxy-", "x-forwarded-"}
+
+// isSecret also knows the spelling of programs that read headers as CGI does,
+// for which _ and - are the same.
+func isSecret(name string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return slices.Contains(secret, name) ||
+		slices.ContainsFunc(secretPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// cleanRequest takes out of a request's headers what does not go in.
+func cleanRequest(header http.Header) {
+	maps.DeleteFunc(header, func(name string, _ []string) bool { return isSecret(name) })
+	cookies := header["Cookie"]
+	header.Del("Cookie")
+	for _, line := range cookies {
+		if kept := withoutCookie(line); kept != "" {
+			header.Add("Cookie", kept)
+		}
+	}
+}
+
+// withoutCookie takes ours out of a Cookie header and leaves the rest.
+func withoutCookie(line string) string {
+	var kept []string
+	for pair := range strings.SplitSeq(line, ";") {
+		pair = strings.TrimSpace(pair)
+		name, _, _ := strings.Cut(pair, "=")
+		if pair != "" && strings.TrimSpace(name) != tokenCookie {
+			kept = append(kept, pair)
+		}
+	}
+	return strings.Join(kept, "; ")
+}
+
+// reaching are the answer headers that would act on more than the page they
+// come with: on our whole host, or on hosts beside it.
+var reaching = []string{
+	"Alt-Svc", "Clear-Site-Data", "Public-Key-Pins", "Service-Worker-Allowed", "Strict-Transport-Security",
+	"X-Request-Id", // the daemon's own stands
+}
+
+// sandboxPolicy makes a page that is served below a path of the API's origin a
+// page of no origin: it may run scripts, and act on nothing that is ours.
+const sandboxPolicy = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
+
+// cleanAnswer takes out of an answer's headers what reaches too far. prefix is
+// "" at a host of the target's own.
+func cleanAnswer(header http.Header, host, prefix string) {
+	for _, name := range reaching {
+		header.Del(name)
+	}
+	if strings.TrimSpace(header.Get("Access-Control-Allow-Origin")) == "*" {
+		header.Del("Access-Control-Allow-Credentials")
+	}
+	cookies := header["Set-Cookie"]
+	header.Del("Set-Cookie")
+	for _, line := range cookies {
+		if kept := narrowCookie(line, prefix); kept != "" {
+			header.Add("Set-Cookie", kept)
+		}
+	}
+	if prefix == "" {
+		return
+	}
+	header.Del("X-Content-Type-Options") // ours is set
+	header.Add("Content-Security-Policy", sandboxPolicy)
+	if location := header.Get("Location"); location != "" {
+		header.Set("Location", below(location, host, prefix))
+	}
+}
+
+// narrowCookie keeps a server's cookie at the host and below the prefix that
+// it came from. It returns "" for one that must not be set at all: ours, or
+// one without a name, whose value a browser could send as a name of ours.
+func narrowCookie(line, prefix string) string {
+	pair, attributes, _ := strings.Cut(line, ";")
+	name, _, named := strings.Cut(pair, "=")
+	name = strings.TrimSpace(name)
+	if !named || name == "" || strings.EqualFold(name, tokenCookie) {
+		return ""
+	}
+	kept := []string{pair}
+	for attribute := range strings.SplitSeq(attributes, ";") {
+		key, value, _ := strings.Cut(attribute, "=")
+		switch value = strings.TrimSpace(value); strings.ToLower(strings.TrimSpace(key)) {
+		case "", "domain":
+			continue
+		case "path":
+			if strings.HasPrefix(value, "/") {
+				attribute = " Path=" + pathBelow(value, prefix)
+			}
+		}
+		kept = append(kept, attribute)
+	}
+	return strings.Join(kept, ";")
+}
+
+// below moves a redirect to the server's own root below the prefix.
+func below(location, host, prefix string) string {
+	u, err := url.Parse(location)
+	if err != nil || u.Opaque != "" || u.Host != "" && !strings.EqualFold(u.Host, host) || !strings.HasPrefix(u.Path, "/") {
+		return location
+	}
+	own := &url.URL{Path: pathBelow(u.Path, prefix), RawQuery: u.RawQuery, Fragment: u.Fragment}
+	if u.RawPath != "" {
+		own.RawPath = pathBelow(u.RawPath, prefix)
+	}
+	return own.String()
+}
+
+// pathBelow puts a prefix before a path that does not have it: servers that
+// know X-Forwarded-Prefix add it by themselves.
+func pathBelow(path, prefix string) string {
+	if path == prefix || strings.HasPrefix(path, prefix+"/") {
+		return path
+	}
+	return prefix + path
+}

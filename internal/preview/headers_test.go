@@ -1,0 +1,116 @@
+package preview
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCleanRequest(t *testing.T) {
+	header := http.Header{
+		"Authorization": {"Bearer key"}, "X-Api-Key": {"key"}, "X-Preview-Token": {"token"},
+		"Forwarded": {"for=1"}, "X-Forwarded-For": {"1"}, "X-Forwarded-Anything": {"1"}, "X-Real-Ip": {"1"},
+		"X_forwarded_for": {"1"}, "X_api_key": {"key"}, "Proxy_x": {"1"},
+		"Proxy-Authorization": {"1"}, "Proxy-Connection": {"1"},
+		"Cookie": {
+			"a=1; sandkasten_preview=token; b=2", "sandkasten_preview=token", " sandkasten_preview = token ;c",
+			`d="x;sandkasten_preview=token"`,
+		},
+		"Accept": {"*/*"}, "X-Forward": {"kept"},
+	}
+	cleanRequest(header)
+	want := http.Header{
+		"Accept": {"*/*"}, "X-Forward": {"kept"},
+		"Cookie": {"a=1; b=2", "c", `d="x`},
+	}
+	if diff := cmp.Diff(want, header); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCleanAnswer(t *testing.T) {
+	const prefix = "/v1/sessions/x/ports/80"
+	tests := []struct {
+		name                  string
+		in, site, belowPrefix http.Header
+	}{
+		{
+			name: "reaching too far",
+			in: http.Header{
+				"Clear-Site-Data": {"*"}, "Service-Worker-Allowed": {"/"}, "Strict-Transport-Security": {"max-age=1"},
+				"Alt-Svc": {"h3"}, "Public-Key-Pins": {"x"}, "X-Request-Id": {"x"}, "Etag": {"x"},
+			},
+			site: http.Header{"Etag": {"x"}}, belowPrefix: http.Header{"Etag": {"x"}},
+		},
+		{
+			name: "sharing with everybody",
+			in:   http.Header{"Access-Control-Allow-Origin": {"*"}, "Access-Control-Allow-Credentials": {"true"}},
+			site: http.Header{"Access-Control-Allow-Origin": {"*"}}, belowPrefix: http.Header{"Access-Control-Allow-Origin": {"*"}},
+		},
+		{
+			name: "cookies",
+			in: http.Header{"Set-Cookie": {
+				"a=1; Domain=test; Path=/", "b=2;domain = .test ;PATH=/x; HttpOnly", "c=3", "d=4; Path=relative",
+				"sandkasten_preview=x", "Sandkasten_Preview=x; Path=/", "=sandkasten_preview=x", "nameless", "",
+				"e=5; Path=" + prefix + "/y; SameSite=None; Secure",
+			}},
+			site: http.Header{"Set-Cookie": {
+				"a=1; Path=/", "b=2; Path=/x; HttpOnly", "c=3", "d=4; Path=relative",
+				"e=5; Path=" + prefix + "/y; SameSite=None; Secure",
+			}},
+			belowPrefix: http.Header{"Set-Cookie": {
+				"a=1; Path=" + prefix + "/", "b=2; Path=" + prefix + "/x; HttpOnly", "c=3", "d=4; Path=relative",
+				"e=5; Path=" + prefix + "/y; SameSite=None; Secure",
+			}},
+		},
+		{
+			name: "its own policy",
+			in:   http.Header{"Content-Security-Policy": {"sandbox allow-same-origin"}, "X-Content-Type-Options": {"none"}},
+			site: http.Header{"Content-Security-Policy": {"sandbox allow-same-origin"}, "X-Content-Type-Options": {"none"}},
+			belowPrefix: http.Header{
+				"Content-Security-Policy": {"sandbox allow-same-origin"},
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			site := tt.in.Clone()
+			cleanAnswer(site, "host", "")
+			if diff := cmp.Diff(tt.site, site); diff != "" {
+				t.Errorf("at a host of its own: %s", diff)
+			}
+			tt.belowPrefix.Add("Content-Security-Policy", sandboxPolicy)
+			cleanAnswer(tt.in, "host", prefix)
+			if diff := cmp.Diff(tt.belowPrefix, tt.in); diff != "" {
+				t.Errorf("below a prefix: %s", diff)
+			}
+		})
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	for location, want := range map[string]string{
+		"/login?a=b#c":            "/p/login?a=b#c",
+		"/":                       "/p/",
+		"/p/there":                "/p/there",
+		"/p":                      "/p",
+		"/pp":                     "/p/pp",
+		"relative":                "relative",
+		"?a=b":                    "?a=b",
+		"http://host:1/x":         "/p/x",
+		"https://HOST:1/x":        "/p/x",
+		"http://elsewhere/x":      "http://elsewhere/x",
+		"//elsewhere/x":           "//elsewhere/x",
+		"//host:1/x":              "/p/x",
+		"/a%2Fb":                  "/p/a%2Fb",
+		"mailto:x@y":              "mailto:x@y",
+		"http://host:1":           "http://host:1",
+		"http://[broken":          "http://[broken",
+		"/p/../../v1/sessions/id": "/p/../../v1/sessions/id",
+	} {
+		if got := below(location, "host:1", "/p"); got != want {
+			t.Errorf("%q: %q, want %q", location, got, want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+// Package preview lets HTTP clients, browsers among them, reach servers inside
+// sandboxes: who may (a key, or a token for one port of one session), under
+// which address, and with which headers in either direction. Every surface may
+// use it. Raw connections to ports are session.Manager's, and shapes of
+// requests a surface's.
+//
+// The server inside and its pages are hostile, and so are visitors. Nothing of
+// ours goes in: no key, no token, no cookie. Nothing that comes out acts for
+// the daemon's own origin, or for another preview's.
+package preview
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"net/http"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// Options configures Previews. Only Manager is required.
+type Options struct {
+	Manager *session.Manager
+	Secret  []byte // signs tokens, at least 32 bytes; without one they end with the process
+
+	// Domain gives every port of every session a host and so an origin of its
+	// own: <port>-<session>.<Domain>. "" has previews below a path of the API,
+	// whose pages browsers keep apart from it by a sandbox policy.
+	Domain string
+
+	HTTPS  bool          // clients reach us through a proxy that adds TLS
+	MaxTTL time.Duration // of a token: 24 hours
+
+	AnswerTimeout time.Duration // for the header of a server's answer: 2 minutes
+	IdleTimeout   time.Duration // for the next byte in either direction: 1 hour
+}
+
+// DefaultTTL is for how long a token opens a port if nobody says.
+const DefaultTTL = time.Hour
+
+// Target is a port of a session.
+type Target struct {
+	Session session.ID
+	Port    int
+}
+
+var (
+	sessionForm = regexp.MustCompile(`^[a-z2-7]{26}$`)
+	portForm    = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
+)
+
+// ParseTarget reads a target from the parts of an address. What is no id is
+// NotFound, as a session that does not exist would be.
+func ParseTarget(id, port string) (Target, error) {
+	if !sessionForm.MatchString(id) {
+		return Target{}, errNoSession()
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || !portForm.MatchString(port) {
+		return Target{}, errdefs.Invalid("port", "must be a number between 1 and 65535")
+	}
+	return Target{session.ID(id), int(n)}, nil
+}
+
+func errNoSession() error {
+	return errdefs.New(errdefs.NotFound, "no such session")
+}
+
+// Previews is safe for concurrent use.
+type Previews struct {
+	opts      Options
+	transport *http.Transport
+}
+
+// New returns Previews.
+func New(o Options) *Previews {
+	if len(o.Secret) == 0 {
+		o.Secret = []byte(rand.Text() + rand.Text())
+	}
+	o.MaxTTL = cmp.Or(o.MaxTTL, 24*time.Hour)
+	o.AnswerTimeout = cmp.Or(o.AnswerTimeout, 2*time.Minute)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, time.Hour)
+	p := &Previews{opts: o}
+	p.transport = p.newTransport()
+	return p
+}
+
+// MaxTTL is the longest life that a token may be given.
+func (p *Previews) MaxTTL() time.Duration { return p.opts.MaxTTL }
+
+// URL is the address of a target for the client whose request ctx belongs to:
+// at a host of its own, or below prefix of the API ("/v1/sessions/...").
+func (p *Previews) URL(ctx context.Context, t Target, prefix string) string {
+	req := api.From(ctx)
+	if p.opts.Domain == "" {
+		return p.scheme(req) + "://" + req.Host + prefix + "/"
+	}
+	return p.scheme(req) + "://" + p.host(t) + portSuffix(req.Host) + "/"
+}
+
+func (p *Previews) scheme(req *api.Request) string {
+	if p.opts.HTTPS || req.TLS {
+		return "https"
+	}
+	return "http"
+}
+
+// owner is whose session the target is in.
+func (p *Previews) owner(ctx context.Context, t Target) (string, error) {
+	s, err := p.opts.Manager.Get(ctx, t.Session)
+	return s.Owner, err
+}

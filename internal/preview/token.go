@@ -1,0 +1,157 @@
+package preview
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// Where a request may show a token. None of the three reaches a sandbox.
+const (
+	tokenHeader = "X-Preview-Token"
+	tokenParam  = "preview_token"
+	tokenCookie = "sandkasten_preview"
+)
+
+// tokenPrefix lets people and secret scanners recognise a token.
+const tokenPrefix = "skp_"
+
+var tokenEncoding = base64.RawURLEncoding.Strict()
+
+// Issue returns a token that opens one port of one session, and nothing else
+// of the API, until it expires or the session ends. ttl 0 is DefaultTTL.
+func (p *Previews) Issue(t Target, ttl time.Duration) (token string, expires time.Time, err error) {
+	if ttl == 0 {
+		ttl = min(DefaultTTL, p.opts.MaxTTL)
+	}
+	if ttl < time.Second || ttl > p.opts.MaxTTL {
+		return "", time.Time{}, errdefs.Invalid("ttl_seconds", "must be between 1 and %d", int64(p.opts.MaxTTL/time.Second))
+	}
+	expires = time.Now().Add(ttl).UTC().Truncate(time.Second)
+	return p.sign(t, expires), expires, nil
+}
+
+// WithToken is a target's URL as a link that a browser can follow.
+func WithToken(address, token string) string { return address + "?" + tokenParam + "=" + token }
+
+// sign makes a token: when it ends, and a MAC over that and the target. The
+// target itself comes with every request, in the address.
+func (p *Previews) sign(t Target, expires time.Time) string {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(expires.Unix()))
+	mac := hmac.New(sha256.New, p.opts.Secret)
+	mac.Write([]byte("sandkasten preview token 1\x00" + string(t.Session) + "\x00"))
+	mac.Write(binary.BigEndian.AppendUint16(nil, uint16(t.Port)))
+	mac.Write(raw)
+	return tokenPrefix + tokenEncoding.EncodeToString(mac.Sum(raw))
+}
+
+// expiry returns when a token ends, if it is one for t that has not. The time
+// that it takes tells nothing of the right one.
+func (p *Previews) expiry(t Target, token string) (expires time.Time, ok bool) {
+	const size = 8 + sha256.Size
+	text, ok := strings.CutPrefix(token, tokenPrefix)
+	if !ok || len(text) != tokenEncoding.EncodedLen(size) {
+		return time.Time{}, false
+	}
+	raw, err := tokenEncoding.DecodeString(text)
+	if err != nil {
+		return time.Time{}, false
+	}
+	expires = time.Unix(int64(binary.BigEndian.Uint64(raw)), 0)
+	same := hmac.Equal([]byte(p.sign(t, expires)), []byte(token))
+	return expires, same && time.Now().Before(expires)
+}
+
+// Ticket is api.Route.Ticket for the target of a route.
+func (p *Previews) Ticket(r *http.Request, t Target) (owner string, shown bool, err error) {
+	given := slices.Concat(r.Header[tokenHeader], r.URL.Query()[tokenParam])
+	for _, token := range given {
+		if _, ok := p.expiry(t, token); !ok {
+			return "", true, errdefs.New(errdefs.Unauthenticated, "the preview token has expired or is for another port; ask whoever gave it to you for a new one")
+		}
+	}
+	shown = len(given) > 0
+	// An old cookie is no reason to refuse a key. There may be several: a page
+	// of a neighbouring origin can set one for this.
+	for _, c := range r.CookiesNamed(tokenCookie) {
+		_, ok := p.expiry(t, c.Value)
+		shown = shown || ok
+	}
+	if !shown {
+		return "", false, nil
+	}
+	owner, err = p.owner(r.Context(), t)
+	return owner, true, err
+}
+
+// keep answers a browser that follows a link with a token: it gets the token
+// as a cookie and is sent to the same address without it, so that the token is
+// in no history, no Referer, and nothing that the page's scripts see. It
+// reports whether it has answered.
+func (p *Previews) keep(w http.ResponseWriter, r *http.Request, t Target, prefix, path string) bool {
+	token := r.URL.Query().Get(tokenParam)
+	if token == "" || r.Method != http.MethodGet || !navigation(r) {
+		return false
+	}
+	expires, ok := p.expiry(t, token)
+	if !ok { // the ticket was another
+		return false
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: tokenCookie, Value: token, Path: prefix + "/", MaxAge: max(1, int(time.Until(expires)/time.Second)),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: p.scheme(api.From(r.Context())) == "https",
+	})
+	// One slash: with two, a browser would take the path for another host.
+	location := prefix + "/" + strings.TrimLeft(path, `/\`)
+	if query := withoutToken(r.URL.RawQuery); query != "" {
+		location += "?" + query
+	}
+	w.Header().Set("Location", location)
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	w.WriteHeader(http.StatusSeeOther)
+	return true
+}
+
+// navigation reports whether a browser wants to show the answer. Those that do
+// not say so, because they reach us without TLS, ask for HTML.
+func navigation(r *http.Request) bool {
+	if r.Header.Get("Upgrade") != "" {
+		return false
+	}
+	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" {
+		return mode == "navigate"
+	}
+	return strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// withoutToken takes our parameter out of a query and leaves the rest as it is.
+func withoutToken(query string) string {
+	var kept []string
+	for part := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		if plain, err := url.QueryUnescape(name); err == nil && plain == tokenParam {
+			continue
+		}
+		kept = append(kept, part)
+	}
+	return strings.Join(kept, "&")
+}
+
+// allowed refuses the session of another owner, as if there were none.
+func (p *Previews) allowed(ctx context.Context, t Target) error {
+	owner, err := p.owner(ctx, t)
+	if err == nil && api.From(ctx).Owner != "" && api.From(ctx).Owner != owner {
+		return errNoSession()
+	}
+	return err
+}

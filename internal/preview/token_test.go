@@ -1,0 +1,204 @@
+package preview
+
+import (
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+const (
+	idA = "aaaaaaaaaaaaaaaaaaaaaaaaaa"
+	idB = "bbbbbbbbbbbbbbbbbbbbbbbbbb"
+)
+
+// TestTokens: a token opens the port of the session that it was made for, and
+// only while it lasts.
+func TestTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := New(Options{Secret: []byte("0123456789abcdef0123456789abcdef")})
+		other := New(Options{Secret: []byte("another secret of thirty-two byt")})
+		mine := Target{idA, 3000}
+		token, expires, err := p.Issue(mine, 0)
+		if err != nil || time.Until(expires) > time.Hour || time.Until(expires) < time.Hour-2*time.Second {
+			t.Fatalf("%q until %v, %v", token, expires, err)
+		}
+		forged, _, err := other.Issue(mine, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restart := New(Options{Secret: []byte("0123456789abcdef0123456789abcdef")})
+		for name, tt := range map[string]struct {
+			p      *Previews
+			target Target
+			token  string
+			want   bool
+		}{
+			"its own":          {p, mine, token, true},
+			"after a restart":  {restart, mine, token, true},
+			"another port":     {p, Target{idA, 3001}, token, false},
+			"another session":  {p, Target{idB, 3000}, token, false},
+			"another secret":   {p, mine, forged, false},
+			"empty":            {p, mine, "", false},
+			"prefix only":      {p, mine, tokenPrefix, false},
+			"without prefix":   {p, mine, strings.TrimPrefix(token, tokenPrefix), false},
+			"longer":           {p, mine, token + "A", false},
+			"shorter":          {p, mine, token[:len(token)-1], false},
+			"padded":           {p, mine, token + "==", false},
+			"other characters": {p, mine, tokenPrefix + strings.Repeat("*", len(token)-len(tokenPrefix)), false},
+			"no MAC":           {p, mine, tokenPrefix + strings.Repeat("A", len(token)-len(tokenPrefix)), false},
+		} {
+			if _, ok := tt.p.expiry(tt.target, tt.token); ok != tt.want {
+				t.Errorf("%s: %v", name, ok)
+			}
+		}
+		// No character can be another: not of the expiry, not of the MAC.
+		for i := range token {
+			changed := token[:i] + "B" + token[i+1:]
+			if _, ok := p.expiry(mine, changed); ok && changed != token {
+				t.Errorf("changed at %d, it is still valid", i)
+			}
+		}
+		time.Sleep(time.Until(expires) - time.Second)
+		if _, ok := p.expiry(mine, token); !ok {
+			t.Error("it ends too early")
+		}
+		time.Sleep(time.Second)
+		if _, ok := p.expiry(mine, token); ok {
+			t.Error("it does not end")
+		}
+	})
+}
+
+func TestIssueRefuses(t *testing.T) {
+	p := New(Options{MaxTTL: time.Minute})
+	for ttl, ok := range map[time.Duration]bool{
+		0: true, time.Second: true, time.Minute: true,
+		time.Millisecond: false, -time.Second: false, time.Minute + 1: false, 1<<63 - 1: false,
+	} {
+		if _, _, err := p.Issue(Target{idA, 1}, ttl); (err == nil) != ok || err != nil && !errdefs.Is(err, errdefs.InvalidArgument) {
+			t.Errorf("%v: %v", ttl, err)
+		}
+	}
+}
+
+func TestParseTarget(t *testing.T) {
+	for _, tt := range []struct {
+		id, port string
+		code     errdefs.Code
+	}{
+		{idA, "1", ""},
+		{idA, "65535", ""},
+		{idA, "0", errdefs.InvalidArgument},
+		{idA, "65536", errdefs.InvalidArgument},
+		{idA, "99999", errdefs.InvalidArgument},
+		{idA, "-1", errdefs.InvalidArgument},
+		{idA, "+80", errdefs.InvalidArgument},
+		{idA, "080", errdefs.InvalidArgument},
+		{idA, "0x50", errdefs.InvalidArgument},
+		{idA, "80@evil", errdefs.InvalidArgument},
+		{idA, "80 ", errdefs.InvalidArgument},
+		{idA, "", errdefs.InvalidArgument},
+		{"short", "80", errdefs.NotFound},
+		{strings.ToUpper(idA), "80", errdefs.NotFound},
+		{idA + "a", "80", errdefs.NotFound},
+		{"../../../../etc/passwd", "80", errdefs.NotFound},
+	} {
+		got, err := ParseTarget(tt.id, tt.port)
+		if tt.code == "" && err != nil || tt.code != "" && !errdefs.Is(err, tt.code) {
+			t.Errorf("%q %q: %+v, %v", tt.id, tt.port, got, err)
+		}
+	}
+}
+
+// TestSite: exactly the hosts of targets are sites.
+func TestSite(t *testing.T) {
+	p := New(Options{Domain: "preview.test"})
+	for host, want := range map[string]bool{
+		"3000-" + idA + ".preview.test":     true,
+		"65535-" + idA + ".preview.test":    true,
+		"0-" + idA + ".preview.test":        false,
+		"03000-" + idA + ".preview.test":    false,
+		"65536-" + idA + ".preview.test":    false,
+		"-1-" + idA + ".preview.test":       false,
+		"3000-short.preview.test":           false,
+		"x.3000-" + idA + ".preview.test":   false,
+		"3000-" + idA + ".x.preview.test":   false,
+		"3000-" + idA + ".preview.test.":    false,
+		"3000-" + idA + ".preview.test.org": false,
+		"3000-" + idA + ".evil.test":        false,
+		"3000-" + idA:                       false,
+		"preview.test":                      false,
+		"localhost":                         false,
+		"":                                  false,
+	} {
+		if got := p.Site(host) != nil; got != want {
+			t.Errorf("%q: %v", host, got)
+		}
+	}
+	if New(Options{}).Site("3000-"+idA+".") != nil {
+		t.Error("without a domain there is a site")
+	}
+}
+
+func TestURL(t *testing.T) {
+	target := Target{idA, 3000}
+	for _, tt := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, "http:///prefix/"},
+		{Options{HTTPS: true}, "https:///prefix/"},
+		{Options{Domain: "preview.test"}, "http://3000-" + idA + ".preview.test/"},
+	} {
+		if got := New(tt.o).URL(t.Context(), target, "/prefix"); got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.o, got, tt.want)
+		}
+	}
+	for host, want := range map[string]string{"a": "", "a:1": ":1", "[::1]": "", "[::1]:2": ":2", "": ""} {
+		if got := portSuffix(host); got != want {
+			t.Errorf("%q: %q", host, got)
+		}
+	}
+}
+
+func TestWithoutToken(t *testing.T) {
+	for query, want := range map[string]string{
+		"":                              "",
+		"preview_token=x":               "",
+		"a=1&preview_token=x&b=2":       "a=1&b=2",
+		"preview_token=x&preview_token": "",
+		"preview%5ftoken=x&a":           "a",
+		"a=%zz&b=%2F+&c":                "a=%zz&b=%2F+&c",
+		"not_preview_token=1":           "not_preview_token=1",
+	} {
+		if got := withoutToken(query); got != want {
+			t.Errorf("%q: %q, want %q", query, got, want)
+		}
+	}
+}
+
+func TestNavigation(t *testing.T) {
+	for _, tt := range []struct {
+		header map[string]string
+		want   bool
+	}{
+		{map[string]string{"Sec-Fetch-Mode": "navigate"}, true},
+		{map[string]string{"Sec-Fetch-Mode": "cors", "Accept": "text/html"}, false},
+		{map[string]string{"Accept": "text/html,*/*"}, true},
+		{map[string]string{"Accept": "*/*"}, false},
+		{map[string]string{"Accept": "text/html", "Upgrade": "websocket"}, false},
+		{nil, false},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		for name, value := range tt.header {
+			r.Header.Set(name, value)
+		}
+		if got := navigation(r); got != tt.want {
+			t.Errorf("%v: %v", tt.header, got)
+		}
+	}
+}

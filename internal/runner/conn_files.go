@@ -1,0 +1,47 @@
+package runner
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/fileops"
+	"github.com/sandkasten/sandkasten/internal/spawn"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// maxWatches is how many watches of directories there are at once.
+const maxWatches = 16
+
+// answerFiles answers a request about files. What may take much is done by a
+// tool, a process that counts against the sandbox's limits and not the
+// runner's.
+func (c *conn) answerFiles(h protocol.Header) error {
+	if h.Type == protocol.TypeWatch {
+		defer c.r.watches.Add(-1)
+		if c.r.watches.Add(1) > maxWatches {
+			return protocol.Refuse(protocol.CodeExhausted, "the sandbox has %d watches, which is the limit; end one", maxWatches)
+		}
+	}
+	ops := &fileops.Conn{Files: c.r.files, File: c.file, FD: c.fd, In: c.in, Out: c.out}
+	if c.r.opts.Tool > 0 && ops.Heavy(h) {
+		tool := fileops.Tool{Program: c.r.opts.Tool, Workspace: c.r.opts.Workspace, Start: c.r.startTool, Stop: c.r.closing}
+		return tool.Answer(ops, h)
+	}
+	return ops.Answer(h)
+}
+
+func (r *Runner) startTool(cmd *spawn.Cmd) (fileops.Process, error) {
+	cmd.Steps = append(cmd.Steps, umask())
+	ch, err := r.reaper.start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return toolProcess{ch}, nil
+}
+
+// toolProcess is a child as package fileops wants it.
+type toolProcess struct{ *child }
+
+func (p toolProcess) Exited() <-chan struct{}   { return p.exited }
+func (p toolProcess) Status() unix.WaitStatus   { return p.status }
+func (p toolProcess) Signal(signal unix.Signal) { p.signal(signal) }
+func (p toolProcess) Release()                  { p.release() }

@@ -1,0 +1,70 @@
+package files
+
+import (
+	"io"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/archive"
+	"github.com/sandkasten/sandkasten/internal/runner/tree"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// Pack writes a directory's content, or a file, to out as an archive.
+func (s *Server) Pack(req protocol.Pack, out io.Writer, check Check) error {
+	format := archive.Format(req.Format)
+	if err := format.Valid(); err != nil {
+		return err
+	}
+	at, err := s.locate(req.Path, reach(req.AllowOutside))
+	if err != nil {
+		return err
+	}
+	fd, err := at.open(at.rel, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if err != nil {
+		return s.explain(err, req.Path)
+	}
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		_, err = statRegular(fd, req.Path)
+	}
+	if err != nil {
+		tree.Close(fd)
+		return s.explain(err, req.Path)
+	}
+	return s.explain(archive.Pack(out, format, fd, path.Base(at.rel), check), req.Path)
+}
+
+// Unpack extracts an archive into a directory, which is made if it is missing.
+// An error of in is returned as it is.
+func (s *Server) Unpack(req protocol.Unpack, in io.Reader, check Check) (protocol.Unpacked, error) {
+	format := archive.Format(req.Format)
+	if err := format.Valid(); err != nil {
+		return protocol.Unpacked{}, err
+	}
+	at, err := s.locate(req.Path, reach(req.AllowOutside))
+	if err != nil {
+		return protocol.Unpacked{}, err
+	}
+	dir, err := at.makeDirs(at.rel)
+	if err != nil {
+		return protocol.Unpacked{}, s.explain(err, req.Path)
+	}
+	defer tree.Close(dir)
+	spool := -1
+	if format == archive.Zip { // on the disk that it will go to, and only by this descriptor
+		name, fd, err := createTemp(dir)
+		if err != nil {
+			return protocol.Unpacked{}, s.explain(err, req.Path)
+		}
+		spool = fd
+		defer tree.Close(spool)
+		if err := unix.Unlinkat(dir, name, 0); err != nil {
+			return protocol.Unpacked{}, s.explain(err, req.Path)
+		}
+	}
+	done, err := archive.Unpack(dir, format, in, spool, check)
+	return done, s.explain(err, req.Path)
+}

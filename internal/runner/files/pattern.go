@@ -1,0 +1,198 @@
+package files
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// maxPattern is the length of a glob pattern or regular expression.
+const maxPattern = 1024
+
+// pattern is a compiled glob pattern. Matching takes time linear in the path,
+// whatever the pattern.
+type pattern struct {
+	re     *regexp.Regexp
+	hidden bool     // names that begin with a dot are like others
+	dotted bool     // the pattern itself begins a name with a dot
+	prefix []string // names that every match begins with
+	depth  int      // of the deepest match; 0 is any
+}
+
+// compilePattern compiles a glob pattern.
+func compilePattern(glob string, hidden bool) (*pattern, error) {
+	if glob == "" || len(glob) > maxPattern {
+		return nil, badPattern("it must have 1 to %d bytes", maxPattern)
+	}
+	glob = strings.TrimPrefix(glob, "./")
+	if strings.HasPrefix(glob, "/") {
+		return nil, badPattern("it must be relative: it is matched below path")
+	}
+	if !strings.Contains(glob, "/") {
+		glob = "**/" + glob
+	}
+	t := translator{rest: glob, start: true}
+	if err := t.run(); err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile(`(?s)\A(?:` + t.out.String() + `)\z`)
+	if err != nil {
+		return nil, badPattern("a [...] in it is not valid")
+	}
+	p := &pattern{re: re, hidden: hidden, dotted: t.dotted}
+	if !strings.ContainsAny(glob, `{\`) { // else a slash may lie within
+		parts := strings.Split(glob, "/")
+		if !strings.Contains(glob, "**") {
+			p.depth = len(parts)
+		}
+		for _, part := range parts[:len(parts)-1] {
+			if strings.ContainsAny(part, "*?[") {
+				break
+			}
+			p.prefix = append(p.prefix, part)
+		}
+	}
+	return p, nil
+}
+
+func badPattern(format string, args ...any) error {
+	e := protocol.Refuse(protocol.CodeInvalid, format, args...)
+	e.Message = "the pattern is not valid: " + e.Message
+	return e
+}
+
+// matches reports whether a path, relative and clean, fits.
+func (p *pattern) matches(path string) bool {
+	if !p.hidden {
+		path = markHidden(path)
+	}
+	return p.re.MatchString(path)
+}
+
+// markHidden puts a zero byte, which no name has and no wildcard matches,
+// before every name that begins with a dot.
+func markHidden(path string) string {
+	if path[0] == '.' {
+		path = "\x00" + path
+	}
+	return strings.ReplaceAll(path, "/.", "/\x00.")
+}
+
+// enters reports whether something below the directory, which has that many
+// above it, may match.
+func (p *pattern) enters(name string, depth int) bool {
+	switch {
+	case p.depth > 0 && depth+1 >= p.depth:
+		return false
+	case depth < len(p.prefix):
+		return name == p.prefix[depth]
+	}
+	return p.hidden || p.dotted || name[0] != '.'
+}
+
+// translator makes a regular expression of a glob pattern.
+type translator struct {
+	rest   string
+	out    strings.Builder
+	start  bool // at the beginning of a name
+	dotted bool
+	braces int
+}
+
+func (t *translator) run() error {
+	for t.rest != "" {
+		c := t.rest[0]
+		start := t.start
+		t.start = false
+		switch {
+		case c == '*':
+			t.star(start)
+		case c == '?':
+			t.emit(`[^/\x00]`, 1)
+		case c == '[':
+			if err := t.class(); err != nil {
+				return err
+			}
+		case c == '{':
+			if t.braces++; t.braces > 8 {
+				return badPattern("its {...} are more than 8 deep")
+			}
+			t.emit(`(?:`, 1)
+			t.start = start
+		case c == '}' && t.braces > 0:
+			t.braces--
+			t.emit(`)`, 1)
+		case c == ',' && t.braces > 0:
+			t.emit(`|`, 1)
+			t.start = true
+		case c == '/':
+			t.emit(`/`, 1)
+			t.start = true
+		case c == '.' && start:
+			t.dotted = true
+			t.emit(`\x00?\.`, 1)
+		case c == '\\':
+			if len(t.rest) < 2 {
+				return badPattern("it ends with a backslash")
+			}
+			t.rest = t.rest[1:]
+			t.literal()
+		default:
+			t.literal()
+		}
+	}
+	if t.braces > 0 {
+		return badPattern("a { in it is not closed")
+	}
+	return nil
+}
+
+func (t *translator) emit(re string, used int) {
+	t.out.WriteString(re)
+	t.rest = t.rest[used:]
+}
+
+// star translates * and, as a whole name, **.
+func (t *translator) star(start bool) {
+	switch {
+	case start && strings.HasPrefix(t.rest, "**/"):
+		t.emit(`(?:[^/\x00]+/)*`, 3)
+		t.start = true
+	case start && t.rest == "**":
+		t.emit(`[^/\x00]+(?:/[^/\x00]+)*`, 2)
+	default:
+		t.emit(`[^/\x00]*`, 1)
+	}
+}
+
+// class translates [...].
+func (t *translator) class() error {
+	end := strings.IndexByte(t.rest[min(2, len(t.rest)):], ']')
+	if end < 0 {
+		return badPattern("a [ in it is not closed")
+	}
+	body := t.rest[1 : end+2]
+	not := ""
+	if body[0] == '!' || body[0] == '^' {
+		not, body = `^/\x00`, body[1:]
+	}
+	if body == "" || strings.ContainsAny(body, "/") {
+		return badPattern("a [...] in it is empty or has a slash")
+	}
+	// A dash stays what it is; all else that means something to regexp does not.
+	quoted := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `^`, `\^`, `&`, `\&`, `~`, `\~`).Replace(body)
+	t.emit(`[`+not+quoted+`]`, end+3)
+	return nil
+}
+
+// literal takes one character as it is.
+func (t *translator) literal() {
+	for i := range t.rest {
+		if i > 0 {
+			t.emit(regexp.QuoteMeta(t.rest[:i]), i)
+			return
+		}
+	}
+	t.emit(regexp.QuoteMeta(t.rest), len(t.rest))
+}

@@ -1,0 +1,218 @@
+package runner
+
+import (
+	"bytes"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/proc"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// run is an exec that a shell is at.
+type run struct {
+	e     *exec
+	out   *outPipe
+	began proc.Moment
+	oom   int64 // kills before it began
+	tries int   // how often it was ordered
+
+	told   status // the report on it, if there was no room for its output then
+	toldIt bool
+}
+
+// maxTries is how often an exec is ordered, if the shell says that it could
+// not run it. A command that says so itself is run once more in a fresh shell,
+// which it could have done as well.
+const maxTries = 2
+
+// brief begins e and follows it to its end if that comes soon. Otherwise it
+// returns what is to be finished.
+func (s *shell) brief(e *exec) *run {
+	x := s.begin(e)
+	if x == nil {
+		return nil
+	}
+	for left := inlineTime; left > 0; {
+		st, what := s.proc.wait(inlineStep)
+		switch {
+		case what == eventReport && !s.mine(st):
+		case what == eventReport && !st.ran:
+			if !s.again(x) {
+				return nil
+			}
+		case what == eventReport:
+			if x.out.settle() == flowFull { // its reader is who runs this
+				x.told, x.toldIt = st, true
+				return x
+			}
+			s.conclude(x, s.reported(st))
+			return nil
+		case what != eventTime || x.out.settle() == flowFull || x.wrote():
+			return x
+		default:
+			left -= inlineStep
+		}
+	}
+	return x
+}
+
+// wrote reports whether there is output, which somebody may be waiting for.
+func (x *run) wrote() bool {
+	total, _ := x.e.out.Counts()
+	return total > 0
+}
+
+// whole takes e through its life.
+func (s *shell) whole(e *exec) {
+	if x := s.begin(e); x != nil {
+		s.complete(x)
+	}
+}
+
+// complete follows an exec to its end.
+func (s *shell) complete(x *run) {
+	for {
+		if how := s.watch(x); how.cause != "" {
+			s.conclude(x, how)
+			break
+		}
+		if !s.again(x) {
+			break
+		}
+	}
+	if s.proc == nil {
+		s.prepare() // now that the answer is on its way
+	}
+}
+
+// begin orders e. It returns nil if e has ended with that.
+func (s *shell) begin(e *exec) *run {
+	select {
+	case <-e.stop:
+		e.end(ending{cause: protocol.CauseCanceled, code: codeCanceled, cwd: s.cwd})
+		s.r.records.ended()
+		return nil
+	default:
+	}
+	x := &run{e: e}
+	if err := s.r.spill(e); err != nil {
+		s.give(e, err)
+		return nil
+	}
+	if !s.order(x) {
+		return nil
+	}
+	return x
+}
+
+// again orders x once more after a shell that could not run it.
+func (s *shell) again(x *run) bool {
+	x.out.direct(nil)
+	s.discard()
+	return s.order(x)
+}
+
+// order writes the command into the shell, or into a fresh one if that was
+// about to end. It reports false if it gave the exec up.
+func (s *shell) order(x *run) bool {
+	for ; x.tries < maxTries; x.tries++ {
+		if err := s.ensure(); err != nil {
+			s.give(x.e, err)
+			return false
+		}
+		if err := s.write(x); err == nil {
+			x.tries++
+			return true
+		}
+		x.out.direct(nil)
+		s.discard()
+	}
+	s.give(x.e, protocol.Refuse(protocol.CodeUnavailable, "the shell cannot run commands; the sandbox may be out of memory, processes or descriptors"))
+	return false
+}
+
+// write is one try of order.
+func (s *shell) write(x *run) error {
+	x.oom = s.r.oomKills()
+	x.began = s.r.procs.Now()
+	quiet := x.e.start(s.fresh).Sub(s.idle) >= quietTime
+	x.e.runs(shellJob{s.killing(x.began)})
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec = x.e.req.ID })
+	s.fresh = false
+	k := s.proc.pick()
+	x.out = s.proc.outs[k]
+	x.out.direct(x.e.out)
+	s.seq++
+	o := order{
+		seq: s.seq, text: x.e.command, stdin: len(x.e.stdin) > 0, out: k, last: s.last,
+		save: quiet || mayExport(x.e.command),
+	}
+	if o.stdin {
+		if err := s.proc.stdin.fill(x.e.stdin); err != nil {
+			return err
+		}
+	}
+	return s.proc.order(s.proc.dialect.command(o))
+}
+
+// mayExport reports whether a command looks as if it changed an exported
+// variable. If it does that by a function, and others follow it at once, it is
+// not seen, and saved with the next command that is or that comes after a
+// pause.
+func mayExport(command []byte) bool {
+	for _, word := range []string{"=", "export", "declare", "typeset", "eval", "source", ". ", "read", "set"} {
+		if bytes.Contains(command, []byte(word)) {
+			return true
+		}
+	}
+	return false
+}
+
+// conclude ends an exec of which all is known but the rest of its output.
+func (s *shell) conclude(x *run, how ending) {
+	s.settle(x)
+	if how.code == 128+int(unix.SIGKILL) && how.cause != protocol.CauseTimeout && how.cause != protocol.CauseCanceled && s.r.oomKills() > x.oom {
+		how.cause = protocol.CauseOOMKilled
+	}
+	if how.cwd != "" {
+		s.cwd, s.moved = how.cwd, false
+	}
+	how.cwd = s.cwd
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec, i.Cwd = "", s.cwd })
+	if s.proc.dead() {
+		s.discard()
+	}
+	s.idle = x.e.end(how)
+	s.r.records.ended()
+}
+
+// settle takes the rest of the output. Whatever was written before the shell
+// reported is in the pipe by now. What comes later is dropped, so somebody has
+// to take it while anybody can write.
+func (s *shell) settle(x *run) {
+	at := x.out.settle()
+	for at == flowFull {
+		select {
+		case <-time.After(backlogTime):
+		case <-x.e.stop:
+			x.e.out.Flood()
+		case <-s.closing:
+			x.e.out.Flood()
+		}
+		at = x.out.settle()
+	}
+	x.out.direct(nil)
+	if at == flowEmpty {
+		s.drain(x.out)
+	}
+}
+
+// drain has a pipe read in the background. If that is not possible, a command
+// that writes more than the pipe takes will wait for its timeout.
+func (s *shell) drain(out *outPipe) {
+	if news, err := out.watch(); err == nil && news {
+		s.r.wg.Go(out.pump)
+	}
+}

@@ -1,0 +1,65 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// Ports lists what is listened on in the session's sandbox, by number. Asking
+// is not activity.
+func (m *Manager) Ports(ctx context.Context, id ID) ([]protocol.Port, error) {
+	e, err := m.running(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := e.box().client.Ports(ctx)
+	if err != nil {
+		return nil, m.lost(ctx, e, err)
+	}
+	return ports, nil
+}
+
+// Dial connects to a TCP port of the sandbox's own loopback, and to nothing
+// else: neither the host nor another session can be reached so. It returns
+// NotFound if nothing listens there. ctx is for the dialling only. The caller
+// closes the connection, which has a method CloseWrite() error; while it is
+// open the session is in use, and when the session ends so does it.
+func (m *Manager) Dial(ctx context.Context, id ID, port int) (net.Conn, error) {
+	if port < 1 || port > 65535 {
+		return nil, errdefs.Invalid("port", "must be between 1 and 65535")
+	}
+	e, end, err := m.use(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := e.box().client.DialPort(ctx, port)
+	if err != nil {
+		end()
+		return nil, m.lost(ctx, e, err)
+	}
+	return &dialled{Conn: conn, end: end}, nil
+}
+
+// dialled is a connection that is use of the session until it is closed.
+type dialled struct {
+	net.Conn
+	end func()
+}
+
+func (d *dialled) Close() error {
+	defer d.end()
+	return d.Conn.Close()
+}
+
+// CloseWrite tells the server that nothing more comes.
+func (d *dialled) CloseWrite() error {
+	half, ok := d.Conn.(interface{ CloseWrite() error })
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return half.CloseWrite()
+}

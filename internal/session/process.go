@@ -1,0 +1,243 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// maxArgument is what the kernel takes as one argument or variable.
+const maxArgument = 128<<10 - 1
+
+// RunProcess runs a program without a shell, beside everything else that runs
+// in the session, and is like Exec in all else. An out that is a
+// runnerclient.Sink learns which bytes are of which stream. A program that
+// cannot be started is Unprocessable.
+func (m *Manager) RunProcess(ctx context.Context, id ID, req ProcessRequest, out io.Writer) (ExecResult, error) {
+	if err := checkArgs(req.Args); err != nil {
+		return ExecResult{}, err
+	}
+	start, program, err := m.planStart(req)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	timeout, err := m.timeout(req.Timeout)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	start.TimeoutMS = timeout.Milliseconds()
+	e, end, err := m.use(ctx, id)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	defer end()
+	if req.Started != nil {
+		req.Started(start.ID)
+	}
+	watched, stop := m.watch(ctx, e, start.TimeoutMS)
+	defer stop()
+	result, err := e.box().client.Run(watched, start, program, out)
+	return m.ended(ctx, e, start.ID, result, unstartable(err))
+}
+
+// StartProcess starts a program in the background and returns its record. Such
+// a program is no use of the session by itself: it ends with the session when
+// nobody uses that for its TTL.
+func (m *Manager) StartProcess(ctx context.Context, id ID, req ProcessRequest) (ExecResult, error) {
+	if err := checkArgs(req.Args); err != nil {
+		return ExecResult{}, err
+	}
+	start, program, err := m.planStart(req)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	if req.Timeout != 0 {
+		timeout, err := m.timeout(req.Timeout)
+		if err != nil {
+			return ExecResult{}, err
+		}
+		start.TimeoutMS = timeout.Milliseconds()
+	}
+	return m.start(ctx, id, start, program)
+}
+
+func (m *Manager) start(ctx context.Context, id ID, start protocol.Start, program runnerclient.Program) (ExecResult, error) {
+	e, end, err := m.use(ctx, id)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	defer end()
+	record, err := e.box().client.Start(ctx, start, program)
+	if err != nil {
+		return ExecResult{}, m.lost(ctx, e, unstartable(err))
+	}
+	return record, nil
+}
+
+// unstartable names the field of a request that a runner found impossible. It
+// says so itself only in its message, of which the program is the usual reason.
+func unstartable(err error) error {
+	refused, ok := errors.AsType[*errdefs.Error](err)
+	if !ok || refused.Code != errdefs.Unprocessable || refused.Field != "" {
+		return err
+	}
+	named := *refused
+	named.Field = "cmd"
+	return &named
+}
+
+// planStart turns a request into what the runner is asked, under a new id and
+// without a timeout. Without arguments it is for a login shell.
+func (m *Manager) planStart(req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
+	if err := checkProcess(req); err != nil {
+		return protocol.Start{}, runnerclient.Program{}, err
+	}
+	file, err := m.outputFile(req.OutputFile)
+	if err != nil {
+		return protocol.Start{}, runnerclient.Program{}, err
+	}
+	start := protocol.Start{
+		ID:           newID(),
+		Cwd:          req.Cwd,
+		User:         req.User,
+		OpenStdin:    req.OpenStdin,
+		GraceMS:      m.opts.KillGrace.Milliseconds(),
+		OutputLimit:  m.opts.Defaults.OutputBytes,
+		OutputFile:   file,
+		AllowOutside: m.opts.FilesOutsideWorkspace,
+	}
+	if size := req.Terminal; size != nil {
+		start.TTY, start.Rows, start.Cols = true, size.Rows, size.Cols
+	}
+	return start, runnerclient.Program{Args: req.Args, Env: variables(req.Env), Stdin: req.Stdin}, nil
+}
+
+func variables(env map[string]string) []string {
+	list := make([]string, 0, len(env))
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	slices.Sort(list) // so that one request is one payload
+	return list
+}
+
+func checkArgs(args []string) error {
+	if len(args) == 0 || args[0] == "" {
+		return errdefs.Invalid("cmd", "must begin with a program, like [\"ls\", \"-l\"]")
+	}
+	return nil
+}
+
+func checkProcess(req ProcessRequest) error {
+	if err := checkStrings("cmd", req.Args); err != nil {
+		return err
+	}
+	for name := range req.Env {
+		if !isEnvName(name) {
+			return errdefs.Invalid("env", "must have names of letters, digits and '_' that do not start with a digit")
+		}
+	}
+	if err := checkStrings("env", variables(req.Env)); err != nil {
+		return err
+	}
+	switch {
+	case len(req.Stdin) > protocol.MaxCommand:
+		return tooLarge("stdin", protocol.MaxCommand)
+	case len(req.Cwd) > protocol.MaxPath || strings.ContainsRune(req.Cwd, 0):
+		return errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
+	case req.User != "" && !isUser(req.User):
+		return errdefs.Invalid("user", "must be a name or a number, like agent, 1000 or 1000:1000")
+	}
+	return nil
+}
+
+// checkStrings refuses arguments or variables that no program can be given.
+func checkStrings(field string, list []string) error {
+	total := 0
+	for _, text := range list {
+		total += len(text) + 1
+		if strings.ContainsRune(text, 0) {
+			return errdefs.Invalid(field, "must not contain a NUL byte")
+		}
+		if len(text) > maxArgument {
+			return tooLarge("each entry of "+field, maxArgument)
+		}
+	}
+	if total > protocol.MaxCommand {
+		return tooLarge(field, protocol.MaxCommand)
+	}
+	return nil
+}
+
+// isUser reports whether s names a user, and a group if there is a colon. The
+// sandbox knows which there are.
+func isUser(s string) bool {
+	user, group, both := strings.Cut(s, ":")
+	return isName(user) && (!both || isName(group))
+}
+
+// stdinPatience is how long a program may take to read what it is typed.
+const stdinPatience = 5 * time.Second
+
+// WriteStdin gives data to a program that was started with its stdin open, and
+// ends its stdin behind it if last is set. It returns how much the program
+// took: less than all if it did not read within some seconds. Conflict says
+// that its stdin is not open.
+func (m *Manager) WriteStdin(ctx context.Context, id ID, execID string, data []byte, last bool) (taken int64, err error) {
+	if len(data) > protocol.MaxCommand {
+		return 0, tooLarge("data", protocol.MaxCommand)
+	}
+	err = m.onExec(ctx, id, execID, func(c *runnerclient.Client) error {
+		taken, err = c.Stdin(ctx, protocol.Stdin{ID: execID, Close: last, WaitMS: stdinPatience.Milliseconds()}, data)
+		return err
+	})
+	return taken, err
+}
+
+// SignalExec sends a signal to the processes of an exec's own group.
+func (m *Manager) SignalExec(ctx context.Context, id ID, execID string, signal int) error {
+	if signal < 1 || signal > 64 {
+		return errdefs.Invalid("signal", "must be between 1 and 64, or a name like TERM")
+	}
+	return m.onExec(ctx, id, execID, func(c *runnerclient.Client) error { return c.Signal(ctx, execID, signal) })
+}
+
+// ResizeExec gives a program's terminal a size.
+func (m *Manager) ResizeExec(ctx context.Context, id ID, execID string, size TerminalSize) error {
+	if size.Rows == 0 || size.Cols == 0 {
+		return errdefs.Invalid("rows", "and cols must be at least 1")
+	}
+	return m.onExec(ctx, id, execID, func(c *runnerclient.Client) error {
+		return c.Resize(ctx, protocol.Resize{ID: execID, Rows: size.Rows, Cols: size.Cols})
+	})
+}
+
+// CancelExec ends an exec the way a timeout does. One that has ended already
+// is not an error.
+func (m *Manager) CancelExec(ctx context.Context, id ID, execID string) error {
+	return m.onExec(ctx, id, execID, func(c *runnerclient.Client) error { return c.Cancel(ctx, execID) })
+}
+
+// onExec asks the runner for something that concerns one exec, which is
+// activity.
+func (m *Manager) onExec(ctx context.Context, id ID, execID string, ask func(*runnerclient.Client) error) error {
+	if err := checkExecID(execID); err != nil {
+		return err
+	}
+	e, end, err := m.use(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := ask(e.box().client); err != nil {
+		return m.lost(ctx, e, err)
+	}
+	return nil
+}
