@@ -36,22 +36,34 @@ directory that is copied to here.
 }
 
 func (c cpCmd) Run(ctx context.Context, a *app) error {
-	fromID, fromPath, fromInside := splitRemote(c.From)
-	toID, toPath, toInside := splitRemote(c.To)
-	if fromInside == toInside {
-		return errors.New("one of the two has to be SESSION:PATH")
-	}
 	cl, err := a.client()
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
+	return a.copy(ctx, cl, remote{"SESSION", "/."}, c.From, c.To)
+}
+
+// remote is how a path on the other side is written.
+type remote struct {
+	noun  string // what comes before its colon
+	never string // characters that this never has: it is a local path, then
+}
+
+// copy copies between this side and the one that cl's calls for files reach.
+func (a *app) copy(ctx context.Context, cl *client.Client, r remote, from, to string) error {
+	fromID, fromPath, fromInside := r.split(from)
+	toID, toPath, toInside := r.split(to)
+	if fromInside == toInside {
+		return fmt.Errorf("one of the two has to be %s:PATH", r.noun)
+	}
 	copying := transfer{a: a, cl: cl, id: fromID}
+	var err error
 	if fromInside {
-		err = copying.out(ctx, fromPath, c.To)
+		err = copying.out(ctx, fromPath, to)
 	} else {
 		copying.id = toID
-		err = copying.in(ctx, c.From, toPath)
+		err = copying.in(ctx, from, toPath)
 	}
 	if copying.skipped > 0 {
 		a.say("%d links and special files were left out", copying.skipped)
@@ -59,11 +71,11 @@ func (c cpCmd) Run(ctx context.Context, a *app) error {
 	return err
 }
 
-// splitRemote takes SESSION:PATH apart. Anything with a slash before the
-// colon is a local path, so ./a:b names a file.
-func splitRemote(arg string) (id, file string, ok bool) {
+// split takes SESSION:PATH apart. Anything with a slash before the colon is a
+// local path, so ./a:b names a file.
+func (r remote) split(arg string) (id, file string, ok bool) {
 	id, file, ok = strings.Cut(arg, ":")
-	if !ok || id == "" || strings.ContainsAny(id, "/.") {
+	if !ok || id == "" || strings.ContainsAny(id, r.never) {
 		return "", "", false
 	}
 	return id, file, true

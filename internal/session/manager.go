@@ -28,9 +28,16 @@ type Manager struct {
 	opts   Options
 	store  Store
 	driver runtime.Driver
-	stops  runtime.Stopper // the driver, or nil if it cannot
+	stops  runtime.Stopper         // the driver, or nil if it cannot
+	keeper runtime.WorkspaceKeeper // nil without workspaces
 	log    *slog.Logger
 	ready  atomic.Bool
+
+	// workspaceLocks are held while a workspace is made, marked for removal or
+	// handed to a new session, and who has one of those waits for no session's
+	// lock. The one of a removal is the other way round: it waits for sessions'
+	// locks, and nobody waits for it who has one.
+	workspaceLocks keyLock
 
 	mu    sync.Mutex
 	live  map[ID]*entry  // guarded by mu; the sessions that have not ended
@@ -44,7 +51,7 @@ type key struct{ owner, key string }
 func New(o Options) *Manager {
 	o = o.withDefaults()
 	stopper, _ := o.Driver.(runtime.Stopper)
-	return &Manager{
+	m := &Manager{
 		opts:   o,
 		store:  o.Store,
 		driver: o.Driver,
@@ -53,6 +60,10 @@ func New(o Options) *Manager {
 		live:   make(map[ID]*entry),
 		byKey:  make(map[key]*entry),
 	}
+	if keeper, ok := o.Driver.(runtime.WorkspaceKeeper); ok && o.Workspaces.Store != nil {
+		m.keeper = keeper
+	}
+	return m
 }
 
 // Ready reports whether the sessions of an earlier daemon have been adopted.
@@ -66,8 +77,17 @@ func (m *Manager) checkReady() error {
 	return errdefs.New(errdefs.Unavailable, "the daemon is starting and takes up its sessions; try again in a second")
 }
 
-// Get returns one session, also one that ended not long ago.
+// Get returns one session, also one that ended not long ago. Helpers it does
+// not show.
 func (m *Manager) Get(ctx context.Context, id ID) (Session, error) {
+	s, err := m.get(ctx, id)
+	if err == nil && s.Helper {
+		return Session{}, errdefs.New(errdefs.NotFound, "no such session")
+	}
+	return s, err
+}
+
+func (m *Manager) get(ctx context.Context, id ID) (Session, error) {
 	if e := m.entry(id); e != nil {
 		return e.snapshot(), nil
 	}
@@ -83,7 +103,7 @@ func (m *Manager) List(ctx context.Context, filter ListFilter) ([]Session, error
 	seen := make(map[ID]bool)
 	for _, e := range m.entries() {
 		s := e.snapshot()
-		if filter.Owner == "" || filter.Owner == s.Owner {
+		if (filter.Owner == "" || filter.Owner == s.Owner) && (filter.Helpers || !s.Helper) {
 			found = append(found, s)
 			seen[s.ID] = true
 		}
