@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
@@ -30,8 +30,8 @@ type anyImage struct{}
 
 func (anyImage) Resolve(context.Context, string) (string, error) { return runtimetest.LocalImage, nil }
 
-// terminal is a daemon on the local driver and a user in front of it.
-type terminal struct {
+// console is a daemon on the local driver and a user in front of it.
+type console struct {
 	t   *testing.T
 	url string
 	key string
@@ -39,7 +39,7 @@ type terminal struct {
 
 // startDaemon puts together what the daemon does, with a driver that needs no
 // root.
-func startDaemon(t *testing.T) *terminal {
+func startDaemon(t *testing.T) *console {
 	t.Helper()
 	rows, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "db"))
 	if err != nil {
@@ -77,7 +77,7 @@ func startDaemon(t *testing.T) *terminal {
 	for !manager.Ready() {
 		time.Sleep(time.Millisecond)
 	}
-	return &terminal{t: t, url: srv.URL, key: key}
+	return &console{t: t, url: srv.URL, key: key}
 }
 
 // result is what a command left behind.
@@ -87,9 +87,9 @@ type result struct {
 }
 
 // run types a command. Its input is empty.
-func (tm *terminal) run(args ...string) result { return tm.runCtx(tm.t.Context(), "", args...) }
+func (tm *console) run(args ...string) result { return tm.runCtx(tm.t.Context(), "", args...) }
 
-func (tm *terminal) runCtx(ctx context.Context, input string, args ...string) result {
+func (tm *console) runCtx(ctx context.Context, input string, args ...string) result {
 	tm.t.Helper()
 	dir := tm.t.TempDir()
 	in := filepath.Join(dir, "in")
@@ -107,8 +107,8 @@ func (tm *terminal) runCtx(ctx context.Context, input string, args ...string) re
 	}
 	defer stdout.Close()
 	var errOut bytes.Buffer
-	a := &app{in: stdin, out: stdout, err: &errOut}
-	code := a.run(ctx, append([]string{"--url", tm.url, "--api-key", tm.key}, args...))
+	a := &cli.App{In: stdin, Out: stdout, Err: &errOut}
+	code := run(ctx, a, append([]string{"--url", tm.url, "--api-key", tm.key}, args...))
 	out, err := os.ReadFile(stdout.Name())
 	if err != nil {
 		tm.t.Fatal(err)
@@ -117,7 +117,7 @@ func (tm *terminal) runCtx(ctx context.Context, input string, args ...string) re
 }
 
 // want runs a command that has to work and returns its output.
-func (tm *terminal) want(args ...string) string {
+func (tm *console) want(args ...string) string {
 	tm.t.Helper()
 	r := tm.run(args...)
 	if r.code != 0 {
@@ -126,7 +126,7 @@ func (tm *terminal) want(args ...string) string {
 	return r.out
 }
 
-func (tm *terminal) create(args ...string) string {
+func (tm *console) create(args ...string) string {
 	tm.t.Helper()
 	return strings.TrimSpace(tm.want(append([]string{"create"}, args...)...))
 }
@@ -161,7 +161,7 @@ func TestRunThatIsInterruptedRemovesItsSession(t *testing.T) {
 		if _, err := os.ReadFile(started); err != nil { // until the command is running
 			t.Error(err)
 		}
-		cancel(signalError{syscall.SIGINT})
+		cancel(cli.SignalError(syscall.SIGINT))
 	}()
 	if r := tm.runCtx(ctx, "", "run", "base", "echo > "+started+"; sleep 600"); r.code != 130 {
 		t.Errorf("run = %+v, want exit code 130", r)
@@ -174,7 +174,7 @@ func TestRunThatIsInterruptedRemovesItsSession(t *testing.T) {
 func TestTimeoutHasItsOwnCode(t *testing.T) {
 	tm := startDaemon(t)
 	r := tm.run("run", "base", "--timeout", "100ms", "echo before; sleep 600")
-	if r.code != exitTimeout || !strings.HasPrefix(r.out, "before\n") || !strings.Contains(r.errOut, "time was up") {
+	if r.code != cli.ExitTimeout || !strings.HasPrefix(r.out, "before\n") || !strings.Contains(r.errOut, "time was up") {
 		t.Errorf("run = %+v", r)
 	}
 }
@@ -205,7 +205,7 @@ func TestExecKeepsTheShell(t *testing.T) {
 func TestExecRefusesInputThatTheAPICannotTake(t *testing.T) {
 	tm := startDaemon(t)
 	for input, want := range map[string]string{"\xff\xfe": "not text", strings.Repeat("x", maxStdin+1): "more than 1 MiB"} {
-		if r := tm.runCtx(t.Context(), input, "exec", "-i", "abc", "cat"); r.code != exitNotRun || !strings.Contains(r.errOut, want) {
+		if r := tm.runCtx(t.Context(), input, "exec", "-i", "abc", "cat"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, want) {
 			t.Errorf("exec -i = %+v, want %q", r, want)
 		}
 	}
@@ -213,10 +213,10 @@ func TestExecRefusesInputThatTheAPICannotTake(t *testing.T) {
 
 func TestExecOfNoSession(t *testing.T) {
 	tm := startDaemon(t)
-	if r := tm.run("exec", "nosuch", "true"); r.code != exitNotRun || !strings.Contains(r.errOut, "no such session") {
+	if r := tm.run("exec", "nosuch", "true"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, "no such session") {
 		t.Errorf("exec = %+v", r)
 	}
-	if r := tm.run("stats", "nosuch"); r.code != exitFailed {
+	if r := tm.run("stats", "nosuch"); r.code != cli.ExitFailed {
 		t.Errorf("stats = %+v", r)
 	}
 }
@@ -262,10 +262,10 @@ func TestRm(t *testing.T) {
 		t.Errorf("second rm = %q", out)
 	}
 	r := tm.run("rm", "nosuch", b)
-	if r.code != exitFailed || r.out != b+"\n" || !strings.Contains(r.errOut, "nosuch") {
+	if r.code != cli.ExitFailed || r.out != b+"\n" || !strings.Contains(r.errOut, "nosuch") {
 		t.Errorf("rm = %+v", r)
 	}
-	if r := tm.run("rm"); r.code != exitFailed || !strings.Contains(r.errOut, "--all") {
+	if r := tm.run("rm"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "--all") {
 		t.Errorf("rm of nothing = %+v", r)
 	}
 	if out := tm.want("rm", "--all"); out != c+"\n" {
@@ -331,41 +331,21 @@ func TestCompletion(t *testing.T) {
 
 func TestShellNeedsATerminal(t *testing.T) {
 	tm := startDaemon(t)
-	if r := tm.run("shell", "abc"); r.code != exitNotRun || !strings.Contains(r.errOut, "needs a terminal") {
+	if r := tm.run("shell", "abc"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, "needs a terminal") {
 		t.Errorf("shell = %+v", r)
 	}
 }
 
 func TestWrongFlags(t *testing.T) {
-	tm := &terminal{t: t, url: "http://127.0.0.1:1", key: "x"}
+	tm := &console{t: t, url: "http://127.0.0.1:1", key: "x"}
 	for _, args := range [][]string{{"nonsense"}, {"exec", "a"}, {"ls", "--bad"}, {"ls", "-q", "--json"}, {"completion", "tcsh"}} {
-		if r := tm.run(args...); r.code != exitUsage || !strings.Contains(r.errOut, "--help") {
+		if r := tm.run(args...); r.code != cli.ExitUsage || !strings.Contains(r.errOut, "--help") {
 			t.Errorf("%q = %+v", args, r)
 		}
 	}
 }
 
-// A stored key is for the daemon that stored it. Whoever names another with
-// --url must bring a key.
-func TestStoredKeyGoesToItsOwnDaemonOnly(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "sandkasten.yaml")
-	if err := os.WriteFile(file, []byte("listen: 127.0.0.1:9\ndata_dir: "+dir+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "api_key"), []byte("sk_stored\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for url, want := range map[string]string{"": "sk_stored", "http://127.0.0.1:9/": "sk_stored", "http://127.0.0.1:10": ""} {
-		a := &app{err: io.Discard, flags: &cli{Config: file, URL: url}}
-		_, key, err := a.daemonOf()
-		if err != nil || key != want {
-			t.Errorf("key for %q = %q, %v; want %q", url, key, err, want)
-		}
-	}
-}
-
-func (tm *terminal) decode(v any, args ...string) {
+func (tm *console) decode(v any, args ...string) {
 	tm.t.Helper()
 	if err := json.Unmarshal([]byte(tm.want(args...)), v); err != nil {
 		tm.t.Fatal(err)
@@ -386,12 +366,12 @@ func TestExecOfAProgram(t *testing.T) {
 		"directory, variable": {[]string{"-w", "/usr", "-e", "A=b,c", "-e", "D=", id, "--", "sh", "-c", "pwd; echo $A$D"}, "", 0, "/usr\nb,c\n", ""},
 		"input as it comes":   {[]string{"-i", "--argv", id, "--", "wc", "-c"}, strings.Repeat("\xff", 3<<20), 0, "3145728\n", ""},
 		"input not read":      {[]string{"-i", "--argv", id, "--", "true"}, strings.Repeat("x", 1<<20), 0, "", ""},
-		"no such program":     {[]string{"--argv", id, "--", "no-such-program"}, "", exitNotRun, "", "no-such-program"},
-		"out of time":         {[]string{"--argv", "--timeout", "100ms", id, "--", "sleep", "600"}, "", exitTimeout, "", "time was up"},
-		"in a shell":          {[]string{"--argv", "--shell", "x", id, "--", "true"}, "", exitNotRun, "", "--shell"},
-		"no value":            {[]string{"-e", "A", id, "--", "true"}, "", exitNotRun, "", "NAME=VALUE"},
-		"input nowhere":       {[]string{"-i", "-d", id, "--", "true"}, "", exitNotRun, "", "--stdin"},
-		"no terminal":         {[]string{"-t", id, "--", "true"}, "", exitNotRun, "", "needs a terminal"},
+		"no such program":     {[]string{"--argv", id, "--", "no-such-program"}, "", cli.ExitNotRun, "", "no-such-program"},
+		"out of time":         {[]string{"--argv", "--timeout", "100ms", id, "--", "sleep", "600"}, "", cli.ExitTimeout, "", "time was up"},
+		"in a shell":          {[]string{"--argv", "--shell", "x", id, "--", "true"}, "", cli.ExitNotRun, "", "--shell"},
+		"no value":            {[]string{"-e", "A", id, "--", "true"}, "", cli.ExitNotRun, "", "NAME=VALUE"},
+		"input nowhere":       {[]string{"-i", "-d", id, "--", "true"}, "", cli.ExitNotRun, "", "--stdin"},
+		"no terminal":         {[]string{"-t", id, "--", "true"}, "", cli.ExitNotRun, "", "needs a terminal"},
 	} {
 		r := tm.runCtx(t.Context(), test.input, append([]string{"exec"}, test.args...)...)
 		if r.code != test.code || r.out != test.out || !strings.Contains(r.errOut, test.errOut) {
@@ -416,7 +396,7 @@ func TestBackgroundProcess(t *testing.T) {
 	if out := tm.want("ps", id); !strings.Contains(out, exec) || !strings.Contains(out, "running") || !strings.Contains(out, "sh -c echo up") {
 		t.Errorf("ps:\n%s", out)
 	}
-	if r := tm.run("wait", "--timeout", "1ms", id, exec); r.code != exitTimeout || !strings.Contains(r.errOut, "still runs") {
+	if r := tm.run("wait", "--timeout", "1ms", id, exec); r.code != cli.ExitTimeout || !strings.Contains(r.errOut, "still runs") {
 		t.Errorf("%+v", r)
 	}
 	tm.want("exec", id, "true") // the session works beside it
@@ -441,13 +421,13 @@ func TestBackgroundProcess(t *testing.T) {
 		t.Errorf("completion %q", out)
 	}
 	tm.want("kill", id, exec)
-	if r := tm.run("wait", id, exec); r.code != exitNotRun {
+	if r := tm.run("wait", id, exec); r.code != cli.ExitNotRun {
 		t.Errorf("%+v", r)
 	}
-	if r := tm.run("kill", "-s", "NONE", id, exec); r.code != exitFailed || !strings.Contains(r.errOut, "TERM") {
+	if r := tm.run("kill", "-s", "NONE", id, exec); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "TERM") {
 		t.Errorf("%+v", r)
 	}
-	if r := tm.run("logs", "-f", id); r.code != exitFailed || !strings.Contains(r.errOut, "sandkasten ps") {
+	if r := tm.run("logs", "-f", id); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "sandkasten ps") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -463,7 +443,7 @@ func TestShellsCommand(t *testing.T) {
 	if out := tm.want("shells", "--json", id); strings.Contains(out, "build") {
 		t.Errorf("closed, but there: %s", out)
 	}
-	if r := tm.run("shells", "--close", "build", id); r.code != exitFailed {
+	if r := tm.run("shells", "--close", "build", id); r.code != cli.ExitFailed {
 		t.Errorf("%+v", r)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -43,8 +45,8 @@ compdef _sandkasten sandkasten
 `,
 }
 
-func (c completionCmd) Run(a *app) error {
-	_, err := fmt.Fprint(a.out, scripts[c.Shell])
+func (c completionCmd) Run(a *cli.App) error {
+	_, err := fmt.Fprint(a.Out, scripts[c.Shell])
 	return err
 }
 
@@ -52,7 +54,7 @@ type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:"partial"`
 }
 
-func (c completeCmd) Run(ctx context.Context, a *app, parser *kong.Kong) error {
+func (c completeCmd) Run(ctx context.Context, a *cli.App, parser *kong.Kong) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
@@ -64,7 +66,7 @@ func (c completeCmd) Run(ctx context.Context, a *app, parser *kong.Kong) error {
 	node := follow(parser.Model.Node, words[:len(words)-1])
 	for _, candidate := range c.candidates(ctx, a, node, last) {
 		if strings.HasPrefix(candidate, last) {
-			if _, err := fmt.Fprintln(a.out, candidate); err != nil {
+			if _, err := fmt.Fprintln(a.Out, candidate); err != nil {
 				return err
 			}
 		}
@@ -85,7 +87,7 @@ func follow(node *kong.Node, words []string) *kong.Node {
 	return node
 }
 
-func (c completeCmd) candidates(ctx context.Context, a *app, node *kong.Node, last string) []string {
+func (c completeCmd) candidates(ctx context.Context, a *cli.App, node *kong.Node, last string) []string {
 	var found []string
 	if strings.HasPrefix(last, "-") {
 		for _, flags := range node.AllFlags(true) {
@@ -114,7 +116,7 @@ func (c completeCmd) candidates(ctx context.Context, a *app, node *kong.Node, la
 }
 
 // execs lists the execs of the session among the words before.
-func (c completeCmd) execs(ctx context.Context, a *app) []string {
+func (c completeCmd) execs(ctx context.Context, a *cli.App) []string {
 	var found []string
 	for _, session := range c.sessions(ctx, a) {
 		if slices.Contains(c.Words, session) {
@@ -126,13 +128,13 @@ func (c completeCmd) execs(ctx context.Context, a *app) []string {
 	return found
 }
 
-func (completeCmd) sessions(ctx context.Context, a *app) []string {
+func (completeCmd) sessions(ctx context.Context, a *cli.App) []string {
 	return ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.Session, error) {
 		return cl.Sessions(ctx, client.Living)
 	}, func(s client.Session) string { return s.ID })
 }
 
-func (completeCmd) workspaces(ctx context.Context, a *app) []string {
+func (completeCmd) workspaces(ctx context.Context, a *cli.App) []string {
 	return ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.Workspace, error) {
 		return cl.Workspaces(ctx)
 	}, func(w client.Workspace) string { return w.ID })
@@ -142,10 +144,10 @@ func (completeCmd) workspaces(ctx context.Context, a *app) []string {
 const patience = time.Second
 
 // ids asks the daemon for ids. Without one there is nothing to offer.
-func ids[T any](ctx context.Context, a *app, list func(context.Context, *client.Client) ([]T, error), id func(T) string) []string {
+func ids[T any](ctx context.Context, a *cli.App, list func(context.Context, *client.Client) ([]T, error), id func(T) string) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	cl, err := a.client()
+	cl, err := a.Client()
 	if err != nil {
 		return nil
 	}
@@ -156,7 +158,7 @@ func ids[T any](ctx context.Context, a *app, list func(context.Context, *client.
 	}
 	found := make([]string, len(all))
 	for i, one := range all {
-		found[i] = printable(id(one))
+		found[i] = show.Printable(id(one))
 	}
 	return found
 }

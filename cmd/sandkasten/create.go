@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -76,8 +78,8 @@ Files that are to stay go to a workspace:
   id=$(sandkasten create python --workspace project)`
 }
 
-func (c createCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c createCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -87,8 +89,8 @@ func (c createCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, s)
+		return show.JSON(a.Out, s)
 	}
-	_, err = fmt.Fprintln(a.out, printable(s.ID))
+	_, err = fmt.Fprintln(a.Out, show.Printable(s.ID))
 	return err
 }

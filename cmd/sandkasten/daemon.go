@@ -8,6 +8,8 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/daemon"
 )
 
@@ -25,8 +27,8 @@ kill -9. It needs root. Log lines go to standard error.
 docs/configuration.md has every key of the file.`
 }
 
-func (c daemonCmd) Run(ctx context.Context, a *app) (err error) {
-	cfg, err := a.configuration()
+func (c daemonCmd) Run(ctx context.Context, a *cli.App) (err error) {
+	cfg, err := a.Configuration()
 	if err != nil {
 		return err
 	}
@@ -42,18 +44,18 @@ func (c daemonCmd) Run(ctx context.Context, a *app) (err error) {
 	d, err := daemon.New(ctx, cfg, daemon.Options{
 		Version:      thisBuild().Version,
 		NotifySocket: os.Getenv("NOTIFY_SOCKET"),
-		Log:          daemon.NewLog(cfg.Log, a.err),
+		Log:          daemon.NewLog(cfg.Log, a.Err),
 	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if c.Hint || isTerminal(a.out) {
+	if c.Hint || show.IsTerminal(a.Out) {
 		keyFile := cfg.KeyFile()
 		if cfg.APIKey != "" {
 			keyFile = ""
 		}
-		if err := printHint(a.out, a.self()+a.configFlag(), d.URL(), cfg.DefaultImage, keyFile); err != nil {
+		if err := printHint(a.Out, self()+configFlag(a), d.URL(), cfg.DefaultImage, keyFile); err != nil {
 			return err
 		}
 	}
@@ -61,15 +63,15 @@ func (c daemonCmd) Run(ctx context.Context, a *app) (err error) {
 }
 
 // configFlag is what a command needs to find the same configuration.
-func (a *app) configFlag() string {
-	if a.flags.Config == "" {
+func configFlag(a *cli.App) string {
+	if a.Config == "" {
 		return ""
 	}
-	return " --config " + quote(a.flags.Config)
+	return " --config " + quote(a.Config)
 }
 
 // self is how the user called us.
-func (a *app) self() string {
+func self() string {
 	name := quote(os.Args[0])
 	if _, ok := os.LookupEnv("SUDO_USER"); ok {
 		return "sudo " + name

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/daemon"
 	"github.com/sandkasten/sandkasten/internal/doctor"
 )
@@ -22,23 +24,23 @@ daemon's configuration.
   sandkasten doctor --config sandkasten.yaml`
 }
 
-func (c doctorCmd) Run(ctx context.Context, a *app) error {
-	cfg, err := a.configuration()
+func (c doctorCmd) Run(ctx context.Context, a *cli.App) error {
+	cfg, err := a.Configuration()
 	if err != nil {
 		return err
 	}
 	findings := daemon.Examine(ctx, cfg)
 	if c.JSON {
-		err = printJSON(a.out, findings)
+		err = show.JSON(a.Out, findings)
 	} else {
-		err = printFindings(a.out, findings)
+		err = printFindings(a.Out, findings)
 	}
 	if err != nil {
 		return err
 	}
 	worst := doctor.Worst(findings)
 	if worst == doctor.Fail || c.Strict && worst == doctor.Warn {
-		return codeError(exitFailed)
+		return cli.CodeError(cli.ExitFailed)
 	}
 	return nil
 }
@@ -51,13 +53,13 @@ func printFindings(w io.Writer, findings []doctor.Finding) error {
 		width = max(width, len(f.Check))
 	}
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(w, "%-4s  %-*s  %s\n", f.Status, width, f.Check, printable(f.Found)); err != nil {
+		if _, err := fmt.Fprintf(w, "%-4s  %-*s  %s\n", f.Status, width, f.Check, show.Printable(f.Found)); err != nil {
 			return err
 		}
 		if f.Mend == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "      %-*s  -> %s\n", width, "", printable(f.Mend)); err != nil {
+		if _, err := fmt.Fprintf(w, "      %-*s  -> %s\n", width, "", show.Printable(f.Mend)); err != nil {
 			return err
 		}
 	}

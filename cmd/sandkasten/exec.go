@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -42,21 +44,21 @@ output and error stay apart.
   sandkasten exec -d -e PORT=3000 $id -- npm start`
 }
 
-func (c execCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c execCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
 	if c.wanted() {
 		if c.Shell != "" {
-			return notRunError{errors.New("--shell is for the shell's commands, which have none of --argv, --tty, --user, --cwd, --env and --background")}
+			return cli.NotRun(errors.New("--shell is for the shell's commands, which have none of --argv, --tty, --user, --cwd, --env and --background"))
 		}
 		return c.process(ctx, a, cl)
 	}
 	req, err := execRequest(a, c.Command, c.Timeout, c.Stdin)
 	if err != nil {
-		return notRunError{err}
+		return cli.NotRun(err)
 	}
 	req.Shell = c.Shell
 	if !c.JSON {
@@ -65,9 +67,9 @@ func (c execCmd) Run(ctx context.Context, a *app) error {
 	req.RawOutput = false
 	r, err := cl.Exec(ctx, c.Session, req)
 	if err != nil {
-		return notRunError{err}
+		return cli.NotRun(err)
 	}
-	if err := printJSON(a.out, r); err != nil {
+	if err := show.JSON(a.Out, r); err != nil {
 		return err
 	}
 	return ended(r)
@@ -76,12 +78,12 @@ func (c execCmd) Run(ctx context.Context, a *app) error {
 // maxStdin is what the API takes for one command.
 const maxStdin = 1 << 20
 
-func execRequest(a *app, words []string, timeout time.Duration, stdin bool) (client.ExecRequest, error) {
+func execRequest(a *cli.App, words []string, timeout time.Duration, stdin bool) (client.ExecRequest, error) {
 	req := client.ExecRequest{Cmd: commandLine(words), TimeoutMS: timeout.Milliseconds(), RawOutput: true}
 	if !stdin {
 		return req, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(a.in, maxStdin+1))
+	data, err := io.ReadAll(io.LimitReader(a.In, maxStdin+1))
 	switch {
 	case err != nil:
 		return req, fmt.Errorf("read standard input: %w", err)
@@ -123,38 +125,38 @@ func quote(word string) string {
 
 // runIn streams one command's output to standard output. When we are told to
 // stop, so is the command.
-func runIn(ctx context.Context, a *app, cl *client.Client, id string, req client.ExecRequest) error {
-	r, err := cl.ExecStream(ctx, id, req, a.out)
+func runIn(ctx context.Context, a *cli.App, cl *client.Client, id string, req client.ExecRequest) error {
+	r, err := cl.ExecStream(ctx, id, req, a.Out)
 	return conclude(ctx, a, cl, id, r, err)
 }
 
 // conclude tells how what we ran has ended, and ends it if we are to stop.
-func conclude(ctx context.Context, a *app, cl *client.Client, id string, r client.ExecResult, err error) error {
+func conclude(ctx context.Context, a *cli.App, cl *client.Client, id string, r client.ExecResult, err error) error {
 	if ctx.Err() != nil && r.ID != "" {
 		if cancelErr := cancel(ctx, cl, id, r.ID); cancelErr != nil {
-			a.say("sandkasten: %s", explain(cancelErr))
+			a.Say("sandkasten: %s", cli.Explain(cancelErr))
 		}
 		return err
 	}
 	if err != nil {
-		return notRunError{err}
+		return cli.NotRun(err)
 	}
-	a.comment(r)
+	comment(a, r)
 	return ended(r)
 }
 
 // comment says what an exit code does not.
-func (a *app) comment(r client.ExecResult) {
+func comment(a *cli.App, r client.ExecResult) {
 	if r.DroppedBytes > 0 {
-		a.say("sandkasten: %d bytes of output were dropped", r.DroppedBytes)
+		a.Say("sandkasten: %d bytes of output were dropped", r.DroppedBytes)
 	}
 	switch r.Cause {
 	case "timeout":
-		a.say("sandkasten: the command's time was up after %d ms; it was ended", r.DurationMS)
+		a.Say("sandkasten: the command's time was up after %d ms; it was ended", r.DurationMS)
 	case "oom_killed":
-		a.say("sandkasten: the session's memory was used up and the command was killed")
+		a.Say("sandkasten: the session's memory was used up and the command was killed")
 	case "sandbox_gone":
-		a.say("sandkasten: the session ended under the command")
+		a.Say("sandkasten: the session ended under the command")
 	}
 }
 
@@ -162,11 +164,11 @@ func (a *app) comment(r client.ExecResult) {
 func ended(r client.ExecResult) error {
 	switch {
 	case r.Cause == "timeout":
-		return codeError(exitTimeout)
+		return cli.CodeError(cli.ExitTimeout)
 	case r.Cause == "sandbox_gone" || r.Cause == "canceled":
-		return codeError(exitNotRun)
+		return cli.CodeError(cli.ExitNotRun)
 	case r.ExitCode != 0:
-		return codeError(r.ExitCode & 0xff)
+		return cli.CodeError(r.ExitCode & 0xff)
 	}
 	return nil
 }

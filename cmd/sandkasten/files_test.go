@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -111,7 +112,7 @@ func TestCpStandard(t *testing.T) {
 		{[]string{"cp", "/nonexistent", id + ":"}, "no such file"},
 		{[]string{"cp", "/dev/null", id + ":x"}, "not a regular file"},
 	} {
-		if r := tm.run(tt.args...); r.code != exitFailed || r.out != "" || !strings.Contains(r.errOut, tt.says) {
+		if r := tm.run(tt.args...); r.code != cli.ExitFailed || r.out != "" || !strings.Contains(r.errOut, tt.says) {
 			t.Errorf("%q = %+v, want %q", tt.args, r, tt.says)
 		}
 	}
@@ -131,7 +132,7 @@ func TestFs(t *testing.T) {
 	if r := tm.runCtx(t.Context(), "three\n", "fs", "write", "-a", id, "d/a.txt"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if r := tm.runCtx(t.Context(), "x", "fs", "write", "--create", id, "d/a.txt"); r.code != exitFailed {
+	if r := tm.runCtx(t.Context(), "x", "fs", "write", "--create", id, "d/a.txt"); r.code != cli.ExitFailed {
 		t.Errorf("%+v", r)
 	}
 	if out := fs("cat", "d/a.txt", "d/a.txt"); out != "one\ntwo\nthree\none\ntwo\nthree\n" {
@@ -149,7 +150,7 @@ func TestFs(t *testing.T) {
 	if out := fs("grep", "-A", "1", "^2", "d"); out != "a.txt:2:2\na.txt-3-three\n--\n" {
 		t.Errorf("grep = %q", out)
 	}
-	if r := tm.run("fs", "grep", id, "nothing"); r.code != exitFailed || r.out != "" {
+	if r := tm.run("fs", "grep", id, "nothing"); r.code != cli.ExitFailed || r.out != "" {
 		t.Errorf("grep of nothing = %+v", r)
 	}
 	if out := fs("ls", "-r"); !strings.Contains(out, "d/a.txt") || !strings.Contains(out, "0600") {
@@ -174,7 +175,7 @@ func TestFs(t *testing.T) {
 	if out := fs("ls"); strings.Contains(out, "again") {
 		t.Errorf("ls = %s", out)
 	}
-	if r := tm.run("fs", "rm", id, "missing", "e"); r.code != exitFailed || !strings.Contains(r.errOut, "missing: ") {
+	if r := tm.run("fs", "rm", id, "missing", "e"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "missing: ") {
 		t.Errorf("rm = %+v", r)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/daemon"
 	"github.com/sandkasten/sandkasten/internal/images"
 )
@@ -32,8 +34,8 @@ change at once.
   docker export $(docker create alpine) | sandkasten image import --name alpine --tar -`
 }
 
-func (a *app) images() (*images.Store, error) {
-	cfg, err := a.configuration()
+func openImages(a *cli.App) (*images.Store, error) {
+	cfg, err := a.Configuration()
 	if err != nil {
 		return nil, err
 	}
@@ -47,17 +49,17 @@ type imageImportCmd struct {
 	Tag  string `help:"Which image of an OCI layout with several."`
 }
 
-func (c imageImportCmd) Run(ctx context.Context, a *app) error {
-	store, err := a.images()
+func (c imageImportCmd) Run(ctx context.Context, a *cli.App) error {
+	store, err := openImages(a)
 	if err != nil {
 		return err
 	}
-	p := newProgress(a.err)
+	p := show.NewProgress(a.Err)
 	if c.OCI != "" {
-		img, err := store.ImportOCI(ctx, images.ImportOCIRequest{Name: c.Name, Dir: c.OCI, Tag: c.Tag, Progress: p.show})
+		img, err := store.ImportOCI(ctx, images.ImportOCIRequest{Name: c.Name, Dir: c.OCI, Tag: c.Tag, Progress: p.Show})
 		return stored(a, p, img, err)
 	}
-	req := images.ImportRequest{Name: c.Name, Tar: a.in, Source: "standard input", Progress: p.show}
+	req := images.ImportRequest{Name: c.Name, Tar: a.In, Source: "standard input", Progress: p.Show}
 	if c.Tar == "-" {
 		img, err := store.Import(ctx, req)
 		return stored(a, p, img, err)
@@ -80,13 +82,13 @@ type imagePullCmd struct {
 	Insecure bool   `help:"Allow plain HTTP to a registry on another host."`
 }
 
-func (c imagePullCmd) Run(ctx context.Context, a *app) error {
-	store, err := a.images()
+func (c imagePullCmd) Run(ctx context.Context, a *cli.App) error {
+	store, err := openImages(a)
 	if err != nil {
 		return err
 	}
-	p := newProgress(a.err)
-	img, err := store.Pull(ctx, images.PullRequest{Ref: c.Ref, Name: c.Name, Insecure: c.Insecure, Progress: p.show})
+	p := show.NewProgress(a.Err)
+	img, err := store.Pull(ctx, images.PullRequest{Ref: c.Ref, Name: c.Name, Insecure: c.Insecure, Progress: p.Show})
 	return stored(a, p, img, err)
 }
 
@@ -105,17 +107,17 @@ how to write one.
   sandkasten image build tools --recipe tools.yaml`
 }
 
-func (c imageBuildCmd) Run(ctx context.Context, a *app) error {
+func (c imageBuildCmd) Run(ctx context.Context, a *cli.App) error {
 	recipe, err := c.recipe()
 	if err != nil {
 		return err
 	}
-	store, err := a.images()
+	store, err := openImages(a)
 	if err != nil {
 		return err
 	}
-	p := newProgress(a.err)
-	img, err := store.Build(ctx, images.BuildRequest{Name: c.Image, Recipe: recipe, IfAbsent: c.IfAbsent, Mirror: c.Mirror, Progress: p.show})
+	p := show.NewProgress(a.Err)
+	img, err := store.Build(ctx, images.BuildRequest{Name: c.Image, Recipe: recipe, IfAbsent: c.IfAbsent, Mirror: c.Mirror, Progress: p.Show})
 	return stored(a, p, img, err)
 }
 
@@ -132,15 +134,15 @@ func (c imageBuildCmd) recipe() (r images.Recipe, err error) {
 }
 
 // stored ends the progress and tells about the image.
-func stored(a *app, p *progress, img images.Image, err error) error {
-	p.end()
+func stored(a *cli.App, p *show.Progress, img images.Image, err error) error {
+	p.End()
 	if err != nil {
 		return err
 	}
 	for _, w := range img.Warnings {
-		a.say("note: %s", printable(w))
+		a.Say("note: %s", show.Printable(w))
 	}
-	_, err = fmt.Fprintf(a.out, "%s  %s  %s\n", strings.Join(img.Names, ", "), shortDigest(img.Digest), size(img.Size))
+	_, err = fmt.Fprintf(a.Out, "%s  %s  %s\n", strings.Join(img.Names, ", "), shortDigest(img.Digest), show.Size(img.Size))
 	return err
 }
 
@@ -153,8 +155,8 @@ type imageLsCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-func (c imageLsCmd) Run(ctx context.Context, a *app) error {
-	store, err := a.images()
+func (c imageLsCmd) Run(ctx context.Context, a *cli.App) error {
+	store, err := openImages(a)
 	if err != nil {
 		return err
 	}
@@ -163,13 +165,13 @@ func (c imageLsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, list)
+		return show.JSON(a.Out, list)
 	}
 	if len(list) == 0 {
-		a.say("No images. `sandkasten image build base` makes one.")
+		a.Say("No images. `sandkasten image build base` makes one.")
 		return nil
 	}
-	return table(a.out, imageRows(list, time.Now()))
+	return show.Table(a.Out, imageRows(list, time.Now()))
 }
 
 func imageRows(list []images.Image, now time.Time) [][]string {
@@ -180,7 +182,7 @@ func imageRows(list []images.Image, now time.Time) [][]string {
 			names = "-"
 		}
 		rows = append(rows, []string{
-			names, shortDigest(img.Digest), size(img.Size), fmt.Sprint(len(img.Layers)), img.Shell, span(now.Sub(img.CreatedAt)), img.Source,
+			names, shortDigest(img.Digest), show.Size(img.Size), fmt.Sprint(len(img.Layers)), img.Shell, show.Span(now.Sub(img.CreatedAt)), img.Source,
 		})
 	}
 	return rows
@@ -190,8 +192,8 @@ type imageInspectCmd struct {
 	Image string `arg:"" help:"Name or digest."`
 }
 
-func (c imageInspectCmd) Run(ctx context.Context, a *app) error {
-	store, err := a.images()
+func (c imageInspectCmd) Run(ctx context.Context, a *cli.App) error {
+	store, err := openImages(a)
 	if err != nil {
 		return err
 	}
@@ -199,15 +201,15 @@ func (c imageInspectCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return printJSON(a.out, img)
+	return show.JSON(a.Out, img)
 }
 
 type imageValidateCmd struct {
 	Images []string `arg:"" help:"Names or digests."`
 }
 
-func (c imageValidateCmd) Run(ctx context.Context, a *app) error {
-	store, err := a.images()
+func (c imageValidateCmd) Run(ctx context.Context, a *cli.App) error {
+	store, err := openImages(a)
 	if err != nil {
 		return err
 	}
@@ -223,13 +225,13 @@ func (c imageValidateCmd) Run(ctx context.Context, a *app) error {
 			damaged = true
 		}
 		for _, p := range problems {
-			if _, err := fmt.Fprintf(a.out, "%s: %s\n", name, printable(p)); err != nil {
+			if _, err := fmt.Fprintf(a.Out, "%s: %s\n", name, show.Printable(p)); err != nil {
 				return err
 			}
 		}
 	}
 	if damaged {
-		return codeError(exitFailed)
+		return cli.CodeError(cli.ExitFailed)
 	}
 	return nil
 }
@@ -238,8 +240,8 @@ type imageRmCmd struct {
 	Images []string `arg:"" help:"Names or digests. A digest stands for all of its names."`
 }
 
-func (c imageRmCmd) Run(ctx context.Context, a *app) error {
-	cfg, err := a.configuration()
+func (c imageRmCmd) Run(ctx context.Context, a *cli.App) error {
+	cfg, err := a.Configuration()
 	if err != nil {
 		return err
 	}
@@ -253,7 +255,7 @@ func (c imageRmCmd) Run(ctx context.Context, a *app) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		if _, err := fmt.Fprintln(a.out, name); err != nil {
+		if _, err := fmt.Fprintln(a.Out, name); err != nil {
 			return err
 		}
 	}

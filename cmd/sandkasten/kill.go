@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"strconv"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
 )
 
 type killCmd struct {
@@ -19,8 +21,8 @@ and KILL for what does not go. A shell lives on.
   sandkasten kill -s HUP $id e3k5`
 }
 
-func (c killCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c killCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}

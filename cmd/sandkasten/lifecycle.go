@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -14,8 +16,8 @@ type theSessions struct {
 }
 
 // each does something to every session, also if one of them refuses.
-func (c theSessions) each(ctx context.Context, a *app, do func(*client.Client, context.Context, string) (client.Session, error)) error {
-	cl, err := a.client()
+func (c theSessions) each(ctx context.Context, a *cli.App, do func(*client.Client, context.Context, string) (client.Session, error)) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -42,7 +44,7 @@ time. The next command, file copy or terminal wakes them.
   sandkasten exec $id date`
 }
 
-func (c pauseCmd) Run(ctx context.Context, a *app) error {
+func (c pauseCmd) Run(ctx context.Context, a *cli.App) error {
 	return c.each(ctx, a, (*client.Client).Pause)
 }
 
@@ -50,7 +52,7 @@ type resumeCmd struct{ theSessions }
 
 func (resumeCmd) Help() string { return `  sandkasten resume $id` }
 
-func (c resumeCmd) Run(ctx context.Context, a *app) error {
+func (c resumeCmd) Run(ctx context.Context, a *cli.App) error {
 	return c.each(ctx, a, (*client.Client).Resume)
 }
 
@@ -64,7 +66,7 @@ disk only, and survives a restart of the host.
   sandkasten start $id`
 }
 
-func (c stopCmd) Run(ctx context.Context, a *app) error {
+func (c stopCmd) Run(ctx context.Context, a *cli.App) error {
 	return c.each(ctx, a, (*client.Client).Stop)
 }
 
@@ -76,7 +78,7 @@ func (startCmd) Help() string {
   sandkasten start $id`
 }
 
-func (c startCmd) Run(ctx context.Context, a *app) error {
+func (c startCmd) Run(ctx context.Context, a *cli.App) error {
 	return c.each(ctx, a, (*client.Client).Start)
 }
 
@@ -88,7 +90,7 @@ func (keepCmd) Help() string {
   while sleep 60; do sandkasten keep $id; done`
 }
 
-func (c keepCmd) Run(ctx context.Context, a *app) error {
+func (c keepCmd) Run(ctx context.Context, a *cli.App) error {
 	return c.each(ctx, a, (*client.Client).Heartbeat)
 }
 
@@ -107,8 +109,8 @@ func (setCmd) Help() string {
   sandkasten set $id --no-auto-resume`
 }
 
-func (c setCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c setCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func (c setCmd) Run(ctx context.Context, a *app) error {
 	if err != nil || !c.JSON {
 		return err
 	}
-	if err := printJSON(a.out, s); err != nil {
+	if err := show.JSON(a.Out, s); err != nil {
 		return fmt.Errorf("print the session: %w", err)
 	}
 	return nil

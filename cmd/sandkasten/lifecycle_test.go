@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
 // status is what ls says of one session.
-func (tm *terminal) status(id string) string {
+func (tm *console) status(id string) string {
 	tm.t.Helper()
 	for line := range strings.Lines(tm.want("ls")) {
 		if fields := strings.Fields(line); fields[0] == id {
@@ -42,7 +43,7 @@ func TestLifecycleCommands(t *testing.T) {
 			t.Errorf("%q: it is %s, want %s", step.args, got, step.status)
 		}
 	}
-	if r := tm.run("start", id, other); r.code != exitFailed || !strings.Contains(r.errOut, "destroyed") {
+	if r := tm.run("start", id, other); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "destroyed") {
 		t.Errorf("start of one that has ended: %+v", r)
 	}
 	if got := tm.status(other); got != "running" {
@@ -57,7 +58,7 @@ func TestPolicyFlags(t *testing.T) {
 		t.Errorf("ls does not say what will happen:\n%s", out)
 	}
 	tm.want("pause", id)
-	if r := tm.run("exec", id, "true"); r.code != exitNotRun || !strings.Contains(r.errOut, "resume it first") {
+	if r := tm.run("exec", id, "true"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, "resume it first") {
 		t.Errorf("exec = %+v", r)
 	}
 	out := tm.want("set", id, "--auto-resume", "--on-idle", "stop", "--idle-timeout", "1h", "--lifetime", "3h", "--json")
@@ -67,7 +68,7 @@ func TestPolicyFlags(t *testing.T) {
 		}
 	}
 	tm.want("exec", id, "true")
-	if r := tm.run("set", id, "--on-idle", "sleep"); r.code != exitUsage {
+	if r := tm.run("set", id, "--on-idle", "sleep"); r.code != cli.ExitUsage {
 		t.Errorf("set = %+v", r)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -31,8 +33,8 @@ Following one that has ended ends at once; a process's standard error goes to
 ours.`
 }
 
-func (c logsCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c logsCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func (c logsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, r)
+		return show.JSON(a.Out, r)
 	}
 	output, err := r.Bytes()
 	if err != nil {
@@ -59,22 +61,22 @@ func (c logsCmd) Run(ctx context.Context, a *app) error {
 	}
 	text := string(output)
 	if !c.Raw {
-		text = visible(text, "\n\t")
+		text = show.Visible(text, "\n\t")
 	}
-	_, err = io.WriteString(a.out, text)
+	_, err = io.WriteString(a.Out, text)
 	return err
 }
 
-func (c logsCmd) follow(ctx context.Context, a *app, cl *client.Client) error {
-	out := client.Streams{Stdout: a.out, Stderr: a.err}
+func (c logsCmd) follow(ctx context.Context, a *cli.App, cl *client.Client) error {
+	out := client.Streams{Stdout: a.Out, Stderr: a.Err}
 	if !c.Raw {
-		out = client.Streams{Stdout: harmless{a.out}, Stderr: harmless{a.err}}
+		out = client.Streams{Stdout: harmless{a.Out}, Stderr: harmless{a.Err}}
 	}
 	r, err := cl.Follow(ctx, c.Session, c.Exec, out)
 	if err != nil {
 		return err
 	}
-	a.comment(r)
+	comment(a, r)
 	return nil
 }
 
@@ -82,25 +84,25 @@ func (c logsCmd) follow(ctx context.Context, a *app, cl *client.Client) error {
 type harmless struct{ io.Writer }
 
 func (h harmless) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(h.Writer, visible(string(p), "\n\t")); err != nil {
+	if _, err := io.WriteString(h.Writer, show.Visible(string(p), "\n\t")); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-func (c logsCmd) list(ctx context.Context, a *app, cl *client.Client) error {
+func (c logsCmd) list(ctx context.Context, a *cli.App, cl *client.Client) error {
 	list, err := cl.Execs(ctx, c.Session)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, list)
+		return show.JSON(a.Out, list)
 	}
 	rows := [][]string{{"EXEC", "STARTED", "STATE", "EXIT", "TOOK", "OUTPUT", "COMMAND"}}
 	for _, r := range list {
 		rows = append(rows, execRow(r, time.Now()))
 	}
-	return table(a.out, rows)
+	return show.Table(a.Out, rows)
 }
 
 func execRow(r client.ExecRecord, now time.Time) []string {
@@ -111,9 +113,9 @@ func execRow(r client.ExecRecord, now time.Time) []string {
 	}
 	started := ""
 	if !r.StartedAt.IsZero() {
-		started = span(now.Sub(r.StartedAt)) + " ago"
+		started = show.Span(now.Sub(r.StartedAt)) + " ago"
 	}
-	return []string{r.ID, started, state, exit, took, size(r.OutputBytes), firstLine(r.Command)}
+	return []string{r.ID, started, state, exit, took, show.Size(r.OutputBytes), firstLine(r.Command)}
 }
 
 // firstLine is as much of a command as fits into a table.

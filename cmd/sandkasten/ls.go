@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -19,8 +21,8 @@ func (lsCmd) Help() string {
   sandkasten rm $(sandkasten ls -q)`
 }
 
-func (c lsCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c lsCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -35,26 +37,26 @@ func (c lsCmd) Run(ctx context.Context, a *app) error {
 	}
 	switch {
 	case c.JSON:
-		return printJSON(a.out, list)
+		return show.JSON(a.Out, list)
 	case c.Quiet:
 		for _, s := range list {
-			if _, err := fmt.Fprintln(a.out, printable(s.ID)); err != nil {
+			if _, err := fmt.Fprintln(a.Out, show.Printable(s.ID)); err != nil {
 				return err
 			}
 		}
 		return nil
 	case len(list) == 0:
-		a.say("No sessions. `sandkasten create` makes one.")
+		a.Say("No sessions. `sandkasten create` makes one.")
 		return nil
 	}
-	return table(a.out, sessionRows(list, time.Now()))
+	return show.Table(a.Out, sessionRows(list, time.Now()))
 }
 
 func sessionRows(list []client.Session, now time.Time) [][]string {
 	rows := [][]string{{"ID", "IMAGE", "STATUS", "AGE", "IDLE", "WHEN IDLE", "ENDS IN", "DIRECTORY"}}
 	for _, s := range list {
 		rows = append(rows, []string{
-			s.ID, s.Image, s.Status, span(now.Sub(s.CreatedAt)), span(now.Sub(s.LastActivity)), whenIdle(s), span(s.ExpiresAt.Sub(now)), s.Cwd,
+			s.ID, s.Image, s.Status, show.Span(now.Sub(s.CreatedAt)), show.Span(now.Sub(s.LastActivity)), whenIdle(s), show.Span(s.ExpiresAt.Sub(now)), s.Cwd,
 		})
 	}
 	return rows
@@ -66,5 +68,5 @@ func whenIdle(s client.Session) string {
 	if after == 0 {
 		after = s.TTLSeconds
 	}
-	return s.OnIdle + " after " + span(time.Duration(after)*time.Second)
+	return s.OnIdle + " after " + show.Span(time.Duration(after)*time.Second)
 }

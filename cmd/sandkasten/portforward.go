@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/client"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
@@ -37,11 +38,11 @@ type forward struct {
 	port     int
 }
 
-func (c portForwardCmd) Run(ctx context.Context, a *app) (err error) {
+func (c portForwardCmd) Run(ctx context.Context, a *cli.App) (err error) {
 	if err := c.checkAddress(); err != nil {
 		return err
 	}
-	cl, err := a.client()
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (c portForwardCmd) Run(ctx context.Context, a *app) (err error) {
 		return err
 	}
 	for _, f := range forwards {
-		if _, err := fmt.Fprintf(a.out, "%s -> port %d of %s\n", f.listener.Addr(), f.port, c.Session); err != nil {
+		if _, err := fmt.Fprintf(a.Out, "%s -> port %d of %s\n", f.listener.Addr(), f.port, c.Session); err != nil {
 			return errors.Join(err, closeAll(forwards))
 		}
 	}
@@ -119,7 +120,7 @@ func closeAll(forwards []forward) error {
 
 // serve connects whoever comes, until ctx ends, which is no failure, or the
 // session has.
-func (c portForwardCmd) serve(ctx context.Context, a *app, cl *client.Client, forwards []forward) error {
+func (c portForwardCmd) serve(ctx context.Context, a *cli.App, cl *client.Client, forwards []forward) error {
 	outer := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -136,7 +137,7 @@ func (c portForwardCmd) serve(ctx context.Context, a *app, cl *client.Client, fo
 	for {
 		select {
 		case text := <-said:
-			a.say("%s", text)
+			a.Say("%s", text)
 		case <-ctx.Done():
 			err := closeAll(forwards)
 			<-done
@@ -173,7 +174,7 @@ func (c portForwardCmd) accept(ctx context.Context, cl *client.Client, f forward
 				return
 			}
 			select {
-			case said <- fmt.Sprintf("port %d: %s", f.port, explain(err)):
+			case said <- fmt.Sprintf("port %d: %s", f.port, cli.Explain(err)):
 			case <-ctx.Done():
 			}
 		})

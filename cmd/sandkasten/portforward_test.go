@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -52,7 +53,7 @@ type forwarding struct {
 	errOut    *bytes.Buffer // to be read when it has ended
 }
 
-func (tm *terminal) forward(id string, ports ...string) *forwarding {
+func (tm *console) forward(id string, ports ...string) *forwarding {
 	tm.t.Helper()
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -61,8 +62,8 @@ func (tm *terminal) forward(id string, ports ...string) *forwarding {
 	ctx, cancel := context.WithCancelCause(tm.t.Context())
 	f := &forwarding{t: tm.t, interrupt: cancel, code: make(chan int, 1), errOut: &bytes.Buffer{}}
 	go func() {
-		a := &app{in: os.Stdin, out: in, err: f.errOut}
-		code := a.run(ctx, append([]string{"--url", tm.url, "--api-key", tm.key, "port-forward", id}, ports...))
+		a := &cli.App{In: os.Stdin, Out: in, Err: f.errOut}
+		code := run(ctx, a, append([]string{"--url", tm.url, "--api-key", tm.key, "port-forward", id}, ports...))
 		in.Close()
 		f.code <- code
 	}()
@@ -121,7 +122,7 @@ func TestPortForward(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
-	f.interrupt(signalError{syscall.SIGINT})
+	f.interrupt(cli.SignalError(syscall.SIGINT))
 	if code := <-f.code; code != 0 {
 		t.Errorf("exit code %d: %s", code, f.errOut)
 	}
@@ -136,7 +137,7 @@ func TestPortForwardEndsWithTheSession(t *testing.T) {
 	f := tm.forward(id, fmt.Sprintf(":%d", echo(t)))
 	tm.want("rm", id)
 	f.through(0, "hello")
-	if code := <-f.code; code != exitFailed || !strings.Contains(f.errOut.String(), "destroyed") {
+	if code := <-f.code; code != cli.ExitFailed || !strings.Contains(f.errOut.String(), "destroyed") {
 		t.Errorf("exit code %d: %s", code, f.errOut)
 	}
 }
@@ -156,7 +157,7 @@ func TestPortForwardRefuses(t *testing.T) {
 		{[]string{id, fmt.Sprintf("%d:80", taken)}, "in use"},
 		{[]string{strings.Repeat("a", 26), "3000"}, "no such session"},
 	} {
-		if r := tm.run(append([]string{"port-forward"}, tt.args...)...); r.code != exitFailed || !strings.Contains(r.errOut, tt.want) {
+		if r := tm.run(append([]string{"port-forward"}, tt.args...)...); r.code != cli.ExitFailed || !strings.Contains(r.errOut, tt.want) {
 			t.Errorf("%q: %+v", tt.args, r)
 		}
 	}

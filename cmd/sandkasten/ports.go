@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -20,8 +22,8 @@ needs the API key, or a preview token.
   sandkasten port-forward $id 3000`
 }
 
-func (c portsCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c portsCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -31,13 +33,13 @@ func (c portsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, ports)
+		return show.JSON(a.Out, ports)
 	}
 	if len(ports) == 0 {
-		a.say("Nothing listens in this session.")
+		a.Say("Nothing listens in this session.")
 		return nil
 	}
-	return table(a.out, portRows(ports))
+	return show.Table(a.Out, portRows(ports))
 }
 
 func portRows(ports []client.Port) [][]string {

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/cli/terminal"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -26,10 +29,10 @@ func (f processFlags) wanted() bool {
 }
 
 // process runs the words as a program.
-func (c execCmd) process(ctx context.Context, a *app, cl *client.Client) error {
+func (c execCmd) process(ctx context.Context, a *cli.App, cl *client.Client) error {
 	req, err := c.processRequest()
 	if err != nil {
-		return notRunError{err}
+		return cli.NotRun(err)
 	}
 	switch {
 	case c.TTY && !c.Background:
@@ -66,26 +69,26 @@ func (c execCmd) processRequest() (client.ProcessRequest, error) {
 	return req, nil
 }
 
-func (c execCmd) start(ctx context.Context, a *app, cl *client.Client, req client.ProcessRequest) error {
+func (c execCmd) start(ctx context.Context, a *cli.App, cl *client.Client, req client.ProcessRequest) error {
 	p, err := cl.StartProcess(ctx, c.Session, req)
 	if err != nil {
-		return notRunError{err}
+		return cli.NotRun(err)
 	}
 	if c.JSON {
-		return printJSON(a.out, p)
+		return show.JSON(a.Out, p)
 	}
-	_, err = fmt.Fprintln(a.out, printable(p.ID))
+	_, err = fmt.Fprintln(a.Out, show.Printable(p.ID))
 	return err
 }
 
 // wait runs a program to its end and prints the result.
-func (c execCmd) wait(ctx context.Context, a *app, cl *client.Client, req client.ProcessRequest) error {
+func (c execCmd) wait(ctx context.Context, a *cli.App, cl *client.Client, req client.ProcessRequest) error {
 	req.RawOutput = false
 	p, err := cl.RunProcess(ctx, c.Session, req)
 	if err != nil {
-		return notRunError{err}
+		return cli.NotRun(err)
 	}
-	if err := printJSON(a.out, p); err != nil {
+	if err := show.JSON(a.Out, p); err != nil {
 		return err
 	}
 	r := client.ExecResult{Cause: p.Cause}
@@ -96,42 +99,42 @@ func (c execCmd) wait(ctx context.Context, a *app, cl *client.Client, req client
 }
 
 // stream runs a program and passes on its output and, if asked, our input.
-func (c execCmd) stream(ctx context.Context, a *app, cl *client.Client, req client.ProcessRequest) error {
+func (c execCmd) stream(ctx context.Context, a *cli.App, cl *client.Client, req client.ProcessRequest) error {
 	fed, over := context.WithCancel(ctx)
 	defer over()
-	out := client.Streams{Stdout: a.out, Stderr: a.err}
+	out := client.Streams{Stdout: a.Out, Stderr: a.Err}
 	r, err := cl.ProcessStream(ctx, c.Session, req, out, func(exec string) {
 		if c.Stdin {
 			// Not waited for: its read of our input cannot be interrupted, and
 			// ends with this process.
-			go a.feed(fed, cl, c.Session, exec)
+			go feed(fed, a, cl, c.Session, exec)
 		}
 	})
 	return conclude(ctx, a, cl, c.Session, r, err)
 }
 
 // feed gives our standard input to a program as it comes.
-func (a *app) feed(ctx context.Context, cl *client.Client, id, exec string) {
+func feed(ctx context.Context, a *cli.App, cl *client.Client, id, exec string) {
 	if err := known(ctx, cl, id, exec); err != nil {
 		return // it could not be started, and who follows it says so
 	}
 	buf := make([]byte, 256<<10)
 	for {
-		n, readErr := a.in.Read(buf)
+		n, readErr := a.In.Read(buf)
 		err := give(ctx, cl, id, exec, buf[:n], readErr != nil)
 		if refused, ok := errors.AsType[*client.Error](err); ok && (refused.Code == "conflict" || refused.Code == "not_found") {
 			return // it reads no more, as programs may
 		}
 		if err != nil && ctx.Err() == nil {
 			// It must not take for the end what is not, nor wait for ever.
-			a.say("sandkasten: standard input was not passed on, and the program is ended: %s", explain(err))
+			a.Say("sandkasten: standard input was not passed on, and the program is ended: %s", cli.Explain(err))
 			if err := cl.CancelExec(ctx, id, exec); err != nil {
-				a.say("sandkasten: %s", explain(err))
+				a.Say("sandkasten: %s", cli.Explain(err))
 			}
 		}
 		if err != nil || readErr != nil {
 			if readErr != nil && !errors.Is(readErr, io.EOF) {
-				a.say("sandkasten: standard input ends early: %v", readErr)
+				a.Say("sandkasten: standard input ends early: %v", readErr)
 			}
 			return
 		}
@@ -169,22 +172,22 @@ func give(ctx context.Context, cl *client.Client, id, exec string, data []byte, 
 }
 
 // onTerminal runs a program on a terminal and converses with it.
-func (c execCmd) onTerminal(ctx context.Context, a *app, cl *client.Client, req client.ProcessRequest) error {
-	if err := a.needsTerminal("exec --tty"); err != nil {
+func (c execCmd) onTerminal(ctx context.Context, a *cli.App, cl *client.Client, req client.ProcessRequest) error {
+	if err := terminal.Needed(a, "exec --tty"); err != nil {
 		return err
 	}
-	size := terminalSize(a.out)
+	size := terminal.Size(a.Out)
 	req.Rows, req.Cols = size.Rows, size.Cols
 	if _, given := req.Env["TERM"]; !given {
 		if req.Env == nil {
 			req.Env = make(map[string]string)
 		}
-		req.Env["TERM"] = terminalKind()
+		req.Env["TERM"] = terminal.Kind()
 	}
 	req.OpenStdin = false
 	p, err := cl.StartProcess(ctx, c.Session, req)
 	if err != nil {
-		return notRunError{err}
+		return cli.NotRun(err)
 	}
-	return interactive(ctx, a, cl, c.Session, client.TerminalRequest{ID: p.ID, Size: size})
+	return terminal.Run(ctx, a, cl, c.Session, client.TerminalRequest{ID: p.ID, Size: size})
 }

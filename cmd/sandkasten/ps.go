@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -24,8 +26,8 @@ terminal can be attached to with its id.
   sandkasten kill $id e3k5`
 }
 
-func (c psCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c psCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -41,13 +43,13 @@ func (c psCmd) Run(ctx context.Context, a *app) error {
 		}
 	}
 	if c.JSON {
-		return printJSON(a.out, shown)
+		return show.JSON(a.Out, shown)
 	}
 	rows := [][]string{{"EXEC", "KIND", "PID", "STATE", "AGE", "CPU", "MEMORY", "COMMAND"}}
 	for _, r := range shown {
 		rows = append(rows, processRow(r, time.Now()))
 	}
-	return table(a.out, rows)
+	return show.Table(a.Out, rows)
 }
 
 func processRow(r client.ExecRecord, now time.Time) []string {
@@ -62,14 +64,14 @@ func processRow(r client.ExecRecord, now time.Time) []string {
 		state = fmt.Sprintf("%s (%d)", r.Cause, *r.ExitCode)
 	}
 	if !r.StartedAt.IsZero() {
-		age = span(now.Sub(r.StartedAt))
+		age = show.Span(now.Sub(r.StartedAt))
 	}
 	if r.PID != 0 {
 		pid = strconv.Itoa(r.PID)
 	}
 	if r.Usage != nil {
 		cpu = (time.Duration(r.Usage.CPUMS) * time.Millisecond).String()
-		memory = size(r.Usage.MemoryBytes)
+		memory = show.Size(r.Usage.MemoryBytes)
 	}
 	return []string{r.ID, kind, pid, state, age, cpu, memory, firstLine(r.Command)}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -21,11 +23,11 @@ an error.
   sandkasten rm --all`
 }
 
-func (c rmCmd) Run(ctx context.Context, a *app) error {
+func (c rmCmd) Run(ctx context.Context, a *cli.App) error {
 	if c.All == (len(c.Sessions) > 0) {
 		return errors.New("name the sessions to end, or write --all")
 	}
-	cl, err := a.client()
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -43,10 +45,10 @@ func (c rmCmd) Run(ctx context.Context, a *app) error {
 	var failed error
 	for _, id := range ids {
 		if err := cl.Delete(ctx, id); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", printable(id), err))
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", show.Printable(id), err))
 			continue
 		}
-		if _, err := fmt.Fprintln(a.out, printable(id)); err != nil {
+		if _, err := fmt.Fprintln(a.Out, show.Printable(id)); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -30,27 +32,27 @@ code. The session is removed at the end, after Ctrl-C too.
   sandkasten run base --memory 256 --timeout 10s -- ./check.sh`
 }
 
-func (c runCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c runCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
 	req, err := execRequest(a, c.Command, c.Timeout, c.Stdin)
 	if err != nil {
-		return notRunError{err}
+		return cli.NotRun(err)
 	}
 	s, err := cl.Create(ctx, c.request(c.Image))
 	if err != nil {
-		return notRunError{err}
+		return cli.NotRun(err)
 	}
 	if c.Keep {
-		a.say("session %s", printable(s.ID))
+		a.Say("session %s", show.Printable(s.ID))
 		return runIn(ctx, a, cl, s.ID, req)
 	}
 	err = runIn(ctx, a, cl, s.ID, req)
 	if removeErr := remove(ctx, cl, s.ID); removeErr != nil {
-		a.say("sandkasten: %s", explain(removeErr)) // the exit code is the command's
+		a.Say("sandkasten: %s", cli.Explain(removeErr)) // the exit code is the command's
 	}
 	return err
 }

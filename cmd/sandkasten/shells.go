@@ -4,6 +4,9 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 )
 
 type shellsCmd struct {
@@ -19,8 +22,8 @@ func (shellsCmd) Help() string {
   sandkasten shells --close build $id`
 }
 
-func (c shellsCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c shellsCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -33,7 +36,7 @@ func (c shellsCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, list)
+		return show.JSON(a.Out, list)
 	}
 	rows := [][]string{{"SHELL", "STATE", "EXEC", "QUEUED", "PID", "AGE", "RESTARTS", "CWD"}}
 	for _, s := range list {
@@ -42,8 +45,8 @@ func (c shellsCmd) Run(ctx context.Context, a *app) error {
 			pid = strconv.Itoa(s.PID)
 		}
 		rows = append(rows, []string{
-			s.Name, s.State, s.ExecID, strconv.Itoa(s.Queued), pid, span(time.Since(s.CreatedAt)), strconv.Itoa(s.Restarts), s.Cwd,
+			s.Name, s.State, s.ExecID, strconv.Itoa(s.Queued), pid, show.Span(time.Since(s.CreatedAt)), strconv.Itoa(s.Restarts), s.Cwd,
 		})
 	}
-	return table(a.out, rows)
+	return show.Table(a.Out, rows)
 }

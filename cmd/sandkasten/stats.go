@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
@@ -26,8 +28,8 @@ type namedStats struct {
 	client.Stats
 }
 
-func (c statsCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c statsCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -55,9 +57,9 @@ func (c statsCmd) Run(ctx context.Context, a *app) error {
 		all = append(all, namedStats{id, s})
 	}
 	if c.JSON {
-		return printJSON(a.out, all)
+		return show.JSON(a.Out, all)
 	}
-	return table(a.out, statsRows(all))
+	return show.Table(a.Out, statsRows(all))
 }
 
 func statsRows(all []namedStats) [][]string {
@@ -65,11 +67,11 @@ func statsRows(all []namedStats) [][]string {
 	for _, s := range all {
 		rows = append(rows, []string{
 			s.ID,
-			size(s.MemoryBytes), size(s.MemoryLimit),
+			show.Size(s.MemoryBytes), show.Size(s.MemoryLimit),
 			(time.Duration(s.CPUUsageUsec) * time.Microsecond).Round(time.Millisecond).String(),
 			strconv.FormatFloat(s.CPULimit, 'f', -1, 64),
 			strconv.FormatInt(s.Pids, 10), strconv.FormatInt(s.PidsLimit, 10),
-			size(s.DiskBytes), size(s.DiskLimit),
+			show.Size(s.DiskBytes), show.Size(s.DiskLimit),
 			strconv.FormatInt(s.OOMKills, 10),
 		})
 	}

@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"runtime/debug"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 )
 
 // version is set by releases: -ldflags "-X main.version=v1.2.3".
@@ -20,10 +23,10 @@ type buildInfo struct {
 	Go       string `json:"go"`
 }
 
-func (c versionCmd) Run(a *app) error {
+func (c versionCmd) Run(a *cli.App) error {
 	info := thisBuild()
 	if c.JSON {
-		return printJSON(a.out, info)
+		return show.JSON(a.Out, info)
 	}
 	revision := info.Revision
 	if info.Modified {
@@ -32,7 +35,7 @@ func (c versionCmd) Run(a *app) error {
 	if revision != "" {
 		revision = " (" + revision + ")"
 	}
-	_, err := fmt.Fprintf(a.out, "sandkasten %s%s, %s\n", info.Version, revision, info.Go)
+	_, err := fmt.Fprintf(a.Out, "sandkasten %s%s, %s\n", info.Version, revision, info.Go)
 	return err
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
 )
 
 type waitCmd struct {
@@ -21,8 +23,8 @@ func (waitCmd) Help() string {
 // waitStep is how long one request waits.
 const waitStep = time.Minute
 
-func (c waitCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c waitCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -38,16 +40,16 @@ func (c waitCmd) Run(ctx context.Context, a *app) error {
 		}
 		r, err := cl.Wait(ctx, c.Session, c.Exec, step)
 		if err != nil {
-			return notRunError{err}
+			return cli.NotRun(err)
 		}
 		if r.State == "ended" {
 			result := r.Result()
-			a.comment(result)
+			comment(a, result)
 			return ended(result)
 		}
 		if !deadline.IsZero() && !time.Now().Before(deadline) {
-			a.say("sandkasten: it still runs after %s", c.Timeout)
-			return codeError(exitTimeout)
+			a.Say("sandkasten: it still runs after %s", c.Timeout)
+			return cli.CodeError(cli.ExitTimeout)
 		}
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/files"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -43,8 +46,8 @@ func (workspaceCreateCmd) Help() string {
   w=$(sandkasten workspace create)`
 }
 
-func (c workspaceCreateCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c workspaceCreateCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -54,9 +57,9 @@ func (c workspaceCreateCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.out, w)
+		return show.JSON(a.Out, w)
 	}
-	_, err = fmt.Fprintln(a.out, printable(w.ID))
+	_, err = fmt.Fprintln(a.Out, show.Printable(w.ID))
 	return err
 }
 
@@ -65,8 +68,8 @@ type workspaceLsCmd struct {
 	Quiet bool `short:"q" xor:"form" help:"Print ids only."`
 }
 
-func (c workspaceLsCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c workspaceLsCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -77,26 +80,26 @@ func (c workspaceLsCmd) Run(ctx context.Context, a *app) error {
 	}
 	switch {
 	case c.JSON:
-		return printJSON(a.out, list)
+		return show.JSON(a.Out, list)
 	case c.Quiet:
 		for _, w := range list {
-			if _, err := fmt.Fprintln(a.out, printable(w.ID)); err != nil {
+			if _, err := fmt.Fprintln(a.Out, show.Printable(w.ID)); err != nil {
 				return err
 			}
 		}
 		return nil
 	case len(list) == 0:
-		a.say("No workspaces. `sandkasten workspace create` makes one.")
+		a.Say("No workspaces. `sandkasten workspace create` makes one.")
 		return nil
 	}
-	return table(a.out, workspaceRows(list, time.Now()))
+	return show.Table(a.Out, workspaceRows(list, time.Now()))
 }
 
 func workspaceRows(list []client.Workspace, now time.Time) [][]string {
 	rows := [][]string{{"ID", "USED", "SIZE", "SESSIONS", "AGE", "LAST USED"}}
 	for _, w := range list {
 		rows = append(rows, []string{
-			w.ID, size(w.SizeBytes), size(w.SizeMB << 20), strconv.Itoa(w.ActiveSessionCount), span(now.Sub(w.CreatedAt)), span(now.Sub(w.LastUsedAt)),
+			w.ID, show.Size(w.SizeBytes), show.Size(w.SizeMB << 20), strconv.Itoa(w.ActiveSessionCount), show.Span(now.Sub(w.CreatedAt)), show.Span(now.Sub(w.LastUsedAt)),
 		})
 	}
 	return rows
@@ -106,8 +109,8 @@ type workspaceInspectCmd struct {
 	Workspace string `arg:"" help:"Workspace id."`
 }
 
-func (c workspaceInspectCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c workspaceInspectCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -116,7 +119,7 @@ func (c workspaceInspectCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return printJSON(a.out, w)
+	return show.JSON(a.Out, w)
 }
 
 type workspaceFilesCmd struct {
@@ -132,8 +135,8 @@ func (workspaceFilesCmd) Help() string {
   sandkasten workspace files project src`
 }
 
-func (c workspaceFilesCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c workspaceFilesCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -143,16 +146,16 @@ func (c workspaceFilesCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	if list.Truncated {
-		a.say("There are more files than are listed.")
+		a.Say("There are more files than are listed.")
 	}
 	if c.JSON {
-		return printJSON(a.out, list.Entries)
+		return show.JSON(a.Out, list.Entries)
 	}
 	rows := [][]string{{"TYPE", "SIZE", "NAME"}}
 	for _, e := range list.Entries {
-		rows = append(rows, []string{e.Type, size(e.Size), e.Name})
+		rows = append(rows, []string{e.Type, show.Size(e.Size), e.Name})
 	}
-	return table(a.out, rows)
+	return show.Table(a.Out, rows)
 }
 
 type workspaceCpCmd struct {
@@ -168,13 +171,13 @@ a colon in it needs a slash before that: ./a:b.
   sandkasten workspace cp work:result.json .`
 }
 
-func (c workspaceCpCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c workspaceCpCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	return a.copy(ctx, cl.OfWorkspaces(), remote{"WORKSPACE", "/"}, c.From, c.To)
+	return files.Copy(ctx, a, cl.OfWorkspaces(), files.Remote{Noun: "WORKSPACE", Never: "/"}, c.From, c.To)
 }
 
 type workspaceRmCmd struct {
@@ -187,8 +190,8 @@ func (workspaceRmCmd) Help() string {
   sandkasten workspace rm --force project`
 }
 
-func (c workspaceRmCmd) Run(ctx context.Context, a *app) error {
-	cl, err := a.client()
+func (c workspaceRmCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
@@ -200,10 +203,10 @@ func (c workspaceRmCmd) Run(ctx context.Context, a *app) error {
 	var failed error
 	for _, id := range c.Workspaces {
 		if err := cl.DeleteWorkspace(ctx, id, how); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", printable(id), err))
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", show.Printable(id), err))
 			continue
 		}
-		if _, err := fmt.Fprintln(a.out, printable(id)); err != nil {
+		if _, err := fmt.Fprintln(a.Out, show.Printable(id)); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/client"
 )
 
@@ -26,7 +27,7 @@ func TestWorkspaceCommands(t *testing.T) {
 	}
 	id := strings.TrimSpace(tm.want("create", "--workspace", "project.v2"))
 	tm.want("exec", id, "echo kept > notes")
-	if r := tm.run("workspace", "rm", "project.v2"); r.code != exitFailed || !strings.Contains(r.errOut, "in use") {
+	if r := tm.run("workspace", "rm", "project.v2"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "in use") {
 		t.Errorf("rm of one in use = %+v", r)
 	}
 	tm.want("rm", id)
@@ -52,10 +53,10 @@ func TestWorkspaceCommands(t *testing.T) {
 	if out := tm.want("workspace", "rm", "--force", "project.v2"); out != "project.v2\n" {
 		t.Errorf("rm --force = %q", out)
 	}
-	if r := tm.run("exec", id, "true"); r.code != exitNotRun || !strings.Contains(r.errOut, "destroyed") {
+	if r := tm.run("exec", id, "true"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, "destroyed") {
 		t.Errorf("its session afterwards = %+v", r)
 	}
-	if r := tm.run("workspace", "inspect", "project.v2"); r.code != exitFailed || !strings.Contains(r.errOut, "no such workspace") {
+	if r := tm.run("workspace", "inspect", "project.v2"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "no such workspace") {
 		t.Errorf("inspect afterwards = %+v", r)
 	}
 }
@@ -84,7 +85,7 @@ func TestWorkspaceCopies(t *testing.T) {
 	if out := tm.want("ls", "-a", "-q"); out != "" {
 		t.Errorf("sessions are seen: %q", out)
 	}
-	if r := tm.run("workspace", "cp", "a:b", "c:d"); r.code != exitFailed || !strings.Contains(r.errOut, "WORKSPACE:PATH") {
+	if r := tm.run("workspace", "cp", "a:b", "c:d"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "WORKSPACE:PATH") {
 		t.Errorf("cp of two remote paths = %+v", r)
 	}
 }

@@ -14,8 +14,11 @@ var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", 
 // and a surface know nothing of their siblings, and only the daemon knows all.
 var Rules = map[string]Rule{
 	"cmd/sandkasten": {
-		Ours:      []string{"internal/client", "internal/config", "internal/daemon", "internal/doctor", "internal/errdefs", "internal/images", "internal/tree"},
-		Libraries: []string{"github.com/alecthomas/kong", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
+		Ours: []string{
+			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal", "internal/client",
+			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images",
+		},
+		Libraries: []string{"github.com/alecthomas/kong"},
 	},
 	"cmd/imgbuilder": {},
 	"cmd/runner":     {Ours: []string{"internal/runner", "internal/runner/fileops", "internal/runtime/linux/stage"}, Libraries: []string{unix}, Not: slow},
@@ -42,26 +45,49 @@ var Rules = map[string]Rule{
 	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "protocol"}},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/api", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes", "internal/errdefs",
-			"internal/preview", "internal/runtime",
-			"internal/session", "protocol",
+			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes",
+			"internal/api/v1/sockets", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session", "protocol",
 		},
-		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang", "github.com/coder/websocket"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
+	},
+	"internal/api/v1/adapter": {
+		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
+	},
+	"internal/api/v1/sockets": {
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "protocol"},
+		Libraries: []string{"github.com/coder/websocket"},
 	},
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
 	"internal/api/v1/files": {
-		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "protocol"},
+		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "internal/session/files", "protocol"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
-	"internal/tree":          {},
 	"internal/client":        {Libraries: []string{"github.com/coder/websocket"}},
+
+	// The command line: what its commands share, and those that have much to do.
+	"internal/cli": {Ours: []string{"internal/cli/show", "internal/client", "internal/config", "internal/errdefs"}},
+	"internal/cli/files": {
+		Ours: []string{"internal/cli", "internal/cli/show", "internal/client", "internal/tree"},
+	},
+	"internal/cli/show": {
+		Ours: []string{"internal/images"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
+	},
+	"internal/cli/terminal": {
+		Ours:      []string{"internal/cli", "internal/cli/show", "internal/client", "internal/errdefs"},
+		Libraries: []string{"golang.org/x/term"},
+	},
+	"internal/tree": {},
 
 	// The heart, and what works for it.
 	"internal/session": {
-		Ours:      []string{"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "protocol"},
+		Ours: []string{
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/files", "protocol",
+		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
+	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
 		Ours:      []string{"internal/errdefs", "internal/session"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
@@ -106,14 +132,29 @@ var Rules = map[string]Rule{
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {
 		Ours: []string{
-			"internal/runner/fileops", "internal/runner/files", "internal/runner/lookup", "internal/runner/output",
-			"internal/runner/ports", "internal/runner/proc", "internal/spawn", "protocol",
+			"internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/fileops", "internal/runner/files",
+			"internal/runner/lookup", "internal/runner/output", "internal/runner/pipe", "internal/runner/ports", "internal/runner/proc",
+			"internal/runner/shellproc", "internal/spawn", "protocol",
+		},
+		Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/child": {
+		Ours: []string{"internal/runner/fds", "internal/runner/proc", "internal/spawn"}, Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/dialect": {Ours: []string{"internal/spawn"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/fds":     {Libraries: []string{unix}, Not: slow},
+	"internal/runner/pipe": {
+		Ours: []string{"internal/runner/fds", "internal/runner/output", "protocol"}, Libraries: []string{unix}, Not: slow,
+	},
+	"internal/runner/shellproc": {
+		Ours: []string{
+			"internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/pipe", "internal/spawn",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/output":  {Ours: []string{"protocol"}, Not: slow},
-	"internal/runner/proc":    {Libraries: []string{unix}, Not: slow},
+	"internal/runner/proc":    {Ours: []string{"internal/runner/fds"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/files": {
 		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol"},

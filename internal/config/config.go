@@ -156,7 +156,7 @@ func Default() Config {
 		Maximum:   Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
 		Exec:      Exec{OutputLimitBytes: 1 << 20, KillGrace: 2 * time.Second},
 		Terminal:  Terminal{Detach: 10 * time.Minute},
-		Files:     Files{MaxUploadMB: 256},
+		Files:     Files{MaxUploadMB: 1024},
 		Preview:   Preview{MaxTTL: 24 * time.Hour},
 		RateLimit: RateLimit{Burst: 200},
 		Security:  Security{Seccomp: "strict"},

@@ -65,6 +65,13 @@ func Invalid(field, format string, args ...any) *Error {
 	return &Error{Code: InvalidArgument, Field: field, Message: field + " " + fmt.Sprintf(format, args...)}
 }
 
+// OverLimit refuses a field of more than limit bytes.
+func OverLimit(field string, limit int64) *Error {
+	err := New(TooLarge, "%s must be at most %d bytes", field, limit)
+	err.Field = field
+	return err
+}
+
 // CodeOf returns the code of the outermost Error in err's chain, and Internal
 // for any other error.
 func CodeOf(err error) Code {

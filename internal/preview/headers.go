@@ -51,7 +51,9 @@ func withoutCookie(line string) string {
 // reaching are the answer headers that would act on more than the page they
 // come with: on our whole host, or on hosts beside it.
 var reaching = []string{
-	"Alt-Svc", "Clear-Site-Data", "Public-Key-Pins", "Service-Worker-Allowed", "Strict-Transport-Security",
+	"Accept-Ch", "Alt-Svc", "Clear-Site-Data", "Critical-Ch", "Expect-Ct", "Public-Key-Pins",
+	"Nel", "Report-To", // a browser would report every address of ours that it visits
+	"Secure-Session-Registration", "Sec-Session-Registration", "Service-Worker-Allowed", "Set-Login", "Strict-Transport-Security",
 	"X-Request-Id", // the daemon's own stands
 }
 

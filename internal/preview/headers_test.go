@@ -39,6 +39,9 @@ func TestCleanAnswer(t *testing.T) {
 			name: "reaching too far",
 			in: http.Header{
 				"Clear-Site-Data": {"*"}, "Service-Worker-Allowed": {"/"}, "Strict-Transport-Security": {"max-age=1"},
+				"Nel": {`{"report_to":"x","max_age":9,"include_subdomains":true}`}, "Report-To": {`{"group":"x","max_age":9}`},
+				"Accept-Ch": {"Sec-CH-UA"}, "Critical-Ch": {"Sec-CH-UA"}, "Expect-Ct": {"report-uri=x"}, "Set-Login": {"logged-out"},
+				"Secure-Session-Registration": {"(ES256)"}, "Sec-Session-Registration": {"(ES256)"},
 				"Alt-Svc": {"h3"}, "Public-Key-Pins": {"x"}, "X-Request-Id": {"x"}, "Etag": {"x"},
 			},
 			site: http.Header{"Etag": {"x"}}, belowPrefix: http.Header{"Etag": {"x"}},

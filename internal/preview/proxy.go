@@ -151,7 +151,7 @@ func (v *visit) serve(w http.ResponseWriter) {
 		ErrorHandler:   v.fail,
 		ErrorLog:       silence, // an answer that breaks off is the server's affair, and the client sees it
 	}
-	proxy.ServeHTTP(&patient{ResponseWriter: w, control: control}, r)
+	proxy.ServeHTTP(api.Patient(w), r)
 }
 
 // rewrite makes the request that goes in. The hop-by-hop headers, and those
@@ -222,23 +222,6 @@ func (v *visit) explain(err error) error {
 		return errdefs.Wrap(err, api.BadGateway, "the server on port %d in the sandbox broke off or did not answer with HTTP", v.target.Port)
 	}
 }
-
-// patient gives a client a new deadline for every write, so that a stream may
-// take its time and a client that takes nothing may not.
-type patient struct {
-	http.ResponseWriter
-	control *http.ResponseController
-}
-
-func (p *patient) Write(b []byte) (int, error) {
-	if err := p.control.SetWriteDeadline(time.Now().Add(api.WriteTimeout)); err != nil {
-		return 0, err
-	}
-	return p.ResponseWriter.Write(b)
-}
-
-// Unwrap lets the proxy flush, and take the connection over for a WebSocket.
-func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // body gives a client a new deadline for every read, and remembers whether it
 // was the client that failed. The transport may go on reading for a moment

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -27,7 +28,7 @@ type conn struct {
 // accept answers connections until Close. It blocks a thread of its own: a
 // listener that the Go runtime polls would wake more than it saves.
 func (r *Runner) accept() error {
-	defer closeFD(r.opts.Listener)
+	defer fds.Close(r.opts.Listener)
 	for {
 		fd, _, err := unix.Accept4(r.opts.Listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		switch {
@@ -55,7 +56,7 @@ func (r *Runner) open(fd int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || len(r.conns) >= maxConns {
-		closeFD(fd)
+		fds.Close(fd)
 		return
 	}
 	f := os.NewFile(uintptr(fd), "daemon")

@@ -1,8 +1,6 @@
 package runner
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -30,18 +28,10 @@ func (c *conn) answerFiles(h protocol.Header) error {
 }
 
 func (r *Runner) startTool(cmd *spawn.Cmd) (fileops.Process, error) {
-	cmd.Steps = append(cmd.Steps, umask())
-	ch, err := r.reaper.start(cmd)
+	cmd.Steps = append(cmd.Steps, spawn.Umask(0o022))
+	tool, err := r.reaper.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	return toolProcess{ch}, nil
+	return tool, nil
 }
-
-// toolProcess is a child as package fileops wants it.
-type toolProcess struct{ *child }
-
-func (p toolProcess) Exited() <-chan struct{}   { return p.exited }
-func (p toolProcess) Status() unix.WaitStatus   { return p.status }
-func (p toolProcess) Signal(signal unix.Signal) { p.signal(signal) }
-func (p toolProcess) Release()                  { p.release() }

@@ -19,8 +19,9 @@ type exec struct {
 	out     *output.Output
 	file    *output.Spill // nil without an output file; the shell's loop or the program's only
 
-	stop chan struct{} // closed by cancel
-	done chan struct{} // closed at the end
+	launched chan struct{} // of a program; closed when it runs, if it ever does
+	stop     chan struct{} // closed by cancel
+	done     chan struct{} // closed at the end
 
 	mu      sync.Mutex
 	rec     protocol.Record // guarded by mu
@@ -86,11 +87,18 @@ func (e *exec) started(p *program, at time.Time) {
 	defer e.mu.Unlock()
 	e.began, e.running = at, p
 	e.rec.State, e.rec.StartedUnixMS = protocol.StateRunning, at.UnixMilli()
-	e.rec.PID, e.rec.Cwd = p.child.pid, p.cwd
+	e.rec.PID, e.rec.Cwd = p.child.PID, p.cwd
+	close(e.launched)
 }
 
-// now returns what runs now.
+// now returns what runs now. A program that is being started is waited for.
 func (e *exec) now() (running, error) {
+	if e.launched != nil {
+		select {
+		case <-e.launched:
+		case <-e.done:
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.running == nil {

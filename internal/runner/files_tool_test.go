@@ -133,12 +133,12 @@ func TestFileOperations(t *testing.T) {
 // A connection that the daemon closes ends what was done for it, also if the
 // tool was stopped by somebody in the sandbox.
 func TestToolEndsWithItsConnection(t *testing.T) {
-	var started []int
+	started := make(chan int, 2)
 	h := newHost(t, withTool(t), func(o *runner.Options) {
 		o.Clone = func(c *spawn.Cmd) (*spawn.Process, error) {
 			p, err := c.Clone()
 			if err == nil && c.ExecFD > 0 {
-				started = append(started, p.PID)
+				started <- p.PID
 			}
 			return p, err
 		}
@@ -149,9 +149,10 @@ func TestToolEndsWithItsConnection(t *testing.T) {
 	if len(started) != 1 {
 		t.Fatalf("%d tools", len(started))
 	}
-	must(t, unix.Kill(started[0], unix.SIGSTOP))
+	tool := <-started
+	must(t, unix.Kill(tool, unix.SIGSTOP))
 	p.c.Close()
-	waitFor(t, func() bool { return unix.Kill(started[0], 0) == unix.ESRCH })
+	waitFor(t, func() bool { return unix.Kill(tool, 0) == unix.ESRCH })
 	h.dial().next()
 }
 

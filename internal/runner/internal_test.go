@@ -7,47 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/runner/dialect"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-func TestParseStatus(t *testing.T) {
-	for _, tc := range []struct {
-		report string
-		want   status
-		ok     bool
-	}{
-		{"12- 0 /work space", status{seq: 12, ran: true, cwd: "/work space"}, true},
-		{"12= 0 /work space\n", status{seq: 12, ran: true, cwd: "/work space"}, true},
-		{"12- 0 /a\n", status{seq: 12, ran: true, cwd: "/a\n"}, true},
-		{"12- 255 /a\nb", status{seq: 12, ran: true, code: 255, cwd: "/a\nb"}, true},
-		{"12 1 /", status{seq: 12, code: 1, cwd: "/"}, true},
-		{"12- 0 ", status{seq: 12, ran: true}, true},
-		{"12- 256 /", status{}, false},
-		{"12- -1 /", status{}, false},
-		{"-12- 0 /", status{}, false},
-		{"99999999999999999999- 0 /", status{}, false},
-		{"x- 0 /", status{}, false},
-		{"12- 0", status{}, false},
-		{"", status{}, false},
-	} {
-		got, ok := parseStatus([]byte(tc.report))
-		if ok != tc.ok || got != tc.want {
-			t.Errorf("%q: %+v, %v; want %+v, %v", tc.report, got, ok, tc.want, tc.ok)
-		}
-	}
-}
-
-func TestQuote(t *testing.T) {
-	for _, text := range []string{"", "plain", "it's", "''", "$x `y` \\ \" \n\t!*", "\xff\x01"} {
-		out, err := osexec.CommandContext(t.Context(), "sh", "-c", "printf %s "+string(quote(nil, []byte(text)))).Output()
-		if err != nil || string(out) != text {
-			t.Errorf("%q came back as %q, %v", text, out, err)
-		}
-	}
-}
-
-// fill writes text to o, reading with nobody.
+// write writes text to o, reading with nobody.
 func write(t *testing.T, o *output.Output, text []byte) {
 	t.Helper()
 	for len(text) > 0 {
@@ -118,11 +83,11 @@ func TestPosixShell(t *testing.T) {
 			t.Logf("no %s here", name)
 			continue
 		}
-		t.Run(name, func(t *testing.T) { testPosixShell(t, posix{path}) })
+		t.Run(name, func(t *testing.T) { testPosixShell(t, dialect.Posix(path)) })
 	}
 }
 
-func testPosixShell(t *testing.T, d posix) {
+func testPosixShell(t *testing.T, d dialect.Dialect) {
 	const any = "\x00" // output that is not compared
 	dir := t.TempDir()
 	s := startTestShell(t, d, dir)
@@ -171,14 +136,14 @@ type testShell struct {
 }
 
 // startTestShell runs a shell of dialect d without connections.
-func startTestShell(t *testing.T, d dialect, dir string) *testShell {
+func startTestShell(t *testing.T, d dialect.Dialect, dir string) *testShell {
 	t.Helper()
 	r, err := New(Options{Listener: -1, Workspace: dir, Env: []string{"PATH=/usr/bin:/bin"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.dialect = d
-	stop := r.reaper.watch()
+	stop := r.reaper.Watch()
 	s := newShell(r, "")
 	r.wg.Go(s.loop)
 	t.Cleanup(func() {
@@ -214,7 +179,7 @@ func (s *testShell) exec(t *testing.T, command string) (protocol.Record, string)
 
 // A defect must cost an exec and not the sandbox.
 func TestPanicIsContained(t *testing.T) {
-	s := startTestShell(t, findDialect(), t.TempDir())
+	s := startTestShell(t, dialect.Find(), t.TempDir())
 	calls := 0
 	s.r.opts.OOMKills = func() int64 {
 		if calls++; calls == 1 {

@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/lookup"
+	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -34,14 +36,14 @@ func (r *Runner) launch(e *exec, req protocol.Start, argv, env []string, stdin [
 		return err
 	}
 	p.joinGroup(cmd)
-	var theirs fdSet
-	defer theirs.close()
+	var theirs fds.Set
+	defer theirs.Close()
 	if err := p.connect(cmd, &theirs, len(stdin) > 0); err != nil {
 		return protocol.Refuse(protocol.CodeUnavailable, "the program cannot be given pipes or a terminal (%v); the sandbox may be out of descriptors", err)
 	}
 	p.oom, p.began = r.oomKills(), r.procs.Now()
 	begin := time.Now()
-	if p.child, err = r.reaper.start(cmd); err != nil {
+	if p.child, err = r.reaper.Start(cmd); err != nil {
 		return lookup.Explain(err, lookup.Attempt{Program: cmd.Path, Dir: p.cwd, User: req.User})
 	}
 	p.run(stdin, begin)
@@ -50,17 +52,17 @@ func (r *Runner) launch(e *exec, req protocol.Start, argv, env []string, stdin [
 
 // run lets the program, which has been started, go its way.
 func (p *program) run(stdin []byte, begin time.Time) {
-	for _, pipe := range p.pipes {
-		pipe.direct(p.e.out)
+	for _, out := range p.pipes {
+		out.Direct(p.e.out)
 		p.r.wg.Go(func() {
-			pipe.pump()
-			p.r.dropPipe(pipe)
+			out.Pump()
+			p.r.dropPipe(out)
 		})
 	}
 	if len(stdin) > 0 {
-		<-p.stdin.turn // before anybody else can
+		p.stdin.Hold() // before anybody else can
 		p.r.wg.Go(func() {
-			p.stdin.feed(stdin, !p.start.OpenStdin && !p.start.TTY)
+			p.stdin.Feed(stdin, !p.start.OpenStdin && !p.start.TTY)
 			p.e.release()
 		})
 	} else {
@@ -73,8 +75,8 @@ func (p *program) run(stdin []byte, begin time.Time) {
 // discard gives back what a program took that cannot be started.
 func (p *program) discard() {
 	p.closeStdin()
-	for _, pipe := range p.pipes {
-		pipe.close()
+	for _, out := range p.pipes {
+		out.Close()
 	}
 	p.leaveGroup()
 	p.r.giveProgram(p.start.TTY)
@@ -102,7 +104,7 @@ func (r *Runner) resolve(dir string) string {
 
 // command says what to execute, as whom and where.
 func (p *program) command(argv, env []string) (*spawn.Cmd, error) {
-	cmd := &spawn.Cmd{Args: argv, Dir: p.cwd, Steps: []spawn.Step{spawn.Setsid(), umask()}}
+	cmd := &spawn.Cmd{Args: argv, Dir: p.cwd, Steps: []spawn.Step{spawn.Setsid(), spawn.Umask(0o022)}}
 	base := p.r.opts.Env
 	if p.start.User != "" {
 		u, err := lookup.Account(p.start.User, p.r.source("/etc/passwd"), p.r.source("/etc/group"))
@@ -118,7 +120,7 @@ func (p *program) command(argv, env []string) (*spawn.Cmd, error) {
 	}
 	cmd.Env = lookup.Env(base, env)
 	if len(argv) == 0 {
-		cmd.Path, _ = p.r.dialect.program()
+		cmd.Path, _ = p.r.dialect.Program()
 		cmd.Args = []string{"-" + path.Base(cmd.Path)}
 		return cmd, nil
 	}
@@ -140,7 +142,7 @@ func (r *Runner) source(name string) lookup.Source {
 
 // connect makes the program's pipes or its terminal. theirs holds the ends
 // that are the program's.
-func (p *program) connect(cmd *spawn.Cmd, theirs *fdSet, hasStdin bool) error {
+func (p *program) connect(cmd *spawn.Cmd, theirs *fds.Set, hasStdin bool) error {
 	if p.start.TTY {
 		return p.openScreen(cmd, theirs)
 	}
@@ -150,14 +152,14 @@ func (p *program) connect(cmd *spawn.Cmd, theirs *fdSet, hasStdin bool) error {
 		if err != nil {
 			return err
 		}
-		if err := p.addPipe(theirs.keep(ends[0]), stream); err != nil {
+		if err := p.addPipe(theirs.Keep(ends[0]), stream); err != nil {
 			return err
 		}
 		cmd.Files[i+1] = ends[1]
 	}
 	if !hasStdin && !p.start.OpenStdin {
-		cmd.Files[0] = theirs.open("/dev/null", unix.O_RDONLY)
-		return theirs.err
+		cmd.Files[0] = theirs.Open("/dev/null", unix.O_RDONLY)
+		return theirs.Err
 	}
 	ends, err := p.newPipe(theirs, 0)
 	if err != nil {
@@ -167,15 +169,15 @@ func (p *program) connect(cmd *spawn.Cmd, theirs *fdSet, hasStdin bool) error {
 	if err := unix.SetNonblock(ends[1], true); err != nil {
 		return os.NewSyscallError("fcntl", err)
 	}
-	p.stdin = newInput(os.NewFile(uintptr(theirs.keep(ends[1])), "stdin"))
+	p.stdin = pipe.NewInput(os.NewFile(uintptr(theirs.Keep(ends[1])), "stdin"))
 	return nil
 }
 
 // newPipe returns the ends of a pipe of which one is the program's.
-func (p *program) newPipe(theirs *fdSet, its int) ([2]int, error) {
-	ends := theirs.pipe()
-	if theirs.err != nil {
-		return ends, theirs.err
+func (p *program) newPipe(theirs *fds.Set, its int) ([2]int, error) {
+	ends := theirs.Pipe()
+	if theirs.Err != nil {
+		return ends, theirs.Err
 	}
 	return ends, p.own(ends[its])
 }
@@ -192,14 +194,14 @@ func (p *program) own(fd int) error {
 // addPipe makes fd one of the program's outputs.
 func (p *program) addPipe(fd int, stream protocol.Stream) error {
 	if err := unix.SetNonblock(fd, true); err != nil {
-		closeFD(fd)
+		fds.Close(fd)
 		return os.NewSyscallError("fcntl", err)
 	}
-	pipe, err := wrapPipe(fd, stream, &p.lock)
+	out, err := pipe.Wrap(fd, stream, &p.lock)
 	if err != nil {
 		return err
 	}
-	p.pipes = append(p.pipes, pipe)
+	p.pipes = append(p.pipes, out)
 	return nil
 }
 
@@ -210,28 +212,28 @@ const loosePipes = 64
 
 // loosen lets go of a pipe whose program has ended. A terminal is closed, as
 // it would be anywhere.
-func (r *Runner) loosen(pipe *outPipe, terminal bool) {
-	if terminal || pipe.loosen() {
-		pipe.close()
+func (r *Runner) loosen(out *pipe.Output, terminal bool) {
+	if terminal || out.Loosen() {
+		out.Close()
 		return
 	}
 	r.mu.Lock()
-	var oldest *outPipe
-	if r.loose = append(r.loose, pipe); len(r.loose) > loosePipes || r.closed {
+	var oldest *pipe.Output
+	if r.loose = append(r.loose, out); len(r.loose) > loosePipes || r.closed {
 		oldest, r.loose = r.loose[0], r.loose[1:]
 	}
 	r.mu.Unlock()
 	if oldest != nil {
-		oldest.close()
+		oldest.Close()
 	}
 }
 
 // dropPipe closes a pipe that is not read any more.
-func (r *Runner) dropPipe(pipe *outPipe) {
+func (r *Runner) dropPipe(out *pipe.Output) {
 	r.mu.Lock()
-	r.loose = slices.DeleteFunc(r.loose, func(other *outPipe) bool { return other == pipe })
+	r.loose = slices.DeleteFunc(r.loose, func(other *pipe.Output) bool { return other == out })
 	r.mu.Unlock()
-	pipe.close()
+	out.Close()
 }
 
 // takeProgram counts a program, or refuses it.

@@ -8,8 +8,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/child"
 	"github.com/sandkasten/sandkasten/internal/runner/lookup"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
+	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -44,12 +46,12 @@ type program struct {
 	start protocol.Start
 	cwd   string
 	user  *lookup.User // nil is the sandbox's own
-	child *child
+	child *child.Child
 	began proc.Moment
-	oom   int64      // kills before it began
-	lock  sync.Mutex // of the pipes
-	pipes []*outPipe // stdout and stderr, or the terminal
-	stdin *input     // nil if it is not open
+	oom   int64          // kills before it began
+	lock  sync.Mutex     // of the pipes
+	pipes []*pipe.Output // stdout and stderr, or the terminal
+	stdin *pipe.Input    // nil if it is not open
 
 	groups sync.Mutex
 	group  Group // guarded by groups; nil where there is none, or not any more
@@ -65,6 +67,7 @@ func newProgram(req protocol.Start, argv []string, b *output.Budget) *exec {
 		ID: req.ID, TimeoutMS: req.TimeoutMS, GraceMS: req.GraceMS, OutputLimit: req.OutputLimit,
 		OutputFile: req.OutputFile, AllowOutside: req.AllowOutside,
 	}, output.New(b, kind, req.OutputLimit))
+	e.launched = make(chan struct{})
 	shown := strings.Join(argv, " ")
 	e.rec.Kind, e.rec.TTY, e.rec.Command = protocol.KindProcess, req.TTY, shown[:min(len(shown), shownCommand)]
 	return e
@@ -94,7 +97,7 @@ func (p *program) watch() ending {
 	defer alone.Stop()
 	for {
 		select {
-		case <-p.child.exited:
+		case <-p.child.Exited():
 			return p.exited()
 		case <-p.e.stop:
 			return p.kill(ending{cause: protocol.CauseCanceled, code: codeCanceled})
@@ -134,8 +137,8 @@ func (p *program) patience() time.Duration {
 
 // exited is the end by itself.
 func (p *program) exited() ending {
-	how := ending{cause: protocol.CauseExited, code: p.child.code()}
-	if p.child.status.Signaled() {
+	how := ending{cause: protocol.CauseExited, code: p.child.Code()}
+	if p.child.Status().Signaled() {
 		how.cause = protocol.CauseSignaled
 	}
 	if how.code == 128+int(unix.SIGKILL) && p.r.oomKills() > p.oom {
@@ -153,15 +156,15 @@ func (p *program) kill(how ending) ending {
 		ask = unix.SIGHUP
 	}
 	k := p.killing()
-	k.terminate(ask, grace)
+	k.Terminate(ask, grace)
 	if !p.inGroup(func(Group) {}) {
 		// Stopped, it cannot start anything and adopts what the others orphan.
-		p.child.signal(unix.SIGSTOP)
-		k.others(p.child.pid).kill()
+		p.child.Signal(unix.SIGSTOP)
+		k.Others(p.child.PID).Kill()
 	}
-	k.kill()
-	p.child.awaitDeath()
-	k.kill() // what its end has orphaned
+	k.Kill()
+	p.child.AwaitDeath()
+	k.Kill() // what its end has orphaned
 	return how
 }
 
@@ -169,27 +172,27 @@ func (p *program) kill(how ending) ending {
 // what ignores a hangup goes on, but for the program itself.
 func (p *program) hangUp() ending {
 	p.e.out.Flood()
-	p.child.signal(unix.SIGHUP)
-	p.child.signal(unix.SIGCONT)
-	if !p.child.await(hangupTime) {
-		p.child.signal(unix.SIGKILL)
-		p.child.awaitDeath()
+	p.child.Signal(unix.SIGHUP)
+	p.child.Signal(unix.SIGCONT)
+	if !p.child.Await(hangupTime) {
+		p.child.Signal(unix.SIGKILL)
+		p.child.AwaitDeath()
 	}
 	return ending{cause: protocol.CauseCanceled, code: codeCanceled}
 }
 
 // killing finds the program and all that it started. What it has once found it
 // finds again, also when it has been orphaned meanwhile.
-func (p *program) killing() killing {
+func (p *program) killing() proc.Killing {
 	known := make(map[int]uint64)
-	k := killing{r: p.r, members: func() []proc.Process {
+	k := proc.Killing{Table: p.r.procs, Init: p.r.opts.Init, Members: func() []proc.Process {
 		all := p.members(nil, func(pr proc.Process) bool { return known[pr.PID] == pr.Start })
 		for _, pr := range all {
 			known[pr.PID] = pr.Start
 		}
 		return all
 	}}
-	k.strike = func() error {
+	k.Strike = func() error {
 		err := errNoGroup
 		p.inGroup(func(g Group) { err = g.Kill() })
 		return err
@@ -237,10 +240,10 @@ func (p *program) members(list []proc.Process, known func(proc.Process) bool) []
 			return nil
 		}
 	}
-	root := !p.child.dead()
+	root := !p.child.Dead()
 	f := proc.NewFamily(list)
 	f.Add(func(pr proc.Process) bool {
-		return root && pr.PID == p.child.pid || pr.Session == p.child.pid && pr.After(p.began) || known(pr)
+		return root && pr.PID == p.child.PID || pr.Session == p.child.PID && pr.After(p.began) || known(pr)
 	})
 	return f.Members()
 }
@@ -248,8 +251,8 @@ func (p *program) members(list []proc.Process, known func(proc.Process) bool) []
 // usage is what the program and all that it started take, or took.
 func (p *program) usage(list []proc.Process) *protocol.Usage {
 	var u protocol.Usage
-	if p.child.dead() {
-		r := p.child.usage
+	if p.child.Dead() {
+		r := p.child.Usage()
 		u.CPUUS = (r.Utime.Nano() + r.Stime.Nano()) / 1000
 		u.MemoryBytes = r.Maxrss << 10
 	} else {
@@ -268,8 +271,8 @@ func (p *program) usage(list []proc.Process) *protocol.Usage {
 func (p *program) drain() {
 	stop, closing := p.e.stop, p.r.closing
 	screen := time.Now().Add(screenTime)
-	for _, pipe := range p.pipes {
-		for rest := pipe.rest(); !p.drained(pipe, rest, screen); {
+	for _, out := range p.pipes {
+		for rest := out.Rest(); !p.drained(out, rest, screen); {
 			select {
 			case <-time.After(backlogTime): // a reader is behind, or the terminal has more
 			case <-stop:
@@ -285,14 +288,14 @@ func (p *program) drain() {
 
 // drained takes what a pipe has, and reports whether that was the rest: up to
 // a position, or of a terminal, which tells none, what comes until some time.
-func (p *program) drained(pipe *outPipe, rest int64, until time.Time) bool {
-	switch pipe.settle() {
-	case flowEnd, flowClosed:
+func (p *program) drained(out *pipe.Output, rest int64, until time.Time) bool {
+	switch out.Settle() {
+	case pipe.End, pipe.Closed:
 		return true
-	case flowEmpty:
+	case pipe.Empty:
 		return !p.start.TTY || !time.Now().Before(until)
 	default:
-		return !p.start.TTY && pipe.reached(rest)
+		return !p.start.TTY && out.Reached(rest)
 	}
 }
 
@@ -300,10 +303,10 @@ func (p *program) drained(pipe *outPipe, rest int64, until time.Time) bool {
 // write to its pipes.
 func (p *program) close() {
 	p.closeStdin()
-	for _, pipe := range p.pipes {
-		p.r.loosen(pipe, p.start.TTY)
+	for _, out := range p.pipes {
+		p.r.loosen(out, p.start.TTY)
 	}
-	p.child.release()
+	p.child.Release()
 	p.leaveGroup()
 	p.r.giveProgram(p.start.TTY)
 }
@@ -311,6 +314,6 @@ func (p *program) close() {
 // closeStdin closes a pipe. A terminal's stdin is closed with its output.
 func (p *program) closeStdin() {
 	if p.stdin != nil && !p.start.TTY {
-		p.stdin.close()
+		p.stdin.Close()
 	}
 }

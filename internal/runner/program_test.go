@@ -532,3 +532,25 @@ func TestRecordsFitIntoHeader(t *testing.T) {
 		t.Errorf("%+v", rec)
 	}
 }
+
+// Stdin that comes while the program is being started waits for it.
+func TestStdinBeforeTheProgramRuns(t *testing.T) {
+	h := newHost(t)
+	p, q := h.dial(), h.dial()
+	for i := range 50 {
+		id := fmt.Sprint("early", i)
+		p.ask(protocol.Start{ID: id, OpenStdin: true}, nil, "", "cat")
+		for {
+			_, err := q.type_(protocol.Stdin{ID: id, WaitMS: 10_000, Close: true}, "hello")
+			if err == nil {
+				break
+			}
+			if code := codeOf(err); code != protocol.CodeNotFound { // the request was not read yet
+				t.Fatalf("round %d: %v", i, err)
+			}
+		}
+		if r, err := p.finish(); err != nil || string(r.output) != "hello" {
+			t.Fatalf("round %d: %q, %v", i, r.output, err)
+		}
+	}
+}

@@ -6,19 +6,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/dialect"
+	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
+	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // run is an exec that a shell is at.
 type run struct {
 	e     *exec
-	out   *outPipe
+	out   *pipe.Output
 	began proc.Moment
 	oom   int64 // kills before it began
 	tries int   // how often it was ordered
 
-	told   status // the report on it, if there was no room for its output then
+	told   shellproc.Report // the report on it, if there was no room for its output then
 	toldIt bool
 }
 
@@ -35,21 +38,21 @@ func (s *shell) brief(e *exec) *run {
 		return nil
 	}
 	for left := inlineTime; left > 0; {
-		st, what := s.proc.wait(inlineStep)
+		st, what := s.proc.Wait(inlineStep)
 		switch {
-		case what == eventReport && !s.mine(st):
-		case what == eventReport && !st.ran:
+		case what == shellproc.Reported && !s.mine(st):
+		case what == shellproc.Reported && !st.Ran:
 			if !s.again(x) {
 				return nil
 			}
-		case what == eventReport:
-			if x.out.settle() == flowFull { // its reader is who runs this
+		case what == shellproc.Reported:
+			if x.out.Settle() == pipe.Full { // its reader is who runs this
 				x.told, x.toldIt = st, true
 				return x
 			}
 			s.conclude(x, s.reported(st))
 			return nil
-		case what != eventTime || x.out.settle() == flowFull || x.wrote():
+		case what != shellproc.TimeUp || x.out.Settle() == pipe.Full || x.wrote():
 			return x
 		default:
 			left -= inlineStep
@@ -109,7 +112,7 @@ func (s *shell) begin(e *exec) *run {
 
 // again orders x once more after a shell that could not run it.
 func (s *shell) again(x *run) bool {
-	x.out.direct(nil)
+	x.out.Direct(nil)
 	s.discard()
 	return s.order(x)
 }
@@ -126,7 +129,7 @@ func (s *shell) order(x *run) bool {
 			x.tries++
 			return true
 		}
-		x.out.direct(nil)
+		x.out.Direct(nil)
 		s.discard()
 	}
 	s.give(x.e, protocol.Refuse(protocol.CodeUnavailable, "the shell cannot run commands; the sandbox may be out of memory, processes or descriptors"))
@@ -141,20 +144,20 @@ func (s *shell) write(x *run) error {
 	x.e.runs(shellJob{s.killing(x.began)})
 	s.face.change(func(i *protocol.ShellInfo) { i.Exec = x.e.req.ID })
 	s.fresh = false
-	k := s.proc.pick()
-	x.out = s.proc.outs[k]
-	x.out.direct(x.e.out)
+	k := s.proc.Pick()
+	x.out = s.proc.Outs[k]
+	x.out.Direct(x.e.out)
 	s.seq++
-	o := order{
-		seq: s.seq, text: x.e.command, stdin: len(x.e.stdin) > 0, out: k, last: s.last,
-		save: quiet || mayExport(x.e.command),
+	o := dialect.Order{
+		Seq: s.seq, Text: x.e.command, Stdin: len(x.e.stdin) > 0, Out: k, Last: s.last,
+		Save: quiet || mayExport(x.e.command),
 	}
-	if o.stdin {
-		if err := s.proc.stdin.fill(x.e.stdin); err != nil {
+	if o.Stdin {
+		if err := s.proc.Stdin.Fill(x.e.stdin); err != nil {
 			return err
 		}
 	}
-	return s.proc.order(s.proc.dialect.command(o))
+	return s.proc.Order(s.r.dialect.Command(o))
 }
 
 // mayExport reports whether a command looks as if it changed an exported
@@ -181,7 +184,7 @@ func (s *shell) conclude(x *run, how ending) {
 	}
 	how.cwd = s.cwd
 	s.face.change(func(i *protocol.ShellInfo) { i.Exec, i.Cwd = "", s.cwd })
-	if s.proc.dead() {
+	if s.proc.Dead() {
 		s.discard()
 	}
 	s.idle = x.e.end(how)
@@ -192,8 +195,8 @@ func (s *shell) conclude(x *run, how ending) {
 // reported is in the pipe by now. What comes later is dropped, so somebody has
 // to take it while anybody can write.
 func (s *shell) settle(x *run) {
-	at := x.out.settle()
-	for at == flowFull {
+	at := x.out.Settle()
+	for at == pipe.Full {
 		select {
 		case <-time.After(backlogTime):
 		case <-x.e.stop:
@@ -201,18 +204,18 @@ func (s *shell) settle(x *run) {
 		case <-s.closing:
 			x.e.out.Flood()
 		}
-		at = x.out.settle()
+		at = x.out.Settle()
 	}
-	x.out.direct(nil)
-	if at == flowEmpty {
+	x.out.Direct(nil)
+	if at == pipe.Empty {
 		s.drain(x.out)
 	}
 }
 
 // drain has a pipe read in the background. If that is not possible, a command
 // that writes more than the pipe takes will wait for its timeout.
-func (s *shell) drain(out *outPipe) {
-	if news, err := out.watch(); err == nil && news {
-		s.r.wg.Go(out.pump)
+func (s *shell) drain(out *pipe.Output) {
+	if news, err := out.Watch(); err == nil && news {
+		s.r.wg.Go(out.Pump)
 	}
 }

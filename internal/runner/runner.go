@@ -18,7 +18,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/child"
+	"github.com/sandkasten/sandkasten/internal/runner/dialect"
 	"github.com/sandkasten/sandkasten/internal/runner/files"
+	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -78,11 +81,11 @@ const (
 // Runner serves one sandbox.
 type Runner struct {
 	opts    Options
-	reaper  *reaper
+	reaper  *child.Reaper
 	procs   proc.Table
 	files   *files.Server
 	records *records
-	dialect dialect
+	dialect dialect.Dialect
 
 	closing chan struct{} // closed by Close
 	wg      sync.WaitGroup
@@ -96,9 +99,9 @@ type Runner struct {
 	shells map[string]*shell  // guarded by mu; key is the name
 	closed bool               // guarded by mu
 
-	programs int        // guarded by mu; those that run
-	terms    int        // guarded by mu; those of them that have a terminal
-	loose    []*outPipe // guarded by mu; of programs that have ended
+	programs int            // guarded by mu; those that run
+	terms    int            // guarded by mu; those of them that have a terminal
+	loose    []*pipe.Output // guarded by mu; of programs that have ended
 }
 
 // New prepares a Runner. It starts nothing; Serve does.
@@ -115,11 +118,11 @@ func New(o Options) (*Runner, error) {
 	}
 	return &Runner{
 		opts:    o,
-		reaper:  newReaper(o.Clone, o.Init),
+		reaper:  child.NewReaper(o.Clone, o.Init),
 		procs:   proc.Open(o.Proc),
 		files:   fs,
 		records: newRecords(),
-		dialect: findDialect(),
+		dialect: dialect.Find(),
 		closing: make(chan struct{}),
 		conns:   make(map[*conn]struct{}),
 		shells:  make(map[string]*shell),
@@ -130,9 +133,9 @@ func New(o Options) (*Runner, error) {
 // after Close, and an error only if the listener cannot be used any more.
 func (r *Runner) Serve() error {
 	if r.opts.Init {
-		defer holdSignals()()
+		defer child.HoldSignals()()
 	}
-	stop := r.reaper.watch()
+	stop := r.reaper.Watch()
 	defer stop()
 	defer r.wg.Wait() // shells wait for their processes to be reaped
 	if _, err := r.shell(""); err != nil {
@@ -161,8 +164,8 @@ func (r *Runner) Close() error {
 	loose := r.loose
 	r.loose = nil
 	r.mu.Unlock()
-	for _, pipe := range loose {
-		pipe.close()
+	for _, out := range loose {
+		out.Close()
 	}
 
 	// Shutdown wakes the accept loop, which then closes the listener.

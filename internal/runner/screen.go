@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -13,10 +14,10 @@ import (
 // openScreen gives the program a terminal of the devpts of this mount
 // namespace. The program's end is opened through the other: a path in /dev
 // could be anything by now.
-func (p *program) openScreen(cmd *spawn.Cmd, theirs *fdSet) error {
-	m := theirs.open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK)
-	if theirs.err != nil {
-		return theirs.err
+func (p *program) openScreen(cmd *spawn.Cmd, theirs *fds.Set) error {
+	m := theirs.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK)
+	if theirs.Err != nil {
+		return theirs.Err
 	}
 	if err := unix.IoctlSetPointerInt(m, unix.TIOCSPTLCK, 0); err != nil {
 		return os.NewSyscallError("ioctl TIOCSPTLCK", err)
@@ -25,14 +26,14 @@ func (p *program) openScreen(cmd *spawn.Cmd, theirs *fdSet) error {
 	if errno != 0 {
 		return os.NewSyscallError("ioctl TIOCGPTPEER", errno)
 	}
-	slave := theirs.add(int(s), "", nil)
+	slave := theirs.Add(int(s), "", nil)
 	if err := errors.Join(setSize(m, p.start.Rows, p.start.Cols), p.own(slave)); err != nil {
 		return err
 	}
-	if err := p.addPipe(theirs.keep(m), protocol.StreamOutput); err != nil {
+	if err := p.addPipe(theirs.Keep(m), protocol.StreamOutput); err != nil {
 		return err
 	}
-	p.stdin = newInput(p.pipes[0].file)
+	p.stdin = p.pipes[0].Input()
 	cmd.Files = map[int]int{0: slave, 1: slave, 2: slave}
 	cmd.Final = []spawn.Step{spawn.SetCtty(0)}
 	return nil
@@ -51,7 +52,7 @@ func (p *program) resize(rows, cols uint16) error {
 	if !p.start.TTY {
 		return protocol.Refuse(protocol.CodeConflict, "%q has no terminal; start it with tty", p.e.req.ID)
 	}
-	if p.pipes[0].control(func(fd int) error { return setSize(fd, rows, cols) }) != nil {
+	if p.pipes[0].Control(func(fd int) error { return setSize(fd, rows, cols) }) != nil {
 		return errEnded(p.e.req.ID)
 	}
 	return nil
@@ -60,19 +61,19 @@ func (p *program) resize(rows, cols uint16) error {
 // signal sends a signal to the program's process group, or to the foreground
 // job of its terminal.
 func (p *program) signal(sig int) error {
-	group := p.child.pid
+	group := p.child.PID
 	if p.start.TTY {
-		err := p.pipes[0].control(func(fd int) (err error) {
+		err := p.pipes[0].Control(func(fd int) (err error) {
 			group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 			return err
 		})
 		if err != nil || group <= 1 {
-			group = p.child.pid
+			group = p.child.PID
 		}
 	}
 	var err error
-	if group == p.child.pid {
-		err = p.child.signalGroup(unix.Signal(sig))
+	if group == p.child.PID {
+		err = p.child.SignalGroup(unix.Signal(sig))
 	} else {
 		err = unix.Kill(-group, unix.Signal(sig))
 	}

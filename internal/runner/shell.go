@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/runner/dialect"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
+	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -33,15 +35,15 @@ type shell struct {
 
 	// The rest belongs to who has the shell.
 
-	proc  *shellProc // nil while there is none
-	fresh bool       // proc took another's place and has run nothing yet
-	ran   bool       // there was a proc before
-	seq   uint64     // of the last order
-	last  int        // exit code of the last command
-	idle  time.Time  // end of the last command
+	proc  *shellproc.Proc // nil while there is none
+	fresh bool            // proc took another's place and has run nothing yet
+	ran   bool            // there was a proc before
+	seq   uint64          // of the last order
+	last  int             // exit code of the last command
+	idle  time.Time       // end of the last command
 
 	cwd   string // last known
-	state []byte // a script, as a dead process left it for the next; see shellProc.saved
+	state []byte // a script, as a dead process left it for the next; see shellproc.Proc.Saved
 	moved bool   // state has a later directory than cwd
 }
 
@@ -116,7 +118,8 @@ func (s *shell) loop() {
 		case x := <-s.long:
 			s.attempt(x.e, func() { s.complete(x) })
 		case <-s.turn:
-			if closing == nil {
+			if s.isClosing() { // what waits is not begun any more
+				s.shutOut()
 				return
 			}
 			e := <-s.queue
@@ -187,19 +190,21 @@ func (s *shell) prepare() {
 // ensure makes sure that a shell process is there.
 func (s *shell) ensure() error {
 	if s.proc != nil {
-		if !s.proc.dead() {
+		if !s.proc.Dead() {
 			return nil
 		}
 		s.discard()
 	}
 	dir := s.r.opts.Workspace
-	p, err := s.r.startShell(dir)
+	p, err := shellproc.Start(shellproc.Options{
+		Dialect: s.r.dialect, Reaper: s.r.reaper, Env: s.r.opts.Env, Dir: dir, Proc: s.r.opts.Proc,
+	})
 	if err != nil {
 		return protocol.Refuse(protocol.CodeUnavailable, "a shell cannot be started in the sandbox (%v); it may be out of memory or processes", err)
 	}
 	s.proc, s.last, s.fresh = p, 0, s.ran
 	s.face.change(func(i *protocol.ShellInfo) {
-		if i.PID = p.pid; s.ran {
+		if i.PID = p.PID; s.ran {
 			i.Restarts++
 		}
 	})
@@ -217,10 +222,10 @@ func (s *shell) ensure() error {
 func (s *shell) restore() error {
 	script := s.state
 	if s.fresh && !s.moved {
-		script = append(quote(append(bytes.Clone(script), "cd -- "...), []byte(s.cwd)), '\n')
+		script = append(dialect.Quote(append(bytes.Clone(script), "cd -- "...), []byte(s.cwd)), '\n')
 	}
 	s.seq++
-	if err := s.proc.order(s.proc.dialect.setup(s.seq, script)); err != nil {
+	if err := s.proc.Order(s.r.dialect.Setup(s.seq, script)); err != nil {
 		return err
 	}
 	if _, ok := s.await(setupTime); !ok {
@@ -230,15 +235,15 @@ func (s *shell) restore() error {
 }
 
 // await waits for the report on the last order for at most d.
-func (s *shell) await(d time.Duration) (status, bool) {
+func (s *shell) await(d time.Duration) (shellproc.Report, bool) {
 	deadline := time.Now().Add(d)
 	for {
-		st, what := s.proc.wait(time.Until(deadline))
+		st, what := s.proc.Wait(time.Until(deadline))
 		switch {
-		case what == eventReport && st.seq == s.seq:
-			return st, st.ran
-		case what == eventTime || what == eventExit:
-			return status{}, false
+		case what == shellproc.Reported && st.Seq == s.seq:
+			return st, st.Ran
+		case what == shellproc.TimeUp || what == shellproc.Exited:
+			return shellproc.Report{}, false
 		}
 	}
 }
@@ -248,10 +253,10 @@ func (s *shell) discard() {
 	if s.proc == nil {
 		return
 	}
-	if script, dir := s.proc.saved(); script != nil {
+	if script, dir := s.proc.Saved(); script != nil {
 		s.state, s.moved = script, dir
 	}
-	s.proc.close()
+	s.proc.Close()
 	s.proc = nil
 	s.face.change(func(i *protocol.ShellInfo) { i.PID = 0 })
 }

@@ -68,8 +68,8 @@ func (s *shell) shut() { s.once.Do(func() { close(s.closing) }) }
 // sandbox, nothing that it started is left.
 func (s *shell) finish() {
 	if !s.r.isClosed() && s.proc != nil {
-		s.proc.signal(unix.SIGSTOP) // so that it starts nothing more
-		s.killing(proc.Moment{}).kill()
+		s.proc.Signal(unix.SIGSTOP) // so that it starts nothing more
+		s.killing(proc.Moment{}).Kill()
 	}
 	s.discard()
 	for {
@@ -85,10 +85,10 @@ func (s *shell) finish() {
 }
 
 // shellJob is what a shell's command has started.
-type shellJob struct{ killing }
+type shellJob struct{ killing proc.Killing }
 
 func (j shellJob) signal(sig int) error {
-	if j.killing.signal(unix.Signal(sig)) == 0 {
+	if j.killing.Signal(unix.Signal(sig)) == 0 {
 		return protocol.Refuse(protocol.CodeConflict, "the command runs no program that could be signalled; cancel it")
 	}
 	return nil

@@ -3,6 +3,7 @@ package runner
 import (
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -31,16 +32,16 @@ func (s *shell) watch(x *run) ending {
 	deadline := x.e.deadline()
 	check, idle := firstCheck, false
 	for {
-		st, what := s.proc.wait(untilNext(check, deadline))
+		st, what := s.proc.Wait(untilNext(check, deadline))
 		switch {
-		case what == eventReport && !s.mine(st):
-		case what == eventReport && !st.ran:
+		case what == shellproc.Reported && !s.mine(st):
+		case what == shellproc.Reported && !st.Ran:
 			return ending{}
-		case what == eventReport:
+		case what == shellproc.Reported:
 			return s.reported(st)
-		case what == eventExit:
+		case what == shellproc.Exited:
 			return s.lost()
-		case what == eventBell:
+		case what == shellproc.Rung:
 			if s.isClosing() {
 				x.e.req.GraceMS = 0
 			}
@@ -67,16 +68,16 @@ func (s *shell) listen(e *exec) (end func()) {
 		defer close(done)
 		select {
 		case <-e.stop:
-			p.ring()
+			p.Ring()
 		case <-s.closing:
-			p.ring()
+			p.Ring()
 		case <-over:
 		}
 	}()
 	return func() {
 		close(over)
 		<-done
-		p.hush()
+		p.Hush()
 	}
 }
 
@@ -92,18 +93,18 @@ func untilNext(check time.Duration, deadline time.Time) time.Duration {
 // of its script, of which the end comes behind the report, or what it reported
 // makes no sense. set -n does that, and a function named builtin.
 func (s *shell) silent() bool {
-	return s.proc.garbled || s.proc.dialect.idles() && s.proc.unread() == 0
+	return s.proc.Garbled || s.r.dialect.Idles() && s.proc.Unread() == 0
 }
 
 // mine reports whether st is about the last order. A shell that could not even
 // read that has no number for it.
-func (s *shell) mine(st status) bool { return st.seq == s.seq || st.seq == 0 && !st.ran }
+func (s *shell) mine(st shellproc.Report) bool { return st.Seq == s.seq || st.Seq == 0 && !st.Ran }
 
 // reported is the end that the shell told.
-func (s *shell) reported(st status) ending {
-	s.last = st.code
-	how := ending{cause: protocol.CauseExited, code: st.code, cwd: st.cwd}
-	if signalOf(st.code) > 0 {
+func (s *shell) reported(st shellproc.Report) ending {
+	s.last = st.Code
+	how := ending{cause: protocol.CauseExited, code: st.Code, cwd: st.Cwd}
+	if signalOf(st.Code) > 0 {
 		how.cause = protocol.CauseSignaled
 	}
 	return how
@@ -111,12 +112,12 @@ func (s *shell) reported(st status) ending {
 
 // lost is the end of the shell itself.
 func (s *shell) lost() ending {
-	s.proc.kill()
+	s.proc.Kill()
 	// A line is followed by an empty one. If the shell did not come to the end
 	// of the first, it was on its way out before it saw the command.
 	// Nonsense on the status pipe, however, is a command's.
-	if !s.proc.garbled && s.proc.dialect.idles() && s.proc.unread() > 1 {
+	if !s.proc.Garbled && s.r.dialect.Idles() && s.proc.Unread() > 1 {
 		return ending{}
 	}
-	return ending{cause: protocol.CauseShellExited, code: s.proc.code()}
+	return ending{cause: protocol.CauseShellExited, code: s.proc.Code()}
 }

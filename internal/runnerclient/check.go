@@ -20,8 +20,11 @@ const (
 // UTF-8 come as three.
 const maxBelow = 3 * protocol.MaxPath
 
-// maxTimeMS is the end of the year 9999: later times cannot be shown in JSON.
-const maxTimeMS = 253_402_300_799_999
+// The first and the last time that can be shown in JSON: the years 0 and 9999.
+const (
+	minTimeMS = -62_167_219_200_000
+	maxTimeMS = 253_402_300_799_999
+)
 
 // checkRecord refuses numbers that cannot be and cuts strings to size.
 func checkRecord(r *protocol.Record) error {
@@ -32,7 +35,7 @@ func checkRecord(r *protocol.Record) error {
 		return fmt.Errorf("%w: signal %d", ErrProtocol, r.Signal)
 	case r.OutputBytes < 0 || r.DroppedBytes < 0 || r.DroppedBytes > r.OutputBytes:
 		return fmt.Errorf("%w: %d of %d bytes dropped", ErrProtocol, r.DroppedBytes, r.OutputBytes)
-	case r.DurationUS < 0 || r.StartedUnixMS < 0:
+	case r.DurationUS < 0 || r.StartedUnixMS < 0 || r.StartedUnixMS > maxTimeMS:
 		return fmt.Errorf("%w: started at %d for %d", ErrProtocol, r.StartedUnixMS, r.DurationUS)
 	case r.PID < 0 || r.Kind != protocol.KindShell && r.Kind != protocol.KindProcess:
 		return fmt.Errorf("%w: process %d of kind %q", ErrProtocol, r.PID, clip(string(r.Kind), maxName))
@@ -46,12 +49,13 @@ func checkRecord(r *protocol.Record) error {
 	r.Command = clip(r.Command, maxText)
 	r.Cwd = clip(r.Cwd, protocol.MaxPath)
 	r.OutputFile = clip(r.OutputFile, protocol.MaxPath)
+	r.OutputFileError = clip(printable(r.OutputFileError), maxText)
 	return nil
 }
 
 // checkShell does for a shell what checkRecord does for an exec.
 func checkShell(s *protocol.ShellInfo) error {
-	if s.PID < 0 || s.Queued < 0 || s.Restarts < 0 || s.CreatedMS < 0 {
+	if s.PID < 0 || s.Queued < 0 || s.Restarts < 0 || s.CreatedMS < 0 || s.CreatedMS > maxTimeMS {
 		return fmt.Errorf("%w: shell %+v", ErrProtocol, *s)
 	}
 	s.Name = clip(s.Name, maxName)
@@ -86,7 +90,7 @@ func checkFile(f *protocol.FileInfo) error {
 		return fmt.Errorf("%w: file of %d bytes", ErrProtocol, f.Size)
 	}
 	f.Mode &= 0o7777
-	f.ModTimeMS = max(-maxTimeMS, min(f.ModTimeMS, maxTimeMS))
+	f.ModTimeMS = max(minTimeMS, min(f.ModTimeMS, maxTimeMS))
 	f.Target = clip(f.Target, protocol.MaxPath)
 	return nil
 }

@@ -73,6 +73,7 @@ func TestHostileExec(t *testing.T) {
 		},
 		"negative offset":        func(l *link) { l.send(protocol.TypeOutput, protocol.Output{Offset: -1}, "x") },
 		"offset overflows":       func(l *link) { l.send(protocol.TypeOutput, protocol.Output{Offset: 1<<63 - 2}, "xyz") },
+		"started after 9999":     with(func(r *protocol.Record) { r.StartedUnixMS = 253_402_300_800_000 }),
 		"another exec's record":  with(func(r *protocol.Record) { r.ID = "e2" }),
 		"not ended":              with(func(r *protocol.Record) { r.State, r.Cause = protocol.StateRunning, "" }),
 		"exit code 256":          with(func(r *protocol.Record) { r.ExitCode = 256 }),
@@ -113,7 +114,7 @@ func TestStringsAreCut(t *testing.T) {
 	c, _ := newClient(t, func(l *link) {
 		l.expect(protocol.TypeExec)
 		r := done("e1")
-		r.Cwd, r.Command, r.Shell = long, long, long
+		r.Cwd, r.Command, r.Shell, r.OutputFileError = long, long, long, "\x1b[2J"+long[:1000]
 		l.send(protocol.TypeDone, r, "")
 		l.expect(protocol.TypePing)
 		l.send(protocol.TypeError, protocol.Error{Code: "not_found", Message: "\x1b[2J" + long}, "")
@@ -122,6 +123,9 @@ func TestStringsAreCut(t *testing.T) {
 	r, err := c.Exec(t.Context(), protocol.Exec{ID: "e1"}, "x", nil, io.Discard)
 	if err != nil || len(r.Cwd) > protocol.MaxPath || len(r.Command) > 512 || len(r.Shell) > 64 || strings.Trim(r.Cwd, "ä") != "" {
 		t.Errorf("cwd %d, command %d, shell %d bytes, %v", len(r.Cwd), len(r.Command), len(r.Shell), err)
+	}
+	if len(r.OutputFileError) > 512 || strings.Contains(r.OutputFileError, "\x1b") {
+		t.Errorf("what became of the output file: %q", r.OutputFileError)
 	}
 	message := errdefs.MessageOf(c.Ping(t.Context()))
 	if len(message) > 512 || strings.Contains(message, "\x1b") {

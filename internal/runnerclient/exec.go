@@ -79,7 +79,9 @@ type following struct {
 	id   string
 	next int64 // offset of the next byte
 	out  io.Writer
-	poll bool // the final record may be of an exec that goes on
+	poll bool  // the final record may be of an exec that goes on
+	most int64 // bytes that may come; 0 is any number
+	came int64 // bytes
 }
 
 // follow sends a request that output and a record answer.
@@ -118,6 +120,9 @@ func (k *call) output(h protocol.Header, f *following) error {
 	}
 	if o.Offset < f.next || o.Offset > math.MaxInt64-h.Bytes {
 		return k.violation("output at offset %d after %d", o.Offset, f.next)
+	}
+	if f.came += h.Bytes; f.most > 0 && f.came > f.most {
+		return k.violation("%d bytes of output instead of at most %d", f.came, f.most)
 	}
 	switch o.Stream {
 	case protocol.StreamOutput, protocol.StreamStdout, protocol.StreamStderr:

@@ -98,7 +98,7 @@ func (c *Client) Poll(ctx context.Context, a protocol.Attach, out io.Writer) (r 
 	wait := time.Duration(a.WaitMS)*time.Millisecond + answerTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, errNoAnswer)
 	defer cancel()
-	f := following{id: a.ID, next: a.Offset, out: out, poll: true}
+	f := following{id: a.ID, next: a.Offset, out: out, poll: true, most: a.MaxBytes}
 	r, err = c.follow(ctx, &f, func(k *call) error { return k.w.Send(protocol.TypeAttach, a, nil) }, always)
 	return r, f.next, err
 }

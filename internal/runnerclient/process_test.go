@@ -3,6 +3,7 @@ package runnerclient_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -250,5 +251,47 @@ func TestHostileProcess(t *testing.T) {
 		if !errors.Is(err, runnerclient.ErrProtocol) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A poll has its bytes in memory, so that the runner must keep to their number.
+func TestHostilePoll(t *testing.T) {
+	c, _ := newClient(t, func(l *link) {
+		l.expect(protocol.TypeAttach)
+		for offset := range int64(3) {
+			l.send(protocol.TypeOutput, protocol.Output{Offset: 2 * offset}, "xy")
+		}
+		l.hold()
+	})
+	var out bytes.Buffer
+	_, next, err := c.Poll(t.Context(), protocol.Attach{ID: "p1", MaxBytes: 4}, &out)
+	if !errors.Is(err, runnerclient.ErrProtocol) || next != 4 || out.Len() != 4 {
+		t.Errorf("%d bytes, next %d, %v", out.Len(), next, err)
+	}
+}
+
+// Every time that a runner tells can be shown in JSON.
+func TestHostileTimes(t *testing.T) {
+	const late, early = 253_402_300_800_000, -62_167_219_200_001
+	c, _ := newClient(t, func(l *link) {
+		for _, ms := range []int64{late, early, math.MaxInt64, math.MinInt64} {
+			l.expect(protocol.TypeStat)
+			l.send(protocol.TypeInfo, protocol.FileInfo{Type: "file", ModTimeMS: ms}, "")
+		}
+		l.expect(protocol.TypeShells)
+		l.send(protocol.TypeShellList, protocol.ShellList{Shells: []protocol.ShellInfo{{CreatedMS: late}}}, "")
+		l.hold()
+	})
+	for range 4 {
+		info, err := c.Stat(t.Context(), protocol.Stat{Path: "f"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := json.Marshal(time.UnixMilli(info.ModTimeMS).UTC()); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := c.Shells(t.Context()); !errors.Is(err, runnerclient.ErrProtocol) {
+		t.Error(err)
 	}
 }

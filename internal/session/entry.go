@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/files"
 )
 
 // entry is what the manager keeps in memory of a session that has not ended:
@@ -189,7 +190,7 @@ func (e *entry) reopen(sandbox runtime.Sandbox, bootID string) {
 	e.open(sandbox)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.s.BootID, e.s.Cwd = bootID, workspace
+	e.s.BootID, e.s.Cwd = bootID, files.Workspace
 	e.touch()
 }
 

@@ -81,9 +81,9 @@ func (m *Manager) planExec(req ExecRequest) (protocol.Exec, error) {
 	case req.Command == "":
 		return protocol.Exec{}, errdefs.Invalid("cmd", "must not be empty")
 	case len(req.Command) > protocol.MaxCommand:
-		return protocol.Exec{}, tooLarge("cmd", protocol.MaxCommand)
+		return protocol.Exec{}, errdefs.OverLimit("cmd", protocol.MaxCommand)
 	case len(req.Stdin) > protocol.MaxCommand:
-		return protocol.Exec{}, tooLarge("stdin", protocol.MaxCommand)
+		return protocol.Exec{}, errdefs.OverLimit("stdin", protocol.MaxCommand)
 	case strings.ContainsRune(req.Command, 0):
 		return protocol.Exec{}, errdefs.Invalid("cmd", "must not contain a NUL byte")
 	case req.Shell != "" && !isName(req.Shell):
@@ -113,11 +113,7 @@ func (m *Manager) outputFile(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	checked, err := m.filePath("output_file", name)
-	if err != nil {
-		return "", err
-	}
-	return inside(checked), nil
+	return m.RunnerPath("output_file", name)
 }
 
 // timeout returns the timeout to set: the default for 0.
@@ -140,10 +136,4 @@ func checkExecID(id string) error {
 		return errdefs.New(errdefs.NotFound, "no such exec; list the session's execs for those that it still knows")
 	}
 	return nil
-}
-
-func tooLarge(field string, limit int64) error {
-	err := errdefs.New(errdefs.TooLarge, "%s must be at most %d bytes", field, limit)
-	err.Field = field
-	return err
 }

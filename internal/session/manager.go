@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/files"
 )
 
 // Manager is what every surface calls. It owns the rule that a session's row
@@ -25,6 +26,8 @@ import (
 // running gives Conflict, and before Run has adopted the sessions of an
 // earlier daemon everything but Get and List gives Unavailable.
 type Manager struct {
+	*files.Files[ID] // the operations on files
+
 	opts   Options
 	store  Store
 	driver runtime.Driver
@@ -60,6 +63,7 @@ func New(o Options) *Manager {
 		live:   make(map[ID]*entry),
 		byKey:  make(map[key]*entry),
 	}
+	m.Files = files.New(files.Options[ID]{Begin: m.beginFile, Anywhere: o.FilesOutsideWorkspace, MaxBytes: o.Maxima.FileBytes})
 	if keeper, ok := o.Driver.(runtime.WorkspaceKeeper); ok && o.Workspaces.Store != nil {
 		m.keeper = keeper
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/files"
 )
 
 // Limits of what a create request may carry.
@@ -48,7 +49,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		Image:          cmp.Or(req.Image, d.Image),
 		State:          Creating,
 		WorkspaceID:    req.WorkspaceID,
-		Cwd:            workspace,
+		Cwd:            files.Workspace,
 		Hostname:       cmp.Or(req.Hostname, d.Hostname),
 		Limits:         planLimits(req.Limits, d.Limits),
 		Network:        cmp.Or(req.Network, d.Network),

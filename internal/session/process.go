@@ -149,7 +149,7 @@ func checkProcess(req ProcessRequest) error {
 	}
 	switch {
 	case len(req.Stdin) > protocol.MaxCommand:
-		return tooLarge("stdin", protocol.MaxCommand)
+		return errdefs.OverLimit("stdin", protocol.MaxCommand)
 	case len(req.Cwd) > protocol.MaxPath || strings.ContainsRune(req.Cwd, 0):
 		return errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
 	case req.User != "" && !isUser(req.User):
@@ -167,11 +167,11 @@ func checkStrings(field string, list []string) error {
 			return errdefs.Invalid(field, "must not contain a NUL byte")
 		}
 		if len(text) > maxArgument {
-			return tooLarge("each entry of "+field, maxArgument)
+			return errdefs.OverLimit("each entry of "+field, maxArgument)
 		}
 	}
 	if total > protocol.MaxCommand {
-		return tooLarge(field, protocol.MaxCommand)
+		return errdefs.OverLimit(field, protocol.MaxCommand)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ const stdinPatience = 5 * time.Second
 // that its stdin is not open.
 func (m *Manager) WriteStdin(ctx context.Context, id ID, execID string, data []byte, last bool) (taken protocol.Taken, err error) {
 	if len(data) > protocol.MaxCommand {
-		return taken, tooLarge("data", protocol.MaxCommand)
+		return taken, errdefs.OverLimit("data", protocol.MaxCommand)
 	}
 	err = m.onExec(ctx, id, execID, func(c *runnerclient.Client) error {
 		taken, err = c.Stdin(ctx, protocol.Stdin{ID: execID, Close: last, WaitMS: stdinPatience.Milliseconds()}, data)

@@ -14,6 +14,11 @@ func SetCtty(fd int) Step {
 	return Step{Name: "TIOCSCTTY", Nr: unix.SYS_IOCTL, Args: [6]uintptr{uintptr(fd), unix.TIOCSCTTY, 0}}
 }
 
+// Umask makes the modes of new files independent of the umask here.
+func Umask(mask uint32) Step {
+	return Step{Name: "umask", Nr: unix.SYS_UMASK, Args: [6]uintptr{uintptr(mask)}}
+}
+
 // Chdir changes the working directory.
 func Chdir(dir string) Step {
 	p := cstring(dir)

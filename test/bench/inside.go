@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -316,6 +317,11 @@ func (s *suite) files(ctx context.Context) (err error) {
 	box := &session{s.daemon, made.ID}
 	defer func() { err = errors.Join(err, box.destroy(ctx)) }()
 	size := int64(float64(fileBytes) * s.scale)
+	source, err := makeSource(s.daemon.dir, size)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
 	timed := func(name string, f func(context.Context) error) contestant {
 		return contestant{name, 1, func(ctx context.Context, record func(string, time.Duration)) error {
 			if err := box.run(ctx, "rm -f copy up; sync", ""); err != nil {
@@ -327,21 +333,45 @@ func (s *suite) files(ctx context.Context) (err error) {
 			return err
 		}}
 	}
-	if err := box.put(ctx, "big", size); err != nil {
+	if err := box.put(ctx, "big", source, size); err != nil {
 		return err
 	}
 	measured, err := interleave(ctx, s.rng, []contestant{
 		timed(filesCopy, func(ctx context.Context) error { return box.run(ctx, "cp big copy", "") }),
-		timed(filesUp, func(ctx context.Context) error { return box.put(ctx, "up", size) }),
+		timed(filesUp, func(ctx context.Context) error { return box.put(ctx, "up", source, size) }),
 		timed(filesDown, func(ctx context.Context) error { return box.get(ctx, "big", size) }),
 	}, 1, 5)
 	s.results.Files = rates(measured["all"], size)
 	return err
 }
 
-// put writes a file of size bytes.
-func (s *session) put(ctx context.Context, path string, size int64) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, s.daemon.base+"/v1/sessions/"+s.id+"/fs/raw?path="+path, io.LimitReader(pattern{}, size))
+// makeSource returns a file without a name that has size bytes, none of which a
+// file system stores as a hole. The caller closes it.
+func makeSource(dir string, size int64) (*os.File, error) {
+	file, err := os.CreateTemp(dir, "source-*")
+	if err != nil {
+		return nil, err
+	}
+	err = os.Remove(file.Name())
+	piece := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
+	for at := int64(0); err == nil && at < size; at += int64(len(piece)) {
+		_, err = file.WriteAt(piece[:min(int64(len(piece)), size-at)], at)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// put writes source, which has size bytes, to a file of the session. The client
+// is given the file itself: like cp it has the bytes from the page cache, and
+// spends nothing on making them.
+func (s *session) put(ctx context.Context, path string, source *os.File, size int64) error {
+	if _, err := source.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	url := s.daemon.base + "/v1/sessions/" + s.id + "/fs/raw?path=" + path
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, io.NopCloser(source))
 	if err != nil {
 		return err
 	}
@@ -350,18 +380,6 @@ func (s *session) put(ctx context.Context, path string, size int64) error {
 	_, err = answer(s.daemon.http, req, nil)
 	return err
 }
-
-// pattern is endless content that no file system stores as a hole.
-type pattern struct{}
-
-func (pattern) Read(p []byte) (int, error) {
-	for i := 0; i < len(p); i += len(patternText) {
-		copy(p[i:], patternText)
-	}
-	return len(p), nil
-}
-
-const patternText = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // get reads a file of size bytes and drops it.
 func (s *session) get(ctx context.Context, path string, size int64) error {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -53,9 +54,19 @@ func TestStamps(t *testing.T) {
 	}
 }
 
-func TestPatternIsAsLongAsAsked(t *testing.T) {
-	got, err := io.ReadAll(io.LimitReader(pattern{}, 100_001))
-	if err != nil || len(got) != 100_001 || strings.Contains(string(got), "\x00") {
+func TestSourceIsAsLongAsAskedAndHasNoHoles(t *testing.T) {
+	dir := t.TempDir()
+	const size = 3<<20 + 1
+	source, err := makeSource(dir, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	got, err := io.ReadAll(io.NewSectionReader(source, 0, size+1))
+	if err != nil || len(got) != size || strings.Contains(string(got), "\x00") {
 		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("the file has a name: %v, %v", left, err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
-
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )

@@ -11,9 +11,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 )
 
-// scopeKey is where an operation carries its scope from table to adapter.
-const scopeKey = "scope"
-
 // Sizes of request bodies. A command and its stdin, or the
 // two texts of an edit, of 1 MiB each fit into maxExecBody with every character escaped as \uXXXX that commonly is.
 const (
@@ -298,7 +295,6 @@ func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 		Method: method, Path: path, DefaultStatus: status,
 		MaxBodyBytes:    limit + 1, // huma refuses a body of exactly this size
 		BodyReadTimeout: api.BodyTimeout,
-		Metadata:        map[string]any{scopeKey: scope},
 		Responses:       map[string]*huma.Response{strconv.Itoa(status): success(doc, status)},
 	}
 	errors := append([]int{503}, doc.errors...)

@@ -9,6 +9,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/v1/sockets"
 	"github.com/sandkasten/sandkasten/internal/preview"
 )
 
@@ -117,7 +119,17 @@ func (s *surface) tunnel(ctx context.Context, in *tunnelInput) (*huma.StreamResp
 	if err != nil {
 		return nil, err
 	}
-	return streaming(func(w http.ResponseWriter, r *http.Request) {
-		s.serveTunnel(w, r, id, in.Port)
+	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		if err := sockets.Wanted(r); err != nil {
+			api.WriteError(w, r, err)
+			return
+		}
+		// Before the upgrade, so that a refusal is an ordinary answer.
+		conn, err := s.manager.Dial(ctx, id, in.Port)
+		if err != nil {
+			api.WriteError(w, r, err)
+			return
+		}
+		sockets.ServeTunnel(w, r, conn)
 	}), nil
 }

@@ -1,9 +1,11 @@
 package v1
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 )
 
@@ -97,4 +99,9 @@ func (s *surface) fileCalls(of string, h *files.Handlers) {
 	route(s, "GET "+of+"/fs/grep", api.Key, h.Grep)
 	route(s, "GET "+of+"/fs/archive", api.Key, h.Pack)
 	route(s, "PUT "+of+"/fs/archive", api.Key, h.Unpack)
+}
+
+// route registers one endpoint under its documentation.
+func route[I, O any](s *surface, pattern string, scope api.Scope, handle func(context.Context, *I) (*O, error)) {
+	adapter.Register(s.huma, adapter.WithScope(s.operation(pattern, scope), scope), handle)
 }

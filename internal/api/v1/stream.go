@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -56,7 +57,7 @@ func (s *surface) processStream(ctx context.Context, in *processInput) (*huma.St
 // streamRun answers with the events of an exec that run runs. It tells begun
 // the exec's id.
 func (s *surface) streamRun(ctx context.Context, raw bool, run func(begun func(string), out io.Writer) (session.ExecResult, error)) *huma.StreamResponse {
-	return streaming(func(w http.ResponseWriter, r *http.Request) {
+	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		out := reading.NewEvents(raw)
 		result, err := run(func(execID string) {
 			// If it fails, so does the first chunk, which ends the stream.
@@ -129,12 +130,12 @@ func (s *surface) attachStream(ctx context.Context, in *attachInput) (*huma.Stre
 // streamFrom answers with an exec's events from a place on.
 func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Place, raw bool) (*huma.StreamResponse, error) {
 	if at.Ended {
-		return streaming(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
+		return shapes.Streaming(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
 	}
 	if _, err := s.manager.ExecRecord(ctx, id, at.Exec); err != nil {
 		return nil, err
 	}
-	return streaming(func(w http.ResponseWriter, _ *http.Request) {
+	return shapes.Streaming(func(w http.ResponseWriter, _ *http.Request) {
 		out := reading.NewEvents(raw)
 		var record session.ExecResult
 		err := out.Begin(w, at)

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -64,7 +65,7 @@ func New(o Options) api.Surface {
 	ofWorkspaces := *s.files
 	ofWorkspaces.Find = s.findWorkspaceFiles
 	s.workspaceFiles = &ofWorkspaces
-	s.huma = huma.NewAPI(config(), adapter{s})
+	s.huma = adapter.New(func(r api.Route) { s.routes = append(s.routes, r) })
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")
 	if err != nil {

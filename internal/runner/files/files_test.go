@@ -158,6 +158,55 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
+func TestRoomIsTakenBeforeTheContentComes(t *testing.T) {
+	s, dir := open(t)
+	const size = 4 << 20
+	probe, err := os.OpenFile(filepath.Join(t.TempDir(), "probe"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer probe.Close()
+	if err := unix.Fallocate(int(probe.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size); errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("the file system takes no room in advance")
+	}
+	taken := int64(-1)
+	zeros := strings.NewReader(strings.Repeat("\x00", size))
+	err = s.Write(protocol.Write{Path: "f"}, readerFunc(func(p []byte) (int, error) {
+		if taken < 0 {
+			taken = bytesBelow(t, dir)
+		}
+		return zeros.Read(p)
+	}), size)
+	if err != nil || taken < size {
+		t.Errorf("%d bytes of %d were taken, %v", taken, size, err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "f")); err != nil || info.Size() != size {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// bytesBelow is what the files of a directory take on the disk.
+func bytesBelow(t *testing.T, dir string) int64 {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	for _, entry := range entries {
+		var st unix.Stat_t
+		if err := unix.Stat(filepath.Join(dir, entry.Name()), &st); err != nil {
+			t.Fatal(err)
+		}
+		sum += st.Blocks * 512
+	}
+	return sum
+}
+
 func TestDeepPaths(t *testing.T) {
 	s, dir := open(t)
 	path := strings.Repeat("d/", 1500) + "f"

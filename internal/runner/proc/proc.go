@@ -1,4 +1,4 @@
-// Package proc reads the process table. What processes say of themselves there
+// Package proc reads the process table and ends what it finds there. What processes say of themselves there
 // may be made up, so it is parsed with care and believed only as far as it
 // concerns them.
 package proc
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runner/fds"
 )
 
 // Table is the process table of one procfs.
@@ -134,7 +136,7 @@ func (p Table) Read(pid string) (Process, bool) {
 	}
 	var buf [512]byte
 	n, err := unix.Read(fd, buf[:])
-	closeFD(fd)
+	fds.Close(fd)
 	if err != nil {
 		return Process{}, false
 	}
@@ -190,7 +192,7 @@ func (p Table) Signal(pr Process, sig unix.Signal) {
 	if err != nil {
 		return // it is gone
 	}
-	defer closeFD(fd)
+	defer fds.Close(fd)
 	// Only now is it certain which process the descriptor is about.
 	if now, ok := p.Read(strconv.Itoa(pr.PID)); ok && now.Start == pr.Start {
 		SendSignal(fd, sig)
@@ -201,14 +203,6 @@ func (p Table) Signal(pr Process, sig unix.Signal) {
 // which is the only way in which this fails.
 func SendSignal(pidfd int, sig unix.Signal) {
 	if err := unix.PidfdSendSignal(pidfd, sig, nil, 0); err != nil {
-		return
-	}
-}
-
-// closeFD closes a descriptor on which nothing was written, or whose writes
-// were all reported: the error of such a close tells nothing.
-func closeFD(fd int) {
-	if err := unix.Close(fd); err != nil {
 		return
 	}
 }

@@ -153,7 +153,7 @@ func (d *Driver) open() error {
 	if d.filters, err = compileFilters(); err != nil {
 		return err
 	}
-	d.runner, err = sealedFile("sandkasten-runner", d.opts.Runner)
+	d.runner, err = sealedFile("sandkasten-runner", d.opts.Runner, programMode(d.opts.leaveOut))
 	return err
 }
 
@@ -229,9 +229,20 @@ func nodeName(dataDir string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
+// programMode lets nobody but its owner read the runner's program. The kernel
+// then keeps others from reading, tracing and taking over a process that runs
+// it, also where they have its ids: a tool of the runner's is the sandbox's
+// root as they are, and holds the daemon's connection.
+func programMode(leaveOut protections) os.FileMode {
+	if leaveOut["programmode"] {
+		return 0o555
+	}
+	return 0o511
+}
+
 // sealedFile keeps the runner where nothing can change it: not in an image,
 // not on a disk, and not through /proc/PID/exe of a running one (CVE-2019-5736).
-func sealedFile(name string, content []byte) (int, error) {
+func sealedFile(name string, content []byte, mode os.FileMode) (int, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return -1, os.NewSyscallError("memfd_create", err)
@@ -239,6 +250,9 @@ func sealedFile(name string, content []byte) (int, error) {
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
 	if _, err := f.Write(content); err != nil {
+		return -1, err
+	}
+	if err := f.Chmod(mode); err != nil {
 		return -1, err
 	}
 	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,41 @@ func TestEscape_TamperingWithTheRunner(t *testing.T) {
 			call{"move_pages", unix.SYS_MOVE_PAGES, []any{runner, 0, 0, 0, 0, 0}},
 			call{"process_madvise", unix.SYS_PROCESS_MADVISE, []any{-1, 0, 0, 4, 0}},
 			call{"process_mrelease", unix.SYS_PROCESS_MRELEASE, []any{-1, 0}},
+		)
+	}}.run(t)
+}
+
+// A tool of the runner's is the sandbox's root and holds the daemon's
+// connection. Its memory, descriptors and program are closed to others that are
+// root too, without the filter also, which would refuse to trace anybody.
+func TestEscape_TakingOverATool(t *testing.T) {
+	escapeTest{leaveOut: []string{"seccomp"}, control: without("programmode"), attack: func(b *box) {
+		watching, err := b.client.Watch(b.t.Context(), protocol.Watch{Path: "/workspace"})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		defer watching.Close()
+		out := b.sh(`for pid in {2..100}; do
+			case $(readlink /proc/$pid/exe) in /memfd:*|"") ;; *) continue ;; esac
+			kill -0 $pid 2>/dev/null && echo alive $pid; cd /proc/$pid 2>/dev/null || continue
+			for f in mem maps environ auxv fd/3 exe; do head -c 0 <$f && echo "opens $f of a tool"; done
+			( : >>mem ) && echo opens mem of a tool for writing
+			readlink fd/3; ls fd | sed 's/^/lists descriptor /'
+		done 2>/dev/null`)
+		tool := 0
+		for line := range strings.Lines(out) {
+			if pid, ok := strings.CutPrefix(line, "alive "); !ok {
+				b.got("%s", line)
+			} else if tool, err = strconv.Atoi(strings.TrimSpace(pid)); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		if tool == 0 {
+			b.t.Errorf("no tool was found: %q", out)
+		}
+		b.calls(
+			call{"kcmp", unix.SYS_KCMP, []any{tool, tool, 0, 0, 0}},
+			call{"ptrace", unix.SYS_PTRACE, []any{unix.PTRACE_SEIZE, tool, 0, 0}},
 		)
 	}}.run(t)
 }

@@ -49,7 +49,7 @@ func (h *Handlers) Pack(ctx context.Context, in *ArchiveInput) (*huma.StreamResp
 		saveAs(w.Header(), baseName(in.Path)+"."+in.Format)
 		w.WriteHeader(http.StatusOK)
 		if r.Method != http.MethodHead {
-			_, err = transfer(patientWriter(w), archive)
+			_, err = transfer(api.Patient(w), archive)
 		}
 		whole(r, err, archive.Close)
 	}), nil

@@ -6,6 +6,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/files"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -132,7 +133,7 @@ func (h *Handlers) Edit(ctx context.Context, in *Input[EditRequest]) (*EditOutpu
 	if in.Body.Old == in.Body.New {
 		return nil, errdefs.Invalid("new", "must differ from old")
 	}
-	done, err := h.Manager.EditFile(ctx, id, session.EditRequest{
+	done, err := h.Manager.EditFile(ctx, id, files.EditRequest{
 		Path: in.Body.Path, Old: in.Body.Old, New: in.Body.New, Count: in.Body.Count,
 	})
 	if err != nil {

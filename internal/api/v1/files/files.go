@@ -105,24 +105,6 @@ type (
 	onlyWriter struct{ io.Writer }
 )
 
-// patientWriter gives a client a new deadline for every write, so that a big
-// file may take its time and a client that takes nothing may not.
-func patientWriter(w http.ResponseWriter) io.Writer {
-	return &deadlineWriter{w: w, control: http.NewResponseController(w)}
-}
-
-type deadlineWriter struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-}
-
-func (d *deadlineWriter) Write(p []byte) (int, error) {
-	if err := d.control.SetWriteDeadline(time.Now().Add(api.WriteTimeout)); err != nil {
-		return 0, err
-	}
-	return d.w.Write(p)
-}
-
 // patientBody gives a client BodyTimeout for every read.
 type patientBody struct {
 	io.ReadCloser

@@ -95,7 +95,7 @@ func (h *Handlers) readJSON(w http.ResponseWriter, r *http.Request, id session.I
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	buffered := bufio.NewWriterSize(patientWriter(w), 64<<10)
+	buffered := bufio.NewWriterSize(api.Patient(w), 64<<10)
 	whole(r, sendJSON(buffered, info, content, most), buffered.Flush, content.Close)
 	return nil
 }
@@ -161,7 +161,7 @@ func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request, id session.ID
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, err = transfer(patientWriter(w), part.content)
+		_, err = transfer(api.Patient(w), part.content)
 	}
 	whole(r, err, part.content.Close)
 	return nil

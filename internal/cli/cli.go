@@ -1,0 +1,112 @@
+// Package cli is what the subcommands of sandkasten have in common: the streams
+// and flags they work with, the client of the daemon that the user means, and
+// how a command ends. The commands themselves are in cmd/sandkasten and in
+// packages below this one.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/internal/config"
+)
+
+// Flags are those of every subcommand.
+type Flags struct {
+	Config string `placeholder:"FILE" env:"SANDKASTEN_CONFIG" help:"Configuration file."`
+	URL    string `name:"url" placeholder:"URL" env:"SANDKASTEN_URL" help:"Daemon to talk to, as http://127.0.0.1:8787. By default the one of the configuration."`
+	APIKey string `name:"api-key" placeholder:"KEY" env:"SANDKASTEN_API_KEY" help:"Key for the daemon. The variable is better: other users see a flag."`
+}
+
+// App is what every subcommand works with.
+type App struct {
+	In      *os.File
+	Out     *os.File
+	Err     io.Writer
+	Environ []string // of this process, as os.Environ has it
+	Flags
+}
+
+// Say writes a line for people to standard error.
+func (a *App) Say(format string, args ...any) {
+	// Nobody can be told that standard error is gone.
+	fmt.Fprintf(a.Err, format+"\n", args...) //nolint:errcheck // see above
+}
+
+// Configuration reads the file that --config names, or the system's.
+func (a *App) Configuration() (config.Config, error) {
+	return config.Load(a.ConfigFile(), a.Environ)
+}
+
+// ConfigFile is the one to read, or empty if there is none.
+func (a *App) ConfigFile() string {
+	if a.Config != "" {
+		return a.Config
+	}
+	if _, err := os.Stat(config.SystemFile); err == nil {
+		return config.SystemFile
+	}
+	return ""
+}
+
+// Client is of the daemon that the user means.
+func (a *App) Client() (*client.Client, error) {
+	url, key, err := a.daemonOf()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(url, key)
+}
+
+// daemonOf is the daemon of --url, or the configuration's. The configuration's
+// key goes to no other daemon than its own.
+func (a *App) daemonOf() (url, key string, err error) {
+	url, key = a.URL, a.APIKey
+	if url != "" && key != "" {
+		return url, key, nil
+	}
+	c, err := a.Configuration()
+	if err != nil {
+		return "", "", err
+	}
+	own := url == "" || strings.TrimSuffix(url, "/") == c.URL()
+	if url == "" {
+		url = c.URL()
+	}
+	if key == "" && own {
+		key, err = storedKey(c)
+	}
+	return url, key, err
+}
+
+// storedKey is the key of the daemon that works with c. Without one the
+// daemon answers that it needs one, which tells more than we could.
+func storedKey(c config.Config) (string, error) {
+	if c.APIKey != "" {
+		return c.APIKey, nil
+	}
+	data, err := os.ReadFile(c.KeyFile())
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", nil
+	case errors.Is(err, os.ErrPermission):
+		return "", fmt.Errorf("the key in %s is for its owner only: run this as root, or set SANDKASTEN_API_KEY", c.KeyFile())
+	case err != nil:
+		return "", fmt.Errorf("read the daemon's key: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// WithClient runs do with a client of the user's daemon.
+func (a *App) WithClient(do func(*client.Client) error) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return do(cl)
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// Exit codes. run, exec and shell end with the code of what ran inside, so
+// their own failures have a code that programs rarely use.
+const (
+	ExitFailed   = 1
+	ExitUsage    = 2   // wrong flags, or mistakes in the configuration
+	ExitNoDaemon = 3   // nothing answers
+	ExitTimeout  = 124 // run, exec: the command's time was up
+	ExitNotRun   = 125 // run, exec, shell: the command could not be run
+	ExitSignaled = 128 // and the signal's number
+)
+
+// Explanation tells users about the exit codes.
+const Explanation = `
+Exit codes:
+  0    it worked
+  1    it failed
+  2    wrong flags, or mistakes in the configuration
+  3    no daemon answers
+  run, exec, wait and shell end with the code of the command that ran inside;
+  124 says that its time was up, and 125 that it could not be run.
+`
+
+// A SignalError is why a context ended: somebody sent us a signal.
+type SignalError syscall.Signal
+
+func (e SignalError) Error() string { return syscall.Signal(e).String() }
+
+// CodeError ends the process with a code and says nothing more.
+type CodeError int
+
+func (e CodeError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// notRunError is a failure of run, exec or shell itself.
+type notRunError struct{ error }
+
+func (e notRunError) Unwrap() error { return e.error }
+
+// NotRun marks a failure of run, exec or shell itself, which has an exit code of
+// its own.
+func NotRun(err error) error { return notRunError{err} }
+
+// Exit tells the user about err and returns the process's exit code.
+func (a *App) Exit(err error) int {
+	if err == nil {
+		return 0
+	}
+	if code, ok := errors.AsType[CodeError](err); ok {
+		return int(code)
+	}
+	if s, ok := errors.AsType[SignalError](err); ok {
+		return ExitSignaled + int(s)
+	}
+	a.Say("sandkasten: %s", Explain(err))
+	if _, ok := errors.AsType[notRunError](err); ok {
+		return ExitNotRun
+	}
+	if _, ok := errors.AsType[*config.Error](err); ok {
+		return ExitUsage
+	}
+	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
+		return ExitNoDaemon
+	}
+	return ExitFailed
+}
+
+// Explain turns an error into what the user can do about it.
+func Explain(err error) string {
+	if away, ok := errors.AsType[*client.UnreachableError](err); ok {
+		return fmt.Sprintf("no daemon at %s (%v): start one with `sandkasten daemon`, or name another with --url", away.URL, away.Cause)
+	}
+	if refused, ok := errors.AsType[*client.Error](err); ok {
+		text := show.Visible(err.Error(), "\n") // a daemon wrote it
+		if refused.Code == string(errdefs.Unauthenticated) {
+			text += "\nThe key comes from --api-key, SANDKASTEN_API_KEY, or the configuration (api_key, else <data_dir>/api_key)."
+		}
+		if refused.Code == string(errdefs.Internal) && refused.RequestID != "" {
+			text += "\nRequest id: " + show.Printable(refused.RequestID)
+		}
+		return text
+	}
+	return err.Error()
+}

@@ -1,0 +1,46 @@
+package cli_test
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/internal/config"
+)
+
+func TestExitCodesAndWhatIsSaid(t *testing.T) {
+	refused := &client.Error{Status: 404, Code: "not_found", Message: "no such session\x1b[2J"}
+	tests := map[string]struct {
+		err  error
+		code int
+		says string
+	}{
+		"fine":           {nil, 0, ""},
+		"command's code": {cli.CodeError(7), 7, ""},
+		"ctrl-c":         {cli.SignalError(syscall.SIGINT), 130, ""},
+		"terminated":     {errors.Join(cli.SignalError(syscall.SIGTERM)), 143, ""},
+		"refused":        {refused, 1, `no such session\x1b[2J`},
+		"refused in run": {cli.NotRun(refused), 125, `no such session`},
+		"no daemon":      {&client.UnreachableError{URL: "http://x", Cause: errors.New("refused")}, 3, "start one with `sandkasten daemon`"},
+		"no daemon, run": {cli.NotRun(&client.UnreachableError{URL: "http://x", Cause: errors.New("refused")}), 125, "no daemon at http://x"},
+		"bad key":        {&client.Error{Code: "unauthenticated", Message: "a key is needed"}, 1, "SANDKASTEN_API_KEY"},
+		"internal":       {&client.Error{Code: "internal", Message: "internal error", RequestID: "r1"}, 1, "Request id: r1"},
+		"configuration":  {&config.Error{Problems: []config.Problem{{Where: "line 1", Key: "x", Message: "unknown key"}}}, 2, "line 1: x: unknown key"},
+		"something else": {errors.New("disk is full"), 1, "sandkasten: disk is full"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var said strings.Builder
+			a := &cli.App{Err: &said}
+			if code := a.Exit(test.err); code != test.code {
+				t.Errorf("exit code = %d, want %d", code, test.code)
+			}
+			if !strings.Contains(said.String(), test.says) || test.says == "" && said.Len() > 0 {
+				t.Errorf("said %q, want %q in it", said.String(), test.says)
+			}
+		})
+	}
+}

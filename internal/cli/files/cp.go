@@ -1,0 +1,283 @@
+// Package files is the subcommands that work on a session's files: cp, and those
+// of fs. How directories become archives and back is in package tree.
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/internal/tree"
+)
+
+// CopyCmd copies between here and a session.
+type CopyCmd struct {
+	From string `arg:"" help:"A local path, SESSION:PATH, or - for standard input."`
+	To   string `arg:"" help:"A local path, SESSION:PATH, or - for standard output."`
+}
+
+// Help is for kong.
+func (CopyCmd) Help() string {
+	return `Paths inside are below /workspace, and relative ones begin there. As with cp -r:
+a directory takes its contents along, a target that is a directory gets the
+source put into it, and any other target is the new name. Modes and links are
+kept. Special files are left out, and so are links that would lead out of a
+directory that is copied to here.
+
+  sandkasten cp data.csv $id:
+  sandkasten cp ./project $id:/workspace/
+  sandkasten cp $id:/workspace/result.json .
+  sandkasten cp $id:/workspace/project ./copy
+  date | sandkasten cp - $id:started
+  sandkasten cp $id:log.txt - | tail`
+}
+
+// Run copies.
+func (c CopyCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return Copy(ctx, a, cl, Remote{Noun: "SESSION", Never: "/."}, c.From, c.To)
+}
+
+// Remote is how a path on the other side is written.
+type Remote struct {
+	Noun  string // what comes before its colon
+	Never string // characters that this never has: it is a local path, then
+}
+
+// Copy copies between this side and the one that cl's calls for files reach.
+func Copy(ctx context.Context, a *cli.App, cl *client.Client, r Remote, from, to string) error {
+	fromID, fromPath, fromInside := r.split(from)
+	toID, toPath, toInside := r.split(to)
+	if fromInside == toInside {
+		return fmt.Errorf("one of the two has to be %s:PATH", r.Noun)
+	}
+	copying := transfer{a: a, cl: cl, id: fromID}
+	var err error
+	if fromInside {
+		err = copying.out(ctx, fromPath, to)
+	} else {
+		copying.id = toID
+		err = copying.in(ctx, from, toPath)
+	}
+	if copying.skipped > 0 {
+		a.Say("%d links and special files were left out", copying.skipped)
+	}
+	return err
+}
+
+// split takes SESSION:PATH apart. Anything with a slash before the colon is a
+// local path, so ./a:b names a file.
+func (r Remote) split(arg string) (id, file string, ok bool) {
+	id, file, ok = strings.Cut(arg, ":")
+	if !ok || id == "" || strings.ContainsAny(id, r.Never) {
+		return "", "", false
+	}
+	return id, file, true
+}
+
+// standard is the name of standard input and output.
+const standard = "-"
+
+// transfer copies between here and one session.
+type transfer struct {
+	a       *cli.App
+	cl      *client.Client
+	id      string
+	skipped int
+}
+
+// in sends a file or a directory.
+func (t *transfer) in(ctx context.Context, from, to string) error {
+	if from == standard {
+		return t.standardIn(ctx, to)
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	whole, err := filepath.Abs(from) // "." has a name, too
+	if err != nil {
+		return err
+	}
+	to, err = t.insideTarget(ctx, to, filepath.Base(whole))
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return t.sendTree(ctx, whole, to)
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	return t.send(ctx, f, to, client.WriteOptions{Mode: info.Mode()})
+}
+
+// standardIn sends what standard input has.
+func (t *transfer) standardIn(ctx context.Context, to string) error {
+	if to == "" || strings.HasSuffix(to, "/") {
+		return errors.New("standard input has no name: say what the file is called inside, as SESSION:PATH")
+	}
+	f, err := sized(t.a.In)
+	if err != nil {
+		return err
+	}
+	return t.send(ctx, f, to, client.WriteOptions{})
+}
+
+// send writes a local file, which it closes.
+func (t *transfer) send(ctx context.Context, f *os.File, to string, o client.WriteOptions) error {
+	left, err := remaining(f)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	content, done := show.Reading(t.a.Err, f, path.Base(to), left)
+	defer done()
+	return t.cl.Write(ctx, t.id, to, o, left, content)
+}
+
+// sendTree sends a directory.
+func (t *transfer) sendTree(ctx context.Context, from, to string) error {
+	plan, err := tree.Scan(from)
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	t.skipped = plan.Skipped
+	reader, writer := io.Pipe()
+	written := make(chan error, 1)
+	go func() {
+		err := plan.WriteTar(writer)
+		written <- err
+		writer.CloseWithError(err) // nil is the end of the body
+	}()
+	content, done := show.Reading(t.a.Err, reader, path.Base(to), plan.Size)
+	defer done()
+	_, err = t.cl.Unpack(ctx, t.id, to, "tar", plan.Size, content)
+	// This ends the goroutine, if it has not ended: a write to a closed pipe
+	// fails.
+	closeErr := reader.Close()
+	if writeErr := <-written; writeErr != nil && !errors.Is(writeErr, io.ErrClosedPipe) {
+		return writeErr // the reason why the request broke off
+	}
+	return errors.Join(err, closeErr)
+}
+
+// insideTarget is the path that name gets: below to, if that is a directory
+// or says so with a slash, and otherwise to itself.
+func (t *transfer) insideTarget(ctx context.Context, to, name string) (string, error) {
+	if to == "" {
+		to = "/workspace/"
+	}
+	if strings.HasSuffix(to, "/") {
+		return path.Join(to, name), nil
+	}
+	found, err := t.cl.Stat(ctx, t.id, to, true)
+	switch {
+	case isMissing(err):
+		return to, nil
+	case err == nil && found.Type == "dir":
+		return path.Join(to, name), nil
+	}
+	return to, err
+}
+
+// isMissing reports whether err says that there is no such file. A session
+// that does not exist is not told apart: the next request says so.
+func isMissing(err error) bool {
+	refused, ok := errors.AsType[*client.Error](err)
+	return ok && refused.Status == http.StatusNotFound
+}
+
+// out fetches a file or a directory.
+func (t *transfer) out(ctx context.Context, from, to string) error {
+	if from == "" {
+		from = "/workspace"
+	}
+	if strings.HasSuffix(from, "/") && from != "/" {
+		from = strings.TrimRight(from, "/")
+	}
+	found, err := t.cl.Stat(ctx, t.id, from, true)
+	if err != nil {
+		return err
+	}
+	if to == standard {
+		if found.Type == "dir" {
+			return fmt.Errorf("%s is a directory: `sandkasten fs tar` writes one to standard output", show.Printable(from))
+		}
+		return t.read(ctx, from, t.a.Out)
+	}
+	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
+		to = filepath.Join(to, path.Base(path.Join("/workspace", from)))
+	}
+	if found.Type == "dir" {
+		return t.fetchTree(ctx, from, to)
+	}
+	return t.fetch(ctx, from, to)
+}
+
+// read writes a file of the session to w.
+func (t *transfer) read(ctx context.Context, from string, w io.Writer) error {
+	content, err := t.cl.Read(ctx, t.id, from)
+	if err != nil {
+		return err
+	}
+	reader, done := show.Reading(t.a.Err, content, path.Base(from), content.Size)
+	defer done()
+	return errors.Join(stream(w, reader), reader.Close())
+}
+
+// fetch replaces a local file when the whole of the other has arrived.
+func (t *transfer) fetch(ctx context.Context, from, to string) error {
+	content, err := t.cl.Read(ctx, t.id, from)
+	if err != nil {
+		return err
+	}
+	reader, done := show.Reading(t.a.Err, content, path.Base(from), content.Size)
+	defer done()
+	f, err := os.CreateTemp(filepath.Dir(to), ".sandkasten-*")
+	if err != nil {
+		return errors.Join(err, reader.Close())
+	}
+	err = errors.Join(stream(f, reader), reader.Close(), f.Chmod(content.Mode), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), to)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// fetchTree fetches a directory.
+func (t *transfer) fetchTree(ctx context.Context, from, to string) error {
+	archive, err := t.cl.Pack(ctx, t.id, from, "tar")
+	if err != nil {
+		return err
+	}
+	reader, done := show.Reading(t.a.Err, archive, path.Base(from), unknownSize)
+	defer done()
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return errors.Join(err, reader.Close())
+	}
+	root, err := os.OpenRoot(to)
+	if err != nil {
+		return errors.Join(err, reader.Close())
+	}
+	defer root.Close()
+	t.skipped, err = tree.Unpack(root, reader)
+	return errors.Join(err, reader.Close())
+}

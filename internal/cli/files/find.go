@@ -1,0 +1,266 @@
+package files
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+type lsCmd struct {
+	Recursive bool   `short:"r" help:"Also the directories below."`
+	JSON      bool   `name:"json" help:"Print JSON."`
+	Session   string `arg:"" help:"Session id."`
+	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
+}
+
+func (c lsCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		all, err := c.list(ctx, cl)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return show.JSON(a.Out, all)
+		}
+		return show.Table(a.Out, entryRows(all))
+	})
+}
+
+// list asks for page after page.
+func (c lsCmd) list(ctx context.Context, cl *client.Client) ([]client.Entry, error) {
+	r := client.ListRequest{Path: c.Path}
+	if c.Recursive {
+		r.Depth = -1
+	}
+	all := []client.Entry{}
+	for {
+		page, err := cl.List(ctx, c.Session, r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page.Entries...)
+		if page.NextCursor == "" {
+			return all, nil
+		}
+		r.Cursor = page.NextCursor
+	}
+}
+
+func entryRows(entries []client.Entry) [][]string {
+	rows := make([][]string, 0, len(entries))
+	for _, e := range entries {
+		name := e.Name
+		if e.Target != "" {
+			name += " -> " + e.Target
+		}
+		rows = append(rows, []string{e.Type, e.Mode, strconv.FormatInt(e.Size, 10), e.ModifiedAt.Format(time.DateTime), name})
+	}
+	return rows
+}
+
+type statCmd struct {
+	Follow  bool   `short:"L" help:"Follow a link instead of describing it."`
+	JSON    bool   `name:"json" help:"Print JSON."`
+	Session string `arg:"" help:"Session id."`
+	Path    string `arg:"" help:"A file of any kind."`
+}
+
+func (c statCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		e, err := cl.Stat(ctx, c.Session, c.Path, c.Follow)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return show.JSON(a.Out, e)
+		}
+		rows := [][]string{
+			{"path", e.Path},
+			{"type", e.Type},
+			{"size", strconv.FormatInt(e.Size, 10)},
+			{"mode", e.Mode},
+			{"owner", fmt.Sprintf("%d:%d", e.UID, e.GID)},
+			{"modified", e.ModifiedAt.Format(time.RFC3339)},
+		}
+		if e.Target != "" {
+			rows = append(rows, []string{"target", e.Target})
+		}
+		return show.Table(a.Out, rows)
+	})
+}
+
+type findCmd struct {
+	Hidden  bool   `short:"a" help:"Also names that begin with a dot."`
+	Limit   int    `short:"n" placeholder:"N" help:"At most so many, up to 10000; 1000 if not given."`
+	JSON    bool   `name:"json" help:"Print JSON."`
+	Session string `arg:"" help:"Session id."`
+	Pattern string `arg:"" help:"As '*.go' or 'src/**/*.{c,h}'."`
+	Path    string `arg:"" optional:"" default:"/workspace" help:"Where to look."`
+}
+
+func (c findCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		found, err := cl.Glob(ctx, c.Session, client.GlobRequest{Path: c.Path, Pattern: c.Pattern, Hidden: c.Hidden, Limit: c.Limit})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return show.JSON(a.Out, found)
+		}
+		for _, e := range found.Entries {
+			if _, err := fmt.Fprintln(a.Out, show.Printable(e.Name)); err != nil {
+				return err
+			}
+		}
+		sayTruncated(a, found.Truncated)
+		return nil
+	})
+}
+
+// sayTruncated says that a search found more than it shows.
+func sayTruncated(a *cli.App, truncated bool) {
+	if truncated {
+		a.Say("sandkasten: there is more; ask for more with -n or look for less")
+	}
+}
+
+type grepCmd struct {
+	Literal    bool   `short:"F" help:"The pattern is text, not a regular expression."`
+	IgnoreCase bool   `short:"i" help:"Upper and lower case are the same."`
+	Include    string `placeholder:"PATTERN" help:"Only files of these names, as '*.go'."`
+	Hidden     bool   `short:"a" help:"Also names that begin with a dot."`
+	Before     int    `short:"B" placeholder:"N" help:"Lines to show before each match."`
+	After      int    `short:"A" placeholder:"N" help:"Lines to show behind each match."`
+	Limit      int    `short:"n" placeholder:"N" help:"At most so many matches, up to 1000; 100 if not given."`
+	JSON       bool   `name:"json" help:"Print JSON."`
+	Session    string `arg:"" help:"Session id."`
+	Pattern    string `arg:"" help:"A regular expression in RE2's syntax."`
+	Path       string `arg:"" optional:"" default:"/workspace" help:"A directory or file."`
+}
+
+func (grepCmd) Help() string { return "Ends with 1 if nothing matches." }
+
+func (c grepCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		found, err := cl.Grep(ctx, c.Session, client.GrepRequest{
+			Path: c.Path, Pattern: c.Pattern, Literal: c.Literal, IgnoreCase: c.IgnoreCase, Include: c.Include,
+			Hidden: c.Hidden, Before: c.Before, After: c.After, Limit: c.Limit,
+		})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return show.JSON(a.Out, found)
+		}
+		if _, err := io.WriteString(a.Out, grepText(found.Matches)); err != nil {
+			return err
+		}
+		sayTruncated(a, found.Truncated)
+		if len(found.Matches) == 0 {
+			return cli.CodeError(cli.ExitFailed)
+		}
+		return nil
+	})
+}
+
+// grepText shows matches as grep -n does.
+func grepText(matches []client.Match) string {
+	var b strings.Builder
+	for _, m := range matches {
+		line := func(number int, mark, text string) {
+			if m.Path != "" {
+				b.WriteString(show.Printable(m.Path) + mark)
+			}
+			fmt.Fprintf(&b, "%d%s%s\n", number, mark, show.Visible(text, "\t"))
+		}
+		for i, text := range m.Before {
+			line(m.Line-len(m.Before)+i, "-", text)
+		}
+		line(m.Line, ":", m.Text)
+		for i, text := range m.After {
+			line(m.Line+1+i, "-", text)
+		}
+		if len(m.Before)+len(m.After) > 0 {
+			b.WriteString("--\n")
+		}
+	}
+	return b.String()
+}
+
+type watchCmd struct {
+	Recursive bool   `short:"r" help:"Also the directories below."`
+	JSON      bool   `name:"json" help:"Print JSON, one line for each change."`
+	Session   string `arg:"" help:"Session id."`
+	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
+}
+
+func (c watchCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		return cl.Watch(ctx, c.Session, c.Path, c.Recursive, func(change client.Change) error {
+			if c.JSON {
+				return json.NewEncoder(a.Out).Encode(change)
+			}
+			text := change.Op
+			if change.From != "" {
+				text += " " + show.Printable(change.From) + " ->"
+			}
+			if change.Path != "" {
+				text += " " + show.Printable(change.Path)
+			}
+			_, err := fmt.Fprintln(a.Out, text)
+			return err
+		})
+	})
+}
+
+type tarCmd struct {
+	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
+	Session string `arg:"" help:"Session id."`
+	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory."`
+}
+
+func (c tarCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		archive, err := cl.Pack(ctx, c.Session, c.Path, c.Format)
+		if err != nil {
+			return err
+		}
+		defer archive.Close()
+		return stream(a.Out, archive)
+	})
+}
+
+type untarCmd struct {
+	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
+	Session string `arg:"" help:"Session id."`
+	Path    string `arg:"" optional:"" default:"/workspace" help:"The directory to unpack into."`
+}
+
+func (c untarCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		f, err := sized(a.In)
+		if err != nil {
+			return err
+		}
+		left, err := remaining(f)
+		if err != nil {
+			return err
+		}
+		archive, end := show.Reading(a.Err, f, "unpack", left)
+		defer end()
+		done, err := cl.Unpack(ctx, c.Session, c.Path, c.Format, left, archive)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Out, "%d files, %d bytes\n", done.Files, done.Bytes)
+		return err
+	})
+}

@@ -1,0 +1,221 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+// Cmd works on the files of a session without a command in its shell.
+type Cmd struct {
+	Ls    lsCmd    `cmd:"" help:"List a directory."`
+	Stat  statCmd  `cmd:"" help:"Describe a file."`
+	Cat   catCmd   `cmd:"" help:"Print files."`
+	Write writeCmd `cmd:"" help:"Write standard input to a file."`
+	Edit  editCmd  `cmd:"" help:"Replace text in a file."`
+	Mkdir mkdirCmd `cmd:"" help:"Make directories."`
+	Mv    mvCmd    `cmd:"" help:"Rename a file or directory."`
+	Cp    cpCmd    `cmd:"" help:"Copy a file or directory inside."`
+	Rm    rmCmd    `cmd:"" help:"Remove files and directories."`
+	Chmod chmodCmd `cmd:"" help:"Change modes."`
+	Find  findCmd  `cmd:"" help:"Find files by name."`
+	Grep  grepCmd  `cmd:"" help:"Find lines by their text."`
+	Watch watchCmd `cmd:"" help:"Follow the changes in a directory."`
+	Tar   tarCmd   `cmd:"" help:"Write a directory as an archive to standard output."`
+	Untar untarCmd `cmd:"" help:"Unpack an archive from standard input."`
+}
+
+// Help is for kong.
+func (Cmd) Help() string {
+	return `Paths are below /workspace, and relative ones begin there. These commands do not
+wait for what runs in the session's shells. Files between here and a session
+are copied with sandkasten cp.
+
+  sandkasten fs ls $id src
+  sandkasten fs grep $id 'func \w+' src --include '*.go'
+  sandkasten fs tar $id project > project.tar.gz`
+}
+
+type mkdirCmd struct {
+	Parents bool     `short:"p" help:"Also those above, and do not mind if it is there."`
+	Mode    string   `short:"m" placeholder:"MODE" help:"In octal; 0755 if not given."`
+	Session string   `arg:"" help:"Session id."`
+	Paths   []string `arg:"" name:"path" help:"Directories."`
+}
+
+func (c mkdirCmd) Run(ctx context.Context, a *cli.App) error {
+	return each(a, c.Paths, func(cl *client.Client, path string) error {
+		return cl.Mkdir(ctx, c.Session, client.MkdirRequest{Path: path, Mode: c.Mode, Parents: c.Parents})
+	})
+}
+
+type mvCmd struct {
+	Force   bool   `short:"f" help:"Replace what is there."`
+	Session string `arg:"" help:"Session id."`
+	From    string `arg:"" help:"What to rename."`
+	To      string `arg:"" help:"Its new path, or a directory to move it into."`
+}
+
+func (c mvCmd) Run(ctx context.Context, a *cli.App) error {
+	return onTarget(a, ctx, c.Session, c.From, c.To, func(cl *client.Client, to string) error {
+		return cl.Move(ctx, c.Session, client.MoveRequest{From: c.From, To: to, Overwrite: c.Force})
+	})
+}
+
+type cpCmd struct {
+	Recursive bool   `short:"r" help:"Needed for a directory."`
+	Force     bool   `short:"f" help:"Replace what is there."`
+	Session   string `arg:"" help:"Session id."`
+	From      string `arg:"" help:"What to copy."`
+	To        string `arg:"" help:"Its new path, or a directory to copy it into."`
+}
+
+func (c cpCmd) Run(ctx context.Context, a *cli.App) error {
+	return onTarget(a, ctx, c.Session, c.From, c.To, func(cl *client.Client, to string) error {
+		return cl.Copy(ctx, c.Session, client.CopyRequest{From: c.From, To: to, Recursive: c.Recursive, Overwrite: c.Force})
+	})
+}
+
+type rmCmd struct {
+	Recursive bool     `short:"r" help:"Directories with all that is in them."`
+	Session   string   `arg:"" help:"Session id."`
+	Paths     []string `arg:"" name:"path" help:"Files, links or directories."`
+}
+
+func (c rmCmd) Run(ctx context.Context, a *cli.App) error {
+	return each(a, c.Paths, func(cl *client.Client, path string) error {
+		return cl.Remove(ctx, c.Session, client.RemoveRequest{Path: path, Recursive: c.Recursive})
+	})
+}
+
+type chmodCmd struct {
+	Recursive bool     `short:"r" help:"Also what is below."`
+	Session   string   `arg:"" help:"Session id."`
+	Mode      string   `arg:"" help:"In octal, like 0755."`
+	Paths     []string `arg:"" name:"path" help:"Files and directories; links are followed."`
+}
+
+func (c chmodCmd) Run(ctx context.Context, a *cli.App) error {
+	return each(a, c.Paths, func(cl *client.Client, path string) error {
+		return cl.Chmod(ctx, c.Session, client.ChmodRequest{Path: path, Mode: c.Mode, Recursive: c.Recursive})
+	})
+}
+
+type editCmd struct {
+	Count   int    `short:"n" placeholder:"N" help:"How often the text must be there; else nothing changes. By default once or more."`
+	Session string `arg:"" help:"Session id."`
+	Path    string `arg:"" help:"A file."`
+	Old     string `arg:"" help:"The text as it is in the file, exactly."`
+	New     string `arg:"" help:"What takes its place."`
+}
+
+func (editCmd) Help() string {
+	return `Prints the change as a diff.
+
+  sandkasten fs edit $id main.go 'hello' 'goodbye'`
+}
+
+func (c editCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		done, err := cl.Edit(ctx, c.Session, client.EditRequest{Path: c.Path, Old: c.Old, New: c.New, Count: c.Count})
+		if err != nil {
+			return err
+		}
+		if done.DiffTruncated {
+			a.Say("sandkasten: the change is larger than the diff that follows")
+		}
+		_, err = fmt.Fprint(a.Out, shown(a, done.Diff))
+		return err
+	})
+}
+
+type catCmd struct {
+	Session string   `arg:"" help:"Session id."`
+	Paths   []string `arg:"" name:"path" help:"Files."`
+}
+
+func (c catCmd) Run(ctx context.Context, a *cli.App) error {
+	return each(a, c.Paths, func(cl *client.Client, path string) error {
+		content, err := cl.Read(ctx, c.Session, path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(stream(a.Out, content), content.Close())
+	})
+}
+
+type writeCmd struct {
+	Mode    string `short:"m" placeholder:"MODE" help:"In octal; 0644 if not given, or the mode that the file has."`
+	Create  bool   `xor:"how" help:"Refuse to replace a file."`
+	Append  bool   `short:"a" xor:"how" help:"Add to the end of the file."`
+	Session string `arg:"" help:"Session id."`
+	Path    string `arg:"" help:"The file."`
+}
+
+func (writeCmd) Help() string {
+	return `  echo hello | sandkasten fs write $id greeting.txt`
+}
+
+func (c writeCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		mode, err := strconv.ParseUint("0"+c.Mode, 8, 9)
+		if err != nil {
+			return fmt.Errorf("--mode is %q: write it in octal, like 0644", c.Mode)
+		}
+		f, err := sized(a.In)
+		if err != nil {
+			return err
+		}
+		t := transfer{a: a, cl: cl, id: c.Session}
+		return t.send(ctx, f, c.Path, client.WriteOptions{Mode: fs.FileMode(mode), Create: c.Create, Append: c.Append})
+	})
+}
+
+// onTarget finds the path that from gets: below to if that is a directory.
+func onTarget(a *cli.App, ctx context.Context, id, from, to string, do func(cl *client.Client, to string) error) error {
+	return a.WithClient(func(cl *client.Client) error {
+		t := transfer{a: a, cl: cl, id: id}
+		target, err := t.insideTarget(ctx, to, lastName(from))
+		if err != nil {
+			return err
+		}
+		return do(cl, target)
+	})
+}
+
+// lastName is what a path inside is called.
+func lastName(path string) string {
+	path = strings.TrimRight(path, "/")
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
+// each does something to every path, up to the first error.
+func each(a *cli.App, paths []string, do func(cl *client.Client, path string) error) error {
+	return a.WithClient(func(cl *client.Client) error {
+		for _, path := range paths {
+			if err := do(cl, path); err != nil {
+				if len(paths) > 1 {
+					return fmt.Errorf("%s: %w", show.Printable(path), err)
+				}
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// shown is text of a sandbox's as it may go to standard output: a terminal
+// obeys control characters, a file does not mind them.
+func shown(a *cli.App, text string) string {
+	if show.IsTerminal(a.Out) {
+		return show.Visible(text, "\n\t")
+	}
+	return text
+}

@@ -1,0 +1,60 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// unknownSize is of a stream that does not say how long it is.
+const unknownSize = -1
+
+// stream copies with a large buffer.
+func stream(w io.Writer, r io.Reader) error {
+	_, err := io.CopyBuffer(onlyWriter{w}, r, make([]byte, 256<<10))
+	return err
+}
+
+// onlyWriter keeps io.CopyBuffer from finding a way of its own.
+type onlyWriter struct{ io.Writer }
+
+// sized returns a file with what in has, whose length is known: itself, or a
+// copy that goes away when it is closed.
+func sized(in *os.File) (*os.File, error) {
+	info, err := in.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() {
+		return in, nil
+	}
+	spool, err := os.CreateTemp("", "sandkasten-*")
+	if err != nil {
+		return nil, err
+	}
+	err = os.Remove(spool.Name())
+	if err == nil {
+		err = stream(spool, in)
+	}
+	if err == nil {
+		_, err = spool.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("keep standard input until its length is known: %w", err), spool.Close())
+	}
+	return spool, nil
+}
+
+// remaining is how much there is to read in a file.
+func remaining(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%s is not a regular file; pipe it in with -", f.Name())
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	return max(0, info.Size()-at), err
+}

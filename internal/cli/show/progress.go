@@ -1,0 +1,91 @@
+package show
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/sandkasten/sandkasten/internal/images"
+)
+
+// Progress shows a long operation on standard error: as a bar on a terminal,
+// as one line per phase elsewhere.
+type Progress struct {
+	w     io.Writer
+	live  bool
+	phase string
+	bar   *progressbar.ProgressBar
+}
+
+// NewProgress returns a Progress that has shown nothing yet.
+func NewProgress(w io.Writer) *Progress {
+	f, ok := w.(*os.File)
+	return &Progress{w: w, live: ok && IsTerminal(f)}
+}
+
+// Show says how far it is.
+func (p *Progress) Show(now images.Progress) {
+	if now.Phase != p.phase {
+		p.End()
+		p.phase = now.Phase
+		if p.live {
+			p.bar = newBar(p.w, now)
+		} else {
+			// A progress that cannot be shown is no reason to stop.
+			fmt.Fprintln(p.w, Printable(now.Phase)) //nolint:errcheck // see above
+		}
+	}
+	if p.bar != nil {
+		p.bar.Set64(now.Done) //nolint:errcheck // see above
+	}
+}
+
+func newBar(w io.Writer, now images.Progress) *progressbar.ProgressBar {
+	total := now.Total
+	if total <= 0 {
+		total = -1 // a spinner
+	}
+	return progressbar.NewOptions64(total,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionSetDescription(Printable(now.Phase)),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	)
+}
+
+// End takes the bar away.
+func (p *Progress) End() {
+	if p.bar != nil {
+		p.bar.Finish() //nolint:errcheck // see Show
+		p.bar = nil
+	}
+	p.phase = ""
+}
+
+// Reading shows how far a stream is, if w is a terminal. done takes the bar away.
+func Reading(w io.Writer, r io.ReadCloser, what string, total int64) (shown io.ReadCloser, done func()) {
+	p := NewProgress(w)
+	if !p.live {
+		return r, func() {}
+	}
+	m := &metered{ReadCloser: r, p: p, now: images.Progress{Phase: what, Total: total}}
+	return m, p.End
+}
+
+// metered shows what is read of a stream.
+type metered struct {
+	io.ReadCloser
+	p   *Progress
+	now images.Progress
+}
+
+func (m *metered) Read(b []byte) (int, error) {
+	n, err := m.ReadCloser.Read(b)
+	m.now.Done += int64(n)
+	m.p.Show(m.now)
+	return n, err
+}

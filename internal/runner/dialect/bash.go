@@ -1,0 +1,120 @@
+package dialect
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/spawn"
+)
+
+// bash is GNU bash 4.4 or newer. It reads its script byte by byte, so a line
+// does no more than evaluate a variable that setup defined. That loads the
+// text file: the command into __sk[0], never to be quoted, and what to do with
+// it into __sk[1].
+//
+// Every word of ours starts with \builtin: aliases do not apply to quoted
+// words, functions not to what builtin runs. A function named builtin is the
+// one thing that gets in between; the shell then stops reporting, which is
+// noticed, and is replaced.
+type bash struct{ path string }
+
+func (b bash) Program() (string, []string) {
+	// -s instead of a script file, for the name in front of error messages.
+	return b.path, []string{"bash", "--norc", "--noprofile", "-s"}
+}
+
+// Steps makes the shell adopt what its commands orphan: daemons stay in its
+// process tree, where a timeout finds them, and bash reaps unknown children.
+func (bash) Steps() []spawn.Step {
+	return []spawn.Step{spawn.Prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)}
+}
+
+// FDs are the numbers at the start. Setup moves each to the one ten above it,
+// numbers that no script uses, so that a script's own survive from one command
+// to the next.
+func (bash) FDs() FDs {
+	return FDs{Text: 185, Stdin: 186, State: 187, Status: 189, Out: [OutPipes]int{181, 182, 183}}
+}
+
+func (bash) Adopts() bool { return true }
+
+func (bash) Idles() bool { return true }
+
+// moveFDs gives our descriptors the flag close-on-exec, so that no command has
+// to close them. bash has no word for that, but the copies that it keeps of
+// redirected descriptors have the flag, the first of them is number 10, and a
+// copy of such a copy inherits it.
+const moveFDs = `for __sk in 1 2 3 5 6 7 9; do eval "{ exec 19$__sk<&10; } 18$__sk<&-; exec 18$__sk<&-"; done; `
+
+// runText is what a line does. Without a text file to read, or with an __sk
+// that cannot be assigned, it reports that it ran nothing.
+const (
+	runText  = `\builtin mapfile -n 2 -td "" __sk </proc/self/fd/195||\builtin unset __sk;\builtin eval "${__sk[1]-$__sk_none}"`
+	noneText = `\builtin printf "0 1 \0" >&199`
+)
+
+const evalText = `\builtin eval "$__sk_run"` + "\n\n"
+
+// saveState writes what a later shell is to take over.
+const saveState = `{ \builtin declare -px ${__sk+};\builtin printf '#.\n' ${__sk+};} >|/proc/self/fd/197`
+
+// saveAtExit does the same when a command ends the shell by exit or set -e,
+// with the directory, of which there is no report then.
+const saveAtExit = `{ \builtin declare -px;\builtin printf 'cd -- %q\n#exit.\n' "${DIRSTACK[0]}";} >|/proc/self/fd/197`
+
+// skipAll is a trap that makes bash pass over every command but ours. It is
+// set on a signal that nothing else uses, for when a command's time is up: the
+// shell must not go on with the rest of a list whose first half was killed. A
+// DEBUG trap of the user's own is lost then.
+const skipAll = `\builtin shopt -s extdebug;\builtin trap "[[ \$BASH_COMMAND == *__sk* ]]" DEBUG`
+
+func (bash) Skip() (unix.Signal, []byte) {
+	return sigRTMax, []byte(`\builtin shopt -u extdebug ${__sk+};\builtin trap - DEBUG ${__sk+}` + "\n\n")
+}
+
+const sigRTMax = unix.Signal(64)
+
+func (bash) Setup(seq uint64, restore []byte) (line, file []byte) {
+	file = append(file, moveFDs...)
+	file = append(file, `shopt -s expand_aliases; trap `...)
+	file = append(Quote(file, []byte(skipAll)), ` SIGRTMAX; trap `...)
+	file = append(Quote(file, []byte(saveAtExit)), ` EXIT; declare -r __sk_run=`...)
+	file = append(Quote(file, []byte(runText)), ` __sk_none=`...)
+	file = append(Quote(file, []byte(noneText)), '\n')
+	file = append(file, restore...)
+	file = append(file, "\n\\builtin unset __sk; \\builtin printf '"...)
+	file = strconv.AppendUint(file, seq, 10)
+	file = append(file, `- 0 \0' >&199`...)
+	return []byte(`. /proc/self/fd/185` + "\n\n"), file
+}
+
+// command's redirections are made in order, so __sk[2] in the last of them is
+// set only if all were possible and the command is really going to run; a
+// limit on descriptors or set -r prevents it. The directory is that of the
+// shell itself, because PWD is a variable like any other.
+func (bash) Command(o Order) (line, file []byte) {
+	file = make([]byte, 0, len(o.Text)+512)
+	file = append(append(file, o.Text...), 0)
+	if o.Last != 0 {
+		// Under set -e a failing command of ours would end the shell.
+		file = append(file, `[[ $- == *e* ]] || \builtin . /proc/self/fd/0 <<<'return `...)
+		file = strconv.AppendInt(file, int64(o.Last), 10)
+		file = append(file, "';"...)
+	}
+	file = append(file, `\builtin eval "${__sk[0]}" <`...)
+	if o.Stdin {
+		file = append(file, "/proc/self/fd/196"...)
+	} else {
+		file = append(file, "&1"...)
+	}
+	file = append(file, " >|/proc/self/fd/19"...)
+	file = strconv.AppendInt(file, int64(o.Out+1), 10)
+	file = append(file, ` 2>&1 199>&${__sk[2]:=-};\builtin printf '`...)
+	file = strconv.AppendUint(file, o.Seq, 10)
+	file = append(file, `%s %d %s\0' "${__sk[2]-}" "$?" "${DIRSTACK[0]-}" >&199;`...)
+	if o.Save {
+		file = append(file, saveState+";"...)
+	}
+	return []byte(evalText), append(file, "\\builtin unset __sk\x00"...)
+}
