@@ -57,6 +57,7 @@ func startDaemon(t *testing.T) *console {
 	}
 	manager := session.New(session.Options{
 		Store: rows, Driver: runtimetest.NewLocal(t), Images: anyImage{}, Defaults: session.Defaults{Image: "base"},
+		Workspaces: session.WorkspaceOptions{Store: rows},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
@@ -302,6 +303,7 @@ func TestLogsShowControlCharacters(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	tm := startDaemon(t)
 	id := tm.create()
+	tm.want("workspace", "create", "project.v2")
 	for _, test := range []struct {
 		words []string
 		want  string
@@ -312,6 +314,8 @@ func TestCompletion(t *testing.T) {
 		{[]string{"exec", "--ti"}, "--timeout\n"},
 		{[]string{"exec", ""}, id + "\n"},
 		{[]string{"rm", id[:3]}, id + "\n"},
+		{[]string{"workspace", "i"}, "inspect\n"},
+		{[]string{"workspace", "rm", "p"}, "project.v2\n"},
 		{[]string{"__"}, ""},
 	} {
 		if out := tm.want(append([]string{"__complete", "--"}, test.words...)...); out != test.want {

@@ -108,6 +108,8 @@ func (c completeCmd) candidates(ctx context.Context, a *cli.App, node *kong.Node
 			found = append(found, c.sessions(ctx, a)...)
 		case "exec":
 			found = append(found, c.execs(ctx, a)...)
+		case "workspace":
+			found = append(found, c.workspaces(ctx, a)...)
 		}
 	}
 	return found
@@ -115,39 +117,34 @@ func (c completeCmd) candidates(ctx context.Context, a *cli.App, node *kong.Node
 
 // execs lists the execs of the session among the words before.
 func (c completeCmd) execs(ctx context.Context, a *cli.App) []string {
-	var ids []string
+	var found []string
 	for _, session := range c.sessions(ctx, a) {
 		if slices.Contains(c.Words, session) {
-			ids = append(ids, c.execsOf(ctx, a, session)...)
+			found = append(found, ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.ExecRecord, error) {
+				return cl.Execs(ctx, session)
+			}, func(r client.ExecRecord) string { return r.ID })...)
 		}
 	}
-	return ids
+	return found
 }
 
-func (completeCmd) execsOf(ctx context.Context, a *cli.App, session string) []string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	cl, err := a.Client()
-	if err != nil {
-		return nil
-	}
-	defer cl.Close()
-	list, err := cl.Execs(ctx, session)
-	if err != nil {
-		return nil
-	}
-	ids := make([]string, len(list))
-	for i, r := range list {
-		ids[i] = show.Printable(r.ID)
-	}
-	return ids
+func (completeCmd) sessions(ctx context.Context, a *cli.App) []string {
+	return ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.Session, error) {
+		return cl.Sessions(ctx, client.Living)
+	}, func(s client.Session) string { return s.ID })
+}
+
+func (completeCmd) workspaces(ctx context.Context, a *cli.App) []string {
+	return ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.Workspace, error) {
+		return cl.Workspaces(ctx)
+	}, func(w client.Workspace) string { return w.ID })
 }
 
 // patience is how long somebody who pressed Tab waits for a daemon.
 const patience = time.Second
 
-// sessions lists ids. Without a daemon there is nothing to offer.
-func (completeCmd) sessions(ctx context.Context, a *cli.App) []string {
+// ids asks the daemon for ids. Without one there is nothing to offer.
+func ids[T any](ctx context.Context, a *cli.App, list func(context.Context, *client.Client) ([]T, error), id func(T) string) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cl, err := a.Client()
@@ -155,13 +152,13 @@ func (completeCmd) sessions(ctx context.Context, a *cli.App) []string {
 		return nil
 	}
 	defer cl.Close()
-	list, err := cl.Sessions(ctx, client.Living)
+	all, err := list(ctx, cl)
 	if err != nil {
 		return nil
 	}
-	ids := make([]string, len(list))
-	for i, s := range list {
-		ids[i] = show.Printable(s.ID)
+	found := make([]string, len(all))
+	for i, one := range all {
+		found[i] = show.Printable(id(one))
 	}
-	return ids
+	return found
 }

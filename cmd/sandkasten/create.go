@@ -14,12 +14,13 @@ import (
 type sessionFlags struct {
 	policyFlags
 
-	CPU      float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
-	Memory   int64             `placeholder:"MB" help:"Memory in MiB."`
-	Pids     int64             `placeholder:"N" help:"Processes and threads."`
-	Disk     int64             `placeholder:"MB" help:"Disk in MiB."`
-	Env      map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
-	Hostname string            `placeholder:"NAME" help:"Host name inside."`
+	Workspace string            `short:"w" placeholder:"ID" help:"Workspace at /workspace, which outlives the session; made if there is none."`
+	CPU       float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
+	Memory    int64             `placeholder:"MB" help:"Memory in MiB."`
+	Pids      int64             `placeholder:"N" help:"Processes and threads."`
+	Disk      int64             `placeholder:"MB" help:"Disk in MiB."`
+	Env       map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
+	Hostname  string            `placeholder:"NAME" help:"Host name inside."`
 }
 
 // policyFlags say how long a session lives, and what it is called.
@@ -46,6 +47,7 @@ func (f policyFlags) request() client.UpdateRequest {
 func (f sessionFlags) request(image string) client.CreateRequest {
 	return client.CreateRequest{
 		Image:         image,
+		WorkspaceID:   f.Workspace,
 		Limits:        client.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
 		Env:           f.Env,
 		Hostname:      f.Hostname,
@@ -69,7 +71,11 @@ func (createCmd) Help() string {
 
 A session that sleeps after five minutes and wakes when it is used again:
 
-  sandkasten create python --ttl 8h --on-idle pause --idle-timeout 5m`
+  sandkasten create python --ttl 8h --on-idle pause --idle-timeout 5m
+
+Files that are to stay go to a workspace:
+
+  id=$(sandkasten create python --workspace project)`
 }
 
 func (c createCmd) Run(ctx context.Context, a *cli.App) error {

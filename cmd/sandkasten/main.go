@@ -44,6 +44,8 @@ type commands struct {
 	Ports       portsCmd       `cmd:"" help:"List the ports on which a session listens." group:"session"`
 	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Connect ports of this machine to a session's." group:"session"`
 
+	Workspace workspaceCmd `cmd:"" help:"Make, list, fill and remove workspaces, which outlive sessions." group:"session"`
+
 	Daemon daemonCmd `cmd:"" help:"Run the daemon." group:"host"`
 	Doctor doctorCmd `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
 	Image  imageCmd  `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`

@@ -25,9 +25,10 @@ const maxErrorReply = 64 << 10
 
 // Client calls one daemon. Its methods may be called concurrently.
 type Client struct {
-	base string
-	key  string
-	http *http.Client
+	base   string
+	key    string
+	http   *http.Client
+	owners string // of files: sessions or workspaces
 }
 
 // New returns a client of the daemon at base ("http://127.0.0.1:8787") that
@@ -44,7 +45,7 @@ func New(base, key string) (*Client, error) {
 		IdleConnTimeout:     time.Minute,
 		MaxIdleConnsPerHost: 16,
 	}
-	return &Client{base: strings.TrimSuffix(base, "/"), key: key, http: &http.Client{Transport: transport}}, nil
+	return &Client{base: strings.TrimSuffix(base, "/"), key: key, http: &http.Client{Transport: transport}, owners: "sessions"}, nil
 }
 
 // URL is where the client's daemon is.

@@ -35,7 +35,7 @@ type Content struct {
 
 // Read opens a file.
 func (c *Client) Read(ctx context.Context, id, path string) (Content, error) {
-	resp, err := c.get(ctx, filesPath(id, "read", url.Values{"path": {path}, "raw": {"1"}}))
+	resp, err := c.get(ctx, c.filesPath(id, "read", url.Values{"path": {path}, "raw": {"1"}}))
 	if err != nil {
 		return Content{}, err
 	}
@@ -63,7 +63,7 @@ func (c *Client) Write(ctx context.Context, id, path string, o WriteOptions, siz
 	}
 	setFlag(query, "create", o.Create)
 	setFlag(query, "append", o.Append)
-	return c.put(ctx, filesPath(id, "raw", query), size, content, nil)
+	return c.put(ctx, c.filesPath(id, "raw", query), size, content, nil)
 }
 
 // ListRequest asks for a directory.
@@ -91,7 +91,7 @@ func (c *Client) List(ctx context.Context, id string, r ListRequest) (Listing, e
 		query.Set("cursor", r.Cursor)
 	}
 	var list Listing
-	err := c.call(ctx, http.MethodGet, filesPath(id, "list", query), nil, &list)
+	err := c.call(ctx, http.MethodGet, c.filesPath(id, "list", query), nil, &list)
 	return list, err
 }
 
@@ -100,7 +100,7 @@ func (c *Client) Stat(ctx context.Context, id, path string, follow bool) (Entry,
 	query := url.Values{"path": {path}}
 	setFlag(query, "follow", follow)
 	var e Entry
-	err := c.call(ctx, http.MethodGet, filesPath(id, "stat", query), nil, &e)
+	err := c.call(ctx, http.MethodGet, c.filesPath(id, "stat", query), nil, &e)
 	return e, err
 }
 
@@ -113,7 +113,7 @@ type MkdirRequest struct {
 
 // Mkdir makes a directory.
 func (c *Client) Mkdir(ctx context.Context, id string, r MkdirRequest) error {
-	return c.call(ctx, http.MethodPost, filesPath(id, "mkdir", nil), r, nil)
+	return c.call(ctx, http.MethodPost, c.filesPath(id, "mkdir", nil), r, nil)
 }
 
 // MoveRequest renames a file or directory.
@@ -125,7 +125,7 @@ type MoveRequest struct {
 
 // Move renames a file or directory.
 func (c *Client) Move(ctx context.Context, id string, r MoveRequest) error {
-	return c.call(ctx, http.MethodPost, filesPath(id, "move", nil), r, nil)
+	return c.call(ctx, http.MethodPost, c.filesPath(id, "move", nil), r, nil)
 }
 
 // CopyRequest copies a file or directory.
@@ -138,7 +138,7 @@ type CopyRequest struct {
 
 // Copy copies a file or directory inside.
 func (c *Client) Copy(ctx context.Context, id string, r CopyRequest) error {
-	return c.call(ctx, http.MethodPost, filesPath(id, "copy", nil), r, nil)
+	return c.call(ctx, http.MethodPost, c.filesPath(id, "copy", nil), r, nil)
 }
 
 // RemoveRequest removes a file or directory.
@@ -149,7 +149,7 @@ type RemoveRequest struct {
 
 // Remove removes a file or directory.
 func (c *Client) Remove(ctx context.Context, id string, r RemoveRequest) error {
-	return c.call(ctx, http.MethodPost, filesPath(id, "delete", nil), r, nil)
+	return c.call(ctx, http.MethodPost, c.filesPath(id, "delete", nil), r, nil)
 }
 
 // ChmodRequest sets a mode.
@@ -161,7 +161,7 @@ type ChmodRequest struct {
 
 // Chmod sets the mode of a file, or of all in a directory.
 func (c *Client) Chmod(ctx context.Context, id string, r ChmodRequest) error {
-	return c.call(ctx, http.MethodPost, filesPath(id, "chmod", nil), r, nil)
+	return c.call(ctx, http.MethodPost, c.filesPath(id, "chmod", nil), r, nil)
 }
 
 // EditRequest replaces text in a file.
@@ -182,14 +182,14 @@ type Edited struct {
 // Edit replaces text in a file.
 func (c *Client) Edit(ctx context.Context, id string, r EditRequest) (Edited, error) {
 	var done Edited
-	err := c.call(ctx, http.MethodPost, filesPath(id, "edit", nil), r, &done)
+	err := c.call(ctx, http.MethodPost, c.filesPath(id, "edit", nil), r, &done)
 	return done, err
 }
 
 // Pack opens a directory as an archive (tar, tar.gz, tar.zst, zip). The caller
 // closes it.
 func (c *Client) Pack(ctx context.Context, id, path, format string) (io.ReadCloser, error) {
-	resp, err := c.get(ctx, filesPath(id, "archive", url.Values{"path": {path}, "format": {format}}))
+	resp, err := c.get(ctx, c.filesPath(id, "archive", url.Values{"path": {path}, "format": {format}}))
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ type Unpacked struct {
 // and closes archive.
 func (c *Client) Unpack(ctx context.Context, id, path, format string, size int64, archive io.ReadCloser) (Unpacked, error) {
 	var done Unpacked
-	err := c.put(ctx, filesPath(id, "archive", url.Values{"path": {path}, "format": {format}}), size, archive, &done)
+	err := c.put(ctx, c.filesPath(id, "archive", url.Values{"path": {path}, "format": {format}}), size, archive, &done)
 	return done, err
 }
 
@@ -236,8 +236,9 @@ func (c *Client) put(ctx context.Context, path string, size int64, content io.Re
 	return c.finish(req, out)
 }
 
-func filesPath(id, what string, query url.Values) string {
-	path := sessionPath(id, "/fs/", what)
+// filesPath is of the files of a session, or of a workspace.
+func (c *Client) filesPath(id, what string, query url.Values) string {
+	path := "/v1/" + c.owners + "/" + url.PathEscape(id) + "/fs/" + what
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}

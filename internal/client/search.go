@@ -30,7 +30,7 @@ func (c *Client) Glob(ctx context.Context, id string, r GlobRequest) (Found, err
 	setFlag(query, "hidden", r.Hidden)
 	setNumber(query, "limit", r.Limit)
 	var found Found
-	err := c.call(ctx, http.MethodGet, filesPath(id, "glob", query), nil, &found)
+	err := c.call(ctx, http.MethodGet, c.filesPath(id, "glob", query), nil, &found)
 	return found, err
 }
 
@@ -77,7 +77,7 @@ func (c *Client) Grep(ctx context.Context, id string, r GrepRequest) (Matches, e
 	setNumber(query, "after", r.After)
 	setNumber(query, "limit", r.Limit)
 	var found Matches
-	err := c.call(ctx, http.MethodGet, filesPath(id, "grep", query), nil, &found)
+	err := c.call(ctx, http.MethodGet, c.filesPath(id, "grep", query), nil, &found)
 	return found, err
 }
 
@@ -94,7 +94,7 @@ type Change struct {
 func (c *Client) Watch(ctx context.Context, id, path string, recursive bool, tell func(Change) error) error {
 	query := url.Values{"path": {path}}
 	setFlag(query, "recursive", recursive)
-	resp, err := c.get(ctx, filesPath(id, "watch", query))
+	resp, err := c.get(ctx, c.filesPath(id, "watch", query))
 	if err != nil {
 		return err
 	}

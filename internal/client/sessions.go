@@ -40,10 +40,11 @@ type Limits struct {
 // CreateRequest is what a new session may be given. Zero values take the
 // daemon's defaults.
 type CreateRequest struct {
-	Image    string            `json:"image,omitempty"`
-	Limits   Limits            `json:"limits,omitzero"`
-	Env      map[string]string `json:"env,omitempty"`
-	Hostname string            `json:"hostname,omitempty"`
+	Image       string            `json:"image,omitempty"`
+	WorkspaceID string            `json:"workspace_id,omitempty"`
+	Limits      Limits            `json:"limits,omitzero"`
+	Env         map[string]string `json:"env,omitempty"`
+	Hostname    string            `json:"hostname,omitempty"`
 	UpdateRequest
 }
 

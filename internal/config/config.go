@@ -111,10 +111,14 @@ type Admission struct {
 	PidsReserve     int64
 }
 
-// Workspace is read now and used by a later version.
+// Workspace is about workspaces that outlive sessions.
 type Workspace struct {
 	Enabled          bool
 	PersistByDefault bool
+	DefaultSizeMB    int64
+	MaxSizeMB        int64
+	MaxCount         int           // 0: none
+	Retention        time.Duration // 0: for ever
 }
 
 // Pool is read now and used by a later version.
@@ -157,6 +161,7 @@ func Default() Config {
 		RateLimit: RateLimit{Burst: 200},
 		Security:  Security{Seccomp: "strict"},
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
+		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
 		Log:       Log{Level: "info", Format: "auto"},
 	}
 }

@@ -115,7 +115,7 @@ func TestMistakesNameTheLineAndTheRemedy(t *testing.T) {
 		"slip":            {"defaults:\n  cpu_limt: 1\n", "line 2: defaults.cpu_limt: unknown key, did you mean cpu_limit?"},
 		"slip in section": {"default:\n  cpu_limit: 1\n", "line 1: default: unknown key, did you mean defaults?"},
 		"wrong section":   {"cpu_limit: 1\n", "line 1: cpu_limit: unknown key, did you mean defaults.cpu_limit?"},
-		"no idea":         {"workspace:\n  zebra: 1\n", "line 2: workspace.zebra: unknown key, the keys here are enabled, persist_by_default"},
+		"no idea":         {"workspace:\n  zebra: 1\n", "line 2: workspace.zebra: unknown key, the keys here are default_size_mb, enabled, max_count, max_size_mb, persist_by_default, retention_days"},
 		"type":            {"listen: 127.0.0.1:1\nmax_sessions: many\n", `line 2: max_sessions: is "many": write a whole number from 1 to 30000`},
 		"quoted number":   {"max_sessions: \"5\"\n", `line 1: max_sessions: is "5": write a whole number from 1 to 30000`},
 		"number as text":  {"default_image: 5\n", `line 1: default_image: is "5": write a text in quotes`},

@@ -212,6 +212,7 @@ func (l *loader) together(c *Config) {
 	atMost(l, "defaults.mem_limit_mb", &c.Defaults.MemoryMB, "maximum.mem_limit_mb", &c.Maximum.MemoryMB)
 	atMost(l, "defaults.pids_limit", &c.Defaults.Pids, "maximum.pids_limit", &c.Maximum.Pids)
 	atMost(l, "defaults.disk_limit_mb", &c.Defaults.DiskMB, "maximum.disk_limit_mb", &c.Maximum.DiskMB)
+	atMost(l, "workspace.default_size_mb", &c.Workspace.DefaultSizeMB, "workspace.max_size_mb", &c.Workspace.MaxSizeMB)
 }
 
 // atMost keeps a value within its maximum. Whichever of the two nobody wrote

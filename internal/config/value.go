@@ -94,6 +94,10 @@ func seconds(p *time.Duration, low, high int64) value {
 	return duration(p, time.Second, wholeNumber(" of seconds", low, high), low, high)
 }
 
+func days(p *time.Duration, low, high int64) value {
+	return duration(p, day*time.Second, wholeNumber(" of days", low, high), low, high)
+}
+
 func millis(p *time.Duration, low, high int64) value {
 	return duration(p, time.Millisecond, wholeNumber(" of milliseconds", low, high), low, high)
 }

@@ -214,7 +214,7 @@ func (d *Daemon) openDriver(ctx context.Context, imageStore *images.Store) error
 	})
 }
 
-func sessionOptions(cfg config.Config, rows session.Store, driver runtime.Driver, imageStore *images.Store, log *slog.Logger) session.Options {
+func sessionOptions(cfg config.Config, rows *store.Store, driver runtime.Driver, imageStore *images.Store, log *slog.Logger) session.Options {
 	return session.Options{
 		Store:  rows,
 		Driver: driver,
@@ -238,10 +238,25 @@ func sessionOptions(cfg config.Config, rows session.Store, driver runtime.Driver
 			Sessions:    cfg.MaxSessions,
 			FileBytes:   cfg.Files.MaxUploadMB << 20,
 		},
+		Workspaces:            workspaceOptions(cfg.Workspace, rows),
 		KillGrace:             cfg.Exec.KillGrace,
 		TerminalDetach:        cfg.Terminal.Detach,
 		FilesOutsideWorkspace: cfg.Files.OutsideWorkspace,
 		Seccomp:               runtime.SeccompMode(cfg.Security.Seccomp),
+	}
+}
+
+func workspaceOptions(cfg config.Workspace, rows session.WorkspaceStore) session.WorkspaceOptions {
+	if !cfg.Enabled {
+		return session.WorkspaceOptions{}
+	}
+	return session.WorkspaceOptions{
+		Store:            rows,
+		PersistByDefault: cfg.PersistByDefault,
+		DefaultSizeMB:    cfg.DefaultSizeMB,
+		MaxSizeMB:        cfg.MaxSizeMB,
+		MaxCount:         cfg.MaxCount,
+		Retention:        cfg.Retention,
 	}
 }
 

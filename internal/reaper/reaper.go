@@ -1,6 +1,7 @@
 // Package reaper keeps time and order among running sessions: it ends those
 // whose time is up or whose runner has died, pauses or stops the idle, goes on
-// with stops and removals that did not finish, and forgets what ended long ago. How a session is ended is the
+// with stops and removals that did not finish, and forgets what ended, or was
+// left unused, long ago. How a session is ended is the
 // session package's business, and so are the sandboxes that a crash of the
 // daemon left behind: they are swept once, at its start.
 package reaper
@@ -72,7 +73,7 @@ func (r *Reaper) Run(ctx context.Context) error {
 // Round looks at every session once. A second round right after it finds
 // nothing to do.
 func (r *Reaper) Round(ctx context.Context) error {
-	sessions, err := r.opts.Manager.List(ctx, session.ListFilter{})
+	sessions, err := r.opts.Manager.List(ctx, session.ListFilter{Helpers: true})
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}
@@ -143,6 +144,13 @@ func (r *Reaper) prune(ctx context.Context, now time.Time) error {
 	r.pruned = now
 	if n > 0 {
 		r.opts.Log.DebugContext(ctx, "forgot ended sessions", "sessions", n)
+	}
+	removed, err := r.opts.Manager.PruneWorkspaces(ctx)
+	if removed > 0 {
+		r.opts.Log.InfoContext(ctx, "removed workspaces", "workspaces", removed)
+	}
+	if err != nil {
+		return fmt.Errorf("remove workspaces: %w", err)
 	}
 	return nil
 }

@@ -65,6 +65,9 @@ type system struct {
 	reaper *reaper.Reaper
 }
 
+// retention is of workspaces.
+const retention = 3 * time.Hour
+
 // run runs test with a system whose sessions live for ttl and at most life.
 func run(t *testing.T, ttl, life time.Duration, test func(*testing.T, *system)) {
 	local := runtimetest.NewLocal(t)
@@ -78,8 +81,9 @@ func run(t *testing.T, ttl, life time.Duration, test func(*testing.T, *system)) 
 		driver := &flaky{Local: local}
 		manager := session.New(session.Options{
 			Store: db, Driver: driver, Images: images{},
-			Defaults: session.Defaults{Image: "base", TTL: ttl},
-			Maxima:   session.Maxima{Lifetime: life},
+			Defaults:   session.Defaults{Image: "base", TTL: ttl},
+			Maxima:     session.Maxima{Lifetime: life},
+			Workspaces: session.WorkspaceOptions{Store: db, Retention: retention},
 		})
 		s := &system{Manager: manager, t: t, local: local, driver: driver}
 		s.reaper = reaper.New(reaper.Options{Manager: manager, Driver: driver, Every: 5 * time.Second, Keep: 24 * time.Hour})
@@ -281,6 +285,49 @@ func TestExtendAgainstExpire(t *testing.T) {
 			case out.String() != "ok\n" || r.ExitCode != 0 || got.State != session.Running:
 				t.Errorf("accepted: %q, %+v, session %s", out.String(), r, got.State)
 			}
+		}
+	})
+}
+
+// A workspace goes when it was not used for the retention, counted from its
+// last session's end, and its files' helper goes by itself.
+func TestWorkspacesExpire(t *testing.T) {
+	run(t, 2*time.Hour, 0, func(t *testing.T, s *system) {
+		exists := func(id string) bool {
+			_, err := s.GetWorkspace(t.Context(), "", id)
+			if err != nil && !errdefs.Is(err, errdefs.NotFound) {
+				t.Fatal(err)
+			}
+			return err == nil
+		}
+		for _, id := range []string{"unused", "used"} {
+			if _, err := s.CreateWorkspace(t.Context(), session.WorkspaceRequest{ID: id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * time.Hour)
+		if _, err := s.Create(t.Context(), session.CreateRequest{WorkspaceID: "used"}); err != nil {
+			t.Fatal(err)
+		}
+		helper, err := s.WorkspaceFiles(t.Context(), "", "used")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if all, err := s.List(t.Context(), session.ListFilter{Helpers: true}); err != nil || len(all) != 1 || all[0].ID == helper {
+			t.Errorf("after a minute: %+v, %v", all, err)
+		}
+		time.Sleep(70 * time.Minute)
+		if exists("unused") || !exists("used") {
+			t.Errorf("after its retention: unused %v, used %v", exists("unused"), exists("used"))
+		}
+		time.Sleep(retention + 40*time.Minute) // its session ended at 4:00, now it is 6:51
+		if !exists("used") {
+			t.Error("it went before its retention after its last use")
+		}
+		time.Sleep(30 * time.Minute)
+		if exists("used") {
+			t.Error("it stays")
 		}
 	})
 }

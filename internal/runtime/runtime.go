@@ -14,8 +14,8 @@ import (
 type ID string
 
 // Spec says what to make. Image, Limits, ReadonlyRoot, Network and Seccomp
-// decide which sandboxes are interchangeable. Env and Hostname are the
-// session's own: a pool applies them when it hands a sandbox out.
+// decide which sandboxes are interchangeable. Workspace, Env and Hostname are
+// the session's own: a pool applies them when it hands a sandbox out.
 type Spec struct {
 	Image        string // the resolved digest, "sha256:..."
 	Limits       Limits
@@ -23,8 +23,9 @@ type Spec struct {
 	Network      NetworkMode
 	Seccomp      SeccompMode
 
-	Env      map[string]string // added to the image's own environment
-	Hostname string
+	Workspace WorkspaceID       // of a WorkspaceKeeper; "" is one of the sandbox's own, which ends with it
+	Env       map[string]string // added to the image's own environment
+	Hostname  string
 }
 
 // Limits bounds one sandbox. Zero means the driver's default, never unlimited.
@@ -32,7 +33,7 @@ type Limits struct {
 	CPU      float64 // cores: 1.5 is one and a half
 	MemoryMB int64
 	Pids     int64
-	DiskMB   int64 // everything the sandbox writes to its root and workspace
+	DiskMB   int64 // everything the sandbox writes to its root and its own workspace
 }
 
 // NetworkMode says what a sandbox can reach.
@@ -86,6 +87,42 @@ type Driver interface {
 	// is not an error. When it returns nil no process, cgroup or mount is left
 	// and the sandbox's files are out of the way; they may be deleted later.
 	Destroy(ctx context.Context, id ID) error
+}
+
+// WorkspaceID names a workspace. The caller chooses it, of the characters that
+// an ID has; it is never used twice.
+type WorkspaceID string
+
+// WorkspaceKeeper is a Driver with workspaces that outlive sandboxes: file
+// trees, each bounded in bytes and in files, that Spec.Workspace puts at
+// /workspace. Any number of sandboxes may have one at the same time, of
+// whatever images; they see each other's changes, owners included, and share
+// its space. Create returns NotFound if there is no such workspace and
+// Unavailable if it cannot be used now.
+//
+// What was written is there for the next sandbox as soon as Destroy has
+// returned, and is durable when the last sandbox of the workspace is gone. A
+// crash of the daemon harms nothing. After a crash of the host the file tree is
+// consistent, without the last writes that nobody synced.
+//
+// Methods may be called concurrently, also for one ID.
+type WorkspaceKeeper interface {
+	// CreateWorkspace makes an empty workspace of sizeMB. It is durable when
+	// it returns; when it fails, nothing is left. It returns AlreadyExists if
+	// id is taken and InsufficientSpace if the host is full.
+	CreateWorkspace(ctx context.Context, id WorkspaceID, sizeMB int64) error
+
+	// DestroyWorkspace removes a workspace and all that is in it. It returns
+	// Conflict, and changes nothing, while a sandbox has it. An absent one is
+	// not an error.
+	DestroyWorkspace(ctx context.Context, id WorkspaceID) error
+
+	// Workspaces yields every workspace there is, until the first error.
+	Workspaces(ctx context.Context) iter.Seq2[WorkspaceID, error]
+
+	// WorkspaceBytes is what the files in a workspace take of its size. It
+	// returns NotFound if there is no such workspace.
+	WorkspaceBytes(ctx context.Context, id WorkspaceID) (int64, error)
 }
 
 // Status is what List sees of one sandbox.

@@ -37,6 +37,9 @@ func (m *Manager) Run(ctx context.Context) error {
 		// What is left is locked one by one, and holds up nobody else.
 		m.log.WarnContext(ctx, "some sessions are not in order yet; going on with the others")
 	}
+	if err := m.checkVolumes(ctx); err != nil {
+		m.log.ErrorContext(ctx, "cannot compare the workspaces with the driver's", "err", err)
+	}
 	m.ready.Store(true)
 	m.flushUntil(ctx)
 	<-adopted
@@ -66,7 +69,7 @@ func (m *Manager) adoptUntil(ctx context.Context) <-chan struct{} {
 
 // load makes an entry, locked, of every row that has not ended.
 func (m *Manager) load(ctx context.Context) error {
-	rows, err := m.store.List(ctx, ListFilter{})
+	rows, err := m.store.List(ctx, ListFilter{Helpers: true})
 	if err != nil {
 		return fmt.Errorf("read the sessions: %w", err)
 	}

@@ -57,6 +57,7 @@ var crashActs = map[string]func(*testing.T, *daemon, session.ID){
 			t.Fatal(err)
 		}
 	},
+	"workspace": func(t *testing.T, d *daemon, _ session.ID) { d.useAndDeleteWorkspace(t) },
 }
 
 // TestCrashingDaemon is the daemon that TestCrash starts. By itself it does
@@ -70,7 +71,7 @@ func TestCrashingDaemon(t *testing.T) {
 		driver: &runtimetest.Local{Dir: os.Getenv(crashDir), Runner: os.Getenv(crashRunner)},
 		db:     os.Getenv(crashDB),
 	}
-	d := h.start(t)
+	d := h.start(t, withWorkspaces)
 	if act != nil {
 		act(t, d, d.create(t, crashRequest).ID)
 	}
@@ -185,6 +186,69 @@ func TestCrash(t *testing.T) {
 				d.output(t, s.ID, "true")
 			}
 			d.stop()
+		})
+	}
+}
+
+// useAndDeleteWorkspace makes two workspaces by their first sessions and
+// deletes one of them with its session.
+func (d *daemon) useAndDeleteWorkspace(t *testing.T) {
+	for _, id := range []string{"stays", "goes"} {
+		s := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: id})
+		d.output(t, s.ID, "echo kept > f")
+	}
+	if err := d.ForceDeleteWorkspace(t.Context(), "alice", "goes"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCrashOfWorkspaces kills the daemon at every step of the first use of a
+// workspace and of its removal. What the next one has is whole, and there is
+// nothing that it does not know of.
+func TestCrashOfWorkspaces(t *testing.T) {
+	binary := crashBinary(t)
+	for _, c := range []struct {
+		point string
+		want  string // the workspaces that are left
+	}{
+		{"workspace.row", ""},
+		{"workspace.files", ""},
+		{"workspace.deleting", "stays"},
+		{"workspace.removed", "stays"},
+	} {
+		t.Run(c.point, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.crash(t, binary, "workspace", c.point)
+			d := h.start(t, withWorkspaces)
+			var left []string
+			for range 2 { // the second time there is nothing to do
+				if _, err := d.PruneWorkspaces(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				all, err := d.ListWorkspaces(t.Context(), "alice")
+				if err != nil {
+					t.Fatal(err)
+				}
+				left = nil
+				for _, w := range all {
+					left = append(left, w.ID)
+				}
+			}
+			if got := strings.Join(left, " "); got != c.want {
+				t.Errorf("left are %q, want %q", got, c.want)
+			}
+			h.wantVolumes(t, len(left))
+			for _, id := range []string{"stays", "goes"} {
+				s := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: id})
+				want := ""
+				if strings.Contains(c.want, id) {
+					want = "kept\n"
+				}
+				if out := d.output(t, s.ID, "cat f 2>/dev/null || true"); out != want {
+					t.Errorf("%s has %q, want %q", id, out, want)
+				}
+			}
 		})
 	}
 }

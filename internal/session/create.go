@@ -41,6 +41,9 @@ func (m *Manager) Create(ctx context.Context, req CreateRequest) (Session, error
 		return follow(ctx, e, s)
 	}
 	err = m.create(making, e)
+	if err != nil && e.madeWorkspace {
+		err = errors.Join(err, m.unmakeWorkspace(ctx, e.snapshot()))
+	}
 	e.finishCreate(err)
 	if err != nil {
 		return Session{}, err
@@ -123,9 +126,13 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 	}
 	s := e.snapshot()
 	err = failpoint.Hit("create.row")
+	var volume runtime.WorkspaceID
+	if err == nil {
+		volume, e.madeWorkspace, err = m.attachable(ctx, s)
+	}
 	var sandbox runtime.Sandbox
 	if err == nil {
-		sandbox, err = m.opts.Creator.Create(ctx, s.Sandbox, m.spec(s))
+		sandbox, err = m.opts.Creator.Create(ctx, s.Sandbox, m.spec(s, volume))
 	}
 	if err != nil {
 		return m.undo(ctx, e, err)
@@ -201,14 +208,15 @@ func (m *Manager) undo(ctx context.Context, e *entry, cause error) error {
 }
 
 // spec is what the driver makes for s. Sessions of equal requests have equal
-// specs but for Env and Hostname, so a pool can serve them.
-func (m *Manager) spec(s Session) runtime.Spec {
+// specs but for Workspace, Env and Hostname, so a pool can serve them.
+func (m *Manager) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 	return runtime.Spec{
 		Image:        s.ImageDigest,
 		Limits:       s.Limits,
 		ReadonlyRoot: s.ReadonlyRoot,
 		Network:      s.Network,
 		Seccomp:      m.opts.Seccomp,
+		Workspace:    volume,
 		Env:          s.Env,
 		Hostname:     s.Hostname,
 	}

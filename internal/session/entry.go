@@ -31,6 +31,10 @@ type entry struct {
 	over     chan struct{}
 	overOnce sync.Once
 
+	// madeWorkspace says that Create made the session's workspace. It is
+	// Create's alone.
+	madeWorkspace bool
+
 	// cancelCreate stops the driver from making the sandbox.
 	cancelCreate context.CancelFunc
 

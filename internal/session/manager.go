@@ -31,9 +31,16 @@ type Manager struct {
 	opts   Options
 	store  Store
 	driver runtime.Driver
-	stops  runtime.Stopper // the driver, or nil if it cannot
+	stops  runtime.Stopper         // the driver, or nil if it cannot
+	keeper runtime.WorkspaceKeeper // nil without workspaces
 	log    *slog.Logger
 	ready  atomic.Bool
+
+	// workspaceLocks are held while a workspace is made, marked for removal or
+	// handed to a new session, and who has one of those waits for no session's
+	// lock. The one of a removal is the other way round: it waits for sessions'
+	// locks, and nobody waits for it who has one.
+	workspaceLocks keyLock
 
 	mu    sync.Mutex
 	live  map[ID]*entry  // guarded by mu; the sessions that have not ended
@@ -57,6 +64,9 @@ func New(o Options) *Manager {
 		byKey:  make(map[key]*entry),
 	}
 	m.Files = files.New(files.Options[ID]{Begin: m.beginFile, Anywhere: o.FilesOutsideWorkspace, MaxBytes: o.Maxima.FileBytes})
+	if keeper, ok := o.Driver.(runtime.WorkspaceKeeper); ok && o.Workspaces.Store != nil {
+		m.keeper = keeper
+	}
 	return m
 }
 
@@ -71,8 +81,17 @@ func (m *Manager) checkReady() error {
 	return errdefs.New(errdefs.Unavailable, "the daemon is starting and takes up its sessions; try again in a second")
 }
 
-// Get returns one session, also one that ended not long ago.
+// Get returns one session, also one that ended not long ago. Helpers it does
+// not show.
 func (m *Manager) Get(ctx context.Context, id ID) (Session, error) {
+	s, err := m.get(ctx, id)
+	if err == nil && s.Helper {
+		return Session{}, errdefs.New(errdefs.NotFound, "no such session")
+	}
+	return s, err
+}
+
+func (m *Manager) get(ctx context.Context, id ID) (Session, error) {
 	if e := m.entry(id); e != nil {
 		return e.snapshot(), nil
 	}
@@ -88,7 +107,7 @@ func (m *Manager) List(ctx context.Context, filter ListFilter) ([]Session, error
 	seen := make(map[ID]bool)
 	for _, e := range m.entries() {
 		s := e.snapshot()
-		if filter.Owner == "" || filter.Owner == s.Owner {
+		if (filter.Owner == "" || filter.Owner == s.Owner) && (filter.Helpers || !s.Helper) {
 			found = append(found, s)
 			seen[s.ID] = true
 		}

@@ -26,7 +26,8 @@ type Options struct {
 	Defaults Defaults
 	Maxima   Maxima
 
-	WorkspacesEnabled     bool                // CreateRequest.WorkspaceID is accepted
+	Workspaces WorkspaceOptions
+
 	FilesOutsideWorkspace bool                // file paths may leave /workspace
 	Seccomp               runtime.SeccompMode // strict
 	AdoptParallel         int                 // sessions checked at once at start: 32
@@ -107,6 +108,7 @@ type Activity struct {
 type ListFilter struct {
 	Owner        string // "" is every owner
 	IncludeEnded bool
+	Helpers      bool // also the hidden sessions behind file calls of workspaces
 }
 
 func (o Options) withDefaults() Options {
@@ -127,7 +129,14 @@ func (o Options) withDefaults() Options {
 	o.DestroyTimeout = cmp.Or(o.DestroyTimeout, time.Minute)
 	o.Maxima = o.Maxima.withDefaults(o.Defaults)
 	o.Defaults = o.Defaults.withDefaults(o.Maxima)
+	o.Workspaces = o.Workspaces.withDefaults()
 	return o
+}
+
+func (w WorkspaceOptions) withDefaults() WorkspaceOptions {
+	w.MaxSizeMB = cmp.Or(w.MaxSizeMB, max(10240, w.DefaultSizeMB))
+	w.DefaultSizeMB = cmp.Or(w.DefaultSizeMB, min(1024, w.MaxSizeMB))
+	return w
 }
 
 func (x Maxima) withDefaults(d Defaults) Maxima {

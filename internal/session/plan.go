@@ -57,6 +57,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		Env:            req.Env,
 		Labels:         req.Labels,
 		Owner:          req.Owner,
+		Helper:         req.helper,
 		IdempotencyKey: req.IdempotencyKey,
 		RequestHash:    hash,
 		CreatedAt:      now,
@@ -66,6 +67,9 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		OnIdle:         OnIdleDestroy,
 		AutoResume:     true,
 		BootID:         newID(),
+	}
+	if s.WorkspaceID == "" && m.keeper != nil && m.opts.Workspaces.PersistByDefault {
+		s.WorkspaceID = newID()
 	}
 	if req.ReadonlyRoot != nil {
 		s.ReadonlyRoot = *req.ReadonlyRoot
@@ -98,14 +102,13 @@ func (m *Manager) checkCreate(req CreateRequest) error {
 	checks := []func(CreateRequest) error{
 		m.checkImage, m.checkWorkspace, m.checkLimits, m.checkNetwork,
 		checkEnv, checkHostname, checkIdempotencyKey,
-		func(req CreateRequest) error { return checkLabels(req.Labels) },
 	}
 	for _, check := range checks {
 		if err := check(req); err != nil {
 			return err
 		}
 	}
-	return nil
+	return checkLabels(req.Labels)
 }
 
 func (m *Manager) checkImage(req CreateRequest) error {
@@ -123,13 +126,13 @@ func (m *Manager) checkWorkspace(req CreateRequest) error {
 	switch {
 	case req.WorkspaceID == "":
 		return nil
-	case !isName(req.WorkspaceID) || req.WorkspaceID == "." || req.WorkspaceID == "..":
-		return errdefs.Invalid("workspace_id", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")
-	case !m.opts.WorkspacesEnabled:
+	case !isWorkspaceID(req.WorkspaceID):
+		return errdefs.Invalid("workspace_id", workspaceIDRule)
+	case m.keeper == nil:
 		return &errdefs.Error{
 			Code:    errdefs.Unimplemented,
 			Field:   "workspace_id",
-			Message: "workspace_id needs persistent workspaces, which this daemon does not have; leave it out for a workspace that ends with the session",
+			Message: "workspace_id needs workspaces that outlive sessions, which this daemon does not have; leave it out for one that ends with the session",
 		}
 	}
 	return nil

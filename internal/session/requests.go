@@ -12,7 +12,7 @@ import (
 type CreateRequest struct {
 	Image          string
 	TTL            time.Duration
-	WorkspaceID    string
+	WorkspaceID    string // made if the owner has none of this id
 	Limits         runtime.Limits
 	Network        runtime.NetworkMode
 	ReadonlyRoot   *bool
@@ -26,6 +26,8 @@ type CreateRequest struct {
 	IdleTimeout time.Duration
 	OnIdle      OnIdle
 	AutoResume  *bool
+
+	helper bool // see Session.Helper
 }
 
 // Policy is the part of the request that Update can change later.

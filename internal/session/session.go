@@ -32,6 +32,7 @@ type Session struct {
 	Env            map[string]string // never logged and never shown again
 	Labels         map[string]string
 	Owner          string // the key that made it
+	Helper         bool   // hidden: it serves a workspace's files
 	IdempotencyKey string
 	RequestHash    string // of the create request, to tell a retry from a mistake
 

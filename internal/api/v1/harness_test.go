@@ -85,7 +85,8 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	o := setup{
 		session: session.Options{
 			Store: db, Driver: runtimetest.NewLocal(tb), Images: images{},
-			Defaults: session.Defaults{Image: "base"},
+			Defaults:   session.Defaults{Image: "base"},
+			Workspaces: session.WorkspaceOptions{Store: db},
 		},
 		v1:  v1.Options{Version: "test", Driver: "local", SpoolDir: tb.TempDir(), Registry: registry},
 		api: api.Options{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), Keys: keys{}, Registry: registry},

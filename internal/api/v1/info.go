@@ -18,6 +18,17 @@ type Info struct {
 	Driver   string   `json:"driver" example:"linux"`
 	Defaults Defaults `json:"defaults"`
 	Limits   Maxima   `json:"limits"`
+
+	Workspaces *WorkspaceInfo `json:"workspaces,omitempty" doc:"Absent if no workspace outlives its session here."`
+}
+
+// WorkspaceInfo is what workspaces are given, and may have at most.
+type WorkspaceInfo struct {
+	PersistByDefault bool  `json:"persist_by_default" doc:"A session created without a workspace_id gets a new one."`
+	DefaultSizeMB    int64 `json:"default_size_mb" example:"1024"`
+	MaxSizeMB        int64 `json:"max_size_mb" example:"10240"`
+	MaxCount         int   `json:"max_count,omitempty" doc:"Of all keys together; absent if there is no maximum."`
+	RetentionSeconds int64 `json:"retention_seconds,omitempty" doc:"One that no session has had for this long is removed; absent if none is."`
 }
 
 // Defaults are for what a request leaves out.
@@ -51,8 +62,16 @@ type infoOutput struct{ Body Info }
 
 func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
 	d, x := s.manager.Limits()
+	var workspaces *WorkspaceInfo
+	if w, ok := s.manager.WorkspaceOptions(); ok {
+		workspaces = &WorkspaceInfo{
+			PersistByDefault: w.PersistByDefault, DefaultSizeMB: w.DefaultSizeMB, MaxSizeMB: w.MaxSizeMB,
+			MaxCount: w.MaxCount, RetentionSeconds: int64(w.Retention / time.Second),
+		}
+	}
 	return &infoOutput{Info{
-		Version: s.opts.Version, API: "v1", Driver: s.opts.Driver,
+		Workspaces: workspaces,
+		Version:    s.opts.Version, API: "v1", Driver: s.opts.Driver,
 		Defaults: Defaults{
 			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), IdleTimeout: int64(d.IdleTimeout / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
 			NetworkMode: string(d.Network), ReadonlyRootfs: d.ReadonlyRoot,

@@ -227,6 +227,22 @@ var operations = map[string]operation{
 		id: "upload-archive", summary: "Unpack an archive into a directory", body: noLimit, errors: []int{403, 404, 409, 411, 422, 507},
 		description: "The body is the archive. It is unpacked as it arrives into the directory, which is made if it is missing; what is there already is replaced. Entries that lead out of it are refused with 422. What was unpacked before an error stays. Needs a Content-Length, of at most file_bytes at /v1/info.",
 	},
+	"POST /v1/workspaces": {
+		id: "create-workspace", summary: "Create a workspace", status: http.StatusCreated, errors: []int{409, 415, 501, 507},
+		description: "An empty directory that outlives sessions. A session has it at /workspace if it was created with workspace_id; several may have it at the same time. 409 if this key has one of that id.",
+	},
+	"GET /v1/workspaces": {
+		id: "list-workspaces", summary: "List workspaces", errors: []int{501},
+		description: "The workspaces of this key, oldest first.",
+	},
+	"GET /v1/workspaces/{id}": {
+		id: "get-workspace", summary: "Get a workspace", errors: []int{404, 501},
+		description: "With what it takes now.",
+	},
+	"DELETE /v1/workspaces/{id}": {
+		id: "delete-workspace", summary: "Delete a workspace", errors: []int{404, 409, 501},
+		description: "With all that is in it. 409 while a session has it, unless force is given, which destroys those sessions.",
+	},
 	"GET /v1/sessions/{id}/ports": {
 		id: "list-ports", summary: "List listening ports", errors: []int{404, 409},
 		description: "The TCP ports on which programs in the session listen, by number. Any of them, listed or not yet, can be reached with HTTP and WebSocket, with any method, at its url: /v1/sessions/{id}/ports/{port}/ and what follows, or a host of its own. The answer there is the program's, or one of ours: 502 (bad_gateway) if nothing listens or what does speaks no HTTP, 504 (gateway_timeout) if it does not answer. Asking for the list is not activity.",
@@ -263,12 +279,15 @@ func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 		doc, ok = processOperation(pattern)
 	}
 	if !ok {
+		doc, ok = workspaceFileOperation(pattern)
+	}
+	if !ok {
 		panic("v1: route " + pattern + " is not documented")
 	}
 	method, path, _ := strings.Cut(pattern, " ")
 	status := cmp.Or(doc.status, http.StatusOK)
 	limit := cmp.Or(doc.body, maxBody)
-	if doc.id == "write-file" {
+	if strings.HasSuffix(path, "/fs/write") {
 		limit += s.opts.WriteBytes * 2 // base64 takes a third more, escaped text what it takes
 	}
 	op := huma.Operation{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
+	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 )
 
 // table is the whole contract: every route with what its caller must show.
@@ -38,23 +39,8 @@ func (s *surface) table() {
 	route(s, "DELETE /v1/sessions/{id}/shells/{name}", api.Key, s.closeShell)
 	route(s, "GET /v1/sessions/{id}/terminal", api.Key, s.terminal)
 
-	route(s, "GET /v1/sessions/{id}/fs/read", api.Key, s.files.Read)
-	route(s, "POST /v1/sessions/{id}/fs/write", api.Key, s.files.Write)
-	route(s, "PUT /v1/sessions/{id}/fs/raw", api.Key, s.files.WriteRaw)
-	route(s, "POST /v1/sessions/{id}/fs/upload", api.Key, s.files.Upload)
-	route(s, "GET /v1/sessions/{id}/fs/list", api.Key, s.files.List)
-	route(s, "GET /v1/sessions/{id}/fs/stat", api.Key, s.files.Stat)
-	route(s, "POST /v1/sessions/{id}/fs/mkdir", api.Key, s.files.Mkdir)
-	route(s, "POST /v1/sessions/{id}/fs/move", api.Key, s.files.Move)
-	route(s, "POST /v1/sessions/{id}/fs/copy", api.Key, s.files.Copy)
-	route(s, "POST /v1/sessions/{id}/fs/delete", api.Key, s.files.Delete)
-	route(s, "POST /v1/sessions/{id}/fs/chmod", api.Key, s.files.Chmod)
-	route(s, "POST /v1/sessions/{id}/fs/edit", api.Key, s.files.Edit)
-	route(s, "GET /v1/sessions/{id}/fs/glob", api.Key, s.files.Glob)
-	route(s, "GET /v1/sessions/{id}/fs/grep", api.Key, s.files.Grep)
+	s.fileCalls("/v1/sessions/{id}", s.files)
 	route(s, "GET /v1/sessions/{id}/fs/watch", api.Key, s.files.Watch)
-	route(s, "GET /v1/sessions/{id}/fs/archive", api.Key, s.files.Pack)
-	route(s, "PUT /v1/sessions/{id}/fs/archive", api.Key, s.files.Unpack)
 
 	route(s, "GET /v1/sessions/{id}/ports", api.Key, s.listPorts)
 	route(s, "POST /v1/sessions/{id}/previews", api.Key, s.createPreview)
@@ -63,6 +49,12 @@ func (s *surface) table() {
 		Pattern: "/v1/sessions/{id}/ports/{port}/{path...}", Scope: api.Key, Ticket: s.portTicket,
 		Handler: http.HandlerFunc(s.proxyPort),
 	})
+
+	route(s, "POST /v1/workspaces", api.Key, s.createWorkspace)
+	route(s, "GET /v1/workspaces", api.Key, s.listWorkspaces)
+	route(s, "GET /v1/workspaces/{id}", api.Key, s.getWorkspace)
+	route(s, "DELETE /v1/workspaces/{id}", api.Key, s.deleteWorkspace)
+	s.fileCalls("/v1/workspaces/{id}", s.workspaceFiles)
 
 	route(s, "GET /v1/info", api.Key, s.info)
 	route(s, "GET /healthz", api.Public, s.healthz)
@@ -86,6 +78,27 @@ func (s *surface) readingCalls(exec string) {
 	route(s, "POST "+exec+"/signal", api.Key, s.signalExec)
 	route(s, "POST "+exec+"/resize", api.Key, s.resizeExec)
 	route(s, "POST "+exec+"/cancel", api.Key, s.cancelExec)
+}
+
+// fileCalls are those that the files of a session and of a workspace have in
+// common.
+func (s *surface) fileCalls(of string, h *files.Handlers) {
+	route(s, "GET "+of+"/fs/read", api.Key, h.Read)
+	route(s, "POST "+of+"/fs/write", api.Key, h.Write)
+	route(s, "PUT "+of+"/fs/raw", api.Key, h.WriteRaw)
+	route(s, "POST "+of+"/fs/upload", api.Key, h.Upload)
+	route(s, "GET "+of+"/fs/list", api.Key, h.List)
+	route(s, "GET "+of+"/fs/stat", api.Key, h.Stat)
+	route(s, "POST "+of+"/fs/mkdir", api.Key, h.Mkdir)
+	route(s, "POST "+of+"/fs/move", api.Key, h.Move)
+	route(s, "POST "+of+"/fs/copy", api.Key, h.Copy)
+	route(s, "POST "+of+"/fs/delete", api.Key, h.Delete)
+	route(s, "POST "+of+"/fs/chmod", api.Key, h.Chmod)
+	route(s, "POST "+of+"/fs/edit", api.Key, h.Edit)
+	route(s, "GET "+of+"/fs/glob", api.Key, h.Glob)
+	route(s, "GET "+of+"/fs/grep", api.Key, h.Grep)
+	route(s, "GET "+of+"/fs/archive", api.Key, h.Pack)
+	route(s, "PUT "+of+"/fs/archive", api.Key, h.Unpack)
 }
 
 // route registers one endpoint under its documentation.

@@ -20,7 +20,7 @@ type Session struct {
 	EndReason      string            `json:"end_reason,omitempty" doc:"Why it ended, stopped or was paused, for people."`
 	BootID         string            `json:"boot_id,omitempty" doc:"Changes when the session is stopped and started: its processes and shells are others then." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
 	Cwd            string            `json:"cwd" doc:"Of the default shell, after its last command." example:"/workspace"`
-	WorkspaceID    string            `json:"workspace_id,omitempty"`
+	WorkspaceID    string            `json:"workspace_id,omitempty" doc:"Of the workspace that outlives the session; absent if it has none."`
 	Hostname       string            `json:"hostname,omitempty" example:"sandbox"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	Limits         Limits            `json:"limits"`
@@ -42,7 +42,7 @@ type Limits struct {
 	CPU      float64 `json:"cpu,omitempty" doc:"Cores; 1.5 is one and a half." minimum:"0.01" maximum:"1024" example:"1"`
 	MemoryMB int64   `json:"memory_mb,omitempty" minimum:"1" maximum:"16777216" example:"512"`
 	Pids     int64   `json:"pids,omitempty" doc:"Processes and threads." minimum:"1" maximum:"4194304" example:"256"`
-	DiskMB   int64   `json:"disk_mb,omitempty" doc:"All that the sandbox writes." minimum:"1" maximum:"1073741824" example:"2048"`
+	DiskMB   int64   `json:"disk_mb,omitempty" doc:"All that the sandbox writes, but for a workspace that outlives it." minimum:"1" maximum:"1073741824" example:"2048"`
 }
 
 func view(s session.Session) Session {
@@ -119,7 +119,7 @@ type createInput struct {
 // default.
 type CreateRequest struct {
 	Image          string            `json:"image,omitempty" minLength:"1" maxLength:"512" doc:"The name of an image of this daemon." example:"base"`
-	WorkspaceID    string            `json:"workspace_id,omitempty" minLength:"1" maxLength:"64" doc:"A workspace that outlives sessions, where the daemon has them."`
+	WorkspaceID    string            `json:"workspace_id,omitempty" minLength:"1" maxLength:"64" doc:"A workspace that outlives the session, at /workspace. It is made if this key has none of that id. Without it /workspace ends with the session, unless the daemon is configured otherwise." example:"project"`
 	Limits                           // cpu, memory_mb, pids and disk_mb at the top
 	Nested         *Limits           `json:"limits,omitempty" doc:"The same four as at the top, for those who like them together. Not both."`
 	NetworkMode    string            `json:"network_mode,omitempty" minLength:"1" maxLength:"32" doc:"What the sandbox can reach. none is loopback only, and all that there is for now." example:"none"`

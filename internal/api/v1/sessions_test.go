@@ -115,7 +115,6 @@ func TestOwners(t *testing.T) {
 	exec := path + "/execs/" + s.exec(t, path, "echo secret").ExecID
 	process := strings.Replace(exec, "/execs/", "/processes/", 1)
 	asBob := header("Authorization", "Bearer "+bobKey)
-	type scopedRoute struct{ method, path, body string }
 	routes := []scopedRoute{
 		{"GET", path, ""},
 		{"DELETE", path, ""},
@@ -137,27 +136,12 @@ func TestOwners(t *testing.T) {
 		{"GET", path + "/shells", ""},
 		{"DELETE", path + "/shells/default", ""},
 		{"GET", path + "/terminal", ""},
-		{"GET", path + "/fs/read?path=a", ""},
-		{"POST", path + "/fs/write", `{"path":"a","text":""}`},
-		{"POST", path + "/fs/upload", ""},
-		{"GET", path + "/fs/list", ""},
 		{"GET", path + "/ports", ""},
 		{"POST", path + "/previews", `{"port":80}`},
 		{"GET", path + "/tunnel?port=80", ""},
-		{"PUT", path + "/fs/raw?path=a", ""},
-		{"GET", path + "/fs/stat?path=a", ""},
-		{"POST", path + "/fs/mkdir", `{"path":"d"}`},
-		{"POST", path + "/fs/move", `{"from":"a","to":"b"}`},
-		{"POST", path + "/fs/copy", `{"from":"a","to":"b"}`},
-		{"POST", path + "/fs/delete", `{"path":"a"}`},
-		{"POST", path + "/fs/chmod", `{"path":"a","mode":"0600"}`},
-		{"POST", path + "/fs/edit", `{"path":"a","old":"x","new":"y"}`},
-		{"GET", path + "/fs/glob?pattern=*", ""},
-		{"GET", path + "/fs/grep?pattern=x", ""},
 		{"GET", path + "/fs/watch", ""},
-		{"GET", path + "/fs/archive", ""},
-		{"PUT", path + "/fs/archive", ""},
 	}
+	routes = append(routes, fileRoutes(path)...)
 	for _, one := range []string{exec, process} {
 		routes = append(routes, []scopedRoute{
 			{"GET", one, ""},
@@ -178,18 +162,8 @@ func TestOwners(t *testing.T) {
 			s.do(t, r.method, strings.Replace(r.path, path, id, 1), r.body).wantError(t, 404, "not_found", "")
 		}
 	}
-	var doc document
-	if err := json.Unmarshal(s.do(t, "GET", "/openapi.json", "").body, &doc); err != nil {
-		t.Fatal(err)
-	}
-	scoped := 0
-	for pattern, item := range doc.Paths {
-		if strings.Contains(pattern, "{id}") {
-			scoped += len(item)
-		}
-	}
-	if scoped != len(routes) {
-		t.Errorf("%d routes of one session, %d of them tested here", scoped, len(routes))
+	if n := s.routesBelow(t, "/v1/sessions/{id}"); n != len(routes) {
+		t.Errorf("%d routes of one session, %d of them tested here", n, len(routes))
 	}
 	var all []v1.Session
 	s.do(t, "GET", "/v1/sessions", "", asBob).into(t, 200, &all)
@@ -233,6 +207,45 @@ func TestIdempotency(t *testing.T) {
 	for _, bad := range []string{strings.Repeat("x", 256), "a b", "\u00e4"} {
 		s.do(t, "POST", "/v1/sessions", `{}`, header("Idempotency-Key", bad)).wantError(t, 400, "invalid_argument", "Idempotency-Key")
 	}
+}
+
+type scopedRoute struct{ method, path, body string }
+
+// fileRoutes are those that a session and a workspace have.
+func fileRoutes(path string) []scopedRoute {
+	return []scopedRoute{
+		{"GET", path + "/fs/read?path=a", ""},
+		{"POST", path + "/fs/write", `{"path":"a","text":""}`},
+		{"POST", path + "/fs/upload", ""},
+		{"GET", path + "/fs/list", ""},
+		{"PUT", path + "/fs/raw?path=a", ""},
+		{"GET", path + "/fs/stat?path=a", ""},
+		{"POST", path + "/fs/mkdir", `{"path":"d"}`},
+		{"POST", path + "/fs/move", `{"from":"a","to":"b"}`},
+		{"POST", path + "/fs/copy", `{"from":"a","to":"b"}`},
+		{"POST", path + "/fs/delete", `{"path":"a"}`},
+		{"POST", path + "/fs/chmod", `{"path":"a","mode":"0600"}`},
+		{"POST", path + "/fs/edit", `{"path":"a","old":"x","new":"y"}`},
+		{"GET", path + "/fs/glob?pattern=*", ""},
+		{"GET", path + "/fs/grep?pattern=x", ""},
+		{"GET", path + "/fs/archive", ""},
+		{"PUT", path + "/fs/archive", ""},
+	}
+}
+
+// routesBelow counts the documented routes whose patterns begin so.
+func (s *server) routesBelow(t *testing.T, prefix string) (n int) {
+	t.Helper()
+	var doc document
+	if err := json.Unmarshal(s.do(t, "GET", "/openapi.json", "").body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	for pattern, item := range doc.Paths {
+		if strings.HasPrefix(pattern, prefix) {
+			n += len(item)
+		}
+	}
+	return n
 }
 
 func TestNotReady(t *testing.T) {

@@ -38,14 +38,15 @@ type Options struct {
 }
 
 type surface struct {
-	manager  *session.Manager
-	previews *preview.Previews
-	files    *files.Handlers
-	opts     Options
-	huma     huma.API
-	metrics  *metrics
-	routes   []api.Route
-	openapi  []byte // the document as it is served
+	manager        *session.Manager
+	previews       *preview.Previews
+	files          *files.Handlers
+	workspaceFiles *files.Handlers
+	opts           Options
+	huma           huma.API
+	metrics        *metrics
+	routes         []api.Route
+	openapi        []byte // the document as it is served
 }
 
 // New returns the surface. It panics if a route lacks its documentation, which
@@ -61,6 +62,9 @@ func New(o Options) api.Surface {
 	s.files = &files.Handlers{
 		Manager: o.Manager, Find: s.find, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
 	}
+	ofWorkspaces := *s.files
+	ofWorkspaces.Find = s.findWorkspaceFiles
+	s.workspaceFiles = &ofWorkspaces
 	s.huma = adapter.New(func(r api.Route) { s.routes = append(s.routes, r) })
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")

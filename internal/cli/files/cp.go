@@ -43,22 +43,34 @@ directory that is copied to here.
 
 // Run copies.
 func (c CopyCmd) Run(ctx context.Context, a *cli.App) error {
-	fromID, fromPath, fromInside := splitRemote(c.From)
-	toID, toPath, toInside := splitRemote(c.To)
-	if fromInside == toInside {
-		return errors.New("one of the two has to be SESSION:PATH")
-	}
 	cl, err := a.Client()
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
+	return Copy(ctx, a, cl, Remote{Noun: "SESSION", Never: "/."}, c.From, c.To)
+}
+
+// Remote is how a path on the other side is written.
+type Remote struct {
+	Noun  string // what comes before its colon
+	Never string // characters that this never has: it is a local path, then
+}
+
+// Copy copies between this side and the one that cl's calls for files reach.
+func Copy(ctx context.Context, a *cli.App, cl *client.Client, r Remote, from, to string) error {
+	fromID, fromPath, fromInside := r.split(from)
+	toID, toPath, toInside := r.split(to)
+	if fromInside == toInside {
+		return fmt.Errorf("one of the two has to be %s:PATH", r.Noun)
+	}
 	copying := transfer{a: a, cl: cl, id: fromID}
+	var err error
 	if fromInside {
-		err = copying.out(ctx, fromPath, c.To)
+		err = copying.out(ctx, fromPath, to)
 	} else {
 		copying.id = toID
-		err = copying.in(ctx, c.From, toPath)
+		err = copying.in(ctx, from, toPath)
 	}
 	if copying.skipped > 0 {
 		a.Say("%d links and special files were left out", copying.skipped)
@@ -66,11 +78,11 @@ func (c CopyCmd) Run(ctx context.Context, a *cli.App) error {
 	return err
 }
 
-// splitRemote takes SESSION:PATH apart. Anything with a slash before the
-// colon is a local path, so ./a:b names a file.
-func splitRemote(arg string) (id, file string, ok bool) {
+// split takes SESSION:PATH apart. Anything with a slash before the colon is a
+// local path, so ./a:b names a file.
+func (r Remote) split(arg string) (id, file string, ok bool) {
 	id, file, ok = strings.Cut(arg, ":")
-	if !ok || id == "" || strings.ContainsAny(id, "/.") {
+	if !ok || id == "" || strings.ContainsAny(id, r.Never) {
 		return "", "", false
 	}
 	return id, file, true

@@ -27,6 +27,7 @@ func (d *Driver) Check(context.Context) error {
 		checkSysctl("/proc/sys/user/max_user_namespaces"),
 		checkSysctl("/proc/sys/user/max_net_namespaces"),
 		checkTool("mkfs.ext4", "e2fsprogs"),
+		checkTool("e2fsck", "e2fsprogs"),
 	)
 }
 

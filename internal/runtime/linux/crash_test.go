@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -8,22 +9,25 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // A daemon that dies at any step of Create or Destroy leaves nothing that the
-// next one does not find and free.
+// next one does not find and free, and harms no workspace.
 func TestCrash(t *testing.T) {
 	for _, point := range []string{
 		"linux.create.claimed", "linux.create.cloned", "linux.create.prepared", "linux.create.state", "linux.create.cgroups",
-		"linux.create.socket", "linux.create.booted", "linux.create.ready",
+		"linux.create.socket", "linux.create.attached", "linux.create.booted", "linux.create.ready",
 		"linux.destroy.killed", "linux.destroy.cgroups", "linux.destroy.files",
 	} {
 		t.Run(point, func(t *testing.T) {
 			testenv.NeedsRoot(t)
 			testenv.CheckHost(t)
 			d := newTestDriver(t)
+			keep(t, d)
 			crash(t, d, point)
 			// Twice: the second time there must be nothing to do.
 			for range 2 {
@@ -33,6 +37,7 @@ func TestCrash(t *testing.T) {
 				t.Fatalf("the name is not free again: %v", err)
 			}
 			recoverSandboxes(t, d)
+			wantKept(t, d)
 		})
 	}
 }
@@ -67,6 +72,60 @@ func TestCrashOfStopAndStart(t *testing.T) {
 				recoverSandboxes(t, d)
 			}
 		})
+	}
+}
+
+// A workspace is there whole or not at all, wherever its making or its removal
+// was cut off.
+func TestCrashOfWorkspaces(t *testing.T) {
+	for point, there := range map[string]bool{
+		"linux.workspace.made": false, "linux.workspace.placed": true, "linux.workspace.gone": false,
+	} {
+		t.Run(point, func(t *testing.T) {
+			d := root(t)
+			crash(t, d, point)
+			recoverSandboxes(t, d)
+			if _, err := d.WorkspaceBytes(t.Context(), "kept"); errdefs.Is(err, errdefs.NotFound) == there {
+				t.Errorf("there: %v, want %v", err, there)
+			}
+			if err := d.CreateWorkspace(t.Context(), "kept", 64); errdefs.Is(err, errdefs.AlreadyExists) != there {
+				t.Errorf("made again: %v", err)
+			}
+			create(t, d, "user", runtime.Spec{Workspace: "kept"})("echo works > f")
+		})
+	}
+}
+
+// keep makes the workspace that crash will use, with a file.
+func keep(t *testing.T, d *Driver) {
+	t.Helper()
+	makeWorkspace(t, d, "kept")
+	create(t, d, "writer", runtime.Spec{Workspace: "kept"})("printf kept > f")
+	if err := d.Destroy(t.Context(), "writer"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantKept looks for what keep has made.
+func wantKept(t *testing.T, d *Driver) {
+	t.Helper()
+	if out := create(t, d, "reader", runtime.Spec{Workspace: "kept"})("cat f"); out != "kept" {
+		t.Errorf("in the workspace: %q", out)
+	}
+	if err := d.Destroy(t.Context(), "reader"); err != nil {
+		t.Fatal(err)
+	}
+	image := filepath.Join(d.workspaceDir("kept"), diskFile)
+	ctx, cancel := context.WithTimeout(t.Context(), detachTimeout)
+	defer cancel()
+	if err := await(ctx, func() (bool, error) {
+		attached, err := disk.Attached(image)
+		return !attached, err
+	}, "the workspace stays attached"); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "e2fsck", "-f", "-n", image).CombinedOutput(); err != nil {
+		t.Errorf("e2fsck: %v\n%s", err, out)
 	}
 }
 

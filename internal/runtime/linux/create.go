@@ -78,7 +78,7 @@ func checkSpec(id runtime.ID, spec runtime.Spec) error {
 func classify(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
-		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host has no space for another sandbox; remove sessions or images")
+		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host has no space left; remove sessions, workspaces or images")
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
 		return errdefs.Wrap(err, errdefs.Unavailable, "the host cannot hold another sandbox now; try again later")
 	}
@@ -175,6 +175,20 @@ func newDisk(ctx context.Context, c *creation) (int, error) {
 	return c.runner.disk.Mount, errors.Join(syncFile(path), syncFile(c.d.dir(c.state.ID)))
 }
 
+// workspace mounts the workspace, with the ids that this sandbox knows.
+func (c *creation) workspace(ctx context.Context, userns int) (int, error) {
+	volume, err := c.d.attachWorkspace(ctx, c.spec.Workspace)
+	if err != nil {
+		return -1, err
+	}
+	c.own(volume)
+	return volume, errors.Join(
+		idmap(volume, userns, 0),
+		c.runner.disk.Note(c.d.diskPath(c.state.ID)), // for openDisk
+		failpoint.Hit("linux."+c.name+".attached"),
+	)
+}
+
 func (c *creation) awaitReady(context.Context) error { return stage.AwaitReady(c.runner.control) }
 
 // listen makes the socket that operations come in by. The path is in a
@@ -204,7 +218,7 @@ func (c *creation) sendBoot(ctx context.Context) error {
 		return err
 	}
 	c.own(userns)
-	fds := make([]int, 0, len(c.rootfs.Layers)+8)
+	fds := make([]int, 0, len(c.rootfs.Layers)+9)
 	for _, dir := range c.rootfs.Layers {
 		fd, err := sys.OpenTree(unix.AT_FDCWD, dir)
 		if err != nil {
@@ -223,6 +237,14 @@ func (c *creation) sendBoot(ctx context.Context) error {
 	if err := idmap(disk, userns, 0); err != nil {
 		return fmt.Errorf("disk: %w", err)
 	}
+	fds = append(fds, disk)
+	if c.spec.Workspace != "" {
+		volume, err := c.workspace(ctx, userns)
+		if err != nil {
+			return fmt.Errorf("workspace: %w", err)
+		}
+		fds = append(fds, volume)
+	}
 	dir, tasks, err := c.group.Workload()
 	if err != nil {
 		return err
@@ -233,7 +255,7 @@ func (c *creation) sendBoot(ctx context.Context) error {
 		return err
 	}
 	c.own(oom)
-	fds = append(append(fds, disk, c.listener, oom, dir), tasks...)
+	fds = append(append(fds, c.listener, oom, dir), tasks...)
 	return stage.Send(c.runner.control, c.boot(len(tasks)), fds)
 }
 
@@ -251,6 +273,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 	leaveOut := c.d.opts.leaveOut
 	b := &stage.Boot{
 		Layers:       len(c.rootfs.Layers),
+		Volume:       c.spec.Workspace != "",
 		ReadonlyRoot: c.spec.ReadonlyRoot,
 		Volatile:     !c.state.Durable,
 		Mounts:       planMounts(c.spec, leaveOut),

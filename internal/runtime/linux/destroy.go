@@ -34,7 +34,7 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 		name string
 		do   func(context.Context, runtime.ID) error
 	}{
-		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s.Process, d.discard) }},
+		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s, d.discard) }},
 		{"cgroups", d.removeGroup},
 		{"files", d.removeFiles},
 	} {
@@ -70,7 +70,8 @@ func (d *Driver) removeFiles(_ context.Context, id runtime.ID) error {
 // kill ends every process of the sandbox and waits until they and their
 // mounts are gone. In between, when a directory on the disk that it holds is
 // the last use of the disk's mount, last may act on what is unwritten.
-func (d *Driver) kill(ctx context.Context, id runtime.ID, p process, last func(id runtime.ID, diskDir int) error) error {
+func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id runtime.ID, diskDir int) error) error {
+	p := &s.Process
 	ctx, cancel := context.WithTimeout(ctx, killTimeout)
 	defer cancel()
 	// Also of a zombie, whose other threads are waited for too: the runner is
@@ -81,7 +82,7 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, p process, last func(i
 	}
 	diskDir := -1
 	if pidfd >= 0 {
-		diskDir = openWorkspace(p.PID)
+		diskDir = d.openDisk(id, s)
 	}
 	defer func() { sys.Close(pidfd, diskDir) }()
 	group := d.cgroups.Group(string(id))
@@ -107,15 +108,24 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, p process, last func(i
 	return nil
 }
 
-// openWorkspace opens what the process has at /workspace, or returns -1. Of a
-// runner that has not entered its sandbox that is the host's.
-func openWorkspace(pid int) int {
-	root, err := openRoot(pid)
-	if err != nil {
+// openDisk opens a directory on the sandbox's disk, or returns -1. That is
+// what the runner has at /workspace, but for a runner that has not entered its
+// sandbox, where it is the host's, and for a sandbox whose workspace is not on
+// its disk: that workspace stays, and the disk is mounted once more.
+func (d *Driver) openDisk(id runtime.ID, s *state) int {
+	dir, path := -1, filepath.Base(Workspace)
+	var err error
+	if s.Spec.Workspace == "" {
+		dir, err = openRoot(s.Process.PID)
+	} else {
+		dir, err = disk.MountAgain(d.diskPath(id))
+		path = disk.Workspace
+	}
+	if err != nil || dir < 0 {
 		return -1
 	}
-	defer sys.Close(root)
-	fd, err := sys.Openat2(root, filepath.Base(Workspace), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0,
+	defer sys.Close(dir)
+	fd, err := sys.Openat2(dir, path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0,
 		unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return -1

@@ -51,7 +51,7 @@ type Images interface {
 
 // Options configure a Driver.
 type Options struct {
-	DataDir  string // absolute; the driver uses sandboxes/ and scratch/ below it
+	DataDir  string // absolute; the driver uses sandboxes/, workspaces/ and scratch/ below it
 	RunDir   string // shared by all daemons of a host; default /run/sandkasten
 	Runner   []byte // the runner's binary
 	Images   Images
@@ -68,13 +68,14 @@ type protections map[string]bool
 
 // Driver implements runtime.Driver.
 type Driver struct {
-	opts      Options
-	sandboxes string // one directory per sandbox
-	scratch   string // where disks are made; nothing in it is worth keeping
-	bootID    string
-	masks     stage.Masks
-	runner    int // sealed memory file with the runner's binary
-	filters   map[runtime.SeccompMode]filters
+	opts       Options
+	sandboxes  string // one directory per sandbox
+	workspaces string // one directory per workspace
+	scratch    string // where disks are made; nothing in it is worth keeping
+	bootID     string
+	masks      stage.Masks
+	runner     int // sealed memory file with the runner's binary
+	filters    map[runtime.SeccompMode]filters
 
 	cgroups *cgroup.Manager
 	ids     *ids.Pool
@@ -105,12 +106,13 @@ func New(opts Options) (*Driver, error) {
 	}
 	opts.Defaults = fill(opts.Defaults, defaults)
 	d := &Driver{
-		opts:      opts,
-		sandboxes: filepath.Join(opts.DataDir, "sandboxes"),
-		scratch:   filepath.Join(opts.DataDir, "scratch"),
-		masks:     planMasks(readable, opts.leaveOut),
-		runner:    -1,
-		quit:      make(chan struct{}),
+		opts:       opts,
+		sandboxes:  filepath.Join(opts.DataDir, "sandboxes"),
+		workspaces: filepath.Join(opts.DataDir, "workspaces"),
+		scratch:    filepath.Join(opts.DataDir, "scratch"),
+		masks:      planMasks(readable, opts.leaveOut),
+		runner:     -1,
+		quit:       make(chan struct{}),
 	}
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -125,7 +127,7 @@ func (d *Driver) open() error {
 	if len(d.opts.Runner) == 0 {
 		return errors.New("this build has no runner in it: build with `go tool task build`")
 	}
-	for _, dir := range []string{d.opts.DataDir, d.sandboxes, d.scratch} {
+	for _, dir := range []string{d.opts.DataDir, d.sandboxes, d.workspaces, d.scratch} {
 		// 0700: below are files with a sandbox's ids and suid bits.
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err

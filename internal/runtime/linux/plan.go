@@ -66,7 +66,7 @@ func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
 			Options: "newinstance,ptmxmode=666,mode=620,gid=5,max=64",
 		},
 		memoryFS("/dev/shm", spec.Limits.MemoryMB/2, stage.MakeDir),
-		stage.Mount{From: stage.FromDisk, Path: disk.Workspace, Target: Workspace, Attrs: noSuidDev},
+		stage.Mount{From: workspaceSource(spec), Path: disk.Workspace, Target: Workspace, Attrs: noSuidDev},
 	)
 	if spec.ReadonlyRoot {
 		// What programs need to write although the root is read-only. Its size
@@ -74,6 +74,13 @@ func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
 		mounts = append(mounts, memoryFS("/tmp", spec.Limits.MemoryMB/2, ""), memoryFS("/run", spec.Limits.MemoryMB/4, ""))
 	}
 	return mounts
+}
+
+func workspaceSource(spec runtime.Spec) stage.Source {
+	if spec.Workspace != "" {
+		return stage.FromVolume
+	}
+	return stage.FromDisk
 }
 
 func hidepid(leaveOut protections) string {

@@ -30,7 +30,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 		name string
 		do   func(context.Context, runtime.ID) error
 	}{
-		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s.Process, syncDisk) }},
+		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s, syncDisk) }},
 		{"cgroups", d.removeGroup},
 		{"disk", d.settleDisk},
 		{"state", func(context.Context, runtime.ID) error { return d.writeStopped(*s) }},
@@ -67,7 +67,7 @@ func (d *Driver) settleDisk(ctx context.Context, id runtime.ID) error {
 	defer cancel()
 	path := d.diskPath(id)
 	unmounted := func() (bool, error) {
-		used, err := disk.InUse(path)
+		used, err := disk.Attached(path)
 		return !used, err
 	}
 	switch err := await(ctx, unmounted, "the disk is still being unmounted; it is tried again later"); {
@@ -116,9 +116,11 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 
 // keptDisk mounts the disk that the sandbox has written to before.
 func keptDisk(_ context.Context, c *creation) (int, error) {
-	mnt, err := c.d.disks.Open(c.d.diskPath(c.state.ID))
-	if err == nil {
-		c.own(mnt)
+	kept, err := c.d.disks.Open(c.d.diskPath(c.state.ID))
+	if err != nil {
+		return -1, err
 	}
-	return mnt, err
+	c.runner.disk.Close()
+	c.runner.disk = kept
+	return kept.Mount, nil
 }

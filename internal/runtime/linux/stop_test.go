@@ -48,7 +48,7 @@ func TestStoppedHoldsNothing(t *testing.T) {
 	if groups, err := d.cgroups.List(); err != nil || len(groups) > 0 {
 		t.Errorf("groups %v, %v", groups, err)
 	}
-	if used, err := disk.InUse(d.diskPath("a")); err != nil || used {
+	if used, err := disk.Attached(d.diskPath("a")); err != nil || used {
 		t.Errorf("its disk is in use: %v, %v", used, err)
 	}
 	if before.Process.alive(d.bootID) {
@@ -92,11 +92,11 @@ func reboot(t *testing.T, d *Driver, id runtime.ID) {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
-	if err := d.kill(ctx, id, s.Process, func(runtime.ID, int) error { return nil }); err != nil {
+	if err := d.kill(ctx, id, s, func(runtime.ID, int) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	unmounted := func() (bool, error) {
-		used, err := disk.InUse(d.diskPath(id))
+		used, err := disk.Attached(d.diskPath(id))
 		return !used, err
 	}
 	if err := errors.Join(d.removeGroup(ctx, id), await(ctx, unmounted, "")); err != nil {

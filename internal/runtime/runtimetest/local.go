@@ -100,7 +100,7 @@ func (l *Local) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (_
 			err = errors.Join(err, l.Destroy(context.WithoutCancel(ctx), id))
 		}
 	}()
-	if err := os.Mkdir(s.workspace(), 0o700); err != nil {
+	if err := l.giveWorkspace(s, spec.Workspace); err != nil {
 		return nil, err
 	}
 	if err := s.boot(l.Runner, spec); err != nil {
@@ -127,6 +127,9 @@ func (l *Local) List(context.Context) iter.Seq2[runtime.Status, error] {
 			return
 		}
 		for _, e := range entries {
+			if e.Name() == workspacesDir {
+				continue
+			}
 			info, err := e.Info()
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // destroyed since

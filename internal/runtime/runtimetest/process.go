@@ -48,6 +48,13 @@ func (s *localSandbox) marked(pid int) bool {
 	return slices.ContainsFunc(variables, func(v []byte) bool { return string(v) == s.mark() })
 }
 
+// isRunner reports whether a process lives and is the sandbox's runner, which
+// has no mark yet for a moment after it was started.
+func (s *localSandbox) isRunner(pid int) bool {
+	r, err := s.load()
+	return err == nil && r.PID == pid && s.alive()
+}
+
 // signal sends a signal to one of the sandbox's processes, if it is there.
 func (s *localSandbox) signal(pid int, number unix.Signal) error {
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -59,7 +66,7 @@ func (s *localSandbox) signal(pid int, number unix.Signal) error {
 	}
 	// The number may have gone to another process before the descriptor was
 	// opened, but not after.
-	if s.marked(pid) {
+	if s.marked(pid) || s.isRunner(pid) {
 		err = unix.PidfdSendSignal(fd, number, nil, 0)
 	}
 	if err := errors.Join(err, unix.Close(fd)); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -74,6 +81,9 @@ func (s *localSandbox) kill() (found int, err error) {
 	pids, err := s.processes()
 	if err != nil {
 		return 0, err
+	}
+	if r, err := s.load(); err == nil && s.isRunner(r.PID) && !slices.Contains(pids, r.PID) {
+		pids = append(pids, r.PID)
 	}
 	for _, pid := range pids {
 		if err := s.signal(pid, unix.SIGKILL); err != nil {

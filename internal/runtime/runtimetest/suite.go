@@ -29,6 +29,10 @@ type Options struct {
 
 	// Unlimited leaves out the tests of Limits, for a driver that enforces none.
 	Unlimited bool
+
+	// NoWorkspaces leaves out the tests of workspaces, for a driver that is no
+	// runtime.WorkspaceKeeper.
+	NoWorkspaces bool
 }
 
 // TestDriver holds a driver to the contract of package runtime. open returns
@@ -74,6 +78,14 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 			t.Parallel()
 			c.run(t)
 		})
+	}
+	if !o.NoWorkspaces {
+		for name, run := range s.workspaceTests() {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				run(t)
+			})
+		}
 	}
 	if o.Kill != nil {
 		t.Run("RunnerDies", func(t *testing.T) {

@@ -3,6 +3,10 @@
 // the sandbox's limit and mounted through a loop device. It works on every
 // host; the image costs what is written to it. Mounts are detached: they show
 // up nowhere and end with the last process or descriptor that uses them.
+//
+// A disk ends with its sandbox. A volume is the same for files that stay: it
+// has a journal, is mounted as often as there are sandboxes with it, and is
+// written out when the last of them is gone.
 package disk
 
 import (
@@ -36,7 +40,7 @@ type Maker struct {
 	control int // /dev/loop-control
 
 	mu        sync.Mutex
-	templates map[int64]*template // guarded by mu
+	templates map[layout]*template // guarded by mu
 }
 
 // NewMaker opens the host's loop control. dir must exist and be ours alone.
@@ -46,7 +50,7 @@ func NewMaker(dir string, journal bool) (*Maker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loop devices are not usable (load the module with `modprobe loop`): %w", err)
 	}
-	return &Maker{dir: dir, journal: journal, control: fd, templates: map[int64]*template{}}, nil
+	return &Maker{dir: dir, journal: journal, control: fd, templates: map[layout]*template{}}, nil
 }
 
 // Close closes what NewMaker opened. Mounted disks live on.
@@ -57,6 +61,7 @@ func (m *Maker) Close() error { return unix.Close(m.control) }
 type Disk struct {
 	Mount int
 	image int
+	dev   string // the loop device
 }
 
 // Close closes the descriptors. The loop device goes with the last use of the
@@ -73,10 +78,14 @@ func (d *Disk) Keep(path string) error {
 	return nil
 }
 
+// Note has MountAgain find a disk of that name without looking at every loop
+// device of the host.
+func (d *Disk) Note(path string) error { return note(path, d.dev) }
+
 // Make makes a disk of size bytes. The caller closes it. Until Keep there is
 // nothing that a crash could leave behind.
 func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
-	t, err := m.template(ctx, size)
+	t, err := m.template(ctx, layout{size: size, journal: m.journal})
 	if err != nil {
 		return nil, err
 	}
@@ -88,29 +97,38 @@ func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
 		sys.Close(image)
 		return nil, fmt.Errorf("write a disk image: %w", err)
 	}
-	mnt, err := m.mount(image)
+	mnt, dev, err := m.mount(image)
 	if err != nil {
 		sys.Close(image)
 		return nil, err
 	}
-	return &Disk{Mount: mnt, image: image}, nil
+	return &Disk{Mount: mnt, image: image, dev: dev}, nil
 }
 
 // Open mounts an image that Make wrote earlier, for another overlay on what it
 // holds. It must not be in use, and whole: unmounted, or with a journal. The
-// caller closes the mount.
-func (m *Maker) Open(path string) (int, error) {
-	fd, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDWR, 0)
+// caller closes the disk.
+func (m *Maker) Open(path string) (*Disk, error) {
+	image, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDWR, 0)
 	if err != nil {
-		return -1, err
+		return nil, err
 	}
-	defer sys.Close(fd)
-	mnt, err := m.mount(fd)
+	mnt, dev, err := m.mount(image)
 	if err != nil {
-		return -1, err
+		sys.Close(image)
+		return nil, err
 	}
-	// A volatile overlay leaves a mark by which another one would refuse a disk
-	// that may have lost writes. This one has not.
+	d := &Disk{Mount: mnt, image: image, dev: dev}
+	if err := clearVolatile(mnt); err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// clearVolatile removes the mark that a volatile overlay leaves, by which
+// another one would refuse a disk that may have lost writes. This one has not.
+func clearVolatile(mnt int) error {
 	mark := Work + "/work/incompat/volatile"
 	for _, name := range []string{mark + "/dirty", mark} {
 		flags := 0
@@ -118,20 +136,26 @@ func (m *Maker) Open(path string) (int, error) {
 			flags = unix.AT_REMOVEDIR
 		}
 		if err := unix.Unlinkat(mnt, name, flags); err != nil && err != unix.ENOENT {
-			sys.Close(mnt)
-			return -1, &os.PathError{Op: "unlinkat", Path: name, Err: err}
+			return &os.PathError{Op: "unlinkat", Path: name, Err: err}
 		}
 	}
-	return mnt, nil
+	return nil
 }
 
-func (m *Maker) mount(image int) (int, error) {
+func (m *Maker) mount(image int) (mnt int, dev string, err error) {
 	loop, dev, err := m.attach(image)
 	if err != nil {
-		return -1, fmt.Errorf("attach a loop device: %w", err)
+		return -1, "", fmt.Errorf("attach a loop device: %w", err)
 	}
 	// The mount holds the device; autoclear frees it after the last use.
 	defer sys.Close(loop)
+	mnt, err = mountDevice(dev)
+	return mnt, dev, err
+}
+
+// mountDevice mounts the file system on dev, once more if it is mounted: all
+// mounts of a device are of one file system, under the first one's flags.
+func mountDevice(dev string, flags ...string) (int, error) {
 	fs, err := sys.Fsopen("ext4")
 	if err != nil {
 		return -1, err
@@ -144,6 +168,11 @@ func (m *Maker) mount(image int) (int, error) {
 	// continuing would hide it for good.
 	if err := sys.FsconfigString(fs, "errors", "remount-ro"); err != nil {
 		return -1, err
+	}
+	for _, flag := range flags {
+		if err := sys.FsconfigFlag(fs, flag); err != nil {
+			return -1, err
+		}
 	}
 	if err := sys.FsconfigCreate(fs); err != nil {
 		return -1, err
@@ -211,55 +240,20 @@ func Discard(fd int, image string) error {
 	if unix.Major(dir.Dev) != loopMajor {
 		return errors.New("not on a loop device")
 	}
-	bound, err := boundTo("/dev/loop"+strconv.Itoa(int(unix.Minor(dir.Dev))), &img)
+	loop, err := openLoop(int(unix.Minor(dir.Dev)))
 	if err != nil {
 		return err
 	}
-	if !bound {
+	defer sys.Close(loop)
+	on, err := isOn(loop, &img)
+	if err != nil {
+		return err
+	}
+	if !on {
 		return errors.New("on another loop device")
 	}
 	const ioctlShutdown, noLogFlush = 0x8004587d, 2
 	return os.NewSyscallError("EXT4_IOC_SHUTDOWN", unix.IoctlSetPointerInt(fd, ioctlShutdown, noLogFlush))
-}
-
-// boundTo reports whether a loop device stands for an image.
-func boundTo(dev string, image *unix.Stat_t) (bool, error) {
-	loop, err := sys.Open(unix.AT_FDCWD, dev, unix.O_RDONLY, 0)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer sys.Close(loop)
-	info, err := unix.IoctlLoopGetStatus64(loop)
-	if errors.Is(err, unix.ENXIO) {
-		return false, nil // it stands for nothing
-	}
-	if err != nil {
-		return false, os.NewSyscallError("LOOP_GET_STATUS64", err)
-	}
-	return info.Inode == image.Ino && info.Device == image.Dev, nil
-}
-
-// InUse reports whether an image is mounted, or still being unmounted. It must
-// not be mounted a second time then: two file systems would write to it.
-func InUse(image string) (bool, error) {
-	var img unix.Stat_t
-	if err := unix.Stat(image, &img); err != nil {
-		return false, &os.PathError{Op: "stat", Path: image, Err: err}
-	}
-	devices, err := filepath.Glob("/sys/block/loop*/loop") // those that stand for something
-	if err != nil {
-		return false, err
-	}
-	for _, dir := range devices {
-		bound, err := boundTo("/dev/"+filepath.Base(filepath.Dir(dir)), &img)
-		if bound || err != nil {
-			return bound, err
-		}
-	}
-	return false, nil
 }
 
 // template is an empty file system: the extents of its image that hold data.
@@ -292,20 +286,42 @@ func shortWrite(n, want int) error {
 	return fmt.Errorf("%d of %d bytes written: %w", n, want, unix.ENOSPC)
 }
 
-// template returns the one for size, building it when it is the first.
-func (m *Maker) template(ctx context.Context, size int64) (*template, error) {
+// layout is all in which empty file systems differ.
+type layout struct {
+	size    int64
+	journal bool
+	volume  bool // else a disk
+}
+
+// mkfs is what mkfs.ext4 is told. No reserved blocks: the sandbox's root is not
+// the host's. One inode for 16 KiB, as ext4 does.
+func (l layout) mkfs() []string {
+	features, args := "^resize_inode", []string{
+		"-q", "-F", "-b", "4096", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0",
+	}
+	if !l.journal { // it costs a second write of every change
+		features += ",^has_journal"
+	}
+	if l.volume {
+		args = append(args, "-J", "size="+strconv.FormatInt(journalMB(l.size), 10))
+	}
+	return append(args, "-O", features)
+}
+
+// template returns the one for l, building it when it is the first.
+func (m *Maker) template(ctx context.Context, l layout) (*template, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock() // held while building: everybody waits for the same thing
-	if t, ok := m.templates[size]; ok {
+	if t, ok := m.templates[l]; ok {
 		return t, nil
 	}
 	dir, err := os.MkdirTemp(m.dir, "template-")
 	if err != nil {
 		return nil, err
 	}
-	t, err := m.build(ctx, filepath.Join(dir, "image"), size)
+	t, err := m.build(ctx, filepath.Join(dir, "image"), l)
 	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
-		return nil, fmt.Errorf("build an empty disk of %d MiB: %w", size>>20, err)
+		return nil, fmt.Errorf("build an empty disk of %d MiB: %w", l.size>>20, err)
 	}
 	if len(m.templates) >= maxTemplates { // sizes come from clients
 		for other := range m.templates {
@@ -313,42 +329,35 @@ func (m *Maker) template(ctx context.Context, size int64) (*template, error) {
 			break
 		}
 	}
-	m.templates[size] = t
+	m.templates[l] = t
 	return t, nil
 }
 
 const maxTemplates = 32
 
-func (m *Maker) build(ctx context.Context, path string, size int64) (*template, error) {
+func (m *Maker) build(ctx context.Context, path string, l layout) (*template, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if err := f.Truncate(size); err != nil {
+	if err := f.Truncate(l.size); err != nil {
 		return nil, err
 	}
-	features := "^resize_inode"
-	if !m.journal { // it costs a second write of every change
-		features += ",^has_journal"
-	}
-	// No reserved blocks: the sandbox's root is not the host's. One inode for
-	// 16 KiB, as ext4 does.
-	out, err := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-b", "4096", "-m", "0", "-O", features,
-		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0", path).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "mkfs.ext4", append(l.mkfs(), path)...).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("mkfs.ext4 (package e2fsprogs): %w: %s", err, bytes.TrimSpace(out))
 	}
-	mnt, err := m.mount(int(f.Fd()))
+	mnt, _, err := m.mount(int(f.Fd()))
 	if err != nil {
 		return nil, err
 	}
 	// Closing the last descriptor of a detached mount unmounts it, and what
 	// was populated is in the image afterwards.
-	if err := errors.Join(populate(mnt), syncFS(mnt), unix.Close(mnt)); err != nil {
+	if err := errors.Join(populate(mnt, l), syncFS(mnt), unix.Close(mnt)); err != nil {
 		return nil, err
 	}
-	return readTemplate(f, size)
+	return readTemplate(f, l.size)
 }
 
 // syncFS writes a mounted file system out to its image.

@@ -148,12 +148,12 @@ func TestOpenFindsWhatWasWritten(t *testing.T) {
 	if err := unix.Close(fd); err != nil {
 		t.Fatal(err)
 	}
-	fd, err := m.Open(image)
+	opened, err := m.Open(image)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fd)
-	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/workspace/f", fd))
+	defer opened.Close()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/workspace/f", opened.Mount))
 	if err != nil || string(b) != "kept" {
 		t.Fatalf("%q, %v", b, err)
 	}

@@ -45,18 +45,18 @@ func HostsFile(hostname string) string {
 }
 
 // populate fills a new, empty file system.
-func populate(mnt int) error {
+func populate(mnt int, l layout) error {
+	if l.volume {
+		// Below the root, where fsck's lost+found is not seen.
+		return makeDirectory(mnt, Workspace, 0o755)
+	}
 	// mkfs makes it; a sandbox should not see it in a listing, nor fsck use it.
 	if err := unix.Unlinkat(mnt, "lost+found", unix.AT_REMOVEDIR); err != nil {
 		return fmt.Errorf("remove lost+found: %w", err)
 	}
 	for _, d := range directories {
-		if err := sys.Mkdirat(mnt, d.path, d.mode); err != nil {
+		if err := makeDirectory(mnt, d.path, d.mode); err != nil {
 			return err
-		}
-		// The process's umask had its say at mkdirat.
-		if err := unix.Fchmodat(mnt, d.path, d.mode, 0); err != nil {
-			return fmt.Errorf("chmod %s: %w", d.path, err)
 		}
 	}
 	for _, f := range files {
@@ -69,6 +69,17 @@ func populate(mnt int) error {
 		if err != nil {
 			return os.NewSyscallError("write", err)
 		}
+	}
+	return nil
+}
+
+func makeDirectory(mnt int, path string, mode uint32) error {
+	if err := sys.Mkdirat(mnt, path, mode); err != nil {
+		return err
+	}
+	// The process's umask had its say at mkdirat.
+	if err := unix.Fchmodat(mnt, path, mode, 0); err != nil {
+		return fmt.Errorf("chmod %s: %w", path, err)
 	}
 	return nil
 }

@@ -22,11 +22,12 @@ import (
 const ControlFD = 3
 
 // Boot is the daemon's one message to a runner. It is followed by descriptors
-// in this order: the layers, the disk, the listening socket, the file that
-// counts OOM kills, the cgroup v2 directory that the workload's processes are
-// cloned into, the tasks files.
+// in this order: the layers, the disk, the volume if there is one, the
+// listening socket, the file that counts OOM kills, the cgroup v2 directory
+// that the workload's processes are cloned into, the tasks files.
 type Boot struct {
-	Layers       int     `json:"layers"` // detached read-only mounts, top first
+	Layers       int     `json:"layers"`           // detached read-only mounts, top first
+	Volume       bool    `json:"volume,omitempty"` // a detached mount with a workspace comes behind the disk
 	ReadonlyRoot bool    `json:"readonly_root"`
 	Volatile     bool    `json:"volatile"` // nothing that is written to the root has to survive a crash of the host
 	Mounts       []Mount `json:"mounts"`   // in order, below the new root
@@ -119,6 +120,8 @@ const (
 	FromNew  Source = "new"  // a new file system of type FS
 	FromHost Source = "host" // Path as the host has it: devices
 	FromDisk Source = "disk" // Path on the sandbox's disk
+	// FromVolume is Path on the volume that comes with the Boot.
+	FromVolume Source = "volume"
 )
 
 // Kind of a target that must be made.
@@ -217,4 +220,12 @@ func Warm() error {
 }
 
 // descriptors is how many come with the message.
-func (b *Boot) descriptors() int { return b.Layers + 4 + b.TasksFiles }
+func (b *Boot) descriptors() int { return b.mounts() + 3 + b.TasksFiles }
+
+// mounts is how many of them are mounts: the layers, the disk, the volume.
+func (b *Boot) mounts() int {
+	if b.Volume {
+		return b.Layers + 2
+	}
+	return b.Layers + 1
+}

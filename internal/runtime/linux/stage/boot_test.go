@@ -57,6 +57,9 @@ func TestBootTravelsWithDescriptors(t *testing.T) {
 	if len(gotFDs) != 7 { // two layers, one tasks file, and the four of every boot
 		t.Errorf("%d descriptors", len(gotFDs))
 	}
+	if with := (&Boot{Layers: 2, Volume: true, TasksFiles: 1}).descriptors(); with != 8 {
+		t.Errorf("%d descriptors with a volume", with)
+	}
 	for _, fd := range gotFDs {
 		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
 			t.Errorf("descriptor %d would leak into a program: %v", fd, err)

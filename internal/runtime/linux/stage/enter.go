@@ -37,12 +37,11 @@ func Enter() (*Inside, error) {
 	if err := ownFiles(); err != nil {
 		return nil, err
 	}
-	layers, disk, rest := fds[:b.Layers], fds[b.Layers], fds[b.Layers+1:]
-	if err := buildRoot(b, layers, disk); err != nil {
+	mounts, rest := fds[:b.mounts()], fds[b.mounts():]
+	if err := buildRoot(b, mounts); err != nil {
 		return nil, err
 	}
-	sys.Close(disk)
-	sys.Close(layers...)
+	sys.Close(mounts...)
 	if err := unix.Sethostname([]byte(b.Hostname)); err != nil {
 		return nil, os.NewSyscallError("sethostname", err)
 	}

@@ -14,8 +14,9 @@ import (
 // Names on the staging file system. Short and relative: they are what the
 // sandbox's own /proc/self/mountinfo shows of its overlay.
 const (
-	diskDir = "disk"
-	rootDir = "root"
+	diskDir   = "disk"
+	volumeDir = "volume"
+	rootDir   = "root"
 )
 
 // inRoot is how a path below the new root is resolved: the image may be
@@ -25,15 +26,15 @@ const inRoot = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO
 // buildRoot assembles the root file system and makes it the process's. The
 // mount namespace is new and still shows the host; at the end it shows only
 // what was put below the new root.
-func buildRoot(b *Boot, layers []int, disk int) error {
+func buildRoot(b *Boot, mounts []int) error {
 	// Nothing mounted from here on may travel back to the host.
 	if err := sys.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	if err := stagingArea(layers, disk); err != nil {
+	if err := stagingArea(b.Layers, mounts); err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
-	root, err := mountOverlay(len(layers), b.Volatile)
+	root, err := mountOverlay(b.Layers, b.Volatile)
 	if err != nil {
 		return fmt.Errorf("overlay: %w", err)
 	}
@@ -62,10 +63,11 @@ func buildRoot(b *Boot, layers []int, disk int) error {
 }
 
 // stagingArea makes the working directory a small file system of our own with
-// the layers and the disk attached, since an overlay on most kernels takes
-// only what is mounted in the caller's namespace. It covers /proc, the one
-// directory that every host has; nothing needs the host's from here on.
-func stagingArea(layers []int, disk int) error {
+// the layers, the disk and the volume attached, since an overlay on most
+// kernels takes only what is mounted in the caller's namespace, and so does a
+// copy of a part. It covers /proc, the one directory that every host has;
+// nothing needs the host's from here on.
+func stagingArea(layers int, mounts []int) error {
 	fd, err := newFS("tmpfs", "size=64k,mode=700", 0)
 	if err != nil {
 		return err
@@ -82,13 +84,17 @@ func stagingArea(layers []int, disk int) error {
 	if err := unix.Fchdir(fd); err != nil {
 		return fmt.Errorf("fchdir: %w", err)
 	}
-	for i, layer := range layers {
-		if err := attach(layer, layerDir(i)); err != nil {
-			return fmt.Errorf("layer %d: %w", i, err)
+	for i, mnt := range mounts {
+		dir := layerDir(i)
+		switch i {
+		case layers:
+			dir = diskDir
+		case layers + 1:
+			dir = volumeDir
 		}
-	}
-	if err := attach(disk, diskDir); err != nil {
-		return fmt.Errorf("disk: %w", err)
+		if err := attach(mnt, dir); err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
 	}
 	return sys.Mkdirat(unix.AT_FDCWD, rootDir, 0o755)
 }
@@ -197,6 +203,8 @@ func source(mt Mount) (int, error) {
 		return sys.OpenTree(unix.AT_FDCWD, mt.Path)
 	case FromDisk:
 		return sys.OpenTree(unix.AT_FDCWD, diskDir+"/"+mt.Path)
+	case FromVolume:
+		return sys.OpenTree(unix.AT_FDCWD, volumeDir+"/"+mt.Path)
 	}
 	return -1, fmt.Errorf("unknown source %q", mt.From)
 }

@@ -1,4 +1,5 @@
-// Command crash makes a sandbox, stops, starts and destroys it. Built with the tag failpoint
+// Command crash makes a workspace, and a sandbox with it, stops and starts the sandbox, and destroys both.
+// Built with the tag failpoint
 // it dies where SANDKASTEN_FAILPOINT says, as a daemon may die at any line.
 package main
 
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux"
@@ -38,7 +40,10 @@ func run(dataDir, runDir, runner, rootfs string) error {
 		return err
 	}
 	ctx := context.Background()
-	sandbox, err := d.Create(ctx, "crashed", runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}})
+	if err := d.CreateWorkspace(ctx, "kept", 64); err != nil && !errdefs.Is(err, errdefs.AlreadyExists) {
+		return err
+	}
+	sandbox, err := d.Create(ctx, "crashed", runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}, Workspace: "kept"})
 	if err != nil {
 		return err
 	}
@@ -52,5 +57,8 @@ func run(dataDir, runDir, runner, rootfs string) error {
 	if _, err := d.Start(ctx, "crashed"); err != nil {
 		return err
 	}
-	return d.Destroy(ctx, "crashed")
+	if err := d.Destroy(ctx, "crashed"); err != nil {
+		return err
+	}
+	return d.DestroyWorkspace(ctx, "kept")
 }

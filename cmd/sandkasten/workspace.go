@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/files"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+type workspaceCmd struct {
+	Create  workspaceCreateCmd  `cmd:"" help:"Make an empty workspace and print its id."`
+	Ls      workspaceLsCmd      `cmd:"" help:"List workspaces."`
+	Inspect workspaceInspectCmd `cmd:"" help:"Show all that is known of a workspace, as JSON."`
+	Files   workspaceFilesCmd   `cmd:"" help:"List the files of a directory in a workspace."`
+	Cp      workspaceCpCmd      `cmd:"" help:"Copy files into and out of a workspace."`
+	Rm      workspaceRmCmd      `cmd:"" help:"Remove workspaces with all that is in them."`
+}
+
+func (workspaceCmd) Help() string {
+	return `A workspace is a directory that outlives sessions. A session has it at /workspace,
+several at once if need be:
+
+  sandkasten workspace create project --size 2048
+  id=$(sandkasten create python --workspace project)
+  sandkasten exec $id 'echo kept > notes'
+  sandkasten rm $id
+  sandkasten workspace cp project:notes .
+  sandkasten run base --workspace project cat notes`
+}
+
+type workspaceCreateCmd struct {
+	Size  int64             `placeholder:"MB" help:"What its files may take, in MiB."`
+	Label map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
+	ID    string            `arg:"" optional:"" help:"Its name, of a-z, A-Z, 0-9, '.', '_' and '-'; by default a new one."`
+	JSON  bool              `name:"json" help:"Print the whole workspace as JSON."`
+}
+
+func (workspaceCreateCmd) Help() string {
+	return `  sandkasten workspace create project --size 2048 --label team=a
+  w=$(sandkasten workspace create)`
+}
+
+func (c workspaceCreateCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	w, err := cl.CreateWorkspace(ctx, client.WorkspaceRequest{ID: c.ID, Labels: c.Label, SizeMB: c.Size})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return show.JSON(a.Out, w)
+	}
+	_, err = fmt.Fprintln(a.Out, show.Printable(w.ID))
+	return err
+}
+
+type workspaceLsCmd struct {
+	JSON  bool `name:"json" xor:"form" help:"Print JSON."`
+	Quiet bool `short:"q" xor:"form" help:"Print ids only."`
+}
+
+func (c workspaceLsCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	list, err := cl.Workspaces(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.JSON:
+		return show.JSON(a.Out, list)
+	case c.Quiet:
+		for _, w := range list {
+			if _, err := fmt.Fprintln(a.Out, show.Printable(w.ID)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case len(list) == 0:
+		a.Say("No workspaces. `sandkasten workspace create` makes one.")
+		return nil
+	}
+	return show.Table(a.Out, workspaceRows(list, time.Now()))
+}
+
+func workspaceRows(list []client.Workspace, now time.Time) [][]string {
+	rows := [][]string{{"ID", "USED", "SIZE", "SESSIONS", "AGE", "LAST USED"}}
+	for _, w := range list {
+		rows = append(rows, []string{
+			w.ID, show.Size(w.SizeBytes), show.Size(w.SizeMB << 20), strconv.Itoa(w.ActiveSessionCount), show.Span(now.Sub(w.CreatedAt)), show.Span(now.Sub(w.LastUsedAt)),
+		})
+	}
+	return rows
+}
+
+type workspaceInspectCmd struct {
+	Workspace string `arg:"" help:"Workspace id."`
+}
+
+func (c workspaceInspectCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	w, err := cl.Workspace(ctx, c.Workspace)
+	if err != nil {
+		return err
+	}
+	return show.JSON(a.Out, w)
+}
+
+type workspaceFilesCmd struct {
+	Workspace string `arg:"" help:"Workspace id."`
+	Path      string `arg:"" default:"/workspace" help:"A directory below /workspace; relative ones begin there."`
+	JSON      bool   `name:"json" help:"Print JSON."`
+}
+
+func (workspaceFilesCmd) Help() string {
+	return `No session is needed:
+
+  sandkasten workspace files project
+  sandkasten workspace files project src`
+}
+
+func (c workspaceFilesCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	list, err := cl.OfWorkspaces().List(ctx, c.Workspace, client.ListRequest{Path: c.Path})
+	if err != nil {
+		return err
+	}
+	if list.Truncated {
+		a.Say("There are more files than are listed.")
+	}
+	if c.JSON {
+		return show.JSON(a.Out, list.Entries)
+	}
+	rows := [][]string{{"TYPE", "SIZE", "NAME"}}
+	for _, e := range list.Entries {
+		rows = append(rows, []string{e.Type, show.Size(e.Size), e.Name})
+	}
+	return show.Table(a.Out, rows)
+}
+
+type workspaceCpCmd struct {
+	From string `arg:"" help:"A local path, or WORKSPACE:PATH."`
+	To   string `arg:"" help:"A local path, or WORKSPACE:PATH."`
+}
+
+func (workspaceCpCmd) Help() string {
+	return `As sandkasten cp does with a session, but no session is needed. A local path with
+a colon in it needs a slash before that: ./a:b.
+
+  sandkasten workspace cp ./project work:
+  sandkasten workspace cp work:result.json .`
+}
+
+func (c workspaceCpCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	return files.Copy(ctx, a, cl.OfWorkspaces(), files.Remote{Noun: "WORKSPACE", Never: "/"}, c.From, c.To)
+}
+
+type workspaceRmCmd struct {
+	Force      bool     `short:"f" help:"End the sessions that have them, too."`
+	Workspaces []string `arg:"" name:"workspace" help:"Workspace ids."`
+}
+
+func (workspaceRmCmd) Help() string {
+	return `  sandkasten workspace rm project
+  sandkasten workspace rm --force project`
+}
+
+func (c workspaceRmCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	how := client.Unused
+	if c.Force {
+		how = client.Forced
+	}
+	var failed error
+	for _, id := range c.Workspaces {
+		if err := cl.DeleteWorkspace(ctx, id, how); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", show.Printable(id), err))
+			continue
+		}
+		if _, err := fmt.Fprintln(a.Out, show.Printable(id)); err != nil {
+			return err
+		}
+	}
+	return failed
+}

@@ -1,0 +1,166 @@
+package v1
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// Workspace is the contract's view of a workspace.
+type Workspace struct {
+	ID                 string            `json:"id" example:"project"`
+	Labels             map[string]string `json:"labels,omitempty"`
+	SizeMB             int64             `json:"size_mb" doc:"What its files may take." example:"1024"`
+	SizeBytes          int64             `json:"size_bytes" doc:"What its files take." example:"52428800"`
+	SessionCount       int               `json:"session_count" doc:"Sessions that have or had it, as far as they are still known." example:"3"`
+	ActiveSessionCount int               `json:"active_session_count" doc:"Sessions that have it now." example:"1"`
+	CreatedAt          time.Time         `json:"created_at"`
+	LastUsedAt         time.Time         `json:"last_used_at" doc:"The last start or end of a session with it; now, while one has it."`
+}
+
+func viewWorkspace(w session.WorkspaceUse) Workspace {
+	return Workspace{
+		ID: w.ID, Labels: w.Labels, SizeMB: w.SizeMB, SizeBytes: w.Bytes, SessionCount: w.Sessions, ActiveSessionCount: w.Active,
+		CreatedAt: w.CreatedAt.UTC(), LastUsedAt: w.LastUsed.UTC(),
+	}
+}
+
+// WorkspaceRequest is what a client may say of a new workspace.
+type WorkspaceRequest struct {
+	ID     string            `json:"id,omitempty" minLength:"1" maxLength:"64" doc:"Of a-z, A-Z, 0-9, '.', '_' and '-'. Without one the daemon makes one up." example:"project"`
+	Labels map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"The client's own notes." example:"{\"task\":\"42\"}"`
+	SizeMB int64             `json:"size_mb,omitempty" minimum:"1" maximum:"1073741824" doc:"What its files may take." example:"1024"`
+}
+
+type createWorkspaceInput struct{ Body *WorkspaceRequest }
+
+type workspaceOutput struct{ Body Workspace }
+
+func (s *surface) createWorkspace(ctx context.Context, in *createWorkspaceInput) (*workspaceOutput, error) {
+	req := session.WorkspaceRequest{Owner: api.From(ctx).Owner}
+	if in.Body != nil {
+		req.ID, req.Labels, req.SizeMB = in.Body.ID, in.Body.Labels, in.Body.SizeMB
+	}
+	made, err := s.manager.CreateWorkspace(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &workspaceOutput{viewWorkspace(made)}, nil
+}
+
+// Workspaces is a list of them.
+type Workspaces struct {
+	Workspaces []Workspace `json:"workspaces" nullable:"false"`
+}
+
+type workspacesOutput struct{ Body Workspaces }
+
+func (s *surface) listWorkspaces(ctx context.Context, _ *struct{}) (*workspacesOutput, error) {
+	all, err := s.manager.ListWorkspaces(ctx, api.From(ctx).Owner)
+	if err != nil {
+		return nil, err
+	}
+	out := &workspacesOutput{Workspaces{make([]Workspace, 0, len(all))}}
+	for _, w := range all {
+		out.Body.Workspaces = append(out.Body.Workspaces, viewWorkspace(w))
+	}
+	return out, nil
+}
+
+// WorkspacePath is what every route of one workspace takes.
+type WorkspacePath struct {
+	ID string `path:"id" doc:"The workspace's id." example:"project"`
+}
+
+func (s *surface) getWorkspace(ctx context.Context, in *WorkspacePath) (*workspaceOutput, error) {
+	found, err := s.manager.GetWorkspace(ctx, api.From(ctx).Owner, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &workspaceOutput{viewWorkspace(found)}, nil
+}
+
+type deleteWorkspaceInput struct {
+	WorkspacePath
+	Force bool `query:"force" doc:"Destroy the sessions that have it, too."`
+}
+
+func (s *surface) deleteWorkspace(ctx context.Context, in *deleteWorkspaceInput) (*okOutput, error) {
+	remove := s.manager.DeleteWorkspace
+	if in.Force {
+		remove = s.manager.ForceDeleteWorkspace
+	}
+	if err := remove(ctx, api.From(ctx).Owner, in.ID); err != nil {
+		return nil, err
+	}
+	return shapes.Done(), nil
+}
+
+// findWorkspaceFiles returns the session through which the files of a workspace
+// that the caller may use are reached.
+func (s *surface) findWorkspaceFiles(ctx context.Context, in SessionPath) (session.ID, error) {
+	return s.manager.WorkspaceFiles(ctx, api.From(ctx).Owner, in.ID)
+}
+
+// Where sessions and workspaces have the same routes.
+const (
+	sessionRoutes   = "/v1/sessions/{id}/"
+	workspaceRoutes = "/v1/workspaces/{id}/"
+)
+
+// workspaceFileOperation documents the calls that the files of a workspace have
+// in common with those of a session.
+func workspaceFileOperation(pattern string) (operation, bool) {
+	twin := strings.Replace(pattern, workspaceRoutes, sessionRoutes, 1)
+	doc, ok := operations[twin]
+	doc.id = "workspace-" + doc.id
+	doc.summary += " in a workspace"
+	doc.description = "As " + twin + ", without a session."
+	doc.errors = append(slices.Clone(doc.errors), http.StatusNotImplemented)
+	return doc, ok
+}
+
+// documentWorkspaces gives the routes of workspaceFileOperation what the
+// document says of the same routes of a session beside their types.
+func documentWorkspaces(doc *huma.OpenAPI) {
+	for path, item := range doc.Paths {
+		rest, ok := strings.CutPrefix(path, workspaceRoutes)
+		if !ok {
+			continue
+		}
+		twin := doc.Paths[sessionRoutes+rest]
+		copyBodies(item.Get, twin.Get)
+		copyBodies(item.Post, twin.Post)
+		copyBodies(item.Put, twin.Put)
+	}
+}
+
+func copyBodies(to, from *huma.Operation) {
+	if to == nil {
+		return
+	}
+	for status, response := range from.Responses {
+		if response.Content != nil {
+			to.Responses[status] = response
+		}
+	}
+	if from.RequestBody != nil {
+		body := *from.RequestBody
+		to.RequestBody = &body
+	}
+	for i, p := range to.Parameters {
+		if p.In == "path" && p.Name == "id" {
+			p := *p
+			p.Description, p.Example = "The workspace's id.", "project"
+			to.Parameters[i] = &p
+		}
+	}
+}

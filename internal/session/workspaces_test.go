@@ -1,0 +1,397 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// withWorkspaces gives a manager workspaces.
+func withWorkspaces(o *session.Options) { o.Workspaces.Store = o.Store.(session.WorkspaceStore) }
+
+func (d *daemon) workspace(t testing.TB, owner, id string) session.WorkspaceUse {
+	t.Helper()
+	w, err := d.GetWorkspace(t.Context(), owner, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (d *daemon) destroy(t testing.TB, id session.ID) {
+	t.Helper()
+	if err := d.Destroy(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantVolumes checks how many workspaces the driver has.
+func (h host) wantVolumes(t testing.TB, want int) {
+	t.Helper()
+	n := 0
+	for _, err := range h.driver.Workspaces(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != want {
+		t.Errorf("the driver has %d workspaces, want %d", n, want)
+	}
+}
+
+func TestWorkspaceOutlivesItsSessions(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, withWorkspaces)
+	first := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "project.v2"})
+	d.output(t, first.ID, "echo kept > f")
+	second := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "project.v2"})
+	if out := d.output(t, second.ID, "cat f"); out != "kept\n" {
+		t.Errorf("a session beside it reads %q", out)
+	}
+	if w := d.workspace(t, "alice", "project.v2"); w.Sessions != 2 || w.Active != 2 || w.Bytes != 5 || w.SizeMB != 1024 {
+		t.Errorf("in use: %+v", w)
+	}
+	d.destroy(t, first.ID)
+	d.destroy(t, second.ID)
+	if w := d.workspace(t, "alice", "project.v2"); w.Sessions != 2 || w.Active != 0 || w.Bytes != 5 || !w.LastUsed.After(second.CreatedAt) {
+		t.Errorf("out of use: %+v", w)
+	}
+	d.stop()
+
+	d = h.start(t, withWorkspaces)
+	third := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "project.v2"})
+	if out := d.output(t, third.ID, "cat f"); out != "kept\n" {
+		t.Errorf("after a restart a session reads %q", out)
+	}
+	d.stop()
+	d = h.start(t, withWorkspaces)
+	if w := d.workspace(t, "alice", "project.v2"); w.Active != 1 {
+		t.Errorf("with an adopted session: %+v", w)
+	}
+	wantCode(t, d.DeleteWorkspace(t.Context(), "alice", "project.v2"), errdefs.Conflict)
+	if err := d.ForceDeleteWorkspace(t.Context(), "alice", "project.v2"); err != nil {
+		t.Fatal(err)
+	}
+	d.want(t, third.ID, session.Destroyed)
+	h.wantVolumes(t, 0)
+	h.wantSandboxes(t)
+}
+
+// The same name with two owners is two workspaces.
+func TestWorkspacesOfOwners(t *testing.T) {
+	d := newHost(t).start(t, withWorkspaces)
+	for _, owner := range []string{"alice", "bob"} {
+		s := d.create(t, session.CreateRequest{Owner: owner, WorkspaceID: "w"})
+		d.output(t, s.ID, "cat owner 2>/dev/null; echo "+owner+" >> owner")
+		if out := d.output(t, s.ID, "cat owner"); out != owner+"\n" {
+			t.Errorf("%s reads %q", owner, out)
+		}
+	}
+	if all, err := d.ListWorkspaces(t.Context(), "bob"); err != nil || len(all) != 1 || all[0].Owner != "bob" || all[0].Active != 1 {
+		t.Errorf("bob's: %+v, %v", all, err)
+	}
+	_, err := d.GetWorkspace(t.Context(), "carol", "w")
+	wantCode(t, err, errdefs.NotFound)
+	wantCode(t, d.ForceDeleteWorkspace(t.Context(), "carol", "w"), errdefs.NotFound)
+	_, err = d.WorkspaceFiles(t.Context(), "carol", "w")
+	wantCode(t, err, errdefs.NotFound)
+	if err := d.ForceDeleteWorkspace(t.Context(), "alice", "w"); err != nil {
+		t.Fatal(err)
+	}
+	if w := d.workspace(t, "bob", "w"); w.Active != 1 {
+		t.Errorf("bob's after alice's is gone: %+v", w)
+	}
+}
+
+func TestCreateWorkspace(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, withWorkspaces, func(o *session.Options) {
+		o.Workspaces.DefaultSizeMB, o.Workspaces.MaxSizeMB, o.Workspaces.MaxCount = 100, 200, 2
+	})
+	made, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "alice", Labels: map[string]string{"a": "b"}})
+	if err != nil || len(made.ID) != 26 || made.SizeMB != 100 || made.Labels["a"] != "b" {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	for _, c := range []struct {
+		name  string
+		req   session.WorkspaceRequest
+		code  errdefs.Code
+		field string
+	}{
+		{"taken", session.WorkspaceRequest{Owner: "alice", ID: made.ID}, errdefs.AlreadyExists, ""},
+		{"a path", session.WorkspaceRequest{ID: "../x"}, errdefs.InvalidArgument, "id"},
+		{"parent", session.WorkspaceRequest{ID: ".."}, errdefs.InvalidArgument, "id"},
+		{"long", session.WorkspaceRequest{ID: strings.Repeat("x", 65)}, errdefs.InvalidArgument, "id"},
+		{"a newline", session.WorkspaceRequest{ID: "a\n"}, errdefs.InvalidArgument, "id"},
+		{"too small", session.WorkspaceRequest{SizeMB: 1}, errdefs.InvalidArgument, "size_mb"},
+		{"negative", session.WorkspaceRequest{SizeMB: -100}, errdefs.InvalidArgument, "size_mb"},
+		{"too large", session.WorkspaceRequest{SizeMB: 201}, errdefs.InvalidArgument, "size_mb"},
+		{"label", session.WorkspaceRequest{Labels: map[string]string{"": "x"}}, errdefs.InvalidArgument, "labels"},
+	} {
+		_, err := d.CreateWorkspace(t.Context(), c.req)
+		wantCode(t, err, c.code)
+		if e, ok := errors.AsType[*errdefs.Error](err); !ok || e.Field != c.field {
+			t.Errorf("%s: %v does not name %q", c.name, err, c.field)
+		}
+	}
+	if w, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "bob", ID: "x", SizeMB: 200}); err != nil || w.SizeMB != 200 {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	_, err = d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "bob", ID: "y"})
+	wantCode(t, err, errdefs.ResourceExhausted)
+	_, err = d.Create(t.Context(), session.CreateRequest{Owner: "bob", WorkspaceID: "y"})
+	wantCode(t, err, errdefs.ResourceExhausted)
+	h.wantVolumes(t, 2)
+	h.wantSandboxes(t)
+}
+
+// withoutWorkspaces hides that a driver has them.
+type withoutWorkspaces struct{ runtime.Driver }
+
+func TestDriverWithoutWorkspaces(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, withWorkspaces, func(o *session.Options) {
+		o.Driver = withoutWorkspaces{h.driver}
+		o.Workspaces.PersistByDefault = true
+	})
+	_, err := d.Create(t.Context(), session.CreateRequest{WorkspaceID: "w"})
+	wantCode(t, err, errdefs.Unimplemented)
+	_, err = d.CreateWorkspace(t.Context(), session.WorkspaceRequest{})
+	wantCode(t, err, errdefs.Unimplemented)
+	_, err = d.ListWorkspaces(t.Context(), "")
+	wantCode(t, err, errdefs.Unimplemented)
+	_, err = d.GetWorkspace(t.Context(), "", "w")
+	wantCode(t, err, errdefs.Unimplemented)
+	_, err = d.WorkspaceFiles(t.Context(), "", "w")
+	wantCode(t, err, errdefs.Unimplemented)
+	wantCode(t, d.ForceDeleteWorkspace(t.Context(), "", "w"), errdefs.Unimplemented)
+	if s := d.create(t, session.CreateRequest{}); s.WorkspaceID != "" {
+		t.Errorf("a session has workspace %q", s.WorkspaceID)
+	}
+}
+
+func TestPersistByDefault(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, withWorkspaces, func(o *session.Options) { o.Workspaces.PersistByDefault = true })
+	a, b := d.create(t, session.CreateRequest{Owner: "alice"}), d.create(t, session.CreateRequest{Owner: "alice"})
+	if a.WorkspaceID == "" || a.WorkspaceID == b.WorkspaceID {
+		t.Fatalf("workspaces %q and %q", a.WorkspaceID, b.WorkspaceID)
+	}
+	d.output(t, a.ID, "echo kept > f")
+	d.destroy(t, a.ID)
+	again := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: a.WorkspaceID})
+	if out := d.output(t, again.ID, "cat f"); out != "kept\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+// A session that cannot be made leaves no workspace that was made for it, and
+// takes none along that was there.
+func TestFailedCreateAndItsWorkspace(t *testing.T) {
+	h := newHost(t)
+	broken := false
+	d := h.start(t, withWorkspaces, func(o *session.Options) {
+		o.Creator = creatorFunc(func(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
+			if broken {
+				return nil, errdefs.New(errdefs.Unavailable, "broken for the test")
+			}
+			return h.driver.Create(ctx, id, spec)
+		})
+	})
+	s := d.create(t, session.CreateRequest{WorkspaceID: "there"})
+	d.destroy(t, s.ID)
+	broken = true
+	for _, id := range []string{"there", "new"} {
+		_, err := d.Create(t.Context(), session.CreateRequest{WorkspaceID: id})
+		wantCode(t, err, errdefs.Unavailable)
+	}
+	_, err := d.Create(t.Context(), session.CreateRequest{WorkspaceID: "newer", Image: "missing"})
+	wantCode(t, err, errdefs.NotFound)
+	if all, err := d.ListWorkspaces(t.Context(), ""); err != nil || len(all) != 1 || all[0].ID != "there" {
+		t.Errorf("workspaces %+v, %v", all, err)
+	}
+	h.wantVolumes(t, 1)
+}
+
+type creatorFunc func(context.Context, runtime.ID, runtime.Spec) (runtime.Sandbox, error)
+
+func (f creatorFunc) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
+	return f(ctx, id, spec)
+}
+
+// Files are served by one session, which nobody sees and which does not keep
+// the workspace from being deleted.
+func TestWorkspaceFiles(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, withWorkspaces)
+	_, err := d.WorkspaceFiles(t.Context(), "alice", "w")
+	wantCode(t, err, errdefs.NotFound)
+	_, err = d.WorkspaceFiles(t.Context(), "alice", "../w")
+	wantCode(t, err, errdefs.NotFound)
+	if _, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "alice", ID: "w"}); err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]session.ID, 4)
+	var all sync.WaitGroup
+	for i := range ids {
+		all.Go(func() {
+			var err error
+			if ids[i], err = d.WorkspaceFiles(t.Context(), "alice", "w"); err != nil {
+				t.Error(err)
+				return
+			}
+			text := fmt.Sprint("text ", i)
+			if err := d.WriteFile(t.Context(), ids[i], protocol.Write{Path: fmt.Sprint("f", i)}, int64(len(text)), strings.NewReader(text)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Errorf("several helpers: %v", ids)
+		}
+	}
+	_, err = d.Get(t.Context(), ids[0])
+	wantCode(t, err, errdefs.NotFound)
+	if shown, err := d.List(t.Context(), session.ListFilter{IncludeEnded: true}); err != nil || len(shown) != 0 {
+		t.Errorf("listed: %+v, %v", shown, err)
+	}
+	if w := d.workspace(t, "alice", "w"); w.Sessions != 0 || w.Active != 0 {
+		t.Errorf("counted: %+v", w)
+	}
+	s := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "w"})
+	if out := d.output(t, s.ID, "cat f0 f1 f2 f3"); out != "text 0text 1text 2text 3" {
+		t.Errorf("a session reads %q", out)
+	}
+	d.destroy(t, s.ID)
+	d.stop()
+
+	d = h.start(t, withWorkspaces)
+	again, err := d.WorkspaceFiles(t.Context(), "alice", "w")
+	if err != nil || again != ids[0] {
+		t.Errorf("after a restart %s instead of %s, %v", again, ids[0], err)
+	}
+	if shown, err := d.List(t.Context(), session.ListFilter{Helpers: true}); err != nil || len(shown) != 1 || shown[0].TTL > time.Minute {
+		t.Errorf("for the reaper: %+v, %v", shown, err)
+	}
+	if err := d.DeleteWorkspace(t.Context(), "alice", "w"); err != nil {
+		t.Fatal(err)
+	}
+	h.wantVolumes(t, 0)
+	h.wantSandboxes(t)
+}
+
+// The helper counts like any session.
+func TestWorkspaceFilesAreLimited(t *testing.T) {
+	d := newHost(t).start(t, withWorkspaces, func(o *session.Options) { o.Maxima.Sessions = 1 })
+	s := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "w"})
+	_, err := d.WorkspaceFiles(t.Context(), "alice", "w")
+	wantCode(t, err, errdefs.ResourceExhausted)
+	d.destroy(t, s.ID)
+	if _, err := d.WorkspaceFiles(t.Context(), "alice", "w"); err != nil {
+		t.Error(err)
+	}
+}
+
+// stubborn is a driver that does not remove workspaces while it is told so.
+type stubborn struct {
+	*runtimetest.Local
+	refuse bool
+}
+
+func (s *stubborn) DestroyWorkspace(ctx context.Context, id runtime.WorkspaceID) error {
+	if s.refuse {
+		return errors.New("broken for the test")
+	}
+	return s.Local.DestroyWorkspace(ctx, id)
+}
+
+// A removal that fails is gone on with, and until then nobody gets what is
+// left.
+func TestRemovalOfAWorkspaceThatFails(t *testing.T) {
+	h := newHost(t)
+	driver := &stubborn{Local: h.driver, refuse: true}
+	d := h.start(t, withWorkspaces, func(o *session.Options) { o.Driver = driver })
+	s := d.create(t, session.CreateRequest{WorkspaceID: "w"})
+	wantCode(t, d.ForceDeleteWorkspace(t.Context(), "", "w"), errdefs.Unavailable)
+	d.want(t, s.ID, session.Destroyed)
+	_, err := d.GetWorkspace(t.Context(), "", "w")
+	wantCode(t, err, errdefs.NotFound)
+	_, err = d.Create(t.Context(), session.CreateRequest{WorkspaceID: "w"})
+	wantCode(t, err, errdefs.Conflict)
+	_, err = d.CreateWorkspace(t.Context(), session.WorkspaceRequest{ID: "w"})
+	wantCode(t, err, errdefs.AlreadyExists)
+	if n, err := d.PruneWorkspaces(t.Context()); n != 0 || err == nil {
+		t.Errorf("pruned %d, %v", n, err)
+	}
+	driver.refuse = false
+	if n, err := d.PruneWorkspaces(t.Context()); n != 1 || err != nil {
+		t.Errorf("pruned %d, %v", n, err)
+	}
+	h.wantVolumes(t, 0)
+	if _, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{ID: "w"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A database without the workspaces' rows is no reason to delete files.
+func TestWorkspacesThatNoRowNames(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, withWorkspaces)
+	d.create(t, session.CreateRequest{WorkspaceID: "w"})
+	d.stop()
+	h.db += "-new"
+	d = h.start(t, withWorkspaces)
+	if n, err := d.PruneWorkspaces(t.Context()); n != 0 || err != nil {
+		t.Errorf("pruned %d, %v", n, err)
+	}
+	h.wantVolumes(t, 1)
+	h.wantSandboxes(t) // orphans
+}
+
+// Sessions come and go while somebody deletes the workspace under them.
+func TestDeleteWorkspaceAmongCreates(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, withWorkspaces)
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			for range 3 {
+				if i%3 == 0 {
+					err := d.ForceDeleteWorkspace(t.Context(), "", "w")
+					if err != nil && !errdefs.Is(err, errdefs.NotFound) {
+						t.Errorf("delete: %v", err)
+					}
+					continue
+				}
+				s, err := d.Create(t.Context(), session.CreateRequest{WorkspaceID: "w"})
+				if err != nil && !errdefs.Is(err, errdefs.Conflict) {
+					t.Errorf("create: %v", err)
+				}
+				if err == nil {
+					if err := d.Destroy(t.Context(), s.ID); err != nil {
+						t.Errorf("destroy: %v", err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := d.ForceDeleteWorkspace(t.Context(), "", "w"); err != nil && !errdefs.Is(err, errdefs.NotFound) {
+		t.Error(err)
+	}
+	h.wantVolumes(t, 0)
+	h.wantSandboxes(t)
+}

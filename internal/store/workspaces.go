@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+var _ session.WorkspaceStore = (*Store)(nil)
+
+// workspaceSQL selects what scanWorkspace reads.
+const workspaceSQL = `SELECT owner, id, volume, state, size_mb, labels, created_at, last_used,
+	(SELECT count(*) FROM sessions s WHERE s.owner = w.owner AND s.workspace_id = w.id AND s.workspace_id <> '' AND NOT s.helper)
+	FROM workspaces w`
+
+func scanWorkspace(row interface{ Scan(...any) error }) (session.WorkspaceUse, error) {
+	var w session.WorkspaceUse
+	var labels string
+	var created, used int64
+	err := row.Scan(&w.Owner, &w.ID, &w.Volume, &w.State, &w.SizeMB, &labels, &created, &used, &w.Sessions)
+	if err != nil {
+		return w, err
+	}
+	if err := json.Unmarshal([]byte(labels), &w.Labels); err != nil {
+		return w, fmt.Errorf("decode labels of workspace %s: %w", w.ID, err)
+	}
+	w.CreatedAt, w.LastUsed = instant(created), instant(used)
+	return w, nil
+}
+
+// AddWorkspace implements session.WorkspaceStore.
+func (s *Store) AddWorkspace(ctx context.Context, w session.Workspace, most int) error {
+	labels, err := json.Marshal(w.Labels)
+	if err != nil {
+		return fmt.Errorf("encode labels: %w", err)
+	}
+	result, err := s.write.ExecContext(ctx, `INSERT INTO workspaces (owner, id, volume, state, size_mb, labels, created_at, last_used)
+		SELECT ?, ?, ?, ?, ?, ?, ?, ? WHERE ? = 0 OR (SELECT count(*) FROM workspaces) < ?`,
+		w.Owner, w.ID, string(w.Volume), string(w.State), w.SizeMB, string(labels), micros(w.CreatedAt), micros(w.LastUsed), most, most)
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
+		return errdefs.Wrap(err, errdefs.AlreadyExists, "there is a workspace %s already", w.ID)
+	}
+	if err != nil {
+		return wrap("write workspace "+w.ID, err)
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		return errdefs.New(errdefs.ResourceExhausted, "the daemon's maximum of %d workspaces is reached; delete one", most)
+	}
+	return err
+}
+
+// PutWorkspace implements session.WorkspaceStore.
+func (s *Store) PutWorkspace(ctx context.Context, w session.Workspace) error {
+	_, err := s.write.ExecContext(ctx, "UPDATE workspaces SET state = ?, last_used = max(last_used, ?) WHERE owner = ? AND id = ?",
+		string(w.State), micros(w.LastUsed), w.Owner, w.ID)
+	if err != nil {
+		return wrap("write workspace "+w.ID, err)
+	}
+	return nil
+}
+
+// GetWorkspace implements session.WorkspaceStore.
+func (s *Store) GetWorkspace(ctx context.Context, owner, id string) (session.WorkspaceUse, error) {
+	w, err := scanWorkspace(s.read.QueryRowContext(ctx, workspaceSQL+" WHERE owner = ? AND id = ?", owner, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return w, errdefs.New(errdefs.NotFound, "no such workspace; GET /v1/workspaces lists those that there are")
+	}
+	if err != nil {
+		return w, wrap("read a workspace", err)
+	}
+	return w, nil
+}
+
+// ListWorkspaces implements session.WorkspaceStore.
+func (s *Store) ListWorkspaces(ctx context.Context, owner string) (found []session.WorkspaceUse, err error) {
+	rows, err := s.read.QueryContext(ctx, workspaceSQL+" WHERE owner = ? OR ? = '' ORDER BY created_at, owner, id", owner, owner)
+	if err != nil {
+		return nil, wrap("list workspaces", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		w, err := scanWorkspace(rows)
+		if err != nil {
+			return nil, wrap("list workspaces", err)
+		}
+		found = append(found, w)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, wrap("list workspaces", err)
+	}
+	return found, nil
+}
+
+// DeleteWorkspace implements session.WorkspaceStore.
+func (s *Store) DeleteWorkspace(ctx context.Context, w session.Workspace) error {
+	if _, err := s.write.ExecContext(ctx, "DELETE FROM workspaces WHERE volume = ?", string(w.Volume)); err != nil {
+		return wrap("forget workspace "+w.ID, err)
+	}
+	return nil
+}
