@@ -184,12 +184,13 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
-	"test/e2e":      {TestOnly: true},
-	"test/bench":    {TestOnly: true, Libraries: []string{unix}},
-	"test/vm":       {TestOnly: true, Ours: []string{"test/vm/guest"}},
-	"test/vm/guest": {TestOnly: true},
-	"test/vm/init":  {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
-	"test/vm/run":   {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
+	"test/e2e":          {TestOnly: true},
+	"test/bench":        {TestOnly: true, Ours: []string{"test/bench/direct"}, Libraries: []string{unix}},
+	"test/bench/direct": {TestOnly: true},
+	"test/vm":           {TestOnly: true, Ours: []string{"test/vm/guest"}},
+	"test/vm/guest":     {TestOnly: true},
+	"test/vm/init":      {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
+	"test/vm/run":       {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
 }
 
 // Limits are the budgets of this repository.
