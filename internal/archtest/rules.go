@@ -83,13 +83,18 @@ var Rules = map[string]Rule{
 	// The heart, and what works for it.
 	"internal/session": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/files", "protocol",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
+			"internal/session/files", "internal/session/workspaces", "protocol",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
+	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime"}},
+	"internal/session/workspaces": {
+		Ours: []string{"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
+	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
-		Ours:      []string{"internal/errdefs", "internal/session"},
+		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/reaper": {
