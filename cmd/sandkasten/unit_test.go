@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
@@ -69,5 +70,26 @@ func TestFirstSignalEndsTheContextWithItsCause(t *testing.T) {
 	<-ctx.Done()
 	if cause := context.Cause(ctx); cause != cli.SignalError(syscall.SIGTERM) {
 		t.Errorf("cause = %v", cause)
+	}
+}
+
+// Text that begins with an example loses its indentation, and is run together
+// with the line behind it.
+func TestHelpBeginsWithASentence(t *testing.T) {
+	parser, err := kong.New(&commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if app, ok := node.(*kong.Application); ok {
+			node = app.Node
+		}
+		if command, ok := node.(*kong.Node); ok && strings.HasPrefix(command.Detail, " ") {
+			t.Errorf("the help of %q begins with an example", command.FullPath())
+		}
+		return next(nil)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

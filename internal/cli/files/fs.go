@@ -160,7 +160,9 @@ type writeCmd struct {
 }
 
 func (writeCmd) Help() string {
-	return `  echo hello | sandkasten fs write $id greeting.txt`
+	return `Makes the directories above it as well.
+
+  echo hello | sandkasten fs write $id greeting.txt`
 }
 
 func (c writeCmd) Run(ctx context.Context, a *cli.App) error {
