@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
@@ -91,5 +92,24 @@ func TestHelpBeginsWithASentence(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestTimesOfASession(t *testing.T) {
+	for text, want := range map[string]int64{"1s": 1, "90s": 90, "1h30m": 5400, "2500ms": 2, "0s": -1, "999ms": -1, "-1m": -1, "10": -1, "": -1} {
+		var s seconds
+		switch err := s.UnmarshalText([]byte(text)); {
+		case want < 0 && err == nil:
+			t.Errorf("%q is taken as %d", text, s)
+		case want >= 0 && (err != nil || int64(s) != want):
+			t.Errorf("%q = %d, %v; want %d", text, s, err, want)
+		}
+	}
+}
+
+func TestProcessRowNamesALoginShell(t *testing.T) {
+	row := processRow(client.ExecRecord{ID: "e3k5", Kind: "process", TTY: true, State: "running"}, time.Now())
+	if got := row[len(row)-1]; got != "(login shell)" {
+		t.Errorf("the command of a terminal without one is %q", got)
 	}
 }
