@@ -19,7 +19,9 @@ type completionCmd struct {
 }
 
 func (completionCmd) Help() string {
-	return `  bash:  source <(sandkasten completion bash)
+	return `Put the line of your shell into its startup file:
+
+  bash:  source <(sandkasten completion bash)
   zsh:   source <(sandkasten completion zsh)
   fish:  sandkasten completion fish | source`
 }

@@ -25,20 +25,35 @@ type sessionFlags struct {
 
 // policyFlags say how long a session lives, and what it is called.
 type policyFlags struct {
-	TTL         time.Duration     `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m."`
-	Lifetime    time.Duration     `placeholder:"TIME" help:"Age at which it ends, active or not."`
+	TTL         seconds           `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m."`
+	Lifetime    seconds           `placeholder:"TIME" help:"Age at which it ends, active or not."`
 	OnIdle      string            `placeholder:"WHAT" enum:"pause,stop,destroy," default:"" help:"What happens when nothing uses it: pause, stop or destroy."`
-	IdleTimeout time.Duration     `placeholder:"TIME" help:"Idle time after which that happens, as 5m."`
+	IdleTimeout seconds           `placeholder:"TIME" help:"Idle time after which that happens, as 5m."`
 	AutoResume  *bool             `negatable:"" help:"Wake it, when it is paused, for whatever needs its programs. The default."`
 	Label       map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
 }
 
+// seconds is a flag's time, in whole seconds: 0 only if the flag was not
+// given.
+type seconds int64
+
+// UnmarshalText reads a time as 10m. Less than a second would ask for the
+// daemon's default.
+func (s *seconds) UnmarshalText(text []byte) error {
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < time.Second {
+		return fmt.Errorf("%q is not a time of a second or more: write it as 90s, 10m or 2h", text)
+	}
+	*s = seconds(d / time.Second)
+	return nil
+}
+
 func (f policyFlags) request() client.UpdateRequest {
 	return client.UpdateRequest{
-		TTLSeconds:      int64(f.TTL / time.Second),
-		LifetimeSeconds: int64(f.Lifetime / time.Second),
+		TTLSeconds:      int64(f.TTL),
+		LifetimeSeconds: int64(f.Lifetime),
 		OnIdle:          f.OnIdle,
-		IdleTimeout:     int64(f.IdleTimeout / time.Second),
+		IdleTimeout:     int64(f.IdleTimeout),
 		AutoResume:      f.AutoResume,
 		Labels:          f.Label,
 	}

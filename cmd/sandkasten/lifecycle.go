@@ -50,7 +50,12 @@ func (c pauseCmd) Run(ctx context.Context, a *cli.App) error {
 
 type resumeCmd struct{ theSessions }
 
-func (resumeCmd) Help() string { return `  sandkasten resume $id` }
+func (resumeCmd) Help() string {
+	return `It is needed only for a session with --no-auto-resume: others wake when they are
+used.
+
+  sandkasten resume $id`
+}
 
 func (c resumeCmd) Run(ctx context.Context, a *cli.App) error {
 	return c.each(ctx, a, (*client.Client).Resume)

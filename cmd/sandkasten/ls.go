@@ -17,7 +17,9 @@ type lsCmd struct {
 }
 
 func (lsCmd) Help() string {
-	return `  sandkasten ls
+	return `Shows the sessions of your key, oldest first.
+
+  sandkasten ls
   sandkasten rm $(sandkasten ls -q)`
 }
 

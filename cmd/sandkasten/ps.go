@@ -54,9 +54,13 @@ func (c psCmd) Run(ctx context.Context, a *cli.App) error {
 
 func processRow(r client.ExecRecord, now time.Time) []string {
 	kind, state, age, cpu, memory, pid := r.Kind, r.State, "", "", "", ""
+	command := firstLine(r.Command)
 	switch {
 	case r.TTY:
 		kind = "terminal"
+		if command == "" {
+			command = "(login shell)"
+		}
 	case r.Kind == "shell":
 		kind = "shell " + r.Shell
 	}
@@ -73,5 +77,5 @@ func processRow(r client.ExecRecord, now time.Time) []string {
 		cpu = (time.Duration(r.Usage.CPUMS) * time.Millisecond).String()
 		memory = show.Size(r.Usage.MemoryBytes)
 	}
-	return []string{r.ID, kind, pid, state, age, cpu, memory, firstLine(r.Command)}
+	return []string{r.ID, kind, pid, state, age, cpu, memory, command}
 }

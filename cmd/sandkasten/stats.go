@@ -18,7 +18,9 @@ type statsCmd struct {
 }
 
 func (statsCmd) Help() string {
-	return `  sandkasten stats
+	return `Measured from outside the sandbox. Asking does not count as use.
+
+  sandkasten stats
   sandkasten stats $id --json | jq .[0].memory_bytes`
 }
 

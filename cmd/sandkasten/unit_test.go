@@ -6,7 +6,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
@@ -69,5 +71,45 @@ func TestFirstSignalEndsTheContextWithItsCause(t *testing.T) {
 	<-ctx.Done()
 	if cause := context.Cause(ctx); cause != cli.SignalError(syscall.SIGTERM) {
 		t.Errorf("cause = %v", cause)
+	}
+}
+
+// Text that begins with an example loses its indentation, and is run together
+// with the line behind it.
+func TestHelpBeginsWithASentence(t *testing.T) {
+	parser, err := kong.New(&commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if app, ok := node.(*kong.Application); ok {
+			node = app.Node
+		}
+		if command, ok := node.(*kong.Node); ok && strings.HasPrefix(command.Detail, " ") {
+			t.Errorf("the help of %q begins with an example", command.FullPath())
+		}
+		return next(nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTimesOfASession(t *testing.T) {
+	for text, want := range map[string]int64{"1s": 1, "90s": 90, "1h30m": 5400, "2500ms": 2, "0s": -1, "999ms": -1, "-1m": -1, "10": -1, "": -1} {
+		var s seconds
+		switch err := s.UnmarshalText([]byte(text)); {
+		case want < 0 && err == nil:
+			t.Errorf("%q is taken as %d", text, s)
+		case want >= 0 && (err != nil || int64(s) != want):
+			t.Errorf("%q = %d, %v; want %d", text, s, err, want)
+		}
+	}
+}
+
+func TestProcessRowNamesALoginShell(t *testing.T) {
+	row := processRow(client.ExecRecord{ID: "e3k5", Kind: "process", TTY: true, State: "running"}, time.Now())
+	if got := row[len(row)-1]; got != "(login shell)" {
+		t.Errorf("the command of a terminal without one is %q", got)
 	}
 }

@@ -140,7 +140,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The mux would redirect these. No client of ours sends them, and a proxy
 	// in front may have judged a different path than the one it redirects to.
 	if p := r.URL.Path; p == "" || p[0] != '/' || (p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/")) {
-		WriteError(rec, r, errNoRoute())
+		WriteError(rec, r, errNoRoute(r.URL.Path))
 		return
 	}
 	h.mux.ServeHTTP(rec, r)
@@ -207,7 +207,7 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 {
-		WriteError(w, r, errNoRoute())
+		WriteError(w, r, errNoRoute(r.URL.Path))
 		return
 	}
 	for _, method := range allowed {
@@ -216,6 +216,9 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	WriteError(w, r, MethodNotAllowed(r.Method))
 }
 
-func errNoRoute() error {
+func errNoRoute(path string) error {
+	if strings.Contains(path, "//") {
+		return errdefs.New(errdefs.NotFound, "there is no such path: a part of it is empty, as where a variable is not set; GET /docs lists them all")
+	}
 	return errdefs.New(errdefs.NotFound, "there is no such path; GET /docs lists them all")
 }

@@ -244,6 +244,10 @@ func TestUnknownPaths(t *testing.T) {
 	for _, target := range []string{"/", "/nowhere", "//thing/1", "/thing/..;/admin", "/thing/1/", "/thing/../public", "/debug/pprof/", "/.git/config", "/thing/a%2fb/c"} {
 		wantError(t, serve(h, request("GET", target)), http.StatusNotFound, "not_found")
 	}
+	e := wantError(t, serve(h, request("GET", "/thing//parts")), http.StatusNotFound, "not_found")
+	if !strings.Contains(e.Error, "empty") {
+		t.Errorf("an empty part of a path: %q", e.Error)
+	}
 	w := serve(h, request("DELETE", "/thing/1", set("X-HTTP-Method-Override", "GET")))
 	wantError(t, w, http.StatusMethodNotAllowed, "method_not_allowed")
 	if allow := strings.Join(w.Header()["Allow"], ","); allow != "GET,POST" {

@@ -168,7 +168,9 @@ func checkStrings(field string, list []string) error {
 			return errdefs.Invalid(field, "must not contain a NUL byte")
 		}
 		if len(text) > maxArgument {
-			return errdefs.OverLimit("each entry of "+field, maxArgument)
+			err := errdefs.New(errdefs.TooLarge, "each entry of %s must be at most %d bytes", field, maxArgument)
+			err.Field = field
+			return err
 		}
 	}
 	if total > protocol.MaxCommand {

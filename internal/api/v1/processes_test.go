@@ -117,7 +117,7 @@ func TestProcessRefused(t *testing.T) {
 		{"an empty program", `{"cmd":[""]}`, 400, "invalid_argument", "cmd"},
 		{"a line", `{"cmd":"ls -l"}`, 400, "invalid_argument", "cmd"},
 		{"NUL", `{"cmd":["a\u0000"]}`, 400, "invalid_argument", "cmd"},
-		{"a long argument", js(t, fields{"cmd": []string{"echo", long}}), 413, "too_large", "each entry of cmd"},
+		{"a long argument", js(t, fields{"cmd": []string{"echo", long}}), 413, "too_large", "cmd"},
 		{"long arguments", js(t, fields{"cmd": append([]string{"echo"}, many...)}), 413, "too_large", "cmd"},
 		{"a variable's name", `{"cmd":["true"],"env":{"a=b":"c"}}`, 400, "invalid_argument", "env"},
 		{"a variable's value", `{"cmd":["true"],"env":{"a":"\u0000"}}`, 400, "invalid_argument", "env"},

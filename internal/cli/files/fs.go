@@ -160,7 +160,9 @@ type writeCmd struct {
 }
 
 func (writeCmd) Help() string {
-	return `  echo hello | sandkasten fs write $id greeting.txt`
+	return `Makes the directories above it as well.
+
+  echo hello | sandkasten fs write $id greeting.txt`
 }
 
 func (c writeCmd) Run(ctx context.Context, a *cli.App) error {
@@ -201,7 +203,7 @@ func each(a *cli.App, paths []string, do func(cl *client.Client, path string) er
 	return a.WithClient(func(cl *client.Client) error {
 		for _, path := range paths {
 			if err := do(cl, path); err != nil {
-				if len(paths) > 1 {
+				if len(paths) > 1 && !strings.Contains(err.Error(), strconv.Quote(path)) {
 					return fmt.Errorf("%s: %w", show.Printable(path), err)
 				}
 				return err

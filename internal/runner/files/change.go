@@ -49,7 +49,11 @@ func (s *Server) Mkdir(req protocol.Mkdir) error {
 	if req.Mode&^0o7777 != 0 {
 		return badMode()
 	}
-	return s.explain(at.mkdir(req), req.Path)
+	err = at.mkdir(req)
+	if errors.Is(err, unix.ENOENT) {
+		return protocol.Refuse(protocol.CodeNotFound, "a directory above %q does not exist; make it, or ask for parents", req.Path)
+	}
+	return s.explain(err, req.Path)
 }
 
 func (p place) mkdir(req protocol.Mkdir) error {

@@ -161,6 +161,14 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+func TestMkdirSaysThatADirectoryAboveIsMissing(t *testing.T) {
+	s, _ := open(t)
+	err := s.Mkdir(protocol.Mkdir{Path: "n/m"})
+	if err == nil || !strings.Contains(err.Error(), "above") {
+		t.Error(err)
+	}
+}
+
 func TestCopyIntoItself(t *testing.T) {
 	s, dir := open(t)
 	plant(t, dir, map[string]string{"d/f": "1", "d/z/": ""})
