@@ -38,6 +38,7 @@ var notHere = map[string]map[string]string{
 		"TestEscape_Inodes":             "makes 100000 files within a minute; the disk package's own test of that runs",
 		"TestEscape_Disk":               "writes 2.4 GB in a minute; the disk package's own test of that runs",
 		"TestEscape_DestroyOfHugeTrees": "24 s of making files, near its time limit, about the disk",
+		"TestCrashOfStopAndStart":       "two minutes of starting a program again, about files; the suite stops and starts",
 	},
 	module + "/internal/runtime/linux/seccomp": {
 		"TestDocs":                    "reads the repository",
