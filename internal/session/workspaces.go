@@ -11,11 +11,16 @@ import (
 
 // What callers of the Manager need of workspaces.
 type (
-	Workspace        = workspaces.Workspace
-	WorkspaceUse     = workspaces.WorkspaceUse
+	// Workspace is what package workspaces keeps.
+	Workspace = workspaces.Workspace
+	// WorkspaceUse is one with what is known of its use.
+	WorkspaceUse = workspaces.WorkspaceUse
+	// WorkspaceRequest asks for one.
 	WorkspaceRequest = workspaces.WorkspaceRequest
+	// WorkspaceOptions configures them.
 	WorkspaceOptions = workspaces.WorkspaceOptions
-	WorkspaceStore   = workspaces.WorkspaceStore
+	// WorkspaceStore remembers them.
+	WorkspaceStore = workspaces.WorkspaceStore
 )
 
 // filesTTL is how long the hidden session behind the file calls of a workspace
