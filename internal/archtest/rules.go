@@ -83,13 +83,18 @@ var Rules = map[string]Rule{
 	// The heart, and what works for it.
 	"internal/session": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/files", "protocol",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
+			"internal/session/files", "internal/session/workspaces", "protocol",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
+	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime"}},
+	"internal/session/workspaces": {
+		Ours: []string{"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
+	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
-		Ours:      []string{"internal/errdefs", "internal/session"},
+		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/reaper": {
@@ -184,12 +189,13 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
-	"test/e2e":      {TestOnly: true},
-	"test/bench":    {TestOnly: true, Libraries: []string{unix}},
-	"test/vm":       {TestOnly: true, Ours: []string{"test/vm/guest"}},
-	"test/vm/guest": {TestOnly: true},
-	"test/vm/init":  {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
-	"test/vm/run":   {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
+	"test/e2e":          {TestOnly: true},
+	"test/bench":        {TestOnly: true, Ours: []string{"test/bench/direct"}, Libraries: []string{unix}},
+	"test/bench/direct": {TestOnly: true},
+	"test/vm":           {TestOnly: true, Ours: []string{"test/vm/guest"}},
+	"test/vm/guest":     {TestOnly: true},
+	"test/vm/init":      {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
+	"test/vm/run":       {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
 }
 
 // Limits are the budgets of this repository.

@@ -37,7 +37,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		// What is left is locked one by one, and holds up nobody else.
 		m.log.WarnContext(ctx, "some sessions are not in order yet; going on with the others")
 	}
-	if err := m.checkVolumes(ctx); err != nil {
+	if err := m.CheckVolumes(ctx); err != nil {
 		m.log.ErrorContext(ctx, "cannot compare the workspaces with the driver's", "err", err)
 	}
 	m.ready.Store(true)

@@ -42,7 +42,7 @@ func (m *Manager) Create(ctx context.Context, req CreateRequest) (Session, error
 	}
 	err = m.create(making, e)
 	if err != nil && e.madeWorkspace {
-		err = errors.Join(err, m.unmakeWorkspace(ctx, e.snapshot()))
+		err = errors.Join(err, m.UnmakeWorkspace(ctx, userOf(e.snapshot())))
 	}
 	e.finishCreate(err)
 	if err != nil {
@@ -128,7 +128,7 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 	err = failpoint.Hit("create.row")
 	var volume runtime.WorkspaceID
 	if err == nil {
-		volume, e.madeWorkspace, err = m.attachable(ctx, s)
+		volume, e.madeWorkspace, err = m.Attachable(ctx, userOf(s))
 	}
 	var sandbox runtime.Sandbox
 	if err == nil {

@@ -149,7 +149,7 @@ func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
 		return err
 	}
 	e.shut()
-	m.left(ctx, s)
+	m.Left(ctx, userOf(s))
 	if err := m.commit(ctx, e, s.End, s.EndReason); err != nil {
 		return err
 	}

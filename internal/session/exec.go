@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -86,7 +87,7 @@ func (m *Manager) planExec(req ExecRequest) (protocol.Exec, error) {
 		return protocol.Exec{}, errdefs.OverLimit("stdin", protocol.MaxCommand)
 	case strings.ContainsRune(req.Command, 0):
 		return protocol.Exec{}, errdefs.Invalid("cmd", "must not contain a NUL byte")
-	case req.Shell != "" && !isName(req.Shell):
+	case req.Shell != "" && !check.IsName(req.Shell):
 		return protocol.Exec{}, errdefs.Invalid("shell", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
 	}
 	file, err := m.outputFile(req.OutputFile)

@@ -16,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/files"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
 // Manager is what every surface calls. It owns the rule that a session's row
@@ -27,20 +28,14 @@ import (
 // earlier daemon everything but Get and List gives Unavailable.
 type Manager struct {
 	*files.Files[ID] // the operations on files
+	*workspaces.Workspaces
 
 	opts   Options
 	store  Store
 	driver runtime.Driver
-	stops  runtime.Stopper         // the driver, or nil if it cannot
-	keeper runtime.WorkspaceKeeper // nil without workspaces
+	stops  runtime.Stopper // the driver, or nil if it cannot
 	log    *slog.Logger
 	ready  atomic.Bool
-
-	// workspaceLocks are held while a workspace is made, marked for removal or
-	// handed to a new session, and who has one of those waits for no session's
-	// lock. The one of a removal is the other way round: it waits for sessions'
-	// locks, and nobody waits for it who has one.
-	workspaceLocks keyLock
 
 	mu    sync.Mutex
 	live  map[ID]*entry  // guarded by mu; the sessions that have not ended
@@ -64,9 +59,11 @@ func New(o Options) *Manager {
 		byKey:  make(map[key]*entry),
 	}
 	m.Files = files.New(files.Options[ID]{Begin: m.beginFile, Anywhere: o.FilesOutsideWorkspace, MaxBytes: o.Maxima.FileBytes})
-	if keeper, ok := o.Driver.(runtime.WorkspaceKeeper); ok && o.Workspaces.Store != nil {
-		m.keeper = keeper
-	}
+	keeper, _ := o.Driver.(runtime.WorkspaceKeeper)
+	m.Workspaces = workspaces.New(o.Workspaces, workspaces.Host{
+		Keeper: keeper, Ready: m.checkReady, Users: m.workspaceUsers, EndUsers: m.endUsers, NewID: newID,
+		RemoveTimeout: o.DestroyTimeout, Log: o.Log,
+	})
 	return m
 }
 

@@ -129,14 +129,7 @@ func (o Options) withDefaults() Options {
 	o.DestroyTimeout = cmp.Or(o.DestroyTimeout, time.Minute)
 	o.Maxima = o.Maxima.withDefaults(o.Defaults)
 	o.Defaults = o.Defaults.withDefaults(o.Maxima)
-	o.Workspaces = o.Workspaces.withDefaults()
 	return o
-}
-
-func (w WorkspaceOptions) withDefaults() WorkspaceOptions {
-	w.MaxSizeMB = cmp.Or(w.MaxSizeMB, max(10240, w.DefaultSizeMB))
-	w.DefaultSizeMB = cmp.Or(w.DefaultSizeMB, min(1024, w.MaxSizeMB))
-	return w
 }
 
 func (x Maxima) withDefaults(d Defaults) Maxima {

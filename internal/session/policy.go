@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 )
 
 // Policy is how long a session may live and what happens when nothing uses it.
@@ -29,7 +30,7 @@ type UpdateRequest struct {
 // Update changes a session that has not ended, and returns it. It is not
 // activity.
 func (m *Manager) Update(ctx context.Context, id ID, req UpdateRequest) (Session, error) {
-	if err := checkLabels(req.Labels); err != nil {
+	if err := check.Labels(req.Labels); err != nil {
 		return Session{}, err
 	}
 	e, err := m.living(ctx, id)

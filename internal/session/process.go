@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -140,7 +141,7 @@ func checkProcess(req ProcessRequest) error {
 		return err
 	}
 	for name := range req.Env {
-		if !isEnvName(name) {
+		if !check.IsEnvName(name) {
 			return errdefs.Invalid("env", "must have names of letters, digits and '_' that do not start with a digit")
 		}
 	}
@@ -180,7 +181,7 @@ func checkStrings(field string, list []string) error {
 // sandbox knows which there are.
 func isUser(s string) bool {
 	user, group, both := strings.Cut(s, ":")
-	return isName(user) && (!both || isName(group))
+	return check.IsName(user) && (!both || check.IsName(group))
 }
 
 // stdinPatience is how long a program may take to read what it is typed.

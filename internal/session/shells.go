@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -35,7 +36,7 @@ func (m *Manager) Shells(ctx context.Context, id ID) ([]protocol.ShellInfo, erro
 // CloseShell ends a shell with all that it started; its execs end as canceled.
 // The next exec that names it gets a new one.
 func (m *Manager) CloseShell(ctx context.Context, id ID, name string) error {
-	if !isName(name) {
+	if !check.IsName(name) {
 		return errdefs.New(errdefs.NotFound, "no such shell; list the session's shells for those that it has")
 	}
 	e, end, err := m.use(ctx, id)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 )
 
 // atOnce is the least that a terminal without a client waits for one: whoever
@@ -18,7 +19,7 @@ const atOnce = time.Second
 func (m *Manager) StartTerminal(ctx context.Context, id ID, req TerminalRequest) (ExecResult, error) {
 	process := ProcessRequest{Args: req.Command, Terminal: &req.Size}
 	if req.Term != "" {
-		if !isName(req.Term) {
+		if !check.IsName(req.Term) {
 			return ExecResult{}, errdefs.Invalid("term", "must be the name of a terminal, like xterm-256color")
 		}
 		process.Env = map[string]string{"TERM": req.Term}

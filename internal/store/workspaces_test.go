@@ -15,12 +15,13 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
 
 func workspace(owner, id string) session.Workspace {
 	return session.Workspace{
-		Owner: owner, ID: id, Volume: runtime.WorkspaceID("volume-" + owner + id), State: session.WorkspaceCreating, SizeMB: 7,
+		Owner: owner, ID: id, Volume: runtime.WorkspaceID("volume-" + owner + id), State: workspaces.WorkspaceCreating, SizeMB: 7,
 		Labels: map[string]string{"a": `"b"`}, CreatedAt: epoch, LastUsed: epoch.Add(time.Second),
 	}
 }
@@ -52,7 +53,7 @@ func TestWorkspaceKeepsEveryField(t *testing.T) {
 	add(t, first, w)
 	wantWorkspace(t, open(t, path), session.WorkspaceUse{Workspace: w})
 
-	w.State, w.LastUsed = session.WorkspaceReady, epoch.Add(time.Hour)
+	w.State, w.LastUsed = workspaces.WorkspaceReady, epoch.Add(time.Hour)
 	if err := first.PutWorkspace(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}

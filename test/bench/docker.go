@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/direct"
 )
 
 // engine is a docker daemon, spoken to over its unix socket with connections
@@ -26,7 +28,7 @@ type engine struct {
 }
 
 func newEngine(socket string) *engine {
-	return &engine{socket, newDirect(func(ctx context.Context) (net.Conn, error) {
+	return &engine{socket, direct.NewClient(func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	})}
 }

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/direct"
 )
 
 // daemon is a Sandkasten daemon of our own, with its own directory and port,
@@ -41,7 +43,7 @@ func startDaemon(ctx context.Context, bin, dir, tar string) (*daemon, error) {
 		dir:  filepath.Join(dir, "data"),
 		base: "http://" + listen,
 		key:  fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano()),
-		http: newDirect(func(ctx context.Context) (net.Conn, error) {
+		http: direct.NewClient(func(ctx context.Context) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", listen)
 		}),
 	}

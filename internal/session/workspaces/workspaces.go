@@ -1,6 +1,10 @@
-package session
+// Package workspaces keeps the file trees that outlive sessions: their rows, the
+// driver's files for them, and the rule that neither is removed while a session
+// has one. What sessions are is not its business.
+package workspaces
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -80,4 +84,10 @@ type WorkspaceStore interface {
 	// DeleteWorkspace forgets a workspace, by its Volume: one that has its id by
 	// now stays. An unknown one is not an error.
 	DeleteWorkspace(ctx context.Context, w Workspace) error
+}
+
+func (w WorkspaceOptions) withDefaults() WorkspaceOptions {
+	w.MaxSizeMB = cmp.Or(w.MaxSizeMB, max(10240, w.DefaultSizeMB))
+	w.DefaultSizeMB = cmp.Or(w.DefaultSizeMB, min(1024, w.MaxSizeMB))
+	return w
 }

@@ -1,4 +1,8 @@
-package main
+// Package direct is an HTTP/1.1 client that does no more than it must: it writes
+// a request to a kept connection and reads the answer from it, on the caller's
+// goroutine. The client of net/http passes both through goroutines of its own,
+// and what that takes would be counted against whoever answers.
+package direct
 
 import (
 	"bufio"
@@ -9,17 +13,19 @@ import (
 	"net/http"
 )
 
-// direct is an HTTP/1.1 client that does no more than it must: it writes a
-// request to a kept connection and reads the answer from it, on the caller's
-// goroutine. The client of net/http passes both through goroutines of its own,
-// and what that takes would be counted against whoever answers.
-type direct struct {
+// maxIdle connections are kept for the next requests.
+const maxIdle = 256
+
+// transport is an http.RoundTripper.
+type transport struct {
 	dial func(ctx context.Context) (net.Conn, error)
 	idle chan *keptConn
 }
 
-func newDirect(dial func(ctx context.Context) (net.Conn, error)) *http.Client {
-	return &http.Client{Transport: &direct{dial: dial, idle: make(chan *keptConn, 256)}}
+// NewClient returns a client whose connections all come from dial, whatever
+// host a request names. They live as long as the program.
+func NewClient(dial func(ctx context.Context) (net.Conn, error)) *http.Client {
+	return &http.Client{Transport: &transport{dial: dial, idle: make(chan *keptConn, maxIdle)}}
 }
 
 // keptConn is a connection that carries one request after another.
@@ -30,8 +36,8 @@ type keptConn struct {
 
 // RoundTrip sends req and returns the answer as soon as its header is there.
 // The connection is kept when the body has been read to its end.
-func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
-	conn, err := d.take(req.Context())
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	conn, err := t.take(req.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -45,17 +51,17 @@ func (d *direct) RoundTrip(req *http.Request) (*http.Response, error) {
 		stop()
 		return nil, errors.Join(err, conn.Close())
 	}
-	resp.Body = &keptBody{ReadCloser: resp.Body, d: d, conn: conn, stop: stop, keep: !resp.Close}
+	resp.Body = &keptBody{ReadCloser: resp.Body, t: t, conn: conn, stop: stop, keep: !resp.Close}
 	return resp, nil
 }
 
-func (d *direct) take(ctx context.Context) (*keptConn, error) {
+func (t *transport) take(ctx context.Context) (*keptConn, error) {
 	select {
-	case conn := <-d.idle:
+	case conn := <-t.idle:
 		return conn, nil
 	default:
 	}
-	conn, err := d.dial(ctx)
+	conn, err := t.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +71,7 @@ func (d *direct) take(ctx context.Context) (*keptConn, error) {
 // keptBody gives its connection back at its end.
 type keptBody struct {
 	io.ReadCloser
-	d     *direct
+	t     *transport
 	conn  *keptConn
 	stop  func() bool
 	keep  bool
@@ -86,7 +92,7 @@ func (b *keptBody) Close() error {
 	b.conn = nil
 	if b.stop() && b.ended && b.keep {
 		select {
-		case b.d.idle <- conn:
+		case b.t.idle <- conn:
 			return nil
 		default:
 		}

@@ -1,7 +1,8 @@
-package main
+package direct_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -10,7 +11,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/sandkasten/sandkasten/test/bench/direct"
 )
+
+func get(client *http.Client, req *http.Request) (string, error) {
+	resp, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(resp.Body)
+	return string(body), errors.Join(err, resp.Body.Close())
+}
 
 func TestDirectKeepsItsConnection(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +37,7 @@ func TestDirectKeepsItsConnection(t *testing.T) {
 	}))
 	defer server.Close()
 	var dials atomic.Int64
-	client := newDirect(func(ctx context.Context) (net.Conn, error) {
+	client := direct.NewClient(func(ctx context.Context) (net.Conn, error) {
 		dials.Add(1)
 		return (&net.Dialer{}).DialContext(ctx, "tcp", server.Listener.Addr().String())
 	})
@@ -34,8 +46,7 @@ func TestDirectKeepsItsConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := answer(client, req, nil)
-		return string(got), err
+		return get(client, req)
 	}
 	for _, body := range []string{"one", strings.Repeat("two", 100_000), ""} {
 		if got, err := post("/", body); err != nil || got != "POST "+body {
@@ -57,7 +68,7 @@ func TestDirectKeepsItsConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := answer(client, req, nil); err == nil {
+	if _, err := get(client, req); err == nil {
 		t.Error("a request that was given up is answered")
 	}
 }
