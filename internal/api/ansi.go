@@ -6,8 +6,8 @@ import (
 )
 
 // Plain takes terminal control sequences out of a command's output and makes
-// its newlines "\n", on the way to another writer. It works byte by byte, so
-// that a sequence may be cut anywhere between two writes.
+// its newlines "\n", on the way to another writer. A sequence may be cut anywhere
+// between two writes.
 //
 //   - ESC [ ... (CSI), ESC ] ... (OSC), ESC P, X, ^, _ ... (DCS, SOS, PM, APC),
 //     charset selections and all other sequences that start with ESC go away.
@@ -57,10 +57,7 @@ func (p *Plain) Held() int64 { return p.held }
 func (p *Plain) Write(b []byte) (int, error) {
 	plain := b
 	if p.held > 0 || bytes.IndexByte(b, esc) >= 0 || bytes.IndexByte(b, '\r') >= 0 {
-		p.buf = p.buf[:0]
-		for _, c := range b {
-			p.take(c)
-		}
+		p.strip(b)
 		plain = p.buf
 	}
 	if len(plain) == 0 {
@@ -81,6 +78,32 @@ func (p *Plain) Flush() error {
 	}
 	_, err := p.out.Write([]byte{'\n'})
 	return err
+}
+
+// strip sets buf to what remains of b.
+func (p *Plain) strip(b []byte) {
+	p.buf = p.buf[:0]
+	for len(b) > 0 {
+		if p.held == 0 {
+			n := visibleRun(b)
+			p.buf = append(p.buf, b[:n]...)
+			b = b[n:]
+		}
+		if len(b) > 0 {
+			p.take(b[0])
+			b = b[1:]
+		}
+	}
+}
+
+// visibleRun is how many bytes there are before the first "\r" or ESC.
+func visibleRun(b []byte) int {
+	for i, c := range b {
+		if c == esc || c == '\r' {
+			return i
+		}
+	}
+	return len(b)
 }
 
 func (p *Plain) take(c byte) {

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"sync"
 	"time"
@@ -18,7 +16,7 @@ type Events struct {
 
 	mu  sync.Mutex
 	w   http.ResponseWriter // guarded by mu
-	buf bytes.Buffer        // guarded by mu
+	buf []byte              // guarded by mu; kept for the next event
 	err error               // guarded by mu; the first failure
 
 	stop chan struct{}
@@ -53,18 +51,16 @@ func (e *Events) Send(name, id string, data any) error {
 	if e.err != nil {
 		return e.err
 	}
-	e.buf.Reset()
-	e.buf.WriteString("event: " + name + "\n")
+	b := append(e.buf[:0], "event: "+name+"\n"...)
 	if id != "" {
-		e.buf.WriteString("id: " + id + "\n")
+		b = append(b, "id: "+id+"\n"...)
 	}
-	e.buf.WriteString("data: ")
-	encoder := json.NewEncoder(&e.buf) // one line: JSON escapes newlines in strings
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(data); err != nil {
+	b = append(b, "data: "...)
+	b, err := appendJSON(b, data) // one line: JSON escapes newlines in strings
+	if err != nil {
 		return err
 	}
-	e.buf.WriteByte('\n')
+	e.buf = append(b, "\n\n"...)
 	e.err = e.flush()
 	return e.err
 }
@@ -81,8 +77,7 @@ func (e *Events) beat() {
 		}
 		e.mu.Lock()
 		if e.err == nil {
-			e.buf.Reset()
-			e.buf.WriteString(": still here\n\n")
+			e.buf = append(e.buf[:0], ": still here\n\n"...)
 			e.err = e.flush()
 		}
 		e.mu.Unlock()
@@ -94,7 +89,7 @@ func (e *Events) flush() error {
 	if err := e.control.SetWriteDeadline(time.Now().Add(WriteTimeout)); err != nil {
 		return err
 	}
-	if _, err := e.w.Write(e.buf.Bytes()); err != nil {
+	if _, err := e.w.Write(e.buf); err != nil {
 		return err
 	}
 	return e.control.Flush()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/sandkasten/sandkasten/protocol"
@@ -216,24 +215,4 @@ func isViolation(err error) bool {
 		}
 	}
 	return false
-}
-
-// copyPayload writes the current frame's payload to out. An error of out is
-// returned as it is.
-func (k *call) copyPayload(out io.Writer, size int64) error {
-	buf := make([]byte, min(size, 32<<10))
-	for size > 0 {
-		n, err := k.r.Read(buf[:min(size, int64(len(buf)))])
-		size -= int64(n)
-		if n > 0 {
-			if _, err := out.Write(buf[:n]); err != nil {
-				k.abort()
-				return fmt.Errorf("write output: %w", err)
-			}
-		}
-		if err != nil && size > 0 {
-			return k.fail(err)
-		}
-	}
-	return nil
 }

@@ -240,6 +240,21 @@ func TestExecIsAttachedAgain(t *testing.T) {
 			t.Errorf("%q, %v", out.String(), err)
 		}
 	})
+	t.Run("in the middle of a frame", func(t *testing.T) {
+		c, _ := newClient(t, func(l *link) {
+			start(l)
+			l.raw(`{"type":"output","body":{"offset":4},"bytes":3}` + "\ntw")
+		}, func(l *link) {
+			attach(t, l, 4)
+			l.send(protocol.TypeOutput, protocol.Output{Offset: 4}, "two")
+			l.send(protocol.TypeDone, done("e1"), "")
+			l.hold()
+		})
+		var out bytes.Buffer
+		if _, err := c.Exec(t.Context(), protocol.Exec{ID: "e1"}, "x", nil, &out); err != nil || out.String() != "one two" {
+			t.Errorf("%q, %v", out.String(), err)
+		}
+	})
 	t.Run("before the runner had it", func(t *testing.T) {
 		c, _ := newClient(t, hangUp, func(l *link) {
 			attach(t, l, 0)

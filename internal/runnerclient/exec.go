@@ -3,8 +3,10 @@ package runnerclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -82,6 +84,7 @@ type following struct {
 	poll bool  // the final record may be of an exec that goes on
 	most int64 // bytes that may come; 0 is any number
 	came int64 // bytes
+	buf  []byte
 }
 
 // follow sends a request that output and a record answer.
@@ -129,13 +132,20 @@ func (k *call) output(h protocol.Header, f *following) error {
 	default:
 		return k.violation("output of stream %q", clip(string(o.Stream), maxName))
 	}
+	// Whole frames only: what is written of a frame that breaks off would come
+	// again after it, and each write may become an event of its own.
+	f.buf = slices.Grow(f.buf[:0], int(h.Bytes))[:h.Bytes]
+	if _, err := io.ReadFull(k.r, f.buf); err != nil {
+		return k.fail(err)
+	}
+	f.next = o.Offset + h.Bytes
 	if sink, ok := f.out.(Sink); ok {
 		sink.At(o.Stream, o.Offset)
 	}
-	if err := k.copyPayload(f.out, h.Bytes); err != nil {
-		return err
+	if _, err := f.out.Write(f.buf); err != nil {
+		k.abort()
+		return fmt.Errorf("write output: %w", err)
 	}
-	f.next = o.Offset + h.Bytes
 	return nil
 }
 

@@ -1,6 +1,10 @@
 package v1_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -116,5 +120,37 @@ func BenchmarkKey(b *testing.B) {
 	for b.Loop() {
 		say(b, ws, websocket.MessageBinary, "x")
 		screen(b, ws, "x")
+	}
+}
+
+// BenchmarkOutput is how fast the output of a command comes over HTTP to a
+// client that drops it: lines of text, short lines with colours, and bytes that
+// are no text.
+func BenchmarkOutput(b *testing.B) {
+	const size = 64 << 20
+	commands := map[string]string{
+		"text":    `yes`,
+		"colours": `yes $'\e[32mok\e[0m a line of a test report'`,
+		"binary":  `cat /dev/urandom`,
+	}
+	for name, command := range commands {
+		for _, way := range []string{"exec", "exec/stream"} {
+			b.Run(name+"/"+way, func(b *testing.B) {
+				s := start(b, quiet)
+				path := s.create(b)
+				body, err := json.Marshal(fields{"cmd": fmt.Sprintf("%s | head -c %d", command, size)})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.SetBytes(size)
+				for b.Loop() {
+					response := s.open(b, "POST", path+"/"+way, bytes.NewReader(body))
+					_, err := io.Copy(io.Discard, response.Body)
+					if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusOK {
+						b.Fatal(response.Status, err)
+					}
+				}
+			})
+		}
 	}
 }

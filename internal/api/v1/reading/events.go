@@ -2,6 +2,7 @@ package reading
 
 import (
 	"bytes"
+	"encoding/base64"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,12 +22,28 @@ type started struct {
 	ExecID string `json:"exec_id"`
 }
 
-// event is the data of the event chunk.
+// event is the data of the event chunk: an object with the text as chunk,
+// chunk_base64 where that cannot say it, stream for the stdout or stderr of a
+// process, and timestamp.
 type event struct {
-	Chunk       string          `json:"chunk"`
-	ChunkBase64 string          `json:"chunk_base64,omitempty"` // where Chunk cannot say it
-	Stream      protocol.Stream `json:"stream,omitempty"`       // stdout or stderr of a process
-	Timestamp   time.Time       `json:"timestamp"`
+	chunk  []byte
+	stream protocol.Stream
+	at     time.Time // in UTC
+}
+
+// AppendJSON is called for all output there is, so it goes over the chunk once
+// and writes it where it is sent from.
+func (e event) AppendJSON(b []byte) []byte {
+	b, valid := api.AppendJSONString(append(b, `{"chunk":`...), e.chunk)
+	if !valid {
+		b = base64.StdEncoding.AppendEncode(append(b, `,"chunk_base64":"`...), e.chunk)
+		b = append(b, '"')
+	}
+	if e.stream != protocol.StreamOutput {
+		b = append(b, `,"stream":"`+e.stream+`"`...) // one of two words
+	}
+	b = e.at.AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano)
+	return append(b, `"}`...)
 }
 
 // Place is where a reader of an exec's events is: behind so many bytes of its
@@ -139,11 +156,9 @@ func (e *Events) send(n int, waiting int64) error {
 	if n == 0 {
 		return nil
 	}
-	data := event{Stream: e.stream, Timestamp: time.Now().UTC()}
-	data.Chunk, data.ChunkBase64 = Encoded(e.text.Next(n))
 	at := e.at
 	at.Offset -= waiting
-	return e.events.Send("chunk", at.String(), data)
+	return e.events.Send("chunk", at.String(), event{e.text.Next(n), e.stream, time.Now().UTC()})
 }
 
 // flush sends what waits.
