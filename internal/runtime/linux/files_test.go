@@ -2,9 +2,10 @@ package linux
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -65,53 +66,87 @@ func TestFileWorkIsCharged(t *testing.T) {
 }
 
 // A tool is a program of the sandbox: it is refused like one, and has what one
-// has and no more.
+// has and no more. Only the host can look at it.
 func TestFileToolIsAProgramOfTheSandbox(t *testing.T) {
-	_, c := filesOf(t, runtime.Limits{Pids: 64})
-	n := 0
-	run := func(command string) string {
-		t.Helper()
-		n++
-		out, _, err := run(t, c, fmt.Sprint("e", n), command, nil, longTimeout)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+	sb, c := filesOf(t, runtime.Limits{Pids: 64})
+	if _, _, err := run(t, c, "shell", "true", nil, longTimeout); err != nil {
+		t.Fatal(err)
+	}
+	shells := workload(t, sb.(*sandbox))
+	if len(shells) != 1 {
+		t.Fatalf("%v run in a new sandbox", shells)
 	}
 	w, err := c.Watch(t.Context(), protocol.Watch{Path: "."})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	const find = `for p in /proc/[0-9]*; do IFS= read -r -d '' name <$p/cmdline 2>/dev/null; test "$name" = sandkasten-files && break; done; `
-	status := func(of string) []string {
-		var lines []string
-		for line := range strings.Lines(run(find + "grep -E '^(Uid|Gid|Groups|Cap...|NoNewPrivs|Seccomp):' " + of + "/status")) {
-			lines = append(lines, line)
+	tools := slices.DeleteFunc(workload(t, sb.(*sandbox)), func(dir string) bool { return dir == shells[0] })
+	if len(tools) != 1 {
+		t.Fatalf("%v run beside the shell", tools)
+	}
+	tool := tools[0]
+	if got, want := rightsOf(t, tool), rightsOf(t, shells[0]); len(got) < 9 || !slices.Equal(got, want) {
+		t.Errorf("a tool has %q, a shell %q", got, want)
+	}
+	exe, err := os.Readlink(tool + "/exe")
+	if err != nil || !strings.HasPrefix(exe, "/memfd:sandkasten-runner") {
+		t.Errorf("its program is %q, %v", exe, err)
+	}
+	if f, err := os.OpenFile(tool+"/exe", os.O_WRONLY, 0); err == nil {
+		t.Errorf("its program can be changed, %v", f.Close())
+	}
+	fds, err := os.ReadDir(tool + "/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		to, err := os.Readlink(tool + "/fd/" + fd.Name())
+		if err != nil {
+			continue // closed meanwhile
 		}
-		return lines
-	}
-	if tool, shell := status("$p"), status("/proc/$$"); len(tool) < 9 || !slices.Equal(tool, shell) {
-		t.Errorf("a tool has %q, a shell %q", tool, shell)
-	}
-	if exe := run(find + "readlink $p/exe"); !strings.HasPrefix(exe, "/memfd:sandkasten-runner") {
-		t.Errorf("its program is %q", exe)
-	}
-	if out := run(find + "exec 9>>$p/exe && echo x >&9 && echo written"); strings.Contains(out, "written") {
-		t.Error("its program can be changed")
-	}
-	for line := range strings.Lines(run(find + "ls -l $p/fd | sed 's/.* [0-9]* -> //'")) {
-		to := strings.TrimSpace(line)
-		for _, fine := range []string{"total", "/dev/null", "socket:", "/memfd:request", "pipe:", "anon_inode:", "/", "/workspace"} {
-			if to == fine || strings.HasPrefix(to, fine) && fine != "/" && fine != "/workspace" {
-				to = ""
-				break
-			}
+		fine := to == "/" || to == "/workspace"
+		for _, prefix := range []string{"/dev/null", "socket:", "/memfd:request", "pipe:", "anon_inode:"} {
+			fine = fine || strings.HasPrefix(to, prefix)
 		}
-		if to != "" {
+		if !fine {
 			t.Errorf("it has a descriptor of %q", to)
 		}
 	}
+}
+
+// workload returns the directories in /proc of a sandbox's programs.
+func workload(t *testing.T, sb *sandbox) []string {
+	t.Helper()
+	var dirs []string
+	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		text, err := os.ReadFile(filepath.Join(root, "sandkasten", nodeName(sb.d.opts.DataDir), string(sb.state.ID), "cgroup.procs"))
+		if err != nil {
+			continue // the tree is at the other place
+		}
+		for pid := range strings.FieldsSeq(string(text)) {
+			dirs = append(dirs, "/proc/"+pid)
+		}
+	}
+	return dirs
+}
+
+// rightsOf returns the lines of a process's status that say what it may do.
+func rightsOf(t *testing.T, dir string) []string {
+	t.Helper()
+	text, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		for _, what := range []string{"Uid:", "Gid:", "Groups:", "Cap", "NoNewPrivs:", "Seccomp:"} {
+			if strings.HasPrefix(line, what) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
 }
 
 // Where the sandbox is out of processes, small operations go on and large ones
