@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"os"
 	"strings"
@@ -24,6 +25,40 @@ func TestEventsGiveTheOutput(t *testing.T) {
 		got, err := io.ReadAll(e)
 		if string(got) != tc.want || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// TestChunkIsWhatJSONSays reads chunks with and without unusual escapes.
+func TestChunkIsWhatJSONSays(t *testing.T) {
+	for _, text := range []string{"", "y\ny\n", "a\"b\\c\td\r\b\f/", "\x1b[1m", "größer <&>", "😀\u2028"} {
+		data, err := json.Marshal(object{"chunk": text, "timestamp": "2026-11-21T09:00:00.001Z"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, data := range []string{string(data), " " + string(data)} {
+			if got, err := chunkOf([]byte(data), nil); err != nil || string(got) != text {
+				t.Errorf("%s is %q, %v", data, got, err)
+			}
+		}
+	}
+	for _, broken := range []string{"", `{"chunk":"a`, `{"chunk":"a\`, `{"chunk":"\q"}`, `{"chunk":1}`} {
+		if got, err := chunkOf([]byte(broken), nil); err == nil {
+			t.Errorf("%s is %q", broken, got)
+		}
+	}
+}
+
+func BenchmarkChunk(b *testing.B) {
+	data, err := json.Marshal(object{"chunk": strings.Repeat("y\n", 16<<10), "timestamp": "2026-11-21T09:00:00.001Z"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(32 << 10)
+	var buf []byte
+	for b.Loop() {
+		if buf, err = chunkOf(data, buf[:0]); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
