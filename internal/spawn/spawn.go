@@ -77,16 +77,15 @@ type Step struct {
 	HasWant bool  // read of a barrier: 1 byte or the parent is gone
 	Save    []Arg // where the result goes: arguments of later steps of the same list
 
-	keep []any // what Args point at
+	data []pointer // what Args point at
 }
 
 // Arg names an argument of a step, by positions in the step's own list.
 type Arg struct{ Step, Arg int }
 
-// Keep ties memory that an argument points at to the step, and returns the
-// step for chaining.
-func (s Step) Keep(v ...any) Step {
-	s.keep = append(s.keep, v...)
+// point makes an argument the address that d will have for the child.
+func (s Step) point(arg int, d *datum) Step {
+	s.data = append(s.data, pointer{arg, d})
 	return s
 }
 
