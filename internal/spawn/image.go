@@ -46,7 +46,14 @@ type image struct {
 	mem    []byte
 	used   int
 	mapped bool // shared with a child that has none of the other memory
+	lost   bool // that child may still write to it, so no other one gets it
 }
+
+// spares are mapped images of the usual size that nobody uses: to make one
+// takes longer than to fill it.
+var spares = make(chan []byte, 4)
+
+const usualImage = 32 << 10
 
 // newImage returns an image with room for some bytes.
 func newImage(size int, memory Memory) (*image, error) {
@@ -54,7 +61,15 @@ func newImage(size int, memory Memory) (*image, error) {
 		list := make([]uintptr, words(size)/wordSize)
 		return &image{mem: unsafe.Slice((*byte)(unsafe.Pointer(&list[0])), words(size))}, nil
 	}
-	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if size <= usualImage {
+		select {
+		case mem := <-spares:
+			return &image{mem: mem, mapped: true}, nil
+		default:
+			size = usualImage
+		}
+	}
+	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil, os.NewSyscallError("mmap", err)
 	}
@@ -81,10 +96,17 @@ func (m *image) place(d *datum) uintptr {
 
 // free gives the memory back.
 func (m *image) free() error {
-	if !m.mapped || m.mem == nil {
-		return nil
-	}
 	mem := m.mem
 	m.mem = nil
+	if !m.mapped || mem == nil {
+		return nil
+	}
+	if len(mem) == usualImage && !m.lost {
+		select {
+		case spares <- mem:
+			return nil
+		default:
+		}
+	}
 	return os.NewSyscallError("munmap", unix.Munmap(mem))
 }

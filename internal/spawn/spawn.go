@@ -37,8 +37,8 @@ type Cmd struct {
 	Steps []Step
 	Final []Step
 
-	// Memory is what the child has until its program starts. Shared costs
-	// nothing. Copied is for a child that somebody hostile can stop, or have
+	// Memory is what the child has until its program starts: this process's, or
+	// next to nothing but a copy of what it needs. The latter is for a child that somebody hostile can stop, or have
 	// killed for want of memory: the kernel would end all that share it.
 	Memory Memory
 
@@ -218,6 +218,7 @@ func (pl *plan) waitCopy(pidfd int) error {
 			if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil {
 				return os.NewSyscallError("pidfd_send_signal", err)
 			}
+			pl.image.lost = true
 			pl.out.failed, pl.out.errno = 0, -int(unix.ETIMEDOUT)
 			return nil
 		}
