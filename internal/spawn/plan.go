@@ -56,7 +56,7 @@ func compile(c *Cmd) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	lists := [][]Step{resetSignals(), c.Steps, nil, placeFiles(c.Files), c.Final, {last}}
+	lists := [][]Step{resetSignals, c.Steps, nil, placeFiles(c.Files), c.Final, {last}}
 	if c.Dir != "" {
 		lists[2] = []Step{Chdir(c.Dir)}
 	}
@@ -103,8 +103,9 @@ func (pl *plan) layOut(lists [][]Step, memory Memory) (err error) {
 	pl.out = (*outcome)(pl.image.take(int(unsafe.Sizeof(outcome{}))))
 	pl.out.failed = -1
 	pl.ops = unsafe.Slice((*op)(pl.image.take(len(steps)*int(unsafe.Sizeof(op{})))), len(steps))
+	pl.names = make([]string, len(steps))
 	for i, s := range steps {
-		pl.names = append(pl.names, s.Name)
+		pl.names[i] = s.Name
 		pl.ops[i] = pl.image.op(s)
 	}
 	base := 0
@@ -149,7 +150,7 @@ func (m *image) op(s Step) op {
 // resetSignals gives the child the default action for every signal, also for
 // those that the parent ignores: a shell cannot trap a signal that was ignored
 // when it started. Only then may signals be delivered.
-func resetSignals() []Step {
+var resetSignals = func() []Step {
 	// A struct kernel_sigaction of SIG_DFL, and an empty set of signals.
 	zero := &datum{bytes: make([]byte, 32)}
 	var steps []Step
@@ -160,7 +161,7 @@ func resetSignals() []Step {
 		steps = append(steps, Step{Name: "rt_sigaction", Nr: unix.SYS_RT_SIGACTION, Args: [6]uintptr{uintptr(sig), 0, 0, 8}}.point(1, zero))
 	}
 	return append(steps, Step{Name: "rt_sigprocmask", Nr: unix.SYS_RT_SIGPROCMASK, Args: [6]uintptr{unix.SIG_SETMASK, 0, 0, 8}}.point(1, zero))
-}
+}()
 
 // placeFiles moves descriptors to their numbers. A source may be another
 // one's destination, so all are first copied above the highest.
