@@ -120,7 +120,7 @@ func (pl *plan) layOut(lists [][]Step, memory Memory) (err error) {
 	return nil
 }
 
-// free gives back what copied took.
+// free gives back what the plan took.
 func (pl *plan) free() error {
 	var errs []error
 	if pl.done != nil {
