@@ -39,8 +39,9 @@ func withhold() {
 	withheld.total = total[0].Value.Uint64()
 	for line := range strings.Lines(string(text)) {
 		if from, to, ok := ownMemory(line); ok {
-			// An error is of memory that went away meanwhile.
-			unix.RawSyscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTFORK)
+			if _, _, e := unix.RawSyscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTFORK); e != 0 {
+				continue // it went away meanwhile
+			}
 		}
 	}
 }
