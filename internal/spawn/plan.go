@@ -16,7 +16,7 @@ type op struct {
 	nr    uintptr
 	args  [6]uintptr
 	flags uintptr
-	save  *uintptr
+	save  uintptr // an address, or 0
 	want  uintptr
 }
 
@@ -37,54 +37,33 @@ type cloneArgs struct {
 	stack, stackSize, tls, setTID, setTIDSize, cgrp uint64
 }
 
-// plan is everything the child touches. It lives on the heap and is kept
-// alive until the child has left the shared memory.
+// plan is a start that has been laid out. It is kept until the child has left
+// the memory that it shares.
 type plan struct {
 	args  cloneArgs
-	ops   []op
+	image *image   // everything the child touches, with the two below
+	ops   []op     // in the image
+	out   *outcome // in the image; written by the child
 	names []string
-	out   *outcome // written by the child
-	page  []byte   // that out is in, shared with a child that has a copy of the rest
-	done  *[2]int  // a pipe that such a child keeps open until its program starts
-	alive uint32   // cleared by the kernel at the child's exec or end
-	pidfd int32    // written by clone3
-	refs  []any    // memory the ops point at
-	zero  [32]byte // a struct kernel_sigaction of SIG_DFL, and an empty signal set
+	done  *[2]int // a pipe that a child with copied memory keeps open until its program starts
+	alive uint32  // cleared by the kernel at the exec or end of one with shared memory
+	pidfd int32   // written by clone3
 }
-
-// step positions are known before the ops' final addresses are, so links are
-// resolved when all are there.
-type link struct{ from, to, arg int }
 
 // compile lays the whole life of the child before its program out as ops.
 func compile(c *Cmd) (*plan, error) {
-	pl := &plan{out: &outcome{failed: -1}}
-	var links []link
-	add := func(list []Step) {
-		base := len(pl.ops)
-		for i, s := range list {
-			for _, a := range s.Save {
-				links = append(links, link{base + i, base + a.Step, a.Arg})
-			}
-			pl.append(s)
-		}
-	}
-	add(pl.resetSignals())
-	add(c.Steps)
-	if c.Dir != "" {
-		add([]Step{Chdir(c.Dir)})
-	}
-	add(placeFiles(c.Files))
-	add(c.Final)
 	last, err := execStep(c)
 	if err != nil {
 		return nil, err
 	}
-	add([]Step{last})
-	for _, l := range links {
-		pl.ops[l.from].save = &pl.ops[l.to].args[l.arg]
+	lists := [][]Step{resetSignals, c.Steps, nil, placeFiles(c.Files), c.Final, {last}}
+	if c.Dir != "" {
+		lists[2] = []Step{Chdir(c.Dir)}
 	}
-
+	pl := new(plan)
+	if err := pl.layOut(lists, c.Memory); err != nil {
+		return nil, err
+	}
 	atomic.StoreUint32(&pl.alive, 1)
 	pl.args = cloneArgs{
 		flags:      unix.CLONE_PIDFD | c.CloneFlags,
@@ -93,8 +72,11 @@ func compile(c *Cmd) (*plan, error) {
 		exitSignal: uint64(unix.SIGCHLD),
 	}
 	if c.Memory == Copied {
-		if err := pl.copied(); err != nil {
-			return nil, err
+		withhold()
+		pl.done = new([2]int)
+		if err := unix.Pipe2(pl.done[:], unix.O_CLOEXEC); err != nil {
+			pl.done = nil
+			return nil, errors.Join(os.NewSyscallError("pipe2", err), pl.free())
 		}
 	} else {
 		pl.args.flags |= unix.CLONE_VM | unix.CLONE_CHILD_CLEARTID
@@ -106,36 +88,52 @@ func compile(c *Cmd) (*plan, error) {
 	return pl, nil
 }
 
-// copied sets up how a child that shares no memory tells how it went.
-func (pl *plan) copied() error {
-	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
-	if err != nil {
-		return os.NewSyscallError("mmap", err)
+// layOut makes the image of lists of steps, one after another.
+func (pl *plan) layOut(lists [][]Step, memory Memory) (err error) {
+	steps := slices.Concat(lists...)
+	size := words(int(unsafe.Sizeof(outcome{}))) + len(steps)*int(unsafe.Sizeof(op{}))
+	for _, s := range steps {
+		for _, p := range s.data {
+			size += p.to.size()
+		}
 	}
-	pl.page, pl.out = page, (*outcome)(unsafe.Pointer(&page[0]))
+	if pl.image, err = newImage(size, memory); err != nil {
+		return err
+	}
+	pl.out = (*outcome)(pl.image.take(int(unsafe.Sizeof(outcome{}))))
 	pl.out.failed = -1
-	pl.done = new([2]int)
-	if err := unix.Pipe2(pl.done[:], unix.O_CLOEXEC); err != nil {
-		pl.done = nil
-		return errors.Join(os.NewSyscallError("pipe2", err), pl.free())
+	pl.ops = unsafe.Slice((*op)(pl.image.take(len(steps)*int(unsafe.Sizeof(op{})))), len(steps))
+	pl.names = make([]string, len(steps))
+	for i, s := range steps {
+		pl.names[i] = s.Name
+		pl.ops[i] = pl.image.op(s)
+	}
+	base := 0
+	for _, list := range lists {
+		for i, s := range list {
+			for _, a := range s.Save {
+				pl.ops[base+i].save = uintptr(unsafe.Pointer(&pl.ops[base+a.Step].args[a.Arg]))
+			}
+		}
+		base += len(list)
 	}
 	return nil
 }
 
-// free gives back what copied took.
+// free gives back what the plan took.
 func (pl *plan) free() error {
 	var errs []error
 	if pl.done != nil {
 		errs = append(errs, unix.Close(pl.done[0]))
 	}
-	if pl.page != nil {
-		errs = append(errs, unix.Munmap(pl.page))
-	}
-	pl.done, pl.page, pl.out = nil, nil, nil
+	errs = append(errs, pl.image.free())
+	pl.done, pl.ops, pl.out = nil, nil, nil
 	return errors.Join(errs...)
 }
 
-func (pl *plan) append(s Step) {
+// op returns a step as the assembly reads it, with what it points at placed in
+// the image.
+func (m *image) op(s Step) op {
 	o := op{nr: s.Nr, args: s.Args, want: uintptr(s.Want)}
 	if s.MayFail {
 		o.flags |= flagMayFail
@@ -143,25 +141,27 @@ func (pl *plan) append(s Step) {
 	if s.HasWant {
 		o.flags |= flagHasWant
 	}
-	pl.ops = append(pl.ops, o)
-	pl.names = append(pl.names, s.Name)
-	pl.refs = append(pl.refs, s.keep...)
+	for _, p := range s.data {
+		o.args[p.at] = m.place(p.to)
+	}
+	return o
 }
 
 // resetSignals gives the child the default action for every signal, also for
 // those that the parent ignores: a shell cannot trap a signal that was ignored
 // when it started. Only then may signals be delivered.
-func (pl *plan) resetSignals() []Step {
-	zero := uintptr(unsafe.Pointer(&pl.zero))
+var resetSignals = func() []Step {
+	// A struct kernel_sigaction of SIG_DFL, and an empty set of signals.
+	zero := &datum{bytes: make([]byte, 32)}
 	var steps []Step
 	for sig := 1; sig <= 64; sig++ {
 		if sig == int(unix.SIGKILL) || sig == int(unix.SIGSTOP) {
 			continue
 		}
-		steps = append(steps, Step{Name: "rt_sigaction", Nr: unix.SYS_RT_SIGACTION, Args: [6]uintptr{uintptr(sig), zero, 0, 8}})
+		steps = append(steps, Step{Name: "rt_sigaction", Nr: unix.SYS_RT_SIGACTION, Args: [6]uintptr{uintptr(sig), 0, 0, 8}}.point(1, zero))
 	}
-	return append(steps, Step{Name: "rt_sigprocmask", Nr: unix.SYS_RT_SIGPROCMASK, Args: [6]uintptr{unix.SIG_SETMASK, zero, 0, 8}})
-}
+	return append(steps, Step{Name: "rt_sigprocmask", Nr: unix.SYS_RT_SIGPROCMASK, Args: [6]uintptr{unix.SIG_SETMASK, 0, 0, 8}}.point(1, zero))
+}()
 
 // placeFiles moves descriptors to their numbers. A source may be another
 // one's destination, so all are first copied above the highest.
@@ -199,30 +199,26 @@ func execStep(c *Cmd) (Step, error) {
 	if err != nil {
 		return Step{}, fmt.Errorf("environment: %w", err)
 	}
-	path, err := unix.BytePtrFromString(c.Path)
+	path, err := unix.ByteSliceFromString(c.Path)
 	if err != nil {
 		return Step{}, fmt.Errorf("path: %w", err)
 	}
-	args := [6]uintptr{uintptr(unsafe.Pointer(path)), uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&envv[0]))}
 	if c.ExecFD <= 0 {
-		return Step{Name: "execve " + c.Path, Nr: unix.SYS_EXECVE, Args: args}.Keep(path, argv, envv), nil
+		return Step{Name: "execve " + c.Path, Nr: unix.SYS_EXECVE}.point(0, &datum{bytes: path}).point(1, argv).point(2, envv), nil
 	}
-	empty := new(byte)
-	return Step{
-		Name: "execveat", Nr: unix.SYS_EXECVEAT,
-		Args: [6]uintptr{uintptr(c.ExecFD), uintptr(unsafe.Pointer(empty)), args[1], args[2], unix.AT_EMPTY_PATH},
-	}.Keep(empty, argv, envv), nil
+	return Step{Name: "execveat", Nr: unix.SYS_EXECVEAT, Args: [6]uintptr{uintptr(c.ExecFD), 0, 0, 0, unix.AT_EMPTY_PATH}}.
+		point(1, cstring("")).point(2, argv).point(3, envv), nil
 }
 
 // pointers makes a C array of strings, ended by nil.
-func pointers(list []string) ([]*byte, error) {
-	out := make([]*byte, len(list)+1)
+func pointers(list []string) (*datum, error) {
+	out := &datum{bytes: make([]byte, (len(list)+1)*wordSize)}
 	for i, s := range list {
-		p, err := unix.BytePtrFromString(s)
+		text, err := unix.ByteSliceFromString(s)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", s, err)
 		}
-		out[i] = p
+		out.links = append(out.links, pointer{i * wordSize, &datum{bytes: text}})
 	}
 	return out, nil
 }

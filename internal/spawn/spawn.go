@@ -4,9 +4,10 @@
 // more, in an exact order: join cgroups from inside, take an identity, drop
 // capabilities, load a filter. Here that list is data (Step). A few lines of
 // assembly make the calls in a child that runs no Go code and so cannot trip
-// over the Go runtime; unless asked to (Memory) it shares the parent's memory,
-// so that a start copies no page tables. What the steps mean belongs to the callers; nothing here knows
-// sandboxes.
+// over the Go runtime. It touches one piece of memory, which has been laid out
+// before (image), so that a start copies no page tables whether the child shares
+// the parent's memory or not (Memory). What the steps mean belongs to the
+// callers; nothing here knows sandboxes.
 package spawn
 
 import (
@@ -37,9 +38,7 @@ type Cmd struct {
 	Steps []Step
 	Final []Step
 
-	// Memory is what the child has until its program starts. Shared costs
-	// nothing. Copied is for a child that somebody hostile can stop, or have
-	// killed for want of memory: the kernel would end all that share it.
+	// Memory is what the child has until its program starts.
 	Memory Memory
 
 	CloneFlags uint64    // namespaces: CLONE_NEW*
@@ -52,7 +51,13 @@ type Memory int
 
 // The kinds.
 const (
+	// Shared is the parent's memory, which costs nothing.
 	Shared Memory = iota
+	// Copied is memory of its own, for a child that somebody hostile can stop, or
+	// have killed for want of memory: the kernel would end all that share it.
+	// What it needs is all that it gets, unless the program is built with cgo: the
+	// parent's own memory is marked as not to be inherited from then on, also
+	// by any other fork.
 	Copied
 )
 
@@ -77,16 +82,15 @@ type Step struct {
 	HasWant bool  // read of a barrier: 1 byte or the parent is gone
 	Save    []Arg // where the result goes: arguments of later steps of the same list
 
-	keep []any // what Args point at
+	data []pointer // what Args point at
 }
 
 // Arg names an argument of a step, by positions in the step's own list.
 type Arg struct{ Step, Arg int }
 
-// Keep ties memory that an argument points at to the step, and returns the
-// step for chaining.
-func (s Step) Keep(v ...any) Step {
-	s.keep = append(s.keep, v...)
+// point makes an argument the address that d will have for the child.
+func (s Step) point(arg int, d *datum) Step {
+	s.data = append(s.data, pointer{arg, d})
 	return s
 }
 
@@ -219,6 +223,7 @@ func (pl *plan) waitCopy(pidfd int) error {
 			if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil {
 				return os.NewSyscallError("pidfd_send_signal", err)
 			}
+			pl.image.lost = true
 			pl.out.failed, pl.out.errno = 0, -int(unix.ETIMEDOUT)
 			return nil
 		}

@@ -171,6 +171,17 @@ func TestCopiedMemory(t *testing.T) {
 	}
 }
 
+// What a child needs may be larger than usual, and images are used again.
+func TestCopiedArguments(t *testing.T) {
+	for _, size := range []int{1, 100 << 10, 2, 60 << 10, 3} {
+		value := strings.Repeat("x", size)
+		c := &spawn.Cmd{Memory: spawn.Copied, Env: []string{"A=" + value, "B=end"}}
+		if out, ws := run(t, c, `printf %s "$A$B"`); out != value+"end" || ws != 0 {
+			t.Errorf("%d bytes of environment: got %d, %v", size, len(out), ws)
+		}
+	}
+}
+
 // A child that is stopped before its program starts does not stop us.
 func TestStoppedChildIsGivenUp(t *testing.T) {
 	stop := spawn.Step{Name: "stop", Nr: unix.SYS_KILL}

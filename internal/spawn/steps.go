@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"encoding/binary"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,36 +22,32 @@ func Umask(mask uint32) Step {
 
 // Chdir changes the working directory.
 func Chdir(dir string) Step {
-	p := cstring(dir)
-	return Step{Name: "chdir " + dir, Nr: unix.SYS_CHDIR, Args: [6]uintptr{uintptr(unsafe.Pointer(p))}}.Keep(p)
+	return Step{Name: "chdir " + dir, Nr: unix.SYS_CHDIR}.point(0, cstring(dir))
 }
 
 // Barrier waits for one byte on fd, and fails when the other side is gone.
 func Barrier(fd int) Step {
-	b := new(byte)
 	return Step{
-		Name: "barrier", Nr: unix.SYS_READ, Args: [6]uintptr{uintptr(fd), uintptr(unsafe.Pointer(b)), 1},
+		Name: "barrier", Nr: unix.SYS_READ, Args: [6]uintptr{uintptr(fd), 0, 1},
 		Want: 1, HasWant: true,
-	}.Keep(b)
+	}.point(1, datumOf(new(byte)))
 }
 
 // Write writes text to fd.
 func Write(name string, fd int, text string) Step {
-	p := cstring(text)
-	return Step{Name: name, Nr: unix.SYS_WRITE, Args: [6]uintptr{uintptr(fd), uintptr(unsafe.Pointer(p)), uintptr(len(text))}}.Keep(p)
+	return Step{Name: name, Nr: unix.SYS_WRITE, Args: [6]uintptr{uintptr(fd), 0, uintptr(len(text))}}.point(1, cstring(text))
 }
 
 // WriteFile is two steps that open path for writing and write text. The
 // descriptor is closed when the program starts. at is the position of the
 // first of them in its list.
 func WriteFile(at int, path, text string) []Step {
-	p := cstring(path)
 	open := Step{
 		Name: "open " + path, Nr: unix.SYS_OPENAT,
-		Args: [6]uintptr{atFDCWD, uintptr(unsafe.Pointer(p)), unix.O_WRONLY | unix.O_CLOEXEC},
+		Args: [6]uintptr{atFDCWD, 0, unix.O_WRONLY | unix.O_CLOEXEC},
 		Save: []Arg{{Step: at + 1, Arg: 0}},
 	}
-	return []Step{open.Keep(p), Write("write "+path, 0, text)}
+	return []Step{open.point(1, cstring(path)), Write("write "+path, 0, text)}
 }
 
 // SetIDs takes the group, then the user: without the user's privileges the
@@ -71,12 +68,12 @@ func Setgroups(groups ...int) Step {
 	if len(groups) == 0 {
 		return s
 	}
-	ids := make([]uint32, len(groups))
-	for i, g := range groups {
-		ids[i] = uint32(g)
+	ids := new(datum)
+	for _, g := range groups {
+		ids.bytes = binary.NativeEndian.AppendUint32(ids.bytes, uint32(g))
 	}
-	s.Args = [6]uintptr{uintptr(len(ids)), uintptr(unsafe.Pointer(&ids[0]))}
-	return s.Keep(ids)
+	s.Args[0] = uintptr(len(groups))
+	return s.point(1, ids)
 }
 
 // Unshare leaves the parent's namespaces named by flags.
@@ -94,7 +91,7 @@ func Prctl(name string, args ...uintptr) Step {
 // Rlimit sets the soft and the hard limit of resource.
 func Rlimit(name string, resource int, limit uint64) Step {
 	l := &unix.Rlimit{Cur: limit, Max: limit}
-	return Step{Name: "prlimit " + name, Nr: unix.SYS_PRLIMIT64, Args: [6]uintptr{0, uintptr(resource), uintptr(unsafe.Pointer(l))}}.Keep(l)
+	return Step{Name: "prlimit " + name, Nr: unix.SYS_PRLIMIT64, Args: [6]uintptr{0, uintptr(resource)}}.point(2, datumOf(l))
 }
 
 // Capset sets the permitted, effective and inheritable capabilities of the
@@ -102,7 +99,7 @@ func Rlimit(name string, resource int, limit uint64) Step {
 func Capset(permitted, inheritable uint64) Step {
 	hdr := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	data := CapData(permitted, inheritable)
-	return Step{Name: "capset", Nr: unix.SYS_CAPSET, Args: [6]uintptr{uintptr(unsafe.Pointer(hdr)), uintptr(unsafe.Pointer(data))}}.Keep(hdr, data)
+	return Step{Name: "capset", Nr: unix.SYS_CAPSET}.point(0, datumOf(hdr)).point(1, datumOf(data))
 }
 
 // CapData is the two words that capset(2) wants, with effective equal to
@@ -117,8 +114,10 @@ func CapData(permitted, inheritable uint64) *[2]unix.CapUserData {
 // Seccomp loads a filter. no_new_privs must be set or CAP_SYS_ADMIN held.
 // Every step after it is under the filter.
 func Seccomp(filter []unix.SockFilter) Step {
-	prog := &unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	return Step{Name: "seccomp", Nr: unix.SYS_SECCOMP, Args: [6]uintptr{unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(prog))}}.Keep(prog, filter)
+	prog := datumOf(&unix.SockFprog{Len: uint16(len(filter))}) // its pointer is a link
+	list := unsafe.Slice((*byte)(unsafe.Pointer(&filter[0])), len(filter)*unix.SizeofSockFilter)
+	prog.links = []pointer{{int(unsafe.Offsetof(unix.SockFprog{}.Filter)), &datum{bytes: list}}}
+	return Step{Name: "seccomp", Nr: unix.SYS_SECCOMP, Args: [6]uintptr{unix.SECCOMP_SET_MODE_FILTER}}.point(2, prog)
 }
 
 // A variable because the compiler refuses a negative constant as uintptr.
@@ -126,7 +125,4 @@ var atFDCWD = func() uintptr { fd := unix.AT_FDCWD; return uintptr(fd) }()
 
 // cstring ends s with a zero byte. Callers pass their own constants and paths
 // already checked for zero bytes; one inside would only cut the string short.
-func cstring(s string) *byte {
-	b := append([]byte(s), 0)
-	return &b[0]
-}
+func cstring(s string) *datum { return &datum{bytes: append([]byte(s), 0)} }

@@ -164,7 +164,7 @@ func recoverSandboxes(t *testing.T, d *Driver) {
 }
 
 // newTestDriver returns a driver of its own with the test image.
-func newTestDriver(t *testing.T) *Driver {
+func newTestDriver(t testing.TB) *Driver {
 	t.Helper()
 	program, err := os.ReadFile(testenv.Runner(t))
 	if err != nil {
