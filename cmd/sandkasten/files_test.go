@@ -175,7 +175,7 @@ func TestFs(t *testing.T) {
 	if out := fs("ls"); strings.Contains(out, "again") {
 		t.Errorf("ls = %s", out)
 	}
-	if r := tm.run("fs", "rm", id, "missing", "e"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "missing: ") {
+	if r := tm.run("fs", "rm", id, "missing", "e"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, `"missing" does not exist`) {
 		t.Errorf("rm = %+v", r)
 	}
 }

@@ -42,7 +42,9 @@ type workspaceCreateCmd struct {
 }
 
 func (workspaceCreateCmd) Help() string {
-	return `  sandkasten workspace create project --size 2048 --label team=a
+	return `Makes a workspace and prints its id.
+
+  sandkasten workspace create project --size 2048 --label team=a
   w=$(sandkasten workspace create)`
 }
 
@@ -186,7 +188,9 @@ type workspaceRmCmd struct {
 }
 
 func (workspaceRmCmd) Help() string {
-	return `  sandkasten workspace rm project
+	return `Removes workspaces with all that is in them.
+
+  sandkasten workspace rm project
   sandkasten workspace rm --force project`
 }
 
