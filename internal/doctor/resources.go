@@ -162,7 +162,7 @@ func clock(h Host) Finding {
 	return fine("synchronised")
 }
 
-// memoryToDisk says what no host can do so far; see decision 22.
+// memoryToDisk says what no host can do so far; see decision 15.
 func memoryToDisk(h Host) Finding {
 	found := "not available: a paused session keeps its memory in RAM"
 	if h.hasTool("criu") {

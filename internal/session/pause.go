@@ -18,7 +18,7 @@ const switchTimeout = 30 * time.Second
 // the API.
 type Memory string
 
-// The places. MemoryDisk is refused with Unimplemented: see decision 22.
+// The places. MemoryDisk is refused with Unimplemented: see decision 15.
 const (
 	MemoryRAM  Memory = "ram"
 	MemoryDisk Memory = "disk"
