@@ -60,6 +60,11 @@ func compile(c *Cmd) (*plan, error) {
 	if c.Dir != "" {
 		lists[2] = []Step{Chdir(c.Dir)}
 	}
+	if at := execFD(c); at != c.ExecFD {
+		lists[2] = append(lists[2], Step{
+			Name: "keep the program's descriptor", Nr: unix.SYS_DUP3, Args: [6]uintptr{uintptr(c.ExecFD), uintptr(at), unix.O_CLOEXEC},
+		})
+	}
 	pl := new(plan)
 	if err := pl.layOut(lists, c.Memory); err != nil {
 		return nil, err
@@ -189,6 +194,19 @@ func placeFiles(files map[int]int) []Step {
 	return steps
 }
 
+// execFD is the program's descriptor when the files are in their places: one
+// of them may have the number that it had.
+func execFD(c *Cmd) int {
+	if _, taken := c.Files[c.ExecFD]; !taken || c.ExecFD <= 0 {
+		return c.ExecFD
+	}
+	highest := c.ExecFD
+	for target, source := range c.Files {
+		highest = max(highest, target, source)
+	}
+	return highest + 1
+}
+
 // execStep is the end of the list: it succeeds by not returning.
 func execStep(c *Cmd) (Step, error) {
 	argv, err := pointers(c.Args)
@@ -206,7 +224,7 @@ func execStep(c *Cmd) (Step, error) {
 	if c.ExecFD <= 0 {
 		return Step{Name: "execve " + c.Path, Nr: unix.SYS_EXECVE}.point(0, &datum{bytes: path}).point(1, argv).point(2, envv), nil
 	}
-	return Step{Name: "execveat", Nr: unix.SYS_EXECVEAT, Args: [6]uintptr{uintptr(c.ExecFD), 0, 0, 0, unix.AT_EMPTY_PATH}}.
+	return Step{Name: "execveat", Nr: unix.SYS_EXECVEAT, Args: [6]uintptr{uintptr(execFD(c)), 0, 0, 0, unix.AT_EMPTY_PATH}}.
 		point(1, cstring("")).point(2, argv).point(3, envv), nil
 }
 

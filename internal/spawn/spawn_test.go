@@ -65,6 +65,20 @@ func TestFilesMayTradeNumbers(t *testing.T) {
 	}
 }
 
+// A program that is executed by its descriptor, whose number a file gets.
+func TestFileMayTakeTheProgramsNumber(t *testing.T) {
+	program, err := unix.Open("/bin/sh", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(program)
+	content := memfd(t, "content")
+	out, ws := run(t, &spawn.Cmd{ExecFD: program, Files: map[int]int{program: content}}, "cat /dev/fd/"+strconv.Itoa(program)+"; ls /proc/self/fd | wc -l")
+	if out != "content4\n" || ws.ExitStatus() != 0 { // its output twice, the file, and the directory
+		t.Fatalf("out %q, status %v", out, ws)
+	}
+}
+
 func TestNothingElseIsOpen(t *testing.T) {
 	leak, err := unix.Dup(1) // not close-on-exec
 	if err != nil {
