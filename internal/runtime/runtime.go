@@ -5,6 +5,7 @@ package runtime
 
 import (
 	"context"
+	"io"
 	"iter"
 	"net"
 	"time"
@@ -177,6 +178,41 @@ type Stopper interface {
 	// no such sandbox, Conflict if it is not stopped, and Unavailable or
 	// InsufficientSpace if the host is full.
 	Start(ctx context.Context, id ID) (Sandbox, error)
+}
+
+// Claimer is a Driver whose sandboxes can be made before it is known for whom.
+type Claimer interface {
+	// Claim makes the sandbox ready, which Create made and nobody has used,
+	// the sandbox id of a session: it has spec's Workspace, Env and Hostname
+	// and the cpu, memory and pids of its Limits from then on, as if Create had
+	// made it of spec, and ready is no sandbox any more. The rest of spec must
+	// be what ready was made of. It is one step as seen from List: after a crash
+	// there is the one or the other. When it fails, ready may be neither: the
+	// caller destroys both. It returns NotFound if ready does not run and
+	// AlreadyExists if id is taken.
+	Claim(ctx context.Context, ready, id ID, spec Spec) (Sandbox, error)
+}
+
+// Forker is a Driver that can branch a sandbox.
+type Forker interface {
+	// Fork makes a sandbox of spec for each of ids, on a copy of what from has
+	// written to its root and to its own workspace, all as it was at one moment
+	// of the call. From's programs stand still until that is taken and go on;
+	// from may be paused or stopped. The copy costs no data and no space until
+	// one of the two changes, where the host can do that. The sandboxes have
+	// nothing else of from: no process, memory, id or name. It makes all or
+	// none, and errors are those of Create, with NotFound also for from.
+	Fork(ctx context.Context, from ID, ids []ID, spec Spec) ([]Sandbox, error)
+}
+
+// Saver is a Driver that can read what a sandbox has changed of its image.
+type Saver interface {
+	// SaveRoot writes what id has changed of its root to w, as the tar of an
+	// OCI image layer: without its workspace, devices, sockets and what is
+	// mounted below the root. Who wants it to be of one moment pauses the
+	// sandbox. The tar is hostile: it is written in the sandbox's name. It
+	// returns NotFound if there is no such sandbox.
+	SaveRoot(ctx context.Context, id ID, w io.Writer) error
 }
 
 // Stats is what a sandbox uses and may use. A field the host cannot measure
