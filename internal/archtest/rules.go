@@ -119,9 +119,9 @@ var Rules = map[string]Rule{
 	"internal/runtime": {},
 	"internal/runtime/linux": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/runtime/linux/cgroup",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn",
+			"internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol",
 		},
 		Libraries: []string{unix},
 	},
