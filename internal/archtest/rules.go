@@ -103,6 +103,10 @@ var Rules = map[string]Rule{
 	"internal/admission": {
 		Ours: []string{"internal/errdefs"}, Libraries: []string{"github.com/prometheus/client_golang"},
 	},
+	"internal/pool": {
+		Ours:      []string{"internal/errdefs", "internal/runnerclient", "internal/runtime"},
+		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
+	},
 	"internal/auth": {Ours: []string{"internal/errdefs"}},
 	"internal/images": {
 		Ours: []string{"images", "internal/errdefs", "internal/images/extract"},
