@@ -162,6 +162,12 @@ func (p *Pool) make(ctx context.Context, s *shelf, spec runtime.Spec, key string
 	began := time.Now()
 	_, err := p.opts.Driver.Create(making, id, spec)
 	took := time.Since(began)
+	if err == nil {
+		err = p.ping(making, id) // the first answer is the slowest: now nobody waits for it
+		if err != nil {
+			p.discard(id)
+		}
+	}
 	if err != nil && ctx.Err() != nil {
 		return // it was not finished, and is nobody's fault
 	}
