@@ -27,6 +27,7 @@ type fake struct {
 	mu      sync.Mutex
 	boxes   map[runtime.ID]runtime.Spec // guarded by mu
 	deaf    map[runtime.ID]bool         // guarded by mu; their runners do not answer
+	mute    bool                        // guarded by mu; none answers
 	dead    map[runtime.ID]bool         // guarded by mu
 	broken  error                       // guarded by mu; of Create
 	stuck   error                       // guarded by mu; of Destroy
@@ -140,7 +141,7 @@ func (b box) Stats(context.Context) (runtime.Stats, error) { return runtime.Stat
 func (b box) DialRunner(context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	b.f.mu.Lock()
-	deaf := b.f.deaf[b.id]
+	deaf := b.f.deaf[b.id] || b.f.mute
 	b.f.mu.Unlock()
 	go func() {
 		in, out := protocol.NewReader(theirs, protocol.Daemon), protocol.NewWriter(theirs)

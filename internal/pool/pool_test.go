@@ -3,12 +3,14 @@ package pool_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -368,4 +370,50 @@ func TestOwns(t *testing.T) {
 			t.Errorf("Owns(%q)", id)
 		}
 	}
+}
+
+func TestMetrics(t *testing.T) {
+	inBubble(t, pool.Options{Images: map[string]int{"a": 2, "b": 1}}, func(h *harness) {
+		h.settle(time.Second)
+		h.create(spec("a"))
+		h.create(spec("c"))
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(h.Pool)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				name := f.GetName()
+				for _, l := range m.GetLabel() {
+					name += " " + l.GetValue()
+				}
+				got[name] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+		want := map[string]float64{
+			"sandkasten_pool_ready a": 1, "sandkasten_pool_ready b": 1, "sandkasten_pool_wanted a": 2, "sandkasten_pool_wanted b": 1,
+			"sandkasten_pool_hits_total a": 1, "sandkasten_pool_hits_total b": 0, "sandkasten_pool_misses_total a": 0, "sandkasten_pool_misses_total b": 0,
+			"sandkasten_pool_unmatched_total": 1, "sandkasten_pool_refill_duration_seconds": 3,
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// A sandbox that does not answer right after it was made is not handed out.
+func TestMadeDeaf(t *testing.T) {
+	inBubble(t, pool.Options{Images: map[string]int{"a": 1}}, func(h *harness) {
+		h.fake.set(func() { h.fake.mute = true })
+		h.settle(20 * time.Second)
+		if st := h.Status(); st.Ready != 0 || st.Images[0].Err == "" {
+			t.Errorf("%+v", st)
+		}
+		h.fake.set(func() { h.fake.mute = false })
+		h.settle(2 * time.Minute)
+		h.wantReady(1)
+	})
 }
