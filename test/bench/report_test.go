@@ -24,6 +24,8 @@ func goodResults() results {
 			"ready": {ours: ms(6, 9), "crun run": ms(8, 12), "docker run": ms(150, 190)},
 			"total": {ours: ms(8, 11), "crun run": ms(9, 13), "docker run": ms(180, 220)},
 		},
+		Claim: map[string]summary{ours: ms(7, 9), pooledName: ms(1.9, 7.5)},
+		Burst: []loadResult{{pooledName, "create", burstN, burstN, outcome{Latency: ms(60, 290)}}},
 		Exec: map[string]summary{
 			ours: ms(0.3, 0.9), "crun exec": ms(5, 7), programName: ms(1.2, 2), hostProgramName: ms(1, 1.5),
 		},
@@ -46,7 +48,7 @@ func verdicts(r results) string {
 	return strings.Join(all, " ")
 }
 
-const promises = 12
+const promises = 15
 
 func TestExpectations(t *testing.T) {
 	if got := verdicts(goodResults()); got != strings.TrimSpace(strings.Repeat("met ", promises)) {
@@ -56,6 +58,8 @@ func TestExpectations(t *testing.T) {
 	bad := goodResults()
 	bad.Lifecycle["ready"][ours] = ms(11, 12)
 	bad.Exec[ours] = ms(0.5, 2.1)
+	bad.Claim[pooledName] = ms(2.1, 8.1)
+	bad.Burst[0].Outcome.Failures = 1
 	bad.Memory[ours] = memory{Available: 4_000_001}
 	bad.Together[0].Outcome.Failures = 1
 	bad.Leftovers = []string{"mount: x"}
@@ -97,6 +101,8 @@ func TestReportHasEveryTable(t *testing.T) {
 		"| sandkasten, HTTP | 250 |",
 		"| cp inside the sandbox | 1000 |",
 		"| 64 | 5000 | 0.000 | 0.000 | 0 |",
+		"| sandkasten, HTTP, with a pool | 1.900 | 1.900 | 7.500 | 7.500 | 7.500 | 0.27 | 100 |",
+		"| 60.0 | 290.0 | 290.0 | 0 |",
 		"## Method",
 	} {
 		if !strings.Contains(text, want) {
