@@ -89,7 +89,7 @@ func New(o Options) (*Store, error) {
 	client, err := minio.NewCore(endpoint.Host, &minio.Options{
 		Creds:        credentials.NewStaticV4(o.AccessKey, o.SecretKey, ""),
 		Secure:       secure,
-		Transport:    transport,
+		Transport:    bodyOnce{transport},
 		Region:       o.Region,
 		BucketLookup: lookup,
 		MaxRetries:   attempts,

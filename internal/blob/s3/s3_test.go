@@ -26,6 +26,7 @@ import (
 const large = 33 << 20
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	s, n := serve(t), 0
 	bucket := func(t *testing.T) s3.Options {
 		n++
@@ -92,6 +93,7 @@ func TestPartsMakeOneBlob(t *testing.T) {
 
 // What goes wrong once is tried again, and nobody sees it.
 func TestPutTriesAgain(t *testing.T) {
+	t.Parallel()
 	tests := map[string]fault{
 		"busy": func(w http.ResponseWriter, _ *http.Request) bool {
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -128,6 +130,7 @@ func TestPutTriesAgain(t *testing.T) {
 }
 
 func TestFailedUploadLeavesNothing(t *testing.T) {
+	t.Parallel()
 	refuse := func(want string) fault {
 		return func(w http.ResponseWriter, r *http.Request) bool {
 			if part(r) != want {
@@ -194,6 +197,7 @@ func TestCanceledUploadLeavesNothing(t *testing.T) {
 }
 
 func TestSweepEndsWhatACrashLeft(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	o := s.options(t, "snapshots")
 	o.Prefix = "ours/"
@@ -236,6 +240,7 @@ func TestSweepEndsWhatACrashLeft(t *testing.T) {
 // What only an operator can mend is told apart, to clients without a word of
 // where the store is, and to the log with all.
 func TestOperatorsMistakesAreClear(t *testing.T) {
+	t.Parallel()
 	s := serve(t)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -275,6 +280,7 @@ func TestOperatorsMistakesAreClear(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	s := serveTLS(t)
 	o := s.options(t, "snapshots")
 	_, err := open(t, o).Put(t.Context(), "a", strings.NewReader("x"))
