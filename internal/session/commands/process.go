@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -45,7 +44,7 @@ func (c *Commands[ID]) RunProcess(ctx context.Context, id ID, req ProcessRequest
 	watched, stop := c.watch(ctx, use, start.TimeoutMS)
 	defer stop()
 	result, err := use.Client.Run(watched, start, program, out)
-	return c.ended(use, start.ID, result, unstartable(err))
+	return c.ended(use, start.ID, result, err)
 }
 
 // StartProcess starts a program in the background and returns its record. Such
@@ -77,21 +76,9 @@ func (c *Commands[ID]) start(ctx context.Context, id ID, start protocol.Start, p
 	defer use.End()
 	record, err := use.Client.Start(ctx, start, program)
 	if err != nil {
-		return ExecResult{}, use.Lost(unstartable(err))
+		return ExecResult{}, use.Lost(err)
 	}
 	return record, nil
-}
-
-// unstartable names the field of a request that a runner found impossible. It
-// says so itself only in its message, of which the program is the usual reason.
-func unstartable(err error) error {
-	refused, ok := errors.AsType[*errdefs.Error](err)
-	if !ok || refused.Code != errdefs.Unprocessable || refused.Field != "" {
-		return err
-	}
-	named := *refused
-	named.Field = "cmd"
-	return &named
 }
 
 // planStart turns a request into what the runner is asked, under a new id and
