@@ -46,7 +46,8 @@ var Rules = map[string]Rule{
 	"internal/api/v1": {
 		Ours: []string{
 			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes",
-			"internal/api/v1/sockets", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session", "protocol",
+			"internal/api/v1/sockets", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session",
+			"internal/session/commands", "protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
@@ -55,7 +56,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/sockets": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "protocol"},
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands", "protocol"},
 		Libraries: []string{"github.com/coder/websocket"},
 	},
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
@@ -84,13 +85,16 @@ var Rules = map[string]Rule{
 	"internal/session": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
-			"internal/session/files", "internal/session/workspaces", "protocol",
+			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime"}},
 	"internal/session/workspaces": {
 		Ours: []string{"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
+	},
+	"internal/session/commands": {
+		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "protocol"},
 	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
