@@ -205,6 +205,9 @@ var Rules = map[string]Rule{
 	"test/vm/guest":     {TestOnly: true},
 	"test/vm/init":      {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
 	"test/vm/run":       {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
+
+	// What the tests of the SDKs run against.
+	"sdk/contract/run": {TestOnly: true, Ours: []string{"internal/testenv"}},
 }
 
 // Limits are the budgets of this repository.
