@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 func ms(p50, p99 float64) summary {
@@ -19,7 +21,7 @@ func goodResults() results {
 	ours := (&sandkastenSubject{}).name()
 	return results{
 		Date:    time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
-		Machine: machine{CPU: "A CPU", Cores: 2, Versions: map[string]string{"crun": "crun version 1.8.1"}},
+		Machine: machine.Info{CPU: "A CPU", Cores: 2, Versions: map[string]string{"crun": "crun version 1.8.1"}},
 		Lifecycle: map[string]map[string]summary{
 			"ready": {ours: ms(6, 9), "crun run": ms(8, 12), "docker run": ms(150, 190)},
 			"total": {ours: ms(8, 11), "crun run": ms(9, 13), "docker run": ms(180, 220)},
@@ -133,15 +135,15 @@ func TestPublishWritesTheReportOnlyWhenItIsWhole(t *testing.T) {
 		t.Error("a part was published as the whole")
 	}
 	var back results
-	if err := json.Unmarshal([]byte(read(o.json)), &back); err != nil || verdicts(back) != verdicts(goodResults()) {
+	if err := json.Unmarshal([]byte(machine.Text(o.json)), &back); err != nil || verdicts(back) != verdicts(goodResults()) {
 		t.Errorf("results.json: %v, %s", err, verdicts(back))
 	}
 	o.only, o.scale = nil, 0.5
-	if err := publish(o, goodResults()); err != nil || read(o.report) != "" {
+	if err := publish(o, goodResults()); err != nil || machine.Text(o.report) != "" {
 		t.Errorf("a run with fewer rounds was published: %v", err)
 	}
 	o.scale = 1
-	if err := publish(o, goodResults()); err != nil || read(o.report) == "" {
+	if err := publish(o, goodResults()); err != nil || machine.Text(o.report) == "" {
 		t.Errorf("the whole was not published: %v", err)
 	}
 }

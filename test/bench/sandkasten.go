@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/test/bench/direct"
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 // daemon is a Sandkasten daemon of our own, with its own directory and port,
@@ -81,7 +82,7 @@ func (d *daemon) start(ctx context.Context) error {
 		return err
 	}
 	if err := waitFor(ctx, 30*time.Second, d.ready); err != nil {
-		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, terminate(d.cmd), read(log.Name()))
+		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, terminate(d.cmd), machine.Text(log.Name()))
 	}
 	return nil
 }
@@ -154,21 +155,21 @@ func (d *daemon) leftovers() ([]string, error) {
 			found = append(found, "mount: "+strings.TrimSpace(line))
 		}
 	}
-	children, err := processesBelow(d.cmd.Process.Pid)
+	children, err := machine.ProcessesBelow(d.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
 	ready := 0 // runners that wait for the next sandboxes, with nothing in them
 	for _, pid := range children {
-		below, err := processesBelow(pid)
+		below, err := machine.ProcessesBelow(pid)
 		if err != nil {
 			return nil, err
 		}
-		if len(below) == 0 && commandName(pid) == runnerName && ready < readyRunners {
+		if len(below) == 0 && machine.CommandName(pid) == runnerName && ready < readyRunners {
 			ready++
 			continue
 		}
-		found = append(found, fmt.Sprintf("process %d: %s", pid, commandName(pid)))
+		found = append(found, fmt.Sprintf("process %d: %s", pid, machine.CommandName(pid)))
 	}
 	groups, err := sandboxGroups(d.dir)
 	if err != nil {

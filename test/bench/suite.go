@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 // contender is a subject and how much of each part it can take.
@@ -20,7 +22,7 @@ type contender struct {
 // results is everything that a run measured.
 type results struct {
 	Date       time.Time                     `json:"date"`
-	Machine    machine                       `json:"machine"`
+	Machine    machine.Info                  `json:"machine"`
 	Lifecycle  map[string]map[string]summary `json:"lifecycle,omitempty"` // "ready" and "total" -> subject
 	Claim      map[string]summary            `json:"claim,omitempty"`
 	Burst      []loadResult                  `json:"burst,omitempty"`
