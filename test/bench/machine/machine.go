@@ -153,6 +153,7 @@ func parseStat(text string) (pid, parent int, err error) {
 	return pid, parent, err
 }
 
+// CommandName is what the kernel calls a process: fifteen bytes of its name.
 func CommandName(pid int) string {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
