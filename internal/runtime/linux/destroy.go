@@ -68,7 +68,7 @@ const noGroup = ".none"
 func (d *Driver) claimed(id runtime.ID) bool {
 	entries, err := os.ReadDir(d.sandboxes)
 	for _, e := range entries {
-		if s, err := d.readState(runtime.ID(e.Name())); err == nil && s.Group == string(id) && s.ID != id {
+		if s, err := d.readState(runtime.ID(e.Name())); err == nil && s.groupName() == string(id) && s.ID != id {
 			return true
 		}
 	}
