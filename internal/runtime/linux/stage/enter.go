@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -59,15 +60,34 @@ func Enter() (*Inside, error) {
 	if err := drop(b); err != nil {
 		return nil, fmt.Errorf("drop rights: %w", err)
 	}
+	return in, writeNames(b)
+}
+
+// writeNames puts into /etc what is this sandbox's own and not the disk's. A
+// file that is not there, or no plain one any more, stays as it is: what runs
+// in the sandbox wanted it so. In a root that is read-only nothing can be put.
+func writeNames(b *Boot) error {
+	files := map[string]string{}
+	if b.ReadonlyRoot {
+		return nil
+	}
 	if b.HostsFile != "" {
-		if err := os.WriteFile("/etc/hosts", []byte(b.HostsFile), 0o644); err != nil {
-			return nil, fmt.Errorf("write /etc/hosts: %w", err)
+		files["/etc/hosts"], files["/etc/hostname"] = b.HostsFile, b.Hostname+"\n"
+	}
+	if b.MachineID != "" {
+		files["/etc/machine-id"] = b.MachineID + "\n"
+	}
+	for path, text := range files {
+		fi, err := os.Lstat(path)
+		if err != nil || !fi.Mode().IsRegular() || fi.Size() == 0 {
+			continue
 		}
-		if err := os.WriteFile("/etc/hostname", []byte(b.Hostname+"\n"), 0o644); err != nil {
-			return nil, fmt.Errorf("write /etc/hostname: %w", err)
+		// Another file under its name: this one may have more names.
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
 		}
 	}
-	return in, nil
+	return nil
 }
 
 // Ready tells the daemon that operations are accepted.
