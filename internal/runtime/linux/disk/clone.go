@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
 
 // ErrBusy means that a disk was being written to all the time.
@@ -93,21 +92,20 @@ func writes(loop int) (string, error) {
 // else copies what is not a hole; copied says so. When it fails there is no
 // copy.
 func Clone(ctx context.Context, from, to string) (copied bool, err error) {
-	src, err := sys.Open(unix.AT_FDCWD, from, unix.O_RDONLY, 0)
+	src, err := os.Open(from)
 	if err != nil {
 		return false, err
 	}
-	defer sys.Close(src)
-	dst, err := sys.Open(unix.AT_FDCWD, to, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return false, err
 	}
-	defer sys.Close(dst)
-	err = unix.IoctlFileClone(dst, src)
+	err = unix.IoctlFileClone(int(dst.Fd()), int(src.Fd()))
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTTY) {
 		copied, err = true, copyData(ctx, dst, src)
 	}
-	if err != nil {
+	if err = errors.Join(err, dst.Close()); err != nil {
 		return false, errors.Join(fmt.Errorf("clone %s: %w", from, err), os.Remove(to))
 	}
 	return copied, nil
@@ -117,26 +115,30 @@ func Clone(ctx context.Context, from, to string) (copied bool, err error) {
 const copyChunk = 64 << 20
 
 // copyData copies a file without its holes.
-func copyData(ctx context.Context, dst, src int) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(src, &st); err != nil {
-		return os.NewSyscallError("fstat", err)
+func copyData(ctx context.Context, dst, src *os.File) error {
+	fi, err := src.Stat()
+	if err != nil {
+		return err
 	}
-	if err := unix.Ftruncate(dst, st.Size); err != nil {
-		return os.NewSyscallError("ftruncate", err)
+	if err := dst.Truncate(fi.Size()); err != nil {
+		return err
 	}
-	return eachExtent(src, func(start, end int64) error {
-		for in, out := start, start; in < end; {
+	return eachExtent(int(src.Fd()), func(start, end int64) error {
+		for start < end {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			n, err := unix.CopyFileRange(src, &in, dst, &out, int(min(end-in, copyChunk)), 0)
-			if err != nil {
-				return os.NewSyscallError("copy_file_range", err)
+			n := min(end-start, copyChunk)
+			if _, err := dst.Seek(start, io.SeekStart); err != nil {
+				return err
 			}
-			if n == 0 {
-				return errors.New("the image is shorter than it says")
+			if _, err := src.Seek(start, io.SeekStart); err != nil {
+				return err
 			}
+			if _, err := io.CopyN(dst, src, n); err != nil {
+				return err
+			}
+			start += n
 		}
 		return nil
 	})

@@ -37,7 +37,7 @@ func attach(control, image int, flags uint32) (fd int, dev string, err error) {
 		if err != nil {
 			return -1, "", err
 		}
-		cfg := unix.LoopConfig{Fd: uint32(image), Size: 4096}
+		cfg := unix.LoopConfig{Fd: uint32(image), Size: sector}
 		cfg.Info.Flags = unix.LO_FLAGS_AUTOCLEAR | flags
 		err = unix.IoctlLoopConfigure(fd, &cfg)
 		if err == nil {
@@ -50,6 +50,9 @@ func attach(control, image int, flags uint32) (fd int, dev string, err error) {
 	}
 	return -1, "", errors.New("every free device was taken by somebody else")
 }
+
+// sector is the least that is read or written of a loop device.
+const sector = 4096
 
 // loopMajor is the number of the loop driver.
 const loopMajor = 7

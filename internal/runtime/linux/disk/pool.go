@@ -35,8 +35,9 @@ func MakePool(ctx context.Context, path string, size int64) error {
 	}
 	err = errors.Join(f.Truncate(size), f.Close())
 	if err == nil {
-		// Sharing of data is the whole point, and older ones have it off.
-		err = mkfsXFS(ctx, "-q", "-m", "reflink=1", made)
+		// Sharing of data is the whole point, and older ones have it off. The
+		// sectors are those of our loop devices.
+		err = mkfsXFS(ctx, "-q", "-m", "reflink=1", "-s", "size="+strconv.Itoa(sector), made)
 	}
 	if err == nil {
 		err = os.Rename(made, path)
@@ -58,16 +59,16 @@ func mkfsXFS(ctx context.Context, args ...string) error {
 // OpenPool mounts the pool in path, once more if it is mounted. The caller
 // closes it.
 func OpenPool(path string) (*Pool, error) {
-	image, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDWR, 0)
+	lock, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer sys.Close(image) // and with it the lock
+	defer sys.Close(lock)
 	// On two devices the file would be two file systems.
-	if err := unix.Flock(image, unix.LOCK_EX); err != nil {
+	if err := unix.Flock(lock, unix.LOCK_EX); err != nil {
 		return nil, os.NewSyscallError("flock", err)
 	}
-	dev, loop, err := poolDevice(path, image)
+	dev, loop, err := poolDevice(path)
 	if err != nil {
 		return nil, fmt.Errorf("attach %s to a loop device: %w", path, err)
 	}
@@ -87,7 +88,7 @@ func OpenPool(path string) (*Pool, error) {
 
 // poolDevice opens the loop device that has the pool, or gives it one. It works
 // past the host's cache: what is in the pool is cached already.
-func poolDevice(path string, image int) (dev string, loop int, err error) {
+func poolDevice(path string) (dev string, loop int, err error) {
 	if loop, dev, err := device(path); err != nil || loop >= 0 {
 		return dev, loop, err
 	}
@@ -96,6 +97,12 @@ func poolDevice(path string, image int) (dev string, loop int, err error) {
 		return "", -1, err
 	}
 	defer sys.Close(control)
+	// Not what the lock is on, which the device would keep locked.
+	image, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDWR, 0)
+	if err != nil {
+		return "", -1, err
+	}
+	defer sys.Close(image)
 	loop, dev, err = attach(control, image, unix.LO_FLAGS_DIRECT_IO)
 	if err != nil {
 		return "", -1, err
