@@ -26,9 +26,13 @@ func (o oneImage) Rootfs(ctx context.Context, digest string) (Rootfs, error) {
 	return o.layers.Rootfs(ctx, digest)
 }
 
-func TestDriverSuite(t *testing.T) {
+func TestDriverSuite(t *testing.T) { testSuite(t, root(t)) }
+
+// The same with the disks in a pool, of what has to do with disks.
+func TestDriverSuiteInAPool(t *testing.T) { testSuite(t, pooled(t)) }
+
+func testSuite(t *testing.T, d *Driver) {
 	const digest = "sha256:suite"
-	d := root(t)
 	d.opts.Images = oneImage{digest, layers{testenv.BaseRootfs(t)}}
 	open := func(t *testing.T) runtime.Driver {
 		t.Helper()
