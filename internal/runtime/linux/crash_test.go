@@ -105,7 +105,7 @@ func TestCrashOfFork(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := d.Fork(t.Context(), "crashed", []runtime.ID{"fork-1", "fork-2"}, runtime.Spec{Image: "test"}); err != nil {
+			if _, err := d.Fork(t.Context(), "crashed", []runtime.Branch{{ID: "fork-1"}, {ID: "fork-2"}}, runtime.Spec{Image: "test"}); err != nil {
 				t.Fatalf("the names are not free again: %v", err)
 			}
 		})

@@ -28,13 +28,13 @@ const forkParallel = readyRunners
 // would. Only the first copy is of a disk that is in use, and only for that the
 // programs stand still. What it leaves on the host is named by ids, so the way
 // back is Destroy of each; a crash leaves the source frozen, which Resume ends.
-func (d *Driver) Fork(ctx context.Context, from runtime.ID, ids []runtime.ID, spec runtime.Spec) (runtime.Forks, error) {
-	s, rootfs, err := d.forkable(ctx, from, ids, &spec)
+func (d *Driver) Fork(ctx context.Context, from runtime.ID, branches []runtime.Branch, spec runtime.Spec) (runtime.Forks, error) {
+	s, rootfs, err := d.forkable(ctx, from, branches, &spec)
 	if err != nil {
 		return runtime.Forks{}, err
 	}
 	f := &forking{d: d, from: s, spec: spec, rootfs: rootfs}
-	made, err := f.run(ctx, ids)
+	made, err := f.run(ctx, branches)
 	if err != nil {
 		return runtime.Forks{}, errors.Join(classify(err), f.undo(ctx))
 	}
@@ -42,9 +42,9 @@ func (d *Driver) Fork(ctx context.Context, from runtime.ID, ids []runtime.ID, sp
 }
 
 // forkable finds the source and completes the spec with what is its.
-func (d *Driver) forkable(ctx context.Context, from runtime.ID, ids []runtime.ID, spec *runtime.Spec) (*state, Rootfs, error) {
-	for _, id := range ids {
-		if err := checkSpec(id, *spec); err != nil {
+func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runtime.Branch, spec *runtime.Spec) (*state, Rootfs, error) {
+	for _, b := range branches {
+		if err := checkSpec(b.ID, *spec); err != nil {
 			return nil, Rootfs{}, err
 		}
 	}
@@ -63,6 +63,9 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, ids []runtime.ID
 		return nil, Rootfs{}, errdefs.Invalid("disk_limit_mb", "must be that of the sandbox that is forked")
 	}
 	spec.ReadonlyRoot = s.Spec.ReadonlyRoot
+	if spec.Env == nil {
+		spec.Env = s.Spec.Env
+	}
 	spec.Limits = fill(spec.Limits, d.opts.Defaults)
 	rootfs, err := d.opts.Images.Rootfs(ctx, spec.Image)
 	return s, rootfs, err
@@ -78,22 +81,22 @@ type forking struct {
 	copied  bool
 }
 
-func (f *forking) run(ctx context.Context, ids []runtime.ID) ([]runtime.Sandbox, error) {
-	for _, id := range ids {
-		if err := f.d.claim(id); err != nil {
+func (f *forking) run(ctx context.Context, branches []runtime.Branch) ([]runtime.Sandbox, error) {
+	for _, b := range branches {
+		if err := f.d.claim(b.ID); err != nil {
 			return nil, err // somebody else's
 		}
-		f.claimed = append(f.claimed, id)
+		f.claimed = append(f.claimed, b.ID)
 	}
 	if err := f.copyDisks(ctx); err != nil {
 		return nil, fmt.Errorf("copy the disk of sandbox %s: %w", f.from.ID, err)
 	}
-	made := make([]runtime.Sandbox, len(ids))
+	made := make([]runtime.Sandbox, len(branches))
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(forkParallel)
-	for i, id := range ids {
+	for i, b := range branches {
 		all.Go(func() (err error) {
-			made[i], err = f.boot(ctx, id)
+			made[i], err = f.boot(ctx, b)
 			return err
 		})
 	}
@@ -177,11 +180,13 @@ func (f *forking) freeze(ctx context.Context) (thaw func() error, err error) {
 }
 
 // boot starts one fork on its disk.
-func (f *forking) boot(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+func (f *forking) boot(ctx context.Context, b runtime.Branch) (runtime.Sandbox, error) {
+	spec := f.spec
+	spec.Hostname = b.Hostname
 	c := &creation{
-		d: f.d, name: "fork", spec: f.spec, rootfs: f.rootfs, fork: true,
-		state: state{ID: id, Spec: f.spec, CreatedAt: time.Now().UTC(), Durable: f.from.Durable},
-		group: f.d.cgroups.Group(string(id)),
+		d: f.d, name: "fork", spec: spec, rootfs: f.rootfs, fork: true,
+		state: state{ID: b.ID, Spec: spec, CreatedAt: time.Now().UTC(), Durable: f.from.Durable},
+		group: f.d.cgroups.Group(string(b.ID)),
 		disk:  keptDisk, named: hostname(f.from.Spec),
 	}
 	if err := c.run(ctx); err != nil {

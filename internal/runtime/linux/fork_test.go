@@ -19,7 +19,11 @@ import (
 func fork(t *testing.T, d *Driver, from runtime.ID, spec runtime.Spec, ids ...runtime.ID) runtime.Forks {
 	t.Helper()
 	spec.Image = "test"
-	made, err := d.Fork(t.Context(), from, ids, spec)
+	branches := make([]runtime.Branch, len(ids))
+	for i, id := range ids {
+		branches[i] = runtime.Branch{ID: id, Hostname: spec.Hostname}
+	}
+	made, err := d.Fork(t.Context(), from, branches, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +180,7 @@ func TestForkRefusals(t *testing.T) {
 		"disk_limit_mb": {Image: "test", Limits: runtime.Limits{DiskMB: 64}},
 		"image":         {Image: "another"},
 	} {
-		_, err := d.Fork(t.Context(), "a", []runtime.ID{"b"}, spec)
+		_, err := d.Fork(t.Context(), "a", []runtime.Branch{{ID: "b"}}, spec)
 		if e, ok := errors.AsType[*errdefs.Error](err); !ok || e.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}

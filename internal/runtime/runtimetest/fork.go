@@ -22,21 +22,21 @@ func (s *suite) forkTests() map[string]func(*testing.T) {
 func (s *suite) forks(t *testing.T, from runtime.ID, n int, spec runtime.Spec) []box {
 	t.Helper()
 	d := s.open(t)
-	ids := make([]runtime.ID, n)
-	for i := range ids {
-		ids[i] = newID()
-		destroyAfter(t, d, ids[i])
+	branches := make([]runtime.Branch, n)
+	for i := range branches {
+		branches[i] = runtime.Branch{ID: newID(), Hostname: spec.Hostname}
+		destroyAfter(t, d, branches[i].ID)
 	}
-	made, err := d.(runtime.Forker).Fork(t.Context(), from, ids, spec)
+	made, err := d.(runtime.Forker).Fork(t.Context(), from, branches, spec)
 	if err != nil {
 		t.Fatalf("Fork: %v", err)
 	}
 	boxes := make([]box, n)
 	for i, sandbox := range made.Sandboxes {
-		if sandbox.ID() != ids[i] {
-			t.Errorf("Fork made %s in place of %s", sandbox.ID(), ids[i])
+		if sandbox.ID() != branches[i].ID {
+			t.Errorf("Fork made %s in place of %s", sandbox.ID(), branches[i].ID)
 		}
-		if status, found := find(t, d, ids[i]); !found || !status.Alive {
+		if status, found := find(t, d, branches[i].ID); !found || !status.Alive {
 			t.Errorf("List of a fork: %+v, found %v", status, found)
 		}
 		boxes[i] = use(sandbox)
@@ -61,6 +61,8 @@ func (s *suite) fork(t *testing.T) {
 		f.wantOutput(t, "echo "+strings.Repeat("x", i)+" > file; rm dir/link", "")
 	}
 	b.wantOutput(t, `cat dir/link; echo "$x"; echo later > later`, "first\n1\n")
+	spec.Env = nil
+	s.forks(t, b.ID(), 1, spec)[0].wantOutput(t, `echo "$SOURCE"`, "1\n")
 	for i, f := range all {
 		f.wantOutput(t, "cat file; ls dir; test ! -e later", strings.Repeat("x", i)+"\n")
 	}
@@ -108,15 +110,15 @@ func (s *suite) forkFails(t *testing.T) {
 	d := s.open(t)
 	f := d.(runtime.Forker)
 	b := s.create(t, d, s.spec())
-	_, err := f.Fork(t.Context(), newID(), []runtime.ID{newID()}, s.spec())
+	_, err := f.Fork(t.Context(), newID(), []runtime.Branch{{ID: newID()}}, s.spec())
 	wantCode(t, "Fork of what never was", err, errdefs.NotFound)
 
 	free := newID()
-	_, err = f.Fork(t.Context(), b.ID(), []runtime.ID{free, b.ID()}, s.spec())
+	_, err = f.Fork(t.Context(), b.ID(), []runtime.Branch{{ID: free}, {ID: b.ID()}}, s.spec())
 	wantCode(t, "Fork to a taken id", err, errdefs.AlreadyExists)
 	other := s.spec()
 	other.Image = "sha256:" + strings.Repeat("0", 64)
-	if _, err = f.Fork(t.Context(), b.ID(), []runtime.ID{free}, other); err == nil {
+	if _, err = f.Fork(t.Context(), b.ID(), []runtime.Branch{{ID: free}}, other); err == nil {
 		t.Error("forked with another image")
 	}
 	if _, found := find(t, d, free); found {

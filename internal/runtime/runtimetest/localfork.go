@@ -13,7 +13,7 @@ import (
 var _ runtime.Forker = (*Local)(nil)
 
 // Fork implements runtime.Forker. It copies.
-func (l *Local) Fork(ctx context.Context, from runtime.ID, ids []runtime.ID, spec runtime.Spec) (_ runtime.Forks, err error) {
+func (l *Local) Fork(ctx context.Context, from runtime.ID, branches []runtime.Branch, spec runtime.Spec) (_ runtime.Forks, err error) {
 	source := l.sandbox(from)
 	r, err := source.load()
 	if err != nil || !r.Stopped && !source.alive() {
@@ -32,9 +32,12 @@ func (l *Local) Fork(ctx context.Context, from runtime.ID, ids []runtime.ID, spe
 		}
 		made = runtime.Forks{}
 	}()
+	if spec.Env == nil {
+		spec.Env = r.Spec.Env
+	}
 	// Together they are made before any is filled: one moment for all.
-	for _, id := range ids {
-		sandbox, err := l.Create(ctx, id, spec)
+	for _, b := range branches {
+		sandbox, err := l.Create(ctx, b.ID, spec)
 		if err != nil {
 			return made, err
 		}
@@ -43,20 +46,20 @@ func (l *Local) Fork(ctx context.Context, from runtime.ID, ids []runtime.ID, spe
 	if r.Spec.Workspace != "" || spec.Workspace != "" {
 		return made, nil
 	}
-	return made, l.copyTo(ctx, source, !r.Stopped, ids)
+	return made, l.copyTo(ctx, source, !r.Stopped, branches)
 }
 
 // copyTo fills the workspaces of ids with the source's, which stands still
 // meanwhile.
-func (l *Local) copyTo(ctx context.Context, source *localSandbox, runs bool, ids []runtime.ID) (err error) {
+func (l *Local) copyTo(ctx context.Context, source *localSandbox, runs bool, branches []runtime.Branch) (err error) {
 	if paused, pausedErr := source.Paused(); runs && !paused {
 		if err := errors.Join(pausedErr, source.Pause(ctx)); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, source.Resume(context.WithoutCancel(ctx))) }()
 	}
-	for _, id := range ids {
-		out, err := exec.CommandContext(ctx, "cp", "-a", source.workspace()+"/.", l.sandbox(id).workspace()).CombinedOutput()
+	for _, b := range branches {
+		out, err := exec.CommandContext(ctx, "cp", "-a", source.workspace()+"/.", l.sandbox(b.ID).workspace()).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("copy the workspace of %s: %w: %s", source.id, err, out)
 		}

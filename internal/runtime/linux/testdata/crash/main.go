@@ -56,7 +56,7 @@ func run(dataDir, runDir, runner, rootfs, poolMB string) error {
 	if _, err := client.Exec(ctx, protocol.Exec{ID: "e"}, "echo kept > /etc/kept", nil, io.Discard); err != nil {
 		return err
 	}
-	forks := []runtime.ID{"fork-1", "fork-2"}
+	forks := []runtime.Branch{{ID: "fork-1"}, {ID: "fork-2"}}
 	if _, err := d.Fork(ctx, "crashed", forks, spec); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func run(dataDir, runDir, runner, rootfs, poolMB string) error {
 	if _, err := d.Start(ctx, "crashed"); err != nil {
 		return err
 	}
-	for _, id := range append(forks, "crashed") {
+	for _, id := range []runtime.ID{"fork-1", "fork-2", "crashed"} {
 		if err := d.Destroy(ctx, id); err != nil {
 			return err
 		}
