@@ -213,6 +213,7 @@ func pooled(t *testing.T) *Driver {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	testenv.CheckHost(t)
+	testenv.NeedsXFS(t)
 	return newDriverWithPool(t, 2048)
 }
 

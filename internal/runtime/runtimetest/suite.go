@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,6 +39,9 @@ type Options struct {
 	// NoForks leaves out the tests of forks, for a driver that is no
 	// runtime.Forker.
 	NoForks bool
+
+	// Only names the tests to run. Without it all run.
+	Only []string
 }
 
 // TestDriver holds a driver to the contract of package runtime. open returns
@@ -78,11 +82,17 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		{"StopPaused", s.stopPaused},
 		{"StartFails", s.startFails},
 	}
-	for _, c := range tests {
-		t.Run(c.name, func(t *testing.T) {
+	run := func(name string, test func(*testing.T)) {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, name) {
+			return
+		}
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.run(t)
+			test(t)
 		})
+	}
+	for _, c := range tests {
+		run(c.name, c.run)
 	}
 	optional := map[string]func(*testing.T){}
 	if !o.NoWorkspaces {
@@ -91,17 +101,11 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 	if !o.NoForks {
 		maps.Copy(optional, s.forkTests())
 	}
-	for name, run := range optional {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run(t)
-		})
-	}
 	if o.Kill != nil {
-		t.Run("RunnerDies", func(t *testing.T) {
-			t.Parallel()
-			s.runnerDies(t)
-		})
+		optional["RunnerDies"] = s.runnerDies
+	}
+	for name, test := range optional {
+		run(name, test)
 	}
 }
 

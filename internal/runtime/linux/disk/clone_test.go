@@ -22,6 +22,7 @@ func newPool(t *testing.T) (*disk.Maker, *disk.Pool, string) {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	testenv.CheckHost(t)
+	testenv.NeedsXFS(t)
 	dir := testenv.DataDir(t)
 	file := filepath.Join(dir, "pool.img")
 	for range 2 { // the second time there is one
@@ -199,6 +200,7 @@ func TestCloneOverAnother(t *testing.T) {
 func TestPoolOutlivesItsDaemon(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.CheckHost(t)
+	testenv.NeedsXFS(t)
 	dir := testenv.DataDir(t)
 	file := filepath.Join(dir, "pool.img")
 	if err := disk.MakePool(t.Context(), file, poolSize); err != nil {
