@@ -19,6 +19,7 @@ const (
 	wantFiles       = 0.6         // of what cp does
 	wantIdleBytes   = 4_000_000
 	wantPerSec      = 80
+	wantFork        = 3 // times a cold create
 )
 
 // expectation is one promise and what was measured.
@@ -59,6 +60,7 @@ func expectations(r results) []expectation {
 		{fmt.Sprintf("what a command prints is at the client: p50 within %v", wantFirstByte), notMeasured, notMeasured},
 		{fmt.Sprintf("output of a command: at least %.0f MB per second", wantOutput/1e6), notMeasured, notMeasured},
 		{fmt.Sprintf("raw files in and out: at least %.0f %% of cp", 100*wantFiles), notMeasured, notMeasured},
+		{fmt.Sprintf("a fork of a session with %d MB written, in a pool: p50 at most %d cold creates", forkedMB, wantFork), notMeasured, notMeasured},
 	}
 	set := func(i int, have, met bool, format string, args ...any) {
 		if have {
@@ -76,6 +78,8 @@ func expectations(r results) []expectation {
 		list[5].verdict = notMeasured // a smaller number proves nothing about this one
 	}
 	set(6, haveReady, len(r.Leftovers) == 0, "%d things", len(r.Leftovers))
+	fork, cold := r.Fork["pool"][settledName], r.Fork["pool"][coldName]
+	set(12, cold.N > 0, fork.P50 <= wantFork*cold.P50, "%s ms, a create %s ms", millis(fork.P50), millis(cold.P50))
 	program, haveProgram := r.Exec[programName]
 	host := r.Exec[hostProgramName]
 	set(7, haveProgram, ratio(program.P50, host.P50) <= wantProgram, "%.2f times", ratio(program.P50, host.P50))

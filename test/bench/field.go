@@ -23,7 +23,8 @@ const rootfsCache = "/var/cache/sandkasten-bench"
 type playingField struct {
 	dir        string
 	contenders []contender
-	daemon     *daemon             // nil if ours is not wanted
+	daemon     *daemon // nil if ours is not wanted
+	pooled     func(context.Context) (*daemon, error)
 	tools      map[string][]string // how each tool tells its version
 	closers    []func(context.Context) error
 }
@@ -92,11 +93,12 @@ func (f *playingField) addSandkasten(ctx context.Context, o options, _, tar stri
 	if err != nil {
 		return err
 	}
-	d, err := startDaemon(ctx, bin, f.dir, tar)
+	d, err := startDaemon(ctx, bin, f.dir, tar, "")
 	if err != nil {
 		return err
 	}
 	f.daemon = d
+	f.pooled = func(ctx context.Context) (*daemon, error) { return f.startPooled(ctx, bin, tar) }
 	f.closers = append(f.closers, d.stop)
 	f.contenders = append(f.contenders, contender{subject: &sandkastenSubject{d}})
 	f.tools["sandkasten"] = []string{bin, "version"}

@@ -33,8 +33,9 @@ type daemon struct {
 const imageName = "sandkasten-bench"
 
 // startDaemon imports the root filesystem in tar with the program at bin and
-// starts a daemon whose files are below dir. The caller stops it.
-func startDaemon(ctx context.Context, bin, dir, tar string) (*daemon, error) {
+// starts a daemon whose files are below dir, with more lines of configuration
+// if there are any. The caller stops it.
+func startDaemon(ctx context.Context, bin, dir, tar, more string) (*daemon, error) {
 	listen, err := freePort(ctx)
 	if err != nil {
 		return nil, err
@@ -48,8 +49,8 @@ func startDaemon(ctx context.Context, bin, dir, tar string) (*daemon, error) {
 		}),
 	}
 	config := filepath.Join(dir, "sandkasten.yaml")
-	content := fmt.Sprintf("listen: %s\napi_key: %q\ndata_dir: %s\ndefault_image: %s\nmax_sessions: 5000\nlog: {level: warn}\n",
-		listen, d.key, d.dir, imageName)
+	content := fmt.Sprintf("listen: %s\napi_key: %q\ndata_dir: %s\ndefault_image: %s\nmax_sessions: 5000\nlog: {level: warn}\n%s",
+		listen, d.key, d.dir, imageName, more)
 	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
 		return nil, err
 	}

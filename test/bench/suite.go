@@ -31,6 +31,7 @@ type results struct {
 	Files      map[string]float64            `json:"file_bytes_per_second,omitempty"`
 	Busy       []loadResult                  `json:"busy,omitempty"`
 	Memory     map[string]memory             `json:"memory,omitempty"`
+	Fork       map[string]map[string]summary `json:"fork,omitempty"` // "plain" and "pool" -> what
 	Leftovers  []string                      `json:"leftovers"`
 }
 
@@ -47,6 +48,7 @@ type loadResult struct {
 type suite struct {
 	contenders []contender
 	daemon     *daemon // nil if ours is not among the contenders
+	pooled     func(context.Context) (*daemon, error)
 	rng        *rand.Rand
 	scale      float64 // of the numbers of rounds
 	log        func(format string, args ...any)
@@ -70,6 +72,7 @@ var parts = []part{
 	{"throughput", (*suite).throughput},
 	{"rates", (*suite).rates},
 	{"memory", (*suite).memory},
+	{"fork", (*suite).fork},
 }
 
 const (
