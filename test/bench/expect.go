@@ -20,6 +20,9 @@ const (
 	wantIdleBytes   = 4_000_000
 	wantPerSec      = 80
 	wantFork        = 3 // times a cold create
+	wantClaimP50    = 2 * time.Millisecond
+	wantClaimP99    = 8 * time.Millisecond
+	wantBurst       = 300 * time.Millisecond
 )
 
 // expectation is one promise and what was measured.
@@ -60,7 +63,10 @@ func expectations(r results) []expectation {
 		{fmt.Sprintf("what a command prints is at the client: p50 within %v", wantFirstByte), notMeasured, notMeasured},
 		{fmt.Sprintf("output of a command: at least %.0f MB per second", wantOutput/1e6), notMeasured, notMeasured},
 		{fmt.Sprintf("raw files in and out: at least %.0f %% of cp", 100*wantFiles), notMeasured, notMeasured},
-		{fmt.Sprintf("a fork of a session with %d MB written, in a pool: p50 at most %d cold creates", forkedMB, wantFork), notMeasured, notMeasured},
+		{fmt.Sprintf("a ready sandbox to the first answer: p50 at most %v", wantClaimP50), notMeasured, notMeasured},
+		{fmt.Sprintf("a ready sandbox to the first answer: p99 at most %v", wantClaimP99), notMeasured, notMeasured},
+		{fmt.Sprintf("%d sessions at once from a pool of %d: all created within %v", burstN, burstN, wantBurst), notMeasured, notMeasured},
+		{fmt.Sprintf("a fork of a session with %d MB written, disks in a pool: p50 at most %d cold creates", forkedMB, wantFork), notMeasured, notMeasured},
 	}
 	set := func(i int, have, met bool, format string, args ...any) {
 		if have {
@@ -79,7 +85,7 @@ func expectations(r results) []expectation {
 	}
 	set(6, haveReady, len(r.Leftovers) == 0, "%d things", len(r.Leftovers))
 	fork, cold := r.Fork["pool"][settledName], r.Fork["pool"][coldName]
-	set(12, cold.N > 0, fork.P50 <= wantFork*cold.P50, "%s ms, a create %s ms", millis(fork.P50), millis(cold.P50))
+	set(15, cold.N > 0, fork.P50 <= wantFork*cold.P50, "%s ms, a create %s ms", millis(fork.P50), millis(cold.P50))
 	program, haveProgram := r.Exec[programName]
 	host := r.Exec[hostProgramName]
 	set(7, haveProgram, ratio(program.P50, host.P50) <= wantProgram, "%.2f times", ratio(program.P50, host.P50))
@@ -91,6 +97,11 @@ func expectations(r results) []expectation {
 	set(10, haveOutput, output >= wantOutput, "%.0f MB per second", output/1e6)
 	slower := min(r.Files[filesUp], r.Files[filesDown]) / r.Files[filesCopy]
 	set(11, len(r.Files) == 3, slower >= wantFiles, "%.0f %%", 100*slower)
+	claim, haveClaim := r.Claim[pooledName]
+	set(12, haveClaim, claim.P50 <= wantClaimP50, "%s ms", millis(claim.P50))
+	set(13, haveClaim, claim.P99 <= wantClaimP99, "%s ms", millis(claim.P99))
+	burst, failed := burstOf(r)
+	set(14, len(r.Burst) > 0, burst <= wantBurst && failed == 0, "%s ms, %d failures", millis(burst), failed)
 	return list
 }
 

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"time"
 )
 
 const (
 	forkedMB  = 500 // written to the session that is forked
-	forkPool  = "disk: {pool_mb: 65536}\n"
+	forkPool  = "disk: {pool_mb: 65536}"
 	writeMuch = "head -c %d /dev/urandom > big; rm -f small*; for i in $(seq 1000); do echo $i > small$i; done"
 )
 
@@ -27,22 +25,13 @@ const (
 	writtenName = "fork, just written"
 )
 
-// startPooled starts another daemon of ours, with a pool.
-func (f *playingField) startPooled(ctx context.Context, bin, tar string) (*daemon, error) {
-	dir := filepath.Join(f.dir, "pooled")
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
-	}
-	return startDaemon(ctx, bin, dir, tar, forkPool)
-}
-
 // fork measures forks of a session with much written, beside creates of the
 // same daemon: with its disks as they are, and in a pool.
 func (s *suite) fork(ctx context.Context) error {
 	if s.daemon == nil {
 		return nil
 	}
-	pooled, err := s.pooled(ctx)
+	pooled, err := s.another(ctx, forkPool)
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func (f *forking) takeMoment(ctx context.Context, path string) (err error) {
 
 // freeze stops the source's programs unless they stand still already.
 func (f *forking) freeze(ctx context.Context) (thaw func() error, err error) {
-	group := f.d.cgroups.Group(string(f.from.ID))
+	group := f.d.group(f.from)
 	paused, err := group.Freezing()
 	if err != nil || paused {
 		return func() error { return nil }, err
@@ -185,7 +185,7 @@ func (f *forking) boot(ctx context.Context, b runtime.Branch) (runtime.Sandbox, 
 	spec.Hostname = b.Hostname
 	c := &creation{
 		d: f.d, name: "fork", spec: spec, rootfs: f.rootfs, fork: true,
-		state: state{ID: b.ID, Spec: spec, CreatedAt: time.Now().UTC(), Durable: f.from.Durable},
+		state: state{ID: b.ID, Group: string(b.ID), Spec: spec, CreatedAt: time.Now().UTC(), Durable: f.from.Durable},
 		group: f.d.cgroups.Group(string(b.ID)),
 		disk:  keptDisk, named: hostname(f.from.Spec),
 	}

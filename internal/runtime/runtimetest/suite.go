@@ -42,6 +42,10 @@ type Options struct {
 
 	// Only names the tests to run. Without it all run.
 	Only []string
+
+	// NoClaims leaves out the tests of claims, for a driver that is no
+	// runtime.Claimer.
+	NoClaims bool
 }
 
 // TestDriver holds a driver to the contract of package runtime. open returns
@@ -97,6 +101,9 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 	optional := map[string]func(*testing.T){}
 	if !o.NoWorkspaces {
 		maps.Copy(optional, s.workspaceTests())
+	}
+	if !o.NoClaims {
+		maps.Copy(optional, s.claimTests())
 	}
 	if !o.NoForks {
 		maps.Copy(optional, s.forkTests())

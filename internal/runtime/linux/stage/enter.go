@@ -60,22 +60,30 @@ func Enter() (*Inside, error) {
 	if err := drop(b); err != nil {
 		return nil, fmt.Errorf("drop rights: %w", err)
 	}
-	return in, writeNames(b)
+	if b.ReadonlyRoot { // nothing can be put into it
+		return in, nil
+	}
+	return in, writeNames(b.Hostname, b.HostsFile, b.MachineID)
 }
 
-// writeNames puts into /etc what is this sandbox's own and not the disk's. A
-// file that is not there, or no plain one any more, stays as it is: what runs
-// in the sandbox wanted it so. In a root that is read-only nothing can be put.
-func writeNames(b *Boot) error {
+// Rename gives a sandbox that has been entered another name.
+func Rename(hostname, hostsFile string) error {
+	if err := unix.Sethostname([]byte(hostname)); err != nil {
+		return os.NewSyscallError("sethostname", err)
+	}
+	return writeNames(hostname, hostsFile, "")
+}
+
+// writeNames puts into /etc what is this sandbox's own and not the disk's, as
+// far as it is given. A file that is not there, or no plain one any more, stays
+// as it is: what runs in the sandbox wanted it so.
+func writeNames(hostname, hostsFile, machineID string) error {
 	files := map[string]string{}
-	if b.ReadonlyRoot {
-		return nil
+	if hostsFile != "" {
+		files["/etc/hosts"], files["/etc/hostname"] = hostsFile, hostname+"\n"
 	}
-	if b.HostsFile != "" {
-		files["/etc/hosts"], files["/etc/hostname"] = b.HostsFile, b.Hostname+"\n"
-	}
-	if b.MachineID != "" {
-		files["/etc/machine-id"] = b.MachineID + "\n"
+	if machineID != "" {
+		files["/etc/machine-id"] = machineID + "\n"
 	}
 	for path, text := range files {
 		fi, err := os.Lstat(path)
