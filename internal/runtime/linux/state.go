@@ -55,7 +55,30 @@ const (
 	socketFile = "runner.sock"
 )
 
-func (d *Driver) diskPath(id runtime.ID) string { return filepath.Join(d.dir(id), diskFile) }
+// poolFile is the pool in the data directory. A sandbox whose disk is in there
+// has a symbolic link for its disk, of which the last part names the image.
+const poolFile = "pool.img"
+
+// diskPath is where the image of a sandbox's disk is.
+func (d *Driver) diskPath(id runtime.ID) string {
+	path := filepath.Join(d.dir(id), diskFile)
+	if link, err := os.Readlink(path); err == nil && d.pool != nil {
+		return d.pool.Path(filepath.Base(link))
+	}
+	return path
+}
+
+// placeDisk decides where the image of a new disk is to be, and says so on the
+// host before there is one.
+func (d *Driver) placeDisk(id runtime.ID) (string, error) {
+	if d.opts.PoolMB > 0 {
+		link := filepath.Join("..", "..", poolFile, string(id)+".img")
+		if err := os.Symlink(link, filepath.Join(d.dir(id), diskFile)); err != nil {
+			return "", err
+		}
+	}
+	return d.diskPath(id), nil
+}
 
 func (d *Driver) dir(id runtime.ID) string { return filepath.Join(d.sandboxes, string(id)) }
 
@@ -155,6 +178,12 @@ func (d *Driver) writeState(s state) error {
 		return err
 	}
 	return errors.Join(syncFile(path), syncFile(d.dir(s.ID)), syncFile(d.sandboxes))
+}
+
+// syncImage makes the name and the content of a sandbox's disk durable.
+func (d *Driver) syncImage(id runtime.ID) error {
+	path := d.diskPath(id)
+	return errors.Join(syncFile(path), syncFile(filepath.Dir(path)), syncFile(d.dir(id)))
 }
 
 // writeJSON writes path whole or not at all, as seen by a later daemon. It is
