@@ -244,7 +244,9 @@ func (p *Proc) Wait(limit time.Duration, out *pipe.Output) (Report, Event) {
 			return st, Reported
 		}
 		polled := [4]unix.PollFd{
-			{Fd: int32(p.report), Events: unix.POLLIN}, {Fd: int32(p.PidFD), Events: unix.POLLIN}, {Fd: int32(p.bell), Events: unix.POLLIN},
+			{Fd: int32(p.report), Events: unix.POLLIN},
+			{Fd: int32(p.PidFD), Events: unix.POLLIN},
+			{Fd: int32(p.bell), Events: unix.POLLIN},
 			{Fd: int32(outFD), Events: unix.POLLIN},
 		}
 		ts := unix.NsecToTimespec(int64(max(0, limit)))

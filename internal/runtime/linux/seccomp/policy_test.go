@@ -115,8 +115,10 @@ func TestNarrow_MakesWorkloadOfRunner(t *testing.T) {
 		for nr := range uint32(1024) {
 			for _, args := range argumentVectors() {
 				for _, c := range []call{
-					{nr: nr, arch: auditAMD64, args: args}, {nr: nr | 1<<30, arch: auditAMD64, args: args},
-					{nr: ^nr, arch: auditAMD64, args: args}, {nr: nr, arch: 0x40000003, args: args},
+					{nr: nr, arch: auditAMD64, args: args},
+					{nr: nr | 1<<30, arch: auditAMD64, args: args},
+					{nr: ^nr, arch: auditAMD64, args: args},
+					{nr: nr, arch: 0x40000003, args: args},
 				} {
 					if got, want := stricter(t, narrow, runner, c), answer(t, workload, c); got != want {
 						t.Errorf("%s: %+v: got %s, want %s", mode, c, got, want)
