@@ -211,7 +211,7 @@ func (d *Driver) openIDs() (err error) {
 func compileFilters() (map[runtime.SeccompMode]filters, error) {
 	all := map[runtime.SeccompMode]filters{}
 	for _, mode := range []runtime.SeccompMode{runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff} {
-		workload, err := seccomp.Compile(seccomp.Workload(mode))
+		workload, err := seccomp.Compile(seccomp.Narrow(mode)) // the runner's is inherited
 		if err != nil {
 			return nil, fmt.Errorf("compile the seccomp policy %q: %w", mode, err)
 		}
