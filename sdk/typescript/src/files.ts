@@ -41,16 +41,8 @@ export class Files {
 
   /** Reads a file as bytes. */
   async read(path: string, options: types.ReadOptions = {}): Promise<Uint8Array> {
-    const { offset, maxBytes, signal } = options;
-    let range: string | undefined;
-    if (maxBytes === 0) {
-      return new Uint8Array();
-    }
-    if (offset !== undefined || maxBytes !== undefined) {
-      const from = offset ?? 0;
-      range = `bytes=${from}-${maxBytes === undefined ? "" : from + maxBytes - 1}`;
-    }
-    return this.transport.bytes(`${this.path}/fs/read`, { query: { path, raw: true }, headers: { Range: range }, signal });
+    const { signal, ...rest } = options;
+    return this.transport.bytes(`${this.path}/fs/read`, { query: { path, raw: true, ...rest }, signal });
   }
 
   /** Reads a file as UTF-8. */

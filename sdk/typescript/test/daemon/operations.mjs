@@ -28,9 +28,10 @@ async function collect(events) {
   return { ...end, ...joined };
 }
 
-async function* repeated(text, times) {
+function repeated(text, times) {
   const bytes = new TextEncoder().encode(text);
-  for (let i = 0; i < times; i++) yield bytes;
+  let left = times;
+  return new ReadableStream({ pull: (c) => (left-- > 0 ? c.enqueue(bytes) : c.close()) });
 }
 
 export const onClient = {
@@ -70,7 +71,7 @@ export const onSession = {
   copy: (s, { from, to, ...options }) => s.copy(from, to, options),
   remove: (s, { path, ...options }) => s.remove(path, options),
   chmod: (s, { path, mode, ...options }) => s.chmod(path, mode, options),
-  upload: (s, { path, text, repeat }) => s.upload(path, ReadableStream.from(repeated(text, repeat))),
+  upload: (s, { path, text, repeat }) => s.upload(path, repeated(text, repeat)),
   download: async (s, { path }) => {
     const hash = createHash("sha256");
     let size = 0;
