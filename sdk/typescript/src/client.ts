@@ -1,12 +1,9 @@
 import { SandkastenError } from "./errors.js";
 import { Files } from "./files.js";
-import { fromWire } from "./names.js";
-import type { components } from "./openapi.js";
+import type * as schemas from "./schemas.js";
 import { Session } from "./session.js";
 import { Transport } from "./transport.js";
 import type * as types from "./types.js";
-
-type Schemas = components["schemas"];
 
 export interface ClientOptions {
   /** The daemon's address. Without it, SANDKASTEN_URL of the environment, or http://127.0.0.1:8787. */
@@ -41,42 +38,42 @@ export class SandboxClient {
   /** Makes a session, which can run commands when this returns. It lives until it expires or is destroyed. */
   async createSession(options: types.CreateSessionOptions = {}): Promise<Session> {
     const { signal, idempotencyKey = newKey(), ...json } = options;
-    const session = await this.#transport.json<Schemas["Session"]>("POST", "/v1/sessions", {
+    const session = await this.#transport.json<types.SessionInfo>("POST", "/v1/sessions", {
       json,
       headers: { "Idempotency-Key": idempotencyKey },
       signal,
       repeatable: true,
     });
-    return new Session(this.#transport, fromWire(session));
+    return new Session(this.#transport, session);
   }
 
   /** A session by its id. */
   async getSession(id: string, options: types.CallOptions = {}): Promise<Session> {
-    const session = await this.#transport.json<Schemas["Session"]>("GET", `/v1/sessions/${encodeURIComponent(id)}`, options);
-    return new Session(this.#transport, fromWire(session));
+    const session = await this.#transport.json<types.SessionInfo>("GET", `/v1/sessions/${encodeURIComponent(id)}`, options);
+    return new Session(this.#transport, session);
   }
 
   /** This key's sessions that have not ended, oldest first; with `includeEnded` also those that ended not long ago. */
   async listSessions(options: types.CallOptions & { includeEnded?: boolean | undefined } = {}): Promise<Session[]> {
     const { signal, includeEnded } = options;
-    const sessions = await this.#transport.json<Schemas["Session"][]>("GET", "/v1/sessions", { query: { includeEnded }, signal });
-    return sessions.map((session) => new Session(this.#transport, fromWire(session)));
+    const sessions = await this.#transport.json<types.SessionInfo[]>("GET", "/v1/sessions", { query: { includeEnded }, signal });
+    return sessions.map((session) => new Session(this.#transport, session));
   }
 
   /** Makes an empty workspace. */
   async createWorkspace(options: types.CreateWorkspaceOptions = {}): Promise<types.Workspace> {
     const { signal, ...json } = options;
-    return fromWire(await this.#transport.json<Schemas["Workspace"]>("POST", "/v1/workspaces", { json, signal }));
+    return this.#transport.json("POST", "/v1/workspaces", { json, signal });
   }
 
   async getWorkspace(id: string, options: types.CallOptions = {}): Promise<types.Workspace> {
-    return fromWire(await this.#transport.json<Schemas["Workspace"]>("GET", workspacePath(id), options));
+    return this.#transport.json("GET", workspacePath(id), options);
   }
 
   /** This key's workspaces, oldest first. */
   async listWorkspaces(options: types.CallOptions = {}): Promise<types.Workspace[]> {
-    const list = await this.#transport.json<Schemas["Workspaces"]>("GET", "/v1/workspaces", options);
-    return fromWire(list.workspaces);
+    const list = await this.#transport.json<schemas.SchemaWorkspaces>("GET", "/v1/workspaces", options);
+    return list.workspaces;
   }
 
   /** Deletes a workspace with all that is in it. With `force` also the sessions that have it. */
@@ -92,7 +89,7 @@ export class SandboxClient {
 
   /** The daemon's version, defaults and limits. */
   async info(options: types.CallOptions = {}): Promise<types.Info> {
-    return fromWire(await this.#transport.json<Schemas["Info"]>("GET", "/v1/info", options));
+    return this.#transport.json("GET", "/v1/info", options);
   }
 }
 

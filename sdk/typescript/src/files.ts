@@ -1,12 +1,9 @@
 import { ConnectionError, SandkastenError, apiError } from "./errors.js";
 import { bodyOf } from "./follow.js";
-import { type Camel, fromWire } from "./names.js";
-import type { components } from "./openapi.js";
+import type * as schemas from "./schemas.js";
 import { serverEvents } from "./sse.js";
 import { type Transport, lost, parse } from "./transport.js";
 import type * as types from "./types.js";
-
-type Schemas = components["schemas"];
 
 /** What can be uploaded. A Blob may be a file on disk: `await fs.openAsBlob(name)` in Node, `Bun.file(name)`, a browser's File. */
 export type UploadData = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
@@ -89,7 +86,7 @@ export class Files {
     const entries: types.Entry[] = [];
     let cursor: string | undefined;
     do {
-      const page: Camel<Schemas["List"]> = await this.#get("list", { path, depth, limit: pageEntries, cursor }, signal);
+      const page: schemas.SchemaList = await this.#get("list", { path, depth, limit: pageEntries, cursor }, signal);
       entries.push(...page.entries);
       cursor = page.truncated ? page.nextCursor : undefined;
     } while (cursor !== undefined);
@@ -133,14 +130,14 @@ export class Files {
   /** Files by name: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any number of directories. */
   async glob(pattern: string, options: types.CallOptions & { path?: string | undefined; hidden?: boolean | undefined; limit?: number | undefined } = {}): Promise<types.Entry[]> {
     const { signal, ...rest } = options;
-    const found: Camel<Schemas["Found"]> = await this.#get("glob", { path: ".", pattern, ...rest }, signal);
+    const found: schemas.SchemaFound = await this.#get("glob", { path: ".", pattern, ...rest }, signal);
     return found.entries;
   }
 
   /** Lines by their text: a regular expression in RE2's syntax, or with `literal` text. */
   async grep(pattern: string, options: types.GrepOptions = {}): Promise<types.Match[]> {
     const { signal, ...rest } = options;
-    const found: Camel<Schemas["Matches"]> = await this.#get("grep", { path: ".", pattern, ...rest }, signal);
+    const found: schemas.SchemaMatches = await this.#get("grep", { path: ".", pattern, ...rest }, signal);
     return found.matches;
   }
 
@@ -155,12 +152,12 @@ export class Files {
     await this.transport.json("PUT", `${this.path}/fs/archive`, { query: { path, format }, body: data as BodyInit, ...options });
   }
 
-  async #get<T>(verb: string, query: Record<string, string | number | boolean | undefined>, signal?: AbortSignal): Promise<Camel<T>> {
-    return fromWire<T>(await this.transport.json("GET", `${this.path}/fs/${verb}`, { query, signal }));
+  async #get<T>(verb: string, query: Record<string, string | number | boolean | undefined>, signal?: AbortSignal): Promise<T> {
+    return this.transport.json("GET", `${this.path}/fs/${verb}`, { query, signal });
   }
 
-  async #post<T>(verb: string, json: unknown, signal?: AbortSignal): Promise<Camel<T>> {
-    return fromWire<T>(await this.transport.json("POST", `${this.path}/fs/${verb}`, { json, signal }));
+  async #post<T>(verb: string, json: unknown, signal?: AbortSignal): Promise<T> {
+    return this.transport.json("POST", `${this.path}/fs/${verb}`, { json, signal });
   }
 
   async #put(path: string, body: BodyInit, options: types.WriteOptions): Promise<void> {

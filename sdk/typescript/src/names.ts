@@ -1,21 +1,9 @@
-/** The name of a field as TypeScript writes it. */
-export type CamelCase<S extends string> = S extends `${infer A}_${infer B}` ? `${A}${Capitalize<CamelCase<B>>}` : S;
-
-/** A type of the API with its fields named as TypeScript names them. Maps with keys of the user's stay as they are. */
-export type Camel<T> = T extends readonly (infer U)[]
-  ? Camel<U>[]
-  : T extends object
-    ? string extends keyof T
-      ? T
-      : { [K in keyof T as CamelCase<K & string>]: Camel<T[K]> }
-    : T;
-
 /** Fields whose keys are the user's and are not to be renamed. */
 const maps = new Set(["env", "labels"]);
 
 /** fromWire names the fields of an answer as TypeScript does, at every depth. */
-export function fromWire<T>(value: T): Camel<T> {
-  return rename(value, (name) => name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())) as Camel<T>;
+export function fromWire(value: unknown): unknown {
+  return rename(value, (name) => name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()));
 }
 
 /** toWire names the fields of a request as the API does, at every depth. Fields that are undefined are left out. */

@@ -1,9 +1,5 @@
-import { fromWire } from "./names.js";
-import type { components } from "./openapi.js";
 import type { Transport } from "./transport.js";
 import type * as types from "./types.js";
-
-type Schemas = components["schemas"];
 
 /** The TCP ports on which programs in a session listen. */
 export class Ports {
@@ -17,7 +13,7 @@ export class Ports {
   }
 
   async list(options: types.CallOptions = {}): Promise<types.Port[]> {
-    return fromWire(await this.#transport.json<Schemas["Port"][]>("GET", `${this.#sessionPath}/ports`, options));
+    return this.#transport.json("GET", `${this.#sessionPath}/ports`, options);
   }
 
   /**
@@ -31,6 +27,6 @@ export class Ports {
   /** A link that opens this port, and nothing else, to whoever has it. */
   async preview(port: number, options: types.CallOptions & { ttlSeconds?: number | undefined } = {}): Promise<types.Preview> {
     const { signal, ttlSeconds } = options;
-    return fromWire(await this.#transport.json<Schemas["Preview"]>("POST", `${this.#sessionPath}/previews`, { json: { port, ttlSeconds }, signal }));
+    return this.#transport.json("POST", `${this.#sessionPath}/previews`, { json: { port, ttlSeconds }, signal });
   }
 }

@@ -1,11 +1,8 @@
 import { toBase64 } from "./bytes.js";
 import { attach, follow } from "./follow.js";
-import { fromWire } from "./names.js";
-import type { components } from "./openapi.js";
+import type * as schemas from "./schemas.js";
 import { type Transport } from "./transport.js";
 import type * as types from "./types.js";
-
-type Schemas = components["schemas"];
 
 /** One request of wait asks for no more than this: connections on which nothing moves are cut. */
 const waitMs = 60_000;
@@ -32,7 +29,7 @@ export class Process {
 
   /** The record, with the output until now. */
   async info(options: types.CallOptions = {}): Promise<types.ExecDetail> {
-    return fromWire(await this.#transport.json<Schemas["ExecDetail"]>("GET", this.#path, options));
+    return this.#transport.json("GET", this.#path, options);
   }
 
   /** Writes to standard input until the process has taken all. It must have been started with `openStdin` or `tty`. */
@@ -42,8 +39,8 @@ export class Process {
     let sent = 0;
     while (sent < bytes.length) {
       const json = { dataBase64: toBase64(bytes.subarray(sent, sent + limit)) };
-      const { accepted_bytes } = await this.#post<Schemas["StdinResponse"]>("stdin", json, options);
-      sent += accepted_bytes;
+      const { acceptedBytes } = await this.#post<schemas.SchemaStdinResponse>("stdin", json, options);
+      sent += acceptedBytes;
     }
   }
 
@@ -55,7 +52,7 @@ export class Process {
   /** A piece of the output. */
   async output(options: types.OutputOptions = {}): Promise<types.ProcessOutput> {
     const { signal, ...query } = options;
-    return fromWire(await this.#transport.json<Schemas["OutputResponse"]>("GET", `${this.#path}/output`, { query, signal }));
+    return this.#transport.json("GET", `${this.#path}/output`, { query, signal });
   }
 
   /** Follows the output, from the first byte that is kept, to the end. */
@@ -66,9 +63,9 @@ export class Process {
   /** Waits for the end and gives the record. */
   async wait(options: types.CallOptions = {}): Promise<types.ExecRecord> {
     for (;;) {
-      const record = await this.#post<Schemas["ExecRecord"]>("wait", { timeoutMs: waitMs }, { ...options, repeatable: true });
+      const record = await this.#post<types.ExecRecord>("wait", { timeoutMs: waitMs }, { ...options, repeatable: true });
       if (record.state === "ended") {
-        return fromWire(record);
+        return record;
       }
     }
   }
@@ -106,18 +103,18 @@ export class Processes {
 
   /** Runs a program to its end. For one that takes more than four minutes, use `start` and `wait`. */
   async run(cmd: string[], options: types.ProcessOptions = {}): Promise<types.ProcessResult> {
-    return fromWire(await this.#start(cmd, options, false));
+    return this.#start(cmd, options, false);
   }
 
   /** Starts a program and answers as soon as it runs. */
   async start(cmd: string[], options: types.ProcessOptions = {}): Promise<Process> {
     const started = await this.#start(cmd, options, true);
-    return new Process(this.#transport, this.#sessionPath, started.exec_id, started.pid);
+    return new Process(this.#transport, this.#sessionPath, started.execId, started.pid);
   }
 
   /** The processes that run or ended not long ago, oldest first. */
   async list(options: types.CallOptions = {}): Promise<types.ExecRecord[]> {
-    return fromWire(await this.#transport.json<Schemas["ExecRecord"][]>("GET", `${this.#sessionPath}/processes`, options));
+    return this.#transport.json("GET", `${this.#sessionPath}/processes`, options);
   }
 
   /** Takes up a process by its id. It is not asked whether it is there. */
@@ -125,7 +122,7 @@ export class Processes {
     return new Process(this.#transport, this.#sessionPath, execId);
   }
 
-  async #start(cmd: string[], options: types.ProcessOptions, background: boolean): Promise<Schemas["ProcessResponse"]> {
+  async #start(cmd: string[], options: types.ProcessOptions, background: boolean): Promise<types.ProcessResult> {
     const { signal, stdin, ...rest } = options;
     const input = stdin instanceof Uint8Array ? { stdinBase64: toBase64(stdin) } : { stdin };
     return this.#transport.json("POST", `${this.#sessionPath}/processes`, { json: { cmd, background, ...input, ...rest }, signal });

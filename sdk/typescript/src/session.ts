@@ -1,15 +1,11 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { Files, watch } from "./files.js";
 import { attach, bodyOf, follow } from "./follow.js";
-import { fromWire } from "./names.js";
-import type { components } from "./openapi.js";
 import { Ports } from "./ports.js";
 import { Processes } from "./process.js";
 import { serverEvents } from "./sse.js";
 import type { Transport } from "./transport.js";
 import type * as types from "./types.js";
-
-type Schemas = components["schemas"];
 
 /** A command that may take longer is waited for in pieces: Node's fetch gives up after five minutes without an answer. */
 const longExecMs = 240_000;
@@ -46,7 +42,7 @@ export class Session extends Files {
     if ((options.timeoutMs ?? 0) > longExecMs) {
       return this.#execLong(cmd, options);
     }
-    return fromWire(await this.transport.json<Schemas["ExecResponse"]>("POST", `${this.path}/exec`, { json: { cmd, ...rest }, signal }));
+    return this.transport.json("POST", `${this.path}/exec`, { json: { cmd, ...rest }, signal });
   }
 
   /** Runs shell code and gives its output as it comes. A connection that breaks is taken up again. */
@@ -82,7 +78,7 @@ export class Session extends Files {
 
   /** What the session uses, measured from outside. */
   async stats(options: types.CallOptions = {}): Promise<types.SessionStats> {
-    return fromWire(await this.transport.json<Schemas["Stats"]>("GET", `${this.path}/stats`, options));
+    return this.transport.json("GET", `${this.path}/stats`, options);
   }
 
   /** Stops the programs where they are, with their memory. The next command or file wakes them, unless `autoResume` is off. */
@@ -120,9 +116,9 @@ export class Session extends Files {
     return this.#become(await this.transport.json("POST", `${this.path}/${verb}`, { ...options, repeatable: true }));
   }
 
-  #become(session: Schemas["Session"]): types.SessionInfo {
-    this.info = fromWire(session);
-    return this.info;
+  #become(session: types.SessionInfo): types.SessionInfo {
+    this.info = session;
+    return session;
   }
 
   #startStream(cmd: string, options: types.ExecOptions): Promise<Response> {
@@ -140,9 +136,9 @@ export class Session extends Files {
     }
     for (;;) {
       const query = { waitMs, rawOutput };
-      const record = await this.transport.json<Schemas["ExecDetail"]>("GET", `${this.path}/execs/${execId}`, { query, signal });
+      const record = await this.transport.json<types.ExecDetail>("GET", `${this.path}/execs/${execId}`, { query, signal });
       if (record.state === "ended") {
-        return fromWire(record) as types.ExecResult;
+        return record as types.ExecResult;
       }
     }
   }

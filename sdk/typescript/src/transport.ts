@@ -1,5 +1,5 @@
 import { APIError, ConnectionError, SandkastenError, apiError } from "./errors.js";
-import { toWire } from "./names.js";
+import { fromWire, toWire } from "./names.js";
 
 /** How a client reaches its daemon. */
 export interface TransportOptions {
@@ -46,7 +46,7 @@ export class Transport {
     return this.#options.baseUrl + path + (search === "" ? "" : "?" + search);
   }
 
-  /** json gives the body of a successful answer. */
+  /** json gives the body of a successful answer, with the names of TypeScript. */
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
     return this.#repeat(method, options, async () => {
       const response = await this.#send(method, path, options);
@@ -54,7 +54,7 @@ export class Transport {
       if (response.headers.get("content-type")?.startsWith("application/json") !== true) {
         throw new SandkastenError(`${response.url} is no Sandkasten daemon: it answered with ${response.headers.get("content-type")}`);
       }
-      return JSON.parse(text) as T;
+      return fromWire(JSON.parse(text)) as T;
     });
   }
 

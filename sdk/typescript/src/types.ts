@@ -1,7 +1,4 @@
-import type { Camel } from "./names.js";
-import type { components } from "./openapi.js";
-
-type Schemas = components["schemas"];
+import type * as schemas from "./schemas.js";
 
 /** Options of every call. */
 export interface CallOptions {
@@ -13,27 +10,27 @@ export interface CallOptions {
 type Loose<T> = { [K in keyof T]: undefined extends T[K] ? T[K] | undefined : T[K] };
 
 /** A session as the daemon describes it. Times are RFC 3339 in UTC. */
-export interface SessionInfo extends Camel<Schemas["Session"]> {}
-export interface SessionStats extends Camel<Schemas["Stats"]> {}
-export interface Limits extends Camel<Schemas["Limits"]> {}
-export interface Workspace extends Camel<Schemas["Workspace"]> {}
+export interface SessionInfo extends schemas.SchemaSession {}
+export interface SessionStats extends schemas.SchemaStats {}
+export interface Limits extends schemas.SchemaLimits {}
+export interface Workspace extends schemas.SchemaWorkspace {}
 /** The daemon's version, defaults and limits. */
-export interface Info extends Camel<Schemas["Info"]> {}
+export interface Info extends schemas.SchemaInfo {}
 
-export interface CreateSessionOptions extends CallOptions, Partial<Loose<Camel<Schemas["CreateRequest"]>>> {
+export interface CreateSessionOptions extends CallOptions, Partial<Loose<schemas.SchemaCreateRequest>> {
   /** The same key with the same options gives the same session. Without it, each call has one of its own. */
   idempotencyKey?: string | undefined;
 }
-export interface UpdateSessionOptions extends CallOptions, Partial<Loose<Camel<Schemas["UpdateRequest"]>>> {}
-export interface CreateWorkspaceOptions extends CallOptions, Partial<Loose<Camel<Schemas["WorkspaceRequest"]>>> {}
+export interface UpdateSessionOptions extends CallOptions, Partial<Loose<schemas.SchemaUpdateRequest>> {}
+export interface CreateWorkspaceOptions extends CallOptions, Partial<Loose<schemas.SchemaWorkspaceRequest>> {}
 
-export interface ExecOptions extends CallOptions, Partial<Loose<Omit<Camel<Schemas["ExecRequest"]>, "cmd">>> {}
+export interface ExecOptions extends CallOptions, Partial<Loose<Omit<schemas.SchemaExecRequest, "cmd">>> {}
 /** How a command ended, and what it printed. That it failed is a result, too: see `exitCode` and `cause`. */
-export interface ExecResult extends Camel<Schemas["ExecResponse"]> {}
+export interface ExecResult extends schemas.SchemaExecResponse {}
 /** The record of a command or process. */
-export interface ExecRecord extends Camel<Schemas["ExecRecord"]> {}
+export interface ExecRecord extends schemas.SchemaExecRecord {}
 /** A record with the output until now. */
-export interface ExecDetail extends Camel<Schemas["ExecDetail"]> {}
+export interface ExecDetail extends schemas.SchemaExecDetail {}
 
 /** How a command or process ended, as a stream tells it. */
 export interface StreamEnd extends Omit<ExecResult, "output" | "outputBase64" | "outputEncoding" | "truncated"> {}
@@ -57,15 +54,15 @@ export interface DoneEvent extends StreamEnd {
 /** What a stream of output tells: start, chunks, done. */
 export type ExecEvent = StartEvent | ChunkEvent | DoneEvent;
 
-type ProcessRequest = Omit<Camel<Schemas["ProcessRequest"]>, "cmd" | "background" | "stdinBase64" | "stdin">;
+type ProcessRequest = Omit<schemas.SchemaProcessRequest, "cmd" | "background" | "stdinBase64" | "stdin">;
 export interface ProcessOptions extends CallOptions, Partial<Loose<ProcessRequest>> {
   /** What the process reads. Without it, nothing. */
   stdin?: string | Uint8Array | undefined;
 }
 /** A process that has ended, with its output. */
-export interface ProcessResult extends Camel<Schemas["ProcessResponse"]> {}
+export interface ProcessResult extends schemas.SchemaProcessResponse {}
 /** Output piece by piece: pass `nextSeq` as `sinceSeq` to go on. */
-export interface ProcessOutput extends Camel<Schemas["OutputResponse"]> {}
+export interface ProcessOutput extends schemas.SchemaOutputResponse {}
 export interface OutputOptions extends CallOptions {
   sinceSeq?: number | undefined;
   maxChunks?: number | undefined;
@@ -73,10 +70,10 @@ export interface OutputOptions extends CallOptions {
   waitMs?: number | undefined;
 }
 
-export interface Entry extends Camel<Schemas["Entry"]> {}
-export interface Stat extends Camel<Schemas["Stat"]> {}
-export interface Match extends Camel<Schemas["Match"]> {}
-export interface EditResult extends Camel<Schemas["EditResponse"]> {}
+export interface Entry extends schemas.SchemaEntry {}
+export interface Stat extends schemas.SchemaStat {}
+export interface Match extends schemas.SchemaMatch {}
+export interface EditResult extends schemas.SchemaEditResponse {}
 export interface WriteOptions extends CallOptions {
   /** In octal, as "0755". */
   mode?: string | undefined;
@@ -114,6 +111,6 @@ export interface WatchEvent {
 }
 export type ArchiveFormat = "tar" | "tar.gz" | "tar.zst" | "zip";
 
-export interface Port extends Camel<Schemas["Port"]> {}
+export interface Port extends schemas.SchemaPort {}
 /** A token that opens one port, and the address that has it. */
-export interface Preview extends Camel<Schemas["Preview"]> {}
+export interface Preview extends schemas.SchemaPreview {}

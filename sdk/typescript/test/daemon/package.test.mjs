@@ -61,6 +61,12 @@ for (const [i, [, program, printed]] of starts.entries()) {
   });
 }
 
+test("the program of the repository's README runs", async () => {
+  const [, program] = /```js\n(.*?)```/s.exec(await readFile(join(root, "../../README.md"), "utf8"));
+  await writeFile(join(dir, "repository.js"), program);
+  assert.equal(await run("node", "repository.js"), "42\n\n");
+});
+
 test("the examples compile against the package's types, as ES modules and as CommonJS, and run", async () => {
   const expected = JSON.parse(await readFile(join(root, "examples/expected.json"), "utf8"));
   const names = (await readdir(join(root, "examples"))).filter((name) => name.endsWith(".ts"));
