@@ -36,7 +36,7 @@ test("the package has no dependencies and nothing but what is used", async () =>
   const { dependencies } = JSON.parse(await readFile(join(dir, "node_modules/@sandkasten/sdk/package.json"), "utf8"));
   assert.equal(dependencies, undefined);
   assert.deepEqual((await readdir(join(dir, "node_modules"))).filter((name) => !name.startsWith(".")), ["@sandkasten"]);
-  assert.deepEqual((await readdir(join(dir, "node_modules/@sandkasten/sdk"))).sort(), ["README.md", "dist", "package.json"]);
+  assert.deepEqual((await readdir(join(dir, "node_modules/@sandkasten/sdk"))).sort(), ["LICENSE", "README.md", "dist", "package.json"]);
 });
 
 test("it works as CommonJS", async () => {
