@@ -2,7 +2,7 @@ import { SandkastenError } from "./errors.js";
 import { Files } from "./files.js";
 import type * as schemas from "./schemas.js";
 import { Session } from "./session.js";
-import { Transport } from "./transport.js";
+import { Transport, newKey } from "./transport.js";
 import type * as types from "./types.js";
 
 export interface ClientOptions {
@@ -37,12 +37,11 @@ export class SandboxClient {
 
   /** Makes a session, which can run commands when this returns. It lives until it expires or is destroyed. */
   async createSession(options: types.CreateSessionOptions = {}): Promise<Session> {
-    const { signal, idempotencyKey = newKey(), ...json } = options;
+    const { signal, idempotencyKey, ...json } = options;
     const session = await this.#transport.json<types.SessionInfo>("POST", "/v1/sessions", {
       json,
-      headers: { "Idempotency-Key": idempotencyKey },
       signal,
-      repeatable: true,
+      idempotencyKey: idempotencyKey ?? newKey(),
     });
     return new Session(this.#transport, session);
   }
@@ -101,9 +100,4 @@ function workspacePath(id: string): string {
 function variable(name: string): string | undefined {
   const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
   return process?.env?.[name] || undefined;
-}
-
-/** newKey makes an Idempotency-Key. Node 18 and pages without TLS have no randomUUID; a key need not be secret. */
-function newKey(): string {
-  return globalThis.crypto?.randomUUID?.() ?? Array.from({ length: 3 }, () => Math.random().toString(36).slice(2)).join("");
 }

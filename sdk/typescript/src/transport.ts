@@ -17,7 +17,9 @@ export interface RequestOptions {
   body?: BodyInit | undefined;
   headers?: Record<string, string | undefined> | undefined;
   signal?: AbortSignal | undefined;
-  /** Whether it may be sent again when it is not known whether it was carried out. GET and DELETE always may. */
+  /** Makes a request repeatable: the same again has the same effect as once. */
+  idempotencyKey?: string | undefined;
+  /** Whether it may be sent again when it is not known whether it was carried out. GET and DELETE may. */
   repeatable?: boolean | undefined;
 }
 
@@ -87,6 +89,9 @@ export class Transport {
     for (const [name, value] of Object.entries(options.headers ?? {})) {
       if (value !== undefined) headers.set(name, value);
     }
+    if (options.idempotencyKey !== undefined) {
+      headers.set("Idempotency-Key", options.idempotencyKey);
+    }
     const init: RequestInit = { method, headers };
     if (options.signal) init.signal = options.signal;
     if (options.json !== undefined) {
@@ -105,7 +110,7 @@ export class Transport {
 
   /** #repeat calls once until it succeeds, may not be repeated or has been tried often enough. */
   async #repeat<T>(method: string, options: RequestOptions, once: () => Promise<T>): Promise<T> {
-    const repeatable = options.repeatable ?? (method === "GET" || method === "DELETE");
+    const repeatable = options.repeatable ?? (method === "GET" || method === "DELETE" || options.idempotencyKey !== undefined);
     for (let attempt = 0; ; attempt++) {
       options.signal?.throwIfAborted();
       try {
@@ -149,6 +154,11 @@ export function lost(error: unknown, signal?: AbortSignal): unknown {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const why = cause instanceof Error ? cause.message || cause.name : String(cause);
   return new ConnectionError(`no answer from the daemon: ${why}`, { cause: error });
+}
+
+/** newKey makes an Idempotency-Key. Node 18 and pages without TLS have no randomUUID; a key need not be secret. */
+export function newKey(): string {
+  return globalThis.crypto?.randomUUID?.() ?? Array.from({ length: 3 }, () => Math.random().toString(36).slice(2)).join("");
 }
 
 export function parse(text: string): unknown {
