@@ -27,7 +27,7 @@ var Rules = map[string]Rule{
 	"internal/daemon": {
 		Ours: []string{
 			"internal/admission", "internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
-			"internal/errdefs", "internal/images", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
+			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/linux", "internal/session", "internal/store",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
@@ -46,7 +46,8 @@ var Rules = map[string]Rule{
 	"internal/api/v1": {
 		Ours: []string{
 			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes",
-			"internal/api/v1/sockets", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session", "protocol",
+			"internal/api/v1/sockets", "internal/errdefs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
+			"internal/session/commands", "protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
@@ -55,7 +56,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/sockets": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "protocol"},
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands", "protocol"},
 		Libraries: []string{"github.com/coder/websocket"},
 	},
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
@@ -84,7 +85,7 @@ var Rules = map[string]Rule{
 	"internal/session": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
-			"internal/session/files", "internal/session/workspaces", "protocol",
+			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
@@ -92,16 +93,27 @@ var Rules = map[string]Rule{
 	"internal/session/workspaces": {
 		Ours: []string{"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
 	},
+	"internal/session/commands": {
+		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "protocol"},
+	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
 		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
+	},
+	"internal/blob": {Ours: []string{"internal/errdefs"}},
+	"internal/blob/s3": {
+		Ours: []string{"internal/blob", "internal/errdefs"}, Libraries: []string{"github.com/minio/minio-go/v7"},
 	},
 	"internal/reaper": {
 		Ours: []string{"internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/admission": {
 		Ours: []string{"internal/errdefs"}, Libraries: []string{"github.com/prometheus/client_golang"},
+	},
+	"internal/pool": {
+		Ours:      []string{"internal/errdefs", "internal/runnerclient", "internal/runtime"},
+		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
 	"internal/auth": {Ours: []string{"internal/errdefs"}},
 	"internal/images": {
@@ -119,9 +131,9 @@ var Rules = map[string]Rule{
 	"internal/runtime": {},
 	"internal/runtime/linux": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/runtime/linux/cgroup",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn",
+			"internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol",
 		},
 		Libraries: []string{unix},
 	},
@@ -182,20 +194,22 @@ var Rules = map[string]Rule{
 	"images": {},
 
 	// Tests, and what only they use.
-	"internal/testenv":  {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
-	"internal/archtest": {TestOnly: true},
+	"internal/testenv":       {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
+	"internal/archtest":      {TestOnly: true},
+	"internal/blob/blobtest": {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
 	"internal/runtime/runtimetest": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
-	"test/e2e":          {TestOnly: true},
-	"test/bench":        {TestOnly: true, Ours: []string{"test/bench/direct"}, Libraries: []string{unix}},
-	"test/bench/direct": {TestOnly: true},
-	"test/vm":           {TestOnly: true, Ours: []string{"test/vm/guest"}},
-	"test/vm/guest":     {TestOnly: true},
-	"test/vm/init":      {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
-	"test/vm/run":       {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
+	"test/e2e":           {TestOnly: true},
+	"test/bench":         {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/machine"}, Libraries: []string{unix}},
+	"test/bench/direct":  {TestOnly: true},
+	"test/bench/machine": {TestOnly: true, Libraries: []string{unix}},
+	"test/vm":            {TestOnly: true, Ours: []string{"test/vm/guest"}},
+	"test/vm/guest":      {TestOnly: true},
+	"test/vm/init":       {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
+	"test/vm/run":        {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
 
 	// What the tests of the SDKs run against.
 	"sdk/contract/run": {TestOnly: true, Ours: []string{"internal/testenv"}},

@@ -713,6 +713,69 @@ export interface components {
              */
             memory?: "ram" | "disk";
         };
+        PoolImage: {
+            /** @description How many are wanted is learned: as many as were created in the busiest ten seconds of the last ten minutes. */
+            auto: boolean;
+            /** @description What the name stands for now; absent if the image cannot be had. */
+            digest?: string;
+            /** @description Why there are fewer than wanted, if something is wrong. */
+            error?: string;
+            /**
+             * Format: int64
+             * @description Sessions that got a ready sandbox.
+             * @example 240
+             */
+            hits: number;
+            /** @example python */
+            image: string;
+            /**
+             * Format: double
+             * @description The time to make one ready, on average; 0 before the first.
+             * @example 9.1
+             */
+            makeMs: number;
+            /**
+             * Format: int64
+             * @description Sessions that could have had a ready sandbox, and waited for theirs to be made.
+             * @example 7
+             */
+            misses: number;
+            /**
+             * Format: int64
+             * @example 3
+             */
+            ready: number;
+            /**
+             * Format: int64
+             * @example 3
+             */
+            wanted: number;
+        };
+        PoolStatus: {
+            /** @description Whether this daemon keeps sandboxes ready. */
+            enabled: boolean;
+            images: components["schemas"]["PoolImage"][];
+            /**
+             * Format: int64
+             * @description Of all images, at most.
+             * @example 100
+             */
+            maxReady: number;
+            /**
+             * Format: int64
+             * @description Of all images.
+             * @example 3
+             */
+            ready: number;
+            /** @description What the host is short of, so that the pool gives back what it has. */
+            short?: string;
+            /**
+             * Format: int64
+             * @description Sessions that no image of the pool is for: of another image, or with another disk_mb or readonly_rootfs than the default.
+             * @example 12
+             */
+            unmatched: number;
+        };
         Port: {
             /**
              * @description That it listens on: 0.0.0.0 and :: are any.
@@ -1365,6 +1428,8 @@ export type SchemaMoveRequest = components['schemas']['MoveRequest'];
 export type SchemaOk = components['schemas']['OK'];
 export type SchemaOutputResponse = components['schemas']['OutputResponse'];
 export type SchemaPauseRequest = components['schemas']['PauseRequest'];
+export type SchemaPoolImage = components['schemas']['PoolImage'];
+export type SchemaPoolStatus = components['schemas']['PoolStatus'];
 export type SchemaPort = components['schemas']['Port'];
 export type SchemaPreview = components['schemas']['Preview'];
 export type SchemaPreviewRequest = components['schemas']['PreviewRequest'];
