@@ -25,7 +25,7 @@ const rootfsName = "rootfs-bookworm-2"
 // python3 with its library, which agent frameworks run code in. Documentation is left out for speed.
 var rootfsArgs = []string{
 	"--quiet", "--mode=root", "--format=directory", "--variant=minbase",
-	"--include=procps,python3",
+	"--include=procps,python3,python-is-python3",
 	"--dpkgopt=path-exclude=/usr/share/doc/*",
 	"--dpkgopt=path-exclude=/usr/share/man/*",
 	"--dpkgopt=path-exclude=/usr/share/locale/*",

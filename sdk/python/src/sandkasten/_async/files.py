@@ -62,10 +62,9 @@ class Files:
                         yield piece
                 return
             except APIConnectionError as err:
-                if failures >= self._transport.settings.max_retries or (seen and not etag):
+                if seen and not etag:
                     raise
-                await anyio.sleep(_core.delay(failures, err))
-                failures += 1
+                failures = await self._transport.before_resuming(failures, err)
 
     async def download(self, path: str, local: str | os.PathLike[str]) -> int:
         """Copies a file of any size to a local one, and returns its size."""

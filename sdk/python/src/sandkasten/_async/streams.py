@@ -6,8 +6,6 @@ from collections.abc import AsyncGenerator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
 from .. import _core
 from .._core import STREAM_SILENCE, Request
 from .._decode import decode
@@ -86,11 +84,9 @@ class ExecStream:
                         return
             except APIConnectionError as err:
                 broken = err
-            if self.exec_id is None or failures > self._transport.settings.max_retries:
+            if self.exec_id is None:
                 raise broken
-            if failures:  # at once after progress
-                await anyio.sleep(_core.delay(failures - 1))
-            failures += 1
+            failures = await self._transport.before_resuming(failures, broken)
             self._request = self._resumption(self.exec_id)
 
     def _ends(self, event: Event) -> bool:
@@ -178,10 +174,9 @@ class FileWatch:
                         yield _change(event)
             except APIConnectionError as err:
                 broken = err
-            if kind == "ready" or failures >= self._transport.settings.max_retries:
+            if kind == "ready":
                 raise broken
-            await anyio.sleep(_core.delay(failures))
-            failures += 1
+            failures = await self._transport.before_resuming(failures, broken)
 
 
 def _change(event: Event) -> FileChange:

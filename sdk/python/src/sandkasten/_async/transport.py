@@ -12,7 +12,7 @@ import httpx
 
 from .. import _core
 from .._core import Request, Settings
-from .._errors import ProtocolError, SandkastenError, error_from_response
+from .._errors import APIConnectionError, ProtocolError, SandkastenError, error_from_response
 from .._sse import Decoder, Event
 
 T = TypeVar("T")
@@ -68,6 +68,14 @@ class Transport:
             async for data in response.aiter_bytes():
                 for event in decoder.feed(data):
                     yield event
+
+    async def before_resuming(self, failures: int, broken: APIConnectionError) -> int:
+        """Waits before a stream is taken up that failed so often without progress, and counts one more."""
+        if failures > self.settings.max_retries:
+            raise broken
+        if failures:
+            await anyio.sleep(_core.delay(failures - 1))
+        return failures + 1
 
     async def _retry(self, request: Request, attempt: Callable[[Request], Awaitable[T]]) -> T:
         tries = 0

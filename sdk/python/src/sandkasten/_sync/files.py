@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Generator, Iterator
 from typing import Any, Literal
 
@@ -62,10 +61,9 @@ class SyncFiles:
                         yield piece
                 return
             except APIConnectionError as err:
-                if failures >= self._transport.settings.max_retries or (seen and not etag):
+                if seen and not etag:
                     raise
-                time.sleep(_core.delay(failures, err))
-                failures += 1
+                failures = self._transport.before_resuming(failures, err)
 
     def download(self, path: str, local: str | os.PathLike[str]) -> int:
         """Copies a file of any size to a local one, and returns its size."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -86,11 +85,9 @@ class SyncExecStream:
                         return
             except APIConnectionError as err:
                 broken = err
-            if self.exec_id is None or failures > self._transport.settings.max_retries:
+            if self.exec_id is None:
                 raise broken
-            if failures:  # at once after progress
-                time.sleep(_core.delay(failures - 1))
-            failures += 1
+            failures = self._transport.before_resuming(failures, broken)
             self._request = self._resumption(self.exec_id)
 
     def _ends(self, event: Event) -> bool:
@@ -178,10 +175,9 @@ class SyncFileWatch:
                         yield _change(event)
             except APIConnectionError as err:
                 broken = err
-            if kind == "ready" or failures >= self._transport.settings.max_retries:
+            if kind == "ready":
                 raise broken
-            time.sleep(_core.delay(failures))
-            failures += 1
+            failures = self._transport.before_resuming(failures, broken)
 
 
 def _change(event: Event) -> FileChange:
