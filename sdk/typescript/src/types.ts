@@ -1,0 +1,119 @@
+import type { Camel } from "./names.js";
+import type { components } from "./openapi.js";
+
+type Schemas = components["schemas"];
+
+/** Options of every call. */
+export interface CallOptions {
+  /** Ends the call. What it began in the sandbox goes on. */
+  signal?: AbortSignal | undefined;
+}
+
+/** Allows undefined where a field may be left out. */
+type Loose<T> = { [K in keyof T]: undefined extends T[K] ? T[K] | undefined : T[K] };
+
+/** A session as the daemon describes it. Times are RFC 3339 in UTC. */
+export interface SessionInfo extends Camel<Schemas["Session"]> {}
+export interface SessionStats extends Camel<Schemas["Stats"]> {}
+export interface Limits extends Camel<Schemas["Limits"]> {}
+export interface Workspace extends Camel<Schemas["Workspace"]> {}
+/** The daemon's version, defaults and limits. */
+export interface Info extends Camel<Schemas["Info"]> {}
+
+export interface CreateSessionOptions extends CallOptions, Partial<Loose<Camel<Schemas["CreateRequest"]>>> {
+  /** The same key with the same options gives the same session. Without it, each call has one of its own. */
+  idempotencyKey?: string | undefined;
+}
+export interface UpdateSessionOptions extends CallOptions, Partial<Loose<Camel<Schemas["UpdateRequest"]>>> {}
+export interface CreateWorkspaceOptions extends CallOptions, Partial<Loose<Camel<Schemas["WorkspaceRequest"]>>> {}
+
+export interface ExecOptions extends CallOptions, Partial<Loose<Omit<Camel<Schemas["ExecRequest"]>, "cmd">>> {}
+/** How a command ended, and what it printed. That it failed is a result, too: see `exitCode` and `cause`. */
+export interface ExecResult extends Camel<Schemas["ExecResponse"]> {}
+/** The record of a command or process. */
+export interface ExecRecord extends Camel<Schemas["ExecRecord"]> {}
+/** A record with the output until now. */
+export interface ExecDetail extends Camel<Schemas["ExecDetail"]> {}
+
+/** How a command or process ended, as a stream tells it. */
+export interface StreamEnd extends Omit<ExecResult, "output" | "outputBase64" | "outputEncoding" | "truncated"> {}
+export interface StartEvent {
+  type: "start";
+  execId: string;
+}
+/** A piece of output. `bytes` are what was written, `text` shows U+FFFD for what is not UTF-8. */
+export interface ChunkEvent {
+  type: "chunk";
+  text: string;
+  bytes: Uint8Array;
+  /** Of a process. */
+  stream?: "stdout" | "stderr" | "output";
+  /** When the daemon sent it. */
+  timestamp: string;
+}
+export interface DoneEvent extends StreamEnd {
+  type: "done";
+}
+/** What a stream of output tells: start, chunks, done. */
+export type ExecEvent = StartEvent | ChunkEvent | DoneEvent;
+
+type ProcessRequest = Omit<Camel<Schemas["ProcessRequest"]>, "cmd" | "background" | "stdinBase64" | "stdin">;
+export interface ProcessOptions extends CallOptions, Partial<Loose<ProcessRequest>> {
+  /** What the process reads. Without it, nothing. */
+  stdin?: string | Uint8Array | undefined;
+}
+/** A process that has ended, with its output. */
+export interface ProcessResult extends Camel<Schemas["ProcessResponse"]> {}
+/** Output piece by piece: pass `nextSeq` as `sinceSeq` to go on. */
+export interface ProcessOutput extends Camel<Schemas["OutputResponse"]> {}
+export interface OutputOptions extends CallOptions {
+  sinceSeq?: number | undefined;
+  maxChunks?: number | undefined;
+  /** Wait so long for the first byte or the end. */
+  waitMs?: number | undefined;
+}
+
+export interface Entry extends Camel<Schemas["Entry"]> {}
+export interface Stat extends Camel<Schemas["Stat"]> {}
+export interface Match extends Camel<Schemas["Match"]> {}
+export interface EditResult extends Camel<Schemas["EditResponse"]> {}
+export interface WriteOptions extends CallOptions {
+  /** In octal, as "0755". */
+  mode?: string | undefined;
+  /** Refuse to replace a file. */
+  create?: boolean | undefined;
+  /** Add to the end of the file, which is not atomic. */
+  append?: boolean | undefined;
+}
+export interface ReadOptions extends CallOptions {
+  /** Where to begin, in bytes. */
+  offset?: number | undefined;
+  /** How much to read at most. */
+  maxBytes?: number | undefined;
+}
+export interface GrepOptions extends CallOptions {
+  path?: string | undefined;
+  literal?: boolean | undefined;
+  ignoreCase?: boolean | undefined;
+  /** A glob that the names of files must match. */
+  include?: string | undefined;
+  hidden?: boolean | undefined;
+  /** Lines of context. */
+  before?: number | undefined;
+  after?: number | undefined;
+  limit?: number | undefined;
+}
+/** A change in a directory that is watched. Behind `overflow` some are lost: look again. */
+export interface WatchEvent {
+  type: "ready" | "create" | "write" | "remove" | "rename" | "chmod" | "overflow";
+  path?: string;
+  /** The name before, of a rename. */
+  from?: string;
+  /** What it is: file, dir, ... */
+  kind?: string;
+}
+export type ArchiveFormat = "tar" | "tar.gz" | "tar.zst" | "zip";
+
+export interface Port extends Camel<Schemas["Port"]> {}
+/** A token that opens one port, and the address that has it. */
+export interface Preview extends Camel<Schemas["Preview"]> {}
