@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import itertools
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ Schemas = list[dict[str, Any]]
 # Files that keep the full output of the last commands, one after another.
 KEPT = 10
 
-# A file longer than this is read in parts.
+# How many lines of a file are read at once, if the model does not say.
 LINES = 1000
 
 
@@ -78,11 +79,13 @@ class SandboxTools:
 
     async def exec(self, command: str, timeout_seconds: float | None = None, stdin: str | None = None) -> str:
         """Runs shell code; its output and how it ended, as text for the model."""
-        file = f"/tmp/.tool-output-{next(self._count) % KEPT}"
+        file = f"/workspace/.output-{next(self._count) % KEPT}.txt"
         timeout_ms = None if timeout_seconds is None else int(timeout_seconds * 1000)
         result = await self._session.exec(command, timeout_ms=timeout_ms, stdin=stdin, output_file=file)
         rest = f"; all of it is in {file}: see parts of it with sed -n or grep"
         output = cut(result.output, self._limit, rest=rest)
+        if len(result.output) <= self._limit:
+            await self._forget(file)
         if output and not output.endswith("\n"):
             output += "\n"
         notes = [f"exit code {result.exit_code}", f"in {result.cwd}"]
@@ -127,6 +130,11 @@ class SandboxTools:
         entries = await self._session.list(path, depth=depth)
         lines = [f"{e.name}/" if e.type == "dir" else f"{e.name}\t{e.size}" for e in entries]
         return cut("\n".join(lines), self._limit) or "[the directory is empty]"
+
+    async def _forget(self, file: str) -> None:
+        """Removes what nobody is told of. A sandbox that has ended under its command has no files."""
+        with contextlib.suppress(APIError):
+            await self._session.remove(file)
 
     async def _lines(self, path: str) -> AsyncGenerator[str, None]:
         """The lines of a file of any size, without their ends."""

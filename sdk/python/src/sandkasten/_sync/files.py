@@ -10,7 +10,7 @@ from typing import Any, Literal
 from .. import _core
 from .._core import Body, Request
 from .._decode import decode
-from .._errors import APIConnectionError, ConflictError, NotFoundError
+from .._errors import APIConnectionError, ConflictError, InvalidArgumentError, NotFoundError
 from .._models import EditResult, FileEntry, FilePage, FileStat, GlobResult, GrepResult, Unpacked
 from .transport import SyncTransport
 
@@ -35,7 +35,12 @@ class SyncFiles:
         if offset is not None or max_bytes is not None:
             first = offset or 0
             headers["Range"] = f"bytes={first}-" + ("" if max_bytes is None else str(first + max_bytes - 1))
-        return self._transport.content(self._read_request(path, headers))
+        try:
+            return self._transport.content(self._read_request(path, headers))
+        except InvalidArgumentError as err:
+            if err.code == "range_not_satisfiable":
+                return b""  # the file ends before
+            raise
 
     def read_text(self, path: str, *, encoding: str = "utf-8", errors: str = "strict") -> str:
         """A file as text; UnicodeDecodeError if it is none."""
