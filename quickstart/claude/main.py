@@ -3,9 +3,9 @@
 import asyncio
 import os
 import sys
+from typing import Any
 
 from anthropic import AsyncAnthropic
-from anthropic.types import MessageParam
 
 from sandkasten import SandboxClient
 from sandkasten.agents import SandboxTools
@@ -17,7 +17,7 @@ async def run(task: str) -> str:
     model = AsyncAnthropic()
     async with SandboxClient() as client, await client.create_session(image="python") as session:
         tools = SandboxTools(session)
-        messages: list[MessageParam] = [{"role": "user", "content": task}]
+        messages: list[Any] = [{"role": "user", "content": task}]
         while True:
             reply = await model.messages.create(
                 model=os.environ.get("MODEL", "claude-sonnet-4-5"),
@@ -28,7 +28,7 @@ async def run(task: str) -> str:
             messages.append({"role": "assistant", "content": reply.content})
             if reply.stop_reason != "tool_use":
                 return "".join(block.text for block in reply.content if block.type == "text")
-            results = []
+            results: list[Any] = []
             for block in reply.content:
                 if block.type == "tool_use":
                     print(f"> {block.name} {block.input}")

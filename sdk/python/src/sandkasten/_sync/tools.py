@@ -14,7 +14,8 @@ from .._errors import APIError
 from .._tools import TOOLS, Tool, ToolResult
 from .session import SyncSession
 
-Schemas = list[dict[str, Any]]
+# Objects that the packages of the model APIs have types of their own for.
+Schemas = list[Any]
 
 # SyncFiles that keep the full output of the last commands, one after another.
 KEPT = 10
