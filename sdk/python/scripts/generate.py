@@ -61,13 +61,10 @@ BASES = {
 # Whole words of the async code and what stands in their place in the sync code.
 WORDS = {
     "AsyncIterator": "Iterator",
-    "AsyncIterable": "Iterable",
     "AsyncGenerator": "Generator",
     "AsyncClient": "Client",
     "AsyncBaseTransport": "BaseTransport",
     "AsyncHTTPTransport": "HTTPTransport",
-    "AsyncExitStack": "ExitStack",
-    "StopAsyncIteration": "StopIteration",
     "SandboxClient": "SyncSandboxClient",
     "SandboxTools": "SyncSandboxTools",
     "Session": "SyncSession",
@@ -79,8 +76,6 @@ WORDS = {
     "ExecStream": "SyncExecStream",
     "FileWatch": "SyncFileWatch",
     "Transport": "SyncTransport",
-    "Asynchronous": "Synchronous",
-    "_async": "_sync",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
@@ -93,6 +88,7 @@ WORDS = {
 PHRASES = [
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
+    (r"(?m)^( +)with anyio\.CancelScope\(shield=True\):\n +", r"\1"),
     (r"\banyio\.open_file\b", "open"),
     (r"\banyio\.sleep\b", "time.sleep"),
     (r"\bimport anyio\b", "import time"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
@@ -61,6 +62,7 @@ class Daemon(httpx.BaseTransport, httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await request.aread()
+        await anyio.sleep(0)  # where a cancelled task notices
         return self._answer(request)
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
@@ -315,6 +317,21 @@ def test_an_upload_is_sent_anew_from_its_beginning(side: Any, tmp_path: Path) ->
     for request in daemon.requests:
         assert request.headers["Content-Length"] == "600000" == str(len(request.content))
         assert dict(request.url.params) == {"path": "b c/d", "mode": "0600"}
+
+
+def test_a_session_is_destroyed_also_when_its_task_is_cancelled() -> None:
+    daemon = Daemon(httpx.Response(201, json=SESSION), httpx.Response(200, json={"ok": True}))
+
+    async def cancelled() -> bool:
+        client = sandkasten.SandboxClient("http://daemon:8787", "key", transport=daemon)
+        with anyio.CancelScope() as scope:
+            async with await client.create_session():
+                scope.cancel()
+                await anyio.sleep(0)
+        return scope.cancelled_caught
+
+    assert anyio.run(cancelled)
+    assert [r.method for r in daemon.requests] == ["POST", "DELETE"]
 
 
 def test_names_are_one_segment_of_a_path(side: Any) -> None:

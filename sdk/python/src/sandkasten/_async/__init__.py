@@ -1,1 +1,1 @@
-"""Asynchronous clients."""
+"""The clients as they are written."""

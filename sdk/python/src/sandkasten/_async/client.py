@@ -23,7 +23,7 @@ NetworkMode = Literal["none"]
 
 
 class SandboxClient:
-    """Asynchronous client of one daemon, with asyncio or trio.
+    """The client of one daemon.
 
     base_url and api_key are taken from SANDKASTEN_URL and SANDKASTEN_API_KEY if they are
     not given. timeout is in seconds and for requests that are answered at once; one
@@ -31,7 +31,7 @@ class SandboxClient:
     are, max_retries times, when the connection breaks or the daemon says that it is
     overloaded. transport replaces that of httpx, for tests and proxies.
 
-    All calls may be cancelled; what was asked for goes on in the daemon.
+    A call that is interrupted or cancelled ends only here: what was asked for goes on in the daemon.
     Close it, or use it as a context manager.
     """
 

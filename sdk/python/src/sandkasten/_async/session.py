@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
+import anyio
+
 from .. import _core
 from .._core import STREAM_SILENCE, Request
 from .._decode import decode, decode_list
@@ -56,7 +58,8 @@ class Session(Files):
     async def __aexit__(
         self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.destroy()
+        with anyio.CancelScope(shield=True):
+            await self.destroy()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.info.status}>"
@@ -76,7 +79,7 @@ class Session(Files):
         Directory, variables, functions and background jobs stay for the next command.
         A command that fails is no exception: see exit_code and cause. Commands of one
         shell run one after another; the name of another shell runs them beside it. When
-        this call is cancelled the command goes on.
+        this call is interrupted or cancelled the command goes on.
         """
         body = _core.exec_body(cmd, timeout_ms, stdin, shell, output_file, raw_output)
         return decode(ExecResult, await self._post("/exec", body, wait=True))
@@ -168,7 +171,7 @@ class Session(Files):
 
     async def destroy(self) -> None:
         """Ends all processes and removes all files. Works in every state, and again."""
-        await self._transport.json(Request(method="DELETE", path=self._path, safe=True, wait=True))
+        await self._transport.json(Request(method="DELETE", path=self._path, safe=True))
 
     def _stream(self, path: str, body: dict[str, Any]) -> ExecStream:
         first = Request(method="POST", path=self._path + path, json=body, silence=STREAM_SILENCE)

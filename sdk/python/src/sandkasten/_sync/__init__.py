@@ -1,2 +1,2 @@
 # Written by scripts/generate.py from _async/__init__.py. Change that instead.
-"""Synchronous clients."""
+"""The clients as they are written."""

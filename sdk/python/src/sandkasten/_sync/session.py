@@ -77,7 +77,7 @@ class SyncSession(SyncFiles):
         Directory, variables, functions and background jobs stay for the next command.
         A command that fails is no exception: see exit_code and cause. Commands of one
         shell run one after another; the name of another shell runs them beside it. When
-        this call is cancelled the command goes on.
+        this call is interrupted or cancelled the command goes on.
         """
         body = _core.exec_body(cmd, timeout_ms, stdin, shell, output_file, raw_output)
         return decode(ExecResult, self._post("/exec", body, wait=True))
@@ -171,7 +171,7 @@ class SyncSession(SyncFiles):
 
     def destroy(self) -> None:
         """Ends all processes and removes all files. Works in every state, and again."""
-        self._transport.json(Request(method="DELETE", path=self._path, safe=True, wait=True))
+        self._transport.json(Request(method="DELETE", path=self._path, safe=True))
 
     def _stream(self, path: str, body: dict[str, Any]) -> SyncExecStream:
         first = Request(method="POST", path=self._path + path, json=body, silence=STREAM_SILENCE)
