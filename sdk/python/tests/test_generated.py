@@ -26,6 +26,7 @@ METHODS = {
 LEFT_OUT = {
     "healthz": "for those who run the daemon",
     "readyz": "for those who run the daemon",
+    "get-pool-status": "for those who run the daemon",
     "exec-events": "for a browser's EventSource",
     "wait-exec": "get-exec waits, too",
     "write-file": "write-file-raw has no limit of its own",
