@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
@@ -280,8 +281,8 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Masks:        c.d.masks,
 		Links:        devLinks,
 		Hostname:     disk.DefaultHostname,
-		Workspace:    Workspace,
-		Env:          stage.NewEnv(environment(c.rootfs.Env, c.spec, c.rootfs.Shell)),
+		Workspace:    inside.Workspace,
+		Env:          stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		TasksFiles:   tasks,
 		Landlock:     !leaveOut["landlock"],
 		KeepCaps:     leaveOut["caps"],

@@ -1,0 +1,54 @@
+// Package inside is what programs find in a sandbox whatever driver made it:
+// their environment, where the workspace is, and what /proc does not show.
+package inside
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Workspace is where a session's files are.
+const Workspace = "/workspace"
+
+// Hostname is the name of a sandbox that was given none.
+const Hostname = "sandbox"
+
+// MaskedFiles must not be seen: host-wide facts and switches. What does not exist
+// on a host, or only root may touch, needs no mask: in a sandbox nobody is the
+// host's root.
+var MaskedFiles = []string{
+	"/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "/proc/kallsyms",
+	"/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup", "/proc/kpagecount",
+	"/proc/kpageflags", "/proc/latency_stats", "/proc/modules", "/proc/pagetypeinfo", "/proc/sched_debug",
+	"/proc/slabinfo", "/proc/softirqs", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
+}
+
+// MaskedDirs must not be seen either.
+var MaskedDirs = []string{
+	"/proc/acpi", "/proc/asound", "/proc/bus", "/proc/driver", "/proc/dynamic_debug", "/proc/fs", "/proc/irq",
+	"/proc/pressure", "/proc/scsi", "/proc/tty/driver",
+}
+
+// ReadonlyPaths may be read but not written, whoever asks.
+var ReadonlyPaths = []string{"/proc/sys"}
+
+// Environment lays a session's variables over its image's ("NAME=value"), sorted.
+// HOME, USER and SHELL are there whatever the image says.
+func Environment(image []string, session map[string]string, shell string) []string {
+	env := map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": shell, "LANG": "C.UTF-8",
+	}
+	for _, kv := range image {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			env[name] = value
+		}
+	}
+	maps.Copy(env, session)
+	out := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}
