@@ -16,6 +16,7 @@ type Host struct {
 	Root        string // stands before /proc, /sys and /dev
 	DataDir     string // may not exist yet
 	MaxSessions int
+	Engine      bool // sandboxes are not made by this host's kernel, but by an engine that has a check of its own
 
 	UID           int
 	LookPath      func(file string) (string, error)

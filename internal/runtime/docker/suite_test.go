@@ -28,7 +28,7 @@ func (o oneImage) Rootfs(_ context.Context, digest string) (Rootfs, error) {
 }
 
 // options are for a driver on an engine of the test's.
-func options(t *testing.T, e *testenv.Engine) Options {
+func options(t testing.TB, e *testenv.Engine) Options {
 	t.Helper()
 	runner, err := os.ReadFile(testenv.Runner(t))
 	if err != nil {
@@ -38,7 +38,7 @@ func options(t *testing.T, e *testenv.Engine) Options {
 }
 
 // open makes a driver that is closed when the test ends.
-func open(t *testing.T, o Options) *Driver {
+func open(t testing.TB, o Options) *Driver {
 	t.Helper()
 	d, err := New(o)
 	if err != nil {
