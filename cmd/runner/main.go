@@ -91,7 +91,15 @@ func run() error {
 	return r.Serve()
 }
 
+// Threads that a container's processes keep in reserve: as many as its file
+// operations may block at a time, and as a relay's copying.
+const (
+	runnerThreads = 24
+	relayThreads  = 8
+)
+
 func contained() error {
+	stage.SpareThreads(runnerThreads)
 	in, err := stage.EnterContainer()
 	if err != nil {
 		return err
@@ -118,10 +126,11 @@ func contained() error {
 
 // carry relays what comes by standard input and output.
 func carry() error {
+	stage.SpareThreads(relayThreads)
 	if err := stage.HideProcess(); err != nil {
 		return err
 	}
-	return relay.Serve(relay.Stdio(), pause.Programs{Table: proc.Open("/proc")})
+	return relay.Serve(relay.Stdio(), relay.Socket, pause.Programs{Table: proc.Open("/proc")})
 }
 
 // program opens the daemon's copy of this program, which nothing in the

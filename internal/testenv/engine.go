@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,12 +22,11 @@ import (
 // Engine is a Docker engine of a test's own, with its own state and without a
 // network.
 type Engine struct {
-	Host string // as clients take it: unix:///...
+	Host  string   // as clients take it: unix:///...
+	Flags []string // of dockerd, beside those that keep it apart; read by Start
 
-	dir    string
-	flags  []string
-	cmd    *exec.Cmd // nil while it is not running
-	output *bytes.Buffer
+	dir string
+	cmd *exec.Cmd // nil while it is not running
 }
 
 // engineTime is how long an engine may take to answer or to end.
@@ -40,7 +40,7 @@ func StartEngine(t testing.TB, flags ...string) *Engine {
 		Unsupported(t, "no dockerd; install docker.io")
 	}
 	dir := DataDir(t)
-	e := &Engine{Host: "unix://" + filepath.Join(dir, "s"), dir: dir, flags: flags}
+	e := &Engine{Host: "unix://" + filepath.Join(dir, "s"), Flags: flags, dir: dir}
 	t.Cleanup(func() {
 		if e.cmd != nil {
 			e.Stop(t, syscall.SIGTERM)
@@ -61,10 +61,14 @@ func (e *Engine) Start(t testing.TB) {
 		"--host=" + e.Host, "--data-root=" + filepath.Join(e.dir, "data"), "--exec-root=" + filepath.Join(e.dir, "exec"),
 		"--pidfile=" + filepath.Join(e.dir, "pid"), "--cgroup-parent=" + e.cgroup(),
 		"--bridge=none", "--iptables=false", "--ip6tables=false",
-	}, e.flags...)
-	e.output = new(bytes.Buffer)
+	}, e.Flags...)
+	log, err := os.OpenFile(e.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
 	e.cmd = exec.Command("dockerd", args...) //nolint:noctx // it lives as long as the test
-	e.cmd.Stdout, e.cmd.Stderr = e.output, e.output
+	e.cmd.Stdout, e.cmd.Stderr = log, log
 	// Or a test that is killed would leave it behind.
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := e.cmd.Start(); err != nil {
@@ -73,7 +77,8 @@ func (e *Engine) Start(t testing.TB) {
 	}
 	if err := e.await(); err != nil {
 		e.Stop(t, syscall.SIGKILL)
-		t.Fatalf("dockerd does not answer: %v\n%s", err, e.output)
+		text, readErr := os.ReadFile(e.log())
+		t.Fatalf("dockerd does not answer: %v\n%s%v", err, text[max(0, len(text)-4<<10):], readErr)
 	}
 }
 
@@ -91,7 +96,16 @@ func (e *Engine) Stop(t testing.TB, sig syscall.Signal) {
 	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		t.Errorf("wait for dockerd: %v", err)
 	}
+	if sig == syscall.SIGKILL {
+		// Its containerd dies with it. Where nobody reaps that, as in a container,
+		// the next dockerd would take it for alive.
+		if err := os.Remove(filepath.Join(e.dir, "exec", "containerd", "containerd.pid")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	}
 }
+
+func (e *Engine) log() string { return filepath.Join(e.dir, "log") }
 
 // await waits until the engine answers.
 func (e *Engine) await() error {
@@ -116,10 +130,9 @@ func (e *Engine) await() error {
 // cgroup is the parent of the containers' control groups.
 func (e *Engine) cgroup() string { return "/" + filepath.Base(e.dir) }
 
-// clear ends what a killed engine leaves: its containerd, whose end takes the
-// containers along, and mounts and control groups.
+// clear ends what a killed engine leaves: processes, mounts, control groups.
 func (e *Engine) clear() error {
-	errs := []error{e.endChildren()}
+	errs := []error{e.endAll()}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	errs = append(errs, err)
 	lines := strings.Split(string(mounts), "\n")
@@ -129,9 +142,9 @@ func (e *Engine) clear() error {
 			errs = append(errs, syscall.Unmount(fields[1], syscall.MNT_DETACH))
 		}
 	}
-	dirs, err := filepath.Glob("/sys/fs/cgroup/*" + e.cgroup())
-	errs = append(errs, err)
-	for _, dir := range append(dirs, "/sys/fs/cgroup"+e.cgroup()) {
+	dirs := e.cgroups()
+	slices.Reverse(dirs) // what is below first
+	for _, dir := range dirs {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -139,11 +152,29 @@ func (e *Engine) clear() error {
 	return errors.Join(errs...)
 }
 
-// endChildren kills what was started for this engine and not ended by it: what
-// has its directory on its command line.
-func (e *Engine) endChildren() error {
+// cgroups are the directories of the control groups, of v1 and v2.
+func (e *Engine) cgroups() []string {
+	var dirs []string
+	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		for _, below := range []string{"", "/*"} {
+			found, err := filepath.Glob(pattern + e.cgroup() + below)
+			if err != nil {
+				panic(err) // a pattern of ours
+			}
+			for _, dir := range found {
+				if info, err := os.Stat(dir); err == nil && info.IsDir() {
+					dirs = append(dirs, dir)
+				}
+			}
+		}
+	}
+	return dirs
+}
+
+// endAll kills what was started by or in this engine and not ended by it.
+func (e *Engine) endAll() error {
 	for end := time.Now().Add(engineTime); ; time.Sleep(10 * time.Millisecond) {
-		left, err := e.children()
+		left, err := e.processes()
 		if err != nil || len(left) == 0 {
 			return err
 		}
@@ -158,7 +189,9 @@ func (e *Engine) endChildren() error {
 	}
 }
 
-func (e *Engine) children() ([]int, error) {
+// processes are those with the engine's directory on their command line, and
+// those in its control groups.
+func (e *Engine) processes() ([]int, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		return nil, err
@@ -174,6 +207,19 @@ func (e *Engine) children() ([]int, error) {
 			return nil, err
 		}
 		found = append(found, pid)
+	}
+	for _, dir := range e.cgroups() {
+		list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			continue // it has just gone
+		}
+		for line := range strings.Lines(string(list)) {
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, pid)
+		}
 	}
 	return found, nil
 }

@@ -38,13 +38,18 @@ func newBox(t testing.TB, d *Driver, id runtime.ID, change ...func(*runtime.Spec
 	if err != nil {
 		t.Fatalf("Create: %v", err)
 	}
-	x := &box{sandbox, d, &runnerclient.Client{Dial: sandbox.DialRunner}}
+	x := use(d, sandbox)
 	t.Cleanup(func() {
 		if err := x.destroy(); err != nil {
 			t.Errorf("Destroy at the end: %v", err)
 		}
 	})
 	return x
+}
+
+// use makes a box of a sandbox that somebody else destroys.
+func use(d *Driver, sandbox runtime.Sandbox) *box {
+	return &box{sandbox, d, &runnerclient.Client{Dial: sandbox.DialRunner}}
 }
 
 func (x *box) destroy() error {

@@ -36,9 +36,9 @@ const (
 	program     = programDir + "/" + programFile
 )
 
-// runnerTasks is room for the threads of the runner and of the relays beside
+// runnerTasks is room for the threads of the runner and of two relays beside
 // it, which the engine counts with the sandbox's.
-const runnerTasks = 40
+const runnerTasks = 80
 
 func (d *Driver) container(id runtime.ID) string {
 	return "sandkasten-" + d.opts.Node + "-" + string(id)
@@ -101,7 +101,7 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		CapAdd:         capabilities(stage.ContainerCaps),
 		SecurityOpt:    []string{"no-new-privileges", "seccomp=" + p.engine},
 		MaskedPaths:    append(append(append([]string{}, inside.MaskedFiles...), inside.MaskedDirs...), maskedSys...),
-		ReadonlyPaths:  inside.ReadonlyPaths,
+		ReadonlyPaths:  append([]string{"/sys/fs/cgroup"}, inside.ReadonlyPaths...), // its top is a tmpfs on cgroup v1
 		ReadonlyRootfs: c.spec.ReadonlyRoot,
 		ShmSize:        max(memory/2, 1<<20),
 		Runtime:        d.opts.Runtime,

@@ -52,23 +52,36 @@ func open(t testing.TB, o Options) *Driver {
 	return d
 }
 
-func TestDriverSuite(t *testing.T) {
+// TestEngine is all that takes a real engine and leaves it running.
+func TestEngine(t *testing.T) {
 	testenv.NeedsRoot(t)
-	e := testenv.StartEngine(t)
-	o := options(t, e)
+	o := options(t, testenv.StartEngine(t))
 	d := open(t, o)
-	kill := func(t *testing.T, id runtime.ID) {
-		t.Helper()
-		if _, err := d.engine.ContainerKill(t.Context(), d.container(id), client.ContainerKillOptions{Signal: "KILL"}); err != nil {
-			t.Fatal(err)
+	t.Run("suite", func(t *testing.T) { // returns when the parallel tests have ended
+		kill := func(t *testing.T, id runtime.ID) {
+			t.Helper()
+			if _, err := d.engine.ContainerKill(t.Context(), d.container(id), client.ContainerKillOptions{Signal: "KILL"}); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	t.Run("all", func(t *testing.T) { // returns when the parallel tests have ended
 		runtimetest.TestDriver(t, func(t *testing.T) runtime.Driver { return open(t, o) }, runtimetest.Options{
 			Image: testImage, Kill: kill,
 			Unlimited: true, // in bytes on a disk; the other limits have tests of their own
 		})
 	})
+	for name, test := range map[string]func(*testing.T, *Driver){
+		"inspect":   testInspect,
+		"rights":    testRights,
+		"attacks":   testAttacks,
+		"profile":   testProfileOfTheEngine,
+		"memory":    testMemory,
+		"processes": testProcesses,
+		"links":     testLinks,
+		"byHand":    testByHand,
+		"program":   testProgram,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, d) })
+	}
 	left, err := d.engine.ContainerList(t.Context(), client.ContainerListOptions{All: true})
 	if err != nil || len(left.Items) > 0 {
 		t.Errorf("containers are left: %+v, %v", left.Items, err)

@@ -76,10 +76,11 @@ type Programs interface {
 	Paused() (bool, error)
 }
 
-// Serve answers the streams that come over conn until that ends. It first
-// waits until the runner listens, so that the session's first answer says that.
-func Serve(conn io.ReadWriteCloser, programs Programs) error {
-	first, err := dialPatiently()
+// Serve answers the streams that come over conn until that ends, for the
+// runner that listens on socket. It first waits until it does, so that the
+// session's first answer says that.
+func Serve(conn io.ReadWriteCloser, socket string, programs Programs) error {
+	first, err := dialPatiently(socket)
 	if err != nil {
 		return err
 	}
@@ -91,10 +92,10 @@ func Serve(conn io.ReadWriteCloser, programs Programs) error {
 		return err
 	}
 	defer session.Close()
-	r := relay{programs: programs, joined: make(map[uint32]*net.UnixConn)}
+	r := relay{socket: socket, programs: programs, joined: make(map[uint32]*net.UnixConn)}
 	for {
 		stream, err := session.AcceptStream()
-		if errors.Is(err, io.EOF) || errors.Is(err, yamux.ErrSessionShutdown) {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, yamux.ErrSessionShutdown) {
 			return nil
 		}
 		if err != nil {
@@ -106,6 +107,7 @@ func Serve(conn io.ReadWriteCloser, programs Programs) error {
 
 // relay is the state of Serve.
 type relay struct {
+	socket   string
 	programs Programs
 
 	mu     sync.Mutex
@@ -121,10 +123,10 @@ func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
 func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
 func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
 
-func dialPatiently() (net.Conn, error) {
+func dialPatiently(socket string) (net.Conn, error) {
 	end := time.Now().Add(dialPatience)
 	for {
-		conn, err := net.Dial("unix", Socket) //nolint:noctx // on this machine
+		conn, err := net.Dial("unix", socket) //nolint:noctx // on this machine
 		if err == nil || time.Now().After(end) {
 			return conn, err
 		}
@@ -154,7 +156,7 @@ func (r *relay) serve(stream *yamux.Stream) {
 // join copies between the stream and a new connection of the runner's until
 // both have ended.
 func (r *relay) join(stream *yamux.Stream) {
-	conn, err := net.Dial("unix", Socket) //nolint:noctx // on this machine
+	conn, err := net.Dial("unix", r.socket) //nolint:noctx // on this machine
 	if err != nil {
 		return
 	}

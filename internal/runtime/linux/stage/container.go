@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -79,6 +81,26 @@ func EnterContainer() (*Contained, error) {
 // process from others, of its user too.
 func HideProcess() error {
 	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}
+
+// SpareThreads makes threads that the Go runtime takes when it needs one. In a
+// container the workload can leave no room for new ones, and the runtime ends
+// the process when it cannot make one.
+func SpareThreads(n int) {
+	enough := make(chan struct{})
+	var made, all sync.WaitGroup
+	made.Add(n)
+	for range n {
+		all.Go(func() {
+			runtime.LockOSThread() // so that the next gets another
+			defer runtime.UnlockOSThread()
+			made.Done()
+			<-enough
+		})
+	}
+	made.Wait()
+	close(enough)
+	all.Wait()
 }
 
 // openOOMCount opens the file of the container's own cgroup that counts OOM
