@@ -320,6 +320,7 @@ type Resize struct {
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	Field   string `json:"field,omitempty"` // of the operation, if one is at fault
 }
 
 // The codes of package errdefs that a runner uses. They are repeated here, as
@@ -341,6 +342,12 @@ const (
 // Refuse returns an Error.
 func Refuse(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// For names the field at fault, as the API does.
+func (e *Error) For(field string) *Error {
+	e.Field = field
+	return e
 }
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }

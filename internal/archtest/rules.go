@@ -52,7 +52,8 @@ var Rules = map[string]Rule{
 	"internal/api/v1": {
 		Ours: []string{
 			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes",
-			"internal/api/v1/sockets", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session", "protocol",
+			"internal/api/v1/sockets", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session",
+			"internal/session/commands", "protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
@@ -61,7 +62,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/sockets": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "protocol"},
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands", "protocol"},
 		Libraries: []string{"github.com/coder/websocket"},
 	},
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
@@ -90,7 +91,7 @@ var Rules = map[string]Rule{
 	"internal/session": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
-			"internal/session/files", "internal/session/workspaces", "protocol",
+			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
@@ -98,10 +99,17 @@ var Rules = map[string]Rule{
 	"internal/session/workspaces": {
 		Ours: []string{"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
 	},
+	"internal/session/commands": {
+		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "protocol"},
+	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
 		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
+	},
+	"internal/blob": {Ours: []string{"internal/errdefs"}},
+	"internal/blob/s3": {
+		Ours: []string{"internal/blob", "internal/errdefs"}, Libraries: []string{"github.com/minio/minio-go/v7"},
 	},
 	"internal/reaper": {
 		Ours: []string{"internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
@@ -202,8 +210,9 @@ var Rules = map[string]Rule{
 	"images": {},
 
 	// Tests, and what only they use.
-	"internal/testenv":  {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
-	"internal/archtest": {TestOnly: true},
+	"internal/testenv":       {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
+	"internal/archtest":      {TestOnly: true},
+	"internal/blob/blobtest": {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
 	"internal/runtime/runtimetest": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
@@ -216,6 +225,9 @@ var Rules = map[string]Rule{
 	"test/vm/guest":     {TestOnly: true},
 	"test/vm/init":      {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
 	"test/vm/run":       {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
+
+	// What the tests of the SDKs run against.
+	"sdk/contract/run": {TestOnly: true, Ours: []string{"internal/testenv"}},
 }
 
 // Limits are the budgets of this repository.

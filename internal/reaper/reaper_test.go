@@ -18,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
 
@@ -110,10 +111,10 @@ func (s *system) make(req session.CreateRequest) session.Session {
 	return created
 }
 
-func (s *system) exec(id session.ID, command string) session.ExecResult {
+func (s *system) exec(id session.ID, command string) commands.ExecResult {
 	s.t.Helper()
 	var out bytes.Buffer
-	r, err := s.Exec(s.t.Context(), id, session.ExecRequest{Command: command}, &out)
+	r, err := s.Exec(s.t.Context(), id, commands.ExecRequest{Command: command}, &out)
 	if err != nil {
 		s.t.Fatalf("%s: %v", command, err)
 	}
@@ -270,7 +271,7 @@ func TestExtendAgainstExpire(t *testing.T) {
 			expired := make(chan error, 1)
 			go func() { expired <- s.Expire(t.Context(), x.ID) }()
 			var out bytes.Buffer
-			r, err := s.Exec(t.Context(), x.ID, session.ExecRequest{Command: "echo ok"}, &out)
+			r, err := s.Exec(t.Context(), x.ID, commands.ExecRequest{Command: "echo ok"}, &out)
 			if e := <-expired; e != nil {
 				t.Error(e)
 			}

@@ -50,7 +50,7 @@ func (c *conn) startPayload(req protocol.Start, size int64) (argv, env []string,
 	case req.HangupMS < 0:
 		err = protocol.Refuse(protocol.CodeInvalid, "hangup_ms must not be negative")
 	case len(req.Cwd) > protocol.MaxPath || strings.IndexByte(req.Cwd, 0) >= 0:
-		err = protocol.Refuse(protocol.CodeInvalid, "cwd must be at most %d bytes without zero bytes", protocol.MaxPath)
+		err = protocol.Refuse(protocol.CodeInvalid, "cwd must be at most %d bytes without zero bytes", protocol.MaxPath).For("cwd")
 	default:
 		err = checkTerms(req.ID, req.TimeoutMS, req.GraceMS)
 	}

@@ -195,6 +195,9 @@ var refusable = map[errdefs.Code]bool{
 	errdefs.InsufficientSpace: true,
 }
 
+// refusableField holds the fields that a runner may find at fault.
+var refusableField = map[string]bool{"cmd": true, "cwd": true, "user": true}
+
 // decodeError turns a refusal into the error that the client of the API gets.
 // err is of the frame itself.
 func decodeError(h protocol.Header) (refusal *errdefs.Error, err error) {
@@ -208,7 +211,11 @@ func decodeError(h protocol.Header) (refusal *errdefs.Error, err error) {
 		cause := fmt.Errorf("the runner reports %q: %s", clip(printable(e.Code), maxName), message)
 		return errdefs.Wrap(cause, errdefs.Internal, "the sandbox could not do it"), nil
 	}
-	return errdefs.New(code, "%s", message), nil
+	refusal = errdefs.New(code, "%s", message)
+	if refusableField[e.Field] {
+		refusal.Field = e.Field
+	}
+	return refusal, nil
 }
 
 // clip cuts s to at most n bytes, at the start of a character.

@@ -158,6 +158,20 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
+func TestRefusedField(t *testing.T) {
+	for field, want := range map[string]string{"cwd": "cwd", "authorization": "", "\x1b[2J": ""} {
+		c, _ := newClient(t, func(l *link) {
+			l.expect(protocol.TypeCancel)
+			l.send(protocol.TypeError, protocol.Refuse(protocol.CodeInvalid, "no").For(field), "")
+			l.hold()
+		})
+		refused, ok := errors.AsType[*errdefs.Error](c.Cancel(t.Context(), "e1"))
+		if !ok || refused.Field != want {
+			t.Errorf("%q: %+v", field, refused)
+		}
+	}
+}
+
 func TestPingOfAnotherVersion(t *testing.T) {
 	c, _ := newClient(t, func(l *link) {
 		l.expect(protocol.TypePing)

@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -33,7 +34,7 @@ func TestBeforeAdoption(t *testing.T) {
 	}
 	_, err := d.Create(t.Context(), session.CreateRequest{})
 	wantCode(t, err, errdefs.Unavailable)
-	_, err = d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err = d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Unavailable)
 	wantCode(t, d.Destroy(t.Context(), s.ID), errdefs.Unavailable)
 	h.wantSandboxes(t, s.Sandbox)
@@ -42,7 +43,7 @@ func TestBeforeAdoption(t *testing.T) {
 func (d *daemon) output(t *testing.T, id session.ID, command string) string {
 	t.Helper()
 	var out bytes.Buffer
-	result, err := d.Exec(t.Context(), id, session.ExecRequest{Command: command}, &out)
+	result, err := d.Exec(t.Context(), id, commands.ExecRequest{Command: command}, &out)
 	if err != nil || result.ExitCode != 0 {
 		t.Fatalf("%s: %+v, %v", command, result, err)
 	}
@@ -72,9 +73,9 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 	fifo := strings.TrimSpace(d.output(t, s.ID, "mkfifo go && realpath go"))
 	ctx, die := context.WithCancel(t.Context())
 	out := newSignaler("before")
-	cut := make(chan session.ExecResult, 1)
+	cut := make(chan commands.ExecResult, 1)
 	go func() {
-		result, err := d.Exec(ctx, s.ID, session.ExecRequest{Command: "echo before; cat go; echo after; exit 9"}, out)
+		result, err := d.Exec(ctx, s.ID, commands.ExecRequest{Command: "echo before; cat go; echo after; exit 9"}, out)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("cut off with %v", err)
 		}

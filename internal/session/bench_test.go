@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
 // BenchmarkExec is the round trip of a command below HTTP and without
@@ -13,7 +14,7 @@ func BenchmarkExec(b *testing.B) {
 	d := newHost(b).start(b)
 	s := d.create(b, session.CreateRequest{})
 	for b.Loop() {
-		if _, err := d.Exec(b.Context(), s.ID, session.ExecRequest{Command: "true"}, io.Discard); err != nil {
+		if _, err := d.Exec(b.Context(), s.ID, commands.ExecRequest{Command: "true"}, io.Discard); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -52,9 +53,9 @@ func TestDestroy(t *testing.T) {
 	}
 	wantCode(t, d.Destroy(t.Context(), "nosuchsession"), errdefs.NotFound)
 
-	_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Conflict)
-	_, err = d.Exec(t.Context(), "nosuchsession", session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err = d.Exec(t.Context(), "nosuchsession", commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.NotFound)
 }
 
@@ -121,7 +122,7 @@ func TestDestroyGoesOnWhereItStopped(t *testing.T) {
 	if s := d.want(t, s.ID, session.Stopping); s.End != session.Destroyed {
 		t.Errorf("on its way to %q", s.End)
 	}
-	_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Conflict)
 
 	broken = false
@@ -171,9 +172,9 @@ func TestDestroyUnderAnExec(t *testing.T) {
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
 	out := newSignaler("started")
-	results := make(chan session.ExecResult, 1)
+	results := make(chan commands.ExecResult, 1)
 	go func() {
-		result, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
+		result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo started; sleep 600"}, out)
 		if err != nil {
 			t.Error(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -20,7 +21,7 @@ func TestExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{Env: map[string]string{"GREETING": "hello"}})
 	var out bytes.Buffer
-	result, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo $GREETING; cat; cd /tmp; (exit 3)", Stdin: []byte("input\n")}, &out)
+	result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo $GREETING; cat; cd /tmp; (exit 3)", Stdin: []byte("input\n")}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestExec(t *testing.T) {
 	if s := d.want(t, s.ID, session.Running); s.Cwd != "/tmp" {
 		t.Errorf("cwd of the session is %q", s.Cwd)
 	}
-	if _, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "cd /usr", Shell: "other"}, &out); err != nil {
+	if _, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "cd /usr", Shell: "other"}, &out); err != nil {
 		t.Error(err)
 	}
 	if s := d.want(t, s.ID, session.Running); s.Cwd != "/tmp" {
@@ -43,17 +44,17 @@ func TestExecRefuses(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	for _, c := range []struct {
 		name  string
-		req   session.ExecRequest
+		req   commands.ExecRequest
 		code  errdefs.Code
 		field string
 	}{
-		{"no command", session.ExecRequest{}, errdefs.InvalidArgument, "cmd"},
-		{"NUL", session.ExecRequest{Command: "a\x00b"}, errdefs.InvalidArgument, "cmd"},
-		{"long", session.ExecRequest{Command: strings.Repeat("x", protocol.MaxCommand+1)}, errdefs.TooLarge, "cmd"},
-		{"much stdin", session.ExecRequest{Command: "cat", Stdin: make([]byte, protocol.MaxCommand+1)}, errdefs.TooLarge, "stdin"},
-		{"shell", session.ExecRequest{Command: "true", Shell: "a b"}, errdefs.InvalidArgument, "shell"},
-		{"timeout", session.ExecRequest{Command: "true", Timeout: time.Hour}, errdefs.InvalidArgument, "timeout_ms"},
-		{"negative timeout", session.ExecRequest{Command: "true", Timeout: -1}, errdefs.InvalidArgument, "timeout_ms"},
+		{"no command", commands.ExecRequest{}, errdefs.InvalidArgument, "cmd"},
+		{"NUL", commands.ExecRequest{Command: "a\x00b"}, errdefs.InvalidArgument, "cmd"},
+		{"long", commands.ExecRequest{Command: strings.Repeat("x", protocol.MaxCommand+1)}, errdefs.TooLarge, "cmd"},
+		{"much stdin", commands.ExecRequest{Command: "cat", Stdin: make([]byte, protocol.MaxCommand+1)}, errdefs.TooLarge, "stdin"},
+		{"shell", commands.ExecRequest{Command: "true", Shell: "a b"}, errdefs.InvalidArgument, "shell"},
+		{"timeout", commands.ExecRequest{Command: "true", Timeout: time.Hour}, errdefs.InvalidArgument, "timeout_ms"},
+		{"negative timeout", commands.ExecRequest{Command: "true", Timeout: -1}, errdefs.InvalidArgument, "timeout_ms"},
 	} {
 		_, err := d.Exec(t.Context(), s.ID, c.req, io.Discard)
 		var e *errdefs.Error
@@ -61,7 +62,7 @@ func TestExecRefuses(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, err)
 		}
 	}
-	_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true", Timeout: time.Hour}, io.Discard)
+	_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true", Timeout: time.Hour}, io.Discard)
 	if !strings.Contains(errdefs.MessageOf(err), "60000") {
 		t.Errorf("the message does not name the limit: %v", err)
 	}
@@ -74,7 +75,7 @@ func TestLargestExec(t *testing.T) {
 	command := "wc -c #"
 	command += strings.Repeat("x", protocol.MaxCommand-len(command))
 	var out bytes.Buffer
-	r, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: command, Stdin: make([]byte, protocol.MaxCommand)}, &out)
+	r, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: command, Stdin: make([]byte, protocol.MaxCommand)}, &out)
 	if err != nil || r.ExitCode != 0 || strings.TrimSpace(out.String()) != "1048576" {
 		t.Errorf("%q, %+v, %v", out.String(), r, err)
 	}
@@ -84,7 +85,7 @@ func TestExecTimeout(t *testing.T) {
 	d := newHost(t).start(t, func(o *session.Options) { o.Defaults.ExecTimeout = 100 * time.Millisecond })
 	s := d.create(t, session.CreateRequest{})
 	var out bytes.Buffer
-	r, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo before; sleep 600"}, &out)
+	r, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo before; sleep 600"}, &out)
 	if err != nil || r.Cause != protocol.CauseTimeout || !strings.HasPrefix(out.String(), "before\n") {
 		t.Errorf("%q, %+v, %v", out.String(), r, err)
 	}
@@ -101,7 +102,7 @@ func TestExecOutlivesItsClient(t *testing.T) {
 		<-out.ok
 		leave()
 	}()
-	r, err := d.Exec(ctx, s.ID, session.ExecRequest{Command: "echo started; cat go; exit 4"}, out)
+	r, err := d.Exec(ctx, s.ID, commands.ExecRequest{Command: "echo started; cat go; exit 4"}, out)
 	if !errors.Is(err, context.Canceled) || r.ID == "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -120,9 +121,9 @@ func TestCancelExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
 	out := newSignaler("started")
-	results := make(chan session.ExecResult, 1)
+	results := make(chan commands.ExecResult, 1)
 	go func() {
-		r, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
+		r, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo started; sleep 600"}, out)
 		if err != nil {
 			t.Error(err)
 		}
@@ -157,7 +158,7 @@ func TestSandboxDiesUnderAnExec(t *testing.T) {
 		<-out.ok
 		h.driver.KillRunner(t, s.Sandbox)
 	}()
-	r, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "cd /tmp; echo started; sleep 600"}, out)
+	r, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "cd /tmp; echo started; sleep 600"}, out)
 	if err != nil || r.Cause != protocol.CauseSandboxGone || r.State != protocol.StateEnded || r.ExitCode == 0 || r.ID == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -170,7 +171,7 @@ func TestOperationOnADeadSandbox(t *testing.T) {
 	d := h.start(t)
 	for name, operate := range map[string]func(session.ID) error{
 		"exec": func(id session.ID) error {
-			_, err := d.Exec(t.Context(), id, session.ExecRequest{Command: "true"}, io.Discard)
+			_, err := d.Exec(t.Context(), id, commands.ExecRequest{Command: "true"}, io.Discard)
 			return err
 		},
 		"execs": func(id session.ID) error { _, err := d.Execs(t.Context(), id); return err },
@@ -227,7 +228,7 @@ func TestHostileRunnerFailsItsSessionOnly(t *testing.T) {
 	bad := d.create(t, session.CreateRequest{})
 	lie = false
 	good := d.create(t, session.CreateRequest{})
-	_, err := d.Exec(t.Context(), bad.ID, session.ExecRequest{Command: "true"}, io.Discard)
+	_, err := d.Exec(t.Context(), bad.ID, commands.ExecRequest{Command: "true"}, io.Discard)
 	wantCode(t, err, errdefs.Conflict)
 	d.want(t, bad.ID, session.Failed)
 	d.want(t, good.ID, session.Running)

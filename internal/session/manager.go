@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/internal/session/files"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
@@ -27,7 +28,8 @@ import (
 // running gives Conflict, and before Run has adopted the sessions of an
 // earlier daemon everything but Get and List gives Unavailable.
 type Manager struct {
-	*files.Files[ID] // the operations on files
+	*commands.Commands[ID] // the operations on what runs
+	*files.Files[ID]       // the operations on files
 	*workspaces.Workspaces
 
 	opts   Options
@@ -59,6 +61,11 @@ func New(o Options) *Manager {
 		byKey:  make(map[key]*entry),
 	}
 	m.Files = files.New(files.Options[ID]{Begin: m.beginFile, Anywhere: o.FilesOutsideWorkspace, MaxBytes: o.Maxima.FileBytes})
+	m.Commands = commands.New(commands.Options[ID]{
+		Begin: m.beginCommand, Look: m.lookAtCommands, NewID: newID, IsID: isID, Path: m.RunnerPath,
+		Anywhere: o.FilesOutsideWorkspace, Timeout: o.Defaults.ExecTimeout, MaxTimeout: o.Maxima.ExecTimeout,
+		KillGrace: o.KillGrace, TerminalDetach: o.TerminalDetach, OutputBytes: o.Defaults.OutputBytes,
+	})
 	keeper, _ := o.Driver.(runtime.WorkspaceKeeper)
 	m.Workspaces = workspaces.New(o.Workspaces, workspaces.Host{
 		Keeper: keeper, Ready: m.checkReady, Users: m.workspaceUsers, EndUsers: m.endUsers, NewID: newID,

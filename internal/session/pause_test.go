@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -74,7 +75,7 @@ func TestOperationsWake(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	for name, operation := range map[string]func() error{
 		"exec": func() error {
-			_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, io.Discard)
+			_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, io.Discard)
 			return err
 		},
 		"write": func() error {
@@ -89,7 +90,7 @@ func TestOperationsWake(t *testing.T) {
 			return err
 		},
 		"terminal": func() error {
-			_, err := d.StartTerminal(t.Context(), s.ID, session.TerminalRequest{Command: []string{"true"}})
+			_, err := d.StartTerminal(t.Context(), s.ID, commands.TerminalRequest{Command: []string{"true"}})
 			return err
 		},
 	} {
@@ -109,7 +110,7 @@ func TestAutoResumeOff(t *testing.T) {
 	off := false
 	s := d.create(t, session.CreateRequest{AutoResume: &off})
 	d.pause(t, s.ID)
-	_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, io.Discard)
+	_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, io.Discard)
 	wantCode(t, err, errdefs.Conflict)
 	if !strings.Contains(errdefs.MessageOf(err), "resume it first") {
 		t.Errorf("it does not say what to do: %v", err)
@@ -128,9 +129,9 @@ func TestPauseUnderAnExec(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	fifo := strings.TrimSpace(d.output(t, s.ID, "mkfifo go && realpath go"))
 	out := newSignaler("before")
-	ended := make(chan session.ExecResult, 1)
+	ended := make(chan commands.ExecResult, 1)
 	go func() {
-		result, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo before; exec 3<>go; read line <&3; echo after; exit 9"}, out)
+		result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo before; exec 3<>go; read line <&3; echo after; exit 9"}, out)
 		if err != nil {
 			t.Error(err)
 		}
@@ -171,11 +172,11 @@ func TestPauseAgainstExec(t *testing.T) {
 				}
 			})
 		}
-		var commands sync.WaitGroup
+		var execs sync.WaitGroup
 		for range 3 {
-			commands.Go(func() {
+			execs.Go(func() {
 				var out bytes.Buffer
-				result, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo ok"}, &out)
+				result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo ok"}, &out)
 				if err != nil || out.String() != "ok\n" {
 					t.Errorf("%q, %+v, %v", out.String(), result, err)
 				}
@@ -186,7 +187,7 @@ func TestPauseAgainstExec(t *testing.T) {
 		if _, err := d.Resume(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
-		commands.Wait()
+		execs.Wait()
 		got, err := d.Get(t.Context(), s.ID)
 		if err != nil {
 			t.Fatal(err)
@@ -272,7 +273,7 @@ func TestPauseAndResumeFail(t *testing.T) {
 	if _, err := d.Resume(t.Context(), s.ID); err == nil {
 		t.Error("resumed in spite of the driver")
 	}
-	if _, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, io.Discard); err == nil {
+	if _, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, io.Discard); err == nil {
 		t.Error("woken in spite of the driver")
 	}
 	d.want(t, s.ID, session.Paused)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -193,7 +194,7 @@ func TestIdleAgainstExec(t *testing.T) {
 			idle := make(chan error, 1)
 			go func() { idle <- d.Idle(t.Context(), s.ID) }()
 			var out bytes.Buffer
-			result, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo ok"}, &out)
+			result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo ok"}, &out)
 			if err != nil || out.String() != "ok\n" {
 				t.Errorf("%q, %+v, %v", out.String(), result, err)
 			}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // CreateRequest is what a client may choose. Zero values take the defaults of
@@ -33,55 +32,4 @@ type CreateRequest struct {
 // Policy is the part of the request that Update can change later.
 func (r CreateRequest) Policy() Policy {
 	return Policy{TTL: r.TTL, Lifetime: r.Lifetime, IdleTimeout: r.IdleTimeout, OnIdle: r.OnIdle, AutoResume: r.AutoResume}
-}
-
-// ExecRequest is one command for a session's shell.
-type ExecRequest struct {
-	Command string // up to protocol.MaxCommand bytes, no NUL
-	Shell   string // DefaultShell or "" is the default shell
-	Stdin   []byte
-	Timeout time.Duration // 0 takes the default; more than the maximum is refused
-
-	// OutputFile, if not empty, is a path as WriteFile takes it. The file gets
-	// all that the command writes, beside what is kept of it.
-	OutputFile string
-
-	// Started, if set, is told the exec's id before the command is sent, so
-	// that a client whose stream breaks can attach to it.
-	Started func(execID string)
-}
-
-// ProcessRequest is one program, run without a shell.
-type ProcessRequest struct {
-	Args       []string          // the program, looked up in PATH, and its arguments
-	Env        map[string]string // added to the session's
-	Cwd        string            // "" is the workspace; relative paths begin there
-	User       string            // "" is the sandbox's own: a name or number, with :group if wanted
-	Stdin      []byte
-	OpenStdin  bool          // stdin stays open behind Stdin, for WriteStdin; a terminal's always does
-	Timeout    time.Duration // 0 takes the default, or none in the background
-	Terminal   *TerminalSize // nil has three pipes instead
-	OutputFile string        // as in ExecRequest
-
-	Started func(execID string) // as in ExecRequest
-}
-
-// TerminalSize is in characters.
-type TerminalSize struct{ Rows, Cols uint16 }
-
-// ExecResult is the record of an exec, ended or not.
-type ExecResult = protocol.Record
-
-// TerminalRequest opens an interactive terminal.
-type TerminalRequest struct {
-	Command []string // none is a login shell
-	Term    string   // the client's kind of terminal, like xterm-256color
-	Size    TerminalSize
-}
-
-// ReadRequest is for a part of an exec's output.
-type ReadRequest struct {
-	Offset   int64         // of the first byte in all that the exec wrote
-	MaxBytes int64         // 0 is all that is kept
-	Wait     time.Duration // for the first byte or the end
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -33,7 +34,7 @@ func TestStopAndStart(t *testing.T) {
 	if row, err := d.store.Get(t.Context(), s.ID); err != nil || row.State != session.Stopped {
 		t.Errorf("row %+v, %v", row, err)
 	}
-	_, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Conflict)
 	if !strings.Contains(errdefs.MessageOf(err), "start it first") {
 		t.Errorf("it does not say what to do: %v", err)
@@ -88,9 +89,9 @@ func TestStopUnderAnExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
 	out := newSignaler("started")
-	results := make(chan session.ExecResult, 1)
+	results := make(chan commands.ExecResult, 1)
 	go func() {
-		result, err := d.Exec(t.Context(), s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
+		result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo started; sleep 600"}, out)
 		if err != nil {
 			t.Error(err)
 		}

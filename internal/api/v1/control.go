@@ -9,7 +9,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
 type waitInput struct {
@@ -29,7 +29,7 @@ func (s *surface) waitExec(ctx context.Context, in *waitInput) (*execRecordOutpu
 	if err != nil {
 		return nil, err
 	}
-	wait := session.MaxWait
+	wait := commands.MaxWait
 	if in.Body != nil && in.Body.TimeoutMS > 0 {
 		wait = time.Duration(in.Body.TimeoutMS) * time.Millisecond
 	}
@@ -156,7 +156,7 @@ func (s *surface) resizeExec(ctx context.Context, in *resizeInput) (*shapes.OKOu
 	if err != nil {
 		return nil, err
 	}
-	size := session.TerminalSize{Rows: in.Body.Rows, Cols: in.Body.Cols}
+	size := commands.TerminalSize{Rows: in.Body.Rows, Cols: in.Body.Cols}
 	if err := s.manager.ResizeExec(ctx, id, in.ExecID, size); err != nil {
 		return nil, err
 	}

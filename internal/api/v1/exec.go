@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -25,8 +25,8 @@ type ExecRequest struct {
 	OutputFile string `json:"output_file,omitempty" maxLength:"4096" doc:"A file inside the sandbox that gets all of the output, beside what is kept for the answer. Made or replaced when the command starts." example:"logs/build.txt"`
 }
 
-func (r *ExecRequest) request() session.ExecRequest {
-	return session.ExecRequest{
+func (r *ExecRequest) request() commands.ExecRequest {
+	return commands.ExecRequest{
 		Command:    r.Cmd,
 		Shell:      r.Shell,
 		Stdin:      []byte(r.Stdin),
@@ -45,7 +45,7 @@ type End struct {
 	Signal         int            `json:"signal,omitempty" doc:"The number of the signal that ended it." example:"9"`
 	TimedOut       bool           `json:"timed_out" doc:"The same as cause timeout."`
 	ShellRestarted bool           `json:"shell_restarted" doc:"The command ran in a new shell, because the one before had ended. Directory and exported variables came along as far as known."`
-	OutputBytes    int64          `json:"output_bytes" doc:"All that the command wrote, before anything was taken out."`
+	OutputBytes    int64          `json:"output_bytes" doc:"All that the command wrote, before anything was taken out." example:"3"`
 	OutputFile     string         `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`
 	Usage          *Usage         `json:"usage,omitempty" doc:"Of a process."`
 }
@@ -64,7 +64,7 @@ func usageOf(u *protocol.Usage) *Usage {
 	return &Usage{CPUMS: u.CPUUS / 1000, MemoryBytes: u.MemoryBytes, Processes: u.Processes}
 }
 
-func endOf(r session.ExecResult) End {
+func endOf(r commands.ExecResult) End {
 	return End{
 		ExitCode: r.ExitCode, Cwd: r.Cwd, DurationMS: r.DurationUS / 1000, ExecID: r.ID,
 		Cause: r.Cause, Signal: r.Signal, TimedOut: r.Cause == protocol.CauseTimeout,

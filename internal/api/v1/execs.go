@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -15,23 +15,23 @@ type ExecRecord struct {
 	Kind           string         `json:"kind" enum:"shell,process" doc:"A command of a shell, or a process of its own."`
 	Shell          string         `json:"shell" doc:"Empty for a process." example:"default"`
 	Command        string         `json:"cmd" doc:"Its first 256 bytes." example:"make test"`
-	State          protocol.State `json:"state" enum:"queued,running,ended"`
+	State          protocol.State `json:"state" enum:"queued,running,ended" example:"running"`
 	ExitCode       *int           `json:"exit_code,omitempty" doc:"When it has ended."`
 	Cause          protocol.Cause `json:"cause,omitempty" doc:"When it has ended; see exec."`
 	Signal         int            `json:"signal,omitempty"`
 	TimedOut       bool           `json:"timed_out"`
-	Cwd            string         `json:"cwd"`
+	Cwd            string         `json:"cwd" example:"/workspace"`
 	ShellRestarted bool           `json:"shell_restarted"`
-	OutputBytes    int64          `json:"output_bytes" doc:"All that it has written until now."`
+	OutputBytes    int64          `json:"output_bytes" doc:"All that it has written until now." example:"3"`
 	StartedAt      *time.Time     `json:"started_at,omitempty"`
-	DurationMS     int64          `json:"duration_ms"`
+	DurationMS     int64          `json:"duration_ms" example:"12"`
 	PID            int            `json:"pid,omitempty" doc:"Of a process, inside the sandbox." example:"42"`
 	TTY            bool           `json:"tty,omitempty" doc:"The process has a terminal."`
 	OutputFile     string         `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`
 	Usage          *Usage         `json:"usage,omitempty" doc:"Of a process."`
 }
 
-func recordOf(r session.ExecResult) ExecRecord {
+func recordOf(r commands.ExecResult) ExecRecord {
 	record := ExecRecord{
 		ExecID: r.ID, Kind: "shell", Shell: shellName(r.Shell), Command: r.Command, State: r.State, Cause: r.Cause, Signal: r.Signal,
 		TimedOut: r.Cause == protocol.CauseTimeout, Cwd: r.Cwd, ShellRestarted: r.ShellRestarted,
@@ -48,7 +48,7 @@ func recordOf(r session.ExecResult) ExecRecord {
 }
 
 // startedAt is nil for what waits for its shell.
-func startedAt(r session.ExecResult) *time.Time {
+func startedAt(r commands.ExecResult) *time.Time {
 	if r.StartedUnixMS <= 0 {
 		return nil
 	}
@@ -61,14 +61,14 @@ type execsOutput struct {
 }
 
 func (s *surface) listExecs(ctx context.Context, in *SessionPath) (*execsOutput, error) {
-	return s.records(ctx, in, func(session.ExecResult) bool { return true })
+	return s.records(ctx, in, func(commands.ExecResult) bool { return true })
 }
 
 func (s *surface) listProcesses(ctx context.Context, in *SessionPath) (*execsOutput, error) {
-	return s.records(ctx, in, func(r session.ExecResult) bool { return r.Kind == protocol.KindProcess })
+	return s.records(ctx, in, func(r commands.ExecResult) bool { return r.Kind == protocol.KindProcess })
 }
 
-func (s *surface) records(ctx context.Context, in *SessionPath, wanted func(session.ExecResult) bool) (*execsOutput, error) {
+func (s *surface) records(ctx context.Context, in *SessionPath, wanted func(commands.ExecResult) bool) (*execsOutput, error) {
 	id, err := s.find(ctx, *in)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (s *surface) getExec(ctx context.Context, in *getExecInput) (*execDetailOut
 		}
 	}
 	output := s.collector(in.RawOutput)
-	record, _, err := s.manager.ReadExec(ctx, id, in.ExecID, session.ReadRequest{}, output)
+	record, _, err := s.manager.ReadExec(ctx, id, in.ExecID, commands.ReadRequest{}, output)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
 // metrics measures what sessions and commands cost. No label names a session.
@@ -55,7 +56,7 @@ func (m *metrics) created(took time.Duration, err error) {
 	m.create.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-func (m *metrics) ran(result session.ExecResult) {
+func (m *metrics) ran(result commands.ExecResult) {
 	if m == nil {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -33,17 +33,17 @@ type ProcessRequest struct {
 	RawOutput   bool              `json:"raw_output,omitempty" doc:"As in exec."`
 }
 
-func (r *ProcessRequest) request() (session.ProcessRequest, error) {
+func (r *ProcessRequest) request() (commands.ProcessRequest, error) {
 	stdin, err := textOrBase64("stdin", r.Stdin, r.StdinBase64)
 	if err != nil {
-		return session.ProcessRequest{}, err
+		return commands.ProcessRequest{}, err
 	}
-	req := session.ProcessRequest{
+	req := commands.ProcessRequest{
 		Args: r.Cmd, Env: r.Env, Cwd: r.Cwd, User: r.User, Stdin: stdin, OpenStdin: r.OpenStdin,
 		Timeout: time.Duration(r.TimeoutMS) * time.Millisecond, OutputFile: r.OutputFile,
 	}
 	if r.TTY {
-		req.Terminal = &session.TerminalSize{Rows: r.Rows, Cols: r.Cols}
+		req.Terminal = &commands.TerminalSize{Rows: r.Rows, Cols: r.Cols}
 		if r.Rows == 0 {
 			req.Terminal.Rows = defaultRows
 		}

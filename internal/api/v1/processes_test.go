@@ -130,6 +130,8 @@ func TestProcessRefused(t *testing.T) {
 		{"an output file", `{"cmd":["true"],"output_file":"/etc/x"}`, 400, "invalid_argument", "output_file"},
 		{"no such program", `{"cmd":["no-such-program"]}`, 422, "unprocessable", "cmd"},
 		{"no such program in the background", `{"cmd":["no-such-program"],"background":true}`, 422, "unprocessable", "cmd"},
+		{"no such directory", `{"cmd":["true"],"cwd":"/no/such"}`, 422, "unprocessable", "cwd"},
+		{"no such user", `{"cmd":["true"],"user":"nobodyknows"}`, 422, "unprocessable", "user"},
 		{"a directory as a program", `{"cmd":["/usr"]}`, 422, "unprocessable", "cmd"},
 	} {
 		a := s.do(t, "POST", path+"/processes", tt.request)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
 // Shell is a persistent shell of a session.
@@ -48,7 +48,7 @@ func (s *surface) listShells(ctx context.Context, in *SessionPath) (*shellsOutpu
 }
 
 // shellName is what clients call a shell.
-func shellName(name string) string { return cmp.Or(name, session.DefaultShell) }
+func shellName(name string) string { return cmp.Or(name, commands.DefaultShell) }
 
 type shellPath struct {
 	SessionPath

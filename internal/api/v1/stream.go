@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
 // done is the data of the event done.
@@ -30,7 +31,7 @@ func (s *surface) execStream(ctx context.Context, in *execInput) (*huma.StreamRe
 
 func (s *surface) streamExec(ctx context.Context, id session.ID, body *ExecRequest) *huma.StreamResponse {
 	req := body.request()
-	return s.streamRun(ctx, body.RawOutput, func(begun func(string), out io.Writer) (session.ExecResult, error) {
+	return s.streamRun(ctx, body.RawOutput, func(begun func(string), out io.Writer) (commands.ExecResult, error) {
 		req.Started = begun
 		return s.manager.Exec(ctx, id, req, out)
 	})
@@ -48,7 +49,7 @@ func (s *surface) processStream(ctx context.Context, in *processInput) (*huma.St
 	if err != nil {
 		return nil, err
 	}
-	return s.streamRun(ctx, in.Body.RawOutput, func(begun func(string), out io.Writer) (session.ExecResult, error) {
+	return s.streamRun(ctx, in.Body.RawOutput, func(begun func(string), out io.Writer) (commands.ExecResult, error) {
 		req.Started = begun
 		return s.manager.RunProcess(ctx, id, req, out)
 	}), nil
@@ -56,7 +57,7 @@ func (s *surface) processStream(ctx context.Context, in *processInput) (*huma.St
 
 // streamRun answers with the events of an exec that run runs. It tells begun
 // the exec's id.
-func (s *surface) streamRun(ctx context.Context, raw bool, run func(begun func(string), out io.Writer) (session.ExecResult, error)) *huma.StreamResponse {
+func (s *surface) streamRun(ctx context.Context, raw bool, run func(begun func(string), out io.Writer) (commands.ExecResult, error)) *huma.StreamResponse {
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		out := reading.NewEvents(raw)
 		result, err := run(func(execID string) {
@@ -140,7 +141,7 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Plac
 	}
 	return shapes.Streaming(func(w http.ResponseWriter, _ *http.Request) {
 		out := reading.NewEvents(raw)
-		var record session.ExecResult
+		var record commands.ExecResult
 		err := out.Begin(w, at)
 		if err == nil {
 			record, err = s.manager.Attach(ctx, id, at.Exec, at.Offset, out)
@@ -150,7 +151,7 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Plac
 }
 
 // endEvents sends the last event.
-func endEvents(ctx context.Context, out *reading.Events, result session.ExecResult, err error) {
+func endEvents(ctx context.Context, out *reading.Events, result commands.ExecResult, err error) {
 	if err == nil {
 		err = out.End(done{End: endOf(result), DroppedBytes: result.DroppedBytes})
 	} else {

@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/sockets"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -31,8 +32,8 @@ type terminalInput struct {
 	SinceSeq   int64    `query:"since_seq" default:"-1" minimum:"-1" maximum:"9007199254740991" doc:"With terminal_id, where in all that it showed to begin. Without it, with its last 64 KiB."`
 }
 
-func (in *terminalInput) size() session.TerminalSize {
-	return session.TerminalSize{Rows: in.Rows, Cols: in.Cols}
+func (in *terminalInput) size() commands.TerminalSize {
+	return commands.TerminalSize{Rows: in.Rows, Cols: in.Cols}
 }
 
 func (s *surface) terminal(ctx context.Context, in *terminalInput) (*huma.StreamResponse, error) {
@@ -61,7 +62,7 @@ func (s *surface) openTerminal(ctx context.Context, id session.ID, in *terminalI
 	t := sockets.Terminal{Manager: s.manager, Session: id}
 	t.Started.TerminalID = in.TerminalID
 	if in.TerminalID == "" {
-		req := session.TerminalRequest{Command: in.Command, Term: in.Term, Size: in.size()}
+		req := commands.TerminalRequest{Command: in.Command, Term: in.Term, Size: in.size()}
 		if in.Cmd != "" {
 			req.Command = []string{"/bin/sh", "-c", in.Cmd}
 		}

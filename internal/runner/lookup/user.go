@@ -69,7 +69,7 @@ func findUser(name string, passwd Source) (User, error) {
 	case numeric:
 		return User{UID: id, GID: id}, nil
 	default:
-		return User{}, protocol.Refuse(protocol.CodeUnprocessable, "the sandbox has no user %q; use a number or one of /etc/passwd", name)
+		return User{}, protocol.Refuse(protocol.CodeUnprocessable, "the sandbox has no user %q; use a number or one of /etc/passwd", name).For("user")
 	}
 }
 
@@ -84,7 +84,7 @@ func findGroup(name string, group Source) (int, error) {
 		})
 	}
 	if !found {
-		return 0, protocol.Refuse(protocol.CodeUnprocessable, "the sandbox has no group %q; use a number or one of /etc/group", name)
+		return 0, protocol.Refuse(protocol.CodeUnprocessable, "the sandbox has no group %q; use a number or one of /etc/group", name).For("user")
 	}
 	return id, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -123,7 +124,7 @@ type exit struct {
 	} `json:"exit"`
 }
 
-func exitOf(record session.ExecResult) (message exit) {
+func exitOf(record commands.ExecResult) (message exit) {
 	message.Exit.ExitCode = record.ExitCode
 	message.Exit.Cause = record.Cause
 	return message
@@ -202,7 +203,7 @@ func (t *terminal) resize(ctx context.Context, message []byte) error {
 	if m.Resize == nil || m.Resize.Rows == 0 || m.Resize.Cols == 0 {
 		return errdefs.Invalid("resize", "must have rows and cols of at least 1")
 	}
-	return t.Manager.ResizeExec(ctx, t.Session, t.Started.TerminalID, session.TerminalSize(*m.Resize))
+	return t.Manager.ResizeExec(ctx, t.Session, t.Started.TerminalID, commands.TerminalSize(*m.Resize))
 }
 
 // ping finds out that a client is gone which never said so.

@@ -1,4 +1,4 @@
-package session
+package commands
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const atOnce = time.Second
 // shell, or the command of the request. It is a process like others, to be
 // attached to by any number of clients. When it is without one for
 // Options.TerminalDetach it is hung up.
-func (m *Manager) StartTerminal(ctx context.Context, id ID, req TerminalRequest) (ExecResult, error) {
+func (c *Commands[ID]) StartTerminal(ctx context.Context, id ID, req TerminalRequest) (ExecResult, error) {
 	process := ProcessRequest{Args: req.Command, Terminal: &req.Size}
 	if req.Term != "" {
 		if !check.IsName(req.Term) {
@@ -24,10 +24,10 @@ func (m *Manager) StartTerminal(ctx context.Context, id ID, req TerminalRequest)
 		}
 		process.Env = map[string]string{"TERM": req.Term}
 	}
-	start, program, err := m.planStart(process)
+	start, program, err := c.planStart(process)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	start.HangupMS = max(m.opts.TerminalDetach, atOnce).Milliseconds()
-	return m.start(ctx, id, start, program)
+	start.HangupMS = max(c.opts.TerminalDetach, atOnce).Milliseconds()
+	return c.start(ctx, id, start, program)
 }

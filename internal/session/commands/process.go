@@ -1,8 +1,7 @@
-package session
+package commands
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -21,98 +20,86 @@ const maxArgument = 128<<10 - 1
 // in the session, and is like Exec in all else. An out that is a
 // runnerclient.Sink learns which bytes are of which stream. A program that
 // cannot be started is Unprocessable.
-func (m *Manager) RunProcess(ctx context.Context, id ID, req ProcessRequest, out io.Writer) (ExecResult, error) {
+func (c *Commands[ID]) RunProcess(ctx context.Context, id ID, req ProcessRequest, out io.Writer) (ExecResult, error) {
 	if err := checkArgs(req.Args); err != nil {
 		return ExecResult{}, err
 	}
-	start, program, err := m.planStart(req)
+	start, program, err := c.planStart(req)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	timeout, err := m.timeout(req.Timeout)
+	timeout, err := c.timeout(req.Timeout)
 	if err != nil {
 		return ExecResult{}, err
 	}
 	start.TimeoutMS = timeout.Milliseconds()
-	e, end, err := m.use(ctx, id)
+	use, err := c.opts.Begin(ctx, id)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	defer end()
+	defer use.End()
 	if req.Started != nil {
 		req.Started(start.ID)
 	}
-	watched, stop := m.watch(ctx, e, start.TimeoutMS)
+	watched, stop := c.watch(ctx, use, start.TimeoutMS)
 	defer stop()
-	result, err := e.box().client.Run(watched, start, program, out)
-	return m.ended(ctx, e, start.ID, result, unstartable(err))
+	result, err := use.Client.Run(watched, start, program, out)
+	return c.ended(use, start.ID, result, err)
 }
 
 // StartProcess starts a program in the background and returns its record. Such
 // a program is no use of the session by itself: it ends with the session when
 // nobody uses that for its TTL.
-func (m *Manager) StartProcess(ctx context.Context, id ID, req ProcessRequest) (ExecResult, error) {
+func (c *Commands[ID]) StartProcess(ctx context.Context, id ID, req ProcessRequest) (ExecResult, error) {
 	if err := checkArgs(req.Args); err != nil {
 		return ExecResult{}, err
 	}
-	start, program, err := m.planStart(req)
+	start, program, err := c.planStart(req)
 	if err != nil {
 		return ExecResult{}, err
 	}
 	if req.Timeout != 0 {
-		timeout, err := m.timeout(req.Timeout)
+		timeout, err := c.timeout(req.Timeout)
 		if err != nil {
 			return ExecResult{}, err
 		}
 		start.TimeoutMS = timeout.Milliseconds()
 	}
-	return m.start(ctx, id, start, program)
+	return c.start(ctx, id, start, program)
 }
 
-func (m *Manager) start(ctx context.Context, id ID, start protocol.Start, program runnerclient.Program) (ExecResult, error) {
-	e, end, err := m.use(ctx, id)
+func (c *Commands[ID]) start(ctx context.Context, id ID, start protocol.Start, program runnerclient.Program) (ExecResult, error) {
+	use, err := c.opts.Begin(ctx, id)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	defer end()
-	record, err := e.box().client.Start(ctx, start, program)
+	defer use.End()
+	record, err := use.Client.Start(ctx, start, program)
 	if err != nil {
-		return ExecResult{}, m.lost(ctx, e, unstartable(err))
+		return ExecResult{}, use.Lost(err)
 	}
 	return record, nil
 }
 
-// unstartable names the field of a request that a runner found impossible. It
-// says so itself only in its message, of which the program is the usual reason.
-func unstartable(err error) error {
-	refused, ok := errors.AsType[*errdefs.Error](err)
-	if !ok || refused.Code != errdefs.Unprocessable || refused.Field != "" {
-		return err
-	}
-	named := *refused
-	named.Field = "cmd"
-	return &named
-}
-
 // planStart turns a request into what the runner is asked, under a new id and
 // without a timeout. Without arguments it is for a login shell.
-func (m *Manager) planStart(req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
+func (c *Commands[ID]) planStart(req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
 	if err := checkProcess(req); err != nil {
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
-	file, err := m.outputFile(req.OutputFile)
+	file, err := c.outputFile(req.OutputFile)
 	if err != nil {
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
 	start := protocol.Start{
-		ID:           newID(),
+		ID:           c.opts.NewID(),
 		Cwd:          req.Cwd,
 		User:         req.User,
 		OpenStdin:    req.OpenStdin,
-		GraceMS:      m.opts.KillGrace.Milliseconds(),
-		OutputLimit:  m.opts.Defaults.OutputBytes,
+		GraceMS:      c.opts.KillGrace.Milliseconds(),
+		OutputLimit:  c.opts.OutputBytes,
 		OutputFile:   file,
-		AllowOutside: m.opts.FilesOutsideWorkspace,
+		AllowOutside: c.opts.Anywhere,
 	}
 	if size := req.Terminal; size != nil {
 		start.TTY, start.Rows, start.Cols = true, size.Rows, size.Cols
@@ -193,54 +180,54 @@ const stdinPatience = 5 * time.Second
 // ends its stdin behind it if last is set. It returns how much the program
 // took: less than all if it did not read within some seconds. Conflict says
 // that its stdin is not open.
-func (m *Manager) WriteStdin(ctx context.Context, id ID, execID string, data []byte, last bool) (taken protocol.Taken, err error) {
+func (c *Commands[ID]) WriteStdin(ctx context.Context, id ID, execID string, data []byte, last bool) (taken protocol.Taken, err error) {
 	if len(data) > protocol.MaxCommand {
 		return taken, errdefs.OverLimit("data", protocol.MaxCommand)
 	}
-	err = m.onExec(ctx, id, execID, func(c *runnerclient.Client) error {
-		taken, err = c.Stdin(ctx, protocol.Stdin{ID: execID, Close: last, WaitMS: stdinPatience.Milliseconds()}, data)
+	err = c.onExec(ctx, id, execID, func(runner *runnerclient.Client) error {
+		taken, err = runner.Stdin(ctx, protocol.Stdin{ID: execID, Close: last, WaitMS: stdinPatience.Milliseconds()}, data)
 		return err
 	})
 	return taken, err
 }
 
 // SignalExec sends a signal to the processes of an exec's own group.
-func (m *Manager) SignalExec(ctx context.Context, id ID, execID string, signal int) error {
+func (c *Commands[ID]) SignalExec(ctx context.Context, id ID, execID string, signal int) error {
 	if signal < 1 || signal > 64 {
 		return errdefs.Invalid("signal", "must be between 1 and 64, or a name like TERM")
 	}
-	return m.onExec(ctx, id, execID, func(c *runnerclient.Client) error { return c.Signal(ctx, execID, signal) })
+	return c.onExec(ctx, id, execID, func(runner *runnerclient.Client) error { return runner.Signal(ctx, execID, signal) })
 }
 
 // ResizeExec gives a program's terminal a size.
-func (m *Manager) ResizeExec(ctx context.Context, id ID, execID string, size TerminalSize) error {
+func (c *Commands[ID]) ResizeExec(ctx context.Context, id ID, execID string, size TerminalSize) error {
 	if size.Rows == 0 || size.Cols == 0 {
 		return errdefs.Invalid("rows", "and cols must be at least 1")
 	}
-	return m.onExec(ctx, id, execID, func(c *runnerclient.Client) error {
-		return c.Resize(ctx, protocol.Resize{ID: execID, Rows: size.Rows, Cols: size.Cols})
+	return c.onExec(ctx, id, execID, func(runner *runnerclient.Client) error {
+		return runner.Resize(ctx, protocol.Resize{ID: execID, Rows: size.Rows, Cols: size.Cols})
 	})
 }
 
 // CancelExec ends an exec the way a timeout does. One that has ended already
 // is not an error.
-func (m *Manager) CancelExec(ctx context.Context, id ID, execID string) error {
-	return m.onExec(ctx, id, execID, func(c *runnerclient.Client) error { return c.Cancel(ctx, execID) })
+func (c *Commands[ID]) CancelExec(ctx context.Context, id ID, execID string) error {
+	return c.onExec(ctx, id, execID, func(runner *runnerclient.Client) error { return runner.Cancel(ctx, execID) })
 }
 
 // onExec asks the runner for something that concerns one exec, which is
 // activity.
-func (m *Manager) onExec(ctx context.Context, id ID, execID string, ask func(*runnerclient.Client) error) error {
-	if err := checkExecID(execID); err != nil {
+func (c *Commands[ID]) onExec(ctx context.Context, id ID, execID string, ask func(*runnerclient.Client) error) error {
+	if err := c.checkExecID(execID); err != nil {
 		return err
 	}
-	e, end, err := m.use(ctx, id)
+	use, err := c.opts.Begin(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer end()
-	if err := ask(e.box().client); err != nil {
-		return m.lost(ctx, e, err)
+	defer use.End()
+	if err := ask(use.Client); err != nil {
+		return use.Lost(err)
 	}
 	return nil
 }

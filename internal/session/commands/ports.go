@@ -1,4 +1,4 @@
-package session
+package commands
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 
 // Ports lists what is listened on in the session's sandbox, by number. Asking
 // is not activity.
-func (m *Manager) Ports(ctx context.Context, id ID) ([]protocol.Port, error) {
-	e, err := m.running(ctx, id)
+func (c *Commands[ID]) Ports(ctx context.Context, id ID) ([]protocol.Port, error) {
+	use, err := c.opts.Look(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := e.box().client.Ports(ctx)
+	ports, err := use.Client.Ports(ctx)
 	if err != nil {
-		return nil, m.lost(ctx, e, err)
+		return nil, use.Lost(err)
 	}
 	return ports, nil
 }
@@ -28,20 +28,20 @@ func (m *Manager) Ports(ctx context.Context, id ID) ([]protocol.Port, error) {
 // NotFound if nothing listens there. ctx is for the dialling only. The caller
 // closes the connection, which has a method CloseWrite() error; while it is
 // open the session is in use, and when the session ends so does it.
-func (m *Manager) Dial(ctx context.Context, id ID, port int) (net.Conn, error) {
+func (c *Commands[ID]) Dial(ctx context.Context, id ID, port int) (net.Conn, error) {
 	if port < 1 || port > 65535 {
 		return nil, errdefs.Invalid("port", "must be between 1 and 65535")
 	}
-	e, end, err := m.use(ctx, id)
+	use, err := c.opts.Begin(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := e.box().client.DialPort(ctx, port)
+	conn, err := use.Client.DialPort(ctx, port)
 	if err != nil {
-		end()
-		return nil, m.lost(ctx, e, err)
+		use.End()
+		return nil, use.Lost(err)
 	}
-	return &dialled{Conn: conn, end: end}, nil
+	return &dialled{Conn: conn, end: use.End}, nil
 }
 
 // dialled is a connection that is use of the session until it is closed.

@@ -1,4 +1,4 @@
-package session
+package commands
 
 import (
 	"context"
@@ -21,31 +21,31 @@ func wireShell(name string) string {
 }
 
 // Shells lists the session's shells by name. It is not activity.
-func (m *Manager) Shells(ctx context.Context, id ID) ([]protocol.ShellInfo, error) {
-	e, err := m.running(ctx, id)
+func (c *Commands[ID]) Shells(ctx context.Context, id ID) ([]protocol.ShellInfo, error) {
+	use, err := c.opts.Look(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	shells, err := e.box().client.Shells(ctx)
+	shells, err := use.Client.Shells(ctx)
 	if err != nil {
-		return nil, m.lost(ctx, e, err)
+		return nil, use.Lost(err)
 	}
 	return shells, nil
 }
 
 // CloseShell ends a shell with all that it started; its execs end as canceled.
 // The next exec that names it gets a new one.
-func (m *Manager) CloseShell(ctx context.Context, id ID, name string) error {
+func (c *Commands[ID]) CloseShell(ctx context.Context, id ID, name string) error {
 	if !check.IsName(name) {
 		return errdefs.New(errdefs.NotFound, "no such shell; list the session's shells for those that it has")
 	}
-	e, end, err := m.use(ctx, id)
+	use, err := c.opts.Begin(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer end()
-	if err := e.box().client.CloseShell(ctx, wireShell(name)); err != nil {
-		return m.lost(ctx, e, err)
+	defer use.End()
+	if err := use.Client.CloseShell(ctx, wireShell(name)); err != nil {
+		return use.Lost(err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package session
+package commands
 
 import (
 	"context"
@@ -38,12 +38,12 @@ type watcher struct {
 // errSilent when the runner stops answering. The first look is when a command
 // with a timeout must have ended, if that is sooner than usual; it may well be
 // that it waits for its shell. The caller calls stop.
-func (m *Manager) watch(ctx context.Context, e *entry, timeoutMS int64) (watched context.Context, stop func()) {
+func (c *Commands[ID]) watch(ctx context.Context, use Use, timeoutMS int64) (watched context.Context, stop func()) {
 	first := watchEvery
 	if timeoutMS > 0 {
-		first = min(first, time.Duration(timeoutMS)*time.Millisecond+m.opts.KillGrace+watchMargin)
+		first = min(first, time.Duration(timeoutMS)*time.Millisecond+c.opts.KillGrace+watchMargin)
 	}
-	w := &watcher{client: e.box().client}
+	w := &watcher{client: use.Client}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	w.looking.Lock()
 	defer w.looking.Unlock()

@@ -1,4 +1,4 @@
-package session
+package commands
 
 import (
 	"context"
@@ -16,42 +16,42 @@ const MaxWait = 10 * time.Minute
 
 // Execs lists the execs that the session still knows, commands of shells and
 // processes alike, oldest first. It is not activity.
-func (m *Manager) Execs(ctx context.Context, id ID) ([]ExecResult, error) {
-	e, err := m.running(ctx, id)
+func (c *Commands[ID]) Execs(ctx context.Context, id ID) ([]ExecResult, error) {
+	use, err := c.opts.Look(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	execs, err := e.box().client.Execs(ctx)
+	execs, err := use.Client.Execs(ctx)
 	if err != nil {
-		return nil, m.lost(ctx, e, err)
+		return nil, use.Lost(err)
 	}
 	return execs, nil
 }
 
 // ExecRecord returns what the session knows of one exec, ended or not. It is
 // not activity.
-func (m *Manager) ExecRecord(ctx context.Context, id ID, execID string) (ExecResult, error) {
-	if err := checkExecID(execID); err != nil {
+func (c *Commands[ID]) ExecRecord(ctx context.Context, id ID, execID string) (ExecResult, error) {
+	if err := c.checkExecID(execID); err != nil {
 		return ExecResult{}, err
 	}
-	e, err := m.running(ctx, id)
+	use, err := c.opts.Look(ctx, id)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	record, err := e.box().client.Record(ctx, execID)
+	record, err := use.Client.Record(ctx, execID)
 	if err != nil {
-		return ExecResult{}, m.lost(ctx, e, err)
+		return ExecResult{}, use.Lost(err)
 	}
 	return record, nil
 }
 
 // WaitExec returns an exec's record when it has ended, or as it is after wait.
-func (m *Manager) WaitExec(ctx context.Context, id ID, execID string, wait time.Duration) (ExecResult, error) {
+func (c *Commands[ID]) WaitExec(ctx context.Context, id ID, execID string, wait time.Duration) (ExecResult, error) {
 	if wait < 0 || wait > MaxWait {
 		return ExecResult{}, errdefs.Invalid("timeout_ms", "must be between 0 and %d", MaxWait.Milliseconds())
 	}
-	return m.reading(ctx, id, execID, func(ctx context.Context, c *runnerclient.Client) (ExecResult, error) {
-		return c.Wait(ctx, execID, wait)
+	return c.reading(ctx, id, execID, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
+		return runner.Wait(ctx, execID, wait)
 	})
 }
 
@@ -59,17 +59,17 @@ func (m *Manager) WaitExec(ctx context.Context, id ID, execID string, wait time.
 // without following it: next is the offset to go on from. The record may be of
 // an exec that goes on. As with Attach, an out that is a runnerclient.Sink is
 // told of gaps.
-func (m *Manager) ReadExec(ctx context.Context, id ID, execID string, req ReadRequest, out io.Writer) (record ExecResult, next int64, err error) {
+func (c *Commands[ID]) ReadExec(ctx context.Context, id ID, execID string, req ReadRequest, out io.Writer) (record ExecResult, next int64, err error) {
 	switch {
 	case req.Offset < 0:
 		return ExecResult{}, 0, errdefs.Invalid("since_seq", "must not be negative")
 	case req.Wait < 0 || req.Wait > MaxWait:
 		return ExecResult{}, 0, errdefs.Invalid("wait_ms", "must be between 0 and %d", MaxWait.Milliseconds())
 	}
-	record, err = m.reading(ctx, id, execID, func(ctx context.Context, c *runnerclient.Client) (ExecResult, error) {
+	record, err = c.reading(ctx, id, execID, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
 		var record ExecResult
 		var err error
-		record, next, err = c.Poll(ctx, protocol.Attach{
+		record, next, err = runner.Poll(ctx, protocol.Attach{
 			ID: execID, Offset: req.Offset, MaxBytes: req.MaxBytes, WaitMS: req.Wait.Milliseconds(),
 		}, out)
 		return record, err
@@ -79,38 +79,38 @@ func (m *Manager) ReadExec(ctx context.Context, id ID, execID string, req ReadRe
 
 // reading asks the runner for something of one exec that it may wait for. The
 // session is in use meanwhile. If the sandbox dies, so does the exec.
-func (m *Manager) reading(ctx context.Context, id ID, execID string, ask func(context.Context, *runnerclient.Client) (ExecResult, error)) (ExecResult, error) {
-	if err := checkExecID(execID); err != nil {
+func (c *Commands[ID]) reading(ctx context.Context, id ID, execID string, ask func(context.Context, *runnerclient.Client) (ExecResult, error)) (ExecResult, error) {
+	if err := c.checkExecID(execID); err != nil {
 		return ExecResult{}, err
 	}
-	e, end, err := m.use(ctx, id)
+	use, err := c.opts.Begin(ctx, id)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	defer end()
-	watched, stop := m.watch(ctx, e, 0)
+	defer use.End()
+	watched, stop := c.watch(ctx, use, 0)
 	defer stop()
-	record, err := ask(watched, e.box().client)
-	return m.ended(ctx, e, execID, record, err)
+	record, err := ask(watched, use.Client)
+	return c.ended(use, execID, record, err)
 }
 
 // ended completes the result of an exec.
-func (m *Manager) ended(ctx context.Context, e *entry, execID string, result ExecResult, err error) (ExecResult, error) {
+func (c *Commands[ID]) ended(use Use, execID string, result ExecResult, err error) (ExecResult, error) {
 	if err == nil {
 		if result.Shell == "" && result.Kind == protocol.KindShell && result.State == protocol.StateEnded {
-			e.moved(result.Cwd)
+			use.Moved(result.Cwd)
 		}
 		return result, nil
 	}
 	broke := errors.Is(err, runnerclient.ErrLost)
-	err = m.lost(ctx, e, err)
-	s := e.snapshot()
+	err = use.Lost(err)
+	cwd, alive := use.Alive()
 	result.ID = execID
-	if broke && !s.State.Alive() {
+	if broke && !alive {
 		result.State = protocol.StateEnded
 		result.Cause = protocol.CauseSandboxGone
 		result.ExitCode = goneExitCode
-		result.Cwd = s.Cwd
+		result.Cwd = cwd
 		return result, nil
 	}
 	return result, err
