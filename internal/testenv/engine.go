@@ -67,7 +67,7 @@ func (e *Engine) Start(t testing.TB) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	e.cmd = exec.Command("dockerd", args...) //nolint:noctx // it lives as long as the test
+	e.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), "dockerd", args...) // until Stop
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	// Or a test that is killed would leave it behind.
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -86,10 +86,17 @@ func (e *Engine) Start(t testing.TB) {
 // was started with --live-restore; KILL ends nothing else.
 func (e *Engine) Stop(t testing.TB, sig syscall.Signal) {
 	t.Helper()
+	if e.cmd == nil {
+		t.Fatal("the engine is not running")
+	}
 	if err := e.cmd.Process.Signal(sig); err != nil {
 		t.Errorf("stop dockerd: %v", err)
 	}
-	late := time.AfterFunc(engineTime, func() { e.cmd.Process.Kill() })
+	late := time.AfterFunc(engineTime, func() {
+		if err := e.cmd.Process.Kill(); err != nil {
+			t.Errorf("kill dockerd: %v", err)
+		}
+	})
 	defer late.Stop()
 	err := e.cmd.Wait()
 	e.cmd = nil

@@ -43,7 +43,7 @@ func (d *Driver) link(ctx context.Context, id runtime.ID) (*relay.Link, error) {
 		if r.Err != nil {
 			return nil, r.Err
 		}
-		return r.Val.(*relay.Link), nil //nolint:errcheck,forcetypeassert // what the function above returns
+		return r.Val.(*relay.Link), nil //nolint:forcetypeassert // what the function above returns
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
+
+	"github.com/sandkasten/sandkasten/internal/failpoint"
 )
 
 // programVolume is named by what it holds, so that daemons of other versions
@@ -86,6 +88,9 @@ func (d *Driver) copyProgram(ctx context.Context, name, image string) (err error
 		_, removeErr := d.engine.ContainerRemove(ctx, helper, client.ContainerRemoveOptions{Force: true})
 		err = errors.Join(err, removeErr)
 	}()
+	if err := failpoint.Hit("docker.program.created"); err != nil {
+		return err
+	}
 	there, err := d.engine.ContainerStatPath(ctx, helper, client.ContainerStatPathOptions{Path: program})
 	if err == nil && there.Stat.Size == int64(len(d.opts.Runner)) {
 		return nil // an earlier daemon's, and whole

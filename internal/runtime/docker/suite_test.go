@@ -79,6 +79,7 @@ func TestEngine(t *testing.T) {
 		"links":     testLinks,
 		"byHand":    testByHand,
 		"program":   testProgram,
+		"crash":     testCrash,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}

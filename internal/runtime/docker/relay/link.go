@@ -27,7 +27,7 @@ func Open(ctx context.Context, conn io.ReadWriteCloser) (*Link, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	l := &Link{session}
-	stop := context.AfterFunc(ctx, func() { session.Close() })
+	stop := context.AfterFunc(ctx, func() { closeQuietly(session) })
 	defer stop()
 	if _, err := session.Ping(); err != nil {
 		return nil, errors.Join(context.Cause(ctx), err, session.Close())

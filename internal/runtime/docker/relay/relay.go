@@ -84,14 +84,11 @@ func Serve(conn io.ReadWriteCloser, socket string, programs Programs) error {
 	if err != nil {
 		return err
 	}
-	if err := first.Close(); err != nil {
-		return err
-	}
 	session, err := yamux.Server(conn, config())
-	if err != nil {
+	if err := errors.Join(err, first.Close()); err != nil {
 		return err
 	}
-	defer session.Close()
+	defer closeQuietly(session)
 	r := relay{socket: socket, programs: programs, joined: make(map[uint32]*net.UnixConn)}
 	for {
 		stream, err := session.AcceptStream()
@@ -136,7 +133,7 @@ func dialPatiently(socket string) (net.Conn, error) {
 
 // serve does what one stream is for. What fails ends the stream.
 func (r *relay) serve(stream *yamux.Stream) {
-	defer stream.Close()
+	defer closeQuietly(stream)
 	var kind [1]byte
 	if _, err := io.ReadFull(stream, kind[:]); err != nil {
 		return
@@ -160,8 +157,8 @@ func (r *relay) join(stream *yamux.Stream) {
 	if err != nil {
 		return
 	}
-	runner := conn.(*net.UnixConn) //nolint:errcheck,forcetypeassert // what Dial returns for "unix"
-	defer runner.Close()
+	runner := conn.(*net.UnixConn) //nolint:forcetypeassert // what Dial returns for "unix"
+	defer closeQuietly(runner)
 	r.mu.Lock()
 	r.joined[stream.StreamID()] = runner
 	r.mu.Unlock()
@@ -179,7 +176,7 @@ func (r *relay) join(stream *yamux.Stream) {
 		}
 	}()
 	pour(stream, runner)
-	stream.Close()
+	closeQuietly(stream)
 	<-up
 }
 
@@ -193,7 +190,14 @@ func (r *relay) hangUp(stream *yamux.Stream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if runner := r.joined[binary.BigEndian.Uint32(id[:])]; runner != nil {
-		runner.Close()
+		closeQuietly(runner)
+	}
+}
+
+// closeQuietly ends what may have ended already. Nobody is left to hear of it.
+func closeQuietly(c io.Closer) {
+	if err := c.Close(); err != nil {
+		return
 	}
 }
 

@@ -51,7 +51,7 @@ func pair(t *testing.T, p Programs, serve func(*net.UnixConn)) *Link {
 			if err != nil {
 				return
 			}
-			go serve(conn.(*net.UnixConn)) //nolint:errcheck,forcetypeassert // what the listener is of
+			go serve(conn.(*net.UnixConn)) //nolint:forcetypeassert // what the listener is of
 		}
 	}()
 	ours, theirs := net.Pipe()
@@ -83,7 +83,7 @@ func dial(t *testing.T, l *Link) net.Conn {
 // echo sends everything back, and the end as well.
 func echo(c *net.UnixConn) {
 	defer c.Close()
-	io.Copy(c, c) //nolint:errcheck // its end is what is tested
+	io.Copy(c, c)
 }
 
 func TestConnectionsAreApart(t *testing.T) {
@@ -206,8 +206,8 @@ func TestOpen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := net.Pipe()
 			defer theirs.Close()
-			go io.Copy(io.Discard, theirs) //nolint:errcheck // it ends with the pipe
-			go io.WriteString(theirs, say) //nolint:errcheck // the same
+			go io.Copy(io.Discard, theirs)
+			go io.WriteString(theirs, say)
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()
 			if l, err := Open(ctx, ours); err == nil {

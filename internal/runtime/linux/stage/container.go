@@ -62,7 +62,7 @@ func EnterContainer() (*Contained, error) {
 	// has, which is more than what it starts, and so none of that can trace it.
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		if WorkloadCaps&(1<<c) == 0 {
-			err := allThreads("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0)
+			err := allThreads("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c)
 			if err != nil && !errors.Is(err, unix.EINVAL) { // a kernel that does not know it
 				return nil, err
 			}
