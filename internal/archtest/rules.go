@@ -131,7 +131,7 @@ var Rules = map[string]Rule{
 
 	// Drivers.
 	"internal/runtime":        {},
-	"internal/runtime/inside": {},
+	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runtime"}},
 	"internal/runtime/linux": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/runtime/linux/cgroup",

@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 )
 
 // callTime bounds one call that changes something in the engine. Such calls
@@ -32,10 +33,10 @@ func call(ctx context.Context) (context.Context, context.CancelFunc) {
 // Create implements runtime.Driver. The container's name is the claim to the
 // id: the engine gives it to one of those who ask at the same time.
 func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := checkSpec(id, spec, d.profiles); err != nil {
+	if err := inside.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
-	spec.Limits = fill(spec.Limits, d.opts.Defaults)
+	spec.Limits = spec.Limits.Or(d.opts.Defaults)
 	c := creation{id: id, try: strings.ToLower(rand.Text()), spec: spec}
 	if err := d.provide(ctx, &c); err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func (d *Driver) undo(ctx context.Context, c creation) error {
 
 // Destroy implements runtime.Driver.
 func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
-	if err := checkSpec(id, runtime.Spec{}, d.profiles); err != nil {
+	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
 		return err
 	}
 	unlink := d.unlink(id)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 )
 
 // Rootfs is an image as the engine gets it.
@@ -75,9 +76,6 @@ var (
 	_ runtime.Pauser          = (*sandbox)(nil)
 )
 
-// defaults are for fields that neither Spec nor Options set.
-var defaults = runtime.Limits{CPU: 1, MemoryMB: 512, Pids: 512, DiskMB: 2048}
-
 var nodeName = regexp.MustCompile(`^[a-z0-9]{1,32}$`)
 
 // New prepares a driver. It does not talk to the engine yet. Close ends it;
@@ -92,7 +90,7 @@ func New(opts Options) (*Driver, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	opts.Defaults = fill(opts.Defaults, defaults)
+	opts.Defaults = opts.Defaults.Or(inside.Limits)
 	profiles, err := newProfiles()
 	if err != nil {
 		return nil, err
@@ -106,23 +104,6 @@ func New(opts Options) (*Driver, error) {
 		return nil, fmt.Errorf("prepare a client of the engine %s: %w", opts.Host, err)
 	}
 	return &Driver{opts: opts, engine: engine, profiles: profiles, links: make(map[runtime.ID]*relay.Link)}, nil
-}
-
-// fill takes what l leaves open from d.
-func fill(l, d runtime.Limits) runtime.Limits {
-	if l.CPU == 0 {
-		l.CPU = d.CPU
-	}
-	if l.MemoryMB == 0 {
-		l.MemoryMB = d.MemoryMB
-	}
-	if l.Pids == 0 {
-		l.Pids = d.Pids
-	}
-	if l.DiskMB == 0 {
-		l.DiskMB = d.DiskMB
-	}
-	return l
 }
 
 // Close ends the connections to runners. Sandboxes live on.
@@ -176,7 +157,7 @@ func (d *Driver) Check(ctx context.Context) error {
 
 // Sweep removes what earlier daemons of this node left and no sandbox owns.
 func (d *Driver) Sweep(ctx context.Context) error {
-	return errors.Join(d.sweepHelpers(ctx), d.sweepPrograms(ctx))
+	return errors.Join(d.sweepHelpers(ctx), d.sweepPrograms(ctx), d.sweepImages(ctx))
 }
 
 // Open implements runtime.Driver.

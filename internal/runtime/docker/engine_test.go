@@ -275,3 +275,30 @@ func testProgram(t *testing.T, d *Driver) {
 		t.Error("another version's program is still there")
 	}
 }
+
+// testImages: an image that somebody removed from the engine comes back, and
+// one that the store has no more goes.
+func testImages(t *testing.T, d *Driver) {
+	if _, err := d.engine.ImageRemove(t.Context(), d.imageName(testImage), client.ImageRemoveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := newBox(t, d, "loaded").run(t, "echo fine"); got != "fine" {
+		t.Errorf("%q", got)
+	}
+	if err := errors.Join(d.Sweep(t.Context()), d.Destroy(t.Context(), "loaded"), d.Sweep(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.engine.ImageInspect(t.Context(), d.imageName(testImage)); err != nil {
+		t.Errorf("an image of the store: %v", err)
+	}
+	const old = "sha256:01d"
+	if err := d.loadImage(t.Context(), d.imageName(old), old, Rootfs{Layers: []string{t.TempDir()}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.engine.ImageInspect(t.Context(), d.imageName(old)); err == nil {
+		t.Error("an image that the store has no more is still there")
+	}
+}

@@ -11,13 +11,18 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
 )
+
+func (d *Driver) imageName(digest string) string {
+	return "sandkasten-" + d.opts.Node + ":" + strings.TrimPrefix(digest, "sha256:")
+}
 
 // provideImage brings an image of ours into the engine, if that has not got it,
 // and returns the engine's name for it.
 func (d *Driver) provideImage(ctx context.Context, digest string, rootfs Rootfs) (string, error) {
-	name := "sandkasten:" + strings.TrimPrefix(digest, "sha256:")
+	name := d.imageName(digest)
 	_, err := d.engine.ImageInspect(ctx, name)
 	if err == nil {
 		return name, nil
@@ -43,7 +48,7 @@ func (d *Driver) loadImage(ctx context.Context, name, digest string, rootfs Root
 	go func() { w.CloseWithError(flatten.Write(ctx, w, rootfs.Layers)) }()
 	got, err := d.engine.ImageImport(ctx, client.ImageImportSource{Source: archive, SourceName: "-"}, name, client.ImageImportOptions{
 		Message: "from the image store of Sandkasten",
-		Changes: []string{"LABEL " + labelImage + "=" + digest},
+		Changes: []string{"LABEL " + labelNode + "=" + d.opts.Node + " " + labelImage + "=" + digest},
 	})
 	if err == nil {
 		err = errors.Join(progressError(got), got.Close())
@@ -52,6 +57,27 @@ func (d *Driver) loadImage(ctx context.Context, name, digest string, rootfs Root
 		return fmt.Errorf("load image %s into the engine: %w", digest, d.unavailable(err))
 	}
 	return nil
+}
+
+// sweepImages removes from the engine the images that our store has no more. One
+// that a container has stays, until a later start.
+func (d *Driver) sweepImages(ctx context.Context) error {
+	all, err := d.engine.ImageList(ctx, client.ImageListOptions{Filters: d.own(labelImage)})
+	if err != nil {
+		return d.unavailable(err)
+	}
+	var errs []error
+	for _, image := range all.Items {
+		digest := image.Labels[labelImage]
+		if _, err := d.opts.Images.Rootfs(ctx, digest); !errdefs.Is(err, errdefs.NotFound) {
+			continue
+		}
+		_, err := d.engine.ImageRemove(ctx, d.imageName(digest), client.ImageRemoveOptions{})
+		if err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // progressError reads the engine's report to its end: an error comes as a part

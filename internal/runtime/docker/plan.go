@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/bits"
-	"strings"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
-	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
 	"github.com/sandkasten/sandkasten/internal/runtime/inside"
@@ -159,17 +157,4 @@ func capabilities(set uint64) []string {
 		names = append(names, capabilityNames[bits.TrailingZeros64(set)])
 	}
 	return names
-}
-
-func checkSpec(id runtime.ID, spec runtime.Spec, profiles map[runtime.SeccompMode]profile) error {
-	if id == "" || strings.ContainsAny(string(id), "/.") {
-		return errdefs.Invalid("id", "must be a plain name")
-	}
-	if _, ok := profiles[spec.Seccomp]; !ok {
-		return errdefs.Invalid("seccomp", "must be strict, mvp or off, not %q", spec.Seccomp)
-	}
-	if spec.Network != "" && spec.Network != runtime.NetworkNone {
-		return errdefs.New(errdefs.Unimplemented, "network mode %q is not available: use %q", spec.Network, runtime.NetworkNone)
-	}
-	return nil
 }

@@ -80,6 +80,7 @@ func TestEngine(t *testing.T) {
 		"byHand":    testByHand,
 		"program":   testProgram,
 		"crash":     testCrash,
+		"images":    testImages,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}

@@ -1,11 +1,15 @@
 // Package inside is what programs find in a sandbox whatever driver made it:
-// their environment, where the workspace is, and what /proc does not show.
+// their environment, where the workspace is, and what /proc does not show. It
+// is also what no driver makes.
 package inside
 
 import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
 // Workspace is where a session's files are.
@@ -51,4 +55,22 @@ func Environment(image []string, session map[string]string, shell string) []stri
 		out = append(out, name+"="+env[name])
 	}
 	return out
+}
+
+// Limits is what a sandbox has of which neither its Spec nor the driver's
+// options say more.
+var Limits = runtime.Limits{CPU: 1, MemoryMB: 512, Pids: 512, DiskMB: 2048}
+
+// CheckSpec refuses names that are none, and what no driver can do.
+func CheckSpec(id runtime.ID, spec runtime.Spec) error {
+	if id == "" || strings.ContainsAny(string(id), "/.") {
+		return errdefs.Invalid("id", "must be a plain name")
+	}
+	if !slices.Contains([]runtime.SeccompMode{"", runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff}, spec.Seccomp) {
+		return errdefs.Invalid("seccomp", "must be strict, mvp or off, not %q", spec.Seccomp)
+	}
+	if spec.Network != "" && spec.Network != runtime.NetworkNone {
+		return errdefs.New(errdefs.Unimplemented, "network mode %q is not available: use %q", spec.Network, runtime.NetworkNone)
+	}
+	return nil
 }

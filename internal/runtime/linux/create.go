@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,18 +60,7 @@ func (c *creation) undo(ctx context.Context, back func(context.Context, runtime.
 	return errors.Join(unused, back(ctx, c.state.ID))
 }
 
-func checkSpec(id runtime.ID, spec runtime.Spec) error {
-	if id == "" || strings.ContainsAny(string(id), "/.") {
-		return errdefs.Invalid("id", "must be a plain name")
-	}
-	if !slices.Contains([]runtime.SeccompMode{"", runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff}, spec.Seccomp) {
-		return errdefs.Invalid("seccomp", "must be strict, mvp or off, not %q", spec.Seccomp)
-	}
-	if spec.Network != "" && spec.Network != runtime.NetworkNone {
-		return errdefs.New(errdefs.Unimplemented, "network mode %q is not available: use %q", spec.Network, runtime.NetworkNone)
-	}
-	return nil
-}
+func checkSpec(id runtime.ID, spec runtime.Spec) error { return inside.CheckSpec(id, spec) }
 
 // classify gives the errors that a client can do something about their code.
 func classify(err error) error {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
@@ -93,7 +94,7 @@ type Driver struct {
 type filters struct{ runner, workload stage.Filter }
 
 // defaults are for fields that neither Spec nor Options set.
-var defaults = runtime.Limits{CPU: 1, MemoryMB: 512, Pids: 512, DiskMB: 2048}
+var defaults = inside.Limits
 
 // New prepares the driver's directories and cgroups. Close ends it; sandboxes
 // live on.
@@ -264,21 +265,7 @@ func sealedFile(name string, content []byte, mode os.FileMode) (int, error) {
 }
 
 // fill takes from d what l leaves zero.
-func fill(l, d runtime.Limits) runtime.Limits {
-	if l.CPU == 0 {
-		l.CPU = d.CPU
-	}
-	if l.MemoryMB == 0 {
-		l.MemoryMB = d.MemoryMB
-	}
-	if l.Pids == 0 {
-		l.Pids = d.Pids
-	}
-	if l.DiskMB == 0 {
-		l.DiskMB = d.DiskMB
-	}
-	return l
-}
+func fill(l, d runtime.Limits) runtime.Limits { return l.Or(d) }
 
 // Open returns a handle on a running sandbox.
 func (d *Driver) Open(_ context.Context, id runtime.ID) (runtime.Sandbox, error) {
