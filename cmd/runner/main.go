@@ -62,17 +62,11 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	self, err := program()
-	if err != nil {
-		return err
-	}
-	r, err := runner.New(runner.Options{
+	return serve(runner.Options{
 		Listener:  in.Listener,
-		Init:      true,
 		Workspace: in.Workspace,
 		Env:       in.Env,
 		Clone:     in.Clone,
-		Tool:      self,
 		OOMKills:  in.OOMKills,
 		Group: func() (runner.Group, error) {
 			part, err := in.Parts.Part()
@@ -81,14 +75,7 @@ func run() error {
 			}
 			return part, nil
 		},
-	})
-	if err != nil {
-		return err
-	}
-	if err := stage.Ready(); err != nil {
-		return err
-	}
-	return r.Serve()
+	}, stage.Ready)
 }
 
 // Threads that a container's processes keep in reserve: as many as its file
@@ -104,21 +91,30 @@ func contained() error {
 	if err != nil {
 		return err
 	}
-	self, err := program()
-	if err != nil {
-		return err
-	}
-	r, err := runner.New(runner.Options{
+	return serve(runner.Options{
 		Listener:  in.Listener,
 		Admit:     in.Admit,
-		Init:      true,
 		Workspace: in.Workspace,
 		Env:       in.Env,
 		Clone:     in.Clone,
-		Tool:      self,
 		OOMKills:  in.OOMKills,
-	})
+	}, func() error { return nil }) // who waits for it dials until it listens
+}
+
+// serve is the runner's life as the sandbox's first process. It says when it
+// is ready.
+func serve(o runner.Options, ready func() error) error {
+	// The daemon's copy of this program, which nothing in the sandbox can change.
+	self, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
+		return os.NewSyscallError("open /proc/self/exe", err)
+	}
+	o.Init, o.Tool = true, self
+	r, err := runner.New(o)
+	if err != nil {
+		return err
+	}
+	if err := ready(); err != nil {
 		return err
 	}
 	return r.Serve()
@@ -131,11 +127,4 @@ func carry() error {
 		return err
 	}
 	return relay.Serve(relay.Stdio(), relay.Socket, pause.Programs{Table: proc.Open("/proc")})
-}
-
-// program opens the daemon's copy of this program, which nothing in the
-// sandbox can change.
-func program() (int, error) {
-	self, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
-	return self, os.NewSyscallError("open /proc/self/exe", err)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/images"
@@ -35,8 +36,18 @@ type caller struct {
 	url, key string
 }
 
+// call waits until the daemon is ready.
 func call(t *testing.T, d *Daemon, cfg config.Config) caller {
 	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		status, body := get(t, d.URL()+"/readyz", "")
+		if status == http.StatusOK {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it does not become ready: %d %s", status, body)
+		}
+	}
 	key, err := os.ReadFile(cfg.KeyFile())
 	if err != nil {
 		t.Fatal(err)
