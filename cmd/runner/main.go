@@ -68,6 +68,7 @@ func run() error {
 		Env:       in.Env,
 		Clone:     in.Clone,
 		OOMKills:  in.OOMKills,
+		Rename:    stage.Rename,
 		Group: func() (runner.Group, error) {
 			part, err := in.Parts.Part()
 			if err != nil {

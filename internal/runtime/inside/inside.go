@@ -50,6 +50,11 @@ func Environment(image []string, session map[string]string, shell string) []stri
 		}
 	}
 	maps.Copy(env, session)
+	return Variables(env)
+}
+
+// Variables is env as a sorted list.
+func Variables(env map[string]string) []string {
 	out := make([]string, 0, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, name+"="+env[name])
