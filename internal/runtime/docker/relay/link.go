@@ -58,7 +58,10 @@ func (c *conn) CloseWrite() error { return c.Stream.Close() }
 // Close ends both directions.
 func (c *conn) Close() error {
 	var err error
-	c.once.Do(func() { err = errors.Join(c.hangUp(), c.Stream.Close()) })
+	c.once.Do(func() {
+		// Whoever reads it must not depend on the other side's word.
+		err = errors.Join(c.SetDeadline(time.Unix(1, 0)), c.hangUp(), c.Stream.Close())
+	})
 	return err
 }
 

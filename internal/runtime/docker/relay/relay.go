@@ -56,10 +56,10 @@ const dialPatience = 20 * time.Second
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive = false
-	c.AcceptBacklog = 256              // the runner's own limit of connections
-	c.MaxStreamWindowSize = 1 << 20    // of one stream's bytes on their way
-	c.StreamOpenTimeout = 0            // the runner may be slow; callers have deadlines
-	c.StreamCloseTimeout = time.Minute // then the other side's half is closed, too
+	c.AcceptBacklog = 256            // the runner's own limit of connections
+	c.MaxStreamWindowSize = 1 << 20  // of one stream's bytes on their way
+	c.StreamOpenTimeout = 0          // the runner may be slow; callers have deadlines
+	c.StreamCloseTimeout = time.Hour // for what one side has ended and the other has not
 	c.ConnectionWriteTimeout = time.Minute
 	c.LogOutput = io.Discard
 	return c

@@ -155,6 +155,28 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// TestCloseEndsReads: also if the other side never ends its half.
+func TestCloseEndsReads(t *testing.T) {
+	released := make(chan struct{})
+	l := pair(t, &programs{}, func(c *net.UnixConn) {
+		<-released
+		closeQuietly(c)
+	})
+	defer close(released)
+	c := dial(t, l)
+	read := make(chan error, 1)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		read <- err
+	}()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; err == nil {
+		t.Error("read of a closed connection")
+	}
+}
+
 func TestPrograms(t *testing.T) {
 	p := &programs{}
 	l := pair(t, p, echo)
