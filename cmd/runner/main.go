@@ -52,6 +52,7 @@ func run() error {
 		Env:       in.Env,
 		Clone:     in.Clone,
 		Tool:      self,
+		Changes:   in.Changes,
 		OOMKills:  in.OOMKills,
 		Rename:    stage.Rename,
 		Group: func() (runner.Group, error) {

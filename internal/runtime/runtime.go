@@ -5,7 +5,6 @@ package runtime
 
 import (
 	"context"
-	"io"
 	"iter"
 	"net"
 	"time"
@@ -208,16 +207,6 @@ type Forker interface {
 	// nothing else of from: no process, memory, id or name. It makes all or
 	// none, and errors are those of Create, with NotFound also for from.
 	Fork(ctx context.Context, from ID, ids []ID, spec Spec) ([]Sandbox, error)
-}
-
-// Saver is a Driver that can read what a sandbox has changed of its image.
-type Saver interface {
-	// SaveRoot writes what id has changed of its root to w, as the tar of an
-	// OCI image layer: without its workspace, devices, sockets and what is
-	// mounted below the root. Who wants it to be of one moment pauses the
-	// sandbox. The tar is hostile: it is written in the sandbox's name. It
-	// returns NotFound if there is no such sandbox.
-	SaveRoot(ctx context.Context, id ID, w io.Writer) error
 }
 
 // Stats is what a sandbox uses and may use. A field the host cannot measure
