@@ -66,6 +66,7 @@ func (c *Config) hostOptions() []option {
 	return []option{
 		{"security.seccomp", oneOf(&c.Security.Seccomp, "off", "mvp", "strict"), "System calls that sandboxes may make: all (`off`, never for hostile code), the allow-list with tracing for debuggers (`mvp`), the allow-list (`strict`)."},
 		{"sessions.survive_reboot", boolean(&c.Sessions.SurviveReboot), "Keep what running sessions wrote over a crash or restart of the host: they are `stopped` then and can be started. It makes disks slower and counts for sessions made from then on. Stopped sessions survive in any case."},
+		{"disk.pool_mb", integer(&c.Disk.PoolMB, 0, 1<<30), "Keeps the disks of new sessions in a pool of at most so many MiB: one XFS file in `data_dir`, which takes the space that is used, and in which a fork copies no data. 0 keeps them in `data_dir` itself, which is right where that is on XFS or Btrfs; elsewhere a fork copies what was written. At least 512; the size is that of the first start. It needs xfsprogs, and makes syncs of single files slower."},
 		{"admission.memory_reserve_mb", integer(&c.Admission.MemoryReserveMB, 0, 1<<24), "MiB of memory that the host must have left for another session to be created or started. 0 is no limit, here and in the next two."},
 		{"admission.disk_reserve_mb", integer(&c.Admission.DiskReserveMB, 0, 1<<30), "MiB that must be left in `data_dir`."},
 		{"admission.pids_reserve", integer(&c.Admission.PidsReserve, 0, 1<<22), "Processes and threads that the kernel must have left (`kernel.pid_max`, `kernel.threads-max`)."},

@@ -46,6 +46,7 @@ var checks = []check{
 	{"seccomp", seccomp},
 	{"landlock", landlock},
 	{"disk limits", diskLimits},
+	{"forks", forks},
 	{"data directory", dataDir},
 	{"free space", freeSpace},
 	{"open files", openFiles},

@@ -16,6 +16,7 @@ type Host struct {
 	Root        string // stands before /proc, /sys and /dev
 	DataDir     string // may not exist yet
 	MaxSessions int
+	Pool        bool // disks are to be in a pool
 
 	UID           int
 	LookPath      func(file string) (string, error)
@@ -28,6 +29,7 @@ type Host struct {
 type Space struct {
 	Bytes  uint64
 	Inodes uint64
+	Shares bool // two files can have the same data
 }
 
 // ThisHost is the machine we run on.
@@ -47,7 +49,11 @@ func space(dir string) (Space, error) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return Space{}, os.NewSyscallError("statfs "+dir, err)
 	}
-	return Space{Bytes: st.Bavail * uint64(st.Bsize), Inodes: st.Ffree}, nil
+	const xfs, btrfs = 0x58465342, 0x9123683e
+	return Space{
+		Bytes: st.Bavail * uint64(st.Bsize), Inodes: st.Ffree,
+		Shares: uint32(st.Type) == xfs || uint32(st.Type) == btrfs,
+	}, nil
 }
 
 // landlockABI asks the kernel for the newest Landlock it has; 0 is none.
