@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/sample"
 )
 
 // What is measured inside of living sandboxes beside the round trip of `true`:
@@ -354,7 +356,7 @@ func (s *suite) files(ctx context.Context) (err error) {
 	box := &session{s.daemon, made.ID}
 	defer func() { err = errors.Join(err, box.destroy(ctx)) }()
 	size := int64(float64(fileBytes) * s.scale)
-	source, err := makeSource(s.daemon.dir, size)
+	source, err := sample.File(s.daemon.dir, size)
 	if err != nil {
 		return err
 	}
@@ -380,24 +382,6 @@ func (s *suite) files(ctx context.Context) (err error) {
 	}, 1, 5)
 	s.results.Files = rates(measured["all"], size)
 	return err
-}
-
-// makeSource returns a file without a name that has size bytes, none of which a
-// file system stores as a hole. The caller closes it.
-func makeSource(dir string, size int64) (*os.File, error) {
-	file, err := os.CreateTemp(dir, "source-*")
-	if err != nil {
-		return nil, err
-	}
-	err = os.Remove(file.Name())
-	piece := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
-	for at := int64(0); err == nil && at < size; at += int64(len(piece)) {
-		_, err = file.WriteAt(piece[:min(int64(len(piece)), size-at)], at)
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
 }
 
 // put writes source, which has size bytes, to a file of the session. The client

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -86,22 +85,5 @@ func TestStamps(t *testing.T) {
 	r.read([]byte("nonsense\n"), at, func(time.Duration) { t.Error("nonsense is a time") })
 	if r.err == nil {
 		t.Error("nonsense passes")
-	}
-}
-
-func TestSourceIsAsLongAsAskedAndHasNoHoles(t *testing.T) {
-	dir := t.TempDir()
-	const size = 3<<20 + 1
-	source, err := makeSource(dir, size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
-	got, err := io.ReadAll(io.NewSectionReader(source, 0, size+1))
-	if err != nil || len(got) != size || strings.Contains(string(got), "\x00") {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("the file has a name: %v, %v", left, err)
 	}
 }

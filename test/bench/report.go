@@ -89,6 +89,7 @@ func report(r results) string {
 	writeLatencies(&b, "From a command's printf to the client's read (ms)", r.FirstByte)
 	writeSpeeds(&b, "Output of a command (MB per second)", r.Output)
 	writeSpeeds(&b, "A file of 1 GiB (MB per second)", r.Files)
+	writeSpeeds(&b, "A workspace of 1 GiB, saved and brought back (MB per second)", r.Snapshots)
 	writeBusy(&b, r)
 	writeTogether(&b, r)
 	writeThroughput(&b, r)

@@ -39,7 +39,7 @@ const imageName = "sandkasten-bench"
 // starts a daemon whose files are below dir, with more settings than it needs.
 // The caller stops it.
 func startDaemon(ctx context.Context, bin, dir, tar, settings string) (*daemon, error) {
-	listen, err := freePort(ctx)
+	listen, err := direct.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,15 +85,6 @@ func (d *daemon) start(ctx context.Context) error {
 		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, terminate(d.cmd), machine.Text(log.Name()))
 	}
 	return nil
-}
-
-// freePort returns an address nobody listens on.
-func freePort(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 func (d *daemon) call(ctx context.Context, method, path string, body, result any) error {

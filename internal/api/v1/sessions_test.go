@@ -121,6 +121,7 @@ func TestOwners(t *testing.T) {
 		{"GET", path + "/stats", ""},
 		{"PATCH", path, `{"ttl_seconds":60}`},
 		{"POST", path + "/pause", ""},
+		{"POST", path + "/snapshots", ""},
 		{"POST", path + "/resume", ""},
 		{"POST", path + "/stop", ""},
 		{"POST", path + "/start", ""},

@@ -99,3 +99,12 @@ func (b *keptBody) Close() error {
 	}
 	return conn.Close()
 }
+
+// FreePort returns an address nobody listens on.
+func FreePort(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
