@@ -57,6 +57,11 @@ run one command. The parts beside it do not add up to it: file pages and others 
 what others on the host free meanwhile counts against it. The promise is judged by the larger of
 MemAvailable's fall and the sum of the parts.
 
+*Idle sessions* are one crowd that grows. At each count every session is asked for ` + "`true`" + `, one
+after another and in an order of chance. Memory is judged as above, per session of all; the
+daemon's memory, its descriptors and the host's tasks are those at the end, less those at the
+beginning. Then the daemon is killed and started again, and asks every runner before it is ready.
+
 A subject's failures are in its tables, and the first error of each is in the results as JSON.
 `
 
@@ -85,6 +90,7 @@ func report(r results) string {
 	writeThroughput(&b, r)
 	writeRates(&b, r)
 	writeMemory(&b, r)
+	writeDensity(&b, r)
 	b.WriteString(method)
 	return b.String()
 }

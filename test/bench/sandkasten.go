@@ -22,11 +22,14 @@ import (
 // daemon is a Sandkasten daemon of our own, with its own directory and port,
 // spoken to over HTTP as any client would.
 type daemon struct {
-	dir  string // its data directory
-	base string // its URL
-	key  string
-	http *http.Client
-	cmd  *exec.Cmd
+	bin    string
+	config string // its configuration's file
+	log    string // what it writes
+	dir    string // its data directory
+	listen string
+	key    string
+	http   *http.Client
+	cmd    *exec.Cmd
 }
 
 // imageName is the name of the image in our daemon and in docker.
@@ -40,37 +43,53 @@ func startDaemon(ctx context.Context, bin, dir, tar string) (*daemon, error) {
 		return nil, err
 	}
 	d := &daemon{
-		dir:  filepath.Join(dir, "data"),
-		base: "http://" + listen,
-		key:  fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano()),
-		http: direct.NewClient(func(ctx context.Context) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", listen)
-		}),
+		bin:    bin,
+		config: filepath.Join(dir, "sandkasten.yaml"),
+		log:    filepath.Join(dir, "daemon.log"),
+		dir:    filepath.Join(dir, "data"),
+		listen: listen,
+		key:    fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano()),
 	}
-	config := filepath.Join(dir, "sandkasten.yaml")
 	content := fmt.Sprintf("listen: %s\napi_key: %q\ndata_dir: %s\ndefault_image: %s\nmax_sessions: 5000\nlog: {level: warn}\n",
 		listen, d.key, d.dir, imageName)
-	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
+	if err := os.WriteFile(d.config, []byte(content), 0o600); err != nil {
 		return nil, err
 	}
-	imported := exec.CommandContext(ctx, bin, "image", "import", "--config", config, "--name", imageName, "--tar", tar)
+	imported := exec.CommandContext(ctx, bin, "image", "import", "--config", d.config, "--name", imageName, "--tar", tar)
 	if out, err := imported.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("sandkasten image import: %w: %s", err, out)
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "daemon.log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	return d, d.start(ctx)
+}
+
+// start runs the program and returns when the daemon is ready.
+func (d *daemon) start(ctx context.Context) error {
+	log, err := os.OpenFile(d.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
-	d.cmd = exec.CommandContext(context.WithoutCancel(ctx), bin, "daemon", "--config", config)
+	d.http = direct.NewClient(func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", d.listen)
+	})
+	d.cmd = exec.CommandContext(context.WithoutCancel(ctx), d.bin, "daemon", "--config", d.config)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	if err := d.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := waitFor(ctx, 30*time.Second, d.ready); err != nil {
-		return nil, fmt.Errorf("start the daemon: %w (%w)\n%s", err, terminate(d.cmd), read(log.Name()))
+		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, terminate(d.cmd), read(log.Name()))
 	}
-	return d, nil
+	return nil
+}
+
+// crash kills the daemon, whose sandboxes live on.
+func (d *daemon) crash() error {
+	err := d.cmd.Process.Kill()
+	if _, waitErr := d.cmd.Process.Wait(); waitErr != nil {
+		err = errors.Join(err, waitErr)
+	}
+	return err
 }
 
 // freePort returns an address nobody listens on.
@@ -82,12 +101,14 @@ func freePort(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
+func (d *daemon) base() string { return "http://" + d.listen }
+
 func (d *daemon) call(ctx context.Context, method, path string, body, result any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, d.base+path, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, method, d.base()+path, bytes.NewReader(data))
 	if err != nil {
 		return err
 	}

@@ -167,7 +167,7 @@ func TestSandkastenSubject(t *testing.T) {
 	})
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	d := &daemon{base: server.URL, key: "key", http: server.Client()}
+	d := &daemon{listen: server.Listener.Addr().String(), key: "key", http: server.Client()}
 	box, err := (&sandkastenSubject{d}).create(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,8 @@ type results struct {
 	Files      map[string]float64            `json:"file_bytes_per_second,omitempty"`
 	Busy       []loadResult                  `json:"busy,omitempty"`
 	Memory     map[string]memory             `json:"memory,omitempty"`
+	Density    []density                     `json:"density,omitempty"`
+	Restart    *restart                      `json:"restart,omitempty"`
 	Leftovers  []string                      `json:"leftovers"`
 }
 
@@ -70,6 +72,7 @@ var parts = []part{
 	{"throughput", (*suite).throughput},
 	{"rates", (*suite).rates},
 	{"memory", (*suite).memory},
+	{"density", (*suite).density},
 }
 
 const (
