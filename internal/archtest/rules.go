@@ -101,6 +101,10 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
+	"internal/blob": {Ours: []string{"internal/errdefs"}},
+	"internal/blob/s3": {
+		Ours: []string{"internal/blob", "internal/errdefs"}, Libraries: []string{"github.com/minio/minio-go/v7"},
+	},
 	"internal/reaper": {
 		Ours: []string{"internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
 	},
@@ -186,8 +190,9 @@ var Rules = map[string]Rule{
 	"images": {},
 
 	// Tests, and what only they use.
-	"internal/testenv":  {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
-	"internal/archtest": {TestOnly: true},
+	"internal/testenv":       {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
+	"internal/archtest":      {TestOnly: true},
+	"internal/blob/blobtest": {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
 	"internal/runtime/runtimetest": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
@@ -200,6 +205,9 @@ var Rules = map[string]Rule{
 	"test/vm/guest":     {TestOnly: true},
 	"test/vm/init":      {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
 	"test/vm/run":       {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
+
+	// What the tests of the SDKs run against.
+	"sdk/contract/run": {TestOnly: true, Ours: []string{"internal/testenv"}},
 }
 
 // Limits are the budgets of this repository.

@@ -43,6 +43,7 @@ type Config struct {
 	Admission Admission
 	Workspace Workspace
 	Pool      Pool
+	Snapshots Snapshots
 	Log       Log
 }
 
@@ -127,6 +128,27 @@ type Pool struct {
 	Images  map[string]int // image name to number of warm sandboxes
 }
 
+// Snapshots is where snapshots are kept, and how.
+type Snapshots struct {
+	Store   string // dir, s3
+	Dir     string
+	Key     string // 64 hexadecimal digits; empty: KeyFile's, or none
+	KeyFile string // empty: none
+	S3      S3
+}
+
+// S3 is a bucket, and who we are there.
+type S3 struct {
+	Endpoint  string
+	CAFile    string // empty: the host's certificates
+	Region    string // empty: asked from the server
+	Bucket    string
+	Prefix    string
+	PathStyle bool
+	AccessKey string
+	SecretKey string
+}
+
 // Log says what the daemon writes to standard error, and how.
 type Log struct {
 	Level  string // debug, info, warn, error
@@ -162,6 +184,7 @@ func Default() Config {
 		Security:  Security{Seccomp: "strict"},
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
+		Snapshots: Snapshots{Store: "dir", S3: S3{PathStyle: true}},
 		Log:       Log{Level: "info", Format: "auto"},
 	}
 }

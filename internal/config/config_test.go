@@ -35,6 +35,7 @@ func TestLoadWithoutFileIsDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
+	want.Snapshots.Dir = "/var/lib/sandkasten/snapshots"
 	want.DBPath = "/var/lib/sandkasten/sandkasten.db"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Load(\"\") (-want +got):\n%s", diff)
@@ -139,6 +140,12 @@ func TestMistakesNameTheLineAndTheRemedy(t *testing.T) {
 		"reachable":       {"listen: 0.0.0.0:80\n", "line 1: listen: other machines can reach 0.0.0.0:80, and there is no api_key: set api_key, or listen on 127.0.0.1"},
 		"short key":       {"listen: \":80\"\napi_key: short\n", "line 2: api_key: is too short for an address that other machines can reach: write at least 16 characters"},
 		"secret":          {"api_key: 123456\n", "line 1: api_key: write a text in quotes"},
+		"other secret":    {"snapshots: {s3_secret_key: 123456}\n", "line 1: snapshots.s3_secret_key: write a text in quotes"},
+		"two keys":        {"snapshots:\n  encryption_key: a\n  encryption_key_file: /b\n", "line 3: snapshots.encryption_key_file: is set beside snapshots.encryption_key: remove one"},
+		"no scheme":       {"snapshots: {s3_endpoint: s3.example.org}\n", `line 1: snapshots.s3_endpoint: is "s3.example.org": write an http or https address without a path, as https://s3.example.org`},
+		"address's path":  {"snapshots: {s3_endpoint: https://s3.example.org/bucket}\n", `line 1: snapshots.s3_endpoint: is "https://s3.example.org/bucket": write an http or https address without a path, as https://s3.example.org`},
+		"no host":         {"snapshots: {s3_endpoint: \"https://:80\"}\n", `line 1: snapshots.s3_endpoint: is "https://:80": write an http or https address without a path, as https://s3.example.org`},
+		"bucket missing":  {"snapshots:\n  store: s3\n  s3_endpoint: http://127.0.0.1:9000/\n  s3_access_key: a\n  s3_secret_key: b\n", "line 2: snapshots.store: is s3, which needs snapshots.s3_bucket: set it"},
 		"over maximum":    {"maximum: {pids_limit: 100}\ndefaults: {pids_limit: 200}\n", "line 2: defaults.pids_limit: is more than maximum.pids_limit (line 1): lower the one or raise the other"},
 		"no mapping":      {"- a\n", "line 1: write keys with values, as listen: 127.0.0.1:8787"},
 		"two documents":   {"max_sessions: 1\n---\nmax_sessions: 2\n", "the file: has a second document or text after the end: write one document"},
@@ -193,6 +200,18 @@ func TestUnwrittenLimitGivesWay(t *testing.T) {
 	}
 	if c.Defaults.Pids != 100 {
 		t.Errorf("pids_limit = %d, want it lowered to the written maximum", c.Defaults.Pids)
+	}
+}
+
+func TestSnapshotsInABucket(t *testing.T) {
+	c := mustLoad(t, "data_dir: /d\nsnapshots:\n  store: s3\n  s3_endpoint: http://127.0.0.1:9000/\n  s3_bucket: b\n  s3_access_key: a\n",
+		"SANDKASTEN_SNAPSHOTS__S3_SECRET_KEY=s", "SANDKASTEN_SNAPSHOTS__ENCRYPTION_KEY=k")
+	want := Snapshots{
+		Store: "s3", Dir: "/d/snapshots", Key: "k",
+		S3: S3{Endpoint: "http://127.0.0.1:9000", Bucket: "b", PathStyle: true, AccessKey: "a", SecretKey: "s"},
+	}
+	if diff := cmp.Diff(want, c.Snapshots); diff != "" {
+		t.Error(diff)
 	}
 }
 

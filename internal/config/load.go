@@ -99,6 +99,9 @@ func parse(data []byte, environ []string) (Config, []Problem) {
 	if c.DBPath == "" {
 		c.DBPath = filepath.Join(c.DataDir, "sandkasten.db")
 	}
+	if c.Snapshots.Dir == "" {
+		c.Snapshots.Dir = filepath.Join(c.DataDir, "snapshots")
+	}
 	l.together(&c)
 	return c, l.problems
 }
@@ -206,6 +209,7 @@ func (l *loader) together(c *Config) {
 			l.wrong(l.set["preview.domain"], "preview.domain", "has %s in it, a name of the API: take a domain that is used for nothing else", host)
 		}
 	}
+	l.snapshots(&c.Snapshots)
 	atMost(l, "session_ttl_seconds", &c.SessionTTL, "max_session_ttl_seconds", &c.MaxSessionTTL)
 	atMost(l, "defaults.exec_timeout_ms", &c.Defaults.ExecTimeout, "defaults.max_exec_timeout_ms", &c.Defaults.MaxExecTimeout)
 	atMost(l, "defaults.cpu_limit", &c.Defaults.CPU, "maximum.cpu_limit", &c.Maximum.CPU)
@@ -213,6 +217,20 @@ func (l *loader) together(c *Config) {
 	atMost(l, "defaults.pids_limit", &c.Defaults.Pids, "maximum.pids_limit", &c.Maximum.Pids)
 	atMost(l, "defaults.disk_limit_mb", &c.Defaults.DiskMB, "maximum.disk_limit_mb", &c.Maximum.DiskMB)
 	atMost(l, "workspace.default_size_mb", &c.Workspace.DefaultSizeMB, "workspace.max_size_mb", &c.Workspace.MaxSizeMB)
+}
+
+func (l *loader) snapshots(s *Snapshots) {
+	if s.Key != "" && s.KeyFile != "" {
+		l.wrong(l.set["snapshots.encryption_key_file"], "snapshots.encryption_key_file", "is set beside snapshots.encryption_key: remove one")
+	}
+	if s.Store != "s3" {
+		return
+	}
+	for _, key := range []string{"snapshots.s3_endpoint", "snapshots.s3_bucket", "snapshots.s3_access_key", "snapshots.s3_secret_key"} {
+		if _, written := l.set[key]; !written {
+			l.wrong(l.set["snapshots.store"], "snapshots.store", "is s3, which needs %s: set it", key)
+		}
+	}
 }
 
 // atMost keeps a value within its maximum. Whichever of the two nobody wrote
@@ -246,7 +264,7 @@ func line(n *yaml.Node) string { return fmt.Sprintf("line %d", n.Line) }
 func (o option) got(n *yaml.Node) string {
 	const most = 40
 	switch text := n.Value; {
-	case n.Kind != yaml.ScalarNode || o.key == "api_key":
+	case n.Kind != yaml.ScalarNode || o.value.secret:
 		return ""
 	case len(text) > most:
 		return fmt.Sprintf("is %q...: ", text[:most])

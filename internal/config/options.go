@@ -17,13 +17,13 @@ const (
 )
 
 func (c *Config) options() []option {
-	return slices.Concat(c.daemonOptions(), c.sessionOptions(), c.hostOptions())
+	return slices.Concat(c.daemonOptions(), c.sessionOptions(), c.hostOptions(), c.snapshotOptions())
 }
 
 func (c *Config) daemonOptions() []option {
 	return []option{
 		{"listen", address(&c.Listen), "Address of the HTTP API. An address that other machines can reach needs `api_key`."},
-		{"api_key", text(&c.APIKey), "Key that clients send as `Authorization: Bearer`. When it is not set the daemon makes one and keeps it in `<data_dir>/api_key`, mode 0600."},
+		{"api_key", secret(&c.APIKey), "Key that clients send as `Authorization: Bearer`. When it is not set the daemon makes one and keeps it in `<data_dir>/api_key`, mode 0600."},
 		{"allowed_hosts", texts(&c.AllowedHosts), "Further names under which clients may call the API (the Host header). Loopback names and the host of `listen` are always allowed."},
 		{"data_dir", path(&c.DataDir), "Where images, sandboxes and the key are kept. One daemon per directory."},
 		{"db_path", path(&c.DBPath), "The SQLite database of sessions. When it is not set: `<data_dir>/sandkasten.db`."},
@@ -84,5 +84,23 @@ func (c *Config) hostOptions() []option {
 		{"workspace.retention_days", days(&c.Workspace.Retention, 0, 3650), "Workspaces that no session has had for this long are removed with their files. 0 is never."},
 		{"pool.enabled", boolean(&c.Pool.Enabled), "Read now, used by a later version."},
 		{"pool.images", counts(&c.Pool.Images), "Warm sandboxes per image, as `{python: 2}`. Read now, used by a later version."},
+	}
+}
+
+func (c *Config) snapshotOptions() []option {
+	o := &c.Snapshots
+	return []option{
+		{"snapshots.store", oneOf(&o.Store, "dir", "s3"), "Where snapshots are kept: in a directory of this host, or in a bucket of S3 or of a server that speaks its protocol."},
+		{"snapshots.dir", path(&o.Dir), "The directory. When it is not set: `<data_dir>/snapshots`."},
+		{"snapshots.encryption_key", secret(&o.Key), "Encrypts snapshots with this key: 64 hexadecimal digits, as `openssl rand -hex 32` makes them. A snapshot can be read with the key it was made with only."},
+		{"snapshots.encryption_key_file", path(&o.KeyFile), "A file with that key, instead of the key itself. Neither of the two: snapshots are not encrypted."},
+		{"snapshots.s3_endpoint", webAddress(&o.S3.Endpoint), "The server of the bucket. With `https` the connection is encrypted."},
+		{"snapshots.s3_ca_file", path(&o.S3.CAFile), "Certificates to trust for the server, as PEM. When it is not set: those of the host."},
+		{"snapshots.s3_region", text(&o.S3.Region), "Region of the bucket. When it is not set the server is asked."},
+		{"snapshots.s3_bucket", text(&o.S3.Bucket), "The bucket. It has to exist."},
+		{"snapshots.s3_prefix", text(&o.S3.Prefix), "Begins the names of all objects, as `host-a/`. Daemons that share a bucket need different ones: a daemon that starts ends the uploads it finds below its prefix."},
+		{"snapshots.s3_path_style", boolean(&o.S3.PathStyle), "Name the bucket in the path of requests, which most servers want, and not in the host, as Amazon does."},
+		{"snapshots.s3_access_key", text(&o.S3.AccessKey), "Who the daemon is there. It has to be allowed to get, put, list and delete objects, and to list and abort multipart uploads."},
+		{"snapshots.s3_secret_key", secret(&o.S3.SecretKey), "The secret of the access key."},
 	}
 }

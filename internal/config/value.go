@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"net"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,10 +22,12 @@ type value struct {
 	tag  string                  // the YAML type it has to be
 	set  func(n *yaml.Node) bool // false when it is not what was wanted
 	show func() string           // the present value as YAML; empty when there is none
+
+	secret bool // never quoted in a message
 }
 
 func scalar(want, tag string, set func(string) bool, show func() string) value {
-	return value{want, tag, func(n *yaml.Node) bool { return set(n.Value) }, show}
+	return value{want: want, tag: tag, set: func(n *yaml.Node) bool { return set(n.Value) }, show: show}
 }
 
 func text(p *string) value {
@@ -32,6 +35,12 @@ func text(p *string) value {
 		*p = s
 		return s != ""
 	}, func() string { return *p })
+}
+
+func secret(p *string) value {
+	v := text(p)
+	v.secret = true
+	return v
 }
 
 func path(p *string) value {
@@ -50,6 +59,14 @@ func address(p *string) value {
 		}
 		_, err = strconv.ParseUint(port, 10, 16)
 		return err == nil
+	}, func() string { return *p })
+}
+
+func webAddress(p *string) value {
+	return scalar("an http or https address without a path, as https://s3.example.org", "!!str", func(s string) bool {
+		*p = strings.TrimSuffix(s, "/")
+		u, err := url.Parse(*p)
+		return err == nil && (u.Scheme == "http" || u.Scheme == "https") && *p == u.Scheme+"://"+u.Host && u.Hostname() != ""
 	}, func() string { return *p })
 }
 
@@ -136,7 +153,7 @@ func decimal(p *float64, low, high float64) value {
 func showFloat(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func texts(p *[]string) value {
-	return value{"a list of texts, as [python, node]", "!!seq", func(n *yaml.Node) bool {
+	return value{want: "a list of texts, as [python, node]", tag: "!!seq", set: func(n *yaml.Node) bool {
 		list := []string{}
 		for _, item := range n.Content {
 			if item.ShortTag() != "!!str" || item.Value == "" {
@@ -146,12 +163,12 @@ func texts(p *[]string) value {
 		}
 		*p = list
 		return true
-	}, func() string { return "[" + strings.Join(*p, ", ") + "]" }}
+	}, show: func() string { return "[" + strings.Join(*p, ", ") + "]" }}
 }
 
 func counts(p *map[string]int) value {
 	const most = 1000
-	return value{"names with whole numbers from 0 to 1000, as {python: 2}", "!!map", func(n *yaml.Node) bool {
+	return value{want: "names with whole numbers from 0 to 1000, as {python: 2}", tag: "!!map", set: func(n *yaml.Node) bool {
 		counted := map[string]int{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			number, ok := within(n.Content[i+1].Value, 0, most)
@@ -162,7 +179,7 @@ func counts(p *map[string]int) value {
 		}
 		*p = counted
 		return true
-	}, func() string {
+	}, show: func() string {
 		pairs := []string{}
 		for _, name := range slices.Sorted(maps.Keys(*p)) {
 			pairs = append(pairs, fmt.Sprintf("%s: %d", name, (*p)[name]))

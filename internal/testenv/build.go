@@ -6,7 +6,9 @@ import (
 	"hash/fnv"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,18 +37,31 @@ func Build(t testing.TB, pkg string, tags ...string) string {
 	if dir := os.Getenv(BinVar); dir != "" {
 		return filepath.Join(dir, name)
 	}
-	once, _ := builds.LoadOrStore(name, sync.OnceValues(func() (string, error) { return build(t, pkg, name, tags) }))
-	path, err := once.(func() (string, error))()
+	return buildOnce(t, name, pkg, "-tags="+strings.Join(tags, ","))
+}
+
+// Tool returns the path of a build of pkg, a program of others, in the version
+// that a module of ours below tools chooses ("tools/s3"). It is kept as those
+// of Build are.
+func Tool(t testing.TB, module, pkg string) string {
+	t.Helper()
+	return buildOnce(t, path.Base(pkg), pkg, "-modfile="+module+"/go.mod")
+}
+
+func buildOnce(t testing.TB, name, pkg string, flags ...string) string {
+	t.Helper()
+	once, _ := builds.LoadOrStore(name, sync.OnceValues(func() (string, error) { return build(t, name, pkg, flags) }))
+	out, err := once.(func() (string, error))()
 	if err != nil {
 		t.Fatalf("build %s: %v", pkg, err)
 	}
-	return path
+	return out
 }
 
-// builds holds a func() (string, error) per package and tags.
+// builds holds a func() (string, error) per name.
 var builds sync.Map
 
-func build(t testing.TB, pkg, name string, tags []string) (string, error) {
+func build(t testing.TB, name, pkg string, flags []string) (string, error) {
 	root, err := ModuleRoot()
 	if err != nil {
 		return "", err
@@ -60,7 +75,8 @@ func build(t testing.TB, pkg, name string, tags []string) (string, error) {
 	}
 	defer unlock()
 	out := filepath.Join(dir, name)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-tags="+strings.Join(tags, ","), "-o", out, pkg)
+	args := slices.Concat([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", out}, flags, []string{pkg})
+	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if text, err := cmd.CombinedOutput(); err != nil {

@@ -32,26 +32,35 @@ var rootfsArgs = []string{
 	"bookworm",
 }
 
-// BaseRootfs returns the directory of a Debian root file system with bash, ps
-// and python3, owned by the ids of the distribution (root is 0). It is shared
-// by all tests and must not be written to. Without one in the cache it is made
-// with mmdebstrap, in about half a minute. The test must have called NeedsRoot.
+// BaseRootfs returns the directory of Rootfs. The test must have called
+// NeedsRoot.
 func BaseRootfs(t testing.TB) string {
 	t.Helper()
-	if dir := os.Getenv(RootfsVar); dir != "" {
-		return dir
+	dir, err := Rootfs()
+	if errors.Is(err, exec.ErrNotFound) {
+		Unsupported(t, "%v, and %s is not set", err, RootfsVar)
 	}
-	if _, err := exec.LookPath("mmdebstrap"); err != nil {
-		Unsupported(t, "no mmdebstrap to make a root file system with, and %s is not set", RootfsVar)
-	}
-	dir, err := baseRootfs()
 	if err != nil {
-		t.Fatalf("make a root file system for tests: %v", err)
+		t.Fatal(err)
 	}
 	return dir
 }
 
-var baseRootfs = sync.OnceValues(func() (string, error) {
+// Rootfs returns the directory of a Debian root file system with bash, ps and
+// python3, owned by the ids of the distribution (root is 0). It is shared by all
+// tests and must not be written to. Without one in the cache it is made with
+// mmdebstrap, by root, in about half a minute.
+func Rootfs() (string, error) {
+	if dir := os.Getenv(RootfsVar); dir != "" {
+		return dir, nil
+	}
+	if _, err := exec.LookPath("mmdebstrap"); err != nil {
+		return "", fmt.Errorf("make a root file system for tests: %w", err)
+	}
+	return makeRootfs()
+}
+
+var makeRootfs = sync.OnceValues(func() (string, error) {
 	cache, unlock, err := lockCache(".")
 	if err != nil {
 		return "", err

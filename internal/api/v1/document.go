@@ -67,6 +67,7 @@ func (s *surface) document() *huma.OpenAPI {
 	}
 	s.documentFiles(doc)
 	documentWorkspaces(doc)
+	documentExamples(doc.Components.Schemas)
 	for _, item := range doc.Paths {
 		if item.Post != nil && item.Post.RequestBody != nil && item.Post.MaxBodyBytes > 0 {
 			item.Post.RequestBody.Description = fmt.Sprintf("At most %d bytes.", item.Post.MaxBodyBytes-1)

@@ -45,7 +45,7 @@ type End struct {
 	Signal         int            `json:"signal,omitempty" doc:"The number of the signal that ended it." example:"9"`
 	TimedOut       bool           `json:"timed_out" doc:"The same as cause timeout."`
 	ShellRestarted bool           `json:"shell_restarted" doc:"The command ran in a new shell, because the one before had ended. Directory and exported variables came along as far as known."`
-	OutputBytes    int64          `json:"output_bytes" doc:"All that the command wrote, before anything was taken out."`
+	OutputBytes    int64          `json:"output_bytes" doc:"All that the command wrote, before anything was taken out." example:"3"`
 	OutputFile     string         `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`
 	Usage          *Usage         `json:"usage,omitempty" doc:"Of a process."`
 }

@@ -15,16 +15,16 @@ type ExecRecord struct {
 	Kind           string         `json:"kind" enum:"shell,process" doc:"A command of a shell, or a process of its own."`
 	Shell          string         `json:"shell" doc:"Empty for a process." example:"default"`
 	Command        string         `json:"cmd" doc:"Its first 256 bytes." example:"make test"`
-	State          protocol.State `json:"state" enum:"queued,running,ended"`
+	State          protocol.State `json:"state" enum:"queued,running,ended" example:"running"`
 	ExitCode       *int           `json:"exit_code,omitempty" doc:"When it has ended."`
 	Cause          protocol.Cause `json:"cause,omitempty" doc:"When it has ended; see exec."`
 	Signal         int            `json:"signal,omitempty"`
 	TimedOut       bool           `json:"timed_out"`
-	Cwd            string         `json:"cwd"`
+	Cwd            string         `json:"cwd" example:"/workspace"`
 	ShellRestarted bool           `json:"shell_restarted"`
-	OutputBytes    int64          `json:"output_bytes" doc:"All that it has written until now."`
+	OutputBytes    int64          `json:"output_bytes" doc:"All that it has written until now." example:"3"`
 	StartedAt      *time.Time     `json:"started_at,omitempty"`
-	DurationMS     int64          `json:"duration_ms"`
+	DurationMS     int64          `json:"duration_ms" example:"12"`
 	PID            int            `json:"pid,omitempty" doc:"Of a process, inside the sandbox." example:"42"`
 	TTY            bool           `json:"tty,omitempty" doc:"The process has a terminal."`
 	OutputFile     string         `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`

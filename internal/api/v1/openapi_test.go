@@ -87,3 +87,49 @@ func TestOpenAPIIsWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryBodyHasAnExample looks for what a reader could not copy.
+func TestEveryBodyHasAnExample(t *testing.T) {
+	doc := readDocument(t, "openapi.json")
+	for name, raw := range at(doc, "components", "schemas") {
+		examples, _ := raw.(schema)["examples"].([]any)
+		if len(examples) == 0 {
+			t.Errorf("schema %s has no example", name)
+			continue
+		}
+		example := examples[0].(schema)
+		for field, value := range example {
+			if value == "" && field != "stderr" {
+				t.Errorf("schema %s: the example of %s is empty; give the field one", name, field)
+			}
+		}
+		for _, field := range words(raw.(schema)["required"]) {
+			if _, ok := example[field]; !ok {
+				t.Errorf("schema %s: the example has no %s, which is required", name, field)
+			}
+		}
+	}
+	for path := range at(doc, "paths") {
+		for method := range at(doc, "paths", path) {
+			op := at(doc, "paths", path, method)
+			for media := range at(op, "requestBody", "content") {
+				checkExample(t, method+" "+path+" request", media, at(op, "requestBody", "content", media))
+			}
+			for status := range at(op, "responses") {
+				for media := range at(op, "responses", status, "content") {
+					checkExample(t, method+" "+path+" "+status, media, at(op, "responses", status, "content", media))
+				}
+			}
+		}
+	}
+}
+
+// checkExample wants an example of its own or a schema that has one. Bytes are
+// bytes.
+func checkExample(t *testing.T, where, media string, body schema) {
+	t.Helper()
+	text := media == "application/json" || media == "text/event-stream"
+	if text && body["example"] == nil && at(body, "schema")["$ref"] == nil && at(body, "schema", "items")["$ref"] == nil {
+		t.Errorf("%s: %s has no example", where, media)
+	}
+}

@@ -19,7 +19,7 @@ type Port struct {
 	Port     int    `json:"port" example:"3000"`
 	Address  string `json:"address" doc:"That it listens on: 0.0.0.0 and :: are any." example:"127.0.0.1"`
 	Loopback bool   `json:"loopback" doc:"The address is one of the sandbox's own loopback, where every port can be reached from here."`
-	URL      string `json:"url" doc:"Where this daemon proxies HTTP and WebSocket to it. Needs a key or a preview token."`
+	URL      string `json:"url" doc:"Where this daemon proxies HTTP and WebSocket to it. Needs a key or a preview token." example:"http://127.0.0.1:8787/v1/sessions/f5q2bz7lq4m3k5n6p7r2s3t4u5/ports/3000/"`
 }
 
 type portsOutput struct {
@@ -61,9 +61,9 @@ type PreviewRequest struct {
 
 // Preview is a token that opens one port.
 type Preview struct {
-	Token     string    `json:"token" doc:"Send it as X-Preview-Token, or once as preview_token in the query."`
+	Token     string    `json:"token" doc:"Send it as X-Preview-Token, or once as preview_token in the query." example:"skp_AAAAZJKc"`
 	Port      int       `json:"port" example:"3000"`
-	URL       string    `json:"url" doc:"For a browser: it has the token in its query, and the first answer moves that into a cookie."`
+	URL       string    `json:"url" doc:"For a browser: it has the token in its query, and the first answer moves that into a cookie." example:"http://3000-f5q2bz7lq4m3k5n6p7r2s3t4u5.preview.localhost:8787/?preview_token=skp_AAAAZJKc"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
 

@@ -30,9 +30,9 @@ type Session struct {
 	Lifetime       int64             `json:"lifetime_seconds,omitempty" doc:"Age at which it expires, active or not; absent if there is none." example:"86400"`
 	OnIdle         session.OnIdle    `json:"on_idle" enum:"pause,stop,destroy" doc:"What happens to it after idle_timeout_seconds." example:"destroy"`
 	IdleTimeout    int64             `json:"idle_timeout_seconds,omitempty" doc:"Idle time after which on_idle happens; absent if only ttl_seconds counts." example:"300"`
-	AutoResume     bool              `json:"auto_resume" doc:"A request that needs its programs wakes it when it is paused."`
+	AutoResume     bool              `json:"auto_resume" doc:"A request that needs its programs wakes it when it is paused." example:"true"`
 	CreatedAt      time.Time         `json:"created_at"`
-	ExpiresAt      time.Time         `json:"expires_at" doc:"When it expires if nothing happens. Activity moves it, up to the maximum lifetime."`
+	ExpiresAt      time.Time         `json:"expires_at" doc:"When it expires if nothing happens. Activity moves it, up to the maximum lifetime." example:"2026-11-21T09:30:00Z"`
 	LastActivity   time.Time         `json:"last_activity"`
 	EndedAt        *time.Time        `json:"ended_at,omitempty"`
 }
@@ -215,15 +215,15 @@ func (s *surface) destroySession(ctx context.Context, in *SessionPath) (*okOutpu
 
 // Stats is what a session uses and may use.
 type Stats struct {
-	MemoryBytes  int64   `json:"memory_bytes"`
-	MemoryPeak   int64   `json:"memory_peak" doc:"The most that memory_bytes ever was."`
-	MemoryLimit  int64   `json:"memory_limit" doc:"In bytes."`
-	CPUUsageUsec int64   `json:"cpu_usage_usec" doc:"Processor time used so far."`
-	CPULimit     float64 `json:"cpu_limit" doc:"In cores."`
-	Pids         int64   `json:"pids"`
-	PidsLimit    int64   `json:"pids_limit"`
-	DiskBytes    int64   `json:"disk_bytes"`
-	DiskLimit    int64   `json:"disk_limit" doc:"In bytes."`
+	MemoryBytes  int64   `json:"memory_bytes" example:"1482752"`
+	MemoryPeak   int64   `json:"memory_peak" doc:"The most that memory_bytes ever was." example:"2211840"`
+	MemoryLimit  int64   `json:"memory_limit" doc:"In bytes." example:"536870912"`
+	CPUUsageUsec int64   `json:"cpu_usage_usec" doc:"Processor time used so far." example:"8123"`
+	CPULimit     float64 `json:"cpu_limit" doc:"In cores." example:"1"`
+	Pids         int64   `json:"pids" example:"2"`
+	PidsLimit    int64   `json:"pids_limit" example:"256"`
+	DiskBytes    int64   `json:"disk_bytes" example:"40960"`
+	DiskLimit    int64   `json:"disk_limit" doc:"In bytes." example:"2147483648"`
 	OOMKills     int64   `json:"oom_kills" doc:"Processes killed for want of memory."`
 }
 

@@ -1,0 +1,91 @@
+// Command run runs one command, the tests of an SDK for example, with a daemon
+// of its own to talk to:
+//
+//	go run ./sdk/contract/run npm test
+//
+// The command finds it in SANDKASTEN_URL and SANDKASTEN_API_KEY, and a way to it
+// that loses answers and breaks streams in SANDKASTEN_FLAKY_URL. Its images are
+// base and python. Everything is removed when the command has ended, whose exit
+// code is ours. It needs root, and bin/sandkasten.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+// failure is our exit code where the command has none.
+const failure = 125
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code, err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "run:", err)
+		code = failure
+	}
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string) (code int, err error) {
+	root, err := testenv.ModuleRoot()
+	if err != nil {
+		return 0, err
+	}
+	flags := flag.NewFlagSet("run", flag.ContinueOnError)
+	program := flags.String("sandkasten", filepath.Join(root, "bin", "sandkasten"), "the `program` whose daemon is started")
+	if err := flags.Parse(args); err != nil {
+		return 0, err
+	}
+	if flags.NArg() == 0 {
+		return 0, errors.New("want a command to run")
+	}
+	// Not the host's /tmp, which is often in memory: sandboxes have disks here.
+	dir, err := os.MkdirTemp("/var/tmp", "sandkasten-contract-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	d, err := newDaemon(*program, dir)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.importImages(ctx); err != nil {
+		return 0, err
+	}
+	if err := d.start(ctx); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, d.end()) }()
+	proxy, err := startFlaky(d.url)
+	if err != nil {
+		return 0, err
+	}
+	defer proxy.close()
+	return command(ctx, flags.Args(), append(d.env, "SANDKASTEN_URL="+d.url, "SANDKASTEN_FLAKY_URL="+proxy.url))
+}
+
+// command runs args to their end and returns the exit code. It is asked to end
+// when ctx is.
+func command(ctx context.Context, args, env []string) (int, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = env
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
