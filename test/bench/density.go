@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // densityCounts are the numbers of idle sessions at which the host is looked at.
@@ -23,6 +26,7 @@ type density struct {
 	CreatePerSec float64 `json:"create_per_second"` // since the count before
 	Memory       memory  `json:"memory"`
 	Daemon       usage   `json:"daemon"`
+	Disk         int64   `json:"disk"`
 	Tasks        float64 `json:"tasks"` // processes and threads of the host
 	Exec         summary `json:"exec"`  // of true, once in each session
 }
@@ -45,6 +49,7 @@ type restart struct {
 type host struct {
 	memory      map[string]int64
 	tasks       int
+	disk        int64 // of the sandboxes' files
 	daemonBytes int64
 	descriptors int
 }
@@ -137,6 +142,9 @@ func (s *suite) readHost(ctx context.Context) (h host, err error) {
 	if h.tasks, err = parseTasks(read("/proc/loadavg")); err != nil {
 		return h, err
 	}
+	if h.disk, err = diskUse(filepath.Join(s.daemon.dir, "sandboxes")); err != nil {
+		return h, err
+	}
 	proc := filepath.Join("/proc", strconv.Itoa(s.daemon.cmd.Process.Pid))
 	status, err := parseMeminfo("VmRSS: " + field(read(proc+"/status"), "VmRSS", ":"))
 	if err != nil {
@@ -158,9 +166,27 @@ func parseTasks(loadavg string) (int, error) {
 	return strconv.Atoi(all)
 }
 
+// diskUse is what the files below dir take of the disk, holes left out.
+func diskUse(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return &fs.PathError{Op: "lstat", Path: path, Err: err}
+		}
+		const block = 512
+		sum += st.Blocks * block
+		return nil
+	})
+	return sum, err
+}
+
 func perSession(before, after host, n int) density {
 	return density{
 		N: n, Memory: perSandbox(before.memory, after.memory, n),
+		Disk:  (after.disk - before.disk) / int64(n),
 		Tasks: float64(after.tasks-before.tasks) / float64(n),
 		Daemon: usage{
 			Bytes:       (after.daemonBytes - before.daemonBytes) / int64(n),
@@ -173,11 +199,13 @@ func writeDensity(b *strings.Builder, r results) {
 	if len(r.Density) == 0 {
 		return
 	}
-	b.WriteString("\n## Idle sessions, and more of them\n\n| sessions | created per second | memory each | of it: anonymous | slab | page tables | the daemon's | descriptors each | tasks each | `true` p50 ms | p99 ms |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("\n## Idle sessions, and more of them\n\n" +
+		"| sessions | created per second | memory each | of it: anonymous | slab | page tables | the daemon's | disk each | descriptors each | tasks each | `true` p50 ms | p99 ms |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, d := range r.Density {
 		m := d.Memory
-		fmt.Fprintf(b, "| %d | %.0f | %s | %s | %s | %s | %s | %.2f | %.2f | %s | %s |\n", d.N, d.CreatePerSec, megabytes(m.cost()), megabytes(m.Anonymous),
-			megabytes(m.Slab), megabytes(m.PageTables), megabytes(d.Daemon.Bytes), d.Daemon.Descriptors, d.Tasks, millis(d.Exec.P50), millis(d.Exec.P99))
+		fmt.Fprintf(b, "| %d | %.0f | %s | %s | %s | %s | %s | %s | %.2f | %.2f | %s | %s |\n", d.N, d.CreatePerSec, megabytes(m.cost()), megabytes(m.Anonymous),
+			megabytes(m.Slab), megabytes(m.PageTables), megabytes(d.Daemon.Bytes), megabytes(d.Disk), d.Daemon.Descriptors, d.Tasks, millis(d.Exec.P50), millis(d.Exec.P99))
 	}
 	if a := r.Restart; a != nil {
 		fmt.Fprintf(b, "\nA daemon that is killed above %d sessions is ready again after %.2f s. The first `true` in each session then takes %s ms (p50), %s ms (p99). All are destroyed at %.0f per second.\n",

@@ -19,6 +19,12 @@ const (
 	wantFiles       = 0.6         // of what cp does
 	wantIdleBytes   = 4_000_000
 	wantPerSec      = 80
+
+	// Of a crowd of idle sessions.
+	wantCrowd       = 2000
+	wantCrowdBytes  = 3_000_000 // each, of the host's memory
+	wantCrowdP99    = 20 * time.Millisecond
+	wantCrowdPerSec = 60
 )
 
 // expectation is one promise and what was measured.
@@ -59,6 +65,9 @@ func expectations(r results) []expectation {
 		{fmt.Sprintf("what a command prints is at the client: p50 within %v", wantFirstByte), notMeasured, notMeasured},
 		{fmt.Sprintf("output of a command: at least %.0f MB per second", wantOutput/1e6), notMeasured, notMeasured},
 		{fmt.Sprintf("raw files in and out: at least %.0f %% of cp", 100*wantFiles), notMeasured, notMeasured},
+		{fmt.Sprintf("%d idle sessions: at most %s of the host's memory each", wantCrowd, megabytes(wantCrowdBytes)), notMeasured, notMeasured},
+		{fmt.Sprintf("%d idle sessions: created at no less than %d per second", wantCrowd, wantCrowdPerSec), notMeasured, notMeasured},
+		{fmt.Sprintf("%d idle sessions: exec of true, p99 at most %v", wantCrowd, wantCrowdP99), notMeasured, notMeasured},
 	}
 	set := func(i int, have, met bool, format string, args ...any) {
 		if have {
@@ -87,7 +96,26 @@ func expectations(r results) []expectation {
 	set(10, haveOutput, output >= wantOutput, "%.0f MB per second", output/1e6)
 	slower := min(r.Files[filesUp], r.Files[filesDown]) / r.Files[filesCopy]
 	set(11, len(r.Files) == 3, slower >= wantFiles, "%.0f %%", 100*slower)
+	crowd, perSec := crowdOf(r)
+	haveCrowd := crowd.N >= wantCrowd
+	set(12, haveCrowd, crowd.Memory.cost() <= wantCrowdBytes, "%s", megabytes(crowd.Memory.cost()))
+	set(13, haveCrowd, perSec >= wantCrowdPerSec, "%.0f per second", perSec)
+	set(14, haveCrowd, crowd.Exec.P99 <= wantCrowdP99, "%s ms", millis(crowd.Exec.P99))
 	return list
+}
+
+// crowdOf returns the largest crowd of idle sessions and how fast all of them
+// were created.
+func crowdOf(r results) (largest density, perSec float64) {
+	seconds := 0.0
+	for _, d := range r.Density {
+		seconds += float64(d.N-largest.N) / d.CreatePerSec
+		largest = d
+	}
+	if seconds == 0 {
+		return largest, 0
+	}
+	return largest, float64(largest.N) / seconds
 }
 
 // busiest returns the best rate of commands at any number of clients, and the
