@@ -30,7 +30,7 @@ func Examine(ctx context.Context, cfg config.Config) []doctor.Finding {
 
 func host(cfg config.Config) doctor.Host {
 	h := doctor.ThisHost()
-	h.DataDir, h.MaxSessions = cfg.DataDir, cfg.MaxSessions
+	h.DataDir, h.MaxSessions, h.MaxIDs = cfg.DataDir, cfg.MaxSessions, maxSandboxes[cfg.Driver]
 	return h
 }
 

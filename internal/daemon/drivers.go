@@ -34,6 +34,12 @@ var drivers = map[string]func(config.Config, *images.Store, *slog.Logger) (hostD
 	"native": native,
 }
 
+// maxSandboxes is how many a driver can run on one host, if it has a limit of
+// its own.
+var maxSandboxes = map[string]int{
+	"native": linux.MaxSandboxes,
+}
+
 func newDriver(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
 	construct, ok := drivers[cfg.Driver]
 	if !ok {

@@ -55,6 +55,7 @@ var checks = []check{
 	{"processes", processes},
 	{"threads", threads},
 	{"terminals", terminals},
+	{"user ids", userIDs},
 	{"core dumps", coreDumps},
 	{"tty injection", ttyInjection},
 	{"io_uring", ioUring},

@@ -176,6 +176,8 @@ func TestFindings(t *testing.T) {
 		{"terminals", file("proc/sys/kernel/pty/max", "100"), doctor.Warn, "100", "kernel.pty.max=2024"},
 		{"terminals", file("proc/sys/kernel/pty/max", "2023"), doctor.Warn, "2023", "kernel.pty.max=2024"},
 		{"terminals", file("proc/sys/kernel/pty/max", "2024"), doctor.OK, "may have 1000", ""},
+		{"user ids", host(func(h *doctor.Host) { h.MaxIDs = 999 }), doctor.Warn, "999 sandboxes, for up to 1000 sessions", "lower max_sessions"},
+		{"user ids", host(func(h *doctor.Host) { h.MaxIDs = 1000 }), doctor.OK, "1000 sandboxes", ""},
 		{"core dumps", file("proc/sys/kernel/core_pattern", "|/usr/lib/systemd/systemd-coredump %P"), doctor.OK, "helper", ""},
 		{"tty injection", file("proc/sys/dev/tty/legacy_tiocsti", "1"), doctor.OK, "our filter", ""},
 		{"io_uring", gone("proc/sys/kernel/io_uring_disabled"), doctor.OK, "our filter", ""},

@@ -16,6 +16,7 @@ type Host struct {
 	Root        string // stands before /proc, /sys and /dev
 	DataDir     string // may not exist yet
 	MaxSessions int
+	MaxIDs      int // sandboxes that can have user ids of their own; 0: as many as there are sessions
 
 	UID           int
 	LookPath      func(file string) (string, error)

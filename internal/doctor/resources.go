@@ -142,6 +142,17 @@ func terminals(h Host) Finding {
 	return fine(fmt.Sprintf("%s is %d, of which sandboxes may have %d", name, n, n-reserve))
 }
 
+// userIDs are the one limit that no setting of the host raises.
+func userIDs(h Host) Finding {
+	switch {
+	case h.MaxIDs == 0:
+		return fine("not counted")
+	case h.MaxIDs < h.MaxSessions:
+		return warn(fmt.Sprintf("for %d sandboxes, for up to %d sessions", h.MaxIDs, h.MaxSessions), "lower max_sessions, or share the load among hosts")
+	}
+	return fine(fmt.Sprintf("for %d sandboxes", h.MaxIDs))
+}
+
 // enough compares a setting with what all sessions need of it.
 func enough(h Host, name string, needed int64) Finding {
 	n, absent, err := h.setting(name)

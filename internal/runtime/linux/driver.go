@@ -66,6 +66,10 @@ type Options struct {
 // see that it notices: masks, seccomp, caps, landlock, nnp, corelimit.
 type protections map[string]bool
 
+// MaxSandboxes is how many can run on a host at one time, those of all its
+// daemons and the prepared ones together: each has user ids of its own.
+const MaxSandboxes = ids.Blocks
+
 // Driver implements runtime.Driver.
 type Driver struct {
 	opts       Options
