@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/sandkasten/sandkasten/test/bench/inuse"
 )
 
 // densityCounts are the numbers of idle sessions at which the host is looked at.
@@ -139,48 +136,14 @@ func (s *suite) readHost(ctx context.Context) (h host, err error) {
 	if h.memory, err = readMeminfo(ctx); err != nil {
 		return h, err
 	}
-	if h.tasks, err = parseTasks(read("/proc/loadavg")); err != nil {
+	if h.tasks, err = inuse.Tasks(); err != nil {
 		return h, err
 	}
-	if h.disk, err = diskUse(filepath.Join(s.daemon.dir, "sandboxes")); err != nil {
+	if h.disk, err = inuse.Disk(filepath.Join(s.daemon.dir, "sandboxes")); err != nil {
 		return h, err
 	}
-	proc := filepath.Join("/proc", strconv.Itoa(s.daemon.cmd.Process.Pid))
-	status, err := parseMeminfo("VmRSS: " + field(read(proc+"/status"), "VmRSS", ":"))
-	if err != nil {
-		return h, err
-	}
-	h.daemonBytes = status["VmRSS"]
-	fds, err := os.ReadDir(proc + "/fd")
-	h.descriptors = len(fds)
+	h.daemonBytes, h.descriptors, err = inuse.Process(s.daemon.cmd.Process.Pid)
 	return h, err
-}
-
-// parseTasks returns the number of tasks of /proc/loadavg: "0.1 0.2 0.3 1/234 5678".
-func parseTasks(loadavg string) (int, error) {
-	fields := strings.Fields(loadavg)
-	if len(fields) < 4 {
-		return 0, fmt.Errorf("/proc/loadavg: %q is not understood", loadavg)
-	}
-	_, all, _ := strings.Cut(fields[3], "/")
-	return strconv.Atoi(all)
-}
-
-// diskUse is what the files below dir take of the disk, holes left out.
-func diskUse(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		var st unix.Stat_t
-		if err := unix.Lstat(path, &st); err != nil {
-			return &fs.PathError{Op: "lstat", Path: path, Err: err}
-		}
-		const block = 512
-		sum += st.Blocks * block
-		return nil
-	})
-	return sum, err
 }
 
 func perSession(before, after host, n int) density {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/test/bench/inuse"
 )
 
 // machine describes where a run took place.
@@ -36,7 +38,7 @@ func describeMachine(ctx context.Context, dataDir string, tools map[string][]str
 		Load:       strings.TrimSpace(read("/proc/loadavg")),
 		Versions:   map[string]string{},
 	}
-	if info, err := parseMeminfo(read("/proc/meminfo")); err == nil {
+	if info, err := inuse.Memory(); err == nil {
 		m.MemoryMB = info["MemTotal"] >> 20
 	}
 	for name, args := range tools {

@@ -1,53 +1,8 @@
 package main
 
 import (
-	"os"
-	"slices"
 	"testing"
 )
-
-func TestParseMeminfo(t *testing.T) {
-	got, err := parseMeminfo("MemTotal:       24682012 kB\nHugePages_Total:       3\nPercpu:              928 kB\n")
-	if err != nil || got["MemTotal"] != 24682012*1024 || got["HugePages_Total"] != 3 || got["Percpu"] != 928*1024 {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := parseMeminfo("MemTotal\n"); err == nil {
-		t.Error("a line without a value is taken")
-	}
-	if real, err := parseMeminfo(read("/proc/meminfo")); err != nil || real["MemAvailable"] == 0 {
-		t.Errorf("this host's: %v, %v", real["MemAvailable"], err)
-	}
-}
-
-func TestParseStat(t *testing.T) {
-	pid, parent, err := parseStat("12 (a) b (c)) S 7 12 12 0")
-	if pid != 12 || parent != 7 || err != nil {
-		t.Errorf("pid %d, parent %d, %v", pid, parent, err)
-	}
-	for _, text := range []string{"", "12 (x", "12 (x) S", "x (y) S 1"} {
-		if _, _, err := parseStat(text); err == nil {
-			t.Errorf("%q is taken", text)
-		}
-	}
-}
-
-func TestProcessesBelowFindsChildrenOnly(t *testing.T) {
-	box, err := hostBash{}.create(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	child := box.(*hostShell).cmd.Process.Pid
-	below, err := processesBelow(os.Getpid())
-	if err != nil || !slices.Contains(below, child) || slices.Contains(below, os.Getpid()) {
-		t.Errorf("below us: %v, %v; want %d", below, err, child)
-	}
-	if name := commandName(child); name != "bash" {
-		t.Errorf("it is called %q", name)
-	}
-	if err := box.destroy(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
 
 func TestCgroupMode(t *testing.T) {
 	const v1 = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n"

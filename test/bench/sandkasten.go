@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +15,8 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/test/bench/direct"
+	"github.com/sandkasten/sandkasten/test/bench/inuse"
+	"github.com/sandkasten/sandkasten/test/bench/service"
 )
 
 // daemon is a Sandkasten daemon of our own, with its own directory and port,
@@ -77,8 +77,8 @@ func (d *daemon) start(ctx context.Context) error {
 	if err := d.cmd.Start(); err != nil {
 		return err
 	}
-	if err := waitFor(ctx, 30*time.Second, d.ready); err != nil {
-		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, terminate(d.cmd), read(log.Name()))
+	if err := service.WaitFor(ctx, 30*time.Second, d.ready); err != nil {
+		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, service.Terminate(d.cmd), read(log.Name()))
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (d *daemon) call(ctx context.Context, method, path string, body, result any
 	}
 	req.Header.Set("Authorization", "Bearer "+d.key)
 	req.Header.Set("Content-Type", "application/json")
-	_, err = answer(d.http, req, result)
+	_, err = direct.Answer(d.http, req, result)
 	return err
 }
 
@@ -145,7 +145,7 @@ func (d *daemon) stop(ctx context.Context) error {
 	for _, id := range ids {
 		errs = append(errs, (&session{d, id}).destroy(ctx))
 	}
-	errs = append(errs, terminate(d.cmd))
+	errs = append(errs, service.Terminate(d.cmd))
 	return errors.Join(errs...)
 }
 
@@ -162,23 +162,23 @@ func (d *daemon) leftovers() ([]string, error) {
 			found = append(found, "mount: "+strings.TrimSpace(line))
 		}
 	}
-	children, err := processesBelow(d.cmd.Process.Pid)
+	children, err := inuse.Below(d.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
 	ready := 0 // runners that wait for the next sandboxes, with nothing in them
 	for _, pid := range children {
-		below, err := processesBelow(pid)
+		below, err := inuse.Below(pid)
 		if err != nil {
 			return nil, err
 		}
-		if len(below) == 0 && commandName(pid) == runnerName && ready < readyRunners {
+		if len(below) == 0 && inuse.Name(pid) == runnerName && ready < readyRunners {
 			ready++
 			continue
 		}
-		found = append(found, fmt.Sprintf("process %d: %s", pid, commandName(pid)))
+		found = append(found, fmt.Sprintf("process %d: %s", pid, inuse.Name(pid)))
 	}
-	groups, err := sandboxGroups(d.dir)
+	groups, err := inuse.Groups(d.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -200,26 +200,6 @@ const runnerName = "memfd:sandkaste"
 
 // readyRunners is how many runners the daemon keeps: docs/decisions/0009.
 const readyRunners = 4
-
-// sandboxGroups returns the control groups of sandboxes of the daemon on
-// dataDir, by whose hash the driver names them.
-func sandboxGroups(dataDir string) ([]string, error) {
-	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
-	node := hex.EncodeToString(sum[:4])
-	var found []string
-	for _, pattern := range []string{"/sys/fs/cgroup/sandkasten/" + node + "/*", "/sys/fs/cgroup/*/sandkasten/" + node + "/*"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range paths {
-			if fi, err := os.Stat(path); err == nil && fi.IsDir() && filepath.Base(path) != "_runners" {
-				found = append(found, path)
-			}
-		}
-	}
-	return found, nil
-}
 
 // sandkastenSubject makes sessions over HTTP.
 type sandkastenSubject struct{ daemon *daemon }
