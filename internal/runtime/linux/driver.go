@@ -16,11 +16,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -84,6 +84,8 @@ type Driver struct {
 	cgroups *cgroup.Manager
 	ids     *ids.Pool
 	disks   *disk.Maker
+
+	listed atomic.Pointer[map[runtime.ID]*listed] // by the last List that came to its end
 
 	wg         sync.WaitGroup // of the restocking
 	quit       chan struct{}  // closed by Close
@@ -297,39 +299,6 @@ func (d *Driver) Open(_ context.Context, id runtime.ID) (runtime.Sandbox, error)
 		return nil, errdefs.New(errdefs.NotFound, "sandbox %s is not running", id)
 	}
 	return &sandbox{d: d, state: *s}, nil
-}
-
-// List yields the sandboxes that have a directory.
-func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
-	return func(yield func(runtime.Status, error) bool) {
-		entries, err := os.ReadDir(d.sandboxes)
-		if err != nil {
-			yield(runtime.Status{}, err)
-			return
-		}
-		for _, e := range entries {
-			if ctx.Err() != nil {
-				yield(runtime.Status{}, ctx.Err())
-				return
-			}
-			if !yield(d.status(runtime.ID(e.Name())), nil) {
-				return
-			}
-		}
-	}
-}
-
-// status of a directory whose files a crash may have left incomplete: it then
-// counts as dead.
-func (d *Driver) status(id runtime.ID) runtime.Status {
-	st := runtime.Status{ID: id}
-	if s, err := d.readState(id); err == nil {
-		st.CreatedAt, st.Alive = s.CreatedAt, s.Process.alive(d.bootID)
-		st.Startable = !st.Alive && (s.Stopped || s.Durable)
-	} else if fi, err := os.Stat(d.dir(id)); err == nil {
-		st.CreatedAt = fi.ModTime()
-	}
-	return st
 }
 
 // waits of create and destroy.
