@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandkasten/sandkasten/test/bench/inuse"
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 // densityCounts are the numbers of idle sessions at which the host is looked at.
@@ -136,13 +136,13 @@ func (s *suite) readHost(ctx context.Context) (h host, err error) {
 	if h.memory, err = readMeminfo(ctx); err != nil {
 		return h, err
 	}
-	if h.tasks, err = inuse.Tasks(); err != nil {
+	if h.tasks, err = machine.Tasks(); err != nil {
 		return h, err
 	}
-	if h.disk, err = inuse.Disk(filepath.Join(s.daemon.dir, "sandboxes")); err != nil {
+	if h.disk, err = machine.Disk(filepath.Join(s.daemon.dir, "sandboxes")); err != nil {
 		return h, err
 	}
-	h.daemonBytes, h.descriptors, err = inuse.Process(s.daemon.cmd.Process.Pid)
+	h.daemonBytes, h.descriptors, err = machine.Process(s.daemon.cmd.Process.Pid)
 	return h, err
 }
 

@@ -76,7 +76,7 @@ func (s *session) stream(ctx context.Context, command string) (io.ReadCloser, er
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.daemon.base()+"/v1/sessions/"+s.id+"/exec/stream", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.daemon.base+"/v1/sessions/"+s.id+"/exec/stream", bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -409,7 +409,7 @@ func (s *session) put(ctx context.Context, path string, source *os.File, size in
 	if _, err := source.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	url := s.daemon.base() + "/v1/sessions/" + s.id + "/fs/raw?path=" + path
+	url := s.daemon.base + "/v1/sessions/" + s.id + "/fs/raw?path=" + path
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, io.NopCloser(source))
 	if err != nil {
 		return err
@@ -422,7 +422,7 @@ func (s *session) put(ctx context.Context, path string, source *os.File, size in
 
 // get reads a file of size bytes and drops it.
 func (s *session) get(ctx context.Context, path string, size int64) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.daemon.base()+"/v1/sessions/"+s.id+"/fs/read?raw=1&path="+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.daemon.base+"/v1/sessions/"+s.id+"/fs/read?raw=1&path="+path, nil)
 	if err != nil {
 		return err
 	}

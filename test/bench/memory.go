@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
-	"github.com/sandkasten/sandkasten/test/bench/inuse"
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 // memory is what the host pays for one idle sandbox, in bytes.
@@ -85,5 +86,9 @@ func readMeminfo(ctx context.Context) (map[string]int64, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	return inuse.Memory()
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return nil, err
+	}
+	return machine.Meminfo(string(text))
 }

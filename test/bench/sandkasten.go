@@ -15,44 +15,40 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/test/bench/direct"
-	"github.com/sandkasten/sandkasten/test/bench/inuse"
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 	"github.com/sandkasten/sandkasten/test/bench/service"
 )
 
 // daemon is a Sandkasten daemon of our own, with its own directory and port,
 // spoken to over HTTP as any client would.
 type daemon struct {
-	bin    string
-	config string // its configuration's file
-	log    string // what it writes
-	dir    string // its data directory
-	listen string
-	key    string
-	http   *http.Client
-	cmd    *exec.Cmd
+	bin, listen, config string
+
+	dir  string // its data directory
+	base string // its URL
+	key  string
+	http *http.Client
+	cmd  *exec.Cmd
 }
 
 // imageName is the name of the image in our daemon and in docker.
 const imageName = "sandkasten-bench"
 
 // startDaemon imports the root filesystem in tar with the program at bin and
-// starts a daemon whose files are below dir. The caller stops it.
-func startDaemon(ctx context.Context, bin, dir, tar string) (*daemon, error) {
+// starts a daemon whose files are below dir, with more settings than it needs.
+// The caller stops it.
+func startDaemon(ctx context.Context, bin, dir, tar, settings string) (*daemon, error) {
 	listen, err := freePort(ctx)
 	if err != nil {
 		return nil, err
 	}
 	d := &daemon{
-		bin:    bin,
-		config: filepath.Join(dir, "sandkasten.yaml"),
-		log:    filepath.Join(dir, "daemon.log"),
-		dir:    filepath.Join(dir, "data"),
-		listen: listen,
-		key:    fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano()),
+		bin: bin, listen: listen, config: filepath.Join(dir, "sandkasten.yaml"),
+		dir:  filepath.Join(dir, "data"),
+		base: "http://" + listen,
+		key:  fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano()),
 	}
-	content := fmt.Sprintf("listen: %s\napi_key: %q\ndata_dir: %s\ndefault_image: %s\nmax_sessions: 5000\nlog: {level: warn}\n",
-		listen, d.key, d.dir, imageName)
-	if err := os.WriteFile(d.config, []byte(content), 0o600); err != nil {
+	if err := d.configure(settings); err != nil {
 		return nil, err
 	}
 	imported := exec.CommandContext(ctx, bin, "image", "import", "--config", d.config, "--name", imageName, "--tar", tar)
@@ -62,9 +58,16 @@ func startDaemon(ctx context.Context, bin, dir, tar string) (*daemon, error) {
 	return d, d.start(ctx)
 }
 
-// start runs the program and returns when the daemon is ready.
+// configure writes the configuration that the next start reads.
+func (d *daemon) configure(settings string) error {
+	text := fmt.Sprintf("listen: %s\napi_key: %q\ndata_dir: %s\ndefault_image: %s\nmax_sessions: 5000\nlog: {level: warn}\n%s\n",
+		d.listen, d.key, d.dir, imageName, settings)
+	return os.WriteFile(d.config, []byte(text), 0o600)
+}
+
+// start returns when the daemon answers.
 func (d *daemon) start(ctx context.Context) error {
-	log, err := os.OpenFile(d.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	log, err := os.OpenFile(filepath.Join(filepath.Dir(d.config), "daemon.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
@@ -78,7 +81,7 @@ func (d *daemon) start(ctx context.Context) error {
 		return err
 	}
 	if err := service.WaitFor(ctx, 30*time.Second, d.ready); err != nil {
-		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, service.Terminate(d.cmd), read(log.Name()))
+		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, service.Terminate(d.cmd), machine.Text(log.Name()))
 	}
 	return nil
 }
@@ -101,14 +104,12 @@ func freePort(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-func (d *daemon) base() string { return "http://" + d.listen }
-
 func (d *daemon) call(ctx context.Context, method, path string, body, result any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, d.base()+path, bytes.NewReader(data))
+	req, err := http.NewRequestWithContext(ctx, method, d.base+path, bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
@@ -162,23 +163,23 @@ func (d *daemon) leftovers() ([]string, error) {
 			found = append(found, "mount: "+strings.TrimSpace(line))
 		}
 	}
-	children, err := inuse.Below(d.cmd.Process.Pid)
+	children, err := machine.ProcessesBelow(d.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
 	ready := 0 // runners that wait for the next sandboxes, with nothing in them
 	for _, pid := range children {
-		below, err := inuse.Below(pid)
+		below, err := machine.ProcessesBelow(pid)
 		if err != nil {
 			return nil, err
 		}
-		if len(below) == 0 && inuse.Name(pid) == runnerName && ready < readyRunners {
+		if len(below) == 0 && machine.CommandName(pid) == runnerName && ready < readyRunners {
 			ready++
 			continue
 		}
-		found = append(found, fmt.Sprintf("process %d: %s", pid, inuse.Name(pid)))
+		found = append(found, fmt.Sprintf("process %d: %s", pid, machine.CommandName(pid)))
 	}
-	groups, err := inuse.Groups(d.dir)
+	groups, err := machine.Groups(d.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -207,17 +208,23 @@ type sandkastenSubject struct{ daemon *daemon }
 func (s *sandkastenSubject) name() string { return "sandkasten, HTTP" }
 
 func (s *sandkastenSubject) create(ctx context.Context) (sandbox, error) {
-	var made struct {
-		ID string `json:"id"`
-	}
-	if err := s.daemon.call(ctx, http.MethodPost, "/v1/sessions", object{"image": imageName}, &made); err != nil {
+	box, err := s.daemon.create(ctx)
+	if err != nil {
 		return nil, err
 	}
-	box := &session{s.daemon, made.ID}
 	if err := box.run(ctx, "echo ok", "ok\n"); err != nil {
 		return nil, errors.Join(err, box.destroy(ctx))
 	}
 	return box, nil
+}
+
+// create makes a session.
+func (d *daemon) create(ctx context.Context) (*session, error) {
+	var made struct {
+		ID string `json:"id"`
+	}
+	err := d.call(ctx, http.MethodPost, "/v1/sessions", object{"image": imageName}, &made)
+	return &session{d, made.ID}, err
 }
 
 // session is a Sandkasten session.

@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/testenv"
 
 	"github.com/sandkasten/sandkasten/test/bench/docker"
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 func TestHostBashLivesAndRuns(t *testing.T) {
@@ -79,7 +80,7 @@ func TestBundleHasNamespacesAndLimits(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(read(filepath.Join(dir, "config.json"))), &config); err != nil {
+	if err := json.Unmarshal([]byte(machine.Text(filepath.Join(dir, "config.json"))), &config); err != nil {
 		t.Fatal(err)
 	}
 	if len(config.Linux.Namespaces) != 7 || config.Linux.Resources.Memory.Limit != memoryLimit ||
@@ -169,7 +170,7 @@ func TestSandkastenSubject(t *testing.T) {
 	})
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	d := &daemon{listen: server.Listener.Addr().String(), key: "key", http: server.Client()}
+	d := &daemon{base: server.URL, key: "key", http: server.Client()}
 	box, err := (&sandkastenSubject{d}).create(t.Context())
 	if err != nil {
 		t.Fatal(err)
