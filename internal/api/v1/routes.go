@@ -7,6 +7,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/api/v1/metrics"
 )
 
 // table is the whole contract: every route with what its caller must show.
@@ -69,7 +70,7 @@ func (s *surface) table() {
 	route(s, "GET /healthz", api.Public, s.healthz)
 	route(s, "GET /readyz", api.Public, s.readyz)
 
-	s.plain("GET /metrics", api.Key, s.serveMetrics)
+	s.plain("GET /metrics", api.Key, metrics.Handler(s.opts.Registry))
 	s.plain("GET /openapi.json", api.Page, s.serveOpenAPI)
 	s.plain("GET /docs", api.Page, servePage("index.html"))
 	s.plain("GET /docs/page.js", api.Page, servePage("page.js"))

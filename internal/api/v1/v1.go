@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/api/v1/metrics"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -47,7 +48,7 @@ type surface struct {
 	workspaceFiles *files.Handlers
 	opts           Options
 	huma           huma.API
-	metrics        *metrics
+	metrics        *metrics.Metrics
 	routes         []api.Route
 	openapi        []byte // the document as it is served
 }
@@ -61,7 +62,7 @@ func New(o Options) api.Surface {
 	if o.Previews == nil {
 		o.Previews = preview.New(preview.Options{Manager: o.Manager})
 	}
-	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: newMetrics(o.Registry, o.Manager)}
+	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: metrics.New(o.Registry, o.Manager)}
 	s.files = &files.Handlers{
 		Manager: o.Manager, Find: s.find, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
 	}
