@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sandkasten/sandkasten/test/bench/oci"
 )
 
 // fieldDir is where a run keeps its files: on a disk, and reachable for ids
@@ -116,15 +118,15 @@ func (f *playingField) addOCI(_ context.Context, o options, rootfs, _ string) er
 	if err := os.Mkdir(bundle, 0o755); err != nil {
 		return err
 	}
-	if err := writeBundle(bundle, rootfs); err != nil {
+	if err := oci.WriteBundle(bundle, rootfs, readyCommand, bundleLimits); err != nil {
 		return err
 	}
 	if o.wants("runc") && installed("runc") {
-		f.contenders = append(f.contenders, contender{subject: ociSubject("runc", startHere, bundle)})
+		f.contenders = append(f.contenders, contender{subject: ociSubject("runc", oci.StartHere, bundle)})
 		f.tools["runc"] = []string{"runc", "--version"}
 	}
 	if o.wants("crun") && installed("crun") {
-		start, stop, err := startWithoutV2()
+		start, stop, err := oci.StartWithoutV2()
 		if err != nil {
 			return err
 		}
