@@ -17,6 +17,7 @@ type Host struct {
 	DataDir     string // may not exist yet
 	MaxSessions int
 	Pool        bool // disks are to be in a pool
+	Engine      bool // sandboxes are not made by this host's kernel, but by an engine that has a check of its own
 
 	UID           int
 	LookPath      func(file string) (string, error)

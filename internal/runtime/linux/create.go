@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
@@ -32,7 +31,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	if err != nil {
 		return nil, err
 	}
-	spec.Limits = fill(spec.Limits, d.opts.Defaults)
+	spec.Limits = spec.Limits.Or(d.opts.Defaults)
 	if err := d.claim(id); err != nil {
 		return nil, err // somebody else's: not ours to destroy
 	}
@@ -66,18 +65,7 @@ func (c *creation) abandon() (err error) {
 	return err
 }
 
-func checkSpec(id runtime.ID, spec runtime.Spec) error {
-	if id == "" || strings.ContainsAny(string(id), "/.") {
-		return errdefs.Invalid("id", "must be a plain name")
-	}
-	if !slices.Contains([]runtime.SeccompMode{"", runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff}, spec.Seccomp) {
-		return errdefs.Invalid("seccomp", "must be strict, mvp or off, not %q", spec.Seccomp)
-	}
-	if spec.Network != "" && spec.Network != runtime.NetworkNone {
-		return errdefs.New(errdefs.Unimplemented, "network mode %q is not available: use %q", spec.Network, runtime.NetworkNone)
-	}
-	return nil
-}
+func checkSpec(id runtime.ID, spec runtime.Spec) error { return inside.CheckSpec(id, spec) }
 
 // classify gives the errors that a client can do something about their code.
 func classify(err error) error {
@@ -295,8 +283,8 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Masks:        c.d.masks,
 		Links:        devLinks,
 		Hostname:     hostname(c.spec),
-		Workspace:    Workspace,
-		Env:          stage.NewEnv(environment(c.rootfs.Env, c.spec, c.rootfs.Shell)),
+		Workspace:    inside.Workspace,
+		Env:          stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		TasksFiles:   tasks,
 		Landlock:     !leaveOut["landlock"],
 		KeepCaps:     leaveOut["caps"],

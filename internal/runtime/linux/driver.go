@@ -27,6 +27,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
@@ -95,7 +96,7 @@ type Driver struct {
 type filters struct{ runner, workload stage.Filter }
 
 // defaults are for fields that neither Spec nor Options set.
-var defaults = runtime.Limits{CPU: 1, MemoryMB: 512, Pids: 512, DiskMB: 2048}
+var defaults = inside.Limits
 
 // New prepares the driver's directories and cgroups. Close ends it; sandboxes
 // live on.
@@ -106,7 +107,7 @@ func New(opts Options) (*Driver, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	opts.Defaults = fill(opts.Defaults, defaults)
+	opts.Defaults = opts.Defaults.Or(defaults)
 	d := &Driver{
 		opts:       opts,
 		sandboxes:  filepath.Join(opts.DataDir, "sandboxes"),
@@ -211,7 +212,7 @@ func (d *Driver) openIDs() (err error) {
 func compileFilters() (map[runtime.SeccompMode]filters, error) {
 	all := map[runtime.SeccompMode]filters{}
 	for _, mode := range []runtime.SeccompMode{runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff} {
-		workload, err := seccomp.Compile(seccomp.Workload(mode))
+		workload, err := seccomp.Compile(seccomp.Narrow(mode)) // the runner's is inherited
 		if err != nil {
 			return nil, fmt.Errorf("compile the seccomp policy %q: %w", mode, err)
 		}
@@ -289,23 +290,6 @@ func sealedFile(name string, content []byte, mode os.FileMode) (int, error) {
 	}
 	// A read-only descriptor: exec refuses a file that is open for writing.
 	return sys.Open(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.O_RDONLY, 0)
-}
-
-// fill takes from d what l leaves zero.
-func fill(l, d runtime.Limits) runtime.Limits {
-	if l.CPU == 0 {
-		l.CPU = d.CPU
-	}
-	if l.MemoryMB == 0 {
-		l.MemoryMB = d.MemoryMB
-	}
-	if l.Pids == 0 {
-		l.Pids = d.Pids
-	}
-	if l.DiskMB == 0 {
-		l.DiskMB = d.DiskMB
-	}
-	return l
 }
 
 // Open returns a handle on a running sandbox.

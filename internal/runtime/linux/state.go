@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 // it has been stopped; what is made else is named by the ID alone.
 type state struct {
 	ID        runtime.ID   `json:"-"`     // the directory's name
-	Group     string       `json:"group"` // its control group: the id that it was made under
+	Group     string       `json:"group"` // its control group: the id that it was made under; "" is ID
 	Spec      runtime.Spec `json:"spec"`  // for the next boot; its environment is why only root may read the file
 	IDs       ids.Base     `json:"ids"`
 	CreatedAt time.Time    `json:"created_at"`
@@ -94,15 +95,14 @@ func (d *Driver) readState(id runtime.ID) (*state, error) {
 	var s state
 	err := readJSON(filepath.Join(d.dir(id), stateFile), &s)
 	s.ID = id
-	if s.Group == "" {
-		s.Group = string(id)
-	}
 	return &s, err
 }
 
 // group is the control group of a sandbox, which keeps its name when another
 // id takes the sandbox.
-func (d *Driver) group(s *state) cgroup.Group { return d.cgroups.Group(s.Group) }
+func (d *Driver) group(s *state) cgroup.Group { return d.cgroups.Group(s.groupName()) }
+
+func (s *state) groupName() string { return cmp.Or(s.Group, string(s.ID)) }
 
 // alive reports whether the process still runs, or may: what cannot be found
 // out is not taken for dead. A zombie does not run.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,16 @@ type Inside struct {
 	oomCount int
 	started  atomic.Bool // a process of the workload
 }
+
+// RunnerSlack is how late a runner's timers may be. While one of its threads is
+// in a system call, as when it waits for a shell, another one of the Go runtime
+// wakes up every 20 µs to look at it. That took more time than running a short
+// command; with slack it wakes up once. What the runner has to do in time may
+// be late by as much.
+const RunnerSlack = time.Millisecond
+
+// workloadSlack is the kernel's default.
+const workloadSlack = 50 * time.Microsecond
 
 // Enter waits for the Boot, builds the sandbox around the calling process and
 // drops its rights. On an error the process must end: it may be half inside.
@@ -137,23 +148,31 @@ func (in *Inside) prepare(c *spawn.Cmd) {
 	}
 	// Only now, when it is where it belongs: the namespace's root is the
 	// cgroup that the process is in.
-	steps = append(steps, spawn.Unshare(unix.CLONE_NEWCGROUP))
+	steps = append(steps, spawn.Unshare(unix.CLONE_NEWCGROUP), spawn.TimerSlack(workloadSlack))
 	steps = append(steps, spawn.SetIDs(0, 0)...)
-	for i := range c.Steps { // their own references move with them
-		for j := range c.Steps[i].Save {
-			c.Steps[i].Save[j].Step += len(steps)
-		}
-	}
-	c.Steps = append(steps, c.Steps...)
+	prepend(c, steps)
 	if len(in.filter) > 0 {
 		c.Final = append(c.Final, spawn.Seccomp(in.filter))
 	}
 }
 
 // OOMKills counts the processes that the memory limit has killed.
-func (in *Inside) OOMKills() int64 {
+func (in *Inside) OOMKills() int64 { return oomKills(in.oomCount) }
+
+// prepend puts steps before those that c has.
+func prepend(c *spawn.Cmd, steps []spawn.Step) {
+	for i := range c.Steps { // their own references move with them
+		for j := range c.Steps[i].Save {
+			c.Steps[i].Save[j].Step += len(steps)
+		}
+	}
+	c.Steps = append(steps, c.Steps...)
+}
+
+// oomKills reads the open file that counts them.
+func oomKills(fd int) int64 {
 	buf := make([]byte, 512)
-	n, err := unix.Pread(in.oomCount, buf, 0)
+	n, err := unix.Pread(fd, buf, 0)
 	if err != nil {
 		return 0
 	}
