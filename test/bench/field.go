@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/sandkasten/sandkasten/test/bench/oci"
 )
 
 // fieldDir is where a run keeps its files: on a disk, and reachable for ids
@@ -118,15 +116,15 @@ func (f *playingField) addOCI(_ context.Context, o options, rootfs, _ string) er
 	if err := os.Mkdir(bundle, 0o755); err != nil {
 		return err
 	}
-	if err := oci.WriteBundle(bundle, rootfs, readyCommand, bundleLimits); err != nil {
+	if err := writeBundle(bundle, rootfs); err != nil {
 		return err
 	}
 	if o.wants("runc") && installed("runc") {
-		f.contenders = append(f.contenders, contender{subject: ociSubject("runc", oci.StartHere, bundle)})
+		f.contenders = append(f.contenders, contender{subject: ociSubject("runc", startHere, bundle)})
 		f.tools["runc"] = []string{"runc", "--version"}
 	}
 	if o.wants("crun") && installed("crun") {
-		start, stop, err := oci.StartWithoutV2()
+		start, stop, err := startWithoutV2()
 		if err != nil {
 			return err
 		}

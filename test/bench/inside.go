@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/sandkasten/sandkasten/test/bench/oci"
 )
 
 // What is measured inside of living sandboxes beside the round trip of `true`:
@@ -47,7 +45,7 @@ func (s *processSandbox) stream(ctx context.Context, command string) (io.ReadClo
 }
 
 func (s *hostShell) stream(ctx context.Context, command string) (io.ReadCloser, error) {
-	return startReading(ctx, oci.StartHere, []string{"bash", "-c", command})
+	return startReading(ctx, startHere, []string{"bash", "-c", command})
 }
 
 // reading is the output of a program that ends with it.
@@ -56,7 +54,7 @@ type reading struct {
 	cmd *exec.Cmd
 }
 
-func startReading(ctx context.Context, start oci.Starter, args []string) (io.ReadCloser, error) {
+func startReading(ctx context.Context, start starter, args []string) (io.ReadCloser, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/sandkasten/sandkasten/test/bench/oci"
 )
 
 // subject makes sandboxes, ours or a peer's.
@@ -39,7 +37,7 @@ const readyCommand = "echo ok; read -r _; exit 0"
 // processSubject makes sandboxes with a command that stays in the foreground.
 type processSubject struct {
 	title   string
-	start   oci.Starter
+	start   starter
 	command func(id string) []string // runs readyCommand in a new sandbox
 	execIn  func(id string) []string // runs true in it; nil if there is no such command
 	newID   func() string
@@ -90,7 +88,7 @@ type process struct {
 }
 
 // startProcess starts args and waits for its "ok".
-func startProcess(ctx context.Context, start oci.Starter, args []string) (*process, error) {
+func startProcess(ctx context.Context, start starter, args []string) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, args[0], args[1:]...), stderr: &strings.Builder{}}
 	p.cmd.Stderr = p.stderr
 	var err error
@@ -128,7 +126,7 @@ func (hostBash) name() string { return "bash on the host, no sandbox" }
 
 func (hostBash) create(ctx context.Context) (sandbox, error) {
 	const loop = `echo ok; while read -r line; do eval "$line"; echo $?; done`
-	p, err := startProcess(ctx, oci.StartHere, []string{"bash", "-c", loop})
+	p, err := startProcess(ctx, startHere, []string{"bash", "-c", loop})
 	if err != nil {
 		return nil, err
 	}

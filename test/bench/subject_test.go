@@ -15,8 +15,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/testenv"
 
 	"github.com/sandkasten/sandkasten/test/bench/machine"
-
-	"github.com/sandkasten/sandkasten/test/bench/oci"
 )
 
 func TestHostBashLivesAndRuns(t *testing.T) {
@@ -36,7 +34,7 @@ func TestHostBashLivesAndRuns(t *testing.T) {
 
 func TestProcessSubject(t *testing.T) {
 	s := &processSubject{
-		title: "plain run", start: oci.StartHere, newID: newIDs(),
+		title: "plain run", start: startHere, newID: newIDs(),
 		command: func(string) []string { return []string{"bash", "-c", readyCommand} },
 	}
 	box, err := s.create(t.Context())
@@ -56,7 +54,7 @@ func TestProcessSubject(t *testing.T) {
 }
 
 func TestBundleIsSharedByNoTwoIDs(t *testing.T) {
-	s := ociSubject("crun", oci.StartHere, "/bundle")
+	s := ociSubject("crun", startHere, "/bundle")
 	first, second := s.newID(), s.newID()
 	if first == second {
 		t.Errorf("two sandboxes are called %s", first)
@@ -68,7 +66,7 @@ func TestBundleIsSharedByNoTwoIDs(t *testing.T) {
 
 func TestBundleHasNamespacesAndLimits(t *testing.T) {
 	dir := t.TempDir()
-	if err := oci.WriteBundle(dir, "/rootfs", readyCommand, bundleLimits); err != nil {
+	if err := writeBundle(dir, "/rootfs"); err != nil {
 		t.Fatal(err)
 	}
 	var config struct {
@@ -201,13 +199,13 @@ func writeJSON(t *testing.T, w http.ResponseWriter, value any) {
 
 func TestStarterWithoutV2RunsCommands(t *testing.T) {
 	testenv.NeedsRoot(t)
-	start, stop, err := oci.StartWithoutV2()
+	start, stop, err := startWithoutV2()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	// Its commands live in a namespace where the v2 tree is not; ours has it.
-	p, err := startProcess(t.Context(), start, []string{"sh", "-c", "grep -q ' " + oci.HybridTree + " ' /proc/mounts || echo ok; read -r _; exit 0"})
+	p, err := startProcess(t.Context(), start, []string{"sh", "-c", "grep -q ' " + hybridTree + " ' /proc/mounts || echo ok; read -r _; exit 0"})
 	if err != nil {
 		t.Fatal(err)
 	}

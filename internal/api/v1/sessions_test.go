@@ -125,7 +125,6 @@ func TestOwners(t *testing.T) {
 		{"POST", path + "/stop", ""},
 		{"POST", path + "/start", ""},
 		{"POST", path + "/heartbeat", ""},
-		{"POST", path + "/fork", `{"count":2}`},
 		{"POST", path + "/exec", `{"cmd":"true"}`},
 		{"POST", path + "/exec/stream", `{"cmd":"true"}`},
 		{"GET", path + "/execs", ""},

@@ -1,4 +1,4 @@
-package oci
+package main
 
 import (
 	"fmt"
@@ -9,22 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Starter starts a command.
-type Starter func(cmd *exec.Cmd) error
+// starter starts a command.
+type starter func(cmd *exec.Cmd) error
 
-// StartHere starts it where we are.
-func StartHere(cmd *exec.Cmd) error { return cmd.Start() }
+func startHere(cmd *exec.Cmd) error { return cmd.Start() }
 
-// HybridTree is where a hybrid host mounts cgroup v2 beside v1.
-const HybridTree = "/sys/fs/cgroup/unified"
+// hybridTree is where a hybrid host mounts cgroup v2 beside v1.
+const hybridTree = "/sys/fs/cgroup/unified"
 
-// StartWithoutV2 returns a starter whose commands do not see a hybrid host's
+// startWithoutV2 returns a starter whose commands do not see a hybrid host's
 // v2 tree, because crun 1.8 refuses hosts with both. They share one private
 // mount namespace, made once, so that it costs a start nothing. The thread
 // that has it lives until stop.
-func StartWithoutV2() (start Starter, stop func(), err error) {
-	if _, err := os.Stat(HybridTree); err != nil {
-		return StartHere, func() {}, nil
+func startWithoutV2() (start starter, stop func(), err error) {
+	if _, err := os.Stat(hybridTree); err != nil {
+		return startHere, func() {}, nil
 	}
 	type request struct {
 		cmd  *exec.Cmd
@@ -62,8 +61,8 @@ func leaveHybridTree() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return os.NewSyscallError("mount", err)
 	}
-	if err := unix.Unmount(HybridTree, unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("unmount %s: %w", HybridTree, err)
+	if err := unix.Unmount(hybridTree, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount %s: %w", hybridTree, err)
 	}
 	return nil
 }
