@@ -19,7 +19,8 @@ type Config struct {
 	AllowedHosts  []string
 	DataDir       string
 	DBPath        string
-	Driver        string
+	Driver        string // native, docker
+	Docker        Docker
 	DefaultImage  string
 	AllowedImages []string // empty: every image in the store
 
@@ -46,6 +47,12 @@ type Config struct {
 	Pool      Pool
 	Snapshots Snapshots
 	Log       Log
+}
+
+// Docker is where the driver docker makes its containers.
+type Docker struct {
+	Host    string // empty: what DOCKER_HOST says
+	Runtime string // empty: the engine's default
 }
 
 // Limits bounds one sandbox.
@@ -216,6 +223,10 @@ func (c Config) KeyFile() string { return filepath.Join(c.DataDir, "api_key") }
 // PreviewSecretFile is where the daemon keeps what it signs preview tokens
 // with.
 func (c Config) PreviewSecretFile() string { return filepath.Join(c.DataDir, "preview_secret") }
+
+// NodeFile is where the daemon keeps what tells its objects in a shared engine
+// from those of other daemons.
+func (c Config) NodeFile() string { return filepath.Join(c.DataDir, "node") }
 
 // URL is where a client on this machine reaches the daemon.
 func (c Config) URL() string {

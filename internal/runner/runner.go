@@ -32,6 +32,10 @@ type Options struct {
 	// Listener is a listening unix socket. The Runner owns it from New on.
 	Listener int
 
+	// Admit reports whether an accepted connection is the daemon's. It may be
+	// nil where nobody else can reach the listener.
+	Admit func(conn int) bool
+
 	// Init says that this process is PID 1 of the sandbox: it reaps every
 	// process and ignores the signals that the sandbox may send it.
 	Init bool

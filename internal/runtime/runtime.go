@@ -4,6 +4,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net"
@@ -34,6 +35,13 @@ type Limits struct {
 	MemoryMB int64
 	Pids     int64
 	DiskMB   int64 // everything the sandbox writes to its root and its own workspace
+}
+
+// Or fills in from d what l leaves open.
+func (l Limits) Or(d Limits) Limits {
+	return Limits{
+		CPU: cmp.Or(l.CPU, d.CPU), MemoryMB: cmp.Or(l.MemoryMB, d.MemoryMB), Pids: cmp.Or(l.Pids, d.Pids), DiskMB: cmp.Or(l.DiskMB, d.DiskMB),
+	}
 }
 
 // NetworkMode says what a sandbox can reach.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/binary"
 	"encoding/json"
 	"io"
 	"strings"
@@ -59,16 +58,6 @@ func BenchmarkChunk(b *testing.B) {
 		if buf, err = chunkOf(data, buf[:0]); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-func TestEngineStreamTakesOffTheFrames(t *testing.T) {
-	frame := func(text string) string {
-		return "\x01\x00\x00\x00" + string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
-	}
-	s := &engineStream{body: io.NopCloser(strings.NewReader(frame("one, ") + frame("two")))}
-	if got, err := io.ReadAll(s); err != nil || string(got) != "one, two" {
-		t.Errorf("%q, %v", got, err)
 	}
 }
 

@@ -37,6 +37,8 @@ type results struct {
 	Busy       []loadResult                  `json:"busy,omitempty"`
 	Memory     map[string]memory             `json:"memory,omitempty"`
 	Fork       map[string]map[string]summary `json:"fork,omitempty"` // "plain" and "pool" -> what
+	Density    []density                     `json:"density,omitempty"`
+	Restart    *restart                      `json:"restart,omitempty"`
 	Leftovers  []string                      `json:"leftovers"`
 }
 
@@ -80,6 +82,7 @@ var parts = []part{
 	{"rates", (*suite).rates},
 	{"memory", (*suite).memory},
 	{"fork", (*suite).fork},
+	{"density", (*suite).density},
 }
 
 const (
