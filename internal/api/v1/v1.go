@@ -18,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/api/v1/metrics"
+	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -46,6 +47,7 @@ type surface struct {
 	previews       *preview.Previews
 	files          *files.Handlers
 	workspaceFiles *files.Handlers
+	snapshots      *snapshots.Handlers
 	opts           Options
 	huma           huma.API
 	metrics        *metrics.Metrics
@@ -69,6 +71,7 @@ func New(o Options) api.Surface {
 	ofWorkspaces := *s.files
 	ofWorkspaces.Find = s.findWorkspaceFiles
 	s.workspaceFiles = &ofWorkspaces
+	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.huma = adapter.New(func(r api.Route) { s.routes = append(s.routes, r) })
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")
