@@ -55,6 +55,8 @@ var messages = map[Type]traits{
 	TypeShellList:  {from: Runner, final: true},
 	TypeCloseShell: {from: Daemon},
 
+	TypeSettle: {from: Daemon, payload: MaxCommand},
+
 	TypePorts:    {from: Daemon},
 	TypePortList: {from: Runner, final: true},
 	TypeDial:     {from: Daemon},

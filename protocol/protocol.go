@@ -51,6 +51,8 @@ const (
 	TypeShellList  Type = "shell_list"  // runner, F: ShellList
 	TypeCloseShell Type = "close_shell" // daemon: CloseShell; answer OK
 
+	TypeSettle Type = "settle" // daemon: Settle; payload: environment; answer OK
+
 	TypePorts    Type = "ports"     // daemon: no body
 	TypePortList Type = "port_list" // runner, F: PortList
 	TypeDial     Type = "dial"      // daemon: Dial; after OK the connection is the port's
@@ -190,6 +192,16 @@ type ShellList struct {
 // started. The next exec that names it gets a new one.
 type CloseShell struct {
 	Name string `json:"name"`
+}
+
+// Settle gives a sandbox that was made before it was known for whom to its
+// session. Nothing may have been run in it before, and it is done once. The
+// payload is variables as in a Start, which are added to the environment of
+// all that is run from then on, shells too.
+type Settle struct {
+	Hostname  string `json:"hostname,omitempty"`   // "" keeps the one it has
+	HostsFile string `json:"hosts_file,omitempty"` // content of /etc/hosts, with a Hostname
+	Moved     bool   `json:"moved,omitempty"`      // another directory is at the workspace's path now
 }
 
 // Port is a port on which something inside the sandbox listens.

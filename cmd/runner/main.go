@@ -53,6 +53,7 @@ func run() error {
 		Clone:     in.Clone,
 		Tool:      self,
 		OOMKills:  in.OOMKills,
+		Rename:    stage.Rename,
 		Group: func() (runner.Group, error) {
 			part, err := in.Parts.Part()
 			if err != nil {

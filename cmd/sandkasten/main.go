@@ -50,6 +50,8 @@ type commands struct {
 	Doctor doctorCmd `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
 	Image  imageCmd  `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`
 
+	Pool poolCmd `cmd:"" help:"Show what is ready for sessions that are about to come." group:"host"`
+
 	Version    versionCmd    `cmd:"" help:"Print the version." group:"other"`
 	Completion completionCmd `cmd:"" help:"Print completions for a shell." group:"other"`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" group:"other"`

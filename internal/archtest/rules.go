@@ -27,7 +27,7 @@ var Rules = map[string]Rule{
 	"internal/daemon": {
 		Ours: []string{
 			"internal/admission", "internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
-			"internal/errdefs", "internal/images", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
+			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/linux", "internal/session", "internal/store",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
@@ -46,7 +46,7 @@ var Rules = map[string]Rule{
 	"internal/api/v1": {
 		Ours: []string{
 			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes",
-			"internal/api/v1/sockets", "internal/errdefs", "internal/preview", "internal/runtime", "internal/session",
+			"internal/api/v1/sockets", "internal/errdefs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
 			"internal/session/commands", "protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
@@ -111,6 +111,10 @@ var Rules = map[string]Rule{
 	"internal/admission": {
 		Ours: []string{"internal/errdefs"}, Libraries: []string{"github.com/prometheus/client_golang"},
 	},
+	"internal/pool": {
+		Ours:      []string{"internal/errdefs", "internal/runnerclient", "internal/runtime"},
+		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
+	},
 	"internal/auth": {Ours: []string{"internal/errdefs"}},
 	"internal/images": {
 		Ours: []string{"images", "internal/errdefs", "internal/images/extract"},
@@ -127,9 +131,9 @@ var Rules = map[string]Rule{
 	"internal/runtime": {},
 	"internal/runtime/linux": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/runtime/linux/cgroup",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn",
+			"internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol",
 		},
 		Libraries: []string{unix},
 	},
@@ -198,13 +202,14 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
-	"test/e2e":          {TestOnly: true},
-	"test/bench":        {TestOnly: true, Ours: []string{"test/bench/direct"}, Libraries: []string{unix}},
-	"test/bench/direct": {TestOnly: true},
-	"test/vm":           {TestOnly: true, Ours: []string{"test/vm/guest"}},
-	"test/vm/guest":     {TestOnly: true},
-	"test/vm/init":      {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
-	"test/vm/run":       {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
+	"test/e2e":           {TestOnly: true},
+	"test/bench":         {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/machine"}, Libraries: []string{unix}},
+	"test/bench/direct":  {TestOnly: true},
+	"test/bench/machine": {TestOnly: true, Libraries: []string{unix}},
+	"test/vm":            {TestOnly: true, Ours: []string{"test/vm/guest"}},
+	"test/vm/guest":      {TestOnly: true},
+	"test/vm/init":       {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
+	"test/vm/run":        {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
 
 	// What the tests of the SDKs run against.
 	"sdk/contract/run": {TestOnly: true, Ours: []string{"internal/testenv"}},

@@ -122,11 +122,17 @@ type Workspace struct {
 	Retention        time.Duration // 0: for ever
 }
 
-// Pool is read now and used by a later version.
+// Pool is about sandboxes that are ready before their sessions come.
 type Pool struct {
-	Enabled bool
-	Images  map[string]int // image name to number of warm sandboxes
+	Enabled         bool
+	Images          map[string]int // image name to number of ready sandboxes, or Auto; empty: the default image's, Auto
+	MaxReady        int
+	CPU             float64 // of one processor
+	MemoryReserveMB int64   // of the host; 0 is no limit
 }
+
+// Auto is the size of a pool that learns.
+const Auto = -1
 
 // Snapshots is where snapshots are kept, and how.
 type Snapshots struct {
@@ -184,6 +190,7 @@ func Default() Config {
 		Security:  Security{Seccomp: "strict"},
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
+		Pool:      Pool{MaxReady: 100, CPU: 0.5, MemoryReserveMB: 1024},
 		Snapshots: Snapshots{Store: "dir", S3: S3{PathStyle: true}},
 		Log:       Log{Level: "info", Format: "auto"},
 	}

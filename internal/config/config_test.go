@@ -56,7 +56,7 @@ defaults:
 workspace:
   # every key here is a comment
 pool:
-  images: {python: 2, node: 0}
+  images: {python: 2, node: 0, base: auto}
 `)
 	if c.Listen != "[::1]:9000" || c.APIKey != "secret" || c.DataDir != "/srv/box" {
 		t.Errorf("texts: %+v", c)
@@ -73,7 +73,7 @@ pool:
 	if diff := cmp.Diff([]string{"python", "sha256:abc"}, c.AllowedImages); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(map[string]int{"python": 2, "node": 0}, c.Pool.Images); diff != "" {
+	if diff := cmp.Diff(map[string]int{"python": 2, "node": 0, "base": Auto}, c.Pool.Images); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -134,7 +134,7 @@ func TestMistakesNameTheLineAndTheRemedy(t *testing.T) {
 		"list for text":   {"default_image: [a]\n", "line 1: default_image: write a text in quotes"},
 		"text for list":   {"allowed_images: python\n", `line 1: allowed_images: is "python": write a list of texts, as [python, node]`},
 		"list of lists":   {"allowed_images: [[a]]\n", "line 1: allowed_images: write a list of texts, as [python, node]"},
-		"bad count":       {"pool: {images: {python: -1}}\n", "line 1: pool.images: write names with whole numbers from 0 to 1000, as {python: 2}"},
+		"bad count":       {"pool: {images: {python: -1}}\n", "line 1: pool.images: write up to 100 names with whole numbers from 0 to 1000 or auto, as {python: 2, node: auto}"},
 		"twice":           {"max_sessions: 1\nmax_sessions: 2\n", "line 2: max_sessions: is set twice, first on line 1: remove one"},
 		"section twice":   {"pool: {enabled: true}\npool: {}\n", "line 2: pool: is written twice, first on line 1: join the two"},
 		"reachable":       {"listen: 0.0.0.0:80\n", "line 1: listen: other machines can reach 0.0.0.0:80, and there is no api_key: set api_key, or listen on 127.0.0.1"},

@@ -82,8 +82,11 @@ func (c *Config) hostOptions() []option {
 		{"workspace.max_size_mb", integer(&c.Workspace.MaxSizeMB, 16, 1<<24), "The largest workspace a client may ask for."},
 		{"workspace.max_count", integer(&c.Workspace.MaxCount, 0, 1<<20), "Workspaces of all keys together. 0 is no maximum."},
 		{"workspace.retention_days", days(&c.Workspace.Retention, 0, 3650), "Workspaces that no session has had for this long are removed with their files. 0 is never."},
-		{"pool.enabled", boolean(&c.Pool.Enabled), "Read now, used by a later version."},
-		{"pool.images", counts(&c.Pool.Images), "Warm sandboxes per image, as `{python: 2}`. Read now, used by a later version."},
+		{"pool.enabled", boolean(&c.Pool.Enabled), "Keep sandboxes ready for sessions that are about to come: see docs/pool.md."},
+		{"pool.images", sizes(&c.Pool.Images), "How many are kept ready of which image. `auto` learns from the sessions that come. Empty: `auto` of `default_image`."},
+		{"pool.max_ready", integer(&c.Pool.MaxReady, 1, 10000), "Ready sandboxes of all images together. Each takes some 3 MB of the host's memory."},
+		{"pool.cpu", decimal(&c.Pool.CPU, 0.01, 1), "Part of one processor that making them takes at most on average."},
+		{"pool.memory_reserve_mb", integer(&c.Pool.MemoryReserveMB, 0, 1<<24), "MiB of memory that the host must have left for the pool to grow. With less it gives back what it has, one by one. 0 is no limit."},
 	}
 }
 

@@ -166,23 +166,31 @@ func texts(p *[]string) value {
 	}, show: func() string { return "[" + strings.Join(*p, ", ") + "]" }}
 }
 
-func counts(p *map[string]int) value {
+func sizes(p *map[string]int) value {
 	const most = 1000
-	return value{want: "names with whole numbers from 0 to 1000, as {python: 2}", tag: "!!map", set: func(n *yaml.Node) bool {
-		counted := map[string]int{}
+	return value{want: "up to 100 names with whole numbers from 0 to 1000 or auto, as {python: 2, node: auto}", tag: "!!map", set: func(n *yaml.Node) bool {
+		sized := map[string]int{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			number, ok := within(n.Content[i+1].Value, 0, most)
-			if _, twice := counted[n.Content[i].Value]; twice || !ok {
+			name, size := n.Content[i].Value, n.Content[i+1].Value
+			number, ok := within(size, 0, most)
+			if size == "auto" {
+				number, ok = Auto, true
+			}
+			if _, twice := sized[name]; twice || !ok {
 				return false
 			}
-			counted[n.Content[i].Value] = int(number)
+			sized[name] = int(number)
 		}
-		*p = counted
-		return true
+		*p = sized
+		return len(sized) <= 100
 	}, show: func() string {
 		pairs := []string{}
 		for _, name := range slices.Sorted(maps.Keys(*p)) {
-			pairs = append(pairs, fmt.Sprintf("%s: %d", name, (*p)[name]))
+			size := strconv.Itoa((*p)[name])
+			if (*p)[name] == Auto {
+				size = "auto"
+			}
+			pairs = append(pairs, name+": "+size)
 		}
 		return "{" + strings.Join(pairs, ", ") + "}"
 	}}

@@ -24,6 +24,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/doctor"
 	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/reaper"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -46,6 +47,7 @@ type Daemon struct {
 	listener net.Listener
 	images   *images.Store
 	driver   hostDriver
+	pool     *pool.Pool // nil if there is none
 	manager  *session.Manager
 	reaper   *reaper.Reaper
 	server   *http.Server
@@ -92,13 +94,17 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	d.closers = append(d.closers, rows.Close)
 
-	gate := admission.New(admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir}.Read, admission.Reserve{
+	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir}
+	gate := admission.New(host.Read, admission.Reserve{
 		MemoryBytes: d.cfg.Admission.MemoryReserveMB << 20,
 		DiskBytes:   d.cfg.Admission.DiskReserveMB << 20,
 		Pids:        d.cfg.Admission.PidsReserve,
 	})
 	sessions := sessionOptions(d.cfg, rows, d.driver, d.images, d.log)
 	sessions.Admit = gate.Admit
+	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.driver, host); d.pool != nil {
+		sessions.Creator, sessions.Reserved = d.pool, pool.Owns
+	}
 	d.manager = session.New(sessions)
 	previews, err := d.previews()
 	if err != nil {
@@ -107,6 +113,9 @@ func (d *Daemon) open(ctx context.Context) error {
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Driver: d.driver, Log: d.log, Every: d.cfg.ReaperInterval})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gate)
+	if d.pool != nil {
+		registry.MustRegister(d.pool)
+	}
 	handler := api.Handler(api.Options{
 		Log:               d.log,
 		Keys:              keys,
@@ -115,7 +124,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		RequestsPerSecond: d.cfg.RateLimit.RequestsPerSecond,
 		Burst:             d.cfg.RateLimit.Burst,
 		Registry:          registry,
-	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, registry)...)
+	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	return nil
 }
@@ -278,6 +287,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	g.Go(func() error {
 		if err := d.driver.Sweep(inner); err != nil && inner.Err() == nil {
 			d.log.ErrorContext(inner, "cannot remove everything that a crash left", "err", err)
+		}
+		if d.pool != nil {
+			g.Go(func() error { return d.pool.Run(inner) })
 		}
 		return d.manager.Run(inner)
 	})

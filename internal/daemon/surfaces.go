@@ -6,16 +6,18 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // surfaces is the list of public APIs.
-func surfaces(cfg config.Config, version string, manager *session.Manager, previews *preview.Previews, registry *prometheus.Registry) []api.Surface {
+func surfaces(cfg config.Config, version string, manager *session.Manager, previews *preview.Previews, ready *pool.Pool, registry *prometheus.Registry) []api.Surface {
 	return []api.Surface{
 		v1.New(v1.Options{
 			Manager:     manager,
 			Previews:    previews,
+			Pool:        ready,
 			Version:     version,
 			Driver:      cfg.Driver,
 			OutputBytes: cfg.Exec.OutputLimitBytes,

@@ -148,6 +148,8 @@ func (c *conn) answer(h protocol.Header) error {
 		return c.out.Send(protocol.TypeShellList, protocol.ShellList{Shells: c.r.shellInfos()}, nil)
 	case protocol.TypeCloseShell:
 		return decoded(h, c.closeShell)
+	case protocol.TypeSettle:
+		return decoded(h, c.settle)
 
 	case protocol.TypePorts:
 		return c.ports()

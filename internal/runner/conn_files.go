@@ -19,7 +19,7 @@ func (c *conn) answerFiles(h protocol.Header) error {
 			return protocol.Refuse(protocol.CodeExhausted, "the sandbox has %d watches, which is the limit; end one", maxWatches)
 		}
 	}
-	ops := &fileops.Conn{Files: c.r.files, File: c.file, FD: c.fd, In: c.in, Out: c.out}
+	ops := &fileops.Conn{Files: c.r.home.Load().files, File: c.file, FD: c.fd, In: c.in, Out: c.out}
 	if c.r.opts.Tool > 0 && ops.Heavy(h) {
 		tool := fileops.Tool{Program: c.r.opts.Tool, Workspace: c.r.opts.Workspace, Start: c.r.startTool, Stop: c.r.closing}
 		return tool.Answer(ops, h)

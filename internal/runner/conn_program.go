@@ -61,16 +61,15 @@ func (c *conn) startPayload(req protocol.Start, size int64) (argv, env []string,
 	if _, err := io.ReadFull(c.in, payload); err != nil {
 		return nil, nil, nil, err
 	}
-	argv, ok1 := zeroEnded(payload[:req.ArgvBytes])
-	env, ok2 := zeroEnded(payload[req.ArgvBytes : req.ArgvBytes+req.EnvBytes])
-	if !ok1 || !ok2 {
-		return nil, nil, nil, protocol.Refuse(protocol.CodeInvalid, "each argument and each variable must end with a zero byte, and have no other")
+	argv, ok := zeroEnded(payload[:req.ArgvBytes])
+	if !ok {
+		return nil, nil, nil, errZeroEnded
 	}
-	if slices.ContainsFunc(env, func(kv string) bool { return strings.IndexByte(kv, '=') < 1 }) {
-		return nil, nil, nil, protocol.Refuse(protocol.CodeInvalid, "each variable must be NAME=VALUE")
-	}
-	return argv, env, payload[size-rest:], nil
+	env, err = variables(payload[req.ArgvBytes : req.ArgvBytes+req.EnvBytes])
+	return argv, env, payload[size-rest:], err
 }
+
+var errZeroEnded = protocol.Refuse(protocol.CodeInvalid, "each argument and each variable must end with a zero byte, and have no other")
 
 // zeroEnded splits a list of strings, each with a zero byte behind it.
 func zeroEnded(b []byte) ([]string, bool) {

@@ -209,7 +209,7 @@ func (r *Runner) spill(e *exec) error {
 	if e.req.OutputFile == "" || e.file != nil {
 		return nil
 	}
-	f, err := r.files.Create(e.req.OutputFile, e.req.AllowOutside)
+	f, err := r.home.Load().files.Create(e.req.OutputFile, e.req.AllowOutside)
 	if err != nil {
 		return err
 	}

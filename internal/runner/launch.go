@@ -115,7 +115,7 @@ func (r *Runner) resolve(dir string) string {
 // command says what to execute, as whom and where.
 func (p *program) command(argv, env []string) (*spawn.Cmd, error) {
 	cmd := &spawn.Cmd{Args: argv, Dir: p.cwd, Steps: []spawn.Step{spawn.Setsid(), spawn.Umask(0o022)}}
-	base := p.r.opts.Env
+	base := p.r.home.Load().env
 	if p.start.User != "" {
 		u, err := lookup.Account(p.start.User, p.r.source("/etc/passwd"), p.r.source("/etc/group"))
 		if err != nil {
@@ -142,7 +142,7 @@ func (p *program) command(argv, env []string) (*spawn.Cmd, error) {
 // source opens a file of the sandbox for package lookup.
 func (r *Runner) source(name string) lookup.Source {
 	return func() (io.ReadCloser, error) {
-		f, err := r.files.Read(protocol.Read{Path: name, AllowOutside: true})
+		f, err := r.home.Load().files.Read(protocol.Read{Path: name, AllowOutside: true})
 		if err != nil {
 			return nil, err
 		}

@@ -60,6 +60,10 @@ type Options struct {
 	// nil, and may fail: then the program is found by its descent.
 	Group func() (Group, error)
 
+	// Rename gives the sandbox a name, and /etc/hosts the content that goes with
+	// it. Without it the sandbox keeps the name that it has.
+	Rename func(hostname, hostsFile string) error
+
 	// Proc is where procfs is mounted. The default is /proc.
 	Proc string
 }
@@ -83,7 +87,7 @@ type Runner struct {
 	opts    Options
 	reaper  *child.Reaper
 	procs   proc.Table
-	files   *files.Server
+	home    atomic.Pointer[home]
 	records *records
 	dialect dialect.Dialect
 
@@ -99,6 +103,7 @@ type Runner struct {
 	shells map[string]*shell  // guarded by mu; key is the name
 	closed bool               // guarded by mu
 
+	settled  bool           // guarded by mu
 	programs int            // guarded by mu; those that run
 	terms    int            // guarded by mu; those of them that have a terminal
 	loose    []*pipe.Output // guarded by mu; of programs that have ended
@@ -116,17 +121,18 @@ func New(o Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{
+	r := &Runner{
 		opts:    o,
 		reaper:  child.NewReaper(o.Clone, o.Init),
 		procs:   proc.Open(o.Proc),
-		files:   fs,
 		records: newRecords(),
 		dialect: dialect.Find(),
 		closing: make(chan struct{}),
 		conns:   make(map[*conn]struct{}),
 		shells:  make(map[string]*shell),
-	}, nil
+	}
+	r.home.Store(&home{env: o.Env, files: fs})
+	return r, nil
 }
 
 // Serve starts the default shell and answers connections. It returns nil
@@ -172,7 +178,7 @@ func (r *Runner) Close() error {
 	err := unix.Shutdown(r.opts.Listener, unix.SHUT_RDWR)
 	r.wg.Wait()
 	r.records.close()
-	return errors.Join(err, r.procs.Close(), r.files.Close())
+	return errors.Join(err, r.procs.Close(), r.home.Load().files.Close())
 }
 
 // shell returns the shell of that name, and makes it if it is new.

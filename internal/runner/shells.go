@@ -56,9 +56,14 @@ func (r *Runner) closeShell(name string) error {
 	if !ok {
 		return protocol.Refuse(protocol.CodeNotFound, "no shell %q", name)
 	}
-	s.shut()
-	<-s.ended // each of its steps is bounded
+	s.end()
 	return nil
+}
+
+// end ends the shell and returns when it has ended: each step is bounded.
+func (s *shell) end() {
+	s.shut()
+	<-s.ended
 }
 
 // shut makes the loop end.

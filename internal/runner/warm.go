@@ -22,6 +22,10 @@ func Warm() error {
 	h, nextErr := in.Next()
 	var req protocol.Exec
 	err = errors.Join(err, nextErr, h.Decode(&req), in.Discard())
+	settleErr := daemon.Send(protocol.TypeSettle, protocol.Settle{}, nil)
+	h, nextErr = in.Next()
+	var settle protocol.Settle
+	err = errors.Join(err, settleErr, nextErr, h.Decode(&settle))
 	return errors.Join(err,
 		runner.Put(protocol.TypeOutput, protocol.Output{}, command),
 		runner.Send(protocol.TypeDone, protocol.Record{ID: req.ID}, nil),

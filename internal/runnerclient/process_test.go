@@ -202,6 +202,9 @@ func TestOrders(t *testing.T) {
 			return c.Resize(ctx, protocol.Resize{ID: "p1", Rows: 1, Cols: 1})
 		}},
 		{protocol.TypeCloseShell, func(ctx context.Context, c *runnerclient.Client) error { return c.CloseShell(ctx, "build") }},
+		{protocol.TypeSettle, func(ctx context.Context, c *runnerclient.Client) error {
+			return c.Settle(ctx, protocol.Settle{Hostname: "box"}, nil)
+		}},
 		{protocol.TypeCancel, func(ctx context.Context, c *runnerclient.Client) error { return c.Cancel(ctx, "p1") }},
 	} {
 		c, _ := newClient(t, func(l *link) {
@@ -217,6 +220,21 @@ func TestOrders(t *testing.T) {
 		if err := order.give(t.Context(), c); !errdefs.Is(err, errdefs.Conflict) {
 			t.Errorf("%s: %v", order.want, err)
 		}
+	}
+}
+
+func TestSettle(t *testing.T) {
+	c, _ := newClient(t, func(l *link) {
+		told, env := request[protocol.Settle](l, protocol.TypeSettle)
+		if want := (protocol.Settle{Hostname: "box", HostsFile: "hosts", Moved: true}); told != want || env != "A=1\x00B=\x00" {
+			t.Errorf("told %+v with %q", told, env)
+		}
+		l.send(protocol.TypeOK, nil, "")
+		l.hold()
+	})
+	err := c.Settle(t.Context(), protocol.Settle{Hostname: "box", HostsFile: "hosts", Moved: true}, []string{"A=1", "B="})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

@@ -186,10 +186,15 @@ type Claimer interface {
 	// the sandbox id of a session: it has spec's Workspace, Env and Hostname
 	// and the cpu, memory and pids of its Limits from then on, as if Create had
 	// made it of spec, and ready is no sandbox any more. The rest of spec must
-	// be what ready was made of. It is one step as seen from List: after a crash
-	// there is the one or the other. When it fails, ready may be neither: the
-	// caller destroys both. It returns NotFound if ready does not run and
-	// AlreadyExists if id is taken.
+	// be what ready was made of, which was made without a Workspace, Env and
+	// Hostname. It is one step as seen from List: after a crash there is the one
+	// or the other, and ready has nothing of a session.
+	//
+	// It returns AlreadyExists if id is taken, NotFound if there is no such
+	// workspace and Unimplemented if ready cannot become one of spec: nothing
+	// has changed then. After Conflict, which says
+	// that ready does not run, was used or has been claimed, and after any other
+	// error, the caller destroys id, and ready if it is still its own.
 	Claim(ctx context.Context, ready, id ID, spec Spec) (Sandbox, error)
 }
 

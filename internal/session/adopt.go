@@ -104,7 +104,9 @@ func (m *Manager) adopt(ctx context.Context) (adopted <-chan struct{}, err error
 		if err != nil {
 			return nil, fmt.Errorf("list the sandboxes: %w", err)
 		}
-		seen[status.ID] = &status
+		if !m.opts.Reserved(status.ID) {
+			seen[status.ID] = &status
+		}
 	}
 	var work []func()
 	for _, e := range m.entries() {

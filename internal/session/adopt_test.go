@@ -122,7 +122,8 @@ func TestAdopt(t *testing.T) {
 	}
 	d.stop()
 
-	d = h.prepare(t)
+	reserved := func(o *session.Options) { o.Reserved = func(id runtime.ID) bool { return id == "reserved" } }
+	d = h.prepare(t, reserved)
 	half.State = session.Creating
 	stopping.State, stopping.End, stopping.EndReason = session.Stopping, session.Expired, "it was idle"
 	stopped.State, stopped.End = session.Stopping, session.Destroyed
@@ -132,8 +133,10 @@ func TestAdopt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := h.driver.Create(t.Context(), "orphan", runtime.Spec{Image: runtimetest.LocalImage}); err != nil {
-		t.Fatal(err)
+	for _, id := range []runtime.ID{"orphan", "reserved"} {
+		if _, err := h.driver.Create(t.Context(), id, runtime.Spec{Image: runtimetest.LocalImage}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	d.run()
 	d.waitReady()
@@ -147,7 +150,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("reason %q", s.EndReason)
 	}
 	d.want(t, stopped.ID, session.Destroyed)
-	h.wantSandboxes(t, alive.Sandbox)
+	h.wantSandboxes(t, alive.Sandbox, "reserved")
 	d.output(t, alive.ID, "true")
 	if again := d.create(t, session.CreateRequest{IdempotencyKey: "half"}); again.ID == half.ID {
 		t.Error("the key of a create that a crash cut off gives the failed session")
@@ -158,7 +161,9 @@ func TestAdopt(t *testing.T) {
 
 	// A second and third start find nothing to do.
 	before := h.rows(t)
-	h.start(t).stop()
+	h.start(t, reserved).stop()
+	h.wantSandboxes(t, alive.Sandbox, "reserved")
+	h.start(t).stop() // without a pool
 	if diff := cmp.Diff(before, h.rows(t)); diff != "" {
 		t.Errorf("another start changed rows: %s", diff)
 	}

@@ -15,8 +15,13 @@ type Options struct {
 	Store   Store
 	Driver  runtime.Driver
 	Creator Creator // the driver itself; a pool goes in front of it here
-	Images  ImageResolver
-	Log     *slog.Logger // silence
+
+	// Reserved reports whether a sandbox is no session's and yet no orphan of a
+	// crash: one that the pool keeps ready. It is none without it.
+	Reserved func(runtime.ID) bool
+
+	Images ImageResolver
+	Log    *slog.Logger // silence
 
 	// Admit refuses, with Unavailable, another sandbox that the host has no
 	// room for. It is asked before one is made or started. Everything is
@@ -62,9 +67,8 @@ type Maxima struct {
 	FileBytes        int64          // one file written: 1 GiB
 }
 
-// Creator makes sandboxes: a runtime.Driver, or the warm pool in front of one.
-// The pool may answer with a sandbox made earlier under another ID, so the
-// caller keeps the ID of the result.
+// Creator makes sandboxes: a runtime.Driver, or the pool in front of one.
+// The caller keeps the ID of the result.
 type Creator interface {
 	Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error)
 }
@@ -114,6 +118,9 @@ type ListFilter struct {
 func (o Options) withDefaults() Options {
 	if o.Creator == nil {
 		o.Creator = o.Driver
+	}
+	if o.Reserved == nil {
+		o.Reserved = func(runtime.ID) bool { return false }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -19,6 +19,9 @@ const (
 	wantFiles       = 0.6         // of what cp does
 	wantIdleBytes   = 4_000_000
 	wantPerSec      = 80
+	wantClaimP50    = 2 * time.Millisecond
+	wantClaimP99    = 8 * time.Millisecond
+	wantBurst       = 300 * time.Millisecond
 )
 
 // expectation is one promise and what was measured.
@@ -59,6 +62,9 @@ func expectations(r results) []expectation {
 		{fmt.Sprintf("what a command prints is at the client: p50 within %v", wantFirstByte), notMeasured, notMeasured},
 		{fmt.Sprintf("output of a command: at least %.0f MB per second", wantOutput/1e6), notMeasured, notMeasured},
 		{fmt.Sprintf("raw files in and out: at least %.0f %% of cp", 100*wantFiles), notMeasured, notMeasured},
+		{fmt.Sprintf("a ready sandbox to the first answer: p50 at most %v", wantClaimP50), notMeasured, notMeasured},
+		{fmt.Sprintf("a ready sandbox to the first answer: p99 at most %v", wantClaimP99), notMeasured, notMeasured},
+		{fmt.Sprintf("%d sessions at once from a pool of %d: all created within %v", burstN, burstN, wantBurst), notMeasured, notMeasured},
 	}
 	set := func(i int, have, met bool, format string, args ...any) {
 		if have {
@@ -87,6 +93,11 @@ func expectations(r results) []expectation {
 	set(10, haveOutput, output >= wantOutput, "%.0f MB per second", output/1e6)
 	slower := min(r.Files[filesUp], r.Files[filesDown]) / r.Files[filesCopy]
 	set(11, len(r.Files) == 3, slower >= wantFiles, "%.0f %%", 100*slower)
+	claim, haveClaim := r.Claim[pooledName]
+	set(12, haveClaim, claim.P50 <= wantClaimP50, "%s ms", millis(claim.P50))
+	set(13, haveClaim, claim.P99 <= wantClaimP99, "%s ms", millis(claim.P99))
+	burst, failed := burstOf(r)
+	set(14, len(r.Burst) > 0, burst <= wantBurst && failed == 0, "%s ms, %d failures", millis(burst), failed)
 	return list
 }
 

@@ -23,8 +23,9 @@ const rootfsCache = "/var/cache/sandkasten-bench"
 type playingField struct {
 	dir        string
 	contenders []contender
-	daemon     *daemon             // nil if ours is not wanted
-	tools      map[string][]string // how each tool tells its version
+	daemon     *daemon                                // nil if ours is not wanted
+	pooled     func(context.Context) (*daemon, error) // starts another one, with a pool; nil likewise
+	tools      map[string][]string                    // how each tool tells its version
 	closers    []func(context.Context) error
 }
 
@@ -92,11 +93,18 @@ func (f *playingField) addSandkasten(ctx context.Context, o options, _, tar stri
 	if err != nil {
 		return err
 	}
-	d, err := startDaemon(ctx, bin, f.dir, tar)
+	d, err := startDaemon(ctx, bin, f.dir, tar, "")
 	if err != nil {
 		return err
 	}
 	f.daemon = d
+	f.pooled = func(ctx context.Context) (*daemon, error) {
+		dir := filepath.Join(f.dir, "pooled")
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		return startDaemon(ctx, bin, dir, tar, poolSettings)
+	}
 	f.closers = append(f.closers, d.stop)
 	f.contenders = append(f.contenders, contender{subject: &sandkastenSubject{d}})
 	f.tools["sandkasten"] = []string{bin, "version"}

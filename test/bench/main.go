@@ -22,6 +22,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 // options is what the command line asks for.
@@ -111,11 +113,11 @@ func run(ctx context.Context, args []string) (err error) {
 	defer func() { err = errors.Join(err, field.close(context.WithoutCancel(ctx))) }()
 
 	s := &suite{
-		contenders: field.contenders, daemon: field.daemon, scale: o.scale, log: progress,
+		contenders: field.contenders, daemon: field.daemon, pooled: field.pooled, scale: o.scale, log: progress,
 		rng: rand.New(rand.NewPCG(o.seed, 0)), //nolint:gosec // an order, not a secret
 	}
 	s.results.Date = time.Now().UTC()
-	s.results.Machine = describeMachine(ctx, field.dir, field.tools)
+	s.results.Machine = machine.Describe(ctx, field.dir, field.tools)
 	for _, p := range parts {
 		if len(o.parts) > 0 && !slices.Contains(o.parts, p.name) {
 			continue

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 // memory is what the host pays for one idle sandbox, in bytes.
@@ -86,76 +84,5 @@ func readMeminfo(ctx context.Context) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseMeminfo(string(text))
-}
-
-// parseMeminfo returns the fields of /proc/meminfo in bytes.
-func parseMeminfo(text string) (map[string]int64, error) {
-	fields := map[string]int64{}
-	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(line, ":")
-		number, unit, _ := strings.Cut(strings.TrimSpace(value), " ")
-		n, err := strconv.ParseInt(number, 10, 64)
-		if !ok || err != nil {
-			return nil, fmt.Errorf("/proc/meminfo: %q is not understood", line)
-		}
-		if unit == "kB" {
-			n *= 1024
-		}
-		fields[name] = n
-	}
-	return fields, nil
-}
-
-// processesBelow returns the descendants of a process.
-func processesBelow(pid int) ([]int, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil, err
-	}
-	children := map[int][]int{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended since
-		}
-		child, parent, err := parseStat(string(text))
-		if err != nil {
-			return nil, err
-		}
-		children[parent] = append(children[parent], child)
-	}
-	all := slices.Clone(children[pid])
-	for i := 0; i < len(all); i++ {
-		all = append(all, children[all[i]]...)
-	}
-	return all, nil
-}
-
-// parseStat reads pid and parent from /proc/PID/stat. The name between them
-// may contain anything, parentheses too.
-func parseStat(text string) (pid, parent int, err error) {
-	end := strings.LastIndexByte(text, ')')
-	begin := strings.IndexByte(text, ' ')
-	if begin < 0 || end < begin {
-		return 0, 0, fmt.Errorf("%q is not a process's status", text)
-	}
-	fields := strings.Fields(text[end+1:])
-	if len(fields) < 2 {
-		return 0, 0, fmt.Errorf("%q is not a process's status", text)
-	}
-	pid, err = strconv.Atoi(text[:begin])
-	if err != nil {
-		return 0, 0, err
-	}
-	parent, err = strconv.Atoi(fields[1])
-	return pid, parent, err
-}
-
-func commandName(pid int) string {
-	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return "(gone)"
-	}
-	return strings.TrimSpace(string(name))
+	return machine.Meminfo(string(text))
 }

@@ -29,6 +29,8 @@ Percentiles are values that were measured (nearest rank).
   has is on: all namespaces, its own ids, writable overlay with a disk quota, limits, seccomp, landlock.
   The client writes requests to the connection and reads answers from it without a library's
   goroutines in between; the same one speaks to docker.
+- **with a pool** is a second daemon of ours with a pool of 100 (docs/pool.md), full at the start,
+  which makes up for what is taken while it is measured.
 - **runc, crun** run an OCI bundle with every namespace including user, the same memory, process and
   cpu limits, no capabilities and a read-only root. They have no seccomp filter, no overlay and no
   disk quota here, and no daemon: that flatters them. Where the host is hybrid, crun runs in a mount
@@ -76,6 +78,8 @@ func report(r results) string {
 				times(ratio(s.P50, ready[ours].P50)), millis(r.Lifecycle["total"][name].P50), s.N)
 		}
 	}
+	writeLatencies(&b, "A session until its first answer, with and without a pool (ms)", r.Claim)
+	writeBurst(&b, r)
 	writeLatencies(&b, "`true` in a living sandbox, one at a time (ms)", r.Exec)
 	writeLatencies(&b, "From a command's printf to the client's read (ms)", r.FirstByte)
 	writeSpeeds(&b, "Output of a command (MB per second)", r.Output)
@@ -123,6 +127,17 @@ func writeBusy(b *strings.Builder, r results) {
 	for _, l := range r.Busy {
 		o := l.Outcome
 		fmt.Fprintf(b, "| %d | %.0f | %s | %s | %d |\n", l.Level, o.PerSec, millis(o.Latency.P50), millis(o.Latency.P99), o.Failures)
+	}
+}
+
+func writeBurst(b *strings.Builder, r results) {
+	if len(r.Burst) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %d sessions at once from a pool of %d (ms)\n\n| p50 | p99 | last | failures |\n|---|---|---|---|\n", burstN, burstN)
+	for _, l := range r.Burst {
+		o := l.Outcome
+		fmt.Fprintf(b, "| %s | %s | %s | %d |\n", millis(o.Latency.P50), millis(o.Latency.P99), millis(o.Latency.Max), o.Failures)
 	}
 }
 

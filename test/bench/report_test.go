@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 func ms(p50, p99 float64) summary {
@@ -19,11 +21,13 @@ func goodResults() results {
 	ours := (&sandkastenSubject{}).name()
 	return results{
 		Date:    time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC),
-		Machine: machine{CPU: "A CPU", Cores: 2, Versions: map[string]string{"crun": "crun version 1.8.1"}},
+		Machine: machine.Info{CPU: "A CPU", Cores: 2, Versions: map[string]string{"crun": "crun version 1.8.1"}},
 		Lifecycle: map[string]map[string]summary{
 			"ready": {ours: ms(6, 9), "crun run": ms(8, 12), "docker run": ms(150, 190)},
 			"total": {ours: ms(8, 11), "crun run": ms(9, 13), "docker run": ms(180, 220)},
 		},
+		Claim: map[string]summary{ours: ms(7, 9), pooledName: ms(1.9, 7.5)},
+		Burst: []loadResult{{pooledName, "create", burstN, burstN, outcome{Latency: ms(60, 290)}}},
 		Exec: map[string]summary{
 			ours: ms(0.3, 0.9), "crun exec": ms(5, 7), programName: ms(1.2, 2), hostProgramName: ms(1, 1.5),
 		},
@@ -46,7 +50,7 @@ func verdicts(r results) string {
 	return strings.Join(all, " ")
 }
 
-const promises = 12
+const promises = 15
 
 func TestExpectations(t *testing.T) {
 	if got := verdicts(goodResults()); got != strings.TrimSpace(strings.Repeat("met ", promises)) {
@@ -56,6 +60,8 @@ func TestExpectations(t *testing.T) {
 	bad := goodResults()
 	bad.Lifecycle["ready"][ours] = ms(11, 12)
 	bad.Exec[ours] = ms(0.5, 2.1)
+	bad.Claim[pooledName] = ms(2.1, 8.1)
+	bad.Burst[0].Outcome.Failures = 1
 	bad.Memory[ours] = memory{Available: 4_000_001}
 	bad.Together[0].Outcome.Failures = 1
 	bad.Leftovers = []string{"mount: x"}
@@ -97,6 +103,8 @@ func TestReportHasEveryTable(t *testing.T) {
 		"| sandkasten, HTTP | 250 |",
 		"| cp inside the sandbox | 1000 |",
 		"| 64 | 5000 | 0.000 | 0.000 | 0 |",
+		"| sandkasten, HTTP, with a pool | 1.900 | 1.900 | 7.500 | 7.500 | 7.500 | 0.27 | 100 |",
+		"| 60.0 | 290.0 | 290.0 | 0 |",
 		"## Method",
 	} {
 		if !strings.Contains(text, want) {
@@ -127,15 +135,15 @@ func TestPublishWritesTheReportOnlyWhenItIsWhole(t *testing.T) {
 		t.Error("a part was published as the whole")
 	}
 	var back results
-	if err := json.Unmarshal([]byte(read(o.json)), &back); err != nil || verdicts(back) != verdicts(goodResults()) {
+	if err := json.Unmarshal([]byte(machine.Text(o.json)), &back); err != nil || verdicts(back) != verdicts(goodResults()) {
 		t.Errorf("results.json: %v, %s", err, verdicts(back))
 	}
 	o.only, o.scale = nil, 0.5
-	if err := publish(o, goodResults()); err != nil || read(o.report) != "" {
+	if err := publish(o, goodResults()); err != nil || machine.Text(o.report) != "" {
 		t.Errorf("a run with fewer rounds was published: %v", err)
 	}
 	o.scale = 1
-	if err := publish(o, goodResults()); err != nil || read(o.report) == "" {
+	if err := publish(o, goodResults()); err != nil || machine.Text(o.report) == "" {
 		t.Errorf("the whole was not published: %v", err)
 	}
 }

@@ -17,11 +17,14 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/test/bench/direct"
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 // daemon is a Sandkasten daemon of our own, with its own directory and port,
 // spoken to over HTTP as any client would.
 type daemon struct {
+	bin, listen, config string
+
 	dir  string // its data directory
 	base string // its URL
 	key  string
@@ -33,13 +36,15 @@ type daemon struct {
 const imageName = "sandkasten-bench"
 
 // startDaemon imports the root filesystem in tar with the program at bin and
-// starts a daemon whose files are below dir. The caller stops it.
-func startDaemon(ctx context.Context, bin, dir, tar string) (*daemon, error) {
+// starts a daemon whose files are below dir, with more settings than it needs.
+// The caller stops it.
+func startDaemon(ctx context.Context, bin, dir, tar, settings string) (*daemon, error) {
 	listen, err := freePort(ctx)
 	if err != nil {
 		return nil, err
 	}
 	d := &daemon{
+		bin: bin, listen: listen, config: filepath.Join(dir, "sandkasten.yaml"),
 		dir:  filepath.Join(dir, "data"),
 		base: "http://" + listen,
 		key:  fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano()),
@@ -47,30 +52,39 @@ func startDaemon(ctx context.Context, bin, dir, tar string) (*daemon, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", listen)
 		}),
 	}
-	config := filepath.Join(dir, "sandkasten.yaml")
-	content := fmt.Sprintf("listen: %s\napi_key: %q\ndata_dir: %s\ndefault_image: %s\nmax_sessions: 5000\nlog: {level: warn}\n",
-		listen, d.key, d.dir, imageName)
-	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
+	if err := d.configure(settings); err != nil {
 		return nil, err
 	}
-	imported := exec.CommandContext(ctx, bin, "image", "import", "--config", config, "--name", imageName, "--tar", tar)
+	imported := exec.CommandContext(ctx, bin, "image", "import", "--config", d.config, "--name", imageName, "--tar", tar)
 	if out, err := imported.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("sandkasten image import: %w: %s", err, out)
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "daemon.log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	return d, d.start(ctx)
+}
+
+// configure writes the configuration that the next start reads.
+func (d *daemon) configure(settings string) error {
+	text := fmt.Sprintf("listen: %s\napi_key: %q\ndata_dir: %s\ndefault_image: %s\nmax_sessions: 5000\nlog: {level: warn}\n%s\n",
+		d.listen, d.key, d.dir, imageName, settings)
+	return os.WriteFile(d.config, []byte(text), 0o600)
+}
+
+// start returns when the daemon answers.
+func (d *daemon) start(ctx context.Context) error {
+	log, err := os.OpenFile(filepath.Join(filepath.Dir(d.config), "daemon.log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
-	d.cmd = exec.CommandContext(context.WithoutCancel(ctx), bin, "daemon", "--config", config)
+	d.cmd = exec.CommandContext(context.WithoutCancel(ctx), d.bin, "daemon", "--config", d.config)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	if err := d.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := waitFor(ctx, 30*time.Second, d.ready); err != nil {
-		return nil, fmt.Errorf("start the daemon: %w (%w)\n%s", err, terminate(d.cmd), read(log.Name()))
+		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, terminate(d.cmd), machine.Text(log.Name()))
 	}
-	return d, nil
+	return nil
 }
 
 // freePort returns an address nobody listens on.
@@ -141,21 +155,21 @@ func (d *daemon) leftovers() ([]string, error) {
 			found = append(found, "mount: "+strings.TrimSpace(line))
 		}
 	}
-	children, err := processesBelow(d.cmd.Process.Pid)
+	children, err := machine.ProcessesBelow(d.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
 	ready := 0 // runners that wait for the next sandboxes, with nothing in them
 	for _, pid := range children {
-		below, err := processesBelow(pid)
+		below, err := machine.ProcessesBelow(pid)
 		if err != nil {
 			return nil, err
 		}
-		if len(below) == 0 && commandName(pid) == runnerName && ready < readyRunners {
+		if len(below) == 0 && machine.CommandName(pid) == runnerName && ready < readyRunners {
 			ready++
 			continue
 		}
-		found = append(found, fmt.Sprintf("process %d: %s", pid, commandName(pid)))
+		found = append(found, fmt.Sprintf("process %d: %s", pid, machine.CommandName(pid)))
 	}
 	groups, err := sandboxGroups(d.dir)
 	if err != nil {
@@ -206,17 +220,23 @@ type sandkastenSubject struct{ daemon *daemon }
 func (s *sandkastenSubject) name() string { return "sandkasten, HTTP" }
 
 func (s *sandkastenSubject) create(ctx context.Context) (sandbox, error) {
-	var made struct {
-		ID string `json:"id"`
-	}
-	if err := s.daemon.call(ctx, http.MethodPost, "/v1/sessions", object{"image": imageName}, &made); err != nil {
+	box, err := s.daemon.create(ctx)
+	if err != nil {
 		return nil, err
 	}
-	box := &session{s.daemon, made.ID}
 	if err := box.run(ctx, "echo ok", "ok\n"); err != nil {
 		return nil, errors.Join(err, box.destroy(ctx))
 	}
 	return box, nil
+}
+
+// create makes a session.
+func (d *daemon) create(ctx context.Context) (*session, error) {
+	var made struct {
+		ID string `json:"id"`
+	}
+	err := d.call(ctx, http.MethodPost, "/v1/sessions", object{"image": imageName}, &made)
+	return &session{d, made.ID}, err
 }
 
 // session is a Sandkasten session.

@@ -5,8 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,23 +65,4 @@ func leaveHybridTree() error {
 		return fmt.Errorf("unmount %s: %w", hybridTree, err)
 	}
 	return nil
-}
-
-// cgroupMode names the host's control groups as the kernel's documents do.
-func cgroupMode(mounts string) string {
-	kinds := map[string]bool{}
-	for line := range strings.Lines(mounts) {
-		if fields := strings.Fields(line); len(fields) > 2 && slices.Contains([]string{"cgroup", "cgroup2"}, fields[2]) {
-			kinds[fields[2]] = true
-		}
-	}
-	switch {
-	case kinds["cgroup"] && kinds["cgroup2"]:
-		return "hybrid (v1 controllers)"
-	case kinds["cgroup2"]:
-		return "v2"
-	case kinds["cgroup"]:
-		return "v1"
-	}
-	return "none"
 }

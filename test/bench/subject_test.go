@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
+
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 func TestHostBashLivesAndRuns(t *testing.T) {
@@ -77,7 +79,7 @@ func TestBundleHasNamespacesAndLimits(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(read(filepath.Join(dir, "config.json"))), &config); err != nil {
+	if err := json.Unmarshal([]byte(machine.Text(filepath.Join(dir, "config.json"))), &config); err != nil {
 		t.Fatal(err)
 	}
 	if len(config.Linux.Namespaces) != 7 || config.Linux.Resources.Memory.Limit != memoryLimit ||

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
 // contender is a subject and how much of each part it can take.
@@ -20,8 +22,10 @@ type contender struct {
 // results is everything that a run measured.
 type results struct {
 	Date       time.Time                     `json:"date"`
-	Machine    machine                       `json:"machine"`
+	Machine    machine.Info                  `json:"machine"`
 	Lifecycle  map[string]map[string]summary `json:"lifecycle,omitempty"` // "ready" and "total" -> subject
+	Claim      map[string]summary            `json:"claim,omitempty"`
+	Burst      []loadResult                  `json:"burst,omitempty"`
 	Exec       map[string]summary            `json:"exec,omitempty"`
 	Together   []loadResult                  `json:"together,omitempty"`
 	Throughput []loadResult                  `json:"throughput,omitempty"`
@@ -46,7 +50,8 @@ type loadResult struct {
 // suite runs the parts of a benchmark and fills in results.
 type suite struct {
 	contenders []contender
-	daemon     *daemon // nil if ours is not among the contenders
+	daemon     *daemon                                // nil if ours is not among the contenders
+	pooled     func(context.Context) (*daemon, error) // starts another one, with a pool; nil likewise
 	rng        *rand.Rand
 	scale      float64 // of the numbers of rounds
 	log        func(format string, args ...any)
@@ -61,6 +66,7 @@ type part struct {
 
 var parts = []part{
 	{"create", (*suite).create},
+	{"claim", (*suite).claim},
 	{"exec", (*suite).exec},
 	{"stream", (*suite).firstByte},
 	{"output", (*suite).output},

@@ -187,7 +187,8 @@ func removeSessions(t *testing.T, env *testscript.Env) {
 	}
 	t.Errorf("a script left %d sandboxes", len(left))
 	bin := filepath.Join(strings.Split(env.Getenv("PATH"), string(os.PathListSeparator))[0], "sandkasten")
-	s := &system{t: t, bin: bin, env: env.Vars, url: env.Getenv("URL")}
+	vars := append(env.Vars, "SANDKASTEN_POOL__ENABLED=false") // what is ready goes too
+	s := &system{t: t, bin: bin, env: vars, url: env.Getenv("URL")}
 	// The script's own daemon may still be running.
 	if err := probe(context.Background(), s.url+"/readyz"); err != nil {
 		s.start()

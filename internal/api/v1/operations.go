@@ -231,6 +231,10 @@ var operations = map[string]operation{
 		id: "create-workspace", summary: "Create a workspace", status: http.StatusCreated, errors: []int{409, 415, 501, 507},
 		description: "An empty directory that outlives sessions. A session has it at /workspace if it was created with workspace_id; several may have it at the same time. 409 if this key has one of that id.",
 	},
+	"GET /v1/pool/status": {
+		id: "get-pool-status", summary: "Get the pool's status",
+		description: "What is ready for sessions that are about to come. A session gets a ready sandbox if it asks for an image of the pool with the default disk_mb and readonly_rootfs; whatever else it asks for, it is given on the way.",
+	},
 	"GET /v1/workspaces": {
 		id: "list-workspaces", summary: "List workspaces", errors: []int{501},
 		description: "The workspaces of this key, oldest first.",

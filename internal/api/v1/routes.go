@@ -56,6 +56,8 @@ func (s *surface) table() {
 	route(s, "DELETE /v1/workspaces/{id}", api.Key, s.deleteWorkspace)
 	s.fileCalls("/v1/workspaces/{id}", s.workspaceFiles)
 
+	route(s, "GET /v1/pool/status", api.Key, s.poolStatus)
+
 	route(s, "GET /v1/info", api.Key, s.info)
 	route(s, "GET /healthz", api.Public, s.healthz)
 	route(s, "GET /readyz", api.Public, s.readyz)

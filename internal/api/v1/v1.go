@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -28,6 +29,8 @@ type Options struct {
 	Driver  string // its name, shown at /v1/info
 
 	Previews *preview.Previews // of the same manager; nil has previews whose tokens end with the process
+
+	Pool *pool.Pool // what keeps sandboxes ready for the manager; may be nil
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 16 MiB

@@ -75,6 +75,50 @@ func TestCrashOfStopAndStart(t *testing.T) {
 	}
 }
 
+// A daemon that dies at any step of Claim leaves the ready sandbox, with nothing
+// of a session, or the session's, and in no case both.
+func TestCrashOfClaim(t *testing.T) {
+	for point, left := range map[string]runtime.ID{
+		"linux.claim.attached": "ready", "linux.claim.renamed": "claimed", "linux.claim.state": "claimed",
+		"linux.claim.limits": "claimed", "linux.claim.workspace": "claimed", "linux.claim.settled": "claimed",
+	} {
+		t.Run(point, func(t *testing.T) {
+			d := root(t)
+			keep(t, d)
+			crash(t, d, point)
+			if err := errors.Join(d.Destroy(t.Context(), "crashed"), d.Sweep(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			for s, err := range d.List(t.Context()) {
+				if err != nil || s.ID != left || !s.Alive {
+					t.Errorf("left: %+v, %v; want %s alive", s, err, left)
+				}
+			}
+			if left == "ready" {
+				spec := runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}}
+				claimed, err := d.Claim(t.Context(), "ready", "claimed", spec)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out := command(t, claimed, "hostname; ls -A; echo $A"); out != "sandbox\n\n" {
+					t.Errorf("it has something of the session that did not come to be: %q", out)
+				}
+			}
+			// The old name has nothing any more, also when somebody thinks so.
+			if err := d.Destroy(t.Context(), "ready"); err != nil {
+				t.Fatal(err)
+			}
+			if s := d.status("claimed"); !s.Alive {
+				t.Error("the session's sandbox ended with the old name")
+			}
+			for range 2 {
+				recoverSandboxes(t, d)
+			}
+			wantKept(t, d)
+		})
+	}
+}
+
 // A workspace is there whole or not at all, wherever its making or its removal
 // was cut off.
 func TestCrashOfWorkspaces(t *testing.T) {

@@ -38,7 +38,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	}
 	c := &creation{
 		d: d, name: "create", spec: spec, rootfs: rootfs,
-		state: state{ID: id, Spec: spec, CreatedAt: time.Now().UTC(), Durable: d.opts.Durable},
+		state: state{ID: id, Group: string(id), Spec: spec, CreatedAt: time.Now().UTC(), Durable: d.opts.Durable},
 		group: d.cgroups.Group(string(id)),
 		disk:  newDisk,
 	}
@@ -152,10 +152,12 @@ func (c *creation) writeState(context.Context) error {
 }
 
 func (c *creation) makeGroup(context.Context) error {
-	l := c.spec.Limits
-	return c.group.Create(cgroup.Limits{
-		Memory: l.MemoryMB << 20, CPU: l.CPU, Pids: l.Pids,
-	}, int(c.state.IDs)) // what the runner acts as on files: the sandbox's root, who has no way to this one
+	// What the runner acts as on files: the sandbox's root, who has no way to this one.
+	return c.group.Create(groupLimits(c.spec.Limits), int(c.state.IDs))
+}
+
+func groupLimits(l runtime.Limits) cgroup.Limits {
+	return cgroup.Limits{Memory: l.MemoryMB << 20, CPU: l.CPU, Pids: l.Pids}
 }
 
 // newDisk gives the prepared disk its name, or makes one of another size.
@@ -213,7 +215,7 @@ func (c *creation) listen(context.Context) error {
 
 // sendBoot makes what only the host's root can make, and sends it inside.
 func (c *creation) sendBoot(ctx context.Context) error {
-	userns, err := sys.Open(unix.AT_FDCWD, "/proc/"+strconv.Itoa(c.state.Process.PID)+"/ns/user", unix.O_RDONLY, 0)
+	userns, err := openUserNS(c.state.Process.PID)
 	if err != nil {
 		return err
 	}
@@ -259,6 +261,10 @@ func (c *creation) sendBoot(ctx context.Context) error {
 	return stage.Send(c.runner.control, c.boot(len(tasks)), fds)
 }
 
+func openUserNS(pid int) (int, error) {
+	return sys.Open(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid)+"/ns/user", unix.O_RDONLY, 0)
+}
+
 // idmap shifts the ids of a detached mount into the sandbox's block: what
 // belongs to root on disk belongs to the sandbox's root.
 func idmap(fd, userns int, attrs uint64) error {
@@ -286,7 +292,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Landlock:     !leaveOut["landlock"],
 		KeepCaps:     leaveOut["caps"],
 	}
-	if h := c.spec.Hostname; h != "" && h != disk.DefaultHostname {
+	if h := hostname(c.spec); h != disk.DefaultHostname {
 		b.Hostname = h
 		if !c.again { // else the disk has it, and perhaps the sandbox's own
 			b.HostsFile = disk.HostsFile(h)

@@ -30,12 +30,15 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("destroy sandbox %s: %w", id, err) // there may be a process that only the file knows
 	}
+	if err != nil && d.claimed(id) {
+		s.Group = noGroup // it is not this one's any more
+	}
 	for _, step := range []struct {
 		name string
 		do   func(context.Context, runtime.ID) error
 	}{
 		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s, d.discard) }},
-		{"cgroups", d.removeGroup},
+		{"cgroups", func(context.Context, runtime.ID) error { return d.removeGroup(s) }},
 		{"files", d.removeFiles},
 	} {
 		if err := errors.Join(step.do(ctx, id), failpoint.Hit("linux.destroy."+step.name)); err != nil {
@@ -57,9 +60,22 @@ func (d *Driver) discard(id runtime.ID, diskDir int) error {
 	return nil
 }
 
-func (d *Driver) removeGroup(_ context.Context, id runtime.ID) error {
-	return d.cgroups.Group(string(id)).Remove(cgroupTimeout)
+// noGroup is the name of no control group: ids have no dots.
+const noGroup = ".none"
+
+// claimed reports whether the control group named id is that of a sandbox with
+// another id.
+func (d *Driver) claimed(id runtime.ID) bool {
+	entries, err := os.ReadDir(d.sandboxes)
+	for _, e := range entries {
+		if s, err := d.readState(runtime.ID(e.Name())); err == nil && s.Group == string(id) && s.ID != id {
+			return true
+		}
+	}
+	return err != nil // unknown is not free
 }
+
+func (d *Driver) removeGroup(s *state) error { return d.group(s).Remove(cgroupTimeout) }
 
 // removeFiles deletes a handful of files, the disk's image among them: what
 // the sandbox wrote is inside the image and need not be walked.
@@ -85,7 +101,7 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id
 		diskDir = d.openDisk(id, s)
 	}
 	defer func() { sys.Close(pidfd, diskDir) }()
-	group := d.cgroups.Group(string(id))
+	group := d.group(s)
 	if err := group.Kill(); err != nil {
 		return err
 	}

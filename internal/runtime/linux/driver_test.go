@@ -24,7 +24,17 @@ import (
 func create(t *testing.T, d *Driver, id runtime.ID, spec runtime.Spec) func(command string) string {
 	t.Helper()
 	spec.Image = "test"
-	sb, err := d.Create(t.Context(), id, spec)
+	if _, err := d.Create(t.Context(), id, spec); err != nil {
+		t.Fatal(err)
+	}
+	return session(t, d, id)
+}
+
+// session returns how to run commands in a sandbox, which is destroyed when the
+// test ends.
+func session(t *testing.T, d *Driver, id runtime.ID) func(command string) string {
+	t.Helper()
+	sb, err := d.Open(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

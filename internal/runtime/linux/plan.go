@@ -135,6 +135,11 @@ func environment(image []string, spec runtime.Spec, shell string) []string {
 		}
 	}
 	maps.Copy(env, spec.Env)
+	return variables(env)
+}
+
+// variables is env as a sorted list.
+func variables(env map[string]string) []string {
 	out := make([]string, 0, len(env))
 	for _, k := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, k+"="+env[k])

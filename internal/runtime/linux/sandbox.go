@@ -113,7 +113,7 @@ func (d *Driver) swapOut(id runtime.ID, group cgroup.Group) {
 // Paused asks the kernel, which remembers it.
 func (s *sandbox) Paused() (bool, error) { return s.group().Freezing() }
 
-func (s *sandbox) group() cgroup.Group { return s.d.cgroups.Group(string(s.state.ID)) }
+func (s *sandbox) group() cgroup.Group { return s.d.group(&s.state) }
 
 // Stats reads the cgroups and the disk.
 func (s *sandbox) Stats(context.Context) (runtime.Stats, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 )
 
@@ -22,8 +23,9 @@ import (
 // has been taken for it and before anybody tells that what to become, and when
 // it has been stopped; what is made else is named by the ID alone.
 type state struct {
-	ID        runtime.ID   `json:"id"`
-	Spec      runtime.Spec `json:"spec"` // for the next boot; its environment is why only root may read the file
+	ID        runtime.ID   `json:"-"`     // the directory's name
+	Group     string       `json:"group"` // its control group: the id that it was made under
+	Spec      runtime.Spec `json:"spec"`  // for the next boot; its environment is why only root may read the file
 	IDs       ids.Base     `json:"ids"`
 	CreatedAt time.Time    `json:"created_at"`
 	Process   process      `json:"process"`
@@ -67,8 +69,17 @@ func (d *Driver) claim(id runtime.ID) error {
 
 func (d *Driver) readState(id runtime.ID) (*state, error) {
 	var s state
-	return &s, readJSON(filepath.Join(d.dir(id), stateFile), &s)
+	err := readJSON(filepath.Join(d.dir(id), stateFile), &s)
+	s.ID = id
+	if s.Group == "" {
+		s.Group = string(id)
+	}
+	return &s, err
 }
+
+// group is the control group of a sandbox, which keeps its name when another
+// id takes the sandbox.
+func (d *Driver) group(s *state) cgroup.Group { return d.cgroups.Group(s.Group) }
 
 // alive reports whether the process still runs, or may: what cannot be found
 // out is not taken for dead. A zombie does not run.

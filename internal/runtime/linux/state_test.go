@@ -1,6 +1,8 @@
 package linux
 
 import (
+	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
 
@@ -75,14 +78,40 @@ func TestReadJSONNamesTheFile(t *testing.T) {
 	if err := readJSON(path, &s); err == nil || !strings.Contains(err.Error(), path) {
 		t.Fatalf("got %v", err)
 	}
-	if err := writeJSON(path, state{ID: "a"}); err != nil {
+	if err := writeJSON(path, state{Group: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := readJSON(path, &s); err != nil || s.ID != "a" {
+	if err := readJSON(path, &s); err != nil || s.Group != "a" {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
 		t.Fatalf("left behind: %v, %v", entries, err)
+	}
+}
+
+// The directory's name is the id; the control group's name stays what it was.
+func TestStateIsNamedByItsDirectory(t *testing.T) {
+	d := &Driver{sandboxes: t.TempDir()}
+	for id, group := range map[runtime.ID]string{"claimed": "ready", "plain": "plain", "old": ""} {
+		if err := errors.Join(d.claim(id), d.writeState(state{ID: id, Group: group})); err != nil {
+			t.Fatal(err)
+		}
+		want := group
+		if group == "" { // of a daemon that knew no other names
+			want = string(id)
+		}
+		if s, err := d.readState(id); err != nil || s.ID != id || s.Group != want {
+			t.Errorf("%s: %+v, %v", id, s, err)
+		}
+	}
+	for id, want := range map[runtime.ID]bool{"ready": true, "claimed": false, "plain": false, "other": false} {
+		if d.claimed(id) != want {
+			t.Errorf("claimed(%s) is not %v", id, want)
+		}
+	}
+	used, err := d.groupsInUse()
+	if want := map[string]bool{"ready": true, "plain": true, "old": true}; err != nil || !maps.Equal(used, want) {
+		t.Errorf("groups %v, %v", used, err)
 	}
 }
 

@@ -31,7 +31,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 		do   func(context.Context, runtime.ID) error
 	}{
 		{"killed", func(ctx context.Context, id runtime.ID) error { return d.kill(ctx, id, s, syncDisk) }},
-		{"cgroups", d.removeGroup},
+		{"cgroups", func(context.Context, runtime.ID) error { return d.removeGroup(s) }},
 		{"disk", d.settleDisk},
 		{"state", func(context.Context, runtime.ID) error { return d.writeStopped(*s) }},
 	} {
@@ -104,7 +104,7 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 	}
 	c := &creation{
 		d: d, name: "start", spec: s.Spec, rootfs: rootfs, state: *s, again: true,
-		group: d.cgroups.Group(string(id)),
+		group: d.group(s),
 		disk:  keptDisk,
 	}
 	if err := c.run(ctx); err != nil {

@@ -22,8 +22,10 @@ func (d *Driver) Sweep(ctx context.Context) error {
 	}
 	groups, err := d.cgroups.List()
 	errs = append(errs, err)
+	claimed, err := d.groupsInUse()
+	errs = append(errs, err)
 	for _, id := range groups {
-		if !exists(id) {
+		if !claimed[id] && !exists(id) {
 			errs = append(errs, d.Destroy(ctx, runtime.ID(id)))
 		}
 	}
@@ -32,6 +34,18 @@ func (d *Driver) Sweep(ctx context.Context) error {
 		return fmt.Errorf("sweep: %w", err)
 	}
 	return nil
+}
+
+// groupsInUse are the control groups that sandboxes have.
+func (d *Driver) groupsInUse() (map[string]bool, error) {
+	entries, err := os.ReadDir(d.sandboxes)
+	used := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		if s, err := d.readState(runtime.ID(e.Name())); err == nil {
+			used[s.Group] = true
+		}
+	}
+	return used, err
 }
 
 func (d *Driver) emptyScratch() error {

@@ -19,5 +19,6 @@ func TestLocal(t *testing.T) {
 		Image:     runtimetest.LocalImage,
 		Kill:      func(t *testing.T, id runtime.ID) { l.KillRunner(t, id) },
 		Unlimited: true,
+		NoClaims:  true,
 	})
 }

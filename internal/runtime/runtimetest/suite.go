@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,10 @@ type Options struct {
 	// NoWorkspaces leaves out the tests of workspaces, for a driver that is no
 	// runtime.WorkspaceKeeper.
 	NoWorkspaces bool
+
+	// NoClaims leaves out the tests of claims, for a driver that is no
+	// runtime.Claimer.
+	NoClaims bool
 }
 
 // TestDriver holds a driver to the contract of package runtime. open returns
@@ -79,13 +84,18 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 			c.run(t)
 		})
 	}
+	more := map[string]func(*testing.T){}
 	if !o.NoWorkspaces {
-		for name, run := range s.workspaceTests() {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				run(t)
-			})
-		}
+		maps.Copy(more, s.workspaceTests())
+	}
+	if !o.NoClaims {
+		maps.Copy(more, s.claimTests())
+	}
+	for name, run := range more {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t)
+		})
 	}
 	if o.Kill != nil {
 		t.Run("RunnerDies", func(t *testing.T) {

@@ -181,6 +181,11 @@ func (g Group) create(l Limits, owner int) error {
 	if err := g.delegate(owner); err != nil {
 		return err
 	}
+	return g.Limit(l)
+}
+
+// Limit changes the limits of a group that exists.
+func (g Group) Limit(l Limits) error {
 	if g.m.Hybrid() {
 		return g.limitHybrid(l)
 	}
@@ -210,10 +215,21 @@ func (g Group) delegate(owner int) error {
 }
 
 func (g Group) limitHybrid(l Limits) error {
+	dir, memory, withSwap := g.v1("memory"), "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
+	order := []string{memory, withSwap} // the latter may never be below the former
+	if number(dir, withSwap) < l.Memory {
+		order = []string{withSwap, memory}
+	}
+	var errs []error
+	for _, file := range order {
+		err := write(dir, file, l.Memory)
+		if file == withSwap {
+			err = optional(err) // absent without swap accounting
+		}
+		errs = append(errs, err)
+	}
 	return errors.Join(
-		write(g.v1("memory"), "memory.limit_in_bytes", l.Memory),
-		// Memory and swap together; after the former, which it may not be below.
-		optional(write(g.v1("memory"), "memory.memsw.limit_in_bytes", l.Memory)),
+		errors.Join(errs...),
 		write(g.v1("pids"), "pids.max", l.Pids),
 		write(g.v1("cpu"), "cpu.cfs_period_us", cpuPeriod),
 		write(g.v1("cpu"), "cpu.cfs_quota_us", quota(l.CPU)),

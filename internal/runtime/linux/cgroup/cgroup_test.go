@@ -299,3 +299,33 @@ func TestSwapOut(t *testing.T) {
 		}
 	}
 }
+
+// The kernel takes no limit on memory and swap together that is below the one
+// on memory alone, whatever they were before.
+func TestLimit_HybridAgain(t *testing.T) {
+	for name, was := range map[string]int64{"raised": 64 << 20, "lowered": 512 << 20, "unlimited": 1 << 62, "without swap": -1} {
+		t.Run(name, func(t *testing.T) {
+			m := tree(t, true)
+			g := m.Group("a")
+			memory := g.v1("memory")
+			touch(t, memory+"/memory.limit_in_bytes", g.v1("pids")+"/pids.max", g.v1("cpu")+"/cpu.cfs_period_us", g.v1("cpu")+"/cpu.cfs_quota_us")
+			if was >= 0 {
+				touch(t, memory+"/memory.memsw.limit_in_bytes")
+				if err := write(memory, "memory.memsw.limit_in_bytes", was); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := g.Limit(someLimits); err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"} {
+				if was < 0 && strings.Contains(file, "memsw") {
+					continue
+				}
+				if got := content(t, memory+"/"+file); !strings.HasPrefix(got, "115343360") {
+					t.Errorf("%s is %q", file, got)
+				}
+			}
+		})
+	}
+}

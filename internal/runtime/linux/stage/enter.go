@@ -71,14 +71,30 @@ func Enter() (*Inside, error) {
 		return nil, fmt.Errorf("drop rights: %w", err)
 	}
 	if b.HostsFile != "" {
-		if err := os.WriteFile("/etc/hosts", []byte(b.HostsFile), 0o644); err != nil {
-			return nil, fmt.Errorf("write /etc/hosts: %w", err)
-		}
-		if err := os.WriteFile("/etc/hostname", []byte(b.Hostname+"\n"), 0o644); err != nil {
-			return nil, fmt.Errorf("write /etc/hostname: %w", err)
+		if err := writeNames(b.Hostname, b.HostsFile); err != nil {
+			return nil, err
 		}
 	}
 	return in, nil
+}
+
+// Rename gives a sandbox that has been entered another name.
+func Rename(hostname, hostsFile string) error {
+	if err := unix.Sethostname([]byte(hostname)); err != nil {
+		return os.NewSyscallError("sethostname", err)
+	}
+	return writeNames(hostname, hostsFile)
+}
+
+// writeNames writes the name where programs look for it.
+func writeNames(hostname, hostsFile string) error {
+	if err := os.WriteFile("/etc/hosts", []byte(hostsFile), 0o644); err != nil {
+		return fmt.Errorf("write /etc/hosts: %w", err)
+	}
+	if err := os.WriteFile("/etc/hostname", []byte(hostname+"\n"), 0o644); err != nil {
+		return fmt.Errorf("write /etc/hostname: %w", err)
+	}
+	return nil
 }
 
 // Ready tells the daemon that operations are accepted.

@@ -146,6 +146,18 @@ func newFS(fstype, options string, attrs uint64) (int, error) {
 		return -1, err
 	}
 	defer sys.Close(fs)
+	if err := Configure(fs, options); err != nil {
+		return -1, err
+	}
+	if err := sys.FsconfigCreate(fs); err != nil {
+		return -1, err
+	}
+	return sys.Fsmount(fs, int(attrs))
+}
+
+// Configure gives a file system that is being made, or made anew, the options
+// of a Mount.
+func Configure(fs int, options string) (err error) {
 	for option := range strings.SplitSeq(options, ",") {
 		key, value, valued := strings.Cut(option, "=")
 		switch {
@@ -155,13 +167,10 @@ func newFS(fstype, options string, attrs uint64) (int, error) {
 			err = sys.FsconfigFlag(fs, key)
 		}
 		if err != nil {
-			return -1, err
+			return err
 		}
 	}
-	if err := sys.FsconfigCreate(fs); err != nil {
-		return -1, err
-	}
-	return sys.Fsmount(fs, int(attrs))
+	return nil
 }
 
 // mounter carries out Mounts and Masks below root.

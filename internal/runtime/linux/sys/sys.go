@@ -84,6 +84,16 @@ func Fsmount(fd, attrs int) (int, error) {
 	return retryFD("fsmount", func() (int, error) { return unix.Fsmount(fd, unix.FSMOUNT_CLOEXEC, attrs) })
 }
 
+// FsconfigReconfigure wraps fsconfig(2) with FSCONFIG_CMD_RECONFIGURE.
+func FsconfigReconfigure(fd int) error {
+	return retry("fsconfig reconfigure", func() error { return unix.FsconfigReconfigure(fd) })
+}
+
+// Fspick wraps fspick(2) on the mount that fd refers to.
+func Fspick(fd int) (int, error) {
+	return retryFD("fspick", func() (int, error) { return unix.Fspick(fd, "", unix.FSPICK_EMPTY_PATH|unix.FSPICK_CLOEXEC) })
+}
+
 // Mount wraps mount(2).
 func Mount(source, target, fstype string, flags uintptr, data string) error {
 	return retry("mount", func() error { return unix.Mount(source, target, fstype, flags, data) })
@@ -97,6 +107,17 @@ func PivotRoot(newRoot, putOld string) error {
 // Unmount wraps umount2(2).
 func Unmount(target string, flags int) error {
 	return retry("umount2", func() error { return unix.Unmount(target, flags) })
+}
+
+// Setns wraps setns(2): it moves the calling thread into the namespace of type
+// nstype that fd refers to.
+func Setns(fd, nstype int) error {
+	return retry("setns", func() error { return unix.Setns(fd, nstype) })
+}
+
+// Unshare wraps unshare(2), for the calling thread.
+func Unshare(flags int) error {
+	return retry("unshare", func() error { return unix.Unshare(flags) })
 }
 
 // Openat2 wraps openat2(2). O_CLOEXEC is always added: leaving it out is how

@@ -1,6 +1,7 @@
-// Command crash makes a workspace, and a sandbox with it, stops and starts the sandbox, and destroys both.
-// Built with the tag failpoint
-// it dies where SANDKASTEN_FAILPOINT says, as a daemon may die at any line.
+// Command crash makes a workspace, and a sandbox with it, stops and starts the
+// sandbox, claims another one for the workspace, and destroys all. Built with
+// the tag failpoint it dies where SANDKASTEN_FAILPOINT says, as a daemon may
+// die at any line.
 package main
 
 import (
@@ -57,8 +58,25 @@ func run(dataDir, runDir, runner, rootfs string) error {
 	if _, err := d.Start(ctx, "crashed"); err != nil {
 		return err
 	}
+	if err := claim(ctx, d); err != nil {
+		return err
+	}
 	if err := d.Destroy(ctx, "crashed"); err != nil {
 		return err
 	}
 	return d.DestroyWorkspace(ctx, "kept")
+}
+
+// claim makes a sandbox ready and takes it for a session that wants everything.
+func claim(ctx context.Context, d *linux.Driver) error {
+	limits := runtime.Limits{DiskMB: 64}
+	if _, err := d.Create(ctx, "ready", runtime.Spec{Image: "test", Limits: limits}); err != nil {
+		return err
+	}
+	limits.MemoryMB = 128
+	spec := runtime.Spec{Image: "test", Limits: limits, Workspace: "kept", Env: map[string]string{"A": "b"}, Hostname: "claimed"}
+	if _, err := d.Claim(ctx, "ready", "claimed", spec); err != nil {
+		return err
+	}
+	return d.Destroy(ctx, "claimed")
 }

@@ -1,20 +1,22 @@
-package main
+package machine
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"slices"
 	"testing"
 )
 
 func TestParseMeminfo(t *testing.T) {
-	got, err := parseMeminfo("MemTotal:       24682012 kB\nHugePages_Total:       3\nPercpu:              928 kB\n")
+	got, err := Meminfo("MemTotal:       24682012 kB\nHugePages_Total:       3\nPercpu:              928 kB\n")
 	if err != nil || got["MemTotal"] != 24682012*1024 || got["HugePages_Total"] != 3 || got["Percpu"] != 928*1024 {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := parseMeminfo("MemTotal\n"); err == nil {
+	if _, err := Meminfo("MemTotal\n"); err == nil {
 		t.Error("a line without a value is taken")
 	}
-	if real, err := parseMeminfo(read("/proc/meminfo")); err != nil || real["MemAvailable"] == 0 {
+	if real, err := Meminfo(Text("/proc/meminfo")); err != nil || real["MemAvailable"] == 0 {
 		t.Errorf("this host's: %v, %v", real["MemAvailable"], err)
 	}
 }
@@ -32,19 +34,23 @@ func TestParseStat(t *testing.T) {
 }
 
 func TestProcessesBelowFindsChildrenOnly(t *testing.T) {
-	box, err := hostBash{}.create(t.Context())
+	cat := exec.CommandContext(t.Context(), "cat")
+	stdin, err := cat.StdinPipe()
+	if err == nil {
+		err = cat.Start()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := box.(*hostShell).cmd.Process.Pid
-	below, err := processesBelow(os.Getpid())
+	child := cat.Process.Pid
+	below, err := ProcessesBelow(os.Getpid())
 	if err != nil || !slices.Contains(below, child) || slices.Contains(below, os.Getpid()) {
 		t.Errorf("below us: %v, %v; want %d", below, err, child)
 	}
-	if name := commandName(child); name != "bash" {
+	if name := CommandName(child); name != "cat" {
 		t.Errorf("it is called %q", name)
 	}
-	if err := box.destroy(t.Context()); err != nil {
+	if err := errors.Join(stdin.Close(), cat.Wait()); err != nil {
 		t.Error(err)
 	}
 }
@@ -60,7 +66,7 @@ func TestCgroupMode(t *testing.T) {
 }
 
 func TestDescribeMachine(t *testing.T) {
-	m := describeMachine(t.Context(), "/", map[string][]string{"go": {"go", "version"}, "none": {"/no/such/tool"}})
+	m := Describe(t.Context(), "/", map[string][]string{"go": {"go", "version"}, "none": {"/no/such/tool"}})
 	if m.Cores < 1 || m.Kernel == "" || m.MemoryMB == 0 || m.Versions["go"] == "" {
 		t.Errorf("%+v", m)
 	}

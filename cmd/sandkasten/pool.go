@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+type poolCmd struct {
+	Status poolStatusCmd `cmd:"" help:"Show which sandboxes are ready, and how often one was wanted."`
+}
+
+func (poolCmd) Help() string {
+	return `The daemon can keep sandboxes ready for sessions that are about to come: see
+pool.enabled in its configuration.
+
+  sandkasten pool status`
+}
+
+type poolStatusCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+func (c poolStatusCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	st, err := cl.PoolStatus(ctx)
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return show.JSON(a.Out, st)
+	case !st.Enabled:
+		a.Say("This daemon keeps no sandboxes ready: its configuration has no `pool: {enabled: true}`.")
+		return nil
+	}
+	if err := show.Table(a.Out, poolRows(st)); err != nil {
+		return err
+	}
+	if st.Short != "" {
+		a.Say("The host is short, and the pool gives back: %s", st.Short)
+	}
+	if st.Unmatched > 0 {
+		a.Say("%d sessions were of other images or disk sizes than the pool's.", st.Unmatched)
+	}
+	return nil
+}
+
+func poolRows(st client.PoolStatus) [][]string {
+	rows := [][]string{{"IMAGE", "READY", "WANTED", "HITS", "MISSES", "MAKE MS", "ERROR"}}
+	for _, one := range st.Images {
+		wanted := strconv.Itoa(one.Wanted)
+		if one.Auto {
+			wanted += " (auto)"
+		}
+		rows = append(rows, []string{
+			one.Image, strconv.Itoa(one.Ready), wanted, strconv.FormatInt(one.Hits, 10), strconv.FormatInt(one.Misses, 10),
+			strconv.FormatFloat(one.MakeMS, 'f', 1, 64), one.Error,
+		})
+	}
+	return rows
+}

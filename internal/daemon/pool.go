@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"cmp"
+
+	"github.com/sandkasten/sandkasten/internal/admission"
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/pool"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// newPool returns the pool that cfg asks for, or nil if it asks for none or
+// the driver cannot have one. Its sandboxes are for sessions that ask for
+// nothing, made as sessions say.
+func newPool(cfg config.Config, build string, sessions session.Options, driver runtime.Driver, host admission.Host) *pool.Pool {
+	if !cfg.Pool.Enabled {
+		return nil
+	}
+	claimer, ok := driver.(pool.Driver)
+	if !ok {
+		sessions.Log.Warn("this driver cannot keep sandboxes ready: pool.enabled has no effect", "driver", cfg.Driver)
+		return nil
+	}
+	sizes := map[string]int{cfg.DefaultImage: pool.Auto}
+	if len(cfg.Pool.Images) > 0 {
+		sizes = map[string]int{}
+		for image, n := range cfg.Pool.Images {
+			if n == config.Auto {
+				n = pool.Auto
+			}
+			sizes[image] = n
+		}
+	}
+	// What sessions leave free, and more: a ready sandbox is nobody's loss.
+	gate := admission.New(host.Read, admission.Reserve{
+		MemoryBytes: max(cfg.Pool.MemoryReserveMB, cfg.Admission.MemoryReserveMB) << 20,
+		DiskBytes:   cfg.Admission.DiskReserveMB << 20,
+		Pids:        cfg.Admission.PidsReserve,
+	})
+	d := sessions.Defaults
+	return pool.New(pool.Options{
+		Driver:   claimer,
+		Resolve:  sessions.Images.Resolve,
+		Images:   sizes,
+		Spec:     runtime.Spec{Limits: d.Limits, ReadonlyRoot: d.ReadonlyRoot, Network: d.Network, Seccomp: cmp.Or(sessions.Seccomp, runtime.SeccompStrict)},
+		Room:     gate.Admit,
+		MaxReady: cfg.Pool.MaxReady,
+		CPU:      cfg.Pool.CPU,
+		Build:    build,
+		Log:      sessions.Log,
+	})
+}

@@ -1,0 +1,107 @@
+package linux
+
+import (
+	"fmt"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+)
+
+// belowRoot is how paths in a sandbox in which nothing of a client has run are
+// resolved: its image may be hostile, so no link is followed.
+const belowRoot = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// resize gives a file system in memory, mounted in a sandbox with this root
+// directory, the size that m has for it.
+func resize(root int, m stage.Mount) error {
+	at, err := sys.Openat2(root, strings.TrimPrefix(m.Target, "/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, belowRoot)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(at)
+	fs, err := sys.Fspick(at)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(fs)
+	if err := stage.Configure(fs, m.Options); err != nil {
+		return err
+	}
+	return sys.FsconfigReconfigure(fs)
+}
+
+// replaceMount mounts the directory dir of a detached file system in the place
+// of what is mounted on target, an absolute path, in the mount namespace of a
+// process.
+func replaceMount(pid, volume int, dir, target string) error {
+	ns, err := sys.Open(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid)+"/ns/mnt", unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(ns)
+	return onThrowawayThread(func() error { return replaceMountHere(ns, volume, dir, target) })
+}
+
+// onThrowawayThread calls do on a thread that ends with it. That is never the
+// process's first thread, which cannot end, and whose namespaces are what
+// /proc/self shows of the whole process.
+func onThrowawayThread(do func() error) error {
+	done := make(chan error)
+	go func() {
+		goruntime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			err := onThrowawayThread(do) // on another: this one is taken
+			goruntime.UnlockOSThread()
+			done <- err
+			return
+		}
+		done <- do() // and never unlock: the thread ends with the goroutine
+	}()
+	return <-done
+}
+
+// replaceMountHere leaves the calling thread in the namespace.
+func replaceMountHere(ns, volume int, dir, target string) error {
+	// A thread that shares its root directory with others cannot enter.
+	if err := sys.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	if err := sys.Setns(ns, unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	// Most kernels copy a part only of what is mounted in the namespace.
+	if err := mountOn(volume, target); err != nil {
+		return err
+	}
+	part, err := sys.OpenTree(unix.AT_FDCWD, target+"/"+dir)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(part)
+	for range 2 { // the whole volume, and what was there before
+		if err := sys.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			return fmt.Errorf("%s: %w", target, err)
+		}
+	}
+	return mountOn(part, target)
+}
+
+// mountOn attaches a mount in the calling thread's namespace.
+func mountOn(fd int, target string) error {
+	root, err := sys.Open(unix.AT_FDCWD, "/", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(root)
+	at, err := sys.Openat2(root, strings.TrimPrefix(target, "/"), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, belowRoot)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(at)
+	return sys.MoveMount(fd, at)
+}

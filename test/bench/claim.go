@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// burstN is the size of the pool, and how many sessions are then wanted at once.
+const burstN = 100
+
+// poolSettings configure a daemon with such a pool.
+var poolSettings = fmt.Sprintf("pool: {enabled: true, images: {%s: %d}, max_ready: %d}", imageName, burstN, burstN)
+
+// pooledName is what sessions of that daemon are called.
+const pooledName = "sandkasten, HTTP, with a pool"
+
+// pooledSubject makes sessions from a pool.
+type pooledSubject struct{ sandkastenSubject }
+
+func (*pooledSubject) name() string { return pooledName }
+
+// claim measures what a pool saves one session, and how it stands many at once.
+func (s *suite) claim(ctx context.Context) (err error) {
+	if s.pooled == nil {
+		return nil
+	}
+	d, err := s.pooled(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.stopPooled(context.WithoutCancel(ctx))) }()
+	if err := d.awaitPool(ctx); err != nil {
+		return err
+	}
+	ours := &pooledSubject{sandkastenSubject{d}}
+	contestants := []contestant{lifecycle(ours, 1), lifecycle(&sandkastenSubject{s.daemon}, 1)}
+	measured, err := interleave(ctx, s.rng, contestants, 3, s.rounds(burstN-10)) // fewer than are ready
+	if err != nil {
+		return err
+	}
+	s.results.Claim = measured["ready"]
+	for range repetitions {
+		if err := s.burst(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// burst asks for as many sessions at once as are ready.
+func (s *suite) burst(ctx context.Context, d *daemon) error {
+	if err := d.awaitPool(ctx); err != nil {
+		return err
+	}
+	boxes := make([]sandbox, burstN)
+	made := closedLoop(ctx, burstN, budget{n: burstN}, func(ctx context.Context, i int) (time.Time, error) {
+		box, err := d.create(ctx)
+		if err == nil {
+			boxes[i] = box
+		}
+		return time.Now(), err
+	})
+	s.results.Burst = append(s.results.Burst, loadResult{pooledName, "create", burstN, burstN, made})
+	return destroyAll(ctx, boxes, togetherWorkers)
+}
+
+// burstOf returns the middle one of the times in which all had a session, and
+// all failures.
+func burstOf(r results) (last time.Duration, failures int) {
+	var all []float64
+	for _, l := range r.Burst {
+		all = append(all, float64(l.Outcome.Latency.Max))
+		failures += l.Outcome.Failures
+	}
+	return time.Duration(median(all)), failures
+}
+
+// awaitPool waits until the pool is full.
+func (d *daemon) awaitPool(ctx context.Context) error {
+	return waitFor(ctx, time.Minute, func(ctx context.Context) error {
+		var status struct {
+			Ready int `json:"ready"`
+		}
+		if err := d.call(ctx, http.MethodGet, "/v1/pool/status", nil, &status); err != nil {
+			return err
+		}
+		if status.Ready < burstN {
+			return fmt.Errorf("%d of %d sandboxes are ready", status.Ready, burstN)
+		}
+		return nil
+	})
+}
+
+// stopPooled stops a daemon with a pool. What is ready would outlive it: one
+// without a pool removes that.
+func (d *daemon) stopPooled(ctx context.Context) error {
+	return errors.Join(d.stop(ctx), d.configure(""), d.start(ctx), d.stop(ctx))
+}
