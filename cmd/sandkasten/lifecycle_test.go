@@ -86,3 +86,24 @@ func TestWhenIdle(t *testing.T) {
 		}
 	}
 }
+
+func TestForkCommand(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	tm.want("exec", id, "echo kept > file")
+	forks := strings.Fields(tm.want("fork", id, "--count", "2", "--label", "try=b"))
+	if len(forks) != 2 {
+		t.Fatalf("forks %q", forks)
+	}
+	for _, fork := range forks {
+		if got := tm.want("exec", fork, "cat file; echo changed > file"); got != "kept\n" {
+			t.Errorf("in a fork: %q", got)
+		}
+	}
+	if got := tm.want("exec", id, "cat file"); got != "kept\n" {
+		t.Errorf("in the session: %q", got)
+	}
+	if out := tm.want("fork", id, "--json"); !strings.Contains(out, `"forked_from": "`+id+`"`) {
+		t.Errorf("fork printed %s", out)
+	}
+}

@@ -34,6 +34,7 @@ type commands struct {
 	Stats  statsCmd      `cmd:"" help:"Show what sessions use." group:"session"`
 	Logs   logsCmd       `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`
 	Pause  pauseCmd      `cmd:"" help:"Make sessions stand still, with their memory." group:"session"`
+	Fork   forkCmd       `cmd:"" help:"Make sessions that begin with another's files." group:"session"`
 	Resume resumeCmd     `cmd:"" help:"Let paused sessions go on." group:"session"`
 	Stop   stopCmd       `cmd:"" help:"End the processes of sessions and keep their files." group:"session"`
 	Start  startCmd      `cmd:"" help:"Boot stopped sessions on their files." group:"session"`

@@ -65,7 +65,7 @@ func (c statsCmd) Run(ctx context.Context, a *cli.App) error {
 }
 
 func statsRows(all []namedStats) [][]string {
-	rows := [][]string{{"ID", "MEMORY", "OF", "CPU TIME", "CORES", "PIDS", "OF", "DISK", "OF", "OOM KILLS"}}
+	rows := [][]string{{"ID", "MEMORY", "OF", "CPU TIME", "CORES", "PIDS", "OF", "DISK", "OF", "FILES", "OF", "OOM KILLS"}}
 	for _, s := range all {
 		rows = append(rows, []string{
 			s.ID,
@@ -74,6 +74,7 @@ func statsRows(all []namedStats) [][]string {
 			strconv.FormatFloat(s.CPULimit, 'f', -1, 64),
 			strconv.FormatInt(s.Pids, 10), strconv.FormatInt(s.PidsLimit, 10),
 			show.Size(s.DiskBytes), show.Size(s.DiskLimit),
+			strconv.FormatInt(s.Files, 10), strconv.FormatInt(s.FilesLimit, 10),
 			strconv.FormatInt(s.OOMKills, 10),
 		})
 	}

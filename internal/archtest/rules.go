@@ -142,7 +142,7 @@ var Rules = map[string]Rule{
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
 			"internal/runtime/inside", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol",
 		},
-		Libraries: []string{unix},
+		Libraries: []string{"golang.org/x/sync", unix},
 	},
 	"internal/runtime/linux/cgroup":  {Ours: []string{"internal/runtime/linux/sys"}, Libraries: []string{unix}},
 	"internal/runtime/linux/disk":    {Ours: []string{"internal/runtime/linux/sys"}, Libraries: []string{unix}},

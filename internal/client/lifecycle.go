@@ -43,3 +43,25 @@ func (c *Client) change(ctx context.Context, id, what string) (Session, error) {
 	err := c.call(ctx, http.MethodPost, sessionPath(id, what), nil, &s)
 	return s, err
 }
+
+// ForkRequest is what forks may have otherwise than their session. Zero values
+// take what that has.
+type ForkRequest struct {
+	Count    int               `json:"count,omitempty"` // 1
+	Env      map[string]string `json:"env,omitempty"`
+	Hostname string            `json:"hostname,omitempty"`
+	UpdateRequest
+}
+
+// Forked is what Fork has made.
+type Forked struct {
+	Sessions []Session `json:"sessions"`
+	Copied   bool      `json:"copied"` // the host had to copy the files
+}
+
+// Fork makes sessions that begin with the files of another.
+func (c *Client) Fork(ctx context.Context, id string, req ForkRequest) (Forked, error) {
+	var made Forked
+	err := c.call(ctx, http.MethodPost, sessionPath(id, "/fork"), req, &made)
+	return made, err
+}

@@ -38,3 +38,17 @@ func TestChanges(t *testing.T) {
 		})
 	}
 }
+
+func TestFork(t *testing.T) {
+	c := serve(t, "POST /v1/sessions/s/fork", func(w http.ResponseWriter, r *http.Request) {
+		const want = `{"count":2,"hostname":"h","ttl_seconds":60}`
+		if body, err := io.ReadAll(r.Body); err != nil || string(body) != want {
+			t.Errorf("body %s, %v", body, err)
+		}
+		answer(201, `{"sessions":[{"id":"a","forked_from":"s"},{"id":"b","forked_from":"s"}],"copied":true}`)(w, r)
+	})
+	made, err := c.Fork(t.Context(), "s", client.ForkRequest{Count: 2, Hostname: "h", UpdateRequest: client.UpdateRequest{TTLSeconds: 60}})
+	if err != nil || len(made.Sessions) != 2 || made.Sessions[1].ID != "b" || made.Sessions[0].ForkedFrom != "s" || !made.Copied {
+		t.Errorf("%+v, %v", made, err)
+	}
+}

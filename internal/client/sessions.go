@@ -23,6 +23,7 @@ type Session struct {
 	OnIdle       string            `json:"on_idle"`
 	IdleTimeout  int64             `json:"idle_timeout_seconds,omitempty"`
 	AutoResume   bool              `json:"auto_resume"`
+	ForkedFrom   string            `json:"forked_from,omitempty"`
 	BootID       string            `json:"boot_id,omitempty"` // another one after each start
 	CreatedAt    time.Time         `json:"created_at"`
 	ExpiresAt    time.Time         `json:"expires_at"`
@@ -62,7 +63,7 @@ type UpdateRequest struct {
 // Stats is what a session uses and may use.
 type Stats struct {
 	MemoryBytes  int64   `json:"memory_bytes"`
-	MemoryPeak   int64   `json:"memory_peak_bytes"`
+	MemoryPeak   int64   `json:"memory_peak"`
 	MemoryLimit  int64   `json:"memory_limit"`
 	CPUUsageUsec int64   `json:"cpu_usage_usec"`
 	CPULimit     float64 `json:"cpu_limit"`
@@ -70,7 +71,12 @@ type Stats struct {
 	PidsLimit    int64   `json:"pids_limit"`
 	DiskBytes    int64   `json:"disk_bytes"`
 	DiskLimit    int64   `json:"disk_limit"`
+	Files        int64   `json:"files"`
+	FilesLimit   int64   `json:"files_limit"`
 	OOMKills     int64   `json:"oom_kills"`
+
+	WorkspaceBytes int64 `json:"workspace_bytes,omitempty"` // of one that outlives the session
+	WorkspaceLimit int64 `json:"workspace_limit,omitempty"`
 }
 
 // Create makes a session and returns when it runs.

@@ -41,6 +41,7 @@ type Config struct {
 	RateLimit RateLimit
 	Security  Security
 	Sessions  Sessions
+	Disk      Disk
 	Admission Admission
 	Workspace Workspace
 	Pool      Pool
@@ -109,6 +110,11 @@ type Security struct {
 // Sessions is about all of them.
 type Sessions struct {
 	SurviveReboot bool
+}
+
+// Disk is about what sandboxes write to.
+type Disk struct {
+	PoolMB int64 // 0: no pool
 }
 
 // Admission is what the host must have left for another sandbox. Zero is no

@@ -30,7 +30,8 @@ func Examine(ctx context.Context, cfg config.Config) []doctor.Finding {
 
 func host(cfg config.Config) doctor.Host {
 	h := doctor.ThisHost()
-	h.DataDir, h.MaxSessions, h.Engine = cfg.DataDir, cfg.MaxSessions, cfg.Driver != "native"
+	h.DataDir, h.MaxSessions = cfg.DataDir, cfg.MaxSessions
+	h.Engine, h.Pool = cfg.Driver != "native", cfg.Disk.PoolMB > 0
 	return h
 }
 

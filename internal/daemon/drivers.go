@@ -61,6 +61,7 @@ func native(cfg config.Config, store *images.Store, log *slog.Logger) (hostDrive
 		Images:   nativeImages{store},
 		Defaults: limits(cfg.Defaults.Limits),
 		Durable:  cfg.Sessions.SurviveReboot,
+		PoolMB:   cfg.Disk.PoolMB,
 		Log:      log,
 	})
 }

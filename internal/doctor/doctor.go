@@ -47,6 +47,7 @@ var checks = []check{
 	{name: "seccomp", look: seccomp, native: true},
 	{name: "landlock", look: landlock, native: true},
 	{name: "disk limits", look: diskLimits, native: true},
+	{name: "forks", look: forks, native: true},
 	{name: "data directory", look: dataDir},
 	{name: "free space", look: freeSpace},
 	{name: "open files", look: openFiles},

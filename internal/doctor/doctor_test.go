@@ -145,6 +145,14 @@ func TestFindings(t *testing.T) {
 		{"landlock", host(func(h *doctor.Host) { h.LandlockABI = func() (int, error) { return 0, none } }), doctor.Warn, "none", ""},
 		{"disk limits", gone("dev/loop-control"), doctor.Fail, "no loop devices", "modprobe loop"},
 		{"disk limits", host(func(h *doctor.Host) { h.LookPath = func(string) (string, error) { return "", none } }), doctor.Fail, "mkfs.ext4", "e2fsprogs"},
+		{"forks", host(func(*doctor.Host) {}), doctor.OK, "copies what", ""},
+		{"forks", host(func(h *doctor.Host) { h.Pool = true }), doctor.OK, "pool", ""},
+		{"forks", host(func(h *doctor.Host) {
+			h.Space = func(string) (doctor.Space, error) { return doctor.Space{Bytes: 1 << 40, Shares: true}, nil }
+		}), doctor.OK, "copies none", ""},
+		{"forks", host(func(h *doctor.Host) {
+			h.Pool, h.LookPath = true, func(string) (string, error) { return "", none }
+		}), doctor.Fail, "no mkfs.xfs", "xfsprogs"},
 		{"data directory", host(func(h *doctor.Host) { h.DataDir += "/later" }), doctor.OK, "will be made", ""},
 		{"data directory", host(func(h *doctor.Host) { h.UID = 12345 }), doctor.Fail, "belongs to user", "chown 12345"},
 		{"data directory", func(t *testing.T, h *doctor.Host) {

@@ -17,6 +17,7 @@ type Host struct {
 	DataDir     string // may not exist yet
 	MaxSessions int
 	Engine      bool // sandboxes are not made by this host's kernel, but by an engine that has a check of its own
+	Pool        bool // disks are to be in a pool
 
 	UID           int
 	LookPath      func(file string) (string, error)
@@ -29,6 +30,7 @@ type Host struct {
 type Space struct {
 	Bytes  uint64
 	Inodes uint64
+	Shares bool // two files can have the same data
 }
 
 // ThisHost is the machine we run on.
@@ -48,7 +50,11 @@ func space(dir string) (Space, error) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return Space{}, os.NewSyscallError("statfs "+dir, err)
 	}
-	return Space{Bytes: st.Bavail * uint64(st.Bsize), Inodes: st.Ffree}, nil
+	const xfs, btrfs = 0x58465342, 0x9123683e
+	return Space{
+		Bytes: st.Bavail * uint64(st.Bsize), Inodes: st.Ffree,
+		Shares: uint32(st.Type) == xfs || uint32(st.Type) == btrfs,
+	}, nil
 }
 
 // landlockABI asks the kernel for the newest Landlock it has; 0 is none.

@@ -28,6 +28,19 @@ func diskLimits(h Host) Finding {
 	return fine("a sized ext4 image per sandbox")
 }
 
+// forks says what a fork costs.
+func forks(h Host) Finding {
+	switch left, err := h.Space(h.existing()); {
+	case h.Pool && !h.hasTool("mkfs.xfs"):
+		return fail("disk.pool_mb is set, and there is no mkfs.xfs", "apt-get install xfsprogs, or set disk.pool_mb to 0")
+	case h.Pool:
+		return fine("disks are in a pool, and a fork copies no data")
+	case err == nil && left.Shares:
+		return fine("the file system of data_dir shares data between files, and a fork copies none")
+	}
+	return fine("a fork copies what its session has written; disk.pool_mb makes forks that share it")
+}
+
 func dataDir(h Host) Finding {
 	const others = 0o077
 	info, err := os.Stat(h.DataDir)
@@ -48,13 +61,8 @@ func dataDir(h Host) Finding {
 	return fine(h.DataDir)
 }
 
-// freeSpace looks at the data directory, or at what will hold it.
-func freeSpace(h Host) Finding {
-	const (
-		lowBytes   = 2 << 30
-		emptyBytes = 256 << 20
-		lowInodes  = 100_000
-	)
+// existing is the data directory, or what will hold it.
+func (h Host) existing() string {
 	dir := h.DataDir
 	for dir != "/" && dir != "." {
 		if _, err := os.Stat(dir); err == nil {
@@ -62,6 +70,17 @@ func freeSpace(h Host) Finding {
 		}
 		dir = filepath.Dir(dir)
 	}
+	return dir
+}
+
+// freeSpace looks at the data directory, or at what will hold it.
+func freeSpace(h Host) Finding {
+	const (
+		lowBytes   = 2 << 30
+		emptyBytes = 256 << 20
+		lowInodes  = 100_000
+	)
+	dir := h.existing()
 	left, err := h.Space(dir)
 	if err != nil {
 		return warn("unknown: "+err.Error(), "")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -101,6 +102,28 @@ func TestBackgroundOutput(t *testing.T) {
 	}
 	p.sh("kill %1 %2 $(jobs -p) 2>/dev/null; wait 2>/dev/null; echo $(jobs | wc -l)")
 	p.next()
+}
+
+// Output does not wait for the end of its command, whenever it comes.
+func TestOutputBeforeTheEnd(t *testing.T) {
+	h := newHost(t)
+	gate := filepath.Join(h.workspace, "gate")
+	must(t, unix.Mkfifo(gate, 0o600))
+	p := h.dial()
+	for _, before := range []string{"", "sleep 0.01; ", "sleep 0.1; "} {
+		p.start(protocol.Exec{TimeoutMS: 10_000}, before+"echo early; cat gate")
+		header, err := p.in.Next()
+		must(t, err)
+		got, err := io.ReadAll(p.in)
+		must(t, err)
+		if header.Type != protocol.TypeOutput || string(got) != "early\n" {
+			t.Fatalf("%q: %s of %q", before, header.Type, got)
+		}
+		must(t, os.WriteFile(gate, []byte("late\n"), 0))
+		r, err := p.finish()
+		must(t, err)
+		r.want(t, "late\n", 0, protocol.CauseExited)
+	}
 }
 
 func TestLargeOutput(t *testing.T) {

@@ -46,18 +46,18 @@ func (r *Runner) launch(e *exec, req protocol.Start, argv, env []string, stdin [
 	if p.child, err = r.reaper.Start(cmd); err != nil {
 		return lookup.Explain(err, lookup.Attempt{Program: cmd.Path, Dir: p.cwd, User: req.User})
 	}
-	p.run(stdin, begin)
+	p.begin(stdin, begin)
+	if p.stdin == nil && !req.Background && p.brief(&theirs) {
+		return nil
+	}
+	p.run()
 	return nil
 }
 
-// run lets the program, which has been started, go its way.
-func (p *program) run(stdin []byte, begin time.Time) {
+// begin lets the program, which has been started, go its way.
+func (p *program) begin(stdin []byte, begin time.Time) {
 	for _, out := range p.pipes {
 		out.Direct(p.e.out)
-		p.r.wg.Go(func() {
-			out.Pump()
-			p.r.dropPipe(out)
-		})
 	}
 	if len(stdin) > 0 {
 		p.stdin.Hold() // before anybody else can
@@ -69,6 +69,16 @@ func (p *program) run(stdin []byte, begin time.Time) {
 		p.e.release()
 	}
 	p.e.started(p, begin)
+}
+
+// run follows the program to its end in the background. A pipe for which there
+// is no descriptor any more is read at the end alone.
+func (p *program) run() {
+	for _, out := range p.pipes {
+		if _, err := out.Watch(); err == nil {
+			p.r.pump(out)
+		}
+	}
 	p.r.wg.Go(p.live)
 }
 
@@ -197,11 +207,7 @@ func (p *program) addPipe(fd int, stream protocol.Stream) error {
 		fds.Close(fd)
 		return os.NewSyscallError("fcntl", err)
 	}
-	out, err := pipe.Wrap(fd, stream, &p.lock)
-	if err != nil {
-		return err
-	}
-	p.pipes = append(p.pipes, out)
+	p.pipes = append(p.pipes, pipe.Wrap(fd, stream, &p.lock))
 	return nil
 }
 
@@ -226,6 +232,20 @@ func (r *Runner) loosen(out *pipe.Output, terminal bool) {
 	if oldest != nil {
 		oldest.Close()
 	}
+	switch news, err := out.Watch(); {
+	case err != nil:
+		out.Close()
+	case news:
+		r.pump(out)
+	}
+}
+
+// pump reads a pipe that is watched until there is nothing more to come.
+func (r *Runner) pump(out *pipe.Output) {
+	r.wg.Go(func() {
+		out.Pump()
+		r.dropPipe(out)
+	})
 }
 
 // dropPipe closes a pipe that is not read any more.

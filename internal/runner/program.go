@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner/child"
+	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/lookup"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/internal/runner/pipe"
@@ -75,13 +76,77 @@ func newProgram(req protocol.Start, argv []string, b *output.Budget) *exec {
 
 // live takes the program to its end.
 func (p *program) live() {
+	p.attempt(func() {
+		how := p.watch()
+		p.drain()
+		p.finish(how)
+	})
+}
+
+// attempt does a part of the program's life. Nothing that goes wrong there may
+// end the process, which would be the end of the sandbox.
+func (p *program) attempt(do func()) {
 	defer func() {
 		if d := recover(); d != nil {
 			p.e.abort(protocol.Refuse(protocol.CodeInternal, "the runner has a defect: %v", d))
 		}
 	}()
-	how := p.watch()
-	p.drain()
+	do()
+}
+
+// brief follows a program that has just been started for as long as short ones
+// take, and reports whether that was all of its life. Like an exec of a shell
+// it passes through no other goroutine and wakes up no other thread. theirs are
+// the program's ends of its pipes: until its end they keep these from hanging up.
+func (p *program) brief(theirs *fds.Set) (over bool) {
+	over = true
+	p.attempt(func() {
+		if over = p.endsSoon(); over {
+			theirs.Close()
+			p.finish(p.exited())
+		}
+	})
+	return over
+}
+
+// endsSoon waits for the end of the program, but not for long, and reports
+// whether it came, and all output with it. Output waits for it a moment only.
+func (p *program) endsSoon() bool {
+	polled := []unix.PollFd{{Fd: int32(p.child.PidFD), Events: unix.POLLIN}}
+	for _, out := range p.pipes {
+		polled = append(polled, unix.PollFd{Fd: int32(out.FD()), Events: unix.POLLIN})
+	}
+	until := time.Now().Add(untilNext(briefTime, p.e.deadline()))
+	for {
+		left := unix.NsecToTimespec(int64(max(0, time.Until(until))))
+		n, err := unix.Ppoll(polled, &left, nil)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil || n == 0:
+			return false
+		}
+		ended := polled[0].Revents != 0
+		if ended {
+			p.r.reaper.Reap()
+		}
+		for _, out := range p.pipes {
+			if out.Settle() == pipe.Full {
+				return false // its reader is who runs this
+			}
+		}
+		if ended {
+			return p.child.Dead() // as long as nobody traces it
+		}
+		if soon := time.Now().Add(shortTime); soon.Before(until) {
+			until = soon
+		}
+	}
+}
+
+// finish gives back what the program held, whose output has been taken, and
+// says how it ended.
+func (p *program) finish(how ending) {
 	how.cwd, how.usage = p.cwd, p.usage(nil)
 	p.e.runs(nil)
 	p.close()

@@ -37,14 +37,16 @@ func (s *shell) brief(e *exec) *run {
 	if x == nil {
 		return nil
 	}
-	for left := inlineTime; left > 0; {
-		st, what := s.proc.Wait(inlineStep)
+	limit, out := shortTime, (*pipe.Output)(nil)
+	for {
+		st, what := s.proc.Wait(limit, out)
 		switch {
 		case what == shellproc.Reported && !s.mine(st):
 		case what == shellproc.Reported && !st.Ran:
 			if !s.again(x) {
 				return nil
 			}
+			limit, out = shortTime, nil
 		case what == shellproc.Reported:
 			if x.out.Settle() == pipe.Full { // its reader is who runs this
 				x.told, x.toldIt = st, true
@@ -52,13 +54,14 @@ func (s *shell) brief(e *exec) *run {
 			}
 			s.conclude(x, s.reported(st))
 			return nil
-		case what != shellproc.TimeUp || x.out.Settle() == pipe.Full || x.wrote():
+		case what == shellproc.Written: // perhaps all that it will, and the report goes with it
+			limit, out = shortTime, nil
+		case what != shellproc.TimeUp || out != nil || x.out.Settle() == pipe.Full || x.wrote():
 			return x
 		default:
-			left -= inlineStep
+			limit, out = untilNext(briefTime, x.e.deadline()), x.out
 		}
 	}
-	return x
 }
 
 // wrote reports whether there is output, which somebody may be waiting for.

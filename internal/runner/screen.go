@@ -33,6 +33,9 @@ func (p *program) openScreen(cmd *spawn.Cmd, theirs *fds.Set) error {
 	if err := p.addPipe(theirs.Keep(m), protocol.StreamOutput); err != nil {
 		return err
 	}
+	if _, err := p.pipes[0].Watch(); err != nil {
+		return err
+	}
 	p.stdin = p.pipes[0].Input()
 	cmd.Files = map[int]int{0: slave, 1: slave, 2: slave}
 	cmd.Final = []spawn.Step{spawn.SetCtty(0)}

@@ -49,8 +49,8 @@ type shell struct {
 
 // Times of a shell.
 const (
-	inlineTime  = 3 * time.Millisecond  // that a connection waits for the end of its exec itself
-	inlineStep  = time.Millisecond      // after which it looks at the output
+	shortTime   = time.Millisecond      // that a connection waits for the end of its exec itself
+	briefTime   = 50 * time.Millisecond // that it goes on to, while there is no output
 	quietTime   = 20 * time.Millisecond // after which saving the variables takes nobody's time
 	setupTime   = 5 * time.Second       // for a fresh shell to come to where the last one was
 	backlogTime = 5 * time.Millisecond  // between looks at a reader that is behind
@@ -238,7 +238,7 @@ func (s *shell) restore() error {
 func (s *shell) await(d time.Duration) (shellproc.Report, bool) {
 	deadline := time.Now().Add(d)
 	for {
-		st, what := s.proc.Wait(time.Until(deadline))
+		st, what := s.proc.Wait(time.Until(deadline), nil)
 		switch {
 		case what == shellproc.Reported && st.Seq == s.seq:
 			return st, st.Ran

@@ -32,7 +32,7 @@ func (s *shell) watch(x *run) ending {
 	deadline := x.e.deadline()
 	check, idle := firstCheck, false
 	for {
-		st, what := s.proc.Wait(untilNext(check, deadline))
+		st, what := s.proc.Wait(untilNext(check, deadline), nil)
 		switch {
 		case what == shellproc.Reported && !s.mine(st):
 		case what == shellproc.Reported && !st.Ran:

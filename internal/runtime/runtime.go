@@ -208,14 +208,30 @@ type Claimer interface {
 
 // Forker is a Driver that can branch a sandbox.
 type Forker interface {
-	// Fork makes a sandbox of spec for each of ids, on a copy of what from has
-	// written to its root and to its own workspace, all as it was at one moment
-	// of the call. From's programs stand still until that is taken and go on;
-	// from may be paused or stopped. The copy costs no data and no space until
-	// one of the two changes, where the host can do that. The sandboxes have
-	// nothing else of from: no process, memory, id or name. It makes all or
-	// none, and errors are those of Create, with NotFound also for from.
-	Fork(ctx context.Context, from ID, ids []ID, spec Spec) ([]Sandbox, error)
+	// Fork makes a sandbox of spec for each of branches, on a copy of what from
+	// has written to its root and to its own workspace, all as it was at one
+	// moment of the call. From's programs stand still until that is taken and go
+	// on; from may be paused or stopped. Spec's Image, ReadonlyRoot and DiskMB
+	// are from's, and so is Env if it is nil; its Hostname does not count. The
+	// sandboxes have nothing else of from: no process, memory or id; /etc/hosts,
+	// /etc/hostname and /etc/machine-id are their own. It makes all or none, and
+	// errors are those of Create, with NotFound also for from.
+	Fork(ctx context.Context, from ID, branches []Branch, spec Spec) (Forks, error)
+}
+
+// Branch is what Fork makes.
+type Branch struct {
+	ID       ID
+	Hostname string
+}
+
+// Forks is what Fork has made.
+type Forks struct {
+	Sandboxes []Sandbox // in the order of the branches
+	// Copied says that the data was copied, for want of a file system that can
+	// share it: each fork took its time, and the space that from takes. Else
+	// they cost no space until one changes something.
+	Copied bool
 }
 
 // Saver is a Driver that can read what a sandbox has changed of its image.
@@ -238,7 +254,9 @@ type Stats struct {
 	CPULimit     float64 // cores
 	Pids         int64
 	PidsLimit    int64
-	DiskBytes    int64
+	DiskBytes    int64 // of the root and its own workspace
 	DiskLimit    int64
+	Files        int64 // directories included, on the same disk
+	FilesLimit   int64
 	OOMKills     int64
 }

@@ -28,6 +28,8 @@ const (
 
 var crashRequest = session.CreateRequest{IdempotencyKey: "crash", Owner: "alice"}
 
+var crashFork = session.ForkRequest{Count: 2, IdempotencyKey: "fork"}
+
 // crashActs are what a daemon may do with a session that it has created.
 var crashActs = map[string]func(*testing.T, *daemon, session.ID){
 	"begin":  nil, // it does not even create one
@@ -57,6 +59,7 @@ var crashActs = map[string]func(*testing.T, *daemon, session.ID){
 			t.Fatal(err)
 		}
 	},
+	"fork":      func(t *testing.T, d *daemon, id session.ID) { d.fork(t, id, crashFork) },
 	"workspace": func(t *testing.T, d *daemon, _ session.ID) { d.useAndDeleteWorkspace(t) },
 }
 

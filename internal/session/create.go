@@ -155,12 +155,12 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 	return failpoint.Hit("create.running")
 }
 
-// record asks whether there is room for e, resolves its image and writes its first row. If it is not the first
-// because a session that has ended has e's idempotency key, e becomes that
-// session. When it fails there is no row, and e is an entry of nothing.
+// record asks whether there is room for e, resolves its image unless that is
+// known, and writes its first row. If it is not the first because a session
+// that has ended has e's idempotency key, e becomes that session. When it fails there is no row, and e is an entry of nothing.
 func (m *Manager) record(ctx context.Context, e *entry) (first bool, err error) {
 	s := e.snapshot()
-	if err = m.opts.Admit(ctx); err == nil {
+	if err = m.opts.Admit(ctx); err == nil && s.ImageDigest == "" {
 		s.ImageDigest, err = m.opts.Images.Resolve(ctx, s.Image)
 	}
 	if err == nil {

@@ -36,6 +36,7 @@ type Manager struct {
 	store  Store
 	driver runtime.Driver
 	stops  runtime.Stopper // the driver, or nil if it cannot
+	forks  runtime.Forker  // the driver, or nil if it cannot
 	log    *slog.Logger
 	ready  atomic.Bool
 
@@ -51,11 +52,13 @@ type key struct{ owner, key string }
 func New(o Options) *Manager {
 	o = o.withDefaults()
 	stopper, _ := o.Driver.(runtime.Stopper)
+	forker, _ := o.Driver.(runtime.Forker)
 	m := &Manager{
 		opts:   o,
 		store:  o.Store,
 		driver: o.Driver,
 		stops:  stopper,
+		forks:  forker,
 		log:    o.Log,
 		live:   make(map[ID]*entry),
 		byKey:  make(map[key]*entry),

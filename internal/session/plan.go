@@ -69,8 +69,12 @@ func requestHash(req CreateRequest) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hash create request: %w", err)
 	}
+	return hashOf(text), nil
+}
+
+func hashOf(text []byte) string {
 	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
+	return hex.EncodeToString(sum[:])
 }
 
 func (m *Manager) checkCreate(req CreateRequest) error {

@@ -24,6 +24,7 @@ type Session struct {
 	End            State  // while Stopping, the state it is on its way to; else empty
 	EndReason      string // why it ended, stopped or was paused, for people; empty while it runs
 	WorkspaceID    string
+	ForkedFrom     ID     // the session whose files it began with; empty if it is no fork
 	Cwd            string // of the default shell, as last reported
 	Hostname       string
 	Limits         runtime.Limits

@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"encoding/binary"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -86,6 +87,12 @@ func Prctl(name string, args ...uintptr) Step {
 	s := Step{Name: "prctl " + name, Nr: unix.SYS_PRCTL}
 	copy(s.Args[:], args)
 	return s
+}
+
+// TimerSlack says how late the kernel may let timers fire: those of the child's
+// thread and of all that it starts.
+func TimerSlack(d time.Duration) Step {
+	return Prctl("PR_SET_TIMERSLACK", unix.PR_SET_TIMERSLACK, uintptr(d.Nanoseconds()))
 }
 
 // Rlimit sets the soft and the hard limit of resource.

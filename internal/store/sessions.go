@@ -21,7 +21,7 @@ var _ session.Store = (*Store)(nil)
 // columns are in the order of values and scan.
 const columns = `id, sandbox, image, image_digest, state, end_state, end_reason, workspace_id, cwd, hostname,
 	cpu, memory_mb, pids, disk_mb, network, readonly_root, labels, owner, idempotency_key, request_hash,
-	created_at, last_activity, ttl_us, max_lifetime_us, ended_at, boot_id, idle_timeout_us, on_idle, auto_resume, helper`
+	created_at, last_activity, ttl_us, max_lifetime_us, ended_at, boot_id, idle_timeout_us, on_idle, auto_resume, helper, forked_from`
 
 // putSQL leaves last_activity and cwd of an existing row to Touch where that
 // knows better.
@@ -43,7 +43,7 @@ func values(s session.Session) ([]any, error) {
 		string(s.ID), string(s.Sandbox), s.Image, s.ImageDigest, string(s.State), string(s.End), s.EndReason, s.WorkspaceID, s.Cwd, s.Hostname,
 		s.Limits.CPU, s.Limits.MemoryMB, s.Limits.Pids, s.Limits.DiskMB, string(s.Network), s.ReadonlyRoot, string(labels), s.Owner, s.IdempotencyKey, s.RequestHash,
 		micros(s.CreatedAt), micros(s.LastActivity), s.TTL.Microseconds(), s.MaxLifetime.Microseconds(), micros(s.EndedAt),
-		s.BootID, s.IdleTimeout.Microseconds(), string(s.OnIdle), s.AutoResume, s.Helper,
+		s.BootID, s.IdleTimeout.Microseconds(), string(s.OnIdle), s.AutoResume, s.Helper, string(s.ForkedFrom),
 	}, nil
 }
 
@@ -55,7 +55,7 @@ func scan(row interface{ Scan(...any) error }) (session.Session, error) {
 		&s.ID, &s.Sandbox, &s.Image, &s.ImageDigest, &s.State, &s.End, &s.EndReason, &s.WorkspaceID, &s.Cwd, &s.Hostname,
 		&s.Limits.CPU, &s.Limits.MemoryMB, &s.Limits.Pids, &s.Limits.DiskMB, &s.Network, &s.ReadonlyRoot, &labels, &s.Owner, &s.IdempotencyKey, &s.RequestHash,
 		&created, &active, &ttl, &lifetime, &ended,
-		&s.BootID, &idle, &s.OnIdle, &s.AutoResume, &s.Helper,
+		&s.BootID, &idle, &s.OnIdle, &s.AutoResume, &s.Helper, &s.ForkedFrom,
 	)
 	if err != nil {
 		return session.Session{}, err

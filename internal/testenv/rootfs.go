@@ -19,13 +19,14 @@ const RootfsVar = "SANDKASTEN_TEST_ROOTFS"
 
 // rootfsName changes when rootfsArgs do, so that an old fixture is not taken
 // for the new one.
-const rootfsName = "rootfs-bookworm-1"
+const rootfsName = "rootfs-bookworm-3"
 
 // rootfsArgs make a Debian that has what tests call: bash, coreutils, ps and
-// python3 (for system calls by number). Documentation is left out for speed.
+// python3 with its library, which agent frameworks run code in, and mkfs.xfs
+// where it is a host's root (test/vm). Documentation is left out for speed.
 var rootfsArgs = []string{
 	"--quiet", "--mode=root", "--format=directory", "--variant=minbase",
-	"--include=procps,python3-minimal",
+	"--include=procps,python3,python-is-python3,xfsprogs",
 	"--dpkgopt=path-exclude=/usr/share/doc/*",
 	"--dpkgopt=path-exclude=/usr/share/man/*",
 	"--dpkgopt=path-exclude=/usr/share/locale/*",

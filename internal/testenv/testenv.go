@@ -6,6 +6,8 @@ package testenv
 
 import (
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -24,6 +26,22 @@ func NeedsRoot(t testing.TB) {
 	}
 	if os.Geteuid() != 0 {
 		Unsupported(t, "needs root")
+	}
+}
+
+// NeedsXFS ends the test unless the host can make and mount XFS.
+func NeedsXFS(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("mkfs.xfs"); err != nil {
+		Unsupported(t, "no mkfs.xfs (package xfsprogs)")
+	}
+	// The kernel loads the module when it is first used, or has it built in.
+	known, err := os.ReadFile("/proc/filesystems")
+	if err != nil || strings.Contains(string(known), "xfs") {
+		return
+	}
+	if out, err := exec.CommandContext(t.Context(), "modprobe", "xfs").CombinedOutput(); err != nil {
+		Unsupported(t, "the kernel has no XFS: %v: %s", err, out)
 	}
 }
 

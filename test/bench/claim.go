@@ -24,10 +24,10 @@ func (*pooledSubject) name() string { return pooledName }
 
 // claim measures what a pool saves one session, and how it stands many at once.
 func (s *suite) claim(ctx context.Context) (err error) {
-	if s.pooled == nil {
+	if s.another == nil {
 		return nil
 	}
-	d, err := s.pooled(ctx)
+	d, err := s.another(ctx, poolSettings)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ const (
 	wantFiles       = 0.6         // of what cp does
 	wantIdleBytes   = 4_000_000
 	wantPerSec      = 80
+	wantFork        = 3 // times a cold create
 	wantClaimP50    = 2 * time.Millisecond
 	wantClaimP99    = 8 * time.Millisecond
 	wantBurst       = 300 * time.Millisecond
@@ -65,6 +66,7 @@ func expectations(r results) []expectation {
 		{fmt.Sprintf("a ready sandbox to the first answer: p50 at most %v", wantClaimP50), notMeasured, notMeasured},
 		{fmt.Sprintf("a ready sandbox to the first answer: p99 at most %v", wantClaimP99), notMeasured, notMeasured},
 		{fmt.Sprintf("%d sessions at once from a pool of %d: all created within %v", burstN, burstN, wantBurst), notMeasured, notMeasured},
+		{fmt.Sprintf("a fork of a session with %d MB written, disks in a pool: p50 at most %d cold creates", forkedMB, wantFork), notMeasured, notMeasured},
 	}
 	set := func(i int, have, met bool, format string, args ...any) {
 		if have {
@@ -82,6 +84,8 @@ func expectations(r results) []expectation {
 		list[5].verdict = notMeasured // a smaller number proves nothing about this one
 	}
 	set(6, haveReady, len(r.Leftovers) == 0, "%d things", len(r.Leftovers))
+	fork, cold := r.Fork["pool"][settledName], r.Fork["pool"][coldName]
+	set(15, cold.N > 0, fork.P50 <= wantFork*cold.P50, "%s ms, a create %s ms", millis(fork.P50), millis(cold.P50))
 	program, haveProgram := r.Exec[programName]
 	host := r.Exec[hostProgramName]
 	set(7, haveProgram, ratio(program.P50, host.P50) <= wantProgram, "%.2f times", ratio(program.P50, host.P50))

@@ -23,9 +23,9 @@ const rootfsCache = "/var/cache/sandkasten-bench"
 type playingField struct {
 	dir        string
 	contenders []contender
-	daemon     *daemon                                // nil if ours is not wanted
-	pooled     func(context.Context) (*daemon, error) // starts another one, with a pool; nil likewise
-	tools      map[string][]string                    // how each tool tells its version
+	daemon     *daemon                                                     // nil if ours is not wanted
+	another    func(ctx context.Context, settings string) (*daemon, error) // starts one more; nil likewise
+	tools      map[string][]string                                         // how each tool tells its version
 	closers    []func(context.Context) error
 }
 
@@ -98,12 +98,12 @@ func (f *playingField) addSandkasten(ctx context.Context, o options, _, tar stri
 		return err
 	}
 	f.daemon = d
-	f.pooled = func(ctx context.Context) (*daemon, error) {
-		dir := filepath.Join(f.dir, "pooled")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	f.another = func(ctx context.Context, settings string) (*daemon, error) {
+		dir, err := os.MkdirTemp(f.dir, "another-")
+		if err != nil {
 			return nil, err
 		}
-		return startDaemon(ctx, bin, dir, tar, poolSettings)
+		return startDaemon(ctx, bin, dir, tar, settings)
 	}
 	f.closers = append(f.closers, d.stop)
 	f.contenders = append(f.contenders, contender{subject: &sandkastenSubject{d}})

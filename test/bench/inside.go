@@ -452,8 +452,14 @@ func (s *suite) busy(ctx context.Context) (err error) {
 	}
 	for _, clients := range []int{1, 4, 16, busySessions} {
 		limit := budget{time: time.Duration(5 * s.scale * float64(time.Second))}
-		done := closedLoop(ctx, clients, limit, func(ctx context.Context, i int) (time.Time, error) {
-			err := boxes[i%clients].exec(ctx)
+		idle := make(chan sandbox, clients)
+		for _, box := range boxes[:clients] {
+			idle <- box
+		}
+		done := closedLoop(ctx, clients, limit, func(ctx context.Context, _ int) (time.Time, error) {
+			box := <-idle // at once: a box for each client
+			err := box.exec(ctx)
+			idle <- box
 			return time.Now(), err
 		})
 		s.results.Busy = append(s.results.Busy, loadResult{ours.name(), "exec", clients, done.Latency.N, done})

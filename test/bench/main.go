@@ -113,7 +113,7 @@ func run(ctx context.Context, args []string) (err error) {
 	defer func() { err = errors.Join(err, field.close(context.WithoutCancel(ctx))) }()
 
 	s := &suite{
-		contenders: field.contenders, daemon: field.daemon, pooled: field.pooled, scale: o.scale, log: progress,
+		contenders: field.contenders, daemon: field.daemon, another: field.another, scale: o.scale, log: progress,
 		rng: rand.New(rand.NewPCG(o.seed, 0)), //nolint:gosec // an order, not a secret
 	}
 	s.results.Date = time.Now().UTC()

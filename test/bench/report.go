@@ -59,6 +59,11 @@ run one command. The parts beside it do not add up to it: file pages and others 
 what others on the host free meanwhile counts against it. The promise is judged by the larger of
 MemAvailable's fall and the sum of the parts.
 
+*A fork* is asked for by one request and ready when all its sessions have answered a command. *In a
+pool* the daemon runs with ` + "`disk.pool_mb`" + `, *plain* without; where the directory's own file system
+can share data there is no difference. *Just written* means that the data is not on the disk yet when the
+fork is asked for, and has to get there.
+
 A subject's failures are in its tables, and the first error of each is in the results as JSON.
 `
 
@@ -89,6 +94,7 @@ func report(r results) string {
 	writeThroughput(&b, r)
 	writeRates(&b, r)
 	writeMemory(&b, r)
+	writeForks(&b, r)
 	b.WriteString(method)
 	return b.String()
 }
@@ -116,6 +122,22 @@ func writeSpeeds(b *strings.Builder, title string, speeds map[string]float64) {
 	names := slices.SortedFunc(maps.Keys(speeds), func(a, b string) int { return cmp.Compare(speeds[b], speeds[a]) })
 	for _, name := range names {
 		fmt.Fprintf(b, "| %s | %.0f |\n", name, speeds[name]/1e6)
+	}
+}
+
+// writeForks writes what forks cost beside creates of the same daemon.
+func writeForks(b *strings.Builder, r results) {
+	if len(r.Fork) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## A fork of a session with %d MB written (ms until all have answered)\n\n", forkedMB)
+	b.WriteString("| disks | | min | p50 | max | p50 to a create | n |\n|---|---|---|---|---|---|---|\n")
+	for _, disks := range slices.Sorted(maps.Keys(r.Fork)) {
+		of := r.Fork[disks]
+		for _, name := range fastestFirst(of) {
+			s := of[name]
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %d |\n", disks, name, millis(s.Min), millis(s.P50), millis(s.Max), times(ratio(s.P50, of[coldName].P50)), s.N)
+		}
 	}
 }
 

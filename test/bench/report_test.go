@@ -39,6 +39,7 @@ func goodResults() results {
 		Throughput: []loadResult{{ours, "create+destroy", 4, 300, outcome{PerSec: 101.5}}},
 		Rates:      []loadResult{{ours, "exec", 500, 2500, outcome{PerSec: 500, Latency: ms(0.4, 2.5)}}},
 		Memory:     map[string]memory{ours: {N: 100, Available: 2_500_000}},
+		Fork:       map[string]map[string]summary{"pool": {coldName: ms(8, 9), settledName: ms(20, 30)}},
 	}
 }
 
@@ -50,7 +51,7 @@ func verdicts(r results) string {
 	return strings.Join(all, " ")
 }
 
-const promises = 15
+const promises = 16
 
 func TestExpectations(t *testing.T) {
 	if got := verdicts(goodResults()); got != strings.TrimSpace(strings.Repeat("met ", promises)) {
@@ -70,6 +71,7 @@ func TestExpectations(t *testing.T) {
 	bad.FirstByte[ours] = ms(5.1, 6)
 	bad.Output[ours] = 99e6
 	bad.Files[filesDown] = 599e6
+	bad.Fork["pool"][settledName] = ms(24.1, 30)
 	if got := verdicts(bad); got != strings.TrimSpace(strings.Repeat("MISSED ", promises)) {
 		t.Errorf("bad results: %s", got)
 	}

@@ -35,6 +35,7 @@ type results struct {
 	Files      map[string]float64            `json:"file_bytes_per_second,omitempty"`
 	Busy       []loadResult                  `json:"busy,omitempty"`
 	Memory     map[string]memory             `json:"memory,omitempty"`
+	Fork       map[string]map[string]summary `json:"fork,omitempty"` // "plain" and "pool" -> what
 	Leftovers  []string                      `json:"leftovers"`
 }
 
@@ -50,8 +51,8 @@ type loadResult struct {
 // suite runs the parts of a benchmark and fills in results.
 type suite struct {
 	contenders []contender
-	daemon     *daemon                                // nil if ours is not among the contenders
-	pooled     func(context.Context) (*daemon, error) // starts another one, with a pool; nil likewise
+	daemon     *daemon                                                     // nil if ours is not among the contenders
+	another    func(ctx context.Context, settings string) (*daemon, error) // starts one more; nil likewise
 	rng        *rand.Rand
 	scale      float64 // of the numbers of rounds
 	log        func(format string, args ...any)
@@ -76,6 +77,7 @@ var parts = []part{
 	{"throughput", (*suite).throughput},
 	{"rates", (*suite).rates},
 	{"memory", (*suite).memory},
+	{"fork", (*suite).fork},
 }
 
 const (

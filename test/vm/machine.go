@@ -42,7 +42,7 @@ type Machine struct {
 
 // machineModules are what a machine needs that distributions do not build
 // into their kernels: its devices, and what a driver may expect to be loaded.
-var machineModules = []string{"virtio_pci", "virtio_blk", "virtio_console", "loop", "overlay"}
+var machineModules = []string{"virtio_pci", "virtio_blk", "virtio_console", "loop", "overlay", "xfs"}
 
 // connectTimeout bounds the start of qemu itself, before any guest code runs.
 const connectTimeout = 20 * time.Second

@@ -72,6 +72,10 @@ var operations = map[string]operation{
 		id: "start-session", summary: "Start a stopped session", errors: []int{404, 409, 501, 507},
 		description: "Boots it on its files, with its limits, environment and hostname. boot_id is another, shells are new, and the directory is /workspace. To start what runs is no error.",
 	},
+	"POST /v1/sessions/{id}/fork": {
+		id: "fork-session", summary: "Fork a session", status: http.StatusCreated, errors: []int{404, 409, 415, 422, 501, 507},
+		description: "Makes sessions that begin with this one's files: all that it has written to its root and to a /workspace of its own, as it was at one moment. A workspace that outlives sessions is shared with it. Processes, shells and memory are not copied. The session may be running, paused or stopped, and stays so; its programs stand still until the moment is taken. Each fork has an id, boot id, hostname and machine-id of its own, and the session's image, limits, environment, labels and policy where the request says nothing else. All are made or none. Where the host can share data between files a fork costs what a create does, however much was written, and no disk until it changes something; copied says that it could not.",
+	},
 	"POST /v1/sessions/{id}/heartbeat": {
 		id: "heartbeat", summary: "Keep a session alive", errors: []int{404, 409},
 		description: "Counts as activity and does nothing else: it does not wake a paused session.",

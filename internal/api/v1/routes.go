@@ -20,6 +20,7 @@ func (s *surface) table() {
 
 	route(s, "PATCH /v1/sessions/{id}", api.Key, s.updateSession)
 	route(s, "POST /v1/sessions/{id}/pause", api.Key, s.pauseSession)
+	route(s, "POST /v1/sessions/{id}/fork", api.Key, s.forkSession)
 	route(s, "POST /v1/sessions/{id}/resume", api.Key, s.resumeSession)
 	route(s, "POST /v1/sessions/{id}/stop", api.Key, s.stopSession)
 	route(s, "POST /v1/sessions/{id}/start", api.Key, s.startSession)

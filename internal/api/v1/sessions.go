@@ -19,6 +19,7 @@ type Session struct {
 	Status         session.State     `json:"status" enum:"creating,running,paused,stopping,stopped,starting,destroyed,expired,crashed,failed" example:"running"`
 	EndReason      string            `json:"end_reason,omitempty" doc:"Why it ended, stopped or was paused, for people."`
 	BootID         string            `json:"boot_id,omitempty" doc:"Changes when the session is stopped and started: its processes and shells are others then." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
+	ForkedFrom     session.ID        `json:"forked_from,omitempty" doc:"The session whose files it began with; absent if it is no fork."`
 	Cwd            string            `json:"cwd" doc:"Of the default shell, after its last command." example:"/workspace"`
 	WorkspaceID    string            `json:"workspace_id,omitempty" doc:"Of the workspace that outlives the session; absent if it has none."`
 	Hostname       string            `json:"hostname,omitempty" example:"sandbox"`
@@ -51,7 +52,7 @@ func view(s session.Session) Session {
 		Cwd: s.Cwd, WorkspaceID: s.WorkspaceID, Hostname: s.Hostname, Labels: s.Labels,
 		Limits:      Limits{CPU: s.Limits.CPU, MemoryMB: s.Limits.MemoryMB, Pids: s.Limits.Pids, DiskMB: s.Limits.DiskMB},
 		NetworkMode: string(s.Network), ReadonlyRootfs: s.ReadonlyRoot,
-		BootID: s.BootID, OnIdle: s.OnIdle, AutoResume: s.AutoResume,
+		ForkedFrom: s.ForkedFrom, BootID: s.BootID, OnIdle: s.OnIdle, AutoResume: s.AutoResume,
 		TTLSeconds: int64(s.TTL / time.Second), Lifetime: int64(s.MaxLifetime / time.Second), IdleTimeout: int64(s.IdleTimeout / time.Second),
 		CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt().UTC(), LastActivity: s.LastActivity.UTC(),
 	}
@@ -222,25 +223,40 @@ type Stats struct {
 	CPULimit     float64 `json:"cpu_limit" doc:"In cores." example:"1"`
 	Pids         int64   `json:"pids" example:"2"`
 	PidsLimit    int64   `json:"pids_limit" example:"256"`
-	DiskBytes    int64   `json:"disk_bytes" example:"40960"`
+	DiskBytes    int64   `json:"disk_bytes" doc:"Of all that it wrote, but for a workspace that outlives it." example:"40960"`
 	DiskLimit    int64   `json:"disk_limit" doc:"In bytes." example:"2147483648"`
+	Files        int64   `json:"files" doc:"Files and directories on the same disk." example:"38"`
+	FilesLimit   int64   `json:"files_limit" example:"131072"`
 	OOMKills     int64   `json:"oom_kills" doc:"Processes killed for want of memory."`
+
+	WorkspaceBytes int64 `json:"workspace_bytes,omitempty" doc:"Of a workspace that outlives the session, by whomever they were written."`
+	WorkspaceLimit int64 `json:"workspace_limit,omitempty" doc:"In bytes."`
 }
 
 type statsOutput struct{ Body Stats }
 
 func (s *surface) stats(ctx context.Context, in *SessionPath) (*statsOutput, error) {
-	id, err := s.find(ctx, *in)
+	found, err := s.get(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.manager.Stats(ctx, id)
+	st, err := s.manager.Stats(ctx, found.ID)
 	if err != nil {
 		return nil, err
 	}
-	return &statsOutput{Stats{
+	out := &statsOutput{Stats{
 		MemoryBytes: st.MemoryBytes, MemoryPeak: st.MemoryPeak, MemoryLimit: st.MemoryLimit,
 		CPUUsageUsec: st.CPUUsageUsec, CPULimit: st.CPULimit, Pids: st.Pids, PidsLimit: st.PidsLimit,
 		DiskBytes: st.DiskBytes, DiskLimit: st.DiskLimit, OOMKills: st.OOMKills,
-	}}, nil
+		Files: st.Files, FilesLimit: st.FilesLimit,
+	}}
+	if found.WorkspaceID == "" {
+		return out, nil
+	}
+	w, err := s.manager.GetWorkspace(ctx, found.Owner, found.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	out.Body.WorkspaceBytes, out.Body.WorkspaceLimit = w.Bytes, w.SizeMB<<20
+	return out, nil
 }

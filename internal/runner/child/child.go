@@ -53,7 +53,7 @@ func (r *Reaper) Watch() (stop func()) {
 	go func() {
 		defer close(done)
 		for {
-			r.reap()
+			r.Reap()
 			select {
 			case <-died:
 			case <-quit:
@@ -99,7 +99,9 @@ func (r *Reaper) register(c *spawn.Cmd) (*spawn.Process, *Child, error) {
 	return p, ch, nil
 }
 
-func (r *Reaper) reap() {
+// Reap reaps what has ended, at once instead of when the signal of it has come
+// through.
+func (r *Reaper) Reap() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.all {

@@ -77,9 +77,10 @@ func (s *Set) Keep(fd int) int {
 	return fd
 }
 
-// Close closes what has not been kept.
+// Close closes what has not been kept. Closing again does nothing.
 func (s *Set) Close() {
 	for _, fd := range s.open {
 		Close(fd)
 	}
+	s.open = nil
 }

@@ -172,7 +172,7 @@ func (s *Server) Remove(req protocol.Remove, check Check) error {
 		return s.explain(err, req.Path)
 	}
 	if !req.Recursive {
-		return protocol.Refuse(protocol.CodeInvalid, "the directory %q is not empty; ask for recursive removal", req.Path)
+		return protocol.Refuse(protocol.CodeConflict, "the directory %q is not empty; ask for recursive removal", req.Path)
 	}
 	if err := removeBelow(dir, name, check); err != nil {
 		return s.explain(err, req.Path)

@@ -111,7 +111,7 @@ func TestChanges(t *testing.T) {
 		"remove":                  {func(o *operations) error { return o.Remove(protocol.Remove{Path: "f"}, always) }, "d/ d/f=1 d/s/ l->d", ""},
 		"remove of a link":        {func(o *operations) error { return o.Remove(protocol.Remove{Path: "l", Recursive: true}, always) }, "d/ d/f=1 d/s/ f=2", ""},
 		"remove, empty":           {func(o *operations) error { return o.Remove(protocol.Remove{Path: "d/s"}, always) }, "d/ d/f=1 f=2 l->d", ""},
-		"remove, not empty":       {func(o *operations) error { return o.Remove(protocol.Remove{Path: "d"}, always) }, "", protocol.CodeInvalid},
+		"remove, not empty":       {func(o *operations) error { return o.Remove(protocol.Remove{Path: "d"}, always) }, "", protocol.CodeConflict},
 		"remove of a tree":        {func(o *operations) error { return o.Remove(protocol.Remove{Path: "d", Recursive: true}, always) }, "f=2 l->d", ""},
 		"remove of nothing":       {func(o *operations) error { return o.Remove(protocol.Remove{Path: "x"}, always) }, "", protocol.CodeNotFound},
 		"remove of the workspace": {func(o *operations) error { return o.Remove(protocol.Remove{Path: ".", Recursive: true}, always) }, "", protocol.CodeInvalid},

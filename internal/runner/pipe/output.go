@@ -62,15 +62,9 @@ func NewOutput() (*Output, error) {
 	return &Output{fd: ends[0], stream: protocol.StreamOutput, mu: new(sync.Mutex), turn: make(chan struct{}, 1)}, nil
 }
 
-// Wrap makes fd, which does not block, an Output's own, which is ready for
-// its pump.
-func Wrap(fd int, stream protocol.Stream, mu *sync.Mutex) (*Output, error) {
-	p := &Output{fd: fd, stream: stream, mu: mu, turn: make(chan struct{}, 1)}
-	if _, err := p.Watch(); err != nil {
-		fds.Close(fd)
-		return nil, err
-	}
-	return p, nil
+// Wrap makes fd, which does not block, an Output's own.
+func Wrap(fd int, stream protocol.Stream, mu *sync.Mutex) *Output {
+	return &Output{fd: fd, stream: stream, mu: mu, turn: make(chan struct{}, 1)}
 }
 
 // Watch makes the pipe ready for a pump, and reports whether it was not. The
@@ -225,7 +219,8 @@ func (p *Output) Close() {
 // FD is the reading end, valid until Close.
 func (p *Output) FD() int { return p.fd }
 
-// Input returns the stdin of a program whose terminal p is. It is closed with p.
+// Input returns the stdin of a program whose terminal p is, which is watched.
+// It is closed with p.
 func (p *Output) Input() *Input { return NewInput(p.file) }
 
 // Control calls f with the descriptor, which is that of a terminal.

@@ -27,7 +27,8 @@ type Proc struct {
 	Outs    [dialect.OutPipes]*pipe.Output // of which Pick chooses one for a command
 	Garbled bool                           // somebody wrote nonsense to the status pipe
 
-	script  int // written with commands
+	proc    string // where procfs is mounted
+	script  int    // written with commands
 	text    fds.Memory
 	state   int // memory file in which the shell leaves what a later one needs
 	report  int // the status pipe; -1 when nothing more comes from it
@@ -63,7 +64,7 @@ type Options struct {
 
 // Start starts a shell. The caller closes it.
 func Start(o Options) (*Proc, error) {
-	p := new(Proc)
+	p := &Proc{proc: o.Proc}
 	var opened fds.Set
 	defer opened.Close()
 
@@ -218,30 +219,47 @@ const (
 	TimeUp   Event = iota // nothing happened for so long
 	Reported              // there is a report
 	Rung                  // somebody rang
+	Written               // there is output
 	Exited                // the process has ended, and so have its reports
 )
 
-// Wait waits for a report, for no longer than limit. It blocks a thread and
-// does not let the Go runtime wait, which would take three more threads' turns:
-// for a short command that is most of the time.
-func (p *Proc) Wait(limit time.Duration) (Report, Event) {
+// Wait waits for a report, for no longer than limit. out, unless it is nil, is
+// the pipe of a command that has not written anything yet: output ends the wait
+// as well. It blocks a thread and does not let the Go runtime wait, which would
+// take three more threads' turns: for a short command that is most of the time.
+func (p *Proc) Wait(limit time.Duration, out *pipe.Output) (Report, Event) {
+	outFD := -1
+	if out != nil {
+		// While nobody could write to it, a pipe can always be read.
+		end, err := unix.Open(p.proc+"/self/fd/"+strconv.Itoa(out.FD()), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return Report{}, TimeUp
+		}
+		defer fds.Close(end)
+		outFD = out.FD()
+	}
 	deadline := time.Time{}
 	for {
 		if st, ok := p.next(); ok {
 			return st, Reported
 		}
-		fds := [3]unix.PollFd{
-			{Fd: int32(p.report), Events: unix.POLLIN}, {Fd: int32(p.PidFD), Events: unix.POLLIN}, {Fd: int32(p.bell), Events: unix.POLLIN},
+		polled := [4]unix.PollFd{
+			{Fd: int32(p.report), Events: unix.POLLIN},
+			{Fd: int32(p.PidFD), Events: unix.POLLIN},
+			{Fd: int32(p.bell), Events: unix.POLLIN},
+			{Fd: int32(outFD), Events: unix.POLLIN},
 		}
 		ts := unix.NsecToTimespec(int64(max(0, limit)))
-		n, err := unix.Ppoll(fds[:], &ts, nil)
+		n, err := unix.Ppoll(polled[:], &ts, nil)
 		switch {
-		case fds[0].Revents != 0:
+		case polled[0].Revents != 0:
 			p.receive()
-		case fds[1].Revents != 0:
+		case polled[1].Revents != 0:
 			return Report{}, Exited
-		case fds[2].Revents != 0:
+		case polled[2].Revents != 0:
 			return Report{}, Rung
+		case polled[3].Revents != 0:
+			return Report{}, Written
 		case n == 0 && err == nil:
 			return Report{}, TimeUp
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -70,6 +71,42 @@ func TestCrashOfStopAndStart(t *testing.T) {
 			}
 			for range 2 {
 				recoverSandboxes(t, d)
+			}
+		})
+	}
+}
+
+// A daemon that dies at any step of Fork leaves the source to go on and forks
+// that are whole or can be destroyed.
+func TestCrashOfFork(t *testing.T) {
+	for point, make := range map[string]func(*testing.T) *Driver{
+		"linux.fork.frozen": root, "linux.fork.copied": root, "linux.fork.disks": pooled, "linux.fork.claimed": pooled,
+		"linux.fork.state": pooled, "linux.fork.attached": root, "linux.fork.booted": pooled, "linux.fork.ready": pooled,
+	} {
+		t.Run(point, func(t *testing.T) {
+			d := make(t)
+			crash(t, d, point)
+			t.Cleanup(func() { recoverSandboxes(t, d) })
+			if err := d.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			source, err := d.Open(t.Context(), "crashed")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := source.(runtime.Pauser).Resume(t.Context()); err != nil { // as for every session that runs
+				t.Fatal(err)
+			}
+			if out := command(t, source, "cat /etc/kept"); out != "kept\n" {
+				t.Errorf("its file is %q", out)
+			}
+			for _, id := range []runtime.ID{"fork-1", "fork-2"} {
+				if err := d.Destroy(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := d.Fork(t.Context(), "crashed", []runtime.Branch{{ID: "fork-1"}, {ID: "fork-2"}}, runtime.Spec{Image: "test"}); err != nil {
+				t.Fatalf("the names are not free again: %v", err)
 			}
 		})
 	}
@@ -177,7 +214,7 @@ func wantKept(t *testing.T, d *Driver) {
 func crash(t *testing.T, d *Driver, point string) {
 	t.Helper()
 	program := testenv.Build(t, "./internal/runtime/linux/testdata/crash", "failpoint")
-	cmd := exec.CommandContext(t.Context(), program, d.opts.DataDir, d.opts.RunDir, testenv.Runner(t), testenv.BaseRootfs(t))
+	cmd := exec.CommandContext(t.Context(), program, d.opts.DataDir, d.opts.RunDir, testenv.Runner(t), testenv.BaseRootfs(t), strconv.FormatInt(d.opts.PoolMB, 10))
 	cmd.Env = append(os.Environ(), "SANDKASTEN_FAILPOINT="+point+"=kill9")
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -189,18 +226,23 @@ func crash(t *testing.T, d *Driver, point string) {
 // recoverSandboxes does what a daemon does at its start that knows no session.
 func recoverSandboxes(t *testing.T, d *Driver) {
 	t.Helper()
-	if err := d.Sweep(t.Context()); err != nil {
+	ctx := context.WithoutCancel(t.Context())
+	if err := d.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for s, err := range d.List(t.Context()) {
+	for s, err := range d.List(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Destroy(t.Context(), s.ID); err != nil {
+		if err := d.Destroy(ctx, s.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, dir := range []string{d.sandboxes, d.scratch} {
+	dirs := []string{d.sandboxes, d.scratch}
+	if d.pool != nil {
+		dirs = append(dirs, d.pool.Path("."))
+	}
+	for _, dir := range dirs {
 		if left, err := filepath.Glob(dir + "/*"); err != nil || len(left) > 0 {
 			t.Fatalf("left behind: %v, %v", left, err)
 		}
@@ -208,14 +250,25 @@ func recoverSandboxes(t *testing.T, d *Driver) {
 }
 
 // newTestDriver returns a driver of its own with the test image.
-func newTestDriver(t testing.TB) *Driver {
+func newTestDriver(t testing.TB) *Driver { return newDriverWithPool(t, 0) }
+
+// pooled is root with the disks in a pool.
+func pooled(t *testing.T) *Driver {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	testenv.CheckHost(t)
+	testenv.NeedsXFS(t)
+	return newDriverWithPool(t, 2048)
+}
+
+func newDriverWithPool(t testing.TB, poolMB int64) *Driver {
 	t.Helper()
 	program, err := os.ReadFile(testenv.Runner(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := testenv.DataDir(t)
-	d, err := New(Options{DataDir: dir, RunDir: filepath.Join(dir, "run"), Runner: program, Images: layers{testenv.BaseRootfs(t)}})
+	d, err := New(Options{DataDir: dir, RunDir: filepath.Join(dir, "run"), Runner: program, Images: layers{testenv.BaseRootfs(t)}, PoolMB: poolMB})
 	if err != nil {
 		t.Fatal(err)
 	}

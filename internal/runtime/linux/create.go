@@ -39,7 +39,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 		d: d, name: "create", spec: spec, rootfs: rootfs,
 		state: state{ID: id, Group: string(id), Spec: spec, CreatedAt: time.Now().UTC(), Durable: d.opts.Durable},
 		group: d.cgroups.Group(string(id)),
-		disk:  newDisk,
+		disk:  newDisk, named: disk.DefaultHostname,
 	}
 	if err := c.run(ctx); err != nil {
 		return nil, errors.Join(classify(err), c.undo(ctx, d.Destroy))
@@ -50,14 +50,19 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 
 // undo is the way back from any step: the one that everybody takes.
 func (c *creation) undo(ctx context.Context, back func(context.Context, runtime.ID) error) error {
-	var unused error
-	if c.runner != nil && c.state.Process.PID == 0 {
-		unused, c.runner = c.runner.discard(), nil // not the sandbox's yet
-	}
-	c.close()
+	unused := c.abandon()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTimeout)
 	defer cancel()
 	return errors.Join(unused, back(ctx, c.state.ID))
+}
+
+// abandon is the part of the way back that no later daemon could take.
+func (c *creation) abandon() (err error) {
+	if c.runner != nil && c.state.Process.PID == 0 {
+		err, c.runner = c.runner.discard(), nil // not the sandbox's yet
+	}
+	c.close()
+	return err
 }
 
 func checkSpec(id runtime.ID, spec runtime.Spec) error { return inside.CheckSpec(id, spec) }
@@ -77,11 +82,12 @@ func classify(err error) error {
 // descriptors that are closed at its end, whether it succeeds or not.
 type creation struct {
 	d      *Driver
-	name   string // of its failpoints: create or start
+	name   string // of its failpoints: create, start or fork
 	spec   runtime.Spec
 	rootfs Rootfs
 	group  cgroup.Group
-	again  bool                                          // the sandbox has run before
+	named  string                                        // the hostname that the disk's /etc has
+	fork   bool                                          // the disk is a copy of another sandbox's
 	disk   func(context.Context, *creation) (int, error) // opens the disk's mount, which is closed at the end
 
 	state    state
@@ -158,11 +164,14 @@ func newDisk(ctx context.Context, c *creation) (int, error) {
 		c.runner.disk.Close()
 		c.runner.disk = made
 	}
-	path := c.d.diskPath(c.state.ID)
+	path, err := c.d.placeDisk(c.state.ID)
+	if err != nil {
+		return -1, err
+	}
 	if err := c.runner.disk.Keep(path); err != nil || !c.state.Durable {
 		return c.runner.disk.Mount, err
 	}
-	return c.runner.disk.Mount, errors.Join(syncFile(path), syncFile(c.d.dir(c.state.ID)))
+	return c.runner.disk.Mount, c.d.syncImage(c.state.ID)
 }
 
 // workspace mounts the workspace, with the ids that this sandbox knows.
@@ -273,18 +282,18 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Mounts:       planMounts(c.spec, leaveOut),
 		Masks:        c.d.masks,
 		Links:        devLinks,
-		Hostname:     disk.DefaultHostname,
+		Hostname:     hostname(c.spec),
 		Workspace:    inside.Workspace,
 		Env:          stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		TasksFiles:   tasks,
 		Landlock:     !leaveOut["landlock"],
 		KeepCaps:     leaveOut["caps"],
 	}
-	if h := hostname(c.spec); h != disk.DefaultHostname {
-		b.Hostname = h
-		if !c.again { // else the disk has it, and perhaps the sandbox's own
-			b.HostsFile = disk.HostsFile(h)
-		}
+	if b.Hostname != c.named { // else the disk has it, and perhaps the sandbox's own
+		b.HostsFile = disk.HostsFile(b.Hostname)
+	}
+	if c.fork {
+		b.MachineID = newMachineID()
 	}
 	if !leaveOut["seccomp"] {
 		f := c.d.filters[c.spec.Seccomp]

@@ -69,7 +69,7 @@ const noGroup = ".none"
 func (d *Driver) claimed(id runtime.ID) bool {
 	entries, err := os.ReadDir(d.sandboxes)
 	for _, e := range entries {
-		if s, err := d.readState(runtime.ID(e.Name())); err == nil && s.Group == string(id) && s.ID != id {
+		if s, err := d.readState(runtime.ID(e.Name())); err == nil && s.groupName() == string(id) && s.ID != id {
 			return true
 		}
 	}
@@ -81,6 +81,9 @@ func (d *Driver) removeGroup(s *state) error { return d.group(s).Remove(cgroupTi
 // removeFiles deletes a handful of files, the disk's image among them: what
 // the sandbox wrote is inside the image and need not be walked.
 func (d *Driver) removeFiles(_ context.Context, id runtime.ID) error {
+	if err := disk.Remove(d.diskPath(id)); err != nil {
+		return err
+	}
 	return os.RemoveAll(d.dir(id))
 }
 

@@ -58,6 +58,7 @@ type Options struct {
 	Images   Images
 	Defaults runtime.Limits // where a Spec is silent
 	Durable  bool           // what new sandboxes write survives a crash of the host, as on a disk with a journal
+	PoolMB   int64          // of a pool that is made for the disks of new sandboxes; 0 keeps them in DataDir
 	Log      *slog.Logger
 
 	leaveOut protections // escape tests only
@@ -81,6 +82,7 @@ type Driver struct {
 	cgroups *cgroup.Manager
 	ids     *ids.Pool
 	disks   *disk.Maker
+	pool    *disk.Pool // nil without one
 
 	wg         sync.WaitGroup // of the restocking
 	quit       chan struct{}  // closed by Close
@@ -148,13 +150,36 @@ func (d *Driver) open() error {
 	if err := d.openIDs(); err != nil {
 		return err
 	}
-	if d.disks, err = disk.NewMaker(d.scratch, d.opts.Durable); err != nil {
+	if err := d.openDisks(); err != nil {
 		return err
 	}
 	if d.filters, err = compileFilters(); err != nil {
 		return err
 	}
 	d.runner, err = sealedFile("sandkasten-runner", d.opts.Runner, programMode(d.opts.leaveOut))
+	return err
+}
+
+// openDisks opens what disks are made of. A pool that was made once is opened
+// whether new disks go there or not: there may be some in it.
+func (d *Driver) openDisks() (err error) {
+	path := filepath.Join(d.opts.DataDir, poolFile)
+	images := d.scratch
+	if d.opts.PoolMB > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), teardownTimeout) //nolint:forbidigo // New has none
+		defer cancel()
+		if err := disk.MakePool(ctx, path, d.opts.PoolMB<<20); err != nil {
+			return err
+		}
+	}
+	d.pool, err = disk.OpenPool(path)
+	if err != nil && !(errors.Is(err, fs.ErrNotExist) && d.opts.PoolMB == 0) {
+		return err
+	}
+	if d.opts.PoolMB > 0 {
+		images = d.pool.Path(".")
+	}
+	d.disks, err = disk.NewMaker(d.scratch, images, d.opts.Durable)
 	return err
 }
 
@@ -187,7 +212,7 @@ func (d *Driver) openIDs() (err error) {
 func compileFilters() (map[runtime.SeccompMode]filters, error) {
 	all := map[runtime.SeccompMode]filters{}
 	for _, mode := range []runtime.SeccompMode{runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff} {
-		workload, err := seccomp.Compile(seccomp.Workload(mode))
+		workload, err := seccomp.Compile(seccomp.Narrow(mode)) // the runner's is inherited
 		if err != nil {
 			return nil, fmt.Errorf("compile the seccomp policy %q: %w", mode, err)
 		}
@@ -207,6 +232,9 @@ func (d *Driver) Close() error {
 	sys.Close(d.runner)
 	if d.disks != nil {
 		errs = append(errs, d.disks.Close())
+	}
+	if d.pool != nil {
+		errs = append(errs, d.pool.Close())
 	}
 	if d.cgroups != nil {
 		errs = append(errs, d.cgroups.Close())

@@ -251,6 +251,7 @@ func (d *Driver) runnerSteps(tasks []int, ours, theirs int) []spawn.Step {
 		spawn.Barrier(theirs),
 		spawn.Setgroups(),
 		spawn.Setsid(),
+		spawn.TimerSlack(stage.RunnerSlack),
 		spawn.Rlimit("core", unix.RLIMIT_CORE, coreLimit(d.opts.leaveOut)),
 		spawn.Rlimit("nofile", unix.RLIMIT_NOFILE, openFiles).Optional(), // raising it takes a right we may lack
 		spawn.Rlimit("memlock", unix.RLIMIT_MEMLOCK, 64<<10),

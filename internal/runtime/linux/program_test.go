@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -93,4 +94,19 @@ func programGroups(t *testing.T, d *Driver, id runtime.ID) (groups, processes in
 		}
 	}
 	return groups, processes
+}
+
+// The runner's timers are slack, those of what it starts are not.
+func TestTimersOfTheWorkloadAreExact(t *testing.T) {
+	testenv.NeedsRoot(t)
+	testenv.CheckHost(t)
+	b := newBox(t, escapeTest{}, variant{})
+	const usual = "50000\n"
+	if got := b.sh("cat /proc/self/timerslack_ns"); got != usual {
+		t.Errorf("in a shell: %q ns", got)
+	}
+	var out strings.Builder
+	if _, err := b.client.Run(t.Context(), protocol.Start{ID: "slack"}, runnerclient.Program{Args: []string{"cat", "/proc/self/timerslack_ns"}}, &out); err != nil || out.String() != usual {
+		t.Errorf("of a program: %q ns, %v", out.String(), err)
+	}
 }

@@ -54,9 +54,18 @@ func (d *Driver) socketAddr(id runtime.ID) (addr string, done func(), err error)
 
 // Pause freezes the workload's cgroup. The runner is in another one.
 func (s *sandbox) Pause(ctx context.Context) error {
+	group := s.group()
+	if err := freeze(ctx, group); err != nil {
+		return err
+	}
+	s.d.swapOut(s.state.ID, group)
+	return nil
+}
+
+// freeze returns when no program of the group runs. When it fails they go on.
+func freeze(ctx context.Context, group cgroup.Group) error {
 	ctx, cancel := context.WithTimeout(ctx, freezeTimeout)
 	defer cancel()
-	group := s.group()
 	err := group.Freeze(true)
 	if err == nil {
 		err = await(ctx, group.Frozen, "a program in the sandbox cannot be stopped now: it waits in the kernel")
@@ -64,7 +73,6 @@ func (s *sandbox) Pause(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, group.Freeze(false))
 	}
-	s.d.swapOut(s.state.ID, group)
 	return nil
 }
 
@@ -136,6 +144,7 @@ func (s *sandbox) Stats(context.Context) (runtime.Stats, error) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(root, &fs); err == nil {
 		st.DiskBytes = int64(fs.Blocks-fs.Bfree) * fs.Bsize
+		st.Files, st.FilesLimit = int64(fs.Files-fs.Ffree), int64(fs.Files)
 	}
 	return st, nil
 }

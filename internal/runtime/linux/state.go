@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 // it has been stopped; what is made else is named by the ID alone.
 type state struct {
 	ID        runtime.ID   `json:"-"`     // the directory's name
-	Group     string       `json:"group"` // its control group: the id that it was made under
+	Group     string       `json:"group"` // its control group: the id that it was made under; "" is ID
 	Spec      runtime.Spec `json:"spec"`  // for the next boot; its environment is why only root may read the file
 	IDs       ids.Base     `json:"ids"`
 	CreatedAt time.Time    `json:"created_at"`
@@ -54,7 +55,30 @@ const (
 	socketFile = "runner.sock"
 )
 
-func (d *Driver) diskPath(id runtime.ID) string { return filepath.Join(d.dir(id), diskFile) }
+// poolFile is the pool in the data directory. A sandbox whose disk is in there
+// has a symbolic link for its disk, of which the last part names the image.
+const poolFile = "pool.img"
+
+// diskPath is where the image of a sandbox's disk is.
+func (d *Driver) diskPath(id runtime.ID) string {
+	path := filepath.Join(d.dir(id), diskFile)
+	if link, err := os.Readlink(path); err == nil && d.pool != nil {
+		return d.pool.Path(filepath.Base(link))
+	}
+	return path
+}
+
+// placeDisk decides where the image of a new disk is to be, and says so on the
+// host before there is one.
+func (d *Driver) placeDisk(id runtime.ID) (string, error) {
+	if d.opts.PoolMB > 0 {
+		link := filepath.Join("..", "..", poolFile, string(id)+".img")
+		if err := os.Symlink(link, filepath.Join(d.dir(id), diskFile)); err != nil {
+			return "", err
+		}
+	}
+	return d.diskPath(id), nil
+}
 
 func (d *Driver) dir(id runtime.ID) string { return filepath.Join(d.sandboxes, string(id)) }
 
@@ -71,15 +95,14 @@ func (d *Driver) readState(id runtime.ID) (*state, error) {
 	var s state
 	err := readJSON(filepath.Join(d.dir(id), stateFile), &s)
 	s.ID = id
-	if s.Group == "" {
-		s.Group = string(id)
-	}
 	return &s, err
 }
 
 // group is the control group of a sandbox, which keeps its name when another
 // id takes the sandbox.
-func (d *Driver) group(s *state) cgroup.Group { return d.cgroups.Group(s.Group) }
+func (d *Driver) group(s *state) cgroup.Group { return d.cgroups.Group(s.groupName()) }
+
+func (s *state) groupName() string { return cmp.Or(s.Group, string(s.ID)) }
 
 // alive reports whether the process still runs, or may: what cannot be found
 // out is not taken for dead. A zombie does not run.
@@ -155,6 +178,12 @@ func (d *Driver) writeState(s state) error {
 		return err
 	}
 	return errors.Join(syncFile(path), syncFile(d.dir(s.ID)), syncFile(d.sandboxes))
+}
+
+// syncImage makes the name and the content of a sandbox's disk durable.
+func (d *Driver) syncImage(id runtime.ID) error {
+	path := d.diskPath(id)
+	return errors.Join(syncFile(path), syncFile(filepath.Dir(path)), syncFile(d.dir(id)))
 }
 
 // writeJSON writes path whole or not at all, as seen by a later daemon. It is

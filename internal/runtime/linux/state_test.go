@@ -100,7 +100,7 @@ func TestStateIsNamedByItsDirectory(t *testing.T) {
 		if group == "" { // of a daemon that knew no other names
 			want = string(id)
 		}
-		if s, err := d.readState(id); err != nil || s.ID != id || s.Group != want {
+		if s, err := d.readState(id); err != nil || s.ID != id || s.groupName() != want {
 			t.Errorf("%s: %+v, %v", id, s, err)
 		}
 	}

@@ -103,9 +103,9 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 		return nil, err
 	}
 	c := &creation{
-		d: d, name: "start", spec: s.Spec, rootfs: rootfs, state: *s, again: true,
+		d: d, name: "start", spec: s.Spec, rootfs: rootfs, state: *s,
 		group: d.group(s),
-		disk:  keptDisk,
+		disk:  keptDisk, named: hostname(s.Spec),
 	}
 	if err := c.run(ctx); err != nil {
 		return nil, errors.Join(classify(err), c.undo(ctx, d.Stop))
@@ -114,7 +114,7 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 	return &sandbox{d: d, state: c.state}, nil
 }
 
-// keptDisk mounts the disk that the sandbox has written to before.
+// keptDisk mounts a disk that has been written to before.
 func keptDisk(_ context.Context, c *creation) (int, error) {
 	kept, err := c.d.disks.Open(c.d.diskPath(c.state.ID))
 	if err != nil {

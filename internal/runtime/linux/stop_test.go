@@ -2,6 +2,7 @@ package linux
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -26,7 +27,7 @@ func command(t *testing.T, sandbox runtime.Sandbox, text string) string {
 			t.Error(err)
 		}
 	}()
-	out, _, err := run(t, c, "e", text, nil, 30*time.Second)
+	out, _, err := run(t, c, rand.Text(), text, nil, 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,9 +26,18 @@ func (o oneImage) Rootfs(ctx context.Context, digest string) (Rootfs, error) {
 	return o.layers.Rootfs(ctx, digest)
 }
 
-func TestDriverSuite(t *testing.T) {
+func TestDriverSuite(t *testing.T) { testSuite(t, root(t)) }
+
+// The same with the disks in a pool, as far as it has to do with disks.
+func TestDriverSuiteInAPool(t *testing.T) {
+	testSuite(t, pooled(t), "Lifecycle", "CreateTaken", "CreateCanceled", "CreateAtOnce", "DestroyOverCreate", "Restart", "Stats",
+		"Stop", "StopAgain", "StopPaused", "StartFails", "RunnerDies",
+		"Fork", "ForkAsItStands", "ForkOfFork", "ForkFails", "ForkBusy")
+}
+
+func testSuite(t *testing.T, d *Driver, only ...string) {
+	t.Helper()
 	const digest = "sha256:suite"
-	d := root(t)
 	d.opts.Images = oneImage{digest, layers{testenv.BaseRootfs(t)}}
 	open := func(t *testing.T) runtime.Driver {
 		t.Helper()
@@ -65,7 +74,7 @@ func TestDriverSuite(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		runtimetest.TestDriver(t, open, runtimetest.Options{Image: digest, Kill: kill})
+		runtimetest.TestDriver(t, open, runtimetest.Options{Image: digest, Kill: kill, Only: only})
 	})
 	if left, err := filepath.Glob(filepath.Join(d.sandboxes, "*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)

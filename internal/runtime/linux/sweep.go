@@ -42,7 +42,7 @@ func (d *Driver) groupsInUse() (map[string]bool, error) {
 	used := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		if s, err := d.readState(runtime.ID(e.Name())); err == nil {
-			used[s.Group] = true
+			used[s.groupName()] = true
 		}
 	}
 	return used, err

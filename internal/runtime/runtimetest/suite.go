@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,13 @@ type Options struct {
 	// NoWorkspaces leaves out the tests of workspaces, for a driver that is no
 	// runtime.WorkspaceKeeper.
 	NoWorkspaces bool
+
+	// NoForks leaves out the tests of forks, for a driver that is no
+	// runtime.Forker.
+	NoForks bool
+
+	// Only names the tests to run. Without it all run.
+	Only []string
 
 	// NoClaims leaves out the tests of claims, for a driver that is no
 	// runtime.Claimer.
@@ -78,30 +86,33 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		{"StopPaused", s.stopPaused},
 		{"StartFails", s.startFails},
 	}
-	for _, c := range tests {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			c.run(t)
-		})
-	}
-	more := map[string]func(*testing.T){}
-	if !o.NoWorkspaces {
-		maps.Copy(more, s.workspaceTests())
-	}
-	if !o.NoClaims {
-		maps.Copy(more, s.claimTests())
-	}
-	for name, run := range more {
+	run := func(name string, test func(*testing.T)) {
+		if len(o.Only) > 0 && !slices.Contains(o.Only, name) {
+			return
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run(t)
+			test(t)
 		})
 	}
+	for _, c := range tests {
+		run(c.name, c.run)
+	}
+	optional := map[string]func(*testing.T){}
+	if !o.NoWorkspaces {
+		maps.Copy(optional, s.workspaceTests())
+	}
+	if !o.NoClaims {
+		maps.Copy(optional, s.claimTests())
+	}
+	if !o.NoForks {
+		maps.Copy(optional, s.forkTests())
+	}
 	if o.Kill != nil {
-		t.Run("RunnerDies", func(t *testing.T) {
-			t.Parallel()
-			s.runnerDies(t)
-		})
+		optional["RunnerDies"] = s.runnerDies
+	}
+	for name, test := range optional {
+		run(name, test)
 	}
 }
 

@@ -4,6 +4,9 @@
 // host; the image costs what is written to it. Mounts are detached: they show
 // up nowhere and end with the last process or descriptor that uses them.
 //
+// Images are kept in a directory of the host, or in a pool, whose file system
+// can copy them without copying data.
+//
 // A disk ends with its sandbox. A volume is the same for files that stay: it
 // has a journal, is mounted as often as there are sandboxes with it, and is
 // written out when the last of them is gone.
@@ -35,7 +38,8 @@ const (
 // Maker makes disks. It keeps one empty file system per size in memory as a
 // template, since copying its few blocks is ten times as fast as mkfs.
 type Maker struct {
-	dir     string // where images are made
+	scratch string // for templates
+	images  string // where images are made
 	journal bool
 	control int // /dev/loop-control
 
@@ -43,14 +47,16 @@ type Maker struct {
 	templates map[layout]*template // guarded by mu
 }
 
-// NewMaker opens the host's loop control. dir must exist and be ours alone.
-// With a journal the disks survive a crash of the host.
-func NewMaker(dir string, journal bool) (*Maker, error) {
-	fd, err := sys.Open(unix.AT_FDCWD, "/dev/loop-control", unix.O_RDWR, 0)
+// NewMaker opens the host's loop control. Images are made on the file system
+// of the directory images, which is where Keep can name them; scratch is for
+// what is needed meanwhile. Both must exist and be ours alone. With a journal
+// the disks survive a crash of the host.
+func NewMaker(scratch, images string, journal bool) (*Maker, error) {
+	control, err := openControl()
 	if err != nil {
-		return nil, fmt.Errorf("loop devices are not usable (load the module with `modprobe loop`): %w", err)
+		return nil, err
 	}
-	return &Maker{dir: dir, journal: journal, control: fd, templates: map[layout]*template{}}, nil
+	return &Maker{scratch: scratch, images: images, journal: journal, control: control, templates: map[layout]*template{}}, nil
 }
 
 // Close closes what NewMaker opened. Mounted disks live on.
@@ -69,7 +75,7 @@ type Disk struct {
 func (d *Disk) Close() { sys.Close(d.Mount, d.image) }
 
 // Keep gives the image a name, which must be on the file system of the
-// Maker's directory and not be taken. Deleting it is up to the caller.
+// Maker's images and not be taken. Deleting it is up to the caller.
 func (d *Disk) Keep(path string) error {
 	err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(d.image), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
 	if err != nil {
@@ -89,7 +95,7 @@ func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := sys.Open(unix.AT_FDCWD, m.dir, unix.O_RDWR|unix.O_TMPFILE, 0o600)
+	image, err := sys.Open(unix.AT_FDCWD, m.images, unix.O_RDWR|unix.O_TMPFILE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("make a disk image: %w", err)
 	}
@@ -143,7 +149,7 @@ func clearVolatile(mnt int) error {
 }
 
 func (m *Maker) mount(image int) (mnt int, dev string, err error) {
-	loop, dev, err := m.attach(image)
+	loop, dev, err := attach(m.control, image, 0)
 	if err != nil {
 		return -1, "", fmt.Errorf("attach a loop device: %w", err)
 	}
@@ -153,21 +159,28 @@ func (m *Maker) mount(image int) (mnt int, dev string, err error) {
 	return mnt, dev, err
 }
 
-// mountDevice mounts the file system on dev, once more if it is mounted: all
-// mounts of a device are of one file system, under the first one's flags.
+// mountDevice mounts the ext4 on dev, once more if it is mounted: all mounts of
+// a device are of one file system, under the first one's flags.
 func mountDevice(dev string, flags ...string) (int, error) {
-	fs, err := sys.Fsopen("ext4")
+	// Remounting read-only would hide an error from the sandbox for long;
+	// continuing would hide it for good.
+	return mountFS("ext4", map[string]string{"source": dev, "errors": "remount-ro"}, flags, diskAttrs)
+}
+
+// diskAttrs are of every mount of what a sandbox has written.
+const diskAttrs = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOATIME
+
+// mountFS returns a detached mount.
+func mountFS(fstype string, options map[string]string, flags []string, attrs int) (int, error) {
+	fs, err := sys.Fsopen(fstype)
 	if err != nil {
 		return -1, err
 	}
 	defer sys.Close(fs)
-	if err := sys.FsconfigString(fs, "source", dev); err != nil {
-		return -1, err
-	}
-	// Remounting read-only would hide an error from the sandbox for long;
-	// continuing would hide it for good.
-	if err := sys.FsconfigString(fs, "errors", "remount-ro"); err != nil {
-		return -1, err
+	for key, value := range options {
+		if err := sys.FsconfigString(fs, key, value); err != nil {
+			return -1, err
+		}
 	}
 	for _, flag := range flags {
 		if err := sys.FsconfigFlag(fs, flag); err != nil {
@@ -177,52 +190,7 @@ func mountDevice(dev string, flags ...string) (int, error) {
 	if err := sys.FsconfigCreate(fs); err != nil {
 		return -1, err
 	}
-	return sys.Fsmount(fs, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOATIME)
-}
-
-// attach binds the image to a free loop device. Others take devices too, so
-// the free one may be gone when we reach for it.
-func (m *Maker) attach(image int) (fd int, dev string, err error) {
-	for range 128 {
-		n, err := unix.IoctlRetInt(m.control, unix.LOOP_CTL_GET_FREE)
-		if err != nil {
-			return -1, "", os.NewSyscallError("LOOP_CTL_GET_FREE", err)
-		}
-		dev := "/dev/loop" + strconv.Itoa(n)
-		if err := ensureNode(dev, n); err != nil {
-			return -1, "", err
-		}
-		fd, err := sys.Open(unix.AT_FDCWD, dev, unix.O_RDWR, 0)
-		if err != nil {
-			return -1, "", err
-		}
-		cfg := unix.LoopConfig{Fd: uint32(image), Size: 4096}
-		cfg.Info.Flags = unix.LO_FLAGS_AUTOCLEAR
-		err = unix.IoctlLoopConfigure(fd, &cfg)
-		if err == nil {
-			return fd, dev, nil
-		}
-		sys.Close(fd)
-		if !errors.Is(err, unix.EBUSY) {
-			return -1, "", os.NewSyscallError("LOOP_CONFIGURE", err)
-		}
-	}
-	return -1, "", errors.New("every free device was taken by somebody else")
-}
-
-// loopMajor is the number of the loop driver.
-const loopMajor = 7
-
-// ensureNode makes the device file where no udev does.
-func ensureNode(dev string, n int) error {
-	if _, err := os.Stat(dev); err == nil {
-		return nil
-	}
-	err := unix.Mknod(dev, unix.S_IFBLK|0o600, int(unix.Mkdev(loopMajor, uint32(n))))
-	if err != nil && err != unix.EEXIST {
-		return &os.PathError{Op: "mknod", Path: dev, Err: err}
-	}
-	return nil
+	return sys.Fsmount(fs, attrs)
 }
 
 // Discard drops what was written to a disk and not yet to its image, so that
@@ -230,30 +198,37 @@ func ensureNode(dev string, n int) error {
 // that is said to be on it. It is shut down for good, so nothing is done to a
 // file system whose device is not a loop device on exactly this image.
 func Discard(fd int, image string) error {
-	var dir, img unix.Stat_t
-	if err := unix.Fstat(fd, &dir); err != nil {
-		return os.NewSyscallError("fstat", err)
-	}
-	if err := unix.Stat(image, &img); err != nil {
-		return &os.PathError{Op: "stat", Path: image, Err: err}
-	}
-	if unix.Major(dir.Dev) != loopMajor {
-		return errors.New("not on a loop device")
-	}
-	loop, err := openLoop(int(unix.Minor(dir.Dev)))
-	if err != nil {
+	if _, err := loopOf(fd, image); err != nil {
 		return err
-	}
-	defer sys.Close(loop)
-	on, err := isOn(loop, &img)
-	if err != nil {
-		return err
-	}
-	if !on {
-		return errors.New("on another loop device")
 	}
 	const ioctlShutdown, noLogFlush = 0x8004587d, 2
 	return os.NewSyscallError("EXT4_IOC_SHUTDOWN", unix.IoctlSetPointerInt(fd, ioctlShutdown, noLogFlush))
+}
+
+// loopOf returns the number of the loop device on exactly this image that fd's
+// file system is on, or an error if it is on none.
+func loopOf(fd int, image string) (int, error) {
+	var dir, img unix.Stat_t
+	if err := unix.Fstat(fd, &dir); err != nil {
+		return -1, os.NewSyscallError("fstat", err)
+	}
+	if err := unix.Stat(image, &img); err != nil {
+		return -1, &os.PathError{Op: "stat", Path: image, Err: err}
+	}
+	if unix.Major(dir.Dev) != loopMajor {
+		return -1, errors.New("not on a loop device")
+	}
+	n := int(unix.Minor(dir.Dev))
+	loop, err := openLoop(n)
+	if err != nil {
+		return -1, err
+	}
+	defer sys.Close(loop)
+	on, err := isOn(loop, &img)
+	if err == nil && !on {
+		err = errors.New("on another loop device")
+	}
+	return n, err
 }
 
 // template is an empty file system: the extents of its image that hold data.
@@ -315,7 +290,7 @@ func (m *Maker) template(ctx context.Context, l layout) (*template, error) {
 	if t, ok := m.templates[l]; ok {
 		return t, nil
 	}
-	dir, err := os.MkdirTemp(m.dir, "template-")
+	dir, err := os.MkdirTemp(m.scratch, "template-")
 	if err != nil {
 		return nil, err
 	}
@@ -373,24 +348,36 @@ func syncFS(mnt int) error {
 // readTemplate collects the extents that are not holes.
 func readTemplate(f *os.File, size int64) (*template, error) {
 	t := &template{size: size}
-	for off := int64(0); ; {
-		start, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
-		if err == unix.ENXIO {
-			return t, nil
-		}
-		if err != nil {
-			return nil, os.NewSyscallError("lseek", err)
-		}
-		end, err := unix.Seek(int(f.Fd()), start, unix.SEEK_HOLE)
-		if err != nil {
-			return nil, os.NewSyscallError("lseek", err)
-		}
+	err := eachExtent(int(f.Fd()), func(start, end int64) error {
 		data := make([]byte, end-start)
 		if _, err := f.ReadAt(data, start); err != nil {
-			return nil, err
+			return err
 		}
 		if len(bytes.Trim(data, "\x00")) > 0 { // allocated, but as good as a hole
 			t.extents = append(t.extents, extent{start, data})
+		}
+		return nil
+	})
+	return t, err
+}
+
+// eachExtent calls do for the parts of a file that are not holes, until it
+// fails.
+func eachExtent(fd int, do func(start, end int64) error) error {
+	for off := int64(0); ; {
+		start, err := unix.Seek(fd, off, unix.SEEK_DATA)
+		if err == unix.ENXIO {
+			return nil
+		}
+		if err != nil {
+			return os.NewSyscallError("lseek", err)
+		}
+		end, err := unix.Seek(fd, start, unix.SEEK_HOLE)
+		if err != nil {
+			return os.NewSyscallError("lseek", err)
+		}
+		if err := do(start, end); err != nil {
+			return err
 		}
 		off = end
 	}

@@ -58,7 +58,7 @@ func (m *Maker) OpenVolume(ctx context.Context, path string) (int, error) {
 		return -1, err
 	}
 	defer sys.Close(image)
-	loop, dev, err := m.attach(image)
+	loop, dev, err := attach(m.control, image, 0)
 	if err != nil {
 		return -1, fmt.Errorf("attach a loop device: %w", err)
 	}
@@ -76,6 +76,16 @@ func (m *Maker) OpenVolume(ctx context.Context, path string) (int, error) {
 const noteSuffix = ".loop"
 
 func note(path, dev string) error { return os.WriteFile(path+noteSuffix, []byte(dev), 0o600) }
+
+// Remove deletes an image, if it is there, and what was noted of it.
+func Remove(path string) error {
+	for _, name := range []string{path, path + noteSuffix} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
 
 // MountAgain returns another mount of an image that is mounted, or -1 if it is
 // not. The caller closes it.
@@ -166,51 +176,6 @@ func notedDevice(path string) (fd int, dev string, err error) {
 	}
 	fd, err = openIfOn(n, &image)
 	return fd, loopName(n), err
-}
-
-// openIfOn opens a loop device if it has the image, or returns -1.
-func openIfOn(n int, image *unix.Stat_t) (int, error) {
-	// To open one that has none could make it.
-	if _, err := os.Lstat("/sys/block/loop" + strconv.Itoa(n) + "/loop"); errors.Is(err, fs.ErrNotExist) {
-		return -1, nil
-	}
-	fd, err := openLoop(n)
-	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
-		return -1, nil // it was removed
-	}
-	if err != nil {
-		return -1, err
-	}
-	on, err := isOn(fd, image)
-	if err != nil || !on {
-		sys.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
-
-const loopPrefix = "/dev/loop"
-
-func loopName(n int) string { return loopPrefix + strconv.Itoa(n) }
-
-func openLoop(n int) (int, error) {
-	if err := ensureNode(loopName(n), n); err != nil {
-		return -1, err
-	}
-	return sys.Open(unix.AT_FDCWD, loopName(n), unix.O_RDONLY, 0)
-}
-
-// isOn reports whether a loop device has the image. One that is being cleared
-// has written everything and counts as free.
-func isOn(loop int, image *unix.Stat_t) (bool, error) {
-	info, err := unix.IoctlLoopGetStatus64(loop)
-	if errors.Is(err, unix.ENXIO) {
-		return false, nil
-	}
-	if err != nil {
-		return false, os.NewSyscallError("LOOP_GET_STATUS64", err)
-	}
-	return info.Inode == image.Ino && info.Device == image.Dev, nil
 }
 
 // ErrDamaged means that a volume cannot be repaired without somebody deciding

@@ -37,7 +37,7 @@ func policies() map[string]seccomp.Policy {
 }
 
 func TestCompile_Off(t *testing.T) {
-	for _, p := range []seccomp.Policy{seccomp.Workload(runtime.SeccompOff), seccomp.Runner(runtime.SeccompOff)} {
+	for _, p := range []seccomp.Policy{seccomp.Workload(runtime.SeccompOff), seccomp.Runner(runtime.SeccompOff), seccomp.Narrow(runtime.SeccompOff)} {
 		prog, err := seccomp.Compile(p)
 		if prog != nil || err != nil {
 			t.Errorf("got %d instructions, %v; want none", len(prog), err)

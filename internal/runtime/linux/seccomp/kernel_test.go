@@ -37,10 +37,12 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child takes a mode's workload filter and does one thing under it.
+// child takes the filters of a mode's workload and does one thing under them.
 func child(mode, action string, args []string) error {
-	if err := load(seccomp.Workload(runtime.SeccompMode(mode))); err != nil {
-		return err
+	for _, policy := range []func(runtime.SeccompMode) seccomp.Policy{seccomp.Runner, seccomp.Narrow} {
+		if err := load(policy(runtime.SeccompMode(mode))); err != nil {
+			return err
+		}
 	}
 	switch action {
 	case "exec":

@@ -105,6 +105,45 @@ func TestRunner_AllowsWhatWorkloadDoes(t *testing.T) {
 	}
 }
 
+// That answer is Workload's, for every call of every instruction set.
+func TestNarrow_MakesWorkloadOfRunner(t *testing.T) {
+	for _, mode := range []runtime.SeccompMode{runtime.SeccompStrict, runtime.SeccompMVP, "strikt"} {
+		runner, narrow, workload := compile(t, seccomp.Runner(mode)), compile(t, seccomp.Narrow(mode)), compile(t, seccomp.Workload(mode))
+		if len(narrow)*5 > len(workload) {
+			t.Errorf("%s: %d instructions, beside %d of the whole", mode, len(narrow), len(workload))
+		}
+		for nr := range uint32(1024) {
+			for _, args := range argumentVectors() {
+				for _, c := range []call{
+					{nr: nr, arch: auditAMD64, args: args},
+					{nr: nr | 1<<30, arch: auditAMD64, args: args},
+					{nr: ^nr, arch: auditAMD64, args: args},
+					{nr: nr, arch: 0x40000003, args: args},
+				} {
+					if got, want := stricter(t, narrow, runner, c), answer(t, workload, c); got != want {
+						t.Errorf("%s: %+v: got %s, want %s", mode, c, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// stricter is the kernel's answer where both programs were loaded, newer last.
+func stricter(t *testing.T, newer, older []unix.SockFilter, c call) string {
+	t.Helper()
+	first, readArgs, err1 := run(newer, c)
+	second, _, err2 := run(older, c)
+	if err1 != nil || err2 != nil || readArgs {
+		t.Fatalf("%+v: %v, %v, or it reads an argument", c, err1, err2)
+	}
+	const kind = 0xffff0000
+	if int32(second&kind) < int32(first&kind) {
+		return verdict(second)
+	}
+	return verdict(first)
+}
+
 // The kernel this runs on may know calls that the table does not. They are
 // refused; this says when the table is worth extending.
 func TestArch_KnowsThisKernelsLanguage(t *testing.T) {
@@ -131,7 +170,7 @@ func answer(t *testing.T, prog []unix.SockFilter, c call) string {
 // argumentVectors are arguments of all kinds, in every position.
 func argumentVectors() [][6]uint64 {
 	vectors := [][6]uint64{{}, {^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}}
-	for _, v := range []uint64{1, 0x5412, 0x10000000, 1 << 32, 1<<32 | 0x10000000} {
+	for _, v := range []uint64{1, 0x5412, 0x02000000, 0x10000000, 1 << 32, 1<<32 | 0x10000000} {
 		vectors = append(vectors, [6]uint64{v, v, v, v, v, v})
 	}
 	return vectors

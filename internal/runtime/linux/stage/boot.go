@@ -35,6 +35,7 @@ type Boot struct {
 	Links        []Link  `json:"links"`
 	Hostname     string  `json:"hostname"`
 	HostsFile    string  `json:"hosts_file,omitempty"` // content of /etc/hosts where it differs from the disk's
+	MachineID    string  `json:"machine_id,omitempty"` // for an /etc/machine-id that is another sandbox's
 	Workspace    string  `json:"workspace"`
 	Env          Env     `json:"env"`
 

@@ -1,9 +1,11 @@
 package stage
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,6 +27,16 @@ type Inside struct {
 	oomCount int
 	started  atomic.Bool // a process of the workload
 }
+
+// RunnerSlack is how late a runner's timers may be. While one of its threads is
+// in a system call, as when it waits for a shell, another one of the Go runtime
+// wakes up every 20 µs to look at it. That took more time than running a short
+// command; with slack it wakes up once. What the runner has to do in time may
+// be late by as much.
+const RunnerSlack = time.Millisecond
+
+// workloadSlack is the kernel's default.
+const workloadSlack = 50 * time.Microsecond
 
 // Enter waits for the Boot, builds the sandbox around the calling process and
 // drops its rights. On an error the process must end: it may be half inside.
@@ -59,12 +71,10 @@ func Enter() (*Inside, error) {
 	if err := drop(b); err != nil {
 		return nil, fmt.Errorf("drop rights: %w", err)
 	}
-	if b.HostsFile != "" {
-		if err := writeNames(b.Hostname, b.HostsFile); err != nil {
-			return nil, err
-		}
+	if b.ReadonlyRoot { // nothing can be put into it
+		return in, nil
 	}
-	return in, nil
+	return in, writeNames(b.Hostname, b.HostsFile, b.MachineID)
 }
 
 // Rename gives a sandbox that has been entered another name.
@@ -72,16 +82,29 @@ func Rename(hostname, hostsFile string) error {
 	if err := unix.Sethostname([]byte(hostname)); err != nil {
 		return os.NewSyscallError("sethostname", err)
 	}
-	return writeNames(hostname, hostsFile)
+	return writeNames(hostname, hostsFile, "")
 }
 
-// writeNames writes the name where programs look for it.
-func writeNames(hostname, hostsFile string) error {
-	if err := os.WriteFile("/etc/hosts", []byte(hostsFile), 0o644); err != nil {
-		return fmt.Errorf("write /etc/hosts: %w", err)
+// writeNames puts into /etc what is this sandbox's own and not the disk's, as
+// far as it is given. A file that is not there, or no plain one any more, stays
+// as it is: what runs in the sandbox wanted it so.
+func writeNames(hostname, hostsFile, machineID string) error {
+	files := map[string]string{}
+	if hostsFile != "" {
+		files["/etc/hosts"], files["/etc/hostname"] = hostsFile, hostname+"\n"
 	}
-	if err := os.WriteFile("/etc/hostname", []byte(hostname+"\n"), 0o644); err != nil {
-		return fmt.Errorf("write /etc/hostname: %w", err)
+	if machineID != "" {
+		files["/etc/machine-id"] = machineID + "\n"
+	}
+	for path, text := range files {
+		fi, err := os.Lstat(path)
+		if err != nil || !fi.Mode().IsRegular() || fi.Size() == 0 {
+			continue
+		}
+		// Another file under its name: this one may have more names.
+		if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
 	}
 	return nil
 }
@@ -125,7 +148,7 @@ func (in *Inside) prepare(c *spawn.Cmd) {
 	}
 	// Only now, when it is where it belongs: the namespace's root is the
 	// cgroup that the process is in.
-	steps = append(steps, spawn.Unshare(unix.CLONE_NEWCGROUP))
+	steps = append(steps, spawn.Unshare(unix.CLONE_NEWCGROUP), spawn.TimerSlack(workloadSlack))
 	steps = append(steps, spawn.SetIDs(0, 0)...)
 	prepend(c, steps)
 	if len(in.filter) > 0 {

@@ -1,7 +1,7 @@
-// Command crash makes a workspace, and a sandbox with it, stops and starts the
-// sandbox, claims another one for the workspace, and destroys all. Built with
-// the tag failpoint it dies where SANDKASTEN_FAILPOINT says, as a daemon may
-// die at any line.
+// Command crash makes a workspace and a sandbox with it, forks, stops and starts
+// the sandbox, claims another one for the workspace, and destroys all. Built
+// with the tag failpoint it dies where SANDKASTEN_FAILPOINT says, as a daemon
+// may die at any line.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
@@ -25,18 +26,22 @@ func (dir images) Rootfs(context.Context, string) (linux.Rootfs, error) {
 }
 
 func main() {
-	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(dataDir, runDir, runner, rootfs string) error {
+func run(dataDir, runDir, runner, rootfs, poolMB string) error {
+	pool, err := strconv.ParseInt(poolMB, 10, 64)
+	if err != nil {
+		return err
+	}
 	program, err := os.ReadFile(runner)
 	if err != nil {
 		return err
 	}
-	d, err := linux.New(linux.Options{DataDir: dataDir, RunDir: runDir, Runner: program, Images: images(rootfs)})
+	d, err := linux.New(linux.Options{DataDir: dataDir, RunDir: runDir, Runner: program, Images: images(rootfs), PoolMB: pool})
 	if err != nil {
 		return err
 	}
@@ -44,12 +49,17 @@ func run(dataDir, runDir, runner, rootfs string) error {
 	if err := d.CreateWorkspace(ctx, "kept", 64); err != nil && !errdefs.Is(err, errdefs.AlreadyExists) {
 		return err
 	}
-	sandbox, err := d.Create(ctx, "crashed", runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}, Workspace: "kept"})
+	spec := runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}, Workspace: "kept"}
+	sandbox, err := d.Create(ctx, "crashed", spec)
 	if err != nil {
 		return err
 	}
 	client := &runnerclient.Client{Dial: sandbox.DialRunner}
 	if _, err := client.Exec(ctx, protocol.Exec{ID: "e"}, "echo kept > /etc/kept", nil, io.Discard); err != nil {
+		return err
+	}
+	forks := []runtime.Branch{{ID: "fork-1"}, {ID: "fork-2"}}
+	if _, err := d.Fork(ctx, "crashed", forks, spec); err != nil {
 		return err
 	}
 	if err := errors.Join(client.Close(), d.Stop(ctx, "crashed")); err != nil {
@@ -61,8 +71,10 @@ func run(dataDir, runDir, runner, rootfs string) error {
 	if err := claim(ctx, d); err != nil {
 		return err
 	}
-	if err := d.Destroy(ctx, "crashed"); err != nil {
-		return err
+	for _, id := range []runtime.ID{"fork-1", "fork-2", "crashed"} {
+		if err := d.Destroy(ctx, id); err != nil {
+			return err
+		}
 	}
 	return d.DestroyWorkspace(ctx, "kept")
 }

@@ -1,0 +1,115 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+)
+
+func openControl() (int, error) {
+	fd, err := sys.Open(unix.AT_FDCWD, "/dev/loop-control", unix.O_RDWR, 0)
+	if err != nil {
+		return -1, fmt.Errorf("loop devices are not usable (load the module with `modprobe loop`): %w", err)
+	}
+	return fd, nil
+}
+
+// attach binds the image to a free loop device, which is free again after its
+// last use. Others take devices too, so the free one may be gone when we reach
+// for it.
+func attach(control, image int, flags uint32) (fd int, dev string, err error) {
+	for range 128 {
+		n, err := unix.IoctlRetInt(control, unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return -1, "", os.NewSyscallError("LOOP_CTL_GET_FREE", err)
+		}
+		dev := "/dev/loop" + strconv.Itoa(n)
+		if err := ensureNode(dev, n); err != nil {
+			return -1, "", err
+		}
+		fd, err := sys.Open(unix.AT_FDCWD, dev, unix.O_RDWR, 0)
+		if err != nil {
+			return -1, "", err
+		}
+		cfg := unix.LoopConfig{Fd: uint32(image), Size: sector}
+		cfg.Info.Flags = unix.LO_FLAGS_AUTOCLEAR | flags
+		err = unix.IoctlLoopConfigure(fd, &cfg)
+		if err == nil {
+			return fd, dev, nil
+		}
+		sys.Close(fd)
+		if !errors.Is(err, unix.EBUSY) {
+			return -1, "", os.NewSyscallError("LOOP_CONFIGURE", err)
+		}
+	}
+	return -1, "", errors.New("every free device was taken by somebody else")
+}
+
+// sector is the least that is read or written of a loop device.
+const sector = 4096
+
+// loopMajor is the number of the loop driver.
+const loopMajor = 7
+
+// ensureNode makes the device file where no udev does.
+func ensureNode(dev string, n int) error {
+	if _, err := os.Stat(dev); err == nil {
+		return nil
+	}
+	err := unix.Mknod(dev, unix.S_IFBLK|0o600, int(unix.Mkdev(loopMajor, uint32(n))))
+	if err != nil && err != unix.EEXIST {
+		return &os.PathError{Op: "mknod", Path: dev, Err: err}
+	}
+	return nil
+}
+
+// openIfOn opens a loop device if it has the image, or returns -1.
+func openIfOn(n int, image *unix.Stat_t) (int, error) {
+	// To open one that has none could make it.
+	if _, err := os.Lstat("/sys/block/loop" + strconv.Itoa(n) + "/loop"); errors.Is(err, fs.ErrNotExist) {
+		return -1, nil
+	}
+	fd, err := openLoop(n)
+	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
+		return -1, nil // it was removed
+	}
+	if err != nil {
+		return -1, err
+	}
+	on, err := isOn(fd, image)
+	if err != nil || !on {
+		sys.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+const loopPrefix = "/dev/loop"
+
+func loopName(n int) string { return loopPrefix + strconv.Itoa(n) }
+
+func openLoop(n int) (int, error) {
+	if err := ensureNode(loopName(n), n); err != nil {
+		return -1, err
+	}
+	return sys.Open(unix.AT_FDCWD, loopName(n), unix.O_RDONLY, 0)
+}
+
+// isOn reports whether a loop device has the image. One that is being cleared
+// has written everything and counts as free.
+func isOn(loop int, image *unix.Stat_t) (bool, error) {
+	info, err := unix.IoctlLoopGetStatus64(loop)
+	if errors.Is(err, unix.ENXIO) {
+		return false, nil
+	}
+	if err != nil {
+		return false, os.NewSyscallError("LOOP_GET_STATUS64", err)
+	}
+	return info.Inode == image.Ino && info.Device == image.Dev, nil
+}

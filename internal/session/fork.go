@@ -1,0 +1,330 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/files"
+)
+
+// MaxForks is how many forks one request may ask for.
+const MaxForks = 100
+
+// ForkRequest is what forks may have otherwise than their source. Zero values
+// take what that has.
+type ForkRequest struct {
+	Count    int            // from 1 to MaxForks
+	Limits   runtime.Limits // but for DiskMB, which is the source's
+	Env      map[string]string
+	Hostname string // else the source's, with the beginning of the fork's id
+	Labels   map[string]string
+	Policy
+
+	IdempotencyKey string
+}
+
+// Forked is what Fork has made.
+type Forked struct {
+	Sessions []Session // as many as were asked for
+	Copied   bool      // the host had to copy the files; see runtime.Forks
+}
+
+// Fork makes sessions that begin with the files of another: what it has
+// written to its root and to its own workspace, as it was at one moment. A
+// workspace that outlives sessions they share with it. The source may run, be
+// paused or be stopped, and stays so. It makes all or none, and is as Create
+// for the rest, idempotency keys included.
+func (m *Manager) Fork(ctx context.Context, id ID, req ForkRequest) (Forked, error) {
+	source, err := m.living(ctx, id)
+	if err != nil {
+		return Forked{}, err
+	}
+	if m.forks == nil {
+		return Forked{}, errdefs.New(errdefs.Unimplemented, "this daemon's driver cannot fork a session; create one, and copy the files as an archive")
+	}
+	if err := m.checkFork(req); err != nil {
+		return Forked{}, err
+	}
+	making := ctx
+	if req.IdempotencyKey != "" {
+		making = context.WithoutCancel(ctx)
+	}
+	making, cancel := context.WithTimeout(making, m.opts.CreateTimeout)
+	defer cancel()
+	if err := source.lock(making); err != nil {
+		return Forked{}, err
+	}
+	defer source.unlock()
+	f := &forking{m: m, source: source}
+	planned, err := f.plan(req)
+	if err != nil {
+		return Forked{}, err
+	}
+	if earlier, err := f.earlier(making, planned); err != nil || len(earlier) > 0 {
+		return Forked{Sessions: earlier}, err
+	}
+	if err := f.claim(making, planned); err != nil {
+		return Forked{}, err
+	}
+	err = f.run(making)
+	for _, e := range f.made {
+		e.finishCreate(err)
+		e.unlock()
+	}
+	if err != nil {
+		return Forked{}, err
+	}
+	return f.result(), nil
+}
+
+func (m *Manager) checkFork(req ForkRequest) error {
+	if req.Count < 1 || req.Count > MaxForks {
+		return errdefs.Invalid("count", "must be from 1 to %d", MaxForks)
+	}
+	if req.Limits.DiskMB != 0 {
+		return errdefs.Invalid("disk_mb", "must be left out: a fork's disk is as large as the session's that it is of")
+	}
+	for _, err := range []error{
+		check.Limits(req.Limits, m.opts.Maxima.Limits), check.Env(req.Env), check.Hostname(req.Hostname),
+		check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forking is one Fork under way. It holds the source's lock, and those of what
+// it makes.
+type forking struct {
+	m      *Manager
+	source *entry
+	made   []*entry
+	env    map[string]string // nil is the source's, which the driver knows
+	copied bool
+}
+
+// plan turns a request into the sessions that it asks for.
+func (f *forking) plan(req ForkRequest) ([]Session, error) {
+	from := f.source.snapshot()
+	if !from.State.settled() {
+		return nil, notRunning(from)
+	}
+	hash, err := forkHash(from.ID, req)
+	if err != nil {
+		return nil, err
+	}
+	f.env = req.Env
+	s := from
+	s.ForkedFrom, s.RequestHash, s.Helper = from.ID, hash, false
+	s.State, s.End, s.EndReason, s.Cwd = Creating, "", "", files.Workspace
+	s.Limits = req.Limits.Or(from.Limits)
+	if req.Env != nil {
+		s.Env = req.Env
+	}
+	if req.Labels != nil {
+		s.Labels = req.Labels
+	}
+	now := clock()
+	s.CreatedAt, s.LastActivity = now, now
+	if s, err = f.m.decide(s, req.Policy); err != nil {
+		return nil, err
+	}
+	all := make([]Session, req.Count)
+	for i := range all {
+		id := newID()
+		all[i] = s
+		all[i].ID, all[i].Sandbox, all[i].BootID = ID(id), runtime.ID(id), newID()
+		all[i].Hostname = req.Hostname
+		if req.Hostname == "" {
+			all[i].Hostname = forkHostname(from.Hostname, id)
+		}
+		all[i].IdempotencyKey = forkKey(req.IdempotencyKey, i)
+	}
+	return all, nil
+}
+
+// forkHash is requestHash for forks.
+func forkHash(from ID, req ForkRequest) (string, error) {
+	req.IdempotencyKey = ""
+	text, err := json.Marshal(struct {
+		From ID
+		ForkRequest
+	}{from, req})
+	if err != nil {
+		return "", fmt.Errorf("hash fork request: %w", err)
+	}
+	return hashOf(text), nil
+}
+
+// forkHostname names a fork after its source.
+func forkHostname(source, id string) string {
+	const most, suffix = 63, 7 // what a label may have, and what is appended
+	if len(source) > most-suffix {
+		source = strings.TrimRight(source[:most-suffix], "-.")
+	}
+	return source + "-" + id[:suffix-1]
+}
+
+// forkKey is the idempotency key of the fork i. That of the first is the
+// client's, so that it meets other requests with it; those of the others have
+// a space, which no client's has.
+func forkKey(key string, i int) string {
+	if key == "" || i == 0 {
+		return key
+	}
+	return fmt.Sprintf("%s %d", key, i)
+}
+
+// earlier finds the sessions that an earlier request with the idempotency key
+// has made, ended or not. None is on its way: its Fork would have our lock.
+func (f *forking) earlier(ctx context.Context, planned []Session) ([]Session, error) {
+	if planned[0].IdempotencyKey == "" {
+		return nil, nil
+	}
+	var found []Session
+	for _, s := range planned {
+		row, err := f.m.store.FindKey(ctx, s.Owner, s.IdempotencyKey)
+		if errdefs.Is(err, errdefs.NotFound) && len(found) == 0 {
+			return nil, nil
+		}
+		if err == nil {
+			_, err = sameRequest(row, s)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if e := f.m.entry(row.ID); e != nil {
+			row = e.snapshot()
+		}
+		found = append(found, row)
+	}
+	return found, nil
+}
+
+// claim enters the forks into the live sessions, all or none.
+func (f *forking) claim(ctx context.Context, planned []Session) error {
+	for i, s := range planned {
+		e, first, err := f.m.claim(s, func() {})
+		if err == nil && !first {
+			if i == 0 { // of a create that has no row yet
+				_, err = follow(ctx, e, s)
+			}
+			err = cmp.Or(err, errHalfRemoved())
+		}
+		if err != nil {
+			f.forget(err)
+			return err
+		}
+		f.made = append(f.made, e)
+	}
+	return nil
+}
+
+func errHalfRemoved() error {
+	return errdefs.New(errdefs.Unavailable, "what an earlier request with this Idempotency-Key has left is not removed yet; try again")
+}
+
+// forget takes back claims of what has no row.
+func (f *forking) forget(err error) {
+	for _, e := range f.made {
+		f.m.forget(e)
+		e.finishCreate(err)
+		e.unlock()
+	}
+	f.made = nil
+}
+
+// run makes the claimed forks: their rows, their sandboxes, their rows again.
+// When it fails nothing is left but rows that say so.
+func (f *forking) run(ctx context.Context) error {
+	for i, e := range f.made {
+		first, err := f.m.record(ctx, e)
+		if err == nil && !first {
+			err = errHalfRemoved()
+		}
+		if err != nil {
+			return f.undo(ctx, f.made[:i], f.made[i:], err)
+		}
+	}
+	err := failpoint.Hit("fork.rows")
+	if err == nil {
+		err = f.fork(ctx)
+	}
+	if err == nil {
+		err = failpoint.Hit("fork.sandboxes")
+	}
+	for _, e := range f.made {
+		if err == nil {
+			err = f.m.commit(ctx, e, Running, "")
+		}
+	}
+	if err != nil {
+		return f.undo(ctx, f.made, nil, err)
+	}
+	f.source.use()
+	return failpoint.Hit("fork.running")
+}
+
+// fork has the driver make the sandboxes.
+func (f *forking) fork(ctx context.Context) error {
+	s := f.made[0].snapshot()
+	volume, _, err := f.m.Attachable(ctx, userOf(s))
+	if err != nil {
+		return err
+	}
+	spec := f.m.spec(s, volume)
+	spec.Env = f.env
+	branches := make([]runtime.Branch, len(f.made))
+	for i, e := range f.made {
+		fork := e.snapshot()
+		branches[i] = runtime.Branch{ID: fork.Sandbox, Hostname: fork.Hostname}
+	}
+	made, err := f.m.forks.Fork(ctx, f.source.snapshot().Sandbox, branches, spec)
+	if err != nil {
+		return err
+	}
+	f.copied = made.Copied
+	for i, sandbox := range made.Sandboxes {
+		f.made[i].open(sandbox)
+	}
+	if s.OnIdle == OnIdlePause {
+		_, err = pauserOf(f.made[0])
+	}
+	return err
+}
+
+// undo ends what has a row, takes back the claims of what has none, and returns
+// what the client is told.
+func (f *forking) undo(ctx context.Context, recorded, claimed []*entry, cause error) error {
+	told := cause
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		told = errdefs.Wrap(cause, errdefs.Unavailable, "the forks were not ready within %s; try again, or fork fewer at once", f.m.opts.CreateTimeout)
+	}
+	for _, e := range claimed {
+		f.m.forget(e)
+	}
+	for _, e := range recorded {
+		if err := f.m.end(ctx, e, as(Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause))); err != nil {
+			told = errors.Join(told, err)
+		}
+	}
+	return told
+}
+
+func (f *forking) result() Forked {
+	all := make([]Session, len(f.made))
+	for i, e := range f.made {
+		all[i] = e.snapshot()
+	}
+	return Forked{Sessions: all, Copied: f.copied}
+}

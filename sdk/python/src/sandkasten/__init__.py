@@ -1,0 +1,138 @@
+"""Linux sandboxes for AI agents: the client of Sandkasten.
+
+`SandboxClient` is asynchronous, `SyncSandboxClient` its synchronous twin with the same
+calls. Both are made with the daemon's address and an API key, or find them in
+SANDKASTEN_URL and SANDKASTEN_API_KEY.
+
+```python
+async with SandboxClient() as client, await client.create_session(image="python") as session:
+    result = await session.exec("echo hello")
+    print(result.exit_code, result.output)
+```
+"""
+
+from ._async.client import SandboxClient
+from ._async.files import Files
+from ._async.ports import Ports
+from ._async.processes import Process, Processes
+from ._async.session import Session, Workspace
+from ._async.streams import ExecStream, FileWatch
+from ._errors import (
+    AlreadyExistsError,
+    APIConnectionError,
+    APIError,
+    APITimeoutError,
+    AuthenticationError,
+    ConfigurationError,
+    ConflictError,
+    InsufficientSpaceError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProtocolError,
+    RateLimitError,
+    SandkastenError,
+    UnavailableError,
+    UnimplementedError,
+    UnprocessableError,
+)
+from ._models import (
+    DaemonInfo,
+    EditResult,
+    ExecDetail,
+    ExecRecord,
+    ExecResult,
+    FileEntry,
+    FileStat,
+    GlobResult,
+    GrepMatch,
+    GrepResult,
+    Limits,
+    OutputChunk,
+    OutputPage,
+    Port,
+    Preview,
+    ProcessResult,
+    SessionInfo,
+    Shell,
+    Stats,
+    Unpacked,
+    Usage,
+    WorkspaceInfo,
+)
+from ._sync.client import SyncSandboxClient
+from ._sync.files import SyncFiles
+from ._sync.ports import SyncPorts
+from ._sync.processes import SyncProcess, SyncProcesses
+from ._sync.session import SyncSession, SyncWorkspace
+from ._sync.streams import SyncExecStream, SyncFileWatch
+from ._types import Cause, ExecChunk, ExecEnd, FileChange, ProcessOptions
+from ._version import __version__
+
+__all__ = [
+    "APIConnectionError",
+    "APIError",
+    "APITimeoutError",
+    "AlreadyExistsError",
+    "AuthenticationError",
+    "Cause",
+    "ConfigurationError",
+    "ConflictError",
+    "DaemonInfo",
+    "EditResult",
+    "ExecChunk",
+    "ExecDetail",
+    "ExecEnd",
+    "ExecRecord",
+    "ExecResult",
+    "ExecStream",
+    "FileChange",
+    "FileEntry",
+    "FileStat",
+    "FileWatch",
+    "Files",
+    "GlobResult",
+    "GrepMatch",
+    "GrepResult",
+    "InsufficientSpaceError",
+    "InternalError",
+    "InvalidArgumentError",
+    "Limits",
+    "NotFoundError",
+    "OutputChunk",
+    "OutputPage",
+    "PermissionDeniedError",
+    "Port",
+    "Ports",
+    "Preview",
+    "Process",
+    "ProcessOptions",
+    "ProcessResult",
+    "Processes",
+    "ProtocolError",
+    "RateLimitError",
+    "SandboxClient",
+    "SandkastenError",
+    "Session",
+    "SessionInfo",
+    "Shell",
+    "Stats",
+    "SyncExecStream",
+    "SyncFileWatch",
+    "SyncFiles",
+    "SyncPorts",
+    "SyncProcess",
+    "SyncProcesses",
+    "SyncSandboxClient",
+    "SyncSession",
+    "SyncWorkspace",
+    "UnavailableError",
+    "UnimplementedError",
+    "Unpacked",
+    "UnprocessableError",
+    "Usage",
+    "Workspace",
+    "WorkspaceInfo",
+    "__version__",
+]

@@ -1,0 +1,264 @@
+"""Files of a session or of a workspace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Literal
+
+import anyio
+
+from .. import _core
+from .._core import Body, Request
+from .._decode import decode
+from .._errors import APIConnectionError, ConflictError, InvalidArgumentError, NotFoundError
+from .._models import EditResult, FileEntry, FilePage, FileStat, GlobResult, GrepResult, Unpacked
+from .transport import Transport
+
+ArchiveFormat = Literal["tar", "tar.gz", "tar.zst", "zip"]
+Entries = list[FileEntry]
+
+_PIECE = 256 * 1024
+
+
+class Files:
+    """The file calls. Paths are absolute or start at /workspace."""
+
+    def __init__(self, transport: Transport, path: str) -> None:
+        self._transport = transport
+        self._path = path
+
+    async def read(self, path: str, *, offset: int | None = None, max_bytes: int | None = None) -> bytes:
+        """The bytes of a file, or max_bytes of them from offset on: fewer where the file ends before."""
+        if max_bytes == 0:
+            return b""
+        headers: dict[str, str] = {}
+        if offset is not None or max_bytes is not None:
+            first = offset or 0
+            headers["Range"] = f"bytes={first}-" + ("" if max_bytes is None else str(first + max_bytes - 1))
+        try:
+            return await self._transport.content(self._read_request(path, headers))
+        except InvalidArgumentError as err:
+            if err.code == "range_not_satisfiable":
+                return b""  # the file ends before
+            raise
+
+    async def read_text(self, path: str, *, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """A file as text; UnicodeDecodeError if it is none."""
+        return (await self.read(path)).decode(encoding, errors)
+
+    async def read_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        """The bytes of a file of any size, piece by piece.
+
+        Where the connection breaks the rest is asked for; ConflictError if the file has
+        changed since.
+        """
+        seen, failures = 0, 0
+        etag: str | None = None
+        while True:
+            headers = _rest(seen, etag)
+            try:
+                async with self._transport.stream(self._read_request(path, headers)) as response:
+                    if headers and response.status_code != 206:
+                        raise ConflictError(f"{path} has changed while it was read", code="conflict")
+                    etag = response.headers.get("etag")
+                    async for piece in response.aiter_bytes():
+                        seen, failures = seen + len(piece), 0
+                        yield piece
+                return
+            except APIConnectionError as err:
+                if seen and not etag:
+                    raise
+                failures = await self._transport.before_resuming(failures, err)
+
+    async def download(self, path: str, local: str | os.PathLike[str]) -> int:
+        """Copies a file of any size to a local one, and returns its size."""
+        size = 0
+        async with await anyio.open_file(local, "wb") as out:
+            async for piece in self.read_stream(path):
+                size += await out.write(piece)
+        return size
+
+    async def write(
+        self,
+        path: str,
+        data: str | bytes,
+        *,
+        mode: str | None = None,
+        create: bool | None = None,
+        append: bool | None = None,
+    ) -> None:
+        """Replaces or makes a file, and its directories, atomically.
+
+        mode is octal, as "0755". create refuses to replace a file (AlreadyExistsError),
+        append adds to its end, which is not atomic.
+        """
+        body = data.encode() if isinstance(data, str) else data
+        await self._put(path, body, len(body), mode=mode, create=create, append=append)
+
+    async def upload(
+        self,
+        local: str | os.PathLike[str],
+        path: str,
+        *,
+        mode: str | None = None,
+        create: bool | None = None,
+        append: bool | None = None,
+    ) -> None:
+        """Copies a local file of any size into the sandbox. The rest is as for write."""
+        size = os.stat(local).st_size
+        await self._put(path, lambda: _pieces(local), size, mode=mode, create=create, append=append)
+
+    async def list(self, path: str = ".", *, depth: int | None = None) -> Entries:
+        """All that is in a directory; depth=2 also what is in those in it, depth=-1 everything below."""
+        entries: Entries = []
+        cursor: str | None = None
+        while True:
+            query = {"path": path, "depth": depth, "cursor": cursor}
+            page = decode(FilePage, await self._get("list", query))
+            entries += page.entries
+            if not page.truncated or not page.next_cursor:
+                return entries
+            cursor = page.next_cursor
+
+    async def stat(self, path: str, *, follow: bool | None = None) -> FileStat:
+        """What is known of one file of any kind; a link itself, unless follow is true."""
+        return decode(FileStat, await self._get("stat", {"path": path, "follow": follow}))
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is anything of this name."""
+        try:
+            await self.stat(path)
+        except NotFoundError:
+            return False
+        return True
+
+    async def make_dir(self, path: str, *, mode: str | None = None, parents: bool | None = None) -> None:
+        """Makes a directory. With parents it may be there, and those above it are made."""
+        await self._change("mkdir", {"path": path, "mode": mode, "parents": parents})
+
+    async def move(self, origin: str, to: str, *, overwrite: bool | None = None) -> None:
+        """Renames in one step. to is the new path itself."""
+        await self._change("move", {"from": origin, "to": to, "overwrite": overwrite})
+
+    async def copy(
+        self, origin: str, to: str, *, overwrite: bool | None = None, recursive: bool | None = None
+    ) -> None:
+        """Copies a file, or with recursive a directory. to is the new path itself."""
+        body = {"from": origin, "to": to, "overwrite": overwrite, "recursive": recursive}
+        await self._change("copy", body)
+
+    async def remove(self, path: str, *, recursive: bool | None = None) -> None:
+        """Removes a file, a link itself, an empty directory, or with recursive all that is in it."""
+        await self._change("delete", {"path": path, "recursive": recursive})
+
+    async def chmod(self, path: str, mode: str, *, recursive: bool | None = None) -> None:
+        """Sets the mode, octal as "0755"."""
+        await self._change("chmod", {"path": path, "mode": mode, "recursive": recursive})
+
+    async def edit(self, path: str, old: str, new: str, *, count: int | None = None) -> EditResult:
+        """Replaces a text wherever it is in a file, atomically.
+
+        UnprocessableError, and nothing changes, if it is not there exactly count times,
+        or without count not at all.
+        """
+        body = {"path": path, "old": old, "new": new, "count": count}
+        return decode(EditResult, await self._change("edit", body))
+
+    async def glob(
+        self, pattern: str, *, path: str | None = None, hidden: bool | None = None, limit: int | None = None
+    ) -> GlobResult:
+        """Files by name: `*`, `?`, `[a-z]`, `**` and `{a,b}`."""
+        query = {"pattern": pattern, "path": path, "hidden": hidden, "limit": limit}
+        return decode(GlobResult, await self._get("glob", query))
+
+    async def grep(
+        self,
+        pattern: str,
+        *,
+        path: str | None = None,
+        literal: bool | None = None,
+        ignore_case: bool | None = None,
+        include: str | None = None,
+        hidden: bool | None = None,
+        before: int | None = None,
+        after: int | None = None,
+        limit: int | None = None,
+    ) -> GrepResult:
+        """Lines by their text, a regular expression in RE2's syntax unless literal is true."""
+        query = {
+            "pattern": pattern,
+            "path": path,
+            "literal": literal,
+            "ignore_case": ignore_case,
+            "include": include,
+            "hidden": hidden,
+            "before": before,
+            "after": after,
+            "limit": limit,
+        }
+        return decode(GrepResult, await self._get("grep", query))
+
+    async def download_archive(
+        self, path: str, local: str | os.PathLike[str], *, format: ArchiveFormat | None = None
+    ) -> int:
+        """Packs a directory into a local file, and returns the archive's size."""
+        query = {"path": path, "format": format}
+        request = Request(method="GET", path=f"{self._path}/fs/archive", query=query, safe=True)
+        size = 0
+        async with self._transport.stream(request) as response, await anyio.open_file(local, "wb") as out:
+            async for piece in response.aiter_bytes():
+                size += await out.write(piece)
+        return size
+
+    async def upload_archive(
+        self, local: str | os.PathLike[str], path: str, *, format: ArchiveFormat | None = None
+    ) -> Unpacked:
+        """Unpacks a local archive into a directory, which is made if it is missing."""
+        request = Request(
+            method="PUT",
+            path=f"{self._path}/fs/archive",
+            query={"path": path, "format": format},
+            body=lambda: _pieces(local),
+            headers=_octets(os.stat(local).st_size),
+            wait=True,
+        )
+        return decode(Unpacked, await self._transport.json(request))
+
+    async def _put(self, path: str, body: Body | bytes, size: int, **options: Any) -> None:
+        request = Request(
+            method="PUT",
+            path=f"{self._path}/fs/raw",
+            query={"path": path, **options},
+            body=body,
+            headers=_octets(size),
+        )
+        await self._transport.json(request)
+
+    async def _get(self, name: str, query: dict[str, Any]) -> object:
+        return await self._transport.json(
+            Request(method="GET", path=f"{self._path}/fs/{name}", query=query, safe=True)
+        )
+
+    async def _change(self, name: str, body: dict[str, Any]) -> object:
+        path = f"{self._path}/fs/{name}"
+        return await self._transport.json(Request(method="POST", path=path, json=_core.given(body)))
+
+    def _read_request(self, path: str, headers: dict[str, str]) -> Request:
+        query = {"path": path, "raw": True}
+        return Request(method="GET", path=f"{self._path}/fs/read", query=query, headers=headers, safe=True)
+
+
+def _rest(seen: int, etag: str | None) -> dict[str, str]:
+    """Asks for what is behind the bytes that were seen, if the file is still the same."""
+    return {"Range": f"bytes={seen}-", "If-Range": etag} if seen and etag else {}
+
+
+def _octets(size: int) -> dict[str, str]:
+    return {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+
+
+async def _pieces(local: str | os.PathLike[str]) -> AsyncIterator[bytes]:
+    async with await anyio.open_file(local, "rb") as file:
+        while piece := await file.read(_PIECE):
+            yield piece

@@ -1,0 +1,206 @@
+"""A session: a machine that keeps its shell, files and processes between commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+
+from .. import _core
+from .._core import STREAM_SILENCE, Request
+from .._decode import decode, decode_list
+from .._models import (
+    ExecRecord,
+    ExecResult,
+    SessionInfo,
+    Shell,
+    Stats,
+    WorkspaceInfo,
+)
+from .files import Files
+from .ports import Ports
+from .processes import Processes, Records
+from .streams import ExecStream, FileWatch
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+OnIdle = Literal["pause", "stop", "destroy"]
+Shells = list[Shell]
+
+
+class Session(Files):
+    """A session, with its commands, processes and files.
+
+    As a context manager it is destroyed at the end.
+    """
+
+    def __init__(self, transport: Transport, info: SessionInfo) -> None:
+        super().__init__(transport, _core.url_path("sessions", info.id))
+        self.info = info
+        """The session as it was when a call last told; `refresh` asks anew."""
+        self.processes = Processes(transport, self._path)
+        """Programs that run beside the shells."""
+        self.ports = Ports(transport, self._path)
+        """Servers that run in the session."""
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.info.id
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.destroy()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.info.status}>"
+
+    async def exec(
+        self,
+        cmd: str,
+        *,
+        timeout_ms: int | None = None,
+        stdin: str | None = None,
+        shell: str | None = None,
+        output_file: str | None = None,
+        raw_output: bool | None = None,
+    ) -> ExecResult:
+        """Runs shell code in the session's persistent shell and returns at its end.
+
+        Directory, variables, functions and background jobs stay for the next command.
+        A command that fails is no exception: see exit_code and cause. Commands of one
+        shell run one after another; the name of another shell runs them beside it. When
+        this call is interrupted or cancelled the command goes on.
+        """
+        body = _core.exec_body(cmd, timeout_ms, stdin, shell, output_file, raw_output)
+        return decode(ExecResult, await self._post("/exec", body, wait=True))
+
+    def exec_stream(
+        self,
+        cmd: str,
+        *,
+        timeout_ms: int | None = None,
+        stdin: str | None = None,
+        shell: str | None = None,
+        output_file: str | None = None,
+        raw_output: bool | None = None,
+    ) -> ExecStream:
+        """The same, with the output as it is written. It starts with the first step of the iteration."""
+        body = _core.exec_body(cmd, timeout_ms, stdin, shell, output_file, raw_output)
+        return self._stream("/exec/stream", body)
+
+    async def execs(self) -> Records:
+        """The commands and processes that the session still knows, oldest first."""
+        return decode_list(ExecRecord, await self._get_path("/execs"))
+
+    def attach(self, exec_id: str, *, raw_output: bool | None = None) -> ExecStream:
+        """The output of a command or process that is there, from its start to its end."""
+        return self.processes.get(exec_id).stream(raw_output=raw_output)
+
+    async def shells(self) -> Shells:
+        """The session's shells, by name."""
+        return decode_list(Shell, await self._get_path("/shells"))
+
+    async def close_shell(self, name: str) -> None:
+        """Ends a shell with all that it started. The next command that names it gets a new one."""
+        path = f"{self._path}/shells/{_core.segment(name)}"
+        await self._transport.json(Request(method="DELETE", path=path, safe=True, wait=True))
+
+    def watch(self, path: str = ".", *, recursive: bool | None = None) -> FileWatch:
+        """Tells what changes in a directory. It does not count as use of the session."""
+        return FileWatch(self._transport, f"{self._path}/fs/watch", {"path": path, "recursive": recursive})
+
+    async def refresh(self) -> SessionInfo:
+        """Asks for the session's state, and keeps it in info."""
+        return self._keep(await self._get_path(""))
+
+    async def stats(self) -> Stats:
+        """What the sandbox takes of memory, processor and disk."""
+        return decode(Stats, await self._get_path("/stats"))
+
+    async def update(
+        self,
+        *,
+        ttl_seconds: int | None = None,
+        lifetime_seconds: int | None = None,
+        on_idle: OnIdle | None = None,
+        idle_timeout_seconds: int | None = None,
+        auto_resume: bool | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> SessionInfo:
+        """Changes what is given; labels replaces all labels."""
+        body = {
+            "ttl_seconds": ttl_seconds,
+            "lifetime_seconds": lifetime_seconds,
+            "on_idle": on_idle,
+            "idle_timeout_seconds": idle_timeout_seconds,
+            "auto_resume": auto_resume,
+            "labels": labels,
+        }
+        request = Request(method="PATCH", path=self._path, json=_core.given(body))
+        return self._keep(await self._transport.json(request))
+
+    async def heartbeat(self) -> SessionInfo:
+        """Is use of the session, and nothing else."""
+        return self._keep(await self._post("/heartbeat"))
+
+    async def pause(self, *, memory: Literal["ram", "disk"] | None = None) -> SessionInfo:
+        """Stops its programs where they are; they keep their memory and cost no processor time."""
+        return self._keep(await self._post("/pause", _core.given({"memory": memory}), wait=True))
+
+    async def resume(self) -> SessionInfo:
+        """Lets them go on."""
+        return self._keep(await self._post("/resume", wait=True))
+
+    async def stop(self) -> SessionInfo:
+        """Kills all processes and keeps all files."""
+        return self._keep(await self._post("/stop", wait=True))
+
+    async def start(self) -> SessionInfo:
+        """Boots a stopped session on its files."""
+        return self._keep(await self._post("/start", wait=True))
+
+    async def destroy(self) -> None:
+        """Ends all processes and removes all files. Works in every state, and again."""
+        await self._transport.json(Request(method="DELETE", path=self._path, safe=True))
+
+    def _stream(self, path: str, body: dict[str, Any]) -> ExecStream:
+        first = Request(method="POST", path=self._path + path, json=body, silence=STREAM_SILENCE)
+        return ExecStream(self._transport, self._path, first)
+
+    def _keep(self, answer: object) -> SessionInfo:
+        self.info = decode(SessionInfo, answer)
+        return self.info
+
+    async def _get_path(self, path: str) -> object:
+        return await self._transport.json(Request(method="GET", path=self._path + path, safe=True))
+
+    async def _post(self, path: str, body: dict[str, Any] | None = None, *, wait: bool = False) -> object:
+        request = Request(method="POST", path=self._path + path, json=body, wait=wait)
+        return await self._transport.json(request)
+
+
+class Workspace(Files):
+    """A directory that outlives sessions, whose files can be reached without one."""
+
+    def __init__(self, transport: Transport, info: WorkspaceInfo) -> None:
+        super().__init__(transport, _core.url_path("workspaces", info.id))
+        self.info = info
+        """The workspace as it was when it was asked for."""
+
+    @property
+    def id(self) -> str:
+        """The workspace's id."""
+        return self.info.id
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}>"

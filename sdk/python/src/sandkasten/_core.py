@@ -1,0 +1,198 @@
+"""What the async and the sync client have in common that needs no I/O."""
+
+from __future__ import annotations
+
+import base64
+import os
+import platform
+import random
+import re
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from ._errors import (
+    APIConnectionError,
+    APIError,
+    APITimeoutError,
+    ConfigurationError,
+    ProtocolError,
+    SandkastenError,
+)
+from ._types import ProcessOptions
+from ._version import __version__
+
+DEFAULT_URL = "http://127.0.0.1:8787"
+
+# A stream has a comment every 15 s; three of them missing is a dead connection.
+STREAM_SILENCE = 50.0
+
+FIRST_DELAY, LONGEST_DELAY = 0.25, 30.0
+
+# Requests that wait for a command have no timeout of their own: a dead peer is
+# found by the kernel's probes, within about a minute and a half.
+_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+
+# Makes the body anew for each try.
+Body = Callable[[], "AsyncIterator[bytes] | Iterator[bytes]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a client was made with."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+    timeout: float
+    max_retries: int
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request says of itself."""
+        return {
+            "Authorization": f"Bearer {self.api_key}",
+            "User-Agent": f"sandkasten-python/{__version__} Python/{platform.python_version()}",
+        }
+
+
+def settings(base_url: str | None, api_key: str | None, timeout: float, max_retries: int) -> Settings:
+    """Fills in from the environment what is None; ConfigurationError if something is missing or wrong."""
+    url = (base_url or os.environ.get("SANDKASTEN_URL") or DEFAULT_URL).rstrip("/")
+    key = api_key or os.environ.get("SANDKASTEN_API_KEY")
+    if not re.match(r"https?://[^/?#]+", url):
+        raise ConfigurationError(f"base_url must be like {DEFAULT_URL}, not {url!r}")
+    if not key:
+        raise ConfigurationError("no API key: pass api_key or set SANDKASTEN_API_KEY")
+    if not re.fullmatch(r"[!-~]+", key):
+        raise ConfigurationError("the API key has characters that no header can have")
+    if max_retries < 0 or timeout <= 0:
+        raise ConfigurationError("timeout must be more than 0 seconds, max_retries 0 or more")
+    return Settings(url, key, timeout, max_retries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request of the API."""
+
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    json: Mapping[str, Any] | None = None
+    body: Body | bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    safe: bool = False
+    """It may be sent again when nobody knows whether it was carried out."""
+    wait: bool = False
+    """The answer may take as long as a command does."""
+    silence: float | None = None
+    """Seconds without a byte after which the connection counts as broken, if not the client's timeout."""
+
+    def build(self, client: httpx.Client | httpx.AsyncClient, timeout: float) -> httpx.Request:
+        """The request as httpx sends it; called once for each try."""
+        read = None if self.wait else self.silence or timeout
+        return client.build_request(
+            self.method,
+            self.path,
+            params={name: _param(value) for name, value in given(self.query).items()} or None,
+            json=self.json,
+            content=self.body() if callable(self.body) else self.body,
+            headers=self.headers,
+            timeout=httpx.Timeout(timeout, read=read, pool=None),
+        )
+
+
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those that are None: the daemon's own defaults are used for them."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _param(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path, whatever is in it."""
+    return quote(name, safe="").replace(".", "%2E")
+
+
+def url_path(*parts: str) -> str:
+    """A path of the API; parts may be anything."""
+    return "/v1/" + "/".join(segment(part) for part in parts)
+
+
+def from_httpx(err: httpx.TransportError, request: Request) -> APIConnectionError:
+    """Our exception for one of httpx."""
+    kind = APITimeoutError if isinstance(err, httpx.TimeoutException) else APIConnectionError
+    sent = not isinstance(err, (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol))
+    text = f"{request.method} {request.path}: {err or type(err).__name__}"
+    if sent and not request.safe:
+        text += " (it may have been carried out)"
+    return kind(text, sent=sent)
+
+
+def may_retry(err: SandkastenError, request: Request) -> bool:
+    """Whether the request may be sent again after this error."""
+    if isinstance(err, APIError):
+        return err.status == 429 or (request.safe and err.status == 503)  # 429: nothing was done
+    if isinstance(err, APIConnectionError):
+        return request.safe or not err.sent
+    return False
+
+
+def delay(attempt: int, err: SandkastenError | None = None) -> float:
+    """Seconds to wait before another try, the first of which has number 0."""
+    asked = err.retry_after if isinstance(err, APIError) else None
+    backoff = FIRST_DELAY * float(2**attempt) * random.uniform(0.5, 1)
+    return min(max(asked or 0, backoff), LONGEST_DELAY)
+
+
+def socket_options() -> list[tuple[int, int, int]]:
+    """TCP keep-alive, with the names that this system has for it."""
+    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    for name, value in _KEEPALIVE.items():
+        if (number := getattr(socket, name, None)) is not None:
+            options.append((socket.IPPROTO_TCP, number, value))
+    return options
+
+
+def exec_body(
+    cmd: str,
+    timeout_ms: int | None,
+    stdin: str | None,
+    shell: str | None,
+    output_file: str | None,
+    raw_output: bool | None,
+) -> dict[str, Any]:
+    """The body of a request for a command of a shell."""
+    return given(
+        {
+            "cmd": cmd,
+            "timeout_ms": timeout_ms,
+            "stdin": stdin,
+            "shell": shell,
+            "output_file": output_file,
+            "raw_output": raw_output,
+        }
+    )
+
+
+def process_body(cmd: Sequence[str], options: ProcessOptions) -> dict[str, Any]:
+    """The body of a request for a process. A text alone would be taken apart into letters."""
+    if isinstance(cmd, str):
+        raise TypeError("cmd of a process is a list, as ['ls', '-l']; for shell code use exec")
+    body: dict[str, Any] = {"cmd": list(cmd), **options}
+    if isinstance(stdin := options.get("stdin"), bytes):
+        del body["stdin"]
+        body["stdin_base64"] = base64.b64encode(stdin).decode()
+    return given(body)
+
+
+def as_object(answer: Any) -> dict[str, Any]:
+    """An answer that is a JSON object; ProtocolError if it is something else."""
+    if not isinstance(answer, dict):
+        raise ProtocolError("the daemon's answer is no JSON object")
+    return answer

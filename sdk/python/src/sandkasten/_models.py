@@ -1,0 +1,726 @@
+# Written by scripts/generate.py from the daemon's openapi.json. Change that instead.
+"""What the daemon answers, as dataclasses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from ._bytes import ChunkBytes, OutputBytes, ProcessBytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a process took of the sandbox."""
+
+    cpu_ms: int
+    """Time on a processor."""
+
+    memory_bytes: int
+    """Resident now; after the end, the most that one of them had."""
+
+    processes: int
+    """Now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a sandbox may take."""
+
+    cpu: float | None = None
+    """Cores; 1.5 is one and a half."""
+
+    disk_mb: int | None = None
+    """All that the sandbox writes, but for a workspace that outlives it."""
+
+    memory_mb: int | None = None
+
+    pids: int | None = None
+    """Processes and threads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """A session as it was when the daemon was asked."""
+
+    auto_resume: bool
+    """A request that needs its programs wakes it when it is paused."""
+
+    boot_id: str | None = None
+    """Changes when the session is stopped and started: its processes and shells are others then."""
+
+    created_at: datetime
+
+    cwd: str
+    """Of the default shell, after its last command."""
+
+    end_reason: str | None = None
+    """Why it ended, stopped or was paused, for people."""
+
+    ended_at: datetime | None = None
+
+    expires_at: datetime
+    """When it expires if nothing happens. Activity moves it, up to the maximum lifetime."""
+
+    hostname: str | None = None
+
+    id: str
+    """26 characters of a-z and 2-7."""
+
+    idle_timeout_seconds: int | None = None
+    """Idle time after which on_idle happens; absent if only ttl_seconds counts."""
+
+    image: str
+
+    image_digest: str | None = None
+    """What the image's name meant when the session was created."""
+
+    labels: dict[str, str] = field(default_factory=dict)
+
+    last_activity: datetime
+
+    lifetime_seconds: int | None = None
+    """Age at which it expires, active or not; absent if there is none."""
+
+    limits: Limits
+
+    network_mode: str
+
+    on_idle: Literal["pause", "stop", "destroy"]
+    """What happens to it after idle_timeout_seconds."""
+
+    readonly_rootfs: bool
+
+    status: Literal[
+        "creating",
+        "running",
+        "paused",
+        "stopping",
+        "stopped",
+        "starting",
+        "destroyed",
+        "expired",
+        "crashed",
+        "failed",
+    ]
+
+    ttl_seconds: int
+    """Idle time after which it expires, also when it is paused or stopped."""
+
+    workspace_id: str | None = None
+    """Of the workspace that outlives the session; absent if it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """What a session takes, measured from outside of it."""
+
+    cpu_limit: float
+    """In cores."""
+
+    cpu_usage_usec: int
+    """Processor time used so far."""
+
+    disk_bytes: int
+
+    disk_limit: int
+    """In bytes."""
+
+    memory_bytes: int
+
+    memory_limit: int
+    """In bytes."""
+
+    memory_peak: int
+    """The most that memory_bytes ever was."""
+
+    oom_kills: int
+    """Processes killed for want of memory."""
+
+    pids: int
+
+    pids_limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecResult(OutputBytes):
+    """How a command of a shell ended, and its output."""
+
+    cause: Literal["exited", "signaled", "timeout", "oom_killed", "shell_exited", "canceled", "sandbox_gone"]
+    """exited: by itself. signaled: by a signal from inside. timeout: its time was up and all its processes
+    were killed. oom_killed: the memory limit. shell_exited: it ended the shell. canceled: by cancel.
+    sandbox_gone: the sandbox ended under it."""
+
+    cwd: str
+    """Of the shell, after the command."""
+
+    dropped_bytes: int
+    """How much is missing."""
+
+    duration_ms: int
+
+    exec_id: str
+
+    exit_code: int
+    """128 and the signal's number if a signal ended it, 124 if its time was up."""
+
+    output: str
+    """Standard output and standard error together."""
+
+    output_base64: str | None = None
+
+    output_bytes: int
+    """All that the command wrote, before anything was taken out."""
+
+    output_encoding: Literal["utf-8", "base64"]
+    """base64: the output is not valid UTF-8. output_base64 has its bytes, and output has U+FFFD for what
+    is wrong."""
+
+    output_file: str | None = None
+    """Where all of the output is, if the request asked for it."""
+
+    shell_restarted: bool
+    """The command ran in a new shell, because the one before had ended. Directory and exported variables
+    came along as far as known."""
+
+    signal: int | None = None
+    """The number of the signal that ended it."""
+
+    timed_out: bool
+    """The same as cause timeout."""
+
+    truncated: bool
+    """Something is missing from output. A line in it says where and how much."""
+
+    usage: Usage | None = None
+    """Of a process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecRecord:
+    """A command or process that the session knows."""
+
+    cause: str | None = None
+    """When it has ended; see exec."""
+
+    cmd: str
+    """Its first 256 bytes."""
+
+    cwd: str
+
+    duration_ms: int
+
+    exec_id: str
+
+    exit_code: int | None = None
+    """When it has ended."""
+
+    kind: Literal["shell", "process"]
+    """A command of a shell, or a process of its own."""
+
+    output_bytes: int
+    """All that it has written until now."""
+
+    output_file: str | None = None
+    """Where all of the output is, if the request asked for it."""
+
+    pid: int | None = None
+    """Of a process, inside the sandbox."""
+
+    shell: str
+    """Empty for a process."""
+
+    shell_restarted: bool
+
+    signal: int | None = None
+
+    started_at: datetime | None = None
+
+    state: Literal["queued", "running", "ended"]
+
+    timed_out: bool
+
+    tty: bool | None = None
+    """The process has a terminal."""
+
+    usage: Usage | None = None
+    """Of a process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecDetail(OutputBytes):
+    """A command or process with its output until now."""
+
+    cause: str | None = None
+    """When it has ended; see exec."""
+
+    cmd: str
+    """Its first 256 bytes."""
+
+    cwd: str
+
+    dropped_bytes: int
+    """How much is missing."""
+
+    duration_ms: int
+
+    exec_id: str
+
+    exit_code: int | None = None
+    """When it has ended."""
+
+    kind: Literal["shell", "process"]
+    """A command of a shell, or a process of its own."""
+
+    output: str
+    """Standard output and standard error together."""
+
+    output_base64: str | None = None
+
+    output_bytes: int
+    """All that it has written until now."""
+
+    output_encoding: Literal["utf-8", "base64"]
+    """base64: the output is not valid UTF-8. output_base64 has its bytes, and output has U+FFFD for what
+    is wrong."""
+
+    output_file: str | None = None
+    """Where all of the output is, if the request asked for it."""
+
+    pid: int | None = None
+    """Of a process, inside the sandbox."""
+
+    shell: str
+    """Empty for a process."""
+
+    shell_restarted: bool
+
+    signal: int | None = None
+
+    started_at: datetime | None = None
+
+    state: Literal["queued", "running", "ended"]
+
+    timed_out: bool
+
+    truncated: bool
+    """Something is missing from output. A line in it says where and how much."""
+
+    tty: bool | None = None
+    """The process has a terminal."""
+
+    usage: Usage | None = None
+    """Of a process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessResult(ProcessBytes):
+    """How a process ended, and its output."""
+
+    cause: Literal["exited", "signaled", "timeout", "oom_killed", "canceled", "sandbox_gone"] | None = None
+    """As in exec."""
+
+    dropped_bytes: int
+    """How much is missing."""
+
+    duration_ms: int
+
+    exec_id: str
+
+    exit_code: int | None = None
+    """As in exec; this and what follows, when it has ended."""
+
+    output: str | None = None
+    """With a terminal, what it showed, instead of the two."""
+
+    output_base64: str | None = None
+
+    output_bytes: int
+    """All that it wrote, before anything was taken out."""
+
+    output_encoding: Literal["base64"] | None = None
+
+    output_file: str | None = None
+    """Where all of the output is, if the request asked for it."""
+
+    pid: int | None = None
+    """Inside the sandbox."""
+
+    signal: int | None = None
+    """The number of the signal that ended it."""
+
+    status: Literal["running", "completed"]
+    """running only in the background."""
+
+    stderr: str | None = None
+    """Standard error."""
+
+    stderr_base64: str | None = None
+
+    stderr_encoding: Literal["base64"] | None = None
+
+    stdout: str | None = None
+    """Standard output."""
+
+    stdout_base64: str | None = None
+
+    stdout_encoding: Literal["base64"] | None = None
+    """There if it is not valid UTF-8: stdout_base64 has its bytes."""
+
+    timed_out: bool
+    """The same as cause timeout."""
+
+    truncated: bool
+    """Something is missing from the output. A line in it says where and how much."""
+
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputChunk(ChunkBytes):
+    """A piece of output, as it was written."""
+
+    base64: str | None = None
+    """Instead of text, where that is not valid UTF-8."""
+
+    seq: int
+    """The offset behind its last byte in all that was written. It only grows."""
+
+    stream: Literal["stdout", "stderr", "output"]
+    """output is that of a shell's command or of a terminal, which is one for everything."""
+
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPage:
+    """Pieces of output, and where to go on."""
+
+    cause: str | None = None
+
+    chunks: list[OutputChunk]
+
+    done: bool
+    """It has ended and there is nothing to come."""
+
+    dropped: int
+    """Bytes between since_seq and next_seq that are in no chunk, since they are not kept."""
+
+    exit_code: int | None = None
+    """This and cause when it is done."""
+
+    next_seq: int
+    """What to send as since_seq for what comes next."""
+
+    status: Literal["running", "completed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """One of a session's shells."""
+
+    created_at: datetime
+
+    cwd: str
+    """After its last command."""
+
+    exec_id: str | None = None
+    """The command that it runs."""
+
+    name: str
+
+    pid: int | None = None
+    """Inside the sandbox; absent while it has no process."""
+
+    queued: int
+    """Commands that wait behind that one."""
+
+    restarts: int
+    """How often it ended and was replaced."""
+
+    state: Literal["idle", "busy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """A file in a directory."""
+
+    gid: int
+
+    mode: str
+
+    modified_at: datetime
+
+    name: str
+    """Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD."""
+
+    size: int
+
+    target: str | None = None
+    """Of a symlink."""
+
+    type: Literal["file", "dir", "symlink", "fifo", "socket", "device"]
+
+    uid: int
+    """The owner, as the sandbox sees it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePage:
+    """A page of a directory."""
+
+    entries: list[FileEntry]
+
+    next_cursor: str | None = None
+    """Send it as cursor, with the same path and depth."""
+
+    path: str
+
+    truncated: bool
+    """There are more entries; next_cursor leads to them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStat:
+    """What is known of one file."""
+
+    gid: int
+
+    mode: str
+
+    modified_at: datetime
+
+    name: str
+    """Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD."""
+
+    path: str
+
+    size: int
+
+    target: str | None = None
+    """Of a symlink."""
+
+    type: Literal["file", "dir", "symlink", "fifo", "socket", "device"]
+
+    uid: int
+    """The owner, as the sandbox sees it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobResult:
+    """Files that a pattern found."""
+
+    entries: list[FileEntry]
+
+    truncated: bool
+    """There are more: give a narrower pattern or path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrepMatch:
+    """A line that a search found."""
+
+    after: list[str] = field(default_factory=list)
+
+    before: list[str] = field(default_factory=list)
+
+    column: int
+    """Of the first match in the line, in bytes, from 1."""
+
+    line: int
+    """From 1."""
+
+    path: str
+    """Relative to the directory; empty if a file was searched."""
+
+    text: str
+    """The line, cut if it is long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrepResult:
+    """What a search found."""
+
+    files: int
+    """That were read. Binary files are passed over."""
+
+    matches: list[GrepMatch]
+    """By path and line."""
+
+    truncated: bool
+    """There are more: give a narrower pattern, include or path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditResult:
+    """What an edit changed."""
+
+    diff: str
+    """The change, as a unified diff."""
+
+    diff_truncated: bool
+    """The change is larger than the diff, which has at most 256 KiB."""
+
+    replaced: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacked:
+    """What an archive had in it."""
+
+    bytes: int
+    """In all of them."""
+
+    files: int
+    """Entries that were made, directories and links included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A port that something in the sandbox listens on."""
+
+    address: str
+    """That it listens on: 0.0.0.0 and :: are any."""
+
+    loopback: bool
+    """The address is one of the sandbox's own loopback, where every port can be reached from here."""
+
+    port: int
+
+    url: str
+    """Where this daemon proxies HTTP and WebSocket to it. Needs a key or a preview token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """A token that opens one port."""
+
+    expires_at: datetime
+
+    port: int
+
+    token: str
+    """Send it as X-Preview-Token, or once as preview_token in the query."""
+
+    url: str
+    """For a browser: it has the token in its query, and the first answer moves that into a cookie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceInfo:
+    """A workspace as it was when the daemon was asked."""
+
+    active_session_count: int
+    """Sessions that have it now."""
+
+    created_at: datetime
+
+    id: str
+
+    labels: dict[str, str] = field(default_factory=dict)
+
+    last_used_at: datetime
+    """The last start or end of a session with it; now, while one has it."""
+
+    session_count: int
+    """Sessions that have or had it, as far as they are still known."""
+
+    size_bytes: int
+    """What its files take."""
+
+    size_mb: int
+    """What its files may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Defaults:
+    """What a session gets that asks for nothing else."""
+
+    idle_timeout_seconds: int
+    """Of a session to be paused or stopped."""
+
+    image: str
+
+    limits: Limits
+
+    network_mode: str
+
+    readonly_rootfs: bool
+
+    timeout_ms: int
+    """Of a command."""
+
+    ttl_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maxima:
+    """The daemon's limits."""
+
+    command_bytes: int
+
+    file_bytes: int
+    """Of one file written."""
+
+    lifetime_seconds: int | None = None
+    """Of a session, however active; absent if there is no maximum."""
+
+    limits: Limits
+
+    output_bytes: int
+    """In one answer."""
+
+    read_bytes: int
+    """In one JSON answer of fs/read."""
+
+    sessions: int | None = None
+    """At once; absent if there is no maximum."""
+
+    sessions_per_key: int | None = None
+
+    timeout_ms: int
+
+    ttl_seconds: int
+
+    upload_bytes: int
+    """In one request of fs/upload."""
+
+    write_bytes: int
+    """In one request of fs/write."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceLimits:
+    """What a workspace of this daemon may be."""
+
+    default_size_mb: int
+
+    max_count: int | None = None
+    """Of all keys together; absent if there is no maximum."""
+
+    max_size_mb: int
+
+    persist_by_default: bool
+    """A session created without a workspace_id gets a new one."""
+
+    retention_seconds: int | None = None
+    """One that no session has had for this long is removed; absent if none is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonInfo:
+    """The daemon, its defaults and limits."""
+
+    api: str
+
+    defaults: Defaults
+
+    driver: str
+
+    limits: Maxima
+
+    version: str
+
+    workspaces: WorkspaceLimits | None = None
+    """Absent if no workspace outlives its session here."""

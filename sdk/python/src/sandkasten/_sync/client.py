@@ -1,0 +1,162 @@
+# Written by scripts/generate.py from _async/client.py. Change that instead.
+"""The client of a daemon."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+import httpx
+
+from .. import _core
+from .._core import Request
+from .._decode import decode, decode_list
+from .._models import DaemonInfo, SessionInfo, WorkspaceInfo
+from .session import OnIdle, SyncSession, SyncWorkspace
+from .transport import SyncTransport
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+NetworkMode = Literal["none"]
+
+
+class SyncSandboxClient:
+    """The client of one daemon.
+
+    base_url and api_key are taken from SANDKASTEN_URL and SANDKASTEN_API_KEY if they are
+    not given. timeout is in seconds and for requests that are answered at once; one
+    that waits for a command has none but the command's own. Requests that may be repeated
+    are, max_retries times, when the connection breaks or the daemon says that it is
+    overloaded. transport replaces that of httpx, for tests and proxies.
+
+    A call that is interrupted or cancelled ends only here: what was asked for goes on in the daemon.
+    Close it, or use it as a context manager.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout: float = 60.0,
+        max_retries: int = 2,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._transport = SyncTransport(_core.settings(base_url, api_key, timeout, max_retries), transport)
+
+    def close(self) -> None:
+        """Closes the connections. Sessions go on."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def create_session(
+        self,
+        *,
+        image: str | None = None,
+        ttl_seconds: int | None = None,
+        lifetime_seconds: int | None = None,
+        on_idle: OnIdle | None = None,
+        idle_timeout_seconds: int | None = None,
+        auto_resume: bool | None = None,
+        workspace_id: str | None = None,
+        env: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        cpu: float | None = None,
+        memory_mb: int | None = None,
+        pids: int | None = None,
+        disk_mb: int | None = None,
+        hostname: str | None = None,
+        network_mode: NetworkMode | None = None,
+        readonly_rootfs: bool | None = None,
+        idempotency_key: str | None = None,
+    ) -> SyncSession:
+        """Makes a session and returns when it can run commands.
+
+        What is not given is as the daemon is configured. Each call makes one session,
+        also if it has to be sent more than once; an idempotency_key of your own
+        makes that last over several calls.
+        """
+        body = {
+            "image": image,
+            "ttl_seconds": ttl_seconds,
+            "lifetime_seconds": lifetime_seconds,
+            "on_idle": on_idle,
+            "idle_timeout_seconds": idle_timeout_seconds,
+            "auto_resume": auto_resume,
+            "workspace_id": workspace_id,
+            "env": env,
+            "labels": labels,
+            "cpu": cpu,
+            "memory_mb": memory_mb,
+            "pids": pids,
+            "disk_mb": disk_mb,
+            "hostname": hostname,
+            "network_mode": network_mode,
+            "readonly_rootfs": readonly_rootfs,
+        }
+        request = Request(
+            method="POST",
+            path=_core.url_path("sessions"),
+            json=_core.given(body),
+            headers={"Idempotency-Key": idempotency_key or uuid.uuid4().hex},
+            safe=True,
+            wait=True,
+        )
+        return SyncSession(self._transport, decode(SessionInfo, self._transport.json(request)))
+
+    def get_session(self, session_id: str) -> SyncSession:
+        """A session that is there; NotFoundError if it is not, or belongs to another key."""
+        return SyncSession(self._transport, decode(SessionInfo, self._get("sessions", session_id)))
+
+    def list_sessions(self, *, include_ended: bool | None = None) -> list[SyncSession]:
+        """The key's sessions, oldest first; with include_ended also those that ended not long ago."""
+        path = _core.url_path("sessions")
+        request = Request(method="GET", path=path, query={"include_ended": include_ended}, safe=True)
+        infos = decode_list(SessionInfo, self._transport.json(request))
+        return [SyncSession(self._transport, info) for info in infos]
+
+    def create_workspace(
+        self,
+        workspace_id: str | None = None,
+        *,
+        size_mb: int | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> SyncWorkspace:
+        """Makes an empty workspace; AlreadyExistsError if the key has one of that id."""
+        body = _core.given({"id": workspace_id, "size_mb": size_mb, "labels": labels})
+        request = Request(method="POST", path=_core.url_path("workspaces"), json=body, wait=True)
+        return SyncWorkspace(self._transport, decode(WorkspaceInfo, self._transport.json(request)))
+
+    def get_workspace(self, workspace_id: str) -> SyncWorkspace:
+        """A workspace that is there, with its files."""
+        return SyncWorkspace(self._transport, decode(WorkspaceInfo, self._get("workspaces", workspace_id)))
+
+    def list_workspaces(self) -> list[SyncWorkspace]:
+        """The key's workspaces, oldest first."""
+        answer = _core.as_object(self._get("workspaces"))
+        infos = decode_list(WorkspaceInfo, answer.get("workspaces"))
+        return [SyncWorkspace(self._transport, info) for info in infos]
+
+    def delete_workspace(self, workspace_id: str, *, force: bool | None = None) -> None:
+        """Removes a workspace with all that is in it; force destroys the sessions that have it."""
+        path = _core.url_path("workspaces", workspace_id)
+        self._transport.json(
+            Request(method="DELETE", path=path, query={"force": force}, safe=True, wait=True)
+        )
+
+    def info(self) -> DaemonInfo:
+        """The daemon's version, defaults and limits."""
+        return decode(DaemonInfo, self._get("info"))
+
+    def _get(self, *path: str) -> object:
+        return self._transport.json(Request(method="GET", path=_core.url_path(*path), safe=True))

@@ -1,0 +1,143 @@
+# Written by scripts/generate.py from _async/processes.py. Change that instead.
+"""Programs that run beside the shells."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .. import _core
+from .._core import STREAM_SILENCE, Request
+from .._decode import decode, decode_list
+from .._models import ExecDetail, ExecRecord, OutputPage, ProcessResult
+from .._types import ProcessOptions
+from .streams import SyncExecStream, attach_request
+from .transport import SyncTransport
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+# What one request of wait asks for, less than the API's limit of 10 minutes.
+WAIT_MS = 5 * 60 * 1000
+
+# The API takes 1 MiB of input at once.
+STDIN_PIECE = 512 * 1024
+
+Records = list[ExecRecord]
+
+
+class SyncProcess:
+    """A process while it runs, and for some minutes after its end.
+
+    A command of a shell can be reached by its exec_id in the same way.
+    """
+
+    def __init__(
+        self, transport: SyncTransport, session_path: str, exec_id: str, pid: int | None = None
+    ) -> None:
+        self._transport = transport
+        self._session_path = session_path
+        self._path = f"{session_path}/execs/{_core.segment(exec_id)}"
+        self.id = exec_id
+        """Its exec_id."""
+        self.pid = pid
+        """Inside the sandbox, if this is what started it."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}>"
+
+    def get(self, *, wait_ms: int | None = None, raw_output: bool | None = None) -> ExecDetail:
+        """What is known of it, with its output until now; with wait_ms, at its end or after that time."""
+        query = {"wait_ms": wait_ms, "raw_output": raw_output}
+        return decode(ExecDetail, self._get("", query))
+
+    def wait(self) -> ExecDetail:
+        """Waits for its end, however long that takes."""
+        while True:
+            detail = self.get(wait_ms=WAIT_MS)
+            if detail.state == "ended":
+                return detail
+
+    def stream(self, *, raw_output: bool | None = None) -> SyncExecStream:
+        """Its output from the start, as it is written, to its end."""
+        first = attach_request(self._session_path, self.id, raw_output=raw_output)
+        return SyncExecStream(self._transport, self._session_path, first, self.id)
+
+    def output(
+        self, *, since_seq: int | None = None, max_chunks: int | None = None, wait_ms: int | None = None
+    ) -> OutputPage:
+        """Its output piece by piece: pass next_seq of one page as since_seq of the next.
+
+        wait_ms waits for the first byte or the end.
+        """
+        query = {"since_seq": since_seq, "max_chunks": max_chunks, "wait_ms": wait_ms}
+        return decode(OutputPage, self._get("/output", query))
+
+    def write_stdin(self, data: str | bytes) -> None:
+        """Writes to its standard input, and returns when the process has taken all of it."""
+        rest = data.encode() if isinstance(data, str) else data
+        while rest:
+            body = {"data_base64": base64.b64encode(rest[:STDIN_PIECE]).decode()}
+            rest = rest[(self._post("/stdin", body))["accepted_bytes"] :]
+
+    def close_stdin(self) -> None:
+        """Ends its standard input."""
+        self._post("/stdin", {"close": True})
+
+    def signal(self, signal: str | int) -> None:
+        """Sends a signal, by name or number."""
+        self._post("/signal", {"signal": signal})
+
+    def resize(self, *, rows: int, cols: int) -> None:
+        """Changes the size of its terminal."""
+        self._post("/resize", {"rows": rows, "cols": cols})
+
+    def kill(self) -> None:
+        """Ends it with all its processes: TERM, and soon KILL. Again, or after its end, is no error."""
+        self._post("/cancel")
+
+    def _get(self, path: str, query: dict[str, int | bool | None]) -> object:
+        request = Request(method="GET", path=self._path + path, query=query, safe=True, wait=True)
+        return self._transport.json(request)
+
+    def _post(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, int]:
+        request = Request(method="POST", path=self._path + path, json=body, wait=True)
+        return _core.as_object(self._transport.json(request))
+
+
+class SyncProcesses:
+    """The processes of a session: programs run without a shell, stdout and stderr apart."""
+
+    def __init__(self, transport: SyncTransport, session_path: str) -> None:
+        self._transport = transport
+        self._session_path = session_path
+
+    def run(self, cmd: Sequence[str], **options: Unpack[ProcessOptions]) -> ProcessResult:
+        """Runs a program and returns at its end. See ProcessOptions for the options."""
+        return self._start(_core.process_body(cmd, options), wait=True)
+
+    def start(self, cmd: Sequence[str], **options: Unpack[ProcessOptions]) -> SyncProcess:
+        """Starts a program in the background."""
+        result = self._start({**_core.process_body(cmd, options), "background": True})
+        return SyncProcess(self._transport, self._session_path, result.exec_id, result.pid)
+
+    def run_stream(self, cmd: Sequence[str], **options: Unpack[ProcessOptions]) -> SyncExecStream:
+        """Runs a program, with its output as it is written; each chunk says its stream."""
+        path = f"{self._session_path}/processes/stream"
+        body = _core.process_body(cmd, options)
+        first = Request(method="POST", path=path, json=body, silence=STREAM_SILENCE)
+        return SyncExecStream(self._transport, self._session_path, first)
+
+    def list(self) -> Records:
+        """The processes that the session still knows, oldest first."""
+        path = f"{self._session_path}/processes"
+        return decode_list(ExecRecord, self._transport.json(Request(method="GET", path=path, safe=True)))
+
+    def get(self, exec_id: str) -> SyncProcess:
+        """A process by its exec_id. Whether it is there shows with the first call."""
+        return SyncProcess(self._transport, self._session_path, exec_id)
+
+    def _start(self, body: dict[str, object], *, wait: bool = False) -> ProcessResult:
+        request = Request(method="POST", path=f"{self._session_path}/processes", json=body, wait=wait)
+        return decode(ProcessResult, self._transport.json(request))

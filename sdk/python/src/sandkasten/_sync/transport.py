@@ -1,0 +1,118 @@
+# Written by scripts/generate.py from _async/transport.py. Change that instead.
+"""Sends requests, again where that is safe, and makes errors of refusals."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import httpx
+
+from .. import _core
+from .._core import Request, Settings
+from .._errors import APIConnectionError, ProtocolError, SandkastenError, error_from_response
+from .._sse import Decoder, Event
+
+T = TypeVar("T")
+
+
+class SyncTransport:
+    """One connection pool to one daemon."""
+
+    def __init__(self, settings: Settings, transport: httpx.BaseTransport | None = None) -> None:
+        self.settings = settings
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self._client = httpx.Client(
+            base_url=settings.base_url,
+            headers=settings.headers,
+            transport=transport or httpx.HTTPTransport(limits=limits, socket_options=_core.socket_options()),
+        )
+
+    def close(self) -> None:
+        """Closes all connections."""
+        self._client.close()
+
+    def json(self, request: Request) -> Any:
+        """The JSON of the answer."""
+        return self._retry(request, self._json)
+
+    def content(self, request: Request) -> bytes:
+        """The bytes of the answer."""
+        return self._retry(request, self._content)
+
+    def response(self, request: Request) -> httpx.Response:
+        """The answer with its content, whatever its status. It is asked for once."""
+        try:
+            return self._client.send(request.build(self._client, self.settings.timeout))
+        except httpx.TransportError as err:
+            raise _core.from_httpx(err, request) from err
+
+    @contextmanager
+    def stream(self, request: Request) -> Iterator[httpx.Response]:
+        """The answer, of which only the header is read; its status is no error."""
+        response = self._retry(request, self._send)
+        try:
+            yield response
+        except httpx.TransportError as err:
+            raise _core.from_httpx(err, request) from err
+        finally:
+            response.close()
+
+    def events(self, request: Request) -> Iterator[Event]:
+        """The server-sent events of the answer, until it ends in whatever way."""
+        with self.stream(request) as response:
+            decoder = Decoder()
+            for data in response.iter_bytes():
+                for event in decoder.feed(data):
+                    yield event
+
+    def before_resuming(self, failures: int, broken: APIConnectionError) -> int:
+        """Waits before a stream is taken up that failed so often without progress, and counts one more."""
+        if failures > self.settings.max_retries:
+            raise broken
+        if failures:
+            time.sleep(_core.delay(failures - 1))
+        return failures + 1
+
+    def _retry(self, request: Request, attempt: Callable[[Request], T]) -> T:
+        tries = 0
+        while True:
+            try:
+                return attempt(request)
+            except SandkastenError as err:
+                if tries == self.settings.max_retries or not _core.may_retry(err, request):
+                    raise
+                time.sleep(_core.delay(tries, err))
+            tries += 1
+
+    def _json(self, request: Request) -> Any:
+        try:
+            return json.loads(self._content(request))
+        except ValueError as err:
+            raise ProtocolError(f"the daemon's answer is no JSON: {err}") from err
+
+    def _content(self, request: Request) -> bytes:
+        response = self._send(request)
+        try:
+            return response.read()
+        except httpx.TransportError as err:
+            raise _core.from_httpx(err, request) from err
+        finally:
+            response.close()
+
+    def _send(self, request: Request) -> httpx.Response:
+        """The answer, of which only the header is read. An error's status is raised."""
+        try:
+            response = self._client.send(request.build(self._client, self.settings.timeout), stream=True)
+            if response.is_success:
+                return response
+            try:
+                content = response.read()
+            finally:
+                response.close()
+        except httpx.TransportError as err:
+            raise _core.from_httpx(err, request) from err
+        raise error_from_response(response.status_code, response.headers, content)

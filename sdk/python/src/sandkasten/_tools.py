@@ -1,0 +1,104 @@
+"""The tools that agents are offered: names, descriptions and parameters, without any I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What a model is told of a tool."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON schema of its arguments."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool says to the model."""
+
+    text: str
+    is_error: bool = False
+    """The tool could not do it; the text says what to do instead."""
+
+
+def _object(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+def _string(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _integer(description: str, minimum: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": minimum, "description": description}
+
+
+_PATH = "Absolute, or relative to /workspace. For files that are not below /workspace use exec."
+
+TOOLS = (
+    Tool(
+        "exec",
+        "Run a shell command in a Linux sandbox and return its output (standard output and error together), "
+        "exit code and working directory. The shell is persistent: cd, variables, functions and background "
+        "jobs are still there in the next call. Nothing can be typed into the command; pass what it reads as "
+        "stdin. A command that is out of time is killed with all its processes, and the output so far is "
+        "returned; the shell survives. Long output is cut in the middle, and the full text is then in a file "
+        "that the result names. Start servers in the background: `cmd >server.log 2>&1 &`.",
+        _object(
+            ["command"],
+            command=_string("Shell code, of one or many lines."),
+            timeout_seconds=_integer("When to kill the command. Without it, the sandbox's default.", 1),
+            stdin=_string("What the command reads from standard input. Without it, nothing."),
+        ),
+    ),
+    Tool(
+        "read",
+        "Read a text file in the sandbox. Returns its lines, each with its number and a tab in front, which "
+        "are not part of the file. Of a long file read a part by offset and limit; the result says how to "
+        "go on.",
+        _object(
+            ["path"],
+            path=_string(_PATH),
+            offset=_integer("The first line to return, counted from 1.", 1),
+            limit=_integer("How many lines to return, 1000 if not given.", 1),
+        ),
+    ),
+    Tool(
+        "write",
+        "Write a whole text file in the sandbox. It replaces a file that is there, and makes directories "
+        "that are missing. To change a part of a file use edit.",
+        _object(["path", "content"], path=_string(_PATH), content=_string("The whole file.")),
+    ),
+    Tool(
+        "edit",
+        "Replace an exact text in a file in the sandbox, and return the change as a diff. The old text has "
+        "to be there exactly once, whitespace included, unless replace_all is true: include lines around it "
+        "until it is unique. Do not include the line numbers that read shows.",
+        _object(
+            ["path", "old", "new"],
+            path=_string(_PATH),
+            old=_string("The text as it is in the file."),
+            new=_string("What takes its place."),
+            replace_all={"type": "boolean", "description": "Replace the text wherever it is, not once."},
+        ),
+    ),
+    Tool(
+        "list",
+        "List a directory in the sandbox: one entry a line, with its size in bytes, directories with a slash "
+        "at the end. Directories below are listed down to depth.",
+        _object(
+            [],
+            path=_string("Absolute, or relative to /workspace, which is also the default."),
+            depth=_integer("How many levels to list, 1 if not given.", 1),
+        ),
+    ),
+)

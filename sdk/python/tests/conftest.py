@@ -1,0 +1,66 @@
+"""What the tests share: both clients behind one way to call them, and a daemon to talk to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from sandkasten import SandboxClient, SyncSandboxClient
+
+
+class Sync:
+    """Calls the synchronous client."""
+
+    client = SyncSandboxClient
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    def drain(self, stream: Any) -> list[Any]:
+        return list(stream)
+
+
+class Async:
+    """Calls the asynchronous client, from a test that is not."""
+
+    client = SandboxClient
+
+    def __init__(self, portal: BlockingPortal) -> None:
+        self._portal = portal
+
+    def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        async def run() -> Any:
+            result = partial(function, *args, **kwargs)()
+            return await result if hasattr(result, "__await__") else result
+
+        return self._portal.call(run)
+
+    def drain(self, stream: Any) -> list[Any]:
+        async def run() -> list[Any]:
+            return [item async for item in stream]
+
+        return self._portal.call(run)
+
+
+@pytest.fixture(params=["sync", "async"])
+def side(request: pytest.FixtureRequest) -> Iterator[Sync | Async]:
+    """Runs the test with the synchronous and with the asynchronous client."""
+    if request.param == "sync":
+        yield Sync()
+    else:
+        with start_blocking_portal() as portal:
+            yield Async(portal)
+
+
+@pytest.fixture(scope="session")
+def daemon() -> str:
+    """The address of a real daemon; sdk/contract/run starts one."""
+    url = os.environ.get("SANDKASTEN_URL")
+    if not url:
+        pytest.skip("needs a daemon: go run ./sdk/contract/run pytest")
+    return url

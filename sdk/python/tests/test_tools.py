@@ -1,0 +1,121 @@
+"""The tools of agents, in a real session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sandkasten.agents import SandboxTools, SyncSandboxTools, cut
+
+
+@pytest.fixture
+def tools(side: Any, daemon: str) -> Iterator[Any]:
+    client = side.client()
+    session = side.call(client.create_session, image="base")
+    kind = SandboxTools if side.client.__name__ == "SandboxClient" else SyncSandboxTools
+    yield kind(session, limit=2000)
+    side.call(session.destroy)
+    side.call(getattr(client, "aclose", None) or client.close)
+
+
+def call(side: Any, tools: Any, name: str, **arguments: Any) -> str:
+    result = side.call(tools.call, name, arguments)
+    assert not result.is_error, result.text
+    return str(result.text)
+
+
+def test_a_file_is_written_read_edited_and_run(side: Any, tools: Any) -> None:
+    assert call(side, tools, "write", path="src/a.py", content="a = 6\nb = 7\nprint(a * b)\n") == (
+        "Wrote 25 bytes to src/a.py."
+    )
+    assert call(side, tools, "read", path="src/a.py") == "1\ta = 6\n2\tb = 7\n3\tprint(a * b)"
+    assert "+b = 8" in call(side, tools, "edit", path="src/a.py", old="b = 7", new="b = 8")
+    assert call(side, tools, "exec", command="cd src && python3 a.py") == (
+        "48\n[exit code 0, in /workspace/src]"
+    )
+    assert call(side, tools, "exec", command="pwd; (exit 3)") == (
+        "/workspace/src\n[exit code 3, in /workspace/src]"
+    )
+    assert call(side, tools, "list") == "src/"
+    assert call(side, tools, "list", depth=2) == "src/\nsrc/a.py\t25"
+
+
+def test_long_output_is_cut_and_kept(side: Any, tools: Any) -> None:
+    text = call(side, tools, "exec", command="seq 5000")
+    assert text.startswith("1\n2\n") and text.endswith("5000\n[exit code 0, in /workspace]")
+    assert len(text) < 2300
+    assert call(side, tools, "list").startswith(".output-0.txt\t")
+    file = text.split("all of it is in ")[1].split(":")[0]
+    assert call(side, tools, "exec", command=f"sed -n 2500p {file}").startswith("2500\n")
+
+
+def test_how_a_command_ends_is_said(side: Any, tools: Any) -> None:
+    text = call(side, tools, "exec", command="echo before; sleep 600", timeout_seconds=1)
+    assert text == "before\n[exit code 124, timeout, in /workspace]"
+    assert "shell_exited" in call(side, tools, "exec", command="exit 1")
+    assert "in a new shell" in call(side, tools, "exec", command="true")
+    assert call(side, tools, "exec", command="cat", stdin="given") == "given\n[exit code 0, in /workspace]"
+
+
+def test_a_long_file_is_read_in_parts(side: Any, tools: Any) -> None:
+    call(side, tools, "write", path="long", content="".join(f"line {n}\n" for n in range(1, 1001)))
+    first = call(side, tools, "read", path="long")
+    goes_on = int(first.rsplit("offset ", 1)[1].split()[0])
+    assert f"{goes_on - 1}\tline {goes_on - 1}\n[..." in first
+    assert call(side, tools, "read", path="long", offset=goes_on, limit=1).startswith(
+        f"{goes_on}\tline {goes_on}\n"
+    )
+    assert call(side, tools, "read", path="long", offset=1000) == "1000\tline 1000"
+    assert call(side, tools, "read", path="long", offset=2000) == "[the file has 1000 lines]"
+    call(side, tools, "write", path="empty", content="")
+    assert call(side, tools, "read", path="empty") == "[the file is empty]"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("read", {"path": "absent"}, "absent"),
+        ("edit", {"path": "absent", "old": "a", "new": "b"}, "absent"),
+        ("read", {"file": "a"}, "wrong arguments"),
+        ("exec", {"command": "true", "timeout_seconds": "soon"}, "wrong arguments"),
+        ("fly", {}, "There are: exec, read, write, edit, list."),
+    ],
+)
+def test_what_goes_wrong_is_told_to_the_model(
+    side: Any, tools: Any, name: str, arguments: dict[str, Any], text: str
+) -> None:
+    result = side.call(tools.call, name, arguments)
+    assert result.is_error and text in result.text
+
+
+def test_an_edit_that_is_not_unique_changes_nothing(side: Any, tools: Any) -> None:
+    call(side, tools, "write", path="a", content="x x")
+    assert side.call(tools.call, "edit", {"path": "a", "old": "x", "new": "y"}).is_error
+    assert call(side, tools, "read", path="a") == "1\tx x"
+    call(side, tools, "edit", path="a", old="x", new="y", replace_all=True)
+    assert call(side, tools, "read", path="a") == "1\ty y"
+
+
+def test_every_tool_is_described_in_every_dialect(side: Any, tools: Any) -> None:
+    names = ["exec", "read", "write", "edit", "list"]
+    assert [t.name for t in tools.tools] == names
+    assert [t["name"] for t in tools.anthropic()] == names
+    assert [t["name"] for t in tools.openai()] == names
+    assert [t["function"]["name"] for t in tools.openai_chat()] == names
+    for tool in tools.tools:
+        assert len(tool.description) > 80
+        assert set(tool.parameters["required"]) <= set(tool.parameters["properties"])
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "wanted"),
+    [
+        ("short", 10, "short"),
+        ("a" * 30, 10, "aaaaa\n[... 20 characters in 1 lines left out here ...]\naaaaa"),
+        ("1234\n" * 6, 20, "1234\n1234\n[... 10 characters in 3 lines left out here ...]\n1234\n1234\n"),
+    ],
+)
+def test_cut(text: str, limit: int, wanted: str) -> None:
+    assert cut(text, limit) == wanted

@@ -1,0 +1,394 @@
+"""What is sent, how often, and what becomes of the answers; without a daemon."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+import sandkasten
+from sandkasten import _core
+
+SESSION = {
+    "id": "f5q2bz7lq4m3k5n6p7r2s3t4u5",
+    "image": "base",
+    "status": "running",
+    "cwd": "/workspace",
+    "limits": {"memory_mb": 512},
+    "network_mode": "none",
+    "readonly_rootfs": False,
+    "ttl_seconds": 1800,
+    "on_idle": "destroy",
+    "auto_resume": True,
+    "created_at": "2026-11-21T09:00:00Z",
+    "expires_at": "2026-11-21T09:30:00.123456789Z",
+    "last_activity": "2026-11-21T09:00:00Z",
+    "a_field_of_a_later_version": {"x": 1},
+}
+UNAVAILABLE = {"error": "the daemon is starting", "code": "unavailable"}
+
+Answer = Callable[[httpx.Request], httpx.Response] | httpx.Response | Exception
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """No test waits between tries; the pauses that were asked for are counted."""
+    asked: list[float] = []
+    real = _core.delay
+
+    def delay(attempt: int, err: Any = None) -> float:
+        asked.append(real(attempt, err))
+        return 0.0
+
+    monkeypatch.setattr(_core, "delay", delay)
+    return asked
+
+
+class Daemon(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Gives the answers in their order, and keeps the requests."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.read()
+        return self._answer(request)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        await anyio.sleep(0)  # where a cancelled task notices
+        return self._answer(request)
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(request) if callable(answer) else answer
+
+
+class Broken(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body whose connection breaks behind the pieces."""
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
+
+    def __iter__(self) -> Any:
+        yield from self.pieces
+        raise httpx.ReadError("connection reset")
+
+    async def __aiter__(self) -> Any:
+        for piece in self.pieces:
+            yield piece
+        raise httpx.ReadError("connection reset")
+
+
+def error(status: int, body: Any, **headers: str) -> httpx.Response:
+    return httpx.Response(status, json=body, headers=headers)
+
+
+def connect(side: Any, daemon: Daemon, **options: Any) -> Any:
+    return side.client("http://daemon:8787", "key", transport=daemon, **options)
+
+
+def session(side: Any, daemon: Daemon, **options: Any) -> Any:
+    daemon.answers.insert(0, httpx.Response(201, json=SESSION))
+    made = side.call(connect(side, daemon, **options).create_session, image="base")
+    daemon.requests.clear()
+    return made
+
+
+def test_create_is_repeated_with_the_same_key(side: Any, fast: list[float]) -> None:
+    daemon = Daemon(
+        httpx.ReadError("lost"),
+        error(503, UNAVAILABLE, **{"Retry-After": "7"}),
+        httpx.Response(201, json=SESSION),
+    )
+    made = side.call(connect(side, daemon).create_session, image="base", ttl_seconds=60)
+    assert made.id == SESSION["id"]
+    assert len({r.headers["Idempotency-Key"] for r in daemon.requests}) == 1
+    assert [json.loads(r.content) for r in daemon.requests] == [{"image": "base", "ttl_seconds": 60}] * 3
+    assert daemon.requests[0].headers["Authorization"] == "Bearer key"
+    assert fast[1] == 7, "the pause that the daemon asked for"
+
+
+def test_two_creates_have_two_keys(side: Any) -> None:
+    daemon = Daemon(httpx.Response(201, json=SESSION), httpx.Response(201, json=SESSION))
+    client = connect(side, daemon)
+    side.call(client.create_session)
+    side.call(client.create_session)
+    assert len({r.headers["Idempotency-Key"] for r in daemon.requests}) == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "tries", "raised"),
+    [
+        (httpx.ReadError("lost"), 1, sandkasten.APIConnectionError),
+        (httpx.ReadTimeout("late"), 1, sandkasten.APITimeoutError),
+        (httpx.ConnectError("refused"), 3, sandkasten.APIConnectionError),
+        ((503, UNAVAILABLE), 1, sandkasten.UnavailableError),
+        ((429, {"error": "slow down", "code": "resource_exhausted"}), 3, sandkasten.RateLimitError),
+        ((400, {"error": "no", "code": "invalid_argument"}), 1, sandkasten.InvalidArgumentError),
+    ],
+)
+def test_a_command_is_sent_again_only_if_it_did_not_run(
+    side: Any, answer: Any, tries: int, raised: type[Exception]
+) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [error(*answer) if isinstance(answer, tuple) else answer for _ in range(tries)]
+    with pytest.raises(raised):
+        side.call(machine.exec, "make")
+    assert len(daemon.requests) == tries
+
+
+def test_a_read_is_repeated_when_its_body_breaks(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [httpx.Response(200, stream=Broken(b'{"ca')), httpx.Response(200, json=SESSION)]
+    assert side.call(machine.refresh).status == "running"
+
+
+def test_errors_have_all_that_the_daemon_says(side: Any) -> None:
+    body = {"error": "ttl_seconds must be at least 1", "code": "invalid_argument", "field": "ttl_seconds"}
+    daemon = Daemon(error(400, {**body, "request_id": "R"}, **{"Retry-After": "3"}))
+    with pytest.raises(sandkasten.InvalidArgumentError, match="at least 1") as caught:
+        side.call(connect(side, daemon).create_session, ttl_seconds=0)
+    err = caught.value
+    assert (err.status, err.code, err.field, err.request_id, err.retry_after) == (
+        400,
+        "invalid_argument",
+        "ttl_seconds",
+        "R",
+        3.0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "text"),
+    [
+        ((502, b"<html>"), sandkasten.APIError, "not Sandkasten's"),
+        ((418, b'{"error": "new", "code": "a_later_code"}'), sandkasten.APIError, "new"),
+        ((200, b"<html>"), sandkasten.ProtocolError, "no JSON"),
+        ((200, b'{"id": "x"}'), sandkasten.ProtocolError, "no SessionInfo"),
+        ((200, b"[]"), sandkasten.ProtocolError, "no SessionInfo"),
+    ],
+)
+def test_answers_that_are_not_ours(
+    side: Any, answer: tuple[int, bytes], kind: type[Exception], text: str
+) -> None:
+    daemon = Daemon(httpx.Response(answer[0], content=answer[1]))
+    with pytest.raises(kind, match=text):
+        side.call(connect(side, daemon, max_retries=0).get_session, "x")
+
+
+def event(name: str, event_id: str | None, data: dict[str, Any]) -> bytes:
+    head = f"id: {event_id}\n" if event_id else ""
+    return f"event: {name}\n{head}data: {json.dumps(data)}\n\n".encode()
+
+
+START = event("start", "e1:0", {"exec_id": "e1"})
+END = {"exit_code": 3, "cwd": "/tmp", "duration_ms": 5, "exec_id": "e1", "cause": "exited"}
+
+
+def chunk(text: str, offset: int) -> bytes:
+    return event("chunk", f"e1:{offset}", {"chunk": text, "timestamp": "2026-11-21T09:00:00.001Z"})
+
+
+def test_a_stream_goes_on_where_it_broke(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [
+        httpx.Response(200, stream=Broken(START + chunk("a", 1), chunk("b", 2), chunk("lost", 6)[:-1])),
+        httpx.ConnectError("the daemon restarts"),
+        httpx.Response(200, stream=Broken(b": alive\n\n")),
+        httpx.Response(200, content=chunk("c", 3) + event("done", "e1:end", END)),
+    ]
+    stream = machine.exec_stream("make", raw_output=True)
+    assert [piece.text for piece in side.drain(stream)] == ["a", "b", "c"]
+    assert (stream.result.exit_code, stream.exec_id) == (3, "e1")
+    again = daemon.requests[-1]
+    assert again.method == "GET" and again.url.path.endswith("/execs/e1/stream")
+    assert again.headers["Last-Event-ID"] == "e1:2" and again.url.params["raw_output"] == "true"
+
+
+def test_a_stream_gives_up_where_nothing_moves(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon, max_retries=1)
+    daemon.answers = [
+        httpx.Response(200, content=START),
+        *(httpx.Response(200, content=b"") for _ in range(2)),
+    ]
+    with pytest.raises(sandkasten.APIConnectionError, match="ended before the command"):
+        side.drain(machine.exec_stream("make"))
+    assert not daemon.answers
+
+
+def test_a_command_whose_start_is_not_known_is_not_started_again(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [httpx.Response(200, stream=Broken())]
+    with pytest.raises(sandkasten.APIConnectionError):
+        side.drain(machine.exec_stream("make"))
+    assert len(daemon.requests) == 1
+
+
+def test_an_error_in_a_stream_is_raised(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    failure = event("error", None, {"error": "gone", "code": "conflict"})
+    daemon.answers = [httpx.Response(200, content=START + failure)]
+    stream = machine.exec_stream("make")
+    with pytest.raises(sandkasten.ConflictError, match="gone"):
+        side.drain(stream)
+    with pytest.raises(RuntimeError):
+        _ = stream.result
+
+
+def test_a_watch_says_that_it_missed_something(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon, max_retries=0)
+    ready = event("ready", None, {})
+    daemon.answers = [
+        httpx.Response(200, stream=Broken(ready, event("create", None, {"path": "a", "type": "file"}))),
+        httpx.Response(200, content=ready + event("rename", None, {"path": "b", "from": "a"})
+                       + event("error", None, {"error": "ended", "code": "conflict"})),
+    ]  # fmt: skip
+    changes = []
+    watch = machine.watch("src")
+    with pytest.raises(sandkasten.ConflictError):
+        side.call(collect_async if side.client is sandkasten.SandboxClient else collect, watch, changes)
+    assert [(c.kind, c.path, c.origin) for c in changes] == [
+        ("create", "a", None),
+        ("overflow", "", None),
+        ("rename", "b", "a"),
+    ]
+
+
+def collect(stream: Any, into: list[Any]) -> None:
+    for item in stream:
+        into.append(item)
+
+
+async def collect_async(stream: Any, into: list[Any]) -> None:
+    async for item in stream:
+        into.append(item)
+
+
+def test_a_download_goes_on_where_it_broke(side: Any, tmp_path: Path) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [
+        httpx.Response(200, headers={"ETag": '"1"'}, stream=Broken(b"hel", b"lo ")),
+        httpx.Response(206, headers={"ETag": '"1"'}, content=b"world"),
+    ]
+    assert side.call(machine.download, "a.txt", tmp_path / "a") == 11
+    assert (tmp_path / "a").read_bytes() == b"hello world"
+    assert daemon.requests[1].headers["Range"] == "bytes=6-"
+    assert daemon.requests[1].headers["If-Range"] == '"1"'
+
+
+def test_a_download_of_a_file_that_changed_fails(side: Any, tmp_path: Path) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [
+        httpx.Response(200, headers={"ETag": '"1"'}, stream=Broken(b"hel")),
+        httpx.Response(200, headers={"ETag": '"2"'}, content=b"other"),
+    ]
+    with pytest.raises(sandkasten.ConflictError, match="has changed"):
+        side.call(machine.download, "a.txt", tmp_path / "a")
+
+
+def test_an_upload_is_sent_anew_from_its_beginning(side: Any, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 600_000)
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [
+        error(429, {"error": "", "code": "resource_exhausted"}),
+        httpx.Response(200, json={"ok": True}),
+    ]
+    side.call(machine.upload, tmp_path / "a", "b c/d", mode="0600")
+    for request in daemon.requests:
+        assert request.headers["Content-Length"] == "600000" == str(len(request.content))
+        assert dict(request.url.params) == {"path": "b c/d", "mode": "0600"}
+
+
+def test_a_session_is_destroyed_also_when_its_task_is_cancelled() -> None:
+    daemon = Daemon(httpx.Response(201, json=SESSION), httpx.Response(200, json={"ok": True}))
+
+    async def cancelled() -> bool:
+        client = sandkasten.SandboxClient("http://daemon:8787", "key", transport=daemon)
+        with anyio.CancelScope() as scope:
+            async with await client.create_session():
+                scope.cancel()
+                await anyio.sleep(0)
+        return scope.cancelled_caught
+
+    assert anyio.run(cancelled)
+    assert [r.method for r in daemon.requests] == ["POST", "DELETE"]
+
+
+def test_names_are_one_segment_of_a_path(side: Any) -> None:
+    daemon = Daemon(error(404, {"error": "no such session", "code": "not_found"}))
+    with pytest.raises(sandkasten.NotFoundError):
+        side.call(connect(side, daemon).get_session, "../workspaces?x=#")
+    assert daemon.requests[0].url.raw_path == b"/v1/sessions/%2E%2E%2Fworkspaces%3Fx%3D%23"
+
+
+def test_stdin_is_sent_until_all_of_it_is_taken(side: Any) -> None:
+    daemon = Daemon()
+    process = session(side, daemon).processes.get("p1")
+    daemon.answers = [
+        httpx.Response(200, json={"accepted_bytes": taken, "closed": False}) for taken in (2, 0, 3)
+    ]
+    side.call(process.write_stdin, "hello")
+    assert [json.loads(r.content)["data_base64"] for r in daemon.requests] == ["aGVsbG8=", "bGxv", "bGxv"]
+
+
+def test_a_process_is_a_list(side: Any) -> None:
+    machine = session(side, Daemon())
+    with pytest.raises(TypeError, match="is a list"):
+        side.call(machine.processes.run, "ls -l")
+
+
+def test_times_are_read(side: Any) -> None:
+    info = session(side, Daemon()).info
+    assert info.expires_at.isoformat() == "2026-11-21T09:30:00.123456+00:00"
+    assert info.limits.memory_mb == 512
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"base_url": "127.0.0.1:8787", "api_key": "k"}, "base_url must be like"),
+        ({"base_url": "http://x"}, "SANDKASTEN_API_KEY"),
+        ({"api_key": "a\nb"}, "no header can have"),
+        ({"api_key": "k", "timeout": 0}, "more than 0"),
+    ],
+)
+def test_a_client_that_cannot_work_is_refused(
+    side: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], text: str
+) -> None:
+    monkeypatch.delenv("SANDKASTEN_URL", raising=False)
+    monkeypatch.delenv("SANDKASTEN_API_KEY", raising=False)
+    with pytest.raises(sandkasten.ConfigurationError, match=text):
+        side.client(**options)
+
+
+def test_the_environment_is_used(side: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SANDKASTEN_URL", "http://other:1/prefix/")
+    monkeypatch.setenv("SANDKASTEN_API_KEY", "from-env")
+    daemon = Daemon(httpx.Response(200, json=[]))
+    assert side.call(side.client(transport=daemon).list_sessions, include_ended=True) == []
+    assert str(daemon.requests[0].url) == "http://other:1/prefix/v1/sessions?include_ended=true"
+    assert daemon.requests[0].headers["Authorization"] == "Bearer from-env"
+
+
+def test_the_key_is_not_shown() -> None:
+    assert "secret" not in repr(_core.settings("http://x", "secret", 1, 0))

@@ -1,0 +1,236 @@
+import { ConnectionError, SandkastenError, apiError } from "./errors.js";
+import { bodyOf } from "./follow.js";
+import type * as schemas from "./schemas.js";
+import { serverEvents } from "./sse.js";
+import { type Transport, lost, parse } from "./transport.js";
+import type * as types from "./types.js";
+
+/** What can be uploaded. A Blob may be a file on disk: `await fs.openAsBlob(name)` in Node, `Bun.file(name)`, a browser's File. */
+export type UploadData = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
+
+/** How much of a stream is sent in one request. */
+const partBytes = 4 << 20;
+/** Entries in one page of a directory. */
+const pageEntries = 1000;
+
+/** The files of a session or workspace. Paths are absolute or begin at /workspace. */
+export class Files {
+  /** @internal */
+  protected readonly transport: Transport;
+  /** @internal */
+  protected readonly path: string;
+
+  /** @internal */
+  constructor(transport: Transport, path: string) {
+    this.transport = transport;
+    this.path = path;
+  }
+
+  /** Writes a file, and its directories, in one step. */
+  async write(path: string, data: string | Uint8Array, options: types.WriteOptions = {}): Promise<void> {
+    const { signal, ...rest } = options;
+    if (typeof data === "string") {
+      await this.#post("write", { path, text: data, ...rest }, signal);
+    } else {
+      await this.#put(path, data as Uint8Array<ArrayBuffer>, options);
+    }
+  }
+
+  /** Reads a file as bytes. */
+  async read(path: string, options: types.ReadOptions = {}): Promise<Uint8Array> {
+    const { signal, ...rest } = options;
+    return this.transport.bytes(`${this.path}/fs/read`, { query: { path, raw: true, ...rest }, signal });
+  }
+
+  /** Reads a file as UTF-8. */
+  async readText(path: string, options: types.ReadOptions = {}): Promise<string> {
+    return new TextDecoder("utf-8", { ignoreBOM: true }).decode(await this.read(path, options));
+  }
+
+  /**
+   * Writes a file of any size. It has its name when it is whole; a stream, whose size nobody knows, is collected in a
+   * hidden file beside it until then.
+   */
+  async upload(path: string, data: UploadData, options: Omit<types.WriteOptions, "append"> = {}): Promise<void> {
+    if (!(data instanceof ReadableStream)) {
+      await this.#put(path, data as BodyInit, options);
+      return;
+    }
+    const slash = path.lastIndexOf("/") + 1;
+    const unique = Math.random().toString(36).slice(2);
+    const part = `${path.slice(0, slash)}.${path.slice(slash, slash + 100)}.${unique}.part`;
+    const { signal, create } = options;
+    try {
+      let append = false;
+      for await (const bytes of parts(data)) {
+        await this.#put(part, bytes, { ...options, create: !append, append });
+        append = true;
+      }
+      await this.move(part, path, { overwrite: create !== true, signal });
+    } catch (error) {
+      await data.cancel(error).catch(() => {});
+      await this.remove(part).catch(() => {}); // it may never have been made
+      throw error;
+    }
+  }
+
+  /** Reads a file of any size as a stream. */
+  async download(path: string, options: types.CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const response = await this.transport.response("GET", `${this.path}/fs/read`, { query: { path, raw: true }, ...options });
+    return bodyOf(response);
+  }
+
+  /** The entries of a directory. With a depth of 2 also those of the directories in it, with -1 all. */
+  async list(path = ".", options: types.CallOptions & { depth?: number | undefined } = {}): Promise<types.Entry[]> {
+    const { depth, signal } = options;
+    const entries: types.Entry[] = [];
+    let cursor: string | undefined;
+    do {
+      const page: schemas.SchemaList = await this.#get("list", { path, depth, limit: pageEntries, cursor }, signal);
+      entries.push(...page.entries);
+      cursor = page.truncated ? page.nextCursor : undefined;
+    } while (cursor !== undefined);
+    return entries;
+  }
+
+  /** Describes a file of any kind; a link itself, unless `follow` is set. */
+  async stat(path: string, options: types.CallOptions & { follow?: boolean | undefined } = {}): Promise<types.Stat> {
+    return this.#get("stat", { path, follow: options.follow }, options.signal);
+  }
+
+  /** Replaces a text wherever it is in a file. If `count` is given it must be there exactly so often, else at least once. */
+  async edit(path: string, old: string, replacement: string, options: types.CallOptions & { count?: number | undefined } = {}): Promise<types.EditResult> {
+    return this.#post("edit", { path, old, new: replacement, count: options.count }, options.signal);
+  }
+
+  async makeDir(path: string, options: types.CallOptions & { mode?: string | undefined; parents?: boolean | undefined } = {}): Promise<void> {
+    const { signal, ...rest } = options;
+    await this.#post("mkdir", { path, ...rest }, signal);
+  }
+
+  /** Renames in one step. What is there is only replaced with `overwrite`. */
+  async move(from: string, to: string, options: types.CallOptions & { overwrite?: boolean | undefined } = {}): Promise<void> {
+    await this.#post("move", { from, to, overwrite: options.overwrite }, options.signal);
+  }
+
+  async copy(from: string, to: string, options: types.CallOptions & { overwrite?: boolean | undefined; recursive?: boolean | undefined } = {}): Promise<void> {
+    const { signal, ...rest } = options;
+    await this.#post("copy", { from, to, ...rest }, signal);
+  }
+
+  /** Removes a file, an empty directory, or with `recursive` a directory with all that is in it. */
+  async remove(path: string, options: types.CallOptions & { recursive?: boolean | undefined } = {}): Promise<void> {
+    await this.#post("delete", { path, recursive: options.recursive }, options.signal);
+  }
+
+  async chmod(path: string, mode: string, options: types.CallOptions & { recursive?: boolean | undefined } = {}): Promise<void> {
+    await this.#post("chmod", { path, mode, recursive: options.recursive }, options.signal);
+  }
+
+  /** Files by name: `*`, `?`, `[a-z]`, `{a,b}`, and `**` for any number of directories. */
+  async glob(pattern: string, options: types.CallOptions & { path?: string | undefined; hidden?: boolean | undefined; limit?: number | undefined } = {}): Promise<types.Entry[]> {
+    const { signal, ...rest } = options;
+    const found: schemas.SchemaFound = await this.#get("glob", { path: ".", pattern, ...rest }, signal);
+    return found.entries;
+  }
+
+  /** Lines by their text: a regular expression in RE2's syntax, or with `literal` text. */
+  async grep(pattern: string, options: types.GrepOptions = {}): Promise<types.Match[]> {
+    const { signal, ...rest } = options;
+    const found: schemas.SchemaMatches = await this.#get("grep", { path: ".", pattern, ...rest }, signal);
+    return found.matches;
+  }
+
+  /** A directory as an archive. */
+  async downloadArchive(path: string, format: types.ArchiveFormat = "tar.gz", options: types.CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    const response = await this.transport.response("GET", `${this.path}/fs/archive`, { query: { path, format }, ...options });
+    return bodyOf(response);
+  }
+
+  /** Unpacks an archive into a directory, which is made if it is missing. */
+  async uploadArchive(path: string, data: Uint8Array | Blob, format: types.ArchiveFormat = "tar.gz", options: types.CallOptions = {}): Promise<void> {
+    await this.transport.json("PUT", `${this.path}/fs/archive`, { query: { path, format }, body: data as BodyInit, ...options });
+  }
+
+  async #get<T>(verb: string, query: Record<string, string | number | boolean | undefined>, signal?: AbortSignal): Promise<T> {
+    return this.transport.json("GET", `${this.path}/fs/${verb}`, { query, signal });
+  }
+
+  async #post<T>(verb: string, json: unknown, signal?: AbortSignal): Promise<T> {
+    return this.transport.json("POST", `${this.path}/fs/${verb}`, { json, signal });
+  }
+
+  async #put(path: string, body: BodyInit, options: types.WriteOptions): Promise<void> {
+    const { mode, create, append, signal } = options;
+    await this.transport.json("PUT", `${this.path}/fs/raw`, {
+      query: { path, mode, create, append },
+      headers: { "Content-Type": "application/octet-stream" },
+      body,
+      signal,
+    });
+  }
+}
+
+/** watch gives the changes of a directory as they are told. */
+export async function* watch(
+  transport: Transport,
+  sessionPath: string,
+  path: string,
+  options: types.CallOptions & { recursive?: boolean | undefined },
+): AsyncGenerator<types.WatchEvent, void, undefined> {
+  const response = await transport.response("GET", `${sessionPath}/fs/watch`, {
+    query: { path, recursive: options.recursive },
+    signal: options.signal,
+  });
+  try {
+    for await (const { event, data } of serverEvents(bodyOf(response))) {
+      const body = parse(data) as { path?: string; from?: string; type?: string };
+      if (event === "error") {
+        throw apiError(body);
+      }
+      const { type: kind, ...rest } = body;
+      yield { type: event as types.WatchEvent["type"], ...rest, ...(kind !== undefined && { kind }) };
+    }
+  } catch (error) {
+    throw error instanceof SandkastenError ? error : lost(error, options.signal);
+  }
+  throw new ConnectionError("the stream of changes ended");
+}
+
+/** parts joins what a stream gives to pieces of at least partBytes, and gives one piece at least. */
+async function* parts(stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array<ArrayBuffer>, void, undefined> {
+  const reader = stream.getReader();
+  try {
+    let held: Uint8Array[] = [];
+    let size = 0;
+    let given = false;
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (value !== undefined) {
+        held.push(value);
+        size += value.length;
+      }
+      if (done ? size > 0 || !given : size >= partBytes) {
+        yield join(held, size);
+        given = true;
+        held = [];
+        size = 0;
+      }
+      if (done) {
+        return;
+      }
+    }
+  } finally {
+    reader.releaseLock();
+  }
+}
+
+function join(pieces: Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}

@@ -1,0 +1,103 @@
+import { fromBase64 } from "./bytes.js";
+import { ConnectionError, SandkastenError, apiError } from "./errors.js";
+import { fromWire } from "./names.js";
+import { type ServerEvent, serverEvents } from "./sse.js";
+import { type Transport, growingPause, lost, parse, sleep } from "./transport.js";
+import type { DoneEvent, ExecEvent } from "./types.js";
+
+export interface FollowOptions {
+  signal?: AbortSignal | undefined;
+  rawOutput?: boolean | undefined;
+}
+
+/**
+ * follow gives the events of the stream that open begins, and goes on where it breaks as often as that makes progress:
+ * no byte is lost or doubled. A stream that breaks before its first event is not begun again, since that would run the
+ * command twice.
+ */
+export async function* follow(
+  transport: Transport,
+  sessionPath: string,
+  open: () => Promise<Response>,
+  options: FollowOptions,
+): AsyncGenerator<ExecEvent, void, undefined> {
+  let response = await open();
+  let last = ""; // the id of the last event
+  let failures = 0; // since the last event
+  for (;;) {
+    let broken: unknown;
+    try {
+      for await (const event of serverEvents(bodyOf(response))) {
+        const known = execEvent(event);
+        if (known === undefined) {
+          continue;
+        }
+        if (known.type !== "start") {
+          last = event.id;
+          failures = 0;
+          yield known;
+        } else if (last === "") {
+          last = event.id; // a stream that goes on begins with start again
+          yield known;
+        }
+        if (known.type === "done") {
+          return;
+        }
+      }
+    } catch (error) {
+      if (error instanceof SandkastenError) {
+        throw error;
+      }
+      broken = error;
+    }
+    const [execId] = last.split(":");
+    const failed = lost(broken ?? "the stream ended early", options.signal);
+    if (!(failed instanceof ConnectionError) || !execId || failures >= transport.maxRetries) {
+      throw failed;
+    }
+    await sleep(growingPause(failures), options.signal);
+    failures++;
+    response = await attach(transport, sessionPath, execId, options, last);
+  }
+}
+
+/** attach opens the stream of a command or process, behind the event `last` if there is one. */
+export function attach(transport: Transport, sessionPath: string, execId: string, options: FollowOptions, last?: string): Promise<Response> {
+  return transport.response("GET", `${sessionPath}/execs/${encodeURIComponent(execId)}/stream`, {
+    query: { rawOutput: options.rawOutput },
+    headers: { "Last-Event-ID": last },
+    signal: options.signal,
+  });
+}
+
+export function bodyOf(response: Response): ReadableStream<Uint8Array> {
+  if (response.body === null) {
+    throw new ConnectionError(`the daemon answered with no stream (status ${response.status})`);
+  }
+  return response.body;
+}
+
+interface WireChunk {
+  chunk: string;
+  chunk_base64?: string;
+  stream?: "stdout" | "stderr";
+  timestamp: string;
+}
+
+function execEvent({ event, data }: ServerEvent): ExecEvent | undefined {
+  const body = parse(data);
+  switch (event) {
+    case "start":
+      return { type: "start", execId: (body as { exec_id: string }).exec_id };
+    case "chunk": {
+      const { chunk, chunk_base64, stream, timestamp } = body as WireChunk;
+      const bytes = chunk_base64 === undefined ? new TextEncoder().encode(chunk) : fromBase64(chunk_base64);
+      return { type: "chunk", text: chunk, bytes, timestamp, ...(stream && { stream }) };
+    }
+    case "done":
+      return { type: "done", ...(fromWire(body) as Omit<DoneEvent, "type">) };
+    case "error":
+      throw apiError(body);
+  }
+  return undefined; // of a later version
+}

@@ -1,0 +1,24 @@
+export { SandboxClient, type ClientOptions } from "./client.js";
+export {
+  APIError,
+  AlreadyExistsError,
+  AuthenticationError,
+  ConflictError,
+  ConnectionError,
+  type ErrorDetails,
+  InsufficientSpaceError,
+  InternalError,
+  InvalidArgumentError,
+  NotFoundError,
+  PermissionDeniedError,
+  RateLimitError,
+  SandkastenError,
+  UnavailableError,
+  UnimplementedError,
+  UnprocessableError,
+} from "./errors.js";
+export { Files, type UploadData } from "./files.js";
+export { Ports } from "./ports.js";
+export { Process, Processes } from "./process.js";
+export { Session } from "./session.js";
+export type * from "./types.js";

@@ -1,0 +1,1457 @@
+// Made by scripts/generate.mjs from the daemon's OpenAPI document; do not change it.
+
+export type paths = Record<string, never>;
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        ChmodRequest: {
+            /** @example 0755 */
+            mode: string;
+            /**
+             * @description Absolute, or from /workspace. Links are followed.
+             * @example /workspace/run.sh
+             */
+            path: string;
+            /** @description Also what is below it; links there are left alone. */
+            recursive?: boolean;
+        };
+        Chunk: {
+            /** @description Instead of text, where that is not valid UTF-8. */
+            base64?: string;
+            /**
+             * Format: int64
+             * @description The offset behind its last byte in all that was written. It only grows.
+             * @example 3
+             */
+            seq: number;
+            /**
+             * @description output is that of a shell's command or of a terminal, which is one for everything.
+             * @enum {string}
+             */
+            stream: "stdout" | "stderr" | "output";
+            /** @example hi */
+            text?: string;
+        };
+        Content: {
+            /** @example aGkK */
+            contentBase64: string;
+            /** @example 0644 */
+            mode: string;
+            /** @example /workspace/a.txt */
+            path: string;
+            /**
+             * Format: int64
+             * @description Of the whole file.
+             * @example 3
+             */
+            size: number;
+            /** @description The file goes on behind this. */
+            truncated: boolean;
+        };
+        CopyRequest: {
+            /** @example /workspace/a.txt */
+            from: string;
+            /** @description Replace files that are there. */
+            overwrite?: boolean;
+            /** @description Needed for a directory. */
+            recursive?: boolean;
+            /**
+             * @description The new path itself, not a directory to copy into.
+             * @example /workspace/b.txt
+             */
+            to: string;
+        };
+        CreateRequest: {
+            /** @description Whether a request that needs the session's programs wakes it when it is paused, as it does by default. */
+            autoResume?: boolean;
+            /**
+             * Format: double
+             * @description Cores; 1.5 is one and a half.
+             * @example 1
+             */
+            cpu?: number;
+            /**
+             * Format: int64
+             * @description All that the sandbox writes, but for a workspace that outlives it.
+             * @example 2048
+             */
+            diskMb?: number;
+            /** @description Variables for every process. Never shown again. */
+            env?: {
+                [key: string]: string;
+            };
+            /** @example sandbox */
+            hostname?: string;
+            /**
+             * Format: int64
+             * @description Less than ttl_seconds. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
+             * @example 300
+             */
+            idleTimeoutSeconds?: number;
+            /**
+             * @description The name of an image of this daemon.
+             * @example base
+             */
+            image?: string;
+            /** @description The client's own notes. */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description Age at which the session expires, active or not.
+             * @example 86400
+             */
+            lifetimeSeconds?: number;
+            /** @description The same four as at the top, for those who like them together. Not both. */
+            limits?: components["schemas"]["Limits"];
+            /**
+             * Format: int64
+             * @example 512
+             */
+            memoryMb?: number;
+            /**
+             * @description What the sandbox can reach. none is loopback only, and all that there is for now.
+             * @example none
+             */
+            networkMode?: string;
+            /**
+             * @description What happens when nothing has used the session for idle_timeout_seconds.
+             * @example pause
+             * @enum {string}
+             */
+            onIdle?: "pause" | "stop" | "destroy";
+            /**
+             * Format: int64
+             * @description Processes and threads.
+             * @example 256
+             */
+            pids?: number;
+            /** @description Only /workspace, /tmp and the like can be written. */
+            readonlyRootfs?: boolean;
+            /**
+             * Format: int64
+             * @description Idle time after which the session expires, also when it is paused or stopped.
+             * @example 1800
+             */
+            ttlSeconds?: number;
+            /**
+             * @description A workspace that outlives the session, at /workspace. It is made if this key has none of that id. Without it /workspace ends with the session, unless the daemon is configured otherwise.
+             * @example project
+             */
+            workspaceId?: string;
+        };
+        Defaults: {
+            /**
+             * Format: int64
+             * @description Of a session to be paused or stopped.
+             * @example 300
+             */
+            idleTimeoutSeconds: number;
+            /** @example base */
+            image: string;
+            limits: components["schemas"]["Limits"];
+            /** @example none */
+            networkMode: string;
+            readonlyRootfs: boolean;
+            /**
+             * Format: int64
+             * @description Of a command.
+             * @example 60000
+             */
+            timeoutMs: number;
+            /**
+             * Format: int64
+             * @example 1800
+             */
+            ttlSeconds: number;
+        };
+        DeleteRequest: {
+            /**
+             * @description Absolute, or from /workspace. A link is removed itself.
+             * @example /workspace/data
+             */
+            path: string;
+            /** @description Needed for a directory that is not empty. */
+            recursive?: boolean;
+        };
+        EditRequest: {
+            /**
+             * Format: int64
+             * @description How often the text must be there. With any other number, 422 and nothing changes. Without it: once or more.
+             * @example 1
+             */
+            count?: number;
+            /**
+             * @description What takes its place; at most 1 MiB.
+             * @example goodbye
+             */
+            new: string;
+            /**
+             * @description The text as it is in the file, exactly; at most 1 MiB.
+             * @example hello
+             */
+            old: string;
+            /**
+             * @description Absolute, or from /workspace.
+             * @example /workspace/main.go
+             */
+            path: string;
+        };
+        EditResponse: {
+            /**
+             * @description The change, as a unified diff.
+             * @example @@ -1 +1 @@
+             *     -hello
+             *     +goodbye
+             */
+            diff: string;
+            /** @description The change is larger than the diff, which has at most 256 KiB. */
+            diffTruncated: boolean;
+            /**
+             * Format: int64
+             * @example 1
+             */
+            replaced: number;
+        };
+        Entry: {
+            /**
+             * Format: int32
+             * @example 0
+             */
+            gid: number;
+            /** @example 0644 */
+            mode: string;
+            /** Format: date-time */
+            modifiedAt: string;
+            /**
+             * @description Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD.
+             * @example a.txt
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @example 3
+             */
+            size: number;
+            /** @description Of a symlink. */
+            target?: string;
+            /** @enum {string} */
+            type: "file" | "dir" | "symlink" | "fifo" | "socket" | "device";
+            /**
+             * Format: int32
+             * @description The owner, as the sandbox sees it.
+             * @example 0
+             */
+            uid: number;
+        };
+        ErrorBody: {
+            /**
+             * @description What is wrong, for programs. The values stay.
+             * @example invalid_argument
+             */
+            code: string;
+            /**
+             * @description What is wrong and what to do about it, for people.
+             * @example ttl_seconds must be at least 1
+             */
+            error: string;
+            /**
+             * @description The request field or parameter at fault, if one is.
+             * @example ttl_seconds
+             */
+            field?: string;
+            /**
+             * @description Names this request in the daemon's log; also in the X-Request-Id header. Left out of 401, which is the same for everybody.
+             * @example 5YXTKD3NPQZJH3LYXAFXCLMPGE
+             */
+            requestId?: string;
+        };
+        ExecDetail: {
+            /** @description When it has ended; see exec. */
+            cause?: string;
+            /**
+             * @description Its first 256 bytes.
+             * @example make test
+             */
+            cmd: string;
+            /** @example /workspace */
+            cwd: string;
+            /**
+             * Format: int64
+             * @description How much is missing.
+             */
+            droppedBytes: number;
+            /**
+             * Format: int64
+             * @example 12
+             */
+            durationMs: number;
+            /** @example f5q2bz7lq4m3k5n6p7r2s3t4u5 */
+            execId: string;
+            /**
+             * Format: int64
+             * @description When it has ended.
+             */
+            exitCode?: number;
+            /**
+             * @description A command of a shell, or a process of its own.
+             * @enum {string}
+             */
+            kind: "shell" | "process";
+            /**
+             * @description Standard output and standard error together.
+             * @example hi
+             */
+            output: string;
+            outputBase64?: string;
+            /**
+             * Format: int64
+             * @description All that it has written until now.
+             * @example 3
+             */
+            outputBytes: number;
+            /**
+             * @description base64: the output is not valid UTF-8. output_base64 has its bytes, and output has U+FFFD for what is wrong.
+             * @enum {string}
+             */
+            outputEncoding: "utf-8" | "base64";
+            /** @description Where all of the output is, if the request asked for it. */
+            outputFile?: string;
+            /**
+             * Format: int64
+             * @description Of a process, inside the sandbox.
+             * @example 42
+             */
+            pid?: number;
+            /**
+             * @description Empty for a process.
+             * @example default
+             */
+            shell: string;
+            shellRestarted: boolean;
+            /** Format: int64 */
+            signal?: number;
+            /** Format: date-time */
+            startedAt?: string;
+            /**
+             * @example running
+             * @enum {string}
+             */
+            state: "queued" | "running" | "ended";
+            timedOut: boolean;
+            /** @description Something is missing from output. A line in it says where and how much. */
+            truncated: boolean;
+            /** @description The process has a terminal. */
+            tty?: boolean;
+            /** @description Of a process. */
+            usage?: components["schemas"]["Usage"];
+        };
+        ExecRecord: {
+            /** @description When it has ended; see exec. */
+            cause?: string;
+            /**
+             * @description Its first 256 bytes.
+             * @example make test
+             */
+            cmd: string;
+            /** @example /workspace */
+            cwd: string;
+            /**
+             * Format: int64
+             * @example 12
+             */
+            durationMs: number;
+            /** @example f5q2bz7lq4m3k5n6p7r2s3t4u5 */
+            execId: string;
+            /**
+             * Format: int64
+             * @description When it has ended.
+             */
+            exitCode?: number;
+            /**
+             * @description A command of a shell, or a process of its own.
+             * @enum {string}
+             */
+            kind: "shell" | "process";
+            /**
+             * Format: int64
+             * @description All that it has written until now.
+             * @example 3
+             */
+            outputBytes: number;
+            /** @description Where all of the output is, if the request asked for it. */
+            outputFile?: string;
+            /**
+             * Format: int64
+             * @description Of a process, inside the sandbox.
+             * @example 42
+             */
+            pid?: number;
+            /**
+             * @description Empty for a process.
+             * @example default
+             */
+            shell: string;
+            shellRestarted: boolean;
+            /** Format: int64 */
+            signal?: number;
+            /** Format: date-time */
+            startedAt?: string;
+            /**
+             * @example running
+             * @enum {string}
+             */
+            state: "queued" | "running" | "ended";
+            timedOut: boolean;
+            /** @description The process has a terminal. */
+            tty?: boolean;
+            /** @description Of a process. */
+            usage?: components["schemas"]["Usage"];
+        };
+        ExecRequest: {
+            /**
+             * @description Shell code of at most 1 MiB, without NUL.
+             * @example echo hi
+             */
+            cmd: string;
+            /**
+             * @description A file inside the sandbox that gets all of the output, beside what is kept for the answer. Made or replaced when the command starts.
+             * @example logs/build.txt
+             */
+            outputFile?: string;
+            /** @description Leave the output as it is. Without it terminal control sequences are taken out and all of \r\n, \r and \n become \n. */
+            rawOutput?: boolean;
+            /**
+             * @description Another shell of the session, by name. Shells run beside each other. Without it, or as default, it is the one that every session has.
+             * @example build
+             */
+            shell?: string;
+            /** @description What the command reads; without it, nothing. */
+            stdin?: string;
+            /**
+             * Format: int64
+             * @description From its start. The default and the maximum are at /v1/info.
+             * @example 30000
+             */
+            timeoutMs?: number;
+        };
+        ExecResponse: {
+            /**
+             * @description exited: by itself. signaled: by a signal from inside. timeout: its time was up and all its processes were killed. oom_killed: the memory limit. shell_exited: it ended the shell. canceled: by cancel. sandbox_gone: the sandbox ended under it.
+             * @enum {string}
+             */
+            cause: "exited" | "signaled" | "timeout" | "oom_killed" | "shell_exited" | "canceled" | "sandbox_gone";
+            /**
+             * @description Of the shell, after the command.
+             * @example /workspace
+             */
+            cwd: string;
+            /**
+             * Format: int64
+             * @description How much is missing.
+             */
+            droppedBytes: number;
+            /**
+             * Format: int64
+             * @example 12
+             */
+            durationMs: number;
+            /** @example f5q2bz7lq4m3k5n6p7r2s3t4u5 */
+            execId: string;
+            /**
+             * Format: int64
+             * @description 128 and the signal's number if a signal ended it, 124 if its time was up.
+             * @example 0
+             */
+            exitCode: number;
+            /**
+             * @description Standard output and standard error together.
+             * @example hi
+             */
+            output: string;
+            outputBase64?: string;
+            /**
+             * Format: int64
+             * @description All that the command wrote, before anything was taken out.
+             * @example 3
+             */
+            outputBytes: number;
+            /**
+             * @description base64: the output is not valid UTF-8. output_base64 has its bytes, and output has U+FFFD for what is wrong.
+             * @enum {string}
+             */
+            outputEncoding: "utf-8" | "base64";
+            /** @description Where all of the output is, if the request asked for it. */
+            outputFile?: string;
+            /** @description The command ran in a new shell, because the one before had ended. Directory and exported variables came along as far as known. */
+            shellRestarted: boolean;
+            /**
+             * Format: int64
+             * @description The number of the signal that ended it.
+             * @example 9
+             */
+            signal?: number;
+            /** @description The same as cause timeout. */
+            timedOut: boolean;
+            /** @description Something is missing from output. A line in it says where and how much. */
+            truncated: boolean;
+            /** @description Of a process. */
+            usage?: components["schemas"]["Usage"];
+        };
+        Found: {
+            entries: components["schemas"]["Entry"][];
+            /** @description There are more: give a narrower pattern or path. */
+            truncated: boolean;
+        };
+        Health: {
+            /** @example ok */
+            status: string;
+        };
+        Info: {
+            /** @example v1 */
+            api: string;
+            defaults: components["schemas"]["Defaults"];
+            /** @example linux */
+            driver: string;
+            limits: components["schemas"]["Maxima"];
+            /** @example 0.1.0 */
+            version: string;
+            /** @description Absent if no workspace outlives its session here. */
+            workspaces?: components["schemas"]["WorkspaceInfo"];
+        };
+        Limits: {
+            /**
+             * Format: double
+             * @description Cores; 1.5 is one and a half.
+             * @example 1
+             */
+            cpu?: number;
+            /**
+             * Format: int64
+             * @description All that the sandbox writes, but for a workspace that outlives it.
+             * @example 2048
+             */
+            diskMb?: number;
+            /**
+             * Format: int64
+             * @example 512
+             */
+            memoryMb?: number;
+            /**
+             * Format: int64
+             * @description Processes and threads.
+             * @example 256
+             */
+            pids?: number;
+        };
+        List: {
+            entries: components["schemas"]["Entry"][];
+            /** @description Send it as cursor, with the same path and depth. */
+            nextCursor?: string;
+            /** @example /workspace */
+            path: string;
+            /** @description There are more entries; next_cursor leads to them. */
+            truncated: boolean;
+        };
+        Match: {
+            after?: string[] | null;
+            before?: string[] | null;
+            /**
+             * Format: int64
+             * @description Of the first match in the line, in bytes, from 1.
+             * @example 6
+             */
+            column: number;
+            /**
+             * Format: int64
+             * @description From 1.
+             * @example 3
+             */
+            line: number;
+            /**
+             * @description Relative to the directory; empty if a file was searched.
+             * @example a.go
+             */
+            path: string;
+            /**
+             * @description The line, cut if it is long.
+             * @example func main() {
+             */
+            text: string;
+        };
+        Matches: {
+            /**
+             * Format: int64
+             * @description That were read. Binary files are passed over.
+             * @example 12
+             */
+            files: number;
+            /** @description By path and line. */
+            matches: components["schemas"]["Match"][];
+            /** @description There are more: give a narrower pattern, include or path. */
+            truncated: boolean;
+        };
+        Maxima: {
+            /**
+             * Format: int64
+             * @example 1048576
+             */
+            commandBytes: number;
+            /**
+             * Format: int64
+             * @description Of one file written.
+             * @example 1073741824
+             */
+            fileBytes: number;
+            /**
+             * Format: int64
+             * @description Of a session, however active; absent if there is no maximum.
+             */
+            lifetimeSeconds?: number;
+            limits: components["schemas"]["Limits"];
+            /**
+             * Format: int64
+             * @description In one answer.
+             * @example 1048576
+             */
+            outputBytes: number;
+            /**
+             * Format: int64
+             * @description In one JSON answer of fs/read.
+             * @example 67108864
+             */
+            readBytes: number;
+            /**
+             * Format: int64
+             * @description At once; absent if there is no maximum.
+             */
+            sessions?: number;
+            /** Format: int64 */
+            sessionsPerKey?: number;
+            /**
+             * Format: int64
+             * @example 600000
+             */
+            timeoutMs: number;
+            /**
+             * Format: int64
+             * @example 86400
+             */
+            ttlSeconds: number;
+            /**
+             * Format: int64
+             * @description In one request of fs/upload.
+             * @example 1073741824
+             */
+            uploadBytes: number;
+            /**
+             * Format: int64
+             * @description In one request of fs/write.
+             * @example 16777216
+             */
+            writeBytes: number;
+        };
+        MkdirRequest: {
+            /**
+             * @description Without it 0755.
+             * @example 0755
+             */
+            mode?: string;
+            /** @description Make those above it, too, and do not mind if it is there. */
+            parents?: boolean;
+            /**
+             * @description Absolute, or from /workspace.
+             * @example /workspace/data
+             */
+            path: string;
+        };
+        MoveRequest: {
+            /** @example /workspace/a.txt */
+            from: string;
+            /** @description Replace what is there: a file, a link or an empty directory. */
+            overwrite?: boolean;
+            /**
+             * @description The new path itself, not a directory to move into.
+             * @example /workspace/b.txt
+             */
+            to: string;
+        };
+        OK: {
+            /** @example true */
+            ok: boolean;
+        };
+        OutputResponse: {
+            cause?: string;
+            chunks: components["schemas"]["Chunk"][];
+            /** @description It has ended and there is nothing to come. */
+            done: boolean;
+            /**
+             * Format: int64
+             * @description Bytes between since_seq and next_seq that are in no chunk, since they are not kept.
+             */
+            dropped: number;
+            /**
+             * Format: int64
+             * @description This and cause when it is done.
+             */
+            exitCode?: number;
+            /**
+             * Format: int64
+             * @description What to send as since_seq for what comes next.
+             * @example 3
+             */
+            nextSeq: number;
+            /** @enum {string} */
+            status: "running" | "completed";
+        };
+        PauseRequest: {
+            /**
+             * @description ram keeps it where it is, and lets the host swap it out. disk is not available: 501.
+             * @example ram
+             * @enum {string}
+             */
+            memory?: "ram" | "disk";
+        };
+        PoolImage: {
+            /** @description How many are wanted is learned: as many as were created in the busiest ten seconds of the last ten minutes. */
+            auto: boolean;
+            /** @description What the name stands for now; absent if the image cannot be had. */
+            digest?: string;
+            /** @description Why there are fewer than wanted, if something is wrong. */
+            error?: string;
+            /**
+             * Format: int64
+             * @description Sessions that got a ready sandbox.
+             * @example 240
+             */
+            hits: number;
+            /** @example python */
+            image: string;
+            /**
+             * Format: double
+             * @description The time to make one ready, on average; 0 before the first.
+             * @example 9.1
+             */
+            makeMs: number;
+            /**
+             * Format: int64
+             * @description Sessions that could have had a ready sandbox, and waited for theirs to be made.
+             * @example 7
+             */
+            misses: number;
+            /**
+             * Format: int64
+             * @example 3
+             */
+            ready: number;
+            /**
+             * Format: int64
+             * @example 3
+             */
+            wanted: number;
+        };
+        PoolStatus: {
+            /** @description Whether this daemon keeps sandboxes ready. */
+            enabled: boolean;
+            images: components["schemas"]["PoolImage"][];
+            /**
+             * Format: int64
+             * @description Of all images, at most.
+             * @example 100
+             */
+            maxReady: number;
+            /**
+             * Format: int64
+             * @description Of all images.
+             * @example 3
+             */
+            ready: number;
+            /** @description What the host is short of, so that the pool gives back what it has. */
+            short?: string;
+            /**
+             * Format: int64
+             * @description Sessions that no image of the pool is for: of another image, or with another disk_mb or readonly_rootfs than the default.
+             * @example 12
+             */
+            unmatched: number;
+        };
+        Port: {
+            /**
+             * @description That it listens on: 0.0.0.0 and :: are any.
+             * @example 127.0.0.1
+             */
+            address: string;
+            /** @description The address is one of the sandbox's own loopback, where every port can be reached from here. */
+            loopback: boolean;
+            /**
+             * Format: int64
+             * @example 3000
+             */
+            port: number;
+            /**
+             * @description Where this daemon proxies HTTP and WebSocket to it. Needs a key or a preview token.
+             * @example http://127.0.0.1:8787/v1/sessions/f5q2bz7lq4m3k5n6p7r2s3t4u5/ports/3000/
+             */
+            url: string;
+        };
+        Preview: {
+            /** Format: date-time */
+            expiresAt: string;
+            /**
+             * Format: int64
+             * @example 3000
+             */
+            port: number;
+            /**
+             * @description Send it as X-Preview-Token, or once as preview_token in the query.
+             * @example skp_AAAAZJKc
+             */
+            token: string;
+            /**
+             * @description For a browser: it has the token in its query, and the first answer moves that into a cookie.
+             * @example http://3000-f5q2bz7lq4m3k5n6p7r2s3t4u5.preview.localhost:8787/?preview_token=skp_AAAAZJKc
+             */
+            url: string;
+        };
+        PreviewRequest: {
+            /**
+             * Format: int64
+             * @example 3000
+             */
+            port: number;
+            /**
+             * Format: int64
+             * @description How long it opens the port: an hour if not given, at most preview.max_ttl_seconds of the configuration.
+             * @example 3600
+             */
+            ttlSeconds?: number;
+        };
+        ProcessRequest: {
+            /** @description Answer as soon as it runs. */
+            background?: boolean;
+            /**
+             * @description The program, looked up in PATH, and its arguments; at most 1 MiB together and 128 KiB each, without NUL.
+             * @example [
+             *       "python3",
+             *       "-c",
+             *       "print(1)"
+             *     ]
+             */
+            cmd: string[] | null;
+            /**
+             * Format: int32
+             * @description Of the terminal; 80 without it.
+             */
+            cols?: number;
+            /**
+             * @description Relative paths begin at /workspace, which is also the default.
+             * @example src
+             */
+            cwd?: string;
+            /** @description Added to the session's variables; at most 1 MiB. */
+            env?: {
+                [key: string]: string;
+            };
+            /** @description Leave stdin open behind that, for stdin requests. */
+            openStdin?: boolean;
+            /**
+             * @description As in exec.
+             * @example logs/build.txt
+             */
+            outputFile?: string;
+            /** @description As in exec. */
+            rawOutput?: boolean;
+            /**
+             * Format: int32
+             * @description Of the terminal; 24 without it.
+             */
+            rows?: number;
+            /** @description What the program reads; without it, nothing. */
+            stdin?: string;
+            /** @description Bytes instead of text. */
+            stdinBase64?: string;
+            /**
+             * Format: int64
+             * @description Default and maximum are at /v1/info. In the background there is none without it.
+             * @example 30000
+             */
+            timeoutMs?: number;
+            /** @description Run on a terminal: one output instead of two, and stdin open. */
+            tty?: boolean;
+            /**
+             * @description A name or number, with :group if wanted. Without it, the sandbox's own.
+             * @example 1000:1000
+             */
+            user?: string;
+        };
+        ProcessResponse: {
+            /**
+             * @description As in exec.
+             * @enum {string}
+             */
+            cause?: "exited" | "signaled" | "timeout" | "oom_killed" | "canceled" | "sandbox_gone";
+            /**
+             * Format: int64
+             * @description How much is missing.
+             */
+            droppedBytes: number;
+            /**
+             * Format: int64
+             * @example 12
+             */
+            durationMs: number;
+            /** @example f5q2bz7lq4m3k5n6p7r2s3t4u5 */
+            execId: string;
+            /**
+             * Format: int64
+             * @description As in exec; this and what follows, when it has ended.
+             * @example 0
+             */
+            exitCode?: number;
+            /** @description With a terminal, what it showed, instead of the two. */
+            output?: string;
+            outputBase64?: string;
+            /**
+             * Format: int64
+             * @description All that it wrote, before anything was taken out.
+             */
+            outputBytes: number;
+            /** @enum {string} */
+            outputEncoding?: "base64";
+            /** @description Where all of the output is, if the request asked for it. */
+            outputFile?: string;
+            /**
+             * Format: int64
+             * @description Inside the sandbox.
+             * @example 42
+             */
+            pid?: number;
+            /**
+             * Format: int64
+             * @description The number of the signal that ended it.
+             * @example 9
+             */
+            signal?: number;
+            /**
+             * @description running only in the background.
+             * @enum {string}
+             */
+            status: "running" | "completed";
+            /** @description Standard error. */
+            stderr?: string;
+            stderrBase64?: string;
+            /** @enum {string} */
+            stderrEncoding?: "base64";
+            /**
+             * @description Standard output.
+             * @example 1
+             */
+            stdout?: string;
+            stdoutBase64?: string;
+            /**
+             * @description There if it is not valid UTF-8: stdout_base64 has its bytes.
+             * @enum {string}
+             */
+            stdoutEncoding?: "base64";
+            /** @description The same as cause timeout. */
+            timedOut: boolean;
+            /** @description Something is missing from the output. A line in it says where and how much. */
+            truncated: boolean;
+            usage?: components["schemas"]["Usage"];
+        };
+        Session: {
+            /**
+             * @description A request that needs its programs wakes it when it is paused.
+             * @example true
+             */
+            autoResume: boolean;
+            /**
+             * @description Changes when the session is stopped and started: its processes and shells are others then.
+             * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
+             */
+            bootId?: string;
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * @description Of the default shell, after its last command.
+             * @example /workspace
+             */
+            cwd: string;
+            /** @description Why it ended, stopped or was paused, for people. */
+            endReason?: string;
+            /** Format: date-time */
+            endedAt?: string;
+            /**
+             * Format: date-time
+             * @description When it expires if nothing happens. Activity moves it, up to the maximum lifetime.
+             * @example 2026-11-21T09:30:00Z
+             */
+            expiresAt: string;
+            /** @example sandbox */
+            hostname?: string;
+            /**
+             * @description 26 characters of a-z and 2-7.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            id: string;
+            /**
+             * Format: int64
+             * @description Idle time after which on_idle happens; absent if only ttl_seconds counts.
+             * @example 300
+             */
+            idleTimeoutSeconds?: number;
+            /** @example base */
+            image: string;
+            /** @description What the image's name meant when the session was created. */
+            imageDigest?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            /** Format: date-time */
+            lastActivity: string;
+            /**
+             * Format: int64
+             * @description Age at which it expires, active or not; absent if there is none.
+             * @example 86400
+             */
+            lifetimeSeconds?: number;
+            limits: components["schemas"]["Limits"];
+            /** @example none */
+            networkMode: string;
+            /**
+             * @description What happens to it after idle_timeout_seconds.
+             * @example destroy
+             * @enum {string}
+             */
+            onIdle: "pause" | "stop" | "destroy";
+            readonlyRootfs: boolean;
+            /**
+             * @example running
+             * @enum {string}
+             */
+            status: "creating" | "running" | "paused" | "stopping" | "stopped" | "starting" | "destroyed" | "expired" | "crashed" | "failed";
+            /**
+             * Format: int64
+             * @description Idle time after which it expires, also when it is paused or stopped.
+             * @example 1800
+             */
+            ttlSeconds: number;
+            /** @description Of the workspace that outlives the session; absent if it has none. */
+            workspaceId?: string;
+        };
+        Shell: {
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * @description After its last command.
+             * @example /workspace
+             */
+            cwd: string;
+            /**
+             * @description The command that it runs.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            execId?: string;
+            /** @example default */
+            name: string;
+            /**
+             * Format: int64
+             * @description Inside the sandbox; absent while it has no process.
+             * @example 7
+             */
+            pid?: number;
+            /**
+             * Format: int64
+             * @description Commands that wait behind that one.
+             */
+            queued: number;
+            /**
+             * Format: int64
+             * @description How often it ended and was replaced.
+             */
+            restarts: number;
+            /** @enum {string} */
+            state: "idle" | "busy";
+        };
+        SignalRequest: {
+            /**
+             * @description A name like TERM or SIGTERM, or a number between 1 and 64.
+             * @example TERM
+             */
+            signal: unknown;
+        };
+        SizeRequest: {
+            /**
+             * Format: int32
+             * @example 80
+             */
+            cols: number;
+            /**
+             * Format: int32
+             * @example 24
+             */
+            rows: number;
+        };
+        Stat: {
+            /**
+             * Format: int32
+             * @example 0
+             */
+            gid: number;
+            /** @example 0644 */
+            mode: string;
+            /** Format: date-time */
+            modifiedAt: string;
+            /**
+             * @description Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD.
+             * @example a.txt
+             */
+            name: string;
+            /** @example /workspace/a.txt */
+            path: string;
+            /**
+             * Format: int64
+             * @example 3
+             */
+            size: number;
+            /** @description Of a symlink. */
+            target?: string;
+            /** @enum {string} */
+            type: "file" | "dir" | "symlink" | "fifo" | "socket" | "device";
+            /**
+             * Format: int32
+             * @description The owner, as the sandbox sees it.
+             * @example 0
+             */
+            uid: number;
+        };
+        Stats: {
+            /**
+             * Format: double
+             * @description In cores.
+             * @example 1
+             */
+            cpuLimit: number;
+            /**
+             * Format: int64
+             * @description Processor time used so far.
+             * @example 8123
+             */
+            cpuUsageUsec: number;
+            /**
+             * Format: int64
+             * @example 40960
+             */
+            diskBytes: number;
+            /**
+             * Format: int64
+             * @description In bytes.
+             * @example 2147483648
+             */
+            diskLimit: number;
+            /**
+             * Format: int64
+             * @example 1482752
+             */
+            memoryBytes: number;
+            /**
+             * Format: int64
+             * @description In bytes.
+             * @example 536870912
+             */
+            memoryLimit: number;
+            /**
+             * Format: int64
+             * @description The most that memory_bytes ever was.
+             * @example 2211840
+             */
+            memoryPeak: number;
+            /**
+             * Format: int64
+             * @description Processes killed for want of memory.
+             */
+            oomKills: number;
+            /**
+             * Format: int64
+             * @example 2
+             */
+            pids: number;
+            /**
+             * Format: int64
+             * @example 256
+             */
+            pidsLimit: number;
+        };
+        StdinRequest: {
+            /** @description End of file behind the data. A terminal has none; type \u0004 instead. */
+            close?: boolean;
+            /**
+             * @description Text of at most 1 MiB.
+             * @example yes
+             */
+            data?: string;
+            /** @description Bytes instead of text. */
+            dataBase64?: string;
+        };
+        StdinResponse: {
+            /**
+             * Format: int64
+             * @description What the process took. If it is less than was sent, the process did not read within 5 s; send the rest again.
+             * @example 4
+             */
+            acceptedBytes: number;
+            /** @description Its stdin has ended. */
+            closed: boolean;
+        };
+        Unpacked: {
+            /**
+             * Format: int64
+             * @description In all of them.
+             * @example 48211
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Entries that were made, directories and links included.
+             * @example 12
+             */
+            files: number;
+        };
+        UpdateRequest: {
+            /** @description Whether a request that needs the session's programs wakes it when it is paused, as it does by default. */
+            autoResume?: boolean;
+            /**
+             * Format: int64
+             * @description Less than ttl_seconds. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
+             * @example 300
+             */
+            idleTimeoutSeconds?: number;
+            /** @description Instead of all that there are. */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description Age at which the session expires, active or not.
+             * @example 86400
+             */
+            lifetimeSeconds?: number;
+            /**
+             * @description What happens when nothing has used the session for idle_timeout_seconds.
+             * @example pause
+             * @enum {string}
+             */
+            onIdle?: "pause" | "stop" | "destroy";
+            /**
+             * Format: int64
+             * @description Idle time after which the session expires, also when it is paused or stopped.
+             * @example 1800
+             */
+            ttlSeconds?: number;
+        };
+        Uploaded: {
+            /** @example true */
+            ok: boolean;
+            /**
+             * @description The files written, in the order of their parts.
+             * @example [
+             *       "/workspace/a.txt"
+             *     ]
+             */
+            paths: string[];
+        };
+        Usage: {
+            /**
+             * Format: int64
+             * @description Time on a processor.
+             * @example 40
+             */
+            cpuMs: number;
+            /**
+             * Format: int64
+             * @description Resident now; after the end, the most that one of them had.
+             * @example 2097152
+             */
+            memoryBytes: number;
+            /**
+             * Format: int64
+             * @description Now.
+             */
+            processes: number;
+        };
+        WaitRequest: {
+            /**
+             * Format: int64
+             * @description After it the answer is the record as it is then. Without it, 600000.
+             * @example 60000
+             */
+            timeoutMs?: number;
+        };
+        Workspace: {
+            /**
+             * Format: int64
+             * @description Sessions that have it now.
+             * @example 1
+             */
+            activeSessionCount: number;
+            /** Format: date-time */
+            createdAt: string;
+            /** @example project */
+            id: string;
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: date-time
+             * @description The last start or end of a session with it; now, while one has it.
+             */
+            lastUsedAt: string;
+            /**
+             * Format: int64
+             * @description Sessions that have or had it, as far as they are still known.
+             * @example 3
+             */
+            sessionCount: number;
+            /**
+             * Format: int64
+             * @description What its files take.
+             * @example 52428800
+             */
+            sizeBytes: number;
+            /**
+             * Format: int64
+             * @description What its files may take.
+             * @example 1024
+             */
+            sizeMb: number;
+        };
+        WorkspaceInfo: {
+            /**
+             * Format: int64
+             * @example 1024
+             */
+            defaultSizeMb: number;
+            /**
+             * Format: int64
+             * @description Of all keys together; absent if there is no maximum.
+             */
+            maxCount?: number;
+            /**
+             * Format: int64
+             * @example 10240
+             */
+            maxSizeMb: number;
+            /** @description A session created without a workspace_id gets a new one. */
+            persistByDefault: boolean;
+            /**
+             * Format: int64
+             * @description One that no session has had for this long is removed; absent if none is.
+             */
+            retentionSeconds?: number;
+        };
+        WorkspaceRequest: {
+            /**
+             * @description Of a-z, A-Z, 0-9, '.', '_' and '-'. Without one the daemon makes one up.
+             * @example project
+             */
+            id?: string;
+            /** @description The client's own notes. */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description What its files may take.
+             * @example 1024
+             */
+            sizeMb?: number;
+        };
+        Workspaces: {
+            workspaces: components["schemas"]["Workspace"][];
+        };
+        WriteRequest: {
+            /** @description Add to the end of the file. This is not atomic. */
+            append?: boolean;
+            /** @description The file in standard base64. */
+            contentBase64?: string;
+            /** @description Refuse to replace a file: 409, already_exists. */
+            create?: boolean;
+            /**
+             * @description Without it 0644, or the mode that the file has.
+             * @example 0644
+             */
+            mode?: string;
+            /**
+             * @description Absolute, or from /workspace.
+             * @example /workspace/a.txt
+             */
+            path: string;
+            /**
+             * @description The file as UTF-8.
+             * @example hi
+             */
+            text?: string;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type SchemaChmodRequest = components['schemas']['ChmodRequest'];
+export type SchemaChunk = components['schemas']['Chunk'];
+export type SchemaContent = components['schemas']['Content'];
+export type SchemaCopyRequest = components['schemas']['CopyRequest'];
+export type SchemaCreateRequest = components['schemas']['CreateRequest'];
+export type SchemaDefaults = components['schemas']['Defaults'];
+export type SchemaDeleteRequest = components['schemas']['DeleteRequest'];
+export type SchemaEditRequest = components['schemas']['EditRequest'];
+export type SchemaEditResponse = components['schemas']['EditResponse'];
+export type SchemaEntry = components['schemas']['Entry'];
+export type SchemaErrorBody = components['schemas']['ErrorBody'];
+export type SchemaExecDetail = components['schemas']['ExecDetail'];
+export type SchemaExecRecord = components['schemas']['ExecRecord'];
+export type SchemaExecRequest = components['schemas']['ExecRequest'];
+export type SchemaExecResponse = components['schemas']['ExecResponse'];
+export type SchemaFound = components['schemas']['Found'];
+export type SchemaHealth = components['schemas']['Health'];
+export type SchemaInfo = components['schemas']['Info'];
+export type SchemaLimits = components['schemas']['Limits'];
+export type SchemaList = components['schemas']['List'];
+export type SchemaMatch = components['schemas']['Match'];
+export type SchemaMatches = components['schemas']['Matches'];
+export type SchemaMaxima = components['schemas']['Maxima'];
+export type SchemaMkdirRequest = components['schemas']['MkdirRequest'];
+export type SchemaMoveRequest = components['schemas']['MoveRequest'];
+export type SchemaOk = components['schemas']['OK'];
+export type SchemaOutputResponse = components['schemas']['OutputResponse'];
+export type SchemaPauseRequest = components['schemas']['PauseRequest'];
+export type SchemaPoolImage = components['schemas']['PoolImage'];
+export type SchemaPoolStatus = components['schemas']['PoolStatus'];
+export type SchemaPort = components['schemas']['Port'];
+export type SchemaPreview = components['schemas']['Preview'];
+export type SchemaPreviewRequest = components['schemas']['PreviewRequest'];
+export type SchemaProcessRequest = components['schemas']['ProcessRequest'];
+export type SchemaProcessResponse = components['schemas']['ProcessResponse'];
+export type SchemaSession = components['schemas']['Session'];
+export type SchemaShell = components['schemas']['Shell'];
+export type SchemaSignalRequest = components['schemas']['SignalRequest'];
+export type SchemaSizeRequest = components['schemas']['SizeRequest'];
+export type SchemaStat = components['schemas']['Stat'];
+export type SchemaStats = components['schemas']['Stats'];
+export type SchemaStdinRequest = components['schemas']['StdinRequest'];
+export type SchemaStdinResponse = components['schemas']['StdinResponse'];
+export type SchemaUnpacked = components['schemas']['Unpacked'];
+export type SchemaUpdateRequest = components['schemas']['UpdateRequest'];
+export type SchemaUploaded = components['schemas']['Uploaded'];
+export type SchemaUsage = components['schemas']['Usage'];
+export type SchemaWaitRequest = components['schemas']['WaitRequest'];
+export type SchemaWorkspace = components['schemas']['Workspace'];
+export type SchemaWorkspaceInfo = components['schemas']['WorkspaceInfo'];
+export type SchemaWorkspaceRequest = components['schemas']['WorkspaceRequest'];
+export type SchemaWorkspaces = components['schemas']['Workspaces'];
+export type SchemaWriteRequest = components['schemas']['WriteRequest'];
+export type $defs = Record<string, never>;
+export type operations = Record<string, never>;

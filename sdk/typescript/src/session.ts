@@ -1,0 +1,145 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import { Files, watch } from "./files.js";
+import { attach, bodyOf, follow } from "./follow.js";
+import { Ports } from "./ports.js";
+import { Processes } from "./process.js";
+import { serverEvents } from "./sse.js";
+import type { Transport } from "./transport.js";
+import type * as types from "./types.js";
+
+/** A command that may take longer is waited for in pieces: Node's fetch gives up after five minutes without an answer. */
+const longExecMs = 240_000;
+const waitMs = 60_000;
+
+// Older engines have no Symbol.asyncDispose; compilers fall back to this name.
+const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+
+/** A machine of one's own: a shell that keeps its directory and variables, files, processes and ports. */
+export class Session extends Files {
+  /** The session as the daemon described it last; see `refresh`. */
+  info: types.SessionInfo;
+  readonly processes: Processes;
+  readonly ports: Ports;
+
+  /** @internal */
+  constructor(transport: Transport, info: types.SessionInfo) {
+    super(transport, `/v1/sessions/${encodeURIComponent(info.id)}`);
+    this.info = info;
+    this.processes = new Processes(transport, this.path);
+    this.ports = new Ports(transport, this.path);
+  }
+
+  get id(): string {
+    return this.info.id;
+  }
+
+  /**
+   * Runs shell code in the session's shell and gives what came of it. Directory, variables and background jobs stay for
+   * the next command. That a command fails or is out of time is a result: see `exitCode` and `cause`.
+   */
+  async exec(cmd: string, options: types.ExecOptions = {}): Promise<types.ExecResult> {
+    const { signal, ...rest } = options;
+    if ((options.timeoutMs ?? 0) > longExecMs) {
+      return this.#execLong(cmd, options);
+    }
+    return this.transport.json("POST", `${this.path}/exec`, { json: { cmd, ...rest }, signal });
+  }
+
+  /** Runs shell code and gives its output as it comes. A connection that breaks is taken up again. */
+  execStream(cmd: string, options: types.ExecOptions = {}): AsyncGenerator<types.ExecEvent, void, undefined> {
+    return follow(this.transport, this.path, () => this.#startStream(cmd, options), options);
+  }
+
+  /** Follows a command or process that is there, from the first byte of its output that is kept. */
+  attach(execId: string, options: types.CallOptions & { rawOutput?: boolean | undefined } = {}): AsyncGenerator<types.ExecEvent, void, undefined> {
+    return follow(this.transport, this.path, () => attach(this.transport, this.path, execId, options), options);
+  }
+
+  /** The changes in a directory. They are all told behind the event `ready`. */
+  watch(path = ".", options: types.CallOptions & { recursive?: boolean | undefined } = {}): AsyncGenerator<types.WatchEvent, void, undefined> {
+    return watch(this.transport, this.path, path, options);
+  }
+
+  /** Asks for the session as it is now. */
+  async refresh(options: types.CallOptions = {}): Promise<types.SessionInfo> {
+    return this.#become(await this.transport.json("GET", this.path, options));
+  }
+
+  /** Changes how long the session lives, what happens when it is idle, and its labels. */
+  async update(options: types.UpdateSessionOptions): Promise<types.SessionInfo> {
+    const { signal, ...json } = options;
+    return this.#become(await this.transport.json("PATCH", this.path, { json, signal, repeatable: true }));
+  }
+
+  /** Counts as activity, and does nothing else. */
+  async heartbeat(options: types.CallOptions = {}): Promise<void> {
+    await this.#control("heartbeat", options);
+  }
+
+  /** What the session uses, measured from outside. */
+  async stats(options: types.CallOptions = {}): Promise<types.SessionStats> {
+    return this.transport.json("GET", `${this.path}/stats`, options);
+  }
+
+  /** Stops the programs where they are, with their memory. The next command or file wakes them, unless `autoResume` is off. */
+  async pause(options: types.CallOptions & { memory?: "ram" | "disk" | undefined } = {}): Promise<types.SessionInfo> {
+    const { signal, memory } = options;
+    return this.#become(await this.transport.json("POST", `${this.path}/pause`, { json: { memory }, signal, repeatable: true }));
+  }
+
+  async resume(options: types.CallOptions = {}): Promise<types.SessionInfo> {
+    return this.#control("resume", options);
+  }
+
+  /** Ends all programs and keeps all files. */
+  async stop(options: types.CallOptions = {}): Promise<types.SessionInfo> {
+    return this.#control("stop", options);
+  }
+
+  /** Boots a stopped session on its files. */
+  async start(options: types.CallOptions = {}): Promise<types.SessionInfo> {
+    return this.#control("start", options);
+  }
+
+  /** Ends the session and removes its files. To repeat it is no error. */
+  async destroy(options: types.CallOptions = {}): Promise<void> {
+    await this.transport.json("DELETE", this.path, options);
+  }
+
+  /** Destroys the session at the end of an `await using` block. */
+  async [asyncDispose](): Promise<void> {
+    await this.destroy();
+  }
+
+  async #control(verb: string, options: types.CallOptions): Promise<types.SessionInfo> {
+    // The same again is no error of any of these.
+    return this.#become(await this.transport.json("POST", `${this.path}/${verb}`, { ...options, repeatable: true }));
+  }
+
+  #become(session: types.SessionInfo): types.SessionInfo {
+    this.info = session;
+    return session;
+  }
+
+  #startStream(cmd: string, options: types.ExecOptions): Promise<Response> {
+    const { signal, ...rest } = options;
+    return this.transport.response("POST", `${this.path}/exec/stream`, { json: { cmd, ...rest }, signal });
+  }
+
+  /** #execLong starts the command as a stream, only to learn its id, and asks for its record until it has ended. */
+  async #execLong(cmd: string, options: types.ExecOptions): Promise<types.ExecResult> {
+    const { signal, rawOutput } = options;
+    let execId = "";
+    for await (const event of serverEvents(bodyOf(await this.#startStream(cmd, options)))) {
+      execId = event.id.split(":")[0] ?? "";
+      break;
+    }
+    for (;;) {
+      const query = { waitMs, rawOutput };
+      const record = await this.transport.json<types.ExecDetail>("GET", `${this.path}/execs/${execId}`, { query, signal });
+      if (record.state === "ended") {
+        return record as types.ExecResult;
+      }
+    }
+  }
+}

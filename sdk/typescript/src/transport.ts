@@ -1,0 +1,185 @@
+import { APIError, ConnectionError, SandkastenError, apiError } from "./errors.js";
+import { fromWire, toWire } from "./names.js";
+
+/** How a client reaches its daemon. */
+export interface TransportOptions {
+  baseUrl: string;
+  apiKey: string;
+  maxRetries: number;
+  fetch: typeof fetch;
+}
+
+export interface RequestOptions {
+  query?: Record<string, string | number | boolean | undefined> | undefined;
+  /** Sent as JSON, with the API's names. */
+  json?: unknown;
+  /** Sent as it is. */
+  body?: BodyInit | undefined;
+  headers?: Record<string, string | undefined> | undefined;
+  signal?: AbortSignal | undefined;
+  /** Makes a request repeatable: the same again has the same effect as once. */
+  idempotencyKey?: string | undefined;
+  /** Whether it may be sent again when it is not known whether it was carried out. GET and DELETE may. */
+  repeatable?: boolean | undefined;
+}
+
+/** The pause before the first repetition; it doubles with each. */
+const firstPauseMs = 100;
+/** The longest that a call waits because the daemon says so. */
+const maxPauseMs = 20_000;
+
+/** Transport sends requests with the key, repeats those that may be repeated, and throws errors of this package. */
+export class Transport {
+  readonly maxRetries: number;
+  readonly #options: TransportOptions;
+
+  constructor(options: TransportOptions) {
+    this.#options = options;
+    this.maxRetries = options.maxRetries;
+  }
+
+  /** url gives the address of a path of the API. */
+  url(path: string, query: RequestOptions["query"] = {}): string {
+    const params = new URLSearchParams();
+    for (const [name, value] of Object.entries(toWire(query) as typeof query)) {
+      params.set(name, String(value));
+    }
+    const search = params.toString();
+    return this.#options.baseUrl + path + (search === "" ? "" : "?" + search);
+  }
+
+  /** json gives the body of a successful answer, with the names of TypeScript. */
+  async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
+    return this.#repeat(method, options, async () => {
+      const response = await this.#send(method, path, options);
+      const text = await response.text();
+      if (response.headers.get("content-type")?.startsWith("application/json") !== true) {
+        throw new SandkastenError(`${response.url} is no Sandkasten daemon: it answered with ${response.headers.get("content-type")}`);
+      }
+      return fromWire(JSON.parse(text)) as T;
+    });
+  }
+
+  /** response gives a successful answer whose body the caller reads. */
+  async response(method: string, path: string, options: RequestOptions = {}): Promise<Response> {
+    return this.#repeat(method, options, () => this.#send(method, path, options));
+  }
+
+  /** bytes gives the whole body of a successful answer. */
+  async bytes(path: string, options: RequestOptions = {}): Promise<Uint8Array> {
+    return this.#repeat("GET", options, async () => {
+      const response = await this.#send("GET", path, options);
+      return new Uint8Array(await response.arrayBuffer());
+    });
+  }
+
+  /** raw sends a request with the key to any address below the daemon's and gives whatever answer comes. */
+  async raw(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    headers.set("X-API-Key", this.#options.apiKey);
+    try {
+      return await this.#options.fetch(this.url(path), { ...init, headers });
+    } catch (error) {
+      throw lost(error, init.signal ?? undefined);
+    }
+  }
+
+  async #send(method: string, path: string, options: RequestOptions): Promise<Response> {
+    const headers = new Headers({ Authorization: `Bearer ${this.#options.apiKey}` });
+    for (const [name, value] of Object.entries(options.headers ?? {})) {
+      if (value !== undefined) headers.set(name, value);
+    }
+    if (options.idempotencyKey !== undefined) {
+      headers.set("Idempotency-Key", options.idempotencyKey);
+    }
+    const init: RequestInit = { method, headers };
+    if (options.signal) init.signal = options.signal;
+    if (options.json !== undefined) {
+      headers.set("Content-Type", "application/json");
+      init.body = JSON.stringify(toWire(options.json));
+    } else if (options.body !== undefined) {
+      init.body = options.body;
+    }
+    const response = await this.#options.fetch(this.url(path, options.query), init);
+    if (!response.ok) {
+      const text = await response.text();
+      throw apiError(parse(text), response.status, response.headers.get("retry-after"));
+    }
+    return response;
+  }
+
+  /** #repeat calls once until it succeeds, may not be repeated or has been tried often enough. */
+  async #repeat<T>(method: string, options: RequestOptions, once: () => Promise<T>): Promise<T> {
+    const repeatable = options.repeatable ?? (method === "GET" || method === "DELETE" || options.idempotencyKey !== undefined);
+    for (let attempt = 0; ; attempt++) {
+      options.signal?.throwIfAborted();
+      try {
+        return await once();
+      } catch (error) {
+        const known = error instanceof SandkastenError ? error : lost(error, options.signal);
+        const pause = pauseFor(known, repeatable, attempt);
+        if (attempt >= this.maxRetries || pause === undefined) {
+          throw known;
+        }
+        await sleep(pause, options.signal);
+      }
+    }
+  }
+}
+
+/** pauseFor says how long to wait before a request is sent again, or that it must not be. */
+function pauseFor(error: unknown, repeatable: boolean, attempt: number): number | undefined {
+  const growing = growingPause(attempt);
+  if (error instanceof ConnectionError) {
+    return repeatable ? growing : undefined;
+  }
+  // 429 says that nothing was done; 503 may come after something was.
+  if (error instanceof APIError && (error.status === 429 || (error.status === 503 && repeatable))) {
+    const asked = (error.retryAfter ?? 0) * 1000;
+    return asked > maxPauseMs ? undefined : Math.max(asked, growing);
+  }
+  return undefined;
+}
+
+/** growingPause is the pause before repetition `attempt`, in milliseconds, spread so that many clients do not come at once. */
+export function growingPause(attempt: number): number {
+  return firstPauseMs * 2 ** attempt * (0.5 + Math.random() / 2);
+}
+
+/** lost makes a ConnectionError of what fetch or a body threw, or gives the reason of an aborted signal. */
+export function lost(error: unknown, signal?: AbortSignal): unknown {
+  if (signal?.aborted) {
+    return signal.reason;
+  }
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+  const why = cause instanceof Error ? cause.message || cause.name : String(cause);
+  return new ConnectionError(`no answer from the daemon: ${why}`, { cause: error });
+}
+
+/** newKey makes an Idempotency-Key. Node 18 and pages without TLS have no randomUUID; a key need not be secret. */
+export function newKey(): string {
+  return globalThis.crypto?.randomUUID?.() ?? Array.from({ length: 3 }, () => Math.random().toString(36).slice(2)).join("");
+}
+
+export function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** sleep ends early when the signal is aborted, by throwing its reason. */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", abort);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", abort, { once: true });
+  });
+}

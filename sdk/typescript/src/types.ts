@@ -1,0 +1,116 @@
+import type * as schemas from "./schemas.js";
+
+/** Options of every call. */
+export interface CallOptions {
+  /** Ends the call. What it began in the sandbox goes on. */
+  signal?: AbortSignal | undefined;
+}
+
+/** Allows undefined where a field may be left out. */
+type Loose<T> = { [K in keyof T]: undefined extends T[K] ? T[K] | undefined : T[K] };
+
+/** A session as the daemon describes it. Times are RFC 3339 in UTC. */
+export interface SessionInfo extends schemas.SchemaSession {}
+export interface SessionStats extends schemas.SchemaStats {}
+export interface Limits extends schemas.SchemaLimits {}
+export interface Workspace extends schemas.SchemaWorkspace {}
+/** The daemon's version, defaults and limits. */
+export interface Info extends schemas.SchemaInfo {}
+
+export interface CreateSessionOptions extends CallOptions, Partial<Loose<schemas.SchemaCreateRequest>> {
+  /** The same key with the same options gives the same session. Without it, each call has one of its own. */
+  idempotencyKey?: string | undefined;
+}
+export interface UpdateSessionOptions extends CallOptions, Partial<Loose<schemas.SchemaUpdateRequest>> {}
+export interface CreateWorkspaceOptions extends CallOptions, Partial<Loose<schemas.SchemaWorkspaceRequest>> {}
+
+export interface ExecOptions extends CallOptions, Partial<Loose<Omit<schemas.SchemaExecRequest, "cmd">>> {}
+/** How a command ended, and what it printed. That it failed is a result, too: see `exitCode` and `cause`. */
+export interface ExecResult extends schemas.SchemaExecResponse {}
+/** The record of a command or process. */
+export interface ExecRecord extends schemas.SchemaExecRecord {}
+/** A record with the output until now. */
+export interface ExecDetail extends schemas.SchemaExecDetail {}
+
+/** How a command or process ended, as a stream tells it. */
+export interface StreamEnd extends Omit<ExecResult, "output" | "outputBase64" | "outputEncoding" | "truncated"> {}
+export interface StartEvent {
+  type: "start";
+  execId: string;
+}
+/** A piece of output. `bytes` are what was written, `text` shows U+FFFD for what is not UTF-8. */
+export interface ChunkEvent {
+  type: "chunk";
+  text: string;
+  bytes: Uint8Array;
+  /** Of a process. */
+  stream?: "stdout" | "stderr" | "output";
+  /** When the daemon sent it. */
+  timestamp: string;
+}
+export interface DoneEvent extends StreamEnd {
+  type: "done";
+}
+/** What a stream of output tells: start, chunks, done. */
+export type ExecEvent = StartEvent | ChunkEvent | DoneEvent;
+
+type ProcessRequest = Omit<schemas.SchemaProcessRequest, "cmd" | "background" | "stdinBase64" | "stdin">;
+export interface ProcessOptions extends CallOptions, Partial<Loose<ProcessRequest>> {
+  /** What the process reads. Without it, nothing. */
+  stdin?: string | Uint8Array | undefined;
+}
+/** A process that has ended, with its output. */
+export interface ProcessResult extends schemas.SchemaProcessResponse {}
+/** Output piece by piece: pass `nextSeq` as `sinceSeq` to go on. */
+export interface ProcessOutput extends schemas.SchemaOutputResponse {}
+export interface OutputOptions extends CallOptions {
+  sinceSeq?: number | undefined;
+  maxChunks?: number | undefined;
+  /** Wait so long for the first byte or the end. */
+  waitMs?: number | undefined;
+}
+
+export interface Entry extends schemas.SchemaEntry {}
+export interface Stat extends schemas.SchemaStat {}
+export interface Match extends schemas.SchemaMatch {}
+export interface EditResult extends schemas.SchemaEditResponse {}
+export interface WriteOptions extends CallOptions {
+  /** In octal, as "0755". */
+  mode?: string | undefined;
+  /** Refuse to replace a file. */
+  create?: boolean | undefined;
+  /** Add to the end of the file, which is not atomic. */
+  append?: boolean | undefined;
+}
+export interface ReadOptions extends CallOptions {
+  /** Where to begin, in bytes. */
+  offset?: number | undefined;
+  /** How much to read at most. */
+  maxBytes?: number | undefined;
+}
+export interface GrepOptions extends CallOptions {
+  path?: string | undefined;
+  literal?: boolean | undefined;
+  ignoreCase?: boolean | undefined;
+  /** A glob that the names of files must match. */
+  include?: string | undefined;
+  hidden?: boolean | undefined;
+  /** Lines of context. */
+  before?: number | undefined;
+  after?: number | undefined;
+  limit?: number | undefined;
+}
+/** A change in a directory that is watched. Behind `overflow` some are lost: look again. */
+export interface WatchEvent {
+  type: "ready" | "create" | "write" | "remove" | "rename" | "chmod" | "overflow";
+  path?: string;
+  /** The name before, of a rename. */
+  from?: string;
+  /** What it is: file, dir, ... */
+  kind?: string;
+}
+export type ArchiveFormat = "tar" | "tar.gz" | "tar.zst" | "zip";
+
+export interface Port extends schemas.SchemaPort {}
+/** A token that opens one port, and the address that has it. */
+export interface Preview extends schemas.SchemaPreview {}

@@ -1,0 +1,103 @@
+// What the steps of sdk/contract/cases.json mean in this SDK.
+import { createHash } from "node:crypto";
+
+const camel = (name) => name.replace(/_([a-z0-9])/g, (_, letter) => letter.toUpperCase());
+const snake = (name) => name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase());
+const maps = new Set(["env", "labels"]);
+
+function rename(value, name) {
+  if (Array.isArray(value)) return value.map((item) => rename(item, name));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([k, v]) => [name(k), maps.has(k) ? v : rename(v, name)]));
+}
+
+export const toAPI = (value) => rename(value, snake);
+export const toSDK = (value) => rename(value, camel);
+
+/** Collects a stream: its end, and the chunks joined by stream. */
+async function collect(events) {
+  let end;
+  const joined = { output: "", stdout: "", stderr: "" };
+  for await (const event of events) {
+    if (event.type === "chunk") {
+      joined[event.stream ?? "output"] += event.text;
+    } else if (event.type === "done") {
+      end = event;
+    }
+  }
+  return { ...end, ...joined };
+}
+
+function repeated(text, times) {
+  const bytes = new TextEncoder().encode(text);
+  let left = times;
+  return new ReadableStream({ pull: (c) => (left-- > 0 ? c.enqueue(bytes) : c.close()) });
+}
+
+export const onClient = {
+  createSession: (client, options) => client.createSession(options),
+  getSession: (client, { id }) => client.getSession(id),
+  listSessions: async (client, options) => (await client.listSessions(options)).map((session) => session.info),
+  createWorkspace: (client, options) => client.createWorkspace(options),
+  getWorkspace: (client, { id }) => client.getWorkspace(id),
+  listWorkspaces: (client) => client.listWorkspaces(),
+  deleteWorkspace: (client, { id, ...options }) => client.deleteWorkspace(id, options),
+  info: (client) => client.info(),
+};
+
+export const onSession = {
+  refresh: (s) => s.refresh(),
+  pause: (s, options) => s.pause(options),
+  resume: (s) => s.resume(),
+  stop: (s) => s.stop(),
+  start: (s) => s.start(),
+  update: (s, options) => s.update(options),
+  heartbeat: (s) => s.heartbeat(),
+  destroy: (s) => s.destroy(),
+  stats: (s) => s.stats(),
+  exec: (s, { cmd, ...options }) => s.exec(cmd, options),
+  execStream: (s, { cmd, ...options }) => collect(s.execStream(cmd, options)),
+  attach: (s, { execId }) => collect(s.attach(execId)),
+  write: (s, { path, text, base64, ...options }) => s.write(path, text ?? Buffer.from(base64, "base64"), options),
+  read: async (s, { path, ...options }) => ({ base64: Buffer.from(await s.read(path, options)).toString("base64") }),
+  readText: (s, { path, ...options }) => s.readText(path, options),
+  list: (s, { path, ...options }) => s.list(path, options),
+  glob: (s, { pattern, ...options }) => s.glob(pattern, options),
+  grep: (s, { pattern, ...options }) => s.grep(pattern, options),
+  stat: (s, { path, ...options }) => s.stat(path, options),
+  edit: (s, { path, old, new: replacement, ...options }) => s.edit(path, old, replacement, options),
+  makeDir: (s, { path, ...options }) => s.makeDir(path, options),
+  move: (s, { from, to, ...options }) => s.move(from, to, options),
+  copy: (s, { from, to, ...options }) => s.copy(from, to, options),
+  remove: (s, { path, ...options }) => s.remove(path, options),
+  chmod: (s, { path, mode, ...options }) => s.chmod(path, mode, options),
+  upload: (s, { path, text, repeat }) => s.upload(path, repeated(text, repeat)),
+  download: async (s, { path }) => {
+    const hash = createHash("sha256");
+    let size = 0;
+    for await (const bytes of await s.download(path)) {
+      hash.update(bytes);
+      size += bytes.length;
+    }
+    return { size, sha256: hash.digest("hex") };
+  },
+  runProcess: (s, { cmd, ...options }) => s.processes.run(cmd, options),
+  startProcess: (s, { cmd, ...options }) => s.processes.start(cmd, options),
+  listProcesses: (s) => s.processes.list(),
+  listPorts: (s) => s.ports.list(),
+  createPreview: (s, { port, ...options }) => s.ports.preview(port, options),
+  fetchPort: async (s, { port, path }) => {
+    const response = await s.ports.fetch(port, path);
+    return { status: response.status, body: await response.text() };
+  },
+};
+
+export const onProcess = {
+  writeStdin: (p, { text }) => p.writeStdin(text),
+  closeStdin: (p) => p.closeStdin(),
+  kill: (p) => p.kill(),
+  signal: (p, { signal }) => p.signal(signal),
+  processOutput: (p, options) => p.output(options),
+  processStream: (p) => collect(p.stream()),
+  wait: (p) => p.wait(),
+};

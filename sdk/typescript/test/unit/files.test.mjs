@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import * as sdk from "../../dist/esm/index.js";
+import { fromBase64, toBase64 } from "../../dist/esm/bytes.js";
+import { error, json, lost, sandbox } from "./fake.mjs";
+
+const ok = () => json(200, { ok: true });
+const query = (request) => Object.fromEntries(new URL(request.path, "http://x").searchParams);
+
+function streamOf(sizes) {
+  const left = [...sizes];
+  return new ReadableStream({
+    pull(c) {
+      const size = left.shift();
+      if (size === undefined) c.close();
+      else if (size < 0) c.error(new Error("the disk broke"));
+      else c.enqueue(new Uint8Array(size));
+    },
+  });
+}
+
+test("a stream is collected beside its place and moved there when it is whole", async () => {
+  const mib = 1 << 20;
+  const fake = await sandbox([ok(), ok(), ok()]);
+  await fake.session.upload("data/big.bin", streamOf([mib, 3 * mib, 100, mib]), { mode: "0600" });
+  const [first, second, move] = fake.requests;
+  const { path } = query(first);
+  assert.match(path, /^data\/\.big\.bin\.\w+\.part$/);
+  assert.deepEqual(query(first), { path, mode: "0600", create: "true", append: "false" });
+  assert.deepEqual(query(second), { path, mode: "0600", create: "false", append: "true" });
+  assert.deepEqual([first.body.length, second.body.length], [4 * mib, mib + 100]);
+  assert.deepEqual(move.body, { from: path, to: "data/big.bin", overwrite: true });
+});
+
+test("an empty stream makes an empty file", async () => {
+  const fake = await sandbox([ok(), ok()]);
+  await fake.session.upload("empty", streamOf([]));
+  assert.equal(fake.requests[0].body.length, 0);
+});
+
+test("what is left of an upload that failed is removed", async () => {
+  for (const [stream, answers] of [
+    [streamOf([5 << 20, -1]), [ok(), ok()]],
+    [streamOf([5 << 20]), [error(507, "insufficient_space"), ok()]],
+    [streamOf([5 << 20]), [lost, error(404, "not_found")]],
+  ]) {
+    const fake = await sandbox(answers);
+    await assert.rejects(fake.session.upload("f", stream));
+    assert.match(fake.requests.at(-1).path, /fs\/delete$/);
+    assert.equal(fake.left.length, 0);
+  }
+});
+
+test("bytes and blobs are sent as they are", async () => {
+  const fake = await sandbox([ok(), ok(), ok()]);
+  await fake.session.upload("a", new Blob(["x"]));
+  await fake.session.write("b", new Uint8Array([1]), { append: true });
+  await fake.session.write("c", "text", { create: true });
+  assert.deepEqual(fake.requests.map((r) => r.method), ["PUT", "PUT", "POST"]);
+  assert.deepEqual(fake.requests[2].body, { path: "c", text: "text", create: true });
+});
+
+test("parts of files are asked for by offset and length", async () => {
+  const fake = await sandbox([new Response("x"), new Response("x")]);
+  await fake.session.read("a", { offset: 5, maxBytes: 10 });
+  assert.equal(await fake.session.readText("a"), "x");
+  assert.deepEqual(fake.requests.map(query), [{ path: "a", raw: "true", offset: "5", max_bytes: "10" }, { path: "a", raw: "true" }]);
+});
+
+test("all pages of a directory are read", async () => {
+  const fake = await sandbox([
+    json(200, { entries: [{ name: "a", modified_at: "t" }], truncated: true, next_cursor: "c1" }),
+    json(200, { entries: [{ name: "b" }], truncated: false }),
+  ]);
+  assert.deepEqual(await fake.session.list("d"), [{ name: "a", modifiedAt: "t" }, { name: "b" }]);
+  assert.equal(query(fake.requests[1]).cursor, "c1");
+});
+
+test("standard input is sent until all of it is taken", async () => {
+  const fake = await sandbox([json(201, { exec_id: "p", pid: 7 }), json(200, { accepted_bytes: 3 }), json(200, { accepted_bytes: 2 })]);
+  const process = await fake.session.processes.start(["cat"], { openStdin: true });
+  assert.equal(process.pid, 7);
+  await process.writeStdin("hello");
+  assert.deepEqual(fake.requests.slice(1).map((r) => Buffer.from(r.body.data_base64, "base64").toString()), ["hello", "lo"]);
+});
+
+test("the end of a process is waited for in pieces", async () => {
+  const fake = await sandbox([json(200, { state: "running" }), lost, json(200, { state: "ended", exit_code: 0 })]);
+  assert.equal((await fake.session.processes.get("p").wait()).exitCode, 0);
+});
+
+test("base64 works at every length", () => {
+  for (const size of [0, 1, 2, 3, 0x8000, 0x8001, 300_000]) {
+    const bytes = Uint8Array.from({ length: size }, (_, i) => (i * 31) & 255);
+    assert.equal(toBase64(bytes), Buffer.from(bytes).toString("base64"));
+    assert(Buffer.from(fromBase64(toBase64(bytes))).equals(Buffer.from(bytes)));
+  }
+});
+
+test("await using destroys", async () => {
+  const fake = await sandbox([ok()]);
+  await fake.session[Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose")]();
+  assert.equal(fake.requests[0].method, "DELETE");
+  assert(fake.session instanceof sdk.Files);
+});

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import * as sdk from "../../dist/esm/index.js";
+import { serverEvents } from "../../dist/esm/sse.js";
+import { chunk, done, error, events, json, lost, sandbox, start } from "./fake.mjs";
+
+async function all(stream) {
+  const list = [];
+  for await (const item of stream) list.push(item);
+  return list;
+}
+
+const texts = (list) => list.map((event) => (event.type === "chunk" ? event.text : event.type));
+
+test("events are read however their bytes arrive", async () => {
+  const text = ": hello\r\n\r\nevent: chunk\r\nid: e:1\r\ndata: ä\r\n\r\nevent:a\ndata:one\ndata: two\nother: x\n\nid: 7\n\ndata: cut off";
+  const bytes = new TextEncoder().encode(text);
+  for (const size of [1, 2, 3, 7, bytes.length]) {
+    const pieces = [];
+    for (let i = 0; i < bytes.length; i += size) pieces.push(bytes.slice(i, i + size));
+    const body = new ReadableStream({ pull: (c) => (pieces.length ? c.enqueue(pieces.shift()) : c.close()) });
+    assert.deepEqual(await all(serverEvents(body)), [
+      { event: "chunk", id: "e:1", data: "ä" },
+      { event: "a", id: "", data: "one\ntwo" },
+    ], `in pieces of ${size}`);
+  }
+});
+
+test("a stream gives start, chunks and done", async () => {
+  const fake = await sandbox([events([start(), chunk("a", 1) + chunk("b", 2), done()])]);
+  const list = await all(fake.session.execStream("x", { timeoutMs: 5 }));
+  assert.deepEqual(texts(list), ["start", "a", "b", "done"]);
+  assert.deepEqual(list[3], { type: "done", exitCode: 0, cause: "exited", execId: "e1" });
+  assert.deepEqual(fake.requests[0].body, { cmd: "x", timeout_ms: 5 });
+});
+
+test("a stream goes on behind its last event, as often as it makes progress", async () => {
+  const fake = await sandbox([
+    events([start(), chunk("a", 1), chunk("b", 2).slice(0, 20)]),
+    events([start(), chunk("b", 2)]),
+    events([start()]), // no progress
+    lost, // nor here
+    events([start(), chunk("c", 3)], { whole: true }), // an end that is none
+    events([done()]),
+  ]);
+  assert.deepEqual(texts(await all(fake.session.execStream("x"))), ["start", "a", "b", "c", "done"]);
+  assert.deepEqual(fake.requests.map((r) => [r.method, r.headers.get("Last-Event-ID")]), [
+    ["POST", null], ["GET", "e1:1"], ["GET", "e1:2"], ["GET", "e1:2"], ["GET", "e1:2"], ["GET", "e1:3"],
+  ]);
+});
+
+test("a stream that makes no progress ends in an error", async () => {
+  const fake = await sandbox([events([start()]), events([start()]), events([start()])]);
+  await assert.rejects(all(fake.session.execStream("x")), sdk.ConnectionError);
+  assert.equal(fake.requests.length, 3);
+});
+
+test("a command is not run again because its stream never began", async () => {
+  for (const answer of [lost, events([]), events([], { whole: true })]) {
+    const fake = await sandbox([answer]);
+    await assert.rejects(all(fake.session.execStream("x")), sdk.ConnectionError);
+    assert.equal(fake.requests.length, 1);
+  }
+});
+
+test("an error event is thrown", async () => {
+  const told = 'event: error\ndata: {"error":"gone","code":"unavailable"}\n\n';
+  const fake = await sandbox([events([start(), told])]);
+  await assert.rejects(all(fake.session.execStream("x")), (e) => e instanceof sdk.UnavailableError && e.message === "gone");
+});
+
+test("a stream that cannot be taken up says why", async () => {
+  const fake = await sandbox([events([start()]), error(404, "not_found")]);
+  await assert.rejects(all(fake.session.execStream("x")), sdk.NotFoundError);
+});
+
+test("chunks have their bytes", async () => {
+  const odd = 'event: chunk\nid: e1:2\ndata: {"chunk":"\\ufffd","chunk_base64":"/wA=","stream":"stderr","timestamp":"t"}\n\n';
+  const fake = await sandbox([events([chunk("ä", 2), odd, done()])]);
+  const [first, second] = await all(fake.session.attach("e1"));
+  assert.deepEqual([...first.bytes], [0xc3, 0xa4]);
+  assert.deepEqual([[...second.bytes], second.stream], [[0xff, 0], "stderr"]);
+});
+
+test("who leaves a stream ends its request", async () => {
+  let cancelled = false;
+  const body = new ReadableStream({
+    start: (c) => c.enqueue(new TextEncoder().encode(start())),
+    cancel: () => {
+      cancelled = true;
+    },
+  });
+  const fake = await sandbox([new Response(body)]);
+  for await (const event of fake.session.execStream("x")) {
+    assert.equal(event.execId, "e1");
+    break;
+  }
+  assert(cancelled);
+});
+
+test("an abort ends a stream with its reason", async () => {
+  const reason = new Error("enough");
+  const abort = new AbortController();
+  const body = (init) => new Response(new ReadableStream({
+    start(c) {
+      c.enqueue(new TextEncoder().encode(start()));
+      init.signal.addEventListener("abort", () => c.error(init.signal.reason));
+    },
+  }));
+  const fake = await sandbox([body]);
+  await assert.rejects(async () => {
+    for await (const _ of fake.session.execStream("x", { signal: abort.signal })) abort.abort(reason);
+  }, reason);
+  assert.equal(fake.requests.length, 1);
+});
+
+test("a long command is waited for in pieces", async () => {
+  const fake = await sandbox([
+    events([start()]),
+    json(200, { exec_id: "e1", state: "running" }),
+    lost,
+    json(200, { exec_id: "e1", state: "ended", exit_code: 3, output: "x" }),
+  ]);
+  const result = await fake.session.exec("make", { timeoutMs: 3_600_000 });
+  assert.deepEqual([result.exitCode, result.output], [3, "x"]);
+  assert.deepEqual(fake.requests.map((r) => r.method), ["POST", "GET", "GET", "GET"]);
+});
+
+test("changes of files are told until the connection breaks", async () => {
+  const fake = await sandbox([events(["event: ready\ndata: {}\n\n", 'event: rename\ndata: {"path":"b","from":"a","type":"file"}\n\n'])]);
+  const seen = [];
+  await assert.rejects(async () => {
+    for await (const event of fake.session.watch("src", { recursive: true })) seen.push(event);
+  }, sdk.ConnectionError);
+  assert.deepEqual(seen, [{ type: "ready" }, { type: "rename", path: "b", from: "a", kind: "file" }]);
+});

@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import * as sdk from "../../dist/esm/index.js";
+import { client, error, json, lost, sandbox, session } from "./fake.mjs";
+
+const result = { exit_code: 0, output: "hi\n" };
+const again = { "Retry-After": "0" };
+
+for (const { name, answers, options, call, sent, fails } of [
+  { name: "a GET is repeated after a lost connection", answers: [lost, lost, json(200, session)], call: (c) => c.getSession("x"), sent: 3 },
+  { name: "a GET is repeated after a 503", answers: [error(503, "unavailable", again), json(200, session)], call: (c) => c.getSession("x"), sent: 2 },
+  { name: "a DELETE is repeated", answers: [lost, json(200, { ok: true })], call: (c) => c.deleteWorkspace("w"), sent: 2 },
+  { name: "retries end", answers: [lost, lost, lost], call: (c) => c.getSession("x"), sent: 3, fails: sdk.ConnectionError },
+  { name: "none are made where none are wanted", answers: [lost], options: { maxRetries: 0 }, call: (c) => c.getSession("x"), sent: 1, fails: sdk.ConnectionError },
+  { name: "a 404 is an answer", answers: [error(404, "not_found")], call: (c) => c.getSession("x"), sent: 1, fails: sdk.NotFoundError },
+  { name: "a wait that is too long is not waited for", answers: [error(429, "resource_exhausted", { "Retry-After": "3600" })], call: (c) => c.getSession("x"), sent: 1, fails: sdk.RateLimitError },
+  { name: "a create is repeated", answers: [lost, error(503, "unavailable", again), json(201, session)], call: (c) => c.createSession(), sent: 3 },
+  { name: "a workspace has no key and is not repeated", answers: [lost], call: (c) => c.createWorkspace(), sent: 1, fails: sdk.ConnectionError },
+  { name: "something else that answers is told", answers: [new Response("<html>", { headers: { "Content-Type": "text/html" } })], call: (c) => c.info(), sent: 1, fails: sdk.SandkastenError },
+]) {
+  test(name, async () => {
+    const fake = client(answers, options);
+    if (fails) await assert.rejects(call(fake.client), fails);
+    else await call(fake.client);
+    assert.equal(fake.requests.length, sent);
+    const keys = new Set(fake.requests.map((request) => request.headers.get("Idempotency-Key")));
+    assert.equal(keys.size, 1, "each attempt has the same key");
+  });
+}
+
+test("a command is not run again after its answer was lost", async () => {
+  for (const answer of [lost, error(503, "unavailable", again)]) {
+    const fake = await sandbox([answer]);
+    await assert.rejects(fake.session.exec("make"), sdk.SandkastenError);
+    assert.equal(fake.requests.length, 1);
+  }
+});
+
+test("a command that was refused for its rate is sent again", async () => {
+  const fake = await sandbox([error(429, "resource_exhausted", again), json(200, result)]);
+  assert.equal((await fake.session.exec("make")).exitCode, 0);
+  assert.equal(fake.requests.length, 2);
+});
+
+test("requests carry the key, the API's names, and keys of the user's as they are", async () => {
+  const fake = client([json(201, session)]);
+  const created = await fake.client.createSession({ ttlSeconds: 5, workspaceId: undefined, env: { My_Var: "x" }, limits: { memoryMb: 64 }, idempotencyKey: "k" });
+  const [request] = fake.requests;
+  assert.deepEqual(request.body, { ttl_seconds: 5, env: { My_Var: "x" }, limits: { memory_mb: 64 } });
+  assert.equal(request.headers.get("Authorization"), "Bearer key");
+  assert.equal(request.headers.get("Idempotency-Key"), "k");
+  assert.deepEqual(created.info.labels, { my_key: "v" });
+});
+
+test("ids and paths are escaped", async () => {
+  const fake = await sandbox([json(200, { path: "p", entries: [], truncated: false }), error(404, "not_found")]);
+  await fake.session.list("a b&c");
+  await assert.rejects(fake.client.getSession("../x"), sdk.NotFoundError);
+  assert.equal(fake.requests[0].path, `/v1/sessions/${session.id}/fs/list?path=a+b%26c&limit=1000`);
+  assert.equal(fake.requests[1].path, "/v1/sessions/..%2Fx");
+});
+
+test("an aborted call throws its reason, at once", async () => {
+  const reason = new Error("enough");
+  const fake = client([lost, error(503, "unavailable", { "Retry-After": "10" })]);
+  const abort = new AbortController();
+  const pending = fake.client.getSession("x", { signal: abort.signal });
+  abort.abort(reason);
+  await assert.rejects(pending, reason);
+  await assert.rejects(fake.client.getSession("x", { signal: AbortSignal.abort(reason) }), reason);
+  assert(fake.requests.length <= 1);
+});
+
+test("an abort while the answer is under way is no lost connection", async () => {
+  const reason = new Error("enough");
+  const abort = new AbortController();
+  const fake = client([
+    (init) => new Promise((_, reject) => {
+      init.signal.addEventListener("abort", () => reject(init.signal.reason));
+      abort.abort(reason);
+    }),
+  ]);
+  await assert.rejects(fake.client.getSession("x", { signal: abort.signal }), reason);
+});
+
+test("errors have the class of their code", async () => {
+  for (const [status, code, type] of [
+    [400, "invalid_argument", sdk.InvalidArgumentError],
+    [409, "already_exists", sdk.AlreadyExistsError],
+    [413, "too_large", sdk.InvalidArgumentError],
+    [500, "internal", sdk.InternalError],
+    [507, "insufficient_space", sdk.InsufficientSpaceError],
+    [422, "of_a_later_version", sdk.UnprocessableError],
+    [418, "of_a_later_version", sdk.APIError],
+  ]) {
+    const fake = client([json(status, { error: "why", code, field: "f", request_id: "r" }, { "Retry-After": "7" })]);
+    await assert.rejects(fake.client.info(), (e) => {
+      const { name, message, field, requestId, retryAfter } = e;
+      assert.deepEqual({ name, message, status: e.status, code: e.code, field, requestId, retryAfter }, { name: type.name, message: "why", status, code, field: "f", requestId: "r", retryAfter: 7 });
+      return e instanceof type && e instanceof sdk.APIError;
+    });
+  }
+});
+
+test("an error that is no JSON has a message, too", async () => {
+  const fake = client([new Response("<html>", { status: 502 })]);
+  await assert.rejects(fake.client.info(), (e) => e instanceof sdk.APIError && e.status === 502 && e.message.includes("502"));
+});
+
+test("a client is told what it lacks", () => {
+  const { SANDKASTEN_API_KEY: key, SANDKASTEN_URL: url } = process.env;
+  try {
+    delete process.env.SANDKASTEN_API_KEY;
+    assert.throws(() => new sdk.SandboxClient(), /SANDKASTEN_API_KEY/);
+    process.env.SANDKASTEN_API_KEY = "k";
+    new sdk.SandboxClient();
+  } finally {
+    if (key === undefined) delete process.env.SANDKASTEN_API_KEY;
+    else process.env.SANDKASTEN_API_KEY = key;
+    if (url !== undefined) process.env.SANDKASTEN_URL = url;
+  }
+});
