@@ -499,6 +499,81 @@ export interface components {
             /** @description Of a process. */
             usage?: components["schemas"]["Usage"];
         };
+        ForkRequest: {
+            /** @description Whether a request that needs the session's programs wakes it when it is paused, as it does by default. */
+            autoResume?: boolean;
+            /**
+             * Format: int64
+             * @description How many; 1 if it is not given.
+             * @example 3
+             */
+            count?: number;
+            /**
+             * Format: double
+             * @description Cores; 1.5 is one and a half.
+             * @example 1
+             */
+            cpu?: number;
+            /**
+             * Format: int64
+             * @description All that the sandbox writes, but for a workspace that outlives it.
+             * @example 2048
+             */
+            diskMb?: number;
+            /** @description Instead of the session's. Never shown again. */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Of all forks. Without it each has the session's with the beginning of its own id.
+             * @example branch
+             */
+            hostname?: string;
+            /**
+             * Format: int64
+             * @description Less than ttl_seconds. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
+             * @example 300
+             */
+            idleTimeoutSeconds?: number;
+            /** @description Instead of the session's. */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description Age at which the session expires, active or not.
+             * @example 86400
+             */
+            lifetimeSeconds?: number;
+            /**
+             * Format: int64
+             * @example 512
+             */
+            memoryMb?: number;
+            /**
+             * @description What happens when nothing has used the session for idle_timeout_seconds.
+             * @example pause
+             * @enum {string}
+             */
+            onIdle?: "pause" | "stop" | "destroy";
+            /**
+             * Format: int64
+             * @description Processes and threads.
+             * @example 256
+             */
+            pids?: number;
+            /**
+             * Format: int64
+             * @description Idle time after which the session expires, also when it is paused or stopped.
+             * @example 1800
+             */
+            ttlSeconds?: number;
+        };
+        Forked: {
+            /** @description The host had to copy the session's files, which took time and space. See disk.pool_mb in the configuration for forks without that. In the answer to a repeated request it is false. */
+            copied: boolean;
+            sessions: components["schemas"]["Session"][];
+        };
         Found: {
             entries: components["schemas"]["Entry"][];
             /** @description There are more: give a narrower pattern or path. */
@@ -988,6 +1063,8 @@ export interface components {
              * @example 2026-11-21T09:30:00Z
              */
             expiresAt: string;
+            /** @description The session whose files it began with; absent if it is no fork. */
+            forkedFrom?: string;
             /** @example sandbox */
             hostname?: string;
             /**
@@ -1141,6 +1218,7 @@ export interface components {
             cpuUsageUsec: number;
             /**
              * Format: int64
+             * @description Of all that it wrote, but for a workspace that outlives it.
              * @example 40960
              */
             diskBytes: number;
@@ -1150,6 +1228,17 @@ export interface components {
              * @example 2147483648
              */
             diskLimit: number;
+            /**
+             * Format: int64
+             * @description Files and directories on the same disk.
+             * @example 38
+             */
+            files: number;
+            /**
+             * Format: int64
+             * @example 131072
+             */
+            filesLimit: number;
             /**
              * Format: int64
              * @example 1482752
@@ -1182,6 +1271,16 @@ export interface components {
              * @example 256
              */
             pidsLimit: number;
+            /**
+             * Format: int64
+             * @description Of a workspace that outlives the session, by whomever they were written.
+             */
+            workspaceBytes?: number;
+            /**
+             * Format: int64
+             * @description In bytes.
+             */
+            workspaceLimit?: number;
         };
         StdinRequest: {
             /** @description End of file behind the data. A terminal has none; type \u0004 instead. */
@@ -1415,6 +1514,8 @@ export type SchemaExecDetail = components['schemas']['ExecDetail'];
 export type SchemaExecRecord = components['schemas']['ExecRecord'];
 export type SchemaExecRequest = components['schemas']['ExecRequest'];
 export type SchemaExecResponse = components['schemas']['ExecResponse'];
+export type SchemaForkRequest = components['schemas']['ForkRequest'];
+export type SchemaForked = components['schemas']['Forked'];
 export type SchemaFound = components['schemas']['Found'];
 export type SchemaHealth = components['schemas']['Health'];
 export type SchemaInfo = components['schemas']['Info'];
