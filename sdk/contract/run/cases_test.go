@@ -76,5 +76,8 @@ func checkSteps(t *testing.T, name string, steps []step, readme string) {
 			}
 		}
 		known[s.As] = true
+		if s.Do == "fork" {
+			known[s.As+"0"], known[s.As+"1"] = true, true
+		}
 	}
 }
