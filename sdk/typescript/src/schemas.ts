@@ -130,6 +130,11 @@ export interface components {
             /** @description Only /workspace, /tmp and the like can be written. */
             readonlyRootfs?: boolean;
             /**
+             * @description A snapshot with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new.
+             * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
+             */
+            restoreSnapshotId?: string;
+            /**
              * Format: int64
              * @description Idle time after which the session expires, also when it is paused or stopped.
              * @example 1800
@@ -1170,6 +1175,95 @@ export interface components {
              */
             rows: number;
         };
+        Snapshot: {
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * @description Of the default shell then.
+             * @example /workspace
+             */
+            cwd: string;
+            excludePaths?: string[] | null;
+            /**
+             * Format: int64
+             * @description Of all files in it, holes included.
+             * @example 209715200
+             */
+            fileBytes: number;
+            /**
+             * Format: int64
+             * @description Files, directories and links in it.
+             * @example 1200
+             */
+            files: number;
+            /**
+             * @description 26 characters of a-z and 2-7.
+             * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
+             */
+            id: string;
+            /**
+             * @description Of the session, as its client wrote it.
+             * @example base
+             */
+            image: string;
+            /**
+             * @description What that was. The files of scope sandbox lie on it.
+             * @example sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
+             */
+            imageDigest: string;
+            includePaths?: string[] | null;
+            label?: string;
+            /** @example before-upgrade */
+            name?: string;
+            /**
+             * @example workspace
+             * @enum {string}
+             */
+            scope: "workspace" | "sandbox";
+            /**
+             * @description What it was made of; perhaps on another host.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            sessionId: string;
+            /**
+             * Format: int64
+             * @description Of the archive.
+             * @example 52428800
+             */
+            sizeBytes: number;
+        };
+        SnapshotRequest: {
+            /**
+             * @description And not these.
+             * @example [
+             *       "node_modules"
+             *     ]
+             */
+            excludePaths?: string[] | null;
+            /**
+             * @description Absolute, or from /workspace: only these, and what is below them.
+             * @example [
+             *       "src"
+             *     ]
+             */
+            includePaths?: string[] | null;
+            /** @description The client's own note. */
+            label?: string;
+            /**
+             * @description Of a-z, A-Z, 0-9, '.', '_' and '-'. Several may have the same.
+             * @example before-upgrade
+             */
+            name?: string;
+            /**
+             * @description workspace, the default, is /workspace. sandbox is that and whatever else was changed of the root.
+             * @example workspace
+             * @enum {string}
+             */
+            scope?: "workspace" | "sandbox";
+        };
+        Snapshots: {
+            snapshots: components["schemas"]["Snapshot"][];
+        };
         Stat: {
             /**
              * Format: int32
@@ -1540,6 +1634,9 @@ export type SchemaSession = components['schemas']['Session'];
 export type SchemaShell = components['schemas']['Shell'];
 export type SchemaSignalRequest = components['schemas']['SignalRequest'];
 export type SchemaSizeRequest = components['schemas']['SizeRequest'];
+export type SchemaSnapshot = components['schemas']['Snapshot'];
+export type SchemaSnapshotRequest = components['schemas']['SnapshotRequest'];
+export type SchemaSnapshots = components['schemas']['Snapshots'];
 export type SchemaStat = components['schemas']['Stat'];
 export type SchemaStats = components['schemas']['Stats'];
 export type SchemaStdinRequest = components['schemas']['StdinRequest'];
