@@ -16,7 +16,7 @@ METHODS = {
     "Client": "create-session get-session list-sessions create-workspace get-workspace list-workspaces "
     "delete-workspace get-info",
     "Session": "destroy-session update-session exec exec-stream list-execs heartbeat pause-session "
-    "resume-session stop-session start-session get-stats list-shells close-shell watch-files",
+    "resume-session stop-session start-session get-stats fork-session list-shells close-shell watch-files",
     "Files": "download-archive upload-archive change-mode copy-file delete-file edit-file find-files "
     "search-files list-files make-directory move-file write-file-raw read-file stat-file",
     "Processes": "start-process process-stream list-processes",
