@@ -1,16 +1,22 @@
 // Command runner is PID 1 of a sandbox. The daemon starts it in fresh
-// namespaces from a copy of its own; it is not meant to be run by hand.
+// namespaces from a copy of its own, or an engine in a container (as "contained"),
+// where it also relays the daemon's connections ("relay"); it is not meant to
+// be run by hand.
 package main
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner"
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
+	"github.com/sandkasten/sandkasten/internal/runner/pause"
+	"github.com/sandkasten/sandkasten/internal/runner/proc"
+	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 )
 
@@ -18,15 +24,31 @@ func main() {
 	if os.Args[0] == fileops.ToolName {
 		os.Exit(fileops.RunTool(os.Args))
 	}
+	if slices.Equal(os.Args[1:], []string{relay.Command}) {
+		tell(carry())
+		return
+	}
 	if os.Getpid() != 1 {
 		fmt.Fprintln(os.Stderr, "runner: started by the daemon as PID 1 of a sandbox; see `sandkasten create`")
 		os.Exit(2)
+	}
+	if slices.Equal(os.Args[1:], []string{stage.ContainerCommand}) {
+		tell(contained())
+		return
 	}
 	if err := run(); err != nil {
 		// The daemon reads the reason from the socket; nobody reads our stderr.
 		if err := stage.Fail(err); err != nil {
 			os.Exit(3)
 		}
+		os.Exit(1)
+	}
+}
+
+// tell ends the process with err, which an engine shows its caller.
+func tell(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "runner:", err)
 		os.Exit(1)
 	}
 }
@@ -40,18 +62,12 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	// The daemon's sealed copy, which nothing in the sandbox can change.
-	self, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return os.NewSyscallError("open /proc/self/exe", err)
-	}
-	r, err := runner.New(runner.Options{
+	return serve(runner.Options{
 		Listener:  in.Listener,
-		Init:      true,
 		Workspace: in.Workspace,
 		Env:       in.Env,
 		Clone:     in.Clone,
-		Tool:      self,
+		Changes:   in.Changes,
 		OOMKills:  in.OOMKills,
 		Rename:    stage.Rename,
 		Group: func() (runner.Group, error) {
@@ -61,12 +77,56 @@ func run() error {
 			}
 			return part, nil
 		},
-	})
+	}, stage.Ready)
+}
+
+// Threads that a container's processes keep in reserve: as many as its file
+// operations may block at a time, and as a relay's copying.
+const (
+	runnerThreads = 24
+	relayThreads  = 8
+)
+
+func contained() error {
+	stage.SpareThreads(runnerThreads)
+	in, err := stage.EnterContainer()
 	if err != nil {
 		return err
 	}
-	if err := stage.Ready(); err != nil {
+	return serve(runner.Options{
+		Listener:  in.Listener,
+		Admit:     in.Admit,
+		Workspace: in.Workspace,
+		Env:       in.Env,
+		Clone:     in.Clone,
+		OOMKills:  in.OOMKills,
+	}, func() error { return nil }) // who waits for it dials until it listens
+}
+
+// serve is the runner's life as the sandbox's first process. It says when it
+// is ready.
+func serve(o runner.Options, ready func() error) error {
+	// The daemon's copy of this program, which nothing in the sandbox can change.
+	self, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return os.NewSyscallError("open /proc/self/exe", err)
+	}
+	o.Init, o.Tool = true, self
+	r, err := runner.New(o)
+	if err != nil {
+		return err
+	}
+	if err := ready(); err != nil {
 		return err
 	}
 	return r.Serve()
+}
+
+// carry relays what comes by standard input and output.
+func carry() error {
+	stage.SpareThreads(relayThreads)
+	if err := stage.HideProcess(); err != nil {
+		return err
+	}
+	return relay.Serve(relay.Stdio(), relay.Socket, pause.Programs{Table: proc.Open("/proc")})
 }

@@ -17,18 +17,26 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal", "internal/client",
 			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images",
+			"internal/cli/snapshots", "internal/snapshot",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
 	"cmd/imgbuilder": {},
-	"cmd/runner":     {Ours: []string{"internal/runner", "internal/runner/fileops", "internal/runtime/linux/stage"}, Libraries: []string{unix}, Not: slow},
+	"cmd/runner": {
+		Ours: []string{
+			"internal/runner", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",
+			"internal/runtime/linux/stage",
+		},
+		Libraries: []string{unix}, Not: slow,
+	},
 
 	// The composition root: the one place that knows every concrete type.
 	"internal/daemon": {
 		Ours: []string{
 			"internal/admission", "internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
-			"internal/runtime/linux", "internal/session", "internal/store",
+			"internal/runtime/docker", "internal/runtime/linux", "internal/session", "internal/store",
+			"internal/blob", "internal/blob/s3",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -72,6 +80,7 @@ var Rules = map[string]Rule{
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/client", "internal/tree"},
 	},
+	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "internal/client"}},
 	"internal/cli/show": {
 		Ours: []string{"internal/images"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
@@ -86,6 +95,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
 			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
+			"internal/session/snapshots", "internal/snapshot",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
@@ -93,12 +103,18 @@ var Rules = map[string]Rule{
 	"internal/session/workspaces": {
 		Ours: []string{"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
 	},
+	"internal/session/snapshots": {
+		Ours: []string{
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
+		},
+	},
+	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract"}},
 	"internal/session/commands": {
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "protocol"},
 	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
-		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/workspaces"},
+		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/blob": {Ours: []string{"internal/errdefs"}},
@@ -128,12 +144,13 @@ var Rules = map[string]Rule{
 	},
 
 	// Drivers.
-	"internal/runtime": {},
+	"internal/runtime":        {},
+	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runtime"}},
 	"internal/runtime/linux": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol",
+			"internal/runtime/inside", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
@@ -145,6 +162,18 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/runtime/linux/sys", "internal/spawn"}, Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runtime/linux/sys": {Libraries: []string{unix}, Not: slow},
+
+	// The engine's client stays in here. The policies and the runner's way into a
+	// sandbox are the native driver's.
+	"internal/runtime/docker": {
+		Ours: []string{
+			"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/runtime/docker/flatten",
+			"internal/runtime/docker/relay", "internal/runtime/inside", "internal/runtime/linux/seccomp", "internal/runtime/linux/stage",
+		},
+		Libraries: []string{"github.com/containerd/errdefs", "github.com/moby/moby/api", "github.com/moby/moby/client", "golang.org/x/sync"},
+	},
+	"internal/runtime/docker/flatten": {Libraries: []string{unix}},
+	"internal/runtime/docker/relay":   {Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {
@@ -169,6 +198,7 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
+	"internal/runner/pause":   {Ours: []string{"internal/runner/proc"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/output":  {Ours: []string{"protocol"}, Not: slow},
 	"internal/runner/proc":    {Ours: []string{"internal/runner/fds"}, Libraries: []string{unix}, Not: slow},
@@ -203,9 +233,12 @@ var Rules = map[string]Rule{
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/e2e":           {TestOnly: true},
-	"test/bench":         {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/machine"}, Libraries: []string{unix}},
+	"test/bench":         {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/docker", "test/bench/machine", "test/bench/sample", "test/bench/service"}, Libraries: []string{unix}},
 	"test/bench/direct":  {TestOnly: true},
+	"test/bench/docker":  {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/service"}},
+	"test/bench/sample":  {TestOnly: true},
 	"test/bench/machine": {TestOnly: true, Libraries: []string{unix}},
+	"test/bench/service": {TestOnly: true},
 	"test/vm":            {TestOnly: true, Ours: []string{"test/vm/guest"}},
 	"test/vm/guest":      {TestOnly: true},
 	"test/vm/init":       {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},

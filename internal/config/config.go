@@ -19,7 +19,8 @@ type Config struct {
 	AllowedHosts  []string
 	DataDir       string
 	DBPath        string
-	Driver        string
+	Driver        string // native, docker
+	Docker        Docker
 	DefaultImage  string
 	AllowedImages []string // empty: every image in the store
 
@@ -46,6 +47,12 @@ type Config struct {
 	Pool      Pool
 	Snapshots Snapshots
 	Log       Log
+}
+
+// Docker is where the driver docker makes its containers.
+type Docker struct {
+	Host    string // empty: what DOCKER_HOST says
+	Runtime string // empty: the engine's default
 }
 
 // Limits bounds one sandbox.
@@ -140,8 +147,15 @@ type Pool struct {
 // Auto is the size of a pool that learns.
 const Auto = -1
 
-// Snapshots is where snapshots are kept, and how.
+// Snapshots is about saved files of sessions, and where they are kept.
 type Snapshots struct {
+	Enabled     bool
+	MaxMB       int64         // of one archive
+	MaxUnpackMB int64         // of the files in it
+	MaxFiles    int64         // in one
+	MaxCount    int           // of one key; 0: none
+	Retention   time.Duration // 0: for ever
+
 	Store   string // dir, s3
 	Dir     string
 	Key     string // 64 hexadecimal digits; empty: KeyFile's, or none
@@ -197,7 +211,7 @@ func Default() Config {
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
 		Pool:      Pool{MaxReady: 100, CPU: 0.5, MemoryReserveMB: 1024},
-		Snapshots: Snapshots{Store: "dir", S3: S3{PathStyle: true}},
+		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, Store: "dir", S3: S3{PathStyle: true}},
 		Log:       Log{Level: "info", Format: "auto"},
 	}
 }
@@ -209,6 +223,10 @@ func (c Config) KeyFile() string { return filepath.Join(c.DataDir, "api_key") }
 // PreviewSecretFile is where the daemon keeps what it signs preview tokens
 // with.
 func (c Config) PreviewSecretFile() string { return filepath.Join(c.DataDir, "preview_secret") }
+
+// NodeFile is where the daemon keeps what tells its objects in a shared engine
+// from those of other daemons.
+func (c Config) NodeFile() string { return filepath.Join(c.DataDir, "node") }
 
 // URL is where a client on this machine reaches the daemon.
 func (c Config) URL() string {

@@ -27,7 +27,7 @@ func (c *Config) daemonOptions() []option {
 		{"allowed_hosts", texts(&c.AllowedHosts), "Further names under which clients may call the API (the Host header). Loopback names and the host of `listen` are always allowed."},
 		{"data_dir", path(&c.DataDir), "Where images, sandboxes and the key are kept. One daemon per directory."},
 		{"db_path", path(&c.DBPath), "The SQLite database of sessions. When it is not set: `<data_dir>/sandkasten.db`."},
-		{"driver", oneOf(&c.Driver, "native"), "What makes sandboxes."},
+		{"driver", oneOf(&c.Driver, "native", "docker"), "What makes sandboxes: this host's kernel (`native`), or a Docker engine, which isolates less (docs/docker.md)."},
 		{"shutdown_grace_seconds", seconds(&c.ShutdownGrace, 0, 600), "How long a stopping daemon waits for requests to end. Sessions keep running."},
 	}
 }
@@ -64,6 +64,8 @@ func (c *Config) sessionOptions() []option {
 
 func (c *Config) hostOptions() []option {
 	return []option{
+		{"docker.host", text(&c.Docker.Host), "The engine of the driver `docker`: `unix:///path` or `tcp://host:port`. When it is not set, what the variable `DOCKER_HOST` says, with `DOCKER_TLS_VERIFY` and `DOCKER_CERT_PATH`; else the local socket."},
+		{"docker.runtime", text(&c.Docker.Runtime), "The engine's runtime for sandboxes, such as `runsc` or `kata`. When it is not set, the engine's default."},
 		{"security.seccomp", oneOf(&c.Security.Seccomp, "off", "mvp", "strict"), "System calls that sandboxes may make: all (`off`, never for hostile code), the allow-list with tracing for debuggers (`mvp`), the allow-list (`strict`)."},
 		{"sessions.survive_reboot", boolean(&c.Sessions.SurviveReboot), "Keep what running sessions wrote over a crash or restart of the host: they are `stopped` then and can be started. It makes disks slower and counts for sessions made from then on. Stopped sessions survive in any case."},
 		{"disk.pool_mb", integer(&c.Disk.PoolMB, 0, 1<<30), "Keeps the disks of new sessions in a pool of at most so many MiB: one XFS file in `data_dir`, which takes the space that is used, and in which a fork copies no data. 0 keeps them in `data_dir` itself, which is right where that is on XFS or Btrfs; elsewhere a fork copies what was written. At least 512; the size is that of the first start. It needs xfsprogs, and makes syncs of single files slower."},
@@ -94,6 +96,12 @@ func (c *Config) hostOptions() []option {
 func (c *Config) snapshotOptions() []option {
 	o := &c.Snapshots
 	return []option{
+		{"snapshots.enabled", boolean(&o.Enabled), "Let clients save the files of sessions and begin others with them."},
+		{"snapshots.max_size_mb", integer(&o.MaxMB, 1, 1<<20), "MiB of one snapshot's archive, which is compressed. While it is made it takes twice that in data_dir."},
+		{"snapshots.max_unpacked_mb", integer(&o.MaxUnpackMB, 1, 1<<20), "MiB of the files in one snapshot, holes included."},
+		{"snapshots.max_files", integer(&o.MaxFiles, 1, 1_000_000), "Files, directories and links in one snapshot."},
+		{"snapshots.max_count", integer(&o.MaxCount, 0, 1<<20), "Snapshots of one key. 0 is no maximum."},
+		{"snapshots.retention_days", days(&o.Retention, 0, 3650), "Snapshots are removed after this long. 0 is never."},
 		{"snapshots.store", oneOf(&o.Store, "dir", "s3"), "Where snapshots are kept: in a directory of this host, or in a bucket of S3 or of a server that speaks its protocol."},
 		{"snapshots.dir", path(&o.Dir), "The directory. When it is not set: `<data_dir>/snapshots`."},
 		{"snapshots.encryption_key", secret(&o.Key), "Encrypts snapshots with this key: 64 hexadecimal digits, as `openssl rand -hex 32` makes them. A snapshot can be read with the key it was made with only."},

@@ -2,16 +2,19 @@ package daemon
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/runnerbin"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/docker"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux"
 )
 
@@ -32,6 +35,13 @@ type hostDriver interface {
 // configuration.
 var drivers = map[string]func(config.Config, *images.Store, *slog.Logger) (hostDriver, error){
 	"native": native,
+	"docker": dockerEngine,
+}
+
+// maxSandboxes is how many a driver can run on one host, if it has a limit of
+// its own.
+var maxSandboxes = map[string]int{
+	"native": linux.MaxSandboxes,
 }
 
 func newDriver(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
@@ -60,6 +70,40 @@ func native(cfg config.Config, store *images.Store, log *slog.Logger) (hostDrive
 		PoolMB:   cfg.Disk.PoolMB,
 		Log:      log,
 	})
+}
+
+// dockerEngine is named by a secret of the data directory's own: another
+// daemon's containers on the same engine are none of its business.
+func dockerEngine(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
+	runner, err := runnerbin.Bytes()
+	if err != nil {
+		return nil, err
+	}
+	node, _, err := auth.KeyFile(cfg.NodeFile())
+	if err != nil {
+		return nil, err
+	}
+	name := auth.HashKey(node)
+	return docker.New(docker.Options{
+		Host:     cfg.Docker.Host,
+		Node:     hex.EncodeToString(name[:6]),
+		Runner:   runner,
+		Images:   dockerImages{store},
+		Defaults: limits(cfg.Defaults.Limits),
+		Runtime:  cfg.Docker.Runtime,
+		Log:      log,
+	})
+}
+
+// dockerImages gives the driver what it loads into the engine.
+type dockerImages struct{ store *images.Store }
+
+func (n dockerImages) Rootfs(ctx context.Context, digest string) (docker.Rootfs, error) {
+	r, err := n.store.Rootfs(ctx, digest)
+	if err != nil {
+		return docker.Rootfs{}, err
+	}
+	return docker.Rootfs{Layers: r.Layers, Env: r.Env, Shell: r.Shell}, nil
 }
 
 // nativeImages gives the driver the part of an image that it mounts.

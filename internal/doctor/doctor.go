@@ -30,44 +30,53 @@ type Finding struct {
 // A check looks at one thing. It gives back what it found; its name is in
 // the table.
 type check struct {
-	name string
-	look func(h Host) Finding
+	name   string
+	look   func(h Host) Finding
+	native bool // of no matter where an engine makes the sandboxes
 }
 
 // checks is everything that is looked at, in the order in which a person
 // would mend it.
 var checks = []check{
-	{"root", root},
-	{"kernel", kernel},
-	{"namespaces", namespaces},
-	{"user namespaces", userNamespaces},
-	{"cgroups", cgroups},
-	{"overlayfs", overlayfs},
-	{"seccomp", seccomp},
-	{"landlock", landlock},
-	{"disk limits", diskLimits},
-	{"forks", forks},
-	{"data directory", dataDir},
-	{"free space", freeSpace},
-	{"open files", openFiles},
-	{"processes", processes},
-	{"terminals", terminals},
-	{"core dumps", coreDumps},
-	{"tty injection", ttyInjection},
-	{"io_uring", ioUring},
-	{"links in /tmp", protectedLinks},
-	{"swap", swap},
-	{"memory merging", memoryMerging},
-	{"hyper-threads", hyperThreads},
-	{"clock", clock},
-	{"image build", imageBuild},
-	{"memory to disk", memoryToDisk},
+	{name: "root", look: root},
+	{name: "kernel", look: kernel},
+	{name: "namespaces", look: namespaces, native: true},
+	{name: "user namespaces", look: userNamespaces, native: true},
+	{name: "number of namespaces", look: namespaceCounts, native: true},
+	{name: "cgroups", look: cgroups, native: true},
+	{name: "overlayfs", look: overlayfs, native: true},
+	{name: "seccomp", look: seccomp, native: true},
+	{name: "landlock", look: landlock, native: true},
+	{name: "disk limits", look: diskLimits, native: true},
+	{name: "forks", look: forks, native: true},
+	{name: "data directory", look: dataDir},
+	{name: "free space", look: freeSpace},
+	{name: "memory", look: memory},
+	{name: "open files", look: openFiles},
+	{name: "open files of all", look: openFilesOfAll},
+	{name: "processes", look: processes},
+	{name: "threads", look: threads, native: true},
+	{name: "terminals", look: terminals},
+	{name: "user ids", look: userIDs, native: true},
+	{name: "core dumps", look: coreDumps},
+	{name: "tty injection", look: ttyInjection},
+	{name: "io_uring", look: ioUring},
+	{name: "links in /tmp", look: protectedLinks},
+	{name: "swap", look: swap},
+	{name: "memory merging", look: memoryMerging},
+	{name: "hyper-threads", look: hyperThreads},
+	{name: "clock", look: clock},
+	{name: "image build", look: imageBuild},
+	{name: "memory to disk", look: memoryToDisk},
 }
 
 // Examine runs every check on h.
 func Examine(h Host) []Finding {
 	findings := make([]Finding, 0, len(checks))
 	for _, c := range checks {
+		if c.native && h.Engine {
+			continue
+		}
 		f := c.look(h)
 		f.Check = c.name
 		findings = append(findings, f)

@@ -17,6 +17,8 @@ type Host struct {
 	DataDir     string // may not exist yet
 	MaxSessions int
 	Pool        bool // disks are to be in a pool
+	Engine      bool // sandboxes are not made by this host's kernel, but by an engine that has a check of its own
+	MaxIDs      int  // sandboxes that can have user ids of their own; 0: as many as there are sessions
 
 	UID           int
 	LookPath      func(file string) (string, error)

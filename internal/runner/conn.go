@@ -32,6 +32,8 @@ func (r *Runner) accept() error {
 	for {
 		fd, _, err := unix.Accept4(r.opts.Listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		switch {
+		case err == nil && r.opts.Admit != nil && !r.opts.Admit(fd):
+			fds.Close(fd)
 		case err == nil:
 			r.open(fd)
 		case r.isClosed():

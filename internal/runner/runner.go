@@ -32,6 +32,10 @@ type Options struct {
 	// Listener is a listening unix socket. The Runner owns it from New on.
 	Listener int
 
+	// Admit reports whether an accepted connection is the daemon's. It may be
+	// nil where nobody else can reach the listener.
+	Admit func(conn int) bool
+
 	// Init says that this process is PID 1 of the sandbox: it reaps every
 	// process and ignores the signals that the sandbox may send it.
 	Init bool
@@ -51,6 +55,10 @@ type Options struct {
 	// process of it, made by Clone, does what may take much on files. Without
 	// one the runner does all of that itself.
 	Tool int
+
+	// Changes is an open directory, to which overlayfs writes what is changed of
+	// the root, or 0.
+	Changes int
 
 	// OOMKills returns how often the kernel has killed a process of this
 	// sandbox for want of memory. It may be nil.
@@ -114,10 +122,13 @@ func New(o Options) (*Runner, error) {
 	if o.Proc == "" {
 		o.Proc = "/proc"
 	}
+	if o.Changes == 0 {
+		o.Changes = -1
+	}
 	if o.Clone == nil {
 		o.Clone = (*spawn.Cmd).Clone
 	}
-	fs, err := files.Open(o.Workspace)
+	fs, err := files.Open(o.Workspace, o.Changes)
 	if err != nil {
 		return nil, err
 	}

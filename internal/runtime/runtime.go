@@ -4,8 +4,8 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
-	"io"
 	"iter"
 	"net"
 	"time"
@@ -35,6 +35,13 @@ type Limits struct {
 	MemoryMB int64
 	Pids     int64
 	DiskMB   int64 // everything the sandbox writes to its root and its own workspace
+}
+
+// Or fills in from d what l leaves open.
+func (l Limits) Or(d Limits) Limits {
+	return Limits{
+		CPU: cmp.Or(l.CPU, d.CPU), MemoryMB: cmp.Or(l.MemoryMB, d.MemoryMB), Pids: cmp.Or(l.Pids, d.Pids), DiskMB: cmp.Or(l.DiskMB, d.DiskMB),
+	}
 }
 
 // NetworkMode says what a sandbox can reach.
@@ -224,16 +231,6 @@ type Forks struct {
 	// share it: each fork took its time, and the space that from takes. Else
 	// they cost no space until one changes something.
 	Copied bool
-}
-
-// Saver is a Driver that can read what a sandbox has changed of its image.
-type Saver interface {
-	// SaveRoot writes what id has changed of its root to w, as the tar of an
-	// OCI image layer: without its workspace, devices, sockets and what is
-	// mounted below the root. Who wants it to be of one moment pauses the
-	// sandbox. The tar is hostile: it is written in the sandbox's name. It
-	// returns NotFound if there is no such sandbox.
-	SaveRoot(ctx context.Context, id ID, w io.Writer) error
 }
 
 // Stats is what a sandbox uses and may use. A field the host cannot measure

@@ -74,8 +74,9 @@ func (m *Manager) Expire(ctx context.Context, id ID) error {
 
 func idleFor(d time.Duration) string { return "it was idle for " + d.String() }
 
-// CheckAlive ends a running session as crashed if its runner has died. It
-// acts on the driver's positive word only: an error is not death.
+// CheckAlive ends a running session whose runner has died: as stopped if the
+// driver has kept its files, else as crashed. It acts on the driver's positive
+// word only: an error is not death.
 func (m *Manager) CheckAlive(ctx context.Context, id ID) error {
 	e := m.entry(id)
 	if e == nil {
@@ -85,12 +86,30 @@ func (m *Manager) CheckAlive(ctx context.Context, id ID) error {
 	if !seen.State.Alive() || !m.dead(ctx, seen.Sandbox) {
 		return nil
 	}
+	how := Crashed
+	if m.kept(ctx, seen.Sandbox) {
+		how = Stopped
+	}
 	return m.endLocked(ctx, e, func(s Session) (State, string) {
 		if !s.State.Alive() || s.BootID != seen.BootID {
 			return "", ""
 		}
-		return Crashed, reasonDied // the dead stay dead: no need to look again
+		return how, reasonDied // the dead stay dead: no need to look again
 	})
+}
+
+// kept reports whether the driver says that it can go on with the files of a
+// dead sandbox.
+func (m *Manager) kept(ctx context.Context, id runtime.ID) bool {
+	for s, err := range m.driver.List(ctx) {
+		if err != nil {
+			return false
+		}
+		if s.ID == id {
+			return m.stops != nil && s.Startable
+		}
+	}
+	return false
 }
 
 // dead reports whether the driver knows that a sandbox's runner has died.

@@ -3,12 +3,14 @@ package session_test
 import (
 	"bytes"
 	"context"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -188,4 +190,46 @@ func TestDestroyUnderAnExec(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	h.wantSandboxes(t)
+}
+
+// keeping is a driver that can go on with the files of every dead sandbox, as
+// an engine that was started again.
+type keeping struct{ *runtimetest.Local }
+
+func (k keeping) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
+	return func(yield func(runtime.Status, error) bool) {
+		for s, err := range k.Local.List(ctx) {
+			s.Startable = s.Startable || !s.Alive
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
+}
+
+func TestCheckAlive(t *testing.T) {
+	h := newHost(t)
+	for want, driver := range map[session.State]runtime.Driver{session.Crashed: h.driver, session.Stopped: keeping{h.driver}} {
+		d := h.start(t, func(o *session.Options) { o.Driver = driver })
+		s := d.create(t, session.CreateRequest{})
+		d.output(t, s.ID, "echo kept > file")
+		if err := d.CheckAlive(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		d.want(t, s.ID, session.Running)
+		h.driver.KillRunner(t, s.Sandbox)
+		if err := d.CheckAlive(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+		d.want(t, s.ID, want)
+		if want == session.Stopped {
+			if _, err := d.Start(t.Context(), s.ID); err != nil {
+				t.Fatal(err)
+			}
+			if got := d.output(t, s.ID, "cat file"); got != "kept\n" {
+				t.Errorf("its file is %q", got)
+			}
+		}
+		d.stop()
+	}
 }

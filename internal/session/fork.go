@@ -127,7 +127,7 @@ func (f *forking) plan(req ForkRequest) ([]Session, error) {
 	s := from
 	s.ForkedFrom, s.RequestHash, s.Helper = from.ID, hash, false
 	s.State, s.End, s.EndReason, s.Cwd = Creating, "", "", files.Workspace
-	s.Limits = planLimits(req.Limits, from.Limits)
+	s.Limits = req.Limits.Or(from.Limits)
 	if req.Env != nil {
 		s.Env = req.Env
 	}

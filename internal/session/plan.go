@@ -20,6 +20,9 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 	if err := m.checkCreate(req); err != nil {
 		return Session{}, err
 	}
+	if req.RestoreSnapshotID != "" && !isID(req.RestoreSnapshotID) {
+		return Session{}, errdefs.Invalid("restore_snapshot_id", "must be the id of a snapshot: 26 characters of a-z and 2-7")
+	}
 	hash, err := requestHash(req)
 	if err != nil {
 		return Session{}, err
@@ -35,7 +38,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		WorkspaceID:    req.WorkspaceID,
 		Cwd:            files.Workspace,
 		Hostname:       cmp.Or(req.Hostname, d.Hostname),
-		Limits:         planLimits(req.Limits, d.Limits),
+		Limits:         req.Limits.Or(d.Limits),
 		Network:        cmp.Or(req.Network, d.Network),
 		ReadonlyRoot:   d.ReadonlyRoot,
 		Env:            req.Env,
@@ -59,15 +62,6 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		s.ReadonlyRoot = *req.ReadonlyRoot
 	}
 	return m.decide(s, req.Policy())
-}
-
-func planLimits(asked, defaults runtime.Limits) runtime.Limits {
-	return runtime.Limits{
-		CPU:      cmp.Or(asked.CPU, defaults.CPU),
-		MemoryMB: cmp.Or(asked.MemoryMB, defaults.MemoryMB),
-		Pids:     cmp.Or(asked.Pids, defaults.Pids),
-		DiskMB:   cmp.Or(asked.DiskMB, defaults.DiskMB),
-	}
 }
 
 // requestHash tells a retry from another request. Defaults are not part of it,

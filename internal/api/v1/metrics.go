@@ -32,6 +32,9 @@ func newMetrics(registry *prometheus.Registry, manager *session.Manager) *metric
 			"Time that commands ran in shells, by how they ended.", "cause"),
 	}
 	registry.MustRegister(m.create, m.exec, sessionCounter{manager})
+	if manager.HasWorkspaces() {
+		registry.MustRegister(workspaceCounter{manager})
+	}
 	return m
 }
 
@@ -74,7 +77,7 @@ func (sessionCounter) Describe(out chan<- *prometheus.Desc) { out <- sessionsDes
 
 // Collect is for the registry.
 func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // a scrape has no context to give
+	ctx, cancel := scrape()
 	defer cancel()
 	all, err := c.manager.List(ctx, session.ListFilter{})
 	if err != nil {
@@ -84,6 +87,50 @@ func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
 	for state, n := range stateCounts(all) {
 		out <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(n), string(state))
 	}
+}
+
+var (
+	workspacesDesc     = prometheus.NewDesc("sandkasten_workspaces", "Workspaces, by whether a session that has not ended has them.", []string{"in_use"}, nil)
+	workspaceBytesDesc = prometheus.NewDesc("sandkasten_workspaces_bytes", "What the files in all workspaces take.", nil, nil)
+	workspaceLimitDesc = prometheus.NewDesc("sandkasten_workspaces_limit_bytes", "What the files in all workspaces may come to take.", nil, nil)
+)
+
+// workspaceCounter is to workspaces what sessionCounter is to sessions.
+type workspaceCounter struct{ manager *session.Manager }
+
+// Describe is for the registry.
+func (workspaceCounter) Describe(out chan<- *prometheus.Desc) {
+	out <- workspacesDesc
+	out <- workspaceBytesDesc
+	out <- workspaceLimitDesc
+}
+
+// Collect is for the registry.
+func (c workspaceCounter) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := scrape()
+	defer cancel()
+	all, err := c.manager.ListWorkspaces(ctx, "")
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(workspacesDesc, err)
+		return
+	}
+	inUse, bytes, limit := 0, int64(0), int64(0)
+	for _, w := range all {
+		if w.Active > 0 {
+			inUse++
+		}
+		bytes += w.Bytes
+		limit += w.SizeMB << 20
+	}
+	out <- prometheus.MustNewConstMetric(workspacesDesc, prometheus.GaugeValue, float64(inUse), "true")
+	out <- prometheus.MustNewConstMetric(workspacesDesc, prometheus.GaugeValue, float64(len(all)-inUse), "false")
+	out <- prometheus.MustNewConstMetric(workspaceBytesDesc, prometheus.GaugeValue, float64(bytes))
+	out <- prometheus.MustNewConstMetric(workspaceLimitDesc, prometheus.GaugeValue, float64(limit))
+}
+
+// scrape bounds what a collector does, which is given no context.
+func scrape() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // nobody gives one
 }
 
 func (s *surface) serveMetrics(w http.ResponseWriter, r *http.Request) {

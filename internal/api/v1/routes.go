@@ -58,6 +58,12 @@ func (s *surface) table() {
 	s.fileCalls("/v1/workspaces/{id}", s.workspaceFiles)
 
 	route(s, "GET /v1/pool/status", api.Key, s.poolStatus)
+	route(s, "POST /v1/sessions/{id}/snapshots", api.Key, s.createSnapshot)
+	route(s, "GET /v1/snapshots", api.Key, s.listSnapshots)
+	route(s, "POST /v1/snapshots", api.Key, s.uploadSnapshot)
+	route(s, "GET /v1/snapshots/{id}", api.Key, s.getSnapshot)
+	route(s, "DELETE /v1/snapshots/{id}", api.Key, s.deleteSnapshot)
+	route(s, "GET /v1/snapshots/{id}/download", api.Key, s.downloadSnapshot)
 
 	route(s, "GET /v1/info", api.Key, s.info)
 	route(s, "GET /healthz", api.Public, s.healthz)

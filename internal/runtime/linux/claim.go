@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
@@ -37,7 +38,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 	if err != nil || !s.Process.alive(d.bootID) {
 		return nil, errdefs.Wrap(err, errdefs.Conflict, "sandbox %s is not running", ready)
 	}
-	spec.Limits = fill(spec.Limits, d.opts.Defaults)
+	spec.Limits = spec.Limits.Or(d.opts.Defaults)
 	if err := claimable(s.Spec, spec); err != nil {
 		return nil, err
 	}
@@ -163,7 +164,7 @@ func (c *claiming) remount(context.Context) error {
 	if c.volume < 0 {
 		return nil
 	}
-	return replaceMount(c.state.Process.PID, c.volume, disk.Workspace, Workspace)
+	return replaceMount(c.state.Process.PID, c.volume, disk.Workspace, inside.Workspace)
 }
 
 // settle tells the runner. It is asked in any case: that it answers proves that
@@ -178,5 +179,5 @@ func (c *claiming) settle(ctx context.Context) (err error) {
 	}
 	client := &runnerclient.Client{Dial: (&sandbox{d: c.d, state: c.state}).DialRunner}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	return client.Settle(ctx, told, variables(spec.Env))
+	return client.Settle(ctx, told, inside.Variables(spec.Env))
 }

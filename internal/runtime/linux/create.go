@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,8 +13,10 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
@@ -32,7 +32,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	if err != nil {
 		return nil, err
 	}
-	spec.Limits = fill(spec.Limits, d.opts.Defaults)
+	spec.Limits = spec.Limits.Or(d.opts.Defaults)
 	if err := d.claim(id); err != nil {
 		return nil, err // somebody else's: not ours to destroy
 	}
@@ -66,24 +66,15 @@ func (c *creation) abandon() (err error) {
 	return err
 }
 
-func checkSpec(id runtime.ID, spec runtime.Spec) error {
-	if id == "" || strings.ContainsAny(string(id), "/.") {
-		return errdefs.Invalid("id", "must be a plain name")
-	}
-	if !slices.Contains([]runtime.SeccompMode{"", runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff}, spec.Seccomp) {
-		return errdefs.Invalid("seccomp", "must be strict, mvp or off, not %q", spec.Seccomp)
-	}
-	if spec.Network != "" && spec.Network != runtime.NetworkNone {
-		return errdefs.New(errdefs.Unimplemented, "network mode %q is not available: use %q", spec.Network, runtime.NetworkNone)
-	}
-	return nil
-}
+func checkSpec(id runtime.ID, spec runtime.Spec) error { return inside.CheckSpec(id, spec) }
 
 // classify gives the errors that a client can do something about their code.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
 		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host has no space left; remove sessions, workspaces or images")
+	case errors.Is(err, ids.ErrExhausted):
+		return errdefs.Wrap(err, errdefs.Unavailable, "the host has no user ids left for another sandbox: it has them for %d; destroy or stop sessions", MaxSandboxes)
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
 		return errdefs.Wrap(err, errdefs.Unavailable, "the host cannot hold another sandbox now; try again later")
 	}
@@ -295,8 +286,8 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Masks:        c.d.masks,
 		Links:        devLinks,
 		Hostname:     hostname(c.spec),
-		Workspace:    Workspace,
-		Env:          stage.NewEnv(environment(c.rootfs.Env, c.spec, c.rootfs.Shell)),
+		Workspace:    inside.Workspace,
+		Env:          stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		TasksFiles:   tasks,
 		Landlock:     !leaveOut["landlock"],
 		KeepCaps:     leaveOut["caps"],

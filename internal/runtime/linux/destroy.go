@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
@@ -132,7 +133,7 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id
 // sandbox, where it is the host's, and for a sandbox whose workspace is not on
 // its disk: that workspace stays, and the disk is mounted once more.
 func (d *Driver) openDisk(id runtime.ID, s *state) int {
-	dir, path := -1, filepath.Base(Workspace)
+	dir, path := -1, filepath.Base(inside.Workspace)
 	var err error
 	if s.Spec.Workspace == "" {
 		dir, err = openRoot(s.Process.PID)

@@ -66,7 +66,7 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 	if spec.Env == nil {
 		spec.Env = s.Spec.Env
 	}
-	spec.Limits = fill(spec.Limits, d.opts.Defaults)
+	spec.Limits = spec.Limits.Or(d.opts.Defaults)
 	rootfs, err := d.opts.Images.Rootfs(ctx, spec.Image)
 	return s, rootfs, err
 }

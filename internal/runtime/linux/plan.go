@@ -2,18 +2,15 @@ package linux
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 )
-
-// Workspace is where a session's files are inside a sandbox.
-const Workspace = "/workspace"
 
 const (
 	noSuidDev     = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
@@ -23,24 +20,6 @@ const (
 // devices are taken from the host: a sandbox cannot make any, and could change
 // the mode of one that it owned.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
-
-// masked must not be seen: host-wide facts and switches. What does not exist
-// on a host, or only root may touch, needs no mask: in a sandbox nobody is the
-// host's root.
-var maskedFiles = []string{
-	"/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "/proc/kallsyms",
-	"/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup", "/proc/kpagecount",
-	"/proc/kpageflags", "/proc/latency_stats", "/proc/modules", "/proc/pagetypeinfo", "/proc/sched_debug",
-	"/proc/slabinfo", "/proc/softirqs", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
-}
-
-var maskedDirs = []string{
-	"/proc/acpi", "/proc/asound", "/proc/bus", "/proc/driver", "/proc/dynamic_debug", "/proc/fs", "/proc/irq",
-	"/proc/pressure", "/proc/scsi", "/proc/tty/driver",
-}
-
-// readonlyPaths may be read but not written, whoever asks.
-var readonlyPaths = []string{"/proc/sys"}
 
 // planMounts lists what is mounted below a sandbox's root, in order.
 func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
@@ -66,7 +45,7 @@ func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
 			Options: "newinstance,ptmxmode=666,mode=620,gid=5,max=64",
 		},
 		memoryFS("/dev/shm", spec.Limits.MemoryMB/2, stage.MakeDir),
-		stage.Mount{From: workspaceSource(spec), Path: disk.Workspace, Target: Workspace, Attrs: noSuidDev},
+		stage.Mount{From: workspaceSource(spec), Path: disk.Workspace, Target: inside.Workspace, Attrs: noSuidDev},
 	)
 	if spec.ReadonlyRoot {
 		// What programs need to write although the root is read-only. Its size
@@ -107,7 +86,7 @@ func planMasks(readable func(path string) bool, leaveOut protections) stage.Mask
 	pick := func(paths []string) []string {
 		return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !readable(p) })
 	}
-	return stage.Masks{Files: pick(maskedFiles), Dirs: pick(maskedDirs), ReadOnly: pick(readonlyPaths)}
+	return stage.Masks{Files: pick(inside.MaskedFiles), Dirs: pick(inside.MaskedDirs), ReadOnly: pick(inside.ReadonlyPaths)}
 }
 
 // devLinks are the customary names in /dev.
@@ -117,32 +96,4 @@ var devLinks = []stage.Link{
 	{Path: "/dev/stdin", Target: "/proc/self/fd/0"},
 	{Path: "/dev/stdout", Target: "/proc/self/fd/1"},
 	{Path: "/dev/stderr", Target: "/proc/self/fd/2"},
-}
-
-// environment merges the image's with the session's, sorted; HOME, USER and
-// SHELL are there whatever the image says.
-func environment(image []string, spec runtime.Spec, shell string) []string {
-	env := map[string]string{
-		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-		"HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": shell, "LANG": "C.UTF-8",
-	}
-	for _, kv := range image {
-		for i := range kv {
-			if kv[i] == '=' {
-				env[kv[:i]] = kv[i+1:]
-				break
-			}
-		}
-	}
-	maps.Copy(env, spec.Env)
-	return variables(env)
-}
-
-// variables is env as a sorted list.
-func variables(env map[string]string) []string {
-	out := make([]string, 0, len(env))
-	for _, k := range slices.Sorted(maps.Keys(env)) {
-		out = append(out, k+"="+env[k])
-	}
-	return out
 }

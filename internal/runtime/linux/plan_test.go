@@ -5,7 +5,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,12 +47,4 @@ func TestPlanMounts(t *testing.T) {
 	golden(t, "mounts-readonly.json", planMounts(runtime.Spec{Limits: limits, ReadonlyRoot: true}, nil))
 	golden(t, "mounts-workspace.json", planMounts(runtime.Spec{Limits: limits, Workspace: "w"}, nil))
 	golden(t, "masks.json", planMasks(someHost, nil))
-}
-
-func TestEnvironmentPrecedence(t *testing.T) {
-	got := environment([]string{"PATH=/image", "A=image", "B=image", "malformed"}, runtime.Spec{Env: map[string]string{"B": "session", "C": "x=y"}}, "/bin/sh")
-	want := []string{"A=image", "B=session", "C=x=y", "HOME=/root", "LANG=C.UTF-8", "LOGNAME=root", "PATH=/image", "SHELL=/bin/sh", "USER=root"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
 }

@@ -40,7 +40,7 @@ func drop(b *Boot) error {
 	if !b.KeepCaps {
 		hdr := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		data := spawn.CapData(serveCaps, 0)
-		if err := allThreads("capset", unix.SYS_CAPSET, uintptr(unsafe.Pointer(hdr)), uintptr(unsafe.Pointer(data)), 0); err != nil {
+		if err := allThreads("capset", unix.SYS_CAPSET, uintptr(unsafe.Pointer(hdr)), uintptr(unsafe.Pointer(data))); err != nil {
 			return err
 		}
 		runtime.KeepAlive(hdr)
@@ -61,14 +61,14 @@ func drop(b *Boot) error {
 // not own a file in it either.
 func ownFiles() error {
 	return errors.Join(
-		allThreads("setfsgid", unix.SYS_SETFSGID, 0, 0, 0),
-		allThreads("setfsuid", unix.SYS_SETFSUID, 0, 0, 0),
+		allThreads("setfsgid", unix.SYS_SETFSGID, 0, 0),
+		allThreads("setfsuid", unix.SYS_SETFSUID, 0, 0),
 	)
 }
 
 // allThreads makes the call on every thread; new threads inherit the result.
-func allThreads(name string, nr, a, b, c uintptr) error {
-	if _, _, e := syscall.AllThreadsSyscall(nr, a, b, c); e != 0 {
+func allThreads(name string, nr, a, b uintptr) error {
+	if _, _, e := syscall.AllThreadsSyscall(nr, a, b, 0); e != 0 {
 		return os.NewSyscallError(name, e)
 	}
 	return nil

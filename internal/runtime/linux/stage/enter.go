@@ -19,6 +19,7 @@ type Inside struct {
 	Workspace string
 	Env       []string
 	Parts     Parts
+	Changes   int // the open directory that has what was written to the root
 
 	filter   []unix.SockFilter // of the workload; empty without
 	clone    func(*spawn.Cmd) (*spawn.Process, error)
@@ -50,7 +51,8 @@ func Enter() (*Inside, error) {
 		return nil, err
 	}
 	mounts, rest := fds[:b.mounts()], fds[b.mounts():]
-	if err := buildRoot(b, mounts); err != nil {
+	changes, err := buildRoot(b, mounts)
+	if err != nil {
 		return nil, err
 	}
 	sys.Close(mounts...)
@@ -61,7 +63,7 @@ func Enter() (*Inside, error) {
 		return nil, fmt.Errorf("bring loopback up: %w", err)
 	}
 	in := &Inside{
-		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.vars(),
+		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.vars(), Changes: changes,
 		filter: b.WorkloadFilter.program(), oomCount: rest[1], cgroup: rest[2], tasks: rest[3:],
 	}
 	in.Parts.parent = in.cgroup
@@ -150,21 +152,29 @@ func (in *Inside) prepare(c *spawn.Cmd) {
 	// cgroup that the process is in.
 	steps = append(steps, spawn.Unshare(unix.CLONE_NEWCGROUP), spawn.TimerSlack(workloadSlack))
 	steps = append(steps, spawn.SetIDs(0, 0)...)
-	for i := range c.Steps { // their own references move with them
-		for j := range c.Steps[i].Save {
-			c.Steps[i].Save[j].Step += len(steps)
-		}
-	}
-	c.Steps = append(steps, c.Steps...)
+	prepend(c, steps)
 	if len(in.filter) > 0 {
 		c.Final = append(c.Final, spawn.Seccomp(in.filter))
 	}
 }
 
 // OOMKills counts the processes that the memory limit has killed.
-func (in *Inside) OOMKills() int64 {
+func (in *Inside) OOMKills() int64 { return oomKills(in.oomCount) }
+
+// prepend puts steps before those that c has.
+func prepend(c *spawn.Cmd, steps []spawn.Step) {
+	for i := range c.Steps { // their own references move with them
+		for j := range c.Steps[i].Save {
+			c.Steps[i].Save[j].Step += len(steps)
+		}
+	}
+	c.Steps = append(steps, c.Steps...)
+}
+
+// oomKills reads the open file that counts them.
+func oomKills(fd int) int64 {
 	buf := make([]byte, 512)
-	n, err := unix.Pread(in.oomCount, buf, 0)
+	n, err := unix.Pread(fd, buf, 0)
 	if err != nil {
 		return 0
 	}

@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+// giveImage imports the tests' root file system as the default image.
+func giveImage(t *testing.T, cfg config.Config) {
+	t.Helper()
+	store, err := OpenImages(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, w := io.Pipe()
+	go func() { w.CloseWithError(flatten.Write(t.Context(), w, []string{testenv.BaseRootfs(t)})) }()
+	if _, err := store.Import(t.Context(), images.ImportRequest{Name: cfg.DefaultImage, Tar: archive}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// caller calls /v1 with the daemon's own key.
+type caller struct {
+	t        *testing.T
+	url, key string
+}
+
+// call waits until the daemon is ready.
+func call(t *testing.T, d *Daemon, cfg config.Config) caller {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		status, body := get(t, d.URL()+"/readyz", "")
+		if status == http.StatusOK {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("it does not become ready: %d %s", status, body)
+		}
+	}
+	key, err := os.ReadFile(cfg.KeyFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return caller{t, d.URL(), strings.TrimSpace(string(key))}
+}
+
+// do makes a call that must succeed, and returns the answer's fields.
+func (c caller) do(method, path, body string) map[string]any {
+	c.t.Helper()
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+"/v1/sessions"+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.key)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode/100 != 2 {
+		c.t.Fatalf("%s %s: %d %s, %v", method, path, resp.StatusCode, text, err)
+	}
+	fields := map[string]any{}
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &fields); err != nil {
+			c.t.Fatalf("%s %s: %s, %v", method, path, text, err)
+		}
+	}
+	return fields
+}
+
+// exec runs a command in a session, whose output must be want.
+func (c caller) exec(id, command, want string) {
+	c.t.Helper()
+	body, err := json.Marshal(map[string]string{"cmd": command})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if got := c.do(http.MethodPost, "/"+id+"/exec", string(body))["output"]; got != want {
+		c.t.Errorf("%s: %q, want %q", command, got, want)
+	}
+}
+
+// TestDockerDriver takes a session on a Docker engine through its life, with a
+// restart of the daemon and a crash of the engine in it.
+func TestDockerDriver(t *testing.T) {
+	testenv.NeedsRoot(t)
+	e := testenv.StartEngine(t, "--live-restore")
+	cfg := testConfig(t)
+	cfg.Driver, cfg.Docker.Host = "docker", e.Host
+	giveImage(t, cfg)
+	d, stop := start(t, cfg)
+	c := call(t, d, cfg)
+	id, _ := c.do(http.MethodPost, "", `{"env": {"GREETING": "hi"}, "workspace_id": "kept"}`)["id"].(string)
+	c.exec(id, "cd /tmp; x=1; echo $GREETING | tee /workspace/file", "hi\n")
+	if state := c.do(http.MethodPost, "/"+id+"/pause", "")["status"]; state != "paused" {
+		t.Errorf("paused, it is %v", state)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	e.Stop(t, syscall.SIGKILL)
+	e.Start(t)
+	d, _ = start(t, cfg)
+	c = call(t, d, cfg)
+	c.exec(id, "echo $PWD $x", "/tmp 1\n") // which resumes it
+	c.do(http.MethodPost, "/"+id+"/stop", "")
+	c.do(http.MethodPost, "/"+id+"/start", "")
+	c.exec(id, "cat /workspace/file; echo $x", "hi\n\n")
+	if stats := c.do(http.MethodGet, "/"+id+"/stats", ""); stats["memory_bytes"] == 0.0 {
+		t.Errorf("%v", stats)
+	}
+	c.do(http.MethodDelete, "/"+id, "")
+	other, _ := c.do(http.MethodPost, "", `{"workspace_id": "kept"}`)["id"].(string)
+	c.exec(other, "cat file", "hi\n")
+	c.do(http.MethodDelete, "/"+other, "")
+}

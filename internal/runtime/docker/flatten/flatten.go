@@ -1,0 +1,242 @@
+// Package flatten writes the layers of an image as one archive: what overlayfs
+// would show of them, for an engine that takes a root file system as a tar.
+package flatten
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Write writes the tree that the layers, the top one first, make together. The
+// layers are not to change meanwhile. Devices and sockets are left out.
+func Write(ctx context.Context, w io.Writer, layers []string) error {
+	f := &flattening{ctx: ctx, w: tar.NewWriter(w), layers: layers, links: make(map[inode]string)}
+	all := make([]int, len(layers))
+	for i := range all {
+		all[i] = i
+	}
+	if err := f.directory("", all); err != nil {
+		return err
+	}
+	return f.w.Close()
+}
+
+type flattening struct {
+	ctx    context.Context //nolint:containedctx // of the one call of Write
+	w      *tar.Writer
+	layers []string
+	links  map[inode]string // what was written of files with several names
+}
+
+// inode is a file of one layer.
+type inode struct {
+	layer  int
+	number uint64
+}
+
+// entry is what is seen of one name: in the top layer that has it and, of a
+// directory, in those below as far as they show through.
+type entry struct {
+	layers []int
+	hidden bool // the top layer says that it is deleted
+	closed bool // no lower layer shows through
+}
+
+// directory writes what is in a directory that the layers numbered in stack
+// have.
+func (f *flattening) directory(dir string, stack []int) error {
+	found := make(map[string]*entry)
+	for _, layer := range stack {
+		if err := f.look(found, dir, layer); err != nil {
+			return err
+		}
+	}
+	names := make([]string, 0, len(found))
+	for name, e := range found {
+		if !e.hidden {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := f.ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.entry(path.Join(dir, name), found[name].layers); err != nil {
+			return fmt.Errorf("%s: %w", path.Join(dir, name), err)
+		}
+	}
+	return nil
+}
+
+// look adds what one layer has in a directory.
+func (f *flattening) look(found map[string]*entry, dir string, layer int) error {
+	list, err := os.ReadDir(f.path(layer, dir))
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		e := found[d.Name()]
+		if e != nil && (e.closed || !d.IsDir()) {
+			e.closed = true
+			continue
+		}
+		opaque, err := f.opaque(layer, path.Join(dir, d.Name()), d)
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			e = &entry{}
+			if e.hidden, err = whiteout(d); err != nil {
+				return err
+			}
+			found[d.Name()] = e
+		}
+		e.layers, e.closed = append(e.layers, layer), opaque
+	}
+	return nil
+}
+
+// whiteout reports whether an entry is overlayfs's mark of a deleted one.
+func whiteout(d fs.DirEntry) (bool, error) {
+	if d.Type()&fs.ModeCharDevice == 0 {
+		return false, nil
+	}
+	info, err := d.Info()
+	if err != nil {
+		return false, err
+	}
+	stat, err := statOf(info)
+	return err == nil && stat.Rdev == 0, err
+}
+
+// opaque reports whether nothing of lower layers shows through an entry: it is
+// no directory, or has overlayfs's mark.
+func (f *flattening) opaque(layer int, name string, d fs.DirEntry) (bool, error) {
+	if !d.IsDir() {
+		return true, nil
+	}
+	value := make([]byte, 2)
+	n, err := unix.Lgetxattr(f.path(layer, name), "trusted.overlay.opaque", value)
+	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOTSUP) {
+		return false, nil
+	}
+	return err == nil && string(value[:n]) == "y", err
+}
+
+// entry writes one, with all that is below it.
+func (f *flattening) entry(name string, layers []int) error {
+	full := f.path(layers[0], name)
+	info, err := os.Lstat(full)
+	if err != nil {
+		return err
+	}
+	if info.Mode()&(fs.ModeDevice|fs.ModeCharDevice|fs.ModeSocket) != 0 {
+		return nil
+	}
+	head, err := f.header(layers[0], name, info)
+	if err != nil {
+		return err
+	}
+	if err := f.w.WriteHeader(head); err != nil {
+		return err
+	}
+	switch {
+	case info.IsDir():
+		return f.directory(name, layers)
+	case head.Typeflag == tar.TypeReg:
+		return f.content(full, info.Size())
+	}
+	return nil
+}
+
+func (f *flattening) header(layer int, name string, info fs.FileInfo) (*tar.Header, error) {
+	full, target := f.path(layer, name), ""
+	if info.Mode()&fs.ModeSymlink != 0 {
+		var err error
+		if target, err = os.Readlink(full); err != nil {
+			return nil, err
+		}
+	}
+	head, err := tar.FileInfoHeader(info, target)
+	if err != nil {
+		return nil, err
+	}
+	head.Name, head.Uname, head.Gname = name, "", "" // the names would be the host's
+	if info.IsDir() {
+		head.Name += "/"
+	}
+	stat, err := statOf(info)
+	if err != nil {
+		return nil, err
+	}
+	if stat.Nlink > 1 && info.Mode().IsRegular() {
+		first, ok := f.links[inode{layer, stat.Ino}]
+		if ok {
+			head.Typeflag, head.Linkname, head.Size = tar.TypeLink, first, 0
+			return head, nil
+		}
+		f.links[inode{layer, stat.Ino}] = name
+	}
+	head.PAXRecords, err = attributes(full)
+	return head, err
+}
+
+// attributes are the extended ones that a root file system may need.
+func attributes(full string) (map[string]string, error) {
+	names := make([]byte, 64<<10)
+	n, err := unix.Llistxattr(full, names)
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	records := make(map[string]string)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names[:n]), "\x00"), "\x00") {
+		if name != "security.capability" && !strings.HasPrefix(name, "user.") {
+			continue
+		}
+		value := make([]byte, 64<<10)
+		n, err := unix.Lgetxattr(full, name, value)
+		if err != nil {
+			return nil, err
+		}
+		records["SCHILY.xattr."+name] = string(value[:n])
+	}
+	return records, nil
+}
+
+func (f *flattening) content(full string, size int64) (err error) {
+	file, err := os.Open(full)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	_, err = io.CopyN(f.w, file, size)
+	return err
+}
+
+func (f *flattening) path(layer int, name string) string {
+	return filepath.Join(f.layers[layer], name)
+}
+
+func statOf(info fs.FileInfo) (*syscall.Stat_t, error) {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil, errors.New("the file system tells too little of its files")
+	}
+	return stat, nil
+}

@@ -1,0 +1,130 @@
+package flatten
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+// layer makes a directory of files by name and content. A name that ends with
+// a slash is a directory; of content "deleted" the mark of that, "opaque/" the
+// mark of a directory, "link:..." a symbolic and "same:..." a hard link.
+func layer(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := put(filepath.Join(dir, name), dir, files[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func put(full, dir, content string) error {
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		return err
+	}
+	switch {
+	case content == "deleted":
+		return unix.Mknod(full, unix.S_IFCHR, 0)
+	case content == "device":
+		return unix.Mknod(full, unix.S_IFCHR, int(unix.Mkdev(1, 3)))
+	case content == "dir":
+		return os.Mkdir(full, 0o755)
+	case content == "opaque":
+		return errors.Join(os.Mkdir(full, 0o700), unix.Setxattr(full, "trusted.overlay.opaque", []byte("y"), 0))
+	case len(content) > 5 && content[:5] == "link:":
+		return os.Symlink(content[5:], full)
+	case len(content) > 5 && content[:5] == "same:":
+		return os.Link(filepath.Join(dir, content[5:]), full)
+	}
+	return os.WriteFile(full, []byte(content), 0o640)
+}
+
+func TestWrite(t *testing.T) {
+	testenv.NeedsRoot(t)
+	top := layer(t, map[string]string{
+		"changed": "top", "gone": "deleted", "never": "deleted", "dir/added": "top", "dir/gone": "deleted",
+		"opaque": "opaque", "opaque/only": "top", "filenow": "a file", "dirnow/x": "top", "null": "device",
+	})
+	bottom := layer(t, map[string]string{
+		"changed": "bottom", "gone": "bottom", "kept": "bottom", "dir/kept": "bottom", "dir/gone": "bottom", "dir/deep/er": "bottom",
+		"opaque/hidden": "bottom", "filenow/hidden": "bottom", "dirnow": "a file", "z-link": "link:/etc/passwd", "z-same": "same:kept",
+	})
+	if err := unix.Setxattr(filepath.Join(bottom, "kept"), "user.note", []byte("hi"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(filepath.Join(bottom, "kept"), 12, 34); err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	if err := Write(t.Context(), &archive, []string{top, bottom}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"changed=top", "dir/", "dir/added=top", "dir/deep/", "dir/deep/er=bottom", "dir/kept=bottom", "dirnow/", "dirnow/x=top",
+		"filenow=a file", "kept=bottom", "opaque/", "opaque/only=top", "z-link->/etc/passwd", "z-same==kept",
+	}
+	if got := listing(t, &archive); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// listing tells of each entry what it is, and checks what must be kept of one.
+func listing(t *testing.T, archive io.Reader) []string {
+	t.Helper()
+	var got []string
+	for r := tar.NewReader(archive); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return got
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Name == "kept" && (h.Uid != 12 || h.Gid != 34 || h.Mode != 0o640 || h.Uname != "" || h.PAXRecords["SCHILY.xattr.user.note"] != "hi") {
+			t.Errorf("%+v", h)
+		}
+		line := h.Name
+		switch h.Typeflag {
+		case tar.TypeReg:
+			text, err := io.ReadAll(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line += "=" + string(text)
+		case tar.TypeSymlink:
+			line += "->" + h.Linkname
+		case tar.TypeLink:
+			line += "==" + h.Linkname
+		}
+		got = append(got, line)
+	}
+}
+
+func TestWriteCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(ctx, io.Discard, []string{dir}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,180 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
+)
+
+// link returns the link to a sandbox, and opens it if there is none: at the
+// first use, and after a restart of ours, the engine's or the sandbox's.
+func (d *Driver) link(ctx context.Context, id runtime.ID) (*relay.Link, error) {
+	if l := d.linkNow(id); l != nil {
+		return l, nil
+	}
+	opened := d.dials.DoChan(string(id), func() (any, error) {
+		if l := d.linkNow(id); l != nil { // another was faster
+			return l, nil
+		}
+		// Others may wait for it whose requests go on.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), linkTime)
+		defer cancel()
+		l, err := d.openLink(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return l, d.keepLink(id, l)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case r := <-opened:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(*relay.Link), nil //nolint:forcetypeassert // what the function above returns
+	}
+}
+
+// linkNow returns the link if there is one that works.
+func (d *Driver) linkNow(id runtime.ID) *relay.Link {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.links[id]; l != nil && !l.Ended() {
+		return l
+	}
+	return nil
+}
+
+func (d *Driver) keepLink(id runtime.ID, l *relay.Link) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return errors.Join(errors.New("the driver is closed"), l.Close())
+	}
+	d.links[id] = l
+	return nil
+}
+
+// unlink ends the link to a sandbox that is about to go.
+func (d *Driver) unlink(id runtime.ID) error {
+	d.mu.Lock()
+	l := d.links[id]
+	delete(d.links, id)
+	d.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	return l.Close()
+}
+
+// openLink starts a relay in the container.
+func (d *Driver) openLink(ctx context.Context, id runtime.ID) (*relay.Link, error) {
+	made, err := d.engine.ExecCreate(ctx, d.container(id), client.ExecCreateOptions{
+		User: "0:0", AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		Cmd: []string{program, relay.Command},
+	})
+	if cerrdefs.IsConflict(err) { // it exists and does not run
+		return nil, errdefs.Wrap(err, errdefs.NotFound, "sandbox %s is not running", id)
+	}
+	if err != nil {
+		return nil, d.classify(err, id)
+	}
+	attached, err := d.engine.ExecAttach(ctx, made.ID, client.ExecAttachOptions{})
+	if err != nil {
+		return nil, d.classify(err, id)
+	}
+	said := new(lastWords)
+	l, err := relay.Open(ctx, &execStream{
+		frames: frames{from: attached.Reader, only: stdoutStream, rest: said},
+		conn:   attached.Conn,
+	})
+	if err == nil {
+		return l, nil
+	}
+	if got, inspectErr := d.inspect(ctx, id); inspectErr != nil || !got.State.Running {
+		return nil, errors.Join(d.notRunning(id), inspectErr)
+	}
+	return nil, fmt.Errorf("open the link to sandbox %s: %w: %s", id, d.unavailable(err), said)
+}
+
+// execStream is what the engine gives for a process: its input as it is, its
+// outputs in frames.
+type execStream struct {
+	frames
+	conn io.WriteCloser
+}
+
+func (s *execStream) Write(p []byte) (int, error) { return s.conn.Write(p) }
+func (s *execStream) Close() error                { return s.conn.Close() }
+
+// The engine's numbers for streams in frames.
+const (
+	stdoutStream = 1
+	stderrStream = 2
+)
+
+// frames reads one stream of several that come in the engine's frames: a byte
+// with the stream's number, three zeros, the length in four bytes.
+type frames struct {
+	from io.Reader
+	only byte
+	rest io.Writer // gets the others; may be nil
+
+	left int64 // of the frame that is being read
+}
+
+// Read implements io.Reader.
+func (f *frames) Read(p []byte) (int, error) {
+	for f.left == 0 {
+		var head [8]byte
+		if _, err := io.ReadFull(f.from, head[:]); err != nil {
+			return 0, err
+		}
+		size := int64(binary.BigEndian.Uint32(head[4:]))
+		if head[0] == f.only {
+			f.left = size
+			continue
+		}
+		rest := f.rest
+		if rest == nil {
+			rest = io.Discard
+		}
+		if _, err := io.CopyN(rest, f.from, size); err != nil {
+			return 0, err
+		}
+	}
+	n, err := f.from.Read(p[:min(int64(len(p)), f.left)])
+	f.left -= int64(n)
+	return n, err
+}
+
+// lastWords keeps the beginning of what a relay says on its standard error.
+type lastWords struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (w *lastWords) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text.Write(p[:min(len(p), max(0, 1<<10-w.text.Len()))])
+	return len(p), nil
+}
+
+func (w *lastWords) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fmt.Sprintf("%q", w.text.String())
+}

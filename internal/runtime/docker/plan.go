@@ -1,0 +1,160 @@
+package docker
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/bits"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+)
+
+// Labels of what is ours in the engine. Everything has the first.
+const (
+	labelNode      = "sandkasten.node"
+	labelSandbox   = "sandkasten.sandbox"   // of a container: its sandbox's id
+	labelTry       = "sandkasten.try"       // of a container: which Create made it
+	labelLimits    = "sandkasten.limits"    // of a container: its Limits in JSON
+	labelWorkspace = "sandkasten.workspace" // of a volume: its workspace's id
+	labelProgram   = "sandkasten.program"   // of a volume: it holds a runner; of a container: it fills one
+	labelImage     = "sandkasten.image"     // of an image: the digest that we know it by
+)
+
+// programDir is where containers have the volume with the runner's program.
+const programDir = "/.sandkasten"
+
+const (
+	programFile = "runner"
+	program     = programDir + "/" + programFile
+)
+
+// runnerTasks is room for the threads of the runner and of two relays beside
+// it, which the engine counts with the sandbox's.
+const runnerTasks = 80
+
+func (d *Driver) container(id runtime.ID) string {
+	return "sandkasten-" + d.opts.Node + "-" + string(id)
+}
+
+// creation is what a container is planned from.
+type creation struct {
+	id     runtime.ID
+	try    string
+	spec   runtime.Spec // with all its limits
+	rootfs Rootfs
+	image  string // the engine's name for it
+	volume string // with the runner
+}
+
+// plan says all about a container. Nothing in it is taken from a request but
+// by way of a Spec, which has no words for mounts, devices or privileges.
+func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
+	p := d.profiles[c.spec.Seccomp]
+	boot, err := json.Marshal(stage.ContainerBoot{
+		Socket:         relay.Socket,
+		Workspace:      inside.Workspace,
+		Env:            stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
+		WorkloadFilter: p.workload,
+	})
+	if err != nil {
+		return client.ContainerCreateOptions{}, err
+	}
+	limits, err := json.Marshal(c.spec.Limits)
+	if err != nil {
+		return client.ContainerCreateOptions{}, err
+	}
+	config := &container.Config{
+		Image:      c.image,
+		Hostname:   c.spec.Hostname,
+		User:       "0:0",
+		WorkingDir: "/",
+		Entrypoint: []string{program, stage.ContainerCommand},
+		Env:        []string{stage.ContainerBootVar + "=" + string(boot)},
+		StopSignal: "SIGKILL", // what a session's programs are to hear is the runner's business
+		Labels: map[string]string{
+			labelNode: d.opts.Node, labelSandbox: string(c.id), labelTry: c.try, labelLimits: string(limits),
+		},
+	}
+	if config.Hostname == "" {
+		config.Hostname = inside.Hostname
+	}
+	return client.ContainerCreateOptions{Name: d.container(c.id), Config: config, HostConfig: d.planHost(c, p)}, nil
+}
+
+func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
+	no := false
+	memory := c.spec.Limits.MemoryMB << 20
+	pids := c.spec.Limits.Pids + runnerTasks
+	host := &container.HostConfig{
+		NetworkMode:    "none",
+		IpcMode:        container.IPCModePrivate,
+		CgroupnsMode:   container.CgroupnsModePrivate,
+		CapDrop:        []string{"ALL"},
+		CapAdd:         capabilities(stage.ContainerCaps),
+		SecurityOpt:    []string{"no-new-privileges", "seccomp=" + p.engine},
+		MaskedPaths:    append(append(append([]string{}, inside.MaskedFiles...), inside.MaskedDirs...), maskedSys...),
+		ReadonlyPaths:  append([]string{"/sys/fs/cgroup"}, inside.ReadonlyPaths...), // its top is a tmpfs on cgroup v1
+		ReadonlyRootfs: c.spec.ReadonlyRoot,
+		ShmSize:        max(memory/2, 1<<20),
+		Runtime:        d.opts.Runtime,
+		Init:           &no, // the runner is
+		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
+		// The runner speaks only of its own end.
+		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "64k", "max-file": "1"}},
+		Mounts: []mount.Mount{
+			{Type: mount.TypeVolume, Source: c.volume, Target: programDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
+			{Type: mount.TypeVolume, Source: d.workspaceVolume(c.spec.Workspace), Target: inside.Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
+		},
+		Resources: container.Resources{
+			Memory: memory, MemorySwap: memory,
+			NanoCPUs:  int64(c.spec.Limits.CPU * 1e9),
+			PidsLimit: &pids,
+			Ulimits: []*container.Ulimit{
+				{Name: "core", Soft: 1, Hard: 1}, // at 0 a helper of the host would run as its root
+				{Name: "nofile", Soft: 16384, Hard: 16384},
+				{Name: "memlock", Soft: 64 << 10, Hard: 64 << 10},
+				{Name: "msgqueue", Soft: 819200, Hard: 819200},
+				{Name: "sigpending", Soft: 4096, Hard: 4096},
+			},
+		},
+	}
+	if c.spec.ReadonlyRoot {
+		// What programs need to write although the root is read-only. It counts
+		// as memory.
+		host.Tmpfs = map[string]string{"/tmp": tmpfs(memory / 2), "/run": tmpfs(memory / 4)}
+	}
+	return host
+}
+
+// tmpfs bounds a directory in memory in bytes and in files.
+func tmpfs(size int64) string {
+	size = max(size, 1<<20)
+	return fmt.Sprintf("rw,exec,nosuid,nodev,mode=1777,size=%d,nr_inodes=%d", size, size>>12)
+}
+
+// maskedSys is /sys without the container's own control group, which tells the
+// runner how often the kernel killed for want of memory.
+var maskedSys = []string{
+	"/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/firmware", "/sys/hypervisor", "/sys/kernel",
+	"/sys/module", "/sys/power", "/sys/fs/bpf", "/sys/fs/btrfs", "/sys/fs/ext4", "/sys/fs/fuse", "/sys/fs/pstore", "/sys/fs/xfs",
+}
+
+// capabilityNames is <linux/capability.h> as far as a sandbox can have it.
+var capabilityNames = map[int]string{
+	0: "CHOWN", 1: "DAC_OVERRIDE", 3: "FOWNER", 4: "FSETID", 5: "KILL", 6: "SETGID", 7: "SETUID", 8: "SETPCAP", 10: "NET_BIND_SERVICE",
+}
+
+// capabilities names those of a set.
+func capabilities(set uint64) []string {
+	var names []string
+	for ; set != 0; set &= set - 1 {
+		names = append(names, capabilityNames[bits.TrailingZeros64(set)])
+	}
+	return names
+}

@@ -1,0 +1,81 @@
+// Package inside is what programs find in a sandbox whatever driver made it:
+// their environment, where the workspace is, and what /proc does not show. It
+// is also what no driver makes.
+package inside
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// Workspace is where a session's files are.
+const Workspace = "/workspace"
+
+// Hostname is the name of a sandbox that was given none.
+const Hostname = "sandbox"
+
+// MaskedFiles must not be seen: host-wide facts and switches. What does not exist
+// on a host, or only root may touch, needs no mask: in a sandbox nobody is the
+// host's root.
+var MaskedFiles = []string{
+	"/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "/proc/kallsyms",
+	"/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup", "/proc/kpagecount",
+	"/proc/kpageflags", "/proc/latency_stats", "/proc/modules", "/proc/pagetypeinfo", "/proc/sched_debug",
+	"/proc/slabinfo", "/proc/softirqs", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
+}
+
+// MaskedDirs must not be seen either.
+var MaskedDirs = []string{
+	"/proc/acpi", "/proc/asound", "/proc/bus", "/proc/driver", "/proc/dynamic_debug", "/proc/fs", "/proc/irq",
+	"/proc/pressure", "/proc/scsi", "/proc/tty/driver",
+}
+
+// ReadonlyPaths may be read but not written, whoever asks.
+var ReadonlyPaths = []string{"/proc/sys"}
+
+// Environment lays a session's variables over its image's ("NAME=value"), sorted.
+// HOME, USER and SHELL are there whatever the image says.
+func Environment(image []string, session map[string]string, shell string) []string {
+	env := map[string]string{
+		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": shell, "LANG": "C.UTF-8",
+	}
+	for _, kv := range image {
+		if name, value, ok := strings.Cut(kv, "="); ok {
+			env[name] = value
+		}
+	}
+	maps.Copy(env, session)
+	return Variables(env)
+}
+
+// Variables is env as a sorted list.
+func Variables(env map[string]string) []string {
+	out := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		out = append(out, name+"="+env[name])
+	}
+	return out
+}
+
+// Limits is what a sandbox has of which neither its Spec nor the driver's
+// options say more.
+var Limits = runtime.Limits{CPU: 1, MemoryMB: 512, Pids: 512, DiskMB: 2048}
+
+// CheckSpec refuses names that are none, and what no driver can do.
+func CheckSpec(id runtime.ID, spec runtime.Spec) error {
+	if id == "" || strings.ContainsAny(string(id), "/.") {
+		return errdefs.Invalid("id", "must be a plain name")
+	}
+	if !slices.Contains([]runtime.SeccompMode{"", runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff}, spec.Seccomp) {
+		return errdefs.Invalid("seccomp", "must be strict, mvp or off, not %q", spec.Seccomp)
+	}
+	if spec.Network != "" && spec.Network != runtime.NetworkNone {
+		return errdefs.New(errdefs.Unimplemented, "network mode %q is not available: use %q", spec.Network, runtime.NetworkNone)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package stage
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/spawn"
+)
+
+// ContainerBoot is what a runner is told that an engine has started as the
+// first process of a container: all that is to be mounted is, the rights are
+// the engine's gift, and nothing but its environment comes with it.
+type ContainerBoot struct {
+	Socket         string `json:"socket"` // abstract, to listen on
+	Workspace      string `json:"workspace"`
+	Env            Env    `json:"env"`
+	WorkloadFilter Filter `json:"workload_filter,omitempty"`
+}
+
+// ContainerBootVar is the environment variable with a ContainerBoot in JSON.
+const ContainerBootVar = "SANDKASTEN_BOOT"
+
+// ContainerCommand is the argument that makes a runner one of a container.
+const ContainerCommand = "contained"
+
+// ContainerCaps is what a container needs to have, for its runner: beside what
+// it hands on, the right to end processes of any user.
+const ContainerCaps = WorkloadCaps | 1<<unix.CAP_KILL
+
+// Contained is a container that its runner has taken over.
+type Contained struct {
+	Listener  int
+	Workspace string
+	Env       []string
+
+	filter   []unix.SockFilter
+	clone    func(*spawn.Cmd) (*spawn.Process, error)
+	oomCount int // -1 where it cannot be seen
+}
+
+// EnterContainer makes the calling process a container's runner: out of the
+// workload's reach, and without rights to pass on that the workload must not
+// have. On an error the process must end, which ends the container.
+func EnterContainer() (*Contained, error) {
+	var b ContainerBoot
+	if err := json.Unmarshal([]byte(os.Getenv(ContainerBootVar)), &b); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", ContainerBootVar, err)
+	}
+	if err := HideProcess(); err != nil {
+		return nil, err
+	}
+	// What is in no bounding set comes back by no exec. The runner keeps what it
+	// has, which is more than what it starts, and so none of that can trace it.
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		if WorkloadCaps&(1<<c) == 0 {
+			err := allThreads("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c)
+			if err != nil && !errors.Is(err, unix.EINVAL) { // a kernel that does not know it
+				return nil, err
+			}
+		}
+	}
+	c := &Contained{Workspace: b.Workspace, Env: b.Env.vars(), filter: b.WorkloadFilter.program(), oomCount: openOOMCount()}
+	var err error
+	if c.clone, err = cloner(&Boot{Landlock: true}); err != nil {
+		return nil, fmt.Errorf("landlock: %w", err)
+	}
+	c.Listener, err = listenAbstract(b.Socket)
+	return c, err
+}
+
+// HideProcess keeps the memory, environment and descriptors of the calling
+// process from others, of its user too.
+func HideProcess() error {
+	return os.NewSyscallError("prctl", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}
+
+// SpareThreads makes threads that the Go runtime takes when it needs one. In a
+// container the workload can leave no room for new ones, and the runtime ends
+// the process when it cannot make one.
+func SpareThreads(n int) {
+	enough := make(chan struct{})
+	var made, all sync.WaitGroup
+	made.Add(n)
+	for range n {
+		all.Go(func() {
+			runtime.LockOSThread() // so that the next gets another
+			defer runtime.UnlockOSThread()
+			made.Done()
+			<-enough
+		})
+	}
+	made.Wait()
+	close(enough)
+	all.Wait()
+}
+
+// openOOMCount opens the file of the container's own cgroup that counts OOM
+// kills, of cgroup v2 or v1.
+func openOOMCount() int {
+	for _, path := range []string{"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"} {
+		if fd, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDONLY, 0); err == nil {
+			return fd
+		}
+	}
+	return -1
+}
+
+func listenAbstract(name string) (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+		return -1, os.NewSyscallError("bind", err)
+	}
+	return fd, os.NewSyscallError("listen", unix.Listen(fd, 128))
+}
+
+// Admit reports whether a connection comes from outside of the container: from
+// a process that the engine has started in it, which has no parent there. What
+// started inside has one, also when it was orphaned.
+func (c *Contained) Admit(fd int) bool {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil || cred.Pid <= 1 {
+		return false
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(int(cred.Pid)) + "/stat")
+	if err != nil {
+		return false
+	}
+	// The program chooses its name, which ends at the last parenthesis; its
+	// state and its parent follow.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	return len(fields) > 1 && fields[1] == "0"
+}
+
+// Clone clones c as a process of the workload.
+func (c *Contained) Clone(cmd *spawn.Cmd) (*spawn.Process, error) {
+	// Others may stop the child or have it killed for want of memory; only to the
+	// first there are no others, but what it writes below is its memory's.
+	cmd.Memory = spawn.Copied
+	// The kernel takes the workload before the runner when memory is short.
+	steps := spawn.WriteFile(0, "/proc/self/oom_score_adj", "500")
+	steps = append(steps, spawn.SetIDs(0, 0)...)
+	prepend(cmd, steps)
+	if len(c.filter) > 0 {
+		cmd.Final = append(cmd.Final, spawn.Seccomp(c.filter))
+	}
+	return c.clone(cmd)
+}
+
+// OOMKills counts the processes that the memory limit has killed.
+func (c *Contained) OOMKills() int64 {
+	if c.oomCount < 0 {
+		return 0
+	}
+	return oomKills(c.oomCount)
+}

@@ -1,0 +1,16 @@
+package runtime
+
+import "testing"
+
+func TestLimitsOr(t *testing.T) {
+	defaults := Limits{CPU: 1, MemoryMB: 2, Pids: 3, DiskMB: 4}
+	for asked, want := range map[Limits]Limits{
+		{}:                       defaults,
+		{CPU: 0.5, Pids: 9}:      {CPU: 0.5, MemoryMB: 2, Pids: 9, DiskMB: 4},
+		{MemoryMB: 7, DiskMB: 8}: {CPU: 1, MemoryMB: 7, Pids: 3, DiskMB: 8},
+	} {
+		if got := asked.Or(defaults); got != want {
+			t.Errorf("%+v: %+v, want %+v", asked, got, want)
+		}
+	}
+}

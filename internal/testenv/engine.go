@@ -1,0 +1,232 @@
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Engine is a Docker engine of a test's own, with its own state and without a
+// network.
+type Engine struct {
+	Host  string   // as clients take it: unix:///...
+	Flags []string // of dockerd, beside those that keep it apart; read by Start
+
+	dir string
+	cmd *exec.Cmd // nil while it is not running
+}
+
+// engineTime is how long an engine may take to answer or to end.
+const engineTime = time.Minute
+
+// StartEngine starts dockerd with flags. It ends, with its containers, when
+// the test does. The test must have called NeedsRoot.
+func StartEngine(t testing.TB, flags ...string) *Engine {
+	t.Helper()
+	if _, err := exec.LookPath("dockerd"); err != nil {
+		Unsupported(t, "no dockerd; install docker.io")
+	}
+	dir := DataDir(t)
+	e := &Engine{Host: "unix://" + filepath.Join(dir, "s"), Flags: flags, dir: dir}
+	t.Cleanup(func() {
+		if e.cmd != nil {
+			e.Stop(t, syscall.SIGTERM)
+		}
+		if err := e.clear(); err != nil {
+			t.Errorf("clear away the engine: %v", err)
+		}
+	})
+	e.Start(t)
+	return e
+}
+
+// Start starts an engine that was stopped, on its old state, and returns when
+// it answers.
+func (e *Engine) Start(t testing.TB) {
+	t.Helper()
+	args := append([]string{
+		"--host=" + e.Host, "--data-root=" + filepath.Join(e.dir, "data"), "--exec-root=" + filepath.Join(e.dir, "exec"),
+		"--pidfile=" + filepath.Join(e.dir, "pid"), "--cgroup-parent=" + e.cgroup(),
+		"--bridge=none", "--iptables=false", "--ip6tables=false",
+	}, e.Flags...)
+	log, err := os.OpenFile(e.log(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	e.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), "dockerd", args...) // until Stop
+	e.cmd.Stdout, e.cmd.Stderr = log, log
+	// Or a test that is killed would leave it behind.
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
+	if err := e.cmd.Start(); err != nil {
+		e.cmd = nil
+		t.Fatalf("start dockerd: %v", err)
+	}
+	if err := e.await(); err != nil {
+		e.Stop(t, syscall.SIGKILL)
+		text, readErr := os.ReadFile(e.log())
+		t.Fatalf("dockerd does not answer: %v\n%s%v", err, text[max(0, len(text)-4<<10):], readErr)
+	}
+}
+
+// Stop ends the engine with a signal: TERM ends its containers, too, unless it
+// was started with --live-restore; KILL ends nothing else.
+func (e *Engine) Stop(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if e.cmd == nil {
+		t.Fatal("the engine is not running")
+	}
+	if err := e.cmd.Process.Signal(sig); err != nil {
+		t.Errorf("stop dockerd: %v", err)
+	}
+	late := time.AfterFunc(engineTime, func() {
+		if err := e.cmd.Process.Kill(); err != nil {
+			t.Errorf("kill dockerd: %v", err)
+		}
+	})
+	defer late.Stop()
+	err := e.cmd.Wait()
+	e.cmd = nil
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		t.Errorf("wait for dockerd: %v", err)
+	}
+	if sig == syscall.SIGKILL {
+		// Its containerd dies with it. Where nobody reaps that, as in a container,
+		// the next dockerd would take it for alive.
+		if err := os.Remove(filepath.Join(e.dir, "exec", "containerd", "containerd.pid")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	}
+}
+
+func (e *Engine) log() string { return filepath.Join(e.dir, "log") }
+
+// await waits until the engine answers.
+func (e *Engine) await() error {
+	socket := strings.TrimPrefix(e.Host, "unix://")
+	c := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}
+	for end := time.Now().Add(engineTime); ; time.Sleep(10 * time.Millisecond) {
+		got, err := c.Get("http://engine/_ping") //nolint:noctx // bounded by the loop
+		if err == nil {
+			return got.Body.Close()
+		}
+		if time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// cgroup is the parent of the containers' control groups.
+func (e *Engine) cgroup() string { return "/" + filepath.Base(e.dir) }
+
+// clear ends what a killed engine leaves: processes, mounts, control groups.
+func (e *Engine) clear() error {
+	errs := []error{e.endAll()}
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	errs = append(errs, err)
+	lines := strings.Split(string(mounts), "\n")
+	for i := len(lines) - 1; i >= 0; i-- { // the last first: they lie on each other
+		fields := strings.Fields(lines[i])
+		if len(fields) > 1 && strings.HasPrefix(fields[1], e.dir+"/") {
+			errs = append(errs, syscall.Unmount(fields[1], syscall.MNT_DETACH))
+		}
+	}
+	dirs := e.cgroups()
+	slices.Reverse(dirs) // what is below first
+	for _, dir := range dirs {
+		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// cgroups are the directories of the control groups, of v1 and v2.
+func (e *Engine) cgroups() []string {
+	var dirs []string
+	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
+		for _, below := range []string{"", "/*"} {
+			found, err := filepath.Glob(pattern + e.cgroup() + below)
+			if err != nil {
+				panic(err) // a pattern of ours
+			}
+			for _, dir := range found {
+				if info, err := os.Stat(dir); err == nil && info.IsDir() {
+					dirs = append(dirs, dir)
+				}
+			}
+		}
+	}
+	return dirs
+}
+
+// endAll kills what was started by or in this engine and not ended by it.
+func (e *Engine) endAll() error {
+	for end := time.Now().Add(engineTime); ; time.Sleep(10 * time.Millisecond) {
+		left, err := e.processes()
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		for _, pid := range left {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("processes %v do not end", left)
+		}
+	}
+}
+
+// processes are those with the engine's directory on their command line, and
+// those in its control groups.
+func (e *Engine) processes() ([]int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(line, []byte(e.dir+"/exec")) {
+			continue // it has ended, or is another's
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, pid)
+	}
+	for _, dir := range e.cgroups() {
+		list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			continue // it has just gone
+		}
+		for line := range strings.Lines(string(list)) {
+			pid, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, pid)
+		}
+	}
+	return found, nil
+}
