@@ -31,6 +31,10 @@ LEFT_OUT = {
     "wait-exec": "get-exec waits, too",
     "write-file": "write-file-raw has no limit of its own",
     "upload-files": "write-file-raw, once for each file",
+    **dict.fromkeys(
+        "create-snapshot list-snapshots get-snapshot delete-snapshot download-snapshot upload-snapshot".split(),
+        "not in the SDK yet",
+    ),
     "open-terminal": "a WebSocket",
     "open-tunnel": "a WebSocket",
 }
