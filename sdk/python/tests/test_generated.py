@@ -32,7 +32,14 @@ LEFT_OUT = {
     "write-file": "write-file-raw has no limit of its own",
     "upload-files": "write-file-raw, once for each file",
     **dict.fromkeys(
-        "create-snapshot list-snapshots get-snapshot delete-snapshot download-snapshot upload-snapshot".split(),
+        [
+            "create-snapshot",
+            "list-snapshots",
+            "get-snapshot",
+            "delete-snapshot",
+            "download-snapshot",
+            "upload-snapshot",
+        ],
         "not in the SDK yet",
     ),
     "open-terminal": "a WebSocket",
