@@ -1,0 +1,144 @@
+// Package sandkasten is the client of a Sandkasten daemon: Linux sandboxes for
+// AI agents, with a shell that keeps its state, files, processes and ports.
+//
+//	client, err := sandkasten.New(sandkasten.Options{}) // of SANDKASTEN_URL and SANDKASTEN_API_KEY
+//	session, err := client.CreateSession(ctx, &sandkasten.CreateOptions{Image: "python"})
+//	defer session.Destroy(ctx)
+//	result, err := session.Exec(ctx, "python3 -c 'print(6 * 7)'", nil)
+//
+// Options are pointers: nil, and a field that is zero, leave the choice to the
+// daemon. A command that fails or is out of time is a result and no error. What
+// the daemon refuses is an [*APIError], which [errors.Is] compares with
+// [ErrNotFound] and its like; no answer is a [*ConnectionError].
+//
+// A call whose context ends returns at once with the context's error. What it
+// asked for goes on in the daemon: to end a command give it a timeout, or kill it.
+package sandkasten
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// DefaultURL is where a daemon listens that nobody has told otherwise.
+const DefaultURL = "http://127.0.0.1:8787"
+
+const defaultRetries = 2
+
+// Options is what a client is made with. Its zero value takes all from the
+// environment.
+type Options struct {
+	URL        string       // of the daemon; empty is SANDKASTEN_URL, or else DefaultURL
+	APIKey     string       // empty is SANDKASTEN_API_KEY
+	MaxRetries int          // how often a request that may be repeated is; 0 is twice, less is never
+	HTTPClient *http.Client // nil is one of its own; it must not have a Timeout, which would end streams
+}
+
+// Client calls one daemon. Its methods may be called concurrently.
+type Client struct {
+	base       string
+	key        string
+	http       *http.Client
+	maxRetries int
+	firstPause time.Duration // before the first repetition; it grows from there
+	silence    time.Duration // without a byte, after which a stream counts as broken
+}
+
+// New returns a client. It does not connect yet. The error says what is missing
+// or wrong in the options or the environment.
+func New(o Options) (*Client, error) {
+	base := firstOf(o.URL, os.Getenv("SANDKASTEN_URL"), DefaultURL)
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
+		return nil, fmt.Errorf("sandkasten: %q is not a daemon's address: write it as %s", base, DefaultURL)
+	}
+	key := firstOf(o.APIKey, os.Getenv("SANDKASTEN_API_KEY"))
+	if key == "" {
+		return nil, errors.New("sandkasten: no API key: set Options.APIKey or SANDKASTEN_API_KEY")
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' }) {
+		return nil, errors.New("sandkasten: the API key has characters that no header can have")
+	}
+	c := &Client{
+		base:       strings.TrimRight(base, "/"),
+		key:        key,
+		http:       o.HTTPClient,
+		maxRetries: max(o.MaxRetries, 0),
+		firstPause: 250 * time.Millisecond,
+		silence:    50 * time.Second, // a stream has a comment every 15 s
+	}
+	if o.MaxRetries == 0 {
+		c.maxRetries = defaultRetries
+	}
+	if c.http == nil {
+		c.http = &http.Client{Transport: newTransport()}
+	}
+	return c, nil
+}
+
+// newTransport keeps more connections to its one daemon than Go does by default.
+func newTransport() *http.Transport {
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok { // a program may have replaced it
+		t = &http.Transport{Proxy: http.ProxyFromEnvironment}
+	}
+	t = t.Clone()
+	t.MaxIdleConnsPerHost = 20
+	return t
+}
+
+func firstOf(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// Close ends the connections that no call is using. Sessions go on.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// DaemonInfo is what a daemon says of itself.
+type DaemonInfo struct {
+	Version  string         `json:"version"`
+	API      string         `json:"api"`
+	Driver   string         `json:"driver"`
+	Defaults DaemonDefaults `json:"defaults"`
+	Limits   DaemonLimits   `json:"limits"`
+}
+
+// DaemonDefaults is what a session has that was not given anything else.
+type DaemonDefaults struct {
+	Image              string `json:"image"`
+	Limits             Limits `json:"limits"`
+	NetworkMode        string `json:"network_mode"`
+	TTLSeconds         int64  `json:"ttl_seconds"`
+	IdleTimeoutSeconds int64  `json:"idle_timeout_seconds"`
+	TimeoutMS          int64  `json:"timeout_ms"` // of a command
+}
+
+// DaemonLimits is the most that can be asked for.
+type DaemonLimits struct {
+	Limits       Limits `json:"limits"`
+	TTLSeconds   int64  `json:"ttl_seconds"`
+	TimeoutMS    int64  `json:"timeout_ms"`
+	CommandBytes int64  `json:"command_bytes"`
+	OutputBytes  int64  `json:"output_bytes"` // kept of a command's
+	FileBytes    int64  `json:"file_bytes"`
+	UploadBytes  int64  `json:"upload_bytes"`
+	Sessions     int64  `json:"sessions,omitempty"` // 0 is any number
+}
+
+// Info returns the daemon's version, defaults and limits.
+func (c *Client) Info(ctx context.Context) (DaemonInfo, error) {
+	var info DaemonInfo
+	err := c.call(ctx, get("/v1/info"), &info)
+	return info, err
+}
