@@ -19,6 +19,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -82,15 +83,17 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// newTransport keeps more connections to its one daemon than Go does by default.
+// newTransport has a limit for everything but the time until an answer, which is
+// that of a command.
 func newTransport() *http.Transport {
-	t, ok := http.DefaultTransport.(*http.Transport)
-	if !ok { // a program may have replaced it
-		t = &http.Transport{Proxy: http.ProxyFromEnvironment}
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		ForceAttemptHTTP2:   true,
+		TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout:     time.Minute,
+		MaxIdleConnsPerHost: 20,
 	}
-	t = t.Clone()
-	t.MaxIdleConnsPerHost = 20
-	return t
 }
 
 func firstOf(texts ...string) string {

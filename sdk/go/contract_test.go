@@ -49,7 +49,7 @@ func TestContract(t *testing.T) {
 func needDaemon(t *testing.T) {
 	t.Helper()
 	if os.Getenv("SANDKASTEN_FLAKY_URL") == "" {
-		t.Skip("no daemon: see sdk/contract/README.md")
+		t.Skip("no daemon: see sdk/contract/README.md") //nolint:forbidigo // testenv belongs to another module; the task starts a daemon
 	}
 }
 

@@ -61,8 +61,8 @@ func (f *Files) ReadAll(ctx context.Context, path string, o *ReadOptions) ([]byt
 	if err != nil {
 		return nil, err
 	}
-	defer reader.Close()
-	return io.ReadAll(reader)
+	data, err := io.ReadAll(reader)
+	return data, errors.Join(err, reader.Close())
 }
 
 // FileReader reads a file of a sandbox. It is for one goroutine.

@@ -3,6 +3,7 @@ package sandkasten
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -160,7 +161,7 @@ func (p *Process) Stream(o *AttachOptions) *ExecStream { return p.session.Attach
 // OutputOptions selects output.
 type OutputOptions struct {
 	SinceSeq  int64         // NextSeq of the page before
-	MaxChunks int           //
+	MaxChunks int           // 0 is the daemon's default
 	Wait      time.Duration // so long for the first byte or the end; whole milliseconds
 }
 
@@ -207,7 +208,7 @@ func (p *Process) WriteStdin(ctx context.Context, content io.Reader) error {
 		if err := p.give(ctx, piece[:n]); err != nil {
 			return err
 		}
-		if err == io.EOF { //nolint:errorlint // Read returns it as it is
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

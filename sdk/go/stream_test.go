@@ -216,16 +216,21 @@ func TestReadsResume(t *testing.T) {
 		{
 			"broken part", &ReadOptions{Offset: 1, MaxBytes: 4},
 			[]answer{{0, map[string]string{"ETag": `"v1"`, "Content-Length": "4"}, "bc"}, {206, part, "de"}},
-			"bcde", nil, []string{"bytes=1-4", "bytes=3-4"},
+			"bcde", nil,
+			[]string{"bytes=1-4", "bytes=3-4"},
 		},
 		{"behind the end", &ReadOptions{Offset: 9}, []answer{{416, nil, `{"code": "range_not_satisfiable", "error": "short"}`}}, "", nil, []string{"bytes=9-"}},
 		{
-			"changed meanwhile", nil, []answer{{0, header, "abc"}, {200, map[string]string{"ETag": `"v2"`}, "other"}},
-			"abc", func(err error) bool { return errors.Is(err, ErrConflict) }, []string{"", "bytes=3-"},
+			"changed meanwhile", nil,
+			[]answer{{0, header, "abc"}, {200, map[string]string{"ETag": `"v2"`}, "other"}},
+			"abc", func(err error) bool { return errors.Is(err, ErrConflict) },
+			[]string{"", "bytes=3-"},
 		},
 		{
-			"broken, of no version", nil, []answer{{0, bare, "abc"}},
-			"abc", func(err error) bool { return errors.As(err, &connection) }, []string{""},
+			"broken, of no version", nil,
+			[]answer{{0, bare, "abc"}},
+			"abc", func(err error) bool { return errors.As(err, &connection) },
+			[]string{""},
 		},
 	}
 	for _, tt := range tests {

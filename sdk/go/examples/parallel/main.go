@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -22,10 +21,18 @@ print(random.randint(1, 6))
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
 	client, err := sandkasten.New(sandkasten.Options{})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer client.Close()
 
@@ -40,11 +47,12 @@ func main() {
 	}
 	wait.Wait()
 	if err := errors.Join(failed...); err != nil {
-		log.Fatal(err)
+		return err
 	}
 	for seed, number := range said {
 		fmt.Printf("seed %d: %s\n", seed, number)
 	}
+	return nil
 }
 
 func roll(ctx context.Context, client *sandkasten.Client, seed int) (number string, err error) {
