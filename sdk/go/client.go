@@ -110,11 +110,12 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // DaemonInfo is what a daemon says of itself.
 type DaemonInfo struct {
-	Version  string         `json:"version"`
-	API      string         `json:"api"`
-	Driver   string         `json:"driver"`
-	Defaults DaemonDefaults `json:"defaults"`
-	Limits   DaemonLimits   `json:"limits"`
+	Version    string           `json:"version"`
+	API        string           `json:"api"`
+	Driver     string           `json:"driver"`
+	Defaults   DaemonDefaults   `json:"defaults"`
+	Limits     DaemonLimits     `json:"limits"`
+	Workspaces *DaemonWorkspace `json:"workspaces,omitempty"` // nil if the driver has none
 }
 
 // DaemonDefaults is what a session has that was not given anything else.
@@ -122,21 +123,35 @@ type DaemonDefaults struct {
 	Image              string `json:"image"`
 	Limits             Limits `json:"limits"`
 	NetworkMode        string `json:"network_mode"`
+	ReadonlyRootfs     bool   `json:"readonly_rootfs"`
 	TTLSeconds         int64  `json:"ttl_seconds"`
 	IdleTimeoutSeconds int64  `json:"idle_timeout_seconds"`
 	TimeoutMS          int64  `json:"timeout_ms"` // of a command
 }
 
-// DaemonLimits is the most that can be asked for.
+// DaemonLimits is the most that can be asked for. A 0 is no limit.
 type DaemonLimits struct {
-	Limits       Limits `json:"limits"`
-	TTLSeconds   int64  `json:"ttl_seconds"`
-	TimeoutMS    int64  `json:"timeout_ms"`
-	CommandBytes int64  `json:"command_bytes"`
-	OutputBytes  int64  `json:"output_bytes"` // kept of a command's
-	FileBytes    int64  `json:"file_bytes"`
-	UploadBytes  int64  `json:"upload_bytes"`
-	Sessions     int64  `json:"sessions,omitempty"` // 0 is any number
+	Limits          Limits `json:"limits"`
+	TTLSeconds      int64  `json:"ttl_seconds"`
+	LifetimeSeconds int64  `json:"lifetime_seconds,omitempty"`
+	TimeoutMS       int64  `json:"timeout_ms"`
+	CommandBytes    int64  `json:"command_bytes"`
+	OutputBytes     int64  `json:"output_bytes"` // kept of a command's
+	FileBytes       int64  `json:"file_bytes"`   // of one file; the next three are for calls that the SDK does not use
+	UploadBytes     int64  `json:"upload_bytes"`
+	ReadBytes       int64  `json:"read_bytes"`
+	WriteBytes      int64  `json:"write_bytes"`
+	Sessions        int64  `json:"sessions,omitempty"`
+	SessionsPerKey  int64  `json:"sessions_per_key,omitempty"`
+}
+
+// DaemonWorkspace is what holds for workspaces.
+type DaemonWorkspace struct {
+	DefaultSizeMB    int64 `json:"default_size_mb"`
+	MaxSizeMB        int64 `json:"max_size_mb"`
+	MaxCount         int64 `json:"max_count,omitempty"`         // 0 is any number
+	RetentionSeconds int64 `json:"retention_seconds,omitempty"` // without use, after which one is removed; 0 is never
+	PersistByDefault bool  `json:"persist_by_default"`          // a session that names no workspace gets one that outlives it
 }
 
 // Info returns the daemon's version, defaults and limits.
