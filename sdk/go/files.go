@@ -137,16 +137,12 @@ func (r *FileReader) Read(p []byte) (int, error) {
 }
 
 func (r *FileReader) resume(err error) error {
-	c := r.files.client
-	err = broken(r.ctx, request{method: http.MethodGet, path: r.files.path + "read"}, err)
-	var lost *ConnectionError
-	if !errors.As(err, &lost) || r.etag == "" || r.failures > c.maxRetries {
+	err = broken(r.ctx, get(r.files.path+"read"), err)
+	if r.etag == "" { // whether the rest belongs to what was read cannot be known
 		return err
 	}
-	if r.failures > 0 {
-		if ended := c.pause(r.ctx, r.failures-1, 0); ended != nil {
-			return errors.Join(ended, err)
-		}
+	if err := r.files.client.beforeResuming(r.ctx, err, r.failures); err != nil {
+		return err
 	}
 	r.failures++
 	r.body.Close()

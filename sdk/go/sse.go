@@ -48,7 +48,7 @@ func (c *Client) events(ctx context.Context, r request) iter.Seq2[event, error] 
 		defer resp.Body.Close()
 		timer := time.AfterFunc(c.silence, func() { cancel(errStreamSilent) })
 		defer timer.Stop()
-		left, err := readEvents(&watched{resp.Body, timer, c.silence}, yield)
+		left, err := readEvents(&watched{resp.Body, timer, c}, yield)
 		if left {
 			return
 		}
@@ -65,13 +65,13 @@ func (c *Client) events(ctx context.Context, r request) iter.Seq2[event, error] 
 type watched struct {
 	io.Reader
 
-	timer   *time.Timer
-	silence time.Duration
+	timer  *time.Timer
+	client *Client
 }
 
 // Read reads, against the clock.
 func (w *watched) Read(p []byte) (int, error) {
-	w.timer.Reset(w.silence)
+	w.timer.Reset(w.client.silence)
 	defer w.timer.Stop()
 	return w.Reader.Read(p)
 }

@@ -66,29 +66,16 @@ func (s *ExecStream) Chunks(ctx context.Context) iter.Seq2[Chunk, error] {
 			if s.lastID != before {
 				failures = 0
 			}
-			if err := s.mayResume(ctx, err, failures); err != nil {
+			if s.execID != "" {
+				err = s.session.client.beforeResuming(ctx, err, failures)
+			}
+			if err != nil {
 				yield(Chunk{}, err)
 				return
 			}
 			failures++
 		}
 	}
-}
-
-// mayResume waits before a stream is taken up that failed so often without
-// progress. It returns what to tell the caller if it must not be.
-func (s *ExecStream) mayResume(ctx context.Context, err error, failures int) error {
-	var lost *ConnectionError
-	if !errors.As(err, &lost) || s.execID == "" || failures > s.session.client.maxRetries {
-		return err
-	}
-	if failures == 0 {
-		return nil
-	}
-	if ended := s.session.client.pause(ctx, failures-1, 0); ended != nil {
-		return errors.Join(ended, err)
-	}
-	return nil
 }
 
 // follow reads one connection to its end, or until yield wants no more. Without

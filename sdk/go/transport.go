@@ -170,6 +170,22 @@ func (c *Client) pause(ctx context.Context, number int, asked time.Duration) err
 	}
 }
 
+// beforeResuming waits before something is taken up that err broke, and that
+// failed so often before without progress. It returns an error if it must not be.
+func (c *Client) beforeResuming(ctx context.Context, err error, failures int) error {
+	var lost *ConnectionError
+	if !errors.As(err, &lost) || failures > c.maxRetries {
+		return err
+	}
+	if failures == 0 {
+		return nil
+	}
+	if ended := c.pause(ctx, failures-1, 0); ended != nil {
+		return errors.Join(ended, err)
+	}
+	return nil
+}
+
 // send sends a request once. Anything but a success is an error.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	req, err := c.build(ctx, r)
