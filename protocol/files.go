@@ -197,7 +197,23 @@ type Pack struct {
 	Format string `json:"format"` // tar, tar.gz, tar.zst, zip
 
 	AllowOutside bool `json:"allow_outside,omitempty"`
+
+	Snapshot Snapshot `json:"snapshot,omitempty"` // the runner itself answers, while programs may stand still
+	Include  []string `json:"include,omitempty"`  // paths from the directory: only these, and what is below them
+	Exclude  []string `json:"exclude,omitempty"`  // and not these
 }
+
+// Snapshot says that an archive is to bring files back as they were, owners
+// included.
+type Snapshot string
+
+// The kinds. The zero value is an archive of and for anybody.
+const (
+	SnapshotTree Snapshot = "tree" // a directory
+	// SnapshotLayer is what has changed of the root: the tar is a layer of an
+	// OCI image. Path is not looked at when it is packed.
+	SnapshotLayer Snapshot = "layer"
+)
 
 // Unpack extracts the payload into a directory, which is made if it is missing.
 // Entries that lead out of it are refused; what is there already is replaced.
@@ -206,6 +222,8 @@ type Unpack struct {
 	Format string `json:"format"` // as in Pack
 
 	AllowOutside bool `json:"allow_outside,omitempty"`
+
+	Snapshot Snapshot `json:"snapshot,omitempty"`
 }
 
 // Unpacked answers Unpack.

@@ -349,6 +349,7 @@ const (
 	CodeInternal      = "internal"
 	CodeUnavailable   = "unavailable"
 	CodeNoSpace       = "insufficient_space"
+	CodeUnimplemented = "unimplemented"
 )
 
 // Refuse returns an Error.

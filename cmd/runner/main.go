@@ -67,6 +67,7 @@ func run() error {
 		Workspace: in.Workspace,
 		Env:       in.Env,
 		Clone:     in.Clone,
+		Changes:   in.Changes,
 		OOMKills:  in.OOMKills,
 		Rename:    stage.Rename,
 		Group: func() (runner.Group, error) {

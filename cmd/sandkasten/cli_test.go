@@ -308,7 +308,7 @@ func TestCompletion(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{[]string{"s"}, "shell\nshells\nstats\nstop\nstart\nset\n"},
+		{[]string{"s"}, "shell\nshells\nstats\nstop\nstart\nset\nsnapshot\n"},
 		{[]string{"start", ""}, id + "\n"},
 		{[]string{"image", "i"}, "import\ninspect\n"},
 		{[]string{"exec", "--ti"}, "--timeout\n"},

@@ -73,8 +73,9 @@ func (f sessionFlags) request(image string) client.CreateRequest {
 type createCmd struct {
 	sessionFlags
 
-	Image string `arg:"" optional:"" help:"Image; by default the daemon's default_image."`
-	JSON  bool   `name:"json" help:"Print the whole session as JSON."`
+	Image   string `arg:"" optional:"" help:"Image; by default the snapshot's, or the daemon's default_image."`
+	Restore string `placeholder:"ID" help:"Snapshot whose files it begins with."`
+	JSON    bool   `name:"json" help:"Print the whole session as JSON."`
 }
 
 func (createCmd) Help() string {
@@ -99,7 +100,9 @@ func (c createCmd) Run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	defer cl.Close()
-	s, err := cl.Create(ctx, c.request(c.Image))
+	req := c.request(c.Image)
+	req.RestoreID = c.Restore
+	s, err := cl.Create(ctx, req)
 	if err != nil {
 		return err
 	}

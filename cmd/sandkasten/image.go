@@ -4,24 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/client"
 	"github.com/sandkasten/sandkasten/internal/daemon"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
 type imageCmd struct {
-	Import   imageImportCmd   `cmd:"" help:"Store a root filesystem from an archive or an OCI layout."`
-	Pull     imagePullCmd     `cmd:"" help:"Store an image of a registry."`
-	Build    imageBuildCmd    `cmd:"" help:"Make an image of Debian packages from a recipe."`
-	Ls       imageLsCmd       `cmd:"" help:"List images."`
-	Inspect  imageInspectCmd  `cmd:"" help:"Show all that is known of an image, as JSON."`
-	Validate imageValidateCmd `cmd:"" help:"Compare images with what was stored."`
-	Rm       imageRmCmd       `cmd:"" help:"Remove images that no session uses."`
+	Import       imageImportCmd       `cmd:"" help:"Store a root filesystem from an archive or an OCI layout."`
+	Pull         imagePullCmd         `cmd:"" help:"Store an image of a registry."`
+	Build        imageBuildCmd        `cmd:"" help:"Make an image of Debian packages from a recipe."`
+	FromSnapshot imageFromSnapshotCmd `cmd:"" name:"from-snapshot" help:"Make an image of a session's image and what was changed of its root."`
+	Ls           imageLsCmd           `cmd:"" help:"List images."`
+	Inspect      imageInspectCmd      `cmd:"" help:"Show all that is known of an image, as JSON."`
+	Validate     imageValidateCmd     `cmd:"" help:"Compare images with what was stored."`
+	Rm           imageRmCmd           `cmd:"" help:"Remove images that no session uses."`
 }
 
 func (imageCmd) Help() string {
@@ -90,6 +95,55 @@ func (c imagePullCmd) Run(ctx context.Context, a *cli.App) error {
 	p := show.NewProgress(a.Err)
 	img, err := store.Pull(ctx, images.PullRequest{Ref: c.Ref, Name: c.Name, Insecure: c.Insecure, Progress: p.Show})
 	return stored(a, p, img, err)
+}
+
+type imageFromSnapshotCmd struct {
+	Snapshot string `arg:"" help:"Snapshot id, of scope sandbox."`
+	Name     string `arg:"" help:"Name of the image."`
+}
+
+func (imageFromSnapshotCmd) Help() string {
+	return `This is how to make an image by hand: install what is wanted in a session, save it,
+and keep it under a name. What was in /workspace is no part of it.
+
+  id=$(sandkasten create base)
+  sandkasten exec $id 'mkdir -p /opt/tools && ...'
+  sandkasten image from-snapshot $(sandkasten snapshot create $id --scope sandbox) tools`
+}
+
+func (c imageFromSnapshotCmd) Run(ctx context.Context, a *cli.App) error {
+	store, err := openImages(a)
+	if err != nil {
+		return err
+	}
+	return a.WithClient(func(cl *client.Client) (err error) {
+		archive, err := cl.DownloadSnapshot(ctx, c.Snapshot)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, archive.Close()) }()
+		in, err := snapshot.NewReader(archive)
+		if err != nil {
+			return err
+		}
+		for {
+			part, r, err := in.Next()
+			if errors.Is(err, io.EOF) {
+				return errdefs.New(errdefs.Unprocessable, "the snapshot has no files of the root: make one with --scope sandbox")
+			}
+			if err != nil {
+				return err
+			}
+			if part.Name != snapshot.Root {
+				continue
+			}
+			p := show.NewProgress(a.Err)
+			img, err := store.Extend(ctx, images.ExtendRequest{
+				Name: c.Name, Base: in.Manifest.ImageDigest, Layer: r, Source: "snapshot " + in.Manifest.ID, Progress: p.Show,
+			})
+			return stored(a, p, img, err)
+		}
+	})
 }
 
 type imageBuildCmd struct {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/files"
+	"github.com/sandkasten/sandkasten/internal/cli/snapshots"
 )
 
 type commands struct {
@@ -46,6 +47,8 @@ type commands struct {
 	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Connect ports of this machine to a session's." group:"session"`
 
 	Workspace workspaceCmd `cmd:"" help:"Make, list, fill and remove workspaces, which outlive sessions." group:"session"`
+
+	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions, to begin others with." group:"session"`
 
 	Daemon daemonCmd `cmd:"" help:"Run the daemon." group:"host"`
 	Doctor doctorCmd `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`

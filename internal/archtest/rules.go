@@ -17,6 +17,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal", "internal/client",
 			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images",
+			"internal/cli/snapshots", "internal/snapshot",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -35,6 +36,7 @@ var Rules = map[string]Rule{
 			"internal/admission", "internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/docker", "internal/runtime/linux", "internal/session", "internal/store",
+			"internal/blob", "internal/blob/s3",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -51,11 +53,15 @@ var Rules = map[string]Rule{
 	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "protocol"}},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes",
-			"internal/api/v1/sockets", "internal/errdefs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
+			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/metrics", "internal/api/v1/reading", "internal/api/v1/shapes",
+			"internal/api/v1/snapshots", "internal/api/v1/sockets", "internal/errdefs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
 			"internal/session/commands", "protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
+	},
+	"internal/api/v1/metrics": {
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands"},
+		Libraries: []string{"github.com/prometheus/client_golang"},
 	},
 	"internal/api/v1/adapter": {
 		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs"},
@@ -70,6 +76,10 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "internal/session/files", "protocol"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
+	"internal/api/v1/snapshots": {
+		Ours:      []string{"internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/session"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
+	},
 	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
 	"internal/client":        {Libraries: []string{"github.com/coder/websocket"}},
 
@@ -78,6 +88,7 @@ var Rules = map[string]Rule{
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/client", "internal/tree"},
 	},
+	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "internal/client"}},
 	"internal/cli/show": {
 		Ours: []string{"internal/images"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
@@ -92,6 +103,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
 			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
+			"internal/session/snapshots", "internal/snapshot",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
@@ -99,12 +111,18 @@ var Rules = map[string]Rule{
 	"internal/session/workspaces": {
 		Ours: []string{"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
 	},
+	"internal/session/snapshots": {
+		Ours: []string{
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
+		},
+	},
+	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract"}},
 	"internal/session/commands": {
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "protocol"},
 	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
-		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/workspaces"},
+		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/blob": {Ours: []string{"internal/errdefs"}},
@@ -223,9 +241,12 @@ var Rules = map[string]Rule{
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/e2e":           {TestOnly: true},
-	"test/bench":         {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/machine"}, Libraries: []string{unix}},
+	"test/bench":         {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/docker", "test/bench/machine", "test/bench/sample", "test/bench/service"}, Libraries: []string{unix}},
 	"test/bench/direct":  {TestOnly: true},
+	"test/bench/docker":  {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/service"}},
+	"test/bench/sample":  {TestOnly: true},
 	"test/bench/machine": {TestOnly: true, Libraries: []string{unix}},
+	"test/bench/service": {TestOnly: true},
 	"test/vm":            {TestOnly: true, Ours: []string{"test/vm/guest"}},
 	"test/vm/guest":      {TestOnly: true},
 	"test/vm/init":       {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},

@@ -43,6 +43,7 @@ type Limits struct {
 type CreateRequest struct {
 	Image       string            `json:"image,omitempty"`
 	WorkspaceID string            `json:"workspace_id,omitempty"`
+	RestoreID   string            `json:"restore_snapshot_id,omitempty"` // a snapshot to begin with
 	Limits      Limits            `json:"limits,omitzero"`
 	Env         map[string]string `json:"env,omitempty"`
 	Hostname    string            `json:"hostname,omitempty"`

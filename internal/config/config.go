@@ -147,8 +147,15 @@ type Pool struct {
 // Auto is the size of a pool that learns.
 const Auto = -1
 
-// Snapshots is where snapshots are kept, and how.
+// Snapshots is about saved files of sessions, and where they are kept.
 type Snapshots struct {
+	Enabled     bool
+	MaxMB       int64         // of one archive
+	MaxUnpackMB int64         // of the files in it
+	MaxFiles    int64         // in one
+	MaxCount    int           // of one key; 0: none
+	Retention   time.Duration // 0: for ever
+
 	Store   string // dir, s3
 	Dir     string
 	Key     string // 64 hexadecimal digits; empty: KeyFile's, or none
@@ -204,7 +211,7 @@ func Default() Config {
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
 		Pool:      Pool{MaxReady: 100, CPU: 0.5, MemoryReserveMB: 1024},
-		Snapshots: Snapshots{Store: "dir", S3: S3{PathStyle: true}},
+		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, Store: "dir", S3: S3{PathStyle: true}},
 		Log:       Log{Level: "info", Format: "auto"},
 	}
 }

@@ -206,10 +206,9 @@ func TestUnwrittenLimitGivesWay(t *testing.T) {
 func TestSnapshotsInABucket(t *testing.T) {
 	c := mustLoad(t, "data_dir: /d\nsnapshots:\n  store: s3\n  s3_endpoint: http://127.0.0.1:9000/\n  s3_bucket: b\n  s3_access_key: a\n",
 		"SANDKASTEN_SNAPSHOTS__S3_SECRET_KEY=s", "SANDKASTEN_SNAPSHOTS__ENCRYPTION_KEY=k")
-	want := Snapshots{
-		Store: "s3", Dir: "/d/snapshots", Key: "k",
-		S3: S3{Endpoint: "http://127.0.0.1:9000", Bucket: "b", PathStyle: true, AccessKey: "a", SecretKey: "s"},
-	}
+	want := Default().Snapshots
+	want.Store, want.Dir, want.Key = "s3", "/d/snapshots", "k"
+	want.S3 = S3{Endpoint: "http://127.0.0.1:9000", Bucket: "b", PathStyle: true, AccessKey: "a", SecretKey: "s"}
 	if diff := cmp.Diff(want, c.Snapshots); diff != "" {
 		t.Error(diff)
 	}

@@ -96,6 +96,12 @@ func (c *Config) hostOptions() []option {
 func (c *Config) snapshotOptions() []option {
 	o := &c.Snapshots
 	return []option{
+		{"snapshots.enabled", boolean(&o.Enabled), "Let clients save the files of sessions and begin others with them."},
+		{"snapshots.max_size_mb", integer(&o.MaxMB, 1, 1<<20), "MiB of one snapshot's archive, which is compressed. While it is made it takes twice that in data_dir."},
+		{"snapshots.max_unpacked_mb", integer(&o.MaxUnpackMB, 1, 1<<20), "MiB of the files in one snapshot, holes included."},
+		{"snapshots.max_files", integer(&o.MaxFiles, 1, 1_000_000), "Files, directories and links in one snapshot."},
+		{"snapshots.max_count", integer(&o.MaxCount, 0, 1<<20), "Snapshots of one key. 0 is no maximum."},
+		{"snapshots.retention_days", days(&o.Retention, 0, 3650), "Snapshots are removed after this long. 0 is never."},
 		{"snapshots.store", oneOf(&o.Store, "dir", "s3"), "Where snapshots are kept: in a directory of this host, or in a bucket of S3 or of a server that speaks its protocol."},
 		{"snapshots.dir", path(&o.Dir), "The directory. When it is not set: `<data_dir>/snapshots`."},
 		{"snapshots.encryption_key", secret(&o.Key), "Encrypts snapshots with this key: 64 hexadecimal digits, as `openssl rand -hex 32` makes them. A snapshot can be read with the key it was made with only."},

@@ -30,8 +30,8 @@ func Examine(ctx context.Context, cfg config.Config) []doctor.Finding {
 
 func host(cfg config.Config) doctor.Host {
 	h := doctor.ThisHost()
-	h.DataDir, h.MaxSessions = cfg.DataDir, cfg.MaxSessions
-	h.Engine, h.Pool = cfg.Driver != "native", cfg.Disk.PoolMB > 0
+	h.DataDir, h.MaxSessions, h.MaxIDs = cfg.DataDir, cfg.MaxSessions, maxSandboxes[cfg.Driver]
+	h.Pool, h.Engine = cfg.Disk.PoolMB > 0, cfg.Driver != "native"
 	return h
 }
 

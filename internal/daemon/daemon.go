@@ -101,6 +101,9 @@ func (d *Daemon) open(ctx context.Context) error {
 		Pids:        d.cfg.Admission.PidsReserve,
 	})
 	sessions := sessionOptions(d.cfg, rows, d.driver, d.images, d.log)
+	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
+		return err
+	}
 	sessions.Admit = gate.Admit
 	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.driver, host); d.pool != nil {
 		sessions.Creator, sessions.Reserved = d.pool, pool.Owns

@@ -38,6 +38,12 @@ var drivers = map[string]func(config.Config, *images.Store, *slog.Logger) (hostD
 	"docker": dockerEngine,
 }
 
+// maxSandboxes is how many a driver can run on one host, if it has a limit of
+// its own.
+var maxSandboxes = map[string]int{
+	"native": linux.MaxSandboxes,
+}
+
 func newDriver(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
 	construct, ok := drivers[cfg.Driver]
 	if !ok {

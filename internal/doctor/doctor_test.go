@@ -32,10 +32,13 @@ func goodHost(t *testing.T) doctor.Host {
 		"proc/sys/kernel/osrelease":             "6.1.0-28-amd64\n",
 		"proc/self/status":                      "Name:\tx\nCapEff:\t000001ffffffffff\n",
 		"proc/self/limits":                      "Limit   Soft Limit  Hard Limit  Units\nMax open files            1024                 524288               files\n",
-		"proc/sys/user/max_user_namespaces":     "96365\n",
 		"proc/sys/kernel/seccomp/actions_avail": "kill_process kill_thread trap errno user_notif trace log allow\n",
 		"proc/sys/kernel/pid_max":               "4194304\n",
 		"proc/sys/kernel/pty/max":               "4096\n",
+		"proc/sys/kernel/pty/reserve":           "1024\n",
+		"proc/sys/kernel/threads-max":           "190000\n",
+		"proc/sys/fs/file-max":                  "9223372036854775807\n",
+		"proc/meminfo":                          "MemTotal:        8165432 kB\nMemFree: 1 kB\n",
 		"proc/sys/kernel/core_pattern":          "core\n",
 		"proc/sys/dev/tty/legacy_tiocsti":       "0\n",
 		"proc/sys/kernel/io_uring_disabled":     "2\n",
@@ -52,6 +55,7 @@ func goodHost(t *testing.T) doctor.Host {
 	}
 	for _, ns := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup"} {
 		write(t, h, "proc/self/ns/"+ns, "")
+		write(t, h, "proc/sys/user/max_"+ns+"_namespaces", "96365\n")
 	}
 	return h
 }
@@ -170,8 +174,18 @@ func TestFindings(t *testing.T) {
 		{"free space", left(1<<40, 0), doctor.OK, "MiB", ""},
 		{"open files", file("proc/self/limits", "Max open files            1024                 4096               files\n"), doctor.Warn, "4096", "ulimit -Hn 5024"},
 		{"open files", file("proc/self/limits", "Max open files            1024                 unlimited               files\n"), doctor.OK, "unlimited", ""},
+		{"number of namespaces", file("proc/sys/user/max_net_namespaces", "700"), doctor.Warn, "user.max_net_namespaces is 700", "/etc/sysctl.d/"},
+		{"number of namespaces", gone("proc/sys/user/max_ipc_namespaces"), doctor.Warn, "user.max_ipc_namespaces", "/proc/sys"},
+		{"memory", file("proc/meminfo", "MemTotal: 1048576 kB\n"), doctor.Warn, "1024 MiB, for up to 1000 sessions, which take 3000 MiB", "add memory"},
+		{"memory", gone("proc/meminfo"), doctor.Warn, "unknown", "/proc"},
+		{"open files of all", file("proc/sys/fs/file-max", "20000"), doctor.Warn, "20000", "fs.file-max=64000"},
 		{"processes", file("proc/sys/kernel/pid_max", "4096"), doctor.Warn, "4096", "kernel.pid_max=16000"},
-		{"terminals", file("proc/sys/kernel/pty/max", "100"), doctor.Warn, "100", "kernel.pty.max=1000"},
+		{"threads", file("proc/sys/kernel/threads-max", "15999"), doctor.Warn, "15999", "kernel.threads-max=16000"},
+		{"terminals", file("proc/sys/kernel/pty/max", "100"), doctor.Warn, "100", "kernel.pty.max=2024"},
+		{"terminals", file("proc/sys/kernel/pty/max", "2023"), doctor.Warn, "2023", "kernel.pty.max=2024"},
+		{"terminals", file("proc/sys/kernel/pty/max", "2024"), doctor.OK, "may have 1000", ""},
+		{"user ids", host(func(h *doctor.Host) { h.MaxIDs = 999 }), doctor.Warn, "999 sandboxes, for up to 1000 sessions", "lower max_sessions"},
+		{"user ids", host(func(h *doctor.Host) { h.MaxIDs = 1000 }), doctor.OK, "1000 sandboxes", ""},
 		{"core dumps", file("proc/sys/kernel/core_pattern", "|/usr/lib/systemd/systemd-coredump %P"), doctor.OK, "helper", ""},
 		{"tty injection", file("proc/sys/dev/tty/legacy_tiocsti", "1"), doctor.OK, "our filter", ""},
 		{"io_uring", gone("proc/sys/kernel/io_uring_disabled"), doctor.OK, "our filter", ""},

@@ -16,8 +16,9 @@ type Host struct {
 	Root        string // stands before /proc, /sys and /dev
 	DataDir     string // may not exist yet
 	MaxSessions int
-	Engine      bool // sandboxes are not made by this host's kernel, but by an engine that has a check of its own
 	Pool        bool // disks are to be in a pool
+	Engine      bool // sandboxes are not made by this host's kernel, but by an engine that has a check of its own
+	MaxIDs      int  // sandboxes that can have user ids of their own; 0: as many as there are sessions
 
 	UID           int
 	LookPath      func(file string) (string, error)

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,9 +72,29 @@ func userNamespaces(h Host) Finding {
 	case n == 0:
 		return fail("switched off", "sysctl -w "+name+"=65536")
 	case n < int64(h.MaxSessions):
-		return warn(fmt.Sprintf("at most %d, for up to %d sessions", n, h.MaxSessions), fmt.Sprintf("sysctl -w %s=%d, or lower max_sessions", name, 2*h.MaxSessions))
+		return short(h, name, n, 2*int64(h.MaxSessions))
 	}
 	return fine(fmt.Sprintf("at most %d", n))
+}
+
+// namespaceCounts are those of the other kinds. The kernel gives each a
+// maximum of its own, as a rule all the same.
+func namespaceCounts(h Host) Finding {
+	least, kind := int64(math.MaxInt64), ""
+	for _, name := range []string{"mnt", "pid", "net", "ipc", "uts", "cgroup"} {
+		name = "user.max_" + name + "_namespaces"
+		n, absent, err := h.setting(name)
+		if err != nil || absent {
+			return warn("cannot read "+name, "mount /proc/sys")
+		}
+		if n < least {
+			least, kind = n, name
+		}
+	}
+	if least < int64(h.MaxSessions) {
+		return short(h, kind, least, 2*int64(h.MaxSessions))
+	}
+	return fine(fmt.Sprintf("at most %d of each kind", least))
 }
 
 // cgroups tells the three layouts apart: v2 alone, v1 with an empty v2 beside

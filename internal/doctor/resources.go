@@ -14,8 +14,14 @@ import (
 
 const mib = 1 << 20
 
-// processesPerSession is a guess at what a busy session runs.
-const processesPerSession = 16
+// What a session takes; docs/density.md has what was measured of idle ones.
+const (
+	idleMemory        = 3 * mib
+	tasksPerSession   = 16 // processes and threads: 11 when idle, the rest for what it runs
+	filesPerSession   = 64 // of the whole host: 40 when idle
+	daemonPerSession  = 4  // descriptors of the daemon: 1 when idle
+	daemonDescriptors = 1024
+)
 
 // Every sandbox writes into a sized ext4 image of its own.
 func diskLimits(h Host) Finding {
@@ -98,8 +104,21 @@ func freeSpace(h Host) Finding {
 	return fine(found)
 }
 
+// memory is for sessions that do nothing: how much others need nobody knows.
+func memory(h Host) Finding {
+	total, ok := h.field("proc/meminfo", "MemTotal:")
+	kib, err := strconv.ParseInt(strings.TrimSuffix(total, " kB"), 10, 64)
+	if !ok || err != nil {
+		return warn("unknown", "mount /proc")
+	}
+	found := fmt.Sprintf("%d MiB", kib>>10)
+	if needed := int64(h.MaxSessions) * idleMemory; kib<<10 < needed {
+		return warn(fmt.Sprintf("%s, for up to %d sessions, which take %d MiB when they do nothing", found, h.MaxSessions, needed/mib), "add memory, or lower max_sessions")
+	}
+	return fine(found)
+}
+
 func openFiles(h Host) Finding {
-	const perSession = 4
 	limits, ok := h.field("proc/self/limits", "Max open files")
 	fields := strings.Fields(limits)
 	if !ok || len(fields) < 2 {
@@ -109,29 +128,67 @@ func openFiles(h Host) Finding {
 	if err != nil { // "unlimited"
 		return fine(fields[1])
 	}
-	if needed := perSession*h.MaxSessions + 1024; hard < needed {
+	if needed := daemonPerSession*h.MaxSessions + daemonDescriptors; hard < needed {
 		return warn(fmt.Sprintf("at most %d, for up to %d sessions", hard, h.MaxSessions), fmt.Sprintf("ulimit -Hn %d (systemd: LimitNOFILE=), or lower max_sessions", needed))
 	}
 	return fine(fmt.Sprintf("at most %d", hard))
 }
 
+func openFilesOfAll(h Host) Finding {
+	return enough(h, "fs.file-max", int64(h.MaxSessions)*filesPerSession)
+}
+
 func processes(h Host) Finding {
-	return enough(h, "kernel.pid_max", int64(h.MaxSessions)*processesPerSession)
+	return enough(h, "kernel.pid_max", int64(h.MaxSessions)*tasksPerSession)
 }
 
+func threads(h Host) Finding {
+	return enough(h, "kernel.threads-max", int64(h.MaxSessions)*tasksPerSession)
+}
+
+// terminals are a matter of sessions that open one: shells have none. The
+// kernel keeps some of them back for the host's own programs.
 func terminals(h Host) Finding {
-	return enough(h, "kernel.pty.max", int64(h.MaxSessions))
+	const name = "kernel.pty.max"
+	n, absent, err := h.setting(name)
+	reserve, _, reserveErr := h.setting("kernel.pty.reserve")
+	if err != nil || absent || reserveErr != nil {
+		return warn("cannot read "+name, "mount /proc/sys")
+	}
+	if n-reserve < int64(h.MaxSessions) {
+		return short(h, name, n, int64(h.MaxSessions)+reserve)
+	}
+	return fine(fmt.Sprintf("%s is %d, of which sandboxes may have %d", name, n, n-reserve))
 }
 
+// userIDs are the one limit that no setting of the host raises.
+func userIDs(h Host) Finding {
+	switch {
+	case h.MaxIDs == 0:
+		return fine("not counted")
+	case h.MaxIDs < h.MaxSessions:
+		return warn(fmt.Sprintf("for %d sandboxes, for up to %d sessions", h.MaxIDs, h.MaxSessions), "lower max_sessions, or share the load among hosts")
+	}
+	return fine(fmt.Sprintf("for %d sandboxes", h.MaxIDs))
+}
+
+// enough compares a setting with what all sessions need of it.
 func enough(h Host, name string, needed int64) Finding {
 	n, absent, err := h.setting(name)
 	switch {
 	case err != nil || absent:
 		return warn("cannot read "+name, "mount /proc/sys")
 	case n < needed:
-		return warn(fmt.Sprintf("%s is %d, for up to %d sessions", name, n, h.MaxSessions), fmt.Sprintf("sysctl -w %s=%d, or lower max_sessions", name, needed))
+		return short(h, name, n, needed)
 	}
 	return fine(fmt.Sprintf("%s is %d", name, n))
+}
+
+// short says that a setting is too low for all sessions, and how to raise it
+// for now and for good.
+func short(h Host, name string, n, needed int64) Finding {
+	return warn(fmt.Sprintf("%s is %d, for up to %d sessions", name, n, h.MaxSessions),
+		fmt.Sprintf("sysctl -w %[1]s=%[2]d and write %[1]s=%[2]d into /etc/sysctl.d/sandkasten.conf, or lower max_sessions", name, needed))
 }
 
 // protectedLinks are about the host's own users, not about sandboxes.

@@ -152,5 +152,12 @@ func (r *Reaper) prune(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("remove workspaces: %w", err)
 	}
+	removed, err = r.opts.Manager.PruneSnapshots(ctx)
+	if removed > 0 {
+		r.opts.Log.InfoContext(ctx, "removed snapshots", "snapshots", removed)
+	}
+	if err != nil {
+		return fmt.Errorf("remove snapshots: %w", err)
+	}
 	return nil
 }

@@ -56,6 +56,10 @@ type Options struct {
 	// one the runner does all of that itself.
 	Tool int
 
+	// Changes is an open directory, to which overlayfs writes what is changed of
+	// the root, or 0.
+	Changes int
+
 	// OOMKills returns how often the kernel has killed a process of this
 	// sandbox for want of memory. It may be nil.
 	OOMKills func() int64
@@ -118,10 +122,13 @@ func New(o Options) (*Runner, error) {
 	if o.Proc == "" {
 		o.Proc = "/proc"
 	}
+	if o.Changes == 0 {
+		o.Changes = -1
+	}
 	if o.Clone == nil {
 		o.Clone = (*spawn.Cmd).Clone
 	}
-	fs, err := files.Open(o.Workspace)
+	fs, err := files.Open(o.Workspace, o.Changes)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"io"
 	"iter"
 	"net"
 	"time"
@@ -232,16 +231,6 @@ type Forks struct {
 	// share it: each fork took its time, and the space that from takes. Else
 	// they cost no space until one changes something.
 	Copied bool
-}
-
-// Saver is a Driver that can read what a sandbox has changed of its image.
-type Saver interface {
-	// SaveRoot writes what id has changed of its root to w, as the tar of an
-	// OCI image layer: without its workspace, devices, sockets and what is
-	// mounted below the root. Who wants it to be of one moment pauses the
-	// sandbox. The tar is hostile: it is written in the sandbox's name. It
-	// returns NotFound if there is no such sandbox.
-	SaveRoot(ctx context.Context, id ID, w io.Writer) error
 }
 
 // Stats is what a sandbox uses and may use. A field the host cannot measure

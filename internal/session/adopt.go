@@ -24,7 +24,7 @@ const (
 // store from time to time, until ctx is done. It returns an error only if the
 // store cannot be read. Sandboxes live on when it returns.
 func (m *Manager) Run(ctx context.Context) error {
-	if err := m.load(ctx); err != nil {
+	if err := errors.Join(m.load(ctx), m.AbandonSnapshots(ctx)); err != nil {
 		return err
 	}
 	adopted := m.adoptUntil(ctx)

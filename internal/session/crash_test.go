@@ -61,6 +61,7 @@ var crashActs = map[string]func(*testing.T, *daemon, session.ID){
 	},
 	"fork":      func(t *testing.T, d *daemon, id session.ID) { d.fork(t, id, crashFork) },
 	"workspace": func(t *testing.T, d *daemon, _ session.ID) { d.useAndDeleteWorkspace(t) },
+	"snapshot":  func(t *testing.T, d *daemon, id session.ID) { d.saveAndRestore(t, id) },
 }
 
 // TestCrashingDaemon is the daemon that TestCrash starts. By itself it does
@@ -74,7 +75,7 @@ func TestCrashingDaemon(t *testing.T) {
 		driver: &runtimetest.Local{Dir: os.Getenv(crashDir), Runner: os.Getenv(crashRunner)},
 		db:     os.Getenv(crashDB),
 	}
-	d := h.start(t, withWorkspaces)
+	d := h.start(t, withWorkspaces, h.withSnapshots(t))
 	if act != nil {
 		act(t, d, d.create(t, crashRequest).ID)
 	}
@@ -252,6 +253,65 @@ func TestCrashOfWorkspaces(t *testing.T) {
 					t.Errorf("%s has %q, want %q", id, out, want)
 				}
 			}
+		})
+	}
+}
+
+func (d *daemon) saveAndRestore(t *testing.T, id session.ID) {
+	d.output(t, id, "echo kept > f")
+	s := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(id), IdempotencyKey: "k"})
+	d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: s.ID})
+	if err := d.DeleteSnapshot(t.Context(), "alice", s.ID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCrashOfSnapshots kills the daemon at every step of the making, restoring
+// and removing of a snapshot. There is no half one, and nothing is left of it.
+func TestCrashOfSnapshots(t *testing.T) {
+	binary := crashBinary(t)
+	for _, c := range []struct {
+		point string
+		want  int // snapshots
+		alive int // sessions
+	}{
+		{"snapshot.row", 0, 1},
+		{"snapshot.still", 0, 1},
+		{"snapshot.packed", 0, 1},
+		{"snapshot.kept", 0, 1},
+		{"snapshot.ready", 1, 1},
+		{"create.restored", 1, 1},
+		{"snapshot.deleting", 0, 2},
+		{"snapshot.removed", 0, 2},
+	} {
+		t.Run(c.point, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			h.crash(t, binary, "snapshot", c.point)
+			d := h.start(t, h.withSnapshots(t))
+			for range 2 { // the second time there is nothing to do
+				if _, err := d.PruneSnapshots(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				all, err := d.ListSnapshots(t.Context(), session.SnapshotFilter{Owner: "alice"})
+				if err != nil || len(all) != c.want {
+					t.Errorf("%d snapshots, want %d: %v", len(all), c.want, err)
+				}
+				h.wantArchives(t, c.want)
+			}
+			if alive, err := d.List(t.Context(), session.ListFilter{}); err != nil || len(alive) != c.alive {
+				t.Errorf("%d sessions, want %d: %v", len(alive), c.alive, err)
+			}
+			// The session runs, whatever became of its snapshot, and the same request
+			// gives one that can be used.
+			from := d.create(t, crashRequest)
+			d.output(t, from.ID, "true")
+			s := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), IdempotencyKey: "k"})
+			to := d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: s.ID})
+			if out := d.output(t, to.ID, "cat f"); out != "kept\n" {
+				t.Errorf("the restored session has %q", out)
+			}
+			h.wantArchives(t, 1)
 		})
 	}
 }

@@ -31,7 +31,11 @@ func (m *Manager) Create(ctx context.Context, req CreateRequest) (Session, error
 	if req.IdempotencyKey != "" {
 		making = context.WithoutCancel(ctx)
 	}
-	making, cancel := context.WithTimeout(making, m.opts.CreateTimeout)
+	timeout := m.opts.CreateTimeout
+	if req.RestoreSnapshotID != "" {
+		timeout += m.opts.RestoreTimeout
+	}
+	making, cancel := context.WithTimeout(making, timeout)
 	defer cancel()
 	e, first, err := m.claim(s, cancel)
 	if err != nil {
@@ -40,6 +44,7 @@ func (m *Manager) Create(ctx context.Context, req CreateRequest) (Session, error
 	if !first {
 		return follow(ctx, e, s)
 	}
+	e.restoreID, e.image = req.RestoreSnapshotID, req.Image
 	err = m.create(making, e)
 	if err != nil && e.madeWorkspace {
 		err = errors.Join(err, m.UnmakeWorkspace(ctx, userOf(e.snapshot())))
@@ -143,7 +148,11 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 			return m.undo(ctx, e, err)
 		}
 	}
-	if err := failpoint.Hit("create.sandbox"); err != nil {
+	err = failpoint.Hit("create.sandbox")
+	if err == nil {
+		err = m.restore(ctx, e)
+	}
+	if err != nil {
 		return m.undo(ctx, e, err)
 	}
 	if !e.wanted() {
@@ -160,7 +169,10 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 // that has ended has e's idempotency key, e becomes that session. When it fails there is no row, and e is an entry of nothing.
 func (m *Manager) record(ctx context.Context, e *entry) (first bool, err error) {
 	s := e.snapshot()
-	if err = m.opts.Admit(ctx); err == nil && s.ImageDigest == "" {
+	if err = m.opts.Admit(ctx); err == nil {
+		err = m.planRestore(ctx, e, &s)
+	}
+	if err == nil && s.ImageDigest == "" {
 		s.ImageDigest, err = m.opts.Images.Resolve(ctx, s.Image)
 	}
 	if err == nil {
@@ -199,7 +211,7 @@ func (m *Manager) undo(ctx context.Context, e *entry, cause error) error {
 		cause = errdefs.Wrap(cause, errdefs.Conflict, "session %s was destroyed while it was created", s.ID)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		reason = "its sandbox was not ready in time"
-		cause = errdefs.Wrap(cause, errdefs.Unavailable, "the sandbox was not ready within %s; try again", m.opts.CreateTimeout)
+		cause = errdefs.Wrap(cause, errdefs.Unavailable, "the sandbox was not ready in time; try again")
 	}
 	if err := m.end(ctx, e, as(end, reason)); err != nil {
 		return errors.Join(cause, err)

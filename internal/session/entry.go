@@ -35,6 +35,11 @@ type entry struct {
 	// Create's alone.
 	madeWorkspace bool
 
+	// What the client of the create asked for; they are Create's alone.
+	restoreID string    // the snapshot to begin with, "" without
+	image     string    // "" if it named none
+	restore   *Snapshot // that of restoreID, when it is known
+
 	// cancelCreate stops the driver from making the sandbox.
 	cancelCreate context.CancelFunc
 
@@ -45,6 +50,8 @@ type entry struct {
 	using    int     // guarded by mu; operations in progress
 	filing   int     // guarded by mu; those of them that work on files
 	untold   bool    // guarded by mu; activity that the store does not know
+
+	interrupt context.CancelFunc // guarded by mu; ends what has the lock for long, or nil
 }
 
 // box is the way into a sandbox.
@@ -275,9 +282,28 @@ func (e *entry) wanted() bool {
 	return !e.unwanted
 }
 
-// refuse marks e for destruction as soon as Create lets go of it.
+// refuse marks e for destruction as soon as whoever has its lock lets go of it.
 func (e *entry) refuse() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.unwanted = true
+	if e.interrupt != nil {
+		e.interrupt()
+	}
+}
+
+// interruptible has refuse call stop until done is called, and now if it came
+// before.
+func (e *entry) interruptible(stop context.CancelFunc) (done func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.unwanted {
+		stop()
+	}
+	e.interrupt = stop
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.interrupt = nil
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/internal/session/files"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
@@ -31,6 +32,7 @@ type Manager struct {
 	*commands.Commands[ID] // the operations on what runs
 	*files.Files[ID]       // the operations on files
 	*workspaces.Workspaces
+	*snapshots.Snapshots
 
 	opts   Options
 	store  Store
@@ -74,6 +76,7 @@ func New(o Options) *Manager {
 		Keeper: keeper, Ready: m.checkReady, Users: m.workspaceUsers, EndUsers: m.endUsers, NewID: newID,
 		RemoveTimeout: o.DestroyTimeout, Log: o.Log,
 	})
+	m.Snapshots = snapshots.New(o.Snapshots, snapshots.Host{Ready: m.checkReady, Still: m.standStill, NewID: newID, Log: o.Log})
 	return m
 }
 

@@ -32,6 +32,7 @@ type Options struct {
 	Maxima   Maxima
 
 	Workspaces WorkspaceOptions
+	Snapshots  SnapshotOptions
 
 	FilesOutsideWorkspace bool                // file paths may leave /workspace
 	Seccomp               runtime.SeccompMode // strict
@@ -40,6 +41,7 @@ type Options struct {
 	KillGrace             time.Duration       // between TERM and KILL for what is out of time: 2 s
 	TerminalDetach        time.Duration       // that a terminal lives on without a client; 0 hangs up at once
 	CreateTimeout         time.Duration       // for the driver to make a sandbox: 60 s
+	RestoreTimeout        time.Duration       // beside that, to restore a snapshot: 30 minutes
 	DestroyTimeout        time.Duration       // for the driver to remove one: 60 s
 }
 
@@ -133,6 +135,7 @@ func (o Options) withDefaults() Options {
 	o.FlushEvery = cmp.Or(o.FlushEvery, 15*time.Second)
 	o.KillGrace = cmp.Or(o.KillGrace, 2*time.Second)
 	o.CreateTimeout = cmp.Or(o.CreateTimeout, time.Minute)
+	o.RestoreTimeout = cmp.Or(o.RestoreTimeout, 30*time.Minute)
 	o.DestroyTimeout = cmp.Or(o.DestroyTimeout, time.Minute)
 	o.Maxima = o.Maxima.withDefaults(o.Defaults)
 	o.Defaults = o.Defaults.withDefaults(o.Maxima)

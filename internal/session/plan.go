@@ -20,6 +20,9 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 	if err := m.checkCreate(req); err != nil {
 		return Session{}, err
 	}
+	if req.RestoreSnapshotID != "" && !isID(req.RestoreSnapshotID) {
+		return Session{}, errdefs.Invalid("restore_snapshot_id", "must be the id of a snapshot: 26 characters of a-z and 2-7")
+	}
 	hash, err := requestHash(req)
 	if err != nil {
 		return Session{}, err

@@ -21,6 +21,8 @@ type CreateRequest struct {
 	Owner          string
 	IdempotencyKey string
 
+	RestoreSnapshotID string // the session begins with its files, and its image if there is no other
+
 	Lifetime    time.Duration // this, TTL and what follows are its Policy
 	IdleTimeout time.Duration
 	OnIdle      OnIdle

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/service"
 )
 
 // burstN is the size of the pool, and how many sessions are then wanted at once.
@@ -80,7 +82,7 @@ func burstOf(r results) (last time.Duration, failures int) {
 
 // awaitPool waits until the pool is full.
 func (d *daemon) awaitPool(ctx context.Context) error {
-	return waitFor(ctx, time.Minute, func(ctx context.Context) error {
+	return service.WaitFor(ctx, time.Minute, func(ctx context.Context) error {
 		var status struct {
 			Ready int `json:"ready"`
 		}

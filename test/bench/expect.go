@@ -23,6 +23,12 @@ const (
 	wantClaimP50    = 2 * time.Millisecond
 	wantClaimP99    = 8 * time.Millisecond
 	wantBurst       = 300 * time.Millisecond
+
+	// Of a crowd of idle sessions.
+	wantCrowd       = 2000
+	wantCrowdBytes  = 3_000_000 // each, of the host's memory
+	wantCrowdP99    = 20 * time.Millisecond
+	wantCrowdPerSec = 60
 )
 
 // expectation is one promise and what was measured.
@@ -67,6 +73,9 @@ func expectations(r results) []expectation {
 		{fmt.Sprintf("a ready sandbox to the first answer: p99 at most %v", wantClaimP99), notMeasured, notMeasured},
 		{fmt.Sprintf("%d sessions at once from a pool of %d: all created within %v", burstN, burstN, wantBurst), notMeasured, notMeasured},
 		{fmt.Sprintf("a fork of a session with %d MB written, disks in a pool: p50 at most %d cold creates", forkedMB, wantFork), notMeasured, notMeasured},
+		{fmt.Sprintf("%d idle sessions: at most %s of the host's memory each", wantCrowd, megabytes(wantCrowdBytes)), notMeasured, notMeasured},
+		{fmt.Sprintf("%d idle sessions: created at no less than %d per second", wantCrowd, wantCrowdPerSec), notMeasured, notMeasured},
+		{fmt.Sprintf("%d idle sessions: exec of true, p99 at most %v", wantCrowd, wantCrowdP99), notMeasured, notMeasured},
 	}
 	set := func(i int, have, met bool, format string, args ...any) {
 		if have {
@@ -102,7 +111,26 @@ func expectations(r results) []expectation {
 	set(13, haveClaim, claim.P99 <= wantClaimP99, "%s ms", millis(claim.P99))
 	burst, failed := burstOf(r)
 	set(14, len(r.Burst) > 0, burst <= wantBurst && failed == 0, "%s ms, %d failures", millis(burst), failed)
+	crowd, perSec := crowdOf(r)
+	haveCrowd := crowd.N >= wantCrowd
+	set(15, haveCrowd, crowd.Memory.cost() <= wantCrowdBytes, "%s", megabytes(crowd.Memory.cost()))
+	set(16, haveCrowd, perSec >= wantCrowdPerSec, "%.0f per second", perSec)
+	set(17, haveCrowd, crowd.Exec.P99 <= wantCrowdP99, "%s ms", millis(crowd.Exec.P99))
 	return list
+}
+
+// crowdOf returns the largest crowd of idle sessions and how fast all of them
+// were created.
+func crowdOf(r results) (largest density, perSec float64) {
+	seconds := 0.0
+	for _, d := range r.Density {
+		seconds += float64(d.N-largest.N) / d.CreatePerSec
+		largest = d
+	}
+	if seconds == 0 {
+		return largest, 0
+	}
+	return largest, float64(largest.N) / seconds
 }
 
 // busiest returns the best rate of commands at any number of clients, and the

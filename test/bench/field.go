@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sandkasten/sandkasten/test/bench/docker"
 )
 
 // fieldDir is where a run keeps its files: on a disk, and reachable for ids
@@ -149,8 +151,8 @@ func (f *playingField) addDocker(ctx context.Context, o options, _, tar string) 
 	if !o.wants("docker") || !installed("docker") {
 		return nil
 	}
-	e := newEngine(o.socket)
-	if err := e.ping(ctx); err != nil {
+	e := docker.NewEngine(o.socket)
+	if err := e.Ping(ctx); err != nil {
 		if !o.dockerd {
 			return nil
 		}
@@ -159,24 +161,24 @@ func (f *playingField) addDocker(ctx context.Context, o options, _, tar string) 
 			return err
 		}
 		var stop func() error
-		if e, stop, err = startDockerd(ctx, dir); err != nil {
+		if e, stop, err = docker.Start(ctx, dir); err != nil {
 			return err
 		}
 		f.closers = append(f.closers, func(context.Context) error { return stop() })
 	}
-	if err := e.importImage(ctx, tar, imageName); err != nil {
+	if err := e.Import(ctx, tar, imageName); err != nil {
 		return err
 	}
 	f.closers = append(f.closers, func(ctx context.Context) error {
-		_, err := e.call(ctx, "DELETE", "/images/"+imageName+"?force=1", nil, nil)
+		_, err := e.Call(ctx, "DELETE", "/images/"+imageName+"?force=1", nil, nil)
 		return err
 	})
 	f.contenders = append(
 		f.contenders,
-		contender{subject: dockerRunSubject(e.host(), imageName), slow: true, cli: true},
+		contender{subject: dockerRunSubject(e.Host(), imageName), slow: true, cli: true},
 		contender{subject: &engineSubject{e, imageName}, slow: true},
 	)
-	f.tools["docker"] = []string{"docker", "--host", e.host(), "version", "--format", "{{.Server.Version}}"}
+	f.tools["docker"] = []string{"docker", "--host", e.Host(), "version", "--format", "{{.Server.Version}}"}
 	return nil
 }
 

@@ -14,6 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/direct"
+	"github.com/sandkasten/sandkasten/test/bench/sample"
 )
 
 // What is measured inside of living sandboxes beside the round trip of `true`:
@@ -354,7 +357,7 @@ func (s *suite) files(ctx context.Context) (err error) {
 	box := &session{s.daemon, made.ID}
 	defer func() { err = errors.Join(err, box.destroy(ctx)) }()
 	size := int64(float64(fileBytes) * s.scale)
-	source, err := makeSource(s.daemon.dir, size)
+	source, err := sample.File(s.daemon.dir, size)
 	if err != nil {
 		return err
 	}
@@ -382,24 +385,6 @@ func (s *suite) files(ctx context.Context) (err error) {
 	return err
 }
 
-// makeSource returns a file without a name that has size bytes, none of which a
-// file system stores as a hole. The caller closes it.
-func makeSource(dir string, size int64) (*os.File, error) {
-	file, err := os.CreateTemp(dir, "source-*")
-	if err != nil {
-		return nil, err
-	}
-	err = os.Remove(file.Name())
-	piece := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
-	for at := int64(0); err == nil && at < size; at += int64(len(piece)) {
-		_, err = file.WriteAt(piece[:min(int64(len(piece)), size-at)], at)
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
-}
-
 // put writes source, which has size bytes, to a file of the session. The client
 // is given the file itself: like cp it has the bytes from the page cache, and
 // spends nothing on making them.
@@ -414,7 +399,7 @@ func (s *session) put(ctx context.Context, path string, source *os.File, size in
 	}
 	req.ContentLength = size
 	req.Header.Set("Authorization", "Bearer "+s.daemon.key)
-	_, err = answer(s.daemon.http, req, nil)
+	_, err = direct.Answer(s.daemon.http, req, nil)
 	return err
 }
 

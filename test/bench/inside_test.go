@@ -2,10 +2,8 @@ package main
 
 import (
 	"bufio"
-	"encoding/binary"
 	"encoding/json"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -63,16 +61,6 @@ func BenchmarkChunk(b *testing.B) {
 	}
 }
 
-func TestEngineStreamTakesOffTheFrames(t *testing.T) {
-	frame := func(text string) string {
-		return "\x01\x00\x00\x00" + string(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) + text
-	}
-	s := &engineStream{body: io.NopCloser(strings.NewReader(frame("one, ") + frame("two")))}
-	if got, err := io.ReadAll(s); err != nil || string(got) != "one, two" {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
 func TestStamps(t *testing.T) {
 	at := time.UnixMicro(1_700_000_000_500_000)
 	var took []time.Duration
@@ -86,22 +74,5 @@ func TestStamps(t *testing.T) {
 	r.read([]byte("nonsense\n"), at, func(time.Duration) { t.Error("nonsense is a time") })
 	if r.err == nil {
 		t.Error("nonsense passes")
-	}
-}
-
-func TestSourceIsAsLongAsAskedAndHasNoHoles(t *testing.T) {
-	dir := t.TempDir()
-	const size = 3<<20 + 1
-	source, err := makeSource(dir, size)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
-	got, err := io.ReadAll(io.NewSectionReader(source, 0, size+1))
-	if err != nil || len(got) != size || strings.Contains(string(got), "\x00") {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("the file has a name: %v, %v", left, err)
 	}
 }

@@ -52,11 +52,17 @@ func measureMemory(ctx context.Context, s subject, n, workers int) (m memory, er
 	if err != nil {
 		return memory{}, err
 	}
+	return perSandbox(before, after, n), nil
+}
+
+// perSandbox is what each of n sandboxes costs a host whose /proc/meminfo was
+// before and is after.
+func perSandbox(before, after map[string]int64, n int) memory {
 	per := func(key string) int64 { return (after[key] - before[key]) / int64(n) }
 	return memory{
 		N: n, Available: -per("MemAvailable"), Anonymous: per("AnonPages"), Slab: per("Slab"),
 		KernelStack: per("KernelStack"), PageTables: per("PageTables"), PerCPU: per("Percpu"),
-	}, nil
+	}
 }
 
 func destroyAll(ctx context.Context, boxes []sandbox, workers int) error {

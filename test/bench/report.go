@@ -63,6 +63,10 @@ MemAvailable's fall and the sum of the parts.
 pool* the daemon runs with ` + "`disk.pool_mb`" + `, *plain* without; where the directory's own file system
 can share data there is no difference. *Just written* means that the data is not on the disk yet when the
 fork is asked for, and has to get there.
+*Idle sessions* are one crowd that grows. At each count every session is asked for ` + "`true`" + `, one
+after another and in an order of chance. Memory is judged as above, per session of all; the
+daemon's memory, its descriptors and the host's tasks are those at the end, less those at the
+beginning. Then the daemon is killed and started again, and asks every runner before it is ready.
 
 A subject's failures are in its tables, and the first error of each is in the results as JSON.
 `
@@ -89,12 +93,14 @@ func report(r results) string {
 	writeLatencies(&b, "From a command's printf to the client's read (ms)", r.FirstByte)
 	writeSpeeds(&b, "Output of a command (MB per second)", r.Output)
 	writeSpeeds(&b, "A file of 1 GiB (MB per second)", r.Files)
+	writeSpeeds(&b, "A workspace of 1 GiB, saved and brought back (MB per second)", r.Snapshots)
 	writeBusy(&b, r)
 	writeTogether(&b, r)
 	writeThroughput(&b, r)
 	writeRates(&b, r)
 	writeMemory(&b, r)
 	writeForks(&b, r)
+	writeDensity(&b, r)
 	b.WriteString(method)
 	return b.String()
 }

@@ -40,6 +40,11 @@ func goodResults() results {
 		Rates:      []loadResult{{ours, "exec", 500, 2500, outcome{PerSec: 500, Latency: ms(0.4, 2.5)}}},
 		Memory:     map[string]memory{ours: {N: 100, Available: 2_500_000}},
 		Fork:       map[string]map[string]summary{"pool": {coldName: ms(8, 9), settledName: ms(20, 30)}},
+		Density: []density{
+			{N: 1000, CreatePerSec: 50, Memory: memory{Available: 2_400_000}},
+			{N: 2000, CreatePerSec: 100, Memory: memory{Available: 2_500_000, Slab: 700_000}, Disk: 150_000, Tasks: 11, Daemon: usage{80_000, 1.02}, Exec: ms(1, 19)},
+		},
+		Restart: &restart{N: 2000, Ready: 1250 * time.Millisecond, Exec: ms(1, 5), DestroyPerSec: 110},
 	}
 }
 
@@ -51,7 +56,7 @@ func verdicts(r results) string {
 	return strings.Join(all, " ")
 }
 
-const promises = 16
+const promises = 19
 
 func TestExpectations(t *testing.T) {
 	if got := verdicts(goodResults()); got != strings.TrimSpace(strings.Repeat("met ", promises)) {
@@ -72,6 +77,7 @@ func TestExpectations(t *testing.T) {
 	bad.Output[ours] = 99e6
 	bad.Files[filesDown] = 599e6
 	bad.Fork["pool"][settledName] = ms(24.1, 30)
+	bad.Density[1] = density{N: 2000, CreatePerSec: 74, Memory: memory{Available: 3_000_001}, Exec: ms(1, 21)} // 59.7 of all
 	if got := verdicts(bad); got != strings.TrimSpace(strings.Repeat("MISSED ", promises)) {
 		t.Errorf("bad results: %s", got)
 	}
@@ -79,6 +85,11 @@ func TestExpectations(t *testing.T) {
 	few.Together[0].N = 100
 	if e := expectations(few)[5]; e.verdict != notMeasured || !strings.Contains(e.measured, "100") {
 		t.Errorf("100 sessions instead of 200: %+v", e)
+	}
+	fewIdle := goodResults()
+	fewIdle.Density = fewIdle.Density[:1]
+	if e := expectations(fewIdle)[15]; e.verdict != notMeasured {
+		t.Errorf("1000 idle sessions instead of 2000: %+v", e)
 	}
 	noisy := goodResults()
 	noisy.Memory[ours] = memory{Available: -1_000_000, Anonymous: 3_000_000, Slab: 1_500_000}
@@ -104,6 +115,8 @@ func TestReportHasEveryTable(t *testing.T) {
 		"| sandkasten, HTTP | 0.200 | 0.200 | 3.000 | 3.000 | 3.000 | 1.00 | 100 |",
 		"| sandkasten, HTTP | 250 |",
 		"| cp inside the sandbox | 1000 |",
+		"| 2000 | 100 | 2.50 MB | 0.00 MB | 0.70 MB | 0.00 MB | 0.08 MB | 0.15 MB | 1.02 | 11.00 | 1.000 | 19.0 |",
+		"ready again after 1.25 s",
 		"| 64 | 5000 | 0.000 | 0.000 | 0 |",
 		"| sandkasten, HTTP, with a pool | 1.900 | 1.900 | 7.500 | 7.500 | 7.500 | 0.27 | 100 |",
 		"| 60.0 | 290.0 | 290.0 | 0 |",

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/test/bench/direct"
 	"github.com/sandkasten/sandkasten/test/bench/machine"
+	"github.com/sandkasten/sandkasten/test/bench/service"
 )
 
 // daemon is a Sandkasten daemon of our own, with its own directory and port,
@@ -39,7 +38,7 @@ const imageName = "sandkasten-bench"
 // starts a daemon whose files are below dir, with more settings than it needs.
 // The caller stops it.
 func startDaemon(ctx context.Context, bin, dir, tar, settings string) (*daemon, error) {
-	listen, err := freePort(ctx)
+	listen, err := direct.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,9 +47,6 @@ func startDaemon(ctx context.Context, bin, dir, tar, settings string) (*daemon, 
 		dir:  filepath.Join(dir, "data"),
 		base: "http://" + listen,
 		key:  fmt.Sprintf("bench-%d-%d", os.Getpid(), time.Now().UnixNano()),
-		http: direct.NewClient(func(ctx context.Context) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "tcp", listen)
-		}),
 	}
 	if err := d.configure(settings); err != nil {
 		return nil, err
@@ -71,29 +67,32 @@ func (d *daemon) configure(settings string) error {
 
 // start returns when the daemon answers.
 func (d *daemon) start(ctx context.Context) error {
-	log, err := os.OpenFile(filepath.Join(filepath.Dir(d.config), "daemon.log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	log, err := os.OpenFile(filepath.Join(filepath.Dir(d.config), "daemon.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	d.http = direct.NewClient(func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", d.listen)
+	})
 	d.cmd = exec.CommandContext(context.WithoutCancel(ctx), d.bin, "daemon", "--config", d.config)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	if err := d.cmd.Start(); err != nil {
 		return err
 	}
-	if err := waitFor(ctx, 30*time.Second, d.ready); err != nil {
-		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, terminate(d.cmd), machine.Text(log.Name()))
+	if err := service.WaitFor(ctx, 30*time.Second, d.ready); err != nil {
+		return fmt.Errorf("start the daemon: %w (%w)\n%s", err, service.Terminate(d.cmd), machine.Text(log.Name()))
 	}
 	return nil
 }
 
-// freePort returns an address nobody listens on.
-func freePort(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// crash kills the daemon, whose sandboxes live on.
+func (d *daemon) crash() error {
+	err := d.cmd.Process.Kill()
+	if _, waitErr := d.cmd.Process.Wait(); waitErr != nil {
+		err = errors.Join(err, waitErr)
 	}
-	return l.Addr().String(), l.Close()
+	return err
 }
 
 func (d *daemon) call(ctx context.Context, method, path string, body, result any) error {
@@ -107,7 +106,7 @@ func (d *daemon) call(ctx context.Context, method, path string, body, result any
 	}
 	req.Header.Set("Authorization", "Bearer "+d.key)
 	req.Header.Set("Content-Type", "application/json")
-	_, err = answer(d.http, req, result)
+	_, err = direct.Answer(d.http, req, result)
 	return err
 }
 
@@ -138,7 +137,7 @@ func (d *daemon) stop(ctx context.Context) error {
 	for _, id := range ids {
 		errs = append(errs, (&session{d, id}).destroy(ctx))
 	}
-	errs = append(errs, terminate(d.cmd))
+	errs = append(errs, service.Terminate(d.cmd))
 	return errors.Join(errs...)
 }
 
@@ -171,7 +170,7 @@ func (d *daemon) leftovers() ([]string, error) {
 		}
 		found = append(found, fmt.Sprintf("process %d: %s", pid, machine.CommandName(pid)))
 	}
-	groups, err := sandboxGroups(d.dir)
+	groups, err := machine.Groups(d.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -193,26 +192,6 @@ const runnerName = "memfd:sandkaste"
 
 // readyRunners is how many runners the daemon keeps: docs/decisions/0009.
 const readyRunners = 4
-
-// sandboxGroups returns the control groups of sandboxes of the daemon on
-// dataDir, by whose hash the driver names them.
-func sandboxGroups(dataDir string) ([]string, error) {
-	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
-	node := hex.EncodeToString(sum[:4])
-	var found []string
-	for _, pattern := range []string{"/sys/fs/cgroup/sandkasten/" + node + "/*", "/sys/fs/cgroup/*/sandkasten/" + node + "/*"} {
-		paths, err := filepath.Glob(pattern)
-		if err != nil {
-			return nil, err
-		}
-		for _, path := range paths {
-			if fi, err := os.Stat(path); err == nil && fi.IsDir() && filepath.Base(path) != "_runners" {
-				found = append(found, path)
-			}
-		}
-	}
-	return found, nil
-}
 
 // sandkastenSubject makes sessions over HTTP.
 type sandkastenSubject struct{ daemon *daemon }

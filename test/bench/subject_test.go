@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
 
+	"github.com/sandkasten/sandkasten/test/bench/docker"
 	"github.com/sandkasten/sandkasten/test/bench/machine"
 )
 
@@ -99,7 +100,7 @@ func TestDockerCommandsCarryTheLimits(t *testing.T) {
 }
 
 // serveEngine is as much of a docker engine as a container's life needs.
-func serveEngine(t *testing.T, exitCode int) *engine {
+func serveEngine(t *testing.T, exitCode int) *docker.Engine {
 	t.Helper()
 	mux := http.NewServeMux()
 	reply := func(pattern, body string) {
@@ -129,7 +130,7 @@ func serveEngine(t *testing.T, exitCode int) *engine {
 	server.Listener = listener
 	server.Start()
 	t.Cleanup(server.Close)
-	return newEngine(socket)
+	return docker.NewEngine(socket)
 }
 
 func TestEngineSubject(t *testing.T) {
@@ -143,7 +144,7 @@ func TestEngineSubject(t *testing.T) {
 	if _, err := (&engineSubject{serveEngine(t, 1), "image"}).create(t.Context()); err == nil {
 		t.Error("a command that failed made a sandbox")
 	}
-	if err := newEngine("/no/such/socket").ping(t.Context()); err == nil {
+	if err := docker.NewEngine("/no/such/socket").Ping(t.Context()); err == nil {
 		t.Error("nobody answered a ping")
 	}
 }

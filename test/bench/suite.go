@@ -33,9 +33,12 @@ type results struct {
 	FirstByte  map[string]summary            `json:"first_byte,omitempty"`
 	Output     map[string]float64            `json:"output_bytes_per_second,omitempty"`
 	Files      map[string]float64            `json:"file_bytes_per_second,omitempty"`
+	Snapshots  map[string]float64            `json:"snapshot_bytes_per_second,omitempty"`
 	Busy       []loadResult                  `json:"busy,omitempty"`
 	Memory     map[string]memory             `json:"memory,omitempty"`
 	Fork       map[string]map[string]summary `json:"fork,omitempty"` // "plain" and "pool" -> what
+	Density    []density                     `json:"density,omitempty"`
+	Restart    *restart                      `json:"restart,omitempty"`
 	Leftovers  []string                      `json:"leftovers"`
 }
 
@@ -72,12 +75,14 @@ var parts = []part{
 	{"stream", (*suite).firstByte},
 	{"output", (*suite).output},
 	{"files", (*suite).files},
+	{"snapshot", (*suite).snapshots},
 	{"busy", (*suite).busy},
 	{"together", (*suite).together},
 	{"throughput", (*suite).throughput},
 	{"rates", (*suite).rates},
 	{"memory", (*suite).memory},
 	{"fork", (*suite).fork},
+	{"density", (*suite).density},
 }
 
 const (

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
@@ -81,12 +82,17 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 			tb.Error(err)
 		}
 	})
+	blobs, err := blob.NewDir(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
 	registry := prometheus.NewRegistry()
 	o := setup{
 		session: session.Options{
 			Store: db, Driver: runtimetest.NewLocal(tb), Images: images{},
 			Defaults:   session.Defaults{Image: "base"},
 			Workspaces: session.WorkspaceOptions{Store: db},
+			Snapshots:  session.SnapshotOptions{Store: db, Blobs: blobs, SpoolDir: tb.TempDir()},
 		},
 		v1:  v1.Options{Version: "test", Driver: "local", SpoolDir: tb.TempDir(), Registry: registry},
 		api: api.Options{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), Keys: keys{}, Registry: registry},

@@ -239,6 +239,29 @@ var operations = map[string]operation{
 		id: "get-pool-status", summary: "Get the pool's status",
 		description: "What is ready for sessions that are about to come. A session gets a ready sandbox if it asks for an image of the pool with the default disk_mb and readonly_rootfs; whatever else it asks for, it is given on the way.",
 	},
+	"POST /v1/sessions/{id}/snapshots": {
+		id: "create-snapshot", summary: "Save a session's files", status: http.StatusCreated, errors: []int{404, 409, 413, 415, 422, 501, 507},
+		description: "The session's programs stand still while its files are read, and go on. A paused session stays paused; a stopped one must be started first. A new session begins with the files if it is created with restore_snapshot_id. Owners, modes and times of files are kept; set-id bits, extended attributes, pipes, sockets and devices are not, and hard links become files of their own. What is under way when the session is destroyed ends with 409. An Idempotency-Key is as in the creation of a session.",
+	},
+	"GET /v1/snapshots": {
+		id: "list-snapshots", summary: "List snapshots", errors: []int{501},
+		description: "The snapshots of this key, oldest first.",
+	},
+	"POST /v1/snapshots": {
+		id: "upload-snapshot", summary: "Bring a snapshot from another host", status: http.StatusCreated, body: noLimit, errors: []int{411, 413, 422, 501, 507},
+		description: "The body is an archive as the download gives it, and comes with its Content-Length. All of it is checked before there is a snapshot: 422 if it is damaged, incomplete or hostile. Id and owner are new.",
+	},
+	"GET /v1/snapshots/{id}": {
+		id: "get-snapshot", summary: "Get a snapshot", errors: []int{404, 501},
+	},
+	"DELETE /v1/snapshots/{id}": {
+		id: "delete-snapshot", summary: "Remove a snapshot", errors: []int{404, 501},
+		description: "Sessions that began with it keep their files.",
+	},
+	"GET /v1/snapshots/{id}/download": {
+		id: "download-snapshot", summary: "Download a snapshot", errors: []int{404, 501}, media: "application/x-tar",
+		description: "A tar file of manifest.json, which has the hash of each of the others, workspace.tar.zst and, with scope sandbox, root.tar.zst, which is a layer of an OCI image. An answer that was cut short ends in a broken connection.",
+	},
 	"GET /v1/workspaces": {
 		id: "list-workspaces", summary: "List workspaces", errors: []int{501},
 		description: "The workspaces of this key, oldest first.",

@@ -121,6 +121,7 @@ type createInput struct {
 type CreateRequest struct {
 	Image          string            `json:"image,omitempty" minLength:"1" maxLength:"512" doc:"The name of an image of this daemon." example:"base"`
 	WorkspaceID    string            `json:"workspace_id,omitempty" minLength:"1" maxLength:"64" doc:"A workspace that outlives the session, at /workspace. It is made if this key has none of that id. Without it /workspace ends with the session, unless the daemon is configured otherwise." example:"project"`
+	RestoreID      string            `json:"restore_snapshot_id,omitempty" minLength:"1" maxLength:"64" doc:"A snapshot with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
 	Limits                           // cpu, memory_mb, pids and disk_mb at the top
 	Nested         *Limits           `json:"limits,omitempty" doc:"The same four as at the top, for those who like them together. Not both."`
 	NetworkMode    string            `json:"network_mode,omitempty" minLength:"1" maxLength:"32" doc:"What the sandbox can reach. none is loopback only, and all that there is for now." example:"none"`
@@ -150,6 +151,7 @@ func (in *createInput) request(owner string) (session.CreateRequest, error) {
 	policy := body.policy()
 	req.TTL, req.Lifetime, req.IdleTimeout, req.OnIdle, req.AutoResume = policy.TTL, policy.Lifetime, policy.IdleTimeout, policy.OnIdle, policy.AutoResume
 	req.WorkspaceID = body.WorkspaceID
+	req.RestoreSnapshotID = body.RestoreID
 	req.Limits = runtime.Limits{CPU: limits.CPU, MemoryMB: limits.MemoryMB, Pids: limits.Pids, DiskMB: limits.DiskMB}
 	req.Network = runtime.NetworkMode(body.NetworkMode)
 	req.ReadonlyRoot = body.ReadonlyRootfs
@@ -168,7 +170,7 @@ func (s *surface) createSession(ctx context.Context, in *createInput) (*sessionO
 	}
 	start := time.Now()
 	created, err := s.manager.Create(ctx, req)
-	s.metrics.created(time.Since(start), err)
+	s.metrics.Created(time.Since(start), err)
 	if err != nil {
 		return nil, err
 	}

@@ -121,6 +121,8 @@ func TestOwners(t *testing.T) {
 		{"GET", path + "/stats", ""},
 		{"PATCH", path, `{"ttl_seconds":60}`},
 		{"POST", path + "/pause", ""},
+		{"POST", path + "/snapshots", ""},
+		{"POST", path + "/fork", `{"count":1}`},
 		{"POST", path + "/resume", ""},
 		{"POST", path + "/stop", ""},
 		{"POST", path + "/start", ""},
@@ -279,16 +281,25 @@ func TestMetrics(t *testing.T) {
 	s := start(t)
 	path := s.create(t)
 	s.exec(t, path, "true")
+	s.do(t, "POST", "/v1/workspaces", `{"id":"idle","size_mb":64}`).into(t, http.StatusCreated, &v1.Workspace{})
+	s.do(t, "POST", "/v1/workspaces", `{"id":"used","size_mb":32}`).into(t, http.StatusCreated, &v1.Workspace{})
+	var with v1.Session
+	s.do(t, "POST", "/v1/sessions", `{"workspace_id":"used"}`).into(t, http.StatusCreated, &with)
+	s.exec(t, "/v1/sessions/"+string(with.ID), "printf 12345 > f")
 	a := s.do(t, "GET", "/metrics", "")
 	if a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	for _, want := range []string{
-		`sandkasten_sessions{state="running"} 1`,
+		`sandkasten_sessions{state="running"} 2`,
 		`sandkasten_sessions{state="creating"} 0`,
-		`sandkasten_session_create_duration_seconds_count{outcome="ok"} 1`,
-		`sandkasten_exec_duration_seconds_count{cause="exited"} 1`,
-		`sandkasten_http_requests_total{route="POST /v1/sessions/{id}/exec",status="200"} 1`,
+		`sandkasten_session_create_duration_seconds_count{outcome="ok"} 2`,
+		`sandkasten_exec_duration_seconds_count{cause="exited"} 2`,
+		`sandkasten_http_requests_total{route="POST /v1/sessions/{id}/exec",status="200"} 2`,
+		`sandkasten_workspaces{in_use="true"} 1`,
+		`sandkasten_workspaces{in_use="false"} 1`,
+		"sandkasten_workspaces_bytes 5\n",
+		"sandkasten_workspaces_limit_bytes 1.00663296e+08\n",
 	} {
 		if !strings.Contains(string(a.body), want) {
 			t.Errorf("no %s", want)

@@ -100,6 +100,65 @@ func Tree(ctx context.Context, dir string, archive io.Reader, opt Options) (Resu
 	return x.result, err
 }
 
+// Scan reads an archive to its end as Tree does and writes nothing. It refuses
+// what Tree refuses of each entry by itself, and everything but files,
+// directories and links. DiffID, Entries and Bytes of the result are set.
+func Scan(ctx context.Context, archive io.Reader, opt Options) (Result, error) {
+	s, err := openStream(ctx, archive, opt.Limits)
+	if err != nil {
+		return Result{}, err
+	}
+	defer s.close()
+	x := &extractor{opt: opt, now: time.Now()}
+	in := tar.NewReader(s)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Result{}, readError(err)
+		}
+		if err := x.look(h); err != nil {
+			return Result{}, err
+		}
+	}
+	if s.ended {
+		return Result{}, malformed("it is cut off: its end mark is missing")
+	}
+	if err := s.drain(); err != nil {
+		return Result{}, err
+	}
+	x.result.DiffID = "sha256:" + hex.EncodeToString(s.sum.Sum(nil))
+	return x.result, nil
+}
+
+// look is entry without a tree.
+func (x *extractor) look(h *tar.Header) error {
+	name, err := x.count(h)
+	if err != nil || h.Typeflag == tar.TypeXGlobalHeader {
+		return err
+	}
+	if _, err := x.metaOf(h, name); err != nil {
+		return err
+	}
+	if x.result.Clamped > 0 {
+		return malformed("entry %q has an owner above %d", name, maxID)
+	}
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeGNUSparse:
+		return x.grow(h.Size)
+	case tar.TypeDir:
+		return nil
+	case tar.TypeSymlink:
+		return x.checkTarget(name, h.Linkname)
+	case tar.TypeLink:
+		_, err := cleanName(h.Linkname, x.opt.Limits)
+		return err
+	}
+	return malformed("entry %q is neither a file, a directory nor a link", name)
+}
+
 // extractor is one Tree call under way.
 type extractor struct {
 	opt    Options
@@ -137,16 +196,38 @@ func (x *extractor) run(s *stream) error {
 	return errors.Join(s.drain(), x.setTimes())
 }
 
-func (x *extractor) entry(h *tar.Header, body io.Reader) error {
+// count takes notice of one more entry and returns its name, which a global
+// header does not have.
+func (x *extractor) count(h *tar.Header) (name string, err error) {
 	x.result.Entries++
 	if x.result.Entries > x.opt.Limits.Entries {
-		return tooLarge("it has more than %d entries", x.opt.Limits.Entries)
+		return "", tooLarge("it has more than %d entries", x.opt.Limits.Entries)
 	}
 	if h.Typeflag == tar.TypeXGlobalHeader {
-		return nil
+		return "", nil
 	}
-	name, err := cleanName(h.Name, x.opt.Limits)
-	if err != nil {
+	return cleanName(h.Name, x.opt.Limits)
+}
+
+// grow takes notice of a file's size.
+func (x *extractor) grow(size int64) error {
+	if size > x.opt.Limits.Bytes-x.result.Bytes {
+		return tooLarge("its files hold more than %d bytes", x.opt.Limits.Bytes)
+	}
+	x.result.Bytes += size
+	return nil
+}
+
+func (x *extractor) checkTarget(name, target string) error {
+	if target == "" || len(target) > x.opt.Limits.Link {
+		return malformed("link %q has a target of %d bytes; 1 to %d are allowed", name, len(target), x.opt.Limits.Link)
+	}
+	return nil
+}
+
+func (x *extractor) entry(h *tar.Header, body io.Reader) error {
+	name, err := x.count(h)
+	if err != nil || h.Typeflag == tar.TypeXGlobalHeader {
 		return err
 	}
 	done, err := x.whiteout(name)
@@ -208,10 +289,9 @@ func (x *extractor) metaOf(h *tar.Header, name string) (meta, error) {
 }
 
 func (x *extractor) file(name string, m meta, size int64, body io.Reader) error {
-	if size > x.opt.Limits.Bytes-x.result.Bytes {
-		return tooLarge("its files hold more than %d bytes", x.opt.Limits.Bytes)
+	if err := x.grow(size); err != nil {
+		return err
 	}
-	x.result.Bytes += size
 	dir, base, err := x.place(name)
 	if err != nil {
 		return err
@@ -274,8 +354,8 @@ func (x *extractor) mkdir(dir *parent, base string) error {
 }
 
 func (x *extractor) symlink(name string, m meta, target string) error {
-	if target == "" || len(target) > x.opt.Limits.Link {
-		return malformed("link %q has a target of %d bytes; 1 to %d are allowed", name, len(target), x.opt.Limits.Link)
+	if err := x.checkTarget(name, target); err != nil {
+		return err
 	}
 	dir, base, err := x.place(name)
 	if err != nil {

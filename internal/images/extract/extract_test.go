@@ -2,6 +2,7 @@ package extract_test
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images/extract"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
@@ -334,4 +336,50 @@ func xattr(t *testing.T, path, name string) string {
 		return err.Error()
 	}
 	return string(buf[:n])
+}
+
+// Scan counts what Tree lays down, and refuses more.
+func TestScan(t *testing.T) {
+	items := []item{dir("d"), file("d/f", "content"), symlink("l", "d"), hardlink("h", "d/f"), file("d/.wh.gone", "")}
+	good := archive(t, items...)
+	opt := extract.Options{Kind: extract.Layer, Limits: extract.DefaultLimits()}
+	want, err := newJail(t).extract(t, good, asLayer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Implied = false // Scan has nothing that could be missing
+	for name, data := range map[string][]byte{"plain": good, "zstd": zstandard(t, good), "gzip": gzipped(t, good)} {
+		if got, err := extract.Scan(t.Context(), bytes.NewReader(data), opt); err != nil || got != want {
+			t.Errorf("%s: %+v, %v, want %+v", name, got, err, want)
+		}
+	}
+	for name, data := range map[string][]byte{
+		"parent":        archive(t, file("../x", "")),
+		"absolute":      archive(t, file("/x", "")),
+		"deep":          archive(t, file(deep(200), "")),
+		"long link":     archive(t, symlink("l", strings.Repeat("x", 2000))),
+		"hard link out": archive(t, hardlink("h", "../x")),
+		"device":        archive(t, special("d", tar.TypeChar)),
+		"pipe":          archive(t, special("p", tar.TypeFifo)),
+		"high owner":    archive(t, item{name: "f", uid: 70000}),
+		"negative":      archive(t, item{name: "f", gid: -1}),
+		"unknown":       archive(t, item{name: "f", kind: 'Z'}),
+		"cut off":       good[:len(good)-1024],
+		"damaged":       zstandard(t, good)[:50],
+		"two":           append(bytes.Clone(good), good...),
+	} {
+		if _, err := extract.Scan(t.Context(), bytes.NewReader(data), opt); !errdefs.Is(err, errdefs.Unprocessable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, change := range map[string]func(*extract.Limits){
+		"bytes":   func(l *extract.Limits) { l.Bytes = 6 },
+		"entries": func(l *extract.Limits) { l.Entries = 4 },
+	} {
+		opt := opt
+		change(&opt.Limits)
+		if _, err := extract.Scan(t.Context(), bytes.NewReader(good), opt); !errdefs.Is(err, errdefs.TooLarge) {
+			t.Errorf("over the limit of %s: %v", name, err)
+		}
+	}
 }

@@ -43,17 +43,22 @@ func pack(t testing.TB, dir string, f archive.Format) []byte {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	must(t, err)
 	var out bytes.Buffer
-	must(t, archive.Pack(&out, f, fd, filepath.Base(dir), always))
+	must(t, archive.Pack(&out, f, fd, filepath.Base(dir), archive.Selection{}, always))
 	return out.Bytes()
 }
 
 func unpack(t testing.TB, dir string, f archive.Format, in io.Reader) (protocol.Unpacked, error) {
 	t.Helper()
+	return unpackAs(t, dir, f, "", in)
+}
+
+func unpackAs(t testing.TB, dir string, f archive.Format, how protocol.Snapshot, in io.Reader) (protocol.Unpacked, error) {
+	t.Helper()
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(t, err)
 	spool, err := os.CreateTemp(t.TempDir(), "")
 	must(t, err)
-	done, err := archive.Unpack(fd, f, in, int(spool.Fd()), always)
+	done, err := archive.Unpack(fd, f, how, in, int(spool.Fd()), always)
 	must(t, errors.Join(unix.Close(fd), spool.Close()))
 	return done, err
 }
@@ -257,6 +262,15 @@ func TestBreakouts(t *testing.T) {
 			for f, data := range archives {
 				if _, err := unpack(t, to, f, bytes.NewReader(data)); codeOf(err) != protocol.CodeUnprocessable {
 					t.Errorf("%s: %v", f, err)
+				}
+			}
+			for _, how := range []protocol.Snapshot{protocol.SnapshotTree, protocol.SnapshotLayer} {
+				covers := strings.HasSuffix(name, "over a full directory") || name == "link over a directory"
+				if os.Getuid() != 0 || how == protocol.SnapshotLayer && covers { // a snapshot has owners; a layer covers directories
+					continue
+				}
+				if _, err := unpackAs(t, to, archive.Tar, how, bytes.NewReader(archives[archive.Tar])); codeOf(err) != protocol.CodeUnprocessable {
+					t.Errorf("as a %s: %v", how, err)
 				}
 			}
 			if b, err := os.ReadFile(outside + "/canary"); err != nil || string(b) != "secret" {
@@ -470,7 +484,7 @@ func TestCheckEndsIt(t *testing.T) {
 	}
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	must(t, err)
-	if err := archive.Pack(io.Discard, archive.Tar, fd, "", check); !errors.Is(err, gone) {
+	if err := archive.Pack(io.Discard, archive.Tar, fd, "", archive.Selection{}, check); !errors.Is(err, gone) {
 		t.Error(err)
 	}
 }

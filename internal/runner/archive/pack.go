@@ -23,7 +23,7 @@ import (
 // under the given name. It owns fd. Links are packed as links; pipes, sockets
 // and devices are left out. It calls check often and ends with its error. An
 // error of out is returned as it is.
-func Pack(out io.Writer, f Format, fd int, name string, check func() error) error {
+func Pack(out io.Writer, f Format, fd int, name string, which Selection, check func() error) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		tree.Close(fd)
@@ -34,7 +34,7 @@ func Pack(out io.Writer, f Format, fd int, name string, check func() error) erro
 		tree.Close(fd)
 		return err
 	}
-	p := &packer{writer: a, check: check, buf: make([]byte, copyBuffer)}
+	p := &packer{writer: a, which: which, check: check, buf: make([]byte, copyBuffer)}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		err = p.below(fd)
 	} else {
@@ -49,6 +49,7 @@ func Pack(out io.Writer, f Format, fd int, name string, check func() error) erro
 // packer is one Pack under way.
 type packer struct {
 	writer
+	which Selection
 	check func() error
 	buf   []byte
 	bytes int64
@@ -68,7 +69,7 @@ func (p *packer) below(dir int) error {
 		if err != nil {
 			return err
 		}
-		if e.Leave {
+		if e.Leave || !p.which.selects(w, e) {
 			continue
 		}
 		if w.PathLen() > protocol.MaxPath {
@@ -87,8 +88,16 @@ func (p *packer) entry(w *tree.Walk, e *tree.Entry) error {
 		if err := p.header(path+"/", &e.Stat, ""); err != nil {
 			return err
 		}
-		if err := w.Enter(); err != nil && !errors.Is(err, tree.ErrKernelFS) {
+		err := w.Enter()
+		if err == nil && p.which.Layer {
+			err = p.opaque(w.Dir(), path)
+		}
+		if err != nil && !errors.Is(err, tree.ErrKernelFS) {
 			return err
+		}
+	case unix.S_IFCHR:
+		if p.which.Layer && e.Stat.Rdev == 0 {
+			return p.whiteout(path[:len(path)-len(e.Name)] + whiteoutPrefix + e.Name)
 		}
 	case unix.S_IFLNK:
 		target, err := tree.Readlink(w.Dir(), e.Name)

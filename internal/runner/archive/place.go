@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"archive/tar"
 	"errors"
 	"path"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // cleanName returns an entry's path relative to the target, "" for that itself.
@@ -54,14 +56,16 @@ func climbs(part string) bool {
 // and no mount crossed, and all resolution is the kernel's.
 type target struct {
 	top   int
+	how   protocol.Snapshot
+	check func() error
 	files map[uint64]bool // inodes of the files that came with the archive
 
 	dir   string // kept open because the next entry usually goes there too
 	dirFD int
 }
 
-func newTarget(top int) *target {
-	return &target{top: top, files: map[uint64]bool{}, dirFD: -1}
+func newTarget(top int, how protocol.Snapshot, check func() error) *target {
+	return &target{top: top, how: how, check: check, files: map[uint64]bool{}, dirFD: -1}
 }
 
 func (t *target) close() {
@@ -119,11 +123,19 @@ func (t *target) enter(rel string) (int, error) {
 	return t.open(rel, unix.O_PATH|unix.O_DIRECTORY)
 }
 
-// vacate removes what is in an entry's way. A directory that has entries stays.
+// vacate removes what is in an entry's way. A directory that has entries stays,
+// unless a layer covers or removes it.
 func (t *target) vacate(dir int, base, name string) error {
 	err := unix.Unlinkat(dir, base, 0)
 	if err == unix.EISDIR {
-		if err = unix.Unlinkat(dir, base, unix.AT_REMOVEDIR); err == unix.ENOTEMPTY {
+		err = unix.Unlinkat(dir, base, unix.AT_REMOVEDIR)
+		if err == unix.ENOTEMPTY && t.how == protocol.SnapshotLayer {
+			if err := tree.Empty(dir, base, t.check); err != nil {
+				return err
+			}
+			err = unix.Unlinkat(dir, base, unix.AT_REMOVEDIR)
+		}
+		if err == unix.ENOTEMPTY {
 			return malformed("entry %q is no directory, but there is one in its place that is not empty", name)
 		}
 	}
@@ -135,7 +147,7 @@ func (t *target) vacate(dir int, base, name string) error {
 
 // directory makes a directory, in place of a link or file if need be. One that
 // is there stays, with what is in it.
-func (t *target) directory(name string, mode uint32) error {
+func (t *target) directory(name string, m meta) error {
 	if name == "" {
 		return nil // the target keeps its own mode
 	}
@@ -143,7 +155,7 @@ func (t *target) directory(name string, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Mkdirat(dir, base, mode)
+	err = unix.Mkdirat(dir, base, m.mode)
 	if errors.Is(err, unix.EEXIST) {
 		var st unix.Stat_t
 		if err := unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -154,7 +166,7 @@ func (t *target) directory(name string, mode uint32) error {
 				return err
 			}
 		}
-		err = unix.Mkdirat(dir, base, mode)
+		err = unix.Mkdirat(dir, base, m.mode)
 	}
 	if err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
@@ -164,7 +176,19 @@ func (t *target) directory(name string, mode uint32) error {
 		return err
 	}
 	defer tree.Close(fd)
-	return unix.Fchmod(fd, mode)
+	if err := t.own(fd, m); err != nil {
+		return err
+	}
+	return unix.Fchmod(fd, m.mode)
+}
+
+// own gives a file of a snapshot its owner. That comes before its mode, of
+// which it clears bits.
+func (t *target) own(fd int, m meta) error {
+	if t.how == "" {
+		return nil
+	}
+	return unix.Fchown(fd, m.uid, m.gid)
 }
 
 // create makes a new file in the place of name. The caller closes it.
@@ -189,12 +213,41 @@ func (t *target) create(name string) (int, error) {
 	return fd, nil
 }
 
-// finish gives a file its mode and time, of which an archive may say anything.
-func finish(fd int, mode uint32, mtime time.Time) error {
-	if err := unix.Fchmod(fd, mode&0o777); err != nil {
+// meta is what an entry says of itself.
+type meta struct {
+	mode     uint32
+	uid, gid int // of a snapshot
+	mtime    time.Time
+}
+
+// maxID is the highest that a sandbox knows.
+const maxID = 65534
+
+// metaOf is the meta of an entry, as far as it can be given to a file.
+func (t *target) metaOf(h *tar.Header, name string) (meta, error) {
+	m := meta{mode: uint32(h.Mode), uid: h.Uid, gid: h.Gid, mtime: h.ModTime}
+	if t.how != "" && (h.Uid < 0 || h.Uid > maxID || h.Gid < 0 || h.Gid > maxID) {
+		return meta{}, malformed("entry %q has an owner that is not between 0 and %d", name, maxID)
+	}
+	if h.Typeflag == tar.TypeDir {
+		m.mode &= 0o1777
+		if t.how != "" {
+			m.mode = uint32(h.Mode) & 0o3777
+		}
+	}
+	return m, nil
+}
+
+// finish gives a file its owner, mode and time, of which an archive may say
+// anything.
+func (t *target) finish(fd int, m meta) error {
+	if err := t.own(fd, m); err != nil {
 		return err
 	}
-	now := time.Now()
+	if err := unix.Fchmod(fd, m.mode&0o777); err != nil {
+		return err
+	}
+	now, mtime := time.Now(), m.mtime
 	if mtime.After(now) || mtime.Before(time.Unix(0, 0)) {
 		mtime = now
 	}
@@ -203,7 +256,7 @@ func finish(fd int, mode uint32, mtime time.Time) error {
 }
 
 // symlink makes a link. It is stored as it is: nothing here ever follows it.
-func (t *target) symlink(name, to string) error {
+func (t *target) symlink(name, to string, m meta) error {
 	if to == "" || len(to) > maxLink || strings.ContainsRune(to, 0) {
 		return malformed("link %q has a target of %d bytes; 1 to %d are allowed", name, len(to), maxLink)
 	}
@@ -214,7 +267,10 @@ func (t *target) symlink(name, to string) error {
 	if err := t.vacate(dir, base, name); err != nil {
 		return err
 	}
-	return unix.Symlinkat(to, dir, base)
+	if err := unix.Symlinkat(to, dir, base); err != nil || t.how == "" {
+		return err
+	}
+	return unix.Fchownat(dir, base, m.uid, m.gid, unix.AT_SYMLINK_NOFOLLOW)
 }
 
 // hardlink gives a file of this archive a second name. Anything else would

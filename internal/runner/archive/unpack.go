@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"strconv"
-	"time"
 
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
@@ -24,12 +23,18 @@ import (
 // in the archive are ignored, set-id bits are dropped, devices, pipes and
 // sockets are refused. What was extracted before a failure stays. An error of
 // in is returned as it is.
-func Unpack(dir int, f Format, in io.Reader, spool int, check func() error) (protocol.Unpacked, error) {
+//
+// A snapshot is a tar file with which owners come back, too, and which may
+// expand however far: a file of zeros does. One of a layer also removes.
+func Unpack(dir int, f Format, how protocol.Snapshot, in io.Reader, spool int, check func() error) (protocol.Unpacked, error) {
 	if err := f.Valid(); err != nil {
 		return protocol.Unpacked{}, err
 	}
+	if how != "" && f == Zip {
+		return protocol.Unpacked{}, protocol.Refuse(protocol.CodeInvalid, "a snapshot is a tar file")
+	}
 	src := &source{r: in}
-	u := &unpacker{target: newTarget(dir), src: src, check: check, buf: make([]byte, copyBuffer)}
+	u := &unpacker{target: newTarget(dir, how, check), src: src, buf: make([]byte, copyBuffer)}
 	defer u.close()
 	var err error
 	if f == Zip {
@@ -44,7 +49,6 @@ func Unpack(dir int, f Format, in io.Reader, spool int, check func() error) (pro
 type unpacker struct {
 	*target
 	src   *source
-	check func() error
 	buf   []byte
 	done  protocol.Unpacked
 	count int // of entries
@@ -55,7 +59,7 @@ func (u *unpacker) grow(n int64) error {
 	switch {
 	case n < 0 || n > maxBytes-u.done.Bytes:
 		return tooLarge("its files have more than %d bytes", int64(maxBytes))
-	case u.done.Bytes+n > freeBytes && u.done.Bytes+n > maxRatio*u.src.n:
+	case u.how == "" && u.done.Bytes+n > freeBytes && u.done.Bytes+n > maxRatio*u.src.n:
 		return tooLarge("it expands more than %d times", maxRatio)
 	}
 	u.done.Bytes += n
@@ -70,7 +74,7 @@ func (u *unpacker) next() error {
 }
 
 // file writes an entry's bytes, size of them. Blocks of zeros become holes.
-func (u *unpacker) file(name string, mode uint32, mtime time.Time, size int64, f Format, body io.Reader) error {
+func (u *unpacker) file(name string, m meta, size int64, f Format, body io.Reader) error {
 	if name == "" {
 		return malformed("the target itself is not a directory in it")
 	}
@@ -83,7 +87,7 @@ func (u *unpacker) file(name string, mode uint32, mtime time.Time, size int64, f
 	}
 	err = u.content(fd, f, body)
 	if err == nil {
-		err = finish(fd, mode, mtime)
+		err = u.finish(fd, m)
 	}
 	if cerr := unix.Close(fd); err == nil {
 		err = cerr
@@ -153,7 +157,7 @@ func (u *unpacker) tar(f Format) error {
 		return readError(err, f)
 	}
 	defer plain.Close()
-	bounded := &ratioReader{r: plain, src: u.src}
+	bounded := &ratioReader{r: plain, src: u.src, any: u.how != ""}
 	archive := tar.NewReader(bounded)
 	for {
 		h, err := archive.Next()
@@ -184,13 +188,20 @@ func (u *unpacker) tarEntry(h *tar.Header, body io.Reader, f Format) error {
 	if err != nil {
 		return err
 	}
+	if gone, err := u.whiteout(name); gone || err != nil {
+		return err
+	}
+	m, err := u.metaOf(h, name)
+	if err != nil {
+		return err
+	}
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeGNUSparse:
-		return u.file(name, uint32(h.Mode), h.ModTime, h.Size, f, body)
+		return u.file(name, m, h.Size, f, body)
 	case tar.TypeDir:
-		return u.directory(name, uint32(h.Mode)&0o1777)
+		return u.directory(name, m)
 	case tar.TypeSymlink:
-		return u.link(name, u.symlink, h.Linkname)
+		return u.link(name, func(name, to string) error { return u.symlink(name, to, m) }, h.Linkname)
 	case tar.TypeLink:
 		return u.link(name, u.hardlink, h.Linkname)
 	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
@@ -230,6 +241,7 @@ func decoder(in io.Reader, f Format) (io.ReadCloser, error) {
 type ratioReader struct {
 	r     io.Reader
 	src   *source
+	any   bool // it may expand
 	out   int64
 	ended bool // the reader above asked beyond the last byte
 }
@@ -240,7 +252,7 @@ func (r *ratioReader) Read(p []byte) (int, error) {
 	switch {
 	case r.out > maxBytes+maxEntries*1024:
 		return n, tooLarge("it has more than %d bytes", int64(maxBytes))
-	case r.out > freeBytes && r.out > maxRatio*r.src.n:
+	case !r.any && r.out > freeBytes && r.out > maxRatio*r.src.n:
 		return n, tooLarge("it expands more than %d times", maxRatio)
 	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return n, tooLarge("its zstd window is over %d MiB", maxWindow>>20)
@@ -357,7 +369,7 @@ func (u *unpacker) zipEntry(e *zip.File) error {
 		if perm == 0 {
 			perm = 0o755 // from a system without modes
 		}
-		return u.directory(name, perm)
+		return u.directory(name, meta{mode: perm})
 	case mode&^(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) == 0, mode.Type() == fs.ModeSymlink:
 	default:
 		return malformed("entry %q is a device, a pipe or a socket", name)
@@ -372,9 +384,9 @@ func (u *unpacker) zipEntry(e *zip.File) error {
 		if err != nil {
 			return readError(err, Zip)
 		}
-		return u.link(name, u.symlink, string(to))
+		return u.link(name, func(name, to string) error { return u.symlink(name, to, meta{}) }, string(to))
 	}
-	return u.file(name, uint32(mode.Perm()), e.Modified, int64(min(e.UncompressedSize64, 1<<62)), Zip, body)
+	return u.file(name, meta{mode: uint32(mode.Perm()), mtime: e.Modified}, int64(min(e.UncompressedSize64, 1<<62)), Zip, body)
 }
 
 // procFD is the path of an open file.

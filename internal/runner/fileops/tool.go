@@ -43,8 +43,12 @@ func (c *Conn) Heavy(h protocol.Header) bool {
 	}
 	var err error
 	switch h.Type {
-	case protocol.TypeCopy, protocol.TypeGlob, protocol.TypeGrep, protocol.TypeWatch, protocol.TypePack, protocol.TypeUnpack:
+	case protocol.TypeCopy, protocol.TypeGlob, protocol.TypeGrep, protocol.TypeWatch, protocol.TypeUnpack:
 		return true
+	case protocol.TypePack:
+		// A tool would stand still with the programs. Who asks sees to it that
+		// there is one such request at a time.
+		err = decoded(h, func(r protocol.Pack) error { heavy = r.Snapshot == ""; return nil })
 	case protocol.TypeWrite:
 		return h.Bytes > light
 	case protocol.TypeRead:
@@ -87,7 +91,7 @@ func answerOne(args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := files.Open(args[1])
+	s, err := files.Open(args[1], -1)
 	if err != nil {
 		return err
 	}

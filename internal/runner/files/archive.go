@@ -17,6 +17,10 @@ func (s *Server) Pack(req protocol.Pack, out io.Writer, check Check) error {
 	if err := format.Valid(); err != nil {
 		return err
 	}
+	which := archive.Selection{Include: req.Include, Exclude: req.Exclude}
+	if req.Snapshot == protocol.SnapshotLayer {
+		return s.packChanges(out, format, which, check)
+	}
 	at, err := s.locate(req.Path, reach(req.AllowOutside))
 	if err != nil {
 		return err
@@ -34,7 +38,24 @@ func (s *Server) Pack(req protocol.Pack, out io.Writer, check Check) error {
 		tree.Close(fd)
 		return s.explain(err, req.Path)
 	}
-	return s.explain(archive.Pack(out, format, fd, path.Base(at.rel), check), req.Path)
+	return s.explain(archive.Pack(out, format, fd, path.Base(at.rel), which, check), req.Path)
+}
+
+// notSaved are the paths of a root whose content is another's: where file
+// systems are mounted, and what names the sandbox.
+var notSaved = []string{"dev", "proc", "sys", "workspace", "etc/hostname", "etc/hosts", "etc/resolv.conf"}
+
+// packChanges is Pack of what has changed of the root.
+func (s *Server) packChanges(out io.Writer, format archive.Format, which archive.Selection, check Check) error {
+	if s.changes < 0 {
+		return protocol.Refuse(protocol.CodeUnimplemented, "what has changed of the root of this sandbox cannot be told")
+	}
+	fd, err := tree.OpenDir(s.changes, ".")
+	if err != nil {
+		return s.explain(err, "/")
+	}
+	which.Layer, which.Exclude = true, append(which.Exclude, notSaved...)
+	return s.explain(archive.Pack(out, format, fd, "", which, check), "/")
 }
 
 // Unpack extracts an archive into a directory, which is made if it is missing.
@@ -65,6 +86,6 @@ func (s *Server) Unpack(req protocol.Unpack, in io.Reader, check Check) (protoco
 			return protocol.Unpacked{}, s.explain(err, req.Path)
 		}
 	}
-	done, err := archive.Unpack(dir, format, in, spool, check)
+	done, err := archive.Unpack(dir, format, req.Snapshot, in, spool, check)
 	return done, s.explain(err, req.Path)
 }

@@ -174,43 +174,10 @@ func (s *Server) Remove(req protocol.Remove, check Check) error {
 	if !req.Recursive {
 		return protocol.Refuse(protocol.CodeConflict, "the directory %q is not empty; ask for recursive removal", req.Path)
 	}
-	if err := removeBelow(dir, name, check); err != nil {
+	if err := tree.Empty(dir, name, check); err != nil {
 		return s.explain(err, req.Path)
 	}
 	return s.explain(unix.Unlinkat(dir, name, unix.AT_REMOVEDIR), req.Path)
-}
-
-// removeBelow empties the directory name in dir.
-func removeBelow(dir int, name string, check Check) error {
-	top, err := tree.OpenDir(dir, name)
-	if err != nil {
-		return err
-	}
-	w, err := tree.NewWalk(top, tree.Wide, check)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for {
-		e, err := w.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		switch {
-		case e.Leave:
-			err = unix.Unlinkat(w.Dir(), e.Name, unix.AT_REMOVEDIR)
-		case e.Type() == unix.S_IFDIR:
-			err = w.Enter()
-		default:
-			err = unix.Unlinkat(w.Dir(), e.Name, 0)
-		}
-		if err != nil && !errors.Is(err, unix.ENOENT) {
-			return err
-		}
-	}
 }
 
 // Chmod sets the mode of a file or directory, or of all below one.

@@ -38,7 +38,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 	if err != nil || !s.Process.alive(d.bootID) {
 		return nil, errdefs.Wrap(err, errdefs.Conflict, "sandbox %s is not running", ready)
 	}
-	spec.Limits = fill(spec.Limits, d.opts.Defaults)
+	spec.Limits = spec.Limits.Or(d.opts.Defaults)
 	if err := claimable(s.Spec, spec); err != nil {
 		return nil, err
 	}

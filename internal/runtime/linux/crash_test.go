@@ -145,7 +145,7 @@ func TestCrashOfClaim(t *testing.T) {
 			if err := d.Destroy(t.Context(), "ready"); err != nil {
 				t.Fatal(err)
 			}
-			if s := d.status("claimed"); !s.Alive {
+			if s := d.status("claimed", d.look("claimed", nil)); !s.Alive {
 				t.Error("the session's sandbox ended with the old name")
 			}
 			for range 2 {

@@ -16,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
@@ -31,7 +32,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	if err != nil {
 		return nil, err
 	}
-	spec.Limits = fill(spec.Limits, d.opts.Defaults)
+	spec.Limits = spec.Limits.Or(d.opts.Defaults)
 	if err := d.claim(id); err != nil {
 		return nil, err // somebody else's: not ours to destroy
 	}
@@ -72,6 +73,8 @@ func classify(err error) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
 		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host has no space left; remove sessions, workspaces or images")
+	case errors.Is(err, ids.ErrExhausted):
+		return errdefs.Wrap(err, errdefs.Unavailable, "the host has no user ids left for another sandbox: it has them for %d; destroy or stop sessions", MaxSandboxes)
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
 		return errdefs.Wrap(err, errdefs.Unavailable, "the host cannot hold another sandbox now; try again later")
 	}

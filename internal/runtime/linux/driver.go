@@ -16,11 +16,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,6 +68,10 @@ type Options struct {
 // see that it notices: masks, seccomp, caps, landlock, nnp, corelimit.
 type protections map[string]bool
 
+// MaxSandboxes is how many can run on a host at one time, those of all its
+// daemons and the prepared ones together: each has user ids of its own.
+const MaxSandboxes = ids.Blocks
+
 // Driver implements runtime.Driver.
 type Driver struct {
 	opts       Options
@@ -83,6 +87,8 @@ type Driver struct {
 	ids     *ids.Pool
 	disks   *disk.Maker
 	pool    *disk.Pool // nil without one
+
+	listed atomic.Pointer[map[runtime.ID]*listed] // by the last List that came to its end
 
 	wg         sync.WaitGroup // of the restocking
 	quit       chan struct{}  // closed by Close
@@ -107,7 +113,7 @@ func New(opts Options) (*Driver, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	opts.Defaults = fill(opts.Defaults, defaults)
+	opts.Defaults = opts.Defaults.Or(defaults)
 	d := &Driver{
 		opts:       opts,
 		sandboxes:  filepath.Join(opts.DataDir, "sandboxes"),
@@ -292,9 +298,6 @@ func sealedFile(name string, content []byte, mode os.FileMode) (int, error) {
 	return sys.Open(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.O_RDONLY, 0)
 }
 
-// fill takes from d what l leaves zero.
-func fill(l, d runtime.Limits) runtime.Limits { return l.Or(d) }
-
 // Open returns a handle on a running sandbox.
 func (d *Driver) Open(_ context.Context, id runtime.ID) (runtime.Sandbox, error) {
 	s, err := d.readState(id)
@@ -308,39 +311,6 @@ func (d *Driver) Open(_ context.Context, id runtime.ID) (runtime.Sandbox, error)
 		return nil, errdefs.New(errdefs.NotFound, "sandbox %s is not running", id)
 	}
 	return &sandbox{d: d, state: *s}, nil
-}
-
-// List yields the sandboxes that have a directory.
-func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
-	return func(yield func(runtime.Status, error) bool) {
-		entries, err := os.ReadDir(d.sandboxes)
-		if err != nil {
-			yield(runtime.Status{}, err)
-			return
-		}
-		for _, e := range entries {
-			if ctx.Err() != nil {
-				yield(runtime.Status{}, ctx.Err())
-				return
-			}
-			if !yield(d.status(runtime.ID(e.Name())), nil) {
-				return
-			}
-		}
-	}
-}
-
-// status of a directory whose files a crash may have left incomplete: it then
-// counts as dead.
-func (d *Driver) status(id runtime.ID) runtime.Status {
-	st := runtime.Status{ID: id}
-	if s, err := d.readState(id); err == nil {
-		st.CreatedAt, st.Alive = s.CreatedAt, s.Process.alive(d.bootID)
-		st.Startable = !st.Alive && (s.Stopped || s.Durable)
-	} else if fi, err := os.Stat(d.dir(id)); err == nil {
-		st.CreatedAt = fi.ModTime()
-	}
-	return st
 }
 
 // waits of create and destroy.

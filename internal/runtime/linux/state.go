@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
 
 // state is what a sandbox's directory says of it. It is written when a runner
@@ -131,18 +133,32 @@ func (p *process) find(bootID string) (known, running bool, err error) {
 
 // procStat reads a process's start time and whether it is more than a zombie.
 func procStat(pid int) (start string, running bool, err error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	var line [1024]byte // more than a name and 49 numbers take
+	path := "/proc/" + strconv.Itoa(pid) + "/stat"
+	fd, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
 	if err != nil {
 		return "", false, err
 	}
-	// The name in parentheses may hold anything: look behind its end.
-	i := strings.LastIndexByte(string(b), ')')
-	f := strings.Fields(string(b[i+1:]))
-	const stateField, startField = 0, 19 // fields 3 and 22 of proc_pid_stat(5)
-	if i < 0 || len(f) <= startField {
-		return "", false, fmt.Errorf("/proc/%d/stat is malformed", pid)
+	defer sys.Close(fd)
+	n, err := unix.Read(fd, line[:])
+	if err != nil {
+		return "", false, &os.PathError{Op: "read", Path: path, Err: err}
 	}
-	return f[startField], f[stateField] != "Z" && f[stateField] != "X", nil
+	// The name in parentheses may hold anything: look behind its end.
+	rest := line[:n]
+	rest = rest[bytes.LastIndexByte(rest, ')')+1:]
+	const stateField, startField = 0, 19 // fields 3 and 22 of proc_pid_stat(5)
+	field := 0
+	for text := range bytes.FieldsSeq(rest) {
+		switch field {
+		case stateField:
+			running = text[0] != 'Z' && text[0] != 'X'
+		case startField:
+			return string(text), running, nil
+		}
+		field++
+	}
+	return "", false, fmt.Errorf("%s is malformed", path)
 }
 
 func readBootID() (string, error) {

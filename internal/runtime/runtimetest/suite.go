@@ -80,6 +80,7 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		{"Watch", s.watched},
 		{"Apart", s.apart},
 		{"Stats", s.stats},
+		{"Snapshot", s.snapshot},
 		{"Pause", s.pause},
 		{"Stop", s.stop},
 		{"StopAgain", s.stopAgain},

@@ -7,7 +7,9 @@ package direct
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -98,4 +100,34 @@ func (b *keptBody) Close() error {
 		}
 	}
 	return conn.Close()
+}
+
+// FreePort returns an address nobody listens on.
+func FreePort(ctx context.Context) (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// Answer does req and reads the whole answer, which has to be a success. It is
+// decoded from JSON into result, if there is one.
+func Answer(client *http.Client, req *http.Request, result any) ([]byte, error) {
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 300 {
+		return nil, fmt.Errorf("%s %s: %s: %s", req.Method, req.URL.Path, resp.Status, data)
+	}
+	if result == nil {
+		return data, nil
+	}
+	return data, json.Unmarshal(data, result)
 }

@@ -46,13 +46,20 @@ func (h *Handlers) Pack(ctx context.Context, in *ArchiveInput) (*huma.StreamResp
 			return
 		}
 		w.Header().Set("Content-Type", ArchiveTypes[in.Format])
-		saveAs(w.Header(), baseName(in.Path)+"."+in.Format)
-		w.WriteHeader(http.StatusOK)
-		if r.Method != http.MethodHead {
-			_, err = transfer(api.Patient(w), archive)
-		}
-		whole(r, err, archive.Close)
+		Download(w, r, baseName(in.Path)+"."+in.Format, archive)
 	}), nil
+}
+
+// Download answers with all of content, which it closes, as a file of that
+// name. An answer that was cut short ends in a broken connection.
+func Download(w http.ResponseWriter, r *http.Request, name string, content io.ReadCloser) {
+	saveAs(w.Header(), name)
+	w.WriteHeader(http.StatusOK)
+	var err error
+	if r.Method != http.MethodHead {
+		_, err = transfer(api.Patient(w), content)
+	}
+	whole(r, err, content.Close)
 }
 
 // Unpack extracts the request's body into a directory while it arrives.
@@ -63,7 +70,7 @@ func (h *Handlers) Unpack(ctx context.Context, in *ArchiveInput) (*huma.StreamRe
 	}
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var done protocol.Unpacked
-		err := takeBody(w, r, func(size int64, body io.Reader) (err error) {
+		err := TakeBody(w, r, func(size int64, body io.Reader) (err error) {
 			done, err = h.Manager.UnpackFiles(r.Context(), id, protocol.Unpack{Path: in.Path, Format: in.Format}, size, body)
 			return err
 		})

@@ -105,16 +105,16 @@ func (h *Handlers) WriteRaw(ctx context.Context, in *WriteRawInput) (*huma.Strea
 	}
 	write := protocol.Write{Path: in.Path, Mode: mode, Create: in.Create, Append: in.Append}
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
-		err := takeBody(w, r, func(size int64, body io.Reader) error {
+		err := TakeBody(w, r, func(size int64, body io.Reader) error {
 			return h.Manager.WriteFile(r.Context(), id, write, size, body)
 		})
 		answer(w, r, shapes.OK{OK: true}, err)
 	}), nil
 }
 
-// takeBody hands a body that comes with its length to take. net/http sees to it
+// TakeBody hands a body that comes with its length to take. net/http sees to it
 // that it is no longer than that.
-func takeBody(w http.ResponseWriter, r *http.Request, take func(size int64, body io.Reader) error) error {
+func TakeBody(w http.ResponseWriter, r *http.Request, take func(size int64, body io.Reader) error) error {
 	if r.ContentLength < 0 || len(r.Header["Content-Length"]) == 0 {
 		return api.LengthRequired()
 	}

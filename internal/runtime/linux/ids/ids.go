@@ -34,6 +34,12 @@ const (
 	spanCount = (0x7FFF0000 - first) / Size / spanSize
 )
 
+// Blocks is how many there are on a host, for all daemons together.
+const Blocks = spanCount * spanSize
+
+// ErrExhausted is Take's error when every block is in use.
+var ErrExhausted = fmt.Errorf("all %d id blocks of this host are in use", Blocks)
+
 // Base is the first id of a block.
 type Base int
 
@@ -94,7 +100,7 @@ func (p *Pool) Close() error {
 // base of a block is refused.
 func (p *Pool) Hold(b Base) error {
 	block := (int(b) - first) / Size
-	if int(b) < first || (int(b)-first)%Size != 0 || block >= spanCount*spanSize {
+	if int(b) < first || (int(b)-first)%Size != 0 || block >= Blocks {
 		return fmt.Errorf("%d is not the first id of a block", b)
 	}
 	p.mu.Lock()
@@ -123,7 +129,7 @@ func (p *Pool) Take() (Base, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("all %d id blocks of this host are in use", spanCount*spanSize)
+	return 0, ErrExhausted
 }
 
 // free finds an unused block in the leased spans and marks it. Called with mu.

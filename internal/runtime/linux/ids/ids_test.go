@@ -1,6 +1,7 @@
 package ids_test
 
 import (
+	"errors"
 	"sync"
 	"testing"
 
@@ -131,15 +132,12 @@ func TestHoldRefusesWhatIsNoBlock(t *testing.T) {
 
 func TestNoBlocksLeft(t *testing.T) {
 	p := open(t, t.TempDir(), "/a", true)
-	for n := 0; ; n++ {
+	for n := range ids.Blocks {
 		if _, err := p.Take(); err != nil {
-			if n < 3000 {
-				t.Errorf("only %d blocks: %v", n, err)
-			}
-			return
+			t.Fatalf("only %d blocks: %v", n, err)
 		}
-		if n > 5000 {
-			t.Fatal("no end")
-		}
+	}
+	if b, err := p.Take(); !errors.Is(err, ids.ErrExhausted) {
+		t.Errorf("after all %d blocks: %d, %v", ids.Blocks, b, err)
 	}
 }

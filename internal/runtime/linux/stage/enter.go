@@ -19,6 +19,7 @@ type Inside struct {
 	Workspace string
 	Env       []string
 	Parts     Parts
+	Changes   int // the open directory that has what was written to the root
 
 	filter   []unix.SockFilter // of the workload; empty without
 	clone    func(*spawn.Cmd) (*spawn.Process, error)
@@ -50,7 +51,8 @@ func Enter() (*Inside, error) {
 		return nil, err
 	}
 	mounts, rest := fds[:b.mounts()], fds[b.mounts():]
-	if err := buildRoot(b, mounts); err != nil {
+	changes, err := buildRoot(b, mounts)
+	if err != nil {
 		return nil, err
 	}
 	sys.Close(mounts...)
@@ -61,7 +63,7 @@ func Enter() (*Inside, error) {
 		return nil, fmt.Errorf("bring loopback up: %w", err)
 	}
 	in := &Inside{
-		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.vars(),
+		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.vars(), Changes: changes,
 		filter: b.WorkloadFilter.program(), oomCount: rest[1], cgroup: rest[2], tasks: rest[3:],
 	}
 	in.Parts.parent = in.cgroup

@@ -25,41 +25,46 @@ const inRoot = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO
 
 // buildRoot assembles the root file system and makes it the process's. The
 // mount namespace is new and still shows the host; at the end it shows only
-// what was put below the new root.
-func buildRoot(b *Boot, mounts []int) error {
+// what was put below the new root. It returns the overlay's upper directory,
+// open to be read, which has no path any more.
+func buildRoot(b *Boot, mounts []int) (changes int, err error) {
 	// Nothing mounted from here on may travel back to the host.
 	if err := sys.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("make mounts private: %w", err)
+		return -1, fmt.Errorf("make mounts private: %w", err)
 	}
 	if err := stagingArea(b.Layers, mounts); err != nil {
-		return fmt.Errorf("staging: %w", err)
+		return -1, fmt.Errorf("staging: %w", err)
 	}
 	root, err := mountOverlay(b.Layers, b.Volatile)
 	if err != nil {
-		return fmt.Errorf("overlay: %w", err)
+		return -1, fmt.Errorf("overlay: %w", err)
 	}
 	m := mounter{root: root}
 	defer sys.Close(root)
 	for _, mt := range b.Mounts {
 		if err := m.mount(mt); err != nil {
-			return fmt.Errorf("mount %s: %w", mt.Target, err)
+			return -1, fmt.Errorf("mount %s: %w", mt.Target, err)
 		}
 	}
 	if err := m.mask(b.Masks); err != nil {
-		return err
+		return -1, err
 	}
 	for _, l := range b.Links {
 		if err := m.link(l); err != nil {
-			return fmt.Errorf("link %s: %w", l.Path, err)
+			return -1, fmt.Errorf("link %s: %w", l.Path, err)
 		}
 	}
 	if b.ReadonlyRoot {
 		// The root alone: what was mounted below keeps its own attributes.
 		if err := sys.MountSetattr(root, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
-			return fmt.Errorf("make the root read-only: %w", err)
+			return -1, fmt.Errorf("make the root read-only: %w", err)
 		}
 	}
-	return enterRoot(root)
+	changes, err = sys.Open(unix.AT_FDCWD, diskDir+"/upper", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return -1, err
+	}
+	return changes, enterRoot(root)
 }
 
 // stagingArea makes the working directory a small file system of our own with

@@ -1,0 +1,164 @@
+// Package metrics measures what clients do with sessions, for Prometheus. It
+// belongs here if it is a number about sessions, workspaces or requests; what a
+// package measures of itself, it registers by itself.
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
+)
+
+// Metrics measures what sessions and commands cost. No label names a session.
+// A nil Metrics measures nothing.
+type Metrics struct {
+	create *prometheus.HistogramVec
+	exec   *prometheus.HistogramVec
+}
+
+// New registers what it measures of manager's sessions. Without a registry it
+// returns nil.
+func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
+	if registry == nil {
+		return nil
+	}
+	m := &Metrics{
+		create: histogram("sandkasten_session_create_duration_seconds",
+			"Time to make a session, by outcome: ok, or the code of the error.", "outcome"),
+		exec: histogram("sandkasten_exec_duration_seconds",
+			"Time that commands ran in shells, by how they ended.", "cause"),
+	}
+	registry.MustRegister(m.create, m.exec, sessionCounter{manager})
+	if manager.HasWorkspaces() {
+		registry.MustRegister(workspaceCounter{manager})
+	}
+	return m
+}
+
+func histogram(name, help, label string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name, Help: help,
+		Buckets:                         []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30, 120},
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  100,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, []string{label})
+}
+
+// Created notes that somebody waited for a session, and how that went.
+func (m *Metrics) Created(took time.Duration, err error) {
+	if m == nil {
+		return
+	}
+	outcome := "ok"
+	if err != nil {
+		outcome = string(errdefs.CodeOf(err))
+	}
+	m.create.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// Ran notes that a command ended.
+func (m *Metrics) Ran(result commands.ExecResult) {
+	if m == nil {
+		return
+	}
+	m.exec.WithLabelValues(string(result.Cause)).Observe(float64(result.DurationUS) / 1e6)
+}
+
+var sessionsDesc = prometheus.NewDesc("sandkasten_sessions", "Sessions that have not ended, by state.", []string{"state"}, nil)
+
+// sessionCounter counts sessions when somebody looks, so that no change of
+// state has to.
+type sessionCounter struct{ manager *session.Manager }
+
+// Describe is for the registry.
+func (sessionCounter) Describe(out chan<- *prometheus.Desc) { out <- sessionsDesc }
+
+// Collect is for the registry.
+func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := scrape()
+	defer cancel()
+	all, err := c.manager.List(ctx, session.ListFilter{})
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(sessionsDesc, err)
+		return
+	}
+	for state, n := range stateCounts(all) {
+		out <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(n), string(state))
+	}
+}
+
+// stateCounts is what the gauge of sessions shows.
+func stateCounts(all []session.Session) map[session.State]int {
+	counts := map[session.State]int{
+		session.Creating: 0, session.Running: 0, session.Paused: 0, session.Stopping: 0, session.Stopped: 0, session.Starting: 0,
+	}
+	for _, one := range all {
+		counts[one.State]++
+	}
+	return counts
+}
+
+var (
+	workspacesDesc     = prometheus.NewDesc("sandkasten_workspaces", "Workspaces, by whether a session that has not ended has them.", []string{"in_use"}, nil)
+	workspaceBytesDesc = prometheus.NewDesc("sandkasten_workspaces_bytes", "What the files in all workspaces take.", nil, nil)
+	workspaceLimitDesc = prometheus.NewDesc("sandkasten_workspaces_limit_bytes", "What the files in all workspaces may come to take.", nil, nil)
+)
+
+// workspaceCounter is to workspaces what sessionCounter is to sessions.
+type workspaceCounter struct{ manager *session.Manager }
+
+// Describe is for the registry.
+func (workspaceCounter) Describe(out chan<- *prometheus.Desc) {
+	out <- workspacesDesc
+	out <- workspaceBytesDesc
+	out <- workspaceLimitDesc
+}
+
+// Collect is for the registry.
+func (c workspaceCounter) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := scrape()
+	defer cancel()
+	all, err := c.manager.ListWorkspaces(ctx, "")
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(workspacesDesc, err)
+		return
+	}
+	inUse, bytes, limit := 0, int64(0), int64(0)
+	for _, w := range all {
+		if w.Active > 0 {
+			inUse++
+		}
+		bytes += w.Bytes
+		limit += w.SizeMB << 20
+	}
+	out <- prometheus.MustNewConstMetric(workspacesDesc, prometheus.GaugeValue, float64(inUse), "true")
+	out <- prometheus.MustNewConstMetric(workspacesDesc, prometheus.GaugeValue, float64(len(all)-inUse), "false")
+	out <- prometheus.MustNewConstMetric(workspaceBytesDesc, prometheus.GaugeValue, float64(bytes))
+	out <- prometheus.MustNewConstMetric(workspaceLimitDesc, prometheus.GaugeValue, float64(limit))
+}
+
+// scrape bounds what a collector does, which is given no context.
+func scrape() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // nobody gives one
+}
+
+// Handler shows what is in registry, of whoever put it there.
+func Handler(registry *prometheus.Registry) http.HandlerFunc {
+	if registry == nil {
+		return func(w http.ResponseWriter, r *http.Request) {
+			api.WriteError(w, r, errdefs.New(errdefs.NotFound, "this daemon keeps no metrics"))
+		}
+	}
+	// What fails is left out: an error's text is not for clients.
+	options := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
+	return promhttp.HandlerFor(registry, options).ServeHTTP
+}

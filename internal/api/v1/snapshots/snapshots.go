@@ -1,0 +1,189 @@
+// Package snapshots has the handlers of /v1 for snapshots. How one is made and kept
+// does not belong here.
+package snapshots
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// Handlers answer the calls. Both fields are required.
+type Handlers struct {
+	Manager *session.Manager
+	// Find returns the session of a path, if the caller may use it.
+	Find func(context.Context, shapes.SessionPath) (session.ID, error)
+}
+
+// Snapshot is the contract's view of a snapshot.
+type Snapshot struct {
+	ID           string                `json:"id" doc:"26 characters of a-z and 2-7." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
+	Name         string                `json:"name,omitempty" example:"before-upgrade"`
+	Label        string                `json:"label,omitempty"`
+	SessionID    string                `json:"session_id" doc:"What it was made of; perhaps on another host." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	Scope        session.SnapshotScope `json:"scope" enum:"workspace,sandbox" example:"workspace"`
+	Image        string                `json:"image" doc:"Of the session, as its client wrote it." example:"base"`
+	ImageDigest  string                `json:"image_digest" doc:"What that was. The files of scope sandbox lie on it." example:"sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"`
+	Cwd          string                `json:"cwd" doc:"Of the default shell then." example:"/workspace"`
+	IncludePaths []string              `json:"include_paths,omitempty"`
+	ExcludePaths []string              `json:"exclude_paths,omitempty"`
+	SizeBytes    int64                 `json:"size_bytes" doc:"Of the archive." example:"52428800"`
+	FileBytes    int64                 `json:"file_bytes" doc:"Of all files in it, holes included." example:"209715200"`
+	Files        int64                 `json:"files" doc:"Files, directories and links in it." example:"1200"`
+	CreatedAt    time.Time             `json:"created_at"`
+}
+
+func view(s session.Snapshot) Snapshot {
+	m := s.Manifest
+	return Snapshot{
+		ID: s.ID, Name: s.Name, Label: s.Label, SessionID: m.SessionID, Scope: m.Scope, Image: m.Image, ImageDigest: m.ImageDigest,
+		Cwd: m.Cwd, IncludePaths: m.Include, ExcludePaths: m.Exclude, SizeBytes: s.Size, FileBytes: m.Bytes(), Files: m.Entries(),
+		CreatedAt: s.CreatedAt.UTC(),
+	}
+}
+
+// SnapshotRequest is what a client may say of a new snapshot.
+type SnapshotRequest struct {
+	Name         string                `json:"name,omitempty" maxLength:"64" doc:"Of a-z, A-Z, 0-9, '.', '_' and '-'. Several may have the same." example:"before-upgrade"`
+	Label        string                `json:"label,omitempty" maxLength:"256" doc:"The client's own note."`
+	Scope        session.SnapshotScope `json:"scope,omitempty" enum:"workspace,sandbox" doc:"workspace, the default, is /workspace. sandbox is that and whatever else was changed of the root." example:"workspace"`
+	IncludePaths []string              `json:"include_paths,omitempty" maxItems:"256" doc:"Absolute, or from /workspace: only these, and what is below them." example:"[\"src\"]"`
+	ExcludePaths []string              `json:"exclude_paths,omitempty" maxItems:"256" doc:"And not these." example:"[\"node_modules\"]"`
+}
+
+// CreateInput is a request for a snapshot.
+type CreateInput struct {
+	shapes.SessionPath
+	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" pattern:"^[!-~]+$" patternDescription:"visible ASCII characters" doc:"Chosen by the client. A repeated request with the same key and body gives the same snapshot."`
+	Body           *SnapshotRequest
+}
+
+// Output is one snapshot as huma wants it.
+type Output struct{ Body Snapshot }
+
+// Create saves the files of a session.
+func (h *Handlers) Create(ctx context.Context, in *CreateInput) (*Output, error) {
+	id, err := h.Find(ctx, in.SessionPath)
+	if err != nil {
+		return nil, err
+	}
+	req := session.SnapshotRequest{Owner: api.From(ctx).Owner, SessionID: string(id), IdempotencyKey: in.IdempotencyKey}
+	if b := in.Body; b != nil {
+		req.Name, req.Label, req.Scope, req.Include, req.Exclude = b.Name, b.Label, b.Scope, b.IncludePaths, b.ExcludePaths
+	}
+	made, err := h.Manager.CreateSnapshot(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &Output{view(made)}, nil
+}
+
+// ListInput selects snapshots.
+type ListInput struct {
+	SessionID string `query:"session_id" maxLength:"64" doc:"Only those of this session."`
+	Name      string `query:"name" maxLength:"64" doc:"Only those of this name."`
+}
+
+// Snapshots is a list of them.
+type Snapshots struct {
+	Snapshots []Snapshot `json:"snapshots" nullable:"false"`
+}
+
+// ListOutput is a list as huma wants it.
+type ListOutput struct{ Body Snapshots }
+
+// List answers with the snapshots of a key.
+func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error) {
+	all, err := h.Manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: api.From(ctx).Owner, SessionID: in.SessionID, Name: in.Name})
+	if err != nil {
+		return nil, err
+	}
+	out := &ListOutput{Snapshots{make([]Snapshot, 0, len(all))}}
+	for _, one := range all {
+		out.Body.Snapshots = append(out.Body.Snapshots, view(one))
+	}
+	return out, nil
+}
+
+// Path is what every route of one snapshot takes.
+type Path struct {
+	ID string `path:"id" doc:"The snapshot's id." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
+}
+
+// Get answers with one.
+func (h *Handlers) Get(ctx context.Context, in *Path) (*Output, error) {
+	found, err := h.Manager.GetSnapshot(ctx, api.From(ctx).Owner, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &Output{view(found)}, nil
+}
+
+// Delete removes one.
+func (h *Handlers) Delete(ctx context.Context, in *Path) (*shapes.OKOutput, error) {
+	if err := h.Manager.DeleteSnapshot(ctx, api.From(ctx).Owner, in.ID); err != nil {
+		return nil, err
+	}
+	return shapes.Done(), nil
+}
+
+// Download answers with an archive.
+func (h *Handlers) Download(ctx context.Context, in *Path) (*huma.StreamResponse, error) {
+	owner := api.From(ctx).Owner
+	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		found, archive, err := h.Manager.OpenSnapshot(r.Context(), owner, in.ID)
+		if err != nil {
+			api.WriteError(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Type", files.ArchiveTypes["tar"])
+		w.Header().Set("Content-Length", strconv.FormatInt(found.Size, 10))
+		files.Download(w, r, "snapshot-"+found.ID+".tar", archive)
+	}), nil
+}
+
+// UploadInput is what is said of an archive.
+type UploadInput struct {
+	Name  string `query:"name" maxLength:"64" doc:"As in the request that makes a snapshot."`
+	Label string `query:"label" maxLength:"256"`
+}
+
+// Upload makes a snapshot of the request's body.
+func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*huma.StreamResponse, error) {
+	owner := api.From(ctx).Owner
+	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		var made session.Snapshot
+		err := files.TakeBody(w, r, func(size int64, body io.Reader) (err error) {
+			made, err = h.Manager.UploadSnapshot(r.Context(), session.SnapshotUpload{Owner: owner, Name: in.Name, Label: in.Label, Size: size}, body)
+			return err
+		})
+		if err != nil {
+			api.WriteError(w, r, err)
+			return
+		}
+		api.WriteJSON(w, r, http.StatusCreated, view(made))
+	}), nil
+}
+
+// Document says what the document needs to know of the bodies that
+// huma does not see.
+func (h *Handlers) Document(doc *huma.OpenAPI) {
+	archive := map[string]*huma.MediaType{files.ArchiveTypes["tar"]: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
+	doc.Paths["/v1/snapshots/{id}/download"].Get.Responses["200"].Content = archive
+	upload := doc.Paths["/v1/snapshots"].Post
+	upload.RequestBody = &huma.RequestBody{Required: true, Content: archive, Description: fmt.Sprintf("At most %d bytes.", h.Manager.MaxArchive())}
+	upload.Responses["201"].Content = map[string]*huma.MediaType{
+		"application/json": {Schema: doc.Components.Schemas.Schema(reflect.TypeFor[Snapshot](), true, "")},
+	}
+}

@@ -1,0 +1,207 @@
+// Package snapshots is `sandkasten snapshot`: the commands that save the files of
+// sessions and carry them between hosts.
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/client"
+)
+
+// Cmd is `sandkasten snapshot`.
+type Cmd struct {
+	Create   createCmd   `cmd:"" help:"Save the files of a session and print the snapshot's id."`
+	Ls       lsCmd       `cmd:"" help:"List snapshots."`
+	Inspect  inspectCmd  `cmd:"" help:"Show all that is known of a snapshot, as JSON."`
+	Download downloadCmd `cmd:"" help:"Write the archive of a snapshot to a file."`
+	Upload   uploadCmd   `cmd:"" help:"Make a snapshot of an archive from another host."`
+	Rm       rmCmd       `cmd:"" help:"Remove snapshots."`
+}
+
+// Help is what --help adds.
+func (Cmd) Help() string {
+	return `A snapshot is a copy of a session's files as they were at one moment. Other
+sessions can begin with it, here and on other hosts:
+
+  snap=$(sandkasten snapshot create $id --scope sandbox)
+  sandkasten create --restore $snap
+  sandkasten snapshot download $snap work.tar
+  sandkasten image from-snapshot $snap tools`
+}
+
+type createCmd struct {
+	Session string   `arg:"" help:"Session id."`
+	Name    string   `help:"Name, of a-z, A-Z, 0-9, '.', '_' and '-'."`
+	Label   string   `help:"A note."`
+	Scope   string   `enum:"workspace,sandbox" default:"workspace" help:"workspace is /workspace; sandbox is that and all else that was changed of the root."`
+	Include []string `sep:"none" placeholder:"PATH" help:"Only this, and what is below it. Repeatable."`
+	Exclude []string `sep:"none" placeholder:"PATH" help:"Not this. Repeatable."`
+	JSON    bool     `name:"json" help:"Print the whole snapshot as JSON."`
+}
+
+func (createCmd) Help() string {
+	return `The session's programs stand still for as long as its files are read.
+
+  sandkasten snapshot create $id --name before-upgrade
+  sandkasten snapshot create $id --include src --exclude src/node_modules`
+}
+
+func (c createCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		s, err := cl.CreateSnapshot(ctx, c.Session, client.SnapshotRequest{
+			Name: c.Name, Label: c.Label, Scope: c.Scope, IncludePaths: c.Include, ExcludePaths: c.Exclude,
+		})
+		if err != nil {
+			return err
+		}
+		return printed(a, s, c.JSON)
+	})
+}
+
+func printed(a *cli.App, s client.Snapshot, whole bool) error {
+	if whole {
+		return show.JSON(a.Out, s)
+	}
+	_, err := fmt.Fprintln(a.Out, show.Printable(s.ID))
+	return err
+}
+
+type lsCmd struct {
+	Session string `placeholder:"ID" help:"Only those of this session."`
+	Name    string `help:"Only those of this name."`
+	JSON    bool   `name:"json" xor:"form" help:"Print JSON."`
+	Quiet   bool   `short:"q" xor:"form" help:"Print ids only."`
+}
+
+func (c lsCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		list, err := cl.Snapshots(ctx, client.SnapshotFilter{SessionID: c.Session, Name: c.Name})
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return show.JSON(a.Out, list)
+		case c.Quiet:
+			for _, s := range list {
+				if err := printed(a, s, false); err != nil {
+					return err
+				}
+			}
+			return nil
+		case len(list) == 0:
+			a.Say("No snapshots. `sandkasten snapshot create` makes one.")
+			return nil
+		}
+		return show.Table(a.Out, rows(list, time.Now()))
+	})
+}
+
+func rows(list []client.Snapshot, now time.Time) [][]string {
+	table := [][]string{{"ID", "NAME", "SCOPE", "IMAGE", "SIZE", "FILES", "OF", "AGE"}}
+	for _, s := range list {
+		table = append(table, []string{
+			s.ID, s.Name, s.Scope, s.Image, show.Size(s.SizeBytes), strconv.FormatInt(s.Files, 10), show.Size(s.FileBytes), show.Span(now.Sub(s.CreatedAt)),
+		})
+	}
+	return table
+}
+
+type inspectCmd struct {
+	Snapshot string `arg:"" help:"Snapshot id."`
+}
+
+func (c inspectCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		s, err := cl.Snapshot(ctx, c.Snapshot)
+		if err != nil {
+			return err
+		}
+		return show.JSON(a.Out, s)
+	})
+}
+
+type downloadCmd struct {
+	Snapshot string `arg:"" help:"Snapshot id."`
+	File     string `arg:"" help:"Where to write it; - is standard output."`
+}
+
+func (downloadCmd) Help() string {
+	return `The archive is a tar file of a manifest and of one compressed tar file for each
+part:
+
+  sandkasten snapshot download $snap work.tar
+  tar -xOf work.tar workspace.tar.zst | tar --zstd -xf -`
+}
+
+func (c downloadCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) (err error) {
+		archive, err := cl.DownloadSnapshot(ctx, c.Snapshot)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, archive.Close()) }()
+		if c.File == "-" {
+			_, err = io.Copy(a.Out, archive)
+			return err
+		}
+		f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, archive)
+		return errors.Join(err, f.Close())
+	})
+}
+
+type uploadCmd struct {
+	File  string `arg:"" type:"existingfile" help:"What a download has written."`
+	Name  string `help:"Name, of a-z, A-Z, 0-9, '.', '_' and '-'."`
+	Label string `help:"A note."`
+	JSON  bool   `name:"json" help:"Print the whole snapshot as JSON."`
+}
+
+func (c uploadCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		s, err := cl.UploadSnapshot(ctx, c.Name, c.Label, info.Size(), f)
+		if err != nil {
+			return err
+		}
+		return printed(a, s, c.JSON)
+	})
+}
+
+type rmCmd struct {
+	Snapshots []string `arg:"" name:"snapshot" help:"Snapshot ids."`
+}
+
+func (c rmCmd) Run(ctx context.Context, a *cli.App) error {
+	return a.WithClient(func(cl *client.Client) error {
+		var failed error
+		for _, id := range c.Snapshots {
+			if err := cl.DeleteSnapshot(ctx, id); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("%s: %w", show.Printable(id), err))
+				continue
+			}
+			if _, err := fmt.Fprintln(a.Out, show.Printable(id)); err != nil {
+				return err
+			}
+		}
+		return failed
+	})
+}

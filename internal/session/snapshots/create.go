@@ -1,0 +1,271 @@
+package snapshots
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// CreateSnapshot saves the files of a session as they are at one moment: its
+// programs stand still while they are read. It returns when the archive is
+// kept. When it fails, nothing is left.
+//
+// With an idempotency key it goes on when ctx is done, and a request with a key
+// that was used returns the snapshot of the first, which it waits for.
+func (m *Snapshots) CreateSnapshot(ctx context.Context, req Request) (_ Snapshot, err error) {
+	if err := m.host.Ready(); err != nil {
+		return Snapshot{}, err
+	}
+	plan, err := m.plan(&req)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	s := Snapshot{
+		ID: m.host.NewID(), Owner: req.Owner, Name: req.Name, Label: req.Label, State: Creating,
+		CreatedAt: time.Now().UTC(), IdempotencyKey: req.IdempotencyKey,
+	}
+	if s.RequestHash, err = requestHash(req); err != nil {
+		return Snapshot{}, err
+	}
+	s.Manifest = snapshot.Manifest{
+		Format: snapshot.Format, ID: s.ID, Owner: s.Owner, SessionID: req.SessionID, Scope: req.Scope,
+		CreatedAt: s.CreatedAt, Include: req.Include, Exclude: req.Exclude,
+	}
+	making := ctx
+	if req.IdempotencyKey != "" {
+		making = context.WithoutCancel(ctx)
+	}
+	spool, err := newSpool(m.opts.SpoolDir)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer func() { err = errors.Join(err, spool.close()) }()
+	made, err := m.make(making, s, spool, func(ctx context.Context) (snapshot.Manifest, error) {
+		return m.pack(ctx, s.Manifest, plan, spool)
+	})
+	if req.IdempotencyKey != "" && errdefs.Is(err, errdefs.AlreadyExists) {
+		return m.follow(ctx, s)
+	}
+	return made, err
+}
+
+func requestHash(req Request) (string, error) {
+	req.IdempotencyKey, req.Owner = "", ""
+	text, err := json.Marshal(req)
+	if err != nil {
+		return "", fmt.Errorf("hash a request: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// follow returns the snapshot that has s's idempotency key already.
+func (m *Snapshots) follow(ctx context.Context, s Snapshot) (Snapshot, error) {
+	first, err := m.opts.Store.FindSnapshot(ctx, s.Owner, s.IdempotencyKey)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if first.RequestHash != s.RequestHash {
+		return Snapshot{}, errdefs.New(errdefs.Unprocessable, "this Idempotency-Key was used with another request; send a new key")
+	}
+	m.mu.Lock()
+	made := m.making[first.ID]
+	m.mu.Unlock()
+	if made != nil {
+		select {
+		case <-made:
+		case <-ctx.Done():
+			return Snapshot{}, ctx.Err()
+		}
+	}
+	found, err := m.GetSnapshot(ctx, s.Owner, first.ID)
+	if errdefs.Is(err, errdefs.NotFound) {
+		return found, errdefs.Wrap(err, errdefs.Unavailable, "the snapshot could not be made; try again")
+	}
+	return found, err
+}
+
+// make makes a snapshot of the parts in the spool, of which fill returns the
+// manifest when they are there: its row, the archive, its row again.
+func (m *Snapshots) make(ctx context.Context, s Snapshot, spool *spool, fill func(context.Context) (snapshot.Manifest, error)) (_ Snapshot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, m.opts.Timeout)
+	defer cancel()
+	defer m.begin(s.ID)()
+	if err := m.opts.Store.AddSnapshot(ctx, s, m.opts.MaxCount); err != nil {
+		return Snapshot{}, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.remove(ctx, s))
+		}
+	}()
+	if err := failpoint.Hit("snapshot.row"); err != nil {
+		return Snapshot{}, err
+	}
+	done, err := m.take(ctx)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer done()
+	if s.Manifest, err = fill(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	if s.Size, err = m.keep(ctx, s, spool); err != nil {
+		return Snapshot{}, err
+	}
+	if err := failpoint.Hit("snapshot.kept"); err != nil {
+		return Snapshot{}, err
+	}
+	s.State = Ready
+	if err := m.opts.Store.PutSnapshot(context.WithoutCancel(ctx), s); err != nil {
+		return Snapshot{}, err
+	}
+	return s, failpoint.Hit("snapshot.ready")
+}
+
+// begin notes that a snapshot is being made, until end is called.
+func (m *Snapshots) begin(id string) (end func()) {
+	made := make(chan struct{})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.making[id] = made
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.making, id)
+		close(made)
+	}
+}
+
+// pack has a session packed while it stands still, and looks at what came when
+// it goes on.
+func (m *Snapshots) pack(ctx context.Context, man snapshot.Manifest, plan []partPlan, spool *spool) (snapshot.Manifest, error) {
+	err := m.host.Still(ctx, man.SessionID, func(ctx context.Context, from Source) error {
+		man.Image, man.ImageDigest, man.Cwd = from.Image, from.ImageDigest, from.Cwd
+		for _, p := range plan {
+			part, err := m.packPart(ctx, from.Client, p, spool)
+			if err != nil {
+				return err
+			}
+			man.Parts = append(man.Parts, part)
+		}
+		return failpoint.Hit("snapshot.packed")
+	})
+	if err != nil {
+		return man, err
+	}
+	return man, m.scan(ctx, &man, spool)
+}
+
+func (m *Snapshots) packPart(ctx context.Context, from *runnerclient.Client, p partPlan, spool *spool) (snapshot.Part, error) {
+	packed, err := from.Pack(ctx, protocol.Pack{
+		Path: top, Format: archiveFormat, Snapshot: p.how, Include: p.include, Exclude: p.exclude,
+	})
+	if err != nil {
+		return snapshot.Part{}, err
+	}
+	part, err := spool.add(p.name, packed, m.opts.MaxBytes)
+	return part, errors.Join(err, packed.Close())
+}
+
+// scan looks at every part in the spool and notes what is in it.
+func (m *Snapshots) scan(ctx context.Context, man *snapshot.Manifest, spool *spool) error {
+	left := snapshot.Limits{Bytes: m.opts.MaxUnpack, Entries: m.opts.MaxFiles}
+	for i, r := range spool.readers(man.Parts) {
+		p := &man.Parts[i]
+		var err error
+		if p.Entries, p.Bytes, err = snapshot.Scan(ctx, r, left); err != nil {
+			return err
+		}
+		left.Entries, left.Bytes = left.Entries-p.Entries, left.Bytes-p.Bytes
+	}
+	return nil
+}
+
+// keep writes the archive to where it stays.
+func (m *Snapshots) keep(ctx context.Context, s Snapshot, spool *spool) (size int64, err error) {
+	r, w := io.Pipe()
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		w.CloseWithError(snapshot.Write(w, s.Manifest, spool.readers(s.Manifest.Parts)...))
+	})
+	size, err = m.opts.Blobs.Put(ctx, s.ID, r)
+	err = errors.Join(err, r.Close()) // which ends the writer, too
+	writing.Wait()
+	return size, err
+}
+
+// What the runner is asked for parts.
+const (
+	archiveFormat = "tar.zst"
+	top           = "." // of relative paths: the workspace, wherever that is
+)
+
+// spool is a file without a name, so that nothing of it outlives the daemon. It
+// has parts of a snapshot one behind the other.
+type spool struct {
+	file *os.File
+	size int64
+}
+
+func newSpool(dir string) (*spool, error) {
+	file, err := os.CreateTemp(dir, "snapshot-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &spool{file: file}, nil
+}
+
+func (s *spool) close() error { return s.file.Close() }
+
+// add copies a part to the end, which may then be at most most.
+func (s *spool) add(name snapshot.PartName, r io.Reader, most int64) (snapshot.Part, error) {
+	part := snapshot.Part{Name: name}
+	sum := sha256.New()
+	n, err := copyTo(s.file, sum, io.LimitReader(r, most-s.size+1))
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return part, errdefs.Wrap(err, errdefs.InsufficientSpace, "the daemon has no room for this snapshot; remove snapshots, sessions or images")
+	case err != nil:
+		return part, err
+	case s.size+n > most:
+		return part, errdefs.New(errdefs.TooLarge, "the snapshot has more than %d bytes, which is the limit; leave something out", most)
+	}
+	s.size += n
+	part.Size, part.SHA256 = n, hex.EncodeToString(sum.Sum(nil))
+	return part, nil
+}
+
+// copyTo copies with a large buffer.
+func copyTo(file *os.File, sum hash.Hash, r io.Reader) (int64, error) {
+	return io.CopyBuffer(io.MultiWriter(file, sum), r, make([]byte, 256<<10))
+}
+
+// readers are the parts, which begin one behind the other.
+func (s *spool) readers(parts []snapshot.Part) []io.Reader {
+	var readers []io.Reader
+	at := int64(0)
+	for _, p := range parts {
+		readers = append(readers, io.NewSectionReader(s.file, at, p.Size))
+		at += p.Size
+	}
+	return readers
+}

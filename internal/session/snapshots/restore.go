@@ -1,0 +1,125 @@
+package snapshots
+
+import (
+	"context"
+	"errors"
+	"io"
+	"reflect"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// UploadSnapshot makes a snapshot of an archive, which may be anybody's. It is
+// read to its end and everything in it looked at before there is a snapshot.
+func (m *Snapshots) UploadSnapshot(ctx context.Context, req UploadRequest, archive io.Reader) (_ Snapshot, err error) {
+	if err := m.host.Ready(); err != nil {
+		return Snapshot{}, err
+	}
+	switch {
+	case !m.HasSnapshots():
+		return Snapshot{}, errNone()
+	case req.Size > m.opts.MaxBytes:
+		return Snapshot{}, errdefs.New(errdefs.TooLarge, "the archive has %d bytes; the maximum is %d", req.Size, m.opts.MaxBytes)
+	}
+	if err := checkNames(req.Name, req.Label); err != nil {
+		return Snapshot{}, err
+	}
+	s := Snapshot{
+		ID: m.host.NewID(), Owner: req.Owner, Name: req.Name, Label: req.Label, State: Creating, CreatedAt: time.Now().UTC(),
+	}
+	spool, err := newSpool(m.opts.SpoolDir)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer func() { err = errors.Join(err, spool.close()) }()
+	man, err := m.receive(archive, spool) // for as long as its client takes, and before others have to wait
+	if err != nil {
+		return Snapshot{}, err
+	}
+	return m.make(ctx, s, spool, func(ctx context.Context) (snapshot.Manifest, error) {
+		man.ID, man.Owner = s.ID, s.Owner // whatever it says
+		claimed := append([]snapshot.Part(nil), man.Parts...)
+		if err := m.scan(ctx, &man, spool); err != nil {
+			return man, err
+		}
+		if !reflect.DeepEqual(claimed, man.Parts) {
+			return man, errdefs.New(errdefs.Unprocessable, "the snapshot is refused: its manifest says other numbers of files or bytes than it has")
+		}
+		return man, nil
+	})
+}
+
+// receive puts the parts of an archive into the spool.
+func (m *Snapshots) receive(archive io.Reader, spool *spool) (snapshot.Manifest, error) {
+	in, err := snapshot.NewReader(archive)
+	if err != nil {
+		return snapshot.Manifest{}, err
+	}
+	for {
+		part, r, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return in.Manifest, nil
+		}
+		if err != nil {
+			return in.Manifest, err
+		}
+		if _, err := spool.add(part.Name, r, m.opts.MaxBytes); err != nil {
+			return in.Manifest, err
+		}
+	}
+}
+
+// RestoreSnapshot unpacks a snapshot into a sandbox that nobody uses yet. When
+// it fails, or what it read was not what was kept, the sandbox is to be thrown
+// away.
+func (m *Snapshots) RestoreSnapshot(ctx context.Context, s Snapshot, to *runnerclient.Client) (err error) {
+	archive, err := m.opts.Blobs.Open(ctx, s.ID, 0)
+	if errdefs.Is(err, errdefs.NotFound) {
+		return errdefs.Wrap(err, errdefs.Unprocessable, "the archive of snapshot %s is lost; delete it", s.ID)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	in, err := snapshot.NewReader(archive)
+	if err != nil {
+		return err
+	}
+	// Who can write where the archives are kept is not to choose what is in them.
+	if !sameManifest(in.Manifest, s.Manifest) {
+		return errdefs.New(errdefs.Unprocessable, "the archive of snapshot %s is not the one that was kept; delete it", s.ID)
+	}
+	for {
+		part, r, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := restorePart(ctx, part, r, to); err != nil {
+			return err
+		}
+	}
+}
+
+func sameManifest(a, b snapshot.Manifest) bool {
+	if !a.CreatedAt.Equal(b.CreatedAt) {
+		return false
+	}
+	a.CreatedAt = b.CreatedAt
+	return reflect.DeepEqual(a, b)
+}
+
+func restorePart(ctx context.Context, part snapshot.Part, r io.Reader, to *runnerclient.Client) error {
+	u := protocol.Unpack{Path: top, Format: archiveFormat, Snapshot: protocol.SnapshotTree}
+	if part.Name == snapshot.Root {
+		u = protocol.Unpack{Path: "/", Format: archiveFormat, Snapshot: protocol.SnapshotLayer, AllowOutside: true}
+	}
+	_, err := to.Unpack(ctx, u, part.Size, r)
+	return err
+}

@@ -1,0 +1,146 @@
+// Package snapshots keeps saved files of sessions: it has them packed while the
+// session's programs stand still, keeps the archives where it is told to, and
+// brings them back into new sessions. What sessions are, and when one may be
+// made to stand still, is not its business.
+package snapshots
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
+)
+
+// Snapshot is what is known of one. Its truth is its row in the store; the
+// archive is in Blobs under its ID.
+type Snapshot struct {
+	ID             string
+	Owner          string
+	Name           string // not unique
+	Label          string // a note of the client's
+	State          State
+	Size           int64 // of the archive in bytes
+	Manifest       snapshot.Manifest
+	CreatedAt      time.Time
+	IdempotencyKey string
+	RequestHash    string
+}
+
+// State says whether a snapshot's archive is there. The row comes first and
+// goes last, so that a crash leaves no archive that nobody knows of.
+type State string
+
+// The states, in their order. Only what is ready is shown to anybody.
+const (
+	Creating State = "creating"
+	Ready    State = "ready"
+	Deleting State = "deleting"
+)
+
+// Request asks for a snapshot of a session. Its zero values are everything in
+// the workspace.
+type Request struct {
+	Owner          string
+	SessionID      string
+	Name           string
+	Label          string
+	Scope          snapshot.Scope
+	Include        []string // absolute, or from the workspace: only these, and what is below them
+	Exclude        []string // and not these
+	IdempotencyKey string
+}
+
+// UploadRequest is for a snapshot from an archive.
+type UploadRequest struct {
+	Owner string
+	Name  string
+	Label string
+	Size  int64 // of the archive
+}
+
+// Filter selects snapshots. Its zero value selects all.
+type Filter struct {
+	Owner     string
+	SessionID string
+	Name      string
+}
+
+// Options configures snapshots. Without a Store there are none: what needs one
+// is refused with Unimplemented.
+type Options struct {
+	Store     Store
+	Blobs     Blobs
+	SpoolDir  string        // for archives under way; "" is the system's temporary directory
+	MaxBytes  int64         // of an archive: 4 GiB
+	MaxFiles  int64         // files, directories and links in one: 1 million
+	MaxUnpack int64         // bytes of its files, holes included: 16 GiB
+	MaxCount  int           // of one owner; 0 is no maximum
+	Retention time.Duration // after which one is removed; 0 is for ever
+	AtOnce    int           // made or uploaded: 2
+	Timeout   time.Duration // for one to be made: 30 minutes
+}
+
+// Store remembers snapshots. What it has written survives a crash from the
+// moment the method returns.
+type Store interface {
+	// AddSnapshot inserts a snapshot. It returns AlreadyExists if another one of
+	// the owner has its idempotency key, and ResourceExhausted if the owner has
+	// most; 0 is no maximum.
+	AddSnapshot(ctx context.Context, s Snapshot, most int) error
+	// PutSnapshot changes the state, size and manifest of a snapshot that exists.
+	PutSnapshot(ctx context.Context, s Snapshot) error
+	// GetSnapshot returns NotFound if the owner has none of that id.
+	GetSnapshot(ctx context.Context, owner, id string) (Snapshot, error)
+	// FindSnapshot returns the one of an idempotency key, or NotFound.
+	FindSnapshot(ctx context.Context, owner, key string) (Snapshot, error)
+	// ListSnapshots returns an owner's snapshots, oldest first; "" is every
+	// owner.
+	ListSnapshots(ctx context.Context, owner string) ([]Snapshot, error)
+	// DeleteSnapshot forgets a snapshot. An unknown one is not an error.
+	DeleteSnapshot(ctx context.Context, id string) error
+	// AbandonSnapshots changes all that are Creating to Deleting.
+	AbandonSnapshots(ctx context.Context) error
+}
+
+// Blobs keeps archives.
+type Blobs interface {
+	// Put keeps all of r or, when it fails, nothing that Sweep does not remove.
+	Put(ctx context.Context, key string, r io.Reader) (size int64, err error)
+	// Open returns NotFound if there is no such key. The caller closes it.
+	Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error)
+	// Delete of what is not there is no error.
+	Delete(ctx context.Context, key string) error
+	// Sweep removes what crashes have left.
+	Sweep(ctx context.Context) error
+}
+
+// Host is what snapshots need of sessions.
+type Host struct {
+	Ready func() error // refuses changes before the sessions are known
+	// Still calls do while the programs of a session stand still, and its state
+	// does not change.
+	Still func(ctx context.Context, sessionID string, do func(context.Context, Source) error) error
+	NewID func() string // never the same one twice
+	Log   *slog.Logger
+}
+
+// Source is a session that stands still.
+type Source struct {
+	Client      *runnerclient.Client
+	Image       string
+	ImageDigest string
+	Cwd         string
+}
+
+func (o Options) withDefaults() Options {
+	o.MaxBytes = cmp.Or(o.MaxBytes, 4<<30)
+	o.MaxFiles = cmp.Or(o.MaxFiles, 1_000_000)
+	o.MaxUnpack = cmp.Or(o.MaxUnpack, 16<<30)
+	o.AtOnce = cmp.Or(o.AtOnce, 2)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Minute)
+	return o
+}

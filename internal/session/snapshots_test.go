@@ -1,0 +1,384 @@
+package session_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/blob"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
+)
+
+// withSnapshots gives a manager snapshots, in a directory beside the database.
+func (h host) withSnapshots(t testing.TB) func(*session.Options) {
+	t.Helper()
+	blobs, err := blob.NewDir(filepath.Join(filepath.Dir(h.db), "snapshots"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(o *session.Options) {
+		o.Snapshots.Store, o.Snapshots.Blobs, o.Snapshots.SpoolDir = o.Store.(session.SnapshotStore), blobs, filepath.Dir(h.db)
+	}
+}
+
+// wantArchives checks how many files there are of snapshots.
+func (h host) wantArchives(t testing.TB, want int) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(filepath.Join(filepath.Dir(h.db), "snapshots"), func(_ string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			files++
+		}
+		return err
+	})
+	if err != nil || files != want {
+		t.Errorf("%d files of snapshots, want %d: %v", files, want, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(h.db), "snapshot-*")); err != nil || len(left) > 0 {
+		t.Errorf("left under way: %v, %v", left, err)
+	}
+}
+
+func (d *daemon) save(t testing.TB, req session.SnapshotRequest) session.Snapshot {
+	t.Helper()
+	s, err := d.CreateSnapshot(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (d *daemon) download(t testing.TB, s session.Snapshot) []byte {
+	t.Helper()
+	_, archive, err := d.OpenSnapshot(t.Context(), s.Owner, s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(archive)
+	if err := errors.Join(err, archive.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func (d *daemon) upload(owner string, data []byte) (session.Snapshot, error) {
+	return d.UploadSnapshot(context.Background(), session.SnapshotUpload{Owner: owner, Size: int64(len(data))}, bytes.NewReader(data))
+}
+
+func TestSnapshot(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t))
+	from := d.create(t, session.CreateRequest{Owner: "alice", Image: "tools"})
+	d.output(t, from.ID, "mkdir -p src/deep node; echo one > src/deep/f; chmod 640 src/deep/f; ln -s deep/f src/l; echo x > node/y; truncate -s 3M zeros")
+	made := d.save(t, session.SnapshotRequest{
+		Owner: "alice", SessionID: string(from.ID), Name: "v1", Label: "first", Exclude: []string{"node", "/workspace/nothing"},
+	})
+	if made.Size == 0 || made.Manifest.Entries() != 5 || made.Manifest.Bytes() != 4+3<<20 || made.Manifest.Image != "tools" {
+		t.Errorf("%+v", made)
+	}
+	d.output(t, from.ID, "rm -r src")
+	d.destroy(t, from.ID)
+
+	to := d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: made.ID})
+	if out := d.output(t, to.ID, "cat src/l; stat -c '%a %s' src/deep/f zeros; ls"); out != "one\n640 4\n644 3145728\nsrc\nzeros\n" || to.Image != "tools" {
+		t.Errorf("%s: %q", to.Image, out)
+	}
+	if to = d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: made.ID, Image: "other"}); to.Image != "other" {
+		t.Errorf("the image is %s", to.Image)
+	}
+
+	if all, err := d.ListSnapshots(t.Context(), session.SnapshotFilter{Owner: "alice", SessionID: string(from.ID), Name: "v1"}); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+	for _, f := range []session.SnapshotFilter{{Owner: "bob"}, {SessionID: string(to.ID)}, {Name: "v2"}} {
+		if all, err := d.ListSnapshots(t.Context(), f); err != nil || len(all) != 0 {
+			t.Errorf("%+v: %v, %v", f, all, err)
+		}
+	}
+	_, err := d.GetSnapshot(t.Context(), "bob", made.ID)
+	wantCode(t, err, errdefs.NotFound)
+	_, _, err = d.OpenSnapshot(t.Context(), "bob", made.ID)
+	wantCode(t, err, errdefs.NotFound)
+	wantCode(t, d.DeleteSnapshot(t.Context(), "bob", made.ID), errdefs.NotFound)
+	_, err = d.Create(t.Context(), session.CreateRequest{Owner: "bob", RestoreSnapshotID: made.ID})
+	wantCode(t, err, errdefs.NotFound)
+
+	if err := d.DeleteSnapshot(t.Context(), "alice", made.ID); err != nil {
+		t.Fatal(err)
+	}
+	h.wantArchives(t, 0)
+	_, err = d.GetSnapshot(t.Context(), "alice", made.ID)
+	wantCode(t, err, errdefs.NotFound)
+}
+
+// What goes by download and upload comes back on another host, as another's.
+func TestSnapshotTravels(t *testing.T) {
+	h, other := newHost(t), newHost(t)
+	d := h.start(t, h.withSnapshots(t))
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	d.output(t, from.ID, "echo far > f")
+	archive := d.download(t, d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)}))
+
+	there := other.start(t, other.withSnapshots(t))
+	got, err := there.upload("bob", archive)
+	if err != nil || got.Owner != "bob" || got.Manifest.Owner != "bob" || got.Manifest.ID != got.ID || got.Manifest.SessionID != string(from.ID) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	s := there.create(t, session.CreateRequest{Owner: "bob", RestoreSnapshotID: got.ID})
+	if out := there.output(t, s.ID, "cat f"); out != "far\n" {
+		t.Errorf("%q", out)
+	}
+}
+
+// T07: an archive that is not exactly what was written is no snapshot.
+func TestUploadsRefused(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxUnpack = 1 << 20 })
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	d.output(t, from.ID, "head -c 20000 /dev/urandom > f")
+	good := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+	archive := d.download(t, good)
+	flipped := bytes.Clone(archive)
+	flipped[len(flipped)/2] ^= 1
+	change := func(old, new string) []byte {
+		if !bytes.Contains(archive, []byte(old)) || len(old) != len(new) {
+			t.Fatalf("the archive has no %s", old)
+		}
+		return bytes.Replace(archive, []byte(old), []byte(new), 1)
+	}
+	for name, c := range map[string]struct {
+		data []byte
+		code errdefs.Code
+	}{
+		"nothing":         {nil, errdefs.Unprocessable},
+		"no archive":      {bytes.Repeat([]byte("x"), 5000), errdefs.Unprocessable},
+		"cut off":         {archive[:len(archive)/2], errdefs.Unprocessable},
+		"a bit flipped":   {flipped, errdefs.Unprocessable},
+		"two of them":     {append(bytes.Clone(archive), archive...), errdefs.Unprocessable},
+		"garbage behind":  {append(bytes.Clone(archive), "garbage"...), errdefs.Unprocessable},
+		"another hash":    {change(good.Manifest.Parts[0].SHA256, strings.Repeat("0", 64)), errdefs.Unprocessable},
+		"another format":  {change(`"format":1`, `"format":2`), errdefs.Unprocessable},
+		"another scope":   {change(`"scope":"workspace"`, `"scope":"workspece"`), errdefs.Unprocessable},
+		"more files":      {change(`"entries":1`, `"entries":2`), errdefs.Unprocessable},
+		"an unknown word": {change(`"format":1`, `"fermat":1`), errdefs.Unprocessable},
+	} {
+		_, err := d.upload("bob", c.data)
+		if errdefs.CodeOf(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h.wantArchives(t, 1)
+	if all, err := d.ListSnapshots(t.Context(), session.SnapshotFilter{Owner: "bob"}); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
+// Who can write where archives are kept cannot have another one restored.
+func TestRestoreOfAnotherArchive(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t))
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	d.output(t, from.ID, "head -c 20000 /dev/urandom > f")
+	mine := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+	others := d.download(t, d.save(t, session.SnapshotRequest{Owner: "bob", SessionID: string(from.ID)}))
+	good := d.download(t, mine)
+	flipped := bytes.Clone(good)
+	flipped[len(flipped)/2] ^= 1
+	blobs, err := blob.NewDir(filepath.Join(filepath.Dir(h.db), "snapshots"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"another's": others, "flipped": flipped, "cut off": good[:len(good)-5000]} {
+		if _, err := blobs.Put(t.Context(), mine.ID, bytes.NewReader(data)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.Create(t.Context(), session.CreateRequest{Owner: "alice", RestoreSnapshotID: mine.ID})
+		if told, ok := errors.AsType[*errdefs.Error](err); !ok || told.Code != errdefs.Unprocessable || told.Field != "restore_snapshot_id" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := blobs.Delete(t.Context(), mine.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Create(t.Context(), session.CreateRequest{Owner: "alice", RestoreSnapshotID: mine.ID})
+	wantCode(t, err, errdefs.Unprocessable)
+	h.wantSandboxes(t, from.Sandbox)
+}
+
+func TestSnapshotRequests(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t), withWorkspaces, func(o *session.Options) {
+		o.Snapshots.MaxCount, o.Snapshots.MaxBytes, o.Snapshots.MaxFiles, o.Snapshots.MaxUnpack = 2, 100<<10, 10, 1<<20
+	})
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	id := string(from.ID)
+	for _, c := range []struct {
+		name  string
+		req   session.SnapshotRequest
+		code  errdefs.Code
+		field string
+	}{
+		{"no session", session.SnapshotRequest{SessionID: strings.Repeat("a", 26)}, errdefs.NotFound, ""},
+		{"scope", session.SnapshotRequest{SessionID: id, Scope: "all"}, errdefs.InvalidArgument, "scope"},
+		{"name", session.SnapshotRequest{SessionID: id, Name: "a b"}, errdefs.InvalidArgument, "name"},
+		{"label", session.SnapshotRequest{SessionID: id, Label: "a\nb"}, errdefs.InvalidArgument, "label"},
+		{"outside", session.SnapshotRequest{SessionID: id, Include: []string{"/etc"}}, errdefs.InvalidArgument, "include_paths"},
+		{"climbs", session.SnapshotRequest{SessionID: id, Exclude: []string{"../etc"}}, errdefs.InvalidArgument, "exclude_paths"},
+		{"empty", session.SnapshotRequest{SessionID: id, Include: []string{""}}, errdefs.InvalidArgument, "include_paths"},
+		{"everything", session.SnapshotRequest{SessionID: id, Exclude: []string{"."}}, errdefs.InvalidArgument, "exclude_paths"},
+		{"too many", session.SnapshotRequest{SessionID: id, Include: make([]string, 300)}, errdefs.InvalidArgument, "include_paths"},
+		{"of a driver without", session.SnapshotRequest{SessionID: id, Scope: snapshot.ScopeSandbox}, errdefs.Unimplemented, ""},
+	} {
+		c.req.Owner = "alice"
+		_, err := d.CreateSnapshot(t.Context(), c.req)
+		wantCode(t, err, c.code)
+		if told, ok := errors.AsType[*errdefs.Error](err); !ok || told.Field != c.field {
+			t.Errorf("%s: %v does not name %q", c.name, err, c.field)
+		}
+	}
+	for cmd, code := range map[string]errdefs.Code{
+		"head -c 200000 /dev/urandom > big": errdefs.TooLarge,
+		"truncate -s 2M zeros":              errdefs.TooLarge,
+		"touch 1 2 3 4 5 6 7 8 9 10 11":     errdefs.TooLarge,
+	} {
+		d.output(t, from.ID, cmd)
+		_, err := d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: id})
+		wantCode(t, err, code)
+		d.output(t, from.ID, "rm -f *")
+	}
+	h.wantArchives(t, 0)
+
+	one := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: id})
+	d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: id})
+	_, err := d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: id})
+	wantCode(t, err, errdefs.ResourceExhausted)
+
+	if _, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "alice", ID: "there"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		req  session.CreateRequest
+		code errdefs.Code
+	}{
+		{session.CreateRequest{RestoreSnapshotID: "../x"}, errdefs.InvalidArgument},
+		{session.CreateRequest{RestoreSnapshotID: strings.Repeat("a", 26)}, errdefs.NotFound},
+		{session.CreateRequest{RestoreSnapshotID: one.ID, WorkspaceID: "there"}, errdefs.Conflict},
+	} {
+		c.req.Owner = "alice"
+		_, err := d.Create(t.Context(), c.req)
+		wantCode(t, err, c.code)
+	}
+	d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: one.ID, WorkspaceID: "new"})
+	none := newHost(t).start(t)
+	_, err = none.ListSnapshots(t.Context(), session.SnapshotFilter{})
+	wantCode(t, err, errdefs.Unimplemented)
+}
+
+// A key makes one snapshot, however many ask at once.
+func TestSnapshotIdempotency(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t))
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	req := session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), IdempotencyKey: "k"}
+	ids := make([]string, 5)
+	var all sync.WaitGroup
+	for i := range ids {
+		all.Go(func() {
+			s, err := d.CreateSnapshot(context.Background(), req)
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = s.ID
+		})
+	}
+	all.Wait()
+	for _, id := range ids {
+		if id != ids[0] {
+			t.Errorf("%v", ids)
+		}
+	}
+	h.wantArchives(t, 1)
+	other := req
+	other.Name = "other"
+	_, err := d.CreateSnapshot(t.Context(), other)
+	wantCode(t, err, errdefs.Unprocessable)
+	if err := d.DeleteSnapshot(t.Context(), "alice", ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	if again := d.save(t, req); again.ID == ids[0] {
+		t.Error("a snapshot that was removed came back")
+	}
+}
+
+// The programs stand still while they are packed, and a paused session stays so.
+func TestSnapshotOfMovingFiles(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t))
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	// Two files that are never more than one step apart.
+	d.output(t, from.ID, "echo 0 > a; echo 0 > z; (i=0; while :; do i=$((i+1)); echo $i > a.n; mv a.n a; echo $i > z.n; mv z.n z; done) >/dev/null 2>&1 & disown")
+	for range 5 {
+		s := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), Include: []string{"a", "z"}})
+		to := d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: s.ID})
+		if out := d.output(t, to.ID, "echo $(( $(cat a) - $(cat z) ))"); out != "0\n" && out != "1\n" {
+			t.Errorf("%q steps lie between the files", out)
+		}
+	}
+	d.want(t, from.ID, session.Running)
+	d.pause(t, from.ID)
+	d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+	d.want(t, from.ID, session.Paused)
+	if _, err := d.Stop(t.Context(), from.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+	wantCode(t, err, errdefs.Conflict)
+}
+
+func TestSnapshotRetention(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.Retention = time.Nanosecond })
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+	if n, err := d.PruneSnapshots(t.Context()); err != nil || n != 1 {
+		t.Errorf("%d removed, %v", n, err)
+	}
+	h.wantArchives(t, 0)
+}
+
+// To destroy a session is no waiting for its snapshot, of which nothing is left.
+func TestDestroyDuringSnapshot(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t))
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	d.output(t, from.ID, "truncate -s 8G zeros")
+	made := make(chan error, 1)
+	go func() {
+		_, err := d.CreateSnapshot(context.Background(), session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+		made <- err
+	}()
+	sandbox, err := h.driver.Open(t.Context(), from.Sandbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for paused := false; !paused; time.Sleep(time.Millisecond) {
+		if paused, err = sandbox.(runtime.Pauser).Paused(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.destroy(t, from.ID)
+	wantCode(t, <-made, errdefs.Conflict)
+	d.want(t, from.ID, session.Destroyed)
+	h.wantArchives(t, 0)
+	h.wantSandboxes(t)
+}

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	sqlite "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+)
+
+var _ session.SnapshotStore = (*Store)(nil)
+
+// snapshotSQL selects what scanSnapshot reads.
+const snapshotSQL = "SELECT id, owner, name, label, state, size, manifest, created_at, idempotency_key, request_hash FROM snapshots"
+
+func scanSnapshot(row interface{ Scan(...any) error }) (session.Snapshot, error) {
+	var s session.Snapshot
+	var manifest string
+	var created int64
+	err := row.Scan(&s.ID, &s.Owner, &s.Name, &s.Label, &s.State, &s.Size, &manifest, &created, &s.IdempotencyKey, &s.RequestHash)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal([]byte(manifest), &s.Manifest); err != nil {
+		return s, fmt.Errorf("decode the manifest of snapshot %s: %w", s.ID, err)
+	}
+	s.CreatedAt = instant(created)
+	return s, nil
+}
+
+func encodeManifest(s session.Snapshot) (string, error) {
+	text, err := json.Marshal(s.Manifest)
+	if err != nil {
+		return "", fmt.Errorf("encode the manifest of snapshot %s: %w", s.ID, err)
+	}
+	return string(text), nil
+}
+
+// AddSnapshot implements session.SnapshotStore.
+func (s *Store) AddSnapshot(ctx context.Context, snap session.Snapshot, most int) error {
+	manifest, err := encodeManifest(snap)
+	if err != nil {
+		return err
+	}
+	result, err := s.write.ExecContext(ctx, `INSERT INTO snapshots (id, owner, name, label, state, size, manifest, created_at, idempotency_key, request_hash)
+		SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE ? = 0 OR (SELECT count(*) FROM snapshots WHERE owner = ?) < ?
+			OR EXISTS (SELECT 1 FROM snapshots WHERE owner = ? AND idempotency_key = ? AND idempotency_key <> '')`,
+		snap.ID, snap.Owner, snap.Name, snap.Label, string(snap.State), snap.Size, manifest, micros(snap.CreatedAt), snap.IdempotencyKey, snap.RequestHash,
+		most, snap.Owner, most, snap.Owner, snap.IdempotencyKey)
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
+		return errdefs.Wrap(err, errdefs.AlreadyExists, "a snapshot has this Idempotency-Key already")
+	}
+	if err != nil {
+		return wrap("write snapshot "+snap.ID, err)
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		return errdefs.New(errdefs.ResourceExhausted, "the maximum of %d snapshots for one key is reached; delete one", most)
+	}
+	return err
+}
+
+// PutSnapshot implements session.SnapshotStore.
+func (s *Store) PutSnapshot(ctx context.Context, snap session.Snapshot) error {
+	manifest, err := encodeManifest(snap)
+	if err != nil {
+		return err
+	}
+	if _, err := s.write.ExecContext(ctx, "UPDATE snapshots SET state = ?, size = ?, manifest = ? WHERE id = ?",
+		string(snap.State), snap.Size, manifest, snap.ID); err != nil {
+		return wrap("write snapshot "+snap.ID, err)
+	}
+	return nil
+}
+
+// GetSnapshot implements session.SnapshotStore.
+func (s *Store) GetSnapshot(ctx context.Context, owner, id string) (session.Snapshot, error) {
+	return s.findSnapshot(ctx, " WHERE owner = ? AND id = ?", owner, id)
+}
+
+// FindSnapshot implements session.SnapshotStore.
+func (s *Store) FindSnapshot(ctx context.Context, owner, key string) (session.Snapshot, error) {
+	return s.findSnapshot(ctx, " WHERE owner = ? AND idempotency_key = ? AND idempotency_key <> '' AND state <> ?", owner, key, string(snapshots.Deleting))
+}
+
+func (s *Store) findSnapshot(ctx context.Context, where string, args ...any) (session.Snapshot, error) {
+	found, err := scanSnapshot(s.read.QueryRowContext(ctx, snapshotSQL+where, args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		return found, errdefs.New(errdefs.NotFound, "no such snapshot; GET /v1/snapshots lists those that there are")
+	}
+	if err != nil {
+		return found, wrap("read a snapshot", err)
+	}
+	return found, nil
+}
+
+// ListSnapshots implements session.SnapshotStore.
+func (s *Store) ListSnapshots(ctx context.Context, owner string) (found []session.Snapshot, err error) {
+	rows, err := s.read.QueryContext(ctx, snapshotSQL+" WHERE owner = ? OR ? = '' ORDER BY created_at, id", owner, owner)
+	if err != nil {
+		return nil, wrap("list snapshots", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		snap, err := scanSnapshot(rows)
+		if err != nil {
+			return nil, wrap("list snapshots", err)
+		}
+		found = append(found, snap)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, wrap("list snapshots", err)
+	}
+	return found, nil
+}
+
+// DeleteSnapshot implements session.SnapshotStore.
+func (s *Store) DeleteSnapshot(ctx context.Context, id string) error {
+	if _, err := s.write.ExecContext(ctx, "DELETE FROM snapshots WHERE id = ?", id); err != nil {
+		return wrap("forget snapshot "+id, err)
+	}
+	return nil
+}
+
+// AbandonSnapshots implements session.SnapshotStore.
+func (s *Store) AbandonSnapshots(ctx context.Context) error {
+	if _, err := s.write.ExecContext(ctx, "UPDATE snapshots SET state = ? WHERE state = ?",
+		string(snapshots.Deleting), string(snapshots.Creating)); err != nil {
+		return wrap("give up snapshots", err)
+	}
+	return nil
+}
