@@ -53,11 +53,15 @@ var Rules = map[string]Rule{
 	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "protocol"}},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/reading", "internal/api/v1/shapes",
-			"internal/api/v1/sockets", "internal/errdefs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
+			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/metrics", "internal/api/v1/reading", "internal/api/v1/shapes",
+			"internal/api/v1/snapshots", "internal/api/v1/sockets", "internal/errdefs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
 			"internal/session/commands", "protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
+	},
+	"internal/api/v1/metrics": {
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands"},
+		Libraries: []string{"github.com/prometheus/client_golang"},
 	},
 	"internal/api/v1/adapter": {
 		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs"},
@@ -70,6 +74,10 @@ var Rules = map[string]Rule{
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
 	"internal/api/v1/files": {
 		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "internal/session/files", "protocol"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
+	},
+	"internal/api/v1/snapshots": {
+		Ours:      []string{"internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/session"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},

@@ -66,7 +66,7 @@ func (s *surface) document() *huma.OpenAPI {
 		}
 	}
 	s.documentFiles(doc)
-	s.documentSnapshots(doc)
+	s.snapshots.Document(doc)
 	documentWorkspaces(doc)
 	documentExamples(doc.Components.Schemas)
 	for _, item := range doc.Paths {

@@ -118,7 +118,7 @@ func (s *surface) exec(ctx context.Context, in *execInput) (*execOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.metrics.ran(result)
+	s.metrics.Ran(result)
 	text, err := textOf(output, result.OutputBytes)
 	if err != nil {
 		return nil, err

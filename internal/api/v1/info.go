@@ -7,7 +7,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -110,15 +109,4 @@ func (s *surface) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	if _, err := w.Write(s.openapi); err != nil {
 		return // the client is gone
 	}
-}
-
-// stateCounts is what the gauge of sessions shows.
-func stateCounts(all []session.Session) map[session.State]int {
-	counts := map[session.State]int{
-		session.Creating: 0, session.Running: 0, session.Paused: 0, session.Stopping: 0, session.Stopped: 0, session.Starting: 0,
-	}
-	for _, one := range all {
-		counts[one.State]++
-	}
-	return counts
 }

@@ -108,7 +108,7 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 	if err != nil {
 		return nil, err
 	}
-	s.metrics.ran(record)
+	s.metrics.Ran(record)
 	body := ProcessResponse{
 		ExecID: record.ID, Status: "completed", PID: record.PID, ExitCode: &record.ExitCode, Cause: record.Cause, Signal: record.Signal,
 		TimedOut: record.Cause == protocol.CauseTimeout, DurationMS: record.DurationUS / 1000,

@@ -7,6 +7,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/api/v1/metrics"
 )
 
 // table is the whole contract: every route with what its caller must show.
@@ -58,18 +59,18 @@ func (s *surface) table() {
 	s.fileCalls("/v1/workspaces/{id}", s.workspaceFiles)
 
 	route(s, "GET /v1/pool/status", api.Key, s.poolStatus)
-	route(s, "POST /v1/sessions/{id}/snapshots", api.Key, s.createSnapshot)
-	route(s, "GET /v1/snapshots", api.Key, s.listSnapshots)
-	route(s, "POST /v1/snapshots", api.Key, s.uploadSnapshot)
-	route(s, "GET /v1/snapshots/{id}", api.Key, s.getSnapshot)
-	route(s, "DELETE /v1/snapshots/{id}", api.Key, s.deleteSnapshot)
-	route(s, "GET /v1/snapshots/{id}/download", api.Key, s.downloadSnapshot)
+	route(s, "POST /v1/sessions/{id}/snapshots", api.Key, s.snapshots.Create)
+	route(s, "GET /v1/snapshots", api.Key, s.snapshots.List)
+	route(s, "POST /v1/snapshots", api.Key, s.snapshots.Upload)
+	route(s, "GET /v1/snapshots/{id}", api.Key, s.snapshots.Get)
+	route(s, "DELETE /v1/snapshots/{id}", api.Key, s.snapshots.Delete)
+	route(s, "GET /v1/snapshots/{id}/download", api.Key, s.snapshots.Download)
 
 	route(s, "GET /v1/info", api.Key, s.info)
 	route(s, "GET /healthz", api.Public, s.healthz)
 	route(s, "GET /readyz", api.Public, s.readyz)
 
-	s.plain("GET /metrics", api.Key, s.serveMetrics)
+	s.plain("GET /metrics", api.Key, metrics.Handler(s.opts.Registry))
 	s.plain("GET /openapi.json", api.Page, s.serveOpenAPI)
 	s.plain("GET /docs", api.Page, servePage("index.html"))
 	s.plain("GET /docs/page.js", api.Page, servePage("page.js"))

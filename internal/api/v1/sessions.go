@@ -170,7 +170,7 @@ func (s *surface) createSession(ctx context.Context, in *createInput) (*sessionO
 	}
 	start := time.Now()
 	created, err := s.manager.Create(ctx, req)
-	s.metrics.created(time.Since(start), err)
+	s.metrics.Created(time.Since(start), err)
 	if err != nil {
 		return nil, err
 	}

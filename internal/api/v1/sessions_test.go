@@ -122,6 +122,7 @@ func TestOwners(t *testing.T) {
 		{"PATCH", path, `{"ttl_seconds":60}`},
 		{"POST", path + "/pause", ""},
 		{"POST", path + "/snapshots", ""},
+		{"POST", path + "/fork", `{"count":1}`},
 		{"POST", path + "/resume", ""},
 		{"POST", path + "/stop", ""},
 		{"POST", path + "/start", ""},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -14,7 +15,7 @@ func TestSnapshots(t *testing.T) {
 	path := s.create(t)
 	id := strings.TrimPrefix(path, "/v1/sessions/")
 	s.exec(t, path, "mkdir src; echo kept > src/f; echo no > other")
-	var made, same v1.Snapshot
+	var made, same snapshots.Snapshot
 	request := `{"name":"first","label":"a note","scope":"workspace","include_paths":["src"]}`
 	key := header("Idempotency-Key", "k")
 	s.do(t, "POST", path+"/snapshots", request, key).into(t, http.StatusCreated, &made)
@@ -33,7 +34,7 @@ func TestSnapshots(t *testing.T) {
 		t.Errorf("%d with %d bytes: %v", archive.status, len(archive.body), archive.header)
 	}
 	bob := header("Authorization", "Bearer "+bobKey)
-	var copied v1.Snapshot
+	var copied snapshots.Snapshot
 	s.do(t, "POST", "/v1/snapshots?name=copy", string(archive.body), bob).into(t, http.StatusCreated, &copied)
 	if copied.Name != "copy" || copied.ID == made.ID || copied.Files != 2 {
 		t.Errorf("uploaded %+v", copied)
@@ -47,7 +48,7 @@ func TestSnapshots(t *testing.T) {
 		s.do(t, c.method, c.path, "", bob).wantError(t, 404, "not_found", "")
 	}
 	for query, want := range map[string]int{"": 1, "?name=first": 1, "?name=copy": 0, "?session_id=" + id: 1, "?session_id=x": 0} {
-		var list v1.Snapshots
+		var list snapshots.Snapshots
 		s.do(t, "GET", "/v1/snapshots"+query, "").into(t, 200, &list)
 		if len(list.Snapshots) != want {
 			t.Errorf("%q: %+v", query, list)

@@ -71,7 +71,7 @@ func (s *surface) streamRun(ctx context.Context, raw bool, run func(begun func(s
 			return
 		}
 		if err == nil {
-			s.metrics.ran(result)
+			s.metrics.Ran(result)
 		}
 		endEvents(ctx, out, result, err)
 	})

@@ -17,6 +17,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/api/v1/metrics"
+	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -45,9 +47,10 @@ type surface struct {
 	previews       *preview.Previews
 	files          *files.Handlers
 	workspaceFiles *files.Handlers
+	snapshots      *snapshots.Handlers
 	opts           Options
 	huma           huma.API
-	metrics        *metrics
+	metrics        *metrics.Metrics
 	routes         []api.Route
 	openapi        []byte // the document as it is served
 }
@@ -61,13 +64,14 @@ func New(o Options) api.Surface {
 	if o.Previews == nil {
 		o.Previews = preview.New(preview.Options{Manager: o.Manager})
 	}
-	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: newMetrics(o.Registry, o.Manager)}
+	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: metrics.New(o.Registry, o.Manager)}
 	s.files = &files.Handlers{
 		Manager: o.Manager, Find: s.find, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
 	}
 	ofWorkspaces := *s.files
 	ofWorkspaces.Find = s.findWorkspaceFiles
 	s.workspaceFiles = &ofWorkspaces
+	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.huma = adapter.New(func(r api.Route) { s.routes = append(s.routes, r) })
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")

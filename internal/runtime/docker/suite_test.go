@@ -65,7 +65,7 @@ func TestEngine(t *testing.T) {
 			}
 		}
 		runtimetest.TestDriver(t, func(t *testing.T) runtime.Driver { return open(t, o) }, runtimetest.Options{
-			Image: testImage, Kill: kill,
+			Image: testImage, Kill: kill, NoClaims: true, NoForks: true,
 			Unlimited: true, // in bytes on a disk; the other limits have tests of their own
 		})
 	})

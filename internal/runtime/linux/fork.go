@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
@@ -116,6 +117,11 @@ func (f *forking) copyDisks(ctx context.Context) error {
 	if err := f.takeMoment(ctx, first); err != nil {
 		return err
 	}
+	if f.copied {
+		if err := checkRoom(first, len(f.claimed)-1); err != nil {
+			return err
+		}
+	}
 	for i, id := range f.claimed {
 		if i > 0 {
 			path, err := f.d.placeDisk(id)
@@ -133,6 +139,21 @@ func (f *forking) copyDisks(ctx context.Context) error {
 		}
 	}
 	return failpoint.Hit("linux.fork.disks")
+}
+
+// checkRoom refuses to fill the host with n more copies of an image.
+func checkRoom(image string, n int) error {
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	if err := errors.Join(unix.Stat(image, &st), unix.Statfs(image, &fs)); err != nil {
+		return fmt.Errorf("measure %s: %w", image, err)
+	}
+	const block = 512 // of st_blocks, whatever the file system's
+	if need, left := st.Blocks*block*int64(n), int64(fs.Bavail)*fs.Bsize; need > left {
+		return errdefs.New(errdefs.InsufficientSpace,
+			"%d more copies take %d MiB and the host has %d left; fork fewer at once, or have the operator set disk.pool_mb, with which forks share what they have", n, need>>20, left>>20)
+	}
+	return nil
 }
 
 // takeMoment copies the source's disk to path, as it is at one moment.

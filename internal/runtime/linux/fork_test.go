@@ -212,3 +212,24 @@ func TestStatsOfFiles(t *testing.T) {
 		t.Errorf("101 files more count as %d", got)
 	}
 }
+
+func TestCheckRoom(t *testing.T) {
+	image := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkRoom(image, 1); err != nil {
+		t.Error(err)
+	}
+	f, err := os.OpenFile(image, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil { // or it may have no blocks yet
+		t.Fatal(err)
+	}
+	if err := checkRoom(image, 1<<30); errdefs.CodeOf(err) != errdefs.InsufficientSpace {
+		t.Errorf("a PiB: %v", err)
+	}
+}

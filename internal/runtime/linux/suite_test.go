@@ -31,7 +31,7 @@ func TestDriverSuite(t *testing.T) { testSuite(t, root(t)) }
 // The same with the disks in a pool, as far as it has to do with disks.
 func TestDriverSuiteInAPool(t *testing.T) {
 	testSuite(t, pooled(t), "Lifecycle", "CreateTaken", "CreateCanceled", "CreateAtOnce", "DestroyOverCreate", "Restart", "Stats",
-		"Stop", "StopAgain", "StopPaused", "StartFails", "RunnerDies",
+		"Stop", "StopAgain", "StopPaused", "StartFails", "RunnerDies", "Claim", "ClaimStop",
 		"Fork", "ForkAsItStands", "ForkOfFork", "ForkFails", "ForkBusy")
 }
 

@@ -21,7 +21,13 @@ type step struct {
 
 // TestCasesAreWhole finds what no SDK could run.
 func TestCasesAreWhole(t *testing.T) {
-	text, err := os.ReadFile("../cases.json")
+	for _, name := range []string{"../cases.json", "../forks.json"} {
+		t.Run(name, func(t *testing.T) { checkCases(t, name) })
+	}
+}
+
+func checkCases(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,5 +82,8 @@ func checkSteps(t *testing.T, name string, steps []step, readme string) {
 			}
 		}
 		known[s.As] = true
+		if s.Do == "fork" {
+			known[s.As+"0"], known[s.As+"1"] = true, true
+		}
 	}
 }

@@ -1,5 +1,6 @@
 import { SandkastenError } from "./errors.js";
 import { Files } from "./files.js";
+import { bodyOf } from "./follow.js";
 import type * as schemas from "./schemas.js";
 import { Session } from "./session.js";
 import { Transport, newKey } from "./transport.js";
@@ -86,10 +87,41 @@ export class SandboxClient {
     return new Files(this.#transport, workspacePath(id));
   }
 
+  /** This key's snapshots, oldest first; `sessionId` and `name` select some. */
+  async listSnapshots(options: types.CallOptions & { sessionId?: string | undefined; name?: string | undefined } = {}): Promise<types.Snapshot[]> {
+    const { signal, ...query } = options;
+    const list = await this.#transport.json<schemas.SchemaSnapshots>("GET", "/v1/snapshots", { query, signal });
+    return list.snapshots;
+  }
+
+  async getSnapshot(id: string, options: types.CallOptions = {}): Promise<types.Snapshot> {
+    return this.#transport.json("GET", snapshotPath(id), options);
+  }
+
+  /** Deletes a snapshot. Sessions that began with it keep their files. */
+  async deleteSnapshot(id: string, options: types.CallOptions = {}): Promise<void> {
+    await this.#transport.json("DELETE", snapshotPath(id), options);
+  }
+
+  /** A snapshot as an archive, which `uploadSnapshot` takes, here or at another daemon. */
+  async downloadSnapshot(id: string, options: types.CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    return bodyOf(await this.#transport.response("GET", `${snapshotPath(id)}/download`, options));
+  }
+
+  /** Makes a snapshot of an archive. */
+  async uploadSnapshot(data: Uint8Array | Blob, options: types.CallOptions & { name?: string | undefined; label?: string | undefined } = {}): Promise<types.Snapshot> {
+    const { signal, ...query } = options;
+    return this.#transport.json("POST", "/v1/snapshots", { query, body: data as BodyInit, headers: { "Content-Type": "application/x-tar" }, signal });
+  }
+
   /** The daemon's version, defaults and limits. */
   async info(options: types.CallOptions = {}): Promise<types.Info> {
     return this.#transport.json("GET", "/v1/info", options);
   }
+}
+
+function snapshotPath(id: string): string {
+  return `/v1/snapshots/${encodeURIComponent(id)}`;
 }
 
 function workspacePath(id: string): string {

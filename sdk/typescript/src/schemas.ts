@@ -130,6 +130,11 @@ export interface components {
             /** @description Only /workspace, /tmp and the like can be written. */
             readonlyRootfs?: boolean;
             /**
+             * @description A snapshot with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new.
+             * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
+             */
+            restoreSnapshotId?: string;
+            /**
              * Format: int64
              * @description Idle time after which the session expires, also when it is paused or stopped.
              * @example 1800
@@ -498,6 +503,81 @@ export interface components {
             truncated: boolean;
             /** @description Of a process. */
             usage?: components["schemas"]["Usage"];
+        };
+        ForkRequest: {
+            /** @description Whether a request that needs the session's programs wakes it when it is paused, as it does by default. */
+            autoResume?: boolean;
+            /**
+             * Format: int64
+             * @description How many; 1 if it is not given.
+             * @example 3
+             */
+            count?: number;
+            /**
+             * Format: double
+             * @description Cores; 1.5 is one and a half.
+             * @example 1
+             */
+            cpu?: number;
+            /**
+             * Format: int64
+             * @description All that the sandbox writes, but for a workspace that outlives it.
+             * @example 2048
+             */
+            diskMb?: number;
+            /** @description Instead of the session's. Never shown again. */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Of all forks. Without it each has the session's with the beginning of its own id.
+             * @example branch
+             */
+            hostname?: string;
+            /**
+             * Format: int64
+             * @description Less than ttl_seconds. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
+             * @example 300
+             */
+            idleTimeoutSeconds?: number;
+            /** @description Instead of the session's. */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description Age at which the session expires, active or not.
+             * @example 86400
+             */
+            lifetimeSeconds?: number;
+            /**
+             * Format: int64
+             * @example 512
+             */
+            memoryMb?: number;
+            /**
+             * @description What happens when nothing has used the session for idle_timeout_seconds.
+             * @example pause
+             * @enum {string}
+             */
+            onIdle?: "pause" | "stop" | "destroy";
+            /**
+             * Format: int64
+             * @description Processes and threads.
+             * @example 256
+             */
+            pids?: number;
+            /**
+             * Format: int64
+             * @description Idle time after which the session expires, also when it is paused or stopped.
+             * @example 1800
+             */
+            ttlSeconds?: number;
+        };
+        Forked: {
+            /** @description The host had to copy the session's files, which took time and space. See disk.pool_mb in the configuration for forks without that. In the answer to a repeated request it is false. */
+            copied: boolean;
+            sessions: components["schemas"]["Session"][];
         };
         Found: {
             entries: components["schemas"]["Entry"][];
@@ -988,6 +1068,8 @@ export interface components {
              * @example 2026-11-21T09:30:00Z
              */
             expiresAt: string;
+            /** @description The session whose files it began with; absent if it is no fork. */
+            forkedFrom?: string;
             /** @example sandbox */
             hostname?: string;
             /**
@@ -1093,6 +1175,95 @@ export interface components {
              */
             rows: number;
         };
+        Snapshot: {
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * @description Of the default shell then.
+             * @example /workspace
+             */
+            cwd: string;
+            excludePaths?: string[] | null;
+            /**
+             * Format: int64
+             * @description Of all files in it, holes included.
+             * @example 209715200
+             */
+            fileBytes: number;
+            /**
+             * Format: int64
+             * @description Files, directories and links in it.
+             * @example 1200
+             */
+            files: number;
+            /**
+             * @description 26 characters of a-z and 2-7.
+             * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
+             */
+            id: string;
+            /**
+             * @description Of the session, as its client wrote it.
+             * @example base
+             */
+            image: string;
+            /**
+             * @description What that was. The files of scope sandbox lie on it.
+             * @example sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
+             */
+            imageDigest: string;
+            includePaths?: string[] | null;
+            label?: string;
+            /** @example before-upgrade */
+            name?: string;
+            /**
+             * @example workspace
+             * @enum {string}
+             */
+            scope: "workspace" | "sandbox";
+            /**
+             * @description What it was made of; perhaps on another host.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            sessionId: string;
+            /**
+             * Format: int64
+             * @description Of the archive.
+             * @example 52428800
+             */
+            sizeBytes: number;
+        };
+        SnapshotRequest: {
+            /**
+             * @description And not these.
+             * @example [
+             *       "node_modules"
+             *     ]
+             */
+            excludePaths?: string[] | null;
+            /**
+             * @description Absolute, or from /workspace: only these, and what is below them.
+             * @example [
+             *       "src"
+             *     ]
+             */
+            includePaths?: string[] | null;
+            /** @description The client's own note. */
+            label?: string;
+            /**
+             * @description Of a-z, A-Z, 0-9, '.', '_' and '-'. Several may have the same.
+             * @example before-upgrade
+             */
+            name?: string;
+            /**
+             * @description workspace, the default, is /workspace. sandbox is that and whatever else was changed of the root.
+             * @example workspace
+             * @enum {string}
+             */
+            scope?: "workspace" | "sandbox";
+        };
+        Snapshots: {
+            snapshots: components["schemas"]["Snapshot"][];
+        };
         Stat: {
             /**
              * Format: int32
@@ -1141,6 +1312,7 @@ export interface components {
             cpuUsageUsec: number;
             /**
              * Format: int64
+             * @description Of all that it wrote, but for a workspace that outlives it.
              * @example 40960
              */
             diskBytes: number;
@@ -1150,6 +1322,17 @@ export interface components {
              * @example 2147483648
              */
             diskLimit: number;
+            /**
+             * Format: int64
+             * @description Files and directories on the same disk.
+             * @example 38
+             */
+            files: number;
+            /**
+             * Format: int64
+             * @example 131072
+             */
+            filesLimit: number;
             /**
              * Format: int64
              * @example 1482752
@@ -1182,6 +1365,16 @@ export interface components {
              * @example 256
              */
             pidsLimit: number;
+            /**
+             * Format: int64
+             * @description Of a workspace that outlives the session, by whomever they were written.
+             */
+            workspaceBytes?: number;
+            /**
+             * Format: int64
+             * @description In bytes.
+             */
+            workspaceLimit?: number;
         };
         StdinRequest: {
             /** @description End of file behind the data. A terminal has none; type \u0004 instead. */
@@ -1415,6 +1608,8 @@ export type SchemaExecDetail = components['schemas']['ExecDetail'];
 export type SchemaExecRecord = components['schemas']['ExecRecord'];
 export type SchemaExecRequest = components['schemas']['ExecRequest'];
 export type SchemaExecResponse = components['schemas']['ExecResponse'];
+export type SchemaForkRequest = components['schemas']['ForkRequest'];
+export type SchemaForked = components['schemas']['Forked'];
 export type SchemaFound = components['schemas']['Found'];
 export type SchemaHealth = components['schemas']['Health'];
 export type SchemaInfo = components['schemas']['Info'];
@@ -1439,6 +1634,9 @@ export type SchemaSession = components['schemas']['Session'];
 export type SchemaShell = components['schemas']['Shell'];
 export type SchemaSignalRequest = components['schemas']['SignalRequest'];
 export type SchemaSizeRequest = components['schemas']['SizeRequest'];
+export type SchemaSnapshot = components['schemas']['Snapshot'];
+export type SchemaSnapshotRequest = components['schemas']['SnapshotRequest'];
+export type SchemaSnapshots = components['schemas']['Snapshots'];
 export type SchemaStat = components['schemas']['Stat'];
 export type SchemaStats = components['schemas']['Stats'];
 export type SchemaStdinRequest = components['schemas']['StdinRequest'];

@@ -4,7 +4,8 @@ import { attach, bodyOf, follow } from "./follow.js";
 import { Ports } from "./ports.js";
 import { Processes } from "./process.js";
 import { serverEvents } from "./sse.js";
-import type { Transport } from "./transport.js";
+import type * as schemas from "./schemas.js";
+import { type Transport, newKey } from "./transport.js";
 import type * as types from "./types.js";
 
 /** A command that may take longer is waited for in pieces: Node's fetch gives up after five minutes without an answer. */
@@ -99,6 +100,22 @@ export class Session extends Files {
   /** Boots a stopped session on its files. */
   async start(options: types.CallOptions = {}): Promise<types.SessionInfo> {
     return this.#control("start", options);
+  }
+
+  /** Saves files as they are at one moment. `createSession({ restoreSnapshotId })` begins with them. */
+  async snapshot(options: types.SnapshotOptions = {}): Promise<types.Snapshot> {
+    const { signal, idempotencyKey, ...json } = options;
+    return this.transport.json("POST", `${this.path}/snapshots`, { json, signal, idempotencyKey: idempotencyKey ?? newKey() });
+  }
+
+  /**
+   * Makes `count` sessions, one if it is not given, that begin with this one's files as they are at one moment. Processes
+   * and shells are not copied. All are made or none.
+   */
+  async fork(options: types.ForkOptions = {}): Promise<Session[]> {
+    const { signal, idempotencyKey, ...json } = options;
+    const forked = await this.transport.json<schemas.SchemaForked>("POST", `${this.path}/fork`, { json, signal, idempotencyKey: idempotencyKey ?? newKey() });
+    return forked.sessions.map((session) => new Session(this.transport, session));
   }
 
   /** Ends the session and removes its files. To repeat it is no error. */

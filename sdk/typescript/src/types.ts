@@ -21,6 +21,16 @@ export interface CreateSessionOptions extends CallOptions, Partial<Loose<schemas
   /** The same key with the same options gives the same session. Without it, each call has one of its own. */
   idempotencyKey?: string | undefined;
 }
+export interface ForkOptions extends CallOptions, Partial<Loose<schemas.SchemaForkRequest>> {
+  /** The same key with the same options gives the same sessions. Without it, each call has one of its own. */
+  idempotencyKey?: string | undefined;
+}
+/** Files of a session at one moment. */
+export interface Snapshot extends schemas.SchemaSnapshot {}
+export interface SnapshotOptions extends CallOptions, Partial<Loose<schemas.SchemaSnapshotRequest>> {
+  /** The same key with the same options gives the same snapshot. Without it, each call has one of its own. */
+  idempotencyKey?: string | undefined;
+}
 export interface UpdateSessionOptions extends CallOptions, Partial<Loose<schemas.SchemaUpdateRequest>> {}
 export interface CreateWorkspaceOptions extends CallOptions, Partial<Loose<schemas.SchemaWorkspaceRequest>> {}
 

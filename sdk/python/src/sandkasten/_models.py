@@ -63,6 +63,9 @@ class SessionInfo:
     expires_at: datetime
     """When it expires if nothing happens. Activity moves it, up to the maximum lifetime."""
 
+    forked_from: str | None = None
+    """The session whose files it began with; absent if it is no fork."""
+
     hostname: str | None = None
 
     id: str
@@ -123,9 +126,15 @@ class Stats:
     """Processor time used so far."""
 
     disk_bytes: int
+    """Of all that it wrote, but for a workspace that outlives it."""
 
     disk_limit: int
     """In bytes."""
+
+    files: int
+    """Files and directories on the same disk."""
+
+    files_limit: int
 
     memory_bytes: int
 
@@ -141,6 +150,12 @@ class Stats:
     pids: int
 
     pids_limit: int
+
+    workspace_bytes: int | None = None
+    """Of a workspace that outlives the session, by whomever they were written."""
+
+    workspace_limit: int | None = None
+    """In bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

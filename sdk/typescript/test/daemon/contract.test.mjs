@@ -43,8 +43,10 @@ class Run {
       return;
     }
     const object = await pending;
-    if (object instanceof sdk.Session) this.sessions.add(object);
-    const result = toAPI(object instanceof sdk.Session ? object.info : object instanceof sdk.Process ? { execId: object.execId, pid: object.pid } : object);
+    const forks = name === "fork" ? object : [];
+    for (const session of object instanceof sdk.Session ? [object] : forks) this.sessions.add(session);
+    forks.forEach((session, i) => (this.objects[as + i] = session));
+    const result = toAPI(describe(object));
     if (as) {
       this.objects[as] = object;
       this.results[as] = result;
@@ -84,9 +86,18 @@ class Run {
   }
 }
 
+/** What a case sees of an object of the SDK. */
+function describe(object) {
+  if (object instanceof sdk.Session) return object.info;
+  if (object instanceof sdk.Process) return { execId: object.execId, pid: object.pid };
+  return Array.isArray(object) ? object.map(describe) : object;
+}
+
 const toSDKName = (name) => Object.keys(toSDK({ [name]: 0 }))[0];
 
-for (const { name, steps } of JSON.parse(readFileSync(new URL("../../../contract/cases.json", import.meta.url), "utf8"))) {
+const cases = (file) => JSON.parse(readFileSync(new URL(`../../../contract/${file}`, import.meta.url), "utf8"));
+
+for (const { name, steps } of [...cases("cases.json"), ...cases("forks.json")]) {
   test(name, async () => {
     const run = new Run();
     try {

@@ -42,6 +42,9 @@ export const onClient = {
   getWorkspace: (client, { id }) => client.getWorkspace(id),
   listWorkspaces: (client) => client.listWorkspaces(),
   deleteWorkspace: (client, { id, ...options }) => client.deleteWorkspace(id, options),
+  listSnapshots: (client, options) => client.listSnapshots(options),
+  getSnapshot: (client, { id }) => client.getSnapshot(id),
+  deleteSnapshot: (client, { id }) => client.deleteSnapshot(id),
   info: (client) => client.info(),
 };
 
@@ -55,6 +58,8 @@ export const onSession = {
   heartbeat: (s) => s.heartbeat(),
   destroy: (s) => s.destroy(),
   stats: (s) => s.stats(),
+  snapshot: (s, options) => s.snapshot(options),
+  fork: (s, options) => s.fork(options),
   exec: (s, { cmd, ...options }) => s.exec(cmd, options),
   execStream: (s, { cmd, ...options }) => collect(s.execStream(cmd, options)),
   attach: (s, { execId }) => collect(s.attach(execId)),

@@ -7,7 +7,7 @@ import { client, error, json, lost, sandbox, session } from "./fake.mjs";
 const result = { exit_code: 0, output: "hi\n" };
 const again = { "Retry-After": "0" };
 
-for (const { name, answers, options, call, sent, fails } of [
+for (const { name, answers, options, prepare, call, sent, fails } of [
   { name: "a GET is repeated after a lost connection", answers: [lost, lost, json(200, session)], call: (c) => c.getSession("x"), sent: 3 },
   { name: "a GET is repeated after a 503", answers: [error(503, "unavailable", again), json(200, session)], call: (c) => c.getSession("x"), sent: 2 },
   { name: "a DELETE is repeated", answers: [lost, json(200, { ok: true })], call: (c) => c.deleteWorkspace("w"), sent: 2 },
@@ -16,13 +16,15 @@ for (const { name, answers, options, call, sent, fails } of [
   { name: "a 404 is an answer", answers: [error(404, "not_found")], call: (c) => c.getSession("x"), sent: 1, fails: sdk.NotFoundError },
   { name: "a wait that is too long is not waited for", answers: [error(429, "resource_exhausted", { "Retry-After": "3600" })], call: (c) => c.getSession("x"), sent: 1, fails: sdk.RateLimitError },
   { name: "a create is repeated", answers: [lost, error(503, "unavailable", again), json(201, session)], call: (c) => c.createSession(), sent: 3 },
+  { name: "a fork is repeated", prepare: true, answers: [lost, json(201, { sessions: [session, session], copied: false })], call: (c, s) => s.fork({ count: 2 }), sent: 2 },
+  { name: "a snapshot is repeated", prepare: true, answers: [lost, json(201, { id: "p" })], call: (c, s) => s.snapshot({ name: "n" }), sent: 2 },
   { name: "a workspace has no key and is not repeated", answers: [lost], call: (c) => c.createWorkspace(), sent: 1, fails: sdk.ConnectionError },
   { name: "something else that answers is told", answers: [new Response("<html>", { headers: { "Content-Type": "text/html" } })], call: (c) => c.info(), sent: 1, fails: sdk.SandkastenError },
 ]) {
   test(name, async () => {
-    const fake = client(answers, options);
+    const fake = await (prepare ? sandbox : client)(answers, options);
     if (fails) await assert.rejects(call(fake.client), fails);
-    else await call(fake.client);
+    else await call(fake.client, fake.session);
     assert.equal(fake.requests.length, sent);
     const keys = new Set(fake.requests.map((request) => request.headers.get("Idempotency-Key")));
     assert.equal(keys.size, 1, "each attempt has the same key");

@@ -62,6 +62,11 @@ func run(dataDir, runDir, runner, rootfs, poolMB string) error {
 	if _, err := d.Fork(ctx, "crashed", forks, spec); err != nil {
 		return err
 	}
+	for _, fork := range forks {
+		if err := d.Destroy(ctx, fork.ID); err != nil {
+			return err
+		}
+	}
 	if err := errors.Join(client.Close(), d.Stop(ctx, "crashed")); err != nil {
 		return err
 	}
@@ -71,10 +76,8 @@ func run(dataDir, runDir, runner, rootfs, poolMB string) error {
 	if err := claim(ctx, d); err != nil {
 		return err
 	}
-	for _, id := range []runtime.ID{"fork-1", "fork-2", "crashed"} {
-		if err := d.Destroy(ctx, id); err != nil {
-			return err
-		}
+	if err := d.Destroy(ctx, "crashed"); err != nil {
+		return err
 	}
 	return d.DestroyWorkspace(ctx, "kept")
 }

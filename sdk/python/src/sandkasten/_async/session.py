@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,6 +29,7 @@ from .transport import Transport
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+Sessions = list["Session"]
 OnIdle = Literal["pause", "stop", "destroy"]
 Shells = list[Shell]
 
@@ -168,6 +170,56 @@ class Session(Files):
     async def start(self) -> SessionInfo:
         """Boots a stopped session on its files."""
         return self._keep(await self._post("/start", wait=True))
+
+    async def fork(
+        self,
+        count: int | None = None,
+        *,
+        ttl_seconds: int | None = None,
+        lifetime_seconds: int | None = None,
+        on_idle: OnIdle | None = None,
+        idle_timeout_seconds: int | None = None,
+        auto_resume: bool | None = None,
+        env: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        cpu: float | None = None,
+        memory_mb: int | None = None,
+        pids: int | None = None,
+        disk_mb: int | None = None,
+        hostname: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Sessions:
+        """Makes sessions, one if count is not given, that begin with this one's files.
+
+        What is not given is as in this session. All are made or none. Processes, shells
+        and memory are not copied. The caller destroys them.
+        """
+        body = {
+            "count": count,
+            "ttl_seconds": ttl_seconds,
+            "lifetime_seconds": lifetime_seconds,
+            "on_idle": on_idle,
+            "idle_timeout_seconds": idle_timeout_seconds,
+            "auto_resume": auto_resume,
+            "env": env,
+            "labels": labels,
+            "cpu": cpu,
+            "memory_mb": memory_mb,
+            "pids": pids,
+            "disk_mb": disk_mb,
+            "hostname": hostname,
+        }
+        request = Request(
+            method="POST",
+            path=f"{self._path}/fork",
+            json=_core.given(body),
+            headers={"Idempotency-Key": idempotency_key or uuid.uuid4().hex},
+            safe=True,
+            wait=True,
+        )
+        answer = _core.as_object(await self._transport.json(request))
+        infos = decode_list(SessionInfo, answer.get("sessions"))
+        return [Session(self._transport, info) for info in infos]
 
     async def destroy(self) -> None:
         """Ends all processes and removes all files. Works in every state, and again."""

@@ -1,4 +1,7 @@
-package v1
+// Package metrics measures what clients do with sessions, for Prometheus. It
+// belongs here if it is a number about sessions, workspaces or requests; what a
+// package measures of itself, it registers by itself.
+package metrics
 
 import (
 	"context"
@@ -14,18 +17,20 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
-// metrics measures what sessions and commands cost. No label names a session.
-type metrics struct {
+// Metrics measures what sessions and commands cost. No label names a session.
+// A nil Metrics measures nothing.
+type Metrics struct {
 	create *prometheus.HistogramVec
 	exec   *prometheus.HistogramVec
 }
 
-// newMetrics returns nil, which measures nothing, without a registry.
-func newMetrics(registry *prometheus.Registry, manager *session.Manager) *metrics {
+// New registers what it measures of manager's sessions. Without a registry it
+// returns nil.
+func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 	if registry == nil {
 		return nil
 	}
-	m := &metrics{
+	m := &Metrics{
 		create: histogram("sandkasten_session_create_duration_seconds",
 			"Time to make a session, by outcome: ok, or the code of the error.", "outcome"),
 		exec: histogram("sandkasten_exec_duration_seconds",
@@ -48,7 +53,8 @@ func histogram(name, help, label string) *prometheus.HistogramVec {
 	}, []string{label})
 }
 
-func (m *metrics) created(took time.Duration, err error) {
+// Created notes that somebody waited for a session, and how that went.
+func (m *Metrics) Created(took time.Duration, err error) {
 	if m == nil {
 		return
 	}
@@ -59,7 +65,8 @@ func (m *metrics) created(took time.Duration, err error) {
 	m.create.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-func (m *metrics) ran(result commands.ExecResult) {
+// Ran notes that a command ended.
+func (m *Metrics) Ran(result commands.ExecResult) {
 	if m == nil {
 		return
 	}
@@ -87,6 +94,17 @@ func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
 	for state, n := range stateCounts(all) {
 		out <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(n), string(state))
 	}
+}
+
+// stateCounts is what the gauge of sessions shows.
+func stateCounts(all []session.Session) map[session.State]int {
+	counts := map[session.State]int{
+		session.Creating: 0, session.Running: 0, session.Paused: 0, session.Stopping: 0, session.Stopped: 0, session.Starting: 0,
+	}
+	for _, one := range all {
+		counts[one.State]++
+	}
+	return counts
 }
 
 var (
@@ -133,12 +151,14 @@ func scrape() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 5*time.Second) //nolint:forbidigo // nobody gives one
 }
 
-func (s *surface) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	if s.opts.Registry == nil {
-		api.WriteError(w, r, errdefs.New(errdefs.NotFound, "this daemon keeps no metrics"))
-		return
+// Handler shows what is in registry, of whoever put it there.
+func Handler(registry *prometheus.Registry) http.HandlerFunc {
+	if registry == nil {
+		return func(w http.ResponseWriter, r *http.Request) {
+			api.WriteError(w, r, errdefs.New(errdefs.NotFound, "this daemon keeps no metrics"))
+		}
 	}
 	// What fails is left out: an error's text is not for clients.
 	options := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
-	promhttp.HandlerFor(s.opts.Registry, options).ServeHTTP(w, r)
+	return promhttp.HandlerFor(registry, options).ServeHTTP
 }

@@ -1,4 +1,6 @@
-package v1
+// Package snapshots has the handlers of /v1 for snapshots. How one is made and kept
+// does not belong here.
+package snapshots
 
 import (
 	"context"
@@ -16,6 +18,13 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
+
+// Handlers answer the calls. Both fields are required.
+type Handlers struct {
+	Manager *session.Manager
+	// Find returns the session of a path, if the caller may use it.
+	Find func(context.Context, shapes.SessionPath) (session.ID, error)
+}
 
 // Snapshot is the contract's view of a snapshot.
 type Snapshot struct {
@@ -35,7 +44,7 @@ type Snapshot struct {
 	CreatedAt    time.Time             `json:"created_at"`
 }
 
-func viewSnapshot(s session.Snapshot) Snapshot {
+func view(s session.Snapshot) Snapshot {
 	m := s.Manifest
 	return Snapshot{
 		ID: s.ID, Name: s.Name, Label: s.Label, SessionID: m.SessionID, Scope: m.Scope, Image: m.Image, ImageDigest: m.ImageDigest,
@@ -53,16 +62,19 @@ type SnapshotRequest struct {
 	ExcludePaths []string              `json:"exclude_paths,omitempty" maxItems:"256" doc:"And not these." example:"[\"node_modules\"]"`
 }
 
-type createSnapshotInput struct {
+// CreateInput is a request for a snapshot.
+type CreateInput struct {
 	shapes.SessionPath
 	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" pattern:"^[!-~]+$" patternDescription:"visible ASCII characters" doc:"Chosen by the client. A repeated request with the same key and body gives the same snapshot."`
 	Body           *SnapshotRequest
 }
 
-type snapshotOutput struct{ Body Snapshot }
+// Output is one snapshot as huma wants it.
+type Output struct{ Body Snapshot }
 
-func (s *surface) createSnapshot(ctx context.Context, in *createSnapshotInput) (*snapshotOutput, error) {
-	id, err := s.find(ctx, in.SessionPath)
+// Create saves the files of a session.
+func (h *Handlers) Create(ctx context.Context, in *CreateInput) (*Output, error) {
+	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +82,15 @@ func (s *surface) createSnapshot(ctx context.Context, in *createSnapshotInput) (
 	if b := in.Body; b != nil {
 		req.Name, req.Label, req.Scope, req.Include, req.Exclude = b.Name, b.Label, b.Scope, b.IncludePaths, b.ExcludePaths
 	}
-	made, err := s.manager.CreateSnapshot(ctx, req)
+	made, err := h.Manager.CreateSnapshot(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotOutput{viewSnapshot(made)}, nil
+	return &Output{view(made)}, nil
 }
 
-type listSnapshotsInput struct {
+// ListInput selects snapshots.
+type ListInput struct {
 	SessionID string `query:"session_id" maxLength:"64" doc:"Only those of this session."`
 	Name      string `query:"name" maxLength:"64" doc:"Only those of this name."`
 }
@@ -87,44 +100,49 @@ type Snapshots struct {
 	Snapshots []Snapshot `json:"snapshots" nullable:"false"`
 }
 
-type snapshotsOutput struct{ Body Snapshots }
+// ListOutput is a list as huma wants it.
+type ListOutput struct{ Body Snapshots }
 
-func (s *surface) listSnapshots(ctx context.Context, in *listSnapshotsInput) (*snapshotsOutput, error) {
-	all, err := s.manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: api.From(ctx).Owner, SessionID: in.SessionID, Name: in.Name})
+// List answers with the snapshots of a key.
+func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error) {
+	all, err := h.Manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: api.From(ctx).Owner, SessionID: in.SessionID, Name: in.Name})
 	if err != nil {
 		return nil, err
 	}
-	out := &snapshotsOutput{Snapshots{make([]Snapshot, 0, len(all))}}
+	out := &ListOutput{Snapshots{make([]Snapshot, 0, len(all))}}
 	for _, one := range all {
-		out.Body.Snapshots = append(out.Body.Snapshots, viewSnapshot(one))
+		out.Body.Snapshots = append(out.Body.Snapshots, view(one))
 	}
 	return out, nil
 }
 
-// SnapshotPath is what every route of one snapshot takes.
-type SnapshotPath struct {
+// Path is what every route of one snapshot takes.
+type Path struct {
 	ID string `path:"id" doc:"The snapshot's id." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
 }
 
-func (s *surface) getSnapshot(ctx context.Context, in *SnapshotPath) (*snapshotOutput, error) {
-	found, err := s.manager.GetSnapshot(ctx, api.From(ctx).Owner, in.ID)
+// Get answers with one.
+func (h *Handlers) Get(ctx context.Context, in *Path) (*Output, error) {
+	found, err := h.Manager.GetSnapshot(ctx, api.From(ctx).Owner, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotOutput{viewSnapshot(found)}, nil
+	return &Output{view(found)}, nil
 }
 
-func (s *surface) deleteSnapshot(ctx context.Context, in *SnapshotPath) (*okOutput, error) {
-	if err := s.manager.DeleteSnapshot(ctx, api.From(ctx).Owner, in.ID); err != nil {
+// Delete removes one.
+func (h *Handlers) Delete(ctx context.Context, in *Path) (*shapes.OKOutput, error) {
+	if err := h.Manager.DeleteSnapshot(ctx, api.From(ctx).Owner, in.ID); err != nil {
 		return nil, err
 	}
 	return shapes.Done(), nil
 }
 
-func (s *surface) downloadSnapshot(ctx context.Context, in *SnapshotPath) (*huma.StreamResponse, error) {
+// Download answers with an archive.
+func (h *Handlers) Download(ctx context.Context, in *Path) (*huma.StreamResponse, error) {
 	owner := api.From(ctx).Owner
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
-		found, archive, err := s.manager.OpenSnapshot(r.Context(), owner, in.ID)
+		found, archive, err := h.Manager.OpenSnapshot(r.Context(), owner, in.ID)
 		if err != nil {
 			api.WriteError(w, r, err)
 			return
@@ -135,34 +153,36 @@ func (s *surface) downloadSnapshot(ctx context.Context, in *SnapshotPath) (*huma
 	}), nil
 }
 
-type uploadSnapshotInput struct {
+// UploadInput is what is said of an archive.
+type UploadInput struct {
 	Name  string `query:"name" maxLength:"64" doc:"As in the request that makes a snapshot."`
 	Label string `query:"label" maxLength:"256"`
 }
 
-func (s *surface) uploadSnapshot(ctx context.Context, in *uploadSnapshotInput) (*huma.StreamResponse, error) {
+// Upload makes a snapshot of the request's body.
+func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*huma.StreamResponse, error) {
 	owner := api.From(ctx).Owner
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var made session.Snapshot
 		err := files.TakeBody(w, r, func(size int64, body io.Reader) (err error) {
-			made, err = s.manager.UploadSnapshot(r.Context(), session.SnapshotUpload{Owner: owner, Name: in.Name, Label: in.Label, Size: size}, body)
+			made, err = h.Manager.UploadSnapshot(r.Context(), session.SnapshotUpload{Owner: owner, Name: in.Name, Label: in.Label, Size: size}, body)
 			return err
 		})
 		if err != nil {
 			api.WriteError(w, r, err)
 			return
 		}
-		api.WriteJSON(w, r, http.StatusCreated, viewSnapshot(made))
+		api.WriteJSON(w, r, http.StatusCreated, view(made))
 	}), nil
 }
 
-// documentSnapshots says what the document needs to know of the bodies that
+// Document says what the document needs to know of the bodies that
 // huma does not see.
-func (s *surface) documentSnapshots(doc *huma.OpenAPI) {
+func (h *Handlers) Document(doc *huma.OpenAPI) {
 	archive := map[string]*huma.MediaType{files.ArchiveTypes["tar"]: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
 	doc.Paths["/v1/snapshots/{id}/download"].Get.Responses["200"].Content = archive
 	upload := doc.Paths["/v1/snapshots"].Post
-	upload.RequestBody = &huma.RequestBody{Required: true, Content: archive, Description: fmt.Sprintf("At most %d bytes.", s.manager.MaxArchive())}
+	upload.RequestBody = &huma.RequestBody{Required: true, Content: archive, Description: fmt.Sprintf("At most %d bytes.", h.Manager.MaxArchive())}
 	upload.Responses["201"].Content = map[string]*huma.MediaType{
 		"application/json": {Schema: doc.Components.Schemas.Schema(reflect.TypeFor[Snapshot](), true, "")},
 	}
