@@ -67,7 +67,6 @@ func TestEngine(t *testing.T) {
 		runtimetest.TestDriver(t, func(t *testing.T) runtime.Driver { return open(t, o) }, runtimetest.Options{
 			Image: testImage, Kill: kill, NoClaims: true, NoForks: true,
 			Unlimited: true, // in bytes on a disk; the other limits have tests of their own
-			NoClaims:  true, NoForks: true,
 		})
 	})
 	for name, test := range map[string]func(*testing.T, *Driver){
