@@ -107,7 +107,7 @@ class Request:
 
 
 def creation(path: str, body: Mapping[str, Any], idempotency_key: str | None) -> Request:
-    """A request that makes one thing, however often it is sent. Without a key it gets one of its own."""
+    """A request that makes something, once however often it is sent; without a key it gets its own."""
     headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
     return Request(method="POST", path=path, json=given(body), headers=headers, safe=True, wait=True)
 
