@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 	"github.com/sandkasten/sandkasten/internal/testenv"
@@ -57,13 +56,14 @@ func TestEscape_VolumeOfAClaim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	spec := runtime.Spec{Workspace: "w"}
 	for range 20 {
-		volume, err := d.attachWorkspace(t.Context(), "w")
-		if err != nil {
-			t.Fatal(err)
+		c := &claiming{d: d, state: state{Spec: spec, Process: s.Process}, volume: -1}
+		err := c.attach(t.Context())
+		if err == nil {
+			err = c.remount(t.Context())
 		}
-		err = replaceMount(s.Process.PID, volume, disk.Workspace, inside.Workspace)
-		sys.Close(volume)
+		sys.Close(c.volume)
 		if err != nil {
 			t.Fatal(err)
 		}
