@@ -143,7 +143,20 @@ var actions = map[string]func(c call) (any, error){
 	},
 	"get_snapshot":    func(c call) (any, error) { return c.client.GetSnapshot(c.run.ctx, c.text("id")) },
 	"delete_snapshot": func(c call) (any, error) { return nil, c.client.DeleteSnapshot(c.run.ctx, c.text("id")) },
-	"info":            func(c call) (any, error) { return c.client.Info(c.run.ctx) },
+	"copy_snapshot": func(c call) (any, error) {
+		archive, err := c.client.DownloadSnapshot(c.run.ctx, c.text("id"))
+		if err != nil {
+			return nil, err
+		}
+		defer archive.Close()
+		data, err := io.ReadAll(archive)
+		if err != nil {
+			return nil, err
+		}
+		o := &sandkasten.UploadSnapshotOptions{Name: c.text("name"), Label: c.text("label")}
+		return c.client.UploadSnapshot(c.run.ctx, bytes.NewReader(data), o)
+	},
+	"info": func(c call) (any, error) { return c.client.Info(c.run.ctx) },
 
 	"refresh": func(c call) (any, error) { return c.session.Refresh(c.run.ctx) },
 	"update": func(c call) (any, error) {
@@ -165,7 +178,11 @@ var actions = map[string]func(c call) (any, error){
 	"fork": func(c call) (any, error) {
 		o := options[sandkasten.ForkOptions](c)
 		o.UpdateOptions = c.update()
-		return c.session.Fork(c.run.ctx, c.number("count"), o)
+		count := 1
+		if _, given := c.args["count"]; given {
+			count = c.number("count")
+		}
+		return c.session.Fork(c.run.ctx, count, o)
 	},
 	"exec":        func(c call) (any, error) { return c.session.Exec(c.run.ctx, c.text("cmd"), c.execOptions()) },
 	"exec_stream": func(c call) (any, error) { return c.streamed(c.session.ExecStream(c.text("cmd"), c.execOptions())) },

@@ -22,26 +22,24 @@ const patience = 2 * time.Minute
 // TestContract runs the cases of ../contract, as its README says.
 func TestContract(t *testing.T) {
 	needDaemon(t)
-	for _, file := range []string{"cases.json", "forks.json"} {
-		text, err := os.ReadFile(filepath.Join("..", "contract", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var cases []struct {
-			Name  string
-			Steps []step
-		}
-		if err := json.Unmarshal(text, &cases); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		for _, c := range cases {
-			t.Run(c.Name, func(t *testing.T) {
-				run := newRun(t)
-				for _, s := range c.Steps {
-					run.step(s)
-				}
-			})
-		}
+	text, err := os.ReadFile(filepath.Join("..", "contract", "cases.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Name  string
+		Steps []step
+	}
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			run := newRun(t)
+			for _, s := range c.Steps {
+				run.step(s)
+			}
+		})
 	}
 }
 
