@@ -62,6 +62,7 @@ class SandboxClient:
         self,
         *,
         image: str | None = None,
+        driver: str | None = None,
         ttl_seconds: int | None = None,
         lifetime_seconds: int | None = None,
         on_idle: OnIdle | None = None,
@@ -87,6 +88,7 @@ class SandboxClient:
         """
         body = {
             "image": image,
+            "driver": driver,
             "ttl_seconds": ttl_seconds,
             "lifetime_seconds": lifetime_seconds,
             "on_idle": on_idle,
