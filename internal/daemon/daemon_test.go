@@ -35,6 +35,7 @@ func testConfig(t *testing.T) config.Config {
 	c.Listen = "127.0.0.1:0"
 	c.DataDir = filepath.Join(testenv.DataDir(t), "data")
 	c.DBPath = filepath.Join(c.DataDir, "sandkasten.db")
+	c.Snapshots.Dir = filepath.Join(c.DataDir, "snapshots")
 	return c
 }
 

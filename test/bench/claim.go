@@ -7,22 +7,17 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandkasten/sandkasten/test/bench/report"
 	"github.com/sandkasten/sandkasten/test/bench/service"
 )
 
-// burstN is the size of the pool, and how many sessions are then wanted at once.
-const burstN = 100
-
-// poolSettings configure a daemon with such a pool.
-var poolSettings = fmt.Sprintf("pool: {enabled: true, images: {%s: %d}, max_ready: %d}", imageName, burstN, burstN)
-
-// pooledName is what sessions of that daemon are called.
-const pooledName = "sandkasten, HTTP, with a pool"
+// poolSettings configure a daemon with a pool.
+var poolSettings = fmt.Sprintf("pool: {enabled: true, images: {%s: %d}, max_ready: %d}", imageName, report.BurstN, report.BurstN)
 
 // pooledSubject makes sessions from a pool.
 type pooledSubject struct{ sandkastenSubject }
 
-func (*pooledSubject) name() string { return pooledName }
+func (*pooledSubject) name() string { return report.Pooled }
 
 // claim measures what a pool saves one session, and how it stands many at once.
 func (s *suite) claim(ctx context.Context) (err error) {
@@ -39,7 +34,7 @@ func (s *suite) claim(ctx context.Context) (err error) {
 	}
 	ours := &pooledSubject{sandkastenSubject{d}}
 	contestants := []contestant{lifecycle(ours, 1), lifecycle(&sandkastenSubject{s.daemon}, 1)}
-	measured, err := interleave(ctx, s.rng, contestants, 3, s.rounds(burstN-10)) // fewer than are ready
+	measured, err := interleave(ctx, s.rng, contestants, 3, s.rounds(report.BurstN-10)) // fewer than are ready
 	if err != nil {
 		return err
 	}
@@ -57,27 +52,16 @@ func (s *suite) burst(ctx context.Context, d *daemon) error {
 	if err := d.awaitPool(ctx); err != nil {
 		return err
 	}
-	boxes := make([]sandbox, burstN)
-	made := closedLoop(ctx, burstN, budget{n: burstN}, func(ctx context.Context, i int) (time.Time, error) {
+	boxes := make([]sandbox, report.BurstN)
+	made := closedLoop(ctx, report.BurstN, budget{n: report.BurstN}, func(ctx context.Context, i int) (time.Time, error) {
 		box, err := d.create(ctx)
 		if err == nil {
 			boxes[i] = box
 		}
 		return time.Now(), err
 	})
-	s.results.Burst = append(s.results.Burst, loadResult{pooledName, "create", burstN, burstN, made})
-	return destroyAll(ctx, boxes, togetherWorkers)
-}
-
-// burstOf returns the middle one of the times in which all had a session, and
-// all failures.
-func burstOf(r results) (last time.Duration, failures int) {
-	var all []float64
-	for _, l := range r.Burst {
-		all = append(all, float64(l.Outcome.Latency.Max))
-		failures += l.Outcome.Failures
-	}
-	return time.Duration(median(all)), failures
+	s.results.Burst = append(s.results.Burst, report.Load{Subject: report.Pooled, What: "create", Level: report.BurstN, N: report.BurstN, Outcome: made})
+	return destroyAll(ctx, boxes, report.TogetherWorkers)
 }
 
 // awaitPool waits until the pool is full.
@@ -89,8 +73,8 @@ func (d *daemon) awaitPool(ctx context.Context) error {
 		if err := d.call(ctx, http.MethodGet, "/v1/pool/status", nil, &status); err != nil {
 			return err
 		}
-		if status.Ready < burstN {
-			return fmt.Errorf("%d of %d sandboxes are ready", status.Ready, burstN)
+		if status.Ready < report.BurstN {
+			return fmt.Errorf("%d of %d sandboxes are ready", status.Ready, report.BurstN)
 		}
 		return nil
 	})

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/report"
 )
 
 const (
-	forkedMB  = 500 // written to the session that is forked
 	forkPool  = "disk: {pool_mb: 65536}"
 	writeMuch = "head -c %d /dev/urandom > big; rm -f small*; for i in $(seq 1000); do echo $i > small$i; done"
 )
@@ -17,13 +18,6 @@ const (
 // forkCounts are how many forks one request asks for, where that copies
 // nothing.
 var forkCounts = []int{1, 10, 100}
-
-// Names of what is measured of forks.
-const (
-	coldName    = "cold create"
-	settledName = "fork, settled"
-	writtenName = "fork, just written"
-)
 
 // fork measures forks of a session with much written, beside creates of the
 // same daemon: with its disks as they are, and in a pool.
@@ -35,9 +29,9 @@ func (s *suite) fork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.results.Fork = map[string]map[string]summary{}
+	s.results.Fork = map[string]map[string]report.Summary{}
 	for name, d := range map[string]*daemon{"plain": s.daemon, "pool": pooled} {
-		s.results.Fork[name] = map[string]summary{}
+		s.results.Fork[name] = map[string]report.Summary{}
 		if err := s.forksOf(ctx, d, s.results.Fork[name]); err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", name, err), pooled.stop(context.WithoutCancel(ctx)))
 		}
@@ -45,30 +39,30 @@ func (s *suite) fork(ctx context.Context) error {
 	return pooled.stop(ctx)
 }
 
-func (s *suite) forksOf(ctx context.Context, d *daemon, into map[string]summary) (err error) {
+func (s *suite) forksOf(ctx context.Context, d *daemon, into map[string]report.Summary) (err error) {
 	made, err := (&sandkastenSubject{d}).create(ctx)
 	if err != nil {
 		return err
 	}
 	source := made.(*session)
 	defer func() { err = errors.Join(err, source.destroy(context.WithoutCancel(ctx))) }()
-	write := fmt.Sprintf(writeMuch, forkedMB<<20)
+	write := fmt.Sprintf(writeMuch, report.ForkedMB<<20)
 	if err := source.run(ctx, write+"; sync", ""); err != nil {
 		return err
 	}
-	settled := contestant{settledName, 1, func(ctx context.Context, record func(string, time.Duration)) error {
+	settled := contestant{report.ForkSettled, 1, func(ctx context.Context, record func(string, time.Duration)) error {
 		return source.timeForks(ctx, 1, func(took time.Duration) { record("ready", took) })
 	}}
 	if err := settled.once(ctx, func(string, time.Duration) {}); err != nil { // writes out what sync did not
 		return err
 	}
 	cold := lifecycle(&sandkastenSubject{d}, 1)
-	cold.name = coldName
+	cold.name = report.ForkCold
 	both, err := interleave(ctx, s.rng, []contestant{cold, settled}, 1, s.rounds(20))
 	if err != nil {
 		return err
 	}
-	into[coldName], into[settledName] = both["ready"][coldName], both["ready"][settledName]
+	into[report.ForkCold], into[report.ForkSettled] = both["ready"][report.ForkCold], both["ready"][report.ForkSettled]
 	var sample []time.Duration
 	for range s.rounds(3) {
 		if err := source.run(ctx, write, ""); err != nil {
@@ -78,7 +72,7 @@ func (s *suite) forksOf(ctx context.Context, d *daemon, into map[string]summary)
 			return err
 		}
 	}
-	into[writtenName] = summarize(sample)
+	into["fork, just written"] = report.Summarize(sample)
 	if d == s.daemon {
 		return nil
 	}
@@ -89,7 +83,7 @@ func (s *suite) forksOf(ctx context.Context, d *daemon, into map[string]summary)
 				return err
 			}
 		}
-		into[fmt.Sprintf("fork, settled, %d at once", n)] = summarize(sample)
+		into[fmt.Sprintf("fork, settled, %d at once", n)] = report.Summarize(sample)
 	}
 	return nil
 }
@@ -110,7 +104,7 @@ func (s *session) timeForks(ctx context.Context, n int, took func(time.Duration)
 	for _, fork := range made.Sessions {
 		boxes = append(boxes, &session{s.daemon, fork.ID})
 	}
-	defer func() { err = errors.Join(err, destroyAll(context.WithoutCancel(ctx), boxes, togetherWorkers)) }()
+	defer func() { err = errors.Join(err, destroyAll(context.WithoutCancel(ctx), boxes, report.TogetherWorkers)) }()
 	for _, box := range boxes {
 		if err := box.(*session).run(ctx, "echo ok", "ok\n"); err != nil {
 			return err

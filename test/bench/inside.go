@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/test/bench/direct"
+	"github.com/sandkasten/sandkasten/test/bench/report"
 	"github.com/sandkasten/sandkasten/test/bench/sample"
 )
 
@@ -186,12 +187,6 @@ var letters = [256]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', '
 
 func (e *events) Close() error { return e.body.Close() }
 
-// Names of the rows of programs that are run without a shell.
-const (
-	programName     = "sandkasten, HTTP, a process"
-	hostProgramName = "fork and exec on the host"
-)
-
 // program is `true` without a shell: a process of a session.
 type program struct{ *session }
 
@@ -328,20 +323,13 @@ func (s *suite) output(ctx context.Context) error {
 }
 
 // rates turns the median time of a transfer into bytes per second.
-func rates(times map[string]summary, size int64) map[string]float64 {
+func rates(times map[string]report.Summary, size int64) map[string]float64 {
 	perSec := map[string]float64{}
 	for name, s := range times {
 		perSec[name] = float64(size) / s.P50.Seconds()
 	}
 	return perSec
 }
-
-// Names of the rows of the file transfers.
-const (
-	filesCopy = "cp inside the sandbox"
-	filesUp   = "sandkasten, HTTP, raw write"
-	filesDown = "sandkasten, HTTP, raw read"
-)
 
 // files moves a file into a session and out of it, beside cp in the same directory.
 func (s *suite) files(ctx context.Context) (err error) {
@@ -377,9 +365,9 @@ func (s *suite) files(ctx context.Context) (err error) {
 		return err
 	}
 	measured, err := interleave(ctx, s.rng, []contestant{
-		timed(filesCopy, func(ctx context.Context) error { return box.run(ctx, "cp big copy", "") }),
-		timed(filesUp, func(ctx context.Context) error { return box.put(ctx, "up", source, size) }),
-		timed(filesDown, func(ctx context.Context) error { return box.get(ctx, "big", size) }),
+		timed(report.FilesCopy, func(ctx context.Context) error { return box.run(ctx, "cp big copy", "") }),
+		timed(report.FilesUp, func(ctx context.Context) error { return box.put(ctx, "up", source, size) }),
+		timed(report.FilesDown, func(ctx context.Context) error { return box.get(ctx, "big", size) }),
 	}, 1, 5)
 	s.results.Files = rates(measured["all"], size)
 	return err
@@ -429,7 +417,7 @@ func (s *suite) busy(ctx context.Context) (err error) {
 	}
 	ours := &sandkastenSubject{s.daemon}
 	boxes := make([]sandbox, busySessions)
-	defer func() { err = errors.Join(err, destroyAll(ctx, boxes, togetherWorkers)) }()
+	defer func() { err = errors.Join(err, destroyAll(ctx, boxes, report.TogetherWorkers)) }()
 	for i := range boxes {
 		if boxes[i], err = ours.create(ctx); err != nil {
 			return err
@@ -447,7 +435,7 @@ func (s *suite) busy(ctx context.Context) (err error) {
 			idle <- box
 			return time.Now(), err
 		})
-		s.results.Busy = append(s.results.Busy, loadResult{ours.name(), "exec", clients, done.Latency.N, done})
+		s.results.Busy = append(s.results.Busy, report.Load{Subject: ours.name(), What: "exec", Level: clients, N: done.Latency.N, Outcome: done})
 	}
 	return nil
 }

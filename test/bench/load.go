@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/test/bench/report"
 )
 
 // contestant is one thing measured beside others. Once does it one time and
@@ -24,7 +26,7 @@ type contestant struct {
 // once, in an order shuffled anew, so that what else the machine does falls on
 // all of them alike. The first warmup rounds, in which all take part, are not
 // counted. The result is by metric, then by contestant.
-func interleave(ctx context.Context, rng *rand.Rand, contestants []contestant, warmup, rounds int) (map[string]map[string]summary, error) {
+func interleave(ctx context.Context, rng *rand.Rand, contestants []contestant, warmup, rounds int) (map[string]map[string]report.Summary, error) {
 	samples := map[string]map[string][]time.Duration{}
 	for round := range warmup + rounds {
 		for _, i := range rng.Perm(len(contestants)) {
@@ -47,22 +49,14 @@ func interleave(ctx context.Context, rng *rand.Rand, contestants []contestant, w
 			}
 		}
 	}
-	summaries := map[string]map[string]summary{}
+	summaries := map[string]map[string]report.Summary{}
 	for metric, byName := range samples {
-		summaries[metric] = map[string]summary{}
+		summaries[metric] = map[string]report.Summary{}
 		for name, sample := range byName {
-			summaries[metric][name] = summarize(sample)
+			summaries[metric][name] = report.Summarize(sample)
 		}
 	}
 	return summaries, nil
-}
-
-// outcome is what a load did.
-type outcome struct {
-	Latency  summary `json:"latency"`
-	PerSec   float64 `json:"per_second"`
-	Failures int     `json:"failures"`
-	FirstErr string  `json:"first_error,omitempty"`
 }
 
 // collector gathers what concurrent operations report.
@@ -86,14 +80,14 @@ func (c *collector) add(took time.Duration, err error) {
 	c.failed++
 }
 
-func (c *collector) outcome(elapsed time.Duration) outcome {
+func (c *collector) outcome(elapsed time.Duration) report.Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := outcome{PerSec: float64(len(c.sample)) / elapsed.Seconds(), Failures: c.failed}
+	o := report.Outcome{PerSec: float64(len(c.sample)) / elapsed.Seconds(), Failures: c.failed}
 	if c.first != nil {
 		o.FirstErr = c.first.Error()
 	}
-	o.Latency = summarize(c.sample)
+	o.Latency = report.Summarize(c.sample)
 	return o
 }
 
@@ -115,7 +109,7 @@ func (b budget) spent(i int, elapsed time.Duration) bool {
 // closedLoop has workers do operations, each worker its next one as soon as
 // its last has ended. It tells how much the machine can do; its latencies are
 // not what a client sees who does not wait for others.
-func closedLoop(ctx context.Context, workers int, limit budget, op operation) outcome {
+func closedLoop(ctx context.Context, workers int, limit budget, op operation) report.Outcome {
 	var (
 		c    collector
 		next atomic.Int64
@@ -144,7 +138,7 @@ func closedLoop(ctx context.Context, workers int, limit budget, op operation) ou
 // one slow operation is felt by all that came while it ran, as by clients who
 // do not know of each other. sleep must be precise: what it oversleeps is part
 // of every latency.
-func openLoop(ctx context.Context, sleep func(time.Duration), perSecond float64, n int, op operation) outcome {
+func openLoop(ctx context.Context, sleep func(time.Duration), perSecond float64, n int, op operation) report.Outcome {
 	var (
 		c  collector
 		wg sync.WaitGroup

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/bench/report"
 )
 
 func TestInterleaveShufflesEachRoundAndDropsWarmup(t *testing.T) {
@@ -102,7 +104,7 @@ func TestOpenLoopCountsFromWhenWorkWasDue(t *testing.T) {
 			}
 			return time.Now(), nil
 		})
-		want := summary{N: 20, Min: 0, P50: 0, P95: 900 * time.Millisecond, P99: time.Second, Max: time.Second}
+		want := report.Summary{N: 20, Min: 0, P50: 0, P95: 900 * time.Millisecond, P99: time.Second, Max: time.Second}
 		if got.Latency != want {
 			t.Errorf("latencies %+v, want %+v", got.Latency, want)
 		}
@@ -128,7 +130,7 @@ func TestNanosleepIsPrecise(t *testing.T) {
 		late = append(late, time.Since(begin)-300*time.Microsecond)
 	}
 	// The best of them, because the machine may do other things.
-	if s := summarize(late); s.Min < 0 || s.Min > 500*time.Microsecond {
+	if s := report.Summarize(late); s.Min < 0 || s.Min > 500*time.Microsecond {
 		t.Errorf("it oversleeps by %+v", s)
 	}
 	nanosleep(-time.Second)

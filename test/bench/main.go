@@ -6,7 +6,7 @@
 //
 // It needs root, bin/sandkasten (go tool task build), and mmdebstrap unless
 // -rootfs names a root filesystem. What a number means is written where it is
-// measured (suite.go) and in the report (report.go).
+// measured (suite.go and beside it) and in the report (package report).
 package main
 
 import (
@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/test/bench/machine"
+	"github.com/sandkasten/sandkasten/test/bench/report"
 )
 
 // options is what the command line asks for.
@@ -136,8 +137,8 @@ func run(ctx context.Context, args []string) (err error) {
 }
 
 // publish writes what was measured to where the options want it.
-func publish(o options, r results) error {
-	text := report(r)
+func publish(o options, r report.Results) error {
+	text := r.Markdown()
 	fmt.Print(text)
 	if o.report != "" && len(o.parts) == 0 && len(o.only) == 0 && o.scale >= 1 {
 		if err := os.WriteFile(o.report, []byte(text), 0o644); err != nil {

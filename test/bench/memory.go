@@ -8,24 +8,8 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/test/bench/machine"
+	"github.com/sandkasten/sandkasten/test/bench/report"
 )
-
-// memory is what the host pays for one idle sandbox, in bytes.
-type memory struct {
-	N           int   `json:"n"`
-	Available   int64 `json:"available"` // drop of the host's MemAvailable: all of it
-	Anonymous   int64 `json:"anonymous"` // the processes' own pages
-	Slab        int64 `json:"slab"`      // kernel objects
-	KernelStack int64 `json:"kernel_stack"`
-	PageTables  int64 `json:"page_tables"`
-	PerCPU      int64 `json:"per_cpu"`
-}
-
-// cost is the larger of what the host lost and the sum of the known parts: on
-// a host where others free memory meanwhile the former can even be negative.
-func (m memory) cost() int64 {
-	return max(m.Available, m.Anonymous+m.Slab+m.KernelStack+m.PageTables+m.PerCPU)
-}
 
 // settleTime is how long the host may finish what it does in the background
 // before its memory is read.
@@ -33,10 +17,10 @@ const settleTime = 2 * time.Second
 
 // measureMemory makes n sandboxes, leaves them idle, and compares the host
 // with itself before. It destroys them again.
-func measureMemory(ctx context.Context, s subject, n, workers int) (m memory, err error) {
+func measureMemory(ctx context.Context, s subject, n, workers int) (m report.Memory, err error) {
 	before, err := readMeminfo(ctx)
 	if err != nil {
-		return memory{}, err
+		return report.Memory{}, err
 	}
 	boxes := make([]sandbox, n)
 	made := closedLoop(ctx, workers, budget{n: n}, func(ctx context.Context, i int) (time.Time, error) {
@@ -46,20 +30,20 @@ func measureMemory(ctx context.Context, s subject, n, workers int) (m memory, er
 	})
 	defer func() { err = errors.Join(err, destroyAll(ctx, boxes, workers)) }()
 	if made.Failures > 0 {
-		return memory{}, fmt.Errorf("%s: %d of %d not made: %s", s.name(), made.Failures, n, made.FirstErr)
+		return report.Memory{}, fmt.Errorf("%s: %d of %d not made: %s", s.name(), made.Failures, n, made.FirstErr)
 	}
 	after, err := readMeminfo(ctx)
 	if err != nil {
-		return memory{}, err
+		return report.Memory{}, err
 	}
 	return perSandbox(before, after, n), nil
 }
 
 // perSandbox is what each of n sandboxes costs a host whose /proc/meminfo was
 // before and is after.
-func perSandbox(before, after map[string]int64, n int) memory {
+func perSandbox(before, after map[string]int64, n int) report.Memory {
 	per := func(key string) int64 { return (after[key] - before[key]) / int64(n) }
-	return memory{
+	return report.Memory{
 		N: n, Available: -per("MemAvailable"), Anonymous: per("AnonPages"), Slab: per("Slab"),
 		KernelStack: per("KernelStack"), PageTables: per("PageTables"), PerCPU: per("Percpu"),
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/test/bench/direct"
 	"github.com/sandkasten/sandkasten/test/bench/machine"
+	"github.com/sandkasten/sandkasten/test/bench/report"
 	"github.com/sandkasten/sandkasten/test/bench/service"
 )
 
@@ -196,7 +197,7 @@ const readyRunners = 4
 // sandkastenSubject makes sessions over HTTP.
 type sandkastenSubject struct{ daemon *daemon }
 
-func (s *sandkastenSubject) name() string { return "sandkasten, HTTP" }
+func (s *sandkastenSubject) name() string { return report.Ours }
 
 func (s *sandkastenSubject) create(ctx context.Context) (sandbox, error) {
 	box, err := s.daemon.create(ctx)

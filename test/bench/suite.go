@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandkasten/sandkasten/test/bench/machine"
+	"github.com/sandkasten/sandkasten/test/bench/report"
 )
 
 // contender is a subject and how much of each part it can take.
@@ -17,38 +17,6 @@ type contender struct {
 	subject
 	slow bool // measured in fewer rounds, and fewer at once
 	cli  bool // its client is a program per sandbox: left out where that would be what is measured
-}
-
-// results is everything that a run measured.
-type results struct {
-	Date       time.Time                     `json:"date"`
-	Machine    machine.Info                  `json:"machine"`
-	Lifecycle  map[string]map[string]summary `json:"lifecycle,omitempty"` // "ready" and "total" -> subject
-	Claim      map[string]summary            `json:"claim,omitempty"`
-	Burst      []loadResult                  `json:"burst,omitempty"`
-	Exec       map[string]summary            `json:"exec,omitempty"`
-	Together   []loadResult                  `json:"together,omitempty"`
-	Throughput []loadResult                  `json:"throughput,omitempty"`
-	Rates      []loadResult                  `json:"rates,omitempty"`
-	FirstByte  map[string]summary            `json:"first_byte,omitempty"`
-	Output     map[string]float64            `json:"output_bytes_per_second,omitempty"`
-	Files      map[string]float64            `json:"file_bytes_per_second,omitempty"`
-	Snapshots  map[string]float64            `json:"snapshot_bytes_per_second,omitempty"`
-	Busy       []loadResult                  `json:"busy,omitempty"`
-	Memory     map[string]memory             `json:"memory,omitempty"`
-	Fork       map[string]map[string]summary `json:"fork,omitempty"` // "plain" and "pool" -> what
-	Density    []density                     `json:"density,omitempty"`
-	Restart    *restart                      `json:"restart,omitempty"`
-	Leftovers  []string                      `json:"leftovers"`
-}
-
-// loadResult is what one subject did under one load.
-type loadResult struct {
-	Subject string  `json:"subject"`
-	What    string  `json:"what"`
-	Level   int     `json:"level"` // sandboxes at once, or operations per second
-	N       int     `json:"n"`
-	Outcome outcome `json:"outcome"`
 }
 
 // suite runs the parts of a benchmark and fills in results.
@@ -59,7 +27,7 @@ type suite struct {
 	rng        *rand.Rand
 	scale      float64 // of the numbers of rounds
 	log        func(format string, args ...any)
-	results    results
+	results    report.Results
 }
 
 // part is one measurement that can be asked for by name.
@@ -85,11 +53,7 @@ var parts = []part{
 	{"density", (*suite).density},
 }
 
-const (
-	togetherN       = 200 // sandboxes
-	togetherWorkers = 16
-	repetitions     = 3
-)
+const repetitions = 3
 
 var (
 	throughputLevels = []int{1, 2, 4, 8, 16}
@@ -116,7 +80,7 @@ func (s *suite) exec(ctx context.Context) (err error) {
 	if s.daemon != nil {
 		contestants = append(contestants, execution("HTTP alone (GET /healthz)", health{s.daemon}, 1))
 	}
-	contestants = append(contestants, execution(hostProgramName, hostProgram{}, 1))
+	contestants = append(contestants, execution(report.HostProgram, hostProgram{}, 1))
 	subjects := append([]contender{{subject: hostBash{}}}, s.contenders...)
 	var boxes []sandbox
 	defer func() { err = errors.Join(err, destroyAll(ctx, boxes, 1)) }()
@@ -138,7 +102,7 @@ func (s *suite) exec(ctx context.Context) (err error) {
 		}
 		contestants = append(contestants, execution(execName(c.name()), box, stride))
 		if ours, ok := box.(*session); ok {
-			contestants = append(contestants, execution(programName, program{ours}, 1))
+			contestants = append(contestants, execution(report.Program, program{ours}, 1))
 		}
 	}
 	measured, err := interleave(ctx, s.rng, contestants, 20, s.rounds(2000))
@@ -154,23 +118,23 @@ func execName(subject string) string { return strings.Replace(subject, " run", "
 // one is there.
 func (s *suite) together(ctx context.Context) error {
 	return s.eachShuffled(repetitions, func(c contender) error {
-		n := s.rounds(togetherN)
+		n := s.rounds(report.TogetherN)
 		if c.slow {
 			n = max(1, n/5)
 		}
 		boxes := make([]sandbox, n)
-		made := closedLoop(ctx, togetherWorkers, budget{n: n}, func(ctx context.Context, i int) (time.Time, error) {
+		made := closedLoop(ctx, report.TogetherWorkers, budget{n: n}, func(ctx context.Context, i int) (time.Time, error) {
 			var err error
 			boxes[i], err = c.create(ctx)
 			return time.Now(), err
 		})
-		s.results.Together = append(s.results.Together, loadResult{c.name(), "create", togetherWorkers, n, made})
+		s.results.Together = append(s.results.Together, report.Load{Subject: c.name(), What: "create", Level: report.TogetherWorkers, N: n, Outcome: made})
 		begin := time.Now()
-		if err := destroyAll(ctx, boxes, togetherWorkers); err != nil {
+		if err := destroyAll(ctx, boxes, report.TogetherWorkers); err != nil {
 			return err
 		}
-		gone := outcome{PerSec: float64(n) / time.Since(begin).Seconds()}
-		s.results.Together = append(s.results.Together, loadResult{c.name(), "destroy", togetherWorkers, n, gone})
+		gone := report.Outcome{PerSec: float64(n) / time.Since(begin).Seconds()}
+		s.results.Together = append(s.results.Together, report.Load{Subject: c.name(), What: "destroy", Level: report.TogetherWorkers, N: n, Outcome: gone})
 		return nil
 	})
 }
@@ -214,7 +178,7 @@ func (s *suite) throughput(ctx context.Context) error {
 		done := closedLoop(ctx, c.workers, limit, func(ctx context.Context, _ int) (time.Time, error) {
 			return life(ctx, c.subject)
 		})
-		s.results.Throughput = append(s.results.Throughput, loadResult{c.name(), "create+destroy", c.workers, done.Latency.N, done})
+		s.results.Throughput = append(s.results.Throughput, report.Load{Subject: c.name(), What: "create+destroy", Level: c.workers, N: done.Latency.N, Outcome: done})
 	}
 	return nil
 }
@@ -241,7 +205,7 @@ func (s *suite) rates(ctx context.Context) error {
 			done := openLoop(ctx, nanosleep, float64(rate), n, func(ctx context.Context, _ int) (time.Time, error) {
 				return life(ctx, c.subject)
 			})
-			s.results.Rates = append(s.results.Rates, loadResult{c.name(), "create", rate, n, done})
+			s.results.Rates = append(s.results.Rates, report.Load{Subject: c.name(), What: "create", Level: rate, N: n, Outcome: done})
 			return nil
 		})
 		if err != nil {
@@ -270,7 +234,7 @@ func (s *suite) execRates(ctx context.Context, seconds float64) (err error) {
 			err := boxes[i%len(boxes)].exec(ctx)
 			return time.Now(), err
 		})
-		s.results.Rates = append(s.results.Rates, loadResult{ours.name(), "exec", rate, n, done})
+		s.results.Rates = append(s.results.Rates, report.Load{Subject: ours.name(), What: "exec", Level: rate, N: n, Outcome: done})
 	}
 	return nil
 }
@@ -278,7 +242,7 @@ func (s *suite) execRates(ctx context.Context, seconds float64) (err error) {
 // memory measures what idle sandboxes cost the host. Of several measurements
 // the one with the median cost counts: others use memory too.
 func (s *suite) memory(ctx context.Context) error {
-	measured := map[string][]memory{}
+	measured := map[string][]report.Memory{}
 	err := s.eachShuffled(repetitions, func(c contender) error {
 		n := s.rounds(100)
 		if c.slow {
@@ -291,9 +255,9 @@ func (s *suite) memory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.results.Memory = map[string]memory{}
+	s.results.Memory = map[string]report.Memory{}
 	for name, all := range measured {
-		slices.SortFunc(all, func(a, b memory) int { return int(a.cost() - b.cost()) })
+		slices.SortFunc(all, func(a, b report.Memory) int { return int(a.Cost() - b.Cost()) })
 		s.results.Memory[name] = all[(len(all)-1)/2]
 	}
 	return nil

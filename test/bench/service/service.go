@@ -1,4 +1,6 @@
-// Package service waits for daemons to be there, and ends them.
+// Package service waits for daemons to be there, and ends them. What a daemon is,
+// how it starts and how it is spoken to is its owner's business: nothing here
+// knows one by name.
 package service
 
 import (

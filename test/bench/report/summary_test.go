@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"testing"
@@ -37,11 +37,11 @@ func TestPercentileIsTheNearestRank(t *testing.T) {
 }
 
 func TestSummarize(t *testing.T) {
-	got := summarize([]time.Duration{30, 10, 20})
-	if want := (summary{N: 3, Min: 10, P50: 20, P95: 30, P99: 30, Max: 30}); got != want {
+	got := Summarize([]time.Duration{30, 10, 20})
+	if want := (Summary{N: 3, Min: 10, P50: 20, P95: 30, P99: 30, Max: 30}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := summarize(nil); got != (summary{}) {
+	if got := Summarize(nil); got != (Summary{}) {
 		t.Errorf("of nothing: %+v", got)
 	}
 }

@@ -1,12 +1,12 @@
-package main
+package report
 
 import (
 	"slices"
 	"time"
 )
 
-// summary describes a sample of latencies. Durations are nanoseconds in JSON.
-type summary struct {
+// Summary describes a sample of latencies. Durations are nanoseconds in JSON.
+type Summary struct {
 	N   int           `json:"n"`
 	Min time.Duration `json:"min"`
 	P50 time.Duration `json:"p50"`
@@ -15,13 +15,13 @@ type summary struct {
 	Max time.Duration `json:"max"`
 }
 
-// summarize describes sample, which it sorts. An empty sample gives zeros.
-func summarize(sample []time.Duration) summary {
+// Summarize describes sample, which it sorts. An empty sample gives zeros.
+func Summarize(sample []time.Duration) Summary {
 	if len(sample) == 0 {
-		return summary{}
+		return Summary{}
 	}
 	slices.Sort(sample)
-	return summary{
+	return Summary{
 		N:   len(sample),
 		Min: sample[0],
 		P50: percentile(sample, 50),
