@@ -244,6 +244,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/e2e": {TestOnly: true},
+	"test/compose": {TestOnly: true},
 	"test/bench": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{
