@@ -243,7 +243,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
-	"test/e2e": {TestOnly: true},
+	"test/e2e":     {TestOnly: true},
 	"test/compose": {TestOnly: true},
 	"test/bench": {
 		TestOnly: true, Libraries: []string{unix},

@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// project is a compose file in a copy of the repository's folders.
+// project is a compose file in a copy of the repository's folders, on the
+// engine of env. It ends with the test.
 type project struct {
 	t    *testing.T
 	file string
@@ -30,7 +31,6 @@ type project struct {
 
 func newProject(t *testing.T, file string, env ...string) project {
 	t.Helper()
-	testenv.NeedsRoot(t)
 	if _, err := exec.LookPath("docker-compose"); err != nil {
 		testenv.Unsupported(t, "no docker-compose; install it")
 	}
@@ -87,6 +87,7 @@ func (p project) must(in io.Reader, args ...string) string {
 
 // TestDocker has a daemon in a container make sessions of others beside it.
 func TestDocker(t *testing.T) {
+	testenv.NeedsRoot(t)
 	e := testenv.StartEngine(t)
 	socket := strings.TrimPrefix(e.Host, "unix://")
 	listen := fmt.Sprintf("127.%d.%d.1:8787", 1+os.Getpid()>>8&127, os.Getpid()&255) // nobody else's
