@@ -140,6 +140,46 @@ func TestSnapshotTravels(t *testing.T) {
 	}
 }
 
+// What one key sends takes disk before anybody knows what it is.
+func TestUploadsAtOnce(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t))
+	ended := make(chan error)
+	var senders []*io.PipeWriter
+	for range 2 {
+		r, w := io.Pipe()
+		senders = append(senders, w)
+		go func() {
+			_, err := d.UploadSnapshot(t.Context(), session.SnapshotUpload{Owner: "alice"}, r)
+			ended <- err
+		}()
+		if _, err := w.Write([]byte("x")); err != nil { // which it reads, and waits for more
+			t.Fatal(err)
+		}
+	}
+	upload := func(owner string) error {
+		_, err := d.UploadSnapshot(t.Context(), session.SnapshotUpload{Owner: owner}, strings.NewReader("x"))
+		return err
+	}
+	if err := upload("alice"); !errdefs.Is(err, errdefs.ResourceExhausted) {
+		t.Errorf("a third one: %v", err)
+	}
+	if err := upload("bob"); !errdefs.Is(err, errdefs.Unprocessable) {
+		t.Errorf("another key's: %v", err)
+	}
+	for _, w := range senders {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; !errdefs.Is(err, errdefs.Unprocessable) {
+			t.Errorf("what has ended: %v", err)
+		}
+	}
+	if err := upload("alice"); !errdefs.Is(err, errdefs.Unprocessable) {
+		t.Errorf("a later one: %v", err)
+	}
+}
+
 // T07: an archive that is not exactly what was written is no snapshot.
 func TestUploadsRefused(t *testing.T) {
 	h := newHost(t)

@@ -89,6 +89,17 @@ func Prctl(name string, args ...uintptr) Step {
 	return s
 }
 
+// HugePages says whether the kernel may back the child's memory, and that of
+// those it starts, with transparent huge pages unasked. While the child shares
+// the caller's memory it says so of the caller, too.
+func HugePages(allowed bool) Step {
+	disable := uintptr(1)
+	if allowed {
+		disable = 0
+	}
+	return Prctl("PR_SET_THP_DISABLE", unix.PR_SET_THP_DISABLE, disable).Optional() // not every kernel has them
+}
+
 // TimerSlack says how late the kernel may let timers fire: those of the child's
 // thread and of all that it starts.
 func TimerSlack(d time.Duration) Step {

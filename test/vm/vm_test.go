@@ -39,6 +39,8 @@ var notHere = map[string]map[string]string{
 		"TestEscape_Disk":               "writes 2.4 GB in a minute; the disk package's own test of that runs",
 		"TestEscape_DestroyOfHugeTrees": "24 s of making files, near its time limit, about the disk",
 		"TestCrashOfStopAndStart":       "two minutes of starting a program again, about files; the suite stops and starts",
+		"TestCrashOfFork":               "a minute of the same; the suite forks",
+		"TestCrashOfClaim":              "a minute of the same; the suite claims",
 	},
 	module + "/internal/runtime/linux/seccomp": {
 		"TestDocs":                    "reads the repository",
@@ -49,7 +51,7 @@ var notHere = map[string]map[string]string{
 
 // packageTimeout is twice what the largest package takes where two processors
 // emulate the machine's two.
-const packageTimeout = 12 * time.Minute
+const packageTimeout = 18 * time.Minute
 
 // prepare returns a machine without jobs, or ends the test where none can run.
 func prepare(t *testing.T) (context.Context, vm.Machine) {

@@ -66,3 +66,31 @@ func anonymousBytes(t *testing.T, rollup string) int64 {
 	t.Fatalf("%s does not tell of anonymous pages:\n%s", rollup, text)
 	return 0
 }
+
+// Where a kernel gives huge pages unasked, as distributions have it, a runner's
+// heap would be one. What it runs gets them.
+func TestHugePages(t *testing.T) {
+	d := root(t)
+	sh := create(t, d, "pages", runtime.Spec{})
+	sh("true")
+	s, err := d.readState("pages")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.Process.PID), "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "THP_enabled:") {
+		t.Log("this kernel has no huge pages")
+		return
+	}
+	if !strings.Contains(string(text), "THP_enabled:\t0\n") {
+		t.Error("the runner gets huge pages")
+	}
+	for _, command := range []string{"grep -h THP_enabled /proc/$$/status", "grep -h THP_enabled /proc/self/status"} {
+		if got := sh(command); got != "THP_enabled:\t1\n" {
+			t.Errorf("%s: %q", command, got)
+		}
+	}
+}

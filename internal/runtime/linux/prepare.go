@@ -252,6 +252,9 @@ func (d *Driver) runnerSteps(tasks []int, ours, theirs int) []spawn.Step {
 		spawn.Setgroups(),
 		spawn.Setsid(),
 		spawn.TimerSlack(stage.RunnerSlack),
+		// A runner's heap is less than one of them. It shares our memory until it
+		// executes, so this is said of us as well, who have no use for them either.
+		spawn.HugePages(false),
 		spawn.Rlimit("core", unix.RLIMIT_CORE, coreLimit(d.opts.leaveOut)),
 		spawn.Rlimit("nofile", unix.RLIMIT_NOFILE, openFiles).Optional(), // raising it takes a right we may lack
 		spawn.Rlimit("memlock", unix.RLIMIT_MEMLOCK, 64<<10),

@@ -44,7 +44,14 @@ func replaceMount(pid, volume int, dir, target string) error {
 		return err
 	}
 	defer sys.Close(ns)
-	return onThrowawayThread(func() error { return replaceMountHere(ns, volume, dir, target) })
+	return onThrowawayThread(func() error {
+		part, err := partHere(volume, dir)
+		if err != nil {
+			return err
+		}
+		defer sys.Close(part)
+		return replaceMountHere(ns, part, target)
+	})
 }
 
 // onThrowawayThread calls do on a thread that ends with it. That is never the
@@ -65,28 +72,37 @@ func onThrowawayThread(do func() error) error {
 	return <-done
 }
 
-// replaceMountHere leaves the calling thread in the namespace.
-func replaceMountHere(ns, volume int, dir, target string) error {
-	// A thread that shares its root directory with others cannot enter.
-	if err := sys.Unshare(unix.CLONE_FS); err != nil {
-		return err
+// partHere returns a mount of a directory of a detached file system, detached.
+// Most kernels copy a part only of what is mounted in the caller's namespace.
+// That is never the sandbox's: programs of a hostile image run in it, and what
+// they changed beside the directory would meet the next sandbox. It leaves the
+// calling thread in a namespace of its own, where it has its root directory to
+// itself: else it could enter no other.
+func partHere(volume int, dir string) (int, error) {
+	if err := sys.Unshare(unix.CLONE_NEWNS); err != nil {
+		return -1, err
 	}
+	if err := sys.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return -1, err
+	}
+	if err := mountOn(volume, "/proc"); err != nil { // a directory that every host has
+		return -1, err
+	}
+	at, err := sys.Openat2(volume, dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, belowRoot)
+	if err != nil {
+		return -1, err
+	}
+	defer sys.Close(at)
+	return sys.OpenTree(at, "")
+}
+
+// replaceMountHere leaves the calling thread in the namespace.
+func replaceMountHere(ns, part int, target string) error {
 	if err := sys.Setns(ns, unix.CLONE_NEWNS); err != nil {
 		return err
 	}
-	// Most kernels copy a part only of what is mounted in the namespace.
-	if err := mountOn(volume, target); err != nil {
-		return err
-	}
-	part, err := sys.OpenTree(unix.AT_FDCWD, target+"/"+dir)
-	if err != nil {
-		return err
-	}
-	defer sys.Close(part)
-	for range 2 { // the whole volume, and what was there before
-		if err := sys.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-			return fmt.Errorf("%s: %w", target, err)
-		}
+	if err := sys.Unmount(target, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		return fmt.Errorf("%s: %w", target, err)
 	}
 	return mountOn(part, target)
 }

@@ -21,12 +21,13 @@ type Snapshots struct {
 
 	mu     sync.Mutex
 	making map[string]chan struct{} // guarded by mu; by id, closed when it is made or not
+	coming map[string]int           // guarded by mu; archives on their way here, by owner
 }
 
 // New returns what there is of snapshots.
 func New(o Options, h Host) *Snapshots {
 	o = o.withDefaults()
-	return &Snapshots{opts: o, host: h, slots: make(chan struct{}, o.AtOnce), making: map[string]chan struct{}{}}
+	return &Snapshots{opts: o, host: h, slots: make(chan struct{}, o.AtOnce), making: map[string]chan struct{}{}, coming: map[string]int{}}
 }
 
 // HasSnapshots reports whether there can be any.

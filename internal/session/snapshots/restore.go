@@ -31,6 +31,11 @@ func (m *Snapshots) UploadSnapshot(ctx context.Context, req UploadRequest, archi
 	s := Snapshot{
 		ID: m.host.NewID(), Owner: req.Owner, Name: req.Name, Label: req.Label, State: Creating, CreatedAt: time.Now().UTC(),
 	}
+	left, err := m.arrive(req.Owner)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	defer left()
 	spool, err := newSpool(m.opts.SpoolDir)
 	if err != nil {
 		return Snapshot{}, err
@@ -51,6 +56,27 @@ func (m *Snapshots) UploadSnapshot(ctx context.Context, req UploadRequest, archi
 		}
 		return man, nil
 	})
+}
+
+// maxComing bounds an owner's uploads at a time, and so the disk that they can
+// take before they are known to be snapshots.
+const maxComing = 2
+
+// arrive counts an upload until left is called, or refuses it.
+func (m *Snapshots) arrive(owner string) (left func(), err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.coming[owner] >= maxComing {
+		return nil, errdefs.New(errdefs.ResourceExhausted, "%d snapshots are being uploaded with this key, which is the maximum; wait for one", maxComing)
+	}
+	m.coming[owner]++
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.coming[owner]--; m.coming[owner] == 0 {
+			delete(m.coming, owner)
+		}
+	}, nil
 }
 
 // receive puts the parts of an archive into the spool.

@@ -45,6 +45,7 @@ MODELS = {
     "Port": ("Port", "A port that something in the sandbox listens on."),
     "Preview": ("Preview", "A token that opens one port."),
     "Workspace": ("WorkspaceInfo", "A workspace as it was when the daemon was asked."),
+    "Snapshot": ("Snapshot", "Files of a session as they were at one moment."),
     "Defaults": ("Defaults", "What a session gets that asks for nothing else."),
     "Maxima": ("Maxima", "The daemon's limits."),
     "WorkspaceInfo": ("WorkspaceLimits", "What a workspace of this daemon may be."),

@@ -80,8 +80,11 @@ class Case:
             result = special(target, args)
         else:
             result = self.call(getattr(target, name), **args)
-        if isinstance(result, (sandkasten.Session, sandkasten.SyncSession)):
-            self.sessions.append(result)
+        forks = result if name == "fork" else []
+        for made in forks or [result]:
+            if isinstance(made, (sandkasten.Session, sandkasten.SyncSession)):
+                self.sessions.append(made)
+        self.handles |= {f"{step.get('as')}{i}": fork for i, fork in enumerate(forks)}
         if "as" in step:
             self.handles[step["as"]] = result
         return result
@@ -112,6 +115,16 @@ class Case:
 
     def do_delete_workspace(self, client: Any, args: dict[str, Any]) -> Any:
         return self.call(client.delete_workspace, args.pop("id"), **args)
+
+    def do_get_snapshot(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.get_snapshot, args["id"])
+
+    def do_delete_snapshot(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.delete_snapshot, args["id"])
+
+    def do_copy_snapshot(self, client: Any, args: dict[str, Any]) -> Any:
+        archive = b"".join(self.side.drain(client.download_snapshot(args.pop("id"))))
+        return self.call(client.upload_snapshot, archive, **args)
 
     def do_exec_stream(self, session: Any, args: dict[str, Any]) -> Any:
         return self.streamed(session.exec_stream(**args))

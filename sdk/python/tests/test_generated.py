@@ -14,9 +14,10 @@ OPENAPI = json.loads((HERE.parents[1] / "internal" / "api" / "v1" / "openapi.jso
 # Where the operations are in the code, and why some are not.
 METHODS = {
     "Client": "create-session get-session list-sessions create-workspace get-workspace list-workspaces "
-    "delete-workspace get-info",
+    "delete-workspace list-snapshots get-snapshot delete-snapshot download-snapshot upload-snapshot get-info",
     "Session": "destroy-session update-session exec exec-stream list-execs heartbeat pause-session "
-    "resume-session stop-session start-session get-stats fork-session list-shells close-shell watch-files",
+    "resume-session stop-session start-session get-stats create-snapshot fork-session list-shells "
+    "close-shell watch-files",
     "Files": "download-archive upload-archive change-mode copy-file delete-file edit-file find-files "
     "search-files list-files make-directory move-file write-file-raw read-file stat-file",
     "Processes": "start-process process-stream list-processes",
@@ -31,17 +32,6 @@ LEFT_OUT = {
     "wait-exec": "get-exec waits, too",
     "write-file": "write-file-raw has no limit of its own",
     "upload-files": "write-file-raw, once for each file",
-    **dict.fromkeys(
-        [
-            "create-snapshot",
-            "list-snapshots",
-            "get-snapshot",
-            "delete-snapshot",
-            "download-snapshot",
-            "upload-snapshot",
-        ],
-        "not in the SDK yet",
-    ),
     "open-terminal": "a WebSocket",
     "open-tunnel": "a WebSocket",
 }

@@ -47,9 +47,10 @@ def test_what_is_in_it(dist: Path) -> None:
 
 
 def test_a_first_session_from_the_wheel(dist: Path, daemon: str, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=True)
+    venv.create(tmp_path / "venv", with_pip=False)  # to put a pip into it takes longer than all the rest
     python = tmp_path / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *dist.glob("*.whl"))
+    pip = (sys.executable, "-m", "pip", "--python", python, "--quiet", "--disable-pip-version-check")
+    run(*pip, "install", *dist.glob("*.whl"))
     printed, file = run(python, "-c", FIRST_SESSION).splitlines()
     assert printed == "from the wheel"
     assert file.startswith(os.fspath(tmp_path))

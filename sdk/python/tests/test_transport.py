@@ -31,6 +31,18 @@ SESSION = {
     "last_activity": "2026-11-21T09:00:00Z",
     "a_field_of_a_later_version": {"x": 1},
 }
+SNAPSHOT = {
+    "id": "k5n6p7r2s3t4u5f5q2bz7lq4m3",
+    "session_id": SESSION["id"],
+    "scope": "workspace",
+    "image": "base",
+    "image_digest": "sha256:0",
+    "cwd": "/workspace",
+    "files": 3,
+    "file_bytes": 4,
+    "size_bytes": 5,
+    "created_at": "2026-11-21T09:00:00Z",
+}
 UNAVAILABLE = {"error": "the daemon is starting", "code": "unavailable"}
 
 Answer = Callable[[httpx.Request], httpx.Response] | httpx.Response | Exception
@@ -318,6 +330,30 @@ def test_an_upload_is_sent_anew_from_its_beginning(side: Any, tmp_path: Path) ->
     for request in daemon.requests:
         assert request.headers["Content-Length"] == "600000" == str(len(request.content))
         assert dict(request.url.params) == {"path": "b c/d", "mode": "0600"}
+
+
+@pytest.mark.parametrize("kind", ["bytes", "file"])
+def test_a_snapshot_is_uploaded_with_its_size(side: Any, kind: str, tmp_path: Path) -> None:
+    archive = b"x" * 600_000
+    (tmp_path / "a.tar").write_bytes(archive)
+    daemon = Daemon(
+        error(429, {"error": "", "code": "resource_exhausted"}), httpx.Response(201, json=SNAPSHOT)
+    )
+    given = archive if kind == "bytes" else tmp_path / "a.tar"
+    made = side.call(connect(side, daemon).upload_snapshot, given, name="kept", label="a b")
+    assert (made.id, made.exclude_paths, made.created_at.year) == (SNAPSHOT["id"], [], 2026)
+    assert len(daemon.requests) == 2
+    for request in daemon.requests:
+        assert request.content == archive
+        assert request.headers["Content-Length"] == "600000"
+        assert dict(request.url.params) == {"name": "kept", "label": "a b"}
+
+
+def test_a_snapshot_that_breaks_off_is_an_error(side: Any) -> None:
+    daemon = Daemon(httpx.Response(200, stream=Broken(b"half")))
+    with pytest.raises(sandkasten.APIConnectionError):
+        side.drain(connect(side, daemon).download_snapshot("p"))
+    assert len(daemon.requests) == 1
 
 
 def test_a_session_is_destroyed_also_when_its_task_is_cancelled() -> None:

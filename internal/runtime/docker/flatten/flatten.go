@@ -129,7 +129,7 @@ func (f *flattening) opaque(layer int, name string, d fs.DirEntry) (bool, error)
 		return true, nil
 	}
 	value := make([]byte, 2)
-	n, err := unix.Lgetxattr(f.path(layer, name), "trusted.overlay.opaque", value)
+	n, err := unix.Lgetxattr(f.path(layer, name), "user.overlay.opaque", value)
 	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOTSUP) {
 		return false, nil
 	}

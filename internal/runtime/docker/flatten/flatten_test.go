@@ -47,7 +47,7 @@ func put(full, dir, content string) error {
 	case content == "dir":
 		return os.Mkdir(full, 0o755)
 	case content == "opaque":
-		return errors.Join(os.Mkdir(full, 0o700), unix.Setxattr(full, "trusted.overlay.opaque", []byte("y"), 0))
+		return errors.Join(os.Mkdir(full, 0o700), unix.Setxattr(full, "user.overlay.opaque", []byte("y"), 0))
 	case len(content) > 5 && content[:5] == "link:":
 		return os.Symlink(content[5:], full)
 	case len(content) > 5 && content[:5] == "same:":

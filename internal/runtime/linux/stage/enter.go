@@ -127,18 +127,39 @@ func answer(text string) error {
 // Clone clones c as a process of the workload, in the cgroup that c names if
 // it names one.
 func (in *Inside) Clone(c *spawn.Cmd) (*spawn.Process, error) {
-	in.prepare(c)
-	return in.clone(c)
+	if first := in.prepare(c); !first {
+		return in.clone(c)
+	}
+	p, err := in.clone(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Wait(); err != nil {
+		return nil, errors.Join(err, os.NewSyscallError("close", unix.Close(p.PidFD)))
+	}
+	// What it asked for itself in our memory is ours as well.
+	return p, noHugePages()
+}
+
+// noHugePages keeps the heap small, as spawn.HugePages does.
+func noHugePages() error {
+	err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
+	if err == unix.EINVAL { // a kernel without them
+		return nil
+	}
+	return os.NewSyscallError("prctl PR_SET_THP_DISABLE", err)
 }
 
 // prepare puts c in the workload's cgroups, makes it the sandbox's root with
-// the few capabilities left in the bounding set, and loads its filter.
-func (in *Inside) prepare(c *spawn.Cmd) {
+// the few capabilities left in the bounding set, and loads its filter. It
+// reports whether c is the first, which begins in our memory.
+func (in *Inside) prepare(c *spawn.Cmd) (first bool) {
 	var steps []spawn.Step
 	// From the moment it is in the cgroup the kernel may kill it for want of
 	// memory, and from the moment it has its ids others may stop it. Only to the
 	// first there are no others.
-	if in.started.Swap(true) {
+	first = !in.started.Swap(true)
+	if !first {
 		c.Memory = spawn.Copied
 	}
 	if c.CgroupFD == 0 { // else it is one of the parts
@@ -150,12 +171,13 @@ func (in *Inside) prepare(c *spawn.Cmd) {
 	}
 	// Only now, when it is where it belongs: the namespace's root is the
 	// cgroup that the process is in.
-	steps = append(steps, spawn.Unshare(unix.CLONE_NEWCGROUP), spawn.TimerSlack(workloadSlack))
+	steps = append(steps, spawn.Unshare(unix.CLONE_NEWCGROUP), spawn.TimerSlack(workloadSlack), spawn.HugePages(true))
 	steps = append(steps, spawn.SetIDs(0, 0)...)
 	prepend(c, steps)
 	if len(in.filter) > 0 {
 		c.Final = append(c.Final, spawn.Seccomp(in.filter))
 	}
+	return first
 }
 
 // OOMKills counts the processes that the memory limit has killed.

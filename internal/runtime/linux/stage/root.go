@@ -216,11 +216,22 @@ func source(mt Mount) (int, error) {
 	case FromHost:
 		return sys.OpenTree(unix.AT_FDCWD, mt.Path)
 	case FromDisk:
-		return sys.OpenTree(unix.AT_FDCWD, diskDir+"/"+mt.Path)
+		return part(diskDir + "/" + mt.Path)
 	case FromVolume:
-		return sys.OpenTree(unix.AT_FDCWD, volumeDir+"/"+mt.Path)
+		return part(volumeDir + "/" + mt.Path)
 	}
 	return -1, fmt.Errorf("unknown source %q", mt.From)
+}
+
+// part copies the mount of what is at path in the staging area. No link on the
+// way is followed: "/" is still the host's.
+func part(path string) (int, error) {
+	at, err := sys.Openat2(unix.AT_FDCWD, path, unix.O_PATH|unix.O_NOFOLLOW, 0, inRoot)
+	if err != nil {
+		return -1, err
+	}
+	defer sys.Close(at)
+	return sys.OpenTree(at, "")
 }
 
 const hidden = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC

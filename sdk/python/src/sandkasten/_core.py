@@ -8,6 +8,7 @@ import platform
 import random
 import re
 import socket
+import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,6 +104,12 @@ class Request:
             headers=self.headers,
             timeout=httpx.Timeout(timeout, read=read, pool=None),
         )
+
+
+def creation(path: str, body: Mapping[str, Any], idempotency_key: str | None) -> Request:
+    """A request that makes something, once however often it is sent; without a key it gets its own."""
+    headers = {"Idempotency-Key": idempotency_key or uuid.uuid4().hex}
+    return Request(method="POST", path=path, json=given(body), headers=headers, safe=True, wait=True)
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -652,6 +652,47 @@ class WorkspaceInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Files of a session as they were at one moment."""
+
+    created_at: datetime
+
+    cwd: str
+    """Of the default shell then."""
+
+    exclude_paths: list[str] = field(default_factory=list)
+
+    file_bytes: int
+    """Of all files in it, holes included."""
+
+    files: int
+    """Files, directories and links in it."""
+
+    id: str
+    """26 characters of a-z and 2-7."""
+
+    image: str
+    """Of the session, as its client wrote it."""
+
+    image_digest: str
+    """What that was. The files of scope sandbox lie on it."""
+
+    include_paths: list[str] = field(default_factory=list)
+
+    label: str | None = None
+
+    name: str | None = None
+
+    scope: Literal["workspace", "sandbox"]
+
+    session_id: str
+    """What it was made of; perhaps on another host."""
+
+    size_bytes: int
+    """Of the archive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
     """What a session gets that asks for nothing else."""
 

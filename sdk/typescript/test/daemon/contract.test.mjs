@@ -95,9 +95,9 @@ function describe(object) {
 
 const toSDKName = (name) => Object.keys(toSDK({ [name]: 0 }))[0];
 
-const cases = (file) => JSON.parse(readFileSync(new URL(`../../../contract/${file}`, import.meta.url), "utf8"));
+const cases = JSON.parse(readFileSync(new URL("../../../contract/cases.json", import.meta.url), "utf8"));
 
-for (const { name, steps } of [...cases("cases.json"), ...cases("forks.json")]) {
+for (const { name, steps } of cases) {
   test(name, async () => {
     const run = new Run();
     try {

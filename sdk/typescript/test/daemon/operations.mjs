@@ -45,6 +45,8 @@ export const onClient = {
   listSnapshots: (client, options) => client.listSnapshots(options),
   getSnapshot: (client, { id }) => client.getSnapshot(id),
   deleteSnapshot: (client, { id }) => client.deleteSnapshot(id),
+  copySnapshot: async (client, { id, ...options }) =>
+    client.uploadSnapshot(await new Response(await client.downloadSnapshot(id)).blob(), options),
   info: (client) => client.info(),
 };
 

@@ -32,6 +32,7 @@ func actions() map[string]func(args []string) error {
 		"flood":   flood,
 		"threads": threads,
 		"alloc":   alloc,
+		"volume":  volume,
 	}
 }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping
+import os
+from collections.abc import AsyncGenerator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +12,8 @@ import httpx
 from .. import _core
 from .._core import Request
 from .._decode import decode, decode_list
-from .._models import DaemonInfo, SessionInfo, WorkspaceInfo
+from .._models import DaemonInfo, SessionInfo, Snapshot, WorkspaceInfo
+from .files import pieces
 from .session import OnIdle, Session, Workspace
 from .transport import Transport
 
@@ -69,6 +70,7 @@ class SandboxClient:
         idle_timeout_seconds: int | None = None,
         auto_resume: bool | None = None,
         workspace_id: str | None = None,
+        restore_snapshot_id: str | None = None,
         env: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
         cpu: float | None = None,
@@ -84,7 +86,8 @@ class SandboxClient:
 
         What is not given is as the daemon is configured. Each call makes one session,
         also if it has to be sent more than once; an idempotency_key of your own
-        makes that last over several calls.
+        makes that last over several calls. It begins with the files of the snapshot
+        restore_snapshot_id, and with its image if none is given.
         """
         body = {
             "image": image,
@@ -95,6 +98,7 @@ class SandboxClient:
             "idle_timeout_seconds": idle_timeout_seconds,
             "auto_resume": auto_resume,
             "workspace_id": workspace_id,
+            "restore_snapshot_id": restore_snapshot_id,
             "env": env,
             "labels": labels,
             "cpu": cpu,
@@ -105,14 +109,7 @@ class SandboxClient:
             "network_mode": network_mode,
             "readonly_rootfs": readonly_rootfs,
         }
-        request = Request(
-            method="POST",
-            path=_core.url_path("sessions"),
-            json=_core.given(body),
-            headers={"Idempotency-Key": idempotency_key or uuid.uuid4().hex},
-            safe=True,
-            wait=True,
-        )
+        request = _core.creation(_core.url_path("sessions"), body, idempotency_key)
         return Session(self._transport, decode(SessionInfo, await self._transport.json(request)))
 
     async def get_session(self, session_id: str) -> Session:
@@ -154,6 +151,49 @@ class SandboxClient:
         await self._transport.json(
             Request(method="DELETE", path=path, query={"force": force}, safe=True, wait=True)
         )
+
+    async def list_snapshots(
+        self, *, session_id: str | None = None, name: str | None = None
+    ) -> list[Snapshot]:
+        """The key's snapshots, oldest first; session_id and name select some."""
+        path, query = _core.url_path("snapshots"), {"session_id": session_id, "name": name}
+        request = Request(method="GET", path=path, query=query, safe=True)
+        answer = _core.as_object(await self._transport.json(request))
+        return decode_list(Snapshot, answer.get("snapshots"))
+
+    async def get_snapshot(self, snapshot_id: str) -> Snapshot:
+        """A snapshot that is there; NotFoundError if it is not, or belongs to another key."""
+        return decode(Snapshot, await self._get("snapshots", snapshot_id))
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        """Removes a snapshot. Sessions that began with it keep their files."""
+        path = _core.url_path("snapshots", snapshot_id)
+        await self._transport.json(Request(method="DELETE", path=path, safe=True, wait=True))
+
+    async def download_snapshot(self, snapshot_id: str) -> AsyncGenerator[bytes, None]:
+        """A snapshot as an archive, piece by piece, which `upload_snapshot` takes, here or at another daemon.
+
+        APIConnectionError where the connection breaks: then it is to be downloaded anew.
+        """
+        path = _core.url_path("snapshots", snapshot_id) + "/download"
+        async with self._transport.stream(Request(method="GET", path=path, safe=True)) as response:
+            async for piece in response.aiter_bytes():
+                yield piece
+
+    async def upload_snapshot(
+        self, archive: bytes | os.PathLike[str], *, name: str | None = None, label: str | None = None
+    ) -> Snapshot:
+        """Makes a snapshot of an archive, which is given as it is or as a local file (a `pathlib.Path`)."""
+        size = len(archive) if isinstance(archive, bytes) else os.stat(archive).st_size
+        request = Request(
+            method="POST",
+            path=_core.url_path("snapshots"),
+            query={"name": name, "label": label},
+            body=archive if isinstance(archive, bytes) else lambda: pieces(archive),
+            headers={"Content-Type": "application/x-tar", "Content-Length": str(size)},
+            wait=True,
+        )
+        return decode(Snapshot, await self._transport.json(request))
 
     async def info(self) -> DaemonInfo:
         """The daemon's version, defaults and limits."""

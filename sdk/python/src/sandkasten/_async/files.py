@@ -107,7 +107,7 @@ class Files:
     ) -> None:
         """Copies a local file of any size into the sandbox. The rest is as for write."""
         size = os.stat(local).st_size
-        await self._put(path, lambda: _pieces(local), size, mode=mode, create=create, append=append)
+        await self._put(path, lambda: pieces(local), size, mode=mode, create=create, append=append)
 
     async def list(self, path: str = ".", *, depth: int | None = None) -> Entries:
         """All that is in a directory; depth=2 also what is in those in it, depth=-1 everything below."""
@@ -219,7 +219,7 @@ class Files:
             method="PUT",
             path=f"{self._path}/fs/archive",
             query={"path": path, "format": format},
-            body=lambda: _pieces(local),
+            body=lambda: pieces(local),
             headers=_octets(os.stat(local).st_size),
             wait=True,
         )
@@ -258,7 +258,8 @@ def _octets(size: int) -> dict[str, str]:
     return {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
 
 
-async def _pieces(local: str | os.PathLike[str]) -> AsyncIterator[bytes]:
+async def pieces(local: str | os.PathLike[str]) -> AsyncIterator[bytes]:
+    """The bytes of a local file."""
     async with await anyio.open_file(local, "rb") as file:
         while piece := await file.read(_PIECE):
             yield piece

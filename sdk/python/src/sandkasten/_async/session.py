@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +16,7 @@ from .._models import (
     ExecResult,
     SessionInfo,
     Shell,
+    Snapshot,
     Stats,
     WorkspaceInfo,
 )
@@ -171,6 +171,31 @@ class Session(Files):
         """Boots a stopped session on its files."""
         return self._keep(await self._post("/start", wait=True))
 
+    async def snapshot(
+        self,
+        *,
+        name: str | None = None,
+        label: str | None = None,
+        scope: Literal["workspace", "sandbox"] | None = None,
+        include_paths: Sequence[str] | None = None,
+        exclude_paths: Sequence[str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> Snapshot:
+        """Saves files as they are at one moment; `create_session` with restore_snapshot_id begins with them.
+
+        scope "workspace", which is the default, is /workspace; "sandbox" also what else was changed.
+        include_paths are all that is saved, exclude_paths what is not. A snapshot outlives the session.
+        """
+        body = {
+            "name": name,
+            "label": label,
+            "scope": scope,
+            "include_paths": include_paths,
+            "exclude_paths": exclude_paths,
+        }
+        request = _core.creation(f"{self._path}/snapshots", body, idempotency_key)
+        return decode(Snapshot, await self._transport.json(request))
+
     async def fork(
         self,
         count: int | None = None,
@@ -209,14 +234,7 @@ class Session(Files):
             "disk_mb": disk_mb,
             "hostname": hostname,
         }
-        request = Request(
-            method="POST",
-            path=f"{self._path}/fork",
-            json=_core.given(body),
-            headers={"Idempotency-Key": idempotency_key or uuid.uuid4().hex},
-            safe=True,
-            wait=True,
-        )
+        request = _core.creation(f"{self._path}/fork", body, idempotency_key)
         answer = _core.as_object(await self._transport.json(request))
         infos = decode_list(SessionInfo, answer.get("sessions"))
         return [Session(self._transport, info) for info in infos]

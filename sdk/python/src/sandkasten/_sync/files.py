@@ -106,7 +106,7 @@ class SyncFiles:
     ) -> None:
         """Copies a local file of any size into the sandbox. The rest is as for write."""
         size = os.stat(local).st_size
-        self._put(path, lambda: _pieces(local), size, mode=mode, create=create, append=append)
+        self._put(path, lambda: pieces(local), size, mode=mode, create=create, append=append)
 
     def list(self, path: str = ".", *, depth: int | None = None) -> Entries:
         """All that is in a directory; depth=2 also what is in those in it, depth=-1 everything below."""
@@ -218,7 +218,7 @@ class SyncFiles:
             method="PUT",
             path=f"{self._path}/fs/archive",
             query={"path": path, "format": format},
-            body=lambda: _pieces(local),
+            body=lambda: pieces(local),
             headers=_octets(os.stat(local).st_size),
             wait=True,
         )
@@ -257,7 +257,8 @@ def _octets(size: int) -> dict[str, str]:
     return {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
 
 
-def _pieces(local: str | os.PathLike[str]) -> Iterator[bytes]:
+def pieces(local: str | os.PathLike[str]) -> Iterator[bytes]:
+    """The bytes of a local file."""
     with open(local, "rb") as file:
         while piece := file.read(_PIECE):
             yield piece

@@ -1,0 +1,283 @@
+package sandkasten_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+// call is one step of a case with what it is about.
+type call struct {
+	run     *run
+	args    map[string]any
+	client  *sandkasten.Client
+	session *sandkasten.Session
+	process *sandkasten.Process
+}
+
+// options makes options of the arguments, by the API's names; durations, which
+// those do not have, are for the caller.
+func options[T any](c call) *T {
+	text, err := json.Marshal(c.args)
+	if err != nil {
+		c.run.t.Fatal(err)
+	}
+	var o T
+	if err := json.Unmarshal(text, &o); err != nil {
+		c.run.t.Fatal(err)
+	}
+	return &o
+}
+
+func (c call) text(name string) string { s, _ := c.args[name].(string); return s }
+func (c call) number(name string) int  { n, _ := c.args[name].(float64); return int(n) }
+func (c call) flag(name string) bool   { b, _ := c.args[name].(bool); return b }
+
+// duration is an argument in units. In Go a zero is not given; of what is wrong
+// with it, a negative one is the nearest.
+func (c call) duration(name string, unit time.Duration) time.Duration {
+	n, given := c.args[name].(float64)
+	if given && n == 0 {
+		n = -1
+	}
+	return time.Duration(n) * unit
+}
+
+func (c call) update() sandkasten.UpdateOptions {
+	o := options[sandkasten.UpdateOptions](c)
+	o.TTL, o.Lifetime = c.duration("ttl_seconds", time.Second), c.duration("lifetime_seconds", time.Second)
+	o.IdleTimeout = c.duration("idle_timeout_seconds", time.Second)
+	return *o
+}
+
+func (c call) strings(name string) []string {
+	items, _ := c.args[name].([]any)
+	out := make([]string, len(items))
+	for i, item := range items {
+		out[i], _ = item.(string)
+	}
+	return out
+}
+
+// mode is an octal argument; one that is not octal is made one that is no mode.
+func (c call) mode() fs.FileMode {
+	if _, given := c.args["mode"]; !given {
+		return 0
+	}
+	mode, err := strconv.ParseUint(c.text("mode"), 8, 32)
+	if err != nil {
+		mode = 0o777777
+	}
+	return fs.FileMode(mode)
+}
+
+func (c call) execOptions() *sandkasten.ExecOptions {
+	o := options[sandkasten.ExecOptions](c)
+	o.Timeout = c.duration("timeout_ms", time.Millisecond)
+	return o
+}
+
+func (c call) processOptions() *sandkasten.ProcessOptions {
+	o := options[sandkasten.ProcessOptions](c)
+	o.Timeout = c.duration("timeout_ms", time.Millisecond)
+	if stdin, ok := c.args["stdin"].(string); ok {
+		o.Stdin = []byte(stdin)
+	}
+	return o
+}
+
+// streamed reads a stream to its end.
+func (c call) streamed(s *sandkasten.ExecStream) (any, error) {
+	output := map[string]string{"output": "", "stdout": "", "stderr": ""}
+	for chunk, err := range s.Chunks(c.run.ctx) {
+		if err != nil {
+			return nil, err
+		}
+		output[chunk.Stream] += string(chunk.Data)
+	}
+	end, ended := s.End()
+	if !ended {
+		c.run.t.Error("the stream has no end")
+	}
+	return struct {
+		sandkasten.ExecEnd
+		Output string `json:"output"`
+		Stdout string `json:"stdout"`
+		Stderr string `json:"stderr"`
+	}{end, output["output"], output["stdout"], output["stderr"]}, nil
+}
+
+// actions is what steps do.
+var actions = map[string]func(c call) (any, error){
+	"create_session": func(c call) (any, error) {
+		o := options[sandkasten.CreateOptions](c)
+		o.UpdateOptions, o.IdempotencyKey = c.update(), c.text("idempotency_key")
+		return c.client.CreateSession(c.run.ctx, o)
+	},
+	"get_session": func(c call) (any, error) { return c.client.GetSession(c.run.ctx, c.text("id")) },
+	"list_sessions": func(c call) (any, error) {
+		return c.client.ListSessions(c.run.ctx, nil)
+	},
+	"create_workspace": func(c call) (any, error) {
+		return c.client.CreateWorkspace(c.run.ctx, options[sandkasten.WorkspaceOptions](c))
+	},
+	"get_workspace":   func(c call) (any, error) { return c.client.GetWorkspace(c.run.ctx, c.text("id")) },
+	"list_workspaces": func(c call) (any, error) { return c.client.ListWorkspaces(c.run.ctx) },
+	"delete_workspace": func(c call) (any, error) {
+		o := &sandkasten.DeleteWorkspaceOptions{Force: c.flag("force")}
+		return nil, c.client.DeleteWorkspace(c.run.ctx, c.text("id"), o)
+	},
+	"list_snapshots": func(c call) (any, error) {
+		o := &sandkasten.ListSnapshotsOptions{Name: c.text("name"), SessionID: c.text("session_id")}
+		return c.client.ListSnapshots(c.run.ctx, o)
+	},
+	"get_snapshot":    func(c call) (any, error) { return c.client.GetSnapshot(c.run.ctx, c.text("id")) },
+	"delete_snapshot": func(c call) (any, error) { return nil, c.client.DeleteSnapshot(c.run.ctx, c.text("id")) },
+	"info":            func(c call) (any, error) { return c.client.Info(c.run.ctx) },
+
+	"refresh": func(c call) (any, error) { return c.session.Refresh(c.run.ctx) },
+	"update": func(c call) (any, error) {
+		o := c.update()
+		return c.session.Update(c.run.ctx, &o)
+	},
+	"heartbeat": func(c call) (any, error) { return nil, c.session.Heartbeat(c.run.ctx) },
+	"stats":     func(c call) (any, error) { return c.session.Stats(c.run.ctx) },
+	"pause": func(c call) (any, error) {
+		return c.session.Pause(c.run.ctx, options[sandkasten.PauseOptions](c))
+	},
+	"resume":  func(c call) (any, error) { return c.session.Resume(c.run.ctx) },
+	"stop":    func(c call) (any, error) { return c.session.Stop(c.run.ctx) },
+	"start":   func(c call) (any, error) { return c.session.Start(c.run.ctx) },
+	"destroy": func(c call) (any, error) { return nil, c.session.Destroy(c.run.ctx) },
+	"snapshot": func(c call) (any, error) {
+		return c.session.Snapshot(c.run.ctx, options[sandkasten.SnapshotOptions](c))
+	},
+	"fork": func(c call) (any, error) {
+		o := options[sandkasten.ForkOptions](c)
+		o.UpdateOptions = c.update()
+		return c.session.Fork(c.run.ctx, c.number("count"), o)
+	},
+	"exec":        func(c call) (any, error) { return c.session.Exec(c.run.ctx, c.text("cmd"), c.execOptions()) },
+	"exec_stream": func(c call) (any, error) { return c.streamed(c.session.ExecStream(c.text("cmd"), c.execOptions())) },
+	"attach":      func(c call) (any, error) { return c.streamed(c.session.Attach(c.text("exec_id"), nil)) },
+
+	"write": func(c call) (any, error) {
+		content := []byte(c.text("text"))
+		if encoded, ok := c.args["base64"].(string); ok {
+			content, _ = base64.StdEncoding.DecodeString(encoded)
+		}
+		o := &sandkasten.WriteOptions{Mode: c.mode(), Create: c.flag("create"), Append: c.flag("append")}
+		return nil, c.session.Write(c.run.ctx, c.text("path"), bytes.NewReader(content), o)
+	},
+	"read": func(c call) (any, error) {
+		o := &sandkasten.ReadOptions{Offset: int64(c.number("offset")), MaxBytes: int64(c.number("max_bytes"))}
+		data, err := c.session.ReadAll(c.run.ctx, c.text("path"), o)
+		return map[string]string{"base64": base64.StdEncoding.EncodeToString(data)}, err
+	},
+	"read_text": func(c call) (any, error) {
+		data, err := c.session.ReadAll(c.run.ctx, c.text("path"), nil)
+		return string(data), err
+	},
+	"upload": func(c call) (any, error) {
+		size := len(c.text("text")) * c.number("repeat")
+		content := io.MultiReader(strings.NewReader(strings.Repeat(c.text("text"), c.number("repeat"))))
+		return nil, c.session.Write(c.run.ctx, c.text("path"), content, &sandkasten.WriteOptions{Size: int64(size)})
+	},
+	"download": func(c call) (any, error) {
+		reader, err := c.session.Read(c.run.ctx, c.text("path"), nil)
+		if err != nil {
+			return nil, err
+		}
+		defer reader.Close()
+		sum := sha256.New()
+		size, err := io.Copy(sum, reader)
+		return map[string]any{"size": size, "sha256": hex.EncodeToString(sum.Sum(nil))}, err
+	},
+	"list": func(c call) (any, error) {
+		entries := []sandkasten.Entry{}
+		for entry, err := range c.session.List(c.run.ctx, c.text("path"), options[sandkasten.ListOptions](c)) {
+			if err != nil {
+				return nil, err
+			}
+			entries = append(entries, entry)
+		}
+		return entries, nil
+	},
+	"glob": func(c call) (any, error) {
+		found, err := c.session.Glob(c.run.ctx, c.text("pattern"), options[sandkasten.GlobOptions](c))
+		return found.Entries, err
+	},
+	"grep": func(c call) (any, error) {
+		found, err := c.session.Grep(c.run.ctx, c.text("pattern"), options[sandkasten.GrepOptions](c))
+		return found.Matches, err
+	},
+	"stat": func(c call) (any, error) { return c.session.Stat(c.run.ctx, c.text("path"), nil) },
+	"edit": func(c call) (any, error) {
+		o := options[sandkasten.EditOptions](c)
+		return c.session.Edit(c.run.ctx, c.text("path"), c.text("old"), c.text("new"), o)
+	},
+	"make_dir": func(c call) (any, error) {
+		return nil, c.session.MakeDir(c.run.ctx, c.text("path"), &sandkasten.MakeDirOptions{Parents: c.flag("parents")})
+	},
+	"move": func(c call) (any, error) {
+		return nil, c.session.Move(c.run.ctx, c.text("from"), c.text("to"), options[sandkasten.MoveOptions](c))
+	},
+	"copy": func(c call) (any, error) {
+		return nil, c.session.Copy(c.run.ctx, c.text("from"), c.text("to"), options[sandkasten.CopyOptions](c))
+	},
+	"remove": func(c call) (any, error) {
+		return nil, c.session.Remove(c.run.ctx, c.text("path"), options[sandkasten.RemoveOptions](c))
+	},
+	"chmod": func(c call) (any, error) {
+		return nil, c.session.Chmod(c.run.ctx, c.text("path"), c.mode(), nil)
+	},
+
+	"run_process": func(c call) (any, error) {
+		return c.session.RunProcess(c.run.ctx, c.strings("cmd"), c.processOptions())
+	},
+	"start_process": func(c call) (any, error) {
+		return c.session.StartProcess(c.run.ctx, c.strings("cmd"), c.processOptions())
+	},
+	"list_processes": func(c call) (any, error) { return c.session.ListProcesses(c.run.ctx) },
+	"write_stdin": func(c call) (any, error) {
+		return nil, c.process.WriteStdin(c.run.ctx, strings.NewReader(c.text("text")))
+	},
+	"close_stdin": func(c call) (any, error) { return nil, c.process.CloseStdin(c.run.ctx) },
+	"kill":        func(c call) (any, error) { return nil, c.process.Kill(c.run.ctx) },
+	"signal":      func(c call) (any, error) { return nil, c.process.Signal(c.run.ctx, c.text("signal")) },
+	"process_output": func(c call) (any, error) {
+		o := &sandkasten.OutputOptions{SinceSeq: int64(c.number("since_seq")), Wait: c.duration("wait_ms", time.Millisecond)}
+		return c.process.Output(c.run.ctx, o)
+	},
+	"process_stream": func(c call) (any, error) { return c.streamed(c.process.Stream(nil)) },
+	"wait":           func(c call) (any, error) { return c.process.Wait(c.run.ctx) },
+
+	"list_ports": func(c call) (any, error) { return c.session.ListPorts(c.run.ctx) },
+	"create_preview": func(c call) (any, error) {
+		o := &sandkasten.PreviewOptions{TTL: c.duration("ttl_seconds", time.Second)}
+		return c.session.CreatePreview(c.run.ctx, c.number("port"), o)
+	},
+	"fetch_port": func(c call) (any, error) {
+		req, err := http.NewRequestWithContext(c.run.ctx, http.MethodGet, c.text("path"), nil)
+		if err != nil {
+			return nil, err
+		}
+		resp, err := c.session.FetchPort(c.number("port"), req)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		return map[string]any{"status": resp.StatusCode, "body": string(body)}, err
+	},
+}

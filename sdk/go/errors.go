@@ -1,0 +1,95 @@
+package sandkasten
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// The meanings of an [*APIError], for [errors.Is].
+var (
+	ErrInvalidArgument   = errors.New("invalid argument")  // the request is wrong, or over a limit
+	ErrAuthentication    = errors.New("not authenticated") // no valid key
+	ErrPermissionDenied  = errors.New("permission denied") // this image, path or host is not allowed
+	ErrNotFound          = errors.New("not found")         // or it belongs to another key
+	ErrConflict          = errors.New("conflict")          // the state does not allow it now
+	ErrAlreadyExists     = errors.New("already exists")    // the name is taken; also an ErrConflict
+	ErrUnprocessable     = errors.New("unprocessable")     // understood, but impossible
+	ErrRateLimit         = errors.New("too many")          // over a limit of rate or number
+	ErrUnimplemented     = errors.New("unimplemented")     // this daemon, or its driver, cannot do it
+	ErrUnavailable       = errors.New("unavailable")       // not now
+	ErrInternal          = errors.New("internal error")    // the daemon's fault; its log has the request's id
+	ErrInsufficientSpace = errors.New("no space is left")  // a disk or quota is full
+)
+
+// meanings has the API's codes.
+var meanings = map[string][]error{
+	"invalid_argument":       {ErrInvalidArgument},
+	"method_not_allowed":     {ErrInvalidArgument},
+	"length_required":        {ErrInvalidArgument},
+	"too_large":              {ErrInvalidArgument},
+	"unsupported_media_type": {ErrInvalidArgument},
+	"range_not_satisfiable":  {ErrInvalidArgument},
+	"unauthenticated":        {ErrAuthentication},
+	"permission_denied":      {ErrPermissionDenied},
+	"not_found":              {ErrNotFound},
+	"conflict":               {ErrConflict},
+	"already_exists":         {ErrAlreadyExists, ErrConflict},
+	"unprocessable":          {ErrUnprocessable},
+	"resource_exhausted":     {ErrRateLimit},
+	"unimplemented":          {ErrUnimplemented},
+	"unavailable":            {ErrUnavailable},
+	"internal":               {ErrInternal},
+	"insufficient_space":     {ErrInsufficientSpace},
+}
+
+// APIError is an answer of the daemon that is an error.
+type APIError struct {
+	Status     int           `json:"-"`    // of HTTP; 0 of an error that came in a stream
+	Code       string        `json:"code"` // what is wrong, for programs
+	Message    string        `json:"error"`
+	Field      string        `json:"field"`      // of the request, if one is at fault
+	RequestID  string        `json:"request_id"` // names the request in the daemon's log
+	RetryAfter time.Duration `json:"-"`          // when it may be worth another try, if the daemon said so
+}
+
+func (e *APIError) Error() string { return e.Message }
+
+// Is tells whether target is what the error's code means.
+func (e *APIError) Is(target error) bool { return slices.Contains(meanings[e.Code], target) }
+
+// ConnectionError means that there was no answer, or that it broke off.
+// Requests that may be repeated have been before it is returned.
+type ConnectionError struct {
+	Op   string // the request's method and path
+	Sent bool   // the daemon may have seen it, and done what it asks for
+	Err  error
+}
+
+func (e *ConnectionError) Error() string { return e.Op + ": " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *ConnectionError) Unwrap() error { return e.Err }
+
+// newAPIError makes an error of a body, which need not be the daemon's.
+func newAPIError(status int, header http.Header, body []byte) *APIError {
+	e := &APIError{}
+	if json.Unmarshal(body, e) != nil || e.Code == "" {
+		*e = APIError{
+			Code:    fmt.Sprintf("http_%d", status),
+			Message: fmt.Sprintf("HTTP status %d, with an answer that is not Sandkasten's", status),
+		}
+	}
+	e.Status = status
+	if e.RequestID == "" {
+		e.RequestID = header.Get("X-Request-Id")
+	}
+	if seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 31); err == nil {
+		e.RetryAfter = time.Duration(seconds) * time.Second
+	}
+	return e
+}

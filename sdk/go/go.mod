@@ -1,0 +1,3 @@
+module github.com/sandkasten/sandkasten/sdk/go
+
+go 1.24

@@ -1,0 +1,150 @@
+package sandkasten
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+)
+
+// Chunk is a piece of output.
+type Chunk struct {
+	Stream string // of a process: stdout or stderr; of a shell's command: output
+	Data   []byte
+}
+
+// ExecStream is the output of a command while it runs. When the connection breaks,
+// it goes on by itself behind the last chunk, with nothing lost or doubled, as
+// long as it makes progress. It is for one goroutine.
+type ExecStream struct {
+	session *Session
+	raw     bool
+	first   request // starts the command; unused if execID was given
+	begun   bool    // first was sent
+	execID  string
+	lastID  string // of the last event that had one
+	end     ExecEnd
+	ended   bool
+}
+
+// ExecID is the command's id, from the first chunk on.
+func (s *ExecStream) ExecID() string { return s.execID }
+
+// End is how the command ended, and false before the last chunk.
+func (s *ExecStream) End() (ExecEnd, bool) { return s.end, s.ended }
+
+// Copy writes the output to stdout, and what a process writes to its stderr to
+// stderr, and returns how the command ended. After an error the command goes on.
+func (s *ExecStream) Copy(ctx context.Context, stdout, stderr io.Writer) (ExecEnd, error) {
+	for chunk, err := range s.Chunks(ctx) {
+		if err != nil {
+			return ExecEnd{}, err
+		}
+		out := stdout
+		if chunk.Stream == "stderr" {
+			out = stderr
+		}
+		if _, err := out.Write(chunk.Data); err != nil {
+			return ExecEnd{}, fmt.Errorf("write output: %w", err)
+		}
+	}
+	return s.end, nil
+}
+
+// Chunks gives the output. An error is the last of the iteration. To leave it
+// early does not end the command; another iteration goes on behind the last chunk.
+func (s *ExecStream) Chunks(ctx context.Context) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) {
+		failures := 0
+		for !s.ended {
+			before := s.lastID
+			left, err := s.follow(ctx, yield)
+			if left || err == nil {
+				return
+			}
+			if s.lastID != before {
+				failures = 0
+			}
+			if s.execID != "" {
+				err = s.session.client.beforeResuming(ctx, err, failures)
+			}
+			if err != nil {
+				yield(Chunk{}, err)
+				return
+			}
+			failures++
+		}
+	}
+}
+
+// follow reads one connection to its end, or until yield wants no more. Without
+// an error the command has ended.
+func (s *ExecStream) follow(ctx context.Context, yield func(Chunk, error) bool) (left bool, err error) {
+	r, err := s.request()
+	if err != nil {
+		return false, err
+	}
+	for e, err := range s.session.client.events(ctx, r) {
+		if err != nil {
+			return false, err
+		}
+		if e.id != "" {
+			s.lastID = e.id
+		}
+		switch e.name {
+		case "chunk":
+			chunk, err := newChunk(e)
+			if err != nil {
+				return false, err
+			}
+			if !yield(chunk, nil) {
+				return true, nil
+			}
+		case "start", "done":
+			if err := e.decode(&s.end); err != nil {
+				return false, err
+			}
+			s.execID = s.end.ExecID
+			if s.ended = e.name == "done"; s.ended {
+				return false, nil
+			}
+		case "error":
+			return false, newAPIError(0, nil, e.data)
+		}
+	}
+	return false, nil
+}
+
+// request starts the command, the first time, and otherwise follows it.
+func (s *ExecStream) request() (request, error) {
+	if s.execID == "" {
+		if s.begun {
+			return request{}, errors.New("the command was begun, and what became of it is not known")
+		}
+		s.begun = true
+		return s.first, nil
+	}
+	r := get(s.session.execPath(s.execID) + "/stream")
+	r.setFlag("raw_output", s.raw)
+	if s.lastID != "" {
+		r.header = map[string][]string{"Last-Event-Id": {s.lastID}}
+	}
+	return r, nil
+}
+
+func newChunk(e event) (Chunk, error) {
+	var wire struct {
+		Text   string `json:"chunk"`
+		Base64 string `json:"chunk_base64"`
+		Stream string `json:"stream"`
+	}
+	if err := e.decode(&wire); err != nil {
+		return Chunk{}, err
+	}
+	data, err := exact(wire.Text, wire.Base64)
+	if wire.Stream == "" {
+		wire.Stream = "output"
+	}
+	return Chunk{wire.Stream, data}, err
+}

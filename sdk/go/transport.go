@@ -1,0 +1,263 @@
+package sandkasten
+
+import (
+	"bytes"
+	"context"
+	crand "crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxReply      = 256 << 20 // bytes of a JSON answer, so that a wrong address cannot fill memory
+	maxErrorReply = 64 << 10  // bytes of an error's body
+	longestPause  = 30 * time.Second
+)
+
+// Version is the SDK's.
+const Version = "0.1.0"
+
+// request is one request of the API.
+type request struct {
+	method string
+	path   string
+	query  url.Values
+	header http.Header
+	json   any     // the body, if not nil
+	body   *source // or this
+	safe   bool    // it may be sent again when nobody knows whether it was carried out
+}
+
+func get(path string) request { return request{method: http.MethodGet, path: path, safe: true} }
+
+// post makes a request that is sent again only if nothing can have come of it.
+func post(path string, body any) request {
+	return request{method: http.MethodPost, path: path, json: body}
+}
+
+// postOnce makes a request that the daemon carries out once, however often it is
+// sent. An empty key takes a new one.
+func postOnce(path, key string, body any) request {
+	if key == "" {
+		key = crand.Text()
+	}
+	r := post(path, body)
+	r.header = http.Header{"Idempotency-Key": {key}}
+	r.safe = true
+	return r
+}
+
+func remove(path string) request { return request{method: http.MethodDelete, path: path, safe: true} }
+
+func (r request) op() string { return r.method + " " + r.path }
+
+// set adds a parameter of the query, unless it is empty.
+func (r *request) set(name, value string) {
+	if value == "" {
+		return
+	}
+	if r.query == nil {
+		r.query = url.Values{}
+	}
+	r.query.Set(name, value)
+}
+
+func (r *request) setNumber(name string, n int64) {
+	if n != 0 {
+		r.set(name, strconv.FormatInt(n, 10))
+	}
+}
+
+func (r *request) setFlag(name string, set bool) {
+	if set {
+		r.set(name, "true")
+	}
+}
+
+// segment is a name as one segment of a path, whatever is in it.
+func segment(name string) string {
+	return strings.ReplaceAll(url.PathEscape(name), ".", "%2E")
+}
+
+// call sends a request and decodes the answer into out, unless out is nil.
+func (c *Client) call(ctx context.Context, r request, out any) error {
+	return c.retry(ctx, r, func() error {
+		resp, err := c.send(ctx, r)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
+		if err != nil {
+			return broken(ctx, r, err)
+		}
+		if out == nil {
+			return nil
+		}
+		if err := json.Unmarshal(data, out); err != nil {
+			return fmt.Errorf("%s: the answer is not Sandkasten's: %w", r.op(), err)
+		}
+		return nil
+	})
+}
+
+// open sends a request and returns the answer when its header is there. The
+// caller closes its body.
+func (c *Client) open(ctx context.Context, r request) (resp *http.Response, err error) {
+	err = c.retry(ctx, r, func() error {
+		resp, err = c.send(ctx, r)
+		return err
+	})
+	return resp, err
+}
+
+// retry attempts a request until it succeeds, or must not be repeated, or was
+// repeated often enough.
+func (c *Client) retry(ctx context.Context, r request, attempt func() error) error {
+	for tries := 0; ; tries++ {
+		err := attempt()
+		if err == nil || tries >= c.maxRetries || !r.repeatable(err) {
+			return err
+		}
+		var refused *APIError
+		var asked time.Duration
+		if errors.As(err, &refused) {
+			asked = refused.RetryAfter
+		}
+		if ended := c.pause(ctx, tries, asked); ended != nil {
+			return errors.Join(ended, err)
+		}
+		if err := r.body.rewind(); err != nil {
+			return fmt.Errorf("%s: %w", r.op(), err)
+		}
+	}
+}
+
+// repeatable tells whether a request may be sent again after err.
+func (r request) repeatable(err error) bool {
+	if r.body != nil && r.body.seeker == nil {
+		return false
+	}
+	var refused *APIError
+	if errors.As(err, &refused) { // 429 says that nothing was done
+		return refused.Status == http.StatusTooManyRequests || r.safe && refused.Status == http.StatusServiceUnavailable
+	}
+	var lost *ConnectionError
+	return errors.As(err, &lost) && (r.safe || !lost.Sent)
+}
+
+// pause waits before a repetition, the first of which has number 0, at least as
+// long as the daemon asked for. It returns ctx's cause if that ends first.
+func (c *Client) pause(ctx context.Context, number int, asked time.Duration) error {
+	grown := min(c.firstPause<<min(number, 16), longestPause)
+	wait := min(max(asked, grown/2+rand.N(grown/2+1)), longestPause)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// beforeResuming waits before something is taken up that err broke, and that
+// failed so often before without progress. It returns an error if it must not be.
+func (c *Client) beforeResuming(ctx context.Context, err error, failures int) error {
+	var lost *ConnectionError
+	if !errors.As(err, &lost) || failures > c.maxRetries {
+		return err
+	}
+	if failures == 0 {
+		return nil
+	}
+	if ended := c.pause(ctx, failures-1, 0); ended != nil {
+		return errors.Join(ended, err)
+	}
+	return nil
+}
+
+// send sends a request once. Anything but a success is an error.
+func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
+	req, err := c.build(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.op(), err)
+	}
+	if req.Body != nil {
+		defer req.Body.Close() // nothing reads the caller's reader when we have returned
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, broken(ctx, r, err)
+	}
+	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorReply))
+	if err != nil {
+		return nil, broken(ctx, r, err)
+	}
+	return nil, newAPIError(resp.StatusCode, resp.Header, data)
+}
+
+func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
+	address := c.base + r.path
+	if len(r.query) > 0 {
+		address += "?" + r.query.Encode()
+	}
+	var body io.Reader
+	if r.json != nil {
+		data, err := json.Marshal(r.json)
+		if err != nil {
+			return nil, err
+		}
+		body = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	if r.json != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.body != nil {
+		req.Header.Set("Content-Type", r.body.kind)
+		if req.ContentLength = r.body.size; r.body.size > 0 { // or it would be taken for unknown
+			req.Body = &sending{reader: r.body.reader}
+		}
+	}
+	c.authorize(req.Header)
+	return req, nil
+}
+
+func (c *Client) authorize(h http.Header) {
+	h.Set("Authorization", "Bearer "+c.key)
+	h.Set("User-Agent", "sandkasten-go/"+Version)
+}
+
+// broken is the error for a request that got no whole answer because of err.
+func broken(ctx context.Context, r request, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", r.op(), context.Cause(ctx))
+	}
+	var outer *url.Error
+	if errors.As(err, &outer) { // it would repeat the method and the address
+		err = outer.Err
+	}
+	var dial *net.OpError
+	sent := !errors.As(err, &dial) || dial.Op != "dial"
+	return &ConnectionError{Op: r.op(), Sent: sent, Err: err}
+}
