@@ -226,7 +226,7 @@ func TestListsAndTheirJSON(t *testing.T) {
 	if r := tm.run("ls"); r.code != 0 || r.out != "" || !strings.Contains(r.errOut, "No sessions") {
 		t.Errorf("ls = %+v", r)
 	}
-	id := tm.create("base", "--label", "task=42", "--hostname", "box", "--memory", "100")
+	id := tm.create("base", "--driver", "native", "--label", "task=42", "--hostname", "box", "--memory", "100")
 	if out := tm.want("ls"); !strings.Contains(out, "STATUS") || !strings.Contains(out, id) || !strings.Contains(out, "running") {
 		t.Errorf("ls = %s", out)
 	}

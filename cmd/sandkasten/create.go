@@ -14,6 +14,7 @@ import (
 type sessionFlags struct {
 	policyFlags
 
+	Driver    string            `placeholder:"NAME" help:"What makes the sandbox, as docker; by default the daemon's driver."`
 	Workspace string            `short:"w" placeholder:"ID" help:"Workspace at /workspace, which outlives the session; made if there is none."`
 	CPU       float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
 	Memory    int64             `placeholder:"MB" help:"Memory in MiB."`
@@ -62,6 +63,7 @@ func (f policyFlags) request() client.UpdateRequest {
 func (f sessionFlags) request(image string) client.CreateRequest {
 	return client.CreateRequest{
 		Image:         image,
+		Driver:        f.Driver,
 		WorkspaceID:   f.Workspace,
 		Limits:        client.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
 		Env:           f.Env,

@@ -35,7 +35,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/admission", "internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
-			"internal/runtime/docker", "internal/runtime/linux", "internal/session", "internal/store",
+			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/session", "internal/store",
 			"internal/blob", "internal/blob/s3",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
@@ -183,6 +183,9 @@ var Rules = map[string]Rule{
 	"internal/runtime/docker/flatten": {Libraries: []string{unix}},
 	"internal/runtime/docker/relay":   {Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 
+	// What joins drivers knows none.
+	"internal/runtime/several": {Ours: []string{"internal/errdefs", "internal/runtime"}},
+
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {
 		Ours: []string{
@@ -240,7 +243,8 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
-	"test/e2e": {TestOnly: true},
+	"test/e2e":     {TestOnly: true},
+	"test/compose": {TestOnly: true},
 	"test/bench": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{

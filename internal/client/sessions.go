@@ -11,6 +11,7 @@ type Session struct {
 	ID           string            `json:"id"`
 	Image        string            `json:"image"`
 	ImageDigest  string            `json:"image_digest,omitempty"`
+	Driver       string            `json:"driver"`
 	Status       string            `json:"status"`
 	EndReason    string            `json:"end_reason,omitempty"`
 	Cwd          string            `json:"cwd"`
@@ -42,6 +43,7 @@ type Limits struct {
 // daemon's defaults.
 type CreateRequest struct {
 	Image       string            `json:"image,omitempty"`
+	Driver      string            `json:"driver,omitempty"`
 	WorkspaceID string            `json:"workspace_id,omitempty"`
 	RestoreID   string            `json:"restore_snapshot_id,omitempty"` // a snapshot to begin with
 	Limits      Limits            `json:"limits,omitzero"`

@@ -19,7 +19,8 @@ type Config struct {
 	AllowedHosts  []string
 	DataDir       string
 	DBPath        string
-	Driver        string // native, docker
+	Driver        string   // native, docker
+	ExtraDrivers  []string // others that clients may choose
 	Docker        Docker
 	DefaultImage  string
 	AllowedImages []string // empty: every image in the store
@@ -215,6 +216,9 @@ func Default() Config {
 		Log:       Log{Level: "info", Format: "auto"},
 	}
 }
+
+// Drivers are the drivers that clients may choose, the default first.
+func (c Config) Drivers() []string { return append([]string{c.Driver}, c.ExtraDrivers...) }
 
 // KeyFile is where the daemon keeps the API key it made, when none is
 // configured.

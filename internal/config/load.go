@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -208,6 +209,9 @@ func (l *loader) together(c *Config) {
 		if d := c.Preview.Domain; d != "" && strings.HasSuffix("."+strings.ToLower(host), "."+d) && l.good("preview.domain") {
 			l.wrong(l.set["preview.domain"], "preview.domain", "has %s in it, a name of the API: take a domain that is used for nothing else", host)
 		}
+	}
+	if slices.Contains(c.ExtraDrivers, c.Driver) {
+		l.wrong(l.set["extra_drivers"], "extra_drivers", "has %s, which is the driver already: remove it there", c.Driver)
 	}
 	l.snapshots(&c.Snapshots)
 	atMost(l, "session_ttl_seconds", &c.SessionTTL, "max_session_ttl_seconds", &c.MaxSessionTTL)

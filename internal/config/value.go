@@ -92,6 +92,21 @@ func oneOf(p *string, choices ...string) value {
 	}, func() string { return *p })
 }
 
+// someOf is a list of choices, each at most once.
+func someOf(p *[]string, choices ...string) value {
+	return value{want: "a list of some of " + strings.Join(choices, ", "), tag: "!!seq", set: func(n *yaml.Node) bool {
+		list := []string{}
+		for _, item := range n.Content {
+			if !slices.Contains(choices, item.Value) || slices.Contains(list, item.Value) {
+				return false
+			}
+			list = append(list, item.Value)
+		}
+		*p = list
+		return true
+	}, show: func() string { return "[" + strings.Join(*p, ", ") + "]" }}
+}
+
 func boolean(p *bool) value {
 	return scalar("true or false", "!!bool", func(s string) bool {
 		*p = s == "true"

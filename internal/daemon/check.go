@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -13,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux"
 )
 
 // Examine is all that `sandkasten doctor` tells of a host: the doctor's
@@ -30,8 +32,10 @@ func Examine(ctx context.Context, cfg config.Config) []doctor.Finding {
 
 func host(cfg config.Config) doctor.Host {
 	h := doctor.ThisHost()
-	h.DataDir, h.MaxSessions, h.MaxIDs = cfg.DataDir, cfg.MaxSessions, maxSandboxes[cfg.Driver]
-	h.Pool, h.Engine = cfg.Disk.PoolMB > 0, cfg.Driver != "native"
+	h.DataDir, h.MaxSessions, h.Pool = cfg.DataDir, cfg.MaxSessions, cfg.Disk.PoolMB > 0
+	if h.Engine = !slices.Contains(cfg.Drivers(), runtime.Native); !h.Engine {
+		h.MaxIDs = linux.MaxSandboxes
+	}
 	return h
 }
 
@@ -52,18 +56,18 @@ func examineDriver(ctx context.Context, cfg config.Config, store *images.Store) 
 	if err != nil {
 		return doctor.Finding{Check: "driver", Status: doctor.Fail, Found: err.Error()}
 	}
-	f := checkDriver(ctx, cfg.Driver, d)
+	f := checkDriver(ctx, cfg, d)
 	if err := d.Close(); err != nil && f.Status == doctor.OK {
 		f.Status, f.Found = doctor.Warn, err.Error()
 	}
 	return f
 }
 
-func checkDriver(ctx context.Context, name string, d runtime.Driver) doctor.Finding {
+func checkDriver(ctx context.Context, cfg config.Config, d runtime.Driver) doctor.Finding {
 	if err := d.Check(ctx); err != nil {
 		return doctor.Finding{Check: "driver", Status: doctor.Fail, Found: err.Error()}
 	}
-	return doctor.Finding{Check: "driver", Status: doctor.OK, Found: name + " can make sandboxes here"}
+	return doctor.Finding{Check: "driver", Status: doctor.OK, Found: strings.Join(cfg.Drivers(), " and ") + " can make sandboxes here"}
 }
 
 // admit logs what has to be mended and refuses a host on which sandboxes

@@ -222,14 +222,14 @@ func (d *Daemon) openDriver(ctx context.Context, imageStore *images.Store) error
 	d.closers = append(d.closers, driver.Close)
 	return admit(ctx, d.log, []doctor.Finding{
 		examineImage(ctx, imageStore, d.cfg.DefaultImage),
-		checkDriver(ctx, d.cfg.Driver, driver),
+		checkDriver(ctx, d.cfg, driver),
 	})
 }
 
 func sessionOptions(cfg config.Config, rows *store.Store, driver runtime.Driver, imageStore *images.Store, log *slog.Logger) session.Options {
 	return session.Options{
 		Store:  rows,
-		Driver: driver,
+		Driver: driver, Drivers: cfg.Drivers(),
 		Images: imageStore,
 		Log:    log,
 		Defaults: session.Defaults{

@@ -169,6 +169,10 @@ func TestUnknownDriver(t *testing.T) {
 	if _, err := newDriver(cfg, nil, silent); err == nil || !strings.Contains(err.Error(), "native") {
 		t.Errorf("newDriver = %v, want the list of drivers", err)
 	}
+	cfg.ExtraDrivers = []string{"docker"}
+	if _, err := newDriver(cfg, nil, silent); err == nil || !strings.Contains(err.Error(), "magic") {
+		t.Errorf("newDriver = %v, want the list here, too", err)
+	}
 }
 
 // start makes a daemon on the native driver and runs it.

@@ -128,3 +128,33 @@ func TestDockerDriver(t *testing.T) {
 	c.exec(other, "cat file", "hi\n")
 	c.do(http.MethodDelete, "/"+other, "")
 }
+
+// TestTwoDrivers has sessions on this host and on a Docker engine at once, and
+// takes both over a restart.
+func TestTwoDrivers(t *testing.T) {
+	testenv.NeedsRoot(t)
+	e := testenv.StartEngine(t)
+	cfg := testConfig(t)
+	cfg.ExtraDrivers, cfg.Docker.Host = []string{"docker"}, e.Host
+	giveImage(t, cfg)
+	d, stop := start(t, cfg)
+	c := call(t, d, cfg)
+	ids := map[string]string{}
+	for driver, body := range map[string]string{"native": "", "docker": `{"driver": "docker"}`} {
+		made := c.do(http.MethodPost, "", body)
+		ids[driver], _ = made["id"].(string)
+		if made["driver"] != driver {
+			t.Errorf("of %v, not of %s", made["driver"], driver)
+		}
+		c.exec(ids[driver], "x="+driver, "")
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	d, _ = start(t, cfg)
+	c = call(t, d, cfg)
+	for driver, id := range ids {
+		c.exec(id, "echo $x", driver+"\n")
+		c.do(http.MethodDelete, "/"+id, "")
+	}
+}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/docker"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux"
+	"github.com/sandkasten/sandkasten/internal/runtime/several"
 )
 
 // hostDriver is a driver with what belongs to a process rather than to a
@@ -34,26 +36,63 @@ type hostDriver interface {
 // drivers is the list of what can make sandboxes, by its name in the
 // configuration.
 var drivers = map[string]func(config.Config, *images.Store, *slog.Logger) (hostDriver, error){
-	"native": native,
-	"docker": dockerEngine,
+	runtime.Native: native,
+	"docker":       dockerEngine,
 }
 
-// maxSandboxes is how many a driver can run on one host, if it has a limit of
-// its own.
-var maxSandboxes = map[string]int{
-	"native": linux.MaxSandboxes,
-}
-
+// newDriver makes the driver of all that cfg wants.
 func newDriver(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
-	construct, ok := drivers[cfg.Driver]
-	if !ok {
-		return nil, fmt.Errorf("no driver %q: there is %s", cfg.Driver, strings.Join(slices.Sorted(maps.Keys(drivers)), ", "))
+	if len(cfg.ExtraDrivers) == 0 {
+		return newNamed(cfg.Driver, cfg, store, log)
 	}
-	d, err := construct(cfg, store, log.With("driver", cfg.Driver))
+	all := hostDrivers{}
+	made := map[string]runtime.Driver{}
+	for _, name := range cfg.Drivers() {
+		d, err := newNamed(name, cfg, store, log)
+		if err != nil {
+			return nil, errors.Join(err, all.Close())
+		}
+		all.parts, made[name] = append(all.parts, d), d
+	}
+	all.Driver = several.New(made, cfg.Driver)
+	return all, nil
+}
+
+func newNamed(name string, cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
+	construct, ok := drivers[name]
+	if !ok {
+		return nil, fmt.Errorf("no driver %q: there is %s", name, strings.Join(slices.Sorted(maps.Keys(drivers)), ", "))
+	}
+	d, err := construct(cfg, store, log.With("driver", name))
 	if err != nil {
-		return nil, fmt.Errorf("prepare the driver %s: %w", cfg.Driver, err)
+		return nil, fmt.Errorf("prepare the driver %s: %w", name, err)
 	}
 	return d, nil
+}
+
+// hostDrivers is a hostDriver made of several.
+type hostDrivers struct {
+	*several.Driver
+
+	parts []hostDriver
+}
+
+// Sweep implements hostDriver.
+func (d hostDrivers) Sweep(ctx context.Context) error {
+	var errs []error
+	for _, part := range d.parts {
+		errs = append(errs, part.Sweep(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// Close implements hostDriver.
+func (d hostDrivers) Close() error {
+	var errs []error
+	for _, part := range d.parts {
+		errs = append(errs, part.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func native(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {

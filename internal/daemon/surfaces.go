@@ -19,7 +19,6 @@ func surfaces(cfg config.Config, version string, manager *session.Manager, previ
 			Previews:    previews,
 			Pool:        ready,
 			Version:     version,
-			Driver:      cfg.Driver,
 			OutputBytes: cfg.Exec.OutputLimitBytes,
 			UploadBytes: cfg.Files.MaxUploadMB << 20,
 			SpoolDir:    spool(cfg),

@@ -123,6 +123,11 @@ func TestFindings(t *testing.T) {
 		found  string // a part of it
 		mend   string // a part of it
 	}{
+		{"root", file("proc/self/status", "CapEff:\t00000000000000fb\n"), doctor.Fail, "without CAP_SYS_ADMIN", "privileged container"},
+		{"root", func(t *testing.T, h *doctor.Host) {
+			h.Engine = true // in a container of its own
+			write(t, *h, "proc/self/status", "CapEff:\t00000000000000fb\n")
+		}, doctor.OK, "root", ""},
 		{"root", host(func(h *doctor.Host) { h.UID = 1000 }), doctor.Fail, "user 1000", "as root"},
 		{"kernel", file("proc/sys/kernel/osrelease", "5.18.19-x"), doctor.Fail, "5.18.19-x", "5.19"},
 		{"kernel", file("proc/sys/kernel/osrelease", "5.19.0"), doctor.OK, "5.19.0", ""},

@@ -147,6 +147,9 @@ func keyOf(id runtime.ID) string {
 // are those of the driver's Create: what goes wrong with a ready one is no
 // reason to refuse.
 func (p *Pool) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
+	if id.Driver() != runtime.Native { // which the ready ones are of
+		return p.opts.Driver.Create(ctx, id, spec)
+	}
 	s := p.arrived(p.key(spec))
 	for s != nil {
 		ready, ok := p.take(s)

@@ -50,6 +50,9 @@ func TestHitsAndMisses(t *testing.T) {
 			t.Error("the second hit, or a miss behind it")
 		}
 		h.settle(time.Second)
+		if sandbox, err := h.Create(h.t.Context(), runtime.ID("a").In("other"), spec("a")); err != nil || sandbox.ID() != "other_a" {
+			t.Errorf("of another driver: %v, %v", sandbox, err)
+		}
 		h.wantReady(2)
 		st := h.Status()
 		if one := st.Images[0]; one.Hits != 2 || one.Misses != 2 || st.Unmatched != 4 || one.MakeTime != 10*time.Millisecond {

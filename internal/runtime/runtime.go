@@ -8,11 +8,34 @@ import (
 	"context"
 	"iter"
 	"net"
+	"strings"
 	"time"
 )
 
-// ID names a sandbox. The caller chooses it; it is never used twice.
+// ID names a sandbox. The caller chooses it; it is never used twice. Where
+// there are several drivers it says whose the sandbox is; see In.
 type ID string
+
+// Native is the driver whose sandboxes' IDs do not name it.
+const Native = "native"
+
+// In is id as the driver of that name has it: with the name and a '_' in front,
+// but for Native. The ID then is what tells where the sandbox is, whatever the
+// configuration says later.
+func (id ID) In(driver string) ID {
+	if driver == Native {
+		return id
+	}
+	return ID(driver) + "_" + id
+}
+
+// Driver is the name that id was given by In.
+func (id ID) Driver() string {
+	if name, _, named := strings.Cut(string(id), "_"); named {
+		return name
+	}
+	return Native
+}
 
 // Spec says what to make. Image, Limits, ReadonlyRoot, Network and Seccomp
 // decide which sandboxes are interchangeable. Workspace, Env and Hostname are

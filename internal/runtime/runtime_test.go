@@ -14,3 +14,19 @@ func TestLimitsOr(t *testing.T) {
 		}
 	}
 }
+
+func TestIDSaysItsDriver(t *testing.T) {
+	for _, c := range []struct {
+		id     ID
+		driver string
+		want   ID
+	}{
+		{"abc", Native, "abc"},
+		{"abc", "docker", "docker_abc"},
+		{"pool-1-abc", Native, "pool-1-abc"},
+	} {
+		if got := c.id.In(c.driver); got != c.want || got.Driver() != c.driver {
+			t.Errorf("%s in %s: %s of %s, want %s", c.id, c.driver, got, got.Driver(), c.want)
+		}
+	}
+}

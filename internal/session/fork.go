@@ -143,7 +143,7 @@ func (f *forking) plan(req ForkRequest) ([]Session, error) {
 	for i := range all {
 		id := newID()
 		all[i] = s
-		all[i].ID, all[i].Sandbox, all[i].BootID = ID(id), runtime.ID(id), newID()
+		all[i].ID, all[i].Sandbox, all[i].BootID = ID(id), runtime.ID(id).In(from.Driver()), newID()
 		all[i].Hostname = req.Hostname
 		if req.Hostname == "" {
 			all[i].Hostname = forkHostname(from.Hostname, id)

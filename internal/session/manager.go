@@ -83,6 +83,9 @@ func New(o Options) *Manager {
 // Ready reports whether the sessions of an earlier daemon have been adopted.
 func (m *Manager) Ready() bool { return m.ready.Load() }
 
+// Drivers are those that sessions may be of, the default first.
+func (m *Manager) Drivers() []string { return slices.Clone(m.opts.Drivers) }
+
 // checkReady refuses what would change or use a sandbox before adoption.
 func (m *Manager) checkReady() error {
 	if m.Ready() {

@@ -14,7 +14,8 @@ import (
 type Options struct {
 	Store   Store
 	Driver  runtime.Driver
-	Creator Creator // the driver itself; a pool goes in front of it here
+	Drivers []string // that sessions may be of, the default first: runtime.Native
+	Creator Creator  // the driver itself; a pool goes in front of it here
 
 	// Reserved reports whether a sandbox is no session's and yet no orphan of a
 	// crash: one that the pool keeps ready. It is none without it.
@@ -120,6 +121,9 @@ type ListFilter struct {
 func (o Options) withDefaults() Options {
 	if o.Creator == nil {
 		o.Creator = o.Driver
+	}
+	if len(o.Drivers) == 0 {
+		o.Drivers = []string{runtime.Native}
 	}
 	if o.Reserved == nil {
 		o.Reserved = func(runtime.ID) bool { return false }

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -32,7 +34,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 	id := newID()
 	s := Session{
 		ID:             ID(id),
-		Sandbox:        runtime.ID(id),
+		Sandbox:        runtime.ID(id).In(cmp.Or(req.Driver, m.opts.Drivers[0])),
 		Image:          cmp.Or(req.Image, d.Image),
 		State:          Creating,
 		WorkspaceID:    req.WorkspaceID,
@@ -55,7 +57,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		AutoResume:     true,
 		BootID:         newID(),
 	}
-	if w, ok := m.WorkspaceOptions(); ok && s.WorkspaceID == "" && w.PersistByDefault {
+	if w, ok := m.WorkspaceOptions(); ok && s.WorkspaceID == "" && w.PersistByDefault && s.Driver() == m.opts.Drivers[0] {
 		s.WorkspaceID = newID()
 	}
 	if req.ReadonlyRoot != nil {
@@ -82,7 +84,7 @@ func hashOf(text []byte) string {
 
 func (m *Manager) checkCreate(req CreateRequest) error {
 	for _, err := range []error{
-		m.checkImage(req), m.checkWorkspace(req), check.Limits(req.Limits, m.opts.Maxima.Limits), m.checkNetwork(req),
+		m.checkImage(req), m.checkDriver(req), m.checkWorkspace(req), check.Limits(req.Limits, m.opts.Maxima.Limits), m.checkNetwork(req),
 		check.Env(req.Env), check.Hostname(req.Hostname), check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels),
 	} {
 		if err != nil {
@@ -103,12 +105,25 @@ func (m *Manager) checkImage(req CreateRequest) error {
 	return nil
 }
 
+func (m *Manager) checkDriver(req CreateRequest) error {
+	if req.Driver != "" && !slices.Contains(m.opts.Drivers, req.Driver) {
+		return errdefs.Invalid("driver", "must be one that this daemon has: %s", strings.Join(m.opts.Drivers, ", "))
+	}
+	return nil
+}
+
 func (m *Manager) checkWorkspace(req CreateRequest) error {
 	switch {
 	case req.WorkspaceID == "":
 		return nil
 	case !workspaces.IsID(req.WorkspaceID):
 		return errdefs.Invalid("workspace_id", workspaces.IDRule)
+	case req.Driver != "" && req.Driver != m.opts.Drivers[0]:
+		return &errdefs.Error{
+			Code:    errdefs.Unimplemented,
+			Field:   "workspace_id",
+			Message: fmt.Sprintf("workspaces are of the driver %s; leave workspace_id out, or driver", m.opts.Drivers[0]),
+		}
 	case !m.HasWorkspaces():
 		return &errdefs.Error{
 			Code:    errdefs.Unimplemented,

@@ -10,6 +10,7 @@ import (
 // Options; values beyond its maxima are refused with InvalidArgument.
 type CreateRequest struct {
 	Image          string
+	Driver         string
 	TTL            time.Duration
 	WorkspaceID    string // made if the owner has none of this id
 	Limits         runtime.Limits

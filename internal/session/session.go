@@ -16,7 +16,7 @@ type ID string
 // Session is what a client owns. Its truth is its row in the store.
 type Session struct {
 	ID             ID
-	Sandbox        runtime.ID // the sandbox behind it; a pool may have named it
+	Sandbox        runtime.ID // the sandbox behind it, which says of which driver it is
 	Image          string     // as the client wrote it, or the default
 	ImageDigest    string     // what that was resolved to at create
 	State          State
@@ -46,6 +46,9 @@ type Session struct {
 	MaxLifetime  time.Duration // absolute, from CreatedAt; 0 is none
 	EndedAt      time.Time
 }
+
+// Driver is the name of the driver that its sandbox is of.
+func (s Session) Driver() string { return s.Sandbox.Driver() }
 
 // OnIdle is what happens to a session that nothing has used for its idle
 // timeout. The strings are part of the API.

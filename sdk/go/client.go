@@ -112,7 +112,8 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 type DaemonInfo struct {
 	Version    string           `json:"version"`
 	API        string           `json:"api"`
-	Driver     string           `json:"driver"`
+	Driver     string           `json:"driver"`  // of a session that asks for none
+	Drivers    []string         `json:"drivers"` // all that a session may ask for
 	Defaults   DaemonDefaults   `json:"defaults"`
 	Limits     DaemonLimits     `json:"limits"`
 	Workspaces *DaemonWorkspace `json:"workspaces,omitempty"` // nil if the driver has none

@@ -19,6 +19,7 @@ type SessionInfo struct {
 	ID                 string            `json:"id"`
 	Image              string            `json:"image"`
 	ImageDigest        string            `json:"image_digest,omitempty"`
+	Driver             string            `json:"driver"`
 	Status             string            `json:"status"` // running, paused, stopped, destroyed, ...
 	EndReason          string            `json:"end_reason,omitempty"`
 	Cwd                string            `json:"cwd"` // of the default shell
@@ -57,6 +58,7 @@ type CreateOptions struct {
 	Limits
 
 	Image             string            `json:"image,omitempty"`
+	Driver            string            `json:"driver,omitempty"`              // one of DaemonInfo's Drivers
 	WorkspaceID       string            `json:"workspace_id,omitempty"`        // made if it is missing; outlives the session
 	RestoreSnapshotID string            `json:"restore_snapshot_id,omitempty"` // a snapshot to begin with
 	Env               map[string]string `json:"env,omitempty"`

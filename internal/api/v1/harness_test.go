@@ -94,7 +94,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 			Workspaces: session.WorkspaceOptions{Store: db},
 			Snapshots:  session.SnapshotOptions{Store: db, Blobs: blobs, SpoolDir: tb.TempDir()},
 		},
-		v1:  v1.Options{Version: "test", Driver: "local", SpoolDir: tb.TempDir(), Registry: registry},
+		v1:  v1.Options{Version: "test", SpoolDir: tb.TempDir(), Registry: registry},
 		api: api.Options{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), Keys: keys{}, Registry: registry},
 	}
 	for _, set := range options {

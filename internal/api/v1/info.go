@@ -14,7 +14,8 @@ import (
 type Info struct {
 	Version  string   `json:"version" example:"0.1.0"`
 	API      string   `json:"api" example:"v1"`
-	Driver   string   `json:"driver" example:"linux"`
+	Driver   string   `json:"driver" doc:"Of a session that asks for none. It has the workspaces." example:"native"`
+	Drivers  []string `json:"drivers" doc:"All that a session may ask for." nullable:"false" example:"[\"native\",\"docker\"]"`
 	Defaults Defaults `json:"defaults"`
 	Limits   Maxima   `json:"limits"`
 
@@ -61,6 +62,7 @@ type infoOutput struct{ Body Info }
 
 func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
 	d, x := s.manager.Limits()
+	drivers := s.manager.Drivers()
 	var workspaces *WorkspaceInfo
 	if w, ok := s.manager.WorkspaceOptions(); ok {
 		workspaces = &WorkspaceInfo{
@@ -70,7 +72,7 @@ func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
 	}
 	return &infoOutput{Info{
 		Workspaces: workspaces,
-		Version:    s.opts.Version, API: "v1", Driver: s.opts.Driver,
+		Version:    s.opts.Version, API: "v1", Driver: drivers[0], Drivers: drivers,
 		Defaults: Defaults{
 			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), IdleTimeout: int64(d.IdleTimeout / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
 			NetworkMode: string(d.Network), ReadonlyRootfs: d.ReadonlyRoot,

@@ -53,6 +53,8 @@ func TestBadInput(t *testing.T) {
 		{create, `{"image":5}`, "image"},
 		{create, `{"image":""}`, "image"},
 		{create, `{"readonly_rootfs":"yes"}`, "readonly_rootfs"},
+		{create, `{"driver":"magic"}`, "driver"},
+		{create, `{"driver":7}`, "driver"},
 		{create, `{"hostname":"` + strings.Repeat("x", 64) + `"}`, "hostname"},
 		{create, `[]`, ""},
 		{create, `"x"`, ""},

@@ -16,6 +16,7 @@ type Session struct {
 	ID             session.ID        `json:"id" doc:"26 characters of a-z and 2-7." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
 	Image          string            `json:"image" example:"base"`
 	ImageDigest    string            `json:"image_digest,omitempty" doc:"What the image's name meant when the session was created."`
+	Driver         string            `json:"driver" doc:"What made its sandbox." example:"native"`
 	Status         session.State     `json:"status" enum:"creating,running,paused,stopping,stopped,starting,destroyed,expired,crashed,failed" example:"running"`
 	EndReason      string            `json:"end_reason,omitempty" doc:"Why it ended, stopped or was paused, for people."`
 	BootID         string            `json:"boot_id,omitempty" doc:"Changes when the session is stopped and started: its processes and shells are others then." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
@@ -48,7 +49,7 @@ type Limits struct {
 
 func view(s session.Session) Session {
 	v := Session{
-		ID: s.ID, Image: s.Image, ImageDigest: s.ImageDigest, Status: s.State, EndReason: s.EndReason,
+		ID: s.ID, Driver: s.Driver(), Image: s.Image, ImageDigest: s.ImageDigest, Status: s.State, EndReason: s.EndReason,
 		Cwd: s.Cwd, WorkspaceID: s.WorkspaceID, Hostname: s.Hostname, Labels: s.Labels,
 		Limits:      Limits{CPU: s.Limits.CPU, MemoryMB: s.Limits.MemoryMB, Pids: s.Limits.Pids, DiskMB: s.Limits.DiskMB},
 		NetworkMode: string(s.Network), ReadonlyRootfs: s.ReadonlyRoot,
@@ -120,6 +121,7 @@ type createInput struct {
 // default.
 type CreateRequest struct {
 	Image          string            `json:"image,omitempty" minLength:"1" maxLength:"512" doc:"The name of an image of this daemon." example:"base"`
+	Driver         string            `json:"driver,omitempty" minLength:"1" maxLength:"32" doc:"What makes the sandbox: one of the drivers at /v1/info. Only the first of them has workspaces." example:"native"`
 	WorkspaceID    string            `json:"workspace_id,omitempty" minLength:"1" maxLength:"64" doc:"A workspace that outlives the session, at /workspace. It is made if this key has none of that id. Without it /workspace ends with the session, unless the daemon is configured otherwise." example:"project"`
 	RestoreID      string            `json:"restore_snapshot_id,omitempty" minLength:"1" maxLength:"64" doc:"A snapshot with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
 	Limits                           // cpu, memory_mb, pids and disk_mb at the top
@@ -147,7 +149,7 @@ func (in *createInput) request(owner string) (session.CreateRequest, error) {
 		}
 		limits = *body.Nested
 	}
-	req.Image = body.Image
+	req.Image, req.Driver = body.Image, body.Driver
 	policy := body.policy()
 	req.TTL, req.Lifetime, req.IdleTimeout, req.OnIdle, req.AutoResume = policy.TTL, policy.Lifetime, policy.IdleTimeout, policy.OnIdle, policy.AutoResume
 	req.WorkspaceID = body.WorkspaceID

@@ -62,7 +62,7 @@ func TestSessionLife(t *testing.T) {
 	before := time.Now().Add(-time.Second)
 	var made v1.Session
 	s.do(t, "POST", "/v1/sessions", `{"image":"base","ttl_seconds":600,"env":{"GREETING":"hi"},"hostname":"box","labels":{"task":"1"},
-		"memory_mb":64,"pids":32,"cpu":0.5,"disk_mb":100,"network_mode":"none","readonly_rootfs":false}`).into(t, 201, &made)
+		"memory_mb":64,"pids":32,"cpu":0.5,"disk_mb":100,"network_mode":"none","readonly_rootfs":false,"driver":"native"}`).into(t, 201, &made)
 	if made.Image != "base" || made.Status != session.Running || made.Cwd != "/workspace" || made.TTLSeconds != 600 ||
 		made.Hostname != "box" || made.Labels["task"] != "1" || made.Limits != (v1.Limits{CPU: 0.5, MemoryMB: 64, Pids: 32, DiskMB: 100}) {
 		t.Errorf("made %+v", made)
@@ -271,7 +271,7 @@ func TestInfo(t *testing.T) {
 	s := start(t, func(o *setup) { o.session.Maxima.TTL = time.Hour; o.session.Maxima.Sessions = 7 })
 	var info v1.Info
 	s.do(t, "GET", "/v1/info", "").into(t, 200, &info)
-	if info.Version != "test" || info.Driver != "local" || info.Limits.TTLSeconds != 3600 || info.Limits.Sessions != 7 ||
+	if info.Version != "test" || info.Driver != "native" || !slices.Equal(info.Drivers, []string{"native"}) || info.Limits.TTLSeconds != 3600 || info.Limits.Sessions != 7 ||
 		info.Defaults.Image != "base" || info.Limits.CommandBytes != 1<<20 || info.Defaults.Limits.MemoryMB == 0 {
 		t.Errorf("%+v", info)
 	}

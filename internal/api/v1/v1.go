@@ -28,7 +28,6 @@ import (
 type Options struct {
 	Manager *session.Manager
 	Version string // of the build, shown at /v1/info
-	Driver  string // its name, shown at /v1/info
 
 	Previews *preview.Previews // of the same manager; nil has previews whose tokens end with the process
 

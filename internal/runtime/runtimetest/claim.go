@@ -53,7 +53,7 @@ func (s *suite) readySpec() runtime.Spec {
 func (s *suite) ready(t *testing.T, d runtime.Driver) (ready, id runtime.ID) {
 	t.Helper()
 	b := s.create(t, d, s.readySpec())
-	id = newID()
+	id = s.newID()
 	destroyAfter(t, d, id)
 	return b.ID(), id
 }
@@ -129,7 +129,7 @@ func (s *suite) claimAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	var won atomic.Int64
 	for range 8 {
-		id := newID()
+		id := s.newID()
 		destroyAfter(t, d, id)
 		all.Go(func() {
 			_, err := claimer(t, d).Claim(context.WithoutCancel(t.Context()), ready, id, s.spec())
@@ -163,7 +163,7 @@ func (s *suite) claimUsed(t *testing.T) {
 	d := s.open(t)
 	b := s.create(t, d, s.readySpec())
 	b.wantOutput(t, "echo used", "used\n")
-	id := newID()
+	id := s.newID()
 	destroyAfter(t, d, id)
 	_, err := claimer(t, d).Claim(t.Context(), b.ID(), id, s.spec())
 	wantCode(t, "Claim of a used one", err, errdefs.Conflict)
@@ -177,7 +177,7 @@ func (s *suite) claimOther(t *testing.T) {
 	other.Limits.DiskMB *= 2
 	_, err := claimer(t, d).Claim(t.Context(), ready, id, other)
 	wantCode(t, "Claim with another disk", err, errdefs.Unimplemented)
-	_, err = claimer(t, d).Claim(t.Context(), newID(), id, s.spec())
+	_, err = claimer(t, d).Claim(t.Context(), s.newID(), id, s.spec())
 	wantCode(t, "Claim of what never was", err, errdefs.Conflict)
 	s.wantClaimed(t, ready, id, s.spec()).wantOutput(t, "echo works", "works\n")
 }
@@ -218,7 +218,7 @@ func (s *suite) claimReadonly(t *testing.T) {
 	spec := s.readySpec()
 	spec.ReadonlyRoot = true
 	ready := s.create(t, d, spec)
-	id := newID()
+	id := s.newID()
 	destroyAfter(t, d, id)
 	named := spec
 	named.Hostname = "other"

@@ -24,7 +24,7 @@ func (s *suite) forks(t *testing.T, from runtime.ID, n int, spec runtime.Spec) [
 	d := s.open(t)
 	branches := make([]runtime.Branch, n)
 	for i := range branches {
-		branches[i] = runtime.Branch{ID: newID(), Hostname: spec.Hostname}
+		branches[i] = runtime.Branch{ID: s.newID(), Hostname: spec.Hostname}
 		destroyAfter(t, d, branches[i].ID)
 	}
 	made, err := d.(runtime.Forker).Fork(t.Context(), from, branches, spec)
@@ -110,10 +110,10 @@ func (s *suite) forkFails(t *testing.T) {
 	d := s.open(t)
 	f := d.(runtime.Forker)
 	b := s.create(t, d, s.spec())
-	_, err := f.Fork(t.Context(), newID(), []runtime.Branch{{ID: newID()}}, s.spec())
+	_, err := f.Fork(t.Context(), s.newID(), []runtime.Branch{{ID: s.newID()}}, s.spec())
 	wantCode(t, "Fork of what never was", err, errdefs.NotFound)
 
-	free := newID()
+	free := s.newID()
 	_, err = f.Fork(t.Context(), b.ID(), []runtime.Branch{{ID: free}, {ID: b.ID()}}, s.spec())
 	wantCode(t, "Fork to a taken id", err, errdefs.AlreadyExists)
 	other := s.spec()

@@ -2,6 +2,7 @@ package runtimetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -24,6 +25,10 @@ type Options struct {
 	// Image is the digest of an image with bash and coreutils that the driver
 	// has.
 	Image string
+
+	// Driver is whose sandboxes are tested where there are several: runtime.Native
+	// if it is empty.
+	Driver string
 
 	// Kill kills the runner of a sandbox from outside. If it is nil, the tests
 	// of a runner's death are left out.
@@ -136,6 +141,9 @@ func (s *suite) spec() runtime.Spec {
 // newID makes an id of the form that sessions have.
 func newID() runtime.ID { return runtime.ID(strings.ToLower(rand.Text())) }
 
+// newID names a sandbox of the driver to be tested.
+func (s *suite) newID() runtime.ID { return newID().In(cmp.Or(s.opts.Driver, runtime.Native)) }
+
 // box is a sandbox in a test.
 type box struct {
 	runtime.Sandbox
@@ -149,7 +157,7 @@ func use(sandbox runtime.Sandbox) box {
 // create makes a sandbox that is destroyed when the test ends.
 func (s *suite) create(t *testing.T, d runtime.Driver, spec runtime.Spec) box {
 	t.Helper()
-	id := newID()
+	id := s.newID()
 	destroyAfter(t, d, id)
 	sandbox, err := d.Create(t.Context(), id, spec)
 	if err != nil {
@@ -265,7 +273,7 @@ func (s *suite) createTaken(t *testing.T) {
 
 func (s *suite) createUnknownImage(t *testing.T) {
 	d := s.open(t)
-	id := newID()
+	id := s.newID()
 	destroyAfter(t, d, id)
 	spec := s.spec()
 	spec.Image = "sha256:" + strings.Repeat("0", 64)
@@ -281,7 +289,7 @@ func (s *suite) createUnknownImage(t *testing.T) {
 func (s *suite) createCanceled(t *testing.T) {
 	d := s.open(t)
 	for _, after := range []time.Duration{0, 200 * time.Microsecond, time.Millisecond, 3 * time.Millisecond, 6 * time.Millisecond, 10 * time.Millisecond} {
-		id := newID()
+		id := s.newID()
 		destroyAfter(t, d, id)
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		sandbox, err := d.Create(ctx, id, s.spec())
@@ -308,7 +316,7 @@ func (s *suite) createAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
-			id := newID()
+			id := s.newID()
 			destroyAfter(t, d, id)
 			sandbox, err := d.Create(t.Context(), id, s.spec())
 			if err != nil {
@@ -330,12 +338,12 @@ func (s *suite) createAtOnce(t *testing.T) {
 }
 
 func (s *suite) openAbsent(t *testing.T) {
-	_, err := s.open(t).Open(t.Context(), newID())
+	_, err := s.open(t).Open(t.Context(), s.newID())
 	wantCode(t, "Open of what never was", err, errdefs.NotFound)
 }
 
 func (s *suite) destroyAbsent(t *testing.T) {
-	if err := s.open(t).Destroy(t.Context(), newID()); err != nil {
+	if err := s.open(t).Destroy(t.Context(), s.newID()); err != nil {
 		t.Errorf("Destroy of what never was: %v", err)
 	}
 }
@@ -360,7 +368,7 @@ func (s *suite) destroyBusy(t *testing.T) {
 // canceled one shows it. The caller serialises the two, so Create is through.
 func (s *suite) destroyOverCreate(t *testing.T) {
 	d := s.open(t)
-	id := newID()
+	id := s.newID()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond)
 	defer cancel()
 	_, createErr := d.Create(ctx, id, s.spec())

@@ -155,7 +155,7 @@ func (s *suite) workspaceRefusals(t *testing.T) {
 	}
 	_, err := k.WorkspaceBytes(t.Context(), spec.Workspace)
 	wantCode(t, "WorkspaceBytes of none", err, errdefs.NotFound)
-	id := newID()
+	id := s.newID()
 	destroyAfter(t, d, id)
 	_, err = d.Create(t.Context(), id, spec)
 	wantCode(t, "Create with no such workspace", err, errdefs.NotFound)
@@ -181,7 +181,7 @@ func (s *suite) workspaceAtOnce(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 3 {
-				id := newID()
+				id := s.newID()
 				destroyAfter(t, d, id)
 				sandbox, err := d.Create(t.Context(), id, spec)
 				if err != nil {

@@ -16,6 +16,7 @@ from sandkasten import _core
 
 SESSION = {
     "id": "f5q2bz7lq4m3k5n6p7r2s3t4u5",
+    "driver": "native",
     "image": "base",
     "status": "running",
     "cwd": "/workspace",

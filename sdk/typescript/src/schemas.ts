@@ -76,6 +76,11 @@ export interface components {
              * @example 2048
              */
             diskMb?: number;
+            /**
+             * @description What makes the sandbox: one of the drivers at /v1/info. Only the first of them has workspaces.
+             * @example native
+             */
+            driver?: string;
             /** @description Variables for every process. Never shown again. */
             env?: {
                 [key: string]: string;
@@ -592,8 +597,19 @@ export interface components {
             /** @example v1 */
             api: string;
             defaults: components["schemas"]["Defaults"];
-            /** @example linux */
+            /**
+             * @description Of a session that asks for none. It has the workspaces.
+             * @example native
+             */
             driver: string;
+            /**
+             * @description All that a session may ask for.
+             * @example [
+             *       "native",
+             *       "docker"
+             *     ]
+             */
+            drivers: string[];
             limits: components["schemas"]["Maxima"];
             /** @example 0.1.0 */
             version: string;
@@ -1058,6 +1074,11 @@ export interface components {
              * @example /workspace
              */
             cwd: string;
+            /**
+             * @description What made its sandbox.
+             * @example native
+             */
+            driver: string;
             /** @description Why it ended, stopped or was paused, for people. */
             endReason?: string;
             /** Format: date-time */

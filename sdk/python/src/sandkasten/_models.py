@@ -55,6 +55,9 @@ class SessionInfo:
     cwd: str
     """Of the default shell, after its last command."""
 
+    driver: str
+    """What made its sandbox."""
+
     end_reason: str | None = None
     """Why it ended, stopped or was paused, for people."""
 
@@ -773,6 +776,10 @@ class DaemonInfo:
     defaults: Defaults
 
     driver: str
+    """Of a session that asks for none. It has the workspaces."""
+
+    drivers: list[str]
+    """All that a session may ask for."""
 
     limits: Maxima
 

@@ -63,6 +63,7 @@ class SandboxClient:
         self,
         *,
         image: str | None = None,
+        driver: str | None = None,
         ttl_seconds: int | None = None,
         lifetime_seconds: int | None = None,
         on_idle: OnIdle | None = None,
@@ -90,6 +91,7 @@ class SandboxClient:
         """
         body = {
             "image": image,
+            "driver": driver,
             "ttl_seconds": ttl_seconds,
             "lifetime_seconds": lifetime_seconds,
             "on_idle": on_idle,

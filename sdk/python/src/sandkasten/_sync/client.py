@@ -64,6 +64,7 @@ class SyncSandboxClient:
         self,
         *,
         image: str | None = None,
+        driver: str | None = None,
         ttl_seconds: int | None = None,
         lifetime_seconds: int | None = None,
         on_idle: OnIdle | None = None,
@@ -91,6 +92,7 @@ class SyncSandboxClient:
         """
         body = {
             "image": image,
+            "driver": driver,
             "ttl_seconds": ttl_seconds,
             "lifetime_seconds": lifetime_seconds,
             "on_idle": on_idle,

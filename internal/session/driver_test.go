@@ -1,0 +1,60 @@
+package session_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/runtime/several"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// TestDriver takes sessions of two drivers over a restart, after which the
+// other driver is the default.
+func TestDriver(t *testing.T) {
+	h := newHost(t)
+	drivers := map[string]runtime.Driver{runtime.Native: h.driver, "other": runtimetest.NewLocal(t)}
+	of := func(names ...string) func(*session.Options) {
+		return func(o *session.Options) {
+			o.Driver, o.Drivers = several.New(drivers, names[0]), names
+			o.Workspaces = session.WorkspaceOptions{Store: o.Store.(session.WorkspaceStore), PersistByDefault: true}
+		}
+	}
+	d := h.start(t, of(runtime.Native, "other"))
+	usual := d.create(t, session.CreateRequest{})
+	asked := d.create(t, session.CreateRequest{Driver: "other"})
+	if usual.Driver() != runtime.Native || asked.Driver() != "other" {
+		t.Errorf("%s is of %s, %s of %s", usual.Sandbox, usual.Driver(), asked.Sandbox, asked.Driver())
+	}
+	if usual.WorkspaceID == "" || asked.WorkspaceID != "" {
+		t.Errorf("workspaces are %q and %q", usual.WorkspaceID, asked.WorkspaceID)
+	}
+	d.output(t, asked.ID, "x=1")
+	if fork := d.fork(t, asked.ID, session.ForkRequest{Count: 1})[0]; fork.Driver() != "other" {
+		t.Errorf("the fork is of %s", fork.Driver())
+	}
+	for field, req := range map[string]session.CreateRequest{
+		"driver":       {Driver: "magic"},
+		"workspace_id": {Driver: "other", WorkspaceID: "w"},
+	} {
+		_, err := d.Create(t.Context(), req)
+		want := map[string]errdefs.Code{"driver": errdefs.InvalidArgument, "workspace_id": errdefs.Unimplemented}[field]
+		got, ok := errors.AsType[*errdefs.Error](err)
+		if !ok || got.Code != want || got.Field != field || !strings.Contains(got.Message, runtime.Native) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	d.stop()
+
+	d = h.start(t, of("other", runtime.Native))
+	if got := d.output(t, asked.ID, "echo $x"); got != "1\n" {
+		t.Errorf("after the restart: %q", got)
+	}
+	d.output(t, usual.ID, "true")
+	if s := d.create(t, session.CreateRequest{}); s.Driver() != "other" {
+		t.Errorf("of the default driver: %s", s.Driver())
+	}
+}
