@@ -104,11 +104,22 @@ func writeNames(hostname, hostsFile, machineID string) error {
 			continue
 		}
 		// Another file under its name: this one may have more names.
-		if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.Remove(path), writeNew(path, text)); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
 	}
 	return nil
+}
+
+// writeNew makes a file. What a program put under its name meanwhile, a link or
+// a pipe, is not opened.
+func writeNew(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // Ready tells the daemon that operations are accepted.
