@@ -76,7 +76,7 @@ func New(o Options) *Manager {
 		Keeper: keeper, Ready: m.checkReady, Users: m.workspaceUsers, EndUsers: m.endUsers, NewID: newID,
 		RemoveTimeout: o.DestroyTimeout, Log: o.Log,
 	})
-	m.Snapshots = snapshots.New(o.Snapshots, snapshots.Host{Ready: m.checkReady, Still: m.standStill, NewID: newID, Log: o.Log})
+	m.Snapshots = snapshots.New(o.Snapshots, snapshots.Host{Ready: m.checkReady, Admit: o.Admit, Still: m.standStill, NewID: newID, Log: o.Log})
 	return m
 }
 

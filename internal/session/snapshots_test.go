@@ -140,6 +140,22 @@ func TestSnapshotTravels(t *testing.T) {
 	}
 }
 
+// A host that has no room for sandboxes has none for their snapshots.
+func TestSnapshotsAreAdmitted(t *testing.T) {
+	h := newHost(t)
+	var short error
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Admit = func(context.Context) error { return short } })
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	req := session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)}
+	archive := d.download(t, d.save(t, req))
+	short = errdefs.New(errdefs.Unavailable, "no room")
+	_, err := d.CreateSnapshot(t.Context(), req)
+	wantCode(t, err, errdefs.Unavailable)
+	_, err = d.upload("alice", archive)
+	wantCode(t, err, errdefs.Unavailable)
+	h.wantArchives(t, 1)
+}
+
 // What one key sends takes disk before anybody knows what it is.
 func TestUploadsAtOnce(t *testing.T) {
 	h := newHost(t)

@@ -35,6 +35,9 @@ func (m *Snapshots) CreateSnapshot(ctx context.Context, req Request) (_ Snapshot
 	if err != nil {
 		return Snapshot{}, err
 	}
+	if err := m.host.Admit(ctx); err != nil {
+		return Snapshot{}, err
+	}
 	s := Snapshot{
 		ID: m.host.NewID(), Owner: req.Owner, Name: req.Name, Label: req.Label, State: Creating,
 		CreatedAt: time.Now().UTC(), IdempotencyKey: req.IdempotencyKey,

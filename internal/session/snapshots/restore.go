@@ -31,6 +31,9 @@ func (m *Snapshots) UploadSnapshot(ctx context.Context, req UploadRequest, archi
 	s := Snapshot{
 		ID: m.host.NewID(), Owner: req.Owner, Name: req.Name, Label: req.Label, State: Creating, CreatedAt: time.Now().UTC(),
 	}
+	if err := m.host.Admit(ctx); err != nil {
+		return Snapshot{}, err
+	}
 	left, err := m.arrive(req.Owner)
 	if err != nil {
 		return Snapshot{}, err

@@ -120,7 +120,8 @@ type Blobs interface {
 
 // Host is what snapshots need of sessions.
 type Host struct {
-	Ready func() error // refuses changes before the sessions are known
+	Ready func() error                // refuses changes before the sessions are known
+	Admit func(context.Context) error // refuses what the host has no room for
 	// Still calls do while the programs of a session stand still, and its state
 	// does not change.
 	Still func(ctx context.Context, sessionID string, do func(context.Context, Source) error) error
