@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -107,13 +108,9 @@ func (s *Store) dropName(name string) error {
 
 // discard moves a directory out of the way; it returns where to.
 func (s *Store) discard(dir string) (string, error) {
-	trash, err := os.MkdirTemp(s.path("trash"), "")
-	if err != nil {
-		return "", fmt.Errorf("discard %s: %w", dir, err)
-	}
-	to := trash + "/was"
+	to := s.path("trash", rand.Text())
 	if err := os.Rename(dir, to); err != nil {
-		return "", errors.Join(fmt.Errorf("discard: %w", err), os.Remove(trash))
+		return "", fmt.Errorf("discard: %w", err)
 	}
 	return to, nil
 }
@@ -121,15 +118,25 @@ func (s *Store) discard(dir string) (string, error) {
 // emptyTrash deletes what was discarded. Trees are at most as deep as extract
 // allows, which os.RemoveAll can bear.
 func (s *Store) emptyTrash() error {
-	entries, err := os.ReadDir(s.path("trash"))
+	discarded, err := s.discarded()
 	if err != nil {
 		return fmt.Errorf("empty trash: %w", err)
 	}
 	var errs []error
-	for _, e := range entries {
+	for _, e := range discarded {
 		errs = append(errs, os.RemoveAll(s.path("trash", e.Name())))
 	}
 	return errors.Join(errs...)
+}
+
+// discarded lists what nobody takes back: who may do so has lock.commit.
+func (s *Store) discarded() (entries []os.DirEntry, err error) {
+	l, err := s.acquire(commitLock, unix.LOCK_EX)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.release()) }()
+	return os.ReadDir(s.path("trash"))
 }
 
 // Swept says what GC removed.
