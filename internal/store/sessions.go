@@ -47,7 +47,7 @@ func values(s session.Session) ([]any, error) {
 	}, nil
 }
 
-func scan(row interface{ Scan(...any) error }) (session.Session, error) {
+func scan(row row) (session.Session, error) {
 	var s session.Session
 	var labels string
 	var created, active, ttl, lifetime, ended, idle int64
@@ -124,7 +124,7 @@ func (s *Store) FindKey(ctx context.Context, owner, key string) (session.Session
 }
 
 // List implements session.Store.
-func (s *Store) List(ctx context.Context, filter session.ListFilter) (found []session.Session, err error) {
+func (s *Store) List(ctx context.Context, filter session.ListFilter) ([]session.Session, error) {
 	query, args := "SELECT "+columns+" FROM sessions WHERE true", []any{}
 	if !filter.IncludeEnded {
 		query += " AND ended_at = 0"
@@ -136,22 +136,7 @@ func (s *Store) List(ctx context.Context, filter session.ListFilter) (found []se
 		query += " AND owner = ?"
 		args = append(args, filter.Owner)
 	}
-	rows, err := s.read.QueryContext(ctx, query+" ORDER BY created_at, id", args...)
-	if err != nil {
-		return nil, wrap("list sessions", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		x, err := scan(rows)
-		if err != nil {
-			return nil, wrap("list sessions", err)
-		}
-		found = append(found, x)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, wrap("list sessions", err)
-	}
-	return found, nil
+	return list(ctx, s, "list sessions", scan, query+" ORDER BY created_at, id", args...)
 }
 
 // Touch implements session.Store.

@@ -20,7 +20,7 @@ var _ session.SnapshotStore = (*Store)(nil)
 // snapshotSQL selects what scanSnapshot reads.
 const snapshotSQL = "SELECT id, owner, name, label, state, size, manifest, created_at, idempotency_key, request_hash FROM snapshots"
 
-func scanSnapshot(row interface{ Scan(...any) error }) (session.Snapshot, error) {
+func scanSnapshot(row row) (session.Snapshot, error) {
 	var s session.Snapshot
 	var manifest string
 	var created int64
@@ -102,23 +102,8 @@ func (s *Store) findSnapshot(ctx context.Context, where string, args ...any) (se
 }
 
 // ListSnapshots implements session.SnapshotStore.
-func (s *Store) ListSnapshots(ctx context.Context, owner string) (found []session.Snapshot, err error) {
-	rows, err := s.read.QueryContext(ctx, snapshotSQL+" WHERE owner = ? OR ? = '' ORDER BY created_at, id", owner, owner)
-	if err != nil {
-		return nil, wrap("list snapshots", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		snap, err := scanSnapshot(rows)
-		if err != nil {
-			return nil, wrap("list snapshots", err)
-		}
-		found = append(found, snap)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, wrap("list snapshots", err)
-	}
-	return found, nil
+func (s *Store) ListSnapshots(ctx context.Context, owner string) ([]session.Snapshot, error) {
+	return list(ctx, s, "list snapshots", scanSnapshot, snapshotSQL+" WHERE owner = ? OR ? = '' ORDER BY created_at, id", owner, owner)
 }
 
 // DeleteSnapshot implements session.SnapshotStore.

@@ -174,6 +174,29 @@ func resultCode(err error) int {
 	return 0
 }
 
+// row is one of a query's, as scan functions take it.
+type row interface{ Scan(...any) error }
+
+// list returns what scan makes of each row of a query; op is for errors.
+func list[T any](ctx context.Context, s *Store, op string, scan func(row) (T, error), query string, args ...any) (found []T, err error) {
+	rows, err := s.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, wrap(op, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		one, err := scan(rows)
+		if err != nil {
+			return nil, wrap(op, err)
+		}
+		found = append(found, one)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, wrap(op, err)
+	}
+	return found, nil
+}
+
 // wrap adds the operation and, where it is the client's business, a code.
 func wrap(op string, err error) error {
 	switch resultCode(err) {

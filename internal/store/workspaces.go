@@ -21,7 +21,7 @@ const workspaceSQL = `SELECT owner, id, volume, state, size_mb, labels, created_
 	(SELECT count(*) FROM sessions s WHERE s.owner = w.owner AND s.workspace_id = w.id AND s.workspace_id <> '' AND NOT s.helper)
 	FROM workspaces w`
 
-func scanWorkspace(row interface{ Scan(...any) error }) (session.WorkspaceUse, error) {
+func scanWorkspace(row row) (session.WorkspaceUse, error) {
 	var w session.WorkspaceUse
 	var labels string
 	var created, used int64
@@ -81,23 +81,8 @@ func (s *Store) GetWorkspace(ctx context.Context, owner, id string) (session.Wor
 }
 
 // ListWorkspaces implements session.WorkspaceStore.
-func (s *Store) ListWorkspaces(ctx context.Context, owner string) (found []session.WorkspaceUse, err error) {
-	rows, err := s.read.QueryContext(ctx, workspaceSQL+" WHERE owner = ? OR ? = '' ORDER BY created_at, owner, id", owner, owner)
-	if err != nil {
-		return nil, wrap("list workspaces", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		w, err := scanWorkspace(rows)
-		if err != nil {
-			return nil, wrap("list workspaces", err)
-		}
-		found = append(found, w)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, wrap("list workspaces", err)
-	}
-	return found, nil
+func (s *Store) ListWorkspaces(ctx context.Context, owner string) ([]session.WorkspaceUse, error) {
+	return list(ctx, s, "list workspaces", scanWorkspace, workspaceSQL+" WHERE owner = ? OR ? = '' ORDER BY created_at, owner, id", owner, owner)
 }
 
 // DeleteWorkspace implements session.WorkspaceStore.
