@@ -61,24 +61,15 @@ func (p *packer) below(dir int) error {
 		return err
 	}
 	defer w.Close()
-	for {
-		e, err := w.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return w.Each(func(e *tree.Entry) error {
 		if e.Leave || !p.which.selects(w, e) {
-			continue
+			return nil
 		}
 		if w.PathLen() > protocol.MaxPath {
 			return protocol.Refuse(protocol.CodeUnprocessable, "a path in the directory is longer than %d bytes; pack its parts one by one", protocol.MaxPath)
 		}
-		if err := p.entry(w, e); err != nil {
-			return err
-		}
-	}
+		return p.entry(w, e)
+	})
 }
 
 func (p *packer) entry(w *tree.Walk, e *tree.Entry) error {

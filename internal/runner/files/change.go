@@ -3,7 +3,6 @@ package files
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -216,14 +215,7 @@ func (s *Server) chmodBelow(fd int, mode uint32, check Check) error {
 		return err
 	}
 	defer w.Close()
-	for {
-		e, err := w.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return w.Each(func(e *tree.Entry) (err error) {
 		switch {
 		case e.Leave: // last, since it may forbid what is to be done below it
 			err = setMode(w.Dir(), e.Name, mode)
@@ -236,5 +228,6 @@ func (s *Server) chmodBelow(fd int, mode uint32, check Check) error {
 		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENXIO) && !errors.Is(err, unix.ELOOP) {
 			return err
 		}
-	}
+		return nil
+	})
 }

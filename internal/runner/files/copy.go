@@ -2,7 +2,6 @@ package files
 
 import (
 	"errors"
-	"io"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -117,14 +116,7 @@ func (c *copier) below(w *tree.Walk, to *tree.Chain) error {
 		return err
 	}
 	modes := make([]uint32, 0, 64) // of the directories on the way
-	for {
-		e, err := w.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return w.Each(func(e *tree.Entry) (err error) {
 		switch {
 		case e.Leave:
 			err = errors.Join(unix.Fchmod(to.Dir(), modes[len(modes)-1]), to.Leave())
@@ -138,10 +130,8 @@ func (c *copier) below(w *tree.Walk, to *tree.Chain) error {
 		default:
 			err = c.entry(w, e, to.Dir())
 		}
-		if err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 func (c *copier) enter(w *tree.Walk, e *tree.Entry, to *tree.Chain) error {

@@ -2,7 +2,6 @@ package files
 
 import (
 	"errors"
-	"io"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -92,16 +91,9 @@ func (s *Server) walk(asked string, far reach, limit int, check Check) (*tree.Wa
 // goes into a directory is what visit returns. Directories that cannot be
 // opened, and what no request could name, are left out.
 func eachBelow(w *tree.Walk, visit func(*tree.Entry) (enter bool, err error)) error {
-	for {
-		e, err := w.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return w.Each(func(e *tree.Entry) error {
 		if e.Leave || w.PathLen() > protocol.MaxPath {
-			continue
+			return nil
 		}
 		enter, err := visit(e)
 		if err != nil {
@@ -112,7 +104,8 @@ func eachBelow(w *tree.Walk, visit func(*tree.Entry) (enter bool, err error)) er
 				return err
 			}
 		}
-	}
+		return nil
+	})
 }
 
 // unreadable reports whether a directory could just not be entered: it is

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"errors"
-	"io"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,14 +18,7 @@ func Empty(dir int, name string, check func() error) error {
 		return err
 	}
 	defer w.Close()
-	for {
-		e, err := w.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return w.Each(func(e *Entry) (err error) {
 		switch {
 		case e.Leave:
 			err = unix.Unlinkat(w.Dir(), e.Name, unix.AT_REMOVEDIR)
@@ -38,5 +30,6 @@ func Empty(dir int, name string, check func() error) error {
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return err
 		}
-	}
+		return nil
+	})
 }

@@ -82,6 +82,22 @@ func (w *Walk) Path() string { return string(w.path) + w.at.Name }
 // PathLen is the length of Path, which costs nothing.
 func (w *Walk) PathLen() int { return len(w.path) + len(w.at.Name) }
 
+// Each calls visit for every entry until the end, or its first error.
+func (w *Walk) Each(visit func(*Entry) error) error {
+	for {
+		e, err := w.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := visit(e); err != nil {
+			return err
+		}
+	}
+}
+
 // Next returns the next entry, valid until the call after. At the end it
 // returns io.EOF.
 func (w *Walk) Next() (*Entry, error) {
