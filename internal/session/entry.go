@@ -183,7 +183,7 @@ func (e *entry) box() box {
 	return e.sb
 }
 
-// open makes e usable through sandbox, which may have another ID than asked.
+// open makes e usable through sandbox.
 func (e *entry) open(sandbox runtime.Sandbox) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

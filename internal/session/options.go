@@ -71,7 +71,6 @@ type Maxima struct {
 }
 
 // Creator makes sandboxes: a runtime.Driver, or the pool in front of one.
-// The caller keeps the ID of the result.
 type Creator interface {
 	Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error)
 }

@@ -31,7 +31,7 @@ const settleTimeout = 10 * time.Second
 // the session's after that: so one that has anything of a session is never
 // found under the name of a ready one.
 func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := checkSpec(id, spec); err != nil {
+	if err := inside.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
 	s, err := d.readState(ready)

@@ -25,7 +25,7 @@ import (
 // or the state file before it is made, or ends with us (prepared), and the way
 // back from any of them is Destroy.
 func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := checkSpec(id, spec); err != nil {
+	if err := inside.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
 	rootfs, err := d.opts.Images.Rootfs(ctx, spec.Image)
@@ -65,8 +65,6 @@ func (c *creation) abandon() (err error) {
 	c.close()
 	return err
 }
-
-func checkSpec(id runtime.ID, spec runtime.Spec) error { return inside.CheckSpec(id, spec) }
 
 // classify gives the errors that a client can do something about their code.
 func classify(err error) error {

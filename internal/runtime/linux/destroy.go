@@ -22,7 +22,7 @@ import (
 // Destroy ends a sandbox in whatever state it is. It works from disk and from
 // the ID alone, so it finishes what a crash has interrupted.
 func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
-	if err := checkSpec(id, runtime.Spec{}); err != nil {
+	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
 		return err
 	}
 	// Read first: the block is given back last, and once, since from then on it

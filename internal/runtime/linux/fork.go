@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
@@ -45,7 +46,7 @@ func (d *Driver) Fork(ctx context.Context, from runtime.ID, branches []runtime.B
 // forkable finds the source and completes the spec with what is its.
 func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runtime.Branch, spec *runtime.Spec) (*state, Rootfs, error) {
 	for _, b := range branches {
-		if err := checkSpec(b.ID, *spec); err != nil {
+		if err := inside.CheckSpec(b.ID, *spec); err != nil {
 			return nil, Rootfs{}, err
 		}
 	}

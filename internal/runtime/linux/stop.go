@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 )
 
@@ -45,7 +46,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 
 // known reads the state of a sandbox that Create was through with.
 func (d *Driver) known(id runtime.ID) (*state, error) {
-	if err := checkSpec(id, runtime.Spec{}); err != nil {
+	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
 		return nil, err
 	}
 	s, err := d.readState(id)
