@@ -8,7 +8,9 @@ package admission
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -25,12 +27,21 @@ type Reading struct {
 // Reserve is what must stay free. A zero field is no limit.
 type Reserve Reading
 
+// fresh is how long a reading counts. Taking one is a good part of what it
+// takes to hand out a ready sandbox; a sandbox that was made in the meantime is
+// small beside any reserve.
+const fresh = 250 * time.Millisecond
+
 // Gate refuses what the host has no room for. It is also a collector of
 // metrics.
 type Gate struct {
 	read    func() (Reading, error)
 	reserve Reserve
 	refused map[string]*atomic.Int64 // by resource
+
+	mu    sync.Mutex
+	last  Reading   // guarded by mu
+	until time.Time // guarded by mu; when last is too old
 }
 
 // New returns a Gate that keeps reserve of what read finds: Host's Read, or a
@@ -65,7 +76,7 @@ func (g *Gate) needs(r Reading) []need {
 // Admit returns nil if another sandbox may be made or started, and otherwise
 // Unavailable with the resource that is short and what can be done about it.
 func (g *Gate) Admit(context.Context) error {
-	left, err := g.read()
+	left, err := g.left()
 	if err != nil {
 		return errdefs.Wrap(err, errdefs.Unavailable, "the daemon cannot find out what its host has left; its log says why")
 	}
@@ -77,6 +88,21 @@ func (g *Gate) Admit(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// left is what the host has left, or had a moment ago.
+func (g *Gate) left() (Reading, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if now.Before(g.until) {
+		return g.last, nil
+	}
+	r, err := g.read()
+	if err == nil {
+		g.last, g.until = r, now.Add(fresh)
+	}
+	return r, err
 }
 
 var (

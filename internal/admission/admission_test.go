@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -56,6 +58,29 @@ func TestAdmit(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAReadingCountsForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := admission.Reading{Pids: 1}
+		gate := admission.New(func() (admission.Reading, error) { return left, nil }, admission.Reserve{Pids: 1})
+		for _, c := range []struct {
+			after time.Duration
+			pids  int64
+			admit bool
+		}{
+			{0, 1, true},
+			{200 * time.Millisecond, 0, true},
+			{100 * time.Millisecond, 0, false},
+			{time.Second, 1, true},
+		} {
+			time.Sleep(c.after)
+			left.Pids = c.pids
+			if err := gate.Admit(t.Context()); (err == nil) != c.admit {
+				t.Errorf("after %v with %d left: %v", c.after, c.pids, err)
+			}
+		}
+	})
 }
 
 func TestUnknownIsNotRoom(t *testing.T) {

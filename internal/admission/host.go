@@ -15,7 +15,7 @@ type Host struct {
 	DataDir string
 }
 
-// Read looks at what the host has left. It takes some 50 µs.
+// Read looks at what the host has left. It takes 50 to 500 µs.
 func (h Host) Read() (r Reading, err error) {
 	if r.MemoryBytes, err = h.memory(); err != nil {
 		return r, err

@@ -177,6 +177,13 @@ type Sandbox interface {
 	Stats(ctx context.Context) (Stats, error)
 }
 
+// Parker is a Sandbox that can keep a connection for whoever dials next, where
+// that is faster than a new one.
+type Parker interface {
+	// Park takes over a connection of DialRunner's that is between operations.
+	Park(conn net.Conn)
+}
+
 // Pauser is a Sandbox whose programs can be made to stand still. A driver's
 // sandboxes have it if the driver can do it.
 type Pauser interface {

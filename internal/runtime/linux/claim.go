@@ -124,6 +124,8 @@ func (c *claiming) rename(ready runtime.ID) error {
 		return errdefs.New(errdefs.Conflict, "sandbox %s has been claimed by somebody else", ready)
 	case errors.Is(err, fs.ErrExist):
 		return errdefs.New(errdefs.AlreadyExists, "sandbox %s exists already", c.state.ID)
+	case err == nil:
+		c.d.parked.move(ready, c.state.ID)
 	}
 	return os.NewSyscallError("renameat2", err)
 }
@@ -177,7 +179,8 @@ func (c *claiming) settle(ctx context.Context) (err error) {
 	if name := hostname(spec); name != disk.DefaultHostname {
 		told.Hostname, told.HostsFile = name, disk.HostsFile(name)
 	}
-	client := &runnerclient.Client{Dial: (&sandbox{d: c.d, state: c.state}).DialRunner}
+	s := &sandbox{d: c.d, state: c.state}
+	client := &runnerclient.Client{Dial: s.DialRunner, Park: s.Park}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	return client.Settle(ctx, told, inside.Variables(spec.Env))
 }

@@ -189,7 +189,19 @@ func (c *creation) workspace(ctx context.Context, userns int) (int, error) {
 	)
 }
 
-func (c *creation) awaitReady(context.Context) error { return stage.AwaitReady(c.runner.control) }
+// awaitReady makes the first connection meanwhile. The runner accepts it as
+// soon as it is ready.
+func (c *creation) awaitReady(ctx context.Context) error {
+	conn, err := c.d.dial(ctx, c.state.ID)
+	if err != nil {
+		return err
+	}
+	if err := stage.AwaitReady(c.runner.control); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	c.d.parked.put(c.state.ID, conn)
+	return nil
+}
 
 // listen makes the socket that operations come in by. The path is in a
 // directory that only root can reach; the sandbox gets the descriptor alone.

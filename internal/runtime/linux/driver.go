@@ -88,6 +88,7 @@ type Driver struct {
 	disks   *disk.Maker
 	pool    *disk.Pool // nil without one
 
+	parked parked
 	listed atomic.Pointer[map[runtime.ID]*listed] // by the last List that came to its end
 
 	wg         sync.WaitGroup // of the restocking
@@ -235,6 +236,7 @@ func compileFilters() (map[runtime.SeccompMode]filters, error) {
 // Close frees what the driver itself holds.
 func (d *Driver) Close() error {
 	errs := []error{d.clearShelf()}
+	d.parked.close()
 	sys.Close(d.runner)
 	if d.disks != nil {
 		errs = append(errs, d.disks.Close())

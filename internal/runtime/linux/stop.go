@@ -27,6 +27,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 	if !s.kept(d.bootID) {
 		return errdefs.New(errdefs.NotFound, "the host restarted, and what sandbox %s wrote is lost", id)
 	}
+	d.parked.drop(id)
 	for _, step := range []struct {
 		name string
 		do   func(context.Context, runtime.ID) error
