@@ -223,8 +223,9 @@ type Claimer interface {
 	// It returns AlreadyExists if id is taken, NotFound if there is no such
 	// workspace and Unimplemented if ready cannot become one of spec: nothing
 	// has changed then. After Conflict, which says
-	// that ready does not run, was used or has been claimed, and after any other
-	// error, the caller destroys id, and ready if it is still its own.
+	// that ready does not run, was used, has been claimed or failed on the way,
+	// and after any other error, the caller destroys id, and ready if it is still
+	// its own.
 	Claim(ctx context.Context, ready, id ID, spec Spec) (Sandbox, error)
 }
 

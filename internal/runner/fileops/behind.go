@@ -33,6 +33,6 @@ func stepBack(by int) error {
 	if err != nil {
 		return os.NewSyscallError("getpriority", err)
 	}
-	nice := 20 - raw // which is never negative
+	nice := 20 - raw // the system call makes it a number that is no error
 	return os.NewSyscallError("setpriority", unix.Setpriority(unix.PRIO_PROCESS, 0, nice+by))
 }
