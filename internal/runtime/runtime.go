@@ -210,6 +210,13 @@ type Stopper interface {
 	Start(ctx context.Context, id ID) (Sandbox, error)
 }
 
+// QuietStarter is a Stopper that can boot a stopped sandbox for its files alone.
+type QuietStarter interface {
+	// StartQuiet is Start, but that no program of the sandbox runs before
+	// somebody asks for one, a shell's startup files included. Stop ends it.
+	StartQuiet(ctx context.Context, id ID) (Sandbox, error)
+}
+
 // Claimer is a Driver whose sandboxes can be made before it is known for whom.
 type Claimer interface {
 	// Claim makes the sandbox ready, which Create made and nobody has used,
