@@ -120,7 +120,7 @@ func (m *Snapshots) make(ctx context.Context, s Snapshot, spool *spool, fill fun
 	if err := failpoint.Hit("snapshot.row"); err != nil {
 		return Snapshot{}, err
 	}
-	done, err := m.take(ctx)
+	done, err := m.slots.take(ctx, s.Owner)
 	if err != nil {
 		return Snapshot{}, err
 	}

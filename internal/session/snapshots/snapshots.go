@@ -80,7 +80,8 @@ type Options struct {
 	MaxUnpack int64         // bytes of its files, holes included: 16 GiB
 	MaxCount  int           // of one owner; 0 is no maximum
 	Retention time.Duration // after which one is removed; 0 is for ever
-	AtOnce    int           // made or uploaded: 2
+	AtOnce    int           // made or uploaded, of one owner one less: 3
+	Patience  time.Duration // of one that waits because of that: 1 minute
 	Timeout   time.Duration // for one to be made: 30 minutes
 }
 
@@ -141,7 +142,8 @@ func (o Options) withDefaults() Options {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 4<<30)
 	o.MaxFiles = cmp.Or(o.MaxFiles, 1_000_000)
 	o.MaxUnpack = cmp.Or(o.MaxUnpack, 16<<30)
-	o.AtOnce = cmp.Or(o.AtOnce, 2)
+	o.AtOnce = cmp.Or(o.AtOnce, 3)
+	o.Patience = cmp.Or(o.Patience, time.Minute)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Minute)
 	return o
 }
