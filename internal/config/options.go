@@ -102,6 +102,7 @@ func (c *Config) snapshotOptions() []option {
 		{"snapshots.max_unpacked_mb", integer(&o.MaxUnpackMB, 1, 1<<20), "MiB of the files in one snapshot, holes included."},
 		{"snapshots.max_files", integer(&o.MaxFiles, 1, 1_000_000), "Files, directories and links in one snapshot."},
 		{"snapshots.max_count", integer(&o.MaxCount, 0, 1<<20), "Snapshots of one key. 0 is no maximum."},
+		{"snapshots.max_total_mb", integer(&o.MaxTotalMB, 0, 1<<30), "MiB of the archives of one key, uploaded ones included. 0 is no maximum."},
 		{"snapshots.retention_days", days(&o.Retention, 0, 3650), "Snapshots are removed after this long. 0 is never."},
 		{"snapshots.store", oneOf(&o.Store, "dir", "s3"), "Where snapshots are kept: in a directory of this host, or in a bucket of S3 or of a server that speaks its protocol."},
 		{"snapshots.dir", path(&o.Dir), "The directory. When it is not set: `<data_dir>/snapshots`."},

@@ -288,6 +288,7 @@ func TestCrashOfSnapshots(t *testing.T) {
 		{"snapshot.row", 0, 1},
 		{"snapshot.still", 0, 1},
 		{"snapshot.packed", 0, 1},
+		{"snapshot.counted", 0, 1},
 		{"snapshot.kept", 0, 1},
 		{"snapshot.ready", 1, 1},
 		{"create.restored", 1, 1},

@@ -341,6 +341,54 @@ func TestSnapshotRequests(t *testing.T) {
 	wantCode(t, err, errdefs.Unimplemented)
 }
 
+// What the archives of a key take is bounded, however they came.
+func TestSnapshotTotal(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = 150 << 10 })
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	d.output(t, from.ID, "head -c 100000 /dev/urandom > f")
+	req := session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)}
+	first := d.save(t, req)
+	usage := func(want int64) {
+		t.Helper()
+		if got, most, err := d.SnapshotUsage(t.Context(), "alice"); err != nil || got != want || most != 150<<10 {
+			t.Errorf("%d of %d bytes, want %d: %v", got, most, want, err)
+		}
+	}
+	usage(first.Size)
+	wantFull := func(err error) {
+		t.Helper()
+		wantCode(t, err, errdefs.InsufficientSpace)
+		if text := errdefs.MessageOf(err); !strings.Contains(text, first.ID) || !strings.Contains(text, "snapshots.max_total_mb") {
+			t.Errorf("it does not say what to delete: %s", text)
+		}
+	}
+	_, err := d.CreateSnapshot(t.Context(), req)
+	wantFull(err)
+	archive := d.download(t, first)
+	_, err = d.upload("alice", archive)
+	wantFull(err)
+	usage(first.Size)
+	h.wantArchives(t, 1)
+	if _, err := d.upload("bob", archive); err != nil {
+		t.Errorf("another key: %v", err)
+	}
+	if err := d.DeleteSnapshot(t.Context(), "alice", first.ID); err != nil {
+		t.Fatal(err)
+	}
+	usage(0)
+	if first, err = d.upload("alice", archive); err != nil {
+		t.Fatal(err)
+	}
+	usage(first.Size)
+
+	// Without anything left it is not begun.
+	d.stop()
+	d = h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = first.Size })
+	_, err = d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), Exclude: []string{"f"}})
+	wantFull(err)
+}
+
 // A key makes one snapshot, however many ask at once.
 func TestSnapshotIdempotency(t *testing.T) {
 	h := newHost(t)

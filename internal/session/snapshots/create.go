@@ -53,7 +53,7 @@ func (m *Snapshots) CreateSnapshot(ctx context.Context, req Request) (_ Snapshot
 	if req.IdempotencyKey != "" {
 		making = context.WithoutCancel(ctx)
 	}
-	spool, err := newSpool(m.opts.SpoolDir)
+	spool, err := m.newSpool(ctx, req.Owner)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -128,6 +128,16 @@ func (m *Snapshots) make(ctx context.Context, s Snapshot, spool *spool, fill fun
 	if s.Manifest, err = fill(ctx); err != nil {
 		return Snapshot{}, err
 	}
+	// Others of the owner may have been made meanwhile.
+	counted := s
+	counted.Size = spool.size
+	if err := m.opts.Store.CountSnapshot(ctx, counted, m.opts.MaxTotal); err != nil {
+		return Snapshot{}, err
+	}
+	s = counted
+	if err := failpoint.Hit("snapshot.counted"); err != nil {
+		return Snapshot{}, err
+	}
 	if s.Size, err = m.keep(ctx, s, spool); err != nil {
 		return Snapshot{}, err
 	}
@@ -182,7 +192,7 @@ func (m *Snapshots) packPart(ctx context.Context, from *runnerclient.Client, p p
 	if err != nil {
 		return snapshot.Part{}, err
 	}
-	part, err := spool.add(p.name, packed, m.opts.MaxBytes)
+	part, err := spool.add(p.name, packed)
 	return part, errors.Join(err, packed.Close())
 }
 
@@ -224,33 +234,39 @@ const (
 type spool struct {
 	file *os.File
 	size int64
+	room room
 }
 
-func newSpool(dir string) (*spool, error) {
-	file, err := os.CreateTemp(dir, "snapshot-*")
+// newSpool returns one for an archive of owner.
+func (m *Snapshots) newSpool(ctx context.Context, owner string) (*spool, error) {
+	room, err := m.room(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(m.opts.SpoolDir, "snapshot-*")
 	if err != nil {
 		return nil, err
 	}
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &spool{file: file}, nil
+	return &spool{file: file, room: room}, nil
 }
 
 func (s *spool) close() error { return s.file.Close() }
 
-// add copies a part to the end, which may then be at most most.
-func (s *spool) add(name snapshot.PartName, r io.Reader, most int64) (snapshot.Part, error) {
+// add copies a part to the end.
+func (s *spool) add(name snapshot.PartName, r io.Reader) (snapshot.Part, error) {
 	part := snapshot.Part{Name: name}
 	sum := sha256.New()
-	n, err := copyTo(s.file, sum, io.LimitReader(r, most-s.size+1))
+	n, err := copyTo(s.file, sum, io.LimitReader(r, s.room.bytes-s.size+1))
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return part, errdefs.Wrap(err, errdefs.InsufficientSpace, "the daemon has no room for this snapshot; remove snapshots, sessions or images")
 	case err != nil:
 		return part, err
-	case s.size+n > most:
-		return part, errdefs.New(errdefs.TooLarge, "the snapshot has more than %d bytes, which is the limit; leave something out", most)
+	case s.size+n > s.room.bytes:
+		return part, s.room.over
 	}
 	s.size += n
 	part.Size, part.SHA256 = n, hex.EncodeToString(sum.Sum(nil))

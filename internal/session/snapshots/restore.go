@@ -39,7 +39,7 @@ func (m *Snapshots) UploadSnapshot(ctx context.Context, req UploadRequest, archi
 		return Snapshot{}, err
 	}
 	defer left()
-	spool, err := newSpool(m.opts.SpoolDir)
+	spool, err := m.newSpool(ctx, req.Owner)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -96,7 +96,7 @@ func (m *Snapshots) receive(archive io.Reader, spool *spool) (snapshot.Manifest,
 		if err != nil {
 			return in.Manifest, err
 		}
-		if _, err := spool.add(part.Name, r, m.opts.MaxBytes); err != nil {
+		if _, err := spool.add(part.Name, r); err != nil {
 			return in.Manifest, err
 		}
 	}

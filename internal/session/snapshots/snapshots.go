@@ -79,6 +79,7 @@ type Options struct {
 	MaxFiles  int64         // files, directories and links in one: 1 million
 	MaxUnpack int64         // bytes of its files, holes included: 16 GiB
 	MaxCount  int           // of one owner; 0 is no maximum
+	MaxTotal  int64         // bytes of all archives of one owner; 0 is no maximum
 	Retention time.Duration // after which one is removed; 0 is for ever
 	AtOnce    int           // made or uploaded, of one owner one less: 3
 	Patience  time.Duration // of one that waits because of that: 1 minute
@@ -94,6 +95,10 @@ type Store interface {
 	AddSnapshot(ctx context.Context, s Snapshot, most int) error
 	// PutSnapshot changes the state, size and manifest of a snapshot that exists.
 	PutSnapshot(ctx context.Context, s Snapshot) error
+	// CountSnapshot changes the size of a snapshot that exists. It returns
+	// InsufficientSpace, and changes nothing, if those of its owner, in whatever
+	// state, had more than most bytes then; 0 is no maximum.
+	CountSnapshot(ctx context.Context, s Snapshot, most int64) error
 	// GetSnapshot returns NotFound if the owner has none of that id.
 	GetSnapshot(ctx context.Context, owner, id string) (Snapshot, error)
 	// FindSnapshot returns the one of an idempotency key, or NotFound.
