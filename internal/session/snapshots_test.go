@@ -347,8 +347,12 @@ func TestSnapshotTotal(t *testing.T) {
 	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = 150 << 10 })
 	from := d.create(t, session.CreateRequest{Owner: "alice"})
 	d.output(t, from.ID, "head -c 100000 /dev/urandom > f")
-	req := session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)}
+	req := session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), IdempotencyKey: "k"}
 	first := d.save(t, req)
+	if again := d.save(t, req); again.ID != first.ID {
+		t.Error("the same request made another one")
+	}
+	req.IdempotencyKey = ""
 	usage := func(want int64) {
 		t.Helper()
 		if got, most, err := d.SnapshotUsage(t.Context(), "alice"); err != nil || got != want || most != 150<<10 {
@@ -385,8 +389,19 @@ func TestSnapshotTotal(t *testing.T) {
 	// Without anything left it is not begun.
 	d.stop()
 	d = h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = first.Size })
-	_, err = d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), Exclude: []string{"f"}})
+	req.Exclude, req.IdempotencyKey = []string{"f"}, "other"
+	_, err = d.CreateSnapshot(t.Context(), req)
 	wantFull(err)
+	if err := d.DeleteSnapshot(t.Context(), "alice", first.ID); err != nil {
+		t.Fatal(err)
+	}
+	req.IdempotencyKey = "full"
+	kept := d.save(t, req)
+	d.stop()
+	d = h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = 1 })
+	if again := d.save(t, req); again.ID != kept.ID {
+		t.Error("the request that made one is refused for want of room")
+	}
 }
 
 // A key makes one snapshot, however many ask at once.

@@ -53,12 +53,15 @@ func (m *Snapshots) CreateSnapshot(ctx context.Context, req Request) (_ Snapshot
 	if req.IdempotencyKey != "" {
 		making = context.WithoutCancel(ctx)
 	}
-	spool, err := m.newSpool(ctx, req.Owner)
+	spool, err := newSpool(m.opts.SpoolDir)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	defer func() { err = errors.Join(err, spool.close()) }()
-	made, err := m.make(making, s, spool, func(ctx context.Context) (snapshot.Manifest, error) {
+	made, err := m.make(making, s, spool, func(ctx context.Context) (_ snapshot.Manifest, err error) {
+		if spool.room, err = m.room(ctx, s.Owner); err != nil {
+			return snapshot.Manifest{}, err
+		}
 		return m.pack(ctx, s.Manifest, plan, spool)
 	})
 	if req.IdempotencyKey != "" && errdefs.Is(err, errdefs.AlreadyExists) {
@@ -234,23 +237,18 @@ const (
 type spool struct {
 	file *os.File
 	size int64
-	room room
+	room room // to be set before anything is added
 }
 
-// newSpool returns one for an archive of owner.
-func (m *Snapshots) newSpool(ctx context.Context, owner string) (*spool, error) {
-	room, err := m.room(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	file, err := os.CreateTemp(m.opts.SpoolDir, "snapshot-*")
+func newSpool(dir string) (*spool, error) {
+	file, err := os.CreateTemp(dir, "snapshot-*")
 	if err != nil {
 		return nil, err
 	}
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	return &spool{file: file, room: room}, nil
+	return &spool{file: file}, nil
 }
 
 func (s *spool) close() error { return s.file.Close() }

@@ -17,10 +17,14 @@ func (m *Snapshots) SnapshotUsage(ctx context.Context, owner string) (bytes, mos
 		return 0, 0, errNone()
 	}
 	all, err := m.opts.Store.ListSnapshots(ctx, owner)
+	return total(all), m.opts.MaxTotal, err
+}
+
+func total(all []Snapshot) (bytes int64) {
 	for _, s := range all {
 		bytes += s.Size
 	}
-	return bytes, m.opts.MaxTotal, err
+	return bytes
 }
 
 // room is how large an archive may get, and what is said of a larger one.
@@ -40,10 +44,7 @@ func (m *Snapshots) room(ctx context.Context, owner string) (room, error) {
 	if err != nil {
 		return room{}, err
 	}
-	left := m.opts.MaxTotal
-	for _, s := range all {
-		left -= s.Size
-	}
+	left := m.opts.MaxTotal - total(all)
 	if left >= m.opts.MaxBytes {
 		return r, nil
 	}

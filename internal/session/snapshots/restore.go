@@ -39,11 +39,14 @@ func (m *Snapshots) UploadSnapshot(ctx context.Context, req UploadRequest, archi
 		return Snapshot{}, err
 	}
 	defer left()
-	spool, err := m.newSpool(ctx, req.Owner)
+	spool, err := newSpool(m.opts.SpoolDir)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	defer func() { err = errors.Join(err, spool.close()) }()
+	if spool.room, err = m.room(ctx, req.Owner); err != nil {
+		return Snapshot{}, err
+	}
 	man, err := m.receive(archive, spool) // for as long as its client takes, and before others have to wait
 	if err != nil {
 		return Snapshot{}, err
