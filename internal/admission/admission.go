@@ -21,6 +21,7 @@ import (
 type Reading struct {
 	MemoryBytes int64 // that programs can have without swapping
 	DiskBytes   int64 // in the data directory, for root
+	PoolBytes   int64 // in the pool of disks
 	Pids        int64 // processes and threads
 }
 
@@ -62,19 +63,25 @@ type need struct {
 	text       string
 	setting    string
 	advice     string
+	code       errdefs.Code
 }
 
 func (g *Gate) needs(r Reading) []need {
 	const mib = 1 << 20
-	return []need{
-		{"memory", r.MemoryBytes, g.reserve.MemoryBytes, mib, "%d MiB of memory", "admission.memory_reserve_mb", "stop or destroy sessions, add memory"},
-		{"disk", r.DiskBytes, g.reserve.DiskBytes, mib, "%d MiB of disk", "admission.disk_reserve_mb", "destroy sessions, remove images, enlarge the disk of data_dir"},
-		{"pids", r.Pids, g.reserve.Pids, 1, "%d processes", "admission.pids_reserve", "stop or destroy sessions, raise kernel.pid_max and kernel.threads-max"},
+	needs := []need{
+		{"memory", r.MemoryBytes, g.reserve.MemoryBytes, mib, "%d MiB of memory", "admission.memory_reserve_mb", "stop or destroy sessions, add memory", errdefs.Unavailable},
+		{"disk", r.DiskBytes, g.reserve.DiskBytes, mib, "%d MiB of disk", "admission.disk_reserve_mb", "destroy sessions, remove images, enlarge the disk of data_dir", errdefs.Unavailable},
+		{"pids", r.Pids, g.reserve.Pids, 1, "%d processes", "admission.pids_reserve", "stop or destroy sessions, raise kernel.pid_max and kernel.threads-max", errdefs.Unavailable},
 	}
+	if g.reserve.PoolBytes > 0 { // or there may be none; what is in it are disks of sessions, and waiting frees nothing
+		needs = append(needs, need{"pool", r.PoolBytes, g.reserve.PoolBytes, mib, "%d MiB of disk.pool_mb", "admission.disk_reserve_mb", "destroy sessions", errdefs.InsufficientSpace})
+	}
+	return needs
 }
 
 // Admit returns nil if another sandbox may be made or started, and otherwise
-// Unavailable with the resource that is short and what can be done about it.
+// Unavailable, or InsufficientSpace for the pool of disks, with the resource that
+// is short and what can be done about it.
 func (g *Gate) Admit(context.Context) error {
 	left, err := g.left()
 	if err != nil {
@@ -83,7 +90,7 @@ func (g *Gate) Admit(context.Context) error {
 	for _, n := range g.needs(left) {
 		if n.kept > 0 && n.left < n.kept {
 			g.refused[n.resource].Add(1)
-			return errdefs.New(errdefs.Unavailable, "the host has no room for another session: "+n.text+" are left and %s keeps %d free; %s, or lower that setting",
+			return errdefs.New(n.code, "the host has no room for another session: "+n.text+" are left and %s keeps %d free; %s, or lower that setting",
 				n.left/n.unit, n.setting, n.kept/n.unit, n.advice)
 		}
 	}

@@ -25,7 +25,9 @@ func has(r admission.Reading) func() (admission.Reading, error) {
 
 func TestAdmit(t *testing.T) {
 	reserve := admission.Reserve{MemoryBytes: 256 * mib, DiskBytes: 512 * mib, Pids: 1000}
-	plenty := admission.Reading{MemoryBytes: 256 * mib, DiskBytes: 512 * mib, Pids: 1000}
+	pooled := reserve
+	pooled.PoolBytes = 512 * mib
+	plenty := admission.Reading{MemoryBytes: 256 * mib, DiskBytes: 512 * mib, PoolBytes: 512 * mib, Pids: 1000}
 	for _, c := range []struct {
 		name    string
 		left    func(*admission.Reading)
@@ -36,6 +38,9 @@ func TestAdmit(t *testing.T) {
 		{"memory", func(r *admission.Reading) { r.MemoryBytes = 100 * mib }, reserve, []string{"100 MiB of memory", "admission.memory_reserve_mb keeps 256 free"}},
 		{"disk", func(r *admission.Reading) { r.DiskBytes-- }, reserve, []string{"511 MiB of disk", "admission.disk_reserve_mb keeps 512 free"}},
 		{"pids", func(r *admission.Reading) { r.Pids = 7 }, reserve, []string{"7 processes", "admission.pids_reserve keeps 1000 free", "kernel.pid_max"}},
+		{"pool", func(r *admission.Reading) { r.PoolBytes-- }, pooled, []string{"511 MiB of disk.pool_mb", "admission.disk_reserve_mb keeps 512 free"}},
+		{"just enough of a pool", func(*admission.Reading) {}, pooled, nil},
+		{"no pool", func(r *admission.Reading) { r.PoolBytes = 0 }, reserve, nil},
 		{"no limits", func(r *admission.Reading) { *r = admission.Reading{} }, admission.Reserve{}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -48,7 +53,11 @@ func TestAdmit(t *testing.T) {
 				}
 				return
 			}
-			if !errdefs.Is(err, errdefs.Unavailable) {
+			code := errdefs.Unavailable
+			if c.name == "pool" {
+				code = errdefs.InsufficientSpace
+			}
+			if !errdefs.Is(err, code) {
 				t.Fatalf("error %v", err)
 			}
 			for _, want := range c.want {
@@ -116,6 +125,10 @@ func TestMetrics(t *testing.T) {
 			t.Fatal("admitted")
 		}
 	}
+	with := admission.New(has(admission.Reading{PoolBytes: 8}), admission.Reserve{PoolBytes: 1})
+	if got, err := gather(t, with); err != nil || got["sandkasten_host_left pool"] != 8 {
+		t.Errorf("with a pool: %v, %v", got, err)
+	}
 	want := map[string]float64{
 		"sandkasten_admissions_refused_total disk": 3, "sandkasten_admissions_refused_total memory": 0, "sandkasten_admissions_refused_total pids": 0,
 		"sandkasten_host_left disk": 6, "sandkasten_host_left memory": 5, "sandkasten_host_left pids": 7,
@@ -165,9 +178,16 @@ func TestHost(t *testing.T) {
 		}
 	}
 	h := proc(t, good)
-	h.DataDir = filepath.Join(h.DataDir, "nosuch")
-	if _, err := h.Read(); err == nil {
-		t.Error("read a directory that does not exist")
+	h.PoolDir = h.DataDir
+	if r, err := h.Read(); err != nil || r.PoolBytes <= 0 {
+		t.Errorf("with a pool: %+v, %v", r, err)
+	}
+	for _, dir := range []*string{&h.PoolDir, &h.DataDir} {
+		*dir = filepath.Join(*dir, "nosuch")
+		if _, err := h.Read(); err == nil {
+			t.Error("read a directory that does not exist")
+		}
+		*dir = filepath.Dir(*dir)
 	}
 }
 

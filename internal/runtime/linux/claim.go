@@ -46,7 +46,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 	c.state.ID, c.state.Spec, c.state.CreatedAt = id, spec, time.Now().UTC()
 	defer func() { sys.Close(c.volume) }()
 	if err := c.run(ctx, ready); err != nil {
-		return nil, classify(err)
+		return nil, err
 	}
 	return &sandbox{d: d, state: c.state}, nil
 }
@@ -80,8 +80,11 @@ type claiming struct {
 	volume int   // a detached mount, or -1
 }
 
-// run takes the steps in order. The crash tests stop the daemon after each.
+// run takes the steps in order. The crash tests stop the daemon after each. What
+// fails once the sandbox has its new name is Conflict, whatever it was: other
+// codes say that ready is what it was.
 func (c *claiming) run(ctx context.Context, ready runtime.ID) error {
+	renamed := false
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
@@ -93,9 +96,16 @@ func (c *claiming) run(ctx context.Context, ready runtime.ID) error {
 		{"workspace", c.remount},
 		{"settled", c.settle},
 	} {
-		if err := errors.Join(step.do(ctx), failpoint.Hit("linux.claim."+step.name)); err != nil {
-			return fmt.Errorf("claim sandbox %s as %s, step %q: %w", ready, c.state.ID, step.name, err)
+		err := step.do(ctx)
+		renamed = renamed || step.name == "renamed" && err == nil
+		if err = errors.Join(err, failpoint.Hit("linux.claim."+step.name)); err == nil {
+			continue
 		}
+		err = classify(fmt.Errorf("claim sandbox %s as %s, step %q: %w", ready, c.state.ID, step.name, err))
+		if renamed {
+			err = errdefs.Wrap(err, errdefs.Conflict, "sandbox %s cannot be used any more", ready)
+		}
+		return err
 	}
 	return nil
 }

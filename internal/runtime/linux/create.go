@@ -89,6 +89,7 @@ type creation struct {
 	group  cgroup.Group
 	named  string                                        // the hostname that the disk's /etc has
 	fork   bool                                          // the disk is a copy of another sandbox's
+	quiet  bool                                          // see StartQuiet
 	disk   func(context.Context, *creation) (int, error) // opens the disk's mount, which is closed at the end
 
 	state    state
@@ -298,6 +299,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Hostname:     hostname(c.spec),
 		Workspace:    inside.Workspace,
 		Env:          stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
+		Quiet:        c.quiet,
 		TasksFiles:   tasks,
 		Landlock:     !leaveOut["landlock"],
 		KeepCaps:     leaveOut["caps"],

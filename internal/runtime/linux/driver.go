@@ -61,6 +61,8 @@ type Options struct {
 	PoolMB   int64          // of a pool that is made for the disks of new sandboxes; 0 keeps them in DataDir
 	Log      *slog.Logger
 
+	ReserveMB int64 // that forks leave free where disks are
+
 	leaveOut protections // escape tests only
 }
 
