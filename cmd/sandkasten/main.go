@@ -50,6 +50,7 @@ type commands struct {
 
 	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions, to begin others with." group:"session"`
 
+	Init   initCmd   `cmd:"" help:"Write a configuration to begin with." group:"host"`
 	Daemon daemonCmd `cmd:"" help:"Run the daemon." group:"host"`
 	Doctor doctorCmd `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
 	Image  imageCmd  `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`
@@ -58,6 +59,7 @@ type commands struct {
 
 	Version    versionCmd    `cmd:"" help:"Print the version." group:"other"`
 	Completion completionCmd `cmd:"" help:"Print completions for a shell." group:"other"`
+	Man        manCmd        `cmd:"" help:"Write manual pages." group:"other"`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" group:"other"`
 }
 
