@@ -18,7 +18,7 @@ var Rules = map[string]Rule{
 			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal", "internal/client",
 			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images",
 			"internal/cli/snapshots", "internal/snapshot",
-			"internal/cli/man", "internal/config",
+			"internal/cli/man", "internal/cli/setup",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -91,6 +91,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/client", "internal/tree"},
 	},
 	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
+	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config"}},
 	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "internal/client"}},
 	"internal/cli/show": {
 		Ours: []string{"internal/images"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},

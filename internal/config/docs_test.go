@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -53,6 +55,37 @@ func table() string {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", o.key, o.value.want, shown, o.doc)
 	}
 	return b.String()
+}
+
+// What a page shows as a configuration can be read as one. Recipes of images
+// are other files.
+func TestDocsExamplesLoad(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, example := range block.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(example[1], "packages:") {
+				continue
+			}
+			// What an example leaves to the environment.
+			_, problems := parse([]byte(example[1]), []string{"SANDKASTEN_SNAPSHOTS__S3_SECRET_KEY=secret"})
+			if len(problems) > 0 {
+				t.Errorf("%s shows a configuration with mistakes: %v\n%s", page, problems, example[1])
+			}
+			found++
+		}
+	}
+	if found < 5 {
+		t.Errorf("%d examples", found)
+	}
 }
 
 // The sample holds every key with its default, so that it can be copied and

@@ -222,6 +222,7 @@ func pageScript(blocks []block) string {
 // fails at an HTTP error, and sudo is for those who are not root.
 func readersTools(t *testing.T, s *system, dir, root string) string {
 	t.Helper()
+	const readme = "README.md"
 	tools := filepath.Join(dir, "tools")
 	curl, err := exec.LookPath("curl")
 	if err != nil {
@@ -242,7 +243,7 @@ func readersTools(t *testing.T, s *system, dir, root string) string {
 	}
 	for link, target := range map[string]string{
 		"tools/sandkasten": s.bin, "work/bin/sandkasten": s.bin,
-		"work/README.md": filepath.Join(root, "README.md"), "work/deploy": filepath.Join(root, "deploy"),
+		"work/" + readme: filepath.Join(root, readme), "work/deploy": filepath.Join(root, "deploy"),
 	} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)

@@ -1,5 +1,6 @@
 // Package man writes manual pages from what --help is made of: the model of
-// the command line. It knows roff and no command; the texts are the commands'.
+// the command line. It knows roff and no command but the one that writes them;
+// the texts are the commands'.
 package man
 
 import (
@@ -12,11 +13,11 @@ import (
 
 // Pages returns a page for the program and one for each of its commands that
 // is not hidden, by file name: sandkasten.1, sandkasten-workspace-cp.1.
-func Pages(app *kong.Application, version string) map[string][]byte {
+func Pages(app *kong.Application) map[string][]byte {
 	pages := map[string][]byte{}
 	var add func(n *kong.Node)
 	add = func(n *kong.Node) {
-		pages[name(app, n)+".1"] = page(app, n, version)
+		pages[name(app, n)+".1"] = page(app, n)
 		for _, child := range visible(n) {
 			add(child)
 		}
@@ -43,14 +44,14 @@ func visible(n *kong.Node) []*kong.Node {
 	return found
 }
 
-func page(app *kong.Application, n *kong.Node, version string) []byte {
+func page(app *kong.Application, n *kong.Node) []byte {
 	var b bytes.Buffer
 	title := name(app, n)
 	summary, detail, _ := strings.Cut(n.Help, "\n")
 	if n.Detail != "" {
 		detail = n.Detail
 	}
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"%s\" \"Sandkasten\"\n", strings.ToUpper(escape(title)), escape("sandkasten "+version))
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"\" \"%s\"\n", strings.ToUpper(escape(title)), escape(app.Name))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(title), escape(strings.TrimSuffix(summary, ".")))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n%s\n", escape(app.Name), escape(usage(app, n)))
 	if detail = strings.Trim(detail, "\n"); detail != "" {
@@ -108,7 +109,7 @@ func prose(b *bytes.Buffer, text string) {
 		indented := strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
 		switch {
 		case indented && !verbatim:
-			b.WriteString(".PP\n.nf\n")
+			b.WriteString(".nf\n")
 			verbatim = true
 		case !indented && line != "" && verbatim:
 			b.WriteString(".fi\n.PP\n")

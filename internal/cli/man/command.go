@@ -1,20 +1,19 @@
-package main
+package man
 
 import (
 	"os"
 	"path/filepath"
 
 	"github.com/alecthomas/kong"
-
-	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/cli/man"
 )
 
-type manCmd struct {
+// Cmd writes the pages of the program that it is a command of.
+type Cmd struct {
 	Dir string `required:"" placeholder:"DIR" help:"Directory for the pages, as /usr/local/share/man/man1. It is made if it is not there."`
 }
 
-func (manCmd) Help() string {
+// Help is what `man --help` says.
+func (Cmd) Help() string {
 	return `Writes a page for sandkasten and one for each of its commands. They say what
 --help says.
 
@@ -22,11 +21,12 @@ func (manCmd) Help() string {
   man sandkasten-run`
 }
 
-func (c manCmd) Run(_ *cli.App, parser *kong.Kong) error {
+// Run replaces pages that are there.
+func (c Cmd) Run(parser *kong.Kong) error {
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
-	for name, page := range man.Pages(parser.Model, thisBuild().Version) {
+	for name, page := range Pages(parser.Model) {
 		if err := os.WriteFile(filepath.Join(c.Dir, name), page, 0o644); err != nil {
 			return err
 		}

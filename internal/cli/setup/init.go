@@ -1,4 +1,6 @@
-package main
+// Package setup is the command that writes a configuration to begin with. What
+// is in it is internal/config's; where the daemon looks for it is internal/cli's.
+package setup
 
 import (
 	"errors"
@@ -11,11 +13,13 @@ import (
 	"github.com/sandkasten/sandkasten/internal/config"
 )
 
-type initCmd struct {
+// InitCmd writes the configuration with all defaults.
+type InitCmd struct {
 	Force bool `help:"Replace the file that is there."`
 }
 
-func (initCmd) Help() string {
+// Help is what `init --help` says.
+func (InitCmd) Help() string {
 	return `The file is the one that the daemon will read: that of --config, of
 SANDKASTEN_CONFIG, or ` + config.SystemFile + `. It has every key with its
 meaning and its default, so it changes nothing until it is edited. Its owner
@@ -25,7 +29,8 @@ alone can read it, since a key may come into it.
   sandkasten init --config ./sandkasten.yaml`
 }
 
-func (c initCmd) Run(a *cli.App) error {
+// Run refuses to replace a file, unless it is forced to.
+func (c InitCmd) Run(a *cli.App) error {
 	file := a.Config
 	if file == "" {
 		file = config.SystemFile
