@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,14 +14,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: site OPENAPI.JSON DIR")
-		os.Exit(2)
-	}
-	if err := write(os.Args[1], os.Args[2]); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "site:", err)
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // this is main
 	}
+}
+
+func run(args []string) error {
+	if len(args) != 2 {
+		return errors.New("usage: site OPENAPI.JSON DIR")
+	}
+	return write(args[0], args[1])
 }
 
 // write makes dir if it is not there, and replaces the files of the site in it.

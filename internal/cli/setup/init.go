@@ -55,7 +55,11 @@ func writeWhole(file, text string, replace bool) (err error) {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // unless it was renamed
+	defer func() {
+		if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) { // it may have been renamed
+			err = errors.Join(err, gone)
+		}
+	}()
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
