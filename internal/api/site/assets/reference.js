@@ -118,7 +118,7 @@ function draw(doc) {
   main.append(section);
 }
 
-fetch("/openapi.json")
+fetch("../openapi.json")
   .then((r) => (r.ok ? r.json() : Promise.reject(new Error("status " + r.status))))
   .then(draw)
-  .catch((e) => { document.getElementById("about").textContent = "Cannot read /openapi.json: " + e.message; });
+  .catch((e) => { document.getElementById("about").textContent = "Cannot read openapi.json: " + e.message; });
