@@ -63,7 +63,7 @@ func Enter() (*Inside, error) {
 		return nil, fmt.Errorf("bring loopback up: %w", err)
 	}
 	in := &Inside{
-		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.vars(), Changes: changes,
+		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.Vars(), Changes: changes,
 		filter: b.WorkloadFilter.program(), oomCount: rest[1], cgroup: rest[2], tasks: rest[3:],
 	}
 	in.Parts.parent = in.cgroup
