@@ -25,7 +25,7 @@ var Rules = map[string]Rule{
 	"cmd/imgbuilder": {},
 	"cmd/runner": {
 		Ours: []string{
-			"internal/runner", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",
+			"internal/runner", "internal/runner/archive", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",
 			"internal/runtime/linux/stage",
 		},
 		Libraries: []string{unix}, Not: slow,
@@ -179,12 +179,13 @@ var Rules = map[string]Rule{
 	// sandbox are the native driver's.
 	"internal/runtime/docker": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/runtime/docker/flatten",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/docker/flatten",
 			"internal/runtime/docker/relay", "internal/runtime/inside", "internal/runtime/linux/seccomp", "internal/runtime/linux/stage",
+			"protocol",
 		},
 		Libraries: []string{"github.com/containerd/errdefs", "github.com/moby/moby/api", "github.com/moby/moby/client", "golang.org/x/sync"},
 	},
-	"internal/runtime/docker/flatten": {Libraries: []string{unix}},
+	"internal/runtime/docker/flatten": {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
 	"internal/runtime/docker/relay":   {Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 
 	// What joins drivers knows none.
@@ -223,13 +224,14 @@ var Rules = map[string]Rule{
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/archive": {
-		Ours:      []string{"internal/runner/tree", "protocol"},
+		Ours:      []string{"internal/baseline", "internal/runner/tree", "protocol"},
 		Libraries: []string{"github.com/klauspost/compress", unix}, Not: slow,
 	},
 	"internal/runner/watch": {Ours: []string{"internal/runner/tree", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/tree":  {Libraries: []string{unix}, Not: slow},
 	"internal/runner/ports": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
+	"internal/baseline":     {Not: slow},
 	"internal/runnerclient": {Ours: []string{"internal/errdefs", "protocol"}},
 	"protocol":              {Not: slow},
 	"internal/errdefs":      {},
