@@ -104,6 +104,15 @@ type ExecRecord struct {
 	TTY       bool      `json:"tty,omitempty"`
 }
 
+// End is how the command or process ended, and false before it has.
+func (r ExecRecord) End() (end ExecEnd, ended bool) {
+	end = r.ExecEnd
+	if r.ExitCode != nil {
+		end.ExitCode = *r.ExitCode
+	}
+	return end, r.State == "ended"
+}
+
 // ExecDetail is a command or process with what is kept of its output.
 type ExecDetail struct {
 	ExecRecord

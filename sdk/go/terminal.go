@@ -13,9 +13,9 @@ import (
 
 // TerminalOptions says what a terminal is like.
 type TerminalOptions struct {
-	Rows    uint16 // 0 is 24
-	Cols    uint16 // 0 is 80
-	Term    string // the kind of the caller's terminal, like xterm-256color
+	Rows    uint16   // 0 is 24
+	Cols    uint16   // 0 is 80
+	Term    string   // the kind of the caller's terminal, like xterm-256color
 	Command []string // a program and its arguments; none is a login shell
 }
 
