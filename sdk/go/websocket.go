@@ -186,9 +186,12 @@ func (s *socket) answerPing() error {
 
 // send sends one message of at most maxMessage bytes.
 func (s *socket) send(kind opcode, message []byte) error {
-	s.mu.Lock()
-	err := s.put(kind, message)
-	s.mu.Unlock()
+	err := context.Cause(s.ctx)
+	if err == nil {
+		s.mu.Lock()
+		err = s.put(kind, message)
+		s.mu.Unlock()
+	}
 	if err == nil {
 		err = s.answerPing()
 	}
