@@ -138,7 +138,7 @@ func passOn(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sand
 		}
 		return err
 	case broken && exec != "":
-		return cli.NotRun(fmt.Errorf("the connection broke before the command ended; `sandkasten logs -f %s %s` shows how it goes on: %w", s.ID, exec, err))
+		return cli.NotRun(fmt.Errorf("the connection broke before the command ended; `sandkasten logs -f %s %s` shows how it goes on: %s", s.ID, exec, cli.Explain(err)))
 	case err != nil:
 		return cli.NotRun(err)
 	}
