@@ -175,7 +175,7 @@ func TestShellsOfADaemon(t *testing.T) {
 	r.must(err)
 	execs, err := session.ListExecs(r.ctx)
 	r.must(err)
-	if len(shells) != 2 || shells[0].Name != "build" || shells[0].Cwd != "/tmp" || len(execs) != 1 || execs[0].Shell != "build" {
+	if len(shells) != 2 || shells[1].Name != "build" || shells[1].Cwd != "/tmp" || len(execs) != 1 || execs[0].Shell != "build" {
 		t.Errorf("shells %+v, execs %+v", shells, execs)
 	}
 	if end, ended := execs[0].End(); !ended || end.ExitCode != 0 || end.Cause != "exited" {

@@ -17,7 +17,7 @@ type Shell struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// ListShells returns the session's shells by name.
+// ListShells returns the session's shells by name, the default one first.
 func (s *Session) ListShells(ctx context.Context) ([]Shell, error) {
 	var list []Shell
 	err := s.client.call(ctx, get(s.path+"/shells"), &list)
