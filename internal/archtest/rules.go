@@ -105,7 +105,6 @@ var Rules = map[string]Rule{
 			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
 			"internal/session/snapshots", "internal/snapshot",
 		},
-		Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime"}},
 	"internal/session/workspaces": {

@@ -28,7 +28,7 @@ func (c *Config) daemonOptions() []option {
 		{"data_dir", path(&c.DataDir), "Where images, sandboxes and the key are kept. One daemon per directory."},
 		{"db_path", path(&c.DBPath), "The SQLite database of sessions. When it is not set: `<data_dir>/sandkasten.db`."},
 		{"driver", oneOf(&c.Driver, "native", "docker"), "What makes sandboxes: this host's kernel (`native`), or a Docker engine, which isolates less (docs/docker.md)."},
-		{"extra_drivers", someOf(&c.ExtraDrivers, "native", "docker"), "Drivers that clients may ask for (`driver` of a create) beside that of `driver`, which has the workspaces. The daemon starts only if all can work."},
+		{"extra_drivers", someOf(&c.ExtraDrivers, "native", "docker"), "Drivers that clients may ask for (`driver` of a create) beside that of `driver`, which has the workspaces. One that does not answer leaves the others alone (docs/docker.md)."},
 		{"shutdown_grace_seconds", seconds(&c.ShutdownGrace, 0, 600), "How long a stopping daemon waits for requests to end. Sessions keep running."},
 	}
 }

@@ -122,8 +122,14 @@ func (d *Driver) Close() error {
 // architectures is what engines call those that we build for.
 var architectures = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
+// answerTime is how long the engine may take to say what there is, before it
+// counts as one that does not answer.
+const answerTime = 10 * time.Second
+
 // Check implements runtime.Driver.
 func (d *Driver) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	got, err := d.engine.Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return d.unavailable(err)
@@ -157,7 +163,18 @@ func (d *Driver) Check(ctx context.Context) error {
 
 // Sweep removes what earlier daemons of this node left and no sandbox owns.
 func (d *Driver) Sweep(ctx context.Context) error {
+	if err := d.ping(ctx); err != nil {
+		return err
+	}
 	return errors.Join(d.sweepHelpers(ctx), d.sweepPrograms(ctx), d.sweepImages(ctx))
+}
+
+// ping returns Unavailable if the engine does not answer.
+func (d *Driver) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_, err := d.engine.Ping(ctx, client.PingOptions{})
+	return d.unavailable(err)
 }
 
 // Open implements runtime.Driver.
@@ -187,7 +204,9 @@ func (d *Driver) inspect(ctx context.Context, id runtime.ID) (container.InspectR
 // List implements runtime.Driver.
 func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 	return func(yield func(runtime.Status, error) bool) {
-		got, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: d.own(labelSandbox)})
+		listing, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		got, err := d.engine.ContainerList(listing, client.ContainerListOptions{All: true, Filters: d.own(labelSandbox)})
 		if err != nil {
 			yield(runtime.Status{}, d.unavailable(err))
 			return
