@@ -177,7 +177,10 @@ var Rules = map[string]Rule{
 			"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/runtime/docker/flatten",
 			"internal/runtime/docker/relay", "internal/runtime/inside", "internal/runtime/linux/seccomp", "internal/runtime/linux/stage",
 		},
-		Libraries: []string{"github.com/containerd/errdefs", "github.com/moby/moby/api", "github.com/moby/moby/client", "golang.org/x/sync"},
+		Libraries: []string{
+			"github.com/containerd/errdefs", "github.com/docker/cli/cli/connhelper", "github.com/moby/moby/api", "github.com/moby/moby/client",
+			"golang.org/x/sync",
+		},
 	},
 	"internal/runtime/docker/flatten": {Libraries: []string{unix}},
 	"internal/runtime/docker/relay":   {Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},

@@ -125,11 +125,13 @@ func dockerEngine(cfg config.Config, store *images.Store, log *slog.Logger) (hos
 	name := auth.HashKey(node)
 	return docker.New(docker.Options{
 		Host:     cfg.Docker.Host,
+		CertPath: cfg.Docker.CertPath,
 		Node:     hex.EncodeToString(name[:6]),
 		Runner:   runner,
 		Images:   dockerImages{store},
 		Defaults: limits(cfg.Defaults.Limits),
 		Runtime:  cfg.Docker.Runtime,
+		Userns:   cfg.Docker.Userns,
 		Log:      log,
 	})
 }

@@ -5,7 +5,6 @@ package compose
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -90,7 +89,7 @@ func TestDocker(t *testing.T) {
 	testenv.NeedsRoot(t)
 	e := testenv.StartEngine(t)
 	socket := strings.TrimPrefix(e.Host, "unix://")
-	listen := fmt.Sprintf("127.%d.%d.1:8787", 1+os.Getpid()>>8&127, os.Getpid()&255) // nobody else's
+	listen := testenv.OwnIP().String() + ":8787"
 	p := newProject(t, "compose.docker.yaml", "DOCKER_HOST="+e.Host, "SANDKASTEN_ENGINE="+socket, "SANDKASTEN_LISTEN="+listen)
 	awaitReady(t, listen)
 	archive, w := io.Pipe()

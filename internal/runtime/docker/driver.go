@@ -45,12 +45,14 @@ type Images interface {
 
 // Options configure a Driver.
 type Options struct {
-	Host     string // of the engine: unix:///path or tcp://host:port; "" is what DOCKER_HOST says
+	Host     string // of the engine: unix:///path, tcp://host:port or ssh://user@host; "" is what DOCKER_HOST says
+	CertPath string // a directory with ca.pem, cert.pem and key.pem for tcp; "" is what DOCKER_CERT_PATH says
 	Node     string // tells this daemon's containers from those of others on the engine: lower case letters and digits
 	Runner   []byte // the runner's program, for the engine's machine
 	Images   Images
 	Defaults runtime.Limits // where a Spec is silent
 	Runtime  string         // of the engine's, such as runsc; "" is its default
+	Userns   string         // of containers: "host" is none, where the engine has one for all; "" is the engine's default
 	Log      *slog.Logger
 }
 
@@ -95,13 +97,9 @@ func New(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := []client.Opt{client.FromEnv}
-	if opts.Host != "" {
-		from = append(from, client.WithHost(opts.Host))
-	}
-	engine, err := client.New(from...)
+	engine, err := connect(opts)
 	if err != nil {
-		return nil, fmt.Errorf("prepare a client of the engine %s: %w", opts.Host, err)
+		return nil, err
 	}
 	return &Driver{opts: opts, engine: engine, profiles: profiles, links: make(map[runtime.ID]*relay.Link)}, nil
 }
