@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -42,9 +43,9 @@ func asSSH(args []string) error {
 		return err
 	}
 	go func() {
-		if _, err := io.Copy(conn, os.Stdin); err == nil {
-			err = conn.(*net.UnixConn).CloseWrite() //nolint:forcetypeassert // as it was dialled
-			_ = err                                // the other end says the same
+		_, err := io.Copy(conn, os.Stdin)
+		if err := errors.Join(err, conn.(*net.UnixConn).CloseWrite()); err != nil { //nolint:forcetypeassert // as it was dialled
+			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
 	_, err = io.Copy(os.Stdout, conn)
