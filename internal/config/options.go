@@ -67,7 +67,7 @@ func (c *Config) hostOptions() []option {
 	return []option{
 		{"docker.host", text(&c.Docker.Host), "The engine of the driver `docker`: `unix:///path`, `tcp://host:port` or `ssh://user@host`. When it is not set, what the variable `DOCKER_HOST` says, with `DOCKER_TLS_VERIFY` and `DOCKER_CERT_PATH`; else the local socket."},
 		{"docker.cert_path", text(&c.Docker.CertPath), "The directory with `ca.pem`, `cert.pem` and `key.pem` for an engine at `tcp://`, which is to have a certificate of that authority and gets ours."},
-		{"docker.runtime", text(&c.Docker.Runtime), "The engine's runtime for sandboxes, such as `runsc` or `kata`. When it is not set, the engine's default."},
+		{"docker.runtime", text(&c.Docker.Runtime), "The engine's runtime for sandboxes, such as `kata`; not gVisor (docs/docker.md). When it is not set, the engine's default."},
 		{"docker.userns", oneOf(&c.Docker.Userns, "host"), "`host` gives containers no user namespace where the engine has one for all (`userns-remap`), which isolates less. When it is not set, the engine's default."},
 		{"security.seccomp", oneOf(&c.Security.Seccomp, "off", "mvp", "strict"), "System calls that sandboxes may make: all (`off`, never for hostile code), the allow-list with tracing for debuggers (`mvp`), the allow-list (`strict`)."},
 		{"sessions.survive_reboot", boolean(&c.Sessions.SurviveReboot), "Keep what running sessions wrote over a crash or restart of the host: they are `stopped` then and can be started. It makes disks slower and counts for sessions made from then on. Stopped sessions survive in any case."},

@@ -226,7 +226,7 @@ func (d *Daemon) openDriver(ctx context.Context, imageStore *images.Store) error
 func sessionOptions(cfg config.Config, rows *store.Store, driver runtime.Driver, imageStore *images.Store, log *slog.Logger) session.Options {
 	return session.Options{
 		Store:  rows,
-		Driver: driver, Drivers: cfg.Drivers(),
+		Driver: driver, Drivers: cfg.Drivers(), DisksUnlimited: disksUnlimited,
 		Images: imageStore,
 		Log:    log,
 		Defaults: session.Defaults{

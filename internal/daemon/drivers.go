@@ -40,6 +40,9 @@ var drivers = map[string]func(config.Config, *images.Store, *slog.Logger) (hostD
 	"docker":       dockerEngine,
 }
 
+// disksUnlimited are those of drivers that cannot bound what a sandbox writes.
+var disksUnlimited = []string{"docker"}
+
 // newDriver makes the driver of all that cfg wants.
 func newDriver(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
 	if len(cfg.ExtraDrivers) == 0 {

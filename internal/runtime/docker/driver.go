@@ -51,7 +51,7 @@ type Options struct {
 	Runner   []byte // the runner's program, for the engine's machine
 	Images   Images
 	Defaults runtime.Limits // where a Spec is silent
-	Runtime  string         // of the engine's, such as runsc; "" is its default
+	Runtime  string         // of the engine's, such as kata; "" is its default
 	Userns   string         // of containers: "host" is none, where the engine has one for all; "" is the engine's default
 	Log      *slog.Logger
 }
