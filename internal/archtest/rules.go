@@ -108,7 +108,6 @@ var Rules = map[string]Rule{
 			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
 			"internal/session/snapshots", "internal/snapshot",
 		},
-		Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime"}},
 	"internal/session/workspaces": {
@@ -182,7 +181,10 @@ var Rules = map[string]Rule{
 			"internal/runtime/docker/relay", "internal/runtime/inside", "internal/runtime/linux/seccomp", "internal/runtime/linux/stage",
 			"protocol",
 		},
-		Libraries: []string{"github.com/containerd/errdefs", "github.com/moby/moby/api", "github.com/moby/moby/client", "golang.org/x/sync"},
+		Libraries: []string{
+			"github.com/containerd/errdefs", "github.com/docker/cli/cli/connhelper", "github.com/moby/moby/api", "github.com/moby/moby/client",
+			"golang.org/x/sync",
+		},
 	},
 	"internal/runtime/docker/flatten": {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
 	"internal/runtime/docker/relay":   {Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},

@@ -52,8 +52,10 @@ type Config struct {
 
 // Docker is where the driver docker makes its containers.
 type Docker struct {
-	Host    string // empty: what DOCKER_HOST says
-	Runtime string // empty: the engine's default
+	Host     string // empty: what DOCKER_HOST says
+	CertPath string // empty: what DOCKER_CERT_PATH says
+	Runtime  string // empty: the engine's default
+	Userns   string // empty: the engine's default
 }
 
 // Limits bounds one sandbox.

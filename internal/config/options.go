@@ -28,7 +28,7 @@ func (c *Config) daemonOptions() []option {
 		{"data_dir", path(&c.DataDir), "Where images, sandboxes and the key are kept. One daemon per directory."},
 		{"db_path", path(&c.DBPath), "The SQLite database of sessions. When it is not set: `<data_dir>/sandkasten.db`."},
 		{"driver", oneOf(&c.Driver, "native", "docker"), "What makes sandboxes: this host's kernel (`native`), or a Docker engine, which isolates less (docs/docker.md)."},
-		{"extra_drivers", someOf(&c.ExtraDrivers, "native", "docker"), "Drivers that clients may ask for (`driver` of a create) beside that of `driver`, which has the workspaces. The daemon starts only if all can work."},
+		{"extra_drivers", someOf(&c.ExtraDrivers, "native", "docker"), "Drivers that clients may ask for (`driver` of a create) beside that of `driver`, which has the workspaces. One that does not answer leaves the others alone (docs/docker.md)."},
 		{"shutdown_grace_seconds", seconds(&c.ShutdownGrace, 0, 600), "How long a stopping daemon waits for requests to end. Sessions keep running."},
 	}
 }
@@ -65,8 +65,10 @@ func (c *Config) sessionOptions() []option {
 
 func (c *Config) hostOptions() []option {
 	return []option{
-		{"docker.host", text(&c.Docker.Host), "The engine of the driver `docker`: `unix:///path` or `tcp://host:port`. When it is not set, what the variable `DOCKER_HOST` says, with `DOCKER_TLS_VERIFY` and `DOCKER_CERT_PATH`; else the local socket."},
-		{"docker.runtime", text(&c.Docker.Runtime), "The engine's runtime for sandboxes, such as `runsc` or `kata`. When it is not set, the engine's default."},
+		{"docker.host", text(&c.Docker.Host), "The engine of the driver `docker`: `unix:///path`, `tcp://host:port` or `ssh://user@host`. When it is not set, what the variable `DOCKER_HOST` says, with `DOCKER_TLS_VERIFY` and `DOCKER_CERT_PATH`; else the local socket."},
+		{"docker.cert_path", text(&c.Docker.CertPath), "The directory with `ca.pem`, `cert.pem` and `key.pem` for an engine at `tcp://`, which is to have a certificate of that authority and gets ours."},
+		{"docker.runtime", text(&c.Docker.Runtime), "The engine's runtime for sandboxes, such as `kata`; not gVisor (docs/docker.md). When it is not set, the engine's default."},
+		{"docker.userns", oneOf(&c.Docker.Userns, "host"), "`host` gives containers no user namespace where the engine has one for all (`userns-remap`), which isolates less. When it is not set, the engine's default."},
 		{"security.seccomp", oneOf(&c.Security.Seccomp, "off", "mvp", "strict"), "System calls that sandboxes may make: all (`off`, never for hostile code), the allow-list with tracing for debuggers (`mvp`), the allow-list (`strict`)."},
 		{"sessions.survive_reboot", boolean(&c.Sessions.SurviveReboot), "Keep what running sessions wrote over a crash or restart of the host: they are `stopped` then and can be started. It makes disks slower and counts for sessions made from then on. Stopped sessions survive in any case."},
 		{"disk.pool_mb", integer(&c.Disk.PoolMB, 0, 1<<30), "Keeps the disks of new sessions in a pool of at most so many MiB: one XFS file in `data_dir`, which takes the space that is used, and in which a fork copies no data. 0 keeps them in `data_dir` itself, which is right where that is on XFS or Btrfs; elsewhere a fork copies what was written. At least 512; the size is that of the first start. It needs xfsprogs, and makes syncs of single files slower."},

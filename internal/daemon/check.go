@@ -27,7 +27,7 @@ func Examine(ctx context.Context, cfg config.Config) []doctor.Finding {
 	if err != nil {
 		return append(findings, doctor.Finding{Check: "images", Status: doctor.Fail, Found: err.Error(), Mend: "run it as the owner of " + cfg.DataDir})
 	}
-	return append(findings, examineImage(ctx, store, cfg.DefaultImage), examineDriver(ctx, cfg, store))
+	return append(append(findings, examineImage(ctx, store, cfg.DefaultImage)), examineDrivers(ctx, cfg, store)...)
 }
 
 func host(cfg config.Config) doctor.Host {
@@ -48,26 +48,40 @@ func examineImage(ctx context.Context, store *images.Store, name string) doctor.
 	return f
 }
 
-func examineDriver(ctx context.Context, cfg config.Config, store *images.Store) doctor.Finding {
+func examineDrivers(ctx context.Context, cfg config.Config, store *images.Store) []doctor.Finding {
 	if _, held, err := dirlock.Holder(cfg.DataDir); err == nil && held {
-		return doctor.Finding{Check: "driver", Status: doctor.OK, Found: "in use by the running daemon"}
+		return []doctor.Finding{{Check: "driver", Status: doctor.OK, Found: "in use by the running daemon"}}
 	}
 	d, err := newDriver(cfg, store, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return doctor.Finding{Check: "driver", Status: doctor.Fail, Found: err.Error()}
+		return []doctor.Finding{{Check: "driver", Status: doctor.Fail, Found: err.Error()}}
 	}
-	f := checkDriver(ctx, cfg, d)
-	if err := d.Close(); err != nil && f.Status == doctor.OK {
-		f.Status, f.Found = doctor.Warn, err.Error()
+	findings := checkDrivers(ctx, cfg, d)
+	if err := d.Close(); err != nil {
+		findings = append(findings, doctor.Finding{Check: "driver", Status: doctor.Warn, Found: err.Error()})
 	}
-	return f
+	return findings
 }
 
-func checkDriver(ctx context.Context, cfg config.Config, d runtime.Driver) doctor.Finding {
-	if err := d.Check(ctx); err != nil {
-		return doctor.Finding{Check: "driver", Status: doctor.Fail, Found: err.Error()}
+// checkDrivers has a finding of each driver. An extra one that does not answer
+// is no reason to keep the sessions of the others waiting.
+func checkDrivers(ctx context.Context, cfg config.Config, d hostDriver) []doctor.Finding {
+	parts := []hostDriver{d}
+	if all, ok := d.(hostDrivers); ok {
+		parts = all.parts
 	}
-	return doctor.Finding{Check: "driver", Status: doctor.OK, Found: strings.Join(cfg.Drivers(), " and ") + " can make sandboxes here"}
+	var findings []doctor.Finding
+	for i, name := range cfg.Drivers() {
+		f := doctor.Finding{Check: "driver " + name, Status: doctor.OK, Found: "it can make sandboxes here"}
+		if err := parts[i].Check(ctx); err != nil {
+			f.Status, f.Found = doctor.Fail, err.Error()
+			if i > 0 && errdefs.Is(err, errdefs.Unavailable) {
+				f.Status, f.Mend = doctor.Warn, "its sessions wait until it answers; no restart is needed then"
+			}
+		}
+		findings = append(findings, f)
+	}
+	return findings
 }
 
 // admit logs what has to be mended and refuses a host on which sandboxes

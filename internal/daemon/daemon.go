@@ -109,7 +109,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Driver: d.driver, Log: d.log, Every: d.cfg.ReaperInterval})
+	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gate)
 	if d.pool != nil {
@@ -216,16 +216,13 @@ func (d *Daemon) openDriver(ctx context.Context, imageStore *images.Store) error
 	}
 	d.driver = driver
 	d.closers = append(d.closers, driver.Close)
-	return admit(ctx, d.log, []doctor.Finding{
-		examineImage(ctx, imageStore, d.cfg.DefaultImage),
-		checkDriver(ctx, d.cfg, driver),
-	})
+	return admit(ctx, d.log, append(checkDrivers(ctx, d.cfg, driver), examineImage(ctx, imageStore, d.cfg.DefaultImage)))
 }
 
 func sessionOptions(cfg config.Config, rows *store.Store, driver runtime.Driver, imageStore *images.Store, log *slog.Logger) session.Options {
 	return session.Options{
 		Store:  rows,
-		Driver: driver, Drivers: cfg.Drivers(),
+		Driver: driver, Drivers: cfg.Drivers(), DisksUnlimited: disksUnlimited,
 		Images: imageStore,
 		Log:    log,
 		Defaults: session.Defaults{

@@ -130,10 +130,10 @@ func TestDockerDriver(t *testing.T) {
 }
 
 // TestTwoDrivers has sessions on this host and on a Docker engine at once, and
-// takes both over a restart.
+// takes both over a restart, which the engine's absence does not hold up.
 func TestTwoDrivers(t *testing.T) {
 	testenv.NeedsRoot(t)
-	e := testenv.StartEngine(t)
+	e := testenv.StartEngine(t, "--live-restore")
 	cfg := testConfig(t)
 	cfg.ExtraDrivers, cfg.Docker.Host = []string{"docker"}, e.Host
 	giveImage(t, cfg)
@@ -148,11 +148,19 @@ func TestTwoDrivers(t *testing.T) {
 		}
 		c.exec(ids[driver], "x="+driver, "")
 	}
+	e.Stop(t, syscall.SIGKILL)
+	c.awaitAbsent("docker")
+	c.checkAbsent(ids)
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	d, _ = start(t, cfg)
 	c = call(t, d, cfg)
+	c.awaitAbsent("docker")
+	c.checkAbsent(ids)
+
+	e.Start(t)
+	c.awaitAbsent("")
 	for driver, id := range ids {
 		c.exec(id, "echo $x", driver+"\n")
 		c.do(http.MethodDelete, "/"+id, "")
@@ -207,5 +215,36 @@ func TestDockerState(t *testing.T) {
 	}
 	for _, id := range all {
 		c.do(http.MethodDelete, "/"+id, "")
+	}
+}
+
+// awaitAbsent waits until the daemon says that a driver is absent, or with ""
+// that none is. It is ready all the time.
+func (c caller) awaitAbsent(name string) {
+	c.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		status, body := get(c.t, c.url+"/readyz", "")
+		if status != http.StatusOK {
+			c.t.Fatalf("not ready: %d %s", status, body)
+		}
+		if said := strings.Contains(body, "absent_drivers"); said == (name != "") && strings.Contains(body, name) {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("waited for %q to be absent: %s", name, body)
+		}
+	}
+}
+
+// checkAbsent: the session of the absent driver has its state and cannot be
+// used, and the other can.
+func (c caller) checkAbsent(ids map[string]string) {
+	c.t.Helper()
+	c.exec(ids["native"], "echo $x", "native\n")
+	if s := c.do(http.MethodGet, "/"+ids["docker"], ""); s["status"] != "running" {
+		c.t.Errorf("the session of the absent driver is %v", s["status"])
+	}
+	if status, body := get(c.t, c.url+"/v1/sessions/"+ids["docker"]+"/stats", c.key); status != http.StatusServiceUnavailable {
+		c.t.Errorf("its stats: %d %s", status, body)
 	}
 }

@@ -40,6 +40,9 @@ var drivers = map[string]func(config.Config, *images.Store, *slog.Logger) (hostD
 	"docker":       dockerEngine,
 }
 
+// disksUnlimited are those of drivers that cannot bound what a sandbox writes.
+var disksUnlimited = []string{"docker"}
+
 // newDriver makes the driver of all that cfg wants.
 func newDriver(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
 	if len(cfg.ExtraDrivers) == 0 {
@@ -142,11 +145,13 @@ func dockerEngine(cfg config.Config, store *images.Store, log *slog.Logger) (hos
 	name := auth.HashKey(node)
 	return docker.New(docker.Options{
 		Host:     cfg.Docker.Host,
+		CertPath: cfg.Docker.CertPath,
 		Node:     hex.EncodeToString(name[:6]),
 		Runner:   runner,
 		Images:   dockerImages{store},
 		Defaults: limits(cfg.Defaults.Limits),
 		Runtime:  cfg.Docker.Runtime,
+		Userns:   cfg.Docker.Userns,
 		Log:      log,
 	})
 }

@@ -3,7 +3,6 @@ package pool
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -59,13 +58,14 @@ func (p *Pool) Run(ctx context.Context) error {
 // adopt finds the ready sandboxes that there are. What cannot be used is
 // removed.
 func (p *Pool) adopt(ctx context.Context) error {
+	seen, err := runtime.Survey(ctx, p.opts.Driver)
+	if err != nil {
+		return err
+	}
 	var found []runtime.ID
-	for status, err := range p.opts.Driver.List(ctx) {
-		if err != nil {
-			return fmt.Errorf("list the sandboxes: %w", err)
-		}
-		if Owns(status.ID) {
-			found = append(found, status.ID)
+	for id := range seen.Sandboxes {
+		if Owns(id) {
+			found = append(found, id)
 		}
 	}
 	var asking errgroup.Group

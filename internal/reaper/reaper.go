@@ -14,14 +14,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
-// Options configures a Reaper. Manager and Driver are required.
+// Options configures a Reaper. Manager is required.
 type Options struct {
 	Manager *session.Manager
-	Driver  runtime.Driver
 	Log     *slog.Logger  // silence
 	Every   time.Duration // between two rounds: 5 s
 	Keep    time.Duration // of the rows of sessions that ended: 24 h
@@ -77,7 +75,7 @@ func (r *Reaper) Round(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}
-	alive, err := r.alive(ctx)
+	seen, err := r.opts.Manager.Survey(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,7 +83,10 @@ func (r *Reaper) Round(ctx context.Context) error {
 	ending.SetLimit(atOnce)
 	now := time.Now()
 	for _, s := range sessions {
-		end := r.judge(s, now, alive[s.Sandbox])
+		if _, absent := seen.Absent[s.Driver()]; absent {
+			continue // nothing can be done to it, and nothing is known of it
+		}
+		end := r.judge(s, now, seen.Sandboxes[s.Sandbox].Alive)
 		if end == nil {
 			continue
 		}
@@ -116,18 +117,6 @@ func (r *Reaper) judge(s session.Session, now time.Time, alive bool) func(contex
 		return r.opts.Manager.Idle
 	}
 	return nil
-}
-
-// alive returns the sandboxes whose runners run.
-func (r *Reaper) alive(ctx context.Context) (map[runtime.ID]bool, error) {
-	alive := make(map[runtime.ID]bool)
-	for status, err := range r.opts.Driver.List(ctx) {
-		if err != nil {
-			return nil, fmt.Errorf("list the sandboxes: %w", err)
-		}
-		alive[status.ID] = status.Alive
-	}
-	return alive, nil
 }
 
 // pruneEvery is how often rows are forgotten: it writes, so not every round.

@@ -32,6 +32,7 @@ func (images) Resolve(context.Context, string) (string, error) { return runtimet
 type flaky struct {
 	*runtimetest.Local
 	destroys, lists, stops atomic.Int32
+	absent                 atomic.Bool
 }
 
 func (f *flaky) Stop(ctx context.Context, id runtime.ID) error {
@@ -53,6 +54,11 @@ func (f *flaky) Destroy(ctx context.Context, id runtime.ID) error {
 func (f *flaky) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 	if f.lists.Add(-1) >= 0 {
 		return func(yield func(runtime.Status, error) bool) { yield(runtime.Status{}, errBroken) }
+	}
+	if f.absent.Load() {
+		return func(yield func(runtime.Status, error) bool) {
+			yield(runtime.Status{}, &runtime.AbsentError{Driver: runtime.Native, Err: errBroken})
+		}
 	}
 	return f.Local.List(ctx)
 }
@@ -87,7 +93,7 @@ func run(t *testing.T, ttl, life time.Duration, test func(*testing.T, *system)) 
 			Workspaces: session.WorkspaceOptions{Store: db, Retention: retention},
 		})
 		s := &system{Manager: manager, t: t, local: local, driver: driver}
-		s.reaper = reaper.New(reaper.Options{Manager: manager, Driver: driver, Every: 5 * time.Second, Keep: 24 * time.Hour})
+		s.reaper = reaper.New(reaper.Options{Manager: manager, Every: 5 * time.Second, Keep: 24 * time.Hour})
 		ended := make(chan error, 2)
 		go func() { ended <- manager.Run(ctx) }()
 		go func() { ended <- s.reaper.Run(ctx) }()
@@ -219,6 +225,23 @@ func TestDriverInTrouble(t *testing.T) {
 			t.Errorf("round: %v", err)
 		}
 		s.driver.lists.Store(0)
+		time.Sleep(20 * time.Second)
+		s.want(x.ID, session.Expired)
+	})
+}
+
+// TestAbsentDriver: what is of a driver that does not answer is left alone,
+// until it does.
+func TestAbsentDriver(t *testing.T) {
+	run(t, time.Minute, 0, func(t *testing.T, s *system) {
+		x := s.create()
+		s.driver.absent.Store(true)
+		time.Sleep(2 * time.Minute)
+		s.want(x.ID, session.Running)
+		if err := s.reaper.Round(t.Context()); err != nil {
+			t.Errorf("round: %v", err)
+		}
+		s.driver.absent.Store(false)
 		time.Sleep(20 * time.Second)
 		s.want(x.ID, session.Expired)
 	})

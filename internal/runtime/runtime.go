@@ -6,6 +6,8 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"net"
 	"strings"
@@ -110,7 +112,7 @@ type Driver interface {
 	Open(ctx context.Context, id ID) (Sandbox, error)
 
 	// List yields every sandbox the driver can see, dead ones included, until
-	// the first error.
+	// the first error that is not an *AbsentError. See Survey.
 	List(ctx context.Context) iter.Seq2[Status, error]
 
 	// Destroy kills the sandbox's processes and frees what it holds. It
@@ -162,6 +164,41 @@ type Status struct {
 	Alive     bool // its runner is running
 	Startable bool // it is not alive, and what it wrote is kept: a Stopper can go on with it
 	CreatedAt time.Time
+}
+
+// AbsentError is what the List of several drivers yields in the place of the
+// sandboxes of one that does not answer. Those of the others follow.
+type AbsentError struct {
+	Driver string
+	Err    error
+}
+
+// Error implements error.
+func (e *AbsentError) Error() string { return "driver " + e.Driver + ": " + e.Err.Error() }
+
+// Unwrap is for the errors package.
+func (e *AbsentError) Unwrap() error { return e.Err }
+
+// Seen is what a driver can see.
+type Seen struct {
+	Sandboxes map[ID]Status
+	Absent    map[string]error // of several drivers, those whose sandboxes cannot be seen now, and why
+}
+
+// Survey makes a map of what d lists.
+func Survey(ctx context.Context, d Driver) (Seen, error) {
+	seen := Seen{make(map[ID]Status), make(map[string]error)}
+	for status, err := range d.List(ctx) {
+		if absent, ok := errors.AsType[*AbsentError](err); ok {
+			seen.Absent[absent.Driver] = absent.Err
+			continue
+		}
+		if err != nil {
+			return Seen{}, fmt.Errorf("list the sandboxes: %w", err)
+		}
+		seen.Sandboxes[status.ID] = status
+	}
+	return seen, nil
 }
 
 // Sandbox is a handle. It holds no resources and needs no Close.

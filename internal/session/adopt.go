@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -27,7 +27,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err := errors.Join(m.load(ctx), m.AbandonSnapshots(ctx)); err != nil {
 		return err
 	}
-	adopted := m.adoptUntil(ctx)
+	adopted, absent := m.adoptUntil(ctx)
 	if adopted == nil {
 		return nil
 	}
@@ -41,28 +41,33 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.log.ErrorContext(ctx, "cannot compare the workspaces with the driver's", "err", err)
 	}
 	m.ready.Store(true)
+	late := make(chan struct{})
+	go func() {
+		defer close(late)
+		m.adoptLate(ctx, absent)
+	}()
 	m.flushUntil(ctx)
 	<-adopted
+	<-late
 	return nil
 }
 
 // adoptUntil tries to adopt until the driver can tell what there is, and
-// returns a channel that is closed when all is adopted. It returns nil if ctx
-// is done first.
-func (m *Manager) adoptUntil(ctx context.Context) <-chan struct{} {
+// returns what adopt does. The channel is nil if ctx is done first.
+func (m *Manager) adoptUntil(ctx context.Context) (adopted <-chan struct{}, absent map[string]error) {
 	for {
-		adopted, err := m.adopt(ctx)
+		adopted, absent, err := m.adopt(ctx)
 		if err == nil {
-			return adopted
+			return adopted, absent
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil, nil
 		}
 		m.log.ErrorContext(ctx, "cannot take up the sessions yet", "err", err)
 		select {
 		case <-time.After(adoptRetry):
 		case <-ctx.Done():
-			return nil
+			return nil, nil
 		}
 	}
 }
@@ -96,43 +101,123 @@ func rebase(t, now time.Time) time.Time {
 }
 
 // adopt compares the entries with what the driver sees, and starts to make
-// them agree; the channel is closed when they do. It returns an error, having
-// changed nothing, if the driver cannot tell.
-func (m *Manager) adopt(ctx context.Context) (adopted <-chan struct{}, err error) {
-	seen := make(map[runtime.ID]*runtime.Status)
-	for status, err := range m.driver.List(ctx) {
-		if err != nil {
-			return nil, fmt.Errorf("list the sandboxes: %w", err)
-		}
-		if !m.opts.Reserved(status.ID) {
-			seen[status.ID] = &status
-		}
+// them agree; the channel is closed when they do. Sessions of an absent driver
+// stay as they are: see adoptLate. It returns an error, having changed nothing,
+// if the driver cannot tell.
+func (m *Manager) adopt(ctx context.Context) (adopted <-chan struct{}, absent map[string]error, err error) {
+	seen, err := m.Survey(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	var work []func()
 	for _, e := range m.entries() {
-		id := e.snapshot().Sandbox
-		status := seen[id]
-		delete(seen, id)
-		work = append(work, func() { m.adoptOne(ctx, e, status) })
+		s := e.snapshot()
+		status, there := seen.Sandboxes[s.Sandbox]
+		delete(seen.Sandboxes, s.Sandbox)
+		work = append(work, func() {
+			switch _, away := seen.Absent[s.Driver()]; {
+			case there:
+				m.adoptOne(ctx, e, &status)
+			case away && (s.State.Alive() || s.State == Stopped):
+				close(e.created)
+				e.unlock()
+			default:
+				m.adoptOne(ctx, e, nil)
+			}
+		})
 	}
-	for id := range seen {
-		work = append(work, func() { m.removeOrphan(ctx, id) })
-	}
+	orphans := m.orphans(ctx, seen.Sandboxes)
+	sessions := len(work)
 
 	start := time.Now()
 	done := make(chan struct{})
 	go func() { // Run waits for it
 		defer close(done)
-		var all errgroup.Group
-		all.SetLimit(m.opts.AdoptParallel)
-		for _, do := range work {
-			all.Go(func() error { do(); return nil })
-		}
-		if err := all.Wait(); err == nil {
-			m.log.InfoContext(ctx, "took up the sessions of the last run", "sessions", len(work)-len(seen), "orphans", len(seen), "took", time.Since(start))
-		}
+		m.doAll(append(work, orphans...))
+		m.log.InfoContext(ctx, "took up the sessions of the last run", "sessions", sessions, "orphans", len(orphans), "took", time.Since(start))
 	}()
-	return done, nil
+	return done, seen.Absent, nil
+}
+
+// orphans are the removals of sandboxes that have no entry.
+func (m *Manager) orphans(ctx context.Context, left map[runtime.ID]runtime.Status) (work []func()) {
+	for id := range left {
+		if !m.opts.Reserved(id) {
+			work = append(work, func() { m.removeOrphan(ctx, id) })
+		}
+	}
+	return work
+}
+
+func (m *Manager) doAll(work []func()) {
+	var all sync.WaitGroup
+	turns := make(chan struct{}, m.opts.AdoptParallel)
+	for _, do := range work {
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			do()
+		})
+	}
+	all.Wait()
+}
+
+// adoptLate takes up the sessions of the drivers that were absent at the start,
+// each when it answers, until ctx is done.
+func (m *Manager) adoptLate(ctx context.Context, absent map[string]error) {
+	for len(absent) > 0 {
+		select {
+		case <-time.After(adoptRetry):
+		case <-ctx.Done():
+			return
+		}
+		seen, err := m.Survey(ctx)
+		if err != nil {
+			continue // the reaper says so
+		}
+		for name := range absent {
+			if _, still := seen.Absent[name]; !still {
+				delete(absent, name)
+				m.adoptDriver(ctx, name, seen.Sandboxes)
+			}
+		}
+	}
+}
+
+// adoptDriver takes up the sessions of one driver. There may be new ones and
+// more sandboxes than in seen by now, but none in seen is of an entry that is
+// still to come: an entry is first.
+func (m *Manager) adoptDriver(ctx context.Context, name string, seen map[runtime.ID]runtime.Status) {
+	left := maps.Clone(seen)
+	maps.DeleteFunc(left, func(id runtime.ID, _ runtime.Status) bool { return id.Driver() != name })
+	var work []func()
+	for _, e := range m.entries() {
+		s := e.snapshot()
+		delete(left, s.Sandbox)
+		if s.Driver() == name && s.State.Alive() {
+			work = append(work, func() { m.adoptAgain(ctx, e) })
+		}
+	}
+	m.doAll(append(work, m.orphans(ctx, left)...))
+}
+
+// adoptAgain is adoptOne for a session that seemed to be alive when its driver
+// was absent.
+func (m *Manager) adoptAgain(ctx context.Context, e *entry) {
+	err := m.CheckAlive(ctx, e.id)
+	if err == nil {
+		err = e.lock(ctx)
+	}
+	if err != nil {
+		m.log.ErrorContext(ctx, "a session is not in order after its driver came back; the reaper goes on", "session", e.id, "err", err)
+		return
+	}
+	defer e.unlock()
+	if e.snapshot().State.Alive() && e.box().sandbox == nil {
+		if err := m.reopen(ctx, e); err != nil {
+			m.log.WarnContext(ctx, "a session does not answer after its driver came back", "session", e.id, "err", err)
+		}
+	}
 }
 
 // adoptOne brings one entry, which is locked, in line with its sandbox, and

@@ -101,15 +101,8 @@ func (m *Manager) CheckAlive(ctx context.Context, id ID) error {
 // kept reports whether the driver says that it can go on with the files of a
 // dead sandbox.
 func (m *Manager) kept(ctx context.Context, id runtime.ID) bool {
-	for s, err := range m.driver.List(ctx) {
-		if err != nil {
-			return false
-		}
-		if s.ID == id {
-			return m.stops != nil && s.Startable
-		}
-	}
-	return false
+	seen, err := m.Survey(ctx)
+	return err == nil && m.stops != nil && seen.Sandboxes[id].Startable
 }
 
 // dead reports whether the driver knows that a sandbox's runner has died.
@@ -223,6 +216,8 @@ func (m *Manager) lost(ctx context.Context, e *entry, err error) error {
 		m.log.ErrorContext(ctx, "ending a session whose runner broke the protocol", "session", e.id, "err", err)
 		endErr := m.endLocked(ctx, e, as(Failed, "its runner broke the protocol"))
 		return errors.Join(errdefs.Wrap(err, errdefs.Conflict, "session %s misbehaved and was ended; create a new one", e.id), endErr)
+	case errors.Is(err, runnerclient.ErrUnreachable) && errdefs.Is(err, errdefs.Unavailable):
+		return err // so the driver says: nobody has died
 	case errors.Is(err, runnerclient.ErrUnreachable), errors.Is(err, runnerclient.ErrLost):
 		if m.died(ctx, e) {
 			return errors.Join(notRunning(e.snapshot()), err)

@@ -58,3 +58,22 @@ func TestDriver(t *testing.T) {
 		t.Errorf("of the default driver: %s", s.Driver())
 	}
 }
+
+// TestDiskWithoutLimit: nobody is promised a limit that does not hold.
+func TestDiskWithoutLimit(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, func(o *session.Options) {
+		o.Driver = several.New(map[string]runtime.Driver{runtime.Native: h.driver, "other": runtimetest.NewLocal(t)}, runtime.Native)
+		o.Drivers, o.DisksUnlimited = []string{runtime.Native, "other"}, []string{"other"}
+	})
+	if s := d.create(t, session.CreateRequest{Limits: runtime.Limits{DiskMB: 50}}); s.Limits.DiskMB != 50 {
+		t.Errorf("with a limit: %d", s.Limits.DiskMB)
+	}
+	if s := d.create(t, session.CreateRequest{Driver: "other"}); s.Limits.DiskMB != 0 || s.Limits.MemoryMB == 0 {
+		t.Errorf("without one: %+v", s.Limits)
+	}
+	_, err := d.Create(t.Context(), session.CreateRequest{Driver: "other", Limits: runtime.Limits{DiskMB: 50}})
+	if got, ok := errors.AsType[*errdefs.Error](err); !ok || got.Code != errdefs.Unimplemented || got.Field != "limits.disk_mb" {
+		t.Errorf("with one that cannot be: %v", err)
+	}
+}

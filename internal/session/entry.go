@@ -183,10 +183,13 @@ func (e *entry) box() box {
 	return e.sb
 }
 
-// open makes e usable through sandbox.
+// open makes e usable through sandbox, unless it is already.
 func (e *entry) open(sandbox runtime.Sandbox) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.sb.sandbox != nil {
+		return
+	}
 	e.s.Sandbox = sandbox.ID()
 	e.sb = box{sandbox: sandbox, client: &runnerclient.Client{Dial: sandbox.DialRunner}}
 }

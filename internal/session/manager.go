@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -42,9 +43,10 @@ type Manager struct {
 	log    *slog.Logger
 	ready  atomic.Bool
 
-	mu    sync.Mutex
-	live  map[ID]*entry  // guarded by mu; the sessions that have not ended
-	byKey map[key]*entry // guarded by mu; those of live that have an idempotency key
+	mu     sync.Mutex
+	live   map[ID]*entry  // guarded by mu; the sessions that have not ended
+	byKey  map[key]*entry // guarded by mu; those of live that have an idempotency key
+	absent []string       // guarded by mu; see Absent
 }
 
 // key is an idempotency key; each owner has keys of his own.
@@ -85,6 +87,39 @@ func (m *Manager) Ready() bool { return m.ready.Load() }
 
 // Drivers are those that sessions may be of, the default first.
 func (m *Manager) Drivers() []string { return slices.Clone(m.opts.Drivers) }
+
+// Survey asks the driver what there is, and notes for Absent which of several
+// drivers do not answer.
+func (m *Manager) Survey(ctx context.Context) (runtime.Seen, error) {
+	seen, err := runtime.Survey(ctx, m.driver)
+	if err != nil {
+		return runtime.Seen{}, err
+	}
+	absent := slices.Sorted(maps.Keys(seen.Absent))
+	m.mu.Lock()
+	before := m.absent
+	m.absent = absent
+	m.mu.Unlock()
+	for _, name := range absent {
+		if !slices.Contains(before, name) {
+			m.log.WarnContext(ctx, "a driver does not answer: its sessions wait for it", "driver", name, "err", seen.Absent[name])
+		}
+	}
+	for _, name := range before {
+		if !slices.Contains(absent, name) {
+			m.log.InfoContext(ctx, "a driver answers again", "driver", name)
+		}
+	}
+	return seen, nil
+}
+
+// Absent are those of Drivers that did not answer the last Survey. Their
+// sessions keep their state, and what needs a sandbox is Unavailable.
+func (m *Manager) Absent() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.absent)
+}
 
 // checkReady refuses what would change or use a sandbox before adoption.
 func (m *Manager) checkReady() error {

@@ -17,6 +17,8 @@ type Options struct {
 	Drivers []string // that sessions may be of, the default first: runtime.Native
 	Creator Creator  // the driver itself; a pool goes in front of it here
 
+	DisksUnlimited []string // those of Drivers whose sandboxes may fill the disk; none
+
 	// Reserved reports whether a sandbox is no session's and yet no orphan of a
 	// crash: one that the pool keeps ready. It is none without it.
 	Reserved func(runtime.ID) bool

@@ -31,10 +31,13 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 	}
 	d := m.opts.Defaults
 	now := clock()
-	id := newID()
+	id, driver := newID(), cmp.Or(req.Driver, m.opts.Drivers[0])
+	if err := check.Disk(req.Limits.DiskMB, driver, m.opts.DisksUnlimited); err != nil {
+		return Session{}, err
+	}
 	s := Session{
 		ID:             ID(id),
-		Sandbox:        runtime.ID(id).In(cmp.Or(req.Driver, m.opts.Drivers[0])),
+		Sandbox:        runtime.ID(id).In(driver),
 		Image:          cmp.Or(req.Image, d.Image),
 		State:          Creating,
 		WorkspaceID:    req.WorkspaceID,
@@ -59,6 +62,9 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 	}
 	if w, ok := m.WorkspaceOptions(); ok && s.WorkspaceID == "" && w.PersistByDefault && s.Driver() == m.opts.Drivers[0] {
 		s.WorkspaceID = newID()
+	}
+	if slices.Contains(m.opts.DisksUnlimited, driver) {
+		s.Limits.DiskMB = 0
 	}
 	if req.ReadonlyRoot != nil {
 		s.ReadonlyRoot = *req.ReadonlyRoot

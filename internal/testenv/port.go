@@ -1,6 +1,8 @@
 package testenv
 
 import (
+	"net"
+	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -36,4 +38,10 @@ func UnusedPort(t testing.TB) int {
 		return six.Port
 	}
 	return address.(*unix.SockaddrInet4).Port
+}
+
+// OwnIP is a loopback address that tests of no other process have.
+func OwnIP() net.IP {
+	pid := os.Getpid()
+	return net.IPv4(127, byte(1+pid>>8&127), byte(pid), 1)
 }

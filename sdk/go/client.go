@@ -110,13 +110,14 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // DaemonInfo is what a daemon says of itself.
 type DaemonInfo struct {
-	Version    string           `json:"version"`
-	API        string           `json:"api"`
-	Driver     string           `json:"driver"`  // of a session that asks for none
-	Drivers    []string         `json:"drivers"` // all that a session may ask for
-	Defaults   DaemonDefaults   `json:"defaults"`
-	Limits     DaemonLimits     `json:"limits"`
-	Workspaces *DaemonWorkspace `json:"workspaces,omitempty"` // nil if the driver has none
+	Version       string           `json:"version"`
+	API           string           `json:"api"`
+	Driver        string           `json:"driver"`                   // of a session that asks for none
+	Drivers       []string         `json:"drivers"`                  // all that a session may ask for
+	AbsentDrivers []string         `json:"absent_drivers,omitempty"` // those that do not answer now
+	Defaults      DaemonDefaults   `json:"defaults"`
+	Limits        DaemonLimits     `json:"limits"`
+	Workspaces    *DaemonWorkspace `json:"workspaces,omitempty"` // nil if the driver has none
 }
 
 // DaemonDefaults is what a session has that was not given anything else.

@@ -5,7 +5,6 @@ package compose
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -89,23 +88,57 @@ func (p project) must(in io.Reader, args ...string) string {
 func TestDocker(t *testing.T) {
 	testenv.NeedsRoot(t)
 	e := testenv.StartEngine(t)
-	socket := strings.TrimPrefix(e.Host, "unix://")
-	listen := fmt.Sprintf("127.%d.%d.1:8787", 1+os.Getpid()>>8&127, os.Getpid()&255) // nobody else's
-	p := newProject(t, "compose.docker.yaml", "DOCKER_HOST="+e.Host, "SANDKASTEN_ENGINE="+socket, "SANDKASTEN_LISTEN="+listen)
+	checkDeployed(t, e, "kept", "compose.docker.yaml", "SANDKASTEN_ENGINE="+strings.TrimPrefix(e.Host, "unix://"))
+}
+
+// TestNative has a daemon in a container make sandboxes in that. They end with it,
+// and can be started again.
+func TestNative(t *testing.T) {
+	testenv.NeedsRoot(t)
+	e := testenv.StartEngine(t)
+	cmd := exec.CommandContext(t.Context(), "docker", "--host", e.Host, "import", "-", "base")
+	cmd.Stdin = rootfs(t)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("docker import: %v\n%s", err, out)
+	}
+	checkDeployed(t, e, "", "compose.native.yaml", "SANDKASTEN_BASE=base")
+}
+
+// checkDeployed takes a session of a daemon in a container over the
+// container's restart and its replacement. Its files are there then, and in
+// its shell is what memory says.
+func checkDeployed(t *testing.T, e *testenv.Engine, memory, file string, env ...string) {
+	t.Helper()
+	listen := testenv.OwnIP().String() + ":8787"
+	p := newProject(t, file, append(env, "DOCKER_HOST="+e.Host, "SANDKASTEN_LISTEN="+listen)...)
 	awaitReady(t, listen)
-	archive, w := io.Pipe()
-	go func() { w.CloseWithError(flatten.Write(t.Context(), w, []string{testenv.BaseRootfs(t)})) }()
-	p.must(archive, "exec", "-T", "sandkasten", "/sandkasten", "image", "import", "--name", "base", "--tar", "-")
+	p.must(rootfs(t), "exec", "-T", "sandkasten", "/sandkasten", "image", "import", "--name", "base", "--tar", "-")
 	if got := p.must(nil, "exec", "-T", "sandkasten", "/sandkasten", "run", "base", "--", "sh", "-c", "echo $((6 * 7))"); got != "42\n" {
 		t.Errorf("run: %q", got)
 	}
-	id := strings.TrimSpace(p.must(nil, "exec", "-T", "sandkasten", "/sandkasten", "create", "base"))
-	p.must(nil, "up", "--force-recreate", "--detach")
-	awaitReady(t, listen)
-	if got := p.must(nil, "exec", "-T", "sandkasten", "/sandkasten", "exec", id, "--", "echo", "still here"); got != "still here\n" {
-		t.Errorf("after its replacement: %q", got)
+	id := strings.TrimSpace(p.must(nil, "exec", "-T", "sandkasten", "/sandkasten", "create", "base", "--workspace", "kept"))
+	p.must(nil, "exec", "-T", "sandkasten", "/sandkasten", "exec", id, "--", "x=kept; echo own >/root/own; echo file >file")
+	for name, args := range map[string][]string{"restarted": {"restart"}, "replaced": {"up", "--force-recreate", "--detach"}} {
+		p.must(nil, args...)
+		awaitReady(t, listen)
+		p.must(nil, "exec", "-T", "sandkasten", "/sandkasten", "start", id)
+		if got := p.must(nil, "exec", "-T", "sandkasten", "/sandkasten", "exec", id, "--", "cat /root/own; echo $x"); got != "own\n"+memory+"\n" {
+			t.Errorf("%s: %q", name, got)
+		}
+		if got := p.must(nil, "exec", "-T", "sandkasten", "/sandkasten", "run", "--workspace", "kept", "base", "--", "cat", "file"); got != "file\n" {
+			t.Errorf("%s, its workspace in another session: %q", name, got)
+		}
 	}
 	p.must(nil, "exec", "-T", "sandkasten", "/sandkasten", "rm", id)
+}
+
+// rootfs is an archive of the tests' root file system.
+func rootfs(t *testing.T) io.Reader {
+	t.Helper()
+	dir := testenv.BaseRootfs(t)
+	archive, w := io.Pipe()
+	go func() { w.CloseWithError(flatten.Write(t.Context(), w, []string{dir})) }()
+	return archive
 }
 
 // awaitReady waits until a daemon that is starting takes requests.

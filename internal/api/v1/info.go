@@ -19,6 +19,8 @@ type Info struct {
 	Defaults Defaults `json:"defaults"`
 	Limits   Maxima   `json:"limits"`
 
+	AbsentDrivers []string `json:"absent_drivers,omitempty" doc:"Those of drivers that do not answer now, as a Docker engine that is down. Their sessions keep their state, and what needs a sandbox is a 503." nullable:"false" example:"[\"docker\"]"`
+
 	Workspaces *WorkspaceInfo `json:"workspaces,omitempty" doc:"Absent if no workspace outlives its session here."`
 }
 
@@ -71,8 +73,8 @@ func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
 		}
 	}
 	return &infoOutput{Info{
-		Workspaces: workspaces,
-		Version:    s.opts.Version, API: "v1", Driver: drivers[0], Drivers: drivers,
+		Workspaces: workspaces, AbsentDrivers: s.manager.Absent(),
+		Version: s.opts.Version, API: "v1", Driver: drivers[0], Drivers: drivers,
 		Defaults: Defaults{
 			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), IdleTimeout: int64(d.IdleTimeout / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
 			NetworkMode: string(d.Network), ReadonlyRootfs: d.ReadonlyRoot,
@@ -90,20 +92,21 @@ func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
 
 // Health is the answer of the probes.
 type Health struct {
-	Status string `json:"status" example:"ok"`
+	Status        string   `json:"status" example:"ok"`
+	AbsentDrivers []string `json:"absent_drivers,omitempty" doc:"Of readyz: see info." nullable:"false" example:"[\"docker\"]"`
 }
 
 type healthOutput struct{ Body Health }
 
 func (s *surface) healthz(context.Context, *struct{}) (*healthOutput, error) {
-	return &healthOutput{Health{"ok"}}, nil
+	return &healthOutput{Health{Status: "ok"}}, nil
 }
 
 func (s *surface) readyz(context.Context, *struct{}) (*healthOutput, error) {
 	if !s.manager.Ready() {
 		return nil, errdefs.New(errdefs.Unavailable, "the daemon is starting and takes up its sessions; try again in a second")
 	}
-	return &healthOutput{Health{"ok"}}, nil
+	return &healthOutput{Health{Status: "ok", AbsentDrivers: s.manager.Absent()}}, nil
 }
 
 func (s *surface) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {

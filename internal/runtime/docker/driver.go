@@ -45,12 +45,14 @@ type Images interface {
 
 // Options configure a Driver.
 type Options struct {
-	Host     string // of the engine: unix:///path or tcp://host:port; "" is what DOCKER_HOST says
+	Host     string // of the engine: unix:///path, tcp://host:port or ssh://user@host; "" is what DOCKER_HOST says
+	CertPath string // a directory with ca.pem, cert.pem and key.pem for tcp; "" is what DOCKER_CERT_PATH says
 	Node     string // tells this daemon's containers from those of others on the engine: lower case letters and digits
 	Runner   []byte // the runner's program, for the engine's machine
 	Images   Images
 	Defaults runtime.Limits // where a Spec is silent
-	Runtime  string         // of the engine's, such as runsc; "" is its default
+	Runtime  string         // of the engine's, such as kata; "" is its default
+	Userns   string         // of containers: "host" is none, where the engine has one for all; "" is the engine's default
 	Log      *slog.Logger
 }
 
@@ -97,13 +99,9 @@ func New(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := []client.Opt{client.FromEnv}
-	if opts.Host != "" {
-		from = append(from, client.WithHost(opts.Host))
-	}
-	engine, err := client.New(from...)
+	engine, err := connect(opts)
 	if err != nil {
-		return nil, fmt.Errorf("prepare a client of the engine %s: %w", opts.Host, err)
+		return nil, err
 	}
 	return &Driver{
 		opts: opts, engine: engine, profiles: profiles,
@@ -127,8 +125,14 @@ func (d *Driver) Close() error {
 // architectures is what engines call those that we build for.
 var architectures = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
+// answerTime is how long the engine may take to say what there is, before it
+// counts as one that does not answer.
+const answerTime = 10 * time.Second
+
 // Check implements runtime.Driver.
 func (d *Driver) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	got, err := d.engine.Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return d.unavailable(err)
@@ -162,7 +166,18 @@ func (d *Driver) Check(ctx context.Context) error {
 
 // Sweep removes what earlier daemons of this node left and no sandbox owns.
 func (d *Driver) Sweep(ctx context.Context) error {
+	if err := d.ping(ctx); err != nil {
+		return err
+	}
 	return errors.Join(d.sweepHelpers(ctx), d.sweepPrograms(ctx), d.sweepImages(ctx), d.sweepForks(ctx), d.sweepEnvs(ctx))
+}
+
+// ping returns Unavailable if the engine does not answer.
+func (d *Driver) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_, err := d.engine.Ping(ctx, client.PingOptions{})
+	return d.unavailable(err)
 }
 
 // Open implements runtime.Driver.
@@ -192,7 +207,9 @@ func (d *Driver) inspect(ctx context.Context, id runtime.ID) (container.InspectR
 // List implements runtime.Driver.
 func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 	return func(yield func(runtime.Status, error) bool) {
-		got, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: d.own(labelSandbox)})
+		listing, cancel := context.WithTimeout(ctx, answerTime)
+		defer cancel()
+		got, err := d.engine.ContainerList(listing, client.ContainerListOptions{All: true, Filters: d.own(labelSandbox)})
 		if err != nil {
 			yield(runtime.Status{}, d.unavailable(err))
 			return

@@ -111,6 +111,7 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		ReadonlyRootfs: c.spec.ReadonlyRoot,
 		ShmSize:        max(memory/2, 1<<20),
 		Runtime:        d.opts.Runtime,
+		UsernsMode:     container.UsernsMode(d.opts.Userns),
 		Init:           &no, // the runner is
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
 		// The runner speaks only of its own end.

@@ -2,7 +2,9 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/moby/moby/client"
@@ -13,7 +15,16 @@ import (
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "ssh" {
+		if err := asSSH(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(255)
+		}
+		return
+	}
+	testenv.Main(m)
+}
 
 const testImage = "sha256:5017e"
 

@@ -82,16 +82,19 @@ func (d *Driver) Open(ctx context.Context, id runtime.ID) (runtime.Sandbox, erro
 }
 
 // List implements runtime.Driver: it yields the sandboxes of one driver after
-// the other's.
+// the other's, and an AbsentError for one that is unavailable.
 func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 	return func(yield func(runtime.Status, error) bool) {
 		for _, name := range slices.Sorted(maps.Keys(d.drivers)) {
 			for status, err := range d.drivers[name].List(ctx) {
-				if err != nil {
-					yield(runtime.Status{}, fmt.Errorf("%s: %w", name, err))
-					return
+				absent := errdefs.Is(err, errdefs.Unavailable)
+				switch {
+				case absent:
+					err = &runtime.AbsentError{Driver: name, Err: err}
+				case err != nil:
+					err = fmt.Errorf("%s: %w", name, err)
 				}
-				if !yield(status, nil) {
+				if !yield(status, err) || err != nil && !absent {
 					return
 				}
 			}

@@ -3,6 +3,7 @@ package several_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -160,5 +161,39 @@ func TestCheckSaysWhich(t *testing.T) {
 	d := several.New(map[string]runtime.Driver{runtime.Native: runtimetest.NewLocal(t), "other": broken{}}, runtime.Native)
 	if err := d.Check(t.Context()); !errors.Is(err, errBroken) || !strings.HasPrefix(err.Error(), "other: ") {
 		t.Errorf("%v", err)
+	}
+}
+
+// failing is one whose list ends with an error.
+type failing struct {
+	runtime.Driver
+	err error
+}
+
+func (f failing) List(context.Context) iter.Seq2[runtime.Status, error] {
+	return func(yield func(runtime.Status, error) bool) { yield(runtime.Status{}, f.err) }
+}
+
+// TestSurvey: the sandboxes of the others are seen if one does not answer, and
+// none if one is broken.
+func TestSurvey(t *testing.T) {
+	native := runtimetest.NewLocal(t)
+	of := func(err error) *several.Driver {
+		return several.New(map[string]runtime.Driver{"absent": failing{native, err}, runtime.Native: native}, runtime.Native)
+	}
+	away := errdefs.New(errdefs.Unavailable, "away for the test")
+	create(t, of(nil), "a")
+	seen, err := runtime.Survey(t.Context(), of(away))
+	if err != nil || len(seen.Sandboxes) != 1 || !seen.Sandboxes["a"].Alive || len(seen.Absent) != 1 || !errors.Is(seen.Absent["absent"], away) {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	if seen, err := runtime.Survey(t.Context(), of(errBroken)); !errors.Is(err, errBroken) {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	for s, err := range of(away).List(t.Context()) { // may be left there, too
+		if err == nil || !strings.Contains(err.Error(), "absent") {
+			t.Errorf("%v, %v", s, err)
+		}
+		break
 	}
 }

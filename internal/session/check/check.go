@@ -4,6 +4,7 @@
 package check
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -48,6 +49,19 @@ func Limits(l, x runtime.Limits) error {
 		}
 	}
 	return nil
+}
+
+// Disk refuses a limit of the disk for a sandbox of one of the drivers that have
+// none.
+func Disk(mb int64, driver string, unlimited []string) error {
+	if mb == 0 || !slices.Contains(unlimited, driver) {
+		return nil
+	}
+	return &errdefs.Error{
+		Code:    errdefs.Unimplemented,
+		Field:   "limits.disk_mb",
+		Message: "the driver " + driver + " cannot limit what a sandbox writes; leave disk_mb out, or choose another driver",
+	}
 }
 
 // Env refuses an environment.

@@ -590,10 +590,24 @@ export interface components {
             truncated: boolean;
         };
         Health: {
+            /**
+             * @description Of readyz: see info.
+             * @example [
+             *       "docker"
+             *     ]
+             */
+            absentDrivers?: string[];
             /** @example ok */
             status: string;
         };
         Info: {
+            /**
+             * @description Those of drivers that do not answer now, as a Docker engine that is down. Their sessions keep their state, and what needs a sandbox is a 503.
+             * @example [
+             *       "docker"
+             *     ]
+             */
+            absentDrivers?: string[];
             /** @example v1 */
             api: string;
             defaults: components["schemas"]["Defaults"];

@@ -771,6 +771,10 @@ class WorkspaceLimits:
 class DaemonInfo:
     """The daemon, its defaults and limits."""
 
+    absent_drivers: list[str] = field(default_factory=list)
+    """Those of drivers that do not answer now, as a Docker engine that is down. Their sessions keep their
+    state, and what needs a sandbox is a 503."""
+
     api: str
 
     defaults: Defaults
