@@ -43,6 +43,7 @@ func newDaemon(program, dir string) (*daemon, error) {
 	text := fmt.Sprintf(`listen: %s
 data_dir: %s
 log: {level: warn, format: text}
+cors_origins: [http://sdk.test]
 # The cases reach this limit.
 workspace: {max_count: 4}
 `, address, filepath.Join(dir, "data"))
