@@ -66,6 +66,7 @@ func run() error {
 		Listener:  in.Listener,
 		Workspace: in.Workspace,
 		Env:       in.Env,
+		Quiet:     in.Quiet,
 		Clone:     in.Clone,
 		Changes:   in.Changes,
 		OOMKills:  in.OOMKills,

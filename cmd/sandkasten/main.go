@@ -15,6 +15,8 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/files"
+	"github.com/sandkasten/sandkasten/internal/cli/man"
+	"github.com/sandkasten/sandkasten/internal/cli/setup"
 	"github.com/sandkasten/sandkasten/internal/cli/snapshots"
 )
 
@@ -50,14 +52,16 @@ type commands struct {
 
 	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions, to begin others with." group:"session"`
 
-	Daemon daemonCmd `cmd:"" help:"Run the daemon." group:"host"`
-	Doctor doctorCmd `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
-	Image  imageCmd  `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`
+	Init   setup.InitCmd `cmd:"" help:"Write a configuration to begin with." group:"host"`
+	Daemon daemonCmd     `cmd:"" help:"Run the daemon." group:"host"`
+	Doctor doctorCmd     `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
+	Image  imageCmd      `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`
 
 	Pool poolCmd `cmd:"" help:"Show what is ready for sessions that are about to come." group:"host"`
 
 	Version    versionCmd    `cmd:"" help:"Print the version." group:"other"`
 	Completion completionCmd `cmd:"" help:"Print completions for a shell." group:"other"`
+	Man        man.Cmd       `cmd:"" help:"Write manual pages." group:"other"`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" group:"other"`
 }
 

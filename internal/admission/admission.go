@@ -8,7 +8,9 @@ package admission
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,11 +21,17 @@ import (
 type Reading struct {
 	MemoryBytes int64 // that programs can have without swapping
 	DiskBytes   int64 // in the data directory, for root
+	PoolBytes   int64 // in the pool of disks
 	Pids        int64 // processes and threads
 }
 
 // Reserve is what must stay free. A zero field is no limit.
 type Reserve Reading
+
+// fresh is how long a reading counts. Taking one is a good part of what it
+// takes to hand out a ready sandbox; a sandbox that was made in the meantime is
+// small beside any reserve.
+const fresh = 250 * time.Millisecond
 
 // Gate refuses what the host has no room for. It is also a collector of
 // metrics.
@@ -31,6 +39,10 @@ type Gate struct {
 	read    func() (Reading, error)
 	reserve Reserve
 	refused map[string]*atomic.Int64 // by resource
+
+	mu    sync.Mutex
+	last  Reading   // guarded by mu
+	until time.Time // guarded by mu; when last is too old
 }
 
 // New returns a Gate that keeps reserve of what read finds: Host's Read, or a
@@ -51,32 +63,53 @@ type need struct {
 	text       string
 	setting    string
 	advice     string
+	code       errdefs.Code
 }
 
 func (g *Gate) needs(r Reading) []need {
 	const mib = 1 << 20
-	return []need{
-		{"memory", r.MemoryBytes, g.reserve.MemoryBytes, mib, "%d MiB of memory", "admission.memory_reserve_mb", "stop or destroy sessions, add memory"},
-		{"disk", r.DiskBytes, g.reserve.DiskBytes, mib, "%d MiB of disk", "admission.disk_reserve_mb", "destroy sessions, remove images, enlarge the disk of data_dir"},
-		{"pids", r.Pids, g.reserve.Pids, 1, "%d processes", "admission.pids_reserve", "stop or destroy sessions, raise kernel.pid_max and kernel.threads-max"},
+	needs := []need{
+		{"memory", r.MemoryBytes, g.reserve.MemoryBytes, mib, "%d MiB of memory", "admission.memory_reserve_mb", "stop or destroy sessions, add memory", errdefs.Unavailable},
+		{"disk", r.DiskBytes, g.reserve.DiskBytes, mib, "%d MiB of disk", "admission.disk_reserve_mb", "destroy sessions, remove images, enlarge the disk of data_dir", errdefs.Unavailable},
+		{"pids", r.Pids, g.reserve.Pids, 1, "%d processes", "admission.pids_reserve", "stop or destroy sessions, raise kernel.pid_max and kernel.threads-max", errdefs.Unavailable},
 	}
+	if g.reserve.PoolBytes > 0 { // or there may be none; what is in it are disks of sessions, and waiting frees nothing
+		needs = append(needs, need{"pool", r.PoolBytes, g.reserve.PoolBytes, mib, "%d MiB of disk.pool_mb", "admission.disk_reserve_mb", "destroy sessions", errdefs.InsufficientSpace})
+	}
+	return needs
 }
 
 // Admit returns nil if another sandbox may be made or started, and otherwise
-// Unavailable with the resource that is short and what can be done about it.
+// Unavailable, or InsufficientSpace for the pool of disks, with the resource that
+// is short and what can be done about it.
 func (g *Gate) Admit(context.Context) error {
-	left, err := g.read()
+	left, err := g.left()
 	if err != nil {
 		return errdefs.Wrap(err, errdefs.Unavailable, "the daemon cannot find out what its host has left; its log says why")
 	}
 	for _, n := range g.needs(left) {
 		if n.kept > 0 && n.left < n.kept {
 			g.refused[n.resource].Add(1)
-			return errdefs.New(errdefs.Unavailable, "the host has no room for another session: "+n.text+" are left and %s keeps %d free; %s, or lower that setting",
+			return errdefs.New(n.code, "the host has no room for another session: "+n.text+" are left and %s keeps %d free; %s, or lower that setting",
 				n.left/n.unit, n.setting, n.kept/n.unit, n.advice)
 		}
 	}
 	return nil
+}
+
+// left is what the host has left, or had a moment ago.
+func (g *Gate) left() (Reading, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if now.Before(g.until) {
+		return g.last, nil
+	}
+	r, err := g.read()
+	if err == nil {
+		g.last, g.until = r, now.Add(fresh)
+	}
+	return r, err
 }
 
 var (

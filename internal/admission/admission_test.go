@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,7 +25,9 @@ func has(r admission.Reading) func() (admission.Reading, error) {
 
 func TestAdmit(t *testing.T) {
 	reserve := admission.Reserve{MemoryBytes: 256 * mib, DiskBytes: 512 * mib, Pids: 1000}
-	plenty := admission.Reading{MemoryBytes: 256 * mib, DiskBytes: 512 * mib, Pids: 1000}
+	pooled := reserve
+	pooled.PoolBytes = 512 * mib
+	plenty := admission.Reading{MemoryBytes: 256 * mib, DiskBytes: 512 * mib, PoolBytes: 512 * mib, Pids: 1000}
 	for _, c := range []struct {
 		name    string
 		left    func(*admission.Reading)
@@ -34,6 +38,9 @@ func TestAdmit(t *testing.T) {
 		{"memory", func(r *admission.Reading) { r.MemoryBytes = 100 * mib }, reserve, []string{"100 MiB of memory", "admission.memory_reserve_mb keeps 256 free"}},
 		{"disk", func(r *admission.Reading) { r.DiskBytes-- }, reserve, []string{"511 MiB of disk", "admission.disk_reserve_mb keeps 512 free"}},
 		{"pids", func(r *admission.Reading) { r.Pids = 7 }, reserve, []string{"7 processes", "admission.pids_reserve keeps 1000 free", "kernel.pid_max"}},
+		{"pool", func(r *admission.Reading) { r.PoolBytes-- }, pooled, []string{"511 MiB of disk.pool_mb", "admission.disk_reserve_mb keeps 512 free"}},
+		{"just enough of a pool", func(*admission.Reading) {}, pooled, nil},
+		{"no pool", func(r *admission.Reading) { r.PoolBytes = 0 }, reserve, nil},
 		{"no limits", func(r *admission.Reading) { *r = admission.Reading{} }, admission.Reserve{}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -46,7 +53,11 @@ func TestAdmit(t *testing.T) {
 				}
 				return
 			}
-			if !errdefs.Is(err, errdefs.Unavailable) {
+			code := errdefs.Unavailable
+			if c.name == "pool" {
+				code = errdefs.InsufficientSpace
+			}
+			if !errdefs.Is(err, code) {
 				t.Fatalf("error %v", err)
 			}
 			for _, want := range c.want {
@@ -56,6 +67,29 @@ func TestAdmit(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAReadingCountsForAMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		left := admission.Reading{Pids: 1}
+		gate := admission.New(func() (admission.Reading, error) { return left, nil }, admission.Reserve{Pids: 1})
+		for _, c := range []struct {
+			after time.Duration
+			pids  int64
+			admit bool
+		}{
+			{0, 1, true},
+			{200 * time.Millisecond, 0, true},
+			{100 * time.Millisecond, 0, false},
+			{time.Second, 1, true},
+		} {
+			time.Sleep(c.after)
+			left.Pids = c.pids
+			if err := gate.Admit(t.Context()); (err == nil) != c.admit {
+				t.Errorf("after %v with %d left: %v", c.after, c.pids, err)
+			}
+		}
+	})
 }
 
 func TestUnknownIsNotRoom(t *testing.T) {
@@ -90,6 +124,10 @@ func TestMetrics(t *testing.T) {
 		if err := g.Admit(t.Context()); err == nil {
 			t.Fatal("admitted")
 		}
+	}
+	with := admission.New(has(admission.Reading{PoolBytes: 8}), admission.Reserve{PoolBytes: 1})
+	if got, err := gather(t, with); err != nil || got["sandkasten_host_left pool"] != 8 {
+		t.Errorf("with a pool: %v, %v", got, err)
 	}
 	want := map[string]float64{
 		"sandkasten_admissions_refused_total disk": 3, "sandkasten_admissions_refused_total memory": 0, "sandkasten_admissions_refused_total pids": 0,
@@ -140,9 +178,16 @@ func TestHost(t *testing.T) {
 		}
 	}
 	h := proc(t, good)
-	h.DataDir = filepath.Join(h.DataDir, "nosuch")
-	if _, err := h.Read(); err == nil {
-		t.Error("read a directory that does not exist")
+	h.PoolDir = h.DataDir
+	if r, err := h.Read(); err != nil || r.PoolBytes <= 0 {
+		t.Errorf("with a pool: %+v, %v", r, err)
+	}
+	for _, dir := range []*string{&h.PoolDir, &h.DataDir} {
+		*dir = filepath.Join(*dir, "nosuch")
+		if _, err := h.Read(); err == nil {
+			t.Error("read a directory that does not exist")
+		}
+		*dir = filepath.Dir(*dir)
 	}
 }
 

@@ -13,9 +13,10 @@ import (
 type Host struct {
 	Proc    string // "/proc"
 	DataDir string
+	PoolDir string // where disks are, if that is not DataDir
 }
 
-// Read looks at what the host has left. It takes some 50 µs.
+// Read looks at what the host has left. It takes 50 to 500 µs.
 func (h Host) Read() (r Reading, err error) {
 	if r.MemoryBytes, err = h.memory(); err != nil {
 		return r, err
@@ -23,12 +24,20 @@ func (h Host) Read() (r Reading, err error) {
 	if r.Pids, err = h.pids(); err != nil {
 		return r, err
 	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(h.DataDir, &fs); err != nil {
-		return r, &os.PathError{Op: "statfs", Path: h.DataDir, Err: err}
+	if r.DiskBytes, err = space(h.DataDir); err != nil || h.PoolDir == "" {
+		return r, err
 	}
-	r.DiskBytes = int64(fs.Bavail) * fs.Bsize
-	return r, nil
+	r.PoolBytes, err = space(h.PoolDir)
+	return r, err
+}
+
+// space is what root can still write in a directory.
+func space(dir string) (int64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(fs.Bavail) * fs.Bsize, nil
 }
 
 func (h Host) text(name string) (string, error) {

@@ -18,6 +18,7 @@ var Rules = map[string]Rule{
 			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal", "internal/client",
 			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images",
 			"internal/cli/snapshots", "internal/snapshot",
+			"internal/cli/man", "internal/cli/setup",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -35,7 +36,7 @@ var Rules = map[string]Rule{
 	// The composition root: the one place that knows every concrete type.
 	"internal/daemon": {
 		Ours: []string{
-			"internal/admission", "internal/api", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
+			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/session", "internal/store",
 			"internal/blob", "internal/blob/s3",
@@ -52,6 +53,7 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/errdefs"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
+	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
 	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "protocol"}},
 	"internal/api/v1": {
 		Ours: []string{
@@ -90,6 +92,8 @@ var Rules = map[string]Rule{
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/client", "internal/tree"},
 	},
+	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
+	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config"}},
 	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "internal/client"}},
 	"internal/cli/show": {
 		Ours: []string{"internal/images"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
@@ -233,8 +237,9 @@ var Rules = map[string]Rule{
 	"internal/errdefs":      {},
 	"internal/failpoint":    {},
 
-	// Recipes of images: data, embedded.
+	// Recipes of images, and the documentation: data, embedded.
 	"images": {},
+	"docs":   {},
 
 	// Tests, and what only they use.
 	"internal/testenv":       {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
@@ -263,6 +268,9 @@ var Rules = map[string]Rule{
 	"test/vm/guest":      {TestOnly: true},
 	"test/vm/init":       {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
 	"test/vm/run":        {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
+
+	// Writes the documentation as files.
+	"tools/site": {TestOnly: true, Ours: []string{"docs", "internal/api/site"}},
 
 	// What the tests of the SDKs run against.
 	"sdk/contract/run": {TestOnly: true, Ours: []string{"internal/testenv"}},

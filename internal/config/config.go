@@ -156,6 +156,7 @@ type Snapshots struct {
 	MaxUnpackMB int64         // of the files in it
 	MaxFiles    int64         // in one
 	MaxCount    int           // of one key; 0: none
+	MaxTotalMB  int64         // of the archives of one key; 0: none
 	Retention   time.Duration // 0: for ever
 
 	Store   string // dir, s3
@@ -213,7 +214,7 @@ func Default() Config {
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
 		Pool:      Pool{MaxReady: 100, CPU: 0.5, MemoryReserveMB: 1024},
-		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, Store: "dir", S3: S3{PathStyle: true}},
+		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, MaxTotalMB: 65536, Store: "dir", S3: S3{PathStyle: true}},
 		Log:       Log{Level: "info", Format: "auto"},
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -55,10 +57,41 @@ func table() string {
 	return b.String()
 }
 
+// What a page shows as a configuration can be read as one. Recipes of images
+// are other files.
+func TestDocsExamplesLoad(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
+	found := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, example := range block.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(example[1], "packages:") {
+				continue
+			}
+			// What an example leaves to the environment.
+			_, problems := parse([]byte(example[1]), []string{"SANDKASTEN_SNAPSHOTS__S3_SECRET_KEY=secret"})
+			if len(problems) > 0 {
+				t.Errorf("%s shows a configuration with mistakes: %v\n%s", page, problems, example[1])
+			}
+			found++
+		}
+	}
+	if found < 5 {
+		t.Errorf("%d examples", found)
+	}
+}
+
 // The sample holds every key with its default, so that it can be copied and
 // edited: read as it is, it changes nothing.
 func TestSampleFileMatchesTheCode(t *testing.T) {
-	want := sample()
+	want := Sample()
 	if *update {
 		if err := os.WriteFile(sampleFile, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -84,47 +117,4 @@ func TestSampleFileMatchesTheCode(t *testing.T) {
 			t.Errorf("%s is %s in the sample and %s by default", o.key, o.value.show(), d.value.show())
 		}
 	}
-}
-
-func sample() string {
-	c := Default()
-	var b strings.Builder
-	b.WriteString("# Sandkasten's configuration. Every key is here with its default: copy the file\n" +
-		"# and keep what you change. docs/configuration.md tells more.\n")
-	in := ""
-	for _, o := range c.options() {
-		section, name, nested := cutLast(o.key)
-		indent := ""
-		if nested {
-			indent = "  "
-		}
-		b.WriteString("\n")
-		if section != in {
-			fmt.Fprintf(&b, "%s:\n", section)
-			in = section
-		}
-		for _, text := range wrapped(o.doc, 90) {
-			fmt.Fprintf(&b, "%s# %s\n", indent, text)
-		}
-		shown := o.value.show()
-		if shown == "" { // no default: shown as a comment
-			fmt.Fprintf(&b, "%s# %s:\n", indent, name)
-			continue
-		}
-		fmt.Fprintf(&b, "%s%s: %s\n", indent, name, shown)
-	}
-	return b.String()
-}
-
-func wrapped(text string, width int) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && len(line)+1+len(word) > width {
-			lines = append(lines, line)
-			line = ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
 }

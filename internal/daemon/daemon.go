@@ -94,12 +94,8 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	d.closers = append(d.closers, rows.Close)
 
-	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir}
-	gate := admission.New(host.Read, admission.Reserve{
-		MemoryBytes: d.cfg.Admission.MemoryReserveMB << 20,
-		DiskBytes:   d.cfg.Admission.DiskReserveMB << 20,
-		Pids:        d.cfg.Admission.PidsReserve,
-	})
+	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: poolDir(d.driver)}
+	gate := admission.New(host.Read, reserve(d.cfg, host))
 	sessions := sessionOptions(d.cfg, rows, d.driver, d.images, d.log)
 	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/doctor"
@@ -90,6 +91,28 @@ func TestAdmit(t *testing.T) {
 	err := admit(t.Context(), logger, failed)
 	if err == nil || !strings.Contains(err.Error(), "c: broken: mend c\nd: gone") {
 		t.Errorf("admit = %v", err)
+	}
+}
+
+// A pool has a reserve of its own, and no more than it can spare.
+func TestReserve(t *testing.T) {
+	for _, c := range []struct {
+		poolMB, diskReserveMB int64
+		dir                   string
+		disk, pool            int64 // in MiB
+	}{
+		{0, 512, "", 512, 0},
+		{2048, 512, "", 512, 0}, // of another driver's
+		{10_000, 512, "/pool", 512, 512},
+		{1024, 512, "/pool", 512, 128},
+		{1024, 0, "/pool", 0, 0},
+	} {
+		cfg := config.Default()
+		cfg.Disk.PoolMB, cfg.Admission.DiskReserveMB = c.poolMB, c.diskReserveMB
+		got := reserve(cfg, admission.Host{PoolDir: c.dir})
+		if got.DiskBytes != c.disk<<20 || got.PoolBytes != c.pool<<20 || got.MemoryBytes == 0 || got.Pids == 0 {
+			t.Errorf("%+v: %+v", c, got)
+		}
 	}
 }
 

@@ -108,7 +108,24 @@ func native(cfg config.Config, store *images.Store, log *slog.Logger) (hostDrive
 		Durable:  cfg.Sessions.SurviveReboot,
 		PoolMB:   cfg.Disk.PoolMB,
 		Log:      log,
+
+		ReserveMB: diskReserveMB(cfg),
 	})
+}
+
+// poolDir is where a driver has disks that are not in data_dir, or "".
+func poolDir(driver hostDriver) string {
+	switch d := driver.(type) {
+	case *linux.Driver:
+		return d.PoolDir()
+	case hostDrivers:
+		for _, part := range d.parts {
+			if dir := poolDir(part); dir != "" {
+				return dir
+			}
+		}
+	}
+	return ""
 }
 
 // dockerEngine is named by a secret of the data directory's own: another

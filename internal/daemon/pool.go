@@ -33,11 +33,9 @@ func newPool(cfg config.Config, build string, sessions session.Options, driver r
 		}
 	}
 	// What sessions leave free, and more: a ready sandbox is nobody's loss.
-	gate := admission.New(host.Read, admission.Reserve{
-		MemoryBytes: max(cfg.Pool.MemoryReserveMB, cfg.Admission.MemoryReserveMB) << 20,
-		DiskBytes:   cfg.Admission.DiskReserveMB << 20,
-		Pids:        cfg.Admission.PidsReserve,
-	})
+	kept := reserve(cfg, host)
+	kept.MemoryBytes = max(cfg.Pool.MemoryReserveMB<<20, kept.MemoryBytes)
+	gate := admission.New(host.Read, kept)
 	d := sessions.Defaults
 	return pool.New(pool.Options{
 		Driver:   claimer,
@@ -50,4 +48,26 @@ func newPool(cfg config.Config, build string, sessions session.Options, driver r
 		Build:    build,
 		Log:      sessions.Log,
 	})
+}
+
+// reserve is what sessions leave free.
+func reserve(cfg config.Config, host admission.Host) admission.Reserve {
+	r := admission.Reserve{
+		MemoryBytes: cfg.Admission.MemoryReserveMB << 20,
+		DiskBytes:   cfg.Admission.DiskReserveMB << 20,
+		Pids:        cfg.Admission.PidsReserve,
+	}
+	if host.PoolDir != "" {
+		r.PoolBytes = diskReserveMB(cfg) << 20
+	}
+	return r
+}
+
+// diskReserveMB is what sessions leave free where their disks are: of a small
+// pool not so much that nothing is left to them.
+func diskReserveMB(cfg config.Config) int64 {
+	if pool := cfg.Disk.PoolMB; pool > 0 {
+		return min(cfg.Admission.DiskReserveMB, pool/8)
+	}
+	return cfg.Admission.DiskReserveMB
 }

@@ -28,6 +28,7 @@ func snapshotOptions(cfg config.Config, rows session.SnapshotStore) (session.Sna
 		MaxUnpack: c.MaxUnpackMB << 20,
 		MaxFiles:  c.MaxFiles,
 		MaxCount:  c.MaxCount,
+		MaxTotal:  c.MaxTotalMB << 20,
 		Retention: c.Retention,
 	}, nil
 }

@@ -3,7 +3,9 @@ package daemon
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sandkasten/sandkasten/docs"
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/site"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/pool"
@@ -24,5 +26,6 @@ func surfaces(cfg config.Config, version string, manager *session.Manager, previ
 			SpoolDir:    spool(cfg),
 			Registry:    registry,
 		}),
+		site.New(docs.FS),
 	}
 }

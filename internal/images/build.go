@@ -67,12 +67,7 @@ func (s *Store) Build(ctx context.Context, req BuildRequest) (Image, error) {
 	if err := canBuild(); err != nil {
 		return Image{}, err
 	}
-	t, err := s.begin()
-	if err != nil {
-		return Image{}, err
-	}
-	img, err := s.build(ctx, t, name, recipe, req)
-	return img, errors.Join(err, t.end())
+	return s.transact(func(t *transaction) (Image, error) { return t.build(ctx, name, recipe, req) })
 }
 
 func canBuild() error {
@@ -86,7 +81,7 @@ func canBuild() error {
 	return nil
 }
 
-func (s *Store) build(ctx context.Context, t *transaction, name, recipe string, req BuildRequest) (Image, error) {
+func (t *transaction) build(ctx context.Context, name, recipe string, req BuildRequest) (Image, error) {
 	b, err := startBootstrap(ctx, t, req)
 	if err != nil {
 		return Image{}, err

@@ -2,7 +2,6 @@ package images
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/sandkasten/sandkasten/internal/images/extract"
@@ -25,25 +24,15 @@ func (s *Store) Extend(ctx context.Context, req ExtendRequest) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	t, err := s.begin()
-	if err != nil {
-		return Image{}, err
-	}
-	img, err := s.extend(ctx, t, name, req)
-	return img, errors.Join(err, t.end())
+	return s.transact(func(t *transaction) (Image, error) { return t.extend(ctx, name, req) })
 }
 
-func (s *Store) extend(ctx context.Context, t *transaction, name string, req ExtendRequest) (Image, error) {
-	base, err := s.Inspect(ctx, req.Base)
+func (t *transaction) extend(ctx context.Context, name string, req ExtendRequest) (Image, error) {
+	base, err := t.s.Inspect(ctx, req.Base)
 	if err != nil {
 		return Image{}, err
 	}
-	unpacked, err := t.unpack(ctx, newMeter(req.Layer, "unpack", 0, req.Progress), extract.Layer, base.Layers)
-	if err != nil {
-		return Image{}, err
-	}
-	req.Progress.report(Progress{Phase: "store"})
-	l, err := t.keep(ctx, unpacked)
+	l, err := t.add(ctx, newMeter(req.Layer, "unpack", 0, req.Progress), extract.Layer, base.Layers)
 	if err != nil {
 		return Image{}, err
 	}

@@ -39,22 +39,11 @@ func (s *Store) Import(ctx context.Context, req ImportRequest) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	t, err := s.begin()
-	if err != nil {
-		return Image{}, err
-	}
-	img, err := s.importTar(ctx, t, name, req)
-	return img, errors.Join(err, t.end())
+	return s.transact(func(t *transaction) (Image, error) { return t.importTar(ctx, name, req) })
 }
 
-func (s *Store) importTar(ctx context.Context, t *transaction, name string, req ImportRequest) (Image, error) {
-	in := newMeter(req.Tar, "unpack", req.Size, req.Progress)
-	unpacked, err := t.unpack(ctx, in, extract.Root, nil)
-	if err != nil {
-		return Image{}, err
-	}
-	req.Progress.report(Progress{Phase: "store"})
-	l, err := t.keep(ctx, unpacked)
+func (t *transaction) importTar(ctx context.Context, name string, req ImportRequest) (Image, error) {
+	l, err := t.add(ctx, newMeter(req.Tar, "unpack", req.Size, req.Progress), extract.Root, nil)
 	if err != nil {
 		return Image{}, err
 	}
@@ -83,6 +72,16 @@ type transaction struct {
 	next int
 }
 
+// transact calls do with a transaction, which ends with it.
+func (s *Store) transact(do func(*transaction) (Image, error)) (Image, error) {
+	t, err := s.begin()
+	if err != nil {
+		return Image{}, err
+	}
+	img, err := do(t)
+	return img, errors.Join(err, t.end())
+}
+
 // begin starts a transaction. The caller ends it.
 func (s *Store) begin() (*transaction, error) {
 	use, err := s.acquire(useLock, unix.LOCK_SH)
@@ -99,6 +98,16 @@ func (s *Store) begin() (*transaction, error) {
 // end frees the staging directory. After a commit the image stays.
 func (t *transaction) end() error {
 	return errors.Join(os.RemoveAll(t.dir), t.use.release())
+}
+
+// add stores an archive that no digest is known of as a layer.
+func (t *transaction) add(ctx context.Context, archive *meter, kind extract.Kind, below []Layer) (Layer, error) {
+	unpacked, err := t.unpack(ctx, archive, kind, below)
+	if err != nil {
+		return Layer{}, err
+	}
+	archive.report.report(Progress{Phase: "store"})
+	return t.keep(ctx, unpacked)
 }
 
 // staged is an unpacked layer that is not in the store yet.

@@ -56,13 +56,10 @@ func (s *Store) importLayout(ctx context.Context, l *layout, name string, req Im
 	if err != nil {
 		return Image{}, err
 	}
-	t, err := s.begin()
-	if err != nil {
-		return Image{}, err
-	}
 	source := config{source: "OCI layout " + filepath.Base(req.Dir)}
-	stored, err := s.importImage(ctx, t, name, img, l, source, req.Progress)
-	return stored, errors.Join(err, t.end())
+	return s.transact(func(t *transaction) (Image, error) {
+		return s.importImage(ctx, t, name, img, l, source, req.Progress)
+	})
 }
 
 // layout reads an OCI image layout. Links in it do not lead out of it.

@@ -62,14 +62,12 @@ func (s *Store) Pull(ctx context.Context, req PullRequest) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	t, err := s.begin()
-	if err != nil {
-		return Image{}, err
-	}
 	source := config{source: r.ref.Name() + "@" + root.Digest.String()}
-	ahead := s.fetchAhead(ctx, r, img, t.dir, req.Progress)
-	stored, err := s.importImage(ctx, t, local, img, ahead, source, req.Progress)
-	return stored, errors.Join(err, ahead.stop(), t.end())
+	return s.transact(func(t *transaction) (Image, error) {
+		ahead := s.fetchAhead(ctx, r, img, t.dir, req.Progress)
+		stored, err := s.importImage(ctx, t, local, img, ahead, source, req.Progress)
+		return stored, errors.Join(err, ahead.stop())
+	})
 }
 
 // registry reads from one repository.

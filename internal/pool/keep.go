@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -92,8 +93,11 @@ func (p *Pool) ping(ctx context.Context, id runtime.ID) error {
 		return err
 	}
 	client := runnerclient.Client{Dial: sandbox.DialRunner}
+	if parker, ok := sandbox.(runtime.Parker); ok {
+		client.Park = parker.Park // for the claim
+	}
 	if err := client.Ping(ctx); err != nil {
-		return err
+		return errors.Join(err, client.Close())
 	}
 	return client.Close()
 }

@@ -47,6 +47,9 @@ type Options struct {
 	// Env is the whole environment of shells and programs.
 	Env []string
 
+	// Quiet says that no shell is started before somebody asks for one.
+	Quiet bool
+
 	// Clone makes a process of the workload with all that makes it one:
 	// identity, limits, filter. The default is the command's own Clone.
 	Clone func(*spawn.Cmd) (*spawn.Process, error)
@@ -146,7 +149,7 @@ func New(o Options) (*Runner, error) {
 	return r, nil
 }
 
-// Serve starts the default shell and answers connections. It returns nil
+// Serve starts the default shell, unless it is to be quiet, and answers connections. It returns nil
 // after Close, and an error only if the listener cannot be used any more.
 func (r *Runner) Serve() error {
 	if r.opts.Init {
@@ -155,8 +158,10 @@ func (r *Runner) Serve() error {
 	stop := r.reaper.Watch()
 	defer stop()
 	defer r.wg.Wait() // shells wait for their processes to be reaped
-	if _, err := r.shell(""); err != nil {
-		return err
+	if !r.opts.Quiet {
+		if _, err := r.shell(""); err != nil {
+			return err
+		}
 	}
 	return r.accept()
 }

@@ -55,6 +55,9 @@ const (
 type Client struct {
 	// Dial connects to the runner. It is required.
 	Dial func(ctx context.Context) (net.Conn, error)
+	// Park is given a connection that Close leaves unused, to be dialled again.
+	// Without it all are closed.
+	Park func(net.Conn)
 
 	mu     sync.Mutex
 	idle   []*conn                // guarded by mu; the last is the youngest
@@ -70,13 +73,17 @@ type conn struct {
 	reused bool
 }
 
-// Close closes the idle connections and those to ports, and the others when
+// Close parks an idle connection, closes the others and those to ports, and the others when
 // their operations end. Operations that start later use connections of their
 // own.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	ports := slices.Collect(maps.Keys(c.ports))
+	if n := len(c.idle); n > 0 && c.Park != nil {
+		c.Park(c.idle[n-1].Conn)
+		c.idle = c.idle[:n-1]
+	}
 	c.mu.Unlock()
 	var errs []error
 	for _, p := range ports {

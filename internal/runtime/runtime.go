@@ -177,6 +177,13 @@ type Sandbox interface {
 	Stats(ctx context.Context) (Stats, error)
 }
 
+// Parker is a Sandbox that can keep a connection for whoever dials next, where
+// that is faster than a new one.
+type Parker interface {
+	// Park takes over a connection of DialRunner's that is between operations.
+	Park(conn net.Conn)
+}
+
 // Pauser is a Sandbox whose programs can be made to stand still. A driver's
 // sandboxes have it if the driver can do it.
 type Pauser interface {
@@ -210,6 +217,13 @@ type Stopper interface {
 	Start(ctx context.Context, id ID) (Sandbox, error)
 }
 
+// QuietStarter is a Stopper that can boot a stopped sandbox for its files alone.
+type QuietStarter interface {
+	// StartQuiet is Start, but that no program of the sandbox runs before
+	// somebody asks for one, a shell's startup files included. Stop ends it.
+	StartQuiet(ctx context.Context, id ID) (Sandbox, error)
+}
+
 // Claimer is a Driver whose sandboxes can be made before it is known for whom.
 type Claimer interface {
 	// Claim makes the sandbox ready, which Create made and nobody has used,
@@ -223,8 +237,9 @@ type Claimer interface {
 	// It returns AlreadyExists if id is taken, NotFound if there is no such
 	// workspace and Unimplemented if ready cannot become one of spec: nothing
 	// has changed then. After Conflict, which says
-	// that ready does not run, was used or has been claimed, and after any other
-	// error, the caller destroys id, and ready if it is still its own.
+	// that ready does not run, was used, has been claimed or failed on the way,
+	// and after any other error, the caller destroys id, and ready if it is still
+	// its own.
 	Claim(ctx context.Context, ready, id ID, spec Spec) (Sandbox, error)
 }
 

@@ -62,6 +62,12 @@ var crashActs = map[string]func(*testing.T, *daemon, session.ID){
 	"fork":      func(t *testing.T, d *daemon, id session.ID) { d.fork(t, id, crashFork) },
 	"workspace": func(t *testing.T, d *daemon, _ session.ID) { d.useAndDeleteWorkspace(t) },
 	"snapshot":  func(t *testing.T, d *daemon, id session.ID) { d.saveAndRestore(t, id) },
+	"snapshot of a stopped one": func(t *testing.T, d *daemon, id session.ID) {
+		if _, err := d.Stop(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(id)})
+	},
 }
 
 // TestCrashingDaemon is the daemon that TestCrash starts. By itself it does
@@ -140,6 +146,10 @@ func TestCrash(t *testing.T) {
 		{"start", "start.row", "", session.Stopped},
 		{"start", "start.sandbox", "", session.Stopped},
 		{"start", "start.running", "", session.Running},
+		{"snapshot of a stopped one", "snapshot.starting", "", session.Stopped},
+		{"snapshot of a stopped one", "snapshot.started", "", session.Stopped},
+		{"snapshot of a stopped one", "snapshot.packed", "", session.Stopped},
+		{"snapshot of a stopped one", "snapshot.started", "stop.sandbox", session.Stopped},
 		{"stop", "stop.row", "stop.sandbox", session.Stopped},
 		{"start", "start.sandbox", "stop.row", session.Stopped},
 		{"start", "start.sandbox", "stop.sandbox", session.Stopped},
@@ -278,6 +288,7 @@ func TestCrashOfSnapshots(t *testing.T) {
 		{"snapshot.row", 0, 1},
 		{"snapshot.still", 0, 1},
 		{"snapshot.packed", 0, 1},
+		{"snapshot.counted", 0, 1},
 		{"snapshot.kept", 0, 1},
 		{"snapshot.ready", 1, 1},
 		{"create.restored", 1, 1},

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
@@ -32,27 +34,85 @@ type (
 
 // standStill calls do while the programs of a session stand still, if the
 // driver can pause them, and nobody changes its state but to destroy it, which
-// ends do. A paused session stays paused.
+// ends do. A paused session stays paused, and a stopped one stopped.
 func (m *Manager) standStill(ctx context.Context, id string, do func(context.Context, snapshots.Source) error) error {
-	e, err := m.running(ctx, ID(id))
+	e, err := m.living(ctx, ID(id))
+	if err == nil && e.snapshot().State != Stopped {
+		e, err = m.running(ctx, ID(id))
+	}
 	if err != nil {
 		return err
 	}
-	err = m.still(ctx, e, do)
-	if errors.Is(err, context.Canceled) && ctx.Err() == nil {
+	stopped, err := m.still(ctx, e, do)
+	switch {
+	case errors.Is(err, context.Canceled) && ctx.Err() == nil:
 		return errdefs.Wrap(err, errdefs.Conflict, "session %s was destroyed while its snapshot was made", id)
+	case stopped && runnerFailed(err):
+		return errdefs.Wrap(err, errdefs.Unavailable, "the files of session %s could not be read to their end; try again", id)
+	case stopped:
+		return err
 	}
 	return m.lost(ctx, e, err)
 }
 
-func (m *Manager) still(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (err error) {
-	if err := e.lock(ctx); err != nil {
-		return err
+// still is standStill but for what its errors mean, which depends on whether
+// the session was stopped.
+func (m *Manager) still(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (stopped bool, err error) {
+	patience, cancel := context.WithTimeout(ctx, stillTimeout)
+	defer cancel()
+	if err := e.lock(patience); err != nil {
+		return false, err
 	}
 	defer e.unlock()
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel = context.WithCancel(ctx)
 	defer cancel()
 	defer e.interruptible(cancel)()
+	if e.snapshot().State == Stopped {
+		return true, m.whileStopped(ctx, e, do)
+	}
+	return false, m.whilePaused(ctx, e, do)
+}
+
+// stillTimeout is how long a snapshot waits for whatever else changes its
+// session.
+const stillTimeout = time.Minute
+
+// whileStopped boots a stopped session without its programs for do. A daemon
+// that dies meanwhile leaves what one leaves that dies while it starts one.
+func (m *Manager) whileStopped(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (err error) {
+	quiet, ok := m.driver.(runtime.QuietStarter)
+	if !ok {
+		return errdefs.New(errdefs.Unimplemented, "this daemon's driver cannot read the files of a stopped session: start it first")
+	}
+	s := e.snapshot()
+	if err := m.commit(ctx, e, Starting, "its files are being read for a snapshot"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.end(ctx, e, as(Stopped, s.EndReason))) }()
+	if err := failpoint.Hit("snapshot.starting"); err != nil {
+		return err
+	}
+	booting, cancel := context.WithTimeout(ctx, m.opts.CreateTimeout)
+	defer cancel()
+	sandbox, err := quiet.StartQuiet(booting, s.Sandbox)
+	if err != nil {
+		return err
+	}
+	client := &runnerclient.Client{Dial: sandbox.DialRunner}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	e.use()
+	if err := failpoint.Hit("snapshot.started"); err != nil {
+		return err
+	}
+	return do(ctx, sourceOf(s, client))
+}
+
+func sourceOf(s Session, client *runnerclient.Client) snapshots.Source {
+	return snapshots.Source{Client: client, Image: s.Image, ImageDigest: s.ImageDigest, Cwd: s.Cwd}
+}
+
+// whilePaused pauses a running session for do.
+func (m *Manager) whilePaused(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (err error) {
 	s := e.snapshot()
 	if !s.State.Alive() {
 		return notRunning(s)
@@ -76,7 +136,7 @@ func (m *Manager) still(ctx context.Context, e *entry, do func(context.Context, 
 	if err := failpoint.Hit("snapshot.still"); err != nil {
 		return err
 	}
-	return do(ctx, snapshots.Source{Client: e.box().client, Image: s.Image, ImageDigest: s.ImageDigest, Cwd: s.Cwd})
+	return do(ctx, sourceOf(s, e.box().client))
 }
 
 // planRestore looks up what e is to be restored from. The session gets its
@@ -113,12 +173,17 @@ func (m *Manager) restore(ctx context.Context, e *entry) error {
 	}
 	err := m.RestoreSnapshot(ctx, *e.restore, e.box().client)
 	switch {
-	case errors.Is(err, runnerclient.ErrUnreachable), errors.Is(err, runnerclient.ErrLost), errors.Is(err, runnerclient.ErrProtocol):
+	case runnerFailed(err):
 		err = errdefs.Wrap(err, errdefs.Unavailable, "the sandbox ended while the snapshot was restored, perhaps for want of memory; try again with more")
 	case err != nil:
 		err = field("restore_snapshot_id", err)
 	}
 	return errors.Join(err, failpoint.Hit("create.restored"))
+}
+
+// runnerFailed reports whether a runner did not answer, or not as it should.
+func runnerFailed(err error) bool {
+	return errors.Is(err, runnerclient.ErrUnreachable) || errors.Is(err, runnerclient.ErrLost) || errors.Is(err, runnerclient.ErrProtocol)
 }
 
 // field says which field of the request an error that the client is told is

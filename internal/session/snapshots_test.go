@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
@@ -340,6 +341,69 @@ func TestSnapshotRequests(t *testing.T) {
 	wantCode(t, err, errdefs.Unimplemented)
 }
 
+// What the archives of a key take is bounded, however they came.
+func TestSnapshotTotal(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = 150 << 10 })
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	d.output(t, from.ID, "head -c 100000 /dev/urandom > f")
+	req := session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), IdempotencyKey: "k"}
+	first := d.save(t, req)
+	if again := d.save(t, req); again.ID != first.ID {
+		t.Error("the same request made another one")
+	}
+	req.IdempotencyKey = ""
+	usage := func(want int64) {
+		t.Helper()
+		if got, most, err := d.SnapshotUsage(t.Context(), "alice"); err != nil || got != want || most != 150<<10 {
+			t.Errorf("%d of %d bytes, want %d: %v", got, most, want, err)
+		}
+	}
+	usage(first.Size)
+	wantFull := func(err error) {
+		t.Helper()
+		wantCode(t, err, errdefs.InsufficientSpace)
+		if text := errdefs.MessageOf(err); !strings.Contains(text, first.ID) || !strings.Contains(text, "snapshots.max_total_mb") {
+			t.Errorf("it does not say what to delete: %s", text)
+		}
+	}
+	_, err := d.CreateSnapshot(t.Context(), req)
+	wantFull(err)
+	archive := d.download(t, first)
+	_, err = d.upload("alice", archive)
+	wantFull(err)
+	usage(first.Size)
+	h.wantArchives(t, 1)
+	if _, err := d.upload("bob", archive); err != nil {
+		t.Errorf("another key: %v", err)
+	}
+	if err := d.DeleteSnapshot(t.Context(), "alice", first.ID); err != nil {
+		t.Fatal(err)
+	}
+	usage(0)
+	if first, err = d.upload("alice", archive); err != nil {
+		t.Fatal(err)
+	}
+	usage(first.Size)
+
+	// Without anything left it is not begun.
+	d.stop()
+	d = h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = first.Size })
+	req.Exclude, req.IdempotencyKey = []string{"f"}, "other"
+	_, err = d.CreateSnapshot(t.Context(), req)
+	wantFull(err)
+	if err := d.DeleteSnapshot(t.Context(), "alice", first.ID); err != nil {
+		t.Fatal(err)
+	}
+	req.IdempotencyKey = "full"
+	kept := d.save(t, req)
+	d.stop()
+	d = h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = 1 })
+	if again := d.save(t, req); again.ID != kept.ID {
+		t.Error("the request that made one is refused for want of room")
+	}
+}
+
 // A key makes one snapshot, however many ask at once.
 func TestSnapshotIdempotency(t *testing.T) {
 	h := newHost(t)
@@ -394,11 +458,93 @@ func TestSnapshotOfMovingFiles(t *testing.T) {
 	d.pause(t, from.ID)
 	d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
 	d.want(t, from.ID, session.Paused)
+}
+
+// A stopped session is saved as it is: none of its programs runs for that, and
+// it is stopped again, with what it was stopped for.
+func TestSnapshotOfAStoppedSession(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t))
+	from := d.create(t, session.CreateRequest{Owner: "alice", Env: map[string]string{"BASH_ENV": "hook"}})
+	d.output(t, from.ID, "echo text > f; echo 'echo ran >> ran' > hook")
+	stopped, err := d.Stop(t.Context(), from.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+	if made.Manifest.Entries() != 2 || made.Manifest.Image != from.Image || made.Manifest.Cwd == "" {
+		t.Errorf("%+v", made.Manifest)
+	}
+	if after := d.want(t, from.ID, session.Stopped); after.EndReason != stopped.EndReason || after.BootID != stopped.BootID {
+		t.Errorf("it was %+v, and is %+v", stopped, after)
+	}
+	to := d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: made.ID})
+	if out := d.output(t, to.ID, "cat f"); out != "text\n" {
+		t.Errorf("%q", out)
+	}
+	d.destroy(t, to.ID)
+	if _, err := d.Start(t.Context(), from.ID); err != nil {
+		t.Fatal(err)
+	}
+	if out := d.output(t, from.ID, "cat f ran"); out != "text\nran\n" {
+		t.Errorf("after its start: %q", out)
+	}
+	h.wantSandboxes(t, from.Sandbox)
+}
+
+// What goes wrong with the files of a stopped session leaves it stopped, and to
+// destroy it does not wait for them.
+func TestSnapshotOfAStoppedSessionFails(t *testing.T) {
+	h := newHost(t)
+	broken := errdefs.New(errdefs.Unavailable, "for the test")
+	reached, destroyed := make(chan struct{}), make(chan struct{})
+	quiet := func(context.Context) error { return broken }
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) {
+		o.Driver = quietStarter{h.driver, func(ctx context.Context) error { return quiet(ctx) }}
+	})
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
 	if _, err := d.Stop(t.Context(), from.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err := d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
-	wantCode(t, err, errdefs.Conflict)
+	save := func() error {
+		_, err := d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+		return err
+	}
+	wantCode(t, save(), errdefs.Unavailable)
+	d.want(t, from.ID, session.Stopped)
+	h.wantArchives(t, 0)
+
+	quiet = func(ctx context.Context) error {
+		close(reached)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	go func() {
+		defer close(destroyed)
+		<-reached
+		d.want(t, from.ID, session.Starting)
+		if err := d.Destroy(t.Context(), from.ID); err != nil {
+			t.Error(err)
+		}
+	}()
+	wantCode(t, save(), errdefs.Conflict)
+	<-destroyed
+	d.want(t, from.ID, session.Destroyed)
+	h.wantSandboxes(t)
+	h.wantArchives(t, 0)
+}
+
+// quietStarter asks before it boots a sandbox quietly.
+type quietStarter struct {
+	*runtimetest.Local
+	ask func(context.Context) error
+}
+
+func (q quietStarter) StartQuiet(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	if err := q.ask(ctx); err != nil {
+		return nil, err
+	}
+	return q.Local.StartQuiet(ctx, id)
 }
 
 func TestSnapshotRetention(t *testing.T) {

@@ -80,6 +80,21 @@ func (s *Store) PutSnapshot(ctx context.Context, snap session.Snapshot) error {
 	return nil
 }
 
+// CountSnapshot implements session.SnapshotStore.
+func (s *Store) CountSnapshot(ctx context.Context, snap session.Snapshot, most int64) error {
+	result, err := s.write.ExecContext(ctx, `UPDATE snapshots SET size = ? WHERE id = ?
+		AND (? = 0 OR ? + (SELECT coalesce(sum(size), 0) FROM snapshots WHERE owner = ? AND id <> ?) <= ?)`,
+		snap.Size, snap.ID, most, snap.Size, snap.Owner, snap.ID, most)
+	if err != nil {
+		return wrap("count snapshot "+snap.ID, err)
+	}
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		return errdefs.New(errdefs.InsufficientSpace, "the snapshots of this key would have more than %d MiB; delete some", most>>20)
+	}
+	return err
+}
+
 // GetSnapshot implements session.SnapshotStore.
 func (s *Store) GetSnapshot(ctx context.Context, owner, id string) (session.Snapshot, error) {
 	return s.findSnapshot(ctx, " WHERE owner = ? AND id = ?", owner, id)

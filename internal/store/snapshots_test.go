@@ -99,3 +99,43 @@ func TestSnapshots(t *testing.T) {
 	_, err = s.GetSnapshot(t.Context(), "alice", "1")
 	code(t, "deleted", err, errdefs.NotFound)
 }
+
+// The sizes of an owner's snapshots are bounded together, whatever their state.
+func TestCountSnapshot(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "db"))
+	for _, one := range []session.Snapshot{snap("alice", "1", ""), snap("alice", "2", ""), snap("bob", "3", "")} {
+		if err := s.AddSnapshot(t.Context(), one, 0); err != nil { // each of 5 bytes
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		owner, id  string
+		size, most int64
+		refused    bool
+	}{
+		{"alice", "2", 5, 10, false},
+		{"alice", "2", 6, 10, true},
+		{"alice", "2", 6, 11, false},
+		{"alice", "1", 4, 10, false},
+		{"alice", "1", 1000, 0, false},
+		{"bob", "3", 10, 10, false},
+	} {
+		one := snap(c.owner, c.id, "")
+		before, err := s.GetSnapshot(t.Context(), c.owner, c.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one.Size = c.size
+		err = s.CountSnapshot(t.Context(), one, c.most)
+		want := c.size
+		if c.refused {
+			want = before.Size
+			code(t, "over the maximum", err, errdefs.InsufficientSpace)
+		} else if err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if got, err := s.GetSnapshot(t.Context(), c.owner, c.id); err != nil || got.Size != want {
+			t.Errorf("%+v: it has %d bytes, %v", c, got.Size, err)
+		}
+	}
+}

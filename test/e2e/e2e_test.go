@@ -201,18 +201,19 @@ func removeSessions(t *testing.T, env *testscript.Env) {
 type system struct {
 	t      *testing.T
 	bin    string
+	data   string
 	env    []string
 	url    string
 	daemon *exec.Cmd
 	log    bytes.Buffer // of the daemon, to be read when it has ended
 }
 
-// startDaemon runs a daemon until the test ends.
-func startDaemon(t *testing.T) *system {
+// startDaemon runs a daemon with a store of images until the test ends.
+func startDaemon(t *testing.T, images string) *system {
 	t.Helper()
 	bin := program(t)
 	data := testenv.DataDir(t)
-	if err := os.Symlink(imageStore(t, bin), filepath.Join(data, "images")); err != nil {
+	if err := os.Symlink(images, filepath.Join(data, "images")); err != nil {
 		t.Fatal(err)
 	}
 	port, err := freePort()
@@ -220,7 +221,7 @@ func startDaemon(t *testing.T) *system {
 		t.Fatal(err)
 	}
 	listen := fmt.Sprintf("127.0.0.1:%d", port)
-	s := &system{t: t, bin: bin, url: "http://" + listen}
+	s := &system{t: t, bin: bin, data: data, url: "http://" + listen}
 	s.env = append(os.Environ(), "SANDKASTEN_LISTEN="+listen, "SANDKASTEN_DATA_DIR="+data, "SANDKASTEN_LOG__LEVEL=warn", "TERM=xterm")
 	s.start()
 	t.Cleanup(s.stop)

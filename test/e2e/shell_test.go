@@ -110,7 +110,7 @@ func (k *keyboard) end() int {
 
 func TestShellIsATerminal(t *testing.T) {
 	testenv.NeedsRoot(t)
-	s := startDaemon(t)
+	s := startDaemon(t, imageStore(t, program(t)))
 	id := s.output("create", "base")
 	defer s.output("rm", id)
 
@@ -170,7 +170,7 @@ func TestShellIsATerminal(t *testing.T) {
 
 func TestCtrlCEndsTheCommandOfExec(t *testing.T) {
 	testenv.NeedsRoot(t)
-	s := startDaemon(t)
+	s := startDaemon(t, imageStore(t, program(t)))
 	id := s.output("create", "base")
 	defer s.output("rm", id)
 	k := onTerminal(t, s.command("exec", id, "echo begun; sleep 600"))

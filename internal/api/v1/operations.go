@@ -241,11 +241,11 @@ var operations = map[string]operation{
 	},
 	"POST /v1/sessions/{id}/snapshots": {
 		id: "create-snapshot", summary: "Save a session's files", status: http.StatusCreated, errors: []int{404, 409, 413, 415, 422, 501, 507},
-		description: "The session's programs stand still while its files are read, and go on. A paused session stays paused; a stopped one must be started first. A new session begins with the files if it is created with restore_snapshot_id. Owners, modes and times of files are kept; set-id bits, extended attributes, pipes, sockets and devices are not, and hard links become files of their own. What is under way when the session is destroyed ends with 409. An Idempotency-Key is as in the creation of a session.",
+		description: "The session's programs stand still while its files are read, and go on. A paused session stays paused, and a stopped one stopped: none of its programs runs for that. A new session begins with the files if it is created with restore_snapshot_id. Owners, modes and times of files are kept; set-id bits, extended attributes, pipes, sockets and devices are not, and hard links become files of their own. What is under way when the session is destroyed ends with 409. An Idempotency-Key is as in the creation of a session.",
 	},
 	"GET /v1/snapshots": {
 		id: "list-snapshots", summary: "List snapshots", errors: []int{501},
-		description: "The snapshots of this key, oldest first.",
+		description: "The snapshots of this key, oldest first, and what its archives take.",
 	},
 	"POST /v1/snapshots": {
 		id: "upload-snapshot", summary: "Bring a snapshot from another host", status: http.StatusCreated, body: noLimit, errors: []int{411, 413, 422, 501, 507},

@@ -72,9 +72,6 @@ func (s *surface) table() {
 
 	s.plain("GET /metrics", api.Key, metrics.Handler(s.opts.Registry))
 	s.plain("GET /openapi.json", api.Page, s.serveOpenAPI)
-	s.plain("GET /docs", api.Page, servePage("index.html"))
-	s.plain("GET /docs/page.js", api.Page, servePage("page.js"))
-	s.plain("GET /docs/page.css", api.Page, servePage("page.css"))
 }
 
 // readingCalls are those of one exec, which may be a shell's command or a

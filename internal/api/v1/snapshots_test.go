@@ -50,7 +50,7 @@ func TestSnapshots(t *testing.T) {
 	for query, want := range map[string]int{"": 1, "?name=first": 1, "?name=copy": 0, "?session_id=" + id: 1, "?session_id=x": 0} {
 		var list snapshots.Snapshots
 		s.do(t, "GET", "/v1/snapshots"+query, "").into(t, 200, &list)
-		if len(list.Snapshots) != want {
+		if len(list.Snapshots) != want || list.TotalBytes != made.SizeBytes {
 			t.Errorf("%q: %+v", query, list)
 		}
 	}
@@ -82,6 +82,9 @@ func TestSnapshotMistakes(t *testing.T) {
 	s.do(t, "POST", "/v1/snapshots", strings.Repeat("x", 10001)).wantError(t, 413, "too_large", "")
 	s.exec(t, path, "head -c 20000 /dev/urandom > f")
 	s.do(t, "POST", path+"/snapshots", "").wantError(t, 413, "too_large", "")
+
+	full := start(t, func(o *setup) { o.session.Snapshots.MaxTotal = 10 })
+	full.do(t, "POST", full.create(t)+"/snapshots", "").wantError(t, 507, "insufficient_space", "")
 
 	none := start(t, func(o *setup) { o.session.Snapshots = session.SnapshotOptions{} })
 	path = none.create(t)

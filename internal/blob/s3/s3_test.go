@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/blob/blobtest"
@@ -175,6 +176,47 @@ func TestFailedUploadLeavesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A server that is still busy with a part may keep it after the end of its
+// upload, so Put awaits the answers to what it sent before it ends one.
+func TestFailedUploadAwaitsItsParts(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	store := open(t, s.options(t, "snapshots"))
+	sent, failed := make(chan struct{}), make(chan struct{})
+	var busy atomic.Bool
+	s.inject(func(_ http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case part(r) == "2":
+			data, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			busy.Store(true)
+			close(sent)
+			<-failed
+			time.Sleep(200 * time.Millisecond) // in which an end could come
+			r.Body = io.NopCloser(bytes.NewReader(data))
+			busy.Store(false)
+		case r.Method == http.MethodDelete && busy.Load():
+			t.Error("the upload was ended before its parts were")
+		}
+		return false
+	})
+	breaks := iotest.ErrReader(io.ErrUnexpectedEOF)
+	_, err := store.Put(t.Context(), "a", io.MultiReader(bytes.NewReader(blobtest.Bytes(large)), readerFunc(func(p []byte) (int, error) {
+		<-sent
+		defer close(failed)
+		return breaks.Read(p)
+	})))
+	if err == nil {
+		t.Error("Put succeeded")
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // A Put whose caller gives up removes its parts all the same.
 func TestCanceledUploadLeavesNothing(t *testing.T) {

@@ -201,7 +201,17 @@ func TestWhiteoutNames(t *testing.T) {
 			t.Errorf("%q was accepted", name)
 		}
 	}
+	longest := strings.Repeat("n", 255)
+	for _, name := range []string{".wh.n" + longest, ".wh." + longest + "/f"} {
+		if _, err := newJail(t).extract(t, archive(t, file(name, "")), asLayer()); !errdefs.Is(err, errdefs.Unprocessable) {
+			t.Errorf("%.10q: %v", name, err)
+		}
+	}
 	j := newJail(t)
+	if _, err := j.extract(t, archive(t, file(".wh."+longest, "")), asLayer()); err != nil {
+		t.Error(err)
+	}
+	j.lstat(t, longest)
 	// The whiteout's own directory is resolved like any other.
 	if _, err := j.extract(t, archive(t, dir("d"), symlink("l", ".."), file("l/.wh.canary", "")), asLayer()); err != nil {
 		t.Fatal(err)

@@ -27,10 +27,16 @@ func cleanName(name string, limits Limits) (string, error) {
 			continue
 		case climbs(part):
 			return "", malformed("entry %q leads out of the archive", name)
-		case len(part) > maxNameBytes:
-			return "", malformed("entry %q has a name over %d bytes", name, maxNameBytes)
 		}
 		parts = append(parts, part)
+	}
+	for i, part := range parts {
+		if i == len(parts)-1 { // of a whiteout what counts is the name that it removes
+			part = strings.TrimPrefix(part, whiteoutPrefix)
+		}
+		if len(part) > maxNameBytes {
+			return "", malformed("entry %q has a name over %d bytes", name, maxNameBytes)
+		}
 	}
 	if len(parts) > limits.Depth {
 		return "", malformed("an entry is more than %d directories deep", limits.Depth)

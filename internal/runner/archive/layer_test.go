@@ -94,6 +94,38 @@ func TestPackLayer(t *testing.T) {
 	}
 }
 
+// A whiteout's name may be longer than any file's.
+func TestLongWhiteouts(t *testing.T) {
+	testenv.NeedsRoot(t) // to make the marks
+	for _, n := range []int{251, 252, 255} {
+		gone := strings.Repeat("n", n)
+		from, to := t.TempDir(), t.TempDir()
+		must(t, os.Mkdir(from+"/d", 0o755))
+		must(t, unix.Mknod(from+"/d/"+gone, unix.S_IFCHR, 0))
+		must(t, os.Mkdir(to+"/d", 0o755))
+		must(t, os.WriteFile(to+"/d/"+gone, nil, 0o644))
+		fd, err := unix.Open(from, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		must(t, err)
+		var layer bytes.Buffer
+		must(t, archive.Pack(&layer, archive.Tar, fd, "", archive.Selection{Layer: true}, always))
+		if _, err := unpackAs(t, to, archive.Tar, protocol.SnapshotLayer, &layer); err != nil {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+		if left, err := os.ReadDir(to + "/d"); err != nil || len(left) > 0 {
+			t.Errorf("%d bytes: left %v, %v", n, left, err)
+		}
+	}
+	for _, name := range []string{".wh." + strings.Repeat("n", 256), ".wh." + strings.Repeat("n", 252) + "/f"} {
+		var data bytes.Buffer
+		out := tar.NewWriter(&data)
+		must(t, out.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg}))
+		must(t, out.Close())
+		if _, err := unpackAs(t, t.TempDir(), archive.Tar, protocol.SnapshotLayer, &data); codeOf(err) != protocol.CodeUnprocessable {
+			t.Errorf("%.10q: %v", name, err)
+		}
+	}
+}
+
 // A snapshot brings owners back, however much it expands, and no set-id bits.
 func TestUnpackSnapshot(t *testing.T) {
 	testenv.NeedsRoot(t)

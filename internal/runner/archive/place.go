@@ -30,10 +30,16 @@ func cleanName(name string) (string, error) {
 			continue
 		case climbs(part):
 			return "", malformed("entry %q leads out of the archive", name)
-		case len(part) > maxName:
-			return "", malformed("entry %q has a name over %d bytes", name, maxName)
 		}
 		parts = append(parts, part)
+	}
+	for i, part := range parts {
+		if i == len(parts)-1 { // of a whiteout what counts is the name that it removes
+			part = strings.TrimPrefix(part, whiteoutPrefix)
+		}
+		if len(part) > maxName {
+			return "", malformed("entry %q has a name over %d bytes", name, maxName)
+		}
 	}
 	if len(parts) > maxDepth {
 		return "", malformed("an entry is more than %d directories deep", maxDepth)

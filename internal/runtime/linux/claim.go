@@ -46,7 +46,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 	c.state.ID, c.state.Spec, c.state.CreatedAt = id, spec, time.Now().UTC()
 	defer func() { sys.Close(c.volume) }()
 	if err := c.run(ctx, ready); err != nil {
-		return nil, classify(err)
+		return nil, err
 	}
 	return &sandbox{d: d, state: c.state}, nil
 }
@@ -80,8 +80,11 @@ type claiming struct {
 	volume int   // a detached mount, or -1
 }
 
-// run takes the steps in order. The crash tests stop the daemon after each.
+// run takes the steps in order. The crash tests stop the daemon after each. What
+// fails once the sandbox has its new name is Conflict, whatever it was: other
+// codes say that ready is what it was.
 func (c *claiming) run(ctx context.Context, ready runtime.ID) error {
+	renamed := false
 	for _, step := range []struct {
 		name string
 		do   func(context.Context) error
@@ -93,9 +96,16 @@ func (c *claiming) run(ctx context.Context, ready runtime.ID) error {
 		{"workspace", c.remount},
 		{"settled", c.settle},
 	} {
-		if err := errors.Join(step.do(ctx), failpoint.Hit("linux.claim."+step.name)); err != nil {
-			return fmt.Errorf("claim sandbox %s as %s, step %q: %w", ready, c.state.ID, step.name, err)
+		err := step.do(ctx)
+		renamed = renamed || step.name == "renamed" && err == nil
+		if err = errors.Join(err, failpoint.Hit("linux.claim."+step.name)); err == nil {
+			continue
 		}
+		err = classify(fmt.Errorf("claim sandbox %s as %s, step %q: %w", ready, c.state.ID, step.name, err))
+		if renamed {
+			err = errdefs.Wrap(err, errdefs.Conflict, "sandbox %s cannot be used any more", ready)
+		}
+		return err
 	}
 	return nil
 }
@@ -124,6 +134,8 @@ func (c *claiming) rename(ready runtime.ID) error {
 		return errdefs.New(errdefs.Conflict, "sandbox %s has been claimed by somebody else", ready)
 	case errors.Is(err, fs.ErrExist):
 		return errdefs.New(errdefs.AlreadyExists, "sandbox %s exists already", c.state.ID)
+	case err == nil:
+		c.d.parked.move(ready, c.state.ID)
 	}
 	return os.NewSyscallError("renameat2", err)
 }
@@ -177,7 +189,8 @@ func (c *claiming) settle(ctx context.Context) (err error) {
 	if name := hostname(spec); name != disk.DefaultHostname {
 		told.Hostname, told.HostsFile = name, disk.HostsFile(name)
 	}
-	client := &runnerclient.Client{Dial: (&sandbox{d: c.d, state: c.state}).DialRunner}
+	s := &sandbox{d: c.d, state: c.state}
+	client := &runnerclient.Client{Dial: s.DialRunner, Park: s.Park}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	return client.Settle(ctx, told, inside.Variables(spec.Env))
 }

@@ -1,13 +1,17 @@
 package linux
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
@@ -102,6 +106,41 @@ func TestReadySandboxesAreRandomApart(t *testing.T) {
 			t.Errorf("the same numbers twice: %s", out)
 		}
 		seen[out] = true
+	}
+}
+
+// A ready sandbox that fails when it has its new name already is none that can
+// be handed out to the next.
+func TestClaimThatFailsLate(t *testing.T) {
+	d := root(t)
+	for name, harm := range map[string]func(id runtime.ID) error{
+		"no socket": func(id runtime.ID) error { return os.Remove(filepath.Join(d.dir(id), socketFile)) },
+		"no group": func(id runtime.ID) error {
+			s, err := d.readState(id)
+			s.Group = "gone"
+			return errors.Join(err, d.writeState(*s))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ready := runtime.ID(strings.ReplaceAll(name, " ", "-"))
+			claimed := ready + "-claimed"
+			create(t, d, ready, runtime.Spec{})
+			whole, err := d.readState(ready)
+			if err := errors.Join(err, harm(ready)); err != nil {
+				t.Fatal(err)
+			}
+			_, err = d.Claim(t.Context(), ready, claimed, runtime.Spec{Image: "test", Limits: runtime.Limits{MemoryMB: 64}})
+			if !errdefs.Is(err, errdefs.Conflict) {
+				t.Errorf("error %v", err)
+			}
+			if s := d.status(claimed, d.look(claimed, nil)); !s.Alive {
+				t.Errorf("it has not got its new name: %+v", s)
+			}
+			whole.ID = claimed // for the group's end
+			if err := errors.Join(d.writeState(*whole), d.Destroy(t.Context(), claimed)); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

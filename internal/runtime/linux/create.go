@@ -89,6 +89,7 @@ type creation struct {
 	group  cgroup.Group
 	named  string                                        // the hostname that the disk's /etc has
 	fork   bool                                          // the disk is a copy of another sandbox's
+	quiet  bool                                          // see StartQuiet
 	disk   func(context.Context, *creation) (int, error) // opens the disk's mount, which is closed at the end
 
 	state    state
@@ -189,7 +190,19 @@ func (c *creation) workspace(ctx context.Context, userns int) (int, error) {
 	)
 }
 
-func (c *creation) awaitReady(context.Context) error { return stage.AwaitReady(c.runner.control) }
+// awaitReady makes the first connection meanwhile. The runner accepts it as
+// soon as it is ready.
+func (c *creation) awaitReady(ctx context.Context) error {
+	conn, err := c.d.dial(ctx, c.state.ID)
+	if err != nil {
+		return err
+	}
+	if err := stage.AwaitReady(c.runner.control); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	c.d.parked.put(c.state.ID, conn)
+	return nil
+}
 
 // listen makes the socket that operations come in by. The path is in a
 // directory that only root can reach; the sandbox gets the descriptor alone.
@@ -286,6 +299,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Hostname:     hostname(c.spec),
 		Workspace:    inside.Workspace,
 		Env:          stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
+		Quiet:        c.quiet,
 		TasksFiles:   tasks,
 		Landlock:     !leaveOut["landlock"],
 		KeepCaps:     leaveOut["caps"],

@@ -25,6 +25,7 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
 		return err
 	}
+	d.parked.drop(id)
 	// Read first: the block is given back last, and once, since from then on it
 	// may be somebody else's.
 	s, err := d.readState(id)

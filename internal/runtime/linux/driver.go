@@ -61,6 +61,8 @@ type Options struct {
 	PoolMB   int64          // of a pool that is made for the disks of new sandboxes; 0 keeps them in DataDir
 	Log      *slog.Logger
 
+	ReserveMB int64 // that forks leave free where disks are
+
 	leaveOut protections // escape tests only
 }
 
@@ -88,6 +90,7 @@ type Driver struct {
 	disks   *disk.Maker
 	pool    *disk.Pool // nil without one
 
+	parked parked
 	listed atomic.Pointer[map[runtime.ID]*listed] // by the last List that came to its end
 
 	wg         sync.WaitGroup // of the restocking
@@ -235,6 +238,7 @@ func compileFilters() (map[runtime.SeccompMode]filters, error) {
 // Close frees what the driver itself holds.
 func (d *Driver) Close() error {
 	errs := []error{d.clearShelf()}
+	d.parked.close()
 	sys.Close(d.runner)
 	if d.disks != nil {
 		errs = append(errs, d.disks.Close())

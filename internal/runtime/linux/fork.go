@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
@@ -115,13 +114,11 @@ func (f *forking) copyDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := f.takeMoment(ctx, first); err != nil {
+	if err := f.room(0)(forkBytes); err != nil {
 		return err
 	}
-	if f.copied {
-		if err := checkRoom(first, len(f.claimed)-1); err != nil {
-			return err
-		}
+	if err := f.takeMoment(ctx, first); err != nil {
+		return err
 	}
 	for i, id := range f.claimed {
 		if i > 0 {
@@ -129,7 +126,7 @@ func (f *forking) copyDisks(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if _, err := disk.Clone(ctx, first, path); err != nil {
+			if _, err := disk.Clone(ctx, first, path, f.room(i)); err != nil {
 				return err
 			}
 		}
@@ -142,26 +139,32 @@ func (f *forking) copyDisks(ctx context.Context) error {
 	return failpoint.Hit("linux.fork.disks")
 }
 
-// checkRoom refuses to fill the host with n more copies of an image.
-func checkRoom(image string, n int) error {
-	var st unix.Stat_t
-	var fs unix.Statfs_t
-	if err := errors.Join(unix.Stat(image, &st), unix.Statfs(image, &fs)); err != nil {
-		return fmt.Errorf("measure %s: %w", image, err)
+// forkBytes is what a fork takes that shares its data, until it is used.
+const forkBytes = 1 << 20
+
+// room refuses to fill what disks are in with copies of so many bytes each,
+// after the first made of the forks have theirs.
+func (f *forking) room(made int) disk.Room {
+	return func(bytes int64) error {
+		n := int64(len(f.claimed) - made)
+		left, err := f.d.diskSpace()
+		if err != nil {
+			return err
+		}
+		if reserve := f.d.opts.ReserveMB << 20; n*bytes > left-reserve {
+			return errdefs.New(errdefs.InsufficientSpace,
+				"%d more forks take %d MiB; there are %d left for disks, and admission.disk_reserve_mb keeps %d free; destroy sessions, fork fewer at once, or have the operator set disk.pool_mb, with which forks share what they have",
+				n, n*bytes>>20, left>>20, reserve>>20)
+		}
+		return nil
 	}
-	const block = 512 // of st_blocks, whatever the file system's
-	if need, left := st.Blocks*block*int64(n), int64(fs.Bavail)*fs.Bsize; need > left {
-		return errdefs.New(errdefs.InsufficientSpace,
-			"%d more copies take %d MiB and the host has %d left; fork fewer at once, or have the operator set disk.pool_mb, with which forks share what they have", n, need>>20, left>>20)
-	}
-	return nil
 }
 
 // takeMoment copies the source's disk to path, as it is at one moment.
 func (f *forking) takeMoment(ctx context.Context, path string) (err error) {
 	from := f.d.diskPath(f.from.ID)
 	if f.from.Stopped {
-		f.copied, err = disk.Clone(ctx, from, path)
+		f.copied, err = disk.Clone(ctx, from, path, f.room(0))
 		return err
 	}
 	fd := f.d.openDisk(f.from.ID, f.from)
@@ -181,7 +184,7 @@ func (f *forking) takeMoment(ctx context.Context, path string) (err error) {
 	if err := failpoint.Hit("linux.fork.frozen"); err != nil {
 		return err
 	}
-	f.copied, err = disk.Snapshot(ctx, fd, from, path)
+	f.copied, err = disk.Snapshot(ctx, fd, from, path, f.room(0))
 	if errors.Is(err, disk.ErrBusy) {
 		return errdefs.Wrap(err, errdefs.Unavailable, "the session's files are being written through the API without a pause; try again when that is done")
 	}

@@ -213,23 +213,73 @@ func TestStatsOfFiles(t *testing.T) {
 	}
 }
 
-func TestCheckRoom(t *testing.T) {
-	image := filepath.Join(t.TempDir(), "image")
-	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := checkRoom(image, 1); err != nil {
-		t.Error(err)
-	}
-	f, err := os.OpenFile(image, os.O_WRONLY, 0)
+// Forks are refused before they take what is kept free, those included that
+// come after the first.
+func TestForkRoom(t *testing.T) {
+	d := &Driver{opts: Options{DataDir: t.TempDir()}}
+	f := &forking{d: d, claimed: []runtime.ID{"a", "b", "c"}}
+	left, err := d.diskSpace()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	if err := f.Sync(); err != nil { // or it may have no blocks yet
+	const huge = 1 << 30 // that others may use or free meanwhile
+	for _, c := range []struct {
+		name         string
+		made         int
+		bytes        int64
+		reserveMB    int64
+		insufficient bool
+	}{
+		{"little", 0, 1, 0, false},
+		{"too much for one", 2, left + huge, 0, true},
+		{"too much for all", 0, (left + huge) / 3, 0, true},
+		{"nothing but the reserve", 2, 1, (left + huge) >> 20, true},
+	} {
+		d.opts.ReserveMB = c.reserveMB
+		if err := f.room(c.made)(c.bytes); errdefs.Is(err, errdefs.InsufficientSpace) != c.insufficient || !c.insufficient && err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	d.opts.DataDir += "/missing"
+	if err := f.room(0)(0); err == nil {
+		t.Error("room where there is no directory")
+	}
+}
+
+// A pool that is full refuses forks, and harms nothing that is in it.
+func TestForksInAFullPool(t *testing.T) {
+	d := pooled(t)
+	d.opts.ReserveMB = 512
+	sh := create(t, d, "a", runtime.Spec{})
+	sh("echo before > f; sync")
+	var fs unix.Statfs_t
+	if err := unix.Statfs(d.PoolDir(), &fs); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkRoom(image, 1<<30); errdefs.CodeOf(err) != errdefs.InsufficientSpace {
-		t.Errorf("a PiB: %v", err)
+	filler, err := os.Create(d.pool.Path("filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := int64(fs.Bavail) * fs.Bsize
+	if err := errors.Join(unix.Fallocate(int(filler.Fd()), 0, 0, free-500<<20), filler.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Fork(t.Context(), "a", []runtime.Branch{{ID: "b"}, {ID: "c"}}, runtime.Spec{Image: "test"})
+	if !errdefs.Is(err, errdefs.InsufficientSpace) {
+		t.Errorf("with a full pool: %v", err)
+	}
+	for s, err := range d.List(t.Context()) {
+		if err != nil || s.ID != "a" {
+			t.Errorf("left: %+v, %v", s, err)
+		}
+	}
+	if out := sh("cat f; head -c 20000000 /dev/zero > g && sync && echo after"); out != "before\nafter\n" {
+		t.Errorf("the source has %q", out)
+	}
+	if err := os.Truncate(d.pool.Path("filler"), 0); err != nil { // which frees at once, as a removal does not
+		t.Fatal(err)
+	}
+	if made := fork(t, d, "a", runtime.Spec{}, "b"); command(t, made.Sandboxes[0], "cat f") != "before\n" {
+		t.Error("the fork has not its source's file")
 	}
 }

@@ -24,21 +24,29 @@ type sandbox struct {
 
 func (s *sandbox) ID() runtime.ID { return s.state.ID }
 
-// DialRunner connects to the socket that the runner listens on.
+// DialRunner connects to the socket that the runner listens on, or uses the
+// connection that is parked.
 func (s *sandbox) DialRunner(ctx context.Context) (net.Conn, error) {
-	addr, done, err := s.d.socketAddr(s.state.ID)
-	if err == nil {
-		defer done()
-		var dialer net.Dialer
-		var conn net.Conn
-		if conn, err = dialer.DialContext(ctx, "unix", addr); err == nil {
-			return conn, nil
-		}
+	if conn := s.d.parked.take(s.state.ID); conn != nil {
+		return conn, nil
 	}
+	conn, err := s.d.dial(ctx, s.state.ID)
 	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) {
 		return nil, errdefs.Wrap(err, errdefs.NotFound, "sandbox %s is not running", s.state.ID)
 	}
-	return nil, err
+	return conn, err
+}
+
+// Park implements runtime.Parker.
+func (s *sandbox) Park(conn net.Conn) { s.d.parked.put(s.state.ID, conn) }
+
+func (d *Driver) dial(ctx context.Context, id runtime.ID) (net.Conn, error) {
+	addr, done, err := d.socketAddr(id)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return (&net.Dialer{}).DialContext(ctx, "unix", addr)
 }
 
 // socketAddr names a sandbox's socket in a form short enough for a socket

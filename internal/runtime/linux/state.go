@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,6 +81,32 @@ func (d *Driver) placeDisk(id runtime.ID) (string, error) {
 		}
 	}
 	return d.diskPath(id), nil
+}
+
+// PoolDir is where the disks of new sandboxes are, for this process and until
+// Close, or "" where that is DataDir.
+func (d *Driver) PoolDir() string {
+	if d.opts.PoolMB == 0 {
+		return ""
+	}
+	return d.pool.Path(".")
+}
+
+// diskSpace is what disks of new sandboxes can take, in bytes: a pool has no
+// more than the host has for it.
+func (d *Driver) diskSpace() (int64, error) {
+	var left []int64
+	for _, dir := range []string{d.opts.DataDir, d.PoolDir()} {
+		if dir == "" {
+			continue
+		}
+		var fs unix.Statfs_t
+		if err := unix.Statfs(dir, &fs); err != nil {
+			return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+		}
+		left = append(left, int64(fs.Bavail)*fs.Bsize)
+	}
+	return slices.Min(left), nil
 }
 
 func (d *Driver) dir(id runtime.ID) string { return filepath.Join(d.sandboxes, string(id)) }

@@ -17,6 +17,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 )
 
+var _ runtime.QuietStarter = (*Driver)(nil)
+
 // Stop ends a sandbox's processes and keeps its disk. Like Destroy it works
 // from disk and finishes what a crash has interrupted.
 func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
@@ -27,6 +29,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 	if !s.kept(d.bootID) {
 		return errdefs.New(errdefs.NotFound, "the host restarted, and what sandbox %s wrote is lost", id)
 	}
+	d.parked.drop(id)
 	for _, step := range []struct {
 		name string
 		do   func(context.Context, runtime.ID) error
@@ -92,6 +95,25 @@ func (d *Driver) writeStopped(s state) error {
 // Start boots a stopped sandbox on the disk that it has, with a runner and ids
 // that are new: the disk does not know ids of the host.
 func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	c, err := d.starting(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return c.start(ctx)
+}
+
+// StartQuiet implements runtime.QuietStarter.
+func (d *Driver) StartQuiet(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	c, err := d.starting(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	c.quiet = true
+	return c.start(ctx)
+}
+
+// starting prepares a start.
+func (d *Driver) starting(ctx context.Context, id runtime.ID) (*creation, error) {
 	s, err := d.known(id)
 	if err != nil {
 		return nil, err
@@ -103,16 +125,20 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 	if err != nil {
 		return nil, err
 	}
-	c := &creation{
+	return &creation{
 		d: d, name: "start", spec: s.Spec, rootfs: rootfs, state: *s,
 		group: d.group(s),
 		disk:  keptDisk, named: hostname(s.Spec),
-	}
+	}, nil
+}
+
+// start takes the steps of a start, or those back.
+func (c *creation) start(ctx context.Context) (runtime.Sandbox, error) {
 	if err := c.run(ctx); err != nil {
-		return nil, errors.Join(classify(err), c.undo(ctx, d.Stop))
+		return nil, errors.Join(classify(err), c.undo(ctx, c.d.Stop))
 	}
 	c.close()
-	return &sandbox{d: d, state: c.state}, nil
+	return &sandbox{d: c.d, state: c.state}, nil
 }
 
 // keptDisk mounts a disk that has been written to before.

@@ -2,11 +2,13 @@ package runtimetest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -22,6 +24,7 @@ func (s *suite) claimTests() map[string]func(*testing.T) {
 		"ClaimStop":     s.claimStop,
 		"ClaimWaits":    s.claimWaits,
 		"ClaimReadonly": s.claimReadonly,
+		"ClaimParked":   s.claimParked,
 	}
 	if !s.opts.NoWorkspaces {
 		tests["ClaimWorkspace"] = s.claimWorkspace
@@ -70,6 +73,32 @@ func (s *suite) wantClaimed(t *testing.T, ready, id runtime.ID, spec runtime.Spe
 		t.Errorf("Claim(%s) claimed %s", id, claimed.ID())
 	}
 	return use(claimed)
+}
+
+// claimParked claims a sandbox whose runner has been spoken to, with the same
+// driver value, and with the connection of that if it parks one.
+func (s *suite) claimParked(t *testing.T) {
+	d := s.open(t)
+	ready, id := s.ready(t, d)
+	sandbox, err := d.Open(t.Context(), ready)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &runnerclient.Client{Dial: sandbox.DialRunner}
+	if p, ok := sandbox.(runtime.Parker); ok {
+		client.Park = p.Park
+	}
+	if err := errors.Join(client.Ping(t.Context()), client.Close()); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := claimer(t, d).Claim(t.Context(), ready, id, s.spec())
+	if err != nil {
+		t.Fatalf("Claim: %v", err)
+	}
+	use(claimed).wantOutput(t, "echo works", "works\n")
+	use(claimed).wantOutput(t, "echo again", "again\n") // on a connection of its own
+	_, err = sandbox.DialRunner(t.Context())
+	wantCode(t, "DialRunner of what was claimed", err, errdefs.NotFound)
 }
 
 // claim gives a sandbox everything that is a session's own, and leaves nothing

@@ -36,9 +36,10 @@ type Local struct {
 }
 
 var (
-	_ runtime.Driver  = (*Local)(nil)
-	_ runtime.Stopper = (*Local)(nil)
-	_ runtime.Pauser  = (*localSandbox)(nil)
+	_ runtime.Driver       = (*Local)(nil)
+	_ runtime.QuietStarter = (*Local)(nil)
+	_ runtime.Stopper      = (*Local)(nil)
+	_ runtime.Pauser       = (*localSandbox)(nil)
 )
 
 // NewLocal returns a Local in a directory of its own. When the test ends, its
@@ -184,6 +185,16 @@ func (l *Local) Stop(ctx context.Context, id runtime.ID) error {
 
 // Start implements runtime.Stopper.
 func (l *Local) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	return l.restart(ctx, id)
+}
+
+// StartQuiet implements runtime.QuietStarter.
+func (l *Local) StartQuiet(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	return l.restart(ctx, id, "quiet")
+}
+
+// restart boots a stopped sandbox; the runner gets the arguments.
+func (l *Local) restart(ctx context.Context, id runtime.ID, args ...string) (runtime.Sandbox, error) {
 	s := l.sandbox(id)
 	r, err := s.load()
 	switch {
@@ -194,7 +205,7 @@ func (l *Local) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, erro
 	case !r.Stopped:
 		return nil, errdefs.New(errdefs.Conflict, "sandbox %s is not stopped", id)
 	}
-	if err = s.boot(l.Runner, r.Spec); err == nil {
+	if err = s.boot(l.Runner, r.Spec, args...); err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -249,12 +260,12 @@ func (s *localSandbox) recordFile() string {
 func (s *localSandbox) mark() string { return "SANDKASTEN_LOCAL=" + s.dir }
 
 // boot starts the runner and writes the record.
-func (s *localSandbox) boot(program string, spec runtime.Spec) error {
+func (s *localSandbox) boot(program string, spec runtime.Spec, args ...string) error {
 	listener, err := listen(s.socket())
 	if err != nil {
 		return err
 	}
-	pid, err := s.start(program, listener, spec)
+	pid, err := s.start(program, listener, spec, args...)
 	if err := errors.Join(err, listener.Close()); err != nil {
 		return err
 	}
@@ -282,7 +293,7 @@ func listen(path string) (*os.File, error) {
 }
 
 // start starts the runner as a process that outlives this one.
-func (s *localSandbox) start(program string, listener *os.File, spec runtime.Spec) (pid int, err error) {
+func (s *localSandbox) start(program string, listener *os.File, spec runtime.Spec, args ...string) (pid int, err error) {
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return 0, err
@@ -292,7 +303,7 @@ func (s *localSandbox) start(program string, listener *os.File, spec runtime.Spe
 	for k, v := range spec.Env {
 		env = append(env, k+"="+v)
 	}
-	p, err := os.StartProcess(program, []string{"localrunner"}, &os.ProcAttr{
+	p, err := os.StartProcess(program, append([]string{"localrunner"}, args...), &os.ProcAttr{
 		Dir:   s.workspace(),
 		Env:   env,
 		Files: []*os.File{nil, log, log, listener},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 func stopper(t *testing.T, d runtime.Driver) runtime.Stopper {
@@ -133,4 +134,50 @@ func (s *suite) startFails(t *testing.T) {
 		t.Errorf("after a Start that failed: %+v, found %v", status, found)
 	}
 	s.restartBox(t, b.ID()).wantOutput(t, "cat file", "kept\n")
+}
+
+// startQuiet reads the files of a stopped sandbox in which nothing runs before
+// somebody asks for it.
+func (s *suite) startQuiet(t *testing.T) {
+	d := s.open(t)
+	quiet, ok := d.(runtime.QuietStarter)
+	if !ok {
+		return // a driver need not have it
+	}
+	spec := s.spec()
+	spec.Env = map[string]string{"BASH_ENV": "hook"} // which every bash reads first
+	b := s.create(t, d, spec)
+	b.wantOutput(t, "echo 'echo ran >> ran' > hook", "")
+	if err := stopper(t, d).Stop(t.Context(), b.ID()); err != nil {
+		t.Fatal(err)
+	}
+	read := func(b box, name string) error {
+		_, err := b.client.Stat(t.Context(), protocol.Stat{Path: name})
+		return err
+	}
+	for range 2 {
+		started, err := quiet.StartQuiet(t.Context(), b.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = use(started)
+		if err := read(b, "hook"); err != nil {
+			t.Errorf("its files: %v", err)
+		}
+		wantCode(t, "what its programs write", read(b, "ran"), errdefs.NotFound)
+		_, err = quiet.StartQuiet(t.Context(), b.ID())
+		wantCode(t, "StartQuiet of what runs", err, errdefs.Conflict)
+		if err := stopper(t, d).Stop(t.Context(), b.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := quiet.StartQuiet(t.Context(), s.newID())
+	wantCode(t, "StartQuiet of what never was", err, errdefs.NotFound)
+
+	started, err := quiet.StartQuiet(t.Context(), b.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	use(started).wantOutput(t, "cat ran", "ran\n") // the shell starts with its first command
+	s.restartBox(t, b.ID()).wantOutput(t, "cat ran", "ran\nran\n")
 }

@@ -91,6 +91,7 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		{"StopAgain", s.stopAgain},
 		{"StopPaused", s.stopPaused},
 		{"StartFails", s.startFails},
+		{"StartQuiet", s.startQuiet},
 	}
 	run := func(name string, test func(*testing.T)) {
 		if len(o.Only) > 0 && !slices.Contains(o.Only, name) {

@@ -24,6 +24,7 @@ type Driver struct {
 var (
 	_ runtime.Driver          = (*Driver)(nil)
 	_ runtime.Stopper         = (*Driver)(nil)
+	_ runtime.QuietStarter    = (*Driver)(nil)
 	_ runtime.Claimer         = (*Driver)(nil)
 	_ runtime.Forker          = (*Driver)(nil)
 	_ runtime.WorkspaceKeeper = (*Driver)(nil)
@@ -119,6 +120,15 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 		return nil, err
 	}
 	return s.Start(ctx, id)
+}
+
+// StartQuiet implements runtime.QuietStarter.
+func (d *Driver) StartQuiet(ctx context.Context, id runtime.ID) (runtime.Sandbox, error) {
+	s, err := able[runtime.QuietStarter](id.Driver(), d.of(id), "read the files of a stopped session; start it first")
+	if err != nil {
+		return nil, err
+	}
+	return s.StartQuiet(ctx, id)
 }
 
 // Claim implements runtime.Claimer, within one driver.

@@ -120,9 +120,10 @@ func TestWhatADriverLacksIsUnimplemented(t *testing.T) {
 	withWorkspace := spec()
 	withWorkspace.Workspace = "w"
 	for name, call := range map[string]func() error{
-		"stop":  func() error { return lacking.Stop(ctx, "plain_a") },
-		"start": func() error { _, err := lacking.Start(ctx, "plain_a"); return err },
-		"claim": func() error { _, err := lacking.Claim(ctx, "plain_a", "plain_b", spec()); return err },
+		"stop":        func() error { return lacking.Stop(ctx, "plain_a") },
+		"start":       func() error { _, err := lacking.Start(ctx, "plain_a"); return err },
+		"quiet start": func() error { _, err := lacking.StartQuiet(ctx, "plain_a"); return err },
+		"claim":       func() error { _, err := lacking.Claim(ctx, "plain_a", "plain_b", spec()); return err },
 		"fork": func() error {
 			_, err := lacking.Fork(ctx, "plain_a", []runtime.Branch{{ID: "plain_b"}}, spec())
 			return err

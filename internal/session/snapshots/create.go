@@ -58,7 +58,10 @@ func (m *Snapshots) CreateSnapshot(ctx context.Context, req Request) (_ Snapshot
 		return Snapshot{}, err
 	}
 	defer func() { err = errors.Join(err, spool.close()) }()
-	made, err := m.make(making, s, spool, func(ctx context.Context) (snapshot.Manifest, error) {
+	made, err := m.make(making, s, spool, func(ctx context.Context) (_ snapshot.Manifest, err error) {
+		if spool.room, err = m.room(ctx, s.Owner); err != nil {
+			return snapshot.Manifest{}, err
+		}
 		return m.pack(ctx, s.Manifest, plan, spool)
 	})
 	if req.IdempotencyKey != "" && errdefs.Is(err, errdefs.AlreadyExists) {
@@ -120,12 +123,22 @@ func (m *Snapshots) make(ctx context.Context, s Snapshot, spool *spool, fill fun
 	if err := failpoint.Hit("snapshot.row"); err != nil {
 		return Snapshot{}, err
 	}
-	done, err := m.take(ctx)
+	done, err := m.slots.take(ctx, s.Owner)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	defer done()
 	if s.Manifest, err = fill(ctx); err != nil {
+		return Snapshot{}, err
+	}
+	// Others of the owner may have been made meanwhile.
+	counted := s
+	counted.Size = spool.size
+	if err := m.opts.Store.CountSnapshot(ctx, counted, m.opts.MaxTotal); err != nil {
+		return Snapshot{}, err
+	}
+	s = counted
+	if err := failpoint.Hit("snapshot.counted"); err != nil {
 		return Snapshot{}, err
 	}
 	if s.Size, err = m.keep(ctx, s, spool); err != nil {
@@ -182,7 +195,7 @@ func (m *Snapshots) packPart(ctx context.Context, from *runnerclient.Client, p p
 	if err != nil {
 		return snapshot.Part{}, err
 	}
-	part, err := spool.add(p.name, packed, m.opts.MaxBytes)
+	part, err := spool.add(p.name, packed)
 	return part, errors.Join(err, packed.Close())
 }
 
@@ -224,6 +237,7 @@ const (
 type spool struct {
 	file *os.File
 	size int64
+	room room // to be set before anything is added
 }
 
 func newSpool(dir string) (*spool, error) {
@@ -239,18 +253,18 @@ func newSpool(dir string) (*spool, error) {
 
 func (s *spool) close() error { return s.file.Close() }
 
-// add copies a part to the end, which may then be at most most.
-func (s *spool) add(name snapshot.PartName, r io.Reader, most int64) (snapshot.Part, error) {
+// add copies a part to the end.
+func (s *spool) add(name snapshot.PartName, r io.Reader) (snapshot.Part, error) {
 	part := snapshot.Part{Name: name}
 	sum := sha256.New()
-	n, err := copyTo(s.file, sum, io.LimitReader(r, most-s.size+1))
+	n, err := copyTo(s.file, sum, io.LimitReader(r, s.room.bytes-s.size+1))
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return part, errdefs.Wrap(err, errdefs.InsufficientSpace, "the daemon has no room for this snapshot; remove snapshots, sessions or images")
 	case err != nil:
 		return part, err
-	case s.size+n > most:
-		return part, errdefs.New(errdefs.TooLarge, "the snapshot has more than %d bytes, which is the limit; leave something out", most)
+	case s.size+n > s.room.bytes:
+		return part, s.room.over
 	}
 	s.size += n
 	part.Size, part.SHA256 = n, hex.EncodeToString(sum.Sum(nil))

@@ -17,7 +17,7 @@ import (
 type Snapshots struct {
 	opts  Options
 	host  Host
-	slots chan struct{} // one for each that is being made
+	slots *slots
 
 	mu     sync.Mutex
 	making map[string]chan struct{} // guarded by mu; by id, closed when it is made or not
@@ -27,7 +27,7 @@ type Snapshots struct {
 // New returns what there is of snapshots.
 func New(o Options, h Host) *Snapshots {
 	o = o.withDefaults()
-	return &Snapshots{opts: o, host: h, slots: make(chan struct{}, o.AtOnce), making: map[string]chan struct{}{}, coming: map[string]int{}}
+	return &Snapshots{opts: o, host: h, slots: newSlots(o.AtOnce, o.Patience), making: map[string]chan struct{}{}, coming: map[string]int{}}
 }
 
 // HasSnapshots reports whether there can be any.
@@ -143,25 +143,12 @@ func (m *Snapshots) PruneSnapshots(ctx context.Context) (removed int, err error)
 // sweep has Blobs swept if no archive is on its way there, which would look
 // like one that a crash has left.
 func (m *Snapshots) sweep(ctx context.Context) error {
-	for range cap(m.slots) {
-		select {
-		case m.slots <- struct{}{}:
-			defer func() { <-m.slots }()
-		default:
-			return nil
-		}
+	done, ok := m.slots.alone()
+	if !ok {
+		return nil
 	}
+	defer done()
 	return m.opts.Blobs.Sweep(ctx)
-}
-
-// take waits for a slot to make a snapshot in, until done is called.
-func (m *Snapshots) take(ctx context.Context) (done func(), err error) {
-	select {
-	case m.slots <- struct{}{}:
-		return func() { <-m.slots }, nil
-	case <-ctx.Done():
-		return nil, errdefs.Wrap(ctx.Err(), errdefs.Unavailable, "other snapshots are being made; try again")
-	}
 }
 
 func errUnknown() error {

@@ -44,6 +44,9 @@ func (m *Snapshots) UploadSnapshot(ctx context.Context, req UploadRequest, archi
 		return Snapshot{}, err
 	}
 	defer func() { err = errors.Join(err, spool.close()) }()
+	if spool.room, err = m.room(ctx, req.Owner); err != nil {
+		return Snapshot{}, err
+	}
 	man, err := m.receive(archive, spool) // for as long as its client takes, and before others have to wait
 	if err != nil {
 		return Snapshot{}, err
@@ -96,7 +99,7 @@ func (m *Snapshots) receive(archive io.Reader, spool *spool) (snapshot.Manifest,
 		if err != nil {
 			return in.Manifest, err
 		}
-		if _, err := spool.add(part.Name, r, m.opts.MaxBytes); err != nil {
+		if _, err := spool.add(part.Name, r); err != nil {
 			return in.Manifest, err
 		}
 	}

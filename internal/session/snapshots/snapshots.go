@@ -79,8 +79,10 @@ type Options struct {
 	MaxFiles  int64         // files, directories and links in one: 1 million
 	MaxUnpack int64         // bytes of its files, holes included: 16 GiB
 	MaxCount  int           // of one owner; 0 is no maximum
+	MaxTotal  int64         // bytes of all archives of one owner; 0 is no maximum
 	Retention time.Duration // after which one is removed; 0 is for ever
-	AtOnce    int           // made or uploaded: 2
+	AtOnce    int           // made or uploaded, of one owner one less: 3
+	Patience  time.Duration // of one that waits because of that: 1 minute
 	Timeout   time.Duration // for one to be made: 30 minutes
 }
 
@@ -93,6 +95,10 @@ type Store interface {
 	AddSnapshot(ctx context.Context, s Snapshot, most int) error
 	// PutSnapshot changes the state, size and manifest of a snapshot that exists.
 	PutSnapshot(ctx context.Context, s Snapshot) error
+	// CountSnapshot changes the size of a snapshot that exists. It returns
+	// InsufficientSpace, and changes nothing, if those of its owner, in whatever
+	// state, had more than most bytes then; 0 is no maximum.
+	CountSnapshot(ctx context.Context, s Snapshot, most int64) error
 	// GetSnapshot returns NotFound if the owner has none of that id.
 	GetSnapshot(ctx context.Context, owner, id string) (Snapshot, error)
 	// FindSnapshot returns the one of an idempotency key, or NotFound.
@@ -141,7 +147,8 @@ func (o Options) withDefaults() Options {
 	o.MaxBytes = cmp.Or(o.MaxBytes, 4<<30)
 	o.MaxFiles = cmp.Or(o.MaxFiles, 1_000_000)
 	o.MaxUnpack = cmp.Or(o.MaxUnpack, 16<<30)
-	o.AtOnce = cmp.Or(o.AtOnce, 2)
+	o.AtOnce = cmp.Or(o.AtOnce, 3)
+	o.Patience = cmp.Or(o.Patience, time.Minute)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Minute)
 	return o
 }

@@ -1283,7 +1283,19 @@ export interface components {
             scope?: "workspace" | "sandbox";
         };
         Snapshots: {
+            /**
+             * Format: int64
+             * @description What they may take (snapshots.max_total_mb). 0 is no maximum.
+             * @example 68719476736
+             */
+            maxTotalBytes: number;
             snapshots: components["schemas"]["Snapshot"][];
+            /**
+             * Format: int64
+             * @description What all archives of the key take, also of snapshots that are not in this list because they are not asked for, or are being made or removed.
+             * @example 157286400
+             */
+            totalBytes: number;
         };
         Stat: {
             /**

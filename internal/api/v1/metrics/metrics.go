@@ -40,6 +40,9 @@ func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 	if manager.HasWorkspaces() {
 		registry.MustRegister(workspaceCounter{manager})
 	}
+	if manager.HasSnapshots() {
+		registry.MustRegister(snapshotCounter{manager})
+	}
 	return m
 }
 
@@ -144,6 +147,37 @@ func (c workspaceCounter) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(workspacesDesc, prometheus.GaugeValue, float64(len(all)-inUse), "false")
 	out <- prometheus.MustNewConstMetric(workspaceBytesDesc, prometheus.GaugeValue, float64(bytes))
 	out <- prometheus.MustNewConstMetric(workspaceLimitDesc, prometheus.GaugeValue, float64(limit))
+}
+
+var (
+	snapshotsDesc     = prometheus.NewDesc("sandkasten_snapshots", "Snapshots that can be restored.", nil, nil)
+	snapshotBytesDesc = prometheus.NewDesc("sandkasten_snapshots_bytes", "What the archives of all snapshots take, those included that are being made or removed.", nil, nil)
+)
+
+// snapshotCounter is to snapshots what sessionCounter is to sessions.
+type snapshotCounter struct{ manager *session.Manager }
+
+// Describe is for the registry.
+func (snapshotCounter) Describe(out chan<- *prometheus.Desc) {
+	out <- snapshotsDesc
+	out <- snapshotBytesDesc
+}
+
+// Collect is for the registry.
+func (c snapshotCounter) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := scrape()
+	defer cancel()
+	all, err := c.manager.ListSnapshots(ctx, session.SnapshotFilter{})
+	bytes := int64(0)
+	if err == nil {
+		bytes, _, err = c.manager.SnapshotUsage(ctx, "")
+	}
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(snapshotsDesc, err)
+		return
+	}
+	out <- prometheus.MustNewConstMetric(snapshotsDesc, prometheus.GaugeValue, float64(len(all)))
+	out <- prometheus.MustNewConstMetric(snapshotBytesDesc, prometheus.GaugeValue, float64(bytes))
 }
 
 // scrape bounds what a collector does, which is given no context.

@@ -97,7 +97,9 @@ type ListInput struct {
 
 // Snapshots is a list of them.
 type Snapshots struct {
-	Snapshots []Snapshot `json:"snapshots" nullable:"false"`
+	Snapshots     []Snapshot `json:"snapshots" nullable:"false"`
+	TotalBytes    int64      `json:"total_bytes" doc:"What all archives of the key take, also of snapshots that are not in this list because they are not asked for, or are being made or removed." example:"157286400"`
+	MaxTotalBytes int64      `json:"max_total_bytes" doc:"What they may take (snapshots.max_total_mb). 0 is no maximum." example:"68719476736"`
 }
 
 // ListOutput is a list as huma wants it.
@@ -105,11 +107,16 @@ type ListOutput struct{ Body Snapshots }
 
 // List answers with the snapshots of a key.
 func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error) {
-	all, err := h.Manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: api.From(ctx).Owner, SessionID: in.SessionID, Name: in.Name})
+	owner := api.From(ctx).Owner
+	all, err := h.Manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: owner, SessionID: in.SessionID, Name: in.Name})
 	if err != nil {
 		return nil, err
 	}
-	out := &ListOutput{Snapshots{make([]Snapshot, 0, len(all))}}
+	total, most, err := h.Manager.SnapshotUsage(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	out := &ListOutput{Snapshots{make([]Snapshot, 0, len(all)), total, most}}
 	for _, one := range all {
 		out.Body.Snapshots = append(out.Body.Snapshots, view(one))
 	}

@@ -27,7 +27,7 @@ const snapshotAttempts = 20
 // long as he likes, and nobody could end the daemon meanwhile. Instead all is
 // written out twice. If the second time found nothing, the image is all there
 // is; and if nothing was written until the copy was made, the copy is too.
-func Snapshot(ctx context.Context, fd int, from, to string) (copied bool, err error) {
+func Snapshot(ctx context.Context, fd int, from, to string, room Room) (copied bool, err error) {
 	loop, err := loopOf(fd, from)
 	if err != nil {
 		return false, fmt.Errorf("find the device of %s: %w", from, err)
@@ -43,7 +43,7 @@ func Snapshot(ctx context.Context, fd int, from, to string) (copied bool, err er
 		if err := unix.Syncfs(fd); err != nil {
 			return false, os.NewSyscallError("syncfs", err)
 		}
-		copied, err := cloneAtRest(ctx, loop, before, from, to)
+		copied, err := cloneAtRest(ctx, loop, before, from, to, room)
 		if !errors.Is(err, ErrBusy) {
 			return copied, err
 		}
@@ -52,7 +52,7 @@ func Snapshot(ctx context.Context, fd int, from, to string) (copied bool, err er
 }
 
 // cloneAtRest clones an image unless its device is written to.
-func cloneAtRest(ctx context.Context, loop int, before, from, to string) (copied bool, err error) {
+func cloneAtRest(ctx context.Context, loop int, before, from, to string, room Room) (copied bool, err error) {
 	rests := func() error {
 		now, err := writes(loop)
 		if err == nil && now != before {
@@ -63,7 +63,7 @@ func cloneAtRest(ctx context.Context, loop int, before, from, to string) (copied
 	if err := rests(); err != nil {
 		return false, err
 	}
-	if copied, err = Clone(ctx, from, to); err != nil {
+	if copied, err = Clone(ctx, from, to, room); err != nil {
 		return false, err
 	}
 	if err := rests(); err != nil {
@@ -87,11 +87,15 @@ func writes(loop int) (string, error) {
 	return f[written] + " " + f[inFlight] + " " + f[discarded], nil
 }
 
+// Room refuses a copy of so many bytes that there is no space for. Whoever runs
+// into the end of a file system takes others with him.
+type Room func(bytes int64) error
+
 // Clone copies an image that nobody writes to, to a file that must not exist.
 // Where the file system can share data between files (XFS, Btrfs) it does, and
-// else copies what is not a hole; copied says so. When it fails there is no
-// copy.
-func Clone(ctx context.Context, from, to string) (copied bool, err error) {
+// else asks room and copies what is not a hole; copied says so. When it fails
+// there is no copy.
+func Clone(ctx context.Context, from, to string, room Room) (copied bool, err error) {
 	src, err := os.Open(from)
 	if err != nil {
 		return false, err
@@ -103,7 +107,7 @@ func Clone(ctx context.Context, from, to string) (copied bool, err error) {
 	}
 	err = unix.IoctlFileClone(int(dst.Fd()), int(src.Fd()))
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTTY) {
-		copied, err = true, copyData(ctx, dst, src)
+		copied, err = true, copyData(ctx, dst, src, room)
 	}
 	if err = errors.Join(err, dst.Close()); err != nil {
 		return false, errors.Join(fmt.Errorf("clone %s: %w", from, err), os.Remove(to))
@@ -115,12 +119,16 @@ func Clone(ctx context.Context, from, to string) (copied bool, err error) {
 const copyChunk = 64 << 20
 
 // copyData copies a file without its holes.
-func copyData(ctx context.Context, dst, src *os.File) error {
-	fi, err := src.Stat()
-	if err != nil {
+func copyData(ctx context.Context, dst, src *os.File, room Room) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(src.Fd()), &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	const block = 512 // of st_blocks, whatever the file system's
+	if err := room(st.Blocks * block); err != nil {
 		return err
 	}
-	if err := dst.Truncate(fi.Size()); err != nil {
+	if err := dst.Truncate(st.Size); err != nil {
 		return err
 	}
 	return eachExtent(int(src.Fd()), func(start, end int64) error {

@@ -78,11 +78,14 @@ func openWorkspace(t *testing.T, root string) int {
 	return fd
 }
 
+// plenty is room for anything.
+func plenty(int64) error { return nil }
+
 func snapshot(t *testing.T, root, from, to string) (copied bool) {
 	t.Helper()
 	fd := openWorkspace(t, root)
 	defer closeFD(t, fd)
-	copied, err := disk.Snapshot(t.Context(), fd, from, to)
+	copied, err := disk.Snapshot(t.Context(), fd, from, to, plenty)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +155,7 @@ func TestSnapshotOfABusyDisk(t *testing.T) {
 	}()
 	dirFD := openWorkspace(t, root)
 	copied := filepath.Join(dir, "copy.img")
-	_, err := disk.Snapshot(t.Context(), dirFD, image, copied)
+	_, err := disk.Snapshot(t.Context(), dirFD, image, copied, plenty)
 	close(stop)
 	if err := errors.Join(<-stopped, unix.Close(dirFD)); err != nil {
 		t.Fatal(err)
@@ -180,8 +183,29 @@ func TestSnapshotOfAnotherDisk(t *testing.T) {
 	other := newVolume(t, m, dir)
 	dirFD := openWorkspace(t, root)
 	defer closeFD(t, dirFD)
-	if _, err := disk.Snapshot(t.Context(), dirFD, other, filepath.Join(dir, "copy.img")); err == nil {
+	if _, err := disk.Snapshot(t.Context(), dirFD, other, filepath.Join(dir, "copy.img"), plenty); err == nil {
 		t.Error("made of an image that the disk is not on")
+	}
+}
+
+// Data is copied only where there is room for it, and nothing is left where not.
+func TestCloneAsksForRoom(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/a", strings.Repeat("x", 100_000))
+	full := errors.New("full for the test")
+	asked := int64(0)
+	copied, err := disk.Clone(t.Context(), dir+"/a", dir+"/b", func(bytes int64) error {
+		asked = bytes
+		return full
+	})
+	if err == nil && !copied && asked == 0 {
+		return // the host shares data
+	}
+	if !errors.Is(err, full) || asked < 100_000 || asked > 200_000 {
+		t.Errorf("asked for %d bytes: %v", asked, err)
+	}
+	if _, err := os.Stat(dir + "/b"); !os.IsNotExist(err) {
+		t.Errorf("a copy is left: %v", err)
 	}
 }
 
@@ -190,7 +214,7 @@ func TestCloneOverAnother(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/a", "a")
 	write(t, dir+"/b", "b")
-	if _, err := disk.Clone(t.Context(), dir+"/a", dir+"/b"); !os.IsExist(err) {
+	if _, err := disk.Clone(t.Context(), dir+"/a", dir+"/b", plenty); !os.IsExist(err) {
 		t.Errorf("got %v", err)
 	}
 	wantFile(t, dir+"/b", "b")

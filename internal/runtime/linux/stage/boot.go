@@ -38,6 +38,7 @@ type Boot struct {
 	MachineID    string  `json:"machine_id,omitempty"` // for an /etc/machine-id that is another sandbox's
 	Workspace    string  `json:"workspace"`
 	Env          Env     `json:"env"`
+	Quiet        bool    `json:"quiet,omitempty"` // no program is started before somebody asks for one
 
 	TasksFiles int `json:"tasks_files"` // of cgroup v1, which the workload's processes join by writing to them
 

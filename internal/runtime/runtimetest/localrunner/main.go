@@ -37,6 +37,7 @@ func run() error {
 		Listener:  listenerFD,
 		Workspace: workspace,
 		Env:       os.Environ(),
+		Quiet:     len(os.Args) > 1,
 		Tool:      int(self.Fd()),
 	})
 	if err != nil {

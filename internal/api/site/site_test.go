@@ -1,0 +1,234 @@
+package site_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/sandkasten/sandkasten/docs"
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/site"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+const key = "a-key-of-this-test"
+
+type keys struct{}
+
+func (keys) Authenticate(k string) (string, error) {
+	if k != key {
+		return "", errdefs.New(errdefs.Unauthenticated, "no")
+	}
+	return "me", nil
+}
+
+// get asks for a page as a browser does that was given the key.
+func get(t *testing.T, h http.Handler, target, password string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1"+target, nil)
+	if password != "" {
+		r.SetBasicAuth("anybody", password)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestServed holds that pages need a key and may load their own files only.
+func TestServed(t *testing.T) {
+	h := api.Handler(api.Options{Keys: keys{}}, site.New(docs.FS))
+	for target, want := range map[string]string{
+		"/docs/":                     "text/html; charset=utf-8",
+		"/docs/quickstart.html":      "text/html; charset=utf-8",
+		"/docs/decisions/":           "text/html; charset=utf-8",
+		"/docs/decisions/index.html": "text/html; charset=utf-8",
+		"/docs/site.css":             "text/css; charset=utf-8",
+		"/docs/search.js":            "text/javascript; charset=utf-8",
+		"/docs/search.json":          "application/json",
+	} {
+		w := get(t, h, target, key)
+		if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || got != want || w.Body.Len() == 0 {
+			t.Errorf("%s: %d %s", target, w.Code, got)
+		}
+		csp := w.Header().Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
+			t.Errorf("%s: Content-Security-Policy %q", target, csp)
+		}
+		none := get(t, h, target, "")
+		if none.Code != http.StatusUnauthorized || !strings.HasPrefix(none.Header().Get("WWW-Authenticate"), "Basic ") {
+			t.Errorf("%s without a key: %d %v", target, none.Code, none.Header())
+		}
+	}
+	if w := get(t, h, "/docs", key); w.Code != http.StatusTemporaryRedirect || w.Header().Get("Location") != "/docs/" {
+		t.Errorf("/docs: %d %v", w.Code, w.Header())
+	}
+	for _, target := range []string{"/docs/absent.html", "/docs/page.html", "/docs/decisions"} {
+		if w := get(t, h, target, key); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", target, w.Code)
+		}
+	}
+}
+
+var (
+	attribute = regexp.MustCompile(`(?:href|src)="([^"]*)"`)
+	id        = regexp.MustCompile(` id="([^"]*)"`)
+)
+
+// TestLinks follows every link of every page.
+func TestLinks(t *testing.T) {
+	files, err := site.Build(docs.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]bool{}
+	for name, content := range files {
+		for _, m := range id.FindAllSubmatch(content, -1) {
+			ids[name+"#"+string(m[1])] = true
+		}
+	}
+	followed := 0
+	for name, content := range files {
+		if path.Ext(name) != ".html" {
+			continue
+		}
+		for _, m := range attribute.FindAllSubmatch(content, -1) {
+			target, anchor, _ := strings.Cut(string(m[1]), "#")
+			if strings.Contains(target, "://") || target == "../openapi.json" {
+				continue
+			}
+			file := name
+			if target != "" {
+				file = path.Join(path.Dir(name), target)
+			}
+			if files[file] == nil || anchor != "" && !ids[file+"#"+anchor] {
+				t.Errorf("%s links to %s", name, m[1])
+			}
+			followed++
+		}
+	}
+	if followed < 1000 {
+		t.Errorf("followed %d links only", followed)
+	}
+}
+
+// TestPagesLoadNothing holds that a page works offline, and that nothing in it
+// runs but its own two scripts, which make no markup of what they read.
+func TestPagesLoadNothing(t *testing.T) {
+	files, err := site.Build(docs.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loads := regexp.MustCompile(`<(?:script|link|img|iframe|style|form|object)\b[^>]*`)
+	own := regexp.MustCompile(`^<(?:link rel="stylesheet" href|script src)="(?:\.\./)?(?:site\.css|search\.js|reference\.js)"(?: defer)?$`)
+	for name, content := range files {
+		switch path.Ext(name) {
+		case ".html":
+			for _, element := range loads.FindAllString(string(content), -1) {
+				if !own.MatchString(element) {
+					t.Errorf("%s has %s", name, element)
+				}
+			}
+		case ".js", ".css":
+			for _, bad := range []string{"://", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "onclick"} {
+				if strings.Contains(string(content), bad) {
+					t.Errorf("%s has %s", name, bad)
+				}
+			}
+		}
+	}
+}
+
+// TestSearchIndex looks for something of a heading, a table and a code block.
+func TestSearchIndex(t *testing.T) {
+	files, err := site.Build(docs.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []struct{ Path, Page, Heading, Text string }
+	if err := json.Unmarshal(files["search.json"], &entries); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct{ path, text string }{
+		{"configuration.html#keys", "snapshots.encryption_key_file"},
+		{"quickstart.html#a-session", "echo $answer in $PWD"},
+		{"api.html#post-v1sessionsidexec", "persistent shell"},
+	} {
+		found := false
+		for _, e := range entries {
+			found = found || e.Path == want.path && strings.Contains(e.Text, want.text)
+		}
+		if !found {
+			t.Errorf("%s does not have %q", want.path, want.text)
+		}
+	}
+}
+
+// TestBuild makes the site of testdata/good.txtar.
+func TestBuild(t *testing.T) {
+	source, _ := pages(t, "testdata/good.txtar")
+	files, err := site.Build(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, wants := range map[string][]string{
+		"one.html": {
+			"<title>One &amp; only - Sandkasten</title>", `<h2 id="a_b--c-d">`, `<h2 id="a_b--c-d-1">`, `href="more/index.html"`,
+			`href="https://github.com/sandkasten/sandkasten/blob/main/LICENSE"`, `href="https://example.org/x"`,
+			`<a href="one.html" aria-current="page">One</a>`, `<li><a href="#a_b--c-d-1">A_b / c-d</a></li>`,
+		},
+		"more/index.html": {`href="../one.html#a_b--c-d"`, `<a href="../one.html">One</a>`, `href="../more/two.html"`, `href="../site.css"`},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(string(files[name]), want) {
+				t.Errorf("%s has no %s:\n%s", name, want, files[name])
+			}
+		}
+	}
+	if strings.Contains(string(files["one.html"]), "alert") {
+		t.Error("HTML of the source is in the page")
+	}
+}
+
+// TestMistakes builds sources that begin with the error that they are.
+func TestMistakes(t *testing.T) {
+	names, err := filepath.Glob("testdata/bad_*.txtar")
+	if err != nil || len(names) != 3 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		source, want := pages(t, name)
+		if _, err := site.Build(source); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}
+
+// pages reads an archive of pages, and the line above them.
+func pages(t *testing.T, name string) (source fstest.MapFS, comment string) {
+	t.Helper()
+	archive, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source = fstest.MapFS{}
+	for _, f := range archive.Files {
+		source[f.Name] = &fstest.MapFile{Data: f.Data}
+	}
+	return source, strings.TrimSpace(string(archive.Comment))
+}
+
+func BenchmarkBuild(b *testing.B) {
+	for b.Loop() {
+		if _, err := site.Build(docs.FS); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package v1_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocs holds that docs/api.md has an example of every route, and names
+// every limit and code.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	routes, err := os.ReadFile("routes.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`"((?:GET|POST|DELETE) /[^"]*)"`).FindAllStringSubmatch(string(routes), -1)
+	if len(found) < 20 {
+		t.Fatalf("found %d routes", len(found))
+	}
+	for _, match := range found {
+		if !strings.Contains(string(text), "`"+match[1]+"`") {
+			t.Errorf("docs/api.md does not have `%s`", match[1])
+		}
+	}
+	for _, code := range []string{
+		"invalid_argument", "unauthenticated", "permission_denied", "not_found", "method_not_allowed", "request_timeout", "already_exists", "conflict",
+		"too_large", "unsupported_media_type", "unprocessable", "resource_exhausted", "internal", "unimplemented", "unavailable", "insufficient_space", "bad_gateway", "gateway_timeout",
+	} {
+		if !strings.Contains(string(text), "`"+code+"`") {
+			t.Errorf("docs/api.md does not have the code %s", code)
+		}
+	}
+}

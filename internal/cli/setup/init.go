@@ -1,0 +1,71 @@
+// Package setup is the command that writes a configuration to begin with. What
+// is in it is internal/config's; where the daemon looks for it is internal/cli's.
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/config"
+)
+
+// InitCmd writes the configuration with all defaults.
+type InitCmd struct {
+	Force bool `help:"Replace the file that is there."`
+}
+
+// Help is what `init --help` says.
+func (InitCmd) Help() string {
+	return `The file is the one that the daemon will read: that of --config, of
+SANDKASTEN_CONFIG, or ` + config.SystemFile + `. It has every key with its
+meaning and its default, so it changes nothing until it is edited. Its owner
+alone can read it, since a key may come into it.
+
+  sandkasten init
+  sandkasten init --config ./sandkasten.yaml`
+}
+
+// Run refuses to replace a file, unless it is forced to.
+func (c InitCmd) Run(a *cli.App) error {
+	file := a.Config
+	if file == "" {
+		file = config.SystemFile
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := writeWhole(file, config.Sample(), c.Force); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("%s is there already: --force replaces it, --config names another", file)
+		}
+		return err
+	}
+	a.Say("Wrote %s. `sandkasten doctor` checks this host, `sandkasten daemon` starts.", file)
+	return nil
+}
+
+// writeWhole makes a file of mode 0600, which is whole when it has its name.
+// One that is there is replaced, or else an fs.ErrExist.
+func writeWhole(file, text string, replace bool) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(file), ".sandkasten-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) { // it may have been renamed
+			err = errors.Join(err, gone)
+		}
+	}()
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if replace {
+		return os.Rename(f.Name(), file)
+	}
+	return os.Link(f.Name(), file)
+}
