@@ -46,6 +46,8 @@ var messages = map[Type]traits{
 	TypeEntries: {from: Runner, final: true},
 	TypeResize:  {from: Daemon},
 
+	TypeAccepted: {from: Runner},
+
 	TypeStart:      {from: Daemon, payload: 3 * MaxCommand},
 	TypeStarted:    {from: Runner, final: true},
 	TypeStdin:      {from: Daemon, payload: MaxCommand},

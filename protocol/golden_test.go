@@ -48,7 +48,7 @@ var bodies = map[protocol.Type]any{
 }
 
 var bodiless = []protocol.Type{
-	protocol.TypePing, protocol.TypeExecs, protocol.TypeOK, protocol.TypeLent,
+	protocol.TypePing, protocol.TypeExecs, protocol.TypeOK, protocol.TypeLent, protocol.TypeAccepted,
 	protocol.TypeShells, protocol.TypePorts, protocol.TypeBytes,
 }
 

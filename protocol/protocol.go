@@ -42,6 +42,8 @@ const (
 	TypeEntries Type = "entries" // runner, F: Entries
 	TypeResize  Type = "resize"  // daemon: Resize
 
+	TypeAccepted Type = "accepted" // runner: no body; the runner has the exec, if it was asked to say so
+
 	TypeStart      Type = "start"       // daemon: Start; payload: arguments, environment, stdin
 	TypeStarted    Type = "started"     // runner, F: Record; the answer to a Start in the background
 	TypeStdin      Type = "stdin"       // daemon: Stdin; payload: bytes
@@ -122,6 +124,8 @@ type Exec struct {
 	// An exec whose file cannot be made does not start.
 	OutputFile   string `json:"output_file,omitempty"`
 	AllowOutside bool   `json:"allow_outside,omitempty"` // for OutputFile
+
+	Accept bool `json:"accept,omitempty"` // send Accepted when the exec can be attached to, before its output
 }
 
 // Start runs a program without a shell. The first ArgvBytes of the payload are
@@ -141,6 +145,7 @@ type Start struct {
 
 	OpenStdin  bool `json:"open_stdin,omitempty"` // stdin stays open for Stdin; a terminal's always does
 	Background bool `json:"background,omitempty"` // answer with Started at once
+	Accept     bool `json:"accept,omitempty"`     // as in Exec, of a program that is not in the background
 
 	TimeoutMS   int64 `json:"timeout_ms"`          // as in Exec
 	GraceMS     int64 `json:"grace_ms"`            // as in Exec

@@ -1,7 +1,7 @@
 // Command runner is PID 1 of a sandbox. The daemon starts it in fresh
 // namespaces from a copy of its own, or an engine in a container (as "contained"),
-// where it also relays the daemon's connections ("relay"); it is not meant to
-// be run by hand.
+// where it also relays the daemon's connections ("relay") and copies volumes
+// ("copy"); it is not meant to be run by hand.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner"
+	"github.com/sandkasten/sandkasten/internal/runner/archive"
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/internal/runner/pause"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
@@ -26,6 +27,10 @@ func main() {
 	}
 	if slices.Equal(os.Args[1:], []string{relay.Command}) {
 		tell(carry())
+		return
+	}
+	if len(os.Args) > 2 && os.Args[1] == stage.CopyCommand {
+		tell(archive.Copy(os.Args[2], os.Args[3:]))
 		return
 	}
 	if os.Getpid() != 1 {
@@ -100,6 +105,7 @@ func contained() error {
 		Workspace: in.Workspace,
 		Env:       in.Env,
 		Clone:     in.Clone,
+		Baseline:  in.Baseline,
 		OOMKills:  in.OOMKills,
 	}, func() error { return nil }) // who waits for it dials until it listens
 }

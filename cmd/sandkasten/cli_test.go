@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -208,6 +210,37 @@ func TestExecRefusesInputThatTheAPICannotTake(t *testing.T) {
 		if r := tm.runCtx(t.Context(), input, "exec", "-i", "abc", "cat"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, want) {
 			t.Errorf("exec -i = %+v, want %q", r, want)
 		}
+	}
+}
+
+// TestExecWhoseConnectionBreaks goes on by itself, if there is a daemon to ask.
+func TestExecWhoseConnectionBreaks(t *testing.T) {
+	const begun = "event: start\nid: e1:0\ndata: {\"exec_id\":\"e1\"}\n\nevent: chunk\nid: e1:2\ndata: {\"chunk\":\"a\\n\"}\n\n"
+	const ended = "event: chunk\nid: e1:4\ndata: {\"chunk\":\"b\\n\"}\n\nevent: done\nid: e1:end\ndata: {\"exec_id\":\"e1\",\"exit_code\":7}\n\n"
+	for _, tt := range []struct {
+		rest   string
+		code   int
+		out    string
+		errOut string
+	}{
+		{ended, 7, "a\nb\n", ""},
+		{"", cli.ExitNotRun, "a\n", "`sandkasten logs -f s1 e1` shows how it goes on"},
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			text := tt.rest
+			if r.Method == http.MethodPost {
+				text = begun
+			}
+			io.WriteString(w, text)
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}))
+		srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+		tm := &console{t: t, url: srv.URL, key: "x"}
+		if r := tm.run("exec", "s1", "x"); r.code != tt.code || r.out != tt.out || !strings.Contains(r.errOut, tt.errOut) {
+			t.Errorf("%+v", r)
+		}
+		srv.Close()
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type completionCmd struct {
@@ -122,31 +122,31 @@ func (c completeCmd) execs(ctx context.Context, a *cli.App) []string {
 	var found []string
 	for _, session := range c.sessions(ctx, a) {
 		if slices.Contains(c.Words, session) {
-			found = append(found, ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.ExecRecord, error) {
-				return cl.Execs(ctx, session)
-			}, func(r client.ExecRecord) string { return r.ID })...)
+			found = append(found, ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]sandkasten.ExecRecord, error) {
+				return cl.Session(session).ListExecs(ctx)
+			}, func(r sandkasten.ExecRecord) string { return r.ExecID })...)
 		}
 	}
 	return found
 }
 
 func (completeCmd) sessions(ctx context.Context, a *cli.App) []string {
-	return ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.Session, error) {
-		return cl.Sessions(ctx, client.Living)
-	}, func(s client.Session) string { return s.ID })
+	return ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]*sandkasten.Session, error) {
+		return cl.ListSessions(ctx, nil)
+	}, func(s *sandkasten.Session) string { return s.ID })
 }
 
 func (completeCmd) workspaces(ctx context.Context, a *cli.App) []string {
-	return ids(ctx, a, func(ctx context.Context, cl *client.Client) ([]client.Workspace, error) {
-		return cl.Workspaces(ctx)
-	}, func(w client.Workspace) string { return w.ID })
+	return ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]*sandkasten.Workspace, error) {
+		return cl.ListWorkspaces(ctx)
+	}, func(w *sandkasten.Workspace) string { return w.ID })
 }
 
 // patience is how long somebody who pressed Tab waits for a daemon.
 const patience = time.Second
 
 // ids asks the daemon for ids. Without one there is nothing to offer.
-func ids[T any](ctx context.Context, a *cli.App, list func(context.Context, *client.Client) ([]T, error), id func(T) string) []string {
+func ids[T any](ctx context.Context, a *cli.App, list func(context.Context, *sandkasten.Client) ([]T, error), id func(T) string) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cl, err := a.Client()

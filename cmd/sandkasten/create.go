@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // sessionFlags say what a new session is like.
@@ -49,26 +48,28 @@ func (s *seconds) UnmarshalText(text []byte) error {
 	return nil
 }
 
-func (f policyFlags) request() client.UpdateRequest {
-	return client.UpdateRequest{
-		TTLSeconds:      int64(f.TTL),
-		LifetimeSeconds: int64(f.Lifetime),
-		OnIdle:          f.OnIdle,
-		IdleTimeout:     int64(f.IdleTimeout),
-		AutoResume:      f.AutoResume,
-		Labels:          f.Label,
+func (s seconds) duration() time.Duration { return time.Duration(s) * time.Second }
+
+func (f policyFlags) options() sandkasten.UpdateOptions {
+	return sandkasten.UpdateOptions{
+		TTL:         f.TTL.duration(),
+		Lifetime:    f.Lifetime.duration(),
+		OnIdle:      f.OnIdle,
+		IdleTimeout: f.IdleTimeout.duration(),
+		AutoResume:  f.AutoResume,
+		Labels:      f.Label,
 	}
 }
 
-func (f sessionFlags) request(image string) client.CreateRequest {
-	return client.CreateRequest{
+func (f sessionFlags) options(image string) *sandkasten.CreateOptions {
+	return &sandkasten.CreateOptions{
 		Image:         image,
 		Driver:        f.Driver,
 		WorkspaceID:   f.Workspace,
-		Limits:        client.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
+		Limits:        sandkasten.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
 		Env:           f.Env,
 		Hostname:      f.Hostname,
-		UpdateRequest: f.policyFlags.request(),
+		UpdateOptions: f.policyFlags.options(),
 	}
 }
 
@@ -96,21 +97,12 @@ Files that are to stay go to a workspace:
   id=$(sandkasten create python --workspace project)`
 }
 
-func (c createCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
+func (c createCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	o := c.options(c.Image)
+	o.RestoreSnapshotID = c.Restore
+	s, err := cl.CreateSession(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer cl.Close()
-	req := c.request(c.Image)
-	req.RestoreID = c.Restore
-	s, err := cl.Create(ctx, req)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return show.JSON(a.Out, s)
-	}
-	_, err = fmt.Fprintln(a.Out, show.Printable(s.ID))
-	return err
+	return a.PrintMade(s.ID, s.Info, c.JSON)
 }

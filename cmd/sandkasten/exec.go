@@ -11,7 +11,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type execCmd struct {
@@ -44,56 +44,52 @@ output and error stay apart.
   sandkasten exec -d -e PORT=3000 $id -- npm start`
 }
 
-func (c execCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
+func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	s := cl.Session(c.Session)
 	if c.wanted() {
 		if c.Shell != "" {
 			return cli.NotRun(errors.New("--shell is for the shell's commands, which have none of --argv, --tty, --user, --cwd, --env and --background"))
 		}
-		return c.process(ctx, a, cl)
+		return c.process(ctx, a, s)
 	}
-	req, err := execRequest(a, c.Command, c.Timeout, c.Stdin)
+	cmd, o, err := execOptions(a, c.Command, c.Timeout, c.Stdin)
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	req.Shell = c.Shell
+	o.Shell = c.Shell
 	if !c.JSON {
-		return runIn(ctx, a, cl, c.Session, req)
+		return runIn(ctx, a, s, cmd, o)
 	}
-	req.RawOutput = false
-	r, err := cl.Exec(ctx, c.Session, req)
+	o.RawOutput = false
+	r, err := s.Exec(ctx, cmd, o)
 	if err != nil {
 		return cli.NotRun(err)
 	}
 	if err := show.JSON(a.Out, r); err != nil {
 		return err
 	}
-	return ended(r)
+	return ended(r.ExecEnd)
 }
 
 // maxStdin is what the API takes for one command.
 const maxStdin = 1 << 20
 
-func execRequest(a *cli.App, words []string, timeout time.Duration, stdin bool) (client.ExecRequest, error) {
-	req := client.ExecRequest{Cmd: commandLine(words), TimeoutMS: timeout.Milliseconds(), RawOutput: true}
+func execOptions(a *cli.App, words []string, timeout time.Duration, stdin bool) (cmd string, o *sandkasten.ExecOptions, err error) {
+	cmd, o = commandLine(words), &sandkasten.ExecOptions{Timeout: timeout, RawOutput: true}
 	if !stdin {
-		return req, nil
+		return cmd, o, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(a.In, maxStdin+1))
 	switch {
 	case err != nil:
-		return req, fmt.Errorf("read standard input: %w", err)
+		return "", nil, fmt.Errorf("read standard input: %w", err)
 	case len(data) > maxStdin:
-		return req, errors.New("standard input is more than 1 MiB: copy it in with `sandkasten cp` and read it from there")
+		return "", nil, errors.New("standard input is more than 1 MiB: copy it in with `sandkasten cp` and read it from there")
 	case !utf8.Valid(data):
-		return req, errors.New("standard input is not text: copy it in with `sandkasten cp` and read it from there")
+		return "", nil, errors.New("standard input is not text: copy it in with `sandkasten cp` and read it from there")
 	}
-	req.Stdin = string(data)
-	return req, nil
+	o.Stdin = string(data)
+	return cmd, o, nil
 }
 
 // commandLine makes one line for the shell. A single word is one already;
@@ -125,28 +121,33 @@ func quote(word string) string {
 
 // runIn streams one command's output to standard output. When we are told to
 // stop, so is the command.
-func runIn(ctx context.Context, a *cli.App, cl *client.Client, id string, req client.ExecRequest) error {
-	r, err := cl.ExecStream(ctx, id, req, a.Out)
-	return conclude(ctx, a, cl, id, r, err)
+func runIn(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string, o *sandkasten.ExecOptions) error {
+	return passOn(ctx, a, s, s.ExecStream(cmd, o))
 }
 
-// conclude tells how what we ran has ended, and ends it if we are to stop.
-func conclude(ctx context.Context, a *cli.App, cl *client.Client, id string, r client.ExecResult, err error) error {
-	if ctx.Err() != nil && r.ID != "" {
-		if cancelErr := cancel(ctx, cl, id, r.ID); cancelErr != nil {
+// passOn passes on the output of what we run and tells how it has ended, and ends
+// it if we are to stop.
+func passOn(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sandkasten.ExecStream) error {
+	end, err := stream.Copy(ctx, a.Out, a.Err)
+	exec := stream.ExecID()
+	_, broken := errors.AsType[*sandkasten.ConnectionError](err)
+	switch {
+	case ctx.Err() != nil && exec != "":
+		if cancelErr := cancel(ctx, s.Process(exec)); cancelErr != nil {
 			a.Say("sandkasten: %s", cli.Explain(cancelErr))
 		}
 		return err
-	}
-	if err != nil {
+	case broken && exec != "":
+		return cli.NotRun(fmt.Errorf("the connection broke before the command ended; `sandkasten logs -f %s %s` shows how it goes on: %s", s.ID, exec, cli.Explain(err)))
+	case err != nil:
 		return cli.NotRun(err)
 	}
-	comment(a, r)
-	return ended(r)
+	comment(a, end)
+	return ended(end)
 }
 
 // comment says what an exit code does not.
-func comment(a *cli.App, r client.ExecResult) {
+func comment(a *cli.App, r sandkasten.ExecEnd) {
 	if r.DroppedBytes > 0 {
 		a.Say("sandkasten: %d bytes of output were dropped", r.DroppedBytes)
 	}
@@ -161,7 +162,7 @@ func comment(a *cli.App, r client.ExecResult) {
 }
 
 // ended is the exit code that tells how a command ended, nil for zero.
-func ended(r client.ExecResult) error {
+func ended(r sandkasten.ExecEnd) error {
 	switch {
 	case r.Cause == "timeout":
 		return cli.CodeError(cli.ExitTimeout)
@@ -174,10 +175,10 @@ func ended(r client.ExecResult) error {
 }
 
 // cancel ends a command although ctx is over.
-func cancel(ctx context.Context, cl *client.Client, id, exec string) error {
+func cancel(ctx context.Context, p *sandkasten.Process) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer stop()
-	if err := cl.CancelExec(ctx, id, exec); err != nil {
+	if err := p.Kill(ctx); err != nil {
 		return fmt.Errorf("the command could not be stopped and goes on: %w", err)
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 func write(t *testing.T, name, content string, mode os.FileMode) {
@@ -156,7 +156,7 @@ func TestFs(t *testing.T) {
 	if out := fs("ls", "-r"); !strings.Contains(out, "d/a.txt") || !strings.Contains(out, "0600") {
 		t.Errorf("ls = %s", out)
 	}
-	var entries []client.Entry
+	var entries []sandkasten.Entry
 	if err := json.Unmarshal([]byte(fs("ls", "--json", "e")), &entries); err != nil || len(entries) != 1 || entries[0].Name != "b.txt" || entries[0].Mode != "0755" {
 		t.Errorf("ls --json = %+v, %v", entries, err)
 	}

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type forkCmd struct {
@@ -30,23 +29,18 @@ Programs are not copied. The ids are the only thing on standard output:
 A session with a workspace shares it with its forks.`
 }
 
-func (c forkCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	made, err := cl.Fork(ctx, c.Session, client.ForkRequest{
-		Count: c.Count, Env: c.Env, Hostname: c.Hostname, UpdateRequest: c.policyFlags.request(),
+func (c forkCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	made, err := cl.Session(c.Session).Fork(ctx, c.Count, &sandkasten.ForkOptions{
+		Env: c.Env, Hostname: c.Hostname, UpdateOptions: c.policyFlags.options(),
 	})
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return show.JSON(a.Out, made)
+		return show.JSON(a.Out, map[string]any{"sessions": sessionInfos(made.Sessions), "copied": made.Copied})
 	}
 	for _, s := range made.Sessions {
-		if _, err := fmt.Fprintln(a.Out, show.Printable(s.ID)); err != nil {
+		if err := a.PrintID(s.ID); err != nil {
 			return err
 		}
 	}

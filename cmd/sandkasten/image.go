@@ -11,11 +11,11 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
 	"github.com/sandkasten/sandkasten/internal/daemon"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type imageCmd struct {
@@ -111,39 +111,37 @@ and keep it under a name. What was in /workspace is no part of it.
   sandkasten image from-snapshot $(sandkasten snapshot create $id --scope sandbox) tools`
 }
 
-func (c imageFromSnapshotCmd) Run(ctx context.Context, a *cli.App) error {
+func (c imageFromSnapshotCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) (err error) {
 	store, err := openImages(a)
 	if err != nil {
 		return err
 	}
-	return a.WithClient(func(cl *client.Client) (err error) {
-		archive, err := cl.DownloadSnapshot(ctx, c.Snapshot)
+	archive, err := cl.DownloadSnapshot(ctx, c.Snapshot)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	in, err := snapshot.NewReader(archive)
+	if err != nil {
+		return err
+	}
+	for {
+		part, r, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return errdefs.New(errdefs.Unprocessable, "the snapshot has no files of the root: make one with --scope sandbox")
+		}
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, archive.Close()) }()
-		in, err := snapshot.NewReader(archive)
-		if err != nil {
-			return err
+		if part.Name != snapshot.Root {
+			continue
 		}
-		for {
-			part, r, err := in.Next()
-			if errors.Is(err, io.EOF) {
-				return errdefs.New(errdefs.Unprocessable, "the snapshot has no files of the root: make one with --scope sandbox")
-			}
-			if err != nil {
-				return err
-			}
-			if part.Name != snapshot.Root {
-				continue
-			}
-			p := show.NewProgress(a.Err)
-			img, err := store.Extend(ctx, images.ExtendRequest{
-				Name: c.Name, Base: in.Manifest.ImageDigest, Layer: r, Source: "snapshot " + in.Manifest.ID, Progress: p.Show,
-			})
-			return stored(a, p, img, err)
-		}
-	})
+		p := show.NewProgress(a.Err)
+		img, err := store.Extend(ctx, images.ExtendRequest{
+			Name: c.Name, Base: in.Manifest.ImageDigest, Layer: r, Source: "snapshot " + in.Manifest.ID, Progress: p.Show,
+		})
+		return stored(a, p, img, err)
+	}
 }
 
 type imageBuildCmd struct {

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"strconv"
 
-	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type killCmd struct {
@@ -21,22 +20,10 @@ and KILL for what does not go. A shell lives on.
   sandkasten kill -s HUP $id e3k5`
 }
 
-func (c killCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
+func (c killCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	p := cl.Session(c.Session).Process(c.Exec)
 	if c.Signal == "" {
-		return cl.CancelExec(ctx, c.Session, c.Exec)
+		return p.Kill(ctx)
 	}
-	return cl.Signal(ctx, c.Session, c.Exec, signalArgument(c.Signal))
-}
-
-// signalArgument is a name, or a number as one.
-func signalArgument(s string) any {
-	if n, err := strconv.Atoi(s); err == nil {
-		return n
-	}
-	return s
+	return p.Signal(ctx, c.Signal)
 }

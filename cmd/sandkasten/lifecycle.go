@@ -7,7 +7,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // theSessions is what commands about several sessions take.
@@ -16,15 +16,10 @@ type theSessions struct {
 }
 
 // each does something to every session, also if one of them refuses.
-func (c theSessions) each(ctx context.Context, a *cli.App, do func(*client.Client, context.Context, string) (client.Session, error)) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
+func (c theSessions) each(ctx context.Context, cl *sandkasten.Client, do func(*sandkasten.Session) error) error {
 	var failed error
 	for _, id := range c.Sessions {
-		if _, err := do(cl, ctx, id); err != nil {
+		if err := do(cl.Session(id)); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -44,8 +39,11 @@ time. The next command, file copy or terminal wakes them.
   sandkasten exec $id date`
 }
 
-func (c pauseCmd) Run(ctx context.Context, a *cli.App) error {
-	return c.each(ctx, a, (*client.Client).Pause)
+func (c pauseCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	return c.each(ctx, cl, func(s *sandkasten.Session) error {
+		_, err := s.Pause(ctx, nil)
+		return err
+	})
 }
 
 type resumeCmd struct{ theSessions }
@@ -57,8 +55,11 @@ used.
   sandkasten resume $id`
 }
 
-func (c resumeCmd) Run(ctx context.Context, a *cli.App) error {
-	return c.each(ctx, a, (*client.Client).Resume)
+func (c resumeCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	return c.each(ctx, cl, func(s *sandkasten.Session) error {
+		_, err := s.Resume(ctx)
+		return err
+	})
 }
 
 type stopCmd struct{ theSessions }
@@ -71,8 +72,11 @@ disk only, and survives a restart of the host.
   sandkasten start $id`
 }
 
-func (c stopCmd) Run(ctx context.Context, a *cli.App) error {
-	return c.each(ctx, a, (*client.Client).Stop)
+func (c stopCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	return c.each(ctx, cl, func(s *sandkasten.Session) error {
+		_, err := s.Stop(ctx)
+		return err
+	})
 }
 
 type startCmd struct{ theSessions }
@@ -83,8 +87,11 @@ func (startCmd) Help() string {
   sandkasten start $id`
 }
 
-func (c startCmd) Run(ctx context.Context, a *cli.App) error {
-	return c.each(ctx, a, (*client.Client).Start)
+func (c startCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	return c.each(ctx, cl, func(s *sandkasten.Session) error {
+		_, err := s.Start(ctx)
+		return err
+	})
 }
 
 type keepCmd struct{ theSessions }
@@ -95,8 +102,8 @@ func (keepCmd) Help() string {
   while sleep 60; do sandkasten keep $id; done`
 }
 
-func (c keepCmd) Run(ctx context.Context, a *cli.App) error {
-	return c.each(ctx, a, (*client.Client).Heartbeat)
+func (c keepCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	return c.each(ctx, cl, func(s *sandkasten.Session) error { return s.Heartbeat(ctx) })
 }
 
 type setCmd struct {
@@ -114,13 +121,9 @@ func (setCmd) Help() string {
   sandkasten set $id --no-auto-resume`
 }
 
-func (c setCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	s, err := cl.Update(ctx, c.Session, c.request())
+func (c setCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	o := c.options()
+	s, err := cl.Session(c.Session).Update(ctx, &o)
 	if err != nil || !c.JSON {
 		return err
 	}

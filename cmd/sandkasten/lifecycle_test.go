@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // status is what ls says of one session.
@@ -75,11 +75,11 @@ func TestPolicyFlags(t *testing.T) {
 
 func TestWhenIdle(t *testing.T) {
 	for _, test := range []struct {
-		session client.Session
+		session sandkasten.SessionInfo
 		want    string
 	}{
-		{client.Session{OnIdle: "destroy", TTLSeconds: 1800}, "destroy after 30m"},
-		{client.Session{OnIdle: "stop", TTLSeconds: 1800, IdleTimeout: 90}, "stop after 1m"},
+		{sandkasten.SessionInfo{OnIdle: "destroy", TTLSeconds: 1800}, "destroy after 30m"},
+		{sandkasten.SessionInfo{OnIdle: "stop", TTLSeconds: 1800, IdleTimeoutSeconds: 90}, "stop after 1m"},
 	} {
 		if got := whenIdle(test.session); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.session, got, test.want)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type logsCmd struct {
@@ -33,12 +33,7 @@ Following one that has ended ends at once; a process's standard error goes to
 ours.`
 }
 
-func (c logsCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
+func (c logsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	if c.Exec == "" {
 		if c.Follow {
 			return errors.New("--follow needs the id of an exec; `sandkasten ps` shows what runs")
@@ -48,7 +43,7 @@ func (c logsCmd) Run(ctx context.Context, a *cli.App) error {
 	if c.Follow {
 		return c.follow(ctx, a, cl)
 	}
-	r, err := cl.ExecOutput(ctx, c.Session, c.Exec)
+	r, err := cl.Session(c.Session).Process(c.Exec).Get(ctx, &sandkasten.AttachOptions{RawOutput: true})
 	if err != nil {
 		return err
 	}
@@ -67,16 +62,16 @@ func (c logsCmd) Run(ctx context.Context, a *cli.App) error {
 	return err
 }
 
-func (c logsCmd) follow(ctx context.Context, a *cli.App, cl *client.Client) error {
-	out := client.Streams{Stdout: a.Out, Stderr: a.Err}
+func (c logsCmd) follow(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	var stdout, stderr io.Writer = a.Out, a.Err
 	if !c.Raw {
-		out = client.Streams{Stdout: harmless{a.Out}, Stderr: harmless{a.Err}}
+		stdout, stderr = harmless{stdout}, harmless{stderr}
 	}
-	r, err := cl.Follow(ctx, c.Session, c.Exec, out)
+	end, err := cl.Session(c.Session).Attach(c.Exec, &sandkasten.AttachOptions{RawOutput: true}).Copy(ctx, stdout, stderr)
 	if err != nil {
 		return err
 	}
-	comment(a, r)
+	comment(a, end)
 	return nil
 }
 
@@ -90,8 +85,8 @@ func (h harmless) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (c logsCmd) list(ctx context.Context, a *cli.App, cl *client.Client) error {
-	list, err := cl.Execs(ctx, c.Session)
+func (c logsCmd) list(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	list, err := cl.Session(c.Session).ListExecs(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +100,7 @@ func (c logsCmd) list(ctx context.Context, a *cli.App, cl *client.Client) error 
 	return show.Table(a.Out, rows)
 }
 
-func execRow(r client.ExecRecord, now time.Time) []string {
+func execRow(r sandkasten.ExecRecord, now time.Time) []string {
 	state, exit, took := r.State, "", ""
 	if r.ExitCode != nil {
 		state, exit = r.Cause, strconv.Itoa(*r.ExitCode)
@@ -115,7 +110,7 @@ func execRow(r client.ExecRecord, now time.Time) []string {
 	if !r.StartedAt.IsZero() {
 		started = show.Span(now.Sub(r.StartedAt)) + " ago"
 	}
-	return []string{r.ID, started, state, exit, took, show.Size(r.OutputBytes), firstLine(r.Command)}
+	return []string{r.ExecID, started, state, exit, took, show.Size(r.OutputBytes), firstLine(r.Cmd)}
 }
 
 // firstLine is as much of a command as fits into a table.

@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type lsCmd struct {
-	All   bool `short:"a" help:"Also sessions that ended not long ago."`
-	JSON  bool `name:"json" xor:"form" help:"Print JSON."`
-	Quiet bool `short:"q" xor:"form" help:"Print ids only."`
+	All bool `short:"a" help:"Also sessions that ended not long ago."`
+	cli.ListFlags
 }
 
 func (lsCmd) Help() string {
@@ -23,38 +21,24 @@ func (lsCmd) Help() string {
   sandkasten rm $(sandkasten ls -q)`
 }
 
-func (c lsCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
+func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	all, err := cl.ListSessions(ctx, &sandkasten.ListSessionsOptions{IncludeEnded: c.All})
 	if err != nil {
 		return err
 	}
-	defer cl.Close()
-	which := client.Living
-	if c.All {
-		which = client.LivingOrEnded
-	}
-	list, err := cl.Sessions(ctx, which)
-	if err != nil {
-		return err
-	}
-	switch {
-	case c.JSON:
-		return show.JSON(a.Out, list)
-	case c.Quiet:
-		for _, s := range list {
-			if _, err := fmt.Fprintln(a.Out, show.Printable(s.ID)); err != nil {
-				return err
-			}
-		}
-		return nil
-	case len(list) == 0:
-		a.Say("No sessions. `sandkasten create` makes one.")
-		return nil
-	}
-	return show.Table(a.Out, sessionRows(list, time.Now()))
+	list := sessionInfos(all)
+	return c.Print(a, list, sessionRows(list, time.Now()), "No sessions. `sandkasten create` makes one.")
 }
 
-func sessionRows(list []client.Session, now time.Time) [][]string {
+func sessionInfos(sessions []*sandkasten.Session) []sandkasten.SessionInfo {
+	infos := make([]sandkasten.SessionInfo, len(sessions))
+	for i, s := range sessions {
+		infos[i] = s.Info
+	}
+	return infos
+}
+
+func sessionRows(list []sandkasten.SessionInfo, now time.Time) [][]string {
 	rows := [][]string{{"ID", "IMAGE", "STATUS", "AGE", "IDLE", "WHEN IDLE", "ENDS IN", "DIRECTORY"}}
 	for _, s := range list {
 		rows = append(rows, []string{
@@ -65,8 +49,8 @@ func sessionRows(list []client.Session, now time.Time) [][]string {
 }
 
 // whenIdle says what becomes of a session that nothing uses: "pause after 5m".
-func whenIdle(s client.Session) string {
-	after := s.IdleTimeout
+func whenIdle(s sandkasten.SessionInfo) string {
+	after := s.IdleTimeoutSeconds
 	if after == 0 {
 		after = s.TTLSeconds
 	}

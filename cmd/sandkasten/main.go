@@ -1,5 +1,5 @@
 // Command sandkasten is the daemon and its command line: one file per
-// subcommand. A subcommand reads flags, calls internal/client (or, for
+// subcommand. A subcommand reads flags, calls the SDK (or, for
 // daemon, doctor and image, the package that does the work) and prints. What
 // it prints and how it exits belongs here; what happens does not.
 package main
@@ -93,6 +93,9 @@ func run(ctx context.Context, a *cli.App, args []string) int {
 	a.Flags = flags.Flags
 	k.BindTo(ctx, (*context.Context)(nil))
 	k.Bind(parser)
+	if err := k.BindSingletonProvider(a.Client); err != nil {
+		panic(err) // as above
+	}
 	return a.Exit(k.Run(a))
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type poolCmd struct {
@@ -24,12 +24,7 @@ type poolStatusCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-func (c poolStatusCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
+func (c poolStatusCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	st, err := cl.PoolStatus(ctx)
 	switch {
 	case err != nil:
@@ -52,7 +47,7 @@ func (c poolStatusCmd) Run(ctx context.Context, a *cli.App) error {
 	return nil
 }
 
-func poolRows(st client.PoolStatus) [][]string {
+func poolRows(st sandkasten.PoolStatus) [][]string {
 	rows := [][]string{{"IMAGE", "READY", "WANTED", "HITS", "MISSES", "MAKE MS", "ERROR"}}
 	for _, one := range st.Images {
 		wanted := strconv.Itoa(one.Wanted)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 func TestPoolStatusOfNone(t *testing.T) {
@@ -15,14 +15,14 @@ func TestPoolStatusOfNone(t *testing.T) {
 	if r := tm.run("pool", "status"); r.code != 0 || r.out != "" || !strings.Contains(r.errOut, "pool: {enabled: true}") {
 		t.Errorf("%+v", r)
 	}
-	var st client.PoolStatus
+	var st sandkasten.PoolStatus
 	if err := json.Unmarshal([]byte(tm.want("pool", "status", "--json")), &st); err != nil || st.Enabled || len(st.Images) != 0 {
 		t.Errorf("%+v, %v", st, err)
 	}
 }
 
 func TestPoolRows(t *testing.T) {
-	got := poolRows(client.PoolStatus{Images: []client.PoolImage{
+	got := poolRows(sandkasten.PoolStatus{Images: []sandkasten.PoolImage{
 		{Image: "base", Wanted: 4, Ready: 3, Hits: 10, Misses: 2, MakeMS: 9.14},
 		{Image: "node", Auto: true, Error: "no image node"},
 	}})

@@ -12,8 +12,7 @@ import (
 	"sync"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/client"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type portForwardCmd struct {
@@ -38,17 +37,13 @@ type forward struct {
 	port     int
 }
 
-func (c portForwardCmd) Run(ctx context.Context, a *cli.App) (err error) {
+func (c portForwardCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) (err error) {
 	if err := c.checkAddress(); err != nil {
 		return err
 	}
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
 	// Who mistyped the session learns it now, not at the first connection.
-	if _, err := cl.Ports(ctx, c.Session); err != nil {
+	s := cl.Session(c.Session)
+	if _, err := s.ListPorts(ctx); err != nil {
 		return err
 	}
 	forwards, err := c.listen(ctx)
@@ -60,7 +55,7 @@ func (c portForwardCmd) Run(ctx context.Context, a *cli.App) (err error) {
 			return errors.Join(err, closeAll(forwards))
 		}
 	}
-	return c.serve(ctx, a, cl, forwards)
+	return c.serve(ctx, a, s, forwards)
 }
 
 func (c portForwardCmd) checkAddress() error {
@@ -120,14 +115,14 @@ func closeAll(forwards []forward) error {
 
 // serve connects whoever comes, until ctx ends, which is no failure, or the
 // session has.
-func (c portForwardCmd) serve(ctx context.Context, a *cli.App, cl *client.Client, forwards []forward) error {
+func (c portForwardCmd) serve(ctx context.Context, a *cli.App, s *sandkasten.Session, forwards []forward) error {
 	outer := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	said := make(chan string)
 	var wg sync.WaitGroup
 	for _, f := range forwards {
-		wg.Go(func() { stop(c.accept(ctx, cl, f, said)) })
+		wg.Go(func() { stop(c.accept(ctx, s, f, said)) })
 	}
 	done := make(chan struct{})
 	go func() {
@@ -151,7 +146,7 @@ func (c portForwardCmd) serve(ctx context.Context, a *cli.App, cl *client.Client
 
 // accept serves one port. It returns when ctx ends or the session has, and its
 // connections are closed.
-func (c portForwardCmd) accept(ctx context.Context, cl *client.Client, f forward, said chan<- string) error {
+func (c portForwardCmd) accept(ctx context.Context, s *sandkasten.Session, f forward, said chan<- string) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -165,8 +160,8 @@ func (c portForwardCmd) accept(ctx context.Context, cl *client.Client, f forward
 			return err
 		}
 		wg.Go(func() {
-			err := c.connect(ctx, cl, conn, f.port)
-			if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code == string(errdefs.Conflict) {
+			err := c.connect(ctx, s, conn, f.port)
+			if errors.Is(err, sandkasten.ErrConflict) {
 				cancel(err) // the session has ended
 				err = f.listener.Close()
 			}
@@ -182,8 +177,8 @@ func (c portForwardCmd) accept(ctx context.Context, cl *client.Client, f forward
 }
 
 // connect passes everything between a connection and a port of the session.
-func (c portForwardCmd) connect(ctx context.Context, cl *client.Client, conn *net.TCPConn, port int) error {
-	t, err := cl.Tunnel(ctx, c.Session, port)
+func (c portForwardCmd) connect(ctx context.Context, s *sandkasten.Session, conn *net.TCPConn, port int) error {
+	t, err := s.DialPort(ctx, port)
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}

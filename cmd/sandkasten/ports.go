@@ -6,7 +6,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type portsCmd struct {
@@ -22,13 +22,8 @@ needs the API key, or a preview token.
   sandkasten port-forward $id 3000`
 }
 
-func (c portsCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	ports, err := cl.Ports(ctx, c.Session)
+func (c portsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	ports, err := cl.Session(c.Session).ListPorts(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,7 +37,7 @@ func (c portsCmd) Run(ctx context.Context, a *cli.App) error {
 	return show.Table(a.Out, portRows(ports))
 }
 
-func portRows(ports []client.Port) [][]string {
+func portRows(ports []sandkasten.Port) [][]string {
 	rows := [][]string{{"PORT", "ADDRESS", "URL"}}
 	for _, p := range ports {
 		rows = append(rows, []string{strconv.Itoa(p.Port), p.Address, p.URL})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type psCmd struct {
@@ -26,13 +26,8 @@ terminal can be attached to with its id.
   sandkasten kill $id e3k5`
 }
 
-func (c psCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	list, err := cl.Execs(ctx, c.Session)
+func (c psCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	list, err := cl.Session(c.Session).ListExecs(ctx)
 	if err != nil {
 		return err
 	}
@@ -52,9 +47,9 @@ func (c psCmd) Run(ctx context.Context, a *cli.App) error {
 	return show.Table(a.Out, rows)
 }
 
-func processRow(r client.ExecRecord, now time.Time) []string {
+func processRow(r sandkasten.ExecRecord, now time.Time) []string {
 	kind, state, age, cpu, memory, pid := r.Kind, r.State, "", "", "", ""
-	command := firstLine(r.Command)
+	command := firstLine(r.Cmd)
 	switch {
 	case r.TTY:
 		kind = "terminal"
@@ -77,5 +72,5 @@ func processRow(r client.ExecRecord, now time.Time) []string {
 		cpu = (time.Duration(r.Usage.CPUMS) * time.Millisecond).String()
 		memory = show.Size(r.Usage.MemoryBytes)
 	}
-	return []string{r.ID, kind, pid, state, age, cpu, memory, command}
+	return []string{r.ExecID, kind, pid, state, age, cpu, memory, command}
 }

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type rmCmd struct {
@@ -23,18 +21,13 @@ an error.
   sandkasten rm --all`
 }
 
-func (c rmCmd) Run(ctx context.Context, a *cli.App) error {
+func (c rmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	if c.All == (len(c.Sessions) > 0) {
 		return errors.New("name the sessions to end, or write --all")
 	}
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
 	ids := c.Sessions
 	if c.All {
-		list, err := cl.Sessions(ctx, client.Living)
+		list, err := cl.ListSessions(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -42,15 +35,5 @@ func (c rmCmd) Run(ctx context.Context, a *cli.App) error {
 			ids = append(ids, s.ID)
 		}
 	}
-	var failed error
-	for _, id := range ids {
-		if err := cl.Delete(ctx, id); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", show.Printable(id), err))
-			continue
-		}
-		if _, err := fmt.Fprintln(a.Out, show.Printable(id)); err != nil {
-			return err
-		}
-	}
-	return failed
+	return a.RemoveEach(ids, func(id string) error { return cl.Session(id).Destroy(ctx) })
 }

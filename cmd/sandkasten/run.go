@@ -7,7 +7,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // removeTimeout bounds the removal of a session when the user has given up.
@@ -32,37 +32,32 @@ code. The session is removed at the end, after Ctrl-C too.
   sandkasten run base --memory 256 --timeout 10s -- ./check.sh`
 }
 
-func (c runCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	req, err := execRequest(a, c.Command, c.Timeout, c.Stdin)
+func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	cmd, o, err := execOptions(a, c.Command, c.Timeout, c.Stdin)
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	s, err := cl.Create(ctx, c.request(c.Image))
+	s, err := cl.CreateSession(ctx, c.options(c.Image))
 	if err != nil {
 		return cli.NotRun(err)
 	}
 	if c.Keep {
 		a.Say("session %s", show.Printable(s.ID))
-		return runIn(ctx, a, cl, s.ID, req)
+		return runIn(ctx, a, s, cmd, o)
 	}
-	err = runIn(ctx, a, cl, s.ID, req)
-	if removeErr := remove(ctx, cl, s.ID); removeErr != nil {
+	err = runIn(ctx, a, s, cmd, o)
+	if removeErr := remove(ctx, s); removeErr != nil {
 		a.Say("sandkasten: %s", cli.Explain(removeErr)) // the exit code is the command's
 	}
 	return err
 }
 
 // remove ends a session even when ctx is over already.
-func remove(ctx context.Context, cl *client.Client, id string) error {
+func remove(ctx context.Context, s *sandkasten.Session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	if err := cl.Delete(ctx, id); err != nil {
-		return fmt.Errorf("session %s could not be removed; `sandkasten rm %s` tries again: %w", id, id, err)
+	if err := s.Destroy(ctx); err != nil {
+		return fmt.Errorf("session %s could not be removed; `sandkasten rm %s` tries again: %w", s.ID, s.ID, err)
 	}
 	return nil
 }

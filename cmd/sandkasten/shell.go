@@ -5,7 +5,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/terminal"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type shellCmd struct {
@@ -25,16 +25,22 @@ sandkasten attaches again by itself.
   sandkasten shell --attach f5q2 $id`
 }
 
-func (c shellCmd) Run(ctx context.Context, a *cli.App) error {
+func (c shellCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	if err := terminal.Needed(a, "shell"); err != nil {
 		return err
 	}
-	cl, err := a.Client()
+	s := cl.Session(c.Session)
+	t, err := c.open(ctx, a, s)
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	defer cl.Close()
-	return terminal.Run(ctx, a, cl, c.Session, client.TerminalRequest{
-		Term: terminal.Kind(), Size: terminal.Size(a.Out), ID: c.Attach, Seq: -1,
-	})
+	return terminal.Run(ctx, a, s, t)
+}
+
+func (c shellCmd) open(ctx context.Context, a *cli.App, s *sandkasten.Session) (*sandkasten.Terminal, error) {
+	rows, cols := terminal.Size(a.Out)
+	if c.Attach != "" {
+		return s.AttachTerminal(ctx, c.Attach, &sandkasten.AttachTerminalOptions{Rows: rows, Cols: cols})
+	}
+	return s.OpenTerminal(ctx, &sandkasten.TerminalOptions{Term: terminal.Kind(), Rows: rows, Cols: cols})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type shellsCmd struct {
@@ -22,16 +23,12 @@ func (shellsCmd) Help() string {
   sandkasten shells --close build $id`
 }
 
-func (c shellsCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
+func (c shellsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	s := cl.Session(c.Session)
 	if c.Close != "" {
-		return cl.CloseShell(ctx, c.Session, c.Close)
+		return s.CloseShell(ctx, c.Close)
 	}
-	list, err := cl.Shells(ctx, c.Session)
+	list, err := s.ListShells(ctx)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type statsCmd struct {
@@ -27,18 +26,13 @@ func (statsCmd) Help() string {
 // namedStats is one line of the result.
 type namedStats struct {
 	ID string `json:"id"`
-	client.Stats
+	sandkasten.Stats
 }
 
-func (c statsCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
+func (c statsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	ids, named := c.Sessions, len(c.Sessions) > 0
 	if !named {
-		list, err := cl.Sessions(ctx, client.Living)
+		list, err := cl.ListSessions(ctx, nil)
 		if err != nil {
 			return err
 		}
@@ -48,9 +42,8 @@ func (c statsCmd) Run(ctx context.Context, a *cli.App) error {
 	}
 	all := []namedStats{}
 	for _, id := range ids {
-		s, err := cl.Stats(ctx, id)
-		if refused, ok := errors.AsType[*client.Error](err); ok && !named &&
-			(refused.Code == string(errdefs.NotFound) || refused.Code == string(errdefs.Conflict)) {
+		s, err := cl.Session(id).Stats(ctx)
+		if !named && (errors.Is(err, sandkasten.ErrNotFound) || errors.Is(err, sandkasten.ErrConflict)) {
 			continue // it ended since the list was made, or is stopped
 		}
 		if err != nil {

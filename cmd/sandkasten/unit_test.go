@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 func TestCommandLineKeepsWordsAsTheyAre(t *testing.T) {
@@ -47,14 +47,14 @@ func TestCommandLineKeepsWordsAsTheyAre(t *testing.T) {
 
 func TestHowACommandEnds(t *testing.T) {
 	for _, test := range []struct {
-		result client.ExecResult
+		result sandkasten.ExecEnd
 		want   error
 	}{
-		{client.ExecResult{Cause: "exited"}, nil},
-		{client.ExecResult{Cause: "exited", ExitCode: 3}, cli.CodeError(3)},
-		{client.ExecResult{Cause: "signaled", ExitCode: 137}, cli.CodeError(137)},
-		{client.ExecResult{Cause: "timeout", ExitCode: 143}, cli.CodeError(124)},
-		{client.ExecResult{Cause: "sandbox_gone", ExitCode: 137}, cli.CodeError(125)},
+		{sandkasten.ExecEnd{Cause: "exited"}, nil},
+		{sandkasten.ExecEnd{Cause: "exited", ExitCode: 3}, cli.CodeError(3)},
+		{sandkasten.ExecEnd{Cause: "signaled", ExitCode: 137}, cli.CodeError(137)},
+		{sandkasten.ExecEnd{Cause: "timeout", ExitCode: 143}, cli.CodeError(124)},
+		{sandkasten.ExecEnd{Cause: "sandbox_gone", ExitCode: 137}, cli.CodeError(125)},
 	} {
 		if got := ended(test.result); got != test.want {
 			t.Errorf("ended(%+v) = %v, want %v", test.result, got, test.want)
@@ -108,7 +108,7 @@ func TestTimesOfASession(t *testing.T) {
 }
 
 func TestProcessRowNamesALoginShell(t *testing.T) {
-	row := processRow(client.ExecRecord{ID: "e3k5", Kind: "process", TTY: true, State: "running"}, time.Now())
+	row := processRow(sandkasten.ExecRecord{Kind: "process", TTY: true, State: "running"}, time.Now())
 	if got := row[len(row)-1]; got != "(login shell)" {
 		t.Errorf("the command of a terminal without one is %q", got)
 	}

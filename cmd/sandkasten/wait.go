@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type waitCmd struct {
@@ -20,36 +22,24 @@ func (waitCmd) Help() string {
   sandkasten wait $id $server`
 }
 
-// waitStep is how long one request waits.
-const waitStep = time.Minute
+// errPatience is why we give up.
+var errPatience = errors.New("it still runs")
 
-func (c waitCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	var deadline time.Time
+func (c waitCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	if c.Timeout > 0 {
-		deadline = time.Now().Add(c.Timeout)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, errPatience)
+		defer cancel()
 	}
-	for {
-		step := waitStep
-		if !deadline.IsZero() {
-			step = min(step, time.Until(deadline))
-		}
-		r, err := cl.Wait(ctx, c.Session, c.Exec, step)
-		if err != nil {
-			return cli.NotRun(err)
-		}
-		if r.State == "ended" {
-			result := r.Result()
-			comment(a, result)
-			return ended(result)
-		}
-		if !deadline.IsZero() && !time.Now().Before(deadline) {
-			a.Say("sandkasten: it still runs after %s", c.Timeout)
-			return cli.CodeError(cli.ExitTimeout)
-		}
+	r, err := cl.Session(c.Session).Process(c.Exec).Wait(ctx)
+	switch {
+	case errors.Is(err, errPatience):
+		a.Say("sandkasten: %v after %s", errPatience, c.Timeout)
+		return cli.CodeError(cli.ExitTimeout)
+	case err != nil:
+		return cli.NotRun(err)
 	}
+	end, _ := r.End()
+	comment(a, end)
+	return ended(end)
 }

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/files"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type workspaceCmd struct {
@@ -48,56 +46,29 @@ func (workspaceCreateCmd) Help() string {
   w=$(sandkasten workspace create)`
 }
 
-func (c workspaceCreateCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
+func (c workspaceCreateCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	w, err := cl.CreateWorkspace(ctx, &sandkasten.WorkspaceOptions{ID: c.ID, Labels: c.Label, SizeMB: c.Size})
 	if err != nil {
 		return err
 	}
-	defer cl.Close()
-	w, err := cl.CreateWorkspace(ctx, client.WorkspaceRequest{ID: c.ID, Labels: c.Label, SizeMB: c.Size})
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return show.JSON(a.Out, w)
-	}
-	_, err = fmt.Fprintln(a.Out, show.Printable(w.ID))
-	return err
+	return a.PrintMade(w.ID, w.Info, c.JSON)
 }
 
-type workspaceLsCmd struct {
-	JSON  bool `name:"json" xor:"form" help:"Print JSON."`
-	Quiet bool `short:"q" xor:"form" help:"Print ids only."`
-}
+type workspaceLsCmd struct{ cli.ListFlags }
 
-func (c workspaceLsCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
+func (c workspaceLsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	all, err := cl.ListWorkspaces(ctx)
 	if err != nil {
 		return err
 	}
-	defer cl.Close()
-	list, err := cl.Workspaces(ctx)
-	if err != nil {
-		return err
+	list := make([]sandkasten.WorkspaceInfo, len(all))
+	for i, w := range all {
+		list[i] = w.Info
 	}
-	switch {
-	case c.JSON:
-		return show.JSON(a.Out, list)
-	case c.Quiet:
-		for _, w := range list {
-			if _, err := fmt.Fprintln(a.Out, show.Printable(w.ID)); err != nil {
-				return err
-			}
-		}
-		return nil
-	case len(list) == 0:
-		a.Say("No workspaces. `sandkasten workspace create` makes one.")
-		return nil
-	}
-	return show.Table(a.Out, workspaceRows(list, time.Now()))
+	return c.Print(a, list, workspaceRows(list, time.Now()), "No workspaces. `sandkasten workspace create` makes one.")
 }
 
-func workspaceRows(list []client.Workspace, now time.Time) [][]string {
+func workspaceRows(list []sandkasten.WorkspaceInfo, now time.Time) [][]string {
 	rows := [][]string{{"ID", "USED", "SIZE", "SESSIONS", "AGE", "LAST USED"}}
 	for _, w := range list {
 		rows = append(rows, []string{
@@ -111,17 +82,12 @@ type workspaceInspectCmd struct {
 	Workspace string `arg:"" help:"Workspace id."`
 }
 
-func (c workspaceInspectCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
+func (c workspaceInspectCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	w, err := cl.GetWorkspace(ctx, c.Workspace)
 	if err != nil {
 		return err
 	}
-	defer cl.Close()
-	w, err := cl.Workspace(ctx, c.Workspace)
-	if err != nil {
-		return err
-	}
-	return show.JSON(a.Out, w)
+	return show.JSON(a.Out, w.Info)
 }
 
 type workspaceFilesCmd struct {
@@ -137,24 +103,16 @@ func (workspaceFilesCmd) Help() string {
   sandkasten workspace files project src`
 }
 
-func (c workspaceFilesCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
+func (c workspaceFilesCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	list, err := files.List(cl.Workspace(c.Workspace).List(ctx, c.Path, nil))
 	if err != nil {
 		return err
-	}
-	defer cl.Close()
-	list, err := cl.OfWorkspaces().List(ctx, c.Workspace, client.ListRequest{Path: c.Path})
-	if err != nil {
-		return err
-	}
-	if list.Truncated {
-		a.Say("There are more files than are listed.")
 	}
 	if c.JSON {
-		return show.JSON(a.Out, list.Entries)
+		return show.JSON(a.Out, list)
 	}
 	rows := [][]string{{"TYPE", "SIZE", "NAME"}}
-	for _, e := range list.Entries {
+	for _, e := range list {
 		rows = append(rows, []string{e.Type, show.Size(e.Size), e.Name})
 	}
 	return show.Table(a.Out, rows)
@@ -173,13 +131,9 @@ a colon in it needs a slash before that: ./a:b.
   sandkasten workspace cp work:result.json .`
 }
 
-func (c workspaceCpCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	return files.Copy(ctx, a, cl.OfWorkspaces(), files.Remote{Noun: "WORKSPACE", Never: "/"}, c.From, c.To)
+func (c workspaceCpCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	r := files.Remote{Noun: "WORKSPACE", Never: "/", Files: func(id string) *sandkasten.Files { return &cl.Workspace(id).Files }}
+	return files.Copy(ctx, a, r, c.From, c.To)
 }
 
 type workspaceRmCmd struct {
@@ -194,25 +148,8 @@ func (workspaceRmCmd) Help() string {
   sandkasten workspace rm --force project`
 }
 
-func (c workspaceRmCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	how := client.Unused
-	if c.Force {
-		how = client.Forced
-	}
-	var failed error
-	for _, id := range c.Workspaces {
-		if err := cl.DeleteWorkspace(ctx, id, how); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("%s: %w", show.Printable(id), err))
-			continue
-		}
-		if _, err := fmt.Fprintln(a.Out, show.Printable(id)); err != nil {
-			return err
-		}
-	}
-	return failed
+func (c workspaceRmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	return a.RemoveEach(c.Workspaces, func(id string) error {
+		return cl.DeleteWorkspace(ctx, id, &sandkasten.DeleteWorkspaceOptions{Force: c.Force})
+	})
 }

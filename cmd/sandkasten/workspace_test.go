@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 func TestWorkspaceCommands(t *testing.T) {
@@ -35,7 +35,7 @@ func TestWorkspaceCommands(t *testing.T) {
 		t.Errorf("run = %q", out)
 	}
 
-	var w client.Workspace
+	var w sandkasten.WorkspaceInfo
 	if err := json.Unmarshal([]byte(tm.want("workspace", "inspect", "project.v2")), &w); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestWorkspaceCopies(t *testing.T) {
 
 func TestWorkspaceRows(t *testing.T) {
 	now := time.Now()
-	got := workspaceRows([]client.Workspace{{
+	got := workspaceRows([]sandkasten.WorkspaceInfo{{
 		ID: "w", SizeMB: 1024, SizeBytes: 1536, ActiveSessionCount: 2, CreatedAt: now.Add(-time.Hour), LastUsedAt: now,
 	}}, now)
 	if want := []string{"w", "1.5 KiB", "1.0 GiB", "2", "1h", "0s"}; !cmp.Equal(got[1], want) {

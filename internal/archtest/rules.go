@@ -15,10 +15,9 @@ var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", 
 var Rules = map[string]Rule{
 	"cmd/sandkasten": {
 		Ours: []string{
-			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal", "internal/client",
+			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images",
-			"internal/cli/snapshots", "internal/snapshot",
-			"internal/cli/man", "internal/cli/setup",
+			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/snapshot", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -27,7 +26,7 @@ var Rules = map[string]Rule{
 	"internal/wsl":       {}, // a client from outside, on Windows
 	"cmd/runner": {
 		Ours: []string{
-			"internal/runner", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",
+			"internal/runner", "internal/runner/archive", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",
 			"internal/runtime/linux/stage",
 		},
 		Libraries: []string{unix}, Not: slow,
@@ -48,7 +47,7 @@ var Rules = map[string]Rule{
 	"internal/dirlock":   {},
 	"internal/runnerbin": {},
 
-	// Surfaces, and the client of ours that knows /v1 from outside only.
+	// Surfaces.
 	"internal/api": {
 		Ours:      []string{"internal/errdefs"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
@@ -85,21 +84,21 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
-	"internal/client":        {Libraries: []string{"github.com/coder/websocket"}},
 
-	// The command line: what its commands share, and those that have much to do.
-	"internal/cli": {Ours: []string{"internal/cli/show", "internal/client", "internal/config", "internal/errdefs"}},
+	// The command line: what its commands share, and those that have much to do. It
+	// is a client like others, by the SDK, which is a module of its own.
+	"internal/cli": {Ours: []string{"internal/cli/show", "internal/config", "sdk/go"}},
 	"internal/cli/files": {
-		Ours: []string{"internal/cli", "internal/cli/show", "internal/client", "internal/tree"},
+		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "sdk/go"},
 	},
 	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
 	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config"}},
-	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "internal/client"}},
+	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/show": {
 		Ours: []string{"internal/images"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
 	"internal/cli/terminal": {
-		Ours:      []string{"internal/cli", "internal/cli/show", "internal/client", "internal/errdefs"},
+		Ours:      []string{"internal/cli", "internal/cli/show", "sdk/go"},
 		Libraries: []string{"golang.org/x/term"},
 	},
 	"internal/tree": {},
@@ -181,12 +180,13 @@ var Rules = map[string]Rule{
 	// sandbox are the native driver's.
 	"internal/runtime/docker": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/runtime/docker/flatten",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/docker/flatten",
 			"internal/runtime/docker/relay", "internal/runtime/inside", "internal/runtime/linux/seccomp", "internal/runtime/linux/stage",
+			"protocol",
 		},
 		Libraries: []string{"github.com/containerd/errdefs", "github.com/moby/moby/api", "github.com/moby/moby/client", "golang.org/x/sync"},
 	},
-	"internal/runtime/docker/flatten": {Libraries: []string{unix}},
+	"internal/runtime/docker/flatten": {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
 	"internal/runtime/docker/relay":   {Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 
 	// What joins drivers knows none.
@@ -225,13 +225,14 @@ var Rules = map[string]Rule{
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/archive": {
-		Ours:      []string{"internal/runner/tree", "protocol"},
+		Ours:      []string{"internal/baseline", "internal/runner/tree", "protocol"},
 		Libraries: []string{"github.com/klauspost/compress", unix}, Not: slow,
 	},
 	"internal/runner/watch": {Ours: []string{"internal/runner/tree", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/tree":  {Libraries: []string{unix}, Not: slow},
 	"internal/runner/ports": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
+	"internal/baseline":     {Not: slow},
 	"internal/runnerclient": {Ours: []string{"internal/errdefs", "protocol"}},
 	"protocol":              {Not: slow},
 	"internal/errdefs":      {},

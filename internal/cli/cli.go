@@ -5,14 +5,15 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"github.com/sandkasten/sandkasten/internal/client"
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // Flags are those of every subcommand.
@@ -53,13 +54,18 @@ func (a *App) ConfigFile() string {
 	return ""
 }
 
-// Client is of the daemon that the user means.
-func (a *App) Client() (*client.Client, error) {
+// noKey is sent where none is known. Whatever is wrong with a key, a daemon's
+// answer is the same.
+const noKey = "none"
+
+// Client is of the daemon that the user means. It repeats no request: whoever sits
+// at a terminal is told at once, and knows best.
+func (a *App) Client() (*sandkasten.Client, error) {
 	url, key, err := a.daemonOf()
 	if err != nil {
 		return nil, err
 	}
-	return client.New(url, key)
+	return sandkasten.New(sandkasten.Options{URL: url, APIKey: cmp.Or(key, noKey), MaxRetries: -1})
 }
 
 // daemonOf is the daemon of --url, or the configuration's. The configuration's
@@ -99,14 +105,4 @@ func storedKey(c config.Config) (string, error) {
 		return "", fmt.Errorf("read the daemon's key: %w", err)
 	}
 	return strings.TrimSpace(string(data)), nil
-}
-
-// WithClient runs do with a client of the user's daemon.
-func (a *App) WithClient(do func(*client.Client) error) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	return do(cl)
 }

@@ -3,12 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"net"
 	"syscall"
 
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
 	"github.com/sandkasten/sandkasten/internal/config"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // Exit codes. run, exec and shell end with the code of what ran inside, so
@@ -70,7 +70,7 @@ func (a *App) Exit(err error) int {
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return ExitUsage
 	}
-	if _, ok := errors.AsType[*client.UnreachableError](err); ok {
+	if lost, ok := errors.AsType[*sandkasten.ConnectionError](err); ok && !lost.Sent {
 		return ExitNoDaemon
 	}
 	return ExitFailed
@@ -78,15 +78,19 @@ func (a *App) Exit(err error) int {
 
 // Explain turns an error into what the user can do about it.
 func Explain(err error) string {
-	if away, ok := errors.AsType[*client.UnreachableError](err); ok {
-		return fmt.Sprintf("no daemon at %s (%v): start one with `sandkasten daemon`, or name another with --url", away.URL, away.Cause)
+	if lost, ok := errors.AsType[*sandkasten.ConnectionError](err); ok && !lost.Sent {
+		cause := lost.Err
+		if dial, ok := errors.AsType[*net.OpError](cause); ok {
+			cause = dial.Err // the address is said before it
+		}
+		return fmt.Sprintf("no daemon at %s (%v): start one with `sandkasten daemon`, or name another with --url", lost.URL, cause)
 	}
-	if refused, ok := errors.AsType[*client.Error](err); ok {
+	if refused, ok := errors.AsType[*sandkasten.APIError](err); ok {
 		text := show.Visible(err.Error(), "\n") // a daemon wrote it
-		if refused.Code == string(errdefs.Unauthenticated) {
+		if errors.Is(refused, sandkasten.ErrAuthentication) {
 			text += "\nThe key comes from --api-key, SANDKASTEN_API_KEY, or the configuration (api_key, else <data_dir>/api_key)."
 		}
-		if refused.Code == string(errdefs.Internal) && refused.RequestID != "" {
+		if errors.Is(refused, sandkasten.ErrInternal) && refused.RequestID != "" {
 			text += "\nRequest id: " + show.Printable(refused.RequestID)
 		}
 		return text

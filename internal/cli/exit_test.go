@@ -2,17 +2,21 @@ package cli_test
 
 import (
 	"errors"
+	"io"
+	"net"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/client"
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 func TestExitCodesAndWhatIsSaid(t *testing.T) {
-	refused := &client.Error{Status: 404, Code: "not_found", Message: "no such session\x1b[2J"}
+	refused := &sandkasten.APIError{Status: 404, Code: "not_found", Message: "no such session\x1b[2J"}
+	away := &sandkasten.ConnectionError{URL: "http://x", Op: "GET /v1/sessions", Err: &net.OpError{Op: "dial", Err: errors.New("refused")}}
+	broken := &sandkasten.ConnectionError{URL: "http://x", Op: "GET /v1/sessions", Sent: true, Err: io.ErrUnexpectedEOF}
 	tests := map[string]struct {
 		err  error
 		code int
@@ -24,10 +28,11 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 		"terminated":     {errors.Join(cli.SignalError(syscall.SIGTERM)), 143, ""},
 		"refused":        {refused, 1, `no such session\x1b[2J`},
 		"refused in run": {cli.NotRun(refused), 125, `no such session`},
-		"no daemon":      {&client.UnreachableError{URL: "http://x", Cause: errors.New("refused")}, 3, "start one with `sandkasten daemon`"},
-		"no daemon, run": {cli.NotRun(&client.UnreachableError{URL: "http://x", Cause: errors.New("refused")}), 125, "no daemon at http://x"},
-		"bad key":        {&client.Error{Code: "unauthenticated", Message: "a key is needed"}, 1, "SANDKASTEN_API_KEY"},
-		"internal":       {&client.Error{Code: "internal", Message: "internal error", RequestID: "r1"}, 1, "Request id: r1"},
+		"no daemon":      {away, 3, "start one with `sandkasten daemon`"},
+		"no daemon, run": {cli.NotRun(away), 125, "no daemon at http://x (refused)"},
+		"broken off":     {broken, 1, "sandkasten: GET /v1/sessions: unexpected EOF"},
+		"bad key":        {&sandkasten.APIError{Code: "unauthenticated", Message: "a key is needed"}, 1, "SANDKASTEN_API_KEY"},
+		"internal":       {&sandkasten.APIError{Code: "internal", Message: "internal error", RequestID: "r1"}, 1, "Request id: r1"},
 		"configuration":  {&config.Error{Problems: []config.Problem{{Where: "line 1", Key: "x", Message: "unknown key"}}}, 2, "line 1: x: unknown key"},
 		"something else": {errors.New("disk is full"), 1, "sandkasten: disk is full"},
 	}

@@ -158,3 +158,54 @@ func TestTwoDrivers(t *testing.T) {
 		c.do(http.MethodDelete, "/"+id, "")
 	}
 }
+
+// TestDockerState takes the state of sessions from one driver to the other as
+// snapshots, forks one on an engine, and creates from a pool there.
+func TestDockerState(t *testing.T) {
+	testenv.NeedsRoot(t)
+	e := testenv.StartEngine(t)
+	cfg := testConfig(t)
+	cfg.Driver, cfg.ExtraDrivers, cfg.Docker.Host = "docker", []string{"native"}, e.Host
+	cfg.Pool.Enabled, cfg.Pool.Images = true, map[string]int{cfg.DefaultImage: 1}
+	cfg.Pool.MemoryReserveMB = 1
+	giveImage(t, cfg)
+	d, _ := start(t, cfg)
+	c := call(t, d, cfg)
+	for end := time.Now().Add(time.Minute); d.pool.Status().Ready == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("none is ready: %+v", d.pool.Status())
+		}
+	}
+	var all []string
+	create := func(body string) string {
+		t.Helper()
+		id, _ := c.do(http.MethodPost, "", body)["id"].(string)
+		all = append(all, id)
+		return id
+	}
+	first := create(`{"env": {"GREETING": "hi"}}`)
+	if s := d.pool.Status(); s.Images[0].Hits != 1 {
+		t.Errorf("not from the pool: %+v", s)
+	}
+	const look = "cat file; cat /opt/new; test -e /etc/issue || echo gone; stat -c '%u %a' file /opt/new"
+	c.exec(first, "echo $GREETING >file; chown 7 file; echo new >/opt/new; chmod 750 /opt/new; rm /etc/issue", "")
+	const want = "hi\nnew\ngone\n7 644\n0 750\n"
+	forks, _ := c.do(http.MethodPost, "/"+first+"/fork", `{"count": 2}`)["sessions"].([]any)
+	if len(forks) != 2 {
+		t.Fatalf("forks: %v", forks)
+	}
+	for _, f := range forks {
+		id, _ := f.(map[string]any)["id"].(string)
+		all = append(all, id)
+		c.exec(id, look+"; echo $GREETING", want+"hi\n")
+	}
+	last := all[len(all)-1]
+	for _, driver := range []string{"native", "docker", "native"} { // each from the one before
+		snapshot, _ := c.do(http.MethodPost, "/"+last+"/snapshots", `{"scope": "sandbox"}`)["id"].(string)
+		last = create(`{"driver": "` + driver + `", "restore_snapshot_id": "` + snapshot + `"}`)
+		c.exec(last, look, want)
+	}
+	for _, id := range all {
+		c.do(http.MethodDelete, "/"+id, "")
+	}
+}

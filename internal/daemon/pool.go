@@ -39,6 +39,7 @@ func newPool(cfg config.Config, build string, sessions session.Options, driver r
 	d := sessions.Defaults
 	return pool.New(pool.Options{
 		Driver:   claimer,
+		Of:       cfg.Driver,
 		Resolve:  sessions.Images.Resolve,
 		Images:   sizes,
 		Spec:     runtime.Spec{Limits: d.Limits, ReadonlyRoot: d.ReadonlyRoot, Network: d.Network, Seccomp: cmp.Or(sessions.Seccomp, runtime.SeccompStrict)},

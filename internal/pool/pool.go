@@ -40,6 +40,7 @@ const Auto = -1
 // Options configures a Pool. Driver and Resolve are required.
 type Options struct {
 	Driver  Driver
+	Of      string // the name of the driver whose sandboxes are kept ready: runtime.Native
 	Resolve func(ctx context.Context, image string) (digest string, err error)
 	Images  map[string]int // how many of which image, by name; Auto learns
 
@@ -95,6 +96,7 @@ type shelf struct {
 
 // New returns a Pool that does nothing yet: Run starts it.
 func New(o Options) *Pool {
+	o.Of = cmp.Or(o.Of, runtime.Native)
 	o.MaxReady = cmp.Or(o.MaxReady, 100)
 	o.CPU = min(cmp.Or(o.CPU, 0.5), 1)
 	o.Every = cmp.Or(o.Every, 5*time.Second)
@@ -115,7 +117,7 @@ func New(o Options) *Pool {
 const prefix = "pool-"
 
 // Owns reports whether id is that of a ready sandbox, of this run or another.
-func Owns(id runtime.ID) bool { return strings.HasPrefix(string(id), prefix) }
+func Owns(id runtime.ID) bool { return keyOf(id) != "" }
 
 // key tells apart what cannot stand in for each other.
 func (p *Pool) key(spec runtime.Spec) string {
@@ -133,13 +135,17 @@ func (p *Pool) key(spec runtime.Spec) string {
 }
 
 // newID makes an id that says what the sandbox can be used for.
-func newID(key string) runtime.ID {
-	return runtime.ID(prefix + key + "-" + strings.ToLower(rand.Text()))
+func (p *Pool) newID(key string) runtime.ID {
+	return runtime.ID(prefix + key + "-" + strings.ToLower(rand.Text())).In(p.opts.Of)
 }
 
 // keyOf is newID's reverse; "" is of no ready sandbox.
 func keyOf(id runtime.ID) string {
-	key, _, _ := strings.Cut(strings.TrimPrefix(string(id), prefix), "-")
+	_, rest, ours := strings.Cut("_"+string(id), "_"+prefix)
+	key, _, _ := strings.Cut(rest, "-")
+	if !ours {
+		return ""
+	}
 	return key
 }
 
@@ -147,7 +153,7 @@ func keyOf(id runtime.ID) string {
 // are those of the driver's Create: what goes wrong with a ready one is no
 // reason to refuse.
 func (p *Pool) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if id.Driver() != runtime.Native { // which the ready ones are of
+	if id.Driver() != p.opts.Of { // which the ready ones are of
 		return p.opts.Driver.Create(ctx, id, spec)
 	}
 	s := p.arrived(p.key(spec))

@@ -368,7 +368,9 @@ func TestGentle(t *testing.T) {
 }
 
 func TestOwns(t *testing.T) {
-	for id, want := range map[runtime.ID]bool{"pool-0-x": true, "abcdefghijklmnopqrstuvwxyz": false, "": false} {
+	for id, want := range map[runtime.ID]bool{
+		"pool-0-x": true, "docker_pool-0-x": true, "abcdefghijklmnopqrstuvwxyz": false, "docker_abcdefghijklmnopqrstuvwxyz": false, "": false,
+	} {
 		if pool.Owns(id) != want {
 			t.Errorf("Owns(%q)", id)
 		}

@@ -158,7 +158,7 @@ func (p *Pool) readyNow() int {
 func (p *Pool) make(ctx context.Context, s *shelf, spec runtime.Spec, key string) {
 	making, cancel := context.WithTimeout(ctx, createTimeout)
 	defer cancel()
-	id := newID(key)
+	id := p.newID(key)
 	began := time.Now()
 	_, err := p.opts.Driver.Create(making, id, spec)
 	took := time.Since(began)

@@ -132,6 +132,11 @@ func (v *visit) serve(w http.ResponseWriter) {
 	control := http.NewResponseController(w)
 	r := v.in
 	if r.Body != nil && r.Body != http.NoBody {
+		// Without this the body counts as broken if the answer begins before its end
+		// was seen, and the answer breaks with it.
+		if err := control.EnableFullDuplex(); err != nil {
+			api.Failed(r.Context(), err)
+		}
 		v.body = &body{in: r.Body, control: control}
 		r = r.WithContext(r.Context())
 		r.Body = v.body

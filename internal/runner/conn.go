@@ -202,7 +202,7 @@ func (c *conn) exec(req protocol.Exec, size int64) error {
 		e.release()
 		return err
 	}
-	return c.follow(e, rd)
+	return c.accepted(e, rd, req.Accept)
 }
 
 // takePayload counts the size of a request against what may be in memory at

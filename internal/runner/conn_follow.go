@@ -66,6 +66,16 @@ func (c *conn) cancel(req protocol.Cancel, _ int64) error {
 	return c.out.Send(protocol.TypeOK, nil, nil)
 }
 
+// accepted follows an exec that can be found from now on, and says so if asked.
+func (c *conn) accepted(e *exec, rd *output.Reader, say bool) error {
+	if say {
+		if err := c.out.Send(protocol.TypeAccepted, nil, nil); err != nil {
+			return err
+		}
+	}
+	return c.follow(e, rd)
+}
+
 // follow sends an exec's output from the reader's position on, and its record
 // at the end. The exec goes on without it if the daemon goes away.
 func (c *conn) follow(e *exec, rd *output.Reader) error {

@@ -36,7 +36,7 @@ func (c *conn) start(req protocol.Start, size int64) error {
 	if req.Background {
 		return c.out.Send(protocol.TypeStarted, e.record(), nil)
 	}
-	return c.follow(e, rd)
+	return c.accepted(e, rd, req.Accept)
 }
 
 // startPayload checks a request and reads its arguments, environment and stdin.

@@ -63,6 +63,11 @@ type Options struct {
 	// the root, or 0.
 	Changes int
 
+	// Baseline is the path of a list of package baseline, of what the root was
+	// made of, where there is no such directory. Nobody else must be able to
+	// write it.
+	Baseline string
+
 	// OOMKills returns how often the kernel has killed a process of this
 	// sandbox for want of memory. It may be nil.
 	OOMKills func() int64
@@ -131,7 +136,7 @@ func New(o Options) (*Runner, error) {
 	if o.Clone == nil {
 		o.Clone = (*spawn.Cmd).Clone
 	}
-	fs, err := files.Open(o.Workspace, o.Changes)
+	fs, err := files.Open(o.Workspace, o.Changes, o.Baseline)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (r *Runner) settle(req protocol.Settle, env []string) error {
 		}
 	}
 	if req.Moved {
-		moved, err := files.Open(r.opts.Workspace, r.opts.Changes)
+		moved, err := files.Open(r.opts.Workspace, r.opts.Changes, r.opts.Baseline)
 		if err != nil {
 			return protocol.Refuse(protocol.CodeInternal, "the workspace cannot be opened: %v", err)
 		}

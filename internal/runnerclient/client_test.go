@@ -464,3 +464,62 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// witness notes what it is told, in its order.
+type witness struct{ strings.Builder }
+
+func (w *witness) Accepted(execID string) { w.WriteString("<" + execID + ">") }
+
+func TestWhenAnExecIsAccepted(t *testing.T) {
+	output := func(l *link) { l.send(protocol.TypeOutput, protocol.Output{}, "out") }
+	finish := func(l *link) { l.send(protocol.TypeDone, done("e1"), "") }
+	accept := func(l *link) { l.send(protocol.TypeAccepted, nil, "") }
+	refuse := func(l *link) { l.send(protocol.TypeError, protocol.Refuse(protocol.CodeExhausted, "no"), "") }
+	for _, tt := range []struct {
+		name    string
+		answers []func(*link)
+		told    string
+		err     error
+	}{
+		{"accepted", []func(*link){accept, output, finish}, "<e1>out", nil},
+		{"accepted and quiet", []func(*link){accept, finish}, "<e1>", nil},
+		{"of an older runner", []func(*link){output, finish}, "<e1>out", nil},
+		{"of an older runner, quiet", []func(*link){finish}, "<e1>", nil},
+		{"refused", []func(*link){refuse}, "", errdefs.New(errdefs.ResourceExhausted, "no")},
+		{"refused later", []func(*link){accept, refuse}, "<e1>", errdefs.New(errdefs.ResourceExhausted, "no")},
+		{"twice", []func(*link){accept, accept}, "<e1>", runnerclient.ErrProtocol},
+	} {
+		c, _ := newClient(t, func(l *link) {
+			var e protocol.Exec
+			if err := l.expect(protocol.TypeExec).Decode(&e); err != nil || !e.Accept {
+				t.Errorf("%s: asked for %+v, %v", tt.name, e, err)
+			}
+			for _, answer := range tt.answers {
+				answer(l)
+			}
+			l.hold()
+		})
+		var told witness
+		_, err := c.Exec(t.Context(), protocol.Exec{ID: "e1"}, "x", nil, &told)
+		if errors.Is(tt.err, runnerclient.ErrProtocol) != errors.Is(err, runnerclient.ErrProtocol) || (tt.err == nil) != (err == nil) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if told.String() != tt.told {
+			t.Errorf("%s: told %q", tt.name, &told)
+		}
+	}
+}
+
+// TestWhoLeavesBeforeAnExecIsAccepted has not been told of it: there may be none.
+func TestWhoLeavesBeforeAnExecIsAccepted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	c, _ := newClient(t, func(l *link) {
+		l.expect(protocol.TypeExec)
+		cancel()
+		l.hold()
+	})
+	var told witness
+	if _, err := c.Exec(ctx, protocol.Exec{ID: "e1"}, "x", nil, &told); !errors.Is(err, context.Canceled) || told.Len() > 0 {
+		t.Errorf("%v, told %q", err, &told)
+	}
+}

@@ -35,8 +35,15 @@ type Sink interface {
 	At(stream protocol.Stream, offset int64)
 }
 
+// A Witness is a writer of an exec's output that is told when the runner has the
+// exec, once and before its output. From then on Attach finds it.
+type Witness interface {
+	io.Writer
+	Accepted(execID string)
+}
+
 // Exec runs command with stdin and writes its output to out, which may be a
-// Sink, as it comes. e.CommandBytes is filled in. When the connection breaks,
+// Sink and a Witness, as it comes. e.CommandBytes is filled in. When the connection breaks,
 // it attaches again once and goes on where it was, so the command runs once and
 // its output comes once. When out fails or ctx is done the command goes on.
 func (c *Client) Exec(ctx context.Context, e protocol.Exec, command string, stdin []byte, out io.Writer) (protocol.Record, error) {
@@ -44,6 +51,7 @@ func (c *Client) Exec(ctx context.Context, e protocol.Exec, command string, stdi
 	payload := make([]byte, 0, len(command)+len(stdin))
 	payload = append(append(payload, command...), stdin...)
 	f := following{id: e.ID, out: out}
+	f.witness, e.Accept = out.(Witness)
 	return c.run(ctx, &f, func(k *call) error { return k.w.Send(protocol.TypeExec, e, payload) })
 }
 
@@ -85,6 +93,8 @@ type following struct {
 	most int64 // bytes that may come; 0 is any number
 	came int64 // bytes
 	buf  []byte
+
+	witness Witness // nil if nobody waits to be told
 }
 
 // follow sends a request that output and a record answer.
@@ -95,9 +105,19 @@ func (c *Client) follow(ctx context.Context, f *following, send func(*call) erro
 	}
 	defer k.abort()
 	for {
-		h, err := k.next(protocol.TypeOutput, protocol.TypeDone)
+		h, err := k.next(protocol.TypeOutput, protocol.TypeDone, protocol.TypeAccepted)
 		if err != nil {
 			return protocol.Record{}, err
+		}
+		if h.Type == protocol.TypeAccepted && f.witness == nil {
+			return protocol.Record{}, k.violation("it accepted what it was not asked to, or twice")
+		}
+		if f.witness != nil { // an older runner's first output says the same
+			f.witness.Accepted(f.id)
+			f.witness = nil
+		}
+		if h.Type == protocol.TypeAccepted {
+			continue
 		}
 		if h.Type == protocol.TypeDone {
 			r, err := k.record(h, f.id)

@@ -47,6 +47,7 @@ func (c *Client) Run(ctx context.Context, s protocol.Start, p Program, out io.Wr
 	s.Background = false
 	payload := p.payload(&s)
 	f := following{id: s.ID, out: out}
+	f.witness, s.Accept = out.(Witness)
 	return c.run(ctx, &f, func(k *call) error { return k.w.Send(protocol.TypeStart, s, payload) })
 }
 

@@ -57,14 +57,14 @@ func New(o Options) (*Client, error) {
 	base := firstOf(o.URL, os.Getenv("SANDKASTEN_URL"), DefaultURL)
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" {
-		return nil, fmt.Errorf("sandkasten: %q is not a daemon's address: write it as %s", base, DefaultURL)
+		return nil, fmt.Errorf("%q is not a daemon's address: write it as %s", base, DefaultURL)
 	}
 	key := firstOf(o.APIKey, os.Getenv("SANDKASTEN_API_KEY"))
 	if key == "" {
-		return nil, errors.New("sandkasten: no API key: set Options.APIKey or SANDKASTEN_API_KEY")
+		return nil, errors.New("no API key: set Options.APIKey or SANDKASTEN_API_KEY")
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' }) {
-		return nil, errors.New("sandkasten: the API key has characters that no header can have")
+		return nil, errors.New("the API key has characters that no header can have")
 	}
 	c := &Client{
 		base:       strings.TrimRight(base, "/"),

@@ -182,7 +182,8 @@ var actions = map[string]func(c call) (any, error){
 		if _, given := c.args["count"]; given {
 			count = c.number("count")
 		}
-		return c.session.Fork(c.run.ctx, count, o)
+		made, err := c.session.Fork(c.run.ctx, count, o)
+		return made.Sessions, err
 	},
 	"exec":        func(c call) (any, error) { return c.session.Exec(c.run.ctx, c.text("cmd"), c.execOptions()) },
 	"exec_stream": func(c call) (any, error) { return c.streamed(c.session.ExecStream(c.text("cmd"), c.execOptions())) },

@@ -65,6 +65,7 @@ func (e *APIError) Is(target error) bool { return slices.Contains(meanings[e.Cod
 // ConnectionError means that there was no answer, or that it broke off.
 // Requests that may be repeated have been before it is returned.
 type ConnectionError struct {
+	URL  string // of the daemon
 	Op   string // the request's method and path
 	Sent bool   // the daemon may have seen it, and done what it asks for
 	Err  error

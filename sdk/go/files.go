@@ -137,7 +137,7 @@ func (r *FileReader) Read(p []byte) (int, error) {
 }
 
 func (r *FileReader) resume(err error) error {
-	err = broken(r.ctx, get(r.files.path+"read"), err)
+	err = r.files.client.broken(r.ctx, get(r.files.path+"read"), err)
 	if r.etag == "" { // whether the rest belongs to what was read cannot be known
 		return err
 	}
@@ -164,16 +164,22 @@ type WriteOptions struct {
 // content is read from where it is to its end, and not closed.
 func (f *Files) Write(ctx context.Context, path string, content io.Reader, o *WriteOptions) error {
 	options := value(o)
-	body, err := newSource("application/octet-stream", content, options.Size)
+	r, err := f.upload("raw", path, content, options.Size)
 	if err != nil {
 		return err
 	}
-	r := request{method: http.MethodPut, path: f.path + "raw", body: body}
-	r.set("path", path)
 	r.set("mode", octal(options.Mode))
 	r.setFlag("create", options.Create)
 	r.setFlag("append", options.Append)
 	return f.client.call(ctx, r, nil)
+}
+
+// upload is a request that sends content, of so many bytes if that is not zero.
+func (f *Files) upload(what, path string, content io.Reader, size int64) (request, error) {
+	body, err := newSource("application/octet-stream", content, size)
+	r := request{method: http.MethodPut, path: f.path + what, body: body}
+	r.set("path", path)
+	return r, err
 }
 
 // octal is a mode as the API has it; bits that are no permissions are its to refuse.
@@ -278,17 +284,12 @@ func (f *Files) MakeDir(ctx context.Context, path string, o *MakeDirOptions) err
 
 // MoveOptions says what becomes of a file that is in the way.
 type MoveOptions struct {
-	Overwrite bool `json:"overwrite,omitempty"` // replace it; otherwise it is an ErrAlreadyExists
+	Overwrite bool // replace it; otherwise it is an ErrAlreadyExists
 }
 
 // Move renames a file or directory in one step. To is the new path itself.
 func (f *Files) Move(ctx context.Context, from, to string, o *MoveOptions) error {
-	body := struct {
-		From string `json:"from"`
-		To   string `json:"to"`
-		MoveOptions
-	}{from, to, value(o)}
-	return f.change(ctx, "move", body)
+	return f.change(ctx, "move", fromTo{from, to, CopyOptions{Overwrite: value(o).Overwrite}})
 }
 
 // CopyOptions says what is copied.
@@ -299,12 +300,13 @@ type CopyOptions struct {
 
 // Copy copies a file or directory inside. To is the new path itself.
 func (f *Files) Copy(ctx context.Context, from, to string, o *CopyOptions) error {
-	body := struct {
-		From string `json:"from"`
-		To   string `json:"to"`
-		CopyOptions
-	}{from, to, value(o)}
-	return f.change(ctx, "copy", body)
+	return f.change(ctx, "copy", fromTo{from, to, value(o)})
+}
+
+type fromTo struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	CopyOptions
 }
 
 // RemoveOptions says what is removed.

@@ -40,7 +40,7 @@ func (s *Session) FetchPort(port int, req *http.Request) (*http.Response, error)
 	s.client.authorize(out.Header)
 	resp, err := s.client.http.Do(out)
 	if err != nil {
-		return nil, broken(req.Context(), request{method: req.Method, path: path}, err)
+		return nil, s.client.broken(req.Context(), request{method: req.Method, path: path}, err)
 	}
 	return resp, nil
 }

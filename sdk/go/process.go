@@ -104,10 +104,27 @@ type ExecRecord struct {
 	TTY       bool      `json:"tty,omitempty"`
 }
 
+// End is how the command or process ended, and false before it has.
+func (r ExecRecord) End() (end ExecEnd, ended bool) {
+	end = r.ExecEnd
+	if r.ExitCode != nil {
+		end.ExitCode = *r.ExitCode
+	}
+	return end, r.State == "ended"
+}
+
 // ExecDetail is a command or process with what is kept of its output.
 type ExecDetail struct {
 	ExecRecord
 	Text
+}
+
+// ListExecs returns the commands and processes that the session still knows,
+// oldest first.
+func (s *Session) ListExecs(ctx context.Context) ([]ExecRecord, error) {
+	var list []ExecRecord
+	err := s.client.call(ctx, get(s.path+"/execs"), &list)
+	return list, err
 }
 
 // ListProcesses returns the processes that the session still knows, oldest first.
@@ -134,21 +151,25 @@ func (s *Session) Process(execID string) *Process {
 
 func (s *Session) execPath(execID string) string { return s.path + "/execs/" + segment(execID) }
 
-// Get returns what is known of the process, with its output until now.
-func (p *Process) Get(ctx context.Context) (ExecDetail, error) { return p.get(ctx, 0) }
+// Get returns what is known of the process, with what is kept of its output until
+// now.
+func (p *Process) Get(ctx context.Context, o *AttachOptions) (ExecDetail, error) {
+	return p.get(ctx, 0, value(o).RawOutput)
+}
 
 // Wait returns when the process has ended, however long that takes.
 func (p *Process) Wait(ctx context.Context) (ExecDetail, error) {
 	for {
-		detail, err := p.get(ctx, waitPiece)
+		detail, err := p.get(ctx, waitPiece, false)
 		if err != nil || detail.State == "ended" {
 			return detail, err
 		}
 	}
 }
 
-func (p *Process) get(ctx context.Context, wait time.Duration) (ExecDetail, error) {
+func (p *Process) get(ctx context.Context, wait time.Duration, raw bool) (ExecDetail, error) {
 	r := get(p.path)
+	r.setFlag("raw_output", raw)
 	r.setNumber("wait_ms", wait.Milliseconds())
 	var detail ExecDetail
 	err := p.session.client.call(ctx, r, &detail)

@@ -3,7 +3,6 @@ package sandkasten
 import (
 	"context"
 	"io"
-	"net/http"
 )
 
 // GlobOptions says where files are looked for.
@@ -21,15 +20,19 @@ type Found struct {
 
 // Glob finds files by name: *, ?, [a-z], ** and {a,b}.
 func (f *Files) Glob(ctx context.Context, pattern string, o *GlobOptions) (Found, error) {
-	options := value(o)
-	r := get(f.path + "glob")
-	r.set("pattern", pattern)
-	r.set("path", options.Path)
-	r.setFlag("hidden", options.Hidden)
-	r.setNumber("limit", int64(options.Limit))
+	r := f.search("glob", pattern, value(o))
 	var found Found
 	err := f.client.call(ctx, r, &found)
 	return found, err
+}
+
+func (f *Files) search(what, pattern string, o GlobOptions) request {
+	r := get(f.path + what)
+	r.set("pattern", pattern)
+	r.set("path", o.Path)
+	r.setFlag("hidden", o.Hidden)
+	r.setNumber("limit", int64(o.Limit))
+	return r
 }
 
 // GrepOptions says where and how lines are looked for.
@@ -64,16 +67,12 @@ type Matches struct {
 // Grep finds lines by their text, a regular expression as those of Go.
 func (f *Files) Grep(ctx context.Context, pattern string, o *GrepOptions) (Matches, error) {
 	options := value(o)
-	r := get(f.path + "grep")
-	r.set("pattern", pattern)
-	r.set("path", options.Path)
+	r := f.search("grep", pattern, GlobOptions{options.Path, options.Hidden, options.Limit})
 	r.setFlag("literal", options.Literal)
 	r.setFlag("ignore_case", options.IgnoreCase)
 	r.set("include", options.Include)
-	r.setFlag("hidden", options.Hidden)
 	r.setNumber("before", int64(options.Before))
 	r.setNumber("after", int64(options.After))
-	r.setNumber("limit", int64(options.Limit))
 	var found Matches
 	err := f.client.call(ctx, r, &found)
 	return found, err
@@ -118,12 +117,10 @@ type Unpacked struct {
 // UploadArchive unpacks an archive into a directory, which is made if it is missing.
 func (f *Files) UploadArchive(ctx context.Context, path string, archive io.Reader, o *ArchiveOptions) (Unpacked, error) {
 	options := value(o)
-	body, err := newSource("application/octet-stream", archive, options.Size)
+	r, err := f.upload("archive", path, archive, options.Size)
 	if err != nil {
 		return Unpacked{}, err
 	}
-	r := request{method: http.MethodPut, path: f.path + "archive", body: body}
-	r.set("path", path)
 	r.set("format", string(options.Format))
 	var done Unpacked
 	err = f.client.call(ctx, r, &done)

@@ -228,9 +228,15 @@ func (s *Session) change(ctx context.Context, r request) (SessionInfo, error) {
 	return info, err
 }
 
+// Forked is what Fork has made.
+type Forked struct {
+	Sessions []*Session
+	Copied   bool // the host had to copy the files, which took time and space
+}
+
 // Fork makes count sessions that begin with the files of this one, which goes on.
 // The caller ends them.
-func (s *Session) Fork(ctx context.Context, count int, o *ForkOptions) ([]*Session, error) {
+func (s *Session) Fork(ctx context.Context, count int, o *ForkOptions) (Forked, error) {
 	options := value(o)
 	body := struct {
 		Count int `json:"count"`
@@ -239,11 +245,12 @@ func (s *Session) Fork(ctx context.Context, count int, o *ForkOptions) ([]*Sessi
 	}{count, options, options.times()}
 	var made struct {
 		Sessions []SessionInfo `json:"sessions"`
+		Copied   bool          `json:"copied"`
 	}
 	if err := s.client.call(ctx, postOnce(s.path+"/fork", options.IdempotencyKey, body), &made); err != nil {
-		return nil, err
+		return Forked{}, err
 	}
-	return s.client.sessions(made.Sessions), nil
+	return Forked{s.client.sessions(made.Sessions), made.Copied}, nil
 }
 
 // Stats is what a session uses and may use; a limit of 0 is none.

@@ -57,7 +57,7 @@ func (c *Client) events(ctx context.Context, r request) iter.Seq2[event, error] 
 		} else if cause := context.Cause(inner); cause != nil {
 			err = cause
 		}
-		yield(event{}, broken(ctx, r, err))
+		yield(event{}, c.broken(ctx, r, err))
 	}
 }
 

@@ -18,6 +18,10 @@ type Chunk struct {
 // it goes on by itself behind the last chunk, with nothing lost or doubled, as
 // long as it makes progress. It is for one goroutine.
 type ExecStream struct {
+	// OnStart, if it is set before the first use, gets the command's id once, when
+	// the command is there and before its output.
+	OnStart func(execID string)
+
 	session *Session
 	raw     bool
 	first   request // starts the command; unused if execID was given
@@ -28,7 +32,7 @@ type ExecStream struct {
 	ended   bool
 }
 
-// ExecID is the command's id, from the first chunk on.
+// ExecID is the command's id, from its start on.
 func (s *ExecStream) ExecID() string { return s.execID }
 
 // End is how the command ended, and false before the last chunk.
@@ -105,7 +109,7 @@ func (s *ExecStream) follow(ctx context.Context, yield func(Chunk, error) bool) 
 			if err := e.decode(&s.end); err != nil {
 				return false, err
 			}
-			s.execID = s.end.ExecID
+			s.started(s.end.ExecID)
 			if s.ended = e.name == "done"; s.ended {
 				return false, nil
 			}
@@ -114,6 +118,15 @@ func (s *ExecStream) follow(ctx context.Context, yield func(Chunk, error) bool) 
 		}
 	}
 	return false, nil
+}
+
+// started takes note of the command's id.
+func (s *ExecStream) started(execID string) {
+	first := s.execID == ""
+	s.execID = execID
+	if first && s.OnStart != nil {
+		s.OnStart(execID)
+	}
 }
 
 // request starts the command, the first time, and otherwise follows it.

@@ -98,7 +98,7 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 		defer resp.Body.Close()
 		data, err := io.ReadAll(io.LimitReader(resp.Body, maxReply))
 		if err != nil {
-			return broken(ctx, r, err)
+			return c.broken(ctx, r, err)
 		}
 		if out == nil {
 			return nil
@@ -197,15 +197,16 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, broken(ctx, r, err)
+		return nil, c.broken(ctx, r, err)
 	}
-	if resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices {
+	success := resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices
+	if success || resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp, nil
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorReply))
 	if err != nil {
-		return nil, broken(ctx, r, err)
+		return nil, c.broken(ctx, r, err)
 	}
 	return nil, newAPIError(resp.StatusCode, resp.Header, data)
 }
@@ -249,7 +250,7 @@ func (c *Client) authorize(h http.Header) {
 }
 
 // broken is the error for a request that got no whole answer because of err.
-func broken(ctx context.Context, r request, err error) error {
+func (c *Client) broken(ctx context.Context, r request, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", r.op(), context.Cause(ctx))
 	}
@@ -259,5 +260,5 @@ func broken(ctx context.Context, r request, err error) error {
 	}
 	var dial *net.OpError
 	sent := !errors.As(err, &dial) || dial.Op != "dial"
-	return &ConnectionError{Op: r.op(), Sent: sent, Err: err}
+	return &ConnectionError{URL: c.base, Op: r.op(), Sent: sent, Err: err}
 }

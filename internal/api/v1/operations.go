@@ -86,7 +86,7 @@ var operations = map[string]operation{
 		example:     exampleExec,
 	},
 	"POST /v1/sessions/{id}/exec/stream": {
-		id: "exec-stream", summary: "Run a command and follow its output", body: maxExecBody, errors: []int{404, 409, 415}, media: "text/event-stream",
+		id: "exec-stream", summary: "Run a command and follow its output", body: maxExecBody, errors: []int{404, 409, 415, 422}, media: "text/event-stream",
 		description: "Server-sent events. First start, with the exec's id; then chunk for each piece of output; at last exactly one of done, with the fields of exec's answer but for the output, and error, with the fields of an error. Every id is the exec's id, a colon and the byte offset behind the chunk in the command's raw output, or end for done. After a broken stream, go on at /v1/sessions/{id}/execs/{exec_id}/stream with that id as Last-Event-ID: no byte is lost or doubled. A client that is slow to read slows the command down.",
 		example:     exampleStream,
 	},
@@ -139,7 +139,7 @@ var operations = map[string]operation{
 	},
 	"POST /v1/sessions/{id}/processes/stream": {
 		id: "process-stream", summary: "Run a process and follow its output", body: maxExecBody, errors: []int{404, 409, 415}, media: "text/event-stream",
-		description: "The same request, not in the background, answered with the events of exec/stream. Chunks say their stream. A program that cannot be started ends the stream with error.",
+		description: "The same request, not in the background, answered with the events of exec/stream. Chunks say their stream. A program that cannot be started is 422 with field cmd, and no stream.",
 		example:     exampleStream,
 	},
 	"GET /v1/sessions/{id}/processes": {

@@ -125,6 +125,28 @@ func TestPortProxy(t *testing.T) {
 	}
 }
 
+// TestEarlyAnswers: a server answers as soon as it has the last byte of a request,
+// which may be before the proxy has seen that it was the last.
+func TestEarlyAnswers(t *testing.T) {
+	s := start(t, quiet)
+	path := s.create(t)
+	port := inside(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		for range 20 {
+			io.WriteString(w, "part ")
+			http.NewResponseController(w).Flush()
+		}
+	})
+	for range 1000 {
+		response := s.open(t, "POST", path+"/ports/"+port+"/", strings.NewReader("the request"))
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil || len(text) != 20*len("part ") {
+			t.Fatalf("%q, %v", text, err)
+		}
+	}
+}
+
 func TestPortRefused(t *testing.T) {
 	s := start(t)
 	path := s.create(t)

@@ -31,8 +31,7 @@ func (s *surface) execStream(ctx context.Context, in *execInput) (*huma.StreamRe
 
 func (s *surface) streamExec(ctx context.Context, id session.ID, body *ExecRequest) *huma.StreamResponse {
 	req := body.request()
-	return s.streamRun(ctx, body.RawOutput, func(begun func(string), out io.Writer) (commands.ExecResult, error) {
-		req.Started = begun
+	return s.streamRun(ctx, body.RawOutput, func(out io.Writer) (commands.ExecResult, error) {
 		return s.manager.Exec(ctx, id, req, out)
 	})
 }
@@ -49,32 +48,44 @@ func (s *surface) processStream(ctx context.Context, in *processInput) (*huma.St
 	if err != nil {
 		return nil, err
 	}
-	return s.streamRun(ctx, in.Body.RawOutput, func(begun func(string), out io.Writer) (commands.ExecResult, error) {
-		req.Started = begun
+	return s.streamRun(ctx, in.Body.RawOutput, func(out io.Writer) (commands.ExecResult, error) {
 		return s.manager.RunProcess(ctx, id, req, out)
 	}), nil
 }
 
-// streamRun answers with the events of an exec that run runs. It tells begun
-// the exec's id.
-func (s *surface) streamRun(ctx context.Context, raw bool, run func(begun func(string), out io.Writer) (commands.ExecResult, error)) *huma.StreamResponse {
+// streamRun answers with the events of an exec that run runs.
+func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Writer) (commands.ExecResult, error)) *huma.StreamResponse {
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
-		out := reading.NewEvents(raw)
-		result, err := run(func(execID string) {
-			// If it fails, so does the first chunk, which ends the stream.
-			if err := out.Begin(w, reading.Place{Exec: execID}); err != nil {
-				api.Failed(ctx, err)
+		out := announced{reading.NewEvents(raw), ctx, w}
+		result, err := run(out)
+		switch {
+		case err == nil:
+			s.metrics.Ran(result)
+			if !out.Begun() { // the sandbox died before it had the exec
+				out.Accepted(result.ID)
 			}
-		}, out)
-		if !out.Begun() { // it was refused
+		case !out.Begun(): // it was refused
 			api.WriteError(w, r, err)
 			return
 		}
-		if err == nil {
-			s.metrics.Ran(result)
-		}
-		endEvents(ctx, out, result, err)
+		endEvents(ctx, out.Events, result, err)
 	})
+}
+
+// announced is events that begin when the exec can be attached to: whoever has read
+// its id comes back for the rest when the connection breaks.
+type announced struct {
+	*reading.Events
+	ctx context.Context
+	w   http.ResponseWriter
+}
+
+// Accepted begins the events.
+func (a announced) Accepted(execID string) {
+	// If it fails, so does the first chunk, which ends the stream.
+	if err := a.Begin(a.w, reading.Place{Exec: execID}); err != nil {
+		api.Failed(a.ctx, err)
+	}
 }
 
 type execEventsInput struct {

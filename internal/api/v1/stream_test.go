@@ -341,3 +341,28 @@ func TestExecEvents(t *testing.T) {
 		t.Errorf("a followed link ran it: %q", r.Output)
 	}
 }
+
+// TestAStreamThatHasBegunCanBeTakenUp breaks the connection as soon as a client knows
+// what it would come back to.
+func TestAStreamThatHasBegunCanBeTakenUp(t *testing.T) {
+	s := start(t, quiet)
+	path := s.create(t)
+	for i := range 100 {
+		route, body := "/exec/stream", fmt.Sprintf(`{"cmd":"echo kept","shell":"s%d"}`, i%4)
+		if i%2 == 1 {
+			route, body = "/processes/stream", `{"cmd":["echo","kept"]}`
+		}
+		response := s.open(t, "POST", path+route, strings.NewReader(body))
+		var begun struct {
+			ExecID string `json:"exec_id"`
+		}
+		newStream(response.Body).want(t, "start", &begun)
+		if err := response.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c := collect(t, s.open(t, "GET", path+"/execs/"+begun.ExecID+"/stream", nil))
+		if c.output != "kept\n" || c.last.name != "done" {
+			t.Fatalf("%s after %d: %q, %s %s", route, i, c.output, c.last.name, c.last.data)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,8 +14,8 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
 	"github.com/sandkasten/sandkasten/internal/tree"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // CopyCmd copies between here and a session.
@@ -42,34 +41,33 @@ directory that is copied to here.
 }
 
 // Run copies.
-func (c CopyCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := a.Client()
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	return Copy(ctx, a, cl, Remote{Noun: "SESSION", Never: "/."}, c.From, c.To)
+func (c CopyCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	r := Remote{Noun: "SESSION", Never: "/.", Files: func(id string) *sandkasten.Files { return &cl.Session(id).Files }}
+	return Copy(ctx, a, r, c.From, c.To)
 }
 
 // Remote is how a path on the other side is written.
 type Remote struct {
 	Noun  string // what comes before its colon
 	Never string // characters that this never has: it is a local path, then
+
+	Files func(id string) *sandkasten.Files // of what has an id
 }
 
-// Copy copies between this side and the one that cl's calls for files reach.
-func Copy(ctx context.Context, a *cli.App, cl *client.Client, r Remote, from, to string) error {
+// Copy copies between this side and another.
+func Copy(ctx context.Context, a *cli.App, r Remote, from, to string) error {
 	fromID, fromPath, fromInside := r.split(from)
 	toID, toPath, toInside := r.split(to)
 	if fromInside == toInside {
 		return fmt.Errorf("one of the two has to be %s:PATH", r.Noun)
 	}
-	copying := transfer{a: a, cl: cl, id: fromID}
+	copying := transfer{a: a}
 	var err error
 	if fromInside {
+		copying.inside = r.Files(fromID)
 		err = copying.out(ctx, fromPath, to)
 	} else {
-		copying.id = toID
+		copying.inside = r.Files(toID)
 		err = copying.in(ctx, from, toPath)
 	}
 	if copying.skipped > 0 {
@@ -91,11 +89,10 @@ func (r Remote) split(arg string) (id, file string, ok bool) {
 // standard is the name of standard input and output.
 const standard = "-"
 
-// transfer copies between here and one session.
+// transfer copies between here and one session or workspace.
 type transfer struct {
 	a       *cli.App
-	cl      *client.Client
-	id      string
+	inside  *sandkasten.Files
 	skipped int
 }
 
@@ -123,7 +120,7 @@ func (t *transfer) in(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	return t.send(ctx, f, to, client.WriteOptions{Mode: info.Mode()})
+	return t.send(ctx, f, to, sandkasten.WriteOptions{Mode: info.Mode()})
 }
 
 // standardIn sends what standard input has.
@@ -135,18 +132,19 @@ func (t *transfer) standardIn(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	return t.send(ctx, f, to, client.WriteOptions{})
+	return t.send(ctx, f, to, sandkasten.WriteOptions{})
 }
 
 // send writes a local file, which it closes.
-func (t *transfer) send(ctx context.Context, f *os.File, to string, o client.WriteOptions) error {
+func (t *transfer) send(ctx context.Context, f *os.File, to string, o sandkasten.WriteOptions) error {
 	left, err := remaining(f)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
 	content, done := show.Reading(t.a.Err, f, path.Base(to), left)
 	defer done()
-	return t.cl.Write(ctx, t.id, to, o, left, content)
+	o.Size = left
+	return errors.Join(t.inside.Write(ctx, to, content, &o), content.Close())
 }
 
 // sendTree sends a directory.
@@ -166,7 +164,7 @@ func (t *transfer) sendTree(ctx context.Context, from, to string) error {
 	}()
 	content, done := show.Reading(t.a.Err, reader, path.Base(to), plan.Size)
 	defer done()
-	_, err = t.cl.Unpack(ctx, t.id, to, "tar", plan.Size, content)
+	_, err = t.inside.UploadArchive(ctx, to, content, &sandkasten.ArchiveOptions{Format: sandkasten.Tar, Size: plan.Size})
 	// This ends the goroutine, if it has not ended: a write to a closed pipe
 	// fails.
 	closeErr := reader.Close()
@@ -185,21 +183,19 @@ func (t *transfer) insideTarget(ctx context.Context, to, name string) (string, e
 	if strings.HasSuffix(to, "/") {
 		return path.Join(to, name), nil
 	}
-	found, err := t.cl.Stat(ctx, t.id, to, true)
+	found, err := t.stat(ctx, to)
 	switch {
-	case isMissing(err):
+	case errors.Is(err, sandkasten.ErrNotFound): // if it is the session, the next request says so
 		return to, nil
-	case err == nil && found.Type == "dir":
+	case err == nil && found.IsDir():
 		return path.Join(to, name), nil
 	}
 	return to, err
 }
 
-// isMissing reports whether err says that there is no such file. A session
-// that does not exist is not told apart: the next request says so.
-func isMissing(err error) bool {
-	refused, ok := errors.AsType[*client.Error](err)
-	return ok && refused.Status == http.StatusNotFound
+// stat describes a file, or what a link leads to.
+func (t *transfer) stat(ctx context.Context, name string) (sandkasten.Entry, error) {
+	return t.inside.Stat(ctx, name, &sandkasten.StatOptions{Follow: true})
 }
 
 // out fetches a file or a directory.
@@ -210,12 +206,12 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 	if strings.HasSuffix(from, "/") && from != "/" {
 		from = strings.TrimRight(from, "/")
 	}
-	found, err := t.cl.Stat(ctx, t.id, from, true)
+	found, err := t.stat(ctx, from)
 	if err != nil {
 		return err
 	}
 	if to == standard {
-		if found.Type == "dir" {
+		if found.IsDir() {
 			return fmt.Errorf("%s is a directory: `sandkasten fs tar` writes one to standard output", show.Printable(from))
 		}
 		return t.read(ctx, from, t.a.Out)
@@ -223,7 +219,7 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
 		to = filepath.Join(to, path.Base(path.Join("/workspace", from)))
 	}
-	if found.Type == "dir" {
+	if found.IsDir() {
 		return t.fetchTree(ctx, from, to)
 	}
 	return t.fetch(ctx, from, to)
@@ -231,7 +227,7 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 
 // read writes a file of the session to w.
 func (t *transfer) read(ctx context.Context, from string, w io.Writer) error {
-	content, err := t.cl.Read(ctx, t.id, from)
+	content, err := t.inside.Read(ctx, from, nil)
 	if err != nil {
 		return err
 	}
@@ -242,7 +238,7 @@ func (t *transfer) read(ctx context.Context, from string, w io.Writer) error {
 
 // fetch replaces a local file when the whole of the other has arrived.
 func (t *transfer) fetch(ctx context.Context, from, to string) error {
-	content, err := t.cl.Read(ctx, t.id, from)
+	content, err := t.inside.Read(ctx, from, nil)
 	if err != nil {
 		return err
 	}
@@ -264,7 +260,7 @@ func (t *transfer) fetch(ctx context.Context, from, to string) error {
 
 // fetchTree fetches a directory.
 func (t *transfer) fetchTree(ctx context.Context, from, to string) error {
-	archive, err := t.cl.Pack(ctx, t.id, from, "tar")
+	archive, err := t.inside.DownloadArchive(ctx, from, sandkasten.Tar)
 	if err != nil {
 		return err
 	}

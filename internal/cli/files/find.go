@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type lsCmd struct {
@@ -21,40 +22,34 @@ type lsCmd struct {
 	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
-func (c lsCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		all, err := c.list(ctx, cl)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return show.JSON(a.Out, all)
-		}
-		return show.Table(a.Out, entryRows(all))
-	})
+func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	o := &sandkasten.ListOptions{}
+	if c.Recursive {
+		o.Depth = -1
+	}
+	all, err := List(cl.Session(c.Session).List(ctx, c.Path, o))
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return show.JSON(a.Out, all)
+	}
+	return show.Table(a.Out, entryRows(all))
 }
 
-// list asks for page after page.
-func (c lsCmd) list(ctx context.Context, cl *client.Client) ([]client.Entry, error) {
-	r := client.ListRequest{Path: c.Path}
-	if c.Recursive {
-		r.Depth = -1
-	}
-	all := []client.Entry{}
-	for {
-		page, err := cl.List(ctx, c.Session, r)
+// List collects a directory's entries.
+func List(entries iter.Seq2[sandkasten.Entry, error]) ([]sandkasten.Entry, error) {
+	all := []sandkasten.Entry{} // in JSON no null
+	for entry, err := range entries {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.Entries...)
-		if page.NextCursor == "" {
-			return all, nil
-		}
-		r.Cursor = page.NextCursor
+		all = append(all, entry)
 	}
+	return all, nil
 }
 
-func entryRows(entries []client.Entry) [][]string {
+func entryRows(entries []sandkasten.Entry) [][]string {
 	rows := make([][]string, 0, len(entries))
 	for _, e := range entries {
 		name := e.Name
@@ -73,28 +68,26 @@ type statCmd struct {
 	Path    string `arg:"" help:"A file of any kind."`
 }
 
-func (c statCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		e, err := cl.Stat(ctx, c.Session, c.Path, c.Follow)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return show.JSON(a.Out, e)
-		}
-		rows := [][]string{
-			{"path", e.Path},
-			{"type", e.Type},
-			{"size", strconv.FormatInt(e.Size, 10)},
-			{"mode", e.Mode},
-			{"owner", fmt.Sprintf("%d:%d", e.UID, e.GID)},
-			{"modified", e.ModifiedAt.Format(time.RFC3339)},
-		}
-		if e.Target != "" {
-			rows = append(rows, []string{"target", e.Target})
-		}
-		return show.Table(a.Out, rows)
-	})
+func (c statCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	e, err := cl.Session(c.Session).Stat(ctx, c.Path, &sandkasten.StatOptions{Follow: c.Follow})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return show.JSON(a.Out, e)
+	}
+	rows := [][]string{
+		{"path", e.Path},
+		{"type", e.Type},
+		{"size", strconv.FormatInt(e.Size, 10)},
+		{"mode", e.Mode},
+		{"owner", fmt.Sprintf("%d:%d", e.UID, e.GID)},
+		{"modified", e.ModifiedAt.Format(time.RFC3339)},
+	}
+	if e.Target != "" {
+		rows = append(rows, []string{"target", e.Target})
+	}
+	return show.Table(a.Out, rows)
 }
 
 type findCmd struct {
@@ -106,23 +99,21 @@ type findCmd struct {
 	Path    string `arg:"" optional:"" default:"/workspace" help:"Where to look."`
 }
 
-func (c findCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		found, err := cl.Glob(ctx, c.Session, client.GlobRequest{Path: c.Path, Pattern: c.Pattern, Hidden: c.Hidden, Limit: c.Limit})
-		if err != nil {
+func (c findCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	found, err := cl.Session(c.Session).Glob(ctx, c.Pattern, &sandkasten.GlobOptions{Path: c.Path, Hidden: c.Hidden, Limit: c.Limit})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return show.JSON(a.Out, found)
+	}
+	for _, e := range found.Entries {
+		if _, err := fmt.Fprintln(a.Out, show.Printable(e.Name)); err != nil {
 			return err
 		}
-		if c.JSON {
-			return show.JSON(a.Out, found)
-		}
-		for _, e := range found.Entries {
-			if _, err := fmt.Fprintln(a.Out, show.Printable(e.Name)); err != nil {
-				return err
-			}
-		}
-		sayTruncated(a, found.Truncated)
-		return nil
-	})
+	}
+	sayTruncated(a, found.Truncated)
+	return nil
 }
 
 // sayTruncated says that a search found more than it shows.
@@ -148,31 +139,29 @@ type grepCmd struct {
 
 func (grepCmd) Help() string { return "Ends with 1 if nothing matches." }
 
-func (c grepCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		found, err := cl.Grep(ctx, c.Session, client.GrepRequest{
-			Path: c.Path, Pattern: c.Pattern, Literal: c.Literal, IgnoreCase: c.IgnoreCase, Include: c.Include,
-			Hidden: c.Hidden, Before: c.Before, After: c.After, Limit: c.Limit,
-		})
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return show.JSON(a.Out, found)
-		}
-		if _, err := io.WriteString(a.Out, grepText(found.Matches)); err != nil {
-			return err
-		}
-		sayTruncated(a, found.Truncated)
-		if len(found.Matches) == 0 {
-			return cli.CodeError(cli.ExitFailed)
-		}
-		return nil
+func (c grepCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	found, err := cl.Session(c.Session).Grep(ctx, c.Pattern, &sandkasten.GrepOptions{
+		Path: c.Path, Literal: c.Literal, IgnoreCase: c.IgnoreCase, Include: c.Include,
+		Hidden: c.Hidden, Before: c.Before, After: c.After, Limit: c.Limit,
 	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return show.JSON(a.Out, found)
+	}
+	if _, err := io.WriteString(a.Out, grepText(found.Matches)); err != nil {
+		return err
+	}
+	sayTruncated(a, found.Truncated)
+	if len(found.Matches) == 0 {
+		return cli.CodeError(cli.ExitFailed)
+	}
+	return nil
 }
 
 // grepText shows matches as grep -n does.
-func grepText(matches []client.Match) string {
+func grepText(matches []sandkasten.Match) string {
 	var b strings.Builder
 	for _, m := range matches {
 		line := func(number int, mark, text string) {
@@ -202,23 +191,31 @@ type watchCmd struct {
 	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
-func (c watchCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		return cl.Watch(ctx, c.Session, c.Path, c.Recursive, func(change client.Change) error {
-			if c.JSON {
-				return json.NewEncoder(a.Out).Encode(change)
-			}
-			text := change.Op
-			if change.From != "" {
-				text += " " + show.Printable(change.From) + " ->"
-			}
-			if change.Path != "" {
-				text += " " + show.Printable(change.Path)
-			}
-			_, err := fmt.Fprintln(a.Out, text)
+func (c watchCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	for change, err := range cl.Session(c.Session).Watch(ctx, c.Path, &sandkasten.WatchOptions{Recursive: c.Recursive}) {
+		if err == nil {
+			err = c.print(a, change)
+		}
+		if err != nil {
 			return err
-		})
-	})
+		}
+	}
+	return nil
+}
+
+func (c watchCmd) print(a *cli.App, change sandkasten.Change) error {
+	if c.JSON {
+		return json.NewEncoder(a.Out).Encode(change)
+	}
+	text := change.Op
+	if change.From != "" {
+		text += " " + show.Printable(change.From) + " ->"
+	}
+	if change.Path != "" {
+		text += " " + show.Printable(change.Path)
+	}
+	_, err := fmt.Fprintln(a.Out, text)
+	return err
 }
 
 type tarCmd struct {
@@ -227,15 +224,13 @@ type tarCmd struct {
 	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
-func (c tarCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		archive, err := cl.Pack(ctx, c.Session, c.Path, c.Format)
-		if err != nil {
-			return err
-		}
-		defer archive.Close()
-		return stream(a.Out, archive)
-	})
+func (c tarCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	archive, err := cl.Session(c.Session).DownloadArchive(ctx, c.Path, sandkasten.ArchiveFormat(c.Format))
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	return stream(a.Out, archive)
 }
 
 type untarCmd struct {
@@ -244,23 +239,23 @@ type untarCmd struct {
 	Path    string `arg:"" optional:"" default:"/workspace" help:"The directory to unpack into."`
 }
 
-func (c untarCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		f, err := sized(a.In)
-		if err != nil {
-			return err
-		}
-		left, err := remaining(f)
-		if err != nil {
-			return err
-		}
-		archive, end := show.Reading(a.Err, f, "unpack", left)
-		defer end()
-		done, err := cl.Unpack(ctx, c.Session, c.Path, c.Format, left, archive)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(a.Out, "%d files, %d bytes\n", done.Files, done.Bytes)
+func (c untarCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	f, err := sized(a.In)
+	if err != nil {
 		return err
-	})
+	}
+	left, err := remaining(f)
+	if err != nil {
+		return err
+	}
+	archive, end := show.Reading(a.Err, f, "unpack", left)
+	defer end()
+	defer archive.Close()
+	o := &sandkasten.ArchiveOptions{Format: sandkasten.ArchiveFormat(c.Format), Size: left}
+	done, err := cl.Session(c.Session).UploadArchive(ctx, c.Path, archive, o)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "%d files, %d bytes\n", done.Files, done.Bytes)
+	return err
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // Cmd works on the files of a session without a command in its shell.
@@ -50,9 +50,13 @@ type mkdirCmd struct {
 	Paths   []string `arg:"" name:"path" help:"Directories."`
 }
 
-func (c mkdirCmd) Run(ctx context.Context, a *cli.App) error {
-	return each(a, c.Paths, func(cl *client.Client, path string) error {
-		return cl.Mkdir(ctx, c.Session, client.MkdirRequest{Path: path, Mode: c.Mode, Parents: c.Parents})
+func (c mkdirCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	mode, err := parseMode(c.Mode)
+	if err != nil {
+		return err
+	}
+	return each(c.Paths, func(path string) error {
+		return cl.Session(c.Session).MakeDir(ctx, path, &sandkasten.MakeDirOptions{Mode: mode, Parents: c.Parents})
 	})
 }
 
@@ -63,10 +67,13 @@ type mvCmd struct {
 	To      string `arg:"" help:"Its new path, or a directory to move it into."`
 }
 
-func (c mvCmd) Run(ctx context.Context, a *cli.App) error {
-	return onTarget(a, ctx, c.Session, c.From, c.To, func(cl *client.Client, to string) error {
-		return cl.Move(ctx, c.Session, client.MoveRequest{From: c.From, To: to, Overwrite: c.Force})
-	})
+func (c mvCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	inside := &cl.Session(c.Session).Files
+	to, err := target(ctx, inside, c.From, c.To)
+	if err != nil {
+		return err
+	}
+	return inside.Move(ctx, c.From, to, &sandkasten.MoveOptions{Overwrite: c.Force})
 }
 
 type cpCmd struct {
@@ -77,10 +84,13 @@ type cpCmd struct {
 	To        string `arg:"" help:"Its new path, or a directory to copy it into."`
 }
 
-func (c cpCmd) Run(ctx context.Context, a *cli.App) error {
-	return onTarget(a, ctx, c.Session, c.From, c.To, func(cl *client.Client, to string) error {
-		return cl.Copy(ctx, c.Session, client.CopyRequest{From: c.From, To: to, Recursive: c.Recursive, Overwrite: c.Force})
-	})
+func (c cpCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	inside := &cl.Session(c.Session).Files
+	to, err := target(ctx, inside, c.From, c.To)
+	if err != nil {
+		return err
+	}
+	return inside.Copy(ctx, c.From, to, &sandkasten.CopyOptions{Recursive: c.Recursive, Overwrite: c.Force})
 }
 
 type rmCmd struct {
@@ -89,9 +99,9 @@ type rmCmd struct {
 	Paths     []string `arg:"" name:"path" help:"Files, links or directories."`
 }
 
-func (c rmCmd) Run(ctx context.Context, a *cli.App) error {
-	return each(a, c.Paths, func(cl *client.Client, path string) error {
-		return cl.Remove(ctx, c.Session, client.RemoveRequest{Path: path, Recursive: c.Recursive})
+func (c rmCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	return each(c.Paths, func(path string) error {
+		return cl.Session(c.Session).Remove(ctx, path, &sandkasten.RemoveOptions{Recursive: c.Recursive})
 	})
 }
 
@@ -102,9 +112,13 @@ type chmodCmd struct {
 	Paths     []string `arg:"" name:"path" help:"Files and directories; links are followed."`
 }
 
-func (c chmodCmd) Run(ctx context.Context, a *cli.App) error {
-	return each(a, c.Paths, func(cl *client.Client, path string) error {
-		return cl.Chmod(ctx, c.Session, client.ChmodRequest{Path: path, Mode: c.Mode, Recursive: c.Recursive})
+func (c chmodCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+	mode, err := parseMode(c.Mode)
+	if err != nil {
+		return err
+	}
+	return each(c.Paths, func(path string) error {
+		return cl.Session(c.Session).Chmod(ctx, path, mode, &sandkasten.ChmodOptions{Recursive: c.Recursive})
 	})
 }
 
@@ -122,18 +136,16 @@ func (editCmd) Help() string {
   sandkasten fs edit $id main.go 'hello' 'goodbye'`
 }
 
-func (c editCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		done, err := cl.Edit(ctx, c.Session, client.EditRequest{Path: c.Path, Old: c.Old, New: c.New, Count: c.Count})
-		if err != nil {
-			return err
-		}
-		if done.DiffTruncated {
-			a.Say("sandkasten: the change is larger than the diff that follows")
-		}
-		_, err = fmt.Fprint(a.Out, shown(a, done.Diff))
+func (c editCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	done, err := cl.Session(c.Session).Edit(ctx, c.Path, c.Old, c.New, &sandkasten.EditOptions{Count: c.Count})
+	if err != nil {
 		return err
-	})
+	}
+	if done.DiffTruncated {
+		a.Say("sandkasten: the change is larger than the diff that follows")
+	}
+	_, err = fmt.Fprint(a.Out, shown(a, done.Diff))
+	return err
 }
 
 type catCmd struct {
@@ -141,9 +153,9 @@ type catCmd struct {
 	Paths   []string `arg:"" name:"path" help:"Files."`
 }
 
-func (c catCmd) Run(ctx context.Context, a *cli.App) error {
-	return each(a, c.Paths, func(cl *client.Client, path string) error {
-		content, err := cl.Read(ctx, c.Session, path)
+func (c catCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	return each(c.Paths, func(path string) error {
+		content, err := cl.Session(c.Session).Read(ctx, path, nil)
 		if err != nil {
 			return err
 		}
@@ -165,31 +177,32 @@ func (writeCmd) Help() string {
   echo hello | sandkasten fs write $id greeting.txt`
 }
 
-func (c writeCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		mode, err := strconv.ParseUint("0"+c.Mode, 8, 9)
-		if err != nil {
-			return fmt.Errorf("--mode is %q: write it in octal, like 0644", c.Mode)
-		}
-		f, err := sized(a.In)
-		if err != nil {
-			return err
-		}
-		t := transfer{a: a, cl: cl, id: c.Session}
-		return t.send(ctx, f, c.Path, client.WriteOptions{Mode: fs.FileMode(mode), Create: c.Create, Append: c.Append})
-	})
+func (c writeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	mode, err := parseMode(c.Mode)
+	if err != nil {
+		return err
+	}
+	f, err := sized(a.In)
+	if err != nil {
+		return err
+	}
+	t := transfer{a: a, inside: &cl.Session(c.Session).Files}
+	return t.send(ctx, f, c.Path, sandkasten.WriteOptions{Mode: mode, Create: c.Create, Append: c.Append})
 }
 
-// onTarget finds the path that from gets: below to if that is a directory.
-func onTarget(a *cli.App, ctx context.Context, id, from, to string, do func(cl *client.Client, to string) error) error {
-	return a.WithClient(func(cl *client.Client) error {
-		t := transfer{a: a, cl: cl, id: id}
-		target, err := t.insideTarget(ctx, to, lastName(from))
-		if err != nil {
-			return err
-		}
-		return do(cl, target)
-	})
+// parseMode reads a mode; 0 is none. Which bits there may be is the daemon's to say.
+func parseMode(text string) (fs.FileMode, error) {
+	mode, err := strconv.ParseUint("0"+text, 8, 32)
+	if err != nil {
+		return 0, fmt.Errorf("the mode is %q: write it in octal, like 0644", text)
+	}
+	return fs.FileMode(mode), nil
+}
+
+// target is the path that from gets: below to if that is a directory.
+func target(ctx context.Context, inside *sandkasten.Files, from, to string) (string, error) {
+	t := transfer{inside: inside}
+	return t.insideTarget(ctx, to, lastName(from))
 }
 
 // lastName is what a path inside is called.
@@ -199,18 +212,16 @@ func lastName(path string) string {
 }
 
 // each does something to every path, up to the first error.
-func each(a *cli.App, paths []string, do func(cl *client.Client, path string) error) error {
-	return a.WithClient(func(cl *client.Client) error {
-		for _, path := range paths {
-			if err := do(cl, path); err != nil {
-				if len(paths) > 1 && !strings.Contains(err.Error(), strconv.Quote(path)) {
-					return fmt.Errorf("%s: %w", show.Printable(path), err)
-				}
-				return err
+func each(paths []string, do func(path string) error) error {
+	for _, path := range paths {
+		if err := do(path); err != nil {
+			if len(paths) > 1 && !strings.Contains(err.Error(), strconv.Quote(path)) {
+				return fmt.Errorf("%s: %w", show.Printable(path), err)
 			}
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // shown is text of a sandbox's as it may go to standard output: a terminal

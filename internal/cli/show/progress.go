@@ -69,7 +69,7 @@ func (p *Progress) End() {
 // Reading shows how far a stream is, if w is a terminal. done takes the bar away.
 func Reading(w io.Writer, r io.ReadCloser, what string, total int64) (shown io.ReadCloser, done func()) {
 	p := NewProgress(w)
-	if !p.live {
+	if !p.live || total == 0 {
 		return r, func() {}
 	}
 	m := &metered{ReadCloser: r, p: p, now: images.Progress{Phase: what, Total: total}}

@@ -5,7 +5,6 @@ package snapshots
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // Cmd is `sandkasten snapshot`.
@@ -54,57 +53,31 @@ func (createCmd) Help() string {
   sandkasten snapshot create $id --include src --exclude src/node_modules`
 }
 
-func (c createCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		s, err := cl.CreateSnapshot(ctx, c.Session, client.SnapshotRequest{
-			Name: c.Name, Label: c.Label, Scope: c.Scope, IncludePaths: c.Include, ExcludePaths: c.Exclude,
-		})
-		if err != nil {
-			return err
-		}
-		return printed(a, s, c.JSON)
+func (c createCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	s, err := cl.Session(c.Session).Snapshot(ctx, &sandkasten.SnapshotOptions{
+		Name: c.Name, Label: c.Label, Scope: c.Scope, IncludePaths: c.Include, ExcludePaths: c.Exclude,
 	})
-}
-
-func printed(a *cli.App, s client.Snapshot, whole bool) error {
-	if whole {
-		return show.JSON(a.Out, s)
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Fprintln(a.Out, show.Printable(s.ID))
-	return err
+	return a.PrintMade(s.ID, s, c.JSON)
 }
 
 type lsCmd struct {
 	Session string `placeholder:"ID" help:"Only those of this session."`
 	Name    string `help:"Only those of this name."`
-	JSON    bool   `name:"json" xor:"form" help:"Print JSON."`
-	Quiet   bool   `short:"q" xor:"form" help:"Print ids only."`
+	cli.ListFlags
 }
 
-func (c lsCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		list, err := cl.Snapshots(ctx, client.SnapshotFilter{SessionID: c.Session, Name: c.Name})
-		switch {
-		case err != nil:
-			return err
-		case c.JSON:
-			return show.JSON(a.Out, list)
-		case c.Quiet:
-			for _, s := range list {
-				if err := printed(a, s, false); err != nil {
-					return err
-				}
-			}
-			return nil
-		case len(list) == 0:
-			a.Say("No snapshots. `sandkasten snapshot create` makes one.")
-			return nil
-		}
-		return show.Table(a.Out, rows(list, time.Now()))
-	})
+func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	list, err := cl.ListSnapshots(ctx, &sandkasten.ListSnapshotsOptions{SessionID: c.Session, Name: c.Name})
+	if err != nil {
+		return err
+	}
+	return c.Print(a, list, rows(list, time.Now()), "No snapshots. `sandkasten snapshot create` makes one.")
 }
 
-func rows(list []client.Snapshot, now time.Time) [][]string {
+func rows(list []sandkasten.Snapshot, now time.Time) [][]string {
 	table := [][]string{{"ID", "NAME", "SCOPE", "IMAGE", "SIZE", "FILES", "OF", "AGE"}}
 	for _, s := range list {
 		table = append(table, []string{
@@ -118,14 +91,12 @@ type inspectCmd struct {
 	Snapshot string `arg:"" help:"Snapshot id."`
 }
 
-func (c inspectCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		s, err := cl.Snapshot(ctx, c.Snapshot)
-		if err != nil {
-			return err
-		}
-		return show.JSON(a.Out, s)
-	})
+func (c inspectCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	s, err := cl.GetSnapshot(ctx, c.Snapshot)
+	if err != nil {
+		return err
+	}
+	return show.JSON(a.Out, s)
 }
 
 type downloadCmd struct {
@@ -141,24 +112,22 @@ part:
   tar -xOf work.tar workspace.tar.zst | tar --zstd -xf -`
 }
 
-func (c downloadCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) (err error) {
-		archive, err := cl.DownloadSnapshot(ctx, c.Snapshot)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, archive.Close()) }()
-		if c.File == "-" {
-			_, err = io.Copy(a.Out, archive)
-			return err
-		}
-		f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(f, archive)
-		return errors.Join(err, f.Close())
-	})
+func (c downloadCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) (err error) {
+	archive, err := cl.DownloadSnapshot(ctx, c.Snapshot)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	if c.File == "-" {
+		_, err = io.Copy(a.Out, archive)
+		return err
+	}
+	f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, archive)
+	return errors.Join(err, f.Close())
 }
 
 type uploadCmd struct {
@@ -168,40 +137,23 @@ type uploadCmd struct {
 	JSON  bool   `name:"json" help:"Print the whole snapshot as JSON."`
 }
 
-func (c uploadCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		f, err := os.Open(c.File)
-		if err != nil {
-			return err
-		}
-		info, err := f.Stat()
-		if err != nil {
-			return errors.Join(err, f.Close())
-		}
-		s, err := cl.UploadSnapshot(ctx, c.Name, c.Label, info.Size(), f)
-		if err != nil {
-			return err
-		}
-		return printed(a, s, c.JSON)
-	})
+func (c uploadCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	f, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s, err := cl.UploadSnapshot(ctx, f, &sandkasten.UploadSnapshotOptions{Name: c.Name, Label: c.Label})
+	if err != nil {
+		return err
+	}
+	return a.PrintMade(s.ID, s, c.JSON)
 }
 
 type rmCmd struct {
 	Snapshots []string `arg:"" name:"snapshot" help:"Snapshot ids."`
 }
 
-func (c rmCmd) Run(ctx context.Context, a *cli.App) error {
-	return a.WithClient(func(cl *client.Client) error {
-		var failed error
-		for _, id := range c.Snapshots {
-			if err := cl.DeleteSnapshot(ctx, id); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("%s: %w", show.Printable(id), err))
-				continue
-			}
-			if _, err := fmt.Fprintln(a.Out, show.Printable(id)); err != nil {
-				return err
-			}
-		}
-		return failed
-	})
+func (c rmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	return a.RemoveEach(c.Snapshots, func(id string) error { return cl.DeleteSnapshot(ctx, id) })
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -20,8 +19,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/client"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // Needed is the error of a command that has no terminal to lend, else nil.
@@ -35,59 +33,51 @@ func Needed(a *cli.App, command string) error {
 // Kind is what programs call our terminal.
 func Kind() string { return cmp.Or(os.Getenv("TERM"), "xterm") }
 
-// Run opens a terminal and lends it ours. It returns the exit code of
-// its program as an error, nil for 0 and for detaching.
-func Run(ctx context.Context, a *cli.App, cl *client.Client, session string, req client.TerminalRequest) (err error) {
-	t, err := cl.Terminal(ctx, session, req)
-	if err != nil {
-		return cli.NotRun(err)
-	}
+// Run lends our terminal to one of a session, which it closes. It returns the exit
+// code of its program as an error, nil for 0 and for detaching.
+func Run(ctx context.Context, a *cli.App, s *sandkasten.Session, t *sandkasten.Terminal) error {
 	before, err := term.MakeRaw(int(a.In.Fd()))
 	if err != nil {
 		return cli.NotRun(errors.Join(fmt.Errorf("prepare the terminal: %w", err), t.Close()))
 	}
-	l := &line{a: a, cl: cl, session: session, t: t}
+	l := &line{a: a, session: s, t: t}
 	err = l.converse(ctx)
 	if restoreErr := term.Restore(int(a.In.Fd()), before); restoreErr != nil {
 		err = errors.Join(err, fmt.Errorf("restore the terminal (`reset` does it by hand): %w", restoreErr))
 	}
 	switch {
 	case errors.Is(err, errDetached):
-		a.Say("detached; `sandkasten shell --attach %s %s` comes back", show.Printable(t.ID()), session)
+		a.Say("detached; `sandkasten shell --attach %s %s` comes back", show.Printable(t.ID()), s.ID)
 		return nil
-	case err == nil:
-		return nil
+	case err != nil:
+		return cli.NotRun(err)
 	}
-	if exit, ok := errors.AsType[*client.ExitError](err); ok {
-		if exit.Code == 0 {
-			return nil
-		}
-		return cli.CodeError(exit.Code & 0xff)
+	if code, _ := l.terminal().ExitCode(); code != 0 {
+		return cli.CodeError(code & 0xff)
 	}
-	return cli.NotRun(err)
+	return nil
 }
 
 // Size is that of the terminal f.
-func Size(f *os.File) client.Size {
-	cols, rows, err := term.GetSize(int(f.Fd()))
-	if err != nil || cols <= 0 || rows <= 0 {
-		return client.Size{Rows: 24, Cols: 80}
+func Size(f *os.File) (rows, cols uint16) {
+	width, height, err := term.GetSize(int(f.Fd()))
+	if err != nil || width <= 0 || height <= 0 {
+		return 24, 80
 	}
-	return client.Size{Rows: uint16(min(rows, 1<<15)), Cols: uint16(min(cols, 1<<15))}
+	return uint16(min(height, 1<<15)), uint16(min(width, 1<<15))
 }
 
 // line is our terminal at one end and a session's at the other. The connection
 // between them may break and be made again.
 type line struct {
 	a       *cli.App
-	cl      *client.Client
-	session string
+	session *sandkasten.Session
 
 	mu sync.Mutex
-	t  *client.Terminal // guarded by mu; replaced when the connection breaks
+	t  *sandkasten.Terminal // guarded by mu; replaced when the connection breaks
 }
 
-func (l *line) terminal() *client.Terminal {
+func (l *line) terminal() *sandkasten.Terminal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.t
@@ -143,7 +133,7 @@ func (l *line) show(ctx context.Context) error {
 		t := l.terminal()
 		_, err := io.Copy(l.a.Out, t)
 		if !broken(err) || ctx.Err() != nil {
-			return err
+			return err // nil if the program has ended
 		}
 		if err := l.reattach(ctx, t); err != nil {
 			return err
@@ -151,13 +141,11 @@ func (l *line) show(ctx context.Context) error {
 	}
 }
 
-// broken reports whether err is of a connection: not the program's end, not
-// the daemon's word, and not our own output.
+// broken reports whether err is of a connection: not the daemon's word, and not
+// our own output.
 func broken(err error) bool {
-	_, exit := errors.AsType[*client.ExitError](err)
-	_, refused := errors.AsType[*client.Error](err)
-	_, ours := errors.AsType[*os.PathError](err)
-	return err != nil && !exit && !refused && !ours
+	_, lost := errors.AsType[*sandkasten.ConnectionError](err)
+	return lost
 }
 
 const (
@@ -167,20 +155,20 @@ const (
 )
 
 // reattach makes a new connection that goes on where the old one broke.
-func (l *line) reattach(ctx context.Context, old *client.Terminal) error {
+func (l *line) reattach(ctx context.Context, old *sandkasten.Terminal) error {
 	l.a.Say("\r\nsandkasten: the connection broke; attaching again. Keys are lost until then. Ctrl-\\ gives up.\r")
-	if err := old.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
-		l.a.Say("sandkasten: %v\r", err)
-	}
-	var err error
+	err := old.Close()
 	for try, wait := 0, reattachFirst; try < reattachTries; try, wait = try+1, min(2*wait, reattachMost) {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(wait):
 		}
-		var t *client.Terminal
-		t, err = l.cl.Terminal(ctx, l.session, client.TerminalRequest{ID: old.ID(), Seq: old.Seq(), Size: Size(l.a.Out)})
+		var t *sandkasten.Terminal
+		rows, cols := Size(l.a.Out)
+		t, err = l.session.AttachTerminal(ctx, old.ID(), &sandkasten.AttachTerminalOptions{
+			Rows: rows, Cols: cols, SinceSeq: cmp.Or(old.Seq(), -1),
+		})
 		if err == nil {
 			l.mu.Lock()
 			l.t = t
@@ -188,17 +176,11 @@ func (l *line) reattach(ctx context.Context, old *client.Terminal) error {
 			l.a.Say("sandkasten: attached again.\r")
 			return nil
 		}
-		if !broken(err) && !unavailable(err) {
+		if !broken(err) && !errors.Is(err, sandkasten.ErrUnavailable) {
 			return err
 		}
 	}
-	return fmt.Errorf("the terminal cannot be reached again; `sandkasten shell --attach %s %s` tries once more: %w", show.Printable(old.ID()), l.session, err)
-}
-
-// unavailable reports whether a daemon says that it cannot do it yet.
-func unavailable(err error) bool {
-	refused, ok := errors.AsType[*client.Error](err)
-	return ok && refused.Code == string(errdefs.Unavailable)
+	return fmt.Errorf("the terminal cannot be reached again; `sandkasten shell --attach %s %s` tries once more: %w", show.Printable(old.ID()), l.session.ID, err)
 }
 
 var errDetached = errors.New("detached")

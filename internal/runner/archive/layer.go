@@ -3,6 +3,7 @@ package archive
 import (
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,12 @@ type Selection struct {
 	// removes is packed as whiteouts. Files that have the names of such are left
 	// out, for they would be taken for them.
 	Layer bool
+}
+
+// picks reports whether a path is selected, of which nothing else is known.
+func (s Selection) picks(at string) bool {
+	in := func(x string) bool { return at == x || strings.HasPrefix(at, x+"/") }
+	return !slices.ContainsFunc(s.Exclude, in) && (len(s.Include) == 0 || slices.ContainsFunc(s.Include, in))
 }
 
 func (s Selection) selects(w *tree.Walk, e *tree.Entry) bool {

@@ -26,8 +26,13 @@ func packed(t testing.TB, dir string, which archive.Selection) []*tar.Header {
 	must(t, err)
 	var out bytes.Buffer
 	must(t, archive.Pack(&out, archive.Tar, fd, "", which, always))
+	return headers(t, out.Bytes())
+}
+
+func headers(t testing.TB, data []byte) []*tar.Header {
+	t.Helper()
 	var all []*tar.Header
-	for in := tar.NewReader(&out); ; {
+	for in := tar.NewReader(bytes.NewReader(data)); ; {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return all

@@ -34,7 +34,7 @@ func Pack(out io.Writer, f Format, fd int, name string, which Selection, check f
 		tree.Close(fd)
 		return err
 	}
-	p := &packer{writer: a, which: which, check: check, buf: make([]byte, copyBuffer)}
+	p := &packer{writer: a, which: which, upper: which.Layer, check: check, buf: make([]byte, copyBuffer)}
 	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		err = p.below(fd)
 	} else {
@@ -50,6 +50,7 @@ func Pack(out io.Writer, f Format, fd int, name string, which Selection, check f
 type packer struct {
 	writer
 	which Selection
+	upper bool // overlayfs's marks are such
 	check func() error
 	buf   []byte
 	bytes int64
@@ -65,11 +66,18 @@ func (p *packer) below(dir int) error {
 		if e.Leave || !p.which.selects(w, e) {
 			return nil
 		}
-		if w.PathLen() > protocol.MaxPath {
-			return protocol.Refuse(protocol.CodeUnprocessable, "a path in the directory is longer than %d bytes; pack its parts one by one", protocol.MaxPath)
+		if err := checkPathLen(w); err != nil {
+			return err
 		}
 		return p.entry(w, e)
 	})
+}
+
+func checkPathLen(w *tree.Walk) error {
+	if w.PathLen() > protocol.MaxPath {
+		return protocol.Refuse(protocol.CodeUnprocessable, "a path in the directory is longer than %d bytes; pack its parts one by one", protocol.MaxPath)
+	}
+	return nil
 }
 
 func (p *packer) entry(w *tree.Walk, e *tree.Entry) error {
@@ -80,14 +88,14 @@ func (p *packer) entry(w *tree.Walk, e *tree.Entry) error {
 			return err
 		}
 		err := w.Enter()
-		if err == nil && p.which.Layer {
+		if err == nil && p.upper {
 			err = p.opaque(w.Dir(), path)
 		}
 		if err != nil && !errors.Is(err, tree.ErrKernelFS) {
 			return err
 		}
 	case unix.S_IFCHR:
-		if p.which.Layer && e.Stat.Rdev == 0 {
+		if p.upper && e.Stat.Rdev == 0 {
 			return p.whiteout(path[:len(path)-len(e.Name)] + whiteoutPrefix + e.Name)
 		}
 	case unix.S_IFLNK:

@@ -91,7 +91,7 @@ func answerOne(args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := files.Open(args[1], -1)
+	s, err := files.Open(args[1], -1, "")
 	if err != nil {
 		return err
 	}

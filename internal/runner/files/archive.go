@@ -1,7 +1,10 @@
 package files
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +50,9 @@ var notSaved = []string{"dev", "proc", "sys", "workspace", "etc/hostname", "etc/
 
 // packChanges is Pack of what has changed of the root.
 func (s *Server) packChanges(out io.Writer, format archive.Format, which archive.Selection, check Check) error {
+	if s.baseline != "" {
+		return s.packDifference(out, format, which, check)
+	}
 	if s.changes < 0 {
 		return protocol.Refuse(protocol.CodeUnimplemented, "what has changed of the root of this sandbox cannot be told")
 	}
@@ -56,6 +62,31 @@ func (s *Server) packChanges(out io.Writer, format archive.Format, which archive
 	}
 	which.Layer, which.Exclude = true, append(which.Exclude, notSaved...)
 	return s.explain(archive.Pack(out, format, fd, "", which, check), "/")
+}
+
+// engineMade are the paths of a root that an engine has made, or mounts.
+var engineMade = []string{".dockerenv", ".sandkasten"}
+
+// packDifference is packChanges by the baseline, which nobody in the sandbox
+// can write.
+func (s *Server) packDifference(out io.Writer, format archive.Format, which archive.Selection, check Check) (err error) {
+	list, err := os.Open(s.baseline)
+	if err != nil {
+		return fmt.Errorf("open the list of what the root was made of: %w", err)
+	}
+	defer func() { err = errors.Join(err, list.Close()) }()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(list.Fd()), &st); err != nil {
+		return os.NewSyscallError("fstat", err)
+	}
+	root, err := tree.OpenDir(s.root, ".")
+	if err != nil {
+		return s.explain(err, "/")
+	}
+	which.Exclude = append(append(which.Exclude, notSaved...), engineMade...)
+	// The list was written when the root was there and nothing ran in it.
+	base := archive.Baseline{List: list, Taken: st.Ctim}
+	return s.explain(archive.PackChanges(out, format, root, base, which, check), "/")
 }
 
 // Unpack extracts an archive into a directory, which is made if it is missing.

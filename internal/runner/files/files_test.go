@@ -25,7 +25,7 @@ func open(t *testing.T) (*files.Server, string) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s, err := files.Open(dir, -1)
+	s, err := files.Open(dir, -1, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func always() error { return nil }
 
 func TestOpenRefuses(t *testing.T) {
 	for _, dir := range []string{"relative", "/does/not/exist", "/etc/passwd"} {
-		if s, err := files.Open(dir, -1); err == nil {
+		if s, err := files.Open(dir, -1, ""); err == nil {
 			t.Errorf("%s was opened: %v", dir, s.Close())
 		}
 	}

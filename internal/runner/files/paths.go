@@ -21,17 +21,19 @@ type Server struct {
 	root      int           // open "/"
 	inside    int           // open workspace
 	changes   int           // open, the upper directory of the root, or -1
+	baseline  string        // path of the list of what the root was made of, or ""
 	editing   chan struct{} // held while files are in memory
 }
 
 // Open returns a Server of the workspace, an absolute path of a directory. The
 // caller closes it. Changes, which stays the caller's, is the open directory to
-// which overlayfs writes what is changed of the root, or -1.
-func Open(workspace string, changes int) (*Server, error) {
+// which overlayfs writes what is changed of the root, or -1. Baseline is the
+// path of a list of package baseline that tells it otherwise, or "".
+func Open(workspace string, changes int, baseline string) (*Server, error) {
 	if !path.IsAbs(workspace) {
 		return nil, errors.New("the workspace must be an absolute path")
 	}
-	s := &Server{workspace: path.Clean(workspace), changes: changes, editing: make(chan struct{}, 2)}
+	s := &Server{workspace: path.Clean(workspace), changes: changes, baseline: baseline, editing: make(chan struct{}, 2)}
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 	var err error
 	if s.root, err = unix.Open("/", flags, 0); err != nil {

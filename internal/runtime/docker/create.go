@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -78,6 +77,9 @@ func (d *Driver) provide(ctx context.Context, c *creation) (err error) {
 	if c.volume, err = d.provideProgram(ctx, c.image); err != nil {
 		return err
 	}
+	if c.baseline, err = d.provideBaseline(ctx, c.image, c.rootfs); err != nil {
+		return err
+	}
 	return d.checkWorkspace(ctx, c.spec.Workspace)
 }
 
@@ -109,25 +111,9 @@ func (d *Driver) boot(ctx context.Context, id runtime.ID) error {
 		return err
 	}
 	if _, err := d.link(ctx, id); err != nil {
-		return errors.Join(fmt.Errorf("wait for the runner of sandbox %s: %w", id, err), d.lastWords(ctx, id))
+		return errors.Join(fmt.Errorf("wait for the runner of sandbox %s: %w", id, err), d.lastWords(ctx, d.container(id)))
 	}
 	return nil
-}
-
-// lastWords is what a runner that has ended said, as an error.
-func (d *Driver) lastWords(ctx context.Context, id runtime.ID) error {
-	ctx, cancel := call(ctx)
-	defer cancel()
-	logs, err := d.engine.ContainerLogs(ctx, d.container(id), client.ContainerLogsOptions{ShowStderr: true, Tail: "10"})
-	if err != nil {
-		return err
-	}
-	defer logs.Close()
-	text, err := io.ReadAll(io.LimitReader(&frames{from: logs, only: stderrStream}, 4<<10))
-	if err == nil && len(text) > 0 {
-		err = fmt.Errorf("in the sandbox: %q", text)
-	}
-	return err
 }
 
 // undo is the way back from Create: that of Destroy, if the container is this
@@ -156,20 +142,33 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
 		return err
 	}
-	unlink := d.unlink(id)
-	removing, cancel := call(ctx)
+	got, err := d.inspect(ctx, id)
+	if err != nil && !errdefs.Is(err, errdefs.NotFound) {
+		return err
+	}
+	if err := errors.Join(d.removeContainer(ctx, id), d.unlink(id)); err != nil || got.Config == nil {
+		return err
+	}
+	ctx, cancel := call(ctx)
+	defer cancel()
+	return errors.Join(d.dropEnv(ctx, id, got.Config), d.dropForkImage(ctx, got.Config.Labels[labelFork]))
+}
+
+// removeContainer returns when the container is gone.
+func (d *Driver) removeContainer(ctx context.Context, id runtime.ID) error {
+	ctx, cancel := call(ctx)
 	defer cancel()
 	for {
-		_, err := d.engine.ContainerRemove(removing, d.container(id), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		_, err := d.engine.ContainerRemove(ctx, d.container(id), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
 		case cerrdefs.IsNotFound(err):
-			return unlink
+			return nil
 		case err != nil && !cerrdefs.IsConflict(err): // a conflict is another removal, which is under way
 			return fmt.Errorf("remove the container of sandbox %s: %w", id, d.unavailable(err))
 		}
 		select {
-		case <-removing.Done():
-			return errdefs.Wrap(removing.Err(), errdefs.Unavailable, "the Docker engine does not end sandbox %s", id)
+		case <-ctx.Done():
+			return errdefs.Wrap(ctx.Err(), errdefs.Unavailable, "the Docker engine does not end sandbox %s", id)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -205,7 +204,11 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 	case got.State.Status != container.StateExited:
 		return nil, errdefs.New(errdefs.Conflict, "sandbox %s is not stopped", id)
 	}
-	if err := d.boot(ctx, id); err != nil {
+	err = d.boot(ctx, id)
+	if err == nil {
+		err = d.settleAgain(ctx, id, got.Config)
+	}
+	if err != nil {
 		return nil, errors.Join(err, d.Stop(context.WithoutCancel(ctx), id))
 	}
 	return d.handle(id, got), nil
@@ -213,9 +216,20 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 
 // handle makes a sandbox of what the engine says of its container.
 func (d *Driver) handle(id runtime.ID, got container.InspectResponse) *sandbox {
-	s := &sandbox{d: d, id: id}
-	if err := json.Unmarshal([]byte(got.Config.Labels[labelLimits]), &s.limits); err != nil {
-		d.opts.Log.Warn("the container's label with its limits cannot be read", "sandbox", id, "err", err)
+	return &sandbox{d: d, id: id, limits: d.limits(got)}
+}
+
+// limits are those that a container has now.
+func (d *Driver) limits(got container.InspectResponse) runtime.Limits {
+	var l runtime.Limits
+	if err := json.Unmarshal([]byte(got.Config.Labels[labelLimits]), &l); err != nil {
+		d.opts.Log.Warn("the container's label with its limits cannot be read", "container", got.Name, "err", err)
 	}
-	return s
+	if host := got.HostConfig; host != nil { // a claim changes these
+		l.MemoryMB, l.CPU = host.Memory>>20, float64(host.NanoCPUs)/1e9
+		if host.PidsLimit != nil {
+			l.Pids = *host.PidsLimit - runnerTasks
+		}
+	}
+	return l
 }

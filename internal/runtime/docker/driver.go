@@ -54,8 +54,7 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Driver implements runtime.Driver, runtime.Stopper and
-// runtime.WorkspaceKeeper.
+// Driver implements runtime.Driver and its optional parts.
 type Driver struct {
 	opts     Options
 	engine   *client.Client
@@ -65,7 +64,8 @@ type Driver struct {
 
 	mu     sync.Mutex
 	links  map[runtime.ID]*relay.Link // guarded by mu
-	filled bool                       // guarded by mu; the volume with the runner is whole
+	filled map[string]bool            // guarded by mu; files that the volume with the runner has, by name
+	claims map[runtime.ID]bool        // guarded by mu; ready sandboxes that are being claimed
 	closed bool                       // guarded by mu
 }
 
@@ -73,6 +73,8 @@ var (
 	_ runtime.Driver          = (*Driver)(nil)
 	_ runtime.Stopper         = (*Driver)(nil)
 	_ runtime.WorkspaceKeeper = (*Driver)(nil)
+	_ runtime.Claimer         = (*Driver)(nil)
+	_ runtime.Forker          = (*Driver)(nil)
 	_ runtime.Pauser          = (*sandbox)(nil)
 )
 
@@ -103,7 +105,10 @@ func New(opts Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare a client of the engine %s: %w", opts.Host, err)
 	}
-	return &Driver{opts: opts, engine: engine, profiles: profiles, links: make(map[runtime.ID]*relay.Link)}, nil
+	return &Driver{
+		opts: opts, engine: engine, profiles: profiles,
+		links: make(map[runtime.ID]*relay.Link), filled: make(map[string]bool), claims: make(map[runtime.ID]bool),
+	}, nil
 }
 
 // Close ends the connections to runners. Sandboxes live on.
@@ -157,7 +162,7 @@ func (d *Driver) Check(ctx context.Context) error {
 
 // Sweep removes what earlier daemons of this node left and no sandbox owns.
 func (d *Driver) Sweep(ctx context.Context) error {
-	return errors.Join(d.sweepHelpers(ctx), d.sweepPrograms(ctx), d.sweepImages(ctx))
+	return errors.Join(d.sweepHelpers(ctx), d.sweepPrograms(ctx), d.sweepImages(ctx), d.sweepForks(ctx), d.sweepEnvs(ctx))
 }
 
 // Open implements runtime.Driver.
@@ -193,8 +198,12 @@ func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 			return
 		}
 		for _, c := range got.Items {
+			id, named := d.idOf(c)
+			if !named {
+				continue // somebody has renamed it
+			}
 			status := runtime.Status{
-				ID:        runtime.ID(c.Labels[labelSandbox]),
+				ID:        id,
 				Alive:     c.State == container.StateRunning || c.State == container.StatePaused,
 				Startable: c.State == container.StateExited,
 				CreatedAt: time.Unix(c.Created, 0),
@@ -204,6 +213,16 @@ func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 			}
 		}
 	}
+}
+
+// idOf is the sandbox that a container is. Its label says how it was made; it
+// may have been claimed since.
+func (d *Driver) idOf(c container.Summary) (runtime.ID, bool) {
+	if len(c.Names) == 0 {
+		return "", false
+	}
+	id, named := strings.CutPrefix(c.Names[0], "/"+d.container(""))
+	return runtime.ID(id), named
 }
 
 // own selects this node's objects that have a label.

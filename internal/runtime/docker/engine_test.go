@@ -2,6 +2,7 @@ package docker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -258,7 +259,8 @@ func testProgram(t *testing.T, d *Driver) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := half.copyProgram(t.Context(), d.programVolume(), image); err != nil {
+	cut := volumeFile{name: programFile, content: func(context.Context) ([]byte, error) { return old.Runner, nil }}
+	if err := d.copyFile(t.Context(), image, cut); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := half.provideProgram(t.Context(), image); err != nil {

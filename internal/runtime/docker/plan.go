@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/bits"
@@ -18,12 +19,15 @@ import (
 // Labels of what is ours in the engine. Everything has the first.
 const (
 	labelNode      = "sandkasten.node"
-	labelSandbox   = "sandkasten.sandbox"   // of a container: its sandbox's id
+	labelSandbox   = "sandkasten.sandbox"   // of a container: its sandbox's id when it was made
 	labelTry       = "sandkasten.try"       // of a container: which Create made it
 	labelLimits    = "sandkasten.limits"    // of a container: its Limits in JSON
 	labelWorkspace = "sandkasten.workspace" // of a volume: its workspace's id
-	labelProgram   = "sandkasten.program"   // of a volume: it holds a runner; of a container: it fills one
-	labelImage     = "sandkasten.image"     // of an image: the digest that we know it by
+	labelProgram   = "sandkasten.program"   // of a volume: it holds a runner; of a container: it helps, and is nobody's
+	labelImage     = "sandkasten.image"     // of an image, and of a container that is made of it: the digest that we know it by
+	labelSeccomp   = "sandkasten.seccomp"   // of a container: its policy
+	labelFork      = "sandkasten.fork"      // of an image that forks are made of, and of these: its name
+	labelEnv       = "sandkasten.env"       // of a volume with nothing in it: variables in JSON that a container was claimed with
 )
 
 // programDir is where containers have the volume with the runner's program.
@@ -50,6 +54,10 @@ type creation struct {
 	rootfs Rootfs
 	image  string // the engine's name for it
 	volume string // with the runner
+
+	baseline  string // the path of the list of what the image is made of
+	fork      string // the image that it is a fork of, or ""
+	machineID string // to be its own, or ""
 }
 
 // plan says all about a container. Nothing in it is taken from a request but
@@ -61,6 +69,8 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 		Workspace:      inside.Workspace,
 		Env:            stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		WorkloadFilter: p.workload,
+		Baseline:       c.baseline,
+		MachineID:      c.machineID,
 	})
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
@@ -79,18 +89,16 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 		StopSignal: "SIGKILL", // what a session's programs are to hear is the runner's business
 		Labels: map[string]string{
 			labelNode: d.opts.Node, labelSandbox: string(c.id), labelTry: c.try, labelLimits: string(limits),
+			labelImage: c.spec.Image, labelSeccomp: string(c.spec.Seccomp), labelFork: c.fork,
 		},
 	}
-	if config.Hostname == "" {
-		config.Hostname = inside.Hostname
-	}
+	config.Hostname = hostname(c.spec)
 	return client.ContainerCreateOptions{Name: d.container(c.id), Config: config, HostConfig: d.planHost(c, p)}, nil
 }
 
 func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 	no := false
 	memory := c.spec.Limits.MemoryMB << 20
-	pids := c.spec.Limits.Pids + runnerTasks
 	host := &container.HostConfig{
 		NetworkMode:    "none",
 		IpcMode:        container.IPCModePrivate,
@@ -111,18 +119,15 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 			{Type: mount.TypeVolume, Source: c.volume, Target: programDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 			{Type: mount.TypeVolume, Source: d.workspaceVolume(c.spec.Workspace), Target: inside.Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 		},
-		Resources: container.Resources{
-			Memory: memory, MemorySwap: memory,
-			NanoCPUs:  int64(c.spec.Limits.CPU * 1e9),
-			PidsLimit: &pids,
-			Ulimits: []*container.Ulimit{
-				{Name: "core", Soft: 1, Hard: 1}, // at 0 a helper of the host would run as its root
-				{Name: "nofile", Soft: 16384, Hard: 16384},
-				{Name: "memlock", Soft: 64 << 10, Hard: 64 << 10},
-				{Name: "msgqueue", Soft: 819200, Hard: 819200},
-				{Name: "sigpending", Soft: 4096, Hard: 4096},
-			},
-		},
+		Resources: *limitsOf(c.spec.Limits),
+	}
+	host.Memory, host.MemorySwap = memory, memory
+	host.Ulimits = []*container.Ulimit{
+		{Name: "core", Soft: 1, Hard: 1}, // at 0 a helper of the host would run as its root
+		{Name: "nofile", Soft: 16384, Hard: 16384},
+		{Name: "memlock", Soft: 64 << 10, Hard: 64 << 10},
+		{Name: "msgqueue", Soft: 819200, Hard: 819200},
+		{Name: "sigpending", Soft: 4096, Hard: 4096},
 	}
 	if c.spec.ReadonlyRoot {
 		// What programs need to write although the root is read-only. It counts
@@ -130,6 +135,12 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		host.Tmpfs = map[string]string{"/tmp": tmpfs(memory / 2), "/run": tmpfs(memory / 4)}
 	}
 	return host
+}
+
+// limitsOf are those limits that can be changed of a container that runs.
+func limitsOf(l runtime.Limits) *container.Resources {
+	pids := l.Pids + runnerTasks
+	return &container.Resources{NanoCPUs: int64(l.CPU * 1e9), PidsLimit: &pids}
 }
 
 // tmpfs bounds a directory in memory in bytes and in files.
@@ -144,6 +155,9 @@ var maskedSys = []string{
 	"/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/firmware", "/sys/hypervisor", "/sys/kernel",
 	"/sys/module", "/sys/power", "/sys/fs/bpf", "/sys/fs/btrfs", "/sys/fs/ext4", "/sys/fs/fuse", "/sys/fs/pstore", "/sys/fs/xfs",
 }
+
+// hostname is the name of a sandbox of spec.
+func hostname(spec runtime.Spec) string { return cmp.Or(spec.Hostname, inside.Hostname) }
 
 // capabilityNames is <linux/capability.h> as far as a sandbox can have it.
 var capabilityNames = map[int]string{

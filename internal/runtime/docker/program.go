@@ -4,12 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -28,51 +26,74 @@ func (d *Driver) programVolume() string {
 }
 
 // provideProgram makes the volume with the runner's program, if the engine has
-// none, and returns its name. It is written before it has its place in a
-// container of ours, and is read-only there. image is any image that the
-// engine has.
+// none, and returns its name. image is any image that the engine has.
 func (d *Driver) provideProgram(ctx context.Context, image string) (string, error) {
 	name := d.programVolume()
-	done := d.loads.DoChan(name, func() (any, error) {
+	return name, d.provideFile(ctx, image, volumeFile{
+		name: programFile, mode: 0o555, size: int64(len(d.opts.Runner)),
+		content: func(context.Context) ([]byte, error) { return d.opts.Runner, nil },
+	})
+}
+
+// volumeFile is a file in the volume with the runner.
+type volumeFile struct {
+	name    string
+	mode    int64
+	size    int64                                 // 0 is not known
+	content func(context.Context) ([]byte, error) // asked for if there is none yet
+}
+
+// provideFile puts a file into the volume with the runner, which it makes if
+// the engine has none. It is written before it has its place in a container of
+// ours, and is read-only there.
+func (d *Driver) provideFile(ctx context.Context, image string, f volumeFile) error {
+	done := d.loads.DoChan(d.programVolume()+"/"+f.name, func() (any, error) {
 		ctx, cancel := call(ctx)
 		defer cancel()
-		return nil, d.fillProgram(ctx, name, image)
+		return nil, d.fillVolume(ctx, image, f)
 	})
 	select {
 	case <-ctx.Done():
-		return "", ctx.Err()
+		return ctx.Err()
 	case r := <-done:
-		return name, r.Err
+		return r.Err
 	}
 }
 
-func (d *Driver) fillProgram(ctx context.Context, name, image string) error {
-	d.mu.Lock()
-	filled := d.filled
-	d.mu.Unlock()
-	_, err := d.engine.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
-	if err == nil && filled {
-		return nil
-	}
+func (d *Driver) fillVolume(ctx context.Context, image string, f volumeFile) error {
+	_, err := d.engine.VolumeInspect(ctx, d.programVolume(), client.VolumeInspectOptions{})
 	if err != nil && !cerrdefs.IsNotFound(err) {
 		return d.unavailable(err)
 	}
-	if err := d.copyProgram(ctx, name, image); err != nil {
-		return fmt.Errorf("bring the runner into the engine: %w", d.unavailable(err))
+	d.mu.Lock()
+	if err != nil { // somebody has removed it
+		clear(d.filled)
+	}
+	filled := d.filled[f.name]
+	d.mu.Unlock()
+	if filled {
+		return nil
+	}
+	if err := d.copyFile(ctx, image, f); err != nil {
+		return fmt.Errorf("bring the file %s into the engine: %w", f.name, d.unavailable(err))
 	}
 	d.mu.Lock()
-	d.filled = true
+	d.filled[f.name] = true
 	d.mu.Unlock()
 	return nil
 }
 
-// copyProgram writes the program by way of a container that is never started.
-func (d *Driver) copyProgram(ctx context.Context, name, image string) (err error) {
-	labels := map[string]string{labelNode: d.opts.Node, labelProgram: "1"}
+// written is the time of a file that was written to its end: the engine sets it
+// after the content.
+var written = time.Unix(0, 0)
+
+// copyFile writes the file by way of a container that is never started.
+func (d *Driver) copyFile(ctx context.Context, image string, f volumeFile) (err error) {
+	name, labels := d.programVolume(), map[string]string{labelNode: d.opts.Node, labelProgram: "1"}
 	if _, err := d.engine.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: labels}); err != nil {
 		return err
 	}
-	helper := "sandkasten-" + d.opts.Node + "-helper-" + strings.ToLower(rand.Text())
+	helper := d.helperName()
 	_, err = d.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name:   helper,
 		Config: &container.Config{Image: image, Entrypoint: []string{program}, Labels: labels},
@@ -91,14 +112,18 @@ func (d *Driver) copyProgram(ctx context.Context, name, image string) (err error
 	if err := failpoint.Hit("docker.program.created"); err != nil {
 		return err
 	}
-	there, err := d.engine.ContainerStatPath(ctx, helper, client.ContainerStatPathOptions{Path: program})
-	if err == nil && there.Stat.Size == int64(len(d.opts.Runner)) {
-		return nil // an earlier daemon's, and whole
+	there, err := d.engine.ContainerStatPath(ctx, helper, client.ContainerStatPathOptions{Path: programDir + "/" + f.name})
+	if err == nil && there.Stat.Mtime.Equal(written) && (f.size == 0 || there.Stat.Size == f.size) {
+		return nil // an earlier daemon's
 	}
 	if err != nil && !cerrdefs.IsNotFound(err) {
 		return err
 	}
-	archive, err := programArchive(d.opts.Runner)
+	content, err := f.content(ctx)
+	if err != nil {
+		return err
+	}
+	archive, err := fileArchive(f, content)
 	if err != nil {
 		return err
 	}
@@ -106,33 +131,17 @@ func (d *Driver) copyProgram(ctx context.Context, name, image string) (err error
 	return err
 }
 
-func programArchive(runner []byte) (*bytes.Buffer, error) {
+func fileArchive(f volumeFile, content []byte) (*bytes.Buffer, error) {
 	archive := new(bytes.Buffer)
 	w := tar.NewWriter(archive)
-	head := &tar.Header{Name: programFile, Mode: 0o555, Size: int64(len(runner)), ModTime: time.Unix(0, 0)}
+	head := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(content)), ModTime: written}
 	if err := w.WriteHeader(head); err != nil {
 		return nil, err
 	}
-	if _, err := w.Write(runner); err != nil {
+	if _, err := w.Write(content); err != nil {
 		return nil, err
 	}
 	return archive, w.Close()
-}
-
-// sweepHelpers removes the containers that copyProgram left when it was killed.
-func (d *Driver) sweepHelpers(ctx context.Context) error {
-	left, err := d.engine.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: d.own(labelProgram)})
-	if err != nil {
-		return d.unavailable(err)
-	}
-	var errs []error
-	for _, c := range left.Items {
-		_, err := d.engine.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true})
-		if err != nil && !cerrdefs.IsNotFound(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // sweepPrograms removes the volumes with runners of other versions of this

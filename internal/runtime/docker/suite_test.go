@@ -65,7 +65,7 @@ func TestEngine(t *testing.T) {
 			}
 		}
 		runtimetest.TestDriver(t, func(t *testing.T) runtime.Driver { return open(t, o) }, runtimetest.Options{
-			Image: testImage, Kill: kill, NoClaims: true, NoForks: true,
+			Image: testImage, Kill: kill, FixedClaims: true,
 			Unlimited: true, // in bytes on a disk; the other limits have tests of their own
 		})
 	})
@@ -81,15 +81,14 @@ func TestEngine(t *testing.T) {
 		"program":   testProgram,
 		"crash":     testCrash,
 		"images":    testImages,
+
+		"forks":       testForks,
+		"forkShares":  testForkShares,
+		"forkFails":   testForkFails,
+		"claimEnv":    testClaimEnv,
+		"hostileRoot": testHostileRoot,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}
-	left, err := d.engine.ContainerList(t.Context(), client.ContainerListOptions{All: true})
-	if err != nil || len(left.Items) > 0 {
-		t.Errorf("containers are left: %+v, %v", left.Items, err)
-	}
-	volumes, err := d.engine.VolumeList(t.Context(), client.VolumeListOptions{})
-	if err != nil || len(volumes.Items) > 1 || volumes.Items[0].Name != d.programVolume() {
-		t.Errorf("volumes are left: %+v, %v", volumes.Items, err)
-	}
+	nothingLeft(t, d)
 }

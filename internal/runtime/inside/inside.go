@@ -4,6 +4,8 @@
 package inside
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"strings"
@@ -60,6 +62,13 @@ func Variables(env map[string]string) []string {
 		out = append(out, name+"="+env[name])
 	}
 	return out
+}
+
+// NewMachineID makes one as in machine-id(5).
+func NewMachineID() string {
+	var random [16]byte
+	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(random[:])
 }
 
 // Limits is what a sandbox has of which neither its Spec nor the driver's

@@ -308,7 +308,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		b.HostsFile = disk.HostsFile(b.Hostname)
 	}
 	if c.fork {
-		b.MachineID = newMachineID()
+		b.MachineID = inside.NewMachineID()
 	}
 	if !leaveOut["seccomp"] {
 		f := c.d.filters[c.spec.Seccomp]

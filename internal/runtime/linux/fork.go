@@ -3,8 +3,6 @@ package linux
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -230,11 +228,4 @@ func (f *forking) undo(ctx context.Context) error {
 		errs = append(errs, f.d.Destroy(ctx, id))
 	}
 	return errors.Join(errs...)
-}
-
-// newMachineID returns one as in machine-id(5).
-func newMachineID() string {
-	var random [16]byte
-	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(random[:])
 }

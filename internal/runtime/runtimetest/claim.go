@@ -1,8 +1,10 @@
 package runtimetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,7 +28,10 @@ func (s *suite) claimTests() map[string]func(*testing.T) {
 		"ClaimReadonly": s.claimReadonly,
 		"ClaimParked":   s.claimParked,
 	}
-	if !s.opts.NoWorkspaces {
+	switch {
+	case s.opts.FixedClaims:
+		tests["ClaimFixed"] = s.claimFixed
+	case !s.opts.NoWorkspaces:
 		tests["ClaimWorkspace"] = s.claimWorkspace
 	}
 	if s.opts.Kill != nil {
@@ -49,6 +54,14 @@ func (s *suite) readySpec() runtime.Spec {
 	spec := s.spec()
 	spec.Hostname = ""
 	return spec
+}
+
+// claimSpec is what a session may want of a ready sandbox.
+func (s *suite) claimSpec() runtime.Spec {
+	if s.opts.FixedClaims {
+		return s.readySpec()
+	}
+	return s.spec()
 }
 
 // ready makes a sandbox to be claimed and returns the id to claim it as. Both
@@ -91,7 +104,7 @@ func (s *suite) claimParked(t *testing.T) {
 	if err := errors.Join(client.Ping(t.Context()), client.Close()); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := claimer(t, d).Claim(t.Context(), ready, id, s.spec())
+	claimed, err := claimer(t, d).Claim(t.Context(), ready, id, s.readySpec())
 	if err != nil {
 		t.Fatalf("Claim: %v", err)
 	}
@@ -106,21 +119,28 @@ func (s *suite) claimParked(t *testing.T) {
 func (s *suite) claim(t *testing.T) {
 	d := s.open(t)
 	ready, id := s.ready(t, d)
-	spec := s.spec()
+	spec := s.claimSpec()
 	spec.Env = map[string]string{"GREETING": "it's\n$HOME", "HOME": "/tmp", "no.name": "dots", "IFS": ":"}
-	spec.Limits = runtime.Limits{CPU: 0.5, MemoryMB: 128, Pids: 32, DiskMB: spec.Limits.DiskMB}
+	spec.Limits.CPU, spec.Limits.Pids = 0.5, 32
+	if !s.opts.FixedClaims {
+		spec.Limits.MemoryMB = 128
+	}
 	b := s.wantClaimed(t, ready, id, spec)
+	spec.Hostname = cmp.Or(spec.Hostname, "sandbox")
 
 	const look = `printf '%s|' "$GREETING" ~ "$(printenv no.name)" "$(hostname)" "$(basename "$PWD")"`
 	want := "it's\n$HOME|/tmp|dots|" + spec.Hostname + "|workspace|"
 	b.wantOutput(t, look, want)
-	b.wantOutput(t, `echo "$HOSTNAME"; cat /etc/hostname; grep -c "`+spec.Hostname+`$" /etc/hosts`, spec.Hostname+"\n"+spec.Hostname+"\n1\n")
+	b.wantOutput(t, `echo "$HOSTNAME"; cat /etc/hostname`, spec.Hostname+"\n"+spec.Hostname+"\n")
+	if !s.opts.FixedClaims {
+		b.wantOutput(t, `grep -c "`+spec.Hostname+`$" /etc/hosts`, "1\n")
+	}
 	b.start(t, protocol.Start{ID: "program"}, "", "bash", "-c", look).want(t, want, 0, protocol.CauseExited)
 	st, err := b.Stats(t.Context())
-	if err != nil || st.CPULimit != 0.5 || st.MemoryLimit != 128<<20 || st.PidsLimit != 32 || st.DiskLimit != spec.Limits.DiskMB<<20 {
+	if err != nil || st.CPULimit != 0.5 || st.MemoryLimit != spec.Limits.MemoryMB<<20 || st.PidsLimit != 32 || !s.opts.Unlimited && st.DiskLimit != spec.Limits.DiskMB<<20 {
 		t.Errorf("Stats: %+v, %v", st, err)
 	}
-	b.wantOutput(t, "df --output=size -BM /dev/shm | tail -1 | tr -d ' '", "64M\n") // half the memory
+	b.wantOutput(t, "df --output=size -BM /dev/shm | tail -1 | tr -d ' '", fmt.Sprintf("%dM\n", spec.Limits.MemoryMB/2))
 	shells, err := b.client.Shells(t.Context())
 	if err != nil || len(shells) != 1 || shells[0].Restarts != 0 {
 		t.Errorf("shells %+v, %v", shells, err)
@@ -161,7 +181,7 @@ func (s *suite) claimAtOnce(t *testing.T) {
 		id := s.newID()
 		destroyAfter(t, d, id)
 		all.Go(func() {
-			_, err := claimer(t, d).Claim(context.WithoutCancel(t.Context()), ready, id, s.spec())
+			_, err := claimer(t, d).Claim(context.WithoutCancel(t.Context()), ready, id, s.claimSpec())
 			if err == nil {
 				won.Add(1)
 				return
@@ -181,10 +201,10 @@ func (s *suite) claimTaken(t *testing.T) {
 	taken := s.create(t, d, s.spec())
 	taken.wantOutput(t, "x=mine", "")
 	ready, id := s.ready(t, d)
-	_, err := claimer(t, d).Claim(t.Context(), ready, taken.ID(), s.spec())
+	_, err := claimer(t, d).Claim(t.Context(), ready, taken.ID(), s.claimSpec())
 	wantCode(t, "Claim as one that exists", err, errdefs.AlreadyExists)
 	taken.wantOutput(t, "echo $x", "mine\n")
-	s.wantClaimed(t, ready, id, s.spec()).wantOutput(t, "echo works", "works\n")
+	s.wantClaimed(t, ready, id, s.claimSpec()).wantOutput(t, "echo works", "works\n")
 }
 
 // claimUsed refuses what is somebody's already.
@@ -194,7 +214,7 @@ func (s *suite) claimUsed(t *testing.T) {
 	b.wantOutput(t, "echo used", "used\n")
 	id := s.newID()
 	destroyAfter(t, d, id)
-	_, err := claimer(t, d).Claim(t.Context(), b.ID(), id, s.spec())
+	_, err := claimer(t, d).Claim(t.Context(), b.ID(), id, s.claimSpec())
 	wantCode(t, "Claim of a used one", err, errdefs.Conflict)
 }
 
@@ -202,21 +222,22 @@ func (s *suite) claimUsed(t *testing.T) {
 func (s *suite) claimOther(t *testing.T) {
 	d := s.open(t)
 	ready, id := s.ready(t, d)
-	other := s.spec()
+	other := s.claimSpec()
 	other.Limits.DiskMB *= 2
 	_, err := claimer(t, d).Claim(t.Context(), ready, id, other)
 	wantCode(t, "Claim with another disk", err, errdefs.Unimplemented)
-	_, err = claimer(t, d).Claim(t.Context(), s.newID(), id, s.spec())
+	_, err = claimer(t, d).Claim(t.Context(), s.newID(), id, s.claimSpec())
 	wantCode(t, "Claim of what never was", err, errdefs.Conflict)
-	s.wantClaimed(t, ready, id, s.spec()).wantOutput(t, "echo works", "works\n")
+	s.wantClaimed(t, ready, id, s.claimSpec()).wantOutput(t, "echo works", "works\n")
 }
 
 // claimStop: a claimed sandbox comes back as the session's, not as it was made.
 func (s *suite) claimStop(t *testing.T) {
 	ready, id := s.ready(t, s.open(t))
-	spec := s.spec()
+	spec := s.claimSpec()
 	spec.Env = map[string]string{"GREETING": "hi"}
 	b := s.wantClaimed(t, ready, id, spec)
+	spec.Hostname = cmp.Or(spec.Hostname, "sandbox")
 	const look = `echo "$GREETING"; hostname; cat /etc/hostname`
 	want := "hi\n" + spec.Hostname + "\n" + spec.Hostname + "\n"
 	b.wantOutput(t, look+"; echo kept > file", want)
@@ -227,7 +248,7 @@ func (s *suite) claimStop(t *testing.T) {
 // claimWaits: a sandbox can be paused and its programs ended after a claim.
 func (s *suite) claimWaits(t *testing.T) {
 	ready, id := s.ready(t, s.open(t))
-	b := s.wantClaimed(t, ready, id, s.spec())
+	b := s.wantClaimed(t, ready, id, s.claimSpec())
 	p := pauser(t, b)
 	if err := p.Pause(t.Context()); err != nil {
 		t.Fatal(err)
@@ -253,10 +274,12 @@ func (s *suite) claimReadonly(t *testing.T) {
 	named.Hostname = "other"
 	_, err := claimer(t, d).Claim(t.Context(), ready.ID(), id, named)
 	wantCode(t, "Claim with a name", err, errdefs.Unimplemented)
-	spec.Limits.MemoryMB *= 2
+	if !s.opts.FixedClaims {
+		spec.Limits.MemoryMB *= 2
+	}
 	spec.Env = map[string]string{"A": "b"}
 	b := s.wantClaimed(t, ready.ID(), id, spec)
-	b.wantOutput(t, "echo $A; df --output=size -BM /tmp | tail -1 | tr -d ' '", "b\n256M\n")
+	b.wantOutput(t, "echo $A; df --output=size -BM /tmp | tail -1 | tr -d ' '", fmt.Sprintf("b\n%dM\n", spec.Limits.MemoryMB/2))
 }
 
 // claimDead tells the caller that there is nothing to claim.
@@ -268,11 +291,30 @@ func (s *suite) claimDead(t *testing.T) {
 		status, _ := find(t, d, ready)
 		return !status.Alive
 	})
-	_, err := claimer(t, d).Claim(t.Context(), ready, id, s.spec())
+	_, err := claimer(t, d).Claim(t.Context(), ready, id, s.claimSpec())
 	wantCode(t, "Claim of a dead one", err, errdefs.Conflict)
 	if _, found := find(t, d, id); found {
 		t.Error("List has the new name")
 	}
+}
+
+// claimFixed changes nothing when the session wants what stays as it is.
+func (s *suite) claimFixed(t *testing.T) {
+	d := s.open(t)
+	ready, id := s.ready(t, d)
+	memory, named, lost := s.readySpec(), s.readySpec(), s.readySpec()
+	memory.Limits.MemoryMB /= 2
+	named.Hostname, lost.Workspace = "other", "no-such"
+	kept := s.workspace(t, d)
+	kept.Hostname = ""
+	for _, c := range []struct {
+		spec runtime.Spec
+		want errdefs.Code
+	}{{memory, errdefs.Unimplemented}, {named, errdefs.Unimplemented}, {kept, errdefs.Unimplemented}, {lost, errdefs.NotFound}} {
+		_, err := claimer(t, d).Claim(t.Context(), ready, id, c.spec)
+		wantCode(t, fmt.Sprintf("Claim as %+v", c.spec), err, c.want)
+	}
+	s.wantClaimed(t, ready, id, s.readySpec()).wantOutput(t, "echo works", "works\n")
 }
 
 // claimWorkspace attaches one to the living sandbox.

@@ -20,5 +20,6 @@ func TestLocal(t *testing.T) {
 		Kill:      func(t *testing.T, id runtime.ID) { l.KillRunner(t, id) },
 		Unlimited: true,
 		NoClaims:  true,
+		NoRoots:   true,
 	})
 }

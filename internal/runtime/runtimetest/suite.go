@@ -45,12 +45,20 @@ type Options struct {
 	// runtime.Forker.
 	NoForks bool
 
+	// NoRoots leaves out the tests of snapshots of the root, for a driver whose
+	// sandboxes have none of their own.
+	NoRoots bool
+
 	// Only names the tests to run. Without it all run.
 	Only []string
 
 	// NoClaims leaves out the tests of claims, for a driver that is no
 	// runtime.Claimer.
 	NoClaims bool
+
+	// FixedClaims says that a ready sandbox keeps its memory, its host name and
+	// the workspace of its own: claims with others are Unimplemented.
+	FixedClaims bool
 }
 
 // TestDriver holds a driver to the contract of package runtime. open returns
@@ -114,6 +122,9 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 	}
 	if !o.NoForks {
 		maps.Copy(optional, s.forkTests())
+	}
+	if !o.NoRoots {
+		optional["SnapshotRoot"] = s.snapshotRoot
 	}
 	if o.Kill != nil {
 		optional["RunnerDies"] = s.runnerDies

@@ -36,6 +36,7 @@ func TestSuite(t *testing.T) {
 				Kill:      func(t *testing.T, id runtime.ID) { locals[name].KillRunner(t, id) },
 				Unlimited: true,
 				NoClaims:  true,
+				NoRoots:   true,
 			})
 		})
 	}

@@ -20,7 +20,8 @@ const goneExitCode = 137
 // command has ended, ctx is done or out fails. In the last two cases the
 // command goes on, and the result says which one to Attach to. An exit code
 // that is not zero is not an error. If the sandbox dies under the command, the
-// result's cause is sandbox_gone.
+// result's cause is sandbox_gone. An out that is a runnerclient.Witness is told the
+// exec's id when it can be attached to.
 func (c *Commands[ID]) Exec(ctx context.Context, id ID, req ExecRequest, out io.Writer) (ExecResult, error) {
 	exec, err := c.planExec(req)
 	if err != nil {
@@ -31,9 +32,6 @@ func (c *Commands[ID]) Exec(ctx context.Context, id ID, req ExecRequest, out io.
 		return ExecResult{}, err
 	}
 	defer use.End()
-	if req.Started != nil {
-		req.Started(exec.ID)
-	}
 	watched, stop := c.watch(ctx, use, exec.TimeoutMS)
 	defer stop()
 	result, err := use.Client.Exec(watched, exec, req.Command, req.Stdin, out)

@@ -38,9 +38,6 @@ func (c *Commands[ID]) RunProcess(ctx context.Context, id ID, req ProcessRequest
 		return ExecResult{}, err
 	}
 	defer use.End()
-	if req.Started != nil {
-		req.Started(start.ID)
-	}
 	watched, stop := c.watch(ctx, use, start.TimeoutMS)
 	defer stop()
 	result, err := use.Client.Run(watched, start, program, out)

@@ -16,10 +16,6 @@ type ExecRequest struct {
 	// OutputFile, if not empty, is a path as WriteFile takes it. The file gets
 	// all that the command writes, beside what is kept of it.
 	OutputFile string
-
-	// Started, if set, is told the exec's id before the command is sent, so
-	// that a client whose stream breaks can attach to it.
-	Started func(execID string)
 }
 
 // ProcessRequest is one program, run without a shell.
@@ -33,8 +29,6 @@ type ProcessRequest struct {
 	Timeout    time.Duration // 0 takes the default, or none in the background
 	Terminal   *TerminalSize // nil has three pipes instead
 	OutputFile string        // as in ExecRequest
-
-	Started func(execID string) // as in ExecRequest
 }
 
 // TerminalSize is in characters.

@@ -44,14 +44,22 @@ func startFlaky(target string) (*flaky, error) {
 		return nil, err
 	}
 	f := &flaky{url: "http://" + listener.Addr().String(), seen: make(map[string]bool)}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		ModifyResponse: f.spoil,
+		// No answer at all, as a client sees it.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}
 	f.server = &http.Server{
-		Handler: &httputil.ReverseProxy{
-			Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(to) },
-			ModifyResponse: f.spoil,
-			// No answer at all, as a client sees it.
-			ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
-			ErrorLog:     slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
-		},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// Without this a request's body counts as broken if the answer begins
+			// before its end was seen, and the answer breaks where none is to.
+			if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			proxy.ServeHTTP(w, r)
+		}),
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	f.served.Go(func() { f.server.Serve(listener) }) //nolint:errcheck // it says that it was closed

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -81,5 +82,36 @@ func TestTheFirstAnswerWithAKeyIsLost(t *testing.T) {
 	}
 	if *requests != 5 {
 		t.Errorf("the daemon got %d requests, want all 5", *requests)
+	}
+}
+
+// TestAnswersThatComeEarlyAreWhole: a daemon answers as soon as it has the last byte
+// of a request, which may be before the proxy has seen that it was the last.
+func TestAnswersThatComeEarlyAreWhole(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		for range 20 {
+			io.WriteString(w, "part ")
+			http.NewResponseController(w).Flush()
+		}
+	}))
+	t.Cleanup(target.Close)
+	proxy, err := startFlaky(target.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.close)
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for range 3000 {
+		resp, err := client.Post(proxy.url, "text/plain", strings.NewReader("the request"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || len(text) != 20*len("part ") {
+			t.Fatalf("%q, %v", text, err)
+		}
 	}
 }

@@ -1,5 +1,6 @@
 // Package flatten writes the layers of an image as one archive: what overlayfs
-// would show of them, for an engine that takes a root file system as a tar.
+// would show of them, for an engine that takes a root file system as a tar. It
+// also lists what is in that.
 package flatten
 
 import (
@@ -15,29 +16,65 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/baseline"
 )
 
 // Write writes the tree that the layers, the top one first, make together. The
 // layers are not to change meanwhile. Devices and sockets are left out.
 func Write(ctx context.Context, w io.Writer, layers []string) error {
-	f := &flattening{ctx: ctx, w: tar.NewWriter(w), layers: layers, links: make(map[inode]string)}
+	a := &archive{w: tar.NewWriter(w), links: make(map[inode]string)}
+	if err := walk(ctx, layers, a.add); err != nil {
+		return err
+	}
+	return a.w.Close()
+}
+
+// List writes a list of package baseline of what Write writes of the layers.
+func List(ctx context.Context, w io.Writer, layers []string) error {
+	list := baseline.NewWriter(w)
+	err := walk(ctx, layers, func(f file) error {
+		e := baseline.Entry{Path: f.name, Mode: f.stat.Mode, UID: f.stat.Uid, GID: f.stat.Gid, Size: f.stat.Size}
+		// As a tar file has it.
+		e.MTime = f.info.ModTime().Round(time.Second).Unix()
+		return list.Add(e)
+	})
+	return errors.Join(err, list.Flush())
+}
+
+// file is one that is seen.
+type file struct {
+	layer int // that it is in
+	name  string
+	full  string // its path
+	info  fs.FileInfo
+	stat  *syscall.Stat_t
+}
+
+// walk visits what overlayfs would show of layers: a directory before what is in
+// it, names in the order of their bytes.
+func walk(ctx context.Context, layers []string, visit func(file) error) error {
 	all := make([]int, len(layers))
 	for i := range all {
 		all[i] = i
 	}
-	if err := f.directory("", all); err != nil {
-		return err
-	}
-	return f.w.Close()
+	f := &flattening{ctx: ctx, layers: layers, visit: visit}
+	return f.directory("", all)
 }
 
 type flattening struct {
-	ctx    context.Context //nolint:containedctx // of the one call of Write
-	w      *tar.Writer
+	ctx    context.Context //nolint:containedctx // of the one call of walk
 	layers []string
-	links  map[inode]string // what was written of files with several names
+	visit  func(file) error
+}
+
+// archive is what Write makes.
+type archive struct {
+	w     *tar.Writer
+	links map[inode]string // what was written of files with several names
 }
 
 // inode is a file of one layer.
@@ -136,7 +173,7 @@ func (f *flattening) opaque(layer int, name string, d fs.DirEntry) (bool, error)
 	return err == nil && string(value[:n]) == "y", err
 }
 
-// entry writes one, with all that is below it.
+// entry visits one, with all that is below it.
 func (f *flattening) entry(name string, layers []int) error {
 	full := f.path(layers[0], name)
 	info, err := os.Lstat(full)
@@ -146,51 +183,53 @@ func (f *flattening) entry(name string, layers []int) error {
 	if info.Mode()&(fs.ModeDevice|fs.ModeCharDevice|fs.ModeSocket) != 0 {
 		return nil
 	}
-	head, err := f.header(layers[0], name, info)
+	stat, err := statOf(info)
 	if err != nil {
 		return err
 	}
-	if err := f.w.WriteHeader(head); err != nil {
+	if err := f.visit(file{layers[0], name, full, info, stat}); err != nil || !info.IsDir() {
 		return err
 	}
-	switch {
-	case info.IsDir():
-		return f.directory(name, layers)
-	case head.Typeflag == tar.TypeReg:
-		return f.content(full, info.Size())
-	}
-	return nil
+	return f.directory(name, layers)
 }
 
-func (f *flattening) header(layer int, name string, info fs.FileInfo) (*tar.Header, error) {
-	full, target := f.path(layer, name), ""
-	if info.Mode()&fs.ModeSymlink != 0 {
+// add writes one file.
+func (a *archive) add(f file) error {
+	head, err := a.header(f)
+	if err != nil {
+		return err
+	}
+	if err := a.w.WriteHeader(head); err != nil || head.Typeflag != tar.TypeReg {
+		return err
+	}
+	return a.content(f.full, f.info.Size())
+}
+
+func (a *archive) header(f file) (*tar.Header, error) {
+	target := ""
+	if f.info.Mode()&fs.ModeSymlink != 0 {
 		var err error
-		if target, err = os.Readlink(full); err != nil {
+		if target, err = os.Readlink(f.full); err != nil {
 			return nil, err
 		}
 	}
-	head, err := tar.FileInfoHeader(info, target)
+	head, err := tar.FileInfoHeader(f.info, target)
 	if err != nil {
 		return nil, err
 	}
-	head.Name, head.Uname, head.Gname = name, "", "" // the names would be the host's
-	if info.IsDir() {
+	head.Name, head.Uname, head.Gname = f.name, "", "" // the names would be the host's
+	if f.info.IsDir() {
 		head.Name += "/"
 	}
-	stat, err := statOf(info)
-	if err != nil {
-		return nil, err
-	}
-	if stat.Nlink > 1 && info.Mode().IsRegular() {
-		first, ok := f.links[inode{layer, stat.Ino}]
+	if f.stat.Nlink > 1 && f.info.Mode().IsRegular() {
+		first, ok := a.links[inode{f.layer, f.stat.Ino}]
 		if ok {
 			head.Typeflag, head.Linkname, head.Size = tar.TypeLink, first, 0
 			return head, nil
 		}
-		f.links[inode{layer, stat.Ino}] = name
+		a.links[inode{f.layer, f.stat.Ino}] = f.name
 	}
-	head.PAXRecords, err = attributes(full)
+	head.PAXRecords, err = attributes(f.full)
 	return head, err
 }
 
@@ -219,13 +258,13 @@ func attributes(full string) (map[string]string, error) {
 	return records, nil
 }
 
-func (f *flattening) content(full string, size int64) (err error) {
+func (a *archive) content(full string, size int64) (err error) {
 	file, err := os.Open(full)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	_, err = io.CopyN(f.w, file, size)
+	_, err = io.CopyN(a.w, file, size)
 	return err
 }
 

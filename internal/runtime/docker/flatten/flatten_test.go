@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/baseline"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -114,6 +116,48 @@ func listing(t *testing.T, archive io.Reader) []string {
 			line += "==" + h.Linkname
 		}
 		got = append(got, line)
+	}
+}
+
+// What List lists is what Write writes: each entry, with what a tar file says of
+// it, in the order of a list.
+func TestList(t *testing.T) {
+	testenv.NeedsRoot(t)
+	top := layer(t, map[string]string{"a/gone": "deleted", "a/new": "top", "b-": "link:/nowhere", "null": "device", "o": "opaque"})
+	bottom := layer(t, map[string]string{"a/gone": "bottom", "a/kept": "bottom", "b/x": "same:a/kept", "o/hidden": "bottom"})
+	if err := os.Chown(filepath.Join(bottom, "a/kept"), 12, 34); err != nil {
+		t.Fatal(err)
+	}
+	var archive, list bytes.Buffer
+	layers := []string{top, bottom}
+	if err := errors.Join(Write(t.Context(), &archive, layers), List(t.Context(), &list, layers)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := baseline.NewReader(&list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for in := tar.NewReader(&archive); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := r.Next()
+		if err != nil || e.Path != strings.TrimSuffix(h.Name, "/") || e.Mode&0o7777 != uint32(h.Mode) || e.UID != uint32(h.Uid) || e.GID != uint32(h.Gid) ||
+			h.Typeflag == tar.TypeReg && (e.Size != h.Size || e.MTime != h.ModTime.Unix()) {
+			t.Errorf("%+v, %v, want %+v", e, err, h)
+		}
+		names = append(names, e.Path)
+	}
+	if e, err := r.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("more is listed: %+v, %v", e, err)
+	}
+	if want := strings.Fields("a a/kept a/new b b/x b- o"); !slices.Equal(names, want) {
+		t.Errorf("%q, want %q", names, want)
 	}
 }
 

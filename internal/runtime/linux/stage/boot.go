@@ -61,8 +61,8 @@ func NewEnv(vars []string) Env {
 	return e
 }
 
-// vars is NewEnv's reverse.
-func (e Env) vars() []string {
+// Vars is NewEnv's reverse.
+func (e Env) Vars() []string {
 	var out []string
 	for v := range bytes.SplitAfterSeq(e, []byte{0}) {
 		if len(v) > 0 {

@@ -129,7 +129,7 @@ func TestPrepareKeepsReferences(t *testing.T) {
 
 func TestEnvKeepsItsVariables(t *testing.T) {
 	vars := []string{"A=b", "EMPTY=", "ODD=\x01\n\xff\""}
-	if got := NewEnv(vars).vars(); !reflect.DeepEqual(got, vars) {
+	if got := NewEnv(vars).Vars(); !reflect.DeepEqual(got, vars) {
 		t.Errorf("got %q", got)
 	}
 	// The largest environment that a session may have fits, whatever is in it.

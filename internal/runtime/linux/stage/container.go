@@ -24,6 +24,8 @@ type ContainerBoot struct {
 	Workspace      string `json:"workspace"`
 	Env            Env    `json:"env"`
 	WorkloadFilter Filter `json:"workload_filter,omitempty"`
+	Baseline       string `json:"baseline,omitempty"`   // path of a list of package baseline
+	MachineID      string `json:"machine_id,omitempty"` // content of /etc/machine-id, if that is there
 }
 
 // ContainerBootVar is the environment variable with a ContainerBoot in JSON.
@@ -31,6 +33,10 @@ const ContainerBootVar = "SANDKASTEN_BOOT"
 
 // ContainerCommand is the argument that makes a runner one of a container.
 const ContainerCommand = "contained"
+
+// CopyCommand is the argument that makes a runner's program copy the directory
+// that follows to the others.
+const CopyCommand = "copy"
 
 // ContainerCaps is what a container needs to have, for its runner: beside what
 // it hands on, the right to end processes of any user.
@@ -41,6 +47,7 @@ type Contained struct {
 	Listener  int
 	Workspace string
 	Env       []string
+	Baseline  string
 
 	filter   []unix.SockFilter
 	clone    func(*spawn.Cmd) (*spawn.Process, error)
@@ -68,7 +75,10 @@ func EnterContainer() (*Contained, error) {
 			}
 		}
 	}
-	c := &Contained{Workspace: b.Workspace, Env: b.Env.vars(), filter: b.WorkloadFilter.program(), oomCount: openOOMCount()}
+	if err := writeNames("", "", b.MachineID); err != nil {
+		return nil, err
+	}
+	c := &Contained{Workspace: b.Workspace, Env: b.Env.Vars(), Baseline: b.Baseline, filter: b.WorkloadFilter.program(), oomCount: openOOMCount()}
 	var err error
 	if c.clone, err = cloner(&Boot{Landlock: true}); err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)

@@ -64,7 +64,7 @@ func Enter() (*Inside, error) {
 		return nil, fmt.Errorf("bring loopback up: %w", err)
 	}
 	in := &Inside{
-		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.vars(), Quiet: b.Quiet, Changes: changes,
+		Listener: rest[0], Workspace: b.Workspace, Env: b.Env.Vars(), Quiet: b.Quiet, Changes: changes,
 		filter: b.WorkloadFilter.program(), oomCount: rest[1], cgroup: rest[2], tasks: rest[3:],
 	}
 	in.Parts.parent = in.cgroup

@@ -1,5 +1,6 @@
-// Command crash makes a sandbox. Built with the tag failpoint it dies where
-// SANDKASTEN_FAILPOINT says, as a daemon may die at any line.
+// Command crash makes a sandbox, claims one or forks one. Built with the tag
+// failpoint it dies where SANDKASTEN_FAILPOINT says, as a daemon may die at any
+// line.
 package main
 
 import (
@@ -18,13 +19,13 @@ func (dir images) Rootfs(context.Context, string) (docker.Rootfs, error) {
 }
 
 func main() {
-	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(host, node, runner, rootfs, image string) error {
+func run(what, host, node, runner, rootfs, image string) error {
 	program, err := os.ReadFile(runner)
 	if err != nil {
 		return err
@@ -33,6 +34,17 @@ func run(host, node, runner, rootfs, image string) error {
 	if err != nil {
 		return err
 	}
-	_, err = d.Create(context.Background(), "crashed", runtime.Spec{Image: image})
+	ctx, spec := context.Background(), runtime.Spec{Image: image}
+	first := map[string]runtime.ID{"create": "crashed", "claim": "ready", "fork": "source"}[what]
+	if _, err := d.Create(ctx, first, spec); err != nil {
+		return err
+	}
+	spec.Env = map[string]string{"GREETING": "hi"}
+	switch what {
+	case "claim":
+		_, err = d.Claim(ctx, first, "crashed", spec)
+	case "fork":
+		_, err = d.Fork(ctx, first, []runtime.Branch{{ID: "crashed"}, {ID: "other"}}, spec)
+	}
 	return err
 }

@@ -1,9 +1,6 @@
-package client
+package sandkasten
 
-import (
-	"context"
-	"net/http"
-)
+import "context"
 
 // PoolStatus is what is ready for sessions that are about to come. Counts are
 // since the daemon's start.
@@ -20,18 +17,18 @@ type PoolStatus struct {
 type PoolImage struct {
 	Image  string  `json:"image"`
 	Digest string  `json:"digest,omitempty"`
-	Auto   bool    `json:"auto"`
+	Auto   bool    `json:"auto"` // how many are wanted is learned
 	Wanted int     `json:"wanted"`
 	Ready  int     `json:"ready"`
-	Hits   int64   `json:"hits"`
-	Misses int64   `json:"misses"`
+	Hits   int64   `json:"hits"`   // sessions that got a ready one
+	Misses int64   `json:"misses"` // and that could have
 	MakeMS float64 `json:"make_ms"`
-	Error  string  `json:"error,omitempty"`
+	Error  string  `json:"error,omitempty"` // why there are fewer than wanted
 }
 
-// PoolStatus tells what the daemon keeps ready.
+// PoolStatus returns what the daemon keeps ready.
 func (c *Client) PoolStatus(ctx context.Context) (PoolStatus, error) {
-	var st PoolStatus
-	err := c.call(ctx, http.MethodGet, "/v1/pool/status", nil, &st)
-	return st, err
+	var status PoolStatus
+	err := c.call(ctx, get("/v1/pool/status"), &status)
+	return status, err
 }

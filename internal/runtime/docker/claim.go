@@ -1,0 +1,236 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/inside"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// settleTimeout is for a runner that has nothing else to do.
+const settleTimeout = 10 * time.Second
+
+// Claim implements runtime.Claimer. The container's new name is the claim; what
+// is the session's comes after that, so one that has anything of a session is
+// never found under the name of a ready one.
+//
+// The engine changes the limits of a living container, and neither its name for
+// itself nor its volumes, nor file systems in memory, whose sizes follow from
+// the memory: a spec with others is Unimplemented.
+func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
+	if err := inside.CheckSpec(id, spec); err != nil {
+		return nil, err
+	}
+	got, err := d.inspect(ctx, ready)
+	if err == nil && !got.State.Running {
+		err = d.notRunning(ready)
+	}
+	if errdefs.Is(err, errdefs.NotFound) {
+		err = errdefs.Wrap(err, errdefs.Conflict, "sandbox %s is not running", ready)
+	}
+	if err != nil {
+		return nil, err
+	}
+	spec.Limits = spec.Limits.Or(d.opts.Defaults)
+	if err := d.checkWorkspace(ctx, spec.Workspace); err != nil {
+		return nil, err
+	}
+	if err := d.claimable(got, spec); err != nil {
+		return nil, err
+	}
+	if err := d.rename(ctx, ready, id); err != nil {
+		return nil, err
+	}
+	s := &sandbox{d: d, id: id, limits: spec.Limits}
+	err = failpoint.Hit("docker.claim.renamed")
+	if err == nil {
+		err = d.keepEnv(ctx, id, spec.Env)
+	}
+	if err == nil && d.limits(got) != spec.Limits {
+		err = d.limit(ctx, id, spec.Limits)
+	}
+	if err == nil {
+		err = errors.Join(failpoint.Hit("docker.claim.limited"), s.settle(ctx, spec.Env), failpoint.Hit("docker.claim.settled"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claim sandbox %s as %s: %w", ready, id, err)
+	}
+	return s, nil
+}
+
+// claimable reports whether a ready container can become one of spec.
+func (d *Driver) claimable(ready container.InspectResponse, spec runtime.Spec) error {
+	labels, was := ready.Config.Labels, d.limits(ready)
+	for _, c := range []struct {
+		same bool
+		what string
+	}{
+		{labels[labelImage] == spec.Image, "image"},
+		{labels[labelSeccomp] == string(spec.Seccomp), "seccomp"},
+		{ready.HostConfig.ReadonlyRootfs == spec.ReadonlyRoot, "root"},
+		{was.DiskMB == spec.Limits.DiskMB, "disk limit"},
+		{was.MemoryMB == spec.Limits.MemoryMB, "memory limit"},
+		{ready.Config.Hostname == hostname(spec), "host name"},
+		{spec.Workspace == "", "workspace"},
+	} {
+		if !c.same {
+			return errdefs.New(errdefs.Unimplemented, "a ready container cannot become one with another %s", c.what)
+		}
+	}
+	return nil
+}
+
+// rename is the claim: of two that want the same sandbox one finds it gone, or
+// the other at it. The engine itself would rename it twice.
+func (d *Driver) rename(ctx context.Context, ready, id runtime.ID) error {
+	claimed := errdefs.New(errdefs.Conflict, "sandbox %s has been claimed by somebody else", ready)
+	d.mu.Lock()
+	if d.claims[ready] {
+		d.mu.Unlock()
+		return claimed
+	}
+	d.claims[ready] = true
+	d.mu.Unlock()
+	defer func() {
+		d.mu.Lock()
+		delete(d.claims, ready)
+		d.mu.Unlock()
+	}()
+	ctx, cancel := call(ctx)
+	defer cancel()
+	_, err := d.engine.ContainerRename(ctx, d.container(ready), client.ContainerRenameOptions{NewName: d.container(id)})
+	switch {
+	case cerrdefs.IsNotFound(err):
+		return claimed
+	case cerrdefs.IsConflict(err):
+		return errdefs.Wrap(err, errdefs.AlreadyExists, "sandbox %s exists", id)
+	case err != nil:
+		return fmt.Errorf("rename sandbox %s to %s: %w", ready, id, d.unavailable(err))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.links[ready]; l != nil { // it leads to the container, whatever its name
+		d.links[id] = l
+		delete(d.links, ready)
+	}
+	return nil
+}
+
+// limit changes what a claim can change of a container's limits.
+func (d *Driver) limit(ctx context.Context, id runtime.ID, l runtime.Limits) error {
+	ctx, cancel := call(ctx)
+	defer cancel()
+	_, err := d.engine.ContainerUpdate(ctx, d.container(id), client.ContainerUpdateOptions{Resources: limitsOf(l)})
+	return d.classify(err, id)
+}
+
+// settle tells the runner. It is asked in any case: that it answers proves that
+// it is alive and has served nobody.
+func (s *sandbox) settle(ctx context.Context, env map[string]string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	runner := &runnerclient.Client{Dial: s.DialRunner}
+	defer func() { err = errors.Join(err, runner.Close()) }()
+	return runner.Settle(ctx, protocol.Settle{}, inside.Variables(env))
+}
+
+// settleAgain tells the runner of a container that was claimed and is started
+// again what its session is.
+func (d *Driver) settleAgain(ctx context.Context, id runtime.ID, config *container.Config) error {
+	env, err := d.claimedEnv(ctx, id, config)
+	if err != nil || len(env) == 0 {
+		return err
+	}
+	return (&sandbox{d: d, id: id}).settle(ctx, env)
+}
+
+// The environment of a container is settled when it is made. What one is
+// claimed with is kept in the label of a volume that nobody has: the engine has
+// no other place of which a sandbox cannot write.
+
+func (d *Driver) envVolume(id runtime.ID) string {
+	return "sandkasten-" + d.opts.Node + "-env-" + string(id)
+}
+
+func (d *Driver) keepEnv(ctx context.Context, id runtime.ID, env map[string]string) error {
+	if len(env) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(env)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := call(ctx)
+	defer cancel()
+	_, err = d.engine.VolumeCreate(ctx, client.VolumeCreateOptions{
+		Name: d.envVolume(id), Labels: map[string]string{labelNode: d.opts.Node, labelEnv: string(text)},
+	})
+	return d.unavailable(err)
+}
+
+// claimed reports whether the container of a sandbox was made for a pool.
+func claimed(id runtime.ID, config *container.Config) bool {
+	return config.Labels[labelSandbox] != string(id)
+}
+
+// claimedEnv is what a sandbox was claimed with.
+func (d *Driver) claimedEnv(ctx context.Context, id runtime.ID, config *container.Config) (env map[string]string, err error) {
+	if !claimed(id, config) {
+		return nil, nil
+	}
+	got, err := d.engine.VolumeInspect(ctx, d.envVolume(id), client.VolumeInspectOptions{})
+	if cerrdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(got.Volume.Labels[labelEnv]), &env)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what sandbox %s was claimed with: %w", id, d.unavailable(err))
+	}
+	return env, nil
+}
+
+func (d *Driver) dropEnv(ctx context.Context, id runtime.ID, config *container.Config) error {
+	if !claimed(id, config) {
+		return nil
+	}
+	_, err := d.engine.VolumeRemove(ctx, d.envVolume(id), client.VolumeRemoveOptions{})
+	if err != nil && !cerrdefs.IsNotFound(err) {
+		return d.unavailable(err)
+	}
+	return nil
+}
+
+// sweepEnvs removes what containers were claimed with that are no more.
+func (d *Driver) sweepEnvs(ctx context.Context) error {
+	all, err := d.engine.VolumeList(ctx, client.VolumeListOptions{Filters: d.own(labelEnv)})
+	if err != nil {
+		return d.unavailable(err)
+	}
+	var errs []error
+	for _, v := range all.Items {
+		id := runtime.ID(strings.TrimPrefix(v.Name, d.envVolume("")))
+		if _, err := d.inspect(ctx, id); !errdefs.Is(err, errdefs.NotFound) {
+			errs = append(errs, err)
+			continue
+		}
+		if _, err := d.engine.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}); err != nil && !cerrdefs.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,138 @@
+package sandkasten
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// elsewhere is what is done in another way, or is for others.
+var elsewhere = map[string]string{
+	"GET /healthz":                                "for load balancers",
+	"GET /readyz":                                 "for load balancers",
+	"GET /v1/sessions/{id}/exec/stream":           "for the EventSource of browsers",
+	"POST /v1/sessions/{id}/fs/write":             "PUT raw takes files of any size",
+	"POST /v1/workspaces/{id}/fs/write":           "as above",
+	"POST /v1/sessions/{id}/fs/upload":            "UploadArchive takes several files",
+	"POST /v1/workspaces/{id}/fs/upload":          "as above",
+	"POST /v1/sessions/{id}/execs/{exec_id}/wait": "GET with wait_ms has the output, too",
+}
+
+// oneOfExecs is below what processes have twice: a process is an exec.
+const oneOfExecs = "/v1/sessions/{id}/processes/{exec_id}"
+
+// TestEveryEndpointIsCalled compares what the SDK asks for with openapi.json, so that
+// what is new there is not forgotten here.
+func TestEveryEndpointIsCalled(t *testing.T) {
+	source, err := os.ReadFile("../../internal/api/v1/openapi.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(source, &document); err != nil {
+		t.Fatal(err)
+	}
+	c, d := start(t) // refuses everything
+	callEverything(t, c)
+	called := map[string]bool{}
+	for _, r := range d.seen() {
+		path, _, _ := strings.Cut(r.target, "?")
+		called[r.method+" "+path] = true
+	}
+	variable := regexp.MustCompile(`\{\w+\}`)
+	for path, methods := range document.Paths {
+		for method := range methods {
+			method = strings.ToUpper(method)
+			asked := method + " " + variable.ReplaceAllString(path, "x")
+			if !called[asked] && elsewhere[method+" "+path] == "" && !strings.HasPrefix(path, oneOfExecs) {
+				t.Errorf("nothing calls %s %s", method, path)
+			}
+			delete(called, asked)
+		}
+	}
+	for _, asked := range slices.Sorted(maps.Keys(called)) {
+		t.Errorf("the API has no %s", asked)
+	}
+}
+
+// callEverything calls what has an endpoint, whatever comes of it. All names are x.
+func callEverything(t *testing.T, c *Client) {
+	ctx := t.Context()
+	empty := func() io.Reader { return strings.NewReader("") }
+	c.Info(ctx)
+	c.PoolStatus(ctx)
+	c.CreateSession(ctx, nil)
+	c.ListSessions(ctx, nil)
+	c.GetSession(ctx, "x")
+	c.CreateWorkspace(ctx, nil)
+	c.ListWorkspaces(ctx)
+	c.GetWorkspace(ctx, "x")
+	c.DeleteWorkspace(ctx, "x", nil)
+	c.ListSnapshots(ctx, nil)
+	c.GetSnapshot(ctx, "x")
+	c.DeleteSnapshot(ctx, "x")
+	c.DownloadSnapshot(ctx, "x")
+	c.UploadSnapshot(ctx, empty(), nil)
+
+	s := c.Session("x")
+	s.Update(ctx, nil)
+	s.Destroy(ctx)
+	s.Stats(ctx)
+	s.Heartbeat(ctx)
+	s.Pause(ctx, nil)
+	s.Resume(ctx)
+	s.Stop(ctx)
+	s.Start(ctx)
+	s.Fork(ctx, 1, nil)
+	s.Snapshot(ctx, nil)
+	s.Exec(ctx, "true", nil)
+	s.ExecStream("true", nil).Copy(ctx, io.Discard, io.Discard)
+	s.Attach("x", nil).Copy(ctx, io.Discard, io.Discard)
+	s.ListExecs(ctx)
+	s.ListShells(ctx)
+	s.CloseShell(ctx, "x")
+	s.RunProcess(ctx, []string{"true"}, nil)
+	s.StreamProcess([]string{"true"}, nil).Copy(ctx, io.Discard, io.Discard)
+	s.ListProcesses(ctx)
+	s.OpenTerminal(ctx, nil)
+	s.ListPorts(ctx)
+	s.DialPort(ctx, 1)
+	s.CreatePreview(ctx, 1, nil)
+	for range s.Watch(ctx, "x", nil) {
+		continue
+	}
+
+	p := s.Process("x")
+	p.Get(ctx, nil)
+	p.Output(ctx, nil)
+	p.WriteStdin(ctx, strings.NewReader("x"))
+	p.Signal(ctx, "TERM")
+	p.Resize(ctx, 1, 1)
+	p.Kill(ctx)
+
+	for _, f := range []*Files{&s.Files, &c.Workspace("x").Files} {
+		f.Read(ctx, "x", nil)
+		f.Write(ctx, "x", empty(), nil)
+		for range f.List(ctx, "x", nil) {
+			continue
+		}
+		f.Stat(ctx, "x", nil)
+		f.Edit(ctx, "x", "a", "b", nil)
+		f.MakeDir(ctx, "x", nil)
+		f.Move(ctx, "x", "y", nil)
+		f.Copy(ctx, "x", "y", nil)
+		f.Remove(ctx, "x", nil)
+		f.Chmod(ctx, "x", 0o644, nil)
+		f.Glob(ctx, "x", nil)
+		f.Grep(ctx, "x", nil)
+		f.UploadArchive(ctx, "x", empty(), nil)
+		f.DownloadArchive(ctx, "x", "")
+	}
+}
