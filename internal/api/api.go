@@ -28,6 +28,7 @@ const (
 	Public       // nothing: what it answers is the same for everybody
 	Key          // an API key, as Authorization: Bearer or X-API-Key
 	Page         // an API key, also as the password of HTTP Basic, for what a browser opens
+	Socket       // an API key, also as a WebSocket's subprotocol, for what a page's script opens
 )
 
 // Route is one endpoint. A surface's routes are its whole contract: reading
@@ -61,6 +62,8 @@ type Options struct {
 	Keys  Keys         // nil asks nobody for a key: only for a daemon on a loopback address
 	Hosts Hosts        // which Host headers are ours; the zero value is loopback names only
 
+	Origins []string // of other web sites whose pages may call the API, as https://app.example.org
+
 	// Site returns the route of a host, in lower case and without its port,
 	// that is a web site of its own beside the API. Nothing else is served
 	// there, and its paths are taken as they come. nil is for hosts of no site.
@@ -85,6 +88,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 	h := &handler{
 		log:     o.Log,
 		hosts:   o.Hosts,
+		origins: o.Origins,
 		site:    o.Site,
 		keys:    o.Keys,
 		rates:   newRates(o.RequestsPerSecond, o.Burst),
@@ -93,7 +97,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 	}
 	for _, s := range surfaces {
 		for _, route := range s.Routes {
-			if route.Scope < Public || route.Scope > Page {
+			if route.Scope < Public || route.Scope > Socket {
 				panic("api: " + s.Name + ": route " + route.Pattern + " has no scope")
 			}
 			h.mux.Handle(route.Pattern, h.guard(route))
@@ -108,6 +112,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 type handler struct {
 	log     *slog.Logger
 	hosts   Hosts
+	origins []string
 	site    func(host string) *Route
 	keys    Keys
 	rates   *rates
@@ -135,6 +140,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := h.hosts.check(r); err != nil {
 		WriteError(rec, r, err)
+		return
+	}
+	if h.fromOrigin(rec, r) {
 		return
 	}
 	// The mux would redirect these. No client of ours sends them, and a proxy

@@ -47,6 +47,7 @@ func handler(t testing.TB, set ...func(*api.Options)) http.Handler {
 		{Pattern: "GET /thing/{id}", Scope: api.Key, Handler: ok},
 		{Pattern: "POST /thing/{id}", Scope: api.Key, Handler: ok},
 		{Pattern: "GET /page", Scope: api.Page, Handler: ok},
+		{Pattern: "GET /socket", Scope: api.Socket, Handler: ok},
 		{Pattern: "GET /internal", Scope: api.Key, Handler: fail(errors.New("open /secret/path: EIO"))},
 		{Pattern: "GET /busy", Scope: api.Key, Handler: fail(errdefs.New(errdefs.Unavailable, "wait"))},
 		{Pattern: "GET /panic", Scope: api.Key, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret \x1b[31m detail") })},

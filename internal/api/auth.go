@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/base64"
 	"net/http"
 	"strings"
 
@@ -14,12 +15,18 @@ const maxKey = 512
 // one, or one in an unknown form is Unauthenticated.
 func credential(r *http.Request, scope Scope) (string, error) {
 	bearer, apiKey := r.Header["Authorization"], r.Header["X-Api-Key"]
-	if len(bearer)+len(apiKey) != 1 {
+	var subprotocols []string
+	if scope == Socket {
+		subprotocols = socketKeys(r)
+	}
+	if len(bearer)+len(apiKey)+len(subprotocols) != 1 {
 		return "", errUnauthenticated(nil)
 	}
 	var key string
 	if len(apiKey) == 1 {
 		key = apiKey[0]
+	} else if len(subprotocols) == 1 {
+		key = subprotocols[0]
 	} else if scheme, rest, ok := strings.Cut(bearer[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
 		key = rest
 	} else if _, password, ok := r.BasicAuth(); ok && scope == Page {
@@ -29,6 +36,31 @@ func credential(r *http.Request, scope Scope) (string, error) {
 		return "", errUnauthenticated(nil)
 	}
 	return key, nil
+}
+
+// Subprotocol is what a WebSocket of ours speaks. A browser's script can send no
+// header with one, so the key may stand beside it, as keyProtocol and the key in
+// base64url: a browser wants one of those that it offers to be chosen, and the
+// one with the key is not to be repeated.
+const (
+	Subprotocol = "sandkasten"
+	keyProtocol = "sandkasten.key."
+)
+
+// socketKeys are the keys among the subprotocols that a request offers.
+func socketKeys(r *http.Request) (keys []string) {
+	for offered := range strings.SplitSeq(strings.Join(r.Header["Sec-Websocket-Protocol"], ","), ",") {
+		encoded, ok := strings.CutPrefix(strings.TrimSpace(offered), keyProtocol)
+		if !ok {
+			continue
+		}
+		key, err := base64.RawURLEncoding.DecodeString(encoded)
+		if err != nil {
+			key = nil // no key is empty
+		}
+		keys = append(keys, string(key))
+	}
+	return keys
 }
 
 // errUnauthenticated is the one answer to every wrong key, so that it tells

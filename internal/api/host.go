@@ -75,11 +75,14 @@ func hostname(hostport string) string {
 }
 
 // checkOrigin refuses what another web site's page makes a browser send,
-// reads included, with the one exception of following a link. Programs that
-// are no browser send neither header.
+// reads included, with two exceptions: following a link, and origins that the
+// operator has allowed. Programs that are no browser send neither header.
 func checkOrigin(r *http.Request) error {
 	errCross := func() error {
-		return errdefs.New(errdefs.PermissionDenied, "requests from other web sites are refused; call the API from a program or from its own origin")
+		return errdefs.New(errdefs.PermissionDenied, "requests from other web sites are refused; call the API from a program or from its own origin, or add the page's to cors_origins in the configuration")
+	}
+	if From(r.Context()).otherOrigin {
+		return nil
 	}
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Upgrade") == "" {
 		return nil

@@ -19,6 +19,8 @@ type Request struct {
 	// status tells nothing of the daemon.
 	Foreign bool
 
+	otherOrigin bool // it comes from a page of one of Options.Origins
+
 	start time.Time
 	cause error // for the log, see Failed
 }

@@ -21,7 +21,9 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
-	"cmd/imgbuilder": {},
+	"cmd/imgbuilder":     {},
+	"cmd/sandkasten-wsl": {Ours: []string{"internal/wsl"}, Libraries: []string{"github.com/alecthomas/kong"}},
+	"internal/wsl":       {}, // a client from outside, on Windows
 	"cmd/runner": {
 		Ours: []string{
 			"internal/runner", "internal/runner/archive", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",

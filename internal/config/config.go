@@ -17,6 +17,7 @@ type Config struct {
 	Listen        string
 	APIKey        string // empty: the daemon makes one and keeps it in KeyFile
 	AllowedHosts  []string
+	CORSOrigins   []string // of pages that may call the API
 	DataDir       string
 	DBPath        string
 	Driver        string   // native, docker

@@ -274,3 +274,16 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+func TestOrigins(t *testing.T) {
+	for origin, ok := range map[string]bool{
+		"https://app.example.org": true, "http://localhost:5173": true, "http://[::1]:5173": true,
+		"https://app.example.org/": false, "https://app.example.org/a": false, "app.example.org": false, "*": false,
+		"https://App.example.org": false, "null": false, "file:///x": false, "https://": false,
+	} {
+		c, err := load(t, "cors_origins: [https://a.test, '"+origin+"']\n")
+		if (err == nil) != ok || ok && len(c.CORSOrigins) != 2 {
+			t.Errorf("%s: %v, %v", origin, c.CORSOrigins, err)
+		}
+	}
+}

@@ -25,6 +25,7 @@ func (c *Config) daemonOptions() []option {
 		{"listen", address(&c.Listen), "Address of the HTTP API. An address that other machines can reach needs `api_key`."},
 		{"api_key", secret(&c.APIKey), "Key that clients send as `Authorization: Bearer`. When it is not set the daemon makes one and keeps it in `<data_dir>/api_key`, mode 0600."},
 		{"allowed_hosts", texts(&c.AllowedHosts), "Further names under which clients may call the API (the Host header). Loopback names and the host of `listen` are always allowed."},
+		{"cors_origins", origins(&c.CORSOrigins), "Web sites beside the daemon's own whose pages may call the API, as their browsers name them: `https://app.example.org`, `http://localhost:5173`. They still need a key, which whoever reads the page's memory then has."},
 		{"data_dir", path(&c.DataDir), "Where images, sandboxes and the key are kept. One daemon per directory."},
 		{"db_path", path(&c.DBPath), "The SQLite database of sessions. When it is not set: `<data_dir>/sandkasten.db`."},
 		{"driver", oneOf(&c.Driver, "native", "docker"), "What makes sandboxes: this host's kernel (`native`), or a Docker engine, which isolates less (docs/docker.md)."},

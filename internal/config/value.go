@@ -70,6 +70,20 @@ func webAddress(p *string) value {
 	}, func() string { return *p })
 }
 
+// origins are web sites as browsers name them in Origin.
+func origins(p *[]string) value {
+	v := texts(p)
+	v.want = "a list of origins, as [https://app.example.org]"
+	list := v.set
+	v.set = func(n *yaml.Node) bool {
+		return list(n) && !slices.ContainsFunc(*p, func(s string) bool {
+			var same string
+			return !webAddress(&same).set(&yaml.Node{Value: s}) || same != s || s != strings.ToLower(s)
+		})
+	}
+	return v
+}
+
 // domainForm is two or more labels, of which none is a number alone.
 var domainForm = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 

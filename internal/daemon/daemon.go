@@ -119,6 +119,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		Log:               d.log,
 		Keys:              keys,
 		Hosts:             api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
+		Origins:           d.cfg.CORSOrigins,
 		Site:              previews.Site,
 		RequestsPerSecond: d.cfg.RateLimit.RequestsPerSecond,
 		Burst:             d.cfg.RateLimit.Burst,

@@ -50,6 +50,7 @@ var checks = []check{
 	{name: "disk limits", look: diskLimits, native: true},
 	{name: "forks", look: forks, native: true},
 	{name: "data directory", look: dataDir},
+	{name: "file system", look: fileSystem},
 	{name: "free space", look: freeSpace},
 	{name: "memory", look: memory},
 	{name: "open files", look: openFiles},

@@ -31,6 +31,7 @@ func goodHost(t *testing.T) doctor.Host {
 	for name, text := range map[string]string{
 		"proc/sys/kernel/osrelease":             "6.1.0-28-amd64\n",
 		"proc/self/status":                      "Name:\tx\nCapEff:\t000001ffffffffff\n",
+		"proc/self/mountinfo":                   "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n",
 		"proc/self/limits":                      "Limit   Soft Limit  Hard Limit  Units\nMax open files            1024                 524288               files\n",
 		"proc/sys/kernel/seccomp/actions_avail": "kill_process kill_thread trap errno user_notif trace log allow\n",
 		"proc/sys/kernel/pid_max":               "4194304\n",
@@ -134,6 +135,9 @@ func TestFindings(t *testing.T) {
 		{"kernel", file("proc/sys/kernel/osrelease", "6.18-rc1"), doctor.OK, "6.18-rc1", ""},
 		{"kernel", file("proc/sys/kernel/osrelease", "strange"), doctor.Warn, "strange", "5.19"},
 		{"kernel", gone("proc/sys/kernel/osrelease"), doctor.Fail, "unknown", "/proc"},
+		{"kernel", file("proc/sys/kernel/osrelease", "4.4.0-19041-Microsoft"), doctor.Fail, "WSL 1", "wsl --set-version"},
+		{"kernel", file("proc/sys/kernel/osrelease", "5.15.167.4-microsoft-standard-WSL2"), doctor.Fail, "5.15.167.4-microsoft", "wsl --update"},
+		{"kernel", file("proc/sys/kernel/osrelease", "6.6.87.2-microsoft-standard-WSL2"), doctor.OK, "6.6.87.2", ""},
 		{"namespaces", gone("proc/self/ns/user", "proc/self/ns/cgroup"), doctor.Fail, "user, cgroup", "CONFIG_NAMESPACES"},
 		{"user namespaces", file("proc/sys/user/max_user_namespaces", "0"), doctor.Fail, "off", "sysctl -w user.max_user_namespaces=65536"},
 		{"user namespaces", file("proc/sys/user/max_user_namespaces", "500"), doctor.Warn, "500", "=2000"},
@@ -148,6 +152,11 @@ func TestFindings(t *testing.T) {
 			hybrid(t, h)
 			remove(t, *h, "sys/fs/cgroup/memory")
 		}, doctor.Fail, "v1 without memory", "cgroup v2"},
+		{"cgroups", func(t *testing.T, h *doctor.Host) {
+			hybrid(t, h)
+			remove(t, *h, "sys/fs/cgroup/unified")
+			write(t, *h, "proc/sys/kernel/osrelease", "6.6.87.2-microsoft-standard-WSL2")
+		}, doctor.Warn, "v1", `%UserProfile%\.wslconfig`},
 		{"overlayfs", file("proc/filesystems", "\text4\n"), doctor.Fail, "not loaded", "modprobe overlay"},
 		{"seccomp", gone("proc/sys/kernel/seccomp"), doctor.Fail, "no seccomp", "CONFIG_SECCOMP_FILTER"},
 		{"landlock", host(func(h *doctor.Host) { h.LandlockABI = func() (int, error) { return 0, nil } }), doctor.Warn, "not available", "lsm="},
@@ -173,6 +182,13 @@ func TestFindings(t *testing.T) {
 			write(t, *h, "file", "")
 			h.DataDir = filepath.Join(h.Root, "file")
 		}, doctor.Fail, "not a directory", "another data_dir"},
+		{"file system", mountedOn("9p"), doctor.Fail, "is on 9p, without the owners", "/var/lib/sandkasten"},
+		{"file system", mountedOn("drvfs"), doctor.Fail, "drvfs", "/mnt/c"},
+		{"file system", mountedOn("ntfs3"), doctor.Fail, "ntfs3", "ext4"},
+		{"file system", mountedOn("xfs"), doctor.OK, "xfs", ""},
+		{"file system", mountedOn("9p", "xfs"), doctor.OK, "xfs", ""},
+		{"file system", host(func(h *doctor.Host) { h.DataDir += "/later" }), doctor.OK, "ext4", ""},
+		{"file system", gone("proc/self/mountinfo"), doctor.Warn, "unknown", "/proc"},
 		{"free space", left(1<<30, 1<<30), doctor.Warn, "1024 MiB", "larger disk"},
 		{"free space", left(1<<20, 1<<30), doctor.Fail, "1 MiB", "larger disk"},
 		{"free space", left(1<<40, 10), doctor.Warn, "10 files", "larger disk"},
@@ -212,6 +228,23 @@ func TestFindings(t *testing.T) {
 				t.Errorf("got %s %q, mend %q\nwant %s %q, mend %q", f.Status, f.Found, f.Mend, test.status, test.found, test.mend)
 			}
 		})
+	}
+}
+
+// mountedOn mounts file systems over each other on what holds the data
+// directory, and one with another name that begins so.
+func mountedOn(kinds ...string) func(*testing.T, *doctor.Host) {
+	return func(t *testing.T, h *doctor.Host) {
+		h.DataDir = filepath.Join(t.TempDir(), "a b", "data")
+		if err := os.MkdirAll(h.DataDir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		point := strings.ReplaceAll(filepath.Dir(h.DataDir), " ", `\040`)
+		text := "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n22 21 0:5 / " + point[:len(point)-1] + " rw - tmpfs none rw\n"
+		for _, kind := range kinds {
+			text += "23 21 0:6 / " + point + " rw,noatime shared:7 - " + kind + ` C:\134 rw,aname=drvfs;path=C:\` + "\n"
+		}
+		write(t, *h, "proc/self/mountinfo", text)
 	}
 }
 

@@ -44,11 +44,19 @@ func kernel(h Host) Finding {
 	if err1 != nil || err2 != nil {
 		return warn("unknown version "+release, "use Linux 5.19 or later")
 	}
-	if big < 5 || big == 5 && small < 19 {
+	switch old := big < 5 || big == 5 && small < 19; {
+	case old && wsl(release) && big < 5:
+		return fail("WSL 1, which has no Linux kernel", "in Windows: wsl --set-version <distribution> 2")
+	case old && wsl(release):
+		return fail("Linux "+release, "in Windows: wsl --update, then wsl --shutdown; WSL 2.5 and later have a kernel that is new enough")
+	case old:
 		return fail("Linux "+release, "use Linux 5.19 or later: overlay filesystems with idmapped layers need it")
 	}
 	return fine("Linux " + release)
 }
+
+// wsl says whether the kernel is that of the Windows Subsystem for Linux.
+func wsl(release string) bool { return strings.Contains(strings.ToLower(release), "microsoft") }
 
 func namespaces(h Host) Finding {
 	var missing []string
@@ -103,6 +111,10 @@ func namespaceCounts(h Host) Finding {
 // it (hybrid), and v1 alone.
 func cgroups(h Host) Finding {
 	needed := []string{"cpu", "memory", "pids"}
+	v2 := "boot with systemd.unified_cgroup_hierarchy=1"
+	if release, err := h.text("proc/sys/kernel/osrelease"); err == nil && wsl(release) {
+		v2 = "write kernelCommandLine=cgroup_no_v1=all below [wsl2] in %UserProfile%\\.wslconfig and wsl --shutdown"
+	}
 	if controllers, err := h.text("sys/fs/cgroup/cgroup.controllers"); err == nil {
 		if missing := without(needed, strings.Fields(controllers)); len(missing) > 0 {
 			return fail("v2 without "+strings.Join(missing, ", "), "boot without cgroup_disable=, or hand these controllers down to this cgroup")
@@ -116,10 +128,10 @@ func cgroups(h Host) Finding {
 		}
 	}
 	if missing := without(needed, mounted); len(missing) > 0 {
-		return fail("v1 without "+strings.Join(missing, ", "), "mount cgroup v2 on /sys/fs/cgroup, or boot with systemd.unified_cgroup_hierarchy=1")
+		return fail("v1 without "+strings.Join(missing, ", "), "mount cgroup v2 on /sys/fs/cgroup, or "+v2)
 	}
 	if !h.exists("sys/fs/cgroup/unified/cgroup.procs") {
-		return warn("v1", "boot with systemd.unified_cgroup_hierarchy=1: on v1 ending a sandbox takes longer")
+		return warn("v1", v2+": on v1 ending a sandbox takes longer")
 	}
 	return fine("hybrid: v1 controllers, v2 for ending")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,6 +67,55 @@ func dataDir(h Host) Finding {
 	}
 	return fine(h.DataDir)
 }
+
+// foreign are the file systems of other systems and of networks: 9p and drvfs
+// are how WSL shows Windows' disks.
+var foreign = []string{"9p", "drvfs", "virtiofs", "ntfs", "ntfs3", "fuseblk", "vfat", "exfat", "msdos", "nfs", "nfs4", "cifs", "smb3"}
+
+// fileSystem refuses to keep data where files have no owners, modes or locks of
+// Linux: the sandboxes' disks, the key and the database need them.
+func fileSystem(h Host) Finding {
+	kind, err := h.mounted(h.existing())
+	switch {
+	case err != nil:
+		return warn("unknown: "+err.Error(), "mount /proc")
+	case slices.Contains(foreign, kind):
+		return fail(fmt.Sprintf("%s is on %s, without the owners, modes and locks of Linux", h.DataDir, kind),
+			"set data_dir to a directory on a disk of this system, as /var/lib/sandkasten on ext4; in WSL anything but /mnt/c and its like")
+	}
+	return fine(kind)
+}
+
+// mounted is the type of the file system that a directory is on.
+func (h Host) mounted(dir string) (kind string, err error) {
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return "", err
+	}
+	text, err := h.text("proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	longest := -1
+	for line := range strings.Lines(text) {
+		mount, filesystem, _ := strings.Cut(line, " - ")
+		fields, types := strings.Fields(mount), strings.Fields(filesystem)
+		if len(fields) < 5 || len(types) == 0 {
+			continue
+		}
+		// Of two at one place the later covers the other.
+		point := strings.TrimSuffix(unescape.Replace(fields[4]), "/")
+		if strings.HasPrefix(dir+"/", point+"/") && len(point) >= longest {
+			longest, kind = len(point), types[0]
+		}
+	}
+	if longest < 0 {
+		return "", fmt.Errorf("no mount of %s in /proc/self/mountinfo", dir)
+	}
+	return kind, nil
+}
+
+// unescape makes a path of what mountinfo shows of it.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // existing is the data directory, or what will hold it.
 func (h Host) existing() string {

@@ -39,14 +39,14 @@ func (s *surface) table() {
 	route(s, "DELETE /v1/sessions/{id}/processes/{exec_id}", api.Key, s.cancelExec)
 	route(s, "GET /v1/sessions/{id}/shells", api.Key, s.listShells)
 	route(s, "DELETE /v1/sessions/{id}/shells/{name}", api.Key, s.closeShell)
-	route(s, "GET /v1/sessions/{id}/terminal", api.Key, s.terminal)
+	route(s, "GET /v1/sessions/{id}/terminal", api.Socket, s.terminal)
 
 	s.fileCalls("/v1/sessions/{id}", s.files)
 	route(s, "GET /v1/sessions/{id}/fs/watch", api.Key, s.files.Watch)
 
 	route(s, "GET /v1/sessions/{id}/ports", api.Key, s.listPorts)
 	route(s, "POST /v1/sessions/{id}/previews", api.Key, s.createPreview)
-	route(s, "GET /v1/sessions/{id}/tunnel", api.Key, s.tunnel)
+	route(s, "GET /v1/sessions/{id}/tunnel", api.Socket, s.tunnel)
 	s.routes = append(s.routes, api.Route{
 		Pattern: "/v1/sessions/{id}/ports/{port}/{path...}", Scope: api.Key, Ticket: s.portTicket,
 		Handler: http.HandlerFunc(s.proxyPort),

@@ -2,6 +2,7 @@ package v1_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,9 +26,11 @@ func (s *server) dial(tb testing.TB, path string, edits ...edit) (*websocket.Con
 	for _, e := range edits {
 		e(r)
 	}
+	offered := r.Header["Subprotocol"] // an edit's way to name them; the library wants them apart
+	r.Header.Del("Subprotocol")
 	ctx, cancel := context.WithTimeout(tb.Context(), 10*time.Second)
 	defer cancel()
-	ws, response, err := websocket.Dial(ctx, s.URL+path, &websocket.DialOptions{HTTPHeader: r.Header, HTTPClient: s.Client()})
+	ws, response, err := websocket.Dial(ctx, s.URL+path, &websocket.DialOptions{HTTPHeader: r.Header, HTTPClient: s.Client(), Subprotocols: offered})
 	if err == nil {
 		tb.Cleanup(func() {
 			if err := ws.CloseNow(); err != nil && !errors.Is(err, net.ErrClosed) {
@@ -114,6 +117,24 @@ func TestTerminalBadMessage(t *testing.T) {
 			t.Errorf("%s: closed with %v", bad, err)
 		}
 	}
+}
+
+// TestTerminalForPages: a script in a browser has no other way to say its key.
+func TestTerminalForPages(t *testing.T) {
+	s := start(t)
+	path := s.create(t) + "/terminal"
+	ws, response, err := s.dial(t, path, func(r *http.Request) {
+		r.Header.Del("X-API-Key")
+		r.Header["Subprotocol"] = []string{"sandkasten", "sandkasten.key." + base64.RawURLEncoding.EncodeToString([]byte(aliceKey))}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if chosen := response.Header.Get("Sec-WebSocket-Protocol"); chosen != "sandkasten" || ws.Subprotocol() != chosen {
+		t.Errorf("the daemon chose %q", chosen)
+	}
+	say(t, ws, websocket.MessageBinary, "echo from-a-$((1+1))-page\n")
+	screen(t, ws, "from-a-2-page")
 }
 
 func TestTerminalRefused(t *testing.T) {

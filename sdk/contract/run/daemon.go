@@ -30,7 +30,7 @@ type daemon struct {
 }
 
 // newDaemon configures a daemon at a free port of the loopback interface.
-func newDaemon(program, dir string) (*daemon, error) {
+func newDaemon(program, dir, driver string) (*daemon, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -42,10 +42,12 @@ func newDaemon(program, dir string) (*daemon, error) {
 	config := filepath.Join(dir, "sandkasten.yaml")
 	text := fmt.Sprintf(`listen: %s
 data_dir: %s
+driver: %s
 log: {level: warn, format: text}
+cors_origins: [http://sdk.test]
 # The cases reach this limit.
 workspace: {max_count: 4}
-`, address, filepath.Join(dir, "data"))
+`, address, filepath.Join(dir, "data"), driver)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

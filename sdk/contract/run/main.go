@@ -5,7 +5,7 @@
 //
 // The command finds it in SANDKASTEN_URL and SANDKASTEN_API_KEY, and a way to it
 // that loses answers and breaks streams in SANDKASTEN_FLAKY_URL. Its images are
-// base and python. Everything is removed when the command has ended, whose exit
+// base and python, and CONTRACT_DRIVER says what makes its sandboxes. Everything is removed when the command has ended, whose exit
 // code is ours. It needs root, and bin/sandkasten.
 package main
 
@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	}
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	program := flags.String("sandkasten", filepath.Join(root, "bin", "sandkasten"), "the `program` whose daemon is started")
+	driver := flags.String("driver", "native", "what makes the daemon's sandboxes: native, or docker with the engine of DOCKER_HOST")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d, err := newDaemon(*program, dir)
+	d, err := newDaemon(*program, dir, *driver)
 	if err != nil {
 		return 0, err
 	}
@@ -72,7 +73,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 0, err
 	}
 	defer proxy.close()
-	return command(ctx, flags.Args(), append(d.env, "SANDKASTEN_URL="+d.url, "SANDKASTEN_FLAKY_URL="+proxy.url))
+	return command(ctx, flags.Args(), append(d.env, "SANDKASTEN_URL="+d.url, "SANDKASTEN_FLAKY_URL="+proxy.url, "CONTRACT_DRIVER="+*driver))
 }
 
 // command runs args to their end and returns the exit code. It is asked to end

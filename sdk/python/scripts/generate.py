@@ -49,6 +49,8 @@ MODELS = {
     "Defaults": ("Defaults", "What a session gets that asks for nothing else."),
     "Maxima": ("Maxima", "The daemon's limits."),
     "WorkspaceInfo": ("WorkspaceLimits", "What a workspace of this daemon may be."),
+    "PoolImage": ("PoolImage", "The ready sandboxes of one image."),
+    "PoolStatus": ("PoolStatus", "What is ready for sessions that are about to come."),
     "Info": ("DaemonInfo", "The daemon, its defaults and limits."),
 }
 # Those whose text may not be text, with what gives them as bytes.
@@ -74,6 +76,9 @@ WORDS = {
     "Process": "SyncProcess",
     "Processes": "SyncProcesses",
     "Ports": "SyncPorts",
+    "Terminal": "SyncTerminal",
+    "Tunnel": "SyncTunnel",
+    "Socket": "SyncSocket",
     "ExecStream": "SyncExecStream",
     "FileWatch": "SyncFileWatch",
     "Transport": "SyncTransport",
@@ -93,6 +98,7 @@ PHRASES = [
     (r"\banyio\.open_file\b", "open"),
     (r"\banyio\.sleep\b", "time.sleep"),
     (r"\bimport anyio\b", "import time"),
+    (r"\bwebsockets\.asyncio\b", "websockets.sync"),
     (r"\bAwaitable\[(\w+)\]", r"\1"),
 ]
 NOTE = "# Written by scripts/generate.py from {source}. Change that instead.\n"

@@ -3,6 +3,7 @@ import { Files } from "./files.js";
 import { bodyOf } from "./follow.js";
 import type * as schemas from "./schemas.js";
 import { Session } from "./session.js";
+import type { WebSocketConstructor } from "./socket.js";
 import { Transport, newKey } from "./transport.js";
 import type * as types from "./types.js";
 
@@ -15,6 +16,8 @@ export interface ClientOptions {
   maxRetries?: number | undefined;
   /** Used instead of the global fetch. */
   fetch?: typeof fetch | undefined;
+  /** Used instead of the global WebSocket, which Node has since version 22: that of the package ws, for example. */
+  webSocket?: WebSocketConstructor | undefined;
 }
 
 /** The client of one daemon. */
@@ -33,6 +36,7 @@ export class SandboxClient {
       maxRetries: options.maxRetries ?? 2,
       // Called on the global object, without which browsers refuse it.
       fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
+      webSocket: options.webSocket ?? (globalThis.WebSocket as WebSocketConstructor | undefined),
     });
   }
 
@@ -112,6 +116,11 @@ export class SandboxClient {
   async uploadSnapshot(data: Uint8Array | Blob, options: types.CallOptions & { name?: string | undefined; label?: string | undefined } = {}): Promise<types.Snapshot> {
     const { signal, ...query } = options;
     return this.#transport.json("POST", "/v1/snapshots", { query, body: data as BodyInit, headers: { "Content-Type": "application/x-tar" }, signal });
+  }
+
+  /** What is ready for sessions that are about to come. */
+  async poolStatus(options: types.CallOptions = {}): Promise<types.PoolStatus> {
+    return this.#transport.json("GET", "/v1/pool/status", options);
   }
 
   /** The daemon's version, defaults and limits. */

@@ -21,4 +21,7 @@ export { Files, type UploadData } from "./files.js";
 export { Ports } from "./ports.js";
 export { Process, Processes } from "./process.js";
 export { Session } from "./session.js";
+export type { WebSocketConstructor, WebSocketLike } from "./socket.js";
+export { Terminal } from "./terminal.js";
+export type { Tunnel } from "./tunnel.js";
 export type * from "./types.js";

@@ -1,4 +1,5 @@
 import type { Transport } from "./transport.js";
+import { type Tunnel, openTunnel } from "./tunnel.js";
 import type * as types from "./types.js";
 
 /** The TCP ports on which programs in a session listen. */
@@ -22,6 +23,11 @@ export class Ports {
    */
   async fetch(port: number, path: string, init?: RequestInit): Promise<Response> {
     return this.#transport.raw(`${this.#sessionPath}/ports/${port}${path.startsWith("/") ? path : `/${path}`}`, init);
+  }
+
+  /** Connects to a port, for any protocol. `signal` ends the connection. */
+  async connect(port: number, options: types.CallOptions = {}): Promise<Tunnel> {
+    return openTunnel(this.#transport, this.#sessionPath, port, options.signal);
   }
 
   /** A link that opens this port, and nothing else, to whoever has it. */

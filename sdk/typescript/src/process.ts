@@ -7,7 +7,7 @@ import type * as types from "./types.js";
 /** One request of wait asks for no more than this: connections on which nothing moves are cut. */
 const waitMs = 60_000;
 
-/** A program that runs beside the shell, with its standard output and error apart. */
+/** A program that runs beside the shell, with its standard output and error apart; or any command, by its execId. */
 export class Process {
   readonly execId: string;
   /** As programs in the sandbox see it; not known of a process that was taken up by its id. */
@@ -24,7 +24,7 @@ export class Process {
   }
 
   get #path(): string {
-    return `${this.#sessionPath}/processes/${encodeURIComponent(this.execId)}`;
+    return `${this.#sessionPath}/execs/${encodeURIComponent(this.execId)}`;
   }
 
   /** The record, with the output until now. */
@@ -77,7 +77,7 @@ export class Process {
 
   /** Ends the process and all that it started: TERM, and KILL after a grace. Again, or after its end, is no error. */
   async kill(options: types.CallOptions = {}): Promise<void> {
-    await this.#transport.json("DELETE", this.#path, options);
+    await this.#post("cancel", undefined, { ...options, repeatable: true });
   }
 
   /** Sets the size of the terminal. */
@@ -112,6 +112,12 @@ export class Processes {
     return new Process(this.#transport, this.#sessionPath, started.execId, started.pid);
   }
 
+  /** Runs a program and gives its output as it comes; each chunk says its stream. */
+  runStream(cmd: string[], options: types.ProcessOptions = {}): AsyncGenerator<types.ExecEvent, void, undefined> {
+    const open = () => this.#transport.response("POST", `${this.#sessionPath}/processes/stream`, { json: bodyOf(cmd, options), signal: options.signal });
+    return follow(this.#transport, this.#sessionPath, open, options);
+  }
+
   /** The processes that run or ended not long ago, oldest first. */
   async list(options: types.CallOptions = {}): Promise<types.ExecRecord[]> {
     return this.#transport.json("GET", `${this.#sessionPath}/processes`, options);
@@ -123,8 +129,11 @@ export class Processes {
   }
 
   async #start(cmd: string[], options: types.ProcessOptions, background: boolean): Promise<types.ProcessResult> {
-    const { signal, stdin, ...rest } = options;
-    const input = stdin instanceof Uint8Array ? { stdinBase64: toBase64(stdin) } : { stdin };
-    return this.#transport.json("POST", `${this.#sessionPath}/processes`, { json: { cmd, background, ...input, ...rest }, signal });
+    const json = { ...bodyOf(cmd, options), background };
+    return this.#transport.json("POST", `${this.#sessionPath}/processes`, { json, signal: options.signal });
   }
+}
+
+function bodyOf(cmd: string[], { signal: _, stdin, ...rest }: types.ProcessOptions) {
+  return { cmd, ...rest, ...(stdin instanceof Uint8Array ? { stdinBase64: toBase64(stdin) } : { stdin }) };
 }

@@ -5,6 +5,7 @@ import { Ports } from "./ports.js";
 import { Processes } from "./process.js";
 import { serverEvents } from "./sse.js";
 import type * as schemas from "./schemas.js";
+import { Terminal } from "./terminal.js";
 import { type Transport, newKey } from "./transport.js";
 import type * as types from "./types.js";
 
@@ -54,6 +55,31 @@ export class Session extends Files {
   /** Follows a command or process that is there, from the first byte of its output that is kept. */
   attach(execId: string, options: types.CallOptions & { rawOutput?: boolean | undefined } = {}): AsyncGenerator<types.ExecEvent, void, undefined> {
     return follow(this.transport, this.path, () => attach(this.transport, this.path, execId, options), options);
+  }
+
+  /** The commands and processes that run or ended not long ago, oldest first. `processes.get` takes up any of them. */
+  async execs(options: types.CallOptions = {}): Promise<types.ExecRecord[]> {
+    return this.transport.json("GET", `${this.path}/execs`, options);
+  }
+
+  /** The session's shells, by name. */
+  async shells(options: types.CallOptions = {}): Promise<types.Shell[]> {
+    return this.transport.json("GET", `${this.path}/shells`, options);
+  }
+
+  /** Ends a shell with all that it started. The next command that names it gets a new one. */
+  async closeShell(name: string, options: types.CallOptions = {}): Promise<void> {
+    await this.transport.json("DELETE", `${this.path}/shells/${encodeURIComponent(name)}`, options);
+  }
+
+  /** Runs a program, a login shell without one, on a terminal of its own, and attaches to it. `signal` detaches. */
+  async openTerminal(options: types.TerminalOptions = {}): Promise<Terminal> {
+    return Terminal.open(this.transport, this.path, options);
+  }
+
+  /** Attaches to a terminal, or a process with one, that is there. `signal` detaches. */
+  async attachTerminal(id: string, options: types.AttachTerminalOptions = {}): Promise<Terminal> {
+    return Terminal.open(this.transport, this.path, options, id);
   }
 
   /** The changes in a directory. They are all told behind the event `ready`. */

@@ -1,5 +1,6 @@
 import { APIError, ConnectionError, SandkastenError, apiError } from "./errors.js";
 import { fromWire, toWire } from "./names.js";
+import type { WebSocketConstructor } from "./socket.js";
 
 /** How a client reaches its daemon. */
 export interface TransportOptions {
@@ -7,10 +8,12 @@ export interface TransportOptions {
   apiKey: string;
   maxRetries: number;
   fetch: typeof fetch;
+  webSocket: WebSocketConstructor | undefined;
 }
 
 export interface RequestOptions {
-  query?: Record<string, string | number | boolean | undefined> | undefined;
+  /** A list is a parameter that is there several times. */
+  query?: Record<string, string | number | boolean | string[] | undefined> | undefined;
   /** Sent as JSON, with the API's names. */
   json?: unknown;
   /** Sent as it is. */
@@ -38,11 +41,19 @@ export class Transport {
     this.maxRetries = options.maxRetries;
   }
 
+  get apiKey(): string {
+    return this.#options.apiKey;
+  }
+
+  get webSocket(): WebSocketConstructor | undefined {
+    return this.#options.webSocket;
+  }
+
   /** url gives the address of a path of the API. */
   url(path: string, query: RequestOptions["query"] = {}): string {
     const params = new URLSearchParams();
     for (const [name, value] of Object.entries(toWire(query) as typeof query)) {
-      params.set(name, String(value));
+      for (const each of Array.isArray(value) ? value : [value]) params.append(name, String(each));
     }
     const search = params.toString();
     return this.#options.baseUrl + path + (search === "" ? "" : "?" + search);

@@ -64,6 +64,22 @@ export interface DoneEvent extends StreamEnd {
 /** What a stream of output tells: start, chunks, done. */
 export type ExecEvent = StartEvent | ChunkEvent | DoneEvent;
 
+/** One of a session's shells. */
+export interface Shell extends schemas.SchemaShell {}
+export interface PoolStatus extends schemas.SchemaPoolStatus {}
+export interface AttachTerminalOptions extends CallOptions {
+  rows?: number | undefined;
+  cols?: number | undefined;
+  /** Where in all that it showed to begin: `Terminal.seq`. Without it, with its last 64 KiB. */
+  sinceSeq?: number | undefined;
+}
+export interface TerminalOptions extends Omit<AttachTerminalOptions, "sinceSeq"> {
+  /** The kind of the user's terminal, as xterm-256color. */
+  term?: string | undefined;
+  /** A program and its arguments, instead of a login shell. */
+  command?: string[] | undefined;
+}
+
 type ProcessRequest = Omit<schemas.SchemaProcessRequest, "cmd" | "background" | "stdinBase64" | "stdin">;
 export interface ProcessOptions extends CallOptions, Partial<Loose<ProcessRequest>> {
   /** What the process reads. Without it, nothing. */

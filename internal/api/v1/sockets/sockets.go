@@ -12,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -34,6 +35,7 @@ func accept(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // the guard in front of every route has checked Origin
 		CompressionMode:    websocket.CompressionDisabled,
+		Subprotocols:       []string{api.Subprotocol},
 	})
 	if err != nil {
 		return nil, err

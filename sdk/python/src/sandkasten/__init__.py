@@ -16,6 +16,7 @@ from ._async.files import Files
 from ._async.ports import Ports
 from ._async.processes import Process, Processes
 from ._async.session import Session, Workspace
+from ._async.sockets import Terminal, Tunnel
 from ._async.streams import ExecStream, FileWatch
 from ._errors import (
     AlreadyExistsError,
@@ -51,6 +52,8 @@ from ._models import (
     Limits,
     OutputChunk,
     OutputPage,
+    PoolImage,
+    PoolStatus,
     Port,
     Preview,
     ProcessResult,
@@ -67,6 +70,7 @@ from ._sync.files import SyncFiles
 from ._sync.ports import SyncPorts
 from ._sync.processes import SyncProcess, SyncProcesses
 from ._sync.session import SyncSession, SyncWorkspace
+from ._sync.sockets import SyncTerminal, SyncTunnel
 from ._sync.streams import SyncExecStream, SyncFileWatch
 from ._types import Cause, ExecChunk, ExecEnd, FileChange, ProcessOptions
 from ._version import __version__
@@ -104,6 +108,8 @@ __all__ = [
     "OutputChunk",
     "OutputPage",
     "PermissionDeniedError",
+    "PoolImage",
+    "PoolStatus",
     "Port",
     "Ports",
     "Preview",
@@ -128,7 +134,11 @@ __all__ = [
     "SyncProcesses",
     "SyncSandboxClient",
     "SyncSession",
+    "SyncTerminal",
+    "SyncTunnel",
     "SyncWorkspace",
+    "Terminal",
+    "Tunnel",
     "UnavailableError",
     "UnimplementedError",
     "Unpacked",

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -37,6 +37,9 @@ FIRST_DELAY, LONGEST_DELAY = 0.25, 30.0
 # Requests that wait for a command have no timeout of their own: a dead peer is
 # found by the kernel's probes, within about a minute and a half.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
+
+# A query in which a name may be there several times.
+Pairs = Sequence["tuple[str, str | int | None]"]
 
 # Makes the body anew for each try.
 Body = Callable[[], "AsyncIterator[bytes] | Iterator[bytes]"]
@@ -129,6 +132,12 @@ def segment(name: str) -> str:
 def url_path(*parts: str) -> str:
     """A path of the API; parts may be anything."""
     return "/v1/" + "/".join(segment(part) for part in parts)
+
+
+def socket_url(settings: Settings, path: str, query: Pairs) -> str:
+    """The address of a WebSocket."""
+    given_pairs = urlencode([(name, value) for name, value in query if value is not None])
+    return "ws" + settings.base_url.removeprefix("http") + path + "?" + given_pairs
 
 
 def from_httpx(err: httpx.TransportError, request: Request) -> APIConnectionError:

@@ -768,6 +768,59 @@ class WorkspaceLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolImage:
+    """The ready sandboxes of one image."""
+
+    auto: bool
+    """How many are wanted is learned: as many as were created in the busiest ten seconds of the last ten
+    minutes."""
+
+    digest: str | None = None
+    """What the name stands for now; absent if the image cannot be had."""
+
+    error: str | None = None
+    """Why there are fewer than wanted, if something is wrong."""
+
+    hits: int
+    """Sessions that got a ready sandbox."""
+
+    image: str
+
+    make_ms: float
+    """The time to make one ready, on average; 0 before the first."""
+
+    misses: int
+    """Sessions that could have had a ready sandbox, and waited for theirs to be made."""
+
+    ready: int
+
+    wanted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolStatus:
+    """What is ready for sessions that are about to come."""
+
+    enabled: bool
+    """Whether this daemon keeps sandboxes ready."""
+
+    images: list[PoolImage]
+
+    max_ready: int
+    """Of all images, at most."""
+
+    ready: int
+    """Of all images."""
+
+    short: str | None = None
+    """What the host is short of, so that the pool gives back what it has."""
+
+    unmatched: int
+    """Sessions that no image of the pool is for: of another image, or with another disk_mb or
+    readonly_rootfs than the default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonInfo:
     """The daemon, its defaults and limits."""
 

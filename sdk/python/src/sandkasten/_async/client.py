@@ -12,7 +12,7 @@ import httpx
 from .. import _core
 from .._core import Request
 from .._decode import decode, decode_list
-from .._models import DaemonInfo, SessionInfo, Snapshot, WorkspaceInfo
+from .._models import DaemonInfo, PoolStatus, SessionInfo, Snapshot, WorkspaceInfo
 from .files import pieces
 from .session import OnIdle, Session, Workspace
 from .transport import Transport
@@ -194,6 +194,10 @@ class SandboxClient:
             wait=True,
         )
         return decode(Snapshot, await self._transport.json(request))
+
+    async def pool_status(self) -> PoolStatus:
+        """What is ready for sessions that are about to come."""
+        return decode(PoolStatus, await self._get("pool", "status"))
 
     async def info(self) -> DaemonInfo:
         """The daemon's version, defaults and limits."""

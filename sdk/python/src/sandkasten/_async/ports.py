@@ -10,6 +10,7 @@ from .. import _core
 from .._core import Request
 from .._decode import decode, decode_list
 from .._models import Port, Preview
+from .sockets import Tunnel, connect
 from .transport import Transport
 
 PortList = list[Port]
@@ -26,6 +27,13 @@ class Ports:
         """The ports that something in the sandbox listens on, with the URL of each."""
         request = Request(method="GET", path=f"{self._session_path}/ports", safe=True)
         return decode_list(Port, await self._transport.json(request))
+
+    async def connect(self, port: int) -> Tunnel:
+        """A TCP connection to a port, for any protocol.
+
+        It needs `pip install "sandkasten[terminal]"`.
+        """
+        return Tunnel(await connect(self._transport, f"{self._session_path}/tunnel", [("port", port)]))
 
     async def fetch(
         self,

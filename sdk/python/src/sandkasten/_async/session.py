@@ -23,6 +23,7 @@ from .._models import (
 from .files import Files
 from .ports import Ports
 from .processes import Processes, Records
+from .sockets import Terminal
 from .streams import ExecStream, FileWatch
 from .transport import Transport
 
@@ -116,6 +117,38 @@ class Session(Files):
         """Ends a shell with all that it started. The next command that names it gets a new one."""
         path = f"{self._path}/shells/{_core.segment(name)}"
         await self._transport.json(Request(method="DELETE", path=path, safe=True, wait=True))
+
+    async def open_terminal(
+        self,
+        *,
+        rows: int | None = None,
+        cols: int | None = None,
+        term: str | None = None,
+        command: Sequence[str] = (),
+    ) -> Terminal:
+        """Runs a program, a login shell without one, on a terminal of its own, and attaches to it.
+
+        It needs `pip install "sandkasten[terminal]"`.
+        """
+        words = [("command", word) for word in command]
+        query: _core.Pairs = [("rows", rows), ("cols", cols), ("term", term), *words]
+        return await Terminal._open(self._transport, self._path, query)
+
+    async def attach_terminal(
+        self,
+        terminal_id: str,
+        *,
+        rows: int | None = None,
+        cols: int | None = None,
+        since_seq: int | None = None,
+    ) -> Terminal:
+        """Attaches to a terminal, or a process with one, that is there.
+
+        since_seq, a Terminal's seq, is where in all that it showed to begin; without it, it
+        begins with the last 64 KiB.
+        """
+        query = [("terminal_id", terminal_id), ("rows", rows), ("cols", cols), ("since_seq", since_seq)]
+        return await Terminal._open(self._transport, self._path, query)
 
     def watch(self, path: str = ".", *, recursive: bool | None = None) -> FileWatch:
         """Tells what changes in a directory. It does not count as use of the session."""

@@ -13,7 +13,7 @@ import httpx
 from .. import _core
 from .._core import Request
 from .._decode import decode, decode_list
-from .._models import DaemonInfo, SessionInfo, Snapshot, WorkspaceInfo
+from .._models import DaemonInfo, PoolStatus, SessionInfo, Snapshot, WorkspaceInfo
 from .files import pieces
 from .session import OnIdle, SyncSession, SyncWorkspace
 from .transport import SyncTransport
@@ -193,6 +193,10 @@ class SyncSandboxClient:
             wait=True,
         )
         return decode(Snapshot, self._transport.json(request))
+
+    def pool_status(self) -> PoolStatus:
+        """What is ready for sessions that are about to come."""
+        return decode(PoolStatus, self._get("pool", "status"))
 
     def info(self) -> DaemonInfo:
         """The daemon's version, defaults and limits."""

@@ -11,6 +11,7 @@ from .. import _core
 from .._core import Request
 from .._decode import decode, decode_list
 from .._models import Port, Preview
+from .sockets import SyncTunnel, connect
 from .transport import SyncTransport
 
 PortList = list[Port]
@@ -27,6 +28,13 @@ class SyncPorts:
         """The ports that something in the sandbox listens on, with the URL of each."""
         request = Request(method="GET", path=f"{self._session_path}/ports", safe=True)
         return decode_list(Port, self._transport.json(request))
+
+    def connect(self, port: int) -> SyncTunnel:
+        """A TCP connection to a port, for any protocol.
+
+        It needs `pip install "sandkasten[terminal]"`.
+        """
+        return SyncTunnel(connect(self._transport, f"{self._session_path}/tunnel", [("port", port)]))
 
     def fetch(
         self,
