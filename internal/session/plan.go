@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -90,30 +89,12 @@ func hashOf(text []byte) string {
 
 func (m *Manager) checkCreate(req CreateRequest) error {
 	for _, err := range []error{
-		m.checkImage(req), m.checkDriver(req), m.checkWorkspace(req), check.Limits(req.Limits, m.opts.Maxima.Limits), m.checkNetwork(req),
+		check.Image(cmp.Or(req.Image, m.opts.Defaults.Image)), check.Driver(req.Driver, m.opts.Drivers), m.checkWorkspace(req), check.Limits(req.Limits, m.opts.Maxima.Limits), check.Network(cmp.Or(req.Network, m.opts.Defaults.Network)),
 		check.Env(req.Env), check.Hostname(req.Hostname), check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels),
 	} {
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (m *Manager) checkImage(req CreateRequest) error {
-	name := cmp.Or(req.Image, m.opts.Defaults.Image)
-	if name == "" {
-		return errdefs.Invalid("image", "must be given: this daemon has no default image")
-	}
-	if len(name) > check.MaxImage || !check.IsPrintable(name) {
-		return errdefs.Invalid("image", "must be at most %d printable characters", check.MaxImage)
-	}
-	return nil
-}
-
-func (m *Manager) checkDriver(req CreateRequest) error {
-	if req.Driver != "" && !slices.Contains(m.opts.Drivers, req.Driver) {
-		return errdefs.Invalid("driver", "must be one that this daemon has: %s", strings.Join(m.opts.Drivers, ", "))
 	}
 	return nil
 }
@@ -125,29 +106,9 @@ func (m *Manager) checkWorkspace(req CreateRequest) error {
 	case !workspaces.IsID(req.WorkspaceID):
 		return errdefs.Invalid("workspace_id", workspaces.IDRule)
 	case req.Driver != "" && req.Driver != m.opts.Drivers[0]:
-		return &errdefs.Error{
-			Code:    errdefs.Unimplemented,
-			Field:   "workspace_id",
-			Message: fmt.Sprintf("workspaces are of the driver %s; leave workspace_id out, or driver", m.opts.Drivers[0]),
-		}
+		return check.Missing("workspace_id", "workspaces are of the driver %s; leave workspace_id out, or driver", m.opts.Drivers[0])
 	case !m.HasWorkspaces():
-		return &errdefs.Error{
-			Code:    errdefs.Unimplemented,
-			Field:   "workspace_id",
-			Message: "workspace_id needs workspaces that outlive sessions, which this daemon does not have; leave it out for one that ends with the session",
-		}
-	}
-	return nil
-}
-
-func (m *Manager) checkNetwork(req CreateRequest) error {
-	mode := cmp.Or(req.Network, m.opts.Defaults.Network)
-	if mode != runtime.NetworkNone {
-		return &errdefs.Error{
-			Code:    errdefs.Unimplemented,
-			Field:   "network_mode",
-			Message: fmt.Sprintf("network_mode %q is not available; this version has only %q (loopback)", mode, runtime.NetworkNone),
-		}
+		return check.Missing("workspace_id", "workspace_id needs workspaces that outlive sessions, which this daemon does not have; leave it out for one that ends with the session")
 	}
 	return nil
 }

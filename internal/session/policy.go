@@ -111,9 +111,9 @@ func (m *Manager) Idle(ctx context.Context, id ID) error {
 // decide returns s with a policy, if it is one that s may have.
 func (m *Manager) decide(s Session, p Policy) (Session, error) {
 	err := errors.Join(
-		checkSeconds("ttl_seconds", p.TTL, m.opts.Maxima.TTL),
-		checkSeconds("lifetime_seconds", p.Lifetime, m.opts.Maxima.Lifetime),
-		checkSeconds("idle_timeout_seconds", p.IdleTimeout, m.opts.Maxima.TTL),
+		check.Seconds("ttl_seconds", p.TTL, m.opts.Maxima.TTL),
+		check.Seconds("lifetime_seconds", p.Lifetime, m.opts.Maxima.Lifetime),
+		check.Seconds("idle_timeout_seconds", p.IdleTimeout, m.opts.Maxima.TTL),
 		m.checkOnIdle(p.OnIdle),
 	)
 	if err != nil {
@@ -137,20 +137,6 @@ func (m *Manager) decide(s Session, p Policy) (Session, error) {
 			int64(s.IdleTimeout/time.Second), int64(s.TTL/time.Second))
 	}
 	return s, nil
-}
-
-// checkSeconds refuses a time that a client gave; 0 is none, and for longest
-// it is no maximum.
-func checkSeconds(field string, asked, longest time.Duration) error {
-	switch {
-	case asked == 0:
-		return nil
-	case asked < time.Second:
-		return errdefs.Invalid(field, "must be at least 1")
-	case longest > 0 && asked > longest:
-		return errdefs.Invalid(field, "must be at most %d", int64(longest/time.Second))
-	}
-	return nil
 }
 
 func (m *Manager) checkOnIdle(what OnIdle) error {

@@ -4,8 +4,10 @@
 package check
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -15,6 +17,53 @@ import (
 
 // MaxImage is the length of an image's name.
 const MaxImage = 255
+
+// Missing is a field that asks for what this daemon does not have: its code is
+// Unimplemented.
+func Missing(field, format string, args ...any) error {
+	return &errdefs.Error{Code: errdefs.Unimplemented, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// Image refuses what cannot be the name of an image; "" is that of no default.
+func Image(name string) error {
+	if name == "" {
+		return errdefs.Invalid("image", "must be given: this daemon has no default image")
+	}
+	if len(name) > MaxImage || !IsPrintable(name) {
+		return errdefs.Invalid("image", "must be at most %d printable characters", MaxImage)
+	}
+	return nil
+}
+
+// Driver refuses one that is not among all; "" is the first.
+func Driver(name string, all []string) error {
+	if name != "" && !slices.Contains(all, name) {
+		return errdefs.Invalid("driver", "must be one that this daemon has: %s", strings.Join(all, ", "))
+	}
+	return nil
+}
+
+// Network refuses a mode that this version does not have.
+func Network(mode runtime.NetworkMode) error {
+	if mode != runtime.NetworkNone {
+		return Missing("network_mode", "network_mode %q is not available; this version has only %q (loopback)", mode, runtime.NetworkNone)
+	}
+	return nil
+}
+
+// Seconds refuses a time that a client gave; 0 is none, and for longest it is
+// no maximum.
+func Seconds(field string, asked, longest time.Duration) error {
+	switch {
+	case asked == 0:
+		return nil
+	case asked < time.Second:
+		return errdefs.Invalid(field, "must be at least 1")
+	case longest > 0 && asked > longest:
+		return errdefs.Invalid(field, "must be at most %d", int64(longest/time.Second))
+	}
+	return nil
+}
 
 // What else a request may carry.
 const (
@@ -57,11 +106,7 @@ func Disk(mb int64, driver string, unlimited []string) error {
 	if mb == 0 || !slices.Contains(unlimited, driver) {
 		return nil
 	}
-	return &errdefs.Error{
-		Code:    errdefs.Unimplemented,
-		Field:   "limits.disk_mb",
-		Message: "the driver " + driver + " cannot limit what a sandbox writes; leave disk_mb out, or choose another driver",
-	}
+	return Missing("limits.disk_mb", "the driver %s cannot limit what a sandbox writes; leave disk_mb out, or choose another driver", driver)
 }
 
 // Env refuses an environment.
