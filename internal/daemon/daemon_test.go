@@ -296,7 +296,7 @@ func TestExamineTellsOfEverything(t *testing.T) {
 	for _, f := range Examine(t.Context(), cfg) {
 		seen[f.Check] = f
 	}
-	if f := seen["driver"]; f.Status != doctor.OK {
+	if f := seen["driver native"]; f.Status != doctor.OK {
 		t.Errorf("driver: %+v", f)
 	}
 	if f := seen["default image"]; f.Status != doctor.Warn || !strings.Contains(f.Mend, "sandkasten image build base") {

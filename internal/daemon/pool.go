@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -37,12 +38,16 @@ func newPool(cfg config.Config, build string, sessions session.Options, driver r
 	kept.MemoryBytes = max(cfg.Pool.MemoryReserveMB<<20, kept.MemoryBytes)
 	gate := admission.New(host.Read, kept)
 	d := sessions.Defaults
+	spec := runtime.Spec{Limits: d.Limits, ReadonlyRoot: d.ReadonlyRoot, Network: d.Network, Seccomp: cmp.Or(sessions.Seccomp, runtime.SeccompStrict)}
+	if slices.Contains(sessions.DisksUnlimited, cfg.Driver) {
+		spec.Limits.DiskMB = 0 // as its sessions have
+	}
 	return pool.New(pool.Options{
 		Driver:   claimer,
 		Of:       cfg.Driver,
 		Resolve:  sessions.Images.Resolve,
 		Images:   sizes,
-		Spec:     runtime.Spec{Limits: d.Limits, ReadonlyRoot: d.ReadonlyRoot, Network: d.Network, Seccomp: cmp.Or(sessions.Seccomp, runtime.SeccompStrict)},
+		Spec:     spec,
 		Room:     gate.Admit,
 		MaxReady: cfg.Pool.MaxReady,
 		CPU:      cfg.Pool.CPU,
