@@ -114,7 +114,10 @@ func TestReadySandboxesAreRandomApart(t *testing.T) {
 func TestClaimThatFailsLate(t *testing.T) {
 	d := root(t)
 	for name, harm := range map[string]func(id runtime.ID) error{
-		"no socket": func(id runtime.ID) error { return os.Remove(filepath.Join(d.dir(id), socketFile)) },
+		"no socket": func(id runtime.ID) error {
+			d.parked.drop(id)
+			return os.Remove(filepath.Join(d.dir(id), socketFile))
+		},
 		"no group": func(id runtime.ID) error {
 			s, err := d.readState(id)
 			s.Group = "gone"
