@@ -69,6 +69,8 @@ func (d *daemon) importImages(ctx context.Context) error {
 		return err
 	}
 	for _, name := range []string{"base", "python"} {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
 		pack := exec.CommandContext(ctx, "tar", "-C", rootfs, "-c", ".")
 		load := exec.CommandContext(ctx, d.program, "image", "import", "--name", name, "--tar", "-")
 		load.Env = d.env
@@ -79,6 +81,9 @@ func (d *daemon) importImages(ctx context.Context) error {
 			return err
 		}
 		text, err := load.CombinedOutput()
+		if err != nil {
+			cancel() // nobody reads what it writes
+		}
 		if err := errors.Join(err, pack.Wait()); err != nil {
 			return fmt.Errorf("import image %s: %w\n%s", name, err, text)
 		}
