@@ -25,6 +25,9 @@ const (
 // store cannot be read. Sandboxes live on when it returns.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := errors.Join(m.load(ctx), m.AbandonSnapshots(ctx)); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it began
+		}
 		return err
 	}
 	adopted, absent := m.adoptUntil(ctx)

@@ -101,6 +101,16 @@ func (d *daemon) run() {
 	})
 }
 
+// A daemon that is told to stop before it has read what there is has not failed.
+func TestRunStoppedAtOnce(t *testing.T) {
+	d := newHost(t).prepare(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := d.Run(ctx); err != nil {
+		t.Errorf("Run: %v", err)
+	}
+}
+
 func (d *daemon) waitReady() {
 	for !d.Ready() {
 		time.Sleep(time.Millisecond)
