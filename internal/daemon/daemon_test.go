@@ -198,13 +198,14 @@ func TestUnknownDriver(t *testing.T) {
 	}
 }
 
-// start makes a daemon on the native driver and runs it.
+// start makes a daemon and runs it. What it warns of is told with the test.
 func start(t *testing.T, cfg config.Config) (d *Daemon, stop func() error) {
 	t.Helper()
 	if _, err := runnerbin.Bytes(); errors.Is(err, runnerbin.ErrMissing) {
 		testenv.Unsupported(t, "%v", err)
 	}
-	d, err := New(t.Context(), cfg, Options{Version: "test", Log: silent})
+	warnings := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	d, err := New(t.Context(), cfg, Options{Version: "test", Log: warnings})
 	if err != nil {
 		t.Fatal(err)
 	}
