@@ -157,7 +157,7 @@ var Rules = map[string]Rule{
 
 	// Drivers.
 	"internal/runtime":        {},
-	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runtime"}},
+	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol"}},
 	"internal/runtime/linux": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",

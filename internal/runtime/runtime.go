@@ -218,6 +218,8 @@ type Sandbox interface {
 // that is faster than a new one.
 type Parker interface {
 	// Park takes over a connection of DialRunner's that is between operations.
+	// The driver closes it if nobody dials before the sandbox is stopped or
+	// destroyed.
 	Park(conn net.Conn)
 }
 

@@ -144,9 +144,7 @@ func (m *Manager) checkOnIdle(what OnIdle) error {
 		return errdefs.Invalid("on_idle", "must be pause, stop or destroy")
 	}
 	if what == OnIdleStop && m.stops == nil {
-		err := errCannotStop()
-		err.Field = "on_idle"
-		return err
+		return field("on_idle", errCannotStop())
 	}
 	return nil
 }

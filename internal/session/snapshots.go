@@ -167,9 +167,7 @@ func (m *Manager) restore(ctx context.Context, e *entry) error {
 		return nil
 	}
 	if s := e.snapshot(); s.WorkspaceID != "" && !e.madeWorkspace {
-		err := errdefs.New(errdefs.Conflict, "workspace %s is there already, and a snapshot is restored to a new one only; choose another id", s.WorkspaceID)
-		err.Field = "workspace_id"
-		return err
+		return field("workspace_id", errdefs.New(errdefs.Conflict, "workspace %s is there already, and a snapshot is restored to a new one only; choose another id", s.WorkspaceID))
 	}
 	err := m.RestoreSnapshot(ctx, *e.restore, e.box().client)
 	switch {

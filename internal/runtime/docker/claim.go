@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -14,14 +13,10 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
-	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/protocol"
 )
-
-// settleTimeout is for a runner that has nothing else to do.
-const settleTimeout = 10 * time.Second
 
 // Claim implements runtime.Claimer. The container's new name is the claim; what
 // is the session's comes after that, so one that has anything of a session is
@@ -63,7 +58,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 		err = d.limit(ctx, id, spec.Limits)
 	}
 	if err == nil {
-		err = errors.Join(failpoint.Hit("docker.claim.limited"), s.settle(ctx, spec.Env), failpoint.Hit("docker.claim.settled"))
+		err = errors.Join(failpoint.Hit("docker.claim.limited"), inside.Settle(ctx, s, protocol.Settle{}, spec.Env), failpoint.Hit("docker.claim.settled"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim sandbox %s as %s: %w", ready, id, err)
@@ -137,16 +132,6 @@ func (d *Driver) limit(ctx context.Context, id runtime.ID, l runtime.Limits) err
 	return d.classify(err, id)
 }
 
-// settle tells the runner. It is asked in any case: that it answers proves that
-// it is alive and has served nobody.
-func (s *sandbox) settle(ctx context.Context, env map[string]string) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	runner := &runnerclient.Client{Dial: s.DialRunner}
-	defer func() { err = errors.Join(err, runner.Close()) }()
-	return runner.Settle(ctx, protocol.Settle{}, inside.Variables(env))
-}
-
 // settleAgain tells the runner of a container that was claimed and is started
 // again what its session is.
 func (d *Driver) settleAgain(ctx context.Context, id runtime.ID, config *container.Config) error {
@@ -154,7 +139,7 @@ func (d *Driver) settleAgain(ctx context.Context, id runtime.ID, config *contain
 	if err != nil || len(env) == 0 {
 		return err
 	}
-	return (&sandbox{d: d, id: id}).settle(ctx, env)
+	return inside.Settle(ctx, &sandbox{d: d, id: id}, protocol.Settle{}, env)
 }
 
 // The environment of a container is settled when it is made. What one is
@@ -208,11 +193,7 @@ func (d *Driver) dropEnv(ctx context.Context, id runtime.ID, config *container.C
 	if !claimed(id, config) {
 		return nil
 	}
-	_, err := d.engine.VolumeRemove(ctx, d.envVolume(id), client.VolumeRemoveOptions{})
-	if err != nil && !cerrdefs.IsNotFound(err) {
-		return d.unavailable(err)
-	}
-	return nil
+	return d.unavailable(d.removeVolume(ctx, d.envVolume(id)))
 }
 
 // sweepEnvs removes what containers were claimed with that are no more.
@@ -228,9 +209,7 @@ func (d *Driver) sweepEnvs(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		if _, err := d.engine.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}); err != nil && !cerrdefs.IsNotFound(err) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, d.removeVolume(ctx, v.Name))
 	}
 	return errors.Join(errs...)
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
@@ -335,11 +334,7 @@ func (d *Driver) dropForkImage(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
 	}
-	_, err := d.engine.ImageRemove(ctx, name, client.ImageRemoveOptions{PruneChildren: true})
-	if err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) {
-		return fmt.Errorf("remove the image %s: %w", name, d.unavailable(err))
-	}
-	return nil
+	return d.removeImage(ctx, name, client.ImageRemoveOptions{PruneChildren: true})
 }
 
 // sweepForks removes the images whose forks are all gone.

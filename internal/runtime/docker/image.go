@@ -72,12 +72,19 @@ func (d *Driver) sweepImages(ctx context.Context) error {
 		if _, err := d.opts.Images.Rootfs(ctx, digest); !errdefs.Is(err, errdefs.NotFound) {
 			continue
 		}
-		_, err := d.engine.ImageRemove(ctx, d.imageName(digest), client.ImageRemoveOptions{})
-		if err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, d.removeImage(ctx, d.imageName(digest), client.ImageRemoveOptions{}))
 	}
 	return errors.Join(errs...)
+}
+
+// removeImage removes an image from the engine, if there is one of that name and
+// no container has it.
+func (d *Driver) removeImage(ctx context.Context, name string, o client.ImageRemoveOptions) error {
+	_, err := d.engine.ImageRemove(ctx, name, o)
+	if err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) {
+		return fmt.Errorf("remove the image %s: %w", name, d.unavailable(err))
+	}
+	return nil
 }
 
 // progressError reads the engine's report to its end: an error comes as a part

@@ -156,8 +156,7 @@ func (d *Driver) sweepPrograms(ctx context.Context) error {
 		if v.Name == d.programVolume() {
 			continue
 		}
-		_, err := d.engine.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{})
-		if err != nil && !cerrdefs.IsNotFound(err) && !cerrdefs.IsConflict(err) { // a conflict: it is in use
+		if err := d.removeVolume(ctx, v.Name); !cerrdefs.IsConflict(err) { // a conflict: it is in use
 			errs = append(errs, err)
 		}
 	}

@@ -64,14 +64,24 @@ func (d *Driver) checkWorkspace(ctx context.Context, id runtime.WorkspaceID) err
 func (d *Driver) DestroyWorkspace(ctx context.Context, id runtime.WorkspaceID) error {
 	ctx, cancel := call(ctx)
 	defer cancel()
-	_, err := d.engine.VolumeRemove(ctx, d.workspaceVolume(id), client.VolumeRemoveOptions{})
+	err := d.removeVolume(ctx, d.workspaceVolume(id))
 	switch {
-	case err == nil || cerrdefs.IsNotFound(err):
+	case err == nil:
 		return nil
 	case cerrdefs.IsConflict(err):
 		return errdefs.Wrap(err, errdefs.Conflict, "workspace %s is in use", id)
 	}
 	return fmt.Errorf("remove the volume of workspace %s: %w", id, d.unavailable(err))
+}
+
+// removeVolume removes a volume, if there is one of that name. The engine's
+// error is a conflict while a container has it.
+func (d *Driver) removeVolume(ctx context.Context, name string) error {
+	_, err := d.engine.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
+	if cerrdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // Workspaces implements runtime.WorkspaceKeeper.

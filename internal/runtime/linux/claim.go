@@ -13,7 +13,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
-	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
@@ -23,9 +22,6 @@ import (
 )
 
 var _ runtime.Claimer = (*Driver)(nil)
-
-// settleTimeout is for a runner that has nothing else to do.
-const settleTimeout = 10 * time.Second
 
 // Claim renames the directory of ready to id, and gives the sandbox what is
 // the session's after that: so one that has anything of a session is never
@@ -179,18 +175,11 @@ func (c *claiming) remount(context.Context) error {
 	return replaceMount(c.state.Process.PID, c.volume, disk.Workspace, inside.Workspace)
 }
 
-// settle tells the runner. It is asked in any case: that it answers proves that
-// it is alive and has served nobody.
-func (c *claiming) settle(ctx context.Context) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
+func (c *claiming) settle(ctx context.Context) error {
 	spec := c.state.Spec
 	told := protocol.Settle{Moved: spec.Workspace != ""}
 	if name := hostname(spec); name != disk.DefaultHostname {
 		told.Hostname, told.HostsFile = name, disk.HostsFile(name)
 	}
-	s := &sandbox{d: c.d, state: c.state}
-	client := &runnerclient.Client{Dial: s.DialRunner, Park: s.Park}
-	defer func() { err = errors.Join(err, client.Close()) }()
-	return client.Settle(ctx, told, inside.Variables(spec.Env))
+	return inside.Settle(ctx, &sandbox{d: c.d, state: c.state}, told, spec.Env)
 }
