@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import httpx
 
@@ -13,17 +12,15 @@ from .. import _core
 from .._core import Request
 from .._decode import decode, decode_list
 from .._models import DaemonInfo, PoolStatus, SessionInfo, Snapshot, WorkspaceInfo
+from .closing import Closing
 from .files import pieces
 from .session import OnIdle, Session, Workspace
 from .transport import Transport
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 NetworkMode = Literal["none"]
 
 
-class SandboxClient:
+class SandboxClient(Closing):
     """The client of one daemon.
 
     base_url and api_key are taken from SANDKASTEN_URL and SANDKASTEN_API_KEY if they are
@@ -50,14 +47,6 @@ class SandboxClient:
     async def aclose(self) -> None:
         """Closes the connections. Sessions go on."""
         await self._transport.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def create_session(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .. import _core
@@ -15,6 +14,7 @@ from .._errors import (
     error_from_body,
     error_from_response,
 )
+from .closing import Closing
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ async def connect(transport: Transport, path: str, query: _core.Pairs) -> Client
         raise APIConnectionError(f"GET {path}: {err or type(err).__name__}") from err
 
 
-class Socket:
-    """What a terminal and a tunnel have in common. As a context manager it is closed at the end."""
+class Socket(Closing):
+    """What a terminal and a tunnel have in common."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -60,14 +60,6 @@ class Socket:
     async def aclose(self) -> None:
         """Closes the connection."""
         await self._socket.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def _send(self, message: str | bytes) -> None:
         from websockets.exceptions import ConnectionClosed

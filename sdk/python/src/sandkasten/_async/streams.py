@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
@@ -12,13 +11,14 @@ from .._decode import decode
 from .._errors import APIConnectionError, ProtocolError, error_from_body
 from .._sse import Event
 from .._types import ExecChunk, ExecEnd, FileChange
+from .closing import Closing
 from .transport import Transport
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class ExecStream:
+class ExecStream(Closing):
     """The output of a command while it runs.
 
     Iterate over it for the chunks; behind the last one `result` tells how the command
@@ -55,14 +55,6 @@ class ExecStream:
     async def aclose(self) -> None:
         """Ends the reading. The command goes on."""
         await self._chunks.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __aiter__(self) -> Self:
         return self
@@ -117,7 +109,7 @@ def attach_request(
     )
 
 
-class FileWatch:
+class FileWatch(Closing):
     """What changes in a directory, while it is watched.
 
     As a context manager it watches from the moment it is entered; without, from the first
@@ -139,11 +131,6 @@ class FileWatch:
     async def __aenter__(self) -> Self:
         await self._start()
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     def __aiter__(self) -> Self:
         return self

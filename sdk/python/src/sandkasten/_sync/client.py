@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import httpx
 
@@ -14,17 +13,15 @@ from .. import _core
 from .._core import Request
 from .._decode import decode, decode_list
 from .._models import DaemonInfo, PoolStatus, SessionInfo, Snapshot, WorkspaceInfo
+from .closing import Closing
 from .files import pieces
 from .session import OnIdle, SyncSession, SyncWorkspace
 from .transport import SyncTransport
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 NetworkMode = Literal["none"]
 
 
-class SyncSandboxClient:
+class SyncSandboxClient(Closing):
     """The client of one daemon.
 
     base_url and api_key are taken from SANDKASTEN_URL and SANDKASTEN_API_KEY if they are
@@ -51,14 +48,6 @@ class SyncSandboxClient:
     def close(self) -> None:
         """Closes the connections. Sessions go on."""
         self._transport.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def create_session(
         self,

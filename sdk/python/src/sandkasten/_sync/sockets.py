@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .. import _core
@@ -16,6 +15,7 @@ from .._errors import (
     error_from_body,
     error_from_response,
 )
+from .closing import Closing
 from .transport import SyncTransport
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def connect(transport: SyncTransport, path: str, query: _core.Pairs) -> ClientCo
         raise APIConnectionError(f"GET {path}: {err or type(err).__name__}") from err
 
 
-class SyncSocket:
-    """What a terminal and a tunnel have in common. As a context manager it is closed at the end."""
+class SyncSocket(Closing):
+    """What a terminal and a tunnel have in common."""
 
     def __init__(self, socket: ClientConnection) -> None:
         self._socket = socket
@@ -61,14 +61,6 @@ class SyncSocket:
     def close(self) -> None:
         """Closes the connection."""
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _send(self, message: str | bytes) -> None:
         from websockets.exceptions import ConnectionClosed

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
@@ -13,13 +12,14 @@ from .._decode import decode
 from .._errors import APIConnectionError, ProtocolError, error_from_body
 from .._sse import Event
 from .._types import ExecChunk, ExecEnd, FileChange
+from .closing import Closing
 from .transport import SyncTransport
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class SyncExecStream:
+class SyncExecStream(Closing):
     """The output of a command while it runs.
 
     Iterate over it for the chunks; behind the last one `result` tells how the command
@@ -56,14 +56,6 @@ class SyncExecStream:
     def close(self) -> None:
         """Ends the reading. The command goes on."""
         self._chunks.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __iter__(self) -> Self:
         return self
@@ -118,7 +110,7 @@ def attach_request(
     )
 
 
-class SyncFileWatch:
+class SyncFileWatch(Closing):
     """What changes in a directory, while it is watched.
 
     As a context manager it watches from the moment it is entered; without, from the first
@@ -140,11 +132,6 @@ class SyncFileWatch:
     def __enter__(self) -> Self:
         self._start()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __iter__(self) -> Self:
         return self
