@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 )
 
 // switchTimeout bounds the driver's work for a pause or resume.
@@ -31,10 +32,8 @@ const (
 // off. When it fails the session runs.
 func (m *Manager) Pause(ctx context.Context, id ID, memory Memory) (Session, error) {
 	if memory == MemoryDisk {
-		err := errdefs.New(errdefs.Unimplemented, "memory cannot be written to disk: no tool that this host has can bring a sandbox's processes back from there; "+
+		return Session{}, check.Missing("memory", "memory cannot be written to disk: no tool that this host has can bring a sandbox's processes back from there; "+
 			"leave memory out to keep it in RAM, or stop the session to keep its files only")
-		err.Field = "memory"
-		return Session{}, err
 	}
 	e, err := m.running(ctx, id)
 	if err != nil {
