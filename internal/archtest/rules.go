@@ -110,6 +110,7 @@ var Rules = map[string]Rule{
 			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
 			"internal/session/snapshots", "internal/snapshot",
 		},
+		Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime"}},
 	"internal/session/workspaces": {

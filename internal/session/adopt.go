@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -121,7 +122,7 @@ func (m *Manager) adopt(ctx context.Context) (adopted <-chan struct{}, absent ma
 			switch _, away := seen.Absent[s.Driver()]; {
 			case there:
 				m.adoptOne(ctx, e, &status)
-			case away && (s.State.Alive() || s.State == Stopped):
+			case away && s.State.settled():
 				close(e.created)
 				e.unlock()
 			default:
@@ -153,16 +154,12 @@ func (m *Manager) orphans(ctx context.Context, left map[runtime.ID]runtime.Statu
 }
 
 func (m *Manager) doAll(work []func()) {
-	var all sync.WaitGroup
-	turns := make(chan struct{}, m.opts.AdoptParallel)
+	var all errgroup.Group
+	all.SetLimit(m.opts.AdoptParallel)
 	for _, do := range work {
-		turns <- struct{}{}
-		all.Go(func() {
-			defer func() { <-turns }()
-			do()
-		})
+		all.Go(func() error { do(); return nil })
 	}
-	all.Wait()
+	_ = all.Wait() // nothing that is done here can fail
 }
 
 // adoptLate takes up the sessions of the drivers that were absent at the start,

@@ -15,9 +15,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
-// MaxImage is the length of an image's name.
-const MaxImage = 255
-
 // Missing is a field that asks for what this daemon does not have: its code is
 // Unimplemented.
 func Missing(field, format string, args ...any) error {
@@ -29,8 +26,8 @@ func Image(name string) error {
 	if name == "" {
 		return errdefs.Invalid("image", "must be given: this daemon has no default image")
 	}
-	if len(name) > MaxImage || !IsPrintable(name) {
-		return errdefs.Invalid("image", "must be at most %d printable characters", MaxImage)
+	if len(name) > maxImage || !IsPrintable(name) {
+		return errdefs.Invalid("image", "must be at most %d printable characters", maxImage)
 	}
 	return nil
 }
@@ -65,8 +62,9 @@ func Seconds(field string, asked, longest time.Duration) error {
 	return nil
 }
 
-// What else a request may carry.
+// What a request may carry.
 const (
+	maxImage       = 255      // the length of a name
 	maxEnv         = 128      // variables
 	maxEnvBytes    = 64 << 10 // names and values together
 	maxLabels      = 64
