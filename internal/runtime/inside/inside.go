@@ -1,6 +1,6 @@
 // Package inside is what programs find in a sandbox whatever driver made it:
 // their environment, where the workspace is, and what /proc does not show. It
-// is also what no driver makes.
+// is also what no driver makes, and how a runner is told of its session.
 package inside
 
 import (
