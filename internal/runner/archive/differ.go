@@ -30,14 +30,8 @@ func PackChanges(out io.Writer, f Format, fd int, base Baseline, which Selection
 		tree.Close(fd)
 		return err
 	}
-	var top unix.Stat_t
-	if err := unix.Fstat(fd, &top); err != nil {
-		tree.Close(fd)
-		return err
-	}
-	a, err := newWriter(out, f)
+	a, top, err := begin(out, f, fd)
 	if err != nil {
-		tree.Close(fd)
 		return err
 	}
 	which.Layer = true

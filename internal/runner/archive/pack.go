@@ -24,14 +24,8 @@ import (
 // and devices are left out. It calls check often and ends with its error. An
 // error of out is returned as it is.
 func Pack(out io.Writer, f Format, fd int, name string, which Selection, check func() error) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		tree.Close(fd)
-		return err
-	}
-	a, err := newWriter(out, f)
+	a, st, err := begin(out, f, fd)
 	if err != nil {
-		tree.Close(fd)
 		return err
 	}
 	p := &packer{writer: a, which: which, upper: which.Layer, check: check, buf: make([]byte, copyBuffer)}
@@ -44,6 +38,19 @@ func Pack(out io.Writer, f Format, fd int, name string, which Selection, check f
 		return err
 	}
 	return a.close()
+}
+
+// begin describes fd and makes the writer of its archive. It closes fd if it
+// fails.
+func begin(out io.Writer, f Format, fd int) (a writer, st unix.Stat_t, err error) {
+	err = unix.Fstat(fd, &st)
+	if err == nil {
+		a, err = newWriter(out, f)
+	}
+	if err != nil {
+		tree.Close(fd)
+	}
+	return a, st, err
 }
 
 // packer is one Pack under way.
