@@ -32,9 +32,8 @@ func TestCasesAreWhole(t *testing.T) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	var cases []struct {
-		Name   string `json:"name"`
-		Driver string `json:"driver"`
-		Steps  []step `json:"steps"`
+		Name  string `json:"name"`
+		Steps []step `json:"steps"`
 	}
 	if err := decoder.Decode(&cases); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@
 //
 // The command finds it in SANDKASTEN_URL and SANDKASTEN_API_KEY, and a way to it
 // that loses answers and breaks streams in SANDKASTEN_FLAKY_URL. Its images are
-// base and python, and CONTRACT_DRIVER says what makes its sandboxes. Everything is removed when the command has ended, whose exit
+// base and python. Everything is removed when the command has ended, whose exit
 // code is ours. It needs root, and bin/sandkasten.
 package main
 
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 0, err
 	}
 	defer proxy.close()
-	return command(ctx, flags.Args(), append(d.env, "SANDKASTEN_URL="+d.url, "SANDKASTEN_FLAKY_URL="+proxy.url, "CONTRACT_DRIVER="+*driver))
+	return command(ctx, flags.Args(), append(d.env, "SANDKASTEN_URL="+d.url, "SANDKASTEN_FLAKY_URL="+proxy.url))
 }
 
 // command runs args to their end and returns the exit code. It is asked to end
