@@ -72,6 +72,9 @@ func (r *Repo) walk(visit func(name string) error) error {
 		if err != nil {
 			return err
 		}
+		if name == ".git" && !d.IsDir() {
+			return nil // of a work tree beside the repository
+		}
 		if !d.IsDir() {
 			return visit(name)
 		}
