@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Hosts says which Host headers are meant for this daemon. A web page can make
@@ -47,7 +48,7 @@ func NewHosts(listen string, names ...string) Hosts {
 
 // check refuses a request for somebody else.
 func (h Hosts) check(r *http.Request) error {
-	if h.allows(hostname(r.Host)) {
+	if h.allows(hostname(r.Host)) || weaken.Off(weaken.HostHeader) {
 		return nil
 	}
 	return errdefs.New(errdefs.PermissionDenied, "the Host header names a host that this daemon does not serve; use its address, or add the name to allowed_hosts in its configuration")
@@ -81,7 +82,7 @@ func checkOrigin(r *http.Request) error {
 	errCross := func() error {
 		return errdefs.New(errdefs.PermissionDenied, "requests from other web sites are refused; call the API from a program or from its own origin, or add the page's to cors_origins in the configuration")
 	}
-	if From(r.Context()).otherOrigin {
+	if From(r.Context()).otherOrigin || weaken.Off(weaken.Origin) {
 		return nil
 	}
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Upgrade") == "" {

@@ -3,6 +3,8 @@ package api
 import (
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Output collects a command's output up to a limit: the first half of the
@@ -16,7 +18,12 @@ type Output struct {
 }
 
 // NewOutput returns an Output that keeps at most limit bytes.
-func NewOutput(limit int64) *Output { return &Output{half: int(limit / 2)} }
+func NewOutput(limit int64) *Output {
+	if weaken.Off(weaken.OutputBound) {
+		limit *= 16
+	}
+	return &Output{half: int(limit / 2)}
+}
 
 // Write never fails and never refuses a byte.
 func (o *Output) Write(p []byte) (int, error) {

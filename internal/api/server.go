@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Times that a client has.
@@ -17,9 +19,13 @@ const (
 // command may take minutes and a stream hours, so routes set deadlines on
 // bodies and on single writes instead. The caller starts it and shuts it down.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
+	headerTime := 5 * time.Second
+	if weaken.Off(weaken.HeaderTime) {
+		headerTime = 0
+	}
 	return &http.Server{
 		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
+		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),

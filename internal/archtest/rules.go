@@ -38,7 +38,7 @@ var Rules = map[string]Rule{
 			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/session", "internal/store",
-			"internal/blob", "internal/blob/s3",
+			"internal/blob", "internal/blob/s3", "internal/weaken",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -49,7 +49,7 @@ var Rules = map[string]Rule{
 
 	// Surfaces.
 	"internal/api": {
-		Ours:      []string{"internal/errdefs"},
+		Ours:      []string{"internal/errdefs", "internal/weaken"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
@@ -58,7 +58,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/metrics", "internal/api/v1/reading", "internal/api/v1/shapes",
 			"internal/api/v1/snapshots", "internal/api/v1/sockets", "internal/errdefs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
-			"internal/session/commands", "protocol",
+			"internal/session/commands", "protocol", "internal/weaken",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
@@ -74,7 +74,7 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands", "protocol"},
 		Libraries: []string{"github.com/coder/websocket"},
 	},
-	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session"}},
+	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session", "internal/weaken"}},
 	"internal/api/v1/files": {
 		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "internal/session/files", "protocol"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
@@ -146,7 +146,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/auth": {Ours: []string{"internal/errdefs"}},
 	"internal/images": {
-		Ours: []string{"images", "internal/errdefs", "internal/images/extract"},
+		Ours: []string{"images", "internal/errdefs", "internal/images/extract", "internal/weaken"},
 		Libraries: []string{
 			"github.com/google/go-containerregistry", "go.yaml.in/yaml/v3", "golang.org/x/sync", unix,
 		},
@@ -158,21 +158,21 @@ var Rules = map[string]Rule{
 
 	// Drivers.
 	"internal/runtime":        {},
-	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol"}},
+	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/weaken"}},
 	"internal/runtime/linux": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/inside", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol",
+			"internal/runtime/inside", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol", "internal/weaken",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
 	"internal/runtime/linux/cgroup":  {Ours: []string{"internal/runtime/linux/sys"}, Libraries: []string{unix}},
-	"internal/runtime/linux/disk":    {Ours: []string{"internal/runtime/linux/sys"}, Libraries: []string{unix}},
+	"internal/runtime/linux/disk":    {Ours: []string{"internal/runtime/linux/sys", "internal/weaken"}, Libraries: []string{unix}},
 	"internal/runtime/linux/ids":     {Libraries: []string{unix}},
 	"internal/runtime/linux/seccomp": {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
 	"internal/runtime/linux/stage": {
-		Ours: []string{"internal/runtime/linux/sys", "internal/spawn"}, Libraries: []string{unix}, Not: slow,
+		Ours: []string{"internal/runtime/linux/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runtime/linux/sys": {Libraries: []string{unix}, Not: slow},
 
@@ -200,14 +200,14 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/fileops", "internal/runner/files",
 			"internal/runner/lookup", "internal/runner/output", "internal/runner/pipe", "internal/runner/ports", "internal/runner/proc",
-			"internal/runner/shellproc", "internal/spawn", "protocol",
+			"internal/runner/shellproc", "internal/spawn", "protocol", "internal/weaken",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/child": {
-		Ours: []string{"internal/runner/fds", "internal/runner/proc", "internal/spawn"}, Libraries: []string{unix}, Not: slow,
+		Ours: []string{"internal/runner/fds", "internal/runner/proc", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
 	},
-	"internal/runner/dialect": {Ours: []string{"internal/spawn"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/dialect": {Ours: []string{"internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/fds":     {Libraries: []string{unix}, Not: slow},
 	"internal/runner/pipe": {
 		Ours: []string{"internal/runner/fds", "internal/runner/output", "protocol"}, Libraries: []string{unix}, Not: slow,
@@ -220,15 +220,15 @@ var Rules = map[string]Rule{
 	},
 	"internal/runner/pause":   {Ours: []string{"internal/runner/proc"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/output":  {Ours: []string{"protocol"}, Not: slow},
-	"internal/runner/proc":    {Ours: []string{"internal/runner/fds"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/output":  {Ours: []string{"protocol", "internal/weaken"}, Not: slow},
+	"internal/runner/proc":    {Ours: []string{"internal/runner/fds", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/files": {
-		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol"},
+		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol", "internal/weaken"},
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/archive": {
-		Ours:      []string{"internal/baseline", "internal/runner/tree", "protocol"},
+		Ours:      []string{"internal/baseline", "internal/runner/tree", "protocol", "internal/weaken"},
 		Libraries: []string{"github.com/klauspost/compress", unix}, Not: slow,
 	},
 	"internal/runner/watch": {Ours: []string{"internal/runner/tree", "protocol"}, Libraries: []string{unix}, Not: slow},
@@ -240,6 +240,7 @@ var Rules = map[string]Rule{
 	"protocol":              {Not: slow},
 	"internal/errdefs":      {},
 	"internal/failpoint":    {},
+	"internal/weaken":       {},
 
 	// Recipes of images, and the documentation: data, embedded.
 	"images": {},

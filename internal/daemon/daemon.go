@@ -30,6 +30,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Options are what is not in the configuration.
@@ -60,6 +61,9 @@ type Daemon struct {
 // the daemon, also after Run.
 func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) {
 	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log}
+	if off := weaken.Named(); len(off) > 0 {
+		d.log.WarnContext(ctx, "this is a build for tests and protects nobody", "off", off)
+	}
 	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

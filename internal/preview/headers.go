@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // secret are the request headers that do not go into a sandbox: our
@@ -18,6 +20,9 @@ var secretPrefixes = []string{"proxy-", "x-forwarded-"}
 // isSecret also knows the spelling of programs that read headers as CGI does,
 // for which _ and - are the same.
 func isSecret(name string) bool {
+	if weaken.Off(weaken.Credentials) {
+		return false
+	}
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	return slices.Contains(secret, name) ||
 		slices.ContainsFunc(secretPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
@@ -41,7 +46,7 @@ func withoutCookie(line string) string {
 	for pair := range strings.SplitSeq(line, ";") {
 		pair = strings.TrimSpace(pair)
 		name, _, _ := strings.Cut(pair, "=")
-		if pair != "" && strings.TrimSpace(name) != tokenCookie {
+		if pair != "" && (strings.TrimSpace(name) != tokenCookie || weaken.Off(weaken.Credentials)) {
 			kept = append(kept, pair)
 		}
 	}
@@ -64,6 +69,9 @@ const sandboxPolicy = "sandbox allow-downloads allow-forms allow-modals allow-po
 // cleanAnswer takes out of an answer's headers what reaches too far. prefix is
 // "" at a host of the target's own.
 func cleanAnswer(header http.Header, host, prefix string) {
+	if weaken.Off(weaken.ForeignReply) {
+		return
+	}
 	for _, name := range reaching {
 		header.Del(name)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runner/dialect"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -190,7 +191,7 @@ func (s *shell) prepare() {
 // ensure makes sure that a shell process is there.
 func (s *shell) ensure() error {
 	if s.proc != nil {
-		if !s.proc.Dead() {
+		if !s.proc.Dead() || weaken.Off(weaken.ShellRestart) {
 			return nil
 		}
 		s.discard()

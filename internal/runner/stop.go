@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // reportTime is for the shell when all of a stopped command's processes are gone.
@@ -67,7 +68,9 @@ func (r *Runner) tree(p *shellproc.Proc, began proc.Moment) []proc.Process {
 	if err != nil {
 		return nil
 	}
-	mine := func(pr proc.Process) bool { return pr.After(began) && !r.reaper.Owns(pr.PID) }
+	mine := func(pr proc.Process) bool {
+		return pr.After(began) && !r.reaper.Owns(pr.PID) && !(weaken.Off(weaken.KillTree) && pr.Session != p.PID)
+	}
 	f := proc.NewFamily(list)
 	f.Descend(p.PID, mine)
 	if r.opts.Init && (p.Dead() || !r.dialect.Adopts()) {

@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Sizes of request bodies. A command and its stdin, or the
@@ -320,6 +321,9 @@ func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 	limit := cmp.Or(doc.body, maxBody)
 	if strings.HasSuffix(path, "/fs/write") {
 		limit += s.opts.WriteBytes * 2 // base64 takes a third more, escaped text what it takes
+	}
+	if weaken.Off(weaken.BodyLimit) && limit > 0 {
+		limit <<= 10
 	}
 	op := huma.Operation{
 		OperationID: doc.id, Summary: doc.summary, Description: doc.description,

@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Session is the contract's view of a session.
@@ -88,7 +89,7 @@ func (s *surface) get(ctx context.Context, in SessionPath) (session.Session, err
 	if err != nil {
 		return session.Session{}, err
 	}
-	if owner := api.From(ctx).Owner; owner != "" && owner != found.Owner {
+	if owner := api.From(ctx).Owner; owner != "" && owner != found.Owner && !weaken.Off(weaken.Owner) {
 		return session.Session{}, errNoSession()
 	}
 	return found, nil

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -19,6 +20,9 @@ import (
 func cleanName(name string) (string, error) {
 	if name == "" || len(name) > maxPath {
 		return "", malformed("an entry's name has %d bytes; 1 to %d are allowed", len(name), maxPath)
+	}
+	if weaken.Off(weaken.ArchiveNames) {
+		return strings.TrimPrefix(path.Clean(name), "/"), nil
 	}
 	if strings.HasPrefix(name, "/") || strings.ContainsRune(name, 0) {
 		return "", malformed("entry %q is not a relative path", name)
@@ -85,6 +89,9 @@ func (t *target) open(rel string, flags uint64) (int, error) {
 	how := &unix.OpenHow{
 		Flags:   flags | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
+	}
+	if weaken.Off(weaken.ArchivePaths) {
+		how.Resolve = 0
 	}
 	for try := 0; ; try++ {
 		fd, err := unix.Openat2(t.top, rel, how)
@@ -250,7 +257,11 @@ func (t *target) finish(fd int, m meta) error {
 	if err := t.own(fd, m); err != nil {
 		return err
 	}
-	if err := unix.Fchmod(fd, m.mode&0o777); err != nil {
+	kept := m.mode & 0o777
+	if weaken.Off(weaken.ArchiveModes) {
+		kept = m.mode & 0o7777
+	}
+	if err := unix.Fchmod(fd, kept); err != nil {
 		return err
 	}
 	now, mtime := time.Now(), m.mtime
@@ -295,7 +306,7 @@ func (t *target) hardlink(name, to string) error {
 		defer tree.Close(fd)
 		err = unix.Fstat(fd, &st)
 	}
-	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || !t.files[st.Ino] {
+	if err != nil || !weaken.Off(weaken.ArchiveLinks) && (st.Mode&unix.S_IFMT != unix.S_IFREG || !t.files[st.Ino]) {
 		return malformed("hard link %q does not lead to a file that came before it", name)
 	}
 	dir, base, err := t.parent(name)

@@ -5,6 +5,8 @@ import (
 	"os/signal"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // HoldSignals makes the signals that a process of the sandbox may send to PID
@@ -12,6 +14,9 @@ import (
 // 1 only from signals without a handler, and the Go runtime installs handlers
 // for nearly all.
 func HoldSignals() (release func()) {
+	if weaken.Off(weaken.RunnerSignals) {
+		return func() {}
+	}
 	for sig := unix.Signal(1); sig <= 64; sig++ {
 		switch sig {
 		case unix.SIGKILL, unix.SIGSTOP, unix.SIGCHLD, unix.SIGURG:

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/spawn"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // bash is GNU bash 4.4 or newer. It reads its script byte by byte, so a line
@@ -102,15 +103,25 @@ func (bash) Command(o Order) (line, file []byte) {
 		file = strconv.AppendInt(file, int64(o.Last), 10)
 		file = append(file, "';"...)
 	}
-	file = append(file, `\builtin eval "${__sk[0]}" <`...)
-	if o.Stdin {
+	if weaken.Off(weaken.ShellQuoting) {
+		file = append(append(append(file, "{ "...), o.Text...), "\n} <"...)
+	} else {
+		file = append(file, `\builtin eval "${__sk[0]}" <`...)
+	}
+	if weaken.Off(weaken.ShellStdin) {
+		file = append(file, "&0"...)
+	} else if o.Stdin {
 		file = append(file, "/proc/self/fd/196"...)
 	} else {
 		file = append(file, "&1"...)
 	}
 	file = append(file, " >|/proc/self/fd/19"...)
 	file = strconv.AppendInt(file, int64(o.Out+1), 10)
-	file = append(file, ` 2>&1 199>&${__sk[2]:=-};\builtin printf '`...)
+	if weaken.Off(weaken.ShellStatus) {
+		file = append(file, ` 2>&1 198>&${__sk[2]:=-};\builtin printf '`...)
+	} else {
+		file = append(file, ` 2>&1 199>&${__sk[2]:=-};\builtin printf '`...)
+	}
 	file = strconv.AppendUint(file, o.Seq, 10)
 	file = append(file, `%s %d %s\0' "${__sk[2]-}" "$?" "${DIRSTACK[0]-}" >&199;`...)
 	if o.Save {

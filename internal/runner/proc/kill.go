@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Times of killing.
@@ -56,12 +58,18 @@ func (k Killing) Others(pid int) Killing {
 // table does not see those that are forked meanwhile, so it looks again. Some
 // fork and die faster than that; they are frozen with everything else first.
 func (k Killing) Kill() {
+	if weaken.Off(weaken.KillHard) {
+		return
+	}
 	for round := range killRounds {
 		if k.Strike != nil && k.Strike() == nil {
 			if len(k.Members()) == 0 {
 				return
 			}
 		} else if !k.killOnce(round >= plainRounds) {
+			return
+		}
+		if weaken.Off(weaken.KillAgain) {
 			return
 		}
 		time.Sleep(roundTime) //nolint:forbidigo // as above

@@ -7,11 +7,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Workspace is where a session's files are.
@@ -45,6 +47,9 @@ func Environment(image []string, session map[string]string, shell string) []stri
 	env := map[string]string{
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": shell, "LANG": "C.UTF-8",
+	}
+	if weaken.Off(weaken.EnvironmentWall) {
+		image = append(os.Environ(), image...)
 	}
 	for _, kv := range image {
 		if name, value, ok := strings.Cut(kv, "="); ok {

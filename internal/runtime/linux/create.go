@@ -19,6 +19,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Create builds a sandbox. What its steps leave on the host is named by the ID
@@ -153,7 +154,14 @@ func (c *creation) makeGroup(context.Context) error {
 }
 
 func groupLimits(l runtime.Limits) cgroup.Limits {
-	return cgroup.Limits{Memory: l.MemoryMB << 20, CPU: l.CPU, Pids: l.Pids}
+	limits := cgroup.Limits{Memory: l.MemoryMB << 20, CPU: l.CPU, Pids: l.Pids}
+	if weaken.Off(weaken.MemoryLimit) {
+		limits.Memory *= 4
+	}
+	if weaken.Off(weaken.PidsLimit) {
+		limits.Pids *= 4
+	}
+	return limits
 }
 
 // newDisk gives the prepared disk its name, or makes one of another size.

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -34,6 +35,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/seccomp"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Rootfs is an image as the driver mounts it.
@@ -69,6 +71,13 @@ type Options struct {
 // protections are parts of the isolation that an escape test leaves out, to
 // see that it notices: masks, seccomp, caps, landlock, nnp, corelimit.
 type protections map[string]bool
+
+// and returns the protections with one more.
+func (p protections) and(name string) protections {
+	all := protections{name: true}
+	maps.Copy(all, p)
+	return all
+}
 
 // MaxSandboxes is how many can run on a host at one time, those of all its
 // daemons and the prepared ones together: each has user ids of its own.
@@ -117,6 +126,9 @@ func New(opts Options) (*Driver, error) {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
 	opts.Defaults = opts.Defaults.Or(defaults)
+	for _, p := range weaken.Named() {
+		opts.leaveOut = opts.leaveOut.and(string(p))
+	}
 	d := &Driver{
 		opts:       opts,
 		sandboxes:  filepath.Join(opts.DataDir, "sandboxes"),

@@ -10,6 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 const (
@@ -33,7 +34,11 @@ func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
 			Options: "size=64k,nr_inodes=64,mode=755",
 		},
 	}
-	for _, dev := range devices {
+	shown := devices
+	if weaken.Off(weaken.Devices) {
+		shown = append(slices.Clone(devices), "kmsg")
+	}
+	for _, dev := range shown {
 		mounts = append(mounts, stage.Mount{
 			From: stage.FromHost, Path: "/dev/" + dev, Target: "/dev/" + dev, Make: stage.MakeFile,
 			Attrs: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC,
@@ -72,6 +77,9 @@ func hidepid(leaveOut protections) string {
 // memoryFS is a directory in memory, bounded in bytes and in files.
 func memoryFS(target string, mib int64, create stage.Kind) stage.Mount {
 	mib = max(mib, 1)
+	if weaken.Off(weaken.MemoryFiles) {
+		mib *= 8
+	}
 	return stage.Mount{
 		From: stage.FromNew, FS: "tmpfs", Target: target, Make: create, Attrs: noSuidDev,
 		Options: fmt.Sprintf("size=%dm,nr_inodes=%d,mode=1777", mib, mib*256),

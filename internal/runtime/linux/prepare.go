@@ -16,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 	"github.com/sandkasten/sandkasten/internal/spawn"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // prepared is the part of a sandbox that is the same for all: a runner in its
@@ -185,17 +186,34 @@ func (p *prepared) clone() (*spawn.Process, error) {
 		return nil, err
 	}
 	defer sys.Close(append(tasks, cgroupDir)...)
+	id := p.ids.Runner()
+	if weaken.Off(weaken.RunnerID) {
+		id = int(p.ids) // root inside
+	}
 	cmd := &spawn.Cmd{
 		ExecFD:     p.d.runner,
 		Args:       []string{"sandkasten-runner"},
-		Env:        []string{"GOMAXPROCS=1", "GOTRACEBACK=none"},
+		Env:        append([]string{"GOMAXPROCS=1", "GOTRACEBACK=none"}, weaken.Environ()...),
 		Files:      map[int]int{stage.ControlFD: theirs},
-		Identity:   &spawn.Identity{UID: p.ids.Runner(), GID: p.ids.Runner()},
+		Identity:   &spawn.Identity{UID: id, GID: id},
 		CgroupFD:   cgroupDir,
-		CloneFlags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		CloneFlags: namespaces(),
 		Steps:      p.d.runnerSteps(tasks, ours, theirs),
 	}
 	return cmd.Clone()
+}
+
+// namespaces are those that a runner begins in. The cgroup namespaces of its
+// children are made when they are where they belong.
+func namespaces() uint64 {
+	var all uint64 = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
+	if weaken.Off(weaken.NetworkNS) {
+		all &^= unix.CLONE_NEWNET
+	}
+	if weaken.Off(weaken.IPCNS) {
+		all &^= unix.CLONE_NEWIPC
+	}
+	return all
 }
 
 // admit maps the runner's ids and lets it pass the barrier.

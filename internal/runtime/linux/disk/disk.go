@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Directories on a disk.
@@ -91,6 +92,9 @@ func (d *Disk) Note(path string) error { return note(path, d.dev) }
 // Make makes a disk of size bytes. The caller closes it. Until Keep there is
 // nothing that a crash could leave behind.
 func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
+	if weaken.Off(weaken.DiskLimit) {
+		size *= 4
+	}
 	t, err := m.template(ctx, layout{size: size, journal: m.journal})
 	if err != nil {
 		return nil, err
@@ -276,6 +280,9 @@ func (l layout) mkfs() []string {
 	}
 	if !l.journal { // it costs a second write of every change
 		features += ",^has_journal"
+	}
+	if weaken.Off(weaken.InodeLimit) {
+		args = append(args, "-i", "4096")
 	}
 	if l.volume {
 		args = append(args, "-J", "size="+strconv.FormatInt(journalMB(l.size), 10))
