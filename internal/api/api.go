@@ -30,6 +30,7 @@ const (
 	Key          // an API key, as Authorization: Bearer or X-API-Key
 	Page         // an API key, also as the password of HTTP Basic, for what a browser opens
 	Socket       // an API key, also as a WebSocket's subprotocol, for what a page's script opens
+	Admin        // an API key of Options.Admin, for what tells of everybody's sessions
 )
 
 // Route is one endpoint. A surface's routes are its whole contract: reading
@@ -61,6 +62,7 @@ type Keys interface {
 type Options struct {
 	Log   *slog.Logger // silence
 	Keys  Keys         // nil asks nobody for a key: only for a daemon on a loopback address
+	Admin string       // the owner whose keys open the routes of scope Admin; "" opens them to every key
 	Hosts Hosts        // which Host headers are ours; the zero value is loopback names only
 
 	Origins []string // of other web sites whose pages may call the API, as https://app.example.org
@@ -70,8 +72,8 @@ type Options struct {
 	// there, and its paths are taken as they come. nil is for hosts of no site.
 	Site func(host string) *Route
 
-	RequestsPerSecond float64 // for one key, over all routes; 0 is no limit
-	Burst             int     // that one key may send at once; 0 is RequestsPerSecond
+	Rate   Rate            // of one owner, over all routes and keys
+	RateOf map[string]Rate // of owners who have another one; what is zero in it is Rate's
 
 	Registry prometheus.Registerer // nil keeps no metrics
 }
@@ -92,13 +94,14 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		origins: o.Origins,
 		site:    o.Site,
 		keys:    o.Keys,
-		rates:   newRates(o.RequestsPerSecond, o.Burst),
+		admin:   o.Admin,
+		rates:   newRates(o.Rate, o.RateOf),
 		metrics: newMetrics(o.Registry),
 		mux:     http.NewServeMux(),
 	}
 	for _, s := range surfaces {
 		for _, route := range s.Routes {
-			if route.Scope < Public || route.Scope > Socket {
+			if route.Scope < Public || route.Scope > Admin {
 				panic("api: " + s.Name + ": route " + route.Pattern + " has no scope")
 			}
 			h.mux.Handle(route.Pattern, h.guard(route))
@@ -116,6 +119,7 @@ type handler struct {
 	origins []string
 	site    func(host string) *Route
 	keys    Keys
+	admin   string
 	rates   *rates
 	metrics *metrics
 	mux     *http.ServeMux
@@ -182,7 +186,13 @@ func (h *handler) admit(r *http.Request, route Route) error {
 		return err
 	}
 	From(r.Context()).Owner = owner
-	return h.rates.take(owner)
+	if err := h.rates.take(owner); err != nil {
+		return err
+	}
+	if route.Scope == Admin && h.admin != "" && owner != h.admin {
+		return errdefs.New(errdefs.PermissionDenied, "this tells of the sessions of all owners: use the daemon's own key, whose owner is %s", h.admin)
+	}
+	return nil
 }
 
 // owner finds out in whose name a request is made.

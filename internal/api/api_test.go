@@ -48,6 +48,7 @@ func handler(t testing.TB, set ...func(*api.Options)) http.Handler {
 		{Pattern: "POST /thing/{id}", Scope: api.Key, Handler: ok},
 		{Pattern: "GET /page", Scope: api.Page, Handler: ok},
 		{Pattern: "GET /socket", Scope: api.Socket, Handler: ok},
+		{Pattern: "GET /admin", Scope: api.Admin, Handler: ok},
 		{Pattern: "GET /internal", Scope: api.Key, Handler: fail(errors.New("open /secret/path: EIO"))},
 		{Pattern: "GET /busy", Scope: api.Key, Handler: fail(errdefs.New(errdefs.Unavailable, "wait"))},
 		{Pattern: "GET /panic", Scope: api.Key, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret \x1b[31m detail") })},
@@ -341,7 +342,7 @@ func TestLog(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
-	h := handler(t, func(o *api.Options) { o.RequestsPerSecond, o.Burst = 0.001, 2 })
+	h := handler(t, func(o *api.Options) { o.Rate = api.Rate{PerSecond: 0.001, Burst: 2} })
 	for i := range 3 {
 		w := serve(h, request("GET", "/thing/1"))
 		if i < 2 && w.Code != http.StatusOK {
@@ -357,6 +358,48 @@ func TestRate(t *testing.T) {
 	if w := serve(h, request("GET", "/public")); w.Code != http.StatusOK {
 		t.Errorf("public route: %d", w.Code)
 	}
+}
+
+// An owner may have a rate of their own, above or below that of all.
+func TestRateOfOneOwner(t *testing.T) {
+	for name, tt := range map[string]struct {
+		general, own api.Rate
+		want         int // requests that are answered
+	}{
+		"less":        {api.Rate{PerSecond: 0.001, Burst: 5}, api.Rate{Burst: 2}, 2},
+		"more":        {api.Rate{PerSecond: 0.001, Burst: 1}, api.Rate{Burst: 4}, 4},
+		"only theirs": {api.Rate{Burst: 3}, api.Rate{PerSecond: 0.001}, 3},
+		"burst":       {api.Rate{}, api.Rate{PerSecond: 0.5}, 1},
+		"somebody's":  {api.Rate{}, api.Rate{}, 10},
+	} {
+		h := handler(t, func(o *api.Options) {
+			o.Rate, o.RateOf = tt.general, map[string]api.Rate{"alice": tt.own, "bob": {PerSecond: 0.001, Burst: 1}}
+		})
+		got := 0
+		for range 10 {
+			if serve(h, request("GET", "/thing/1")).Code == http.StatusOK {
+				got++
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: %d answered, want %d", name, got, tt.want)
+		}
+	}
+}
+
+// What tells of everybody is for the daemon's own key.
+func TestAdminRoutes(t *testing.T) {
+	for admin, status := range map[string]int{"": 200, "alice": 200, "admin": 403} {
+		h := handler(t, func(o *api.Options) { o.Admin = admin })
+		if w := serve(h, request("GET", "/admin")); w.Code != status {
+			t.Errorf("admin is %q: %d", admin, w.Code)
+		}
+		if w := serve(h, request("GET", "/admin", set("Authorization", "Bearer x"))); w.Code != http.StatusUnauthorized {
+			t.Errorf("without a key: %d", w.Code)
+		}
+	}
+	h := handler(t, func(o *api.Options) { o.Admin = "admin" })
+	wantError(t, serve(h, request("GET", "/admin")), http.StatusForbidden, "permission_denied")
 }
 
 func TestMetrics(t *testing.T) {

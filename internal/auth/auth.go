@@ -33,7 +33,11 @@ type Hash [sha256.Size]byte
 // HashKey returns the hash of key.
 func HashKey(key string) Hash { return sha256.Sum256([]byte(key)) }
 
-// Key is a key that may be used.
+// Admin is the owner of the key that a daemon always has, whose holder may
+// also see what is the whole daemon's.
+const Admin = "admin"
+
+// Key is a key that may be used. An owner may have several.
 type Key struct {
 	Owner string // whom its sessions belong to
 	Hash  Hash

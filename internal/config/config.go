@@ -16,6 +16,7 @@ import (
 type Config struct {
 	Listen        string
 	APIKey        string // empty: the daemon makes one and keeps it in KeyFile
+	APIKeys       []APIKey
 	AllowedHosts  []string
 	CORSOrigins   []string // of pages that may call the API
 	DataDir       string
@@ -31,6 +32,7 @@ type Config struct {
 	MaxSessionTTL  time.Duration
 	MaxLifetime    time.Duration // 0: none
 	MaxSessions    int
+	OwnerSessions  int // of one owner; 0: none beside MaxSessions
 	ReaperInterval time.Duration
 	ShutdownGrace  time.Duration
 

@@ -34,8 +34,8 @@ func (l *loader) environment(environ []string) {
 			continue
 		}
 		l.set[key] = name
-		n, ok := envNode(o.value.tag, raw)
-		if !ok || !o.value.set(n) {
+		n, ok := envNode(o.value, raw)
+		if !ok || !o.value.take(l, o, name, n) {
 			l.wrong(name, key, "%swrite %s", o.got(n), o.value.want)
 		}
 	}
@@ -43,19 +43,16 @@ func (l *loader) environment(environ []string) {
 
 // envNode reads a variable. A variable has no YAML type, so a text needs no
 // quotes; lists may also be written with commas, as python,node.
-func envNode(tag, raw string) (*yaml.Node, bool) {
+func envNode(v value, raw string) (*yaml.Node, bool) {
 	plain := &yaml.Node{Kind: yaml.ScalarNode, Value: raw}
-	switch tag {
-	case "!!seq":
-		if !strings.HasPrefix(strings.TrimSpace(raw), "[") {
-			return commas(raw), true
-		}
-	case "!!map":
-	default:
+	switch {
+	case v.tag != "!!seq" && v.tag != "!!map":
 		return plain, true
+	case v.tag == "!!seq" && v.read == nil && !strings.HasPrefix(strings.TrimSpace(raw), "["):
+		return commas(raw), true
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(raw), &doc); err != nil || len(doc.Content) == 0 || doc.Content[0].ShortTag() != tag {
+	if err := yaml.Unmarshal([]byte(raw), &doc); err != nil || len(doc.Content) == 0 || doc.Content[0].ShortTag() != v.tag {
 		return plain, false
 	}
 	return doc.Content[0], true

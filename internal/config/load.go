@@ -189,20 +189,28 @@ func (l *loader) assign(o option, where string, n *yaml.Node) {
 	switch {
 	case tag == "!!null":
 		l.wrong(where, o.key, "has no value: write %s, or remove the key", o.value.want)
-	case !fits || !o.value.set(n):
+	case !fits || !o.value.take(l, o, where, n):
 		l.wrong(where, o.key, "%swrite %s", o.got(n), o.value.want)
 	}
 }
 
+// take sets the value, or reports false when it is not what was wanted.
+func (v value) take(l *loader, o option, where string, n *yaml.Node) bool {
+	if v.read != nil {
+		v.read(l, o, where, n)
+		return true
+	}
+	return v.set(n)
+}
+
 // together checks what no key can check alone.
 func (l *loader) together(c *Config) {
-	const enough = 16 // characters of a key that strangers may try to guess
 	if l.good("listen") && !Loopback(c.Listen) {
-		switch {
-		case c.APIKey == "":
-			l.wrong(l.set["listen"], "listen", "other machines can reach %s, and there is no api_key: set api_key, or listen on 127.0.0.1", c.Listen)
-		case len(c.APIKey) < enough:
-			l.wrong(l.set["api_key"], "api_key", "is too short for an address that other machines can reach: write at least %d characters", enough)
+		l.reachable(c)
+	}
+	for i, k := range c.APIKeys {
+		if k.Key != "" && k.Key == c.APIKey {
+			l.wrong(l.set["api_keys"], "api_keys", "has the key of api_key in entry %d: give each owner a key of their own", i)
 		}
 	}
 	for _, host := range c.AllowedHosts {
@@ -221,6 +229,26 @@ func (l *loader) together(c *Config) {
 	atMost(l, "defaults.pids_limit", &c.Defaults.Pids, "maximum.pids_limit", &c.Maximum.Pids)
 	atMost(l, "defaults.disk_limit_mb", &c.Defaults.DiskMB, "maximum.disk_limit_mb", &c.Maximum.DiskMB)
 	atMost(l, "workspace.default_size_mb", &c.Workspace.DefaultSizeMB, "workspace.max_size_mb", &c.Workspace.MaxSizeMB)
+}
+
+// reachable asks for keys that nobody guesses.
+func (l *loader) reachable(c *Config) {
+	switch {
+	case c.APIKey == "" && len(c.APIKeys) == 0:
+		l.wrong(l.set["listen"], "listen", "other machines can reach %s, and there is no api_key: set api_key, or listen on 127.0.0.1", c.Listen)
+	case c.APIKey != "":
+		if err := CheckKey(c.APIKey, c.Listen); err != nil {
+			l.wrong(l.set["api_key"], "api_key", "%v", err)
+		}
+	}
+	for i, k := range c.APIKeys {
+		if k.Key == "" {
+			continue
+		}
+		if err := CheckKey(k.Key, c.Listen); err != nil {
+			l.wrong(l.set["api_keys"], fmt.Sprintf("api_keys[%d].key", i), "%v", err)
+		}
+	}
 }
 
 func (l *loader) snapshots(s *Snapshots) {

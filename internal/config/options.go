@@ -24,6 +24,7 @@ func (c *Config) daemonOptions() []option {
 	return []option{
 		{"listen", address(&c.Listen), "Address of the HTTP API. An address that other machines can reach needs `api_key`."},
 		{"api_key", secret(&c.APIKey), "Key that clients send as `Authorization: Bearer`. When it is not set the daemon makes one and keeps it in `<data_dir>/api_key`, mode 0600."},
+		{"api_keys", apiKeys(&c.APIKeys), "Further keys, each with the `owner` that its sessions, workspaces and snapshots belong to: see below."},
 		{"allowed_hosts", texts(&c.AllowedHosts), "Further names under which clients may call the API (the Host header). Loopback names and the host of `listen` are always allowed."},
 		{"cors_origins", origins(&c.CORSOrigins), "Web sites beside the daemon's own whose pages may call the API, as their browsers name them: `https://app.example.org`, `http://localhost:5173`. They still need a key, which whoever reads the page's memory then has."},
 		{"data_dir", path(&c.DataDir), "Where images, sandboxes and the key are kept. One daemon per directory."},
@@ -43,6 +44,7 @@ func (c *Config) sessionOptions() []option {
 		{"max_session_ttl_seconds", seconds(&c.MaxSessionTTL, 1, year), "The longest idle time a client may ask for."},
 		{"max_lifetime_seconds", seconds(&c.MaxLifetime, 0, 10*year), "A session ends this long after its creation, active or not. 0 is never."},
 		{"max_sessions", integer(&c.MaxSessions, 1, 30000), "Sessions alive at one time."},
+		{"max_sessions_per_key", integer(&c.OwnerSessions, 0, 30000), "Of these, sessions of one owner, unless the entry in `api_keys` says otherwise. 0 is no maximum of its own."},
 		{"reaper_interval_seconds", seconds(&c.ReaperInterval, 1, 3600), "How often expired and dead sessions are looked for."},
 		{"defaults.cpu_limit", decimal(&c.Defaults.CPU, 0.01, 1024), "Cores: 1.5 is one and a half."},
 		{"defaults.mem_limit_mb", integer(&c.Defaults.MemoryMB, 16, 1<<20), "Memory in MiB. Swap is not given on top."},

@@ -23,6 +23,9 @@ type value struct {
 	set  func(n *yaml.Node) bool // false when it is not what was wanted
 	show func() string           // the present value as YAML; empty when there is none
 
+	// read is set's place in a value with parts, whose mistakes it tells itself.
+	read func(l *loader, o option, where string, n *yaml.Node)
+
 	secret bool // never quoted in a message
 }
 

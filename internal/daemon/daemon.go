@@ -120,14 +120,15 @@ func (d *Daemon) open(ctx context.Context) error {
 		registry.MustRegister(d.pool)
 	}
 	handler := api.Handler(api.Options{
-		Log:               d.log,
-		Keys:              keys,
-		Hosts:             api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
-		Origins:           d.cfg.CORSOrigins,
-		Site:              previews.Site,
-		RequestsPerSecond: d.cfg.RateLimit.RequestsPerSecond,
-		Burst:             d.cfg.RateLimit.Burst,
-		Registry:          registry,
+		Log:      d.log,
+		Keys:     keys,
+		Admin:    auth.Admin,
+		Hosts:    api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
+		Origins:  d.cfg.CORSOrigins,
+		Site:     previews.Site,
+		Rate:     api.Rate{PerSecond: d.cfg.RateLimit.RequestsPerSecond, Burst: d.cfg.RateLimit.Burst},
+		RateOf:   rates(d.cfg),
+		Registry: registry,
 	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	return nil
@@ -182,22 +183,6 @@ func (d *Daemon) listen(ctx context.Context) error {
 	return nil
 }
 
-// keys knows the configured key, or the one in the key file.
-func (d *Daemon) keys() (*auth.Keys, error) {
-	key := d.cfg.APIKey
-	if key == "" {
-		var created bool
-		var err error
-		if key, created, err = auth.KeyFile(d.cfg.KeyFile()); err != nil {
-			return nil, err
-		}
-		if created {
-			d.log.Info("made an API key", "file", d.cfg.KeyFile())
-		}
-	}
-	return auth.NewKeys(auth.Key{Owner: "admin", Hash: auth.HashKey(key)})
-}
-
 // previews signs with a secret of its own, so that tokens outlive the process
 // and the API key says nothing about them.
 func (d *Daemon) previews() (*preview.Previews, error) {
@@ -241,12 +226,14 @@ func sessionOptions(cfg config.Config, rows *store.Store, driver runtime.Driver,
 			ReadonlyRoot: cfg.Defaults.ReadonlyRootfs,
 		},
 		Maxima: session.Maxima{
-			TTL:         cfg.MaxSessionTTL,
-			Lifetime:    cfg.MaxLifetime,
-			ExecTimeout: cfg.Defaults.MaxExecTimeout,
-			Limits:      limits(cfg.Maximum),
-			Sessions:    cfg.MaxSessions,
-			FileBytes:   cfg.Files.MaxUploadMB << 20,
+			TTL:              cfg.MaxSessionTTL,
+			Lifetime:         cfg.MaxLifetime,
+			ExecTimeout:      cfg.Defaults.MaxExecTimeout,
+			Limits:           limits(cfg.Maximum),
+			Sessions:         cfg.MaxSessions,
+			SessionsPerOwner: cfg.OwnerSessions,
+			SessionsOf:       sessionsOf(cfg),
+			FileBytes:        cfg.Files.MaxUploadMB << 20,
 		},
 		Workspaces:            workspaceOptions(cfg.Workspace, rows),
 		KillGrace:             cfg.Exec.KillGrace,

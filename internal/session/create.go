@@ -80,7 +80,7 @@ func (m *Manager) claim(s Session, cancel context.CancelFunc) (e *entry, first b
 
 // checkRoom refuses a session over the maxima. The caller holds mu.
 func (m *Manager) checkRoom(owner string) error {
-	x := m.opts.Maxima
+	_, x := m.Limits(owner)
 	if x.Sessions > 0 && len(m.live) >= x.Sessions {
 		return errdefs.New(errdefs.ResourceExhausted, "the daemon's maximum of %d sessions is reached; destroy one or wait for one to expire", x.Sessions)
 	}
@@ -94,7 +94,7 @@ func (m *Manager) checkRoom(owner string) error {
 		}
 	}
 	if n >= x.SessionsPerOwner {
-		return errdefs.New(errdefs.ResourceExhausted, "the maximum of %d sessions for one key is reached; destroy one or wait for one to expire", x.SessionsPerOwner)
+		return errdefs.New(errdefs.ResourceExhausted, "the maximum of %d sessions for this key is reached; destroy one or wait for one to expire", x.SessionsPerOwner)
 	}
 	return nil
 }

@@ -335,6 +335,27 @@ func TestCreateWhenTheClientGoes(t *testing.T) {
 	}
 }
 
+// An owner may have a maximum of their own, above or below that of all others.
+func TestMaxSessionsOfOneOwner(t *testing.T) {
+	d := newHost(t).start(t, func(o *session.Options) {
+		o.Maxima.SessionsPerOwner = 2
+		o.Maxima.SessionsOf = map[string]int{"alice": 1, "bob": 3}
+	})
+	for owner, most := range map[string]int{"alice": 1, "bob": 3, "carol": 2} {
+		for range most {
+			d.create(t, session.CreateRequest{Owner: owner})
+		}
+		_, err := d.Create(t.Context(), session.CreateRequest{Owner: owner})
+		wantCode(t, err, errdefs.ResourceExhausted)
+		if want := fmt.Sprintf("the maximum of %d sessions for this key is reached", most); err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", owner, err)
+		}
+		if _, x := d.Limits(owner); x.SessionsPerOwner != most {
+			t.Errorf("%s may have %d", owner, x.SessionsPerOwner)
+		}
+	}
+}
+
 func TestMaxSessions(t *testing.T) {
 	d := newHost(t).start(t, func(o *session.Options) {
 		o.Maxima.Sessions = 3

@@ -1,5 +1,11 @@
 package session
 
-// Limits returns the defaults and maxima that the manager applies, with every
-// value filled in.
-func (m *Manager) Limits() (Defaults, Maxima) { return m.opts.Defaults, m.opts.Maxima }
+import "cmp"
+
+// Limits returns the defaults and maxima that the manager applies to owner,
+// with every value filled in; "" is an owner without maxima of their own.
+func (m *Manager) Limits(owner string) (Defaults, Maxima) {
+	x := m.opts.Maxima
+	x.SessionsPerOwner = cmp.Or(x.SessionsOf[owner], x.SessionsPerOwner)
+	return m.opts.Defaults, x
+}

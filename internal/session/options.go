@@ -68,7 +68,8 @@ type Maxima struct {
 	ExecTimeout      time.Duration  // 10 minutes
 	Limits           runtime.Limits // a zero field is Defaults' or 64 cores, 1 TB, 65536 pids, 4 TB, whichever is more
 	Sessions         int            // alive at once; 0 is no maximum
-	SessionsPerOwner int            // alive at once for one key; 0 is no maximum
+	SessionsPerOwner int            // alive at once for one owner; 0 is no maximum
+	SessionsOf       map[string]int // SessionsPerOwner for owners who have another one
 	FileBytes        int64          // one file written: 1 GiB
 }
 

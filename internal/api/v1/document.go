@@ -97,7 +97,7 @@ func (s *surface) documentFiles(doc *huma.OpenAPI) {
 	body := func(op *huma.Operation, limit int64, media map[string]*huma.MediaType) {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: media, Description: fmt.Sprintf("At most %d bytes.", limit)}
 	}
-	_, maxima := s.manager.Limits()
+	_, maxima := s.manager.Limits("")
 	archives := make(map[string]*huma.MediaType)
 	for _, media := range files.ArchiveTypes {
 		archives[media] = &huma.MediaType{Schema: raw}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -50,7 +51,7 @@ type Maxima struct {
 	LifetimeSeconds int64  `json:"lifetime_seconds,omitempty" doc:"Of a session, however active; absent if there is no maximum."`
 	TimeoutMS       int64  `json:"timeout_ms" example:"600000"`
 	Sessions        int    `json:"sessions,omitempty" doc:"At once; absent if there is no maximum."`
-	SessionsPerKey  int    `json:"sessions_per_key,omitempty"`
+	SessionsPerKey  int    `json:"sessions_per_key,omitempty" doc:"At once, of the owner of the request's key; absent if there is no maximum beside sessions."`
 	Limits          Limits `json:"limits"`
 	CommandBytes    int64  `json:"command_bytes" example:"1048576"`
 	OutputBytes     int64  `json:"output_bytes" doc:"In one answer." example:"1048576"`
@@ -62,8 +63,8 @@ type Maxima struct {
 
 type infoOutput struct{ Body Info }
 
-func (s *surface) info(context.Context, *struct{}) (*infoOutput, error) {
-	d, x := s.manager.Limits()
+func (s *surface) info(ctx context.Context, _ *struct{}) (*infoOutput, error) {
+	d, x := s.manager.Limits(api.From(ctx).Owner)
 	drivers := s.manager.Drivers()
 	var workspaces *WorkspaceInfo
 	if w, ok := s.manager.WorkspaceOptions(); ok {

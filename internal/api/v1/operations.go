@@ -237,8 +237,8 @@ var operations = map[string]operation{
 		description: "An empty directory that outlives sessions. A session has it at /workspace if it was created with workspace_id; several may have it at the same time. 409 if this key has one of that id.",
 	},
 	"GET /v1/pool/status": {
-		id: "get-pool-status", summary: "Get the pool's status",
-		description: "What is ready for sessions that are about to come. A session gets a ready sandbox if it asks for an image of the pool with the default disk_mb and readonly_rootfs; whatever else it asks for, it is given on the way.",
+		id: "get-pool-status", summary: "Get the pool's status", errors: []int{403},
+		description: "Only for the daemon's own key, for it tells of the sessions of all. What is ready for sessions that are about to come. A session gets a ready sandbox if it asks for an image of the pool with the default disk_mb and readonly_rootfs; whatever else it asks for, it is given on the way.",
 	},
 	"POST /v1/sessions/{id}/snapshots": {
 		id: "create-snapshot", summary: "Save a session's files", status: http.StatusCreated, errors: []int{404, 409, 413, 415, 422, 501, 507},

@@ -58,7 +58,7 @@ func (s *surface) table() {
 	route(s, "DELETE /v1/workspaces/{id}", api.Key, s.deleteWorkspace)
 	s.fileCalls("/v1/workspaces/{id}", s.workspaceFiles)
 
-	route(s, "GET /v1/pool/status", api.Key, s.poolStatus)
+	route(s, "GET /v1/pool/status", api.Admin, s.poolStatus)
 	route(s, "POST /v1/sessions/{id}/snapshots", api.Key, s.snapshots.Create)
 	route(s, "GET /v1/snapshots", api.Key, s.snapshots.List)
 	route(s, "POST /v1/snapshots", api.Key, s.snapshots.Upload)
@@ -70,7 +70,7 @@ func (s *surface) table() {
 	route(s, "GET /healthz", api.Public, s.healthz)
 	route(s, "GET /readyz", api.Public, s.readyz)
 
-	s.plain("GET /metrics", api.Key, metrics.Handler(s.opts.Registry))
+	s.plain("GET /metrics", api.Admin, metrics.Handler(s.opts.Registry))
 	s.plain("GET /openapi.json", api.Page, s.serveOpenAPI)
 }
 
