@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -210,6 +211,14 @@ var actions = map[string]func(c call) (any, error){
 		size := len(c.text("text")) * c.number("repeat")
 		content := io.MultiReader(strings.NewReader(strings.Repeat(c.text("text"), c.number("repeat"))))
 		return nil, c.session.Write(c.run.ctx, c.text("path"), content, &sandkasten.WriteOptions{Size: int64(size)})
+	},
+	"upload_files": func(c call) (any, error) {
+		var files []sandkasten.NewFile
+		for name, text := range options[struct{ Files map[string]string }](c).Files {
+			files = append(files, sandkasten.NewFile{Name: name, Content: strings.NewReader(text)})
+		}
+		slices.SortFunc(files, func(a, b sandkasten.NewFile) int { return strings.Compare(a.Name, b.Name) })
+		return c.session.UploadFiles(c.run.ctx, c.text("path"), files...)
 	},
 	"download": func(c call) (any, error) {
 		reader, err := c.session.Read(c.run.ctx, c.text("path"), nil)

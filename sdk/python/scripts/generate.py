@@ -41,6 +41,7 @@ MODELS = {
     "Match": ("GrepMatch", "A line that a search found."),
     "Matches": ("GrepResult", "What a search found."),
     "EditResponse": ("EditResult", "What an edit changed."),
+    "Uploaded": ("Uploaded", "What an upload wrote."),
     "Unpacked": ("Unpacked", "What an archive had in it."),
     "Port": ("Port", "A port that something in the sandbox listens on."),
     "Preview": ("Preview", "A token that opens one port."),

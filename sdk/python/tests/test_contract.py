@@ -166,6 +166,9 @@ class Case:
             file.flush()
             return self.call(session.upload, file.name, args["path"])
 
+    def do_upload_files(self, session: Any, args: dict[str, Any]) -> Any:
+        return self.call(session.upload_files, **args)
+
     def do_download(self, session: Any, args: dict[str, Any]) -> Any:
         with tempfile.NamedTemporaryFile() as file:
             size = self.call(session.download, args["path"], file.name)

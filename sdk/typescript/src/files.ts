@@ -2,7 +2,7 @@ import { ConnectionError, SandkastenError, apiError } from "./errors.js";
 import { bodyOf } from "./follow.js";
 import type * as schemas from "./schemas.js";
 import { serverEvents } from "./sse.js";
-import { type Transport, lost, parse } from "./transport.js";
+import { type Transport, lost, newKey, parse } from "./transport.js";
 import type * as types from "./types.js";
 
 /** What can be uploaded. A Blob may be a file on disk: `await fs.openAsBlob(name)` in Node, `Bun.file(name)`, a browser's File. */
@@ -72,6 +72,18 @@ export class Files {
       await this.remove(part).catch(() => {}); // it may never have been made
       throw error;
     }
+  }
+
+  /**
+   * Writes files, given by their names, in one request, and gives their paths. With one file, `path` is its path unless it
+   * ends in a slash or is a directory; with several it is the directory; without it, /workspace. Each file is written in one
+   * step, and none before all have arrived.
+   */
+  async uploadFiles(files: Record<string, string | Uint8Array | Blob>, path?: string, options: types.CallOptions = {}): Promise<string[]> {
+    const { body, type } = form(files, path);
+    const headers = { "Content-Type": type };
+    const done = await this.transport.json<schemas.SchemaUploaded>("POST", `${this.path}/fs/upload`, { body, headers, ...options });
+    return done.paths;
   }
 
   /** Reads a file of any size as a stream. */
@@ -195,6 +207,23 @@ export async function* watch(
     throw error instanceof SandkastenError ? error : lost(error, options.signal);
   }
   throw new ConnectionError("the stream of changes ended");
+}
+
+/** form is not made by FormData, which changes the quotes in a name for good. Blobs on disk are read as they are sent. */
+function form(files: Record<string, string | Uint8Array | Blob>, path: string | undefined): { body: Blob; type: string } {
+  const boundary = `sandkasten-${newKey()}`;
+  const pieces: BlobPart[] = [];
+  if (path !== undefined) {
+    pieces.push(`--${boundary}\r\nContent-Disposition: form-data; name="path"\r\n\r\n${path}\r\n`);
+  }
+  for (const [name, data] of Object.entries(files)) {
+    if (!/^[^/\r\n\0]+$/.test(name)) {
+      throw new SandkastenError(`the name ${JSON.stringify(name)} of a file to upload is empty or has a slash or a line's end in it: give its directory apart, or use write`);
+    }
+    const quoted = name.replace(/[\\"]/g, "\\$&");
+    pieces.push(`--${boundary}\r\nContent-Disposition: form-data; name="files"; filename="${quoted}"\r\n\r\n`, data as BlobPart, "\r\n");
+  }
+  return { body: new Blob([...pieces, `--${boundary}--\r\n`]), type: `multipart/form-data; boundary=${boundary}` };
 }
 
 /** parts joins what a stream gives to pieces of at least partBytes, and gives one piece at least. */

@@ -62,6 +62,7 @@ from ._models import (
     Snapshot,
     Stats,
     Unpacked,
+    Uploaded,
     Usage,
     WorkspaceInfo,
 )
@@ -143,6 +144,7 @@ __all__ = [
     "UnimplementedError",
     "Unpacked",
     "UnprocessableError",
+    "Uploaded",
     "Usage",
     "Workspace",
     "WorkspaceInfo",

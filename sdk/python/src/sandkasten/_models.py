@@ -584,6 +584,16 @@ class EditResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Uploaded:
+    """What an upload wrote."""
+
+    ok: bool
+
+    paths: list[str]
+    """The files written, in the order of their parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
     """What an archive had in it."""
 

@@ -79,6 +79,7 @@ export const onSession = {
   remove: (s, { path, ...options }) => s.remove(path, options),
   chmod: (s, { path, mode, ...options }) => s.chmod(path, mode, options),
   upload: (s, { path, text, repeat }) => s.upload(path, repeated(text, repeat)),
+  uploadFiles: (s, { path, files }) => s.uploadFiles(files, path),
   download: async (s, { path }) => {
     const hash = createHash("sha256");
     let size = 0;

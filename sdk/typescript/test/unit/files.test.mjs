@@ -61,6 +61,34 @@ test("bytes and blobs are sent as they are", async () => {
   assert.deepEqual(fake.requests[2].body, { path: "c", text: "text", create: true });
 });
 
+test("files are sent as one form, again if the daemon was busy", async () => {
+  const fake = await sandbox([error(429, "resource_exhausted"), json(200, { ok: true, paths: ["/workspace/in/a"] })]);
+  const files = { 'a "b" \\ ä.txt': "text", bytes: new Uint8Array([0, 255]), blob: new Blob(["of a blob"]), empty: "" };
+  assert.deepEqual(await fake.session.uploadFiles(files, "in/"), ["/workspace/in/a"]);
+  for (const { method, path, headers, body } of fake.requests) {
+    assert.deepEqual([method, path.endsWith("/fs/upload")], ["POST", true]);
+    const [, boundary] = /^multipart\/form-data; boundary=(.+)$/.exec(headers.get("content-type"));
+    const part = (disposition, text) => `--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${text}\r\n`;
+    const wanted = [
+      part('name="path"', "in/"),
+      part('name="files"; filename="a \\"b\\" \\\\ ä.txt"', "text"),
+      part('name="files"; filename="bytes"', "\0\ufffd"),
+      part('name="files"; filename="blob"', "of a blob"),
+      part('name="files"; filename="empty"', ""),
+      `--${boundary}--\r\n`,
+    ];
+    assert.equal(await body.text(), wanted.join(""));
+  }
+  assert.equal(fake.requests.length, 2);
+});
+
+test("files with names that are none are not sent", async () => {
+  const fake = await sandbox([]);
+  for (const name of ["", "a/b", "a\r\nX: y", "a\0"]) {
+    await assert.rejects(fake.session.uploadFiles({ [name]: "x" }), sdk.SandkastenError);
+  }
+});
+
 test("parts of files are asked for by offset and length", async () => {
   const fake = await sandbox([new Response("x"), new Response("x")]);
   await fake.session.read("a", { offset: 5, maxBytes: 10 });

@@ -4,18 +4,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Literal
 
 from .. import _core
 from .._core import Body, Request
 from .._decode import decode
 from .._errors import APIConnectionError, ConflictError, InvalidArgumentError, NotFoundError
-from .._models import EditResult, FileEntry, FilePage, FileStat, GlobResult, GrepResult, Unpacked
+from .._form import FileData, Form
+from .._models import EditResult, FileEntry, FilePage, FileStat, GlobResult, GrepResult, Unpacked, Uploaded
 from .transport import SyncTransport
 
 ArchiveFormat = Literal["tar", "tar.gz", "tar.zst", "zip"]
 Entries = list[FileEntry]
+Paths = list[str]
 
 _PIECE = 256 * 1024
 
@@ -107,6 +109,24 @@ class SyncFiles:
         """Copies a local file of any size into the sandbox. The rest is as for write."""
         size = os.stat(local).st_size
         self._put(path, lambda: pieces(local), size, mode=mode, create=create, append=append)
+
+    def upload_files(self, files: Mapping[str, FileData], path: str | None = None) -> Paths:
+        """Writes files, given by their names, in one request, and returns their paths.
+
+        What is in one is text, bytes, or a local file (a `pathlib.Path`). With one file, path
+        is its path unless it ends in a slash or is a directory; with several it is the
+        directory; without it, /workspace. Each file is written atomically, and none before
+        all have arrived.
+        """
+        form = Form(files, path)
+        request = Request(
+            method="POST",
+            path=f"{self._path}/fs/upload",
+            body=lambda: form_pieces(form),
+            headers={"Content-Type": form.content_type, "Content-Length": str(form.size)},
+            wait=True,
+        )
+        return decode(Uploaded, self._transport.json(request)).paths
 
     def list(self, path: str = ".", *, depth: int | None = None) -> Entries:
         """All that is in a directory; depth=2 also what is in those in it, depth=-1 everything below."""
@@ -262,3 +282,13 @@ def pieces(local: str | os.PathLike[str]) -> Iterator[bytes]:
     with open(local, "rb") as file:
         while piece := file.read(_PIECE):
             yield piece
+
+
+def form_pieces(form: Form) -> Iterator[bytes]:
+    """The bytes of a form."""
+    for part in form.parts:
+        if isinstance(part, bytes):
+            yield part
+        else:
+            for piece in pieces(part):
+                yield piece
