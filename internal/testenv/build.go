@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -40,6 +41,31 @@ func Build(t testing.TB, pkg string, tags ...string) string {
 	return buildOnce(t, name, pkg, "-tags="+strings.Join(tags, ","))
 }
 
+// Program returns the path of a static build of cmd/sandkasten with the runner of
+// this tree in it, both with these build tags. The runner is put in by the
+// compiler's overlay: nothing is written into the tree.
+func Program(t testing.TB, tags ...string) string {
+	t.Helper()
+	runner := Build(t, "./cmd/runner", tags...)
+	if os.Getenv(BinVar) != "" {
+		return Build(t, "./cmd/sandkasten", tags...)
+	}
+	name := filepath.Join(strings.Join(append([]string{"whole"}, tags...), "-"), "sandkasten") // scripts call it so
+	root, err := ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, "internal/runnerbin/bin/runner"): runner}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return buildOnce(t, name, "./cmd/sandkasten", "-overlay="+file, "-tags="+strings.Join(tags, ","))
+}
+
 // Tool returns the path of a build of pkg, a program of others, in the version
 // that a module of ours below tools chooses ("tools/s3"). It is kept as those
 // of Build are.
@@ -75,6 +101,9 @@ func build(t testing.TB, name, pkg string, flags []string) (string, error) {
 	}
 	defer unlock()
 	out := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {
+		return "", err
+	}
 	args := slices.Concat([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", out}, flags, []string{pkg})
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
 // notRun is how many command blocks of each page are not run. Each of them
@@ -138,7 +139,7 @@ func TestDocs(t *testing.T) {
 			testenv.Unsupported(t, "the pages need %v", err)
 		}
 	}
-	images := imageStore(t, program(t))
+	images := blackbox.Images(t)
 	// python is another name of the same image: it has what the pages use.
 	digest, err := os.ReadFile(filepath.Join(images, "names", "base"))
 	if err != nil {
@@ -153,28 +154,28 @@ func TestDocs(t *testing.T) {
 	}
 	for page, blocks := range documents(t) {
 		t.Run(page, func(t *testing.T) {
-			s := startDaemon(t, images)
-			t.Cleanup(s.clear)
-			runPage(t, s, root, blocks)
+			d := blackbox.Start(t, blackbox.Options{Images: images})
+			t.Cleanup(func() { clearAll(d) })
+			runPage(t, d, root, blocks)
 		})
 	}
 }
 
-// clear ends all sessions, also those that serve the files of a workspace and
+// clearAll ends all sessions, also those that serve the files of a workspace and
 // are in no list.
-func (s *system) clear() {
-	s.output("rm", "--all")
-	if left := strings.Fields(s.output("workspace", "ls", "--quiet")); len(left) > 0 {
-		s.output(append([]string{"workspace", "rm", "--force"}, left...)...)
+func clearAll(d *blackbox.Daemon) {
+	d.Output("rm", "--all")
+	if left := strings.Fields(d.Output("workspace", "ls", "--quiet")); len(left) > 0 {
+		d.Output(append([]string{"workspace", "rm", "--force"}, left...)...)
 	}
 }
 
 // pagePatience is how long a page may take: all take seconds.
 const pagePatience = 3 * time.Minute
 
-func runPage(t *testing.T, s *system, root string, blocks []block) {
+func runPage(t *testing.T, d *blackbox.Daemon, root string, blocks []block) {
 	dir := t.TempDir()
-	tools := readersTools(t, s, dir, root)
+	tools := readersTools(t, d.Program, dir, root)
 	out, err := os.Create(filepath.Join(dir, "out"))
 	if err != nil {
 		t.Fatal(err)
@@ -183,9 +184,9 @@ func runPage(t *testing.T, s *system, root string, blocks []block) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), pagePatience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-c", s.replaced(pageScript(blocks), dir))
+	cmd := exec.CommandContext(ctx, "bash", "-c", places(d, dir).Replace(pageScript(blocks)))
 	cmd.Dir = filepath.Join(dir, "work")
-	cmd.Env = append(s.env, "PATH="+tools+":"+os.Getenv("PATH"), "HOME="+dir)
+	cmd.Env = append(d.Env, "PATH="+tools+":"+os.Getenv("PATH"), "HOME="+dir)
 	cmd.Stdout, cmd.Stderr = out, out // files: what a page leaves in the background does not hold us
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	end := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -203,8 +204,9 @@ func runPage(t *testing.T, s *system, root string, blocks []block) {
 		failed := max(0, len(printed)-2) // the first piece is what comes before all blocks
 		t.Fatalf("the block at line %d: %v\n%s", blocks[failed].line, err, printed[len(printed)-1])
 	}
+	original := pages(d, dir)
 	for i, b := range blocks {
-		if got := printed[i+1]; b.notRun == "" && b.prints != "" && s.original(got, dir) != b.prints {
+		if got := printed[i+1]; b.notRun == "" && b.prints != "" && original.Replace(got) != b.prints {
 			t.Errorf("the block at line %d prints\n%s, not\n%s", b.line, got, b.prints)
 		}
 	}
@@ -229,7 +231,7 @@ func pageScript(blocks []block) string {
 // readersTools makes what a reader has: a copy of the repository's pages to
 // stand in, and programs, which it returns the directory of. The curl there
 // fails at an HTTP error, and sudo is for those who are not root.
-func readersTools(t *testing.T, s *system, dir, root string) string {
+func readersTools(t *testing.T, bin, dir, root string) string {
 	t.Helper()
 	const readme = "README.md"
 	tools := filepath.Join(dir, "tools")
@@ -251,7 +253,7 @@ func readersTools(t *testing.T, s *system, dir, root string) string {
 		}
 	}
 	for link, target := range map[string]string{
-		"tools/sandkasten": s.bin, "work/bin/sandkasten": s.bin,
+		"tools/sandkasten": bin, "work/bin/sandkasten": bin,
 		"work/" + readme: filepath.Join(root, readme), "work/deploy": filepath.Join(root, "deploy"),
 	} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
@@ -264,20 +266,20 @@ func readersTools(t *testing.T, s *system, dir, root string) string {
 	return tools
 }
 
-// replaced has the daemon's places for those that the pages name.
-func (s *system) replaced(text, dir string) string {
+// places puts the daemon's places for those that the pages name, and pages the
+// other way.
+func places(d *blackbox.Daemon, dir string) *strings.Replacer {
 	return strings.NewReplacer(
-		"127.0.0.1:8787", strings.TrimPrefix(s.url, "http://"),
-		"/var/lib/sandkasten", s.data,
+		"127.0.0.1:8787", strings.TrimPrefix(d.URL, "http://"),
+		"/var/lib/sandkasten", d.Data,
 		"/etc/sandkasten", filepath.Join(dir, "etc"),
-	).Replace(text)
+	)
 }
 
-// original is the other way.
-func (s *system) original(text, dir string) string {
+func pages(d *blackbox.Daemon, dir string) *strings.Replacer {
 	return strings.NewReplacer(
-		strings.TrimPrefix(s.url, "http://"), "127.0.0.1:8787",
-		s.data, "/var/lib/sandkasten",
+		strings.TrimPrefix(d.URL, "http://"), "127.0.0.1:8787",
+		d.Data, "/var/lib/sandkasten",
 		filepath.Join(dir, "etc"), "/etc/sandkasten",
-	).Replace(text)
+	)
 }

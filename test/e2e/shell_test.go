@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
 // keyboard is a program on a terminal and what it showed so far.
@@ -110,11 +111,11 @@ func (k *keyboard) end() int {
 
 func TestShellIsATerminal(t *testing.T) {
 	testenv.NeedsRoot(t)
-	s := startDaemon(t, imageStore(t, program(t)))
-	id := s.output("create", "base")
-	defer s.output("rm", id)
+	s := blackbox.Start(t, blackbox.Options{})
+	id := s.Output("create", "base")
+	defer s.Output("rm", id)
 
-	k := onTerminal(t, s.command("shell", id))
+	k := onTerminal(t, s.Command("shell", id))
 	k.wait("# ") // a prompt
 	k.typed("echo size $(stty size) $((6 * 7))\r")
 	k.wait("size 30 100 42")
@@ -140,7 +141,7 @@ func TestShellIsATerminal(t *testing.T) {
 	}
 
 	// A detached terminal leaves the session, and the user's terminal, usable.
-	k = onTerminal(t, s.command("shell", id))
+	k = onTerminal(t, s.Command("shell", id))
 	k.wait("# ")
 	k.typed("touch /workspace/seen; kept=5; echo mar''ked\r")
 	k.wait("marked")
@@ -152,10 +153,10 @@ func TestShellIsATerminal(t *testing.T) {
 	}
 	// What runs on it goes on, and shows what was there.
 	terminal, _, _ := strings.Cut(k.rest(), " ")
-	if out := s.output("ps", id); !strings.Contains(out, terminal) || !strings.Contains(out, "terminal") {
+	if out := s.Output("ps", id); !strings.Contains(out, terminal) || !strings.Contains(out, "terminal") {
 		t.Errorf("ps shows no terminal %q:\n%s", terminal, out)
 	}
-	k = onTerminal(t, s.command("shell", "--attach", terminal, id))
+	k = onTerminal(t, s.Command("shell", "--attach", terminal, id))
 	k.wait("marked")
 	k.typed("echo kept $kept$kept\r")
 	k.wait("kept 55")
@@ -163,24 +164,24 @@ func TestShellIsATerminal(t *testing.T) {
 	if code := k.end(); code != 6 {
 		t.Errorf("exit code = %d, want 6", code)
 	}
-	if out := s.output("exec", id, "ls /workspace"); out != "seen" {
+	if out := s.Output("exec", id, "ls /workspace"); out != "seen" {
 		t.Errorf("the session has %q", out)
 	}
 }
 
 func TestCtrlCEndsTheCommandOfExec(t *testing.T) {
 	testenv.NeedsRoot(t)
-	s := startDaemon(t, imageStore(t, program(t)))
-	id := s.output("create", "base")
-	defer s.output("rm", id)
-	k := onTerminal(t, s.command("exec", id, "echo begun; sleep 600"))
+	s := blackbox.Start(t, blackbox.Options{})
+	id := s.Output("create", "base")
+	defer s.Output("rm", id)
+	k := onTerminal(t, s.Command("exec", id, "echo begun; sleep 600"))
 	k.wait("begun")
 	k.typed("\x03")
 	if code := k.end(); code != 130 {
 		t.Errorf("exit code = %d, want 130", code)
 	}
 	// The shell is free at once for the next command.
-	if out := s.output("exec", id, "--timeout", "10s", "echo next"); out != "next" {
+	if out := s.Output("exec", id, "--timeout", "10s", "echo next"); out != "next" {
 		t.Errorf("next command printed %q", out)
 	}
 }
