@@ -59,6 +59,9 @@ var messages = map[Type]traits{
 
 	TypeSettle: {from: Daemon, payload: MaxCommand},
 
+	TypeHold: {from: Daemon},
+	TypeHeld: {from: Runner, final: true},
+
 	TypePorts:    {from: Daemon},
 	TypePortList: {from: Runner, final: true},
 	TypeDial:     {from: Daemon},

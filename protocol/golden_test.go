@@ -37,7 +37,7 @@ var bodies = map[protocol.Type]any{
 	protocol.TypeTaken: protocol.Taken{}, protocol.TypeSignal: protocol.Signal{}, protocol.TypeShellList: protocol.ShellList{},
 	protocol.TypeCloseShell: protocol.CloseShell{}, protocol.TypePortList: protocol.PortList{}, protocol.TypeDial: protocol.Dial{},
 
-	protocol.TypeSettle: protocol.Settle{},
+	protocol.TypeSettle: protocol.Settle{}, protocol.TypeHold: protocol.Hold{}, protocol.TypeHeld: protocol.Held{},
 
 	protocol.TypeStat: protocol.Stat{}, protocol.TypeInfo: protocol.FileInfo{}, protocol.TypeMkdir: protocol.Mkdir{},
 	protocol.TypeMove: protocol.Move{}, protocol.TypeCopy: protocol.Copy{}, protocol.TypeRemove: protocol.Remove{},

@@ -55,6 +55,9 @@ const (
 
 	TypeSettle Type = "settle" // daemon: Settle; payload: environment; answer OK
 
+	TypeHold Type = "hold" // daemon: Hold
+	TypeHeld Type = "held" // runner, F: Held
+
 	TypePorts    Type = "ports"     // daemon: no body
 	TypePortList Type = "port_list" // runner, F: PortList
 	TypeDial     Type = "dial"      // daemon: Dial; after OK the connection is the port's
@@ -207,6 +210,17 @@ type Settle struct {
 	Hostname  string `json:"hostname,omitempty"`   // "" keeps the one it has
 	HostsFile string `json:"hosts_file,omitempty"` // content of /etc/hosts, with a Hostname
 	Moved     bool   `json:"moved,omitempty"`      // another directory is at the workspace's path now
+}
+
+// Hold says whether programs may be started: with On none is from the answer on,
+// and what is to start one waits. Without On it only asks.
+type Hold struct {
+	On *bool `json:"on,omitempty"`
+}
+
+// Held answers Hold: how it is now.
+type Held struct {
+	On bool `json:"on"`
 }
 
 // Port is a port on which something inside the sandbox listens.

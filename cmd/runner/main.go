@@ -135,5 +135,5 @@ func carry() error {
 	if err := stage.HideProcess(); err != nil {
 		return err
 	}
-	return relay.Serve(relay.Stdio(), relay.Socket, pause.Programs{Table: proc.Open("/proc")})
+	return relay.Serve(relay.Stdio(), relay.Socket, pause.Programs{Table: proc.Open("/proc"), Runner: relay.Runner})
 }

@@ -218,7 +218,7 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
-	"internal/runner/pause":   {Ours: []string{"internal/runner/proc"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/pause":   {Ours: []string{"internal/runner/proc", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/output":  {Ours: []string{"protocol", "internal/weaken"}, Not: slow},
 	"internal/runner/proc":    {Ours: []string{"internal/runner/fds", "internal/weaken"}, Libraries: []string{unix}, Not: slow},

@@ -152,6 +152,8 @@ func (c *conn) answer(h protocol.Header) error {
 		return decoded(h, c.closeShell)
 	case protocol.TypeSettle:
 		return decoded(h, c.settle)
+	case protocol.TypeHold:
+		return decoded(h, c.hold)
 
 	case protocol.TypePorts:
 		return c.ports()

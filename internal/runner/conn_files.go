@@ -29,7 +29,7 @@ func (c *conn) answerFiles(h protocol.Header) error {
 
 func (r *Runner) startTool(cmd *spawn.Cmd) (fileops.Process, error) {
 	cmd.Steps = append(cmd.Steps, spawn.Umask(0o022))
-	tool, err := r.reaper.Start(cmd)
+	tool, err := r.reaper.StartTool(cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -213,8 +213,10 @@ func (p *program) exited() ending {
 }
 
 // kill ends the program and everything that it started: TERM, or on a terminal
-// a hangup, some time to follow it, KILL.
+// a hangup, some time to follow it, KILL. While the sandbox stands still nothing
+// of that is done.
 func (p *program) kill(how ending) ending {
+	p.r.reaper.Go(func() {})
 	p.e.out.Flood() // a reader that is behind must not hold up the end
 	grace, ask := time.Duration(p.e.req.GraceMS)*time.Millisecond, unix.SIGTERM
 	if p.start.TTY {
@@ -237,8 +239,10 @@ func (p *program) kill(how ending) ending {
 // what ignores a hangup goes on, but for the program itself.
 func (p *program) hangUp() ending {
 	p.e.out.Flood()
-	p.child.Signal(unix.SIGHUP)
-	p.child.Signal(unix.SIGCONT)
+	p.r.reaper.Go(func() {
+		p.child.Signal(unix.SIGHUP)
+		p.child.Signal(unix.SIGCONT)
+	})
 	if !p.child.Await(hangupTime) {
 		p.child.Signal(unix.SIGKILL)
 		p.child.AwaitDeath()

@@ -191,6 +191,7 @@ func (r *Runner) Close() error {
 	loose := r.loose
 	r.loose = nil
 	r.mu.Unlock()
+	r.reaper.Hold(false) // or what waits would never hear of it
 	for _, out := range loose {
 		out.Close()
 	}

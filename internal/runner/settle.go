@@ -31,6 +31,14 @@ func (c *conn) settle(req protocol.Settle, size int64) error {
 	return c.out.Send(protocol.TypeOK, nil, nil)
 }
 
+// hold makes what is to start a program wait, or go on.
+func (c *conn) hold(req protocol.Hold, _ int64) error {
+	if req.On != nil {
+		c.r.reaper.Hold(*req.On)
+	}
+	return c.out.Send(protocol.TypeHeld, protocol.Held{On: c.r.reaper.Held()}, nil)
+}
+
 // variables splits a list of NAME=VALUE, each with a zero byte behind it.
 func variables(b []byte) ([]string, error) {
 	env, ok := zeroEnded(b)

@@ -17,8 +17,10 @@ const reportTime = 100 * time.Millisecond
 // stop ends the exec's processes: TERM, the grace of the request, KILL. The
 // shell stands still meanwhile and then skips what is left of the command. If
 // it cannot, or does not come out of it, it is killed as well. Whatever earlier execs
-// left in the background is not touched.
+// left in the background is not touched. While the sandbox stands still nothing
+// of that is done: it takes letting processes go on.
 func (s *shell) stop(x *run, how ending) ending {
+	s.r.reaper.Go(func() {})
 	s.proc.Hush()
 	x.e.out.Flood() // a reader that is behind must not hold up the end
 	k := s.killing(x.began)
@@ -37,7 +39,7 @@ func (s *shell) stop(x *run, how ending) ending {
 	x.out.Direct(nil)
 	st, ok := shellproc.Report{}, false
 	if skip != 0 {
-		s.proc.Signal(unix.SIGCONT)
+		s.r.reaper.Go(func() { s.proc.Signal(unix.SIGCONT) })
 		st, ok = s.await(reportTime)
 	}
 	if !ok || s.proc.Send(resume) != nil {

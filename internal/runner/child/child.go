@@ -24,6 +24,7 @@ type Reaper struct {
 
 	mu       sync.Mutex
 	children map[int]*Child // guarded by mu; those not reaped yet
+	held     chan struct{}  // guarded by mu; closed when programs may start again; nil is that they may
 }
 
 // Child is a process that the runner started.
@@ -68,10 +69,56 @@ func (r *Reaper) Watch() (stop func()) {
 	}
 }
 
-// Start starts c. That its program runs is waited for without the lock: the
+// Hold makes Start wait from its return on, or lets what waits go on. To do
+// again what was done last changes nothing.
+func (r *Reaper) Hold(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case on && r.held == nil:
+		r.held = make(chan struct{})
+	case !on && r.held != nil:
+		close(r.held)
+		r.held = nil
+	}
+}
+
+// Go calls do, which lets something that stands still go on, when nothing holds
+// that up. A Hold comes before or after it. do must not use the Reaper.
+func (r *Reaper) Go(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.await()
+	do()
+}
+
+// await waits while r is held. r.mu must be held, and is free meanwhile.
+func (r *Reaper) await() {
+	for r.held != nil {
+		held := r.held
+		r.mu.Unlock()
+		<-held
+		r.mu.Lock()
+	}
+}
+
+// Held reports whether Start waits.
+func (r *Reaper) Held() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held != nil
+}
+
+// Start starts c, a program of the sandbox, when nothing holds that up.
+func (r *Reaper) Start(c *spawn.Cmd) (*Child, error) { return r.start(c, false) }
+
+// StartTool starts c, which works for the runner, at once.
+func (r *Reaper) StartTool(c *spawn.Cmd) (*Child, error) { return r.start(c, true) }
+
+// start starts c. That its program runs is waited for without the lock: the
 // sandbox may stop the process before.
-func (r *Reaper) Start(c *spawn.Cmd) (*Child, error) {
-	p, ch, err := r.register(c)
+func (r *Reaper) start(c *spawn.Cmd, tool bool) (*Child, error) {
+	p, ch, err := r.register(c, tool)
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +134,12 @@ func (r *Reaper) Start(c *spawn.Cmd) (*Child, error) {
 
 // register makes the process. The lock is held from before it exists until it
 // is registered: else its status could be reaped as an unknown orphan's.
-func (r *Reaper) register(c *spawn.Cmd) (*spawn.Process, *Child, error) {
+func (r *Reaper) register(c *spawn.Cmd, tool bool) (*spawn.Process, *Child, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !tool {
+		r.await()
+	}
 	p, err := r.clone(c)
 	if err != nil {
 		return nil, nil, err

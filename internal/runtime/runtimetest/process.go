@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/protocol"
+
 	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
@@ -122,10 +124,14 @@ func again(ctx context.Context, do func() (done bool, err error)) error {
 	}
 }
 
-// Pause implements runtime.Pauser: a stopped process starts no other.
+// Pause implements runtime.Pauser: a stopped process starts no other, and nor
+// does the runner.
 func (s *localSandbox) Pause(ctx context.Context) error {
 	if err := os.WriteFile(s.pausedFile(), nil, 0o600); err != nil {
 		return err
+	}
+	if err := s.hold(ctx, true); err != nil {
+		return errors.Join(err, s.Resume(context.WithoutCancel(ctx)))
 	}
 	err := again(ctx, func() (bool, error) {
 		running := 0
@@ -145,11 +151,26 @@ func (s *localSandbox) Pause(ctx context.Context) error {
 }
 
 // Resume implements runtime.Pauser.
-func (s *localSandbox) Resume(context.Context) error {
+func (s *localSandbox) Resume(ctx context.Context) error {
 	if err := os.Remove(s.pausedFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return s.eachProgram(func(pid int, _ string) error { return s.signal(pid, unix.SIGCONT) })
+	err := s.eachProgram(func(pid int, _ string) error { return s.signal(pid, unix.SIGCONT) })
+	return errors.Join(err, s.hold(ctx, false))
+}
+
+// hold tells the runner whether it may start programs.
+func (s *localSandbox) hold(ctx context.Context, on bool) (err error) {
+	conn, err := s.DialRunner(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := protocol.NewWriter(conn).Send(protocol.TypeHold, protocol.Hold{On: &on}, nil); err != nil {
+		return err
+	}
+	_, err = protocol.NewReader(conn, protocol.Runner).Next()
+	return err
 }
 
 // Paused implements runtime.Pauser.

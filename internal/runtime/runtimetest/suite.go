@@ -95,6 +95,7 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		{"Stats", s.stats},
 		{"Snapshot", s.snapshot},
 		{"Pause", s.pause},
+		{"PauseWait", s.pauseWait},
 		{"Stop", s.stop},
 		{"StopAgain", s.stopAgain},
 		{"StopPaused", s.stopPaused},
