@@ -255,9 +255,11 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
-	"test/blackbox": {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},
-	"test/e2e":      {TestOnly: true},
-	"test/compose":  {TestOnly: true},
+	"test/blackbox":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},
+	"test/e2e":             {TestOnly: true},
+	"test/compose":         {TestOnly: true},
+	"test/attack":          {TestOnly: true},
+	"test/attack/coverage": {TestOnly: true},
 	"test/bench": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{

@@ -3,7 +3,6 @@ package testenv
 import (
 	"fmt"
 	"os"
-	"testing"
 
 	"go.uber.org/goleak"
 )
@@ -13,7 +12,7 @@ import (
 // start either calls it from TestMain:
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
-func Main(m *testing.M, ignore ...goleak.Option) {
+func Main(m goleak.TestingM, ignore ...goleak.Option) {
 	before, err := hostState()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "read the host's state:", err)

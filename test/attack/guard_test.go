@@ -1,0 +1,210 @@
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/sdk/go"
+	"github.com/sandkasten/sandkasten/test/blackbox"
+)
+
+// guard is asked after each case, once its sessions have ended: the daemon is
+// the one it was and answers, the neighbour works, the canaries have seen
+// nobody, the kernel is sound, and of the case nothing is left on the host.
+func (w *battery) guard(t *testing.T, daemon int) {
+	t.Helper()
+	var hurt []string
+	note := func(format string, args ...any) { hurt = append(hurt, fmt.Sprintf(format, args...)) }
+	if !w.daemon.Running() || w.daemon.PID() != daemon {
+		note("the daemon has ended:\n%s", tail(w.daemon.Log()))
+	} else {
+		if err := within(time.Second, func(ctx context.Context) error { return healthy(ctx, w.daemon.URL) }); err != nil {
+			note("/healthz: %v", err)
+		}
+		if err := within(2*time.Second, w.neighbourAnswers); err != nil {
+			note("the neighbour: %v", err)
+		}
+	}
+	for _, what := range w.canaries.touched() {
+		note("%s", what)
+	}
+	for _, what := range leftOnHost(w.daemon, w.before) {
+		note("%s", what)
+	}
+	if len(hurt) == 0 {
+		return
+	}
+	t.Errorf("guard of %s:\n\t%s", t.Name(), strings.Join(hurt, "\n\t"))
+	w.mend(t)
+}
+
+// within is the error of f, or that it took longer than it may.
+func within(limit time.Duration, f func(context.Context) error) error {
+	// What is late is told from what never comes.
+	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
+	defer cancel()
+	start := time.Now()
+	err := f(ctx)
+	if took := time.Since(start); err == nil && took > limit {
+		err = fmt.Errorf("it took %s, more than %s", took.Round(time.Millisecond), limit)
+	}
+	return err
+}
+
+func healthy(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	return errors.Join(err, resp.Body.Close())
+}
+
+func (w *battery) neighbourAnswers(ctx context.Context) error {
+	r, err := w.neighbour.Exec(ctx, "echo ok; cat /workspace/canary", nil)
+	if err == nil && r.Output != "ok\n"+neighbourText {
+		err = fmt.Errorf("answers %d, %q", r.ExitCode, r.Output)
+	}
+	return err
+}
+
+func tail(log string) string { return log[max(0, len(log)-2000):] }
+
+// host is what a case could leave there. Prepared sandboxes come and go, so
+// that loop devices are counted.
+type host struct {
+	things  []string // mounts, control groups, network devices, sandboxes
+	loops   int
+	tainted string
+}
+
+// settled is how long what is removed in the background may take.
+const settled = 10 * time.Second
+
+// leftOnHost is what is there and was not before.
+func leftOnHost(d *blackbox.Daemon, before host) []string {
+	var left []string
+	for deadline := time.Now().Add(settled); ; time.Sleep(20 * time.Millisecond) {
+		now, err := readHost(d)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		left = nil
+		for _, thing := range now.things {
+			if !slices.Contains(before.things, thing) {
+				left = append(left, "left behind: "+thing)
+			}
+		}
+		if now.loops > before.loops {
+			left = append(left, fmt.Sprintf("%d loop devices instead of %d", now.loops, before.loops))
+		}
+		if now.tainted != before.tainted {
+			return append(left, fmt.Sprintf("the kernel is tainted: %s, before %s", now.tainted, before.tainted))
+		}
+		if len(left) == 0 || time.Now().After(deadline) {
+			return left
+		}
+	}
+}
+
+// steadyHost is the host once nothing changes any more.
+func steadyHost(d *blackbox.Daemon) (host, error) {
+	var last host
+	for same, deadline := 0, time.Now().Add(settled); same < 25; time.Sleep(20 * time.Millisecond) {
+		now, err := readHost(d)
+		if err != nil {
+			return host{}, err
+		}
+		if now.loops != last.loops || !slices.Equal(now.things, last.things) {
+			same = 0
+		}
+		last = now
+		same++
+		if time.Now().After(deadline) {
+			return host{}, errors.New("the host does not come to rest")
+		}
+	}
+	return last, nil
+}
+
+func readHost(d *blackbox.Daemon) (host, error) {
+	var h host
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return h, err
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, d.Data) || strings.Contains(line, " /dev/loop") {
+			h.things = append(h.things, "mount "+strings.TrimSpace(line))
+		}
+	}
+	for _, pattern := range []string{
+		"/sys/class/net/*", filepath.Join(d.Data, "sandboxes", "*"),
+		"/sys/fs/cgroup/sandkasten*/*/*", "/sys/fs/cgroup/*/sandkasten*/*/*",
+	} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return h, err
+		}
+		for _, path := range found {
+			if info, err := os.Stat(path); err == nil && info.IsDir() {
+				h.things = append(h.things, path)
+			}
+		}
+	}
+	if h.loops, err = loops(d.Data); err != nil {
+		return h, err
+	}
+	tainted, err := os.ReadFile("/proc/sys/kernel/tainted")
+	h.tainted = strings.TrimSpace(string(tainted))
+	return h, err
+}
+
+// loops counts the loop devices with files below dir.
+func loops(dir string) (int, error) {
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, file := range files {
+		backing, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it went away since the glob
+		}
+		if err != nil {
+			return 0, err
+		}
+		if strings.Contains(string(backing), dir) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// destroy ends a session of a case, which may take as long as the session has
+// things to end.
+func destroy(t testing.TB, s *sandkasten.Session) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Destroy(ctx); err != nil && !errors.Is(err, sandkasten.ErrNotFound) {
+		t.Errorf("destroy %s: %v", s.ID, err)
+	}
+}
