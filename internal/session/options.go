@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 )
 
 // Options configures a Manager. Store, Driver and Images are required. Every
@@ -31,6 +32,8 @@ type Options struct {
 	// admitted without it.
 	Admit func(ctx context.Context) error
 
+	Settled func() // called once the sessions of an earlier daemon have been adopted; nothing
+
 	Defaults Defaults
 	Maxima   Maxima
 
@@ -48,30 +51,12 @@ type Options struct {
 	DestroyTimeout        time.Duration       // for the driver to remove one: 60 s
 }
 
-// Defaults are for what a request leaves out.
-type Defaults struct {
-	Image        string              // none: a request without an image is refused
-	TTL          time.Duration       // 30 minutes
-	IdleTimeout  time.Duration       // of a session to be paused or stopped: 5 minutes, or half its TTL if that is less
-	ExecTimeout  time.Duration       // Maxima.ExecTimeout
-	OutputBytes  int64               // of an exec that can be replayed: 1 MiB
-	Limits       runtime.Limits      // 1 core, 512 MB, 256 pids, 2048 MB of disk
-	Network      runtime.NetworkMode // none
-	ReadonlyRoot bool
-	Hostname     string // "sandbox"
-}
-
-// Maxima are what a request may ask for at most.
-type Maxima struct {
-	TTL              time.Duration  // 24 hours
-	Lifetime         time.Duration  // of a session from its creation; 0 is no end
-	ExecTimeout      time.Duration  // 10 minutes
-	Limits           runtime.Limits // a zero field is Defaults' or 64 cores, 1 TB, 65536 pids, 4 TB, whichever is more
-	Sessions         int            // alive at once; 0 is no maximum
-	SessionsPerOwner int            // alive at once for one owner; 0 is no maximum
-	SessionsOf       map[string]int // SessionsPerOwner for owners who have another one
-	FileBytes        int64          // one file written: 1 GiB
-}
+type (
+	// Defaults are for what a request leaves out.
+	Defaults = check.Defaults
+	// Maxima are what a request may ask for at most.
+	Maxima = check.Maxima
+)
 
 // Creator makes sandboxes: a runtime.Driver, or the pool in front of one.
 type Creator interface {
@@ -136,6 +121,9 @@ func (o Options) withDefaults() Options {
 	if o.Admit == nil {
 		o.Admit = func(context.Context) error { return nil }
 	}
+	if o.Settled == nil {
+		o.Settled = func() {}
+	}
 	o.Seccomp = cmp.Or(o.Seccomp, runtime.SeccompStrict)
 	o.AdoptParallel = cmp.Or(o.AdoptParallel, 32)
 	o.FlushEvery = cmp.Or(o.FlushEvery, 15*time.Second)
@@ -143,32 +131,6 @@ func (o Options) withDefaults() Options {
 	o.CreateTimeout = cmp.Or(o.CreateTimeout, time.Minute)
 	o.RestoreTimeout = cmp.Or(o.RestoreTimeout, 30*time.Minute)
 	o.DestroyTimeout = cmp.Or(o.DestroyTimeout, time.Minute)
-	o.Maxima = o.Maxima.withDefaults(o.Defaults)
-	o.Defaults = o.Defaults.withDefaults(o.Maxima)
+	o.Defaults, o.Maxima = check.Complete(o.Defaults, o.Maxima)
 	return o
-}
-
-func (x Maxima) withDefaults(d Defaults) Maxima {
-	x.TTL = cmp.Or(x.TTL, max(24*time.Hour, d.TTL))
-	x.ExecTimeout = cmp.Or(x.ExecTimeout, max(10*time.Minute, d.ExecTimeout))
-	x.FileBytes = cmp.Or(x.FileBytes, 1<<30)
-	x.Limits.CPU = cmp.Or(x.Limits.CPU, max(64, d.Limits.CPU))
-	x.Limits.MemoryMB = cmp.Or(x.Limits.MemoryMB, max(1<<20, d.Limits.MemoryMB))
-	x.Limits.Pids = cmp.Or(x.Limits.Pids, max(65536, d.Limits.Pids))
-	x.Limits.DiskMB = cmp.Or(x.Limits.DiskMB, max(4<<20, d.Limits.DiskMB))
-	return x
-}
-
-func (d Defaults) withDefaults(x Maxima) Defaults {
-	d.TTL = cmp.Or(d.TTL, min(30*time.Minute, x.TTL))
-	d.IdleTimeout = cmp.Or(d.IdleTimeout, 5*time.Minute)
-	d.ExecTimeout = cmp.Or(d.ExecTimeout, x.ExecTimeout)
-	d.OutputBytes = cmp.Or(d.OutputBytes, 1<<20)
-	d.Network = cmp.Or(d.Network, runtime.NetworkNone)
-	d.Hostname = cmp.Or(d.Hostname, "sandbox")
-	d.Limits.CPU = cmp.Or(d.Limits.CPU, min(1, x.Limits.CPU))
-	d.Limits.MemoryMB = cmp.Or(d.Limits.MemoryMB, min(512, x.Limits.MemoryMB))
-	d.Limits.Pids = cmp.Or(d.Limits.Pids, min(256, x.Limits.Pids))
-	d.Limits.DiskMB = cmp.Or(d.Limits.DiskMB, min(2048, x.Limits.DiskMB))
-	return d
 }

@@ -1,6 +1,7 @@
 // Package check has the rules for what a client may write in a request,
 // wherever they need no more than the request itself: names, environments,
-// labels and ranges. What it refuses, it refuses with InvalidArgument.
+// labels and ranges; and what a daemon may set for them. What it refuses, it
+// refuses with InvalidArgument.
 package check
 
 import (
