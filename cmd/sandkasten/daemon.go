@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/daemon"
+	"github.com/sandkasten/sandkasten/internal/service"
 )
 
 type daemonCmd struct {
@@ -41,10 +42,15 @@ func (c daemonCmd) Run(ctx context.Context, a *cli.App) (err error) {
 		// few hundred requests and be felt by the slowest of them.
 		debug.SetGCPercent(800)
 	}
+	manager, err := service.FromEnviron()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, manager.Close()) }()
 	d, err := daemon.New(ctx, cfg, daemon.Options{
-		Version:      thisBuild().Version,
-		NotifySocket: os.Getenv("NOTIFY_SOCKET"),
-		Log:          daemon.NewLog(cfg.Log, a.Err),
+		Version: thisBuild().Version,
+		Service: manager,
+		Log:     daemon.NewLog(cfg.Log, a.Err),
 	})
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ var Rules = map[string]Rule{
 	"cmd/sandkasten": {
 		Ours: []string{
 			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
-			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images",
+			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images", "internal/service",
 			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/snapshot", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
@@ -37,7 +37,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
-			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/session", "internal/store",
+			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/service", "internal/session", "internal/store",
 			"internal/blob", "internal/blob/s3", "internal/weaken",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
@@ -46,6 +46,7 @@ var Rules = map[string]Rule{
 	"internal/doctor":    {Ours: []string{"internal/dirlock"}},
 	"internal/dirlock":   {},
 	"internal/runnerbin": {},
+	"internal/service":   {},
 
 	// Surfaces.
 	"internal/api": {

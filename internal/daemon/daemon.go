@@ -28,6 +28,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/reaper"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/service"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/weaken"
@@ -35,9 +36,9 @@ import (
 
 // Options are what is not in the configuration.
 type Options struct {
-	Version      string // of the build
-	NotifySocket string // of the service manager, as NOTIFY_SOCKET has it; may be empty
-	Log          *slog.Logger
+	Version string           // of the build
+	Service *service.Manager // that started this process; nil is nobody
+	Log     *slog.Logger
 }
 
 // Daemon is all parts, put together.
@@ -46,6 +47,7 @@ type Daemon struct {
 	opts     Options
 	log      *slog.Logger
 	listener net.Listener
+	settled  chan struct{} // closed when the sessions of an earlier daemon have been taken up
 	images   *images.Store
 	driver   hostDriver
 	pool     *pool.Pool // nil if there is none
@@ -60,7 +62,7 @@ type Daemon struct {
 // Nothing runs before Run, but clients may connect and wait. The caller closes
 // the daemon, also after Run.
 func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) {
-	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log}
+	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{})}
 	if off := weaken.Named(); len(off) > 0 {
 		d.log.WarnContext(ctx, "this is a build for tests and protects nobody", "off", off)
 	}
@@ -105,6 +107,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	sessions.Admit = gate.Admit
+	sessions.Settled = func() { close(d.settled) }
 	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.driver, host); d.pool != nil {
 		sessions.Creator, sessions.Reserved = d.pool, pool.Owns
 	}
@@ -168,7 +171,7 @@ func emptyDir(dir string) error {
 }
 
 func (d *Daemon) listen(ctx context.Context) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", d.cfg.Listen)
+	listener, err := d.opts.Service.Listen(ctx, d.cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("%w: stop what uses the address, or choose another for listen", err)
 	}
@@ -282,6 +285,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return d.manager.Run(inner)
 	})
 	g.Go(func() error { return d.reaper.Run(inner) })
+	g.Go(func() error { return d.tellService(inner) })
 	g.Go(func() error {
 		d.sweepFiles(inner)
 		return nil
@@ -291,6 +295,36 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return d.serve(ctx, inner)
 	})
 	return g.Wait()
+}
+
+// tellService says that the daemon works once it has taken up its sessions, and
+// from then on for as long as it answers requests.
+func (d *Daemon) tellService(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-d.settled:
+	}
+	if err := d.opts.Service.Notify(service.Ready); err != nil {
+		d.log.WarnContext(ctx, err.Error())
+	}
+	return d.opts.Service.Watch(ctx, d.answers)
+}
+
+// answers asks the daemon what its clients ask, by the address that they use.
+func (d *Daemon) answers(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.URL()+"/healthz", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", req.URL, resp.Status)
+	}
+	return errors.Join(err, resp.Body.Close())
 }
 
 // sweepFiles removes what interrupted imports and uploads of earlier runs left,
@@ -310,9 +344,6 @@ func (d *Daemon) serve(ctx, inner context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- d.server.Serve(d.listener) }()
 	d.log.InfoContext(ctx, "listening", "url", d.URL(), "version", d.opts.Version, "data_dir", d.cfg.DataDir)
-	if err := notify(d.opts.NotifySocket, notifyReady); err != nil {
-		d.log.WarnContext(ctx, err.Error())
-	}
 	select {
 	case err := <-served:
 		return fmt.Errorf("serve %s: %w", d.URL(), err)
@@ -320,7 +351,7 @@ func (d *Daemon) serve(ctx, inner context.Context) error {
 	case <-inner.Done():
 	}
 	d.log.InfoContext(ctx, "stopping; sessions keep running", "why", context.Cause(ctx))
-	if err := notify(d.opts.NotifySocket, notifyStopping); err != nil {
+	if err := d.opts.Service.Notify(service.Stopping); err != nil {
 		d.log.WarnContext(ctx, err.Error())
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.ShutdownGrace)

@@ -116,29 +116,6 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-func TestNotify(t *testing.T) {
-	if err := notify("", notifyReady); err != nil {
-		t.Errorf("without a socket: %v", err)
-	}
-	path := filepath.Join(t.TempDir(), "s")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := notify(path, notifyReady); err != nil {
-		t.Fatal(err)
-	}
-	got := make([]byte, 100)
-	n, err := conn.Read(got)
-	if err != nil || string(got[:n]) != "READY=1" {
-		t.Errorf("notified %q, %v", got[:n], err)
-	}
-	if err := notify(path+"x", notifyReady); err == nil {
-		t.Error("no error without a listener")
-	}
-}
-
 func TestNewLog(t *testing.T) {
 	for format, wantJSON := range map[string]bool{"auto": true, "json": true, "text": false} {
 		var out bytes.Buffer

@@ -45,6 +45,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.log.ErrorContext(ctx, "cannot compare the workspaces with the driver's", "err", err)
 	}
 	m.ready.Store(true)
+	m.opts.Settled()
 	late := make(chan struct{})
 	go func() {
 		defer close(late)
