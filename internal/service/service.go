@@ -124,10 +124,10 @@ func (m *Manager) kept(address string) net.Listener {
 		}
 		if l.Addr().String() == address {
 			m.passed = append(m.passed[:i:i], m.passed[i+1:]...)
-			f.Close() //nolint:errcheck // l has the socket
+			f.Close() // l has the socket
 			return l
 		}
-		l.Close() //nolint:errcheck // it is not used
+		l.Close() // it is not used
 	}
 	return nil
 }

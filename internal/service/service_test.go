@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 // child listens at its argument, and says whether it was passed the socket.
 func child() {
-	os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid())) //nolint:errcheck // it cannot fail
+	os.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid())) // it cannot fail
 	m, err := FromEnviron()
 	if err != nil {
 		panic(err)
@@ -49,8 +49,8 @@ func child() {
 	if len(os.Getenv("LISTEN_FDS")+os.Getenv("NOTIFY_SOCKET")) > 0 {
 		answer += ", and the environment tells"
 	}
-	conn.Write([]byte(answer)) //nolint:errcheck // the test reads it
-	conn.Close()               //nolint:errcheck // the process ends
+	conn.Write([]byte(answer)) // the test reads it
+	conn.Close()               // the process ends
 	os.Exit(0)
 }
 
