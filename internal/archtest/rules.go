@@ -17,7 +17,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images", "internal/service",
-			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/snapshot", "sdk/go",
+			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/cli/upkeep", "internal/snapshot", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -38,7 +38,7 @@ var Rules = map[string]Rule{
 			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/service", "internal/session", "internal/store",
-			"internal/blob", "internal/blob/s3", "internal/weaken",
+			"internal/blob", "internal/blob/s3", "internal/weaken", "internal/fsck",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -95,6 +95,9 @@ var Rules = map[string]Rule{
 	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
 	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config"}},
 	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
+	"internal/cli/upkeep": {
+		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck"},
+	},
 	"internal/cli/show": {
 		Ours: []string{"internal/images"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
@@ -131,6 +134,7 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
+	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
 	"internal/blob": {Ours: []string{"internal/errdefs"}},
 	"internal/blob/s3": {
 		Ours: []string{"internal/blob", "internal/errdefs"}, Libraries: []string{"github.com/minio/minio-go/v7"},
@@ -164,13 +168,17 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/inside", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol", "internal/weaken",
+			"internal/runtime/inside", "internal/runtime/linux/inspect", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol", "internal/weaken",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
-	"internal/runtime/linux/cgroup":  {Ours: []string{"internal/runtime/linux/sys"}, Libraries: []string{unix}},
-	"internal/runtime/linux/disk":    {Ours: []string{"internal/runtime/linux/sys", "internal/weaken"}, Libraries: []string{unix}},
-	"internal/runtime/linux/ids":     {Libraries: []string{unix}},
+	"internal/runtime/linux/cgroup": {Ours: []string{"internal/runtime/linux/sys"}, Libraries: []string{unix}},
+	"internal/runtime/linux/disk":   {Ours: []string{"internal/runtime/linux/sys", "internal/weaken"}, Libraries: []string{unix}},
+	"internal/runtime/linux/ids":    {Libraries: []string{unix}},
+	"internal/runtime/linux/inspect": {
+		Ours:      []string{"internal/runtime", "internal/runtime/linux/cgroup", "internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/sys"},
+		Libraries: []string{unix},
+	},
 	"internal/runtime/linux/seccomp": {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
 	"internal/runtime/linux/stage": {
 		Ours: []string{"internal/runtime/linux/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,

@@ -88,35 +88,14 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if d.images, err = openImages(d.cfg, d.log); err != nil {
-		return err
-	}
-	if err := d.openDriver(ctx, d.images); err != nil {
-		return err
-	}
-	rows, err := store.Open(ctx, d.cfg.DBPath)
+	gate, err := d.openSessions(ctx)
 	if err != nil {
 		return err
 	}
-	d.closers = append(d.closers, rows.Close)
-
-	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: poolDir(d.driver)}
-	gate := admission.New(host.Read, reserve(d.cfg, host))
-	sessions := sessionOptions(d.cfg, rows, d.driver, d.images, d.log)
-	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
-		return err
-	}
-	sessions.Admit = gate.Admit
-	sessions.Settled = func() { close(d.settled) }
-	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.driver, host); d.pool != nil {
-		sessions.Creator, sessions.Reserved = d.pool, pool.Owns
-	}
-	d.manager = session.New(sessions)
 	previews, err := d.previews()
 	if err != nil {
 		return err
 	}
-	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gate)
 	if d.pool != nil {
@@ -135,6 +114,38 @@ func (d *Daemon) open(ctx context.Context) error {
 	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	return nil
+}
+
+// openSessions opens what sessions are made of and kept in, without a way in
+// for clients.
+func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
+	var err error
+	if d.images, err = openImages(d.cfg, d.log); err != nil {
+		return nil, err
+	}
+	if err := d.openDriver(ctx, d.images); err != nil {
+		return nil, err
+	}
+	rows, err := store.Open(ctx, d.cfg.DBPath)
+	if err != nil {
+		return nil, err
+	}
+	d.closers = append(d.closers, rows.Close)
+
+	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: poolDir(d.driver)}
+	gate := admission.New(host.Read, reserve(d.cfg, host))
+	sessions := sessionOptions(d.cfg, rows, d.driver, d.images, d.log)
+	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
+		return nil, err
+	}
+	sessions.Admit = gate.Admit
+	sessions.Settled = func() { close(d.settled) }
+	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.driver, host); d.pool != nil {
+		sessions.Creator, sessions.Reserved = d.pool, pool.Owns
+	}
+	d.manager = session.New(sessions)
+	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval})
+	return gate, nil
 }
 
 // lock makes the data directory and takes it for this process.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -273,4 +274,49 @@ func (s *Store) wantedLayers() (map[string]bool, error) {
 		}
 	}
 	return wanted, nil
+}
+
+// Garbage is something in the store that GC would remove.
+type Garbage struct {
+	What string // image, layer, staging or trash
+	Path string
+}
+
+// Garbage lists what GC would remove now, if no import is under way.
+func (s *Store) Garbage(ctx context.Context, inUse InUse) ([]Garbage, error) {
+	var found []Garbage
+	list, err := s.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, img := range list {
+		used := len(img.Names) > 0
+		if !used {
+			if used, err = inUse(img.Digest); err != nil {
+				return nil, err
+			}
+		}
+		if !used {
+			found = append(found, Garbage{"image", s.path("images", hexOf(img.Digest))})
+			continue
+		}
+		for _, l := range img.Layers {
+			wanted[l.Key] = true
+		}
+	}
+	for _, dir := range []string{"layers", "staging", "trash"} {
+		entries, err := os.ReadDir(s.path(dir))
+		if err != nil {
+			return nil, fmt.Errorf("list garbage: %w", err)
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil || dir == "layers" && (wanted["sha256:"+e.Name()] || time.Since(info.ModTime()) < resumeGrace) {
+				continue // it has gone meanwhile, or is needed
+			}
+			found = append(found, Garbage{strings.TrimSuffix(dir, "s"), s.path(dir, e.Name())})
+		}
+	}
+	return found, nil
 }

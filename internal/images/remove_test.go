@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/images"
 )
 
 func TestRemove(t *testing.T) {
@@ -120,6 +123,49 @@ func TestGC(t *testing.T) {
 }
 
 // A damaged image must not make its layers, or others', look like rubbish.
+// What is told before is what GC removes.
+func TestGarbage(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "images")
+	s := open(t, inDir(dir))
+	lost := importTar(t, s, "a", rootfs(t))
+	importTar(t, s, "a", rootfs(t, item{name: "x", body: "x"})) // takes the name
+	for _, name := range []string{"staging/one", "trash/two"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := time.Now().Add(-48 * time.Hour)
+	for _, name := range entries(t, filepath.Join(dir, "layers")) {
+		if err := os.Chtimes(filepath.Join(dir, "layers", name), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kinds := func(inUse images.InUse) (list []string) {
+		t.Helper()
+		all, err := s.Garbage(t.Context(), inUse)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range all {
+			list = append(list, g.What)
+		}
+		return list
+	}
+	used := func(digest string) (bool, error) { return digest == lost.Digest, nil }
+	if diff := cmp.Diff([]string{"staging", "trash"}, kinds(used)); diff != "" {
+		t.Errorf("with the image in use: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"image", "layer", "staging", "trash"}, kinds(unused)); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := s.GC(t.Context(), unused); err != nil {
+		t.Fatal(err)
+	}
+	if left := kinds(unused); left != nil {
+		t.Errorf("left: %v", left)
+	}
+}
+
 func TestGCStopsAtDamage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "images")
 	s := open(t, inDir(dir))

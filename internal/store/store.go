@@ -66,6 +66,54 @@ func open(ctx context.Context, path string, wait time.Duration) (*Store, error) 
 	return s, nil
 }
 
+// Look opens the database at path to be read only, beside the daemon that has
+// it. It makes none, returning fs.ErrNotExist, and changes no schema: one of
+// another version is refused. The caller closes the store.
+func Look(ctx context.Context, path string) (*Store, error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("open the session database: %w", err)
+	}
+	s := &Store{}
+	if err := s.look(ctx, path); err != nil {
+		return nil, errors.Join(explain(path, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) look(ctx context.Context, path string) (err error) {
+	if s.read, err = sql.Open("sqlite", dsn(path, lockWait, "query_only(1)")); err != nil {
+		return err
+	}
+	s.read.SetMaxOpenConns(readers)
+	if err := check(ctx, s.read); err != nil {
+		return err
+	}
+	var have int64
+	if err := s.read.QueryRowContext(ctx, "SELECT max(version_id) FROM goose_db_version").Scan(&have); err != nil {
+		return err
+	}
+	known, err := latest()
+	switch {
+	case err != nil:
+		return err
+	case have > known:
+		return fmt.Errorf("%w: its schema is %d, this version knows %d", errNewer, have, known)
+	case have < known:
+		return fmt.Errorf("its schema is %d, and this version's %d: start this version's daemon first, which brings it up to date", have, known)
+	}
+	s.get, err = s.read.PrepareContext(ctx, "SELECT "+columns+" FROM sessions WHERE id = ?")
+	return err
+}
+
+// latest is the version of the schema that this build has.
+func latest() (int64, error) {
+	names, err := fs.Glob(migrations, "migrations/*.sql")
+	if err != nil || len(names) == 0 {
+		return 0, fmt.Errorf("list the migrations: %w", err)
+	}
+	return goose.NumericComponent(names[len(names)-1])
+}
+
 func (s *Store) open(ctx context.Context, path string, wait time.Duration) (err error) {
 	if s.write, err = sql.Open("sqlite", dsn(path, wait, "journal_mode(WAL)")); err != nil {
 		return err

@@ -2,7 +2,9 @@ package store_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -341,5 +343,49 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Look reads what Open would, and writes nothing.
+func TestLook(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	if _, err := store.Look(t.Context(), path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of none: %v", err)
+	}
+	put(t, open(t, path), running("s1"))
+	s, err := store.Look(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := get(t, s, "s1"); x.State != session.Running {
+		t.Errorf("%+v", x)
+	}
+	if all, err := s.List(t.Context(), session.ListFilter{}); len(all) != 1 || err != nil {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Of another version's schema Look says which one is in the way.
+func TestLookAtAnotherSchema(t *testing.T) {
+	for change, want := range map[string]string{
+		"INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)": "a newer version",
+		"DELETE FROM goose_db_version WHERE version_id > 1":                     "start this version's daemon first",
+	} {
+		path := filepath.Join(t.TempDir(), "db")
+		put(t, open(t, path), running("s1"))
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = db.ExecContext(t.Context(), change)
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Look(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
 
@@ -32,8 +34,10 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 	if _, unreadable := errors.AsType[*fs.PathError](err); unreadable && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("destroy sandbox %s: %w", id, err) // there may be a process that only the file knows
 	}
-	if err != nil && d.claimed(id) {
-		s.Group = noGroup // it is not this one's any more
+	if err != nil {
+		if err := d.recall(s); err != nil {
+			return fmt.Errorf("destroy sandbox %s: %w", id, err)
+		}
 	}
 	for _, step := range []struct {
 		name string
@@ -47,10 +51,43 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 			return fmt.Errorf("destroy sandbox %s, step %q: %w", id, step.name, err)
 		}
 	}
-	if err == nil && !s.Stopped {
+	if !s.Stopped {
 		d.ids.Free(s.IDs)
 	}
 	return nil
+}
+
+// recall fills in what can be told of a sandbox whose state is lost: its control
+// group, unless that is another one's by now, belongs to the root of its ids,
+// and by those its runner is known.
+func (d *Driver) recall(s *state) error {
+	if d.claimed(s.ID) {
+		s.Group = noGroup
+		return nil
+	}
+	owner, err := d.group(s).Owner()
+	if err != nil || owner <= 0 {
+		return err
+	}
+	pids, err := d.cgroups.RunnerPIDs()
+	if err != nil {
+		return err
+	}
+	runner, found, err := inspect.ActingAs("/proc", pids, ids.Base(owner).Runner())
+	if found {
+		s.IDs, s.Process = ids.Base(owner), process{BootID: d.bootID, PID: runner.PID, StartTime: runner.Start}
+	}
+	return err
+}
+
+// endRunner kills a runner and waits for its end.
+func (d *Driver) endRunner(ctx context.Context, p process) error {
+	pidfd, err := p.pidfd(d.bootID)
+	if err != nil || pidfd < 0 {
+		return err
+	}
+	defer sys.Close(pidfd)
+	return errors.Join(end(ctx, pidfd), reapChild(p.PID))
 }
 
 // discard drops what is still unwritten of a disk instead of writing it for

@@ -79,6 +79,8 @@ func (p protections) and(name string) protections {
 	return all
 }
 
+const defaultRunDir = "/run/sandkasten"
+
 // MaxSandboxes is how many can run on a host at one time, those of all its
 // daemons and the prepared ones together: each has user ids of its own.
 const MaxSandboxes = ids.Blocks
@@ -120,7 +122,7 @@ var defaults = inside.Limits
 // live on.
 func New(opts Options) (*Driver, error) {
 	if opts.RunDir == "" {
-		opts.RunDir = "/run/sandkasten"
+		opts.RunDir = defaultRunDir
 	}
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)

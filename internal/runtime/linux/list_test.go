@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
 )
 
 // newLister is a driver that can list, and has n sandboxes whose runner we are.
 func newLister(t testing.TB, n int) *Driver {
 	t.Helper()
 	d := &Driver{sandboxes: t.TempDir(), bootID: "this boot"}
-	start, _, err := procStat(os.Getpid())
+	start, _, err := inspect.Stat(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}

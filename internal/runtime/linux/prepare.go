@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 	"github.com/sandkasten/sandkasten/internal/spawn"
@@ -218,7 +219,7 @@ func namespaces() uint64 {
 
 // admit maps the runner's ids and lets it pass the barrier.
 func (p *prepared) admit(pid int) error {
-	start, _, err := procStat(pid)
+	start, _, err := inspect.Stat(pid)
 	if err != nil {
 		return err
 	}

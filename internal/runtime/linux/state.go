@@ -1,7 +1,6 @@
 package linux
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
 )
 
 // state is what a sandbox's directory says of it. It is written when a runner
@@ -147,7 +145,7 @@ func (p *process) find(bootID string) (known, running bool, err error) {
 	if p.BootID != bootID {
 		return false, false, nil
 	}
-	start, running, err := procStat(p.PID)
+	start, running, err := inspect.Stat(p.PID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH):
 		return false, false, nil
@@ -156,36 +154,6 @@ func (p *process) find(bootID string) (known, running bool, err error) {
 	}
 	known = start == p.StartTime
 	return known, known && running, nil
-}
-
-// procStat reads a process's start time and whether it is more than a zombie.
-func procStat(pid int) (start string, running bool, err error) {
-	var line [1024]byte // more than a name and 49 numbers take
-	path := "/proc/" + strconv.Itoa(pid) + "/stat"
-	fd, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
-	if err != nil {
-		return "", false, err
-	}
-	defer sys.Close(fd)
-	n, err := unix.Read(fd, line[:])
-	if err != nil {
-		return "", false, &os.PathError{Op: "read", Path: path, Err: err}
-	}
-	// The name in parentheses may hold anything: look behind its end.
-	rest := line[:n]
-	rest = rest[bytes.LastIndexByte(rest, ')')+1:]
-	const stateField, startField = 0, 19 // fields 3 and 22 of proc_pid_stat(5)
-	field := 0
-	for text := range bytes.FieldsSeq(rest) {
-		switch field {
-		case stateField:
-			running = text[0] != 'Z' && text[0] != 'X'
-		case startField:
-			return string(text), running, nil
-		}
-		field++
-	}
-	return "", false, fmt.Errorf("%s is malformed", path)
 }
 
 func readBootID() (string, error) {

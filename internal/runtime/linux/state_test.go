@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
 
@@ -19,7 +20,7 @@ func TestProcessIsKnownByMoreThanItsNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start, running, err := procStat(os.Getpid())
+	start, running, err := inspect.Stat(os.Getpid())
 	if err != nil || !running {
 		t.Fatalf("own process: %v %v", running, err)
 	}
@@ -50,7 +51,7 @@ func TestZombieIsDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := process{BootID: boot, PID: cmd.Process.Pid}
-	if p.StartTime, _, err = procStat(p.PID); err != nil {
+	if p.StartTime, _, err = inspect.Stat(p.PID); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(5 * time.Second); p.alive(boot); {

@@ -12,7 +12,7 @@ import (
 )
 
 // Sweep frees what a crash can leave without a sandbox's directory naming it:
-// control groups and half-built templates of disks. The daemon calls it at its
+// control groups, runners, loop devices and half-built templates of disks. The daemon calls it at its
 // start, before it creates anything.
 func (d *Driver) Sweep(ctx context.Context) error {
 	var errs []error
@@ -29,7 +29,7 @@ func (d *Driver) Sweep(ctx context.Context) error {
 			errs = append(errs, d.Destroy(ctx, runtime.ID(id)))
 		}
 	}
-	errs = append(errs, d.emptyScratch())
+	errs = append(errs, d.endStrays(ctx, os.Getpid()), d.emptyScratch())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}

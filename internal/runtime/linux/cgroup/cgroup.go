@@ -409,7 +409,7 @@ func (m *Manager) List() ([]string, error) {
 	var ids []string
 	for _, root := range m.roots() {
 		entries, err := os.ReadDir(filepath.Join(root, m.name))
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		for _, e := range entries {

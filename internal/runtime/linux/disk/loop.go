@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -112,4 +114,70 @@ func isOn(loop int, image *unix.Stat_t) (bool, error) {
 		return false, os.NewSyscallError("LOOP_GET_STATUS64", err)
 	}
 	return info.Inode == image.Ino && info.Device == image.Dev, nil
+}
+
+// Loop is a loop device that has a file.
+type Loop struct {
+	Number        int
+	Path          string // of the file when it was attached
+	Device, Inode uint64 // of the file
+}
+
+// Loops returns the devices on files that are, or were, below dir.
+func Loops(dir string) ([]Loop, error) {
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		return nil, err
+	}
+	var all []Loop
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		path := strings.TrimSuffix(strings.TrimSpace(string(text)), " (deleted)")
+		n, bad := strconv.Atoi(strings.TrimPrefix(strings.Split(file, "/")[3], "loop"))
+		if err != nil || bad != nil || !strings.HasPrefix(path, dir+"/") {
+			continue // it was detached, or is somebody else's
+		}
+		l, ok, err := statusOf(n)
+		if err != nil {
+			return nil, err
+		}
+		if l.Path = path; ok {
+			all = append(all, l)
+		}
+	}
+	return all, nil
+}
+
+// statusOf reports what a loop device has, and whether it has anything.
+func statusOf(n int) (l Loop, ok bool, err error) {
+	fd, err := openLoop(n)
+	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) {
+		return l, false, nil
+	}
+	if err != nil {
+		return l, false, err
+	}
+	defer sys.Close(fd)
+	info, err := unix.IoctlLoopGetStatus64(fd)
+	if errors.Is(err, unix.ENXIO) {
+		return l, false, nil
+	}
+	if err != nil {
+		return l, false, os.NewSyscallError("LOOP_GET_STATUS64", err)
+	}
+	return Loop{Number: n, Device: info.Device, Inode: info.Inode}, true, nil
+}
+
+// Detach takes the file from a loop device, if it is still the same file: now,
+// or when the last mount of the device has ended.
+func Detach(l Loop) error {
+	fd, err := openIfOn(l.Number, &unix.Stat_t{Dev: l.Device, Ino: l.Inode})
+	if err != nil || fd < 0 {
+		return err
+	}
+	defer sys.Close(fd)
+	if err := unix.IoctlSetInt(fd, unix.LOOP_CLR_FD, 0); err != nil && !errors.Is(err, unix.ENXIO) {
+		return os.NewSyscallError("LOOP_CLR_FD", err)
+	}
+	return nil
 }

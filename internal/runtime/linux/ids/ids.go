@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -192,4 +193,34 @@ func (p *Pool) leaseFile(f *os.File) (bool, error) {
 	}
 	_, err = f.WriteAt([]byte(p.owner), 0)
 	return err == nil, err
+}
+
+// Span is the number of the lease that an id of a block belongs to. ok is false
+// for an id of no block.
+func Span(id int) (n int, ok bool) {
+	if id < first || id >= first+Blocks*Size {
+		return 0, false
+	}
+	return (id - first) / Size / spanSize, true
+}
+
+// Owners reads who has which span, by the leases in dir. It takes none.
+func Owners(dir string) (map[int]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilnil // nobody has any
+	}
+	owners := make(map[int]string, len(entries))
+	for _, e := range entries {
+		n, bad := strconv.Atoi(e.Name())
+		if bad != nil {
+			continue
+		}
+		b, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
+		if readErr == nil {
+			owners[n] = string(b)
+		}
+		err = errors.Join(err, readErr)
+	}
+	return owners, err
 }

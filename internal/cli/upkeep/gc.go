@@ -1,0 +1,64 @@
+package upkeep
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/daemon"
+)
+
+// GCCmd removes what nothing needs.
+type GCCmd struct {
+	DryRun bool `name:"dry-run" help:"Only say what would be removed."`
+	JSON   bool `name:"json" help:"Print JSON."`
+}
+
+// Help implements kong's HelpProvider.
+func (GCCmd) Help() string {
+	return `Removes images that have lost their names and that no session has, layers of no
+image, imports and uploads that were cut off, and archives of no snapshot. The
+daemon does most of this at its start. While it runs, what it may be working on
+is left alone; while it does not, this also finishes what it has left, as
+` + "`sandkasten fsck --repair`" + ` does. Run it as root.
+
+  sandkasten gc --dry-run`
+}
+
+// Run implements the command.
+func (c GCCmd) Run(ctx context.Context, a *cli.App) error {
+	cfg, err := a.Configuration()
+	if err != nil {
+		return err
+	}
+	var gone []daemon.Garbage
+	if c.DryRun {
+		gone, err = daemon.FindGarbage(ctx, cfg)
+	} else {
+		gone, err = daemon.Collect(ctx, cfg, daemon.Options{Version: "gc", Log: daemon.NewLog(cfg.Log, a.Err)})
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return show.JSON(a.Out, append([]daemon.Garbage{}, gone...))
+	}
+	rows := [][]string{{"WHAT", "WHERE", "SIZE"}}
+	total := int64(0)
+	for _, g := range gone {
+		rows = append(rows, []string{g.What, show.Printable(g.Where), show.Size(g.Bytes)})
+		total += g.Bytes
+	}
+	if len(gone) > 0 {
+		if err := show.Table(a.Out, rows); err != nil {
+			return err
+		}
+	}
+	said := "removed"
+	if c.DryRun {
+		said = "to remove"
+	}
+	_, err = fmt.Fprintf(a.Out, "%s: %d, %s\n", said, len(gone), show.Size(total))
+	return err
+}

@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/fsck"
+)
+
+// Garbage is something that nothing needs.
+type Garbage struct {
+	What  string `json:"what"`
+	Where string `json:"where"`
+	Bytes int64  `json:"bytes"` // that it takes on the disk
+}
+
+// FindGarbage lists what Collect would remove. Beside a running daemon that is
+// less: what it has in its hands looks the same as what an earlier one left.
+func FindGarbage(ctx context.Context, cfg config.Config) ([]Garbage, error) {
+	_, running, err := dirlock.Holder(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	store, err := OpenImages(cfg)
+	if err != nil {
+		return nil, err
+	}
+	unused, err := store.Garbage(ctx, ImagesInUse(ctx, cfg))
+	if err != nil {
+		return nil, err
+	}
+	var all []Garbage
+	for _, g := range unused {
+		all = append(all, Garbage{What: g.What, Where: g.Path, Bytes: bytesBelow(g.Path)})
+	}
+	archives, err := strayArchives(ctx, cfg)
+	if err != nil || running {
+		return append(all, archives...), err
+	}
+	all = append(all, archives...)
+	for what, dir := range map[string]string{"upload": spool(cfg), "scratch": filepath.Join(cfg.DataDir, "scratch"), "archive, cut off": cfg.Snapshots.Dir} {
+		names, err := namesIn(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if path := filepath.Join(dir, name); dir != cfg.Snapshots.Dir || strings.HasPrefix(name, ".put-") {
+				all = append(all, Garbage{What: what, Where: path, Bytes: bytesBelow(path)})
+			}
+		}
+	}
+	return all, nil
+}
+
+// strayArchives are those of no snapshot. They are listed before the rows are
+// read: a row is there before its archive, and goes after it.
+func strayArchives(ctx context.Context, cfg config.Config) ([]Garbage, error) {
+	sizes, err := listBlobs(ctx, cfg)
+	if err != nil || len(sizes) == 0 {
+		return nil, err
+	}
+	rows, err := readRows(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range rows.Snapshots {
+		delete(sizes, s.ID)
+	}
+	var all []Garbage
+	for key, size := range sizes {
+		if fsck.IsSnapshot(key) {
+			all = append(all, Garbage{What: "archive", Where: key, Bytes: size})
+		}
+	}
+	return all, nil
+}
+
+// Collect removes what nothing needs, and says what is gone. While no daemon
+// runs it also finishes what the last one left, as Repair does.
+func Collect(ctx context.Context, cfg config.Config, opts Options) ([]Garbage, error) {
+	before, err := FindGarbage(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	_, running, err := dirlock.Holder(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	archives, err := strayArchives(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if len(archives) > 0 {
+		blobs, err := openBlobs(cfg.Snapshots)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range archives {
+			if err := blobs.Delete(ctx, g.Where); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if running {
+		store, openErr := openImages(cfg, slog.New(slog.DiscardHandler))
+		if openErr != nil {
+			return nil, openErr
+		}
+		_, err = store.GC(ctx, ImagesInUse(ctx, cfg))
+	} else {
+		err = Repair(ctx, cfg, opts)
+	}
+	after, listErr := FindGarbage(ctx, cfg)
+	gone := slices.DeleteFunc(before, func(g Garbage) bool {
+		return slices.ContainsFunc(after, func(a Garbage) bool { return a.Where == g.Where })
+	})
+	return gone, errors.Join(err, listErr)
+}
+
+// bytesBelow is what a file or directory takes on the disk, as far as it can be
+// read.
+func bytesBelow(path string) (total int64) {
+	err := filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // it is only counted
+		}
+		if info, err := e.Info(); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				total += st.Blocks * 512
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0
+	}
+	return total
+}

@@ -1,0 +1,222 @@
+// Package fsck compares the rows of the store with what there is: sandboxes,
+// workspaces, archives of snapshots, images. It is given both as data and says
+// what differs. Reading them, and repairing, is done by those whose business
+// the things are.
+package fsck
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
+)
+
+// Difference is what is found.
+type Difference = runtime.Difference
+
+// Rows is what the store says.
+type Rows struct {
+	Sessions   []session.Session // that have not ended, helpers too
+	Workspaces []session.Workspace
+	Snapshots  []session.Snapshot
+}
+
+// Found is what there is.
+type Found struct {
+	Now        time.Time
+	Running    bool                          // a daemon works on it
+	Inspection map[string]runtime.Inspection // by driver; of one that is not in it nothing is known
+	Keeper     string                        // the driver that has the workspaces
+	Reserved   func(runtime.ID) bool         // sandboxes that are to be there without a session
+	Blobs      map[string]int64              // sizes by key; nil is unknown
+	Images     map[string]error              // of each digest in the rows, why it cannot be used
+	Spool      []string                      // files in the directory of uploads
+}
+
+func newDifference(what, where, expected, found, mend string) Difference {
+	return Difference{What: what, Where: where, Expected: expected, Found: found, Mend: mend}
+}
+
+// stuck is when a session that is still being made by a running daemon has been
+// forgotten by it: nothing that it waits for takes as long.
+const stuck = 5 * time.Minute
+
+// Compare says what differs.
+func Compare(rows Rows, found Found) []Difference {
+	var all []Difference
+	for _, name := range sorted(found.Inspection) {
+		all = append(all, found.Inspection[name].Differences...)
+	}
+	all = append(all, compareSessions(rows, found)...)
+	all = append(all, compareOrphans(rows, found)...)
+	all = append(all, compareWorkspaces(rows, found)...)
+	all = append(all, compareSnapshots(rows, found)...)
+	if !found.Running {
+		for _, name := range found.Spool {
+			all = append(all, newDifference("upload", name, "none", "what an upload has left that was cut off", runtime.MendAtStart))
+		}
+	}
+	return slices.Compact(all)
+}
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Stay is what both looks have: what was only being changed is not the same the
+// second time.
+func Stay(first, second []Difference) []Difference {
+	return slices.DeleteFunc(slices.Clone(second), func(d Difference) bool { return !slices.Contains(first, d) })
+}
+
+func compareSessions(rows Rows, found Found) []Difference {
+	var all []Difference
+	owners := map[runtime.ID]session.ID{}
+	volumes := map[string]bool{}
+	for _, w := range rows.Workspaces {
+		volumes[w.Owner+"/"+w.ID] = true
+	}
+	for _, s := range rows.Sessions {
+		add := func(expected, is, mend string) {
+			all = append(all, newDifference("session", string(s.ID), expected, is, mend))
+		}
+		if other, taken := owners[s.Sandbox]; taken {
+			add("a sandbox of its own", "that of session "+string(other), "remove one of the two sessions")
+		}
+		owners[s.Sandbox] = s.ID
+		if s.WorkspaceID != "" && !volumes[s.Owner+"/"+s.WorkspaceID] {
+			add("the workspace "+s.WorkspaceID, "no row of it", "remove the session")
+		}
+		if err := found.Images[s.ImageDigest]; err != nil && s.State != session.Creating {
+			add("its image", err.Error(), "import or pull the image again: it cannot be started or forked without")
+		}
+		host, known := found.Inspection[s.Driver()]
+		if known {
+			compareSession(s, host, found, add)
+		}
+	}
+	return all
+}
+
+// compareSession compares one row with its sandbox.
+func compareSession(s session.Session, host runtime.Inspection, found Found, add func(expected, is, mend string)) {
+	status, there := host.Sandboxes[s.Sandbox]
+	switch {
+	case !s.State.Alive() && s.State != session.Stopped: // on its way
+		if !found.Running || s.State == session.Creating && found.Now.Sub(s.CreatedAt) > stuck {
+			add("a state that lasts", string(s.State)+": what the daemon did has been cut off", runtime.MendAtStart)
+		}
+	case !there && s.State == session.Stopped:
+		add("its files", "no sandbox "+string(s.Sandbox), runtime.MendAtStart+"; its files are lost")
+	case !there:
+		add("a sandbox", "none", runtime.MendAtStart+"; the session has crashed")
+	case s.State.Alive() && !status.Alive && status.Startable:
+		add(string(s.State), "its processes are gone, its files are there", runtime.MendAtStart+"; the session is stopped then")
+	case s.State.Alive() && !status.Alive:
+		add(string(s.State), "its processes are gone", runtime.MendAtStart+"; the session has crashed")
+	case s.State == session.Stopped && status.Alive:
+		add("no processes", "its sandbox runs", "start the session, and stop it again")
+	case host.Paused == nil: // it cannot be told
+	case s.State == session.Paused && !host.Paused[s.Sandbox]:
+		add("paused", "its programs run", runtime.MendAtStart)
+	case s.State == session.Running && host.Paused[s.Sandbox] && !found.Running: // else for a snapshot, perhaps
+		add("running", "its programs stand still", runtime.MendAtStart)
+	}
+}
+
+// compareOrphans are sandboxes that no row names.
+func compareOrphans(rows Rows, found Found) []Difference {
+	wanted := make(map[runtime.ID]bool, len(rows.Sessions))
+	for _, s := range rows.Sessions {
+		wanted[s.Sandbox] = true
+	}
+	var all []Difference
+	for _, name := range sorted(found.Inspection) {
+		ids := make(map[string]runtime.Status)
+		for id, status := range found.Inspection[name].Sandboxes {
+			ids[string(id)] = status
+		}
+		for _, id := range sorted(ids) {
+			if !wanted[runtime.ID(id)] && !found.Reserved(runtime.ID(id)) {
+				is := "a sandbox that no session has"
+				if ids[id].Alive {
+					is += ", with processes"
+				}
+				all = append(all, newDifference("sandbox", id, "none", is, runtime.MendAtStart))
+			}
+		}
+	}
+	return all
+}
+
+func compareWorkspaces(rows Rows, found Found) []Difference {
+	there := found.Inspection[found.Keeper].Workspaces
+	if there == nil {
+		return nil
+	}
+	var all []Difference
+	known := map[runtime.WorkspaceID]bool{}
+	for _, w := range rows.Workspaces {
+		known[w.Volume] = true
+		switch ready := w.State == workspaces.WorkspaceReady; {
+		case !ready && !found.Running:
+			all = append(all, newDifference("workspace", w.ID, "ready", string(w.State)+": what the daemon did has been cut off", runtime.MendAtStart))
+		case ready && !there[w.Volume]:
+			all = append(all, newDifference("workspace", w.ID, "its files", "none in volume "+string(w.Volume), "remove the workspace: its files are lost"))
+		}
+	}
+	volumes := make(map[string]bool)
+	for id := range there {
+		volumes[string(id)] = true
+	}
+	for _, id := range sorted(volumes) {
+		if !known[runtime.WorkspaceID(id)] {
+			all = append(all, newDifference("volume", id, "a workspace that it belongs to", "no row of it; it is left alone", "restore the backup that has its row, or delete it by hand"))
+		}
+	}
+	return all
+}
+
+func compareSnapshots(rows Rows, found Found) []Difference {
+	if found.Blobs == nil {
+		return nil
+	}
+	var all []Difference
+	known := map[string]bool{}
+	for _, s := range rows.Snapshots {
+		known[s.ID] = true
+		size, there := found.Blobs[s.ID]
+		switch ready := s.State == snapshots.Ready; {
+		case !ready && !found.Running:
+			all = append(all, newDifference("snapshot", s.ID, "ready", string(s.State)+": what the daemon did has been cut off", runtime.MendAtStart))
+		case ready && !there:
+			all = append(all, newDifference("snapshot", s.ID, "its archive", "none", "remove the snapshot: its files are lost"))
+		case ready && size != s.Size:
+			all = append(all, newDifference("snapshot", s.ID, fmt.Sprintf("an archive of %d bytes", s.Size), fmt.Sprintf("one of %d", size), "remove the snapshot: it is damaged"))
+		}
+	}
+	for _, key := range sorted(found.Blobs) {
+		if !known[key] && IsSnapshot(key) {
+			all = append(all, newDifference("archive", key, "a snapshot that it belongs to", "no row of it", "sandkasten gc, which deletes it"))
+		}
+	}
+	return all
+}
+
+// IsSnapshot reports whether a key is one that a snapshot can have: what else
+// is in a bucket is others'.
+func IsSnapshot(key string) bool {
+	const length = 26
+	return len(key) == length && !slices.ContainsFunc([]rune(key), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '2' || r > '7')
+	})
+}

@@ -1,0 +1,24 @@
+package runtime
+
+// Difference is one thing that is not as it should be: something that nothing
+// needs, something that is missing, or work that is half done.
+type Difference struct {
+	What     string `json:"what"`     // the kind of thing: "control group"
+	Where    string `json:"where"`    // its path, process or id
+	Expected string `json:"expected"` // what should be there
+	Found    string `json:"found"`    // what is
+	Mend     string `json:"mend"`     // what repairs it
+}
+
+// MendAtStart is the Mend of what the daemon puts right at its start, and fsck
+// with --repair while there is no daemon. Anything else is for the operator.
+const MendAtStart = "a start of the daemon, or fsck --repair"
+
+// Inspection is what there is of a driver's sandboxes on a host, seen without a
+// Driver and without changing anything.
+type Inspection struct {
+	Sandboxes   map[ID]Status
+	Paused      map[ID]bool          // whose programs stand still; nil if that cannot be told
+	Workspaces  map[WorkspaceID]bool // nil if the driver has none
+	Differences []Difference         // between the parts of sandboxes, whatever sessions there are
+}

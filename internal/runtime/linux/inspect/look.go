@@ -1,0 +1,47 @@
+package inspect
+
+import (
+	"errors"
+	"path/filepath"
+
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
+)
+
+// Look sees all but the sandboxes and the mounts: the groups of a daemon, and
+// what is below its data directory and in the directory of leases.
+func Look(groups *cgroup.Manager, dataDir, leases string, daemon int) (s Scene, err error) {
+	s = Scene{Daemon: daemon, DataDir: dataDir, Spans: Spans{Of: ids.Span}, Volumes: map[runtime.WorkspaceID]File{}}
+	var errs []error
+	names, err := groups.List()
+	errs = append(errs, err)
+	for _, name := range names {
+		g := groups.Group(name)
+		populated, popErr := g.Populated()
+		frozen, err := g.Freezing()
+		errs = append(errs, popErr, err)
+		s.Groups = append(s.Groups, Group{Name: name, Populated: populated, Frozen: frozen})
+	}
+	pids, err := groups.RunnerPIDs()
+	errs = append(errs, err)
+	s.Runners, err = Processes("/proc", pids)
+	errs = append(errs, err)
+	loops, err := disk.Loops(dataDir)
+	errs = append(errs, err)
+	for _, l := range loops {
+		s.Loops = append(s.Loops, Loop{Number: l.Number, Path: l.Path, File: File{Device: l.Device, Inode: l.Inode}})
+	}
+	s.Scratch, err = Names(filepath.Join(dataDir, "scratch"))
+	errs = append(errs, err)
+	volumes, err := Names(filepath.Join(dataDir, "workspaces"))
+	errs = append(errs, err)
+	for _, id := range volumes {
+		file, err := FileOf(filepath.Join(dataDir, "workspaces", id, "disk.img"))
+		errs = append(errs, err)
+		s.Volumes[runtime.WorkspaceID(id)] = file
+	}
+	s.Spans.Owners, err = ids.Owners(leases)
+	return s, errors.Join(append(errs, err)...)
+}
