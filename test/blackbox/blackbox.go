@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -86,14 +87,15 @@ func New(t testing.TB, o Options) *Daemon {
 	if err := os.WriteFile(d.Config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "SANDKASTEN_") {
-			d.Env = append(d.Env, variable)
-		}
-	}
-	d.Env = append(d.Env, "SANDKASTEN_CONFIG="+d.Config, "TERM=xterm")
+	d.Env = append(environ(), "SANDKASTEN_CONFIG="+d.Config, "TERM=xterm")
 	t.Cleanup(d.end)
 	return d
+}
+
+// environ is the environment without what is ours, which a program would take
+// for its configuration.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SANDKASTEN_") })
 }
 
 // Start is New and Start.

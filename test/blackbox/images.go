@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -17,7 +16,7 @@ import (
 func Images(t testing.TB) string {
 	t.Helper()
 	data := testenv.DataDir(t)
-	if err := ImportImage(t.Context(), testenv.Program(t), testenv.BaseRootfs(t), "base", append(os.Environ(), "SANDKASTEN_DATA_DIR="+data)); err != nil {
+	if err := ImportImage(t.Context(), testenv.Program(t), testenv.BaseRootfs(t), "base", append(environ(), "SANDKASTEN_DATA_DIR="+data)); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(data, "images")
