@@ -2,6 +2,7 @@ package extract_test
 
 import (
 	"archive/tar"
+	"bytes"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/images/extract"
@@ -26,6 +27,42 @@ func FuzzTree(f *testing.F) {
 		j := newJail(t)
 		_, err := j.extract(t, data, func(o *extract.Options) {
 			o.Limits.Bytes, o.Limits.Entries = 1<<20, 200
+			if layer {
+				o.Kind = extract.Layer
+			}
+		})
+		if err != nil {
+			return
+		}
+		if _, err := extract.Digest(t.Context(), j.root); err != nil {
+			t.Errorf("a tree was made that cannot be read: %v", err)
+		}
+	})
+}
+
+// FuzzEntries gives the extractor archives that are sound but for what their
+// entries are: names, kinds and links, over each other.
+func FuzzEntries(f *testing.F) {
+	f.Add("d", byte(tar.TypeDir), "", "d/f", byte(tar.TypeReg), "", true)
+	f.Add("l", byte(tar.TypeSymlink), "..", "l/canary", byte(tar.TypeReg), "", false)
+	f.Add("h", byte(tar.TypeLink), "../canary", "h", byte(tar.TypeReg), "", true)
+	f.Add("a/../../x", byte(tar.TypeReg), "", ".wh.x", byte(tar.TypeReg), "", true)
+	f.Fuzz(func(t *testing.T, name string, kind byte, to, name2 string, kind2 byte, to2 string, layer bool) {
+		var packed bytes.Buffer
+		w := tar.NewWriter(&packed)
+		for _, h := range []*tar.Header{
+			{Name: name, Typeflag: kind, Linkname: to, Mode: 0o4755},
+			{Name: name2, Typeflag: kind2, Linkname: to2, Mode: 0o644},
+		} {
+			if w.WriteHeader(h) != nil {
+				return // no archive can say that
+			}
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		j := newJail(t)
+		_, err := j.extract(t, packed.Bytes(), func(o *extract.Options) {
 			if layer {
 				o.Kind = extract.Layer
 			}

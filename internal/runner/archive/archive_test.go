@@ -511,3 +511,41 @@ func FuzzUnpack(f *testing.F) {
 		}
 	})
 }
+
+// FuzzEntries gives the unpacker archives that are sound but for what their
+// entries are: names, kinds and links, over each other.
+func FuzzEntries(f *testing.F) {
+	f.Add("d", byte(tar.TypeDir), "", "d/f", byte(tar.TypeReg), "", uint8(0))
+	f.Add("l", byte(tar.TypeSymlink), "..", "l/f", byte(tar.TypeReg), "", uint8(1))
+	f.Add("h", byte(tar.TypeLink), "../beside", "h", byte(tar.TypeReg), "", uint8(2))
+	f.Add("a/../../x", byte(tar.TypeReg), "", ".wh.x", byte(tar.TypeReg), "", uint8(2))
+	f.Fuzz(func(t *testing.T, name string, kind byte, link, name2 string, kind2 byte, link2 string, how uint8) {
+		var packed bytes.Buffer
+		w := tar.NewWriter(&packed)
+		for _, h := range []*tar.Header{
+			{Name: name, Typeflag: kind, Linkname: link, Mode: 0o4755},
+			{Name: name2, Typeflag: kind2, Linkname: link2, Mode: 0o644},
+		} {
+			if w.WriteHeader(h) != nil {
+				return // no archive can say that
+			}
+		}
+		must(t, w.Close())
+		outside := t.TempDir()
+		must(t, errors.Join(os.Mkdir(outside+"/to", 0o755), os.WriteFile(outside+"/beside", []byte("kept"), 0o600)))
+		kinds := []protocol.Snapshot{"", protocol.SnapshotTree, protocol.SnapshotLayer}
+		_, err := unpackAs(t, outside+"/to", archive.Tar, kinds[int(how)%len(kinds)], &packed)
+		switch codeOf(err) {
+		case "<nil>", protocol.CodeUnprocessable, protocol.CodeTooLarge:
+		default:
+			if _, ok := errors.AsType[unix.Errno](err); !ok {
+				t.Errorf("%v", err)
+			}
+		}
+		left, lerr := os.ReadDir(outside)
+		text, rerr := os.ReadFile(outside + "/beside")
+		if lerr != nil || len(left) != 2 || rerr != nil || string(text) != "kept" {
+			t.Errorf("outside: %v, %v; %q, %v", left, lerr, text, rerr)
+		}
+	})
+}

@@ -1,6 +1,9 @@
 package shellproc
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestParseReport(t *testing.T) {
 	for _, tc := range []struct {
@@ -27,4 +30,23 @@ func TestParseReport(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want %+v, %v", tc.report, got, ok, tc.want, tc.ok)
 		}
 	}
+}
+
+// FuzzParseReport reads whatever a session writes to the status pipe. What is
+// taken for a report is one that a shell could have written.
+func FuzzParseReport(f *testing.F) {
+	for _, seed := range []string{"12- 0 /work space", "12= 0 /a\n", "1 1 /", "- 0 /", "12- 256 /", "18446744073709551615- 255 \xff", "12-= 0 /"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		got, ok := parseReport(line)
+		if !ok {
+			return
+		}
+		mark := map[bool]string{true: "-"}[got.Ran]
+		again, ok := parseReport(fmt.Appendf(nil, "%d%s %d %s", got.Seq, mark, got.Code, got.Cwd))
+		if !ok || again != got || got.Code < 0 || got.Code > 255 {
+			t.Errorf("%q is %+v, and that is %+v", line, got, again)
+		}
+	})
 }
