@@ -39,6 +39,7 @@ type Route struct {
 	Pattern string // of net/http: "POST /v1/sessions/{id}/exec"
 	Scope   Scope
 	Handler http.Handler
+	Class   Class // Short if nothing is said
 
 	// Ticket, which may be nil, finds a credential that opens this route alone
 	// and is taken instead of a key. It returns the owner of what the ticket is
@@ -75,6 +76,9 @@ type Options struct {
 	Rate   Rate            // of one owner, over all routes and keys
 	RateOf map[string]Rate // of owners who have another one; what is zero in it is Rate's
 
+	Concurrent   Concurrencies  // requests under way at once
+	ConcurrentOf map[string]int // those of class Short, of owners who may have more or fewer
+
 	Registry prometheus.Registerer // nil keeps no metrics
 }
 
@@ -97,6 +101,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		admin:   o.Admin,
 		rates:   newRates(o.Rate, o.RateOf),
 		metrics: newMetrics(o.Registry),
+		under:   newUnderway(o.Concurrent, o.ConcurrentOf, o.Registry),
 		mux:     http.NewServeMux(),
 	}
 	for _, s := range surfaces {
@@ -122,6 +127,7 @@ type handler struct {
 	admin   string
 	rates   *rates
 	metrics *metrics
+	under   *underway
 	mux     *http.ServeMux
 }
 
@@ -172,7 +178,7 @@ func (h *handler) guard(route Route) http.Handler {
 			WriteError(w, r, err)
 			return
 		}
-		route.Handler.ServeHTTP(w, r)
+		h.under.serve(w, r, route)
 	})
 }
 
@@ -187,6 +193,7 @@ func (h *handler) admit(r *http.Request, route Route) error {
 	}
 	From(r.Context()).Owner = owner
 	if err := h.rates.take(owner); err != nil {
+		h.under.refuse(limitRate)
 		return err
 	}
 	if route.Scope == Admin && h.admin != "" && owner != h.admin {

@@ -19,11 +19,12 @@ type APIKey struct {
 	MaxSessions       int
 	RequestsPerSecond float64
 	Burst             int
+	MaxConcurrent     int
 }
 
 // limited reports whether the entry says what its owner may use.
 func (k APIKey) limited() bool {
-	return k.MaxSessions != 0 || k.RequestsPerSecond != 0 || k.Burst != 0
+	return k.MaxSessions != 0 || k.RequestsPerSecond != 0 || k.Burst != 0 || k.MaxConcurrent != 0
 }
 
 // maxAPIKeys bounds the keys that every request is compared with.
@@ -53,6 +54,7 @@ func (k *APIKey) fields() []option {
 		{key: "max_sessions", value: integer(&k.MaxSessions, 0, 30000)},
 		{key: "requests_per_second", value: decimal(&k.RequestsPerSecond, 0, 1e6)},
 		{key: "burst", value: integer(&k.Burst, 0, 1e6)},
+		{key: "max_concurrent", value: integer(&k.MaxConcurrent, 0, 1e6)},
 	}
 }
 

@@ -10,11 +10,11 @@ import (
 func TestAPIKeys(t *testing.T) {
 	want := []APIKey{
 		{Owner: "alice", Key: "sk_alice"},
-		{Owner: "bob.2", KeyFile: "/etc/keys/bob", MaxSessions: 5, RequestsPerSecond: 1.5, Burst: 9},
+		{Owner: "bob.2", KeyFile: "/etc/keys/bob", MaxSessions: 5, RequestsPerSecond: 1.5, Burst: 9, MaxConcurrent: 3},
 		{Owner: "admin", Key: "sk_second"},
 		{Owner: "alice", Key: "sk_alice_next"},
 	}
-	const flow = `[{owner: alice, key: sk_alice}, {owner: bob.2, key_file: /etc/keys/bob, max_sessions: 5, requests_per_second: 1.5, burst: 9},
+	const flow = `[{owner: alice, key: sk_alice}, {owner: bob.2, key_file: /etc/keys/bob, max_sessions: 5, requests_per_second: 1.5, burst: 9, max_concurrent: 3},
   {owner: admin, key: sk_second}, {owner: alice, key: sk_alice_next}]`
 	const block = `- {owner: alice, key: sk_alice}
 - owner: bob.2
@@ -22,6 +22,7 @@ func TestAPIKeys(t *testing.T) {
   max_sessions: 5
   requests_per_second: 1.5
   burst: 9
+  max_concurrent: 3
 - {owner: admin, key: sk_second}
 - {owner: alice, key: sk_alice_next}
 `
@@ -45,7 +46,7 @@ func TestAPIKeys(t *testing.T) {
 
 func TestAPIKeyMistakes(t *testing.T) {
 	const secret = "sk_not_to_be_seen"
-	const fields = "the keys here are owner, key, key_file, max_sessions, requests_per_second, burst"
+	const fields = "the keys here are owner, key, key_file, max_sessions, requests_per_second, burst, max_concurrent"
 	for text, want := range map[string]string{
 		"api_keys: " + secret:                                                                           "line 1: api_keys: write a list of entries",
 		"api_keys: {owner: a, key: " + secret + "}":                                                     "line 1: api_keys: write a list of entries",

@@ -43,6 +43,7 @@ type Config struct {
 	Files     Files
 	Preview   Preview
 	RateLimit RateLimit
+	Requests  Requests
 	Security  Security
 	Sessions  Sessions
 	Disk      Disk
@@ -106,6 +107,14 @@ type Preview struct {
 type RateLimit struct {
 	RequestsPerSecond float64
 	Burst             int
+}
+
+// Requests bounds what is under way at once. Zero is no limit.
+type Requests struct {
+	Concurrent, ConcurrentPerKey int // that are answered soon
+	Waiting, WaitingPerKey       int // that wait for programs, or stream
+	Transfers, TransfersPerKey   int // that carry files
+	Connections                  int
 }
 
 // Security chooses the strength of the walls.
@@ -214,6 +223,9 @@ func Default() Config {
 		Files:     Files{MaxUploadMB: 1024},
 		Preview:   Preview{MaxTTL: 24 * time.Hour},
 		RateLimit: RateLimit{Burst: 200},
+		Requests: Requests{
+			Concurrent: 4096, ConcurrentPerKey: 1024, Waiting: 8192, WaitingPerKey: 4096, Transfers: 128, TransfersPerKey: 32, Connections: 16384,
+		},
 		Security:  Security{Seccomp: "strict"},
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},

@@ -102,17 +102,22 @@ func (d *Daemon) open(ctx context.Context) error {
 		registry.MustRegister(d.pool)
 	}
 	handler := api.Handler(api.Options{
-		Log:      d.log,
-		Keys:     keys,
-		Admin:    auth.Admin,
-		Hosts:    api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
-		Origins:  d.cfg.CORSOrigins,
-		Site:     previews.Site,
-		Rate:     api.Rate{PerSecond: d.cfg.RateLimit.RequestsPerSecond, Burst: d.cfg.RateLimit.Burst},
-		RateOf:   rates(d.cfg),
-		Registry: registry,
+		Log:          d.log,
+		Keys:         keys,
+		Admin:        auth.Admin,
+		Hosts:        api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
+		Origins:      d.cfg.CORSOrigins,
+		Site:         previews.Site,
+		Rate:         api.Rate{PerSecond: d.cfg.RateLimit.RequestsPerSecond, Burst: d.cfg.RateLimit.Burst},
+		RateOf:       rates(d.cfg),
+		Concurrent:   concurrent(d.cfg.Requests),
+		ConcurrentOf: concurrentOf(d.cfg),
+		Registry:     registry,
 	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, registry)...)
 	d.server = api.NewServer(handler, d.log)
+	connections := api.NewConnections(d.cfg.Requests.Connections)
+	connections.Watch(d.server)
+	registry.MustRegister(connections)
 	return nil
 }
 

@@ -63,3 +63,23 @@ func rates(cfg config.Config) map[string]api.Rate {
 	}
 	return of
 }
+
+// concurrent is how many requests may be under way at once.
+func concurrent(r config.Requests) api.Concurrencies {
+	return api.Concurrencies{
+		api.Short:    {Total: r.Concurrent, PerOwner: r.ConcurrentPerKey},
+		api.Long:     {Total: r.Waiting, PerOwner: r.WaitingPerKey},
+		api.Transfer: {Total: r.Transfers, PerOwner: r.TransfersPerKey},
+	}
+}
+
+// concurrentOf are the numbers of requests of owners who have their own.
+func concurrentOf(cfg config.Config) map[string]int {
+	of := map[string]int{}
+	for _, k := range cfg.APIKeys {
+		if k.MaxConcurrent > 0 {
+			of[k.Owner] = k.MaxConcurrent
+		}
+	}
+	return of
+}

@@ -29,6 +29,7 @@ func (p *Previews) Site(host string) *api.Route {
 		return nil
 	}
 	return &api.Route{
+		Class:   api.Long,
 		Pattern: "preview",
 		Scope:   api.Key,
 		Ticket:  func(r *http.Request) (string, bool, error) { return p.Ticket(r, t) },

@@ -3,6 +3,7 @@ package v1
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
@@ -48,7 +49,7 @@ func (s *surface) table() {
 	route(s, "POST /v1/sessions/{id}/previews", api.Key, s.createPreview)
 	route(s, "GET /v1/sessions/{id}/tunnel", api.Socket, s.tunnel)
 	s.routes = append(s.routes, api.Route{
-		Pattern: "/v1/sessions/{id}/ports/{port}/{path...}", Scope: api.Key, Ticket: s.portTicket,
+		Pattern: "/v1/sessions/{id}/ports/{port}/{path...}", Scope: api.Key, Class: api.Long, Ticket: s.portTicket,
 		Handler: http.HandlerFunc(s.proxyPort),
 	})
 
@@ -110,5 +111,23 @@ func (s *surface) fileCalls(of string, h *files.Handlers) {
 
 // route registers one endpoint under its documentation.
 func route[I, O any](s *surface, pattern string, scope api.Scope, handle func(context.Context, *I) (*O, error)) {
-	adapter.Register(s.huma, adapter.WithScope(s.operation(pattern, scope), scope), handle)
+	adapter.Register(s.huma, adapter.With(s.operation(pattern, scope), scope, classOf(pattern)), handle)
+}
+
+// classOf is what a route's requests wait for. The rest are short.
+func classOf(pattern string) api.Class {
+	for _, end := range []string{
+		"/exec", "/exec/stream", "/{exec_id}", "/{exec_id}/stream", "/{exec_id}/wait", "/processes/stream",
+		"POST /v1/sessions/{id}/processes", "/terminal", "/tunnel", "/fs/watch",
+	} {
+		if strings.HasSuffix(pattern, end) && !strings.HasPrefix(pattern, "DELETE ") {
+			return api.Long
+		}
+	}
+	for _, end := range []string{"/fs/raw", "/fs/upload", "/fs/archive", "POST /v1/snapshots", "POST /v1/sessions/{id}/snapshots", "/download"} {
+		if strings.HasSuffix(pattern, end) {
+			return api.Transfer
+		}
+	}
+	return api.Short
 }

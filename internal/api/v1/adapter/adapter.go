@@ -77,12 +77,16 @@ func (e bodyError) Error() string { return e.err.Field + bodyErrorMark + e.err.M
 // New returns an API whose operations become routes, which add gets.
 func New(add func(api.Route)) huma.API { return huma.NewAPI(config(), adapter{add}) }
 
-// scopeKey is where an operation carries its scope to its route.
-const scopeKey = "scope"
+// Where an operation carries what its route says beside its handler.
+const (
+	scopeKey = "scope"
+	classKey = "class"
+)
 
-// WithScope says what a caller's key must allow for op.
-func WithScope(op huma.Operation, scope api.Scope) huma.Operation {
-	op.Metadata = map[string]any{scopeKey: scope}
+// With says what a caller's key must allow for op, and what its requests wait
+// for.
+func With(op huma.Operation, scope api.Scope, class api.Class) huma.Operation {
+	op.Metadata = map[string]any{scopeKey: scope, classKey: class}
 	return op
 }
 
@@ -92,9 +96,11 @@ type adapter struct{ add func(api.Route) }
 // Handle is called once for each route.
 func (a adapter) Handle(op *huma.Operation, handle func(huma.Context)) {
 	scope, _ := op.Metadata[scopeKey].(api.Scope)
+	class, _ := op.Metadata[classKey].(api.Class)
 	a.add(api.Route{
 		Pattern: op.Method + " " + op.Path,
 		Scope:   scope,
+		Class:   class,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if op.MaxBodyBytes > 0 && r.ContentLength >= op.MaxBodyBytes {
 				api.WriteError(w, r, errTooLarge(op.MaxBodyBytes-1))

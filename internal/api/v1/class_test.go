@@ -1,0 +1,38 @@
+package v1_test
+
+import (
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// What waits for a program or carries files is counted apart from the calls
+// that are answered soon, which it would keep out.
+func TestClasses(t *testing.T) {
+	const id, workspace = "/v1/sessions/{id}", "/v1/workspaces/{id}"
+	want := map[string]api.Class{
+		"POST " + id + "/exec": api.Long, "POST " + id + "/exec/stream": api.Long, "GET " + id + "/exec/stream": api.Long,
+		"POST " + id + "/processes": api.Long, "POST " + id + "/processes/stream": api.Long,
+		"GET " + id + "/terminal": api.Long, "GET " + id + "/tunnel": api.Long, "GET " + id + "/fs/watch": api.Long,
+		id + "/ports/{port}/{path...}": api.Long,
+		"POST " + id + "/snapshots":    api.Transfer, "POST /v1/snapshots": api.Transfer, "GET /v1/snapshots/{id}/download": api.Transfer,
+	}
+	for _, exec := range []string{id + "/execs/{exec_id}", id + "/processes/{exec_id}"} {
+		want["GET "+exec], want["GET "+exec+"/stream"], want["POST "+exec+"/wait"] = api.Long, api.Long, api.Long
+	}
+	for _, of := range []string{id, workspace} {
+		want["PUT "+of+"/fs/raw"], want["POST "+of+"/fs/upload"] = api.Transfer, api.Transfer
+		want["GET "+of+"/fs/archive"], want["PUT "+of+"/fs/archive"] = api.Transfer, api.Transfer
+	}
+	for _, route := range v1.New(v1.Options{Manager: session.New(session.Options{})}).Routes {
+		if route.Class != want[route.Pattern] {
+			t.Errorf("%s is %v, want %v", route.Pattern, route.Class, want[route.Pattern])
+		}
+		delete(want, route.Pattern)
+	}
+	for pattern := range want {
+		t.Errorf("there is no route %s", pattern)
+	}
+}
