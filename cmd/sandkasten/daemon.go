@@ -15,7 +15,8 @@ import (
 )
 
 type daemonCmd struct {
-	Hint bool `help:"Print a first session to try. This is the default on a terminal."`
+	Hint         bool `help:"Print a first session to try. This is the default on a terminal."`
+	StopSessions bool `help:"Stop the sessions of all owners, which keep their files, and end: before the program is removed."`
 }
 
 func (daemonCmd) Help() string {
@@ -51,6 +52,8 @@ func (c daemonCmd) Run(ctx context.Context, a *cli.App) (err error) {
 		Version: thisBuild().Version,
 		Service: manager,
 		Log:     daemon.NewLog(cfg.Log, a.Err),
+
+		StopSessions: c.StopSessions,
 	})
 	if err != nil {
 		return err

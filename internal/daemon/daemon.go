@@ -39,6 +39,10 @@ type Options struct {
 	Version string           // of the build
 	Service *service.Manager // that started this process; nil is nobody
 	Log     *slog.Logger
+
+	// StopSessions has Run stop the sessions of all owners, which keep their
+	// files, and return. There is no pool then.
+	StopSessions bool
 }
 
 // Daemon is all parts, put together.
@@ -62,6 +66,7 @@ type Daemon struct {
 // Nothing runs before Run, but clients may connect and wait. The caller closes
 // the daemon, also after Run.
 func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) {
+	cfg.Pool.Enabled = cfg.Pool.Enabled && !opts.StopSessions
 	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{})}
 	if off := weaken.Named(); len(off) > 0 {
 		d.log.WarnContext(ctx, "this is a build for tests and protects nobody", "off", off)
@@ -310,6 +315,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 		defer stop()
 		return d.serve(ctx, inner)
 	})
+	if d.opts.StopSessions {
+		g.Go(func() error {
+			defer stop()
+			return d.stopSessions(inner)
+		})
+	}
 	return g.Wait()
 }
 
