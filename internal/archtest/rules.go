@@ -267,6 +267,7 @@ var Rules = map[string]Rule{
 	"test/blackbox":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},
 	"test/e2e":             {TestOnly: true},
 	"test/compose":         {TestOnly: true},
+	"test/packages":        {TestOnly: true},
 	"test/attack":          {TestOnly: true},
 	"test/attack/coverage": {TestOnly: true},
 	"test/bench": {
