@@ -120,6 +120,25 @@ func TestHostileCommands(t *testing.T) {
 	}
 }
 
+// Texts that are no whole commands, one after the other in the same shell. Each
+// fails by itself, and what comes behind it is run, if need be in a new shell.
+func TestUnfinishedCommands(t *testing.T) {
+	p := newHost(t).dial()
+	for range 3 {
+		for _, command := range []string{
+			"echo 'unbalanced", `echo "unbalanced`, "echo `unbalanced", "echo $(", "if true; then", "while :", "f() {", "case x in", "((", "[[ 1",
+			"cat <<EOF\nno end", "\tcat <<-'EOF'\n\tindented\n\t EOF", "cat <<'E\nOF'", "}", ")", "done", `echo \`, `for x in "$(echo`,
+		} {
+			if r := p.sh(command); r.Cause != protocol.CauseExited {
+				t.Errorf("%q: code %d, %s, %q", command, r.ExitCode, r.Cause, r.output)
+			}
+			nextIgnoringTraps(p)
+		}
+	}
+	p.sh("x=kept; (exit 2)")
+	p.sh(`echo $x $?`).want(t, "kept 2\n", 0, protocol.CauseExited)
+}
+
 // any2 is an exit code that is not compared.
 func any2() int { return -1 }
 

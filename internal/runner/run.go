@@ -21,6 +21,9 @@ type run struct {
 	oom   int64 // kills before it began
 	tries int   // how often it was ordered
 
+	asked bool // the shell is to tell when it begins
+	begun bool // and has
+
 	told   shellproc.Report // the report on it, if there was no room for its output then
 	toldIt bool
 }
@@ -41,7 +44,7 @@ func (s *shell) brief(e *exec) *run {
 	for {
 		st, what := s.proc.Wait(limit, out)
 		switch {
-		case what == shellproc.Reported && !s.mine(st):
+		case what == shellproc.Reported && !s.mine(x, st):
 		case what == shellproc.Reported && !st.Ran:
 			if !s.again(x) {
 				return nil
@@ -151,9 +154,10 @@ func (s *shell) write(x *run) error {
 	x.out = s.proc.Outs[k]
 	x.out.Direct(x.e.out)
 	s.seq++
+	x.asked, x.begun = s.last == codeSyntax && s.r.dialect.Idles(), false
 	o := dialect.Order{
 		Seq: s.seq, Text: x.e.command, Stdin: len(x.e.stdin) > 0, Out: k, Last: s.last,
-		Save: quiet || mayExport(x.e.command),
+		Save: quiet || mayExport(x.e.command), Tell: x.asked,
 	}
 	if o.Stdin {
 		if err := s.proc.Stdin.Fill(x.e.stdin); err != nil {

@@ -14,6 +14,11 @@ const (
 	codeCanceled = 130 // as after Ctrl-C
 )
 
+// codeSyntax is what a shell has after a text that is no command. Some of those
+// leave bash in the middle of their grammar, as "[[ 1" does, or damage it, so
+// that it loses the next command or crashes at it.
+const codeSyntax = 2
+
 // Times of looking at a shell that has not reported.
 const (
 	firstCheck = 20 * time.Millisecond
@@ -34,13 +39,13 @@ func (s *shell) watch(x *run) ending {
 	for {
 		st, what := s.proc.Wait(untilNext(check, deadline), nil)
 		switch {
-		case what == shellproc.Reported && !s.mine(st):
+		case what == shellproc.Reported && !s.mine(x, st):
 		case what == shellproc.Reported && !st.Ran:
 			return ending{}
 		case what == shellproc.Reported:
 			return s.reported(st)
 		case what == shellproc.Exited:
-			return s.lost()
+			return s.lost(x)
 		case what == shellproc.Rung:
 			if s.isClosing() {
 				x.e.req.GraceMS = 0
@@ -52,7 +57,7 @@ func (s *shell) watch(x *run) ending {
 			check = nextChecks
 			if s.silent() {
 				if idle {
-					return s.lost()
+					return s.lost(x)
 				}
 				idle, check = true, firstCheck
 			}
@@ -97,8 +102,14 @@ func (s *shell) silent() bool {
 }
 
 // mine reports whether st is about the last order. A shell that could not even
-// read that has no number for it.
-func (s *shell) mine(st shellproc.Report) bool { return st.Seq == s.seq || st.Seq == 0 && !st.Ran }
+// read that has no number for it; nor has one that tells that it begins.
+func (s *shell) mine(x *run, st shellproc.Report) bool {
+	if st.Seq == 0 && st.Ran {
+		x.begun = true
+		return false
+	}
+	return st.Seq == s.seq || st.Seq == 0
+}
 
 // reported is the end that the shell told.
 func (s *shell) reported(st shellproc.Report) ending {
@@ -111,12 +122,15 @@ func (s *shell) reported(st shellproc.Report) ending {
 }
 
 // lost is the end of the shell itself.
-func (s *shell) lost() ending {
+func (s *shell) lost(x *run) ending {
 	s.proc.Kill()
 	// A line is followed by an empty one. If the shell did not come to the end
 	// of the first, it was on its way out before it saw the command.
 	// Nonsense on the status pipe, however, is a command's.
 	if !s.proc.Garbled && s.r.dialect.Idles() && s.proc.Unread() > 1 {
+		return ending{}
+	}
+	if x.asked && !x.begun {
 		return ending{}
 	}
 	return ending{cause: protocol.CauseShellExited, code: s.proc.Code()}

@@ -97,6 +97,9 @@ func (bash) Setup(seq uint64, restore []byte) (line, file []byte) {
 func (bash) Command(o Order) (line, file []byte) {
 	file = make([]byte, 0, len(o.Text)+512)
 	file = append(append(file, o.Text...), 0)
+	if o.Tell {
+		file = append(file, `\builtin printf '0- 0 \0' >&199;`...)
+	}
 	if o.Last != 0 {
 		// Under set -e a failing command of ours would end the shell.
 		file = append(file, `[[ $- == *e* ]] || \builtin . /proc/self/fd/0 <<<'return `...)

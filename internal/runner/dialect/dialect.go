@@ -58,6 +58,7 @@ type Order struct {
 	Out   int  // index of the output pipe
 	Last  int  // the exit code of the command before, shown as $?
 	Save  bool // write the state file after the report
+	Tell  bool // report 0 and that it ran, before the command; for a shell that idles
 }
 
 // FDs are descriptor numbers in a shell.
