@@ -42,15 +42,23 @@ func Build(t testing.TB, pkg string, tags ...string) string {
 }
 
 // Program returns the path of a static build of cmd/sandkasten with the runner of
-// this tree in it, both with these build tags. The runner is put in by the
-// compiler's overlay: nothing is written into the tree.
+// this tree in it, both with these build tags.
 func Program(t testing.TB, tags ...string) string {
 	t.Helper()
-	runner := Build(t, "./cmd/runner", tags...)
 	if os.Getenv(BinVar) != "" {
 		return Build(t, "./cmd/sandkasten", tags...)
 	}
-	name := filepath.Join(strings.Join(append([]string{"whole"}, tags...), "-"), "sandkasten") // scripts call it so
+	return ProgramWith(t, Build(t, "./cmd/runner", tags...), strings.Join(append([]string{"whole"}, tags...), "-"), tags...)
+}
+
+// ProgramWith is Program with another runner, a program at that path. The build
+// is kept under the name. The runner is put in by the compiler's overlay: nothing
+// is written into the tree.
+func ProgramWith(t testing.TB, runner, name string, tags ...string) string {
+	t.Helper()
+	if dir := os.Getenv(BinVar); dir != "" {
+		return filepath.Join(dir, name)
+	}
 	root, err := ModuleRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +71,8 @@ func Program(t testing.TB, tags ...string) string {
 	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return buildOnce(t, name, "./cmd/sandkasten", "-overlay="+file, "-tags="+strings.Join(tags, ","))
+	out := filepath.Join(name, "sandkasten") // scripts call it so
+	return buildOnce(t, out, "./cmd/sandkasten", "-overlay="+file, "-tags="+strings.Join(tags, ","))
 }
 
 // Tool returns the path of a build of pkg, a program of others, in the version

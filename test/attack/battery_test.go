@@ -70,7 +70,26 @@ func theBattery(t *testing.T) *battery {
 		return shared
 	}
 	life := newLifetime(t)
-	w := &battery{life: life, canaries: plantCanaries(life), keyA: "sk_a" + rand.Text(), keyB: "sk_b" + rand.Text()}
+	w, err := start(life)
+	if err != nil {
+		t.Fatal(errors.Join(err, life.end()))
+	}
+	shared = w
+	return w
+}
+
+// start makes a battery that lives as long as life.
+func start(life *lifetime) (w *battery, err error) {
+	defer func() {
+		switch cause := recover().(type) {
+		case nil:
+		case fatal:
+			err = cause
+		default:
+			panic(cause)
+		}
+	}()
+	w = &battery{life: life, canaries: plantCanaries(life), keyA: "sk_a" + rand.Text(), keyB: "sk_b" + rand.Text()}
 	keys := fmt.Sprintf("api_keys: [{owner: a, key: %s}, {owner: b, key: %s}]\n", w.keyA, w.keyB)
 	w.daemon = blackbox.Start(life, blackbox.Options{
 		Program: os.Getenv(programVar), Config: configuration + keys + os.Getenv(configVar),
@@ -82,11 +101,7 @@ func theBattery(t *testing.T) *battery {
 			destroy(life, w.neighbour)
 		}
 	})
-	if err := w.settle(t.Context()); err != nil {
-		t.Fatal(errors.Join(err, life.end()))
-	}
-	shared = w
-	return w
+	return w, w.settle(life.Context())
 }
 
 // settle makes the neighbour's session and notes what the host is like then.
@@ -179,8 +194,22 @@ func (l *lifetime) end() error {
 		last := l.cleanups[len(l.cleanups)-1]
 		l.cleanups = l.cleanups[:len(l.cleanups)-1]
 		l.mu.Unlock()
-		last()
+		l.do(last)
 	}
+}
+
+// do is one clean-up, behind whose failure the others are done all the same.
+func (l *lifetime) do(cleanup func()) {
+	defer func() {
+		switch cause := recover().(type) {
+		case nil:
+		case fatal:
+			l.Error(cause)
+		default:
+			panic(cause)
+		}
+	}()
+	cleanup()
 }
 
 func (l *lifetime) Context() context.Context { return l.context }
@@ -203,8 +232,11 @@ func (l *lifetime) Error(args ...any) {
 	l.failures = append(l.failures, errors.New(strings.TrimSpace(fmt.Sprintln(args...))))
 }
 
-// Fatal ends the test that runs now.
-func (l *lifetime) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
+// Fatal ends what is being done for the battery: its start or its end.
+func (l *lifetime) Fatal(args ...any) { panic(fatal{errors.New(fmt.Sprint(args...))}) }
+
+// fatal is what Fatal panics with.
+type fatal struct{ error }
 
 func (l *lifetime) TempDir() string {
 	dir, err := os.MkdirTemp("", "attack")

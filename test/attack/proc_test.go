@@ -317,3 +317,86 @@ func (b *box) tryImage(name, kind string, places []string, plant func(string) er
 	}
 	return true
 }
+
+// P11: places for mounts that change while sessions begin with them lead nobody
+// to the host: forks and restored snapshots of a root that somebody toggles.
+func TestP11_TogglingPlaces(t *testing.T) {
+	b := attack(t)
+	trap := testenv.DataDir(t)
+	b.x(`cat >toggle.sh <<'END'
+while :; do
+	for p in etc/resolv.conf etc/hosts etc/hostname mnt srv; do
+		rm -rf /$p; ln -s ` + trap + `/$p /$p; rm -f /$p; ln -s /proc/self/root/` + trap + ` /$p; rm -f /$p; mkdir /$p
+		rm -rf /$p; mkfifo /$p
+	done
+done 2>/dev/null
+END
+sh toggle.sh & sh toggle.sh &`)
+	sessions := 0
+	try := func(s *sandkasten.Session, err error) {
+		if err != nil {
+			t.Logf("refused: %v", err)
+			return
+		}
+		sessions++
+		_, err = s.Exec(t.Context(), `for p in etc/resolv.conf etc/hosts etc/hostname; do [ -p /$p ] || echo escaped >/$p; echo escaped >/$p/new; done 2>/dev/null`, nil)
+		if err != nil {
+			t.Logf("a command: %v", err)
+		}
+		destroy(t, s)
+	}
+	for range 5 {
+		forked, err := b.session.Fork(t.Context(), 2, nil)
+		if err != nil {
+			try(nil, err)
+		}
+		for _, s := range forked.Sessions {
+			try(s, nil)
+		}
+		snapshot, err := b.session.Snapshot(t.Context(), &sandkasten.SnapshotOptions{Scope: "sandbox"})
+		if err != nil {
+			try(nil, err)
+			continue
+		}
+		try(b.tryCreate(func(o *sandkasten.CreateOptions) { o.RestoreSnapshotID = snapshot.ID }))
+		if err := b.a.DeleteSnapshot(t.Context(), snapshot.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	if left, err := os.ReadDir(trap); err != nil || len(left) > 0 {
+		t.Errorf("in the host's directory: %v, %v", left, err)
+	}
+	if sessions == 0 {
+		t.Error("no session began: nothing was tried")
+	}
+}
+
+// P12: nothing tells of the host's name, users, processes, interfaces, mounts,
+// hardware or environment.
+func TestP12_FactsAboutTheHost(t *testing.T) {
+	b := attack(t)
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := []string{b.daemon.Data, b.daemon.Config, "sandkasten-test", b.daemon.Program}
+	for _, file := range []string{"/proc/cmdline", "/sys/class/dmi/id/product_uuid", "/sys/class/dmi/id/product_serial", "/etc/machine-id"} {
+		if text, err := os.ReadFile(file); err == nil && len(strings.TrimSpace(string(text))) > 8 {
+			facts = append(facts, strings.TrimSpace(string(text)))
+		}
+	}
+	if out := strings.TrimSpace(b.x(`uname -n`)); out == name {
+		t.Errorf("the host's name: %s", out)
+	}
+	seen := b.x(`env; set; cat /proc/self/mountinfo /proc/mounts /proc/self/mountstats /proc/cmdline /proc/*/environ /proc/*/cmdline /etc/hosts /etc/hostname \
+		/etc/machine-id /etc/passwd /etc/resolv.conf /proc/sys/kernel/hostname /proc/self/cgroup /sys/class/dmi/id/* 2>/dev/null; hostname; ps -ef; uname -n`)
+	for _, fact := range facts {
+		if strings.Contains(seen, fact) {
+			t.Errorf("sees %q", fact)
+		}
+	}
+	b.none(`tail -n +3 /proc/net/dev | grep -v '^ *lo:'
+		[ $(ps -e --no-headers | wc -l) -lt 10 ] || ps -e
+		grep -E 'sandkasten| /(var|home|root|boot)/' /proc/self/mountinfo /proc/mounts
+		cat ` + b.canaries.File + ` 2>/dev/null`)
+}

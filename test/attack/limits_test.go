@@ -1,0 +1,493 @@
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+// Section R: what can be used up. Sessions have small limits, so that the host
+// does not feel what they try either.
+
+// limits is a want of other limits; those that are zero stay.
+func limits(l sandkasten.Limits) want {
+	return func(o *sandkasten.CreateOptions) { o.Limits = l }
+}
+
+// flood is what came of making as many of one thing as there can be.
+type flood struct {
+	Made  int
+	Error string
+}
+
+// flood has the probe make up to limit things of a kind.
+func (b *box) flood(kind string, limit int, args string) flood {
+	b.t.Helper()
+	var f flood
+	b.decode(fmt.Sprintf("$PROBE flood %s %d %s", kind, limit, args), "", &f)
+	return f
+}
+
+// R01: a fork bomb, a thread bomb and a loop of forks end at the limit of
+// processes, and the session can be worked with and ended meanwhile.
+func TestR01_ForkBombs(t *testing.T) {
+	b := attack(t, limits(sandkasten.Limits{Pids: 64}))
+	b.needProbe()
+	for _, bomb := range []string{
+		`bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 99`,
+		`python3 -c '
+import os
+while True:
+    try: os.fork()
+    except OSError: pass' 2>/dev/null`,
+	} {
+		ended := b.inBackground(bomb, sandkasten.ExecOptions{Shell: "bomb", Timeout: 2 * time.Second})
+		for waiting := true; waiting; {
+			b.soon("a listing during the bomb", 5*time.Second, func(ctx context.Context) error {
+				_, err := b.session.Stat(ctx, "/workspace", nil)
+				return err
+			})
+			stats, err := b.session.Stats(t.Context())
+			if err != nil || stats.Pids > 64 {
+				t.Errorf("%d processes where 64 may be, %v", stats.Pids, err)
+			}
+			select {
+			case r := <-ended:
+				if r.Cause != "timeout" {
+					t.Errorf("the bomb ended as %q", r.Cause)
+				}
+				waiting = false
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		b.next()
+	}
+	if out := b.x(`$PROBE threads 400 2>/dev/null | head -n1`); strings.HasPrefix(out, "made") {
+		t.Errorf("threads: %s", out)
+	}
+	b.next()
+	b.inBackground(`bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 99`, sandkasten.ExecOptions{Shell: "bomb"})
+	time.Sleep(300 * time.Millisecond)
+	b.soon("the end of a session with a bomb", 5*time.Second, b.session.Destroy)
+}
+
+// inBackground runs a command, of which the result is told when there is one:
+// none if the session ends first.
+func (b *box) inBackground(command string, o sandkasten.ExecOptions) <-chan sandkasten.ExecResult {
+	ended := make(chan sandkasten.ExecResult, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		r, err := b.session.Exec(ctx, command, &o)
+		if err == nil {
+			ended <- r
+		}
+	})
+	b.t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return ended
+}
+
+// soon fails the test unless f works in time.
+func (b *box) soon(what string, limit time.Duration, f func(context.Context) error) {
+	b.t.Helper()
+	if err := within(limit, f); err != nil {
+		b.t.Errorf("%s: %v", what, err)
+	}
+}
+
+// R02: who takes more memory than there may be is ended for it, and says so;
+// the host keeps its own.
+func TestR02_Memory(t *testing.T) {
+	b := attack(t, limits(sandkasten.Limits{MemoryMB: 96}))
+	before := hostMemory(t)
+	for name, hog := range map[string]string{
+		"one program":   `exec python3 -c 'a = bytearray(400 << 20); print("he" + "ld")'`,
+		"a line":        `exec tail -c 400M /dev/zero | tail -n 1 | wc -c | grep -q 419430400 && echo held`,
+		"memfd":         `exec python3 -c 'import os; f = os.memfd_create("x"); [os.write(f, bytes(1 << 20)) for i in range(400)]; print("he" + "ld")'`,
+		"many programs": `for i in $(seq 20); do python3 -c 'import time; a = bytearray(20 << 20); time.sleep(1); print("he" + "ld", '$i')' & done 2>/dev/null; wait`,
+	} {
+		r := b.exec(`( `+hog+` ) 2>/dev/null`, sandkasten.ExecOptions{})
+		if held := strings.Count(r.Output, "held"); name != "many programs" && held > 0 || held > 5 {
+			t.Errorf("%s: %d held 400 MiB of 96: %q", name, held, r.Output)
+		}
+		b.next()
+	}
+	r := b.exec(`exec python3 -c 'a = bytearray(400 << 20)'`, sandkasten.ExecOptions{})
+	if r.Cause != "oom_killed" {
+		t.Errorf("the shell that took too much ended as %q, %d", r.Cause, r.ExitCode)
+	}
+	stats, err := b.session.Stats(t.Context())
+	if err != nil || stats.OOMKills == 0 || stats.MemoryPeak > 97<<20 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	if now := hostMemory(t); now < before-500<<20 {
+		t.Errorf("the host had %d MiB and has %d", before>>20, now>>20)
+	}
+	b.next()
+}
+
+// hostMemory is what the host has available, in bytes.
+func hostMemory(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "MemAvailable:")
+	var kb int64
+	if _, err := fmt.Sscan(rest, &kb); err != nil {
+		t.Fatal(err)
+	}
+	return kb << 10
+}
+
+// R03: what is in memory and can be written to is full soon.
+func TestR03_FilesInMemory(t *testing.T) {
+	b := attack(t, limits(sandkasten.Limits{MemoryMB: 96}))
+	for _, dir := range []string{"/dev/shm", "/tmp", "/run", "/dev"} {
+		r := b.exec(`head -c 400M /dev/zero >`+dir+`/f 2>&1 && echo HELD; rm -f `+dir+`/f`, sandkasten.ExecOptions{})
+		if strings.Contains(r.Output, "HELD") {
+			t.Errorf("400 MiB in %s", dir)
+		}
+		b.next()
+	}
+	b.none(`for i in $(seq 100000); do : >/dev/f$i || break; done 2>/dev/null; [ -e /dev/f99999 ] && echo 100000 files in /dev; rm -f /dev/f[0-9]*`)
+}
+
+// R04: a disk is full at its size, for the workspace and the root together.
+func TestR04_DiskBytes(t *testing.T) {
+	b := attack(t)
+	free := hostDisk(t, b.daemon.Data)
+	for _, dir := range []string{"/workspace", "/var", "/opt"} {
+		out := b.x(`cd ` + dir + `; fallocate -l 1T f 2>&1; stat -c %s f; rm -f f; dd if=/dev/zero of=f bs=1M count=400 2>&1; cd /workspace`)
+		if strings.Count(out, "No space left on device")+strings.Count(out, "File too large") < 2 {
+			t.Errorf("400 MiB of 256 in %s: %s", dir, out)
+		}
+		b.x(`rm -f ` + dir + `/f`)
+	}
+	b.x(`dd if=/dev/zero of=/workspace/f bs=1M count=400 2>/dev/null`)
+	b.next()
+	if now := hostDisk(t, b.daemon.Data); now < free-400<<20 {
+		t.Errorf("the host had %d MiB and has %d", free>>20, now>>20)
+	}
+}
+
+// hostDisk is what is free where the daemon keeps its data, in bytes.
+func hostDisk(t *testing.T, dir string) int64 {
+	t.Helper()
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	return int64(st.Bavail) * st.Bsize
+}
+
+// R05: a disk is full at its number of files, too, whatever kind they are of.
+func TestR05_Inodes(t *testing.T) {
+	b := attack(t, limits(sandkasten.Limits{DiskMB: 32}))
+	b.needProbe()
+	for _, dir := range []string{"/workspace/many", "/opt/many", "/tmp/many"} {
+		b.x(`mkdir -p ` + dir)
+		if f := b.flood("files", 100000, dir); f.Error != "ENOSPC" {
+			t.Errorf("%d files in %s: %s", f.Made, dir, f.Error)
+		}
+		b.x(`rm -rf ` + dir)
+	}
+	b.none(`python3 -c '
+import os
+made = 0
+try:
+    for i in range(100000): os.mkdir("/workspace/d%d" % i); made = i
+except OSError: pass
+if made > 99000: print("100000 directories")
+open("/tmp/l", "w")
+try:
+    for i in range(100000): os.link("/tmp/l", "/tmp/l%d" % i); made = i
+except OSError: pass
+' 2>/dev/null`)
+	b.next()
+}
+
+// R06: output without end is kept up to its limit, says so, and costs the
+// daemon nothing.
+func TestR06_OutputFloods(t *testing.T) {
+	b := attack(t)
+	b.exec(`yes`, sandkasten.ExecOptions{Timeout: time.Second}) // which takes what one result takes
+	before, dropped := resident(t, b.daemon.PID()), int64(0)
+	for _, flood := range []string{`cat /dev/urandom >&2`, `head -c 300M /dev/zero | tr '\0' x`, `while :; do echo; done`, `yes & yes >&2`} {
+		r := b.exec(flood, sandkasten.ExecOptions{Timeout: time.Second})
+		if len(r.Output) > 4<<20 || r.OutputBytes > 4<<20 && (!r.Truncated || r.DroppedBytes == 0) {
+			t.Errorf("%s: of %d bytes %d kept, %d dropped, truncated %v", flood, r.OutputBytes, len(r.Output), r.DroppedBytes, r.Truncated)
+		}
+		dropped += r.DroppedBytes
+		b.next()
+	}
+	if dropped < 256<<20 {
+		t.Errorf("%d bytes were dropped: that is no flood", dropped)
+	}
+	// A client of the same flood that reads nothing holds up nobody else.
+	stream := b.session.ExecStream(`yes`, &sandkasten.ExecOptions{Timeout: time.Second, Shell: "stream"})
+	for range stream.Chunks(t.Context()) {
+		b.soon("the neighbour", 2*time.Second, b.neighbourAnswers)
+		break
+	}
+	if after := resident(t, b.daemon.PID()); after > before+128<<10 {
+		t.Errorf("the daemon had %d KB and has %d", before, after)
+	}
+}
+
+// resident is how much memory a process of the host has, in KB.
+func resident(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	var kb int
+	if _, err := fmt.Sscan(rest, &kb); err != nil {
+		t.Fatal(err)
+	}
+	return kb
+}
+
+// R07: descriptors end at a limit, and what the kernel counts per user is left
+// to the neighbour.
+func TestR07_Descriptors(t *testing.T) {
+	b := attack(t)
+	b.needProbe()
+	for _, kind := range []string{"fds", "inotify", "eventfd", "epoll", "pairs"} {
+		if f := b.flood(kind, 100000, ""); f.Made >= 100000 {
+			t.Errorf("%d %s", f.Made, kind)
+		}
+	}
+	b.x(`for i in 1 2 3 4 5 6 7 8; do (while :; do $PROBE flood inotify 100000; $PROBE flood pairs 100000; done) >/dev/null 2>&1 & done`)
+	for range 5 {
+		r, err := b.neighbour.Exec(t.Context(), `python3 -c '
+import ctypes, os
+libc = ctypes.CDLL(None)
+assert all(libc.inotify_init() >= 0 for _ in range(100))
+for _ in range(100): os.pipe()
+print("works")' 2>&1`, nil)
+		if err != nil || r.Output != "works\n" {
+			t.Errorf("the neighbour: %q, %v", r.Output, err)
+		}
+	}
+	b.x(`kill $(jobs -p)`)
+	b.next()
+}
+
+// R08: terminals end at a limit of the session's own.
+func TestR08_Terminals(t *testing.T) {
+	b := attack(t)
+	b.needProbe()
+	if f := b.flood("ptys", 1000, ""); f.Made > 64 {
+		t.Errorf("%d terminals", f.Made)
+	}
+	b.x(`python3 -c '
+import os, time
+fds = []
+try:
+    while True: fds.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+except OSError: pass
+time.sleep(20)' & sleep 0.5`)
+	r, err := b.neighbour.RunProcess(t.Context(), []string{"tty"}, &sandkasten.ProcessOptions{TTY: true})
+	if err != nil || !strings.Contains(r.Output, "/dev/pts/") {
+		t.Errorf("the neighbour's terminal: %q, %v", r.Output, err)
+	}
+	b.next()
+}
+
+// R09: processes that nobody waited for are gone once their parent is.
+func TestR09_Zombies(t *testing.T) {
+	b := attack(t)
+	b.x(`python3 -c '
+import os, time
+for _ in range(100):
+    if os.fork() == 0: os._exit(0)
+time.sleep(0.5)'`)
+	deadline := time.Now().Add(3 * time.Second)
+	for {
+		left := strings.TrimSpace(b.x(`grep -ls '^State:.Z' /proc/[0-9]*/status | wc -l`))
+		if left == "0" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s zombies are left", left)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// R10: a session that computes and writes as much as it can slows the
+// neighbour's commands no further than to a second, p99.
+func TestR10_BusySession(t *testing.T) {
+	b := attack(t)
+	b.inBackground(`for i in $(seq 16); do while :; do :; done & done; for i in 1 2 3 4; do while :; do dd if=/dev/zero of=f$i bs=1M count=40 conv=fsync; done 2>/dev/null & done; wait`,
+		sandkasten.ExecOptions{Timeout: 4 * time.Second})
+	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
+		b.soon("the neighbour beside a busy session", time.Second, b.neighbourAnswers)
+	}
+}
+
+// R11: memory that the kernel takes for a session is the session's.
+func TestR11_KernelMemory(t *testing.T) {
+	b := attack(t, limits(sandkasten.Limits{MemoryMB: 96}))
+	before := hostMemory(t)
+	for _, hog := range []string{
+		`python3 -c '
+import os
+i = 0
+while True:
+    try: os.stat("/workspace/none%d" % i)
+    except OSError: pass
+    i += 1'`,
+		`python3 -c '
+import os
+keep = []
+while True:
+    try: r, w = os.pipe()
+    except OSError: r, w = keep.pop(0)
+    os.set_blocking(w, False)
+    try: os.write(w, bytes(65536))
+    except OSError: pass
+    keep.append((r, w))'`,
+		`while ipcmk -Q >/dev/null 2>&1 && ipcmk -S 100 >/dev/null 2>&1 && ipcmk -M 1000000 >/dev/null 2>&1; do :; done`,
+	} {
+		b.exec(`( `+hog+` ) >/dev/null 2>&1`, sandkasten.ExecOptions{Timeout: 1500 * time.Millisecond})
+		b.next()
+	}
+	if now := hostMemory(t); now < before-300<<20 {
+		t.Errorf("the host had %d MiB and has %d", before>>20, now>>20)
+	}
+}
+
+// R12: a storm of connections stays in the session's own network.
+func TestR12_ConnectionStorm(t *testing.T) {
+	b := attack(t)
+	b.x(`cat >storm.py <<'END'
+import socket, time
+listening = socket.socket(); listening.bind(("127.0.0.1", 4001)); listening.listen(64)
+until = time.time() + 2
+keep = []
+while time.time() < until:
+    try:
+        s = socket.socket(); s.setblocking(False); s.connect_ex(("127.0.0.1", 4001)); keep.append(s)
+        u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.sendto(b"x" * 60000, ("127.0.0.1", 4002)); keep.append(u)
+    except OSError: keep = []
+END`)
+	stormy := b.inBackground(`python3 storm.py & python3 storm.py & wait`, sandkasten.ExecOptions{})
+	for waiting := true; waiting; {
+		b.soon("the neighbour beside a storm", time.Second, b.neighbourAnswers)
+		select {
+		case <-stormy:
+			waiting = false
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	b.next()
+}
+
+// R13: what is too large or too many is refused by the daemon with the status
+// for it, and others do not notice.
+func TestR13_LargeRequests(t *testing.T) {
+	b := attack(t)
+	path := "/v1/sessions/" + b.session.ID + "/exec"
+	huge := strings.Repeat("x", 10<<20)
+	long := make([]string, 20000)
+	for i := range long {
+		long[i] = fmt.Sprintf("%q: %q", fmt.Sprint("V", i), "x")
+	}
+	for name, a := range map[string]answer{
+		"a command of 10 MB":          b.api(b.keyA, http.MethodPost, path, fmt.Sprintf(`{"cmd": %q}`, huge)),
+		"an environment of 10 MB":     b.api(b.keyA, http.MethodPost, "/v1/sessions", fmt.Sprintf(`{"env": {"A": %q}}`, huge)),
+		"20000 environment variables": b.api(b.keyA, http.MethodPost, "/v1/sessions", `{"env": {`+strings.Join(long, ",")+`}}`),
+		"an argument of 1 MB":         b.api(b.keyA, http.MethodPost, "/v1/sessions/"+b.session.ID+"/processes", fmt.Sprintf(`{"cmd": ["echo", %q]}`, huge[:1<<20])),
+		"a header of 1 MB":            b.api(b.keyA, http.MethodGet, "/v1/sessions", "", "X-Long", huge[:1<<20]),
+		"a label of 1 MB":             b.api(b.keyA, http.MethodPost, "/v1/sessions", fmt.Sprintf(`{"labels": {"a": %q}}`, huge[:1<<20])),
+	} {
+		switch a.Status {
+		case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusRequestHeaderFieldsTooLarge:
+		default:
+			t.Errorf("%s: %d %.200s", name, a.Status, a.Body)
+		}
+	}
+	b.next()
+	b.slowClients()
+}
+
+// slowClients opens many uploads and event streams and does not go on with them.
+func (b *box) slowClients() {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	var clients sync.WaitGroup
+	for i := range 200 {
+		clients.Go(func() {
+			if i%2 == 0 {
+				r, w := io.Pipe()
+				defer context.AfterFunc(ctx, func() { w.CloseWithError(errors.New("given up")) })()
+				go io.WriteString(w, "a little")
+				b.session.Write(ctx, fmt.Sprint("slow", i), r, &sandkasten.WriteOptions{Size: 1 << 20})
+				return
+			}
+			for range b.session.Watch(ctx, "/workspace", nil) {
+			}
+		})
+	}
+	time.Sleep(500 * time.Millisecond)
+	b.soon("the neighbour beside slow clients", 2*time.Second, b.neighbourAnswers)
+	cancel()
+	clients.Wait()
+	b.next()
+}
+
+// R15: requests that fail fill no log, however many and long they are.
+func TestR15_LogFlood(t *testing.T) {
+	b := attack(t)
+	before := len(b.daemon.Log())
+	const requests = 500
+	for i := range requests {
+		b.api(b.keyA, http.MethodGet, fmt.Sprintf("/v1/sessions/%d%s", i, strings.Repeat("x", 8000)), "")
+		b.api("wrong", http.MethodGet, fmt.Sprintf("/v1/sessions/%d%s", i, strings.Repeat("x", 8000)), "")
+	}
+	if grown := len(b.daemon.Log()) - before; grown > requests*2*500 {
+		t.Errorf("%d requests made the log grow by %d bytes", requests*2, grown)
+	}
+}
+
+// R14: an upload counts for its session, and is refused when that is full.
+func TestR14_UploadsCount(t *testing.T) {
+	b := attack(t)
+	err := b.session.Write(t.Context(), "big", io.LimitReader(zeros{}, 400<<20), &sandkasten.WriteOptions{Size: 400 << 20})
+	if !errors.Is(err, sandkasten.ErrInsufficientSpace) {
+		t.Errorf("an upload of 400 MiB to a disk of 256: %v", err)
+	}
+	b.none(`ls -A /workspace`)
+	err = b.session.Write(t.Context(), "small", strings.NewReader("x"), nil)
+	if err != nil {
+		t.Errorf("an upload after it: %v", err)
+	}
+	b.next()
+}
+
+// zeros has no end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
