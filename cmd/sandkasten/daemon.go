@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
@@ -48,10 +50,15 @@ func (c daemonCmd) Run(ctx context.Context, a *cli.App) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, manager.Close()) }()
+	// A log that is closed must not end us. To ignore the signal would have every
+	// sandbox ignore it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	out := daemon.NewLogWriter(a.Err)
+	defer func() { err = errors.Join(err, out.Close()) }()
 	d, err := daemon.New(ctx, cfg, daemon.Options{
 		Version: thisBuild().Version,
 		Service: manager,
-		Log:     daemon.NewLog(cfg.Log, a.Err),
+		Log:     daemon.NewLog(cfg.Log, out),
 
 		StopSessions: c.StopSessions,
 	})

@@ -30,6 +30,9 @@ func NewLog(c config.Log, w io.Writer) *slog.Logger {
 }
 
 func isTerminal(w io.Writer) bool {
+	if l, queued := w.(*LogWriter); queued {
+		w = l.w
+	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
