@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
@@ -25,7 +26,7 @@ const (
 // store from time to time, until ctx is done. It returns an error only if the
 // store cannot be read. Sandboxes live on when it returns.
 func (m *Manager) Run(ctx context.Context) error {
-	if err := errors.Join(m.load(ctx), m.AbandonSnapshots(ctx)); err != nil {
+	if err := errors.Join(m.load(ctx), m.AbandonSnapshots(ctx), failpoint.Hit("adopt.loaded")); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
 		}
@@ -41,7 +42,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		// What is left is locked one by one, and holds up nobody else.
 		m.log.WarnContext(ctx, "some sessions are not in order yet; going on with the others")
 	}
-	if err := m.CheckVolumes(ctx); err != nil {
+	if err := errors.Join(m.CheckVolumes(ctx), failpoint.Hit("adopt.volumes")); err != nil {
 		m.log.ErrorContext(ctx, "cannot compare the workspaces with the driver's", "err", err)
 	}
 	m.ready.Store(true)
@@ -111,7 +112,7 @@ func rebase(t, now time.Time) time.Time {
 // if the driver cannot tell.
 func (m *Manager) adopt(ctx context.Context) (adopted <-chan struct{}, absent map[string]error, err error) {
 	seen, err := m.Survey(ctx)
-	if err != nil {
+	if err = errors.Join(err, failpoint.Hit("adopt.surveyed")); err != nil {
 		return nil, nil, err
 	}
 	var work []func()
@@ -245,7 +246,7 @@ func (m *Manager) adoptOne(ctx context.Context, e *entry, status *runtime.Status
 	case s.State == Stopping:
 		err = m.end(ctx, e, as(s.End, s.EndReason))
 	}
-	if err != nil {
+	if err = errors.Join(err, failpoint.Hit("adopt.session")); err != nil {
 		m.log.ErrorContext(ctx, "a session is not in order after the start; the reaper goes on", "session", e.id, "err", err)
 	}
 }
@@ -277,7 +278,7 @@ func (m *Manager) reopen(ctx context.Context, e *entry) error {
 func (m *Manager) removeOrphan(ctx context.Context, id runtime.ID) {
 	ctx, cancel := context.WithTimeout(ctx, m.opts.DestroyTimeout)
 	defer cancel()
-	err := m.driver.Destroy(ctx, id)
+	err := errors.Join(m.driver.Destroy(ctx, id), failpoint.Hit("adopt.orphan"))
 	if err != nil && !errors.Is(err, context.Canceled) {
 		m.log.ErrorContext(ctx, "cannot remove a sandbox that belongs to no session", "sandbox", id, "err", err)
 	}

@@ -20,9 +20,9 @@ import (
 // next one does not find and free, and harms no workspace.
 func TestCrash(t *testing.T) {
 	for _, point := range []string{
-		"linux.create.claimed", "linux.create.cloned", "linux.create.prepared", "linux.create.state", "linux.create.cgroups",
-		"linux.create.socket", "linux.create.attached", "linux.create.booted", "linux.create.ready",
-		"linux.destroy.killed", "linux.destroy.cgroups", "linux.destroy.files",
+		"linux.create.claimed", "linux.create.leased", "linux.create.cloned", "linux.create.prepared", "linux.create.state", "linux.create.cgroups",
+		"linux.create.socket", "linux.create.disk", "linux.create.attached", "linux.create.booted", "linux.create.ready",
+		"linux.kill.signaled", "linux.destroy.killed", "linux.destroy.cgroups", "linux.destroy.files",
 	} {
 		t.Run(point, func(t *testing.T) {
 			testenv.NeedsRoot(t)

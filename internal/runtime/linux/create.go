@@ -255,7 +255,7 @@ func (c *creation) sendBoot(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("disk: %w", err)
 	}
-	if err := idmap(disk, userns, 0); err != nil {
+	if err := errors.Join(idmap(disk, userns, 0), failpoint.Hit("linux."+c.name+".disk")); err != nil {
 		return fmt.Errorf("disk: %w", err)
 	}
 	fds = append(fds, disk)

@@ -144,7 +144,7 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id
 	}
 	defer func() { sys.Close(pidfd, diskDir) }()
 	group := d.group(s)
-	if err := group.Kill(); err != nil {
+	if err := errors.Join(group.Kill(), failpoint.Hit("linux.kill.signaled")); err != nil {
 		return err
 	}
 	if pidfd >= 0 {

@@ -131,6 +131,9 @@ func (d *Driver) prepare(ctx context.Context) (*prepared, error) {
 	if p.ids, err = d.ids.Take(); err != nil {
 		return nil, err
 	}
+	if err := failpoint.Hit("linux.create.leased"); err != nil {
+		return nil, errors.Join(err, p.discard())
+	}
 	var diskErr error
 	made := make(chan struct{})
 	go func() {

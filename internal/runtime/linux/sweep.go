@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
@@ -29,7 +30,7 @@ func (d *Driver) Sweep(ctx context.Context) error {
 			errs = append(errs, d.Destroy(ctx, runtime.ID(id)))
 		}
 	}
-	errs = append(errs, d.endStrays(ctx, os.Getpid()), d.emptyScratch())
+	errs = append(errs, d.endStrays(ctx, os.Getpid()), failpoint.Hit("linux.sweep.groups"), d.emptyScratch(), failpoint.Hit("linux.sweep.scratch"))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
