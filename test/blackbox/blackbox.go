@@ -133,7 +133,7 @@ func (d *Daemon) TryStart() error {
 		d.ended = cmd.Wait()
 		close(done)
 	}()
-	if err := AwaitReady(d.t.Context(), d.URL, done); err != nil {
+	if err := AwaitReady(context.WithoutCancel(d.t.Context()), d.URL, done); err != nil {
 		d.Kill()
 		return fmt.Errorf("%w\n%s", err, d.log.text()[from:])
 	}
@@ -257,20 +257,21 @@ func (d *Daemon) signal(s syscall.Signal) {
 // end removes what the test left, since sandboxes outlive their daemon, and
 // stops the daemon. A daemon that was never ready has nothing.
 func (d *Daemon) end() {
-	d.extra = nil
-	if !d.Running() {
-		left, err := os.ReadDir(filepath.Join(d.Data, "sandboxes"))
-		if len(left) == 0 || err != nil {
-			return
+	for range 2 { // a pool has some again
+		if !d.Running() {
+			left, err := os.ReadDir(filepath.Join(d.Data, "sandboxes"))
+			if len(left) == 0 || err != nil {
+				return
+			}
+			d.extra = []string{"SANDKASTEN_POOL__ENABLED=false"} // what is ready goes, too
+			if err := d.TryStart(); err != nil {
+				d.t.Errorf("%d sandboxes are left: %v", len(left), err)
+				return
+			}
 		}
-		d.extra = []string{"SANDKASTEN_POOL__ENABLED=false"} // what is ready goes, too
-		if err := d.TryStart(); err != nil {
-			d.t.Errorf("%d sandboxes are left: %v", len(left), err)
-			return
-		}
+		d.Output("rm", "--all")
+		d.Stop()
 	}
-	d.Output("rm", "--all")
-	d.Stop()
 }
 
 // Client returns a client of the daemon with this key, or that of the owner admin
