@@ -287,6 +287,8 @@ var Rules = map[string]Rule{
 	"test/vm/init":       {TestOnly: true, Ours: []string{"test/vm/guest"}, Libraries: []string{unix}},
 	"test/vm/run":        {TestOnly: true, Ours: []string{"test/vm", "test/vm/guest"}},
 
+	"test/fault": {TestOnly: true},
+
 	// Writes the documentation as files.
 	"tools/site": {TestOnly: true, Ours: []string{"docs", "internal/api/site"}},
 

@@ -1,0 +1,420 @@
+package fault
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	sandkasten "github.com/sandkasten/sandkasten/sdk/go"
+)
+
+// runner is the process of a session's runner.
+func (h *host) runner(s *sandkasten.Session) int {
+	h.t.Helper()
+	pid := h.box(s.ID).Process.PID
+	if pid == 0 {
+		h.t.Fatalf("the sandbox of session %s has no runner on record", s.ID)
+	}
+	return pid
+}
+
+// kill signals a process of the host.
+func (h *host) kill(pid int, s syscall.Signal) {
+	h.t.Helper()
+	if err := syscall.Kill(pid, s); err != nil {
+		h.t.Fatalf("signal %d: %v", pid, err)
+	}
+}
+
+// A daemon that is killed by kill -9 with much in flight takes up all sessions
+// within ten seconds, with their shells. Commands go on and are followed again,
+// and an upload is there whole or not at all.
+func TestF03_KillWithWorkInFlight(t *testing.T) {
+	const sessions, execs, streams = 50, 10, 3
+	h := start(t, "")
+	all := make([]*sandkasten.Session, sessions)
+	for i := range all {
+		all[i] = h.create(nil)
+		h.sh(all[i], fmt.Sprintf("cd /tmp; v=%d; export v; sleep 1000 &", i))
+	}
+	var flight sync.WaitGroup
+	for i := range execs {
+		flight.Go(func() {
+			all[i].Exec(t.Context(), "echo begun > begun; until [ -e go ]; do sleep 0.05; done; echo $v > done", &sandkasten.ExecOptions{Shell: "work"})
+		})
+	}
+	shown := make([]bytes.Buffer, streams)
+	for i := range streams {
+		flight.Go(func() {
+			stream := all[execs+i].ExecStream("for i in $(seq 40); do echo $i; sleep 0.1; done", nil)
+			// Its client comes back by itself when the daemon is there again.
+			end, err := patientStream(t.Context(), stream, &shown[i])
+			if err != nil || end.ExitCode != 0 {
+				t.Errorf("stream %d ended with %+v, %v", i, end, err)
+			}
+		})
+	}
+	for i := range 2 {
+		flight.Go(func() {
+			all[20+i].Write(t.Context(), "/workspace/big", &slow{left: 40 << 20}, &sandkasten.WriteOptions{Size: 40 << 20})
+		})
+	}
+	terminal, err := all[30].OpenTerminal(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer terminal.Close()
+	for i := range execs {
+		h.eventually(settle, func() error {
+			_, err := all[i].Stat(t.Context(), "begun", nil)
+			return err
+		})
+	}
+	time.Sleep(time.Second) // in the middle of streams and uploads
+	h.Kill()
+	began := time.Now()
+	h.Start()
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %s to take up %d sessions", took, sessions)
+	}
+	for i, s := range all {
+		if got := h.sh(s, "echo $v in $PWD; jobs | grep -c Running"); got != fmt.Sprintf("%d in /tmp\n1", i) {
+			t.Errorf("shell %d: %q", i, got)
+		}
+	}
+	for i := range execs {
+		h.sh(all[i], "touch /workspace/go; until [ -e /workspace/done ]; do sleep 0.05; done")
+	}
+	back, err := all[30].AttachTerminal(t.Context(), terminal.ID(), nil)
+	if err != nil {
+		t.Errorf("the terminal: %v", err)
+	} else {
+		back.Close()
+	}
+	flight.Wait()
+	for i := range streams {
+		if got := strings.Fields(shown[i].String()); len(got) != 40 || got[39] != "40" {
+			t.Errorf("stream %d shows %q", i, got)
+		}
+	}
+	for i := range 2 {
+		if got := h.sh(all[20+i], "ls -A /workspace"); got != "" && h.sh(all[20+i], "stat -c %s /workspace/big") != strconv.Itoa(40<<20) {
+			t.Errorf("of an upload that was cut off there is %q", got)
+		}
+	}
+	h.oracle()
+	h.wantNothing()
+}
+
+// patientStream follows a command over restarts of the daemon.
+func patientStream(ctx context.Context, s *sandkasten.ExecStream, out io.Writer) (sandkasten.ExecEnd, error) {
+	for end := time.Now().Add(settle); ; time.Sleep(50 * time.Millisecond) {
+		got, err := s.Copy(ctx, out, out)
+		if err == nil || time.Now().After(end) || s.ExecID() == "" {
+			return got, err
+		}
+	}
+}
+
+// slow is a body that takes a few seconds.
+type slow struct{ left int }
+
+func (s *slow) Read(p []byte) (int, error) {
+	if s.left == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(5 * time.Millisecond)
+	n := min(len(p), s.left, 64<<10)
+	s.left -= n
+	return n, nil
+}
+
+// Sessions go on while a daemon is stopped as by a service manager.
+func TestF04_Terminate(t *testing.T) {
+	h := start(t, "")
+	s := h.create(nil)
+	h.sh(s, "v=kept; (while sleep 0.05; do date +%N > tick; done) &")
+	before := h.runner(s)
+	h.Stop()
+	h.Start()
+	if got := h.sh(s, "echo $v"); got != "kept" || h.runner(s) != before {
+		t.Errorf("after the restart the shell has %q, in runner %d, before %d", got, h.runner(s), before)
+	}
+	h.oracle()
+	h.wantNothing()
+}
+
+// A service manager that kills all that it finds ends the sessions with the
+// daemon; the next one says so and cleans up.
+func TestF04_KillOfTheWholeService(t *testing.T) {
+	h := start(t, "")
+	lost, stopped := h.create(nil), h.create(nil)
+	h.sh(lost, "sleep 1000 &")
+	if _, err := stopped.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	h.Kill()
+	h.killAll()
+	h.Start()
+	// Its files are still there: the host did not restart.
+	info, err := lost.Refresh(t.Context())
+	if err != nil || info.Status != "stopped" && info.Status != "crashed" || info.EndReason == "" {
+		t.Errorf("the session is %s (%s): %v", info.Status, info.EndReason, err)
+	}
+	h.wantStatus(stopped, "stopped", settle)
+	h.oracle()
+	h.wantNothing()
+}
+
+// killAll kills every process of every sandbox.
+func (h *host) killAll() {
+	h.t.Helper()
+	h.eventually(settle, func() error {
+		all, err := groups(h.node())
+		left := 0
+		for _, pids := range all {
+			left += len(pids)
+			for _, pid := range pids {
+				syscall.Kill(pid, syscall.SIGKILL) // it may have ended with another
+			}
+		}
+		if err == nil && left > 0 {
+			err = fmt.Errorf("%d processes are left", left)
+		}
+		return err
+	})
+}
+
+// A daemon that is killed over and over while clients work comes to rest with
+// as many descriptors, directories and control groups as a new one.
+func TestF05_CrashLoop(t *testing.T) {
+	h := start(t, "")
+	fresh := h.openFiles()
+	ctx, stop := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	for range 4 {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				s, err := h.c.CreateSession(ctx, nil)
+				if err != nil {
+					time.Sleep(20 * time.Millisecond)
+					continue
+				}
+				s.Exec(ctx, "head -c 100000 /dev/urandom > f", nil)
+				s.Destroy(ctx)
+			}
+		})
+	}
+	kills := 0
+	for end := time.Now().Add(crashLoop); time.Now().Before(end); kills++ {
+		time.Sleep(500 * time.Millisecond)
+		h.Kill()
+		h.Start()
+	}
+	stop()
+	load.Wait()
+	t.Logf("%d kills", kills)
+	h.destroyAll()
+	p := h.inOrder()
+	if now := h.openFiles(); now > fresh+10 {
+		t.Errorf("%d descriptors are open, %d in the beginning", now, fresh)
+	}
+	if len(p.Boxes) > 0 || len(p.groups) > 1 {
+		t.Errorf("left are sandboxes %v and control groups %v", p.Boxes, p.groups)
+	}
+	h.oracle()
+	h.wantNothing()
+}
+
+// crashLoop is how long the daemon is killed.
+const crashLoop = time.Minute
+
+// openFiles counts the daemon's descriptors.
+func (h *host) openFiles() int {
+	h.t.Helper()
+	all, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(h.PID()), "fd"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return len(all)
+}
+
+// A runner that is killed ends its session within five seconds, with a reason;
+// the command in it ends with an error.
+func TestF07_RunnerKilled(t *testing.T) {
+	h := start(t, "")
+	s, other := h.create(nil), h.create(nil)
+	ended := make(chan error, 1)
+	go func() {
+		r, err := s.Exec(t.Context(), "sleep 1000", nil)
+		if err == nil && (r.Cause != "exited" || r.ExitCode != 0) {
+			err = fmt.Errorf("%s", r.Cause)
+		}
+		ended <- err
+	}()
+	time.Sleep(300 * time.Millisecond)
+	h.kill(h.runner(s), syscall.SIGKILL)
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the command in it counts as a success")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the command in it does not end")
+	}
+	if info := h.wantStatus(s, "crashed", 5*time.Second); info.EndReason == "" {
+		t.Error("it has ended without a reason")
+	}
+	h.sh(other, "true")
+	h.oracle()
+	h.wantNothing()
+}
+
+// A runner that is stopped holds up nobody else: a command in it ends with its
+// own time, the session can be destroyed, and it goes on when the runner does.
+func TestF07_RunnerStopped(t *testing.T) {
+	h := start(t, "exec: {kill_grace_seconds: 1}")
+	s, doomed, other := h.create(nil), h.create(nil), h.create(nil)
+	for _, one := range []*sandkasten.Session{s, doomed} {
+		h.sh(one, "v=kept")
+		h.kill(h.runner(one), syscall.SIGSTOP)
+	}
+	began := time.Now()
+	r, err := s.Exec(t.Context(), "true", &sandkasten.ExecOptions{Timeout: time.Second})
+	if took := time.Since(began); err == nil || took > 30*time.Second {
+		t.Errorf("a command in it: %+v, %v after %s", r, err, took)
+	}
+	h.sh(other, "true")
+	h.destroy(doomed)
+	h.kill(h.runner(s), syscall.SIGCONT)
+	h.eventually(settle, func() error {
+		r, err := s.Exec(t.Context(), "echo $v", nil)
+		if err == nil && strings.TrimSpace(r.Output) != "kept" {
+			err = fmt.Errorf("its shell prints %q", r.Output)
+		}
+		return err
+	})
+	h.oracle()
+	h.wantNothing()
+}
+
+// The end of a shell, however it comes, is told, and the next command has a new
+// one.
+func TestF08_ShellEnds(t *testing.T) {
+	h := start(t, "")
+	s := h.create(nil)
+	for name, cmd := range map[string]string{
+		"killed":      "kill -9 $$",
+		"replaced":    "exec true",
+		"by a signal": "kill -SEGV $$",
+		"out of memory": "python3 -c 'import os; open(\"/proc/%d/oom_score_adj\" % os.getppid(), \"w\").write(\"1000\")'; " +
+			"a=x; while :; do a=$a$a; done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := s.Exec(t.Context(), cmd, &sandkasten.ExecOptions{Timeout: 20 * time.Second}); err != nil {
+				t.Fatalf("the command that ends it: %v", err)
+			}
+			r, err := s.Exec(t.Context(), "echo next", nil)
+			if err != nil || strings.TrimSpace(r.Output) != "next" || !r.ShellRestarted {
+				t.Errorf("the next command: %+v, %v", r, err)
+			}
+		})
+	}
+	h.oracle()
+	h.wantNothing()
+}
+
+// A command that is killed for want of memory says so, and its session goes on.
+func TestF09_OutOfMemory(t *testing.T) {
+	h := start(t, "")
+	s := h.create(nil)
+	r, err := s.Exec(t.Context(), "python3 -c 'a = bytearray(1 << 30)'", &sandkasten.ExecOptions{Timeout: 30 * time.Second})
+	if err != nil || r.Cause != "oom_killed" {
+		t.Errorf("the command: %+v, %v", r, err)
+	}
+	h.sh(s, "true")
+	if stats, err := s.Stats(t.Context()); err != nil || stats.OOMKills == 0 {
+		t.Errorf("stats count %d kills: %v", stats.OOMKills, err)
+	}
+	h.oracle()
+	h.wantNothing()
+}
+
+// When the host is out of memory, what runs in sandboxes goes before the daemon.
+func TestF09_SandboxesGoBeforeTheDaemon(t *testing.T) {
+	h := start(t, "")
+	s := h.create(nil)
+	ours := h.oomScore(h.PID())
+	if runner := h.oomScore(h.runner(s)); runner <= ours {
+		t.Errorf("oom_score_adj of the runner is %d, of the daemon %d", runner, ours)
+	}
+	inside, err := strconv.Atoi(h.sh(s, "cat /proc/self/oom_score_adj"))
+	if err != nil || inside <= ours {
+		t.Errorf("oom_score_adj of a command is %d, of the daemon %d: %v", inside, ours, err)
+	}
+	h.wantNothing()
+}
+
+func (h *host) oomScore(pid int) int {
+	h.t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	score, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return score
+}
+
+// A process that has got the number of a runner that died is left alone.
+func TestF22_NumberOfAnotherProcess(t *testing.T) {
+	h := start(t, "")
+	s := h.create(nil)
+	was := h.runner(s)
+	h.Kill()
+	h.killAll()
+	innocent := h.sleeper("sleep", "1000")
+	file := filepath.Join(h.Data, "sandboxes", s.ID, "state.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), fmt.Sprintf(`"pid":%d`, was), fmt.Sprintf(`"pid":%d`, innocent), 1)
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil || changed == string(text) {
+		t.Fatal(err, changed)
+	}
+	h.Start()
+	h.destroy(s)
+	if err := syscall.Kill(innocent, 0); err != nil {
+		t.Errorf("the process that has its number now: %v", err)
+	}
+	h.oracle()
+	h.wantNothing()
+}
+
+// sleeper starts a program of ours that ends with the test, and returns its
+// process.
+func (h *host) sleeper(name string, args ...string) int {
+	h.t.Helper()
+	cmd := exec.Command(name, args...)
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		cmd.Process.Kill() // a test may have ended it
+		cmd.Wait()         // by the signal
+	})
+	return cmd.Process.Pid
+}
