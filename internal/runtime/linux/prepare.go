@@ -131,16 +131,13 @@ func (d *Driver) prepare(ctx context.Context) (*prepared, error) {
 	if p.ids, err = d.ids.Take(); err != nil {
 		return nil, err
 	}
-	if err := failpoint.Hit("linux.create.leased"); err != nil {
-		return nil, errors.Join(err, p.discard())
-	}
 	var diskErr error
 	made := make(chan struct{})
 	go func() {
 		defer close(made)
 		p.disk, diskErr = d.disks.Make(ctx, d.opts.Defaults.DiskMB<<20)
 	}()
-	err = p.start()
+	err = errors.Join(failpoint.Hit("linux.create.leased"), p.start())
 	<-made
 	if err = errors.Join(err, diskErr); err != nil {
 		return nil, errors.Join(err, p.discard())
