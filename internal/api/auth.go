@@ -63,6 +63,24 @@ func socketKeys(r *http.Request) (keys []string) {
 	return keys
 }
 
+// HideSocketKeys takes the keys out of the subprotocols that a request offers,
+// for one that goes on to somebody else.
+func HideSocketKeys(header http.Header) {
+	lines := header["Sec-Websocket-Protocol"]
+	header.Del("Sec-WebSocket-Protocol")
+	for _, line := range lines {
+		var kept []string
+		for offered := range strings.SplitSeq(line, ",") {
+			if offered = strings.TrimSpace(offered); offered != "" && !strings.HasPrefix(offered, keyProtocol) {
+				kept = append(kept, offered)
+			}
+		}
+		if len(kept) > 0 {
+			header.Add("Sec-WebSocket-Protocol", strings.Join(kept, ", "))
+		}
+	}
+}
+
 // errUnauthenticated is the one answer to every wrong key, so that it tells
 // nothing about the right one.
 func errUnauthenticated(cause error) error {

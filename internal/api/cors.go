@@ -16,6 +16,9 @@ const (
 // fromOrigin tells browsers what a page of a configured origin may do, marks
 // the request as allowed, and answers it if it is only a browser's question
 // whether it may ask.
+//
+// Such a page has what its own key opens. Cookies are dropped: they are the
+// visitor's, and would open previews to a page that was never given them.
 func (h *handler) fromOrigin(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if len(h.origins) == 0 {
 		return false
@@ -27,6 +30,7 @@ func (h *handler) fromOrigin(w http.ResponseWriter, r *http.Request) (answered b
 		return false
 	}
 	From(r.Context()).otherOrigin = true
+	r.Header.Del("Cookie")
 	header.Set("Access-Control-Allow-Origin", origins[0])
 	header.Set("Access-Control-Expose-Headers", corsSees)
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {

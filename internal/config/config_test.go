@@ -280,6 +280,10 @@ func TestOrigins(t *testing.T) {
 		"https://app.example.org": true, "http://localhost:5173": true, "http://[::1]:5173": true,
 		"https://app.example.org/": false, "https://app.example.org/a": false, "app.example.org": false, "*": false,
 		"https://App.example.org": false, "null": false, "file:///x": false, "https://": false,
+		"https://app.example.org:8443": true, "https://app.example.org:443": false, "http://localhost:80": false,
+		"http://localhost:443": true, "https://app.example.org:": false, "https://app.example.org:0443": false,
+		"https://me@app.example.org": false, "https://*.example.org": false, "https://bücher.example": false,
+		"https://xn--bcher-kva.example": true, "http://a b.test": false, "https://a.test,https://b.test": false,
 	} {
 		c, err := load(t, "cors_origins: [https://a.test, '"+origin+"']\n")
 		if (err == nil) != ok || ok && len(c.CORSOrigins) != 2 {

@@ -76,15 +76,23 @@ func webAddress(p *string) value {
 // origins are web sites as browsers name them in Origin.
 func origins(p *[]string) value {
 	v := texts(p)
-	v.want = "a list of origins, as [https://app.example.org]"
+	v.want = "a list of origins as browsers send them, like [https://app.example.org]: lower case, no path, no usual port"
 	list := v.set
 	v.set = func(n *yaml.Node) bool {
-		return list(n) && !slices.ContainsFunc(*p, func(s string) bool {
-			var same string
-			return !webAddress(&same).set(&yaml.Node{Value: s}) || same != s || s != strings.ToLower(s)
-		})
+		return list(n) && !slices.ContainsFunc(*p, func(s string) bool { return !asBrowsersSay(s) })
 	}
 	return v
+}
+
+// originForm is a scheme, a name or an address, and perhaps a port.
+var originForm = regexp.MustCompile(`^(http|https)://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::([1-9][0-9]{0,4}))?$`)
+
+// asBrowsersSay reports whether an origin is spelled as browsers spell it: another
+// spelling, or a pattern, would never match.
+func asBrowsersSay(origin string) bool {
+	parts := originForm.FindStringSubmatch(origin)
+	usual := map[string]string{"http": "80", "https": "443"}
+	return parts != nil && parts[2] != usual[parts[1]]
 }
 
 // domainForm is two or more labels, of which none is a number alone.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -31,6 +32,9 @@ func isSecret(name string) bool {
 // cleanRequest takes out of a request's headers what does not go in.
 func cleanRequest(header http.Header) {
 	maps.DeleteFunc(header, func(name string, _ []string) bool { return isSecret(name) })
+	if !weaken.Off(weaken.Credentials) {
+		api.HideSocketKeys(header)
+	}
 	cookies := header["Cookie"]
 	header.Del("Cookie")
 	for _, line := range cookies {
@@ -89,6 +93,9 @@ func cleanAnswer(header http.Header, host, prefix string) {
 		return
 	}
 	header.Del("X-Content-Type-Options") // ours is set
+	// Who may read what is at the API's origin, the daemon says. Beside its
+	// answer another would also make browsers refuse both.
+	maps.DeleteFunc(header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Access-Control-") })
 	header.Add("Content-Security-Policy", sandboxPolicy)
 	if location := header.Get("Location"); location != "" {
 		header.Set("Location", below(location, host, prefix))

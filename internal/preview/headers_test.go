@@ -17,12 +17,14 @@ func TestCleanRequest(t *testing.T) {
 			"a=1; sandkasten_preview=token; b=2", "sandkasten_preview=token", " sandkasten_preview = token ;c",
 			`d="x;sandkasten_preview=token"`,
 		},
-		"Accept": {"*/*"}, "X-Forward": {"kept"},
+		"Sec-Websocket-Protocol": {"chat,sandkasten.key.c2s", "sandkasten.key.c2s", "sandkasten, superchat"},
+		"Accept":                 {"*/*"}, "X-Forward": {"kept"},
 	}
 	cleanRequest(header)
 	want := http.Header{
 		"Accept": {"*/*"}, "X-Forward": {"kept"},
-		"Cookie": {"a=1; b=2", "c", `d="x`},
+		"Sec-Websocket-Protocol": {"chat", "sandkasten, superchat"},
+		"Cookie":                 {"a=1; b=2", "c", `d="x`},
 	}
 	if diff := cmp.Diff(want, header); diff != "" {
 		t.Error(diff)
@@ -49,7 +51,13 @@ func TestCleanAnswer(t *testing.T) {
 		{
 			name: "sharing with everybody",
 			in:   http.Header{"Access-Control-Allow-Origin": {"*"}, "Access-Control-Allow-Credentials": {"true"}},
-			site: http.Header{"Access-Control-Allow-Origin": {"*"}}, belowPrefix: http.Header{"Access-Control-Allow-Origin": {"*"}},
+			site: http.Header{"Access-Control-Allow-Origin": {"*"}}, belowPrefix: http.Header{},
+		},
+		{
+			name:        "sharing with others",
+			in:          http.Header{"Access-Control-Allow-Origin": {"https://evil.test"}, "Access-Control-Allow-Credentials": {"true"}, "Access-Control-Max-Age": {"9"}},
+			site:        http.Header{"Access-Control-Allow-Origin": {"https://evil.test"}, "Access-Control-Allow-Credentials": {"true"}, "Access-Control-Max-Age": {"9"}},
+			belowPrefix: http.Header{},
 		},
 		{
 			name: "cookies",

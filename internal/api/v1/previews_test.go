@@ -1,6 +1,7 @@
 package v1_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
@@ -102,8 +103,11 @@ func TestCredentialsStayOutside(t *testing.T) {
 		"a token":            {path + "/ports/" + port + "/", []edit{header("X-Preview-Token", p.Token)}},
 		"a token in a query": {path + "/ports/" + port + "/?a=1&preview_token=" + p.Token + "&preview%5Ftoken=" + p.Token, nil},
 		"a cookie":           {path + "/ports/" + port + "/", []edit{header("Cookie", "a=1; sandkasten_preview="+p.Token)}},
-		"a site's key":       {"/", []edit{onSite}},
-		"a site's cookie":    {"/", []edit{onSite, noKey, header("Cookie", "sandkasten_preview="+p.Token)}},
+		"a subprotocol": {path + "/ports/" + port + "/", []edit{
+			header("Sec-WebSocket-Protocol", "sandkasten, sandkasten.key."+base64.RawURLEncoding.EncodeToString([]byte(aliceKey))),
+		}},
+		"a site's key":    {"/", []edit{onSite}},
+		"a site's cookie": {"/", []edit{onSite, noKey, header("Cookie", "sandkasten_preview="+p.Token)}},
 		"named in Connection": {path + "/ports/" + port + "/", []edit{
 			header("Connection", "X-Forwarded-Prefix, X-Forwarded-Host"), header("X-Forwarded-Host", "evil.test"), header("X-Forwarded-For", "6.6.6.6"),
 			header("Forwarded", "for=6.6.6.6"), header("Proxy-Authorization", "Basic "+aliceKey), header("X-Real-Ip", "6.6.6.6"),
@@ -113,7 +117,7 @@ func TestCredentialsStayOutside(t *testing.T) {
 			a := s.do(t, "GET", tt.path, "", tt.edits...)
 			var got mirrored
 			a.into(t, 200, &got)
-			for _, secret := range []string{aliceKey, p.Token, "6.6.6.6", "evil.test"} {
+			for _, secret := range []string{aliceKey, base64.RawURLEncoding.EncodeToString([]byte(aliceKey)), p.Token, "6.6.6.6", "evil.test"} {
 				if strings.Contains(string(a.body), secret) {
 					t.Errorf("%s went in: %s", secret, a.body)
 				}
