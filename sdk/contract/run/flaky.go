@@ -10,12 +10,17 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A flaky stream breaks inside the event behind wholeEvents.
 const (
 	wholeEvents = 2
 	partOfEvent = 10
+
+	// How long behind its last byte it breaks. Bun throws away what arrives in the
+	// same moment as the break, so that a stream would make no progress there.
+	afterBytes = 20 * time.Millisecond
 )
 
 // errLost is what went wrong where the proxy makes something go wrong.
@@ -100,6 +105,7 @@ type breaking struct {
 
 func (b *breaking) Read(p []byte) (int, error) {
 	if b.broken {
+		time.Sleep(afterBytes)
 		return 0, errLost
 	}
 	n, err := b.ReadCloser.Read(p)

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import * as sdk from "../../dist/esm/index.js";
+import * as sdk from "@sandkasten/sdk";
 import { matches } from "./match.mjs";
 import { onClient, onProcess, onSession, toAPI, toSDK } from "./operations.mjs";
 

@@ -1,33 +1,18 @@
 // The package as it is published: packed, installed elsewhere, and used as the README and the examples say.
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { mkdtemp, readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { readFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 
-const exec = promisify(execFile);
-const root = fileURLToPath(new URL("../..", import.meta.url));
+import { install, programs, root, run as runIn } from "./installed.mjs";
+
 const tsc = join(root, "node_modules/.bin/tsc");
 let dir;
 
-/** Runs a program in the directory where the package is installed, and gives what it prints. */
-async function run(program, ...args) {
-  const { stdout } = await exec(program, args, { cwd: dir, timeout: 60_000 }).catch((error) => {
-    throw new Error(`${program} ${args.join(" ")}: ${error.message}\n${error.stdout}${error.stderr}`);
-  });
-  return stdout;
-}
+const run = (program, ...args) => runIn(dir, program, ...args);
 
 before(async () => {
-  dir = await mkdtemp(join(tmpdir(), "sandkasten-sdk-"));
-  // Built already: prepack would do so again while other tests use it.
-  await exec("npm", ["pack", "--ignore-scripts", "--pack-destination", dir], { cwd: root });
-  const [artefact] = (await readdir(dir)).filter((name) => name.endsWith(".tgz"));
-  await writeFile(join(dir, "package.json"), '{ "private": true, "type": "module" }');
-  await run("npm", "install", "--offline", "--no-audit", "--no-fund", `./${artefact}`);
+  dir = await install();
 });
 
 after(() => rm(dir, { recursive: true }));
@@ -48,13 +33,13 @@ test("it works as CommonJS", async () => {
 });
 
 const readme = await readFile(join(root, "README.md"), "utf8");
-const starts = [...readme.matchAll(/```js\n(.*?)```(?:\s*prints)?\s*```text\n(.*?)```/gs)];
+const starts = programs(readme);
 
 test("every program of the README says what it prints", () => {
   assert.equal(starts.length, readme.match(/```js\n/g).length);
 });
 
-for (const [i, [, program, printed]] of starts.entries()) {
+for (const [i, { program, printed }] of starts.entries()) {
   test(`program ${i + 1} of the README does what it says`, async () => {
     await writeFile(join(dir, `readme${i}.js`), program);
     assert.equal(await run("node", `readme${i}.js`), printed);
