@@ -293,7 +293,8 @@ var Rules = map[string]Rule{
 	"tools/site": {TestOnly: true, Ours: []string{"docs", "internal/api/site"}},
 
 	// What the tests of the SDKs run against.
-	"sdk/contract/run": {TestOnly: true, Ours: []string{"internal/testenv"}},
+	"sdk/contract/run":      {TestOnly: true, Ours: []string{"internal/testenv"}},
+	"sdk/contract/newcomer": {TestOnly: true, Ours: []string{"internal/testenv"}},
 }
 
 // Limits are the budgets of this repository.
