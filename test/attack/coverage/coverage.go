@@ -38,4 +38,18 @@ var Others = []string{
 }
 
 // Without says why a case has no test in the battery.
-var Without = map[string]string{}
+var Without = map[string]string{
+	"D01": "of a daemon on a Docker engine: internal/runtime/docker.TestEngine, part inspect, looks at every container's settings",
+	"D02": "of a daemon on a Docker engine: internal/runtime/docker.TestEngine, part attacks, runs the attacks from inside there",
+	"D03": "there is no Kubernetes driver yet",
+	"D04": "the audit programs come from the network, which the battery does without; K, P and R ask what they ask",
+
+	"W03": "there is no network mode proxy yet; in none W01 finds no way out",
+	"W04": "there is no network mode proxy yet",
+	"W05": "there is no network mode proxy, and so no list of hosts yet",
+	"W06": "there is no network mode proxy, and so no resolver of ours yet",
+	"W07": "there is no network mode proxy, and so no list of hosts yet",
+	"W08": "there is no network mode proxy yet; what may be cut in two ways on the way to a port: internal/api/v1.TestSmuggling",
+	"W09": "there is no network mode proxy yet",
+	"W11": "there is no network mode full yet",
+}
