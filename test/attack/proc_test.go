@@ -379,7 +379,7 @@ func TestP12_FactsAboutTheHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := []string{b.daemon.Data, b.daemon.Config, "sandkasten-test", b.daemon.Program}
+	facts := []string{b.daemon.Data, b.daemon.Config, "sandkasten-test", b.daemon.Program, "/sandkasten/"}
 	for _, file := range []string{"/proc/cmdline", "/sys/class/dmi/id/product_uuid", "/sys/class/dmi/id/product_serial", "/etc/machine-id"} {
 		if text, err := os.ReadFile(file); err == nil && len(strings.TrimSpace(string(text))) > 8 {
 			facts = append(facts, strings.TrimSpace(string(text)))

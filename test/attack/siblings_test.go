@@ -16,11 +16,11 @@ import (
 func TestC04_ReadySandboxes(t *testing.T) {
 	attack(t) // for the guard
 	d := blackbox.Start(t, blackbox.Options{Config: configuration + "pool: {enabled: true, images: {base: 3}, memory_reserve_mb: 0}\n"})
-	t.Cleanup(func() { // what is ready goes with the next start
+	defer func() { // what is ready goes with the next start
 		d.Stop()
 		d.SetEnv("SANDKASTEN_POOL__ENABLED=false")
 		d.Start()
-	})
+	}()
 	client := d.Client("")
 	ready := func() sandkasten.PoolStatus {
 		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
