@@ -129,6 +129,46 @@ func TestDocsBlocks(t *testing.T) {
 	}
 }
 
+var (
+	taskCommand = regexp.MustCompile("go tool task ([^`\n#;&|]+)")
+	taskName    = regexp.MustCompile(`(?m)^  ([a-z0-9:]+):$`)
+)
+
+// TestDocsTasks finds tasks that are not there in what pages tell readers to run,
+// blocks that no test runs included: a word behind a task is another task, unless
+// it stands behind --.
+func TestDocsTasks(t *testing.T) {
+	root, err := testenv.ModuleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	taskfile, err := os.ReadFile(filepath.Join(root, "Taskfile.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	_, tasks, _ := strings.Cut(string(taskfile), "\ntasks:\n")
+	for _, name := range taskName.FindAllStringSubmatch(tasks, -1) {
+		known[name[1]] = true
+	}
+	for page := range documents(t) {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range taskCommand.FindAllStringSubmatch(string(text), -1) {
+			for word := range strings.FieldsSeq(command[1]) {
+				if strings.HasPrefix(word, "-") {
+					break
+				}
+				if !known[word] {
+					t.Errorf("%s: go tool task %s: there is no task %q; what a task is given stands behind --", page, command[1], word)
+				}
+			}
+		}
+	}
+}
+
 // TestDocs runs the commands of the documentation as a reader would: those of
 // a page in order, in one shell, in a directory of their own. A command that
 // fails, and an HTTP error, fails the page. What is not as written are the
