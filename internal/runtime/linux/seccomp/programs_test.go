@@ -43,7 +43,14 @@ cp.execSync("true");
 const s = net.createServer(c => c.end()).listen(0, "127.0.0.1", () => net.connect(s.address().port).on("close", () => s.close()).resume());
 new Worker("1+1", {eval: true}).on("exit", c => { if (c) process.exit(1) });
 fs.promises.readFile("a").then(b => { if (b.length != 100000) process.exit(1) });'`},
-		"npm":  {"npm", `npm --version && npm init -y --silent`},
+		"npm": {"npm", `mkdir p; (cd p && npm init -y --silent && echo 'module.exports = 1' >index.js && npm pack --silent); npm init -y --silent
+			npm install --offline --no-audit --no-fund --silent ./p/p-1.0.0.tgz && node -e 'if (require("p") !== 1) process.exit(1)'`},
+		"pip": {"pip3", `python3 -c '
+import zipfile
+with zipfile.ZipFile("x-1-py3-none-any.whl", "w") as w:
+    w.writestr("x.py", "print(1)"); w.writestr("x-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: x\nVersion: 1\n")
+    w.writestr("x-1.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"); w.writestr("x-1.dist-info/RECORD", "")'
+			pip3 install --quiet --no-index --no-warn-script-location --disable-pip-version-check --root-user-action=ignore --target t ./x-1-py3-none-any.whl && PYTHONPATH=t python3 -m x`}, //nolint:lll // one command
 		"gcc":  {"gcc", `printf '#include <pthread.h>\nstatic void*f(void*p){return p;}int main(){pthread_t t;return pthread_create(&t,0,f,0)||pthread_join(t,0);}' >a.c && gcc -O1 -pthread a.c -o a && ./a`},
 		"go":   {"go", `printf 'package main\nfunc main(){c:=make(chan int);go func(){c<-1}();<-c}' >a.go && GOFLAGS= GO111MODULE=off go run a.go`},
 		"git":  {"git", `git init -q r && cd r && seq 99 >a && git add a && git -c user.name=x -c user.email=x@x commit -qm x && git gc -q && git clone -q . ../s`},
@@ -63,5 +70,25 @@ fs.promises.readFile("a").then(b => { if (b.length != 100000) process.exit(1) })
 				t.Errorf("%v\n%s%s", err, out, stderr)
 			}
 		})
+	}
+}
+
+// Debuggers work in the profile that is for them, and in no other: gdb stops a
+// program and reads its memory.
+func TestKernel_DebuggersWork(t *testing.T) {
+	for program, script := range map[string]string{
+		"gdb":    `gdb -nx -batch -ex 'catch syscall exit_group' -ex run -ex 'info registers rip' --args true 2>&1 | grep '^rip'`,
+		"strace": `strace -f -o log sh -c 'true; exit 0'; grep -q 'exit_group(0)' log`,
+	} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Log(err)
+			continue
+		}
+		for mode, works := range map[runtime.SeccompMode]bool{runtime.SeccompMVP: true, runtime.SeccompStrict: false} {
+			out, stderr, err := inChild(t, mode, nil, "exec", "sh", "-ec", script+"\necho fine")
+			if got := err == nil && strings.HasSuffix(out, "fine\n"); got != works {
+				t.Errorf("%s in %s: works %t, %v\n%s%s", program, mode, got, err, out, stderr)
+			}
+		}
 	}
 }
