@@ -269,6 +269,7 @@ var Rules = map[string]Rule{
 	"test/compose":         {TestOnly: true},
 	"test/packages":        {TestOnly: true},
 	"test/attack":          {TestOnly: true},
+	"test/attack/control":  {TestOnly: true, Ours: []string{"internal/weaken"}},
 	"test/attack/coverage": {TestOnly: true},
 	"test/bench": {
 		TestOnly: true, Libraries: []string{unix},

@@ -156,7 +156,7 @@ func (c *creation) makeGroup(context.Context) error {
 func groupLimits(l runtime.Limits) cgroup.Limits {
 	limits := cgroup.Limits{Memory: l.MemoryMB << 20, CPU: l.CPU, Pids: l.Pids}
 	if weaken.Off(weaken.MemoryLimit) {
-		limits.Memory *= 4
+		limits.Memory *= 8
 	}
 	if weaken.Off(weaken.PidsLimit) {
 		limits.Pids *= 4

@@ -78,7 +78,7 @@ func hidepid(leaveOut protections) string {
 func memoryFS(target string, mib int64, create stage.Kind) stage.Mount {
 	mib = max(mib, 1)
 	if weaken.Off(weaken.MemoryFiles) {
-		mib *= 8
+		mib *= 16
 	}
 	return stage.Mount{
 		From: stage.FromNew, FS: "tmpfs", Target: target, Make: create, Attrs: noSuidDev,

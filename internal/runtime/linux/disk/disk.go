@@ -282,7 +282,7 @@ func (l layout) mkfs() []string {
 		features += ",^has_journal"
 	}
 	if weaken.Off(weaken.InodeLimit) {
-		args = append(args, "-i", "4096")
+		args = append(args, "-i", "1024")
 	}
 	if l.volume {
 		args = append(args, "-J", "size="+strconv.FormatInt(journalMB(l.size), 10))

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/test/attack/coverage"
+)
+
+var caseTest = regexp.MustCompile(`(?m)^func Test([A-Z][0-9]{2})_`)
+
+// battery is the cases that have tests.
+func battery(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range caseTest.FindAllStringSubmatch(string(text), -1) {
+			ids = append(ids, m[1])
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Each case of the battery is in a row, or there is a reason why nothing that is
+// taken away turns it red.
+func TestEveryCaseIsAccountedFor(t *testing.T) {
+	rowed := map[string]bool{}
+	for _, r := range rows {
+		for _, id := range r.ids() {
+			rowed[id] = true
+			if !slices.Contains(coverage.Starred, id) && !slices.Contains(coverage.Others, id) {
+				t.Errorf("%s has %s, which is no case", r.name(), id)
+			}
+		}
+	}
+	tests := battery(t)
+	for _, id := range tests {
+		reason, excused := unnoticed[id]
+		switch {
+		case rowed[id] && excused:
+			t.Errorf("%s is in a row, and has a reason not to be", id)
+		case slices.Contains(unasked, id):
+			if rowed[id] || excused {
+				t.Errorf("%s is asked for after all", id)
+			}
+		case !rowed[id] && !excused:
+			t.Errorf("%s is in no row, and has no reason", id)
+		case excused && len(reason) < 6:
+			t.Errorf("%s: that is no reason: %q", id, reason)
+		}
+	}
+	for _, id := range slices.Concat(slices.Collect(maps.Keys(unnoticed)), unasked) {
+		if !slices.Contains(tests, id) {
+			t.Errorf("%s has no test", id)
+		}
+	}
+}
+
+// What docs/security.md shows is what was found, and that is what the table
+// promises of every row that was run.
+func TestMatrixIsTheTables(t *testing.T) {
+	matrix, err := readMatrix("matrix.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		found, ran := matrix[r.name()]
+		if !ran {
+			continue // the page says so
+		}
+		for _, id := range r.ids() {
+			if !slices.Contains(found, id) {
+				t.Errorf("%s did not notice that %s is off", id, r.name())
+			}
+		}
+	}
+	page, err := os.ReadFile("../../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := withMatrix(string(page), matrix); err != nil || want != string(page) {
+		t.Errorf("docs/security.md has another matrix than matrix.json, %v", err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	o := read("=== RUN   TestK01_A\n    x_test.go:7: achieved\n--- FAIL: TestK01_A (0.1s)\n    --- FAIL: TestK02_Sub (0s)\n--- PASS: TestK03_B (1s)\n"+
+		"--- PASS: TestT06_C (1s)\n--- FAIL: TestT06_D (1s)\n--- FAIL: TestT07_D (1s)\n--- PASS: TestT07_E (1s)\nFAIL\n", []string{"K01", "K02", "K03", "T06", "T07"})
+	if !slices.Equal(o.red, []string{"K01", "T06", "T07"}) || !slices.Equal(o.green, []string{"K03"}) || !slices.Equal(o.absent, []string{"K02"}) {
+		t.Errorf("red %v, green %v, absent %v", o.red, o.green, o.absent)
+	}
+	if why := o.why(); len(why) != 1 || !strings.HasPrefix(why[0], "TestK01_A: x_test.go:7: achieved") {
+		t.Errorf("%q", why)
+	}
+}

@@ -1,0 +1,102 @@
+// Command control is the negative control of the attack battery: it builds the
+// program with the tag weaken, takes the protections of a table away, a row at
+// a time, and runs the battery's cases that have to notice. A case that passes
+// there is not a test. What it found is kept in matrix.json, from which the
+// matrix in docs/security.md is written. The attacks are the battery's, and what
+// a protection consists of is the product's.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := control(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "control:", err)
+		os.Exit(1) //nolint:gocritic // nothing is left to stop
+	}
+}
+
+func control(ctx context.Context, args []string) (err error) {
+	flags := flag.NewFlagSet("control", flag.ContinueOnError)
+	quick := flags.Bool("quick", false, "only the rows for every change")
+	write := flags.Bool("write", false, "keep what is found, and write the matrix into docs/security.md")
+	verbose := flags.Bool("v", false, "show why the cases are red")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("needs root")
+	}
+	dir, err := os.MkdirTemp("", "control")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // programs
+		return err
+	}
+	p, err := build(ctx, root, dir)
+	if err != nil {
+		return err
+	}
+	found, failed, err := p.all(ctx, selected(flags.Args(), *quick), *verbose)
+	if err != nil {
+		return err
+	}
+	if *write {
+		err = keep(filepath.Join(root, "test/attack/control/matrix.json"), filepath.Join(root, "docs/security.md"), found)
+	}
+	if failed > 0 {
+		err = errors.Join(err, fmt.Errorf("%d cases do not notice what they are for", failed))
+	}
+	return err
+}
+
+// all runs the rows. It returns which of their cases were red, and how many
+// were not.
+func (p programs) all(ctx context.Context, rows []row, verbose bool) (found map[string][]string, failed int, err error) {
+	found = map[string][]string{}
+	for _, r := range rows {
+		if ctx.Err() != nil {
+			fmt.Println("interrupted before", r.name())
+			break
+		}
+		o, err := p.run(ctx, r.name(), r.ids())
+		if err != nil {
+			return found, failed, err
+		}
+		fmt.Printf("%-32s red %v", r.name(), o.red)
+		if len(o.green) > 0 {
+			fmt.Printf(", NOT NOTICED by %v", o.green)
+		}
+		if len(o.absent) > 0 {
+			fmt.Printf(", not in the battery %v", o.absent)
+		}
+		fmt.Printf(" (%s)\n", o.took.Round(time.Second/10))
+		if verbose {
+			for _, line := range o.why() {
+				fmt.Println("    ", line)
+			}
+		}
+		if len(o.red) == 0 && len(o.green) == 0 {
+			fmt.Println(o.log[max(0, len(o.log)-3000):])
+		}
+		found[r.name()] = o.red
+		failed += len(o.green)
+	}
+	return found, failed, nil
+}

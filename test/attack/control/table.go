@@ -1,0 +1,86 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/weaken"
+)
+
+// row is one run of the control: what is off, and the cases that have to
+// notice it. A case that one protection less does not hurt, because another
+// stands behind it, is in a row with both.
+type row struct {
+	off   []weaken.Protection
+	cases string // ids, separated by spaces
+	quick bool   // runs in CI
+}
+
+func (r row) name() string {
+	var names []string
+	for _, p := range r.off {
+		names = append(names, string(p))
+	}
+	return strings.Join(names, "+")
+}
+
+func (r row) ids() []string { return strings.Fields(r.cases) }
+
+func off(all ...weaken.Protection) []weaken.Protection { return all }
+
+// rows are the whole control, in the order in which they run.
+var rows = []row{
+	{off(weaken.Seccomp), "K02 K03 K05 K06 K07 K08 K09 K11 K14 K16 K17", true},
+	{off(weaken.Seccomp, weaken.Capabilities), "K04 K10 K12 K13", false},
+	{off(weaken.Seccomp, weaken.Capabilities, weaken.Landlock), "K01 P05", true},
+	{off(weaken.NoNewPrivs, weaken.Seccomp, weaken.Capabilities), "K15", true},
+	{off(weaken.Capabilities), "K16", true},
+	{off(weaken.CoreLimit), "K21", false},
+	{off(weaken.NetworkNS), "K19 P12 W01 W10 W12 W13", true},
+	{off(weaken.IPCNS), "K18 K19", false},
+	{off(weaken.CgroupNS), "K19 P05 P12", false},
+	{off(weaken.CloseOnExec), "P08", true},
+	{off(weaken.MaskedPaths), "P01 P02 P03", true},
+	{off(weaken.Hidepid), "P06 P07", true},
+	{off(weaken.Devices), "P04", false},
+	{off(weaken.RunnerID), "N01 N02", true},
+	{off(weaken.RunnerID, weaken.Hidepid), "P06", false},
+	{off(weaken.EnvironmentWall), "P06 P12 C01", false},
+	{off(weaken.MemoryLimit), "R02 R11", true},
+	{off(weaken.PidsLimit), "R01", true},
+	{off(weaken.DiskLimit), "R03 R04 R14", true},
+	{off(weaken.DiskLimit, weaken.InodeLimit), "R05", false},
+	{off(weaken.MemoryLimit, weaken.MemoryFiles), "R03", false},
+	{off(weaken.OutputBound), "R06", true},
+	{off(weaken.KillTree), "E01 E03", true},
+	{off(weaken.KillHard), "E02 E03", true},
+	{off(weaken.KillAgain), "E01 E05", false},
+	{off(weaken.ShellRestart), "S02 S03 S04 S05 S10 S11 K20 E03", true},
+	{off(weaken.ShellQuoting), "S01 S07 S11", true},
+	{off(weaken.ShellStatus), "S01 S11 S17", false},
+	{off(weaken.ShellStdin), "S12 S13", false},
+	{off(weaken.FilePaths), "H01 H02 H03", true},
+	{off(weaken.SpecialFiles), "H04 H05", true},
+	{off(weaken.ArchiveNames, weaken.ArchivePaths), "T01 T11", true},
+	{off(weaken.ArchivePaths), "T02 T11", true},
+	{off(weaken.ArchiveLinks), "T03 T11", false},
+	{off(weaken.ArchiveModes), "T04", false},
+	{off(weaken.ArchiveBound), "T05 T06", false},
+	{off(weaken.Keys), "A01", true},
+	{off(weaken.Owner), "A02", true},
+	{off(weaken.HostHeader), "A08", false},
+	{off(weaken.Origin), "A08", true},
+	{off(weaken.StrictJSON), "A04", true},
+	{off(weaken.BodyLimit), "A06", false},
+	{off(weaken.HeaderTime), "A07", false},
+	{off(weaken.Credentials), "C02 W14", true},
+	{off(weaken.ForeignReply), "W15", false},
+	{off(weaken.AllowList), "I01", true},
+}
+
+// selected are the rows whose names are given, all without any.
+func selected(names []string, quick bool) []row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool {
+		return quick && !r.quick || len(names) > 0 && !slices.Contains(names, r.name())
+	})
+}
