@@ -32,7 +32,9 @@ func TestSDKNames(t *testing.T) {
 		for i, language := range languages {
 			source := sources(t, language.files)
 			for name := range strings.SplitSeq(match[i+1], ", ") {
-				pattern := strings.ReplaceAll(language.declared, "%", regexp.QuoteMeta(strings.Trim(name, "`")))
+				name = strings.Trim(name, "`")
+				name = name[strings.LastIndexByte(name, '.')+1:] // of processes.run, run
+				pattern := strings.ReplaceAll(language.declared, "%", regexp.QuoteMeta(name))
 				if !regexp.MustCompile(pattern).MatchString(source) {
 					t.Errorf("%s does not declare %s", language.files, name)
 				}
