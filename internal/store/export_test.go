@@ -1,4 +1,13 @@
 package store
 
+import "context"
+
 // OpenWaiting is Open with another lockWait.
 var OpenWaiting = open
+
+// Freeze has every later write refused, as on a file system that has turned
+// read-only.
+func Freeze(ctx context.Context, s *Store) error {
+	_, err := s.write.ExecContext(ctx, "PRAGMA query_only(1)")
+	return err
+}

@@ -252,6 +252,9 @@ func wrap(op string, err error) error {
 		return errdefs.Wrap(fmt.Errorf("%s: %w", op, err), errdefs.InsufficientSpace, "the daemon's disk is full")
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return errdefs.Wrap(fmt.Errorf("%s: %w", op, err), errdefs.Unavailable, "the session database is busy; try again")
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+		return errdefs.Wrap(fmt.Errorf("%s: %w", op, err), errdefs.Unavailable,
+			"the session database cannot be written; the daemon's operator has to look at its disk")
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }

@@ -314,6 +314,18 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// What cannot be written because of its file system is nothing that a client
+// has done, nor a fault in the program.
+func TestReadOnlyDatabaseIsUnavailable(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "db"))
+	if err := store.Freeze(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(t.Context(), running("s1")); !errdefs.Is(err, errdefs.Unavailable) {
+		t.Errorf("Put: %v, want Unavailable", err)
+	}
+}
+
 func TestLockedDatabaseIsUnavailable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "db")
 	s, err := store.OpenWaiting(t.Context(), path, time.Millisecond)

@@ -74,7 +74,7 @@ func classify(err error) error {
 		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host has no space left; remove sessions, workspaces or images")
 	case errors.Is(err, ids.ErrExhausted):
 		return errdefs.Wrap(err, errdefs.Unavailable, "the host has no user ids left for another sandbox: it has them for %d; destroy or stop sessions", MaxSandboxes)
-	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO):
 		return errdefs.Wrap(err, errdefs.Unavailable, "the host cannot hold another sandbox now; try again later")
 	}
 	return err

@@ -23,6 +23,8 @@ func TestWhatAHostIsShortOfHasACode(t *testing.T) {
 		{unix.EDQUOT, errdefs.InsufficientSpace},
 		{unix.EAGAIN, errdefs.Unavailable},
 		{unix.EMFILE, errdefs.Unavailable},
+		{unix.EROFS, errdefs.Unavailable},
+		{unix.EIO, errdefs.Unavailable},
 		{ids.ErrExhausted, errdefs.Unavailable},
 		{unix.EINVAL, errdefs.Internal},
 	} {

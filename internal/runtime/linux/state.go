@@ -115,7 +115,7 @@ func (d *Driver) claim(id runtime.ID) error {
 	if errors.Is(err, fs.ErrExist) {
 		return errdefs.New(errdefs.AlreadyExists, "sandbox %s exists already", id)
 	}
-	return err
+	return classify(err)
 }
 
 func (d *Driver) readState(id runtime.ID) (*state, error) {
