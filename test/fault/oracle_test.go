@@ -342,8 +342,8 @@ func (h *host) inOrder() (p picture) {
 }
 
 // oracle is what must hold after every fault: rows and sandboxes agree, nothing
-// is left that no row names, two more starts of the daemon change nothing, and
-// what is said to run can be used.
+// is left that no row names, two more starts of the daemon change nothing, fsck
+// finds nothing, and what is said to run can be used.
 func (h *host) oracle() {
 	h.t.Helper()
 	before := h.inOrder()
@@ -353,6 +353,7 @@ func (h *host) oracle() {
 		h.Start()
 	}
 	after := h.inOrder()
+	h.fsck()
 	if diff := cmp.Diff(before.Rows, after.Rows) + cmp.Diff(before.sessions(), after.sessions()); diff != "" {
 		h.t.Errorf("another start of the daemon changes something:\n%s", diff)
 	}
@@ -367,12 +368,21 @@ func (h *host) oracle() {
 	}
 }
 
+// fsck has the program itself compare the database with the host.
+func (h *host) fsck() {
+	h.t.Helper()
+	if out, err := h.Command("fsck").CombinedOutput(); err != nil {
+		h.t.Errorf("fsck: %v\n%s", err, out)
+	}
+}
+
 // wantNothing ends all sessions and wants the host as it was.
 func (h *host) wantNothing() {
 	h.t.Helper()
 	h.destroyAll()
 	h.Stop()
 	p := h.inOrder()
+	h.fsck()
 	if len(p.Boxes) > 0 || len(p.loops) > 0 || len(p.groups) > 0 {
 		h.t.Errorf("left behind: sandboxes %v, loop devices %v, control groups %v", p.Boxes, p.loops, p.groups)
 	}

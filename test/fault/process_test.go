@@ -179,10 +179,19 @@ func TestF04_KillOfTheWholeService(t *testing.T) {
 // killAll kills every process of every sandbox.
 func (h *host) killAll() {
 	h.t.Helper()
+	h.killIn("")
+}
+
+// killIn kills every process of one control group, or of all.
+func (h *host) killIn(group string) {
+	h.t.Helper()
 	h.eventually(settle, func() error {
 		all, err := groups(h.node())
 		left := 0
-		for _, pids := range all {
+		for name, pids := range all {
+			if group != "" && name != group {
+				continue
+			}
 			left += len(pids)
 			for _, pid := range pids {
 				syscall.Kill(pid, syscall.SIGKILL) // it may have ended with another
