@@ -47,8 +47,7 @@ func TestEveryCaseIsAccountedFor(t *testing.T) {
 			}
 		}
 	}
-	tests := battery(t)
-	for _, id := range tests {
+	for _, id := range battery(t) {
 		reason, excused := unnoticed[id]
 		switch {
 		case rowed[id] && excused:
@@ -64,8 +63,8 @@ func TestEveryCaseIsAccountedFor(t *testing.T) {
 		}
 	}
 	for _, id := range slices.Concat(slices.Collect(maps.Keys(unnoticed)), unasked) {
-		if !slices.Contains(tests, id) {
-			t.Errorf("%s has no test", id)
+		if !slices.Contains(coverage.Starred, id) && !slices.Contains(coverage.Others, id) {
+			t.Errorf("%s is no case", id)
 		}
 	}
 }
