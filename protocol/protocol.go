@@ -6,10 +6,17 @@
 // runner sends is ever a path, an id or a size that the daemon acts on.
 package protocol
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
-// Version is what a runner of this build speaks. The daemon asks with Ping.
-const Version = 2
+// The versions that this build speaks, as a daemon and as a runner: all from
+// MinVersion to Version. The daemon asks a runner for its own with Ping.
+const (
+	Version    = 2
+	MinVersion = 2
+)
 
 // Limits of the wire. A frame beyond them ends the connection.
 const (
@@ -93,9 +100,17 @@ type Frame struct {
 	Bytes int64 `json:"bytes,omitempty"`
 }
 
-// Pong answers Ping.
+// Pong answers Ping with the versions that the runner speaks.
 type Pong struct {
-	Version int `json:"version"`
+	Version int `json:"version"`       // the newest
+	Min     int `json:"min,omitempty"` // the oldest; a runner that does not know the field speaks one
+}
+
+// Agree returns the newest version that both the runner and this build speak,
+// and whether there is one.
+func (p Pong) Agree() (version int, ok bool) {
+	version = min(p.Version, Version)
+	return version, version >= max(cmp.Or(p.Min, p.Version), MinVersion)
 }
 
 // Cause says how an exec ended. There is exactly one end.

@@ -14,8 +14,10 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -58,6 +60,8 @@ type Client struct {
 	// Park is given a connection that Close leaves unused, to be dialled again.
 	// Without it all are closed.
 	Park func(net.Conn)
+
+	refused atomic.Pointer[errdefs.Error] // why nothing can be asked of the runner; see Ping
 
 	mu     sync.Mutex
 	idle   []*conn                // guarded by mu; the last is the youngest
@@ -106,6 +110,9 @@ func (c *Client) closeIdle() error {
 
 // connect returns an idle connection or a new one.
 func (c *Client) connect(ctx context.Context) (*conn, error) {
+	if err := c.refused.Load(); err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	if n := len(c.idle); n > 0 {
 		k := c.idle[n-1]

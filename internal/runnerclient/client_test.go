@@ -172,14 +172,26 @@ func TestRefusedField(t *testing.T) {
 	}
 }
 
+// A runner that speaks none of our versions is asked for nothing but, again, its
+// versions.
 func TestPingOfAnotherVersion(t *testing.T) {
 	c, _ := newClient(t, func(l *link) {
-		l.expect(protocol.TypePing)
-		l.send(protocol.TypePong, protocol.Pong{Version: protocol.Version + 1}, "")
+		for _, pong := range []protocol.Pong{{Version: protocol.Version + 2, Min: protocol.Version + 1}, {Version: protocol.Version + 2, Min: protocol.Version}} {
+			l.expect(protocol.TypePing)
+			l.send(protocol.TypePong, pong, "")
+		}
+		l.expect(protocol.TypeCancel)
+		l.send(protocol.TypeOK, nil, "")
 		l.hold()
 	})
-	if err := c.Ping(t.Context()); !errdefs.Is(err, errdefs.Unimplemented) {
+	if err := c.Ping(t.Context()); !errdefs.Is(err, errdefs.Unimplemented) || !strings.Contains(err.Error(), "3 to 4") {
 		t.Error(err)
+	}
+	if err := c.Cancel(t.Context(), "e1"); !errdefs.Is(err, errdefs.Unimplemented) {
+		t.Errorf("an operation: %v", err)
+	}
+	if err := errors.Join(c.Ping(t.Context()), c.Cancel(t.Context(), "e1")); err != nil {
+		t.Errorf("after a runner that speaks ours: %v", err)
 	}
 }
 

@@ -7,22 +7,37 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// Ping asks the runner for its version and refuses one that this build does
-// not speak with Unimplemented.
+// Ping asks the runner for its versions and refuses one that speaks none of this
+// build's with Unimplemented. Until a later Ping finds otherwise every operation
+// is refused so.
 func (c *Client) Ping(ctx context.Context) error {
+	c.refused.Store(nil)
 	var pong protocol.Pong
 	if err := c.ask(ctx, protocol.TypePing, nil, protocol.TypePong, &pong); err != nil {
 		return err
 	}
-	if pong.Version != protocol.Version {
-		return errdefs.New(errdefs.Unimplemented, "the sandbox's runner speaks version %d, this daemon %d", pong.Version, protocol.Version)
+	if _, ok := pong.Agree(); !ok {
+		err := errdefs.New(errdefs.Unimplemented, "the runner of this session is of another version of sandkasten: it speaks version %s of the protocol, and this daemon %s; "+
+			"run that version, or stop and start the session, which ends its processes, keeps its files and gives it a runner of this version",
+			versions(pong.Min, pong.Version), versions(protocol.MinVersion, protocol.Version))
+		c.refused.Store(err)
+		return err
 	}
 	return nil
+}
+
+// versions is a range for people.
+func versions(oldest, newest int) string {
+	if oldest == 0 || oldest == newest {
+		return strconv.Itoa(newest)
+	}
+	return fmt.Sprintf("%d to %d", oldest, newest)
 }
 
 // A Sink is a writer of an exec's output that is told where its bytes come
