@@ -33,6 +33,7 @@ type Machine struct {
 	Kernel   Kernel
 	Init     string            // test/vm/init, statically linked
 	Disk     string            // an ext4 image made by MakeDisk: the root filesystem and the image; never written
+	Root     string            // a copy of Disk to be the root filesystem, which keeps what the machine writes; empty keeps nothing
 	Files    map[string]string // path in the machine -> file or directory on the host
 	MemoryMB int
 	CPUs     int
@@ -84,6 +85,10 @@ func (m Machine) Run(ctx context.Context, on func(guest.Event)) error {
 // qemuArgs is the machine as qemu's command line. -no-reboot and panic=-1
 // together make a kernel panic end qemu instead of looping.
 func (m Machine) qemuArgs(dir string) []string {
+	root := "snapshot=on,file=" + m.Disk
+	if m.Root != "" {
+		root = "file=" + m.Root
+	}
 	return []string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max,la57=off",
@@ -93,7 +98,7 @@ func (m Machine) qemuArgs(dir string) []string {
 		"-append", "console=ttyS0 panic=-1 cgroup_no_v1=all mitigations=off",
 		"-chardev", "file,id=console,path=" + filepath.Join(dir, "console"),
 		"-serial", "chardev:console",
-		"-drive", "id=root,if=none,format=raw,snapshot=on,file=" + m.Disk,
+		"-drive", "id=root,if=none,format=raw," + root,
 		"-device", "virtio-blk-pci,drive=root",
 		"-drive", "id=image,if=none,format=raw,readonly=on,file=" + m.Disk,
 		"-device", "virtio-blk-pci,drive=image",

@@ -1,0 +1,109 @@
+package vm_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/test/vm"
+	"github.com/sandkasten/sandkasten/test/vm/guest"
+)
+
+// daemonShell is what both lives of the machine begin with. The image is the
+// least that a shell needs: an emulated processor unpacks it.
+const daemonShell = `set -e
+export SANDKASTEN_DATA_DIR=/var/lib/sandkasten SANDKASTEN_LOG__LEVEL=warn PATH=$PATH:` + vm.BinDir + `
+start() { "$@" sandkasten daemon & daemon=$!; until sandkasten ls >/dev/null 2>&1; do sleep 0.2; kill -0 $daemon; done; }
+`
+
+// atWork makes a session that does not survive a restart of the host, one that
+// does, one that is stopped and one with a workspace, and has them at work.
+const atWork = daemonShell + `
+cd /image
+tar -c bin lib lib64 usr/bin/bash usr/bin/dash usr/bin/sh usr/bin/cat usr/bin/sync usr/bin/sleep usr/lib64 \
+	usr/lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/libtinfo.so.6* usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 | sandkasten image import --name base --tar -
+start env
+volatile=$(sandkasten create base)
+sandkasten exec $volatile 'echo gone > kept'
+kill $daemon; wait $daemon
+start env SANDKASTEN_SESSIONS__SURVIVE_REBOOT=true
+durable=$(sandkasten create base)
+sandkasten exec $durable 'echo durable > kept; sync'
+stopped=$(sandkasten create base)
+sandkasten exec $stopped 'echo stopped > kept'
+sandkasten stop $stopped
+user=$(sandkasten create base --workspace project)
+sandkasten exec $user 'echo shared > kept; sync'
+echo "volatile=$volatile durable=$durable stopped=$stopped user=$user" > /var/lib/sessions
+sync
+sandkasten exec $durable 'while :; do echo x >> busy; done' &
+sandkasten exec $volatile 'while :; do echo x >> busy; done' &
+until sandkasten ps $durable | grep -q busy; do sleep 0.1; done
+echo AT WORK
+sleep 1000
+`
+
+// afterwards looks at what the next boot finds.
+const afterwards = daemonShell + `
+. /var/lib/sessions
+if sandkasten fsck > /dev/null; then echo nothing was cut off; fi
+start env SANDKASTEN_SESSIONS__SURVIVE_REBOOT=true
+for name in volatile durable stopped user; do
+	eval id=\$$name
+	echo $name $(sandkasten ls --all | grep $id | grep -o -w -e crashed -e stopped -e running)
+done
+for id in $durable $stopped $user; do
+	sandkasten start $id > /dev/null
+	sandkasten exec $id 'cat kept'
+done
+sandkasten fsck
+sandkasten rm --all > /dev/null
+new=$(sandkasten create base)
+sandkasten exec $new 'echo new'
+sandkasten rm $new > /dev/null
+kill $daemon; wait $daemon
+sandkasten fsck
+losetup -a
+ls /var/lib/sandkasten/sandboxes
+`
+
+// A host that loses its power in the middle of work has lost what it promises to
+// lose and nothing else, and all that was cut off is put in order.
+func TestPowerLoss(t *testing.T) {
+	ctx, m := prepare(t)
+	m.Root = m.Disk + ".root"
+	if out, err := exec.CommandContext(ctx, "cp", "--sparse=always", m.Disk, m.Root).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	m.Files = map[string]string{path.Join(vm.BinDir, "sandkasten"): testenv.Program(t)}
+
+	working, powerOff := context.WithCancelCause(ctx)
+	defer powerOff(nil)
+	var printed bytes.Buffer
+	m.Jobs = []guest.Job{{Args: []string{"/bin/bash", "-c", atWork}, Timeout: 5 * time.Minute}}
+	err := m.Run(working, func(ev guest.Event) {
+		if printed.Write(ev.Output); strings.Contains(printed.String(), "AT WORK") {
+			powerOff(errors.New("the power is off"))
+		}
+	})
+	if working.Err() == nil {
+		t.Fatalf("the machine did not come to work: %v\n%s", err, printed.String())
+	}
+
+	printed.Reset()
+	m.Jobs = []guest.Job{{Args: []string{"/bin/bash", "-c", afterwards}, Timeout: 5 * time.Minute}}
+	if err := m.Run(ctx, func(ev guest.Event) { printed.Write(ev.Output) }); err != nil {
+		t.Fatal(err)
+	}
+	const want = "volatile crashed\ndurable stopped\nstopped stopped\nuser stopped\n" +
+		"durable\nstopped\nshared\nNothing differs.\nnew\nNothing differs.\n"
+	if got := printed.String(); !strings.HasSuffix(got, want) {
+		t.Errorf("after the power was off:\n%s\nwant at the end:\n%s", got, want)
+	}
+}
