@@ -53,12 +53,15 @@ type commands struct {
 
 	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions, to begin others with." group:"session"`
 
-	Init   setup.InitCmd  `cmd:"" help:"Write a configuration to begin with." group:"host"`
-	Daemon daemonCmd      `cmd:"" help:"Run the daemon." group:"host"`
-	Doctor doctorCmd      `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
-	Fsck   upkeep.FsckCmd `cmd:"" help:"Compare what there is with what should be, and repair it." group:"host"`
-	GC     upkeep.GCCmd   `cmd:"" name:"gc" help:"Remove what nothing needs." group:"host"`
-	Image  imageCmd       `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`
+	Init    setup.InitCmd     `cmd:"" help:"Write a configuration to begin with." group:"host"`
+	Daemon  daemonCmd         `cmd:"" help:"Run the daemon." group:"host"`
+	Doctor  doctorCmd         `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
+	Fsck    upkeep.FsckCmd    `cmd:"" help:"Compare what there is with what should be, and repair it." group:"host"`
+	GC      upkeep.GCCmd      `cmd:"" name:"gc" help:"Remove what nothing needs." group:"host"`
+	Backup  upkeep.BackupCmd  `cmd:"" help:"Write the database and the secrets of a daemon to a file." group:"host"`
+	Restore upkeep.RestoreCmd `cmd:"" help:"Bring back what a backup has." group:"host"`
+	Recover upkeep.RecoverCmd `cmd:"" help:"Make sessions and workspaces of what is there without the database." group:"host"`
+	Image   imageCmd          `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`
 
 	Pool poolCmd `cmd:"" help:"Show what is ready for sessions that are about to come." group:"host"`
 

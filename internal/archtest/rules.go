@@ -38,7 +38,7 @@ var Rules = map[string]Rule{
 			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/service", "internal/session", "internal/store",
-			"internal/blob", "internal/blob/s3", "internal/weaken", "internal/fsck",
+			"internal/blob", "internal/blob/s3", "internal/weaken", "internal/fsck", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -136,6 +138,9 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if err := d.openDriver(ctx, d.images); err != nil {
 		return nil, err
 	}
+	if err := d.refuseLost(ctx); err != nil {
+		return nil, err
+	}
 	rows, err := store.Open(ctx, d.cfg.DBPath)
 	if err != nil {
 		return nil, err
@@ -156,6 +161,23 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	d.manager = session.New(sessions)
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval})
 	return gate, nil
+}
+
+// refuseLost keeps a daemon whose database is gone from taking all that lives for
+// what a crash has left.
+func (d *Daemon) refuseLost(ctx context.Context) error {
+	if _, err := os.Stat(d.cfg.DBPath); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	seen, err := runtime.Survey(ctx, d.driver)
+	if err != nil {
+		return nil //nolint:nilerr // it is asked again, and until it answers nothing is removed
+	}
+	maps.DeleteFunc(seen.Sandboxes, func(id runtime.ID, _ runtime.Status) bool { return pool.Owns(id) })
+	if n := len(seen.Sandboxes); n > 0 {
+		return fmt.Errorf("the session database %s is gone, and %d sandboxes are there, which would be removed: bring back a backup (`sandkasten restore`), or have sessions made of them (`sandkasten recover`)", d.cfg.DBPath, n)
+	}
+	return nil
 }
 
 // lock makes the data directory and takes it for this process.

@@ -228,25 +228,13 @@ func Repair(ctx context.Context, cfg config.Config, opts Options) (err error) {
 	})
 	g.Go(func() error {
 		defer stop()
-		if err := d.awaitSessions(inner); err != nil {
-			return err
+		select {
+		case <-d.settled:
+		case <-inner.Done():
+			return inner.Err()
 		}
 		d.sweepFiles(inner)
 		return d.reaper.Round(inner)
 	})
 	return g.Wait()
-}
-
-// awaitSessions returns when the sessions of an earlier daemon are taken up.
-func (d *Daemon) awaitSessions(ctx context.Context) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !d.manager.Ready() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
 }

@@ -124,7 +124,7 @@ func compareSession(s session.Session, host runtime.Inspection, found Found, add
 	case s.State.Alive() && !status.Alive:
 		add(string(s.State), "its processes are gone", runtime.MendAtStart+"; the session has crashed")
 	case s.State == session.Stopped && status.Alive:
-		add("no processes", "its sandbox runs", "start the session, and stop it again")
+		add("no processes", "its sandbox runs", "sandkasten recover, which makes it running again")
 	case host.Paused == nil: // it cannot be told
 	case s.State == session.Paused && !host.Paused[s.Sandbox]:
 		add("paused", "its programs run", runtime.MendAtStart)
@@ -180,7 +180,7 @@ func compareWorkspaces(rows Rows, found Found) []Difference {
 	}
 	for _, id := range sorted(volumes) {
 		if !known[runtime.WorkspaceID(id)] {
-			all = append(all, newDifference("volume", id, "a workspace that it belongs to", "no row of it; it is left alone", "restore the backup that has its row, or delete it by hand"))
+			all = append(all, newDifference("volume", id, "a workspace that it belongs to", "no row of it; it is left alone", "sandkasten recover, which makes it a workspace again"))
 		}
 	}
 	return all

@@ -19,6 +19,8 @@ const MendAtStart = "a start of the daemon, or fsck --repair"
 type Inspection struct {
 	Sandboxes   map[ID]Status
 	Paused      map[ID]bool          // whose programs stand still; nil if that cannot be told
+	Specs       map[ID]Spec          // what they were made of, as far as that can be read
 	Workspaces  map[WorkspaceID]bool // nil if the driver has none
-	Differences []Difference         // between the parts of sandboxes, whatever sessions there are
+	WorkspaceMB map[WorkspaceID]int64
+	Differences []Difference // between the parts of sandboxes, whatever sessions there are
 }

@@ -105,6 +105,26 @@ func (s *Store) look(ctx context.Context, path string) (err error) {
 	return err
 }
 
+// Copy writes a copy of the database at path to the file to, which must not
+// exist: as it is at one moment, also beside the daemon that works with it.
+func Copy(ctx context.Context, path, to string) (err error) {
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("open the session database: %w", err)
+	}
+	db, err := sql.Open("sqlite", dsn(path, lockWait, "foreign_keys(0)"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := check(ctx, db); err != nil {
+		return explain(path, err)
+	}
+	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
+		return fmt.Errorf("copy the session database to %s: %w", to, err)
+	}
+	return nil
+}
+
 // latest is the version of the schema that this build has.
 func latest() (int64, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
@@ -205,10 +225,10 @@ func migrate(ctx context.Context, db *sql.DB) error {
 func explain(path string, err error) error {
 	switch code := resultCode(err); {
 	case errors.Is(err, errDamaged), code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB:
-		return fmt.Errorf("the session database %s cannot be used: %w; restore it from a copy, or move it away to start without sessions, "+
-			"which removes the sandboxes that still run", path, err)
+		return fmt.Errorf("the session database %s cannot be used: %w; restore a backup (`sandkasten restore FILE`), or move it away and "+
+			"have sessions made of the sandboxes that are there (`sandkasten recover`)", path, err)
 	case errors.Is(err, errNewer):
-		return fmt.Errorf("the session database %s cannot be used: %w; run that version", path, err)
+		return fmt.Errorf("the session database %s cannot be used: %w; run that version, or restore a backup that an older one has made", path, err)
 	default:
 		return fmt.Errorf("open the session database %s: %w", path, err)
 	}

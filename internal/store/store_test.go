@@ -272,7 +272,7 @@ func TestOpenRefuses(t *testing.T) {
 			if _, err := f.WriteAt(make([]byte, info.Size()-4096), 4096); err != nil {
 				t.Fatal(err)
 			}
-		}, "restore it from a copy"},
+		}, "restore a backup"},
 		{"a schema from the future", func(t *testing.T, path string) {
 			db, err := sql.Open("sqlite", path)
 			if err != nil {
@@ -399,5 +399,34 @@ func TestLookAtAnotherSchema(t *testing.T) {
 		if _, err := store.Look(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
+	}
+}
+
+// A copy is whole while others write, and is private.
+func TestCopy(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "db"), filepath.Join(dir, "copy")
+	if err := store.Copy(t.Context(), path, to); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of none: %v", err)
+	}
+	s := open(t, path)
+	put(t, s, running("s0"))
+	written := make(chan error, 1)
+	go func() {
+		var err error
+		for i := 1; i < 200 && err == nil; i++ {
+			err = s.Put(t.Context(), running(session.ID(fmt.Sprint("s", i))))
+		}
+		written <- err
+	}()
+	err := store.Copy(t.Context(), path, to)
+	if err := errors.Join(err, <-written); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Copy(t.Context(), path, to); err == nil {
+		t.Error("a file that is there is written over")
+	}
+	if x := get(t, open(t, to), "s0"); x.State != session.Running {
+		t.Errorf("%+v", x)
 	}
 }

@@ -19,10 +19,7 @@ import (
 // may run beside the daemon, whose process is given; 0 is none. What is just
 // being made or removed then looks like a difference: look twice.
 func Inspect(opts Options, daemon int) (runtime.Inspection, error) {
-	d := &Driver{
-		opts:      opts,
-		sandboxes: filepath.Join(opts.DataDir, "sandboxes"),
-	}
+	d := &Driver{opts: opts, sandboxes: filepath.Join(opts.DataDir, "sandboxes")}
 	d.opts.RunDir = cmp.Or(opts.RunDir, defaultRunDir)
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -60,11 +57,10 @@ func (d *Driver) scene(daemon int) (inspect.Scene, error) {
 // record is what a sandbox's directory says of it.
 func (d *Driver) record(id runtime.ID) (inspect.Sandbox, error) {
 	s, err := d.readState(id)
-	b := inspect.Sandbox{
-		ID: id, Group: s.groupName(), DiskPath: filepath.Join(d.dir(id), diskFile),
-		Claimed: errors.Is(err, fs.ErrNotExist), Unknown: err != nil && !errors.Is(err, fs.ErrNotExist),
-	}
+	none := errors.Is(err, fs.ErrNotExist)
+	b := inspect.Sandbox{ID: id, Group: s.groupName(), DiskPath: filepath.Join(d.dir(id), diskFile), Claimed: none, Unknown: err != nil && !none}
 	if err == nil {
+		b.Made, b.Spec = s.CreatedAt, s.Spec
 		b.IDs, b.Runner = int(s.IDs), inspect.Process{PID: s.Process.PID, Start: s.Process.StartTime}
 		b.Alive, b.Kept = s.Process.alive(d.bootID), s.Stopped || s.Durable
 	}

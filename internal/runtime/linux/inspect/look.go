@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -13,7 +14,7 @@ import (
 // Look sees all but the sandboxes and the mounts: the groups of a daemon, and
 // what is below its data directory and in the directory of leases.
 func Look(groups *cgroup.Manager, dataDir, leases string, daemon int) (s Scene, err error) {
-	s = Scene{Daemon: daemon, DataDir: dataDir, Spans: Spans{Of: ids.Span}, Volumes: map[runtime.WorkspaceID]File{}}
+	s = Scene{Daemon: daemon, DataDir: dataDir, Spans: Spans{Of: ids.Span}, Volumes: map[runtime.WorkspaceID]File{}, VolumeMB: map[runtime.WorkspaceID]int64{}}
 	var errs []error
 	names, err := groups.List()
 	errs = append(errs, err)
@@ -38,9 +39,13 @@ func Look(groups *cgroup.Manager, dataDir, leases string, daemon int) (s Scene, 
 	volumes, err := Names(filepath.Join(dataDir, "workspaces"))
 	errs = append(errs, err)
 	for _, id := range volumes {
-		file, err := FileOf(filepath.Join(dataDir, "workspaces", id, "disk.img"))
+		image := filepath.Join(dataDir, "workspaces", id, "disk.img")
+		file, err := FileOf(image)
 		errs = append(errs, err)
 		s.Volumes[runtime.WorkspaceID(id)] = file
+		if info, err := os.Stat(image); err == nil {
+			s.VolumeMB[runtime.WorkspaceID(id)] = info.Size() >> 20
+		}
 	}
 	s.Spans.Owners, err = ids.Owners(leases)
 	return s, errors.Join(append(errs, err)...)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
 )
@@ -20,6 +21,7 @@ type Scene struct {
 	DataDir   string
 	Sandboxes []Sandbox
 	Volumes   map[runtime.WorkspaceID]File
+	VolumeMB  map[runtime.WorkspaceID]int64
 	Groups    []Group
 	Runners   []Process
 	Loops     []Loop   // on files below DataDir
@@ -31,6 +33,8 @@ type Scene struct {
 // Sandbox is what a sandbox's directory says.
 type Sandbox struct {
 	ID       runtime.ID
+	Made     time.Time
+	Spec     runtime.Spec
 	Unknown  bool   // what the directory says cannot be read
 	Claimed  bool   // there is no record yet: it is being made, or a crash came between
 	Group    string // the name of its control group
@@ -222,7 +226,8 @@ func (s Scene) blocks() []runtime.Difference {
 // Inspection is the scene as others see it.
 func (s Scene) Inspection() runtime.Inspection {
 	seen := runtime.Inspection{
-		Sandboxes: map[runtime.ID]runtime.Status{}, Paused: map[runtime.ID]bool{}, Workspaces: map[runtime.WorkspaceID]bool{},
+		Sandboxes: map[runtime.ID]runtime.Status{}, Paused: map[runtime.ID]bool{}, Specs: map[runtime.ID]runtime.Spec{},
+		Workspaces: map[runtime.WorkspaceID]bool{}, WorkspaceMB: s.VolumeMB,
 		Differences: s.Differences(),
 	}
 	frozen := map[string]bool{}
@@ -230,7 +235,10 @@ func (s Scene) Inspection() runtime.Inspection {
 		frozen[g.Name] = g.Frozen
 	}
 	for _, b := range s.Sandboxes {
-		seen.Sandboxes[b.ID] = runtime.Status{ID: b.ID, Alive: b.Alive, Startable: !b.Alive && b.Kept}
+		seen.Sandboxes[b.ID] = runtime.Status{ID: b.ID, Alive: b.Alive, Startable: !b.Alive && b.Kept, CreatedAt: b.Made}
+		if !b.Unknown && !b.Claimed {
+			seen.Specs[b.ID] = b.Spec
+		}
 		seen.Paused[b.ID] = frozen[b.Group]
 	}
 	for id, file := range s.Volumes {
