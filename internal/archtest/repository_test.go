@@ -33,12 +33,13 @@ func TestRepository(t *testing.T) {
 		"claims have tests": func() ([]string, error) {
 			return repo.TestNames("docs/security.md")
 		},
-		"links":         repo.Links,
-		"tasks":         repo.Tasks,
-		"foreign paths": repo.ForeignPaths,
-		"script skips":  repo.ScriptSkips,
-		"requirements":  func() ([]string, error) { return repo.Requirements(gomod), nil },
-		"toolchain":     func() ([]string, error) { return one(archtest.Toolchain(gomod)), nil },
+		"limits have tests": func() ([]string, error) { return repo.TestNames("docs/limits.md") },
+		"links":             repo.Links,
+		"tasks":             repo.Tasks,
+		"foreign paths":     repo.ForeignPaths,
+		"script skips":      repo.ScriptSkips,
+		"requirements":      func() ([]string, error) { return repo.Requirements(gomod), nil },
+		"toolchain":         func() ([]string, error) { return one(archtest.Toolchain(gomod)), nil },
 		"SQLite's libc": func() ([]string, error) {
 			problem, err := archtest.SQLiteLibc(t.Context(), gomod)
 			return one(problem), err

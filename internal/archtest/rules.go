@@ -264,6 +264,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
+	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/blackbox":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},
 	"test/e2e":             {TestOnly: true},
 	"test/compose":         {TestOnly: true},

@@ -76,14 +76,20 @@ func (m *Metrics) Ran(result commands.ExecResult) {
 	m.exec.WithLabelValues(string(result.Cause)).Observe(float64(result.DurationUS) / 1e6)
 }
 
-var sessionsDesc = prometheus.NewDesc("sandkasten_sessions", "Sessions that have not ended, by state.", []string{"state"}, nil)
+var (
+	sessionsDesc      = prometheus.NewDesc("sandkasten_sessions", "Sessions that have not ended, by state.", []string{"state"}, nil)
+	sessionsLimitDesc = prometheus.NewDesc("sandkasten_sessions_limit", "How many may be alive at once, of all keys together; 0 is no maximum.", nil, nil)
+)
 
 // sessionCounter counts sessions when somebody looks, so that no change of
 // state has to.
 type sessionCounter struct{ manager *session.Manager }
 
 // Describe is for the registry.
-func (sessionCounter) Describe(out chan<- *prometheus.Desc) { out <- sessionsDesc }
+func (sessionCounter) Describe(out chan<- *prometheus.Desc) {
+	out <- sessionsDesc
+	out <- sessionsLimitDesc
+}
 
 // Collect is for the registry.
 func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
@@ -97,6 +103,8 @@ func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
 	for state, n := range stateCounts(all) {
 		out <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(n), string(state))
 	}
+	_, maxima := c.manager.Limits("")
+	out <- prometheus.MustNewConstMetric(sessionsLimitDesc, prometheus.GaugeValue, float64(maxima.Sessions))
 }
 
 // stateCounts is what the gauge of sessions shows.
