@@ -52,7 +52,7 @@ var sdks = []sdk{
 	},
 	{
 		// A module is its source; until it is published a replacement stands for the download.
-		name: "go", fence: "go", file: "main.go", start: `GOCACHE="$PWD/../cache" exec go run .`,
+		name: "go", fence: "go", file: "main.go", start: `export GOCACHE="$PWD/../cache"; exec go run .`,
 		install: `go mod init example.org/program 2>/dev/null &&
 			go mod edit -require=github.com/sandkasten/sandkasten/sdk/go@v0.0.0 -replace=github.com/sandkasten/sandkasten/sdk/go="$SDK"`,
 	},
