@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type imageCmd struct {
 	Pull         imagePullCmd         `cmd:"" help:"Store an image of a registry."`
 	Build        imageBuildCmd        `cmd:"" help:"Make an image of Debian packages from a recipe."`
 	FromSnapshot imageFromSnapshotCmd `cmd:"" name:"from-snapshot" help:"Make an image of a session's image and what was changed of its root."`
+	Load         imageLoadCmd         `cmd:"" help:"Bring images into the Docker engine before their first session."`
 	Ls           imageLsCmd           `cmd:"" help:"List images."`
 	Inspect      imageInspectCmd      `cmd:"" help:"Show all that is known of an image, as JSON."`
 	Validate     imageValidateCmd     `cmd:"" help:"Compare images with what was stored."`
@@ -62,12 +64,12 @@ func (c imageImportCmd) Run(ctx context.Context, a *cli.App) error {
 	p := show.NewProgress(a.Err)
 	if c.OCI != "" {
 		img, err := store.ImportOCI(ctx, images.ImportOCIRequest{Name: c.Name, Dir: c.OCI, Tag: c.Tag, Progress: p.Show})
-		return stored(a, p, img, err)
+		return stored(ctx, a, p, img, err)
 	}
 	req := images.ImportRequest{Name: c.Name, Tar: a.In, Source: "standard input", Progress: p.Show}
 	if c.Tar == "-" {
 		img, err := store.Import(ctx, req)
-		return stored(a, p, img, err)
+		return stored(ctx, a, p, img, err)
 	}
 	f, err := os.Open(c.Tar)
 	if err != nil {
@@ -78,7 +80,7 @@ func (c imageImportCmd) Run(ctx context.Context, a *cli.App) error {
 		req.Size = info.Size()
 	}
 	img, err := store.Import(ctx, req)
-	return errors.Join(stored(a, p, img, err), f.Close())
+	return errors.Join(stored(ctx, a, p, img, err), f.Close())
 }
 
 type imagePullCmd struct {
@@ -94,7 +96,7 @@ func (c imagePullCmd) Run(ctx context.Context, a *cli.App) error {
 	}
 	p := show.NewProgress(a.Err)
 	img, err := store.Pull(ctx, images.PullRequest{Ref: c.Ref, Name: c.Name, Insecure: c.Insecure, Progress: p.Show})
-	return stored(a, p, img, err)
+	return stored(ctx, a, p, img, err)
 }
 
 type imageFromSnapshotCmd struct {
@@ -140,7 +142,7 @@ func (c imageFromSnapshotCmd) Run(ctx context.Context, a *cli.App, cl *sandkaste
 		img, err := store.Extend(ctx, images.ExtendRequest{
 			Name: c.Name, Base: in.Manifest.ImageDigest, Layer: r, Source: "snapshot " + in.Manifest.ID, Progress: p.Show,
 		})
-		return stored(a, p, img, err)
+		return stored(ctx, a, p, img, err)
 	}
 }
 
@@ -170,7 +172,7 @@ func (c imageBuildCmd) Run(ctx context.Context, a *cli.App) error {
 	}
 	p := show.NewProgress(a.Err)
 	img, err := store.Build(ctx, images.BuildRequest{Name: c.Image, Recipe: recipe, IfAbsent: c.IfAbsent, Mirror: c.Mirror, Progress: p.Show})
-	return stored(a, p, img, err)
+	return stored(ctx, a, p, img, err)
 }
 
 func (c imageBuildCmd) recipe() (r images.Recipe, err error) {
@@ -185,8 +187,12 @@ func (c imageBuildCmd) recipe() (r images.Recipe, err error) {
 	return images.ParseRecipe(f)
 }
 
-// stored ends the progress and tells about the image.
-func stored(a *cli.App, p *show.Progress, img images.Image, err error) error {
+// stored tells about the image, which it first brings into the engine if that
+// is where the daemon's sessions are.
+func stored(ctx context.Context, a *cli.App, p *show.Progress, img images.Image, err error) error {
+	if err == nil {
+		err = loadStored(ctx, a, p, img)
+	}
 	p.End()
 	if err != nil {
 		return err
@@ -196,6 +202,63 @@ func stored(a *cli.App, p *show.Progress, img images.Image, err error) error {
 	}
 	_, err = fmt.Fprintf(a.Out, "%s  %s  %s\n", strings.Join(img.Names, ", "), shortDigest(img.Digest), show.Size(img.Size))
 	return err
+}
+
+// loadStored brings a stored image into the engine. One that is down gets it with
+// its first session.
+func loadStored(ctx context.Context, a *cli.App, p *show.Progress, img images.Image) error {
+	cfg, err := a.Configuration()
+	if err != nil || cfg.Driver != "docker" {
+		return err
+	}
+	err = daemon.LoadImage(ctx, cfg, img, p.Show)
+	if errdefs.Is(err, errdefs.Unavailable) {
+		p.End()
+		a.Say("note: the image is stored and not loaded: %s. Its first session loads it, or `sandkasten image load`.", show.Printable(errdefs.MessageOf(err)))
+		return nil
+	}
+	return err
+}
+
+type imageLoadCmd struct {
+	Images []string `arg:"" help:"Names or digests."`
+}
+
+func (imageLoadCmd) Help() string {
+	return `A Docker engine gets an image from the store with the first session of it, which
+waits for that, or before by this command. With driver: docker, image import, pull
+and build do it at once; this is for extra_drivers, and for an engine that was
+down, or has lost the image.`
+}
+
+func (c imageLoadCmd) Run(ctx context.Context, a *cli.App) error {
+	cfg, err := a.Configuration()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(cfg.Drivers(), "docker") {
+		return errdefs.New(errdefs.InvalidArgument, "there is no Docker engine to load into: driver and extra_drivers of the configuration do not name docker")
+	}
+	store, err := daemon.OpenImages(cfg)
+	if err != nil {
+		return err
+	}
+	for _, name := range c.Images {
+		img, err := store.Inspect(ctx, name)
+		if err != nil {
+			return err
+		}
+		p := show.NewProgress(a.Err)
+		err = daemon.LoadImage(ctx, cfg, img, p.Show)
+		p.End()
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(a.Out, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func shortDigest(digest string) string {

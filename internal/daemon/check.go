@@ -73,7 +73,11 @@ func checkDrivers(ctx context.Context, cfg config.Config, d hostDriver) []doctor
 	var findings []doctor.Finding
 	for i, name := range cfg.Drivers() {
 		f := doctor.Finding{Check: "driver " + name, Status: doctor.OK, Found: "it can make sandboxes here"}
-		if err := parts[i].Check(ctx); err != nil {
+		err := parts[i].Check(ctx)
+		if l, ok := parts[i].(diskLimiter); ok && err == nil && !l.LimitsDisk(false) {
+			f.Found += "; without limits of the disk, for its storage has no quotas"
+		}
+		if err != nil {
 			f.Status, f.Found = doctor.Fail, err.Error()
 			if i > 0 && errdefs.Is(err, errdefs.Unavailable) {
 				f.Status, f.Mend = doctor.Warn, "its sessions wait until it answers; no restart is needed then"

@@ -255,10 +255,10 @@ func (d *Daemon) openDriver(ctx context.Context, imageStore *images.Store) error
 	return admit(ctx, d.log, append(checkDrivers(ctx, d.cfg, driver), examineImage(ctx, imageStore, d.cfg.DefaultImage)))
 }
 
-func sessionOptions(cfg config.Config, rows *store.Store, driver runtime.Driver, imageStore *images.Store, log *slog.Logger) session.Options {
+func sessionOptions(cfg config.Config, rows *store.Store, driver hostDriver, imageStore *images.Store, log *slog.Logger) session.Options {
 	return session.Options{
 		Store:  rows,
-		Driver: driver, Drivers: cfg.Drivers(), DisksUnlimited: disksUnlimited,
+		Driver: driver, Drivers: cfg.Drivers(), DiskLimited: diskLimited(driver, cfg.Drivers()),
 		Images: imageStore,
 		Log:    log,
 		Defaults: session.Defaults{

@@ -37,11 +37,32 @@ type hostDriver interface {
 // configuration.
 var drivers = map[string]func(config.Config, *images.Store, *slog.Logger) (hostDriver, error){
 	runtime.Native: native,
-	"docker":       dockerEngine,
+	engineDriver:   dockerEngine,
 }
 
-// disksUnlimited are those of drivers that cannot bound what a sandbox writes.
-var disksUnlimited = []string{"docker"}
+// engineDriver is the name of the driver of a Docker engine.
+const engineDriver = "docker"
+
+// diskLimiter is a hostDriver that cannot bound what every sandbox writes.
+type diskLimiter interface {
+	LimitsDisk(readonlyRoot bool) bool
+}
+
+// diskLimited asks the drivers that d is made of, which have those names.
+func diskLimited(d hostDriver, names []string) func(driver string, readonlyRoot bool) bool {
+	parts := []hostDriver{d}
+	if all, ok := d.(hostDrivers); ok {
+		parts = all.parts
+	}
+	return func(driver string, readonlyRoot bool) bool {
+		i := slices.Index(names, driver)
+		if i < 0 {
+			return true // what has no driver is refused for that
+		}
+		l, ok := parts[i].(diskLimiter)
+		return !ok || l.LimitsDisk(readonlyRoot)
+	}
+}
 
 // newDriver makes the driver of all that cfg wants.
 func newDriver(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +22,34 @@ func openImages(cfg config.Config, log *slog.Logger) (*images.Store, error) {
 // `image` commands work beside it.
 func OpenImages(cfg config.Config) (*images.Store, error) {
 	return openImages(cfg, slog.New(slog.DiscardHandler))
+}
+
+// loader is a driver that has to be brought images before it can use them.
+type loader interface {
+	Load(ctx context.Context, digest string, progress func(bytes int64)) error
+}
+
+// LoadImage brings an image of the store into the Docker engine of cfg's daemon,
+// which may be running, so that no session has to wait for that. It does nothing
+// if the engine has it. The error is Unavailable if the engine does not answer.
+func LoadImage(ctx context.Context, cfg config.Config, img images.Image, progress images.ProgressFunc) (err error) {
+	log := slog.New(slog.DiscardHandler)
+	imageStore, err := openImages(cfg, log)
+	if err != nil {
+		return err
+	}
+	d, err := newNamed(engineDriver, cfg, imageStore, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	engine, ok := d.(loader)
+	if !ok {
+		return fmt.Errorf("the driver %s is brought no images", engineDriver)
+	}
+	return engine.Load(ctx, img.Digest, func(bytes int64) {
+		progress(images.Progress{Phase: "load into the engine", Done: min(bytes, img.Size), Total: img.Size})
+	})
 }
 
 // ImagesInUse knows which images the sessions of cfg's daemon have, from its

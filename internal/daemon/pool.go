@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -39,7 +38,7 @@ func newPool(cfg config.Config, build string, sessions session.Options, driver r
 	gate := admission.New(host.Read, kept)
 	d := sessions.Defaults
 	spec := runtime.Spec{Limits: d.Limits, ReadonlyRoot: d.ReadonlyRoot, Network: d.Network, Seccomp: cmp.Or(sessions.Seccomp, runtime.SeccompStrict)}
-	if slices.Contains(sessions.DisksUnlimited, cfg.Driver) {
+	if !sessions.DiskLimited(cfg.Driver, spec.ReadonlyRoot) {
 		spec.Limits.DiskMB = 0 // as its sessions have
 	}
 	return pool.New(pool.Options{

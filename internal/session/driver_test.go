@@ -63,8 +63,11 @@ func TestDriver(t *testing.T) {
 func TestDiskWithoutLimit(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, func(o *session.Options) {
-		o.Driver = several.New(map[string]runtime.Driver{runtime.Native: h.driver, "other": runtimetest.NewLocal(t)}, runtime.Native)
-		o.Drivers, o.DisksUnlimited = []string{runtime.Native, "other"}, []string{"other"}
+		o.Driver = several.New(map[string]runtime.Driver{runtime.Native: h.driver, "other": runtimetest.NewLocal(t), "some": runtimetest.NewLocal(t)}, runtime.Native)
+		o.Drivers = []string{runtime.Native, "other", "some"}
+		o.DiskLimited = func(driver string, readonlyRoot bool) bool {
+			return driver != "other" && !(driver == "some" && readonlyRoot)
+		}
 	})
 	if s := d.create(t, session.CreateRequest{Limits: runtime.Limits{DiskMB: 50}}); s.Limits.DiskMB != 50 {
 		t.Errorf("with a limit: %d", s.Limits.DiskMB)
@@ -72,8 +75,18 @@ func TestDiskWithoutLimit(t *testing.T) {
 	if s := d.create(t, session.CreateRequest{Driver: "other"}); s.Limits.DiskMB != 0 || s.Limits.MemoryMB == 0 {
 		t.Errorf("without one: %+v", s.Limits)
 	}
-	_, err := d.Create(t.Context(), session.CreateRequest{Driver: "other", Limits: runtime.Limits{DiskMB: 50}})
-	if got, ok := errors.AsType[*errdefs.Error](err); !ok || got.Code != errdefs.Unimplemented || got.Field != "limits.disk_mb" {
-		t.Errorf("with one that cannot be: %v", err)
+	yes := true
+	for what, req := range map[string]session.CreateRequest{
+		"of a driver without":      {Driver: "other"},
+		"under a root that cannot": {Driver: "some", ReadonlyRoot: &yes},
+	} {
+		req.Limits.DiskMB = 50
+		_, err := d.Create(t.Context(), req)
+		if got, ok := errors.AsType[*errdefs.Error](err); !ok || got.Code != errdefs.Unimplemented || got.Field != "limits.disk_mb" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if s := d.create(t, session.CreateRequest{Driver: "some", Limits: runtime.Limits{DiskMB: 50}}); s.Limits.DiskMB != 50 {
+		t.Errorf("of a driver that has one for it: %d", s.Limits.DiskMB)
 	}
 }

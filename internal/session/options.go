@@ -18,7 +18,9 @@ type Options struct {
 	Drivers []string // that sessions may be of, the default first: runtime.Native
 	Creator Creator  // the driver itself; a pool goes in front of it here
 
-	DisksUnlimited []string // those of Drivers whose sandboxes may fill the disk; none
+	// DiskLimited reports whether one of Drivers holds a limit of what a sandbox
+	// writes; nil is that all do.
+	DiskLimited func(driver string, readonlyRoot bool) bool
 
 	// Reserved reports whether a sandbox is no session's and yet no orphan of a
 	// crash: one that the pool keeps ready. It is none without it.

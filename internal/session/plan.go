@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -31,9 +30,6 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 	d := m.opts.Defaults
 	now := clock()
 	id, driver := newID(), cmp.Or(req.Driver, m.opts.Drivers[0])
-	if err := check.Disk(req.Limits.DiskMB, driver, m.opts.DisksUnlimited); err != nil {
-		return Session{}, err
-	}
 	s := Session{
 		ID:             ID(id),
 		Sandbox:        runtime.ID(id).In(driver),
@@ -62,11 +58,14 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 	if w, ok := m.WorkspaceOptions(); ok && s.WorkspaceID == "" && w.PersistByDefault && s.Driver() == m.opts.Drivers[0] {
 		s.WorkspaceID = newID()
 	}
-	if slices.Contains(m.opts.DisksUnlimited, driver) {
-		s.Limits.DiskMB = 0
-	}
 	if req.ReadonlyRoot != nil {
 		s.ReadonlyRoot = *req.ReadonlyRoot
+	}
+	if m.opts.DiskLimited != nil && !m.opts.DiskLimited(driver, s.ReadonlyRoot) {
+		if err := check.NoDisk(req.Limits.DiskMB, driver, s.ReadonlyRoot); err != nil {
+			return Session{}, err
+		}
+		s.Limits.DiskMB = 0
 	}
 	return m.decide(s, req.Policy())
 }

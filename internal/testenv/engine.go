@@ -36,6 +36,11 @@ const engineTime = time.Minute
 // the test does. The test must have called NeedsRoot.
 func StartEngine(t testing.TB, flags ...string) *Engine {
 	t.Helper()
+	return startEngine(t, func(*Engine) error { return nil }, flags)
+}
+
+func startEngine(t testing.TB, prepare func(*Engine) error, flags []string) *Engine {
+	t.Helper()
 	if _, err := exec.LookPath("dockerd"); err != nil {
 		Unsupported(t, "no dockerd; install docker.io")
 	}
@@ -49,8 +54,33 @@ func StartEngine(t testing.TB, flags ...string) *Engine {
 			t.Errorf("clear away the engine: %v", err)
 		}
 	})
+	if err := prepare(e); err != nil {
+		t.Fatal(err)
+	}
 	e.Start(t)
 	return e
+}
+
+// StartEngineOnBtrfs is StartEngine for an engine that can limit what a container
+// writes, since it keeps its state on a Btrfs of its own.
+func StartEngineOnBtrfs(t testing.TB, flags ...string) *Engine {
+	t.Helper()
+	if _, err := exec.LookPath("mkfs.btrfs"); err != nil {
+		Unsupported(t, "no mkfs.btrfs; install btrfs-progs")
+	}
+	return startEngine(t, func(e *Engine) error {
+		image, data := filepath.Join(e.dir, "btrfs"), filepath.Join(e.dir, "data")
+		err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 4<<30), os.Mkdir(data, 0o700))
+		for _, args := range [][]string{{"mkfs.btrfs", "-q", image}, {"mount", "-o", "loop", image, data}} {
+			if err == nil {
+				var text []byte
+				if text, err = exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
+					err = fmt.Errorf("%s: %w: %s", args[0], err, text)
+				}
+			}
+		}
+		return err
+	}, append(flags, "--storage-driver=btrfs"))
 }
 
 // Start starts an engine that was stopped, on its old state, and returns when

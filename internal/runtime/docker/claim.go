@@ -39,7 +39,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 	if err != nil {
 		return nil, err
 	}
-	spec.Limits = spec.Limits.Or(d.opts.Defaults)
+	spec.Limits = d.limitsFor(spec.Limits, spec.ReadonlyRoot)
 	if err := d.checkWorkspace(ctx, spec.Workspace); err != nil {
 		return nil, err
 	}

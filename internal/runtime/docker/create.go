@@ -35,7 +35,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	if err := inside.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
-	spec.Limits = spec.Limits.Or(d.opts.Defaults)
+	spec.Limits = d.limitsFor(spec.Limits, spec.ReadonlyRoot)
 	c := creation{id: id, try: strings.ToLower(rand.Text()), spec: spec}
 	if err := d.provide(ctx, &c); err != nil {
 		return nil, err
@@ -78,6 +78,9 @@ func (d *Driver) provide(ctx context.Context, c *creation) (err error) {
 		return err
 	}
 	if c.baseline, err = d.provideBaseline(ctx, c.image, c.rootfs); err != nil {
+		return err
+	}
+	if c.size, err = d.diskBytes(ctx, c.spec, c.rootfs); err != nil {
 		return err
 	}
 	return d.checkWorkspace(ctx, c.spec.Workspace)
@@ -226,6 +229,9 @@ func (d *Driver) limits(got container.InspectResponse) runtime.Limits {
 		d.opts.Log.Warn("the container's label with its limits cannot be read", "container", got.Name, "err", err)
 	}
 	if host := got.HostConfig; host != nil { // a claim changes these
+		if host.StorageOpt[sizeOption] == "" { // that of an older daemon says more than holds
+			l.DiskMB = 0
+		}
 		l.MemoryMB, l.CPU = host.Memory>>20, float64(host.NanoCPUs)/1e9
 		if host.PidsLimit != nil {
 			l.Pids = *host.PidsLimit - runnerTasks

@@ -68,6 +68,8 @@ type Driver struct {
 	links  map[runtime.ID]*relay.Link // guarded by mu
 	filled map[string]bool            // guarded by mu; files that the volume with the runner has, by name
 	claims map[runtime.ID]bool        // guarded by mu; ready sandboxes that are being claimed
+	disk   diskLimit                  // guarded by mu
+	sizes  map[string]int64           // guarded by mu; of images in bytes, by digest, where that counts
 	closed bool                       // guarded by mu
 }
 
@@ -106,6 +108,7 @@ func New(opts Options) (*Driver, error) {
 	return &Driver{
 		opts: opts, engine: engine, profiles: profiles,
 		links: make(map[runtime.ID]*relay.Link), filled: make(map[string]bool), claims: make(map[runtime.ID]bool),
+		sizes: make(map[string]int64),
 	}, nil
 }
 
@@ -161,7 +164,7 @@ func (d *Driver) Check(ctx context.Context) error {
 	if _, ok := info.Runtimes[d.opts.Runtime]; d.opts.Runtime != "" && !ok {
 		return fmt.Errorf("the engine has no runtime %q: register it in its daemon.json, or change docker.runtime", d.opts.Runtime)
 	}
-	return nil
+	return d.learnDisk(ctx, info)
 }
 
 // Sweep removes what earlier daemons of this node left and no sandbox owns.
@@ -169,7 +172,7 @@ func (d *Driver) Sweep(ctx context.Context) error {
 	if err := d.ping(ctx); err != nil {
 		return err
 	}
-	return errors.Join(d.sweepHelpers(ctx), d.sweepPrograms(ctx), d.sweepImages(ctx), d.sweepForks(ctx), d.sweepEnvs(ctx))
+	return errors.Join(d.look(ctx), d.sweepHelpers(ctx), d.sweepPrograms(ctx), d.sweepImages(ctx), d.sweepForks(ctx), d.sweepEnvs(ctx))
 }
 
 // ping returns Unavailable if the engine does not answer.
@@ -213,6 +216,9 @@ func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 		if err != nil {
 			yield(runtime.Status{}, d.unavailable(err))
 			return
+		}
+		if err := d.look(ctx); err != nil { // it has come back, as one that was absent
+			d.opts.Log.WarnContext(ctx, "cannot learn what the engine limits", "err", err)
 		}
 		for _, c := range got.Items {
 			id, named := d.idOf(c)

@@ -294,7 +294,7 @@ func testImages(t *testing.T, d *Driver) {
 		t.Errorf("an image of the store: %v", err)
 	}
 	const old = "sha256:01d"
-	if err := d.loadImage(t.Context(), d.imageName(old), old, Rootfs{Layers: []string{t.TempDir()}}); err != nil {
+	if err := d.loadImage(t.Context(), d.imageName(old), old, Rootfs{Layers: []string{t.TempDir()}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Sweep(t.Context()); err != nil {

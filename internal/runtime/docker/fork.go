@@ -74,15 +74,20 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 	if got.State.Status == container.StateCreated {
 		return nil, d.notRunning(from) // it never has
 	}
-	disk := d.limits(got).DiskMB
+	readonly := got.HostConfig.ReadonlyRootfs
+	disk, asked := d.limits(got).DiskMB, spec.Limits.DiskMB
+	if !d.LimitsDisk(readonly) {
+		asked = 0
+	}
 	switch {
 	case spec.Image != got.Config.Labels[labelImage]:
 		return nil, errdefs.Invalid("image", "must be that of the sandbox that is forked")
-	case cmp.Or(spec.Limits.DiskMB, disk) != disk:
+	case cmp.Or(asked, disk) != disk:
 		return nil, errdefs.Invalid("disk_limit_mb", "must be that of the sandbox that is forked")
 	}
-	spec.Limits.DiskMB, spec.ReadonlyRoot = disk, got.HostConfig.ReadonlyRootfs
+	spec.ReadonlyRoot = readonly
 	spec.Limits = spec.Limits.Or(d.opts.Defaults)
+	spec.Limits.DiskMB = disk
 	f := &forking{d: d, from: from, running: got.State.Running, plan: creation{spec: spec}}
 	boot, err := bootOf(got.Config)
 	if err != nil {
@@ -92,6 +97,9 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 		return nil, err
 	}
 	if f.base, err = d.provideImage(ctx, spec.Image, f.plan.rootfs); err != nil {
+		return nil, err
+	}
+	if f.plan.size, err = d.diskBytes(ctx, spec, f.plan.rootfs); err != nil {
 		return nil, err
 	}
 	if spec.Env == nil { // the source's: the image's and its session's
@@ -108,7 +116,7 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 		case m.Destination == programDir:
 			f.plan.volume = m.Name
 		case m.Destination == inside.Workspace && spec.Workspace == "":
-			f.workspace = m.Name
+			f.workspace, f.plan.apart = m.Name, true
 		}
 	}
 	return f, nil

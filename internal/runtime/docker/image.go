@@ -22,6 +22,12 @@ func (d *Driver) imageName(digest string) string {
 // provideImage brings an image of ours into the engine, if that has not got it,
 // and returns the engine's name for it.
 func (d *Driver) provideImage(ctx context.Context, digest string, rootfs Rootfs) (string, error) {
+	return d.provideImageAloud(ctx, digest, rootfs, nil)
+}
+
+// provideImageAloud tells progress, which may be nil, how many bytes it has
+// loaded, if it is the one that does.
+func (d *Driver) provideImageAloud(ctx context.Context, digest string, rootfs Rootfs, progress func(bytes int64)) (string, error) {
 	name := d.imageName(digest)
 	_, err := d.engine.ImageInspect(ctx, name)
 	if err == nil {
@@ -32,7 +38,7 @@ func (d *Driver) provideImage(ctx context.Context, digest string, rootfs Rootfs)
 	}
 	done := d.loads.DoChan(name, func() (any, error) {
 		// Whoever comes meanwhile waits for it; and the next one has it anyway.
-		return nil, d.loadImage(context.WithoutCancel(ctx), name, digest, rootfs)
+		return nil, d.loadImage(context.WithoutCancel(ctx), name, digest, rootfs, progress)
 	})
 	select {
 	case <-ctx.Done():
@@ -42,11 +48,48 @@ func (d *Driver) provideImage(ctx context.Context, digest string, rootfs Rootfs)
 	}
 }
 
-func (d *Driver) loadImage(ctx context.Context, name, digest string, rootfs Rootfs) error {
+// Load brings an image of the store into the engine, with all else that its
+// first session would have to wait for. Progress may be nil. It hears how many
+// bytes of the archive the engine has taken, and nothing if it has the image.
+func (d *Driver) Load(ctx context.Context, digest string, progress func(bytes int64)) error {
+	rootfs, err := d.opts.Images.Rootfs(ctx, digest)
+	if err != nil {
+		return err
+	}
+	image, err := d.provideImageAloud(ctx, digest, rootfs, progress)
+	if err != nil {
+		return err
+	}
+	if _, err := d.provideProgram(ctx, image); err != nil {
+		return err
+	}
+	_, err = d.provideBaseline(ctx, image, rootfs)
+	return err
+}
+
+// counted tells how much of a stream was read.
+type counted struct {
+	io.Reader
+	bytes int64
+	tell  func(bytes int64)
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.bytes += int64(n)
+	c.tell(c.bytes)
+	return n, err
+}
+
+func (d *Driver) loadImage(ctx context.Context, name, digest string, rootfs Rootfs, progress func(bytes int64)) error {
 	d.opts.Log.InfoContext(ctx, "loading an image into the engine", "digest", digest)
+	if progress == nil {
+		progress = func(int64) {}
+	}
 	archive, w := io.Pipe()
 	go func() { w.CloseWithError(flatten.Write(ctx, w, rootfs.Layers)) }()
-	got, err := d.engine.ImageImport(ctx, client.ImageImportSource{Source: archive, SourceName: "-"}, name, client.ImageImportOptions{
+	source := &counted{Reader: archive, tell: progress}
+	got, err := d.engine.ImageImport(ctx, client.ImageImportSource{Source: source, SourceName: "-"}, name, client.ImageImportOptions{
 		Message: "from the image store of Sandkasten",
 		Changes: []string{"LABEL " + labelNode + "=" + d.opts.Node + " " + labelImage + "=" + digest},
 	})

@@ -54,6 +54,8 @@ type creation struct {
 	rootfs Rootfs
 	image  string // the engine's name for it
 	volume string // with the runner
+	size   int64  // of the root in bytes, with a workspace of its own in it, or 0: no limit, and the workspace is a volume
+	apart  bool   // the workspace is a volume in any case
 
 	baseline  string // the path of the list of what the image is made of
 	fork      string // the image that it is a fork of, or ""
@@ -118,9 +120,14 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "64k", "max-file": "1"}},
 		Mounts: []mount.Mount{
 			{Type: mount.TypeVolume, Source: c.volume, Target: programDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
-			{Type: mount.TypeVolume, Source: d.workspaceVolume(c.spec.Workspace), Target: inside.Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 		},
-		Resources: *limitsOf(c.spec.Limits),
+		StorageOpt: storage(c.size),
+		Resources:  *limitsOf(c.spec.Limits),
+	}
+	if c.size == 0 || c.apart || c.spec.Workspace != "" {
+		host.Mounts = append(host.Mounts, mount.Mount{
+			Type: mount.TypeVolume, Source: d.workspaceVolume(c.spec.Workspace), Target: inside.Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+		})
 	}
 	host.Memory, host.MemorySwap = memory, memory
 	host.Ulimits = []*container.Ulimit{

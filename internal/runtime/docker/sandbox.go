@@ -49,7 +49,7 @@ func (s *sandbox) linked(ctx context.Context, do func(*relay.Link) error) error 
 }
 
 // Stats implements runtime.Sandbox, as the engine reads the control groups:
-// with the runner's own use, and without the disk's.
+// with the runner's own use. The disk's is counted where there is a limit.
 func (s *sandbox) Stats(ctx context.Context) (stats runtime.Stats, err error) {
 	got, err := s.d.engine.ContainerStats(ctx, s.d.container(s.id), client.ContainerStatsOptions{})
 	if err != nil {
@@ -63,7 +63,10 @@ func (s *sandbox) Stats(ctx context.Context) (stats runtime.Stats, err error) {
 	if c.MemoryStats.Usage == 0 { // so the engine says it of what has ended
 		return stats, s.d.notRunning(s.id)
 	}
+	disk, err := s.diskBytes(ctx)
 	return runtime.Stats{
+		DiskBytes:    disk,
+		DiskLimit:    s.limits.DiskMB << 20,
 		MemoryBytes:  int64(c.MemoryStats.Usage),
 		MemoryPeak:   int64(max(c.MemoryStats.MaxUsage, c.MemoryStats.Usage)), // cgroup v2 has no peak here
 		MemoryLimit:  s.limits.MemoryMB << 20,
@@ -71,7 +74,20 @@ func (s *sandbox) Stats(ctx context.Context) (stats runtime.Stats, err error) {
 		CPULimit:     s.limits.CPU,
 		Pids:         min(int64(c.PidsStats.Current), s.limits.Pids), // some are the runner's
 		PidsLimit:    s.limits.Pids,
-	}, nil
+	}, err
+}
+
+// diskBytes is what the engine counts of what was written, where there is a
+// limit.
+func (s *sandbox) diskBytes(ctx context.Context) (int64, error) {
+	if s.limits.DiskMB == 0 {
+		return 0, nil
+	}
+	got, err := s.d.engine.ContainerInspect(ctx, s.d.container(s.id), client.ContainerInspectOptions{Size: true})
+	if err != nil || got.Container.SizeRw == nil {
+		return 0, s.d.classify(err, s.id)
+	}
+	return *got.Container.SizeRw, nil
 }
 
 // Pause implements runtime.Pauser from inside: the engine's own would hold up

@@ -92,6 +92,7 @@ func TestEngine(t *testing.T) {
 		"program":   testProgram,
 		"crash":     testCrash,
 		"images":    testImages,
+		"many":      testMany,
 
 		"forks":       testForks,
 		"forkShares":  testForkShares,

@@ -99,11 +99,14 @@ func Limits(l, x runtime.Limits) error {
 	return nil
 }
 
-// Disk refuses a limit of the disk for a sandbox of one of the drivers that have
-// none.
-func Disk(mb int64, driver string, unlimited []string) error {
-	if mb == 0 || !slices.Contains(unlimited, driver) {
+// NoDisk refuses a limit of the disk for a sandbox of a driver that has none for
+// it.
+func NoDisk(mb int64, driver string, readonlyRoot bool) error {
+	switch {
+	case mb == 0:
 		return nil
+	case readonlyRoot:
+		return Missing("limits.disk_mb", "the driver %s cannot limit what a sandbox with a read-only root writes; leave disk_mb out, or choose another driver", driver)
 	}
 	return Missing("limits.disk_mb", "the driver %s cannot limit what a sandbox writes; leave disk_mb out, or choose another driver", driver)
 }

@@ -45,6 +45,25 @@ func List(ctx context.Context, w io.Writer, layers []string) error {
 	return errors.Join(err, list.Flush())
 }
 
+// Size is how many bytes on a disk what Write writes of the layers takes there,
+// about.
+func Size(ctx context.Context, layers []string) (int64, error) {
+	const block = 4096
+	var total int64
+	seen := make(map[inode]bool)
+	err := walk(ctx, layers, func(f file) error {
+		at := inode{f.layer, f.stat.Ino}
+		if !seen[at] { // a file with several names takes its space once
+			total += (max(f.stat.Size, 1) + block - 1) &^ (block - 1)
+		}
+		if f.stat.Nlink > 1 {
+			seen[at] = true
+		}
+		return nil
+	})
+	return total, err
+}
+
 // file is one that is seen.
 type file struct {
 	layer int // that it is in

@@ -172,3 +172,15 @@ func TestWriteCanceled(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestSize counts blocks of what is seen, and a file with two names once.
+func TestSize(t *testing.T) {
+	top := layer(t, map[string]string{"changed": "top"})
+	bottom := layer(t, map[string]string{
+		"changed": strings.Repeat("x", 100_000), "big": strings.Repeat("x", 5000), "same": "same:big", "dir/empty": "",
+	})
+	// The first, the second and third in two blocks, a directory and what is in it.
+	if got, err := Size(t.Context(), []string{top, bottom}); err != nil || got != 5*4096 {
+		t.Errorf("%d, %v", got, err)
+	}
+}

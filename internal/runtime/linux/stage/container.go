@@ -75,7 +75,7 @@ func EnterContainer() (*Contained, error) {
 			}
 		}
 	}
-	if err := writeNames("", "", b.MachineID); err != nil {
+	if err := errors.Join(writeNames("", "", b.MachineID), makeDir(b.Workspace)); err != nil {
 		return nil, err
 	}
 	c := &Contained{Workspace: b.Workspace, Env: b.Env.Vars(), Baseline: b.Baseline, filter: b.WorkloadFilter.program(), oomCount: openOOMCount()}
@@ -85,6 +85,23 @@ func EnterContainer() (*Contained, error) {
 	}
 	c.Listener, err = listenAbstract(b.Socket)
 	return c, err
+}
+
+// makeDir makes an empty directory at path unless there is one. Where the
+// workspace is none of its own volumes, the programs of an earlier start may have
+// removed it, or put something else there.
+func makeDir(path string) error {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return nil
+	}
+	if err == nil {
+		if err := unix.Unlink(path); err != nil {
+			return os.NewSyscallError("unlink", err)
+		}
+	}
+	return os.NewSyscallError("mkdir", unix.Mkdir(path, 0o755))
 }
 
 // HideProcess keeps the memory, environment and descriptors of the calling
