@@ -168,7 +168,8 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/inside", "internal/runtime/linux/inspect", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/spawn", "protocol", "internal/weaken",
+			"internal/runtime/inside", "internal/runtime/linux/inspect", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/runtime/linux/turns",
+			"internal/spawn", "protocol", "internal/weaken",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
@@ -183,7 +184,8 @@ var Rules = map[string]Rule{
 	"internal/runtime/linux/stage": {
 		Ours: []string{"internal/runtime/linux/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
 	},
-	"internal/runtime/linux/sys": {Libraries: []string{unix}, Not: slow},
+	"internal/runtime/linux/turns": {Ours: []string{"internal/runtime/linux/cgroup"}},
+	"internal/runtime/linux/sys":   {Libraries: []string{unix}, Not: slow},
 
 	// The engine's client stays in here. The policies and the runner's way into a
 	// sandbox are the native driver's.

@@ -45,6 +45,7 @@ var parts = []part{
 	{"files", (*suite).files},
 	{"snapshot", (*suite).snapshots},
 	{"busy", (*suite).busy},
+	{"bullies", (*suite).bullies},
 	{"together", (*suite).together},
 	{"throughput", (*suite).throughput},
 	{"rates", (*suite).rates},

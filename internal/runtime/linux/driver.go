@@ -10,6 +10,7 @@
 package linux
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,6 +36,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/seccomp"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/turns"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -104,7 +106,7 @@ type Driver struct {
 	parked parked
 	listed atomic.Pointer[map[runtime.ID]*listed] // by the last List that came to its end
 
-	wg         sync.WaitGroup // of the restocking
+	wg         sync.WaitGroup // of the restocking and of what keeps turns
 	quit       chan struct{}  // closed by Close
 	mu         sync.Mutex
 	shelf      []*prepared // guarded by mu
@@ -121,12 +123,8 @@ var defaults = inside.Limits
 // New prepares the driver's directories and cgroups. Close ends it; sandboxes
 // live on.
 func New(opts Options) (*Driver, error) {
-	if opts.RunDir == "" {
-		opts.RunDir = defaultRunDir
-	}
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
-	}
+	opts.RunDir = cmp.Or(opts.RunDir, defaultRunDir)
+	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	opts.Defaults = opts.Defaults.Or(defaults)
 	for _, p := range weaken.Named() {
 		opts.leaveOut = opts.leaveOut.and(string(p))
@@ -143,6 +141,7 @@ func New(opts Options) (*Driver, error) {
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	d.wg.Go(func() { turns.New(d.cgroups, d.opts.Log).Run(d.quit) })
 	return d, nil
 }
 

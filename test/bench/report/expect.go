@@ -22,6 +22,7 @@ const (
 	wantPerSec      = 80
 	wantIdleBytes   = 4_000_000
 	wantFork        = 3 // times a cold create
+	wantBullied     = 20 * time.Millisecond
 
 	// Of a crowd of idle sessions.
 	wantCrowd       = 2000
@@ -111,6 +112,10 @@ var promises = []promise{
 	{fmt.Sprintf("commands of many clients: at least %d per second, no failure", wantExecsPerSec), func(r Results) finding {
 		best, failures := busiest(r)
 		return found(len(r.Busy) > 0, best >= wantExecsPerSec && failures == 0, "%.0f, %d failures", best, failures)
+	}},
+	{fmt.Sprintf("beside five hostile sessions: exec of true, p99 at most %v", wantBullied), func(r Results) finding {
+		bullied := r.Bullies[Bullied]
+		return within(bullied.N, bullied.P99, wantBullied)
 	}},
 	{fmt.Sprintf("%d sessions, %d at a time: no failure, at least %d per second", TogetherN, TogetherWorkers, wantPerSec), func(r Results) finding {
 		perSec, failures, n := togetherOf(r, Ours)

@@ -24,6 +24,7 @@ func (r Results) Markdown() string {
 	writeSpeeds(&b, "A file of 1 GiB (MB per second)", r.Files)
 	writeSpeeds(&b, "A workspace of 1 GiB, saved and brought back (MB per second)", r.Snapshots)
 	writeBusy(&b, r)
+	writeLatencies(&b, "Beside a fork bomb, a memory hog, a disk filler, an output flood and a CPU burner (ms)", r.Bullies)
 	writeTogether(&b, r)
 	writeThroughput(&b, r)
 	writeRates(&b, r)

@@ -35,6 +35,7 @@ func goodResults() Results {
 		Throughput: []Load{{Ours, "create+destroy", 4, 300, Outcome{PerSec: 101.5}}, {"crun run", "create+destroy", 16, 300, Outcome{PerSec: 80}}},
 		Rates:      []Load{{Ours, "exec", 500, 2500, Outcome{PerSec: 500, Latency: ms(0.4, 2.5)}}},
 		Memory:     map[string]Memory{Ours: {N: 100, Available: 2_500_000}},
+		Bullies:    map[string]Summary{Bullied: ms(2, 9)},
 		Fork:       map[string]map[string]Summary{"pool": {ForkCold: ms(8, 9), ForkSettled: ms(20, 30)}},
 		Density: []Density{
 			{N: 1000, CreatePerSec: 50, Memory: Memory{Available: 2_400_000}},
@@ -96,6 +97,7 @@ func TestWhatIsBadMissesItsPromise(t *testing.T) {
 		{"an idle session", "4.50 MB", func(r *Results) { // the parts, where others freed memory
 			r.Memory[Ours] = Memory{Available: -1_000_000, Anonymous: 3_000_000, Slab: 1_500_000}
 		}},
+		{"beside five hostile sessions", "20.1 ms", func(r *Results) { r.Bullies[Bullied] = ms(2, 20.1) }},
 		{"a fork", "24.1 ms, a create 8.000 ms", func(r *Results) { r.Fork["pool"][ForkSettled] = ms(24.1, 30) }},
 		{"2000 idle sessions: at most", "3.10 MB", func(r *Results) { r.Density[1].Memory.Available = 3_100_000 }},
 		{"2000 idle sessions: created", "59 per second", func(r *Results) { r.Density[1].CreatePerSec = 73 }}, // of all

@@ -23,6 +23,7 @@ const (
 
 	ForkCold    = "cold create"
 	ForkSettled = "fork, settled"
+	Bullied     = "true, beside five bullies"
 )
 
 // Sizes of what is measured that the promises name.
@@ -50,6 +51,7 @@ type Results struct {
 	Throughput []Load                        `json:"throughput,omitempty"`
 	Rates      []Load                        `json:"rates,omitempty"`
 	Memory     map[string]Memory             `json:"memory,omitempty"`
+	Bullies    map[string]Summary            `json:"bullies,omitempty"`
 	Fork       map[string]map[string]Summary `json:"fork,omitempty"` // "plain" and "pool" -> what
 	Density    []Density                     `json:"density,omitempty"`
 	Restart    *Restart                      `json:"restart,omitempty"`

@@ -245,6 +245,11 @@ func (m *Manager) Runners() (dir int, tasks []int, err error) {
 	if err := mkdir(path); err != nil {
 		return -1, nil, err
 	}
+	// Beside the groups of sandboxes: all runners together would have the share of
+	// one of them.
+	if err := optional(write(path, "cpu.weight", runnersWeight)); err != nil {
+		return -1, nil, err
+	}
 	if m.Hybrid() {
 		memory := filepath.Join(m.v1["memory"], m.name, runners)
 		if err := mkdir(memory); err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
 
 const (
@@ -327,5 +329,58 @@ func TestLimit_HybridAgain(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Both trees have it, and older kernels have something near.
+func TestYield(t *testing.T) {
+	for _, hybrid := range []bool{false, true} {
+		g := tree(t, hybrid).Group("a")
+		dir, old, low, usual := g.unified(), "cpu.weight", "1", "100"
+		if hybrid {
+			dir, old, low, usual = g.v1("cpu"), "cpu.shares", "2", "1024"
+		}
+		touch(t, filepath.Join(dir, old))
+		for _, file := range []string{old, "cpu.idle"} {
+			want := map[bool]string{true: low, false: usual}
+			if file == "cpu.idle" {
+				touch(t, filepath.Join(dir, file))
+				want = map[bool]string{true: "1", false: "0"}
+			}
+			for _, on := range []bool{true, false} {
+				// A write to a plain file leaves what is behind it.
+				if err := os.Truncate(filepath.Join(dir, file), 0); err != nil {
+					t.Fatal(err)
+				}
+				if err := g.Yield(on); err != nil {
+					t.Fatal(err)
+				}
+				if got := content(t, filepath.Join(dir, file)); got != want[on] {
+					t.Errorf("hybrid %v, %s, %v: %q", hybrid, file, on, got)
+				}
+				if g.Yields() != (on && file == "cpu.idle") {
+					t.Errorf("hybrid %v, %s: yields %v", hybrid, file, !on)
+				}
+			}
+		}
+	}
+	if err := tree(t, true).Group("gone").Yield(true); err != nil {
+		t.Error(err)
+	}
+}
+
+// All runners together are one group beside those of the sandboxes, and have
+// more than the share of one.
+func TestRunnersWeight(t *testing.T) {
+	m := tree(t, false)
+	weight := filepath.Join(m.unified, m.name, runners, "cpu.weight")
+	touch(t, weight)
+	dir, tasks, err := m.Runners()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sys.Close(append(tasks, dir)...)
+	if got := content(t, weight); got != "2000" {
+		t.Errorf("weight %q", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Usage is what a group uses now. Unknown values are zero.
@@ -33,6 +34,18 @@ func (g Group) Usage() Usage {
 		Pids:       number(g.unified(), "pids.current"),
 		OOMKills:   field(g.unified(), "memory.events", "oom_kill"),
 	}
+}
+
+// CPU is the processor time that all groups have used, those included that are
+// gone. It is 0 where the kernel does not say.
+func (m *Manager) CPU() time.Duration { return Group{m, ""}.CPU() }
+
+// CPU is the processor time that the group has used.
+func (g Group) CPU() time.Duration {
+	if g.m.Hybrid() {
+		return time.Duration(number(g.v1("cpuacct"), "cpuacct.usage"))
+	}
+	return time.Duration(field(g.unified(), "cpu.stat", "usage_usec")) * time.Microsecond
 }
 
 // number reads a file that holds one.
