@@ -1,0 +1,132 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	sandkasten "github.com/sandkasten/sandkasten/sdk/go"
+)
+
+// A host without loop devices refuses a create: there is no session whose disk
+// has no limit. With them it works again.
+func TestF33_NoLoopDevices(t *testing.T) {
+	h := start(t, "")
+	s := h.create(nil)
+	h.Stop()
+	real := h.Program
+	h.Program = wrapped(t, `if [ -z "$INSIDE" ]; then INSIDE=1 exec unshare --mount --propagation private "$0" "$@"; fi
+mount --bind /dev/null /dev/loop-control || exit 1`)
+	if err := h.TryStart(); err == nil {
+		h.sh(s, "true")
+		made, err := h.c.CreateSession(t.Context(), nil)
+		if err == nil {
+			t.Errorf("session %s was made without a disk of its own", made.ID)
+		}
+		h.inOrder()
+		h.Stop()
+	} else if !strings.Contains(err.Error(), "loop") {
+		t.Errorf("the daemon refuses to start and does not say why: %v", err)
+	}
+	h.Program = real
+	h.Start()
+	h.sh(s, "true")
+	h.sh(h.create(nil), "true")
+	h.oracle()
+	h.wantNothing()
+}
+
+// A process that cannot be killed keeps its session in stopping, and neither
+// the daemon's end nor other sessions; when it can die the session ends.
+func TestF36_ProcessThatCannotDie(t *testing.T) {
+	const freezer = "/sys/fs/cgroup/freezer"
+	h := start(t, "")
+	s := h.create(nil)
+	h.sh(s, "sleep 1000 &")
+	if _, err := os.Stat(freezer); err != nil {
+		t.Log("no freezer of cgroup v1 here: nothing keeps a process from dying")
+		h.wantNothing()
+		return
+	}
+	group := filepath.Join(freezer, fmt.Sprintf("sandkasten-fault-%d", os.Getpid()))
+	if err := os.Mkdir(group, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	thaw := func() { h.write(filepath.Join(group, "freezer.state"), "THAWED") }
+	t.Cleanup(func() {
+		thaw()
+		if err := patiently(settle, func() error { return os.Remove(group) }); err != nil {
+			t.Error(err)
+		}
+	})
+	all, err := groups(h.node())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range all[h.box(s.ID).Group] {
+		h.write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(pid))
+	}
+	h.write(filepath.Join(group, "freezer.state"), "FROZEN")
+	if err := s.Destroy(t.Context()); code(err) != "unavailable" {
+		t.Errorf("destroy: %v; want unavailable", err)
+	}
+	h.sh(h.create(nil), "true")
+	began := time.Now()
+	h.Stop()
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("the daemon took %s to end", took)
+	}
+	h.Start()
+	thaw()
+	h.wantStatus(s, "destroyed", 30*time.Second)
+	h.oracle()
+	h.wantNothing()
+}
+
+// A daemon that is stopped while a runner dies sees it when it goes on.
+func TestF36_DaemonStopped(t *testing.T) {
+	h := start(t, "")
+	s := h.create(nil)
+	h.kill(h.PID(), syscall.SIGSTOP)
+	h.kill(h.runner(s), syscall.SIGKILL)
+	time.Sleep(200 * time.Millisecond)
+	h.kill(h.PID(), syscall.SIGCONT)
+	h.eventually(5*time.Second, func() error {
+		info, err := s.Refresh(t.Context())
+		if err == nil && info.Status == "running" {
+			err = errors.New("it still counts as running")
+		}
+		return err
+	})
+	h.oracle()
+	h.wantNothing()
+}
+
+// Many files do not hold up the end of a session, nor that of the daemon.
+func TestF36_ManyFiles(t *testing.T) {
+	h := start(t, "")
+	s := h.create(&sandkasten.CreateOptions{Limits: sandkasten.Limits{DiskMB: 512}})
+	h.sh(s, `python3 -c '
+import os
+for d in range(20):
+  os.mkdir(str(d))
+  for f in range(1000): open("%d/%d" % (d, f), "w").close()'`)
+	gone := make(chan error, 1)
+	go func() { gone <- s.Destroy(t.Context()) }()
+	began := time.Now()
+	h.Stop()
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the daemon took %s to end", took)
+	}
+	<-gone
+	h.Start()
+	h.destroy(s)
+	h.oracle()
+	h.wantNothing()
+}
