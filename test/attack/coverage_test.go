@@ -14,7 +14,7 @@ import (
 )
 
 // sections are those of the list that the battery has so far.
-const sections = "KPHTRESNWD"
+const sections = "KPHTRESNWACID"
 
 // Each case of the list has a test here, or a reason in coverage, and no test
 // is for a case that is not on the list.
