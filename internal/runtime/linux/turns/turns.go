@@ -8,6 +8,7 @@ package turns
 import (
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
@@ -99,8 +100,8 @@ func (k *Keeper) look(now time.Time) error {
 }
 
 // decide has the sandboxes go behind the others that use more than half of what
-// those at work use on average, and those come back that use less than half of
-// that. What a processor is to each depends on what the host leaves to all.
+// those at work use on average, if there are several, and those come back that use
+// less than half of that. What a processor is to each depends on what the host leaves to all.
 func (k *Keeper) decide() error {
 	total, working := 0.0, 0
 	for _, s := range k.known {
@@ -109,7 +110,12 @@ func (k *Keeper) decide() error {
 			working++
 		}
 	}
-	most := max(leastBehind, total/float64(2*max(working, 1)))
+	// Behind others means behind the host's own programs, too: who works alone is
+	// in nobody's way, and has the weight of a sandbox.
+	most := math.Inf(1)
+	if working > 1 {
+		most = max(leastBehind, total/float64(2*working))
+	}
 	var errs []error
 	for id, s := range k.known {
 		if behind := s.cores > most || s.behind && s.cores > most/2; behind != s.behind {

@@ -104,7 +104,6 @@ func TestTurns(t *testing.T) {
 		{nil, "burner"}, // nothing runs, but it was behind
 		{nil, "burner"},
 		{nil, "burner"},
-		{nil, "burner"},
 		{nil, ""},
 		{nil, ""},
 		{map[string]float64{"burner": 0.5, "light": 0.5}, ""}, // after the quiet nothing is compared
@@ -114,6 +113,7 @@ func TestTurns(t *testing.T) {
 		{map[string]float64{"burner": 0.06, "light": 0}, "burner light"},
 		{map[string]float64{"burner": 0.06, "light": 0}, "burner light"},
 		{map[string]float64{"burner": 0.06, "light": 0}, "burner"},
+		{map[string]float64{"burner": 1}, ""}, // alone, it is in nobody's way
 	} {
 		h.pass(t, step.use)
 		if got := h.behind(t); got != step.want {
@@ -125,6 +125,7 @@ func TestTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(h.used, "burner")
+	h.pass(t, map[string]float64{"light": 0.5})
 	h.pass(t, map[string]float64{"light": 0.5})
 	if len(h.keeper.known) != 2 {
 		t.Errorf("known: %v", h.keeper.known)
