@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"maps"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -56,21 +55,7 @@ const packageTimeout = 18 * time.Minute
 // prepare returns a machine without jobs, or ends the test where none can run.
 func prepare(t *testing.T) (context.Context, vm.Machine) {
 	t.Helper()
-	testenv.NeedsRoot(t) // to read all of the root file system
-	for _, tool := range []string{"qemu-system-x86_64", "mkfs.ext4", "apt-get", "dpkg-deb"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			testenv.Unsupported(t, "no %s (package %s)", tool, map[string]string{
-				"qemu-system-x86_64": "qemu-system-x86", "mkfs.ext4": "e2fsprogs", "apt-get": "apt", "dpkg-deb": "dpkg",
-			}[tool])
-		}
-	}
-	ctx := t.Context()
-	if deadline, ok := t.Deadline(); ok {
-		// Early enough to report what the machine did until then.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-15*time.Second))
-		t.Cleanup(cancel)
-	}
+	ctx := needMachine(t)
 	m, err := vm.Prepare(ctx, testenv.BaseRootfs(t), testenv.DataDir(t))
 	if err != nil {
 		t.Fatal(err)
