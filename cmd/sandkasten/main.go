@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/auditlog"
 	"github.com/sandkasten/sandkasten/internal/cli/files"
 	"github.com/sandkasten/sandkasten/internal/cli/man"
 	"github.com/sandkasten/sandkasten/internal/cli/setup"
@@ -62,6 +63,8 @@ type commands struct {
 	Restore upkeep.RestoreCmd `cmd:"" help:"Bring back what a backup has." group:"host"`
 	Recover upkeep.RecoverCmd `cmd:"" help:"Make sessions and workspaces of what is there without the database." group:"host"`
 	Image   imageCmd          `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`
+
+	Audit auditlog.Cmd `cmd:"" help:"Read and check the log of what clients have done." group:"host"`
 
 	Pool poolCmd `cmd:"" help:"Show what is ready for sessions that are about to come." group:"host"`
 

@@ -1,6 +1,6 @@
 // Package api holds what every HTTP surface shares: the table of routes and
 // who may call them, host and origin checks, keys, rates, request ids, the
-// access log, metrics, the error body, event streams, and the collecting of a
+// access and audit logs, metrics, the error body, event streams, and the collecting of a
 // command's output. It knows nothing of sessions. Surfaces are folders below
 // it, and none of them imports another.
 package api
@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
@@ -80,6 +81,7 @@ type Options struct {
 	ConcurrentOf map[string]int // those of class Short, of owners who may have more or fewer
 
 	Registry prometheus.Registerer // nil keeps no metrics
+	Audit    *audit.Log            // of what clients do; nil keeps none
 }
 
 // Handler serves the surfaces behind everything they share. It panics on a
@@ -102,6 +104,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		rates:   newRates(o.Rate, o.RateOf),
 		metrics: newMetrics(o.Registry),
 		under:   newUnderway(o.Concurrent, o.ConcurrentOf, o.Registry),
+		audit:   o.Audit,
 		mux:     http.NewServeMux(),
 	}
 	for _, s := range surfaces {
@@ -128,6 +131,7 @@ type handler struct {
 	rates   *rates
 	metrics *metrics
 	under   *underway
+	audit   *audit.Log
 	mux     *http.ServeMux
 }
 
@@ -136,6 +140,7 @@ type handler struct {
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &Request{ID: requestID(r), Host: r.Host, TLS: r.TLS != nil, start: time.Now()}
 	rec := &recorder{ResponseWriter: w}
+	rec.leaving = func() { h.auditBegin(rec, r) }
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, req))
 	header := w.Header()
 	header.Set("X-Request-Id", req.ID)
@@ -171,6 +176,7 @@ func (h *handler) guard(route Route) http.Handler {
 		return route.Handler
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		From(r.Context()).audited = audited(r, route)
 		if err := h.admit(r, route); err != nil {
 			if errdefs.Is(err, errdefs.Unauthenticated) && route.Scope == Page {
 				w.Header().Set("WWW-Authenticate", `Basic realm="sandkasten: any user name, the API key as password"`)

@@ -21,6 +21,19 @@ type recorder struct {
 	status int
 	bytes  int64
 	failed error // to set a deadline: the connection is gone
+
+	leaving func() // is called once before anything goes to the client while its handler runs
+	left    bool
+}
+
+// kept is how much of an answer net/http keeps until its handler has returned.
+const kept = 2048
+
+func (rec *recorder) leave() {
+	if !rec.left {
+		rec.left = true
+		rec.leaving()
+	}
 }
 
 // WriteHeader gives the client WriteTimeout for the answer that begins. One
@@ -40,6 +53,9 @@ func (rec *recorder) WriteHeader(status int) {
 func (rec *recorder) Write(p []byte) (int, error) {
 	if rec.status == 0 {
 		rec.WriteHeader(http.StatusOK)
+	}
+	if rec.bytes+int64(len(p)) > kept {
+		rec.leave()
 	}
 	n, err := rec.ResponseWriter.Write(p)
 	rec.bytes += int64(n)
@@ -67,7 +83,16 @@ func (rec *recorder) begin(r *http.Request) {
 	}
 }
 
-// Unwrap lets http.ResponseController flush and set deadlines.
+// FlushError sends what was written.
+func (rec *recorder) FlushError() error {
+	if rec.status == 0 {
+		rec.WriteHeader(http.StatusOK)
+	}
+	rec.leave()
+	return http.NewResponseController(rec.ResponseWriter).Flush()
+}
+
+// Unwrap lets http.ResponseController set deadlines.
 func (rec *recorder) Unwrap() http.ResponseWriter { return rec.ResponseWriter }
 
 // Hijack hands the connection to a WebSocket.
@@ -75,6 +100,7 @@ func (rec *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(rec.ResponseWriter).Hijack()
 	if err == nil && rec.status == 0 {
 		rec.status = http.StatusSwitchingProtocols // written by who has the connection now
+		rec.leave()
 	}
 	return conn, buffered, err
 }
@@ -97,6 +123,7 @@ func (h *handler) finish(rec *recorder, r *http.Request, panicked any) {
 	elapsed := time.Since(req.start)
 	h.metrics.observe(r, rec.status, elapsed)
 	h.logAccess(rec, r, req, elapsed)
+	h.auditEnd(rec, r, req, elapsed)
 	if aborted {
 		panic(http.ErrAbortHandler) // net/http closes the connection and says nothing
 	}

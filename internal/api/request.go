@@ -21,6 +21,9 @@ type Request struct {
 
 	otherOrigin bool // it comes from a page of one of Options.Origins
 
+	audited bool              // it gets a line in the audit log, whatever the answer
+	made    map[string]string // see Made
+
 	start time.Time
 	cause error // for the log, see Failed
 }
@@ -38,6 +41,18 @@ func From(ctx context.Context) *Request {
 
 // Failed keeps why the request failed for its line in the log.
 func Failed(ctx context.Context, cause error) { From(ctx).cause = cause }
+
+// Made keeps the id of what the request has made for the audit log, as "session".
+func Made(ctx context.Context, what, id string) {
+	req := From(ctx)
+	if req.made == nil {
+		req.made = make(map[string]string)
+	}
+	if before := req.made[what]; before != "" {
+		id = before + " " + id // a fork makes several
+	}
+	req.made[what] = id
+}
 
 // requestID takes the client's id where it can do no harm in a log or a
 // header, so that one id follows a request through several systems.

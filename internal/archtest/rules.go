@@ -15,7 +15,7 @@ var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", 
 var Rules = map[string]Rule{
 	"cmd/sandkasten": {
 		Ours: []string{
-			"internal/cli", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
+			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images", "internal/service",
 			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/cli/upkeep", "internal/snapshot", "sdk/go",
 		},
@@ -35,7 +35,7 @@ var Rules = map[string]Rule{
 	// The composition root: the one place that knows every concrete type.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
+			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/service", "internal/session", "internal/store",
 			"internal/blob", "internal/blob/s3", "internal/weaken", "internal/fsck", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
@@ -45,12 +45,13 @@ var Rules = map[string]Rule{
 	"internal/config":    {Libraries: []string{"go.yaml.in/yaml/v3"}},
 	"internal/doctor":    {Ours: []string{"internal/dirlock"}},
 	"internal/dirlock":   {},
+	"internal/audit":     {Libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/runnerbin": {},
 	"internal/service":   {},
 
 	// Surfaces.
 	"internal/api": {
-		Ours:      []string{"internal/errdefs", "internal/weaken"},
+		Ours:      []string{"internal/audit", "internal/errdefs", "internal/weaken"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
@@ -92,6 +93,7 @@ var Rules = map[string]Rule{
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "sdk/go"},
 	},
+	"internal/cli/auditlog":  {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
 	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config"}},
 	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},

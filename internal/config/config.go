@@ -40,6 +40,8 @@ type Config struct {
 	Maximum   Limits
 	Exec      Exec
 	Terminal  Terminal
+	Audit     Audit
+	Debug     Debug
 	Files     Files
 	Preview   Preview
 	RateLimit RateLimit
@@ -83,6 +85,19 @@ type Defaults struct {
 type Exec struct {
 	OutputLimitBytes int64         // kept for the reply and for replay; the middle of more is dropped
 	KillGrace        time.Duration // between TERM and KILL
+}
+
+// Audit is the log of what clients do.
+type Audit struct {
+	Enabled   bool
+	Dir       string // <data_dir>/audit if empty
+	MaxFileMB int64
+	MaxFiles  int
+}
+
+// Debug is for who develops the daemon, or looks for what is wrong with one.
+type Debug struct {
+	Socket string // of the profiler; empty is none
 }
 
 // Terminal bounds the interactive terminals.
@@ -220,6 +235,7 @@ func Default() Config {
 		Maximum:   Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
 		Exec:      Exec{OutputLimitBytes: 1 << 20, KillGrace: 2 * time.Second},
 		Terminal:  Terminal{Detach: 10 * time.Minute},
+		Audit:     Audit{Enabled: true, MaxFileMB: 64, MaxFiles: 16},
 		Files:     Files{MaxUploadMB: 1024},
 		Preview:   Preview{MaxTTL: 24 * time.Hour},
 		RateLimit: RateLimit{Burst: 200},

@@ -37,6 +37,7 @@ func TestLoadWithoutFileIsDefault(t *testing.T) {
 	want := Default()
 	want.Snapshots.Dir = "/var/lib/sandkasten/snapshots"
 	want.DBPath = "/var/lib/sandkasten/sandkasten.db"
+	want.Audit.Dir = "/var/lib/sandkasten/audit"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Load(\"\") (-want +got):\n%s", diff)
 	}

@@ -100,6 +100,9 @@ func parse(data []byte, environ []string) (Config, []Problem) {
 	if c.DBPath == "" {
 		c.DBPath = filepath.Join(c.DataDir, "sandkasten.db")
 	}
+	if c.Audit.Dir == "" {
+		c.Audit.Dir = filepath.Join(c.DataDir, "audit")
+	}
 	if c.Snapshots.Dir == "" {
 		c.Snapshots.Dir = filepath.Join(c.DataDir, "snapshots")
 	}

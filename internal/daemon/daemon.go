@@ -21,6 +21,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
@@ -60,6 +61,8 @@ type Daemon struct {
 	manager  *session.Manager
 	reaper   *reaper.Reaper
 	server   *http.Server
+
+	audit *audit.Log // nil if there is none
 
 	closers []func() error // in the order in which they were opened
 }
@@ -104,6 +107,9 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	registry := prometheus.NewRegistry()
+	if err := errors.Join(d.openAudit(registry), d.openDebug(ctx)); err != nil {
+		return err
+	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gate)
 	if d.pool != nil {
 		registry.MustRegister(d.pool)
@@ -120,6 +126,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		Concurrent:   concurrent(d.cfg.Requests),
 		ConcurrentOf: concurrentOf(d.cfg),
 		Registry:     registry,
+		Audit:        d.audit,
 	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	connections := api.NewConnections(d.cfg.Requests.Connections)
@@ -329,6 +336,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return d.reaper.Run(inner) })
 	g.Go(func() error { return d.tellService(inner) })
+	if d.audit != nil {
+		g.Go(func() error { return d.audit.Run(inner) })
+	}
 	g.Go(func() error {
 		d.sweepFiles(inner)
 		return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -51,6 +52,7 @@ func (s *surface) forkSession(ctx context.Context, in *forkInput) (*forkOutput, 
 	out := &forkOutput{Forked{Sessions: make([]Session, len(made.Sessions)), Copied: made.Copied}}
 	for i, one := range made.Sessions {
 		out.Body.Sessions[i] = view(one)
+		api.Made(ctx, "session", string(one.ID))
 	}
 	return out, nil
 }

@@ -177,6 +177,7 @@ func (s *surface) createSession(ctx context.Context, in *createInput) (*sessionO
 	if err != nil {
 		return nil, err
 	}
+	api.Made(ctx, "session", string(created.ID))
 	return &sessionOutput{view(created)}, nil
 }
 

@@ -53,6 +53,7 @@ func (s *surface) createWorkspace(ctx context.Context, in *createWorkspaceInput)
 	if err != nil {
 		return nil, err
 	}
+	api.Made(ctx, "workspace", made.ID)
 	return &workspaceOutput{viewWorkspace(made)}, nil
 }
 

@@ -86,6 +86,7 @@ func (h *Handlers) Create(ctx context.Context, in *CreateInput) (*Output, error)
 	if err != nil {
 		return nil, err
 	}
+	api.Made(ctx, "snapshot", made.ID)
 	return &Output{view(made)}, nil
 }
 
@@ -179,6 +180,7 @@ func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*huma.StreamRes
 			api.WriteError(w, r, err)
 			return
 		}
+		api.Made(r.Context(), "snapshot", made.ID)
 		api.WriteJSON(w, r, http.StatusCreated, view(made))
 	}), nil
 }

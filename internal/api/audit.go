@@ -1,0 +1,59 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/audit"
+)
+
+// audited says whether a request gets a line in the audit log: one that changes
+// something, or goes into a sandbox. What only looks at lists and states does not.
+func audited(r *http.Request, route Route) bool {
+	return r.Method != http.MethodGet && r.Method != http.MethodHead || route.Class != Short
+}
+
+// auditBegin writes the line of a request whose answer reaches the client before
+// it ends, so that nothing is done for a client that the log does not have.
+func (h *handler) auditBegin(rec *recorder, r *http.Request) {
+	req := From(r.Context())
+	if h.audit == nil || !req.audited {
+		return
+	}
+	h.audit.Append(r.Context(), auditEntry("answering", rec, r, req, time.Since(req.start)))
+}
+
+// auditEnd writes the line of a request that is about to end. Refusals for want of
+// a key, or of what it may, have one too.
+func (h *handler) auditEnd(rec *recorder, r *http.Request, req *Request, elapsed time.Duration) {
+	refused := rec.status == http.StatusUnauthorized || rec.status == http.StatusForbidden
+	if h.audit == nil || !req.audited && !refused {
+		return
+	}
+	h.audit.Append(r.Context(), auditEntry("answered", rec, r, req, elapsed))
+}
+
+var pathValue = regexp.MustCompile(`{(\w+)(\.\.\.)?}`)
+
+func auditEntry(event string, rec *recorder, r *http.Request, req *Request, elapsed time.Duration) audit.Entry {
+	ids := maps.Clone(req.made)
+	for _, match := range pathValue.FindAllStringSubmatch(r.Pattern, -1) {
+		// The rest of a path is a program's in the sandbox, or a file's.
+		if value := r.PathValue(match[1]); value != "" && match[2] == "" {
+			if ids == nil {
+				ids = make(map[string]string)
+			}
+			ids[match[1]] = clean(value)
+		}
+	}
+	route := r.Pattern
+	if route == "/" || route == "" {
+		route = clean(r.Method) + " (none)"
+	}
+	return audit.Entry{
+		Event: event, RequestID: req.ID, Owner: req.Owner, Remote: r.RemoteAddr, Route: route, IDs: ids,
+		Status: rec.status, BytesIn: r.ContentLength, BytesOut: rec.bytes, Took: float64(elapsed.Microseconds()) / 1000,
+	}
+}

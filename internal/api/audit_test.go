@@ -1,0 +1,108 @@
+package api_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/audit"
+)
+
+// TestAudit makes requests of every kind and reads what the log says of them.
+func TestAudit(t *testing.T) {
+	dir := t.TempDir()
+	log, err := audit.Open(audit.Options{Dir: dir, MaxBytes: 1 << 20, MaxFiles: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func() []byte {
+		text, err := os.ReadFile(filepath.Join(dir, "audit.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	handler := api.Handler(api.Options{Keys: threeKeys{}, Audit: log}, api.Surface{Name: "test", Routes: []api.Route{
+		{Pattern: "GET /public", Scope: api.Public, Handler: http.NotFoundHandler()},
+		{Pattern: "GET /things/{id}", Scope: api.Key, Handler: http.NotFoundHandler()},
+		{Pattern: "POST /things", Scope: api.Key, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			api.Made(r.Context(), "thing", "t1")
+			api.Made(r.Context(), "thing", "t2")
+			io.Copy(w, r.Body)
+		})},
+		{Pattern: "GET /things/{id}/file/{path...}", Scope: api.Key, Class: api.Transfer, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Write(bytes.Repeat([]byte("x"), 5000))
+			// What is under way is in the log before the client has it.
+			if !bytes.Contains(lines(), []byte(`"event":"answering"`)) {
+				t.Error("the client has an answer that is in no line")
+			}
+		})},
+	}})
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	ask := func(method, path, key, body string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Api-Key", key)
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	ask("GET", "/public", "alice", "")
+	ask("GET", "/things/7", "alice", "")
+	ask("POST", "/things?token=secret-1", "alice", "secret-2")
+	ask("GET", "/things/7/file/secret-3", "bob", "")
+	ask("GET", "/things/7", "secret-4", "")
+	ask("POST", "/nowhere/secret-5", "bob", "")
+
+	type line struct {
+		Event, Owner, Route string
+		Status              int
+		BytesIn             int64 `json:"bytes_in"`
+		BytesOut            int64 `json:"bytes_out"`
+		IDs                 map[string]string
+	}
+	want := []line{
+		{"answered", "alice", "POST /things", 200, 8, 8, map[string]string{"thing": "t1 t2"}},
+		{"answering", "bob", "GET /things/{id}/file/{path...}", 200, 0, 0, map[string]string{"id": "7"}},
+		{"answered", "bob", "GET /things/{id}/file/{path...}", 200, 0, 5000, map[string]string{"id": "7"}},
+		{"answered", "", "GET /things/{id}", 401, 0, -1, map[string]string{"id": "7"}},
+		{"answered", "bob", "POST (none)", 404, 17, -1, nil},
+	}
+	var got []line
+	for text := range bytes.Lines(lines()) {
+		var one line
+		if err := json.Unmarshal(text, &one); err != nil {
+			t.Fatal(err)
+		}
+		if one.Status >= 400 {
+			one.BytesOut = -1 // as long as the text is
+		}
+		got = append(got, one)
+	}
+	want[4].BytesIn = 0
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the log (-want +got):\n%s", diff)
+	}
+	if text := string(lines()); strings.Contains(text, "secret") {
+		t.Errorf("a secret is in the log:\n%s", text)
+	}
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+}
