@@ -194,6 +194,40 @@ func TestF26_Storm(t *testing.T) {
 	h.wantNothing()
 }
 
+// Creates with one key and destroys of what they give, all at once, leave one
+// session or none.
+func TestF26_CreateAndDestroyOfOneKey(t *testing.T) {
+	h := start(t, "")
+	for i := range 10 {
+		request := &sandkasten.CreateOptions{IdempotencyKey: fmt.Sprint("key-", i)}
+		var ids sync.Map
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				s, err := h.c.CreateSession(t.Context(), request)
+				if err != nil {
+					if code(err) != "conflict" {
+						t.Errorf("create: %v", err)
+					}
+					return
+				}
+				ids.Store(s.ID, true)
+				if err := s.Destroy(t.Context()); err != nil {
+					t.Errorf("destroy: %v", err)
+				}
+			})
+		}
+		all.Wait()
+		n := 0
+		ids.Range(func(any, any) bool { n++; return true })
+		if n > 1 {
+			t.Errorf("one key gave %d sessions", n)
+		}
+	}
+	h.oracle()
+	h.wantNothing()
+}
+
 // A daemon that dies while it restores a snapshot leaves no session; a damaged
 // archive, or one that is larger than the session, gives none either.
 func TestF29_Restore(t *testing.T) {
@@ -295,4 +329,81 @@ func TestF30_ExpiryRaces(t *testing.T) {
 	all.Wait()
 	h.oracle()
 	h.wantNothing()
+}
+
+const pooled = "pool: {enabled: true, images: {base: 4}, cpu: 1, memory_reserve_mb: 0}\nadmission: {memory_reserve_mb: 0}\n"
+
+// ready waits until a pool has so many sandboxes, and returns their names.
+func (h *host) ready(n int) []string {
+	h.t.Helper()
+	var names []string
+	h.eventually(settle, func() error {
+		status, err := h.c.PoolStatus(h.t.Context())
+		if err != nil {
+			return err
+		}
+		found, err := filepath.Glob(filepath.Join(h.Data, "sandboxes", warm+"*"))
+		names = nil
+		for _, dir := range found {
+			names = append(names, filepath.Base(dir))
+		}
+		if err == nil && len(names) < n {
+			err = fmt.Errorf("%d are ready, want %d: %+v", len(names), n, status)
+		}
+		return err
+	})
+	return names
+}
+
+// No two sessions get the same ready sandbox, and none a dead one.
+func TestF31_PoolIsHandedOutOnce(t *testing.T) {
+	h := start(t, pooled)
+	for range 5 {
+		for _, name := range h.ready(4)[:2] {
+			h.kill(h.box(name).Process.PID, 9)
+		}
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				s, err := h.c.CreateSession(t.Context(), nil)
+				if err != nil {
+					t.Errorf("create: %v", err)
+					return
+				}
+				mark := fmt.Sprint("session ", i)
+				r, err := s.Exec(t.Context(), "ls -A; echo "+mark+" > mine; sleep 0.2; cat mine", nil)
+				if err != nil || strings.TrimSpace(r.Output) != mark {
+					t.Errorf("session %d has %q: %v", i, r.Output, err)
+				}
+			})
+		}
+		all.Wait()
+		h.inOrder()
+		h.destroyAll()
+	}
+	h.oracle()
+	h.SetEnv("SANDKASTEN_POOL__ENABLED=false")
+	h.Restart()
+	h.wantNothing()
+}
+
+// A daemon that dies at any step of a claim leaves a ready sandbox or a session
+// that failed; the same request then succeeds.
+func TestF31_CrashInClaim(t *testing.T) {
+	for _, step := range []string{"attached", "renamed", "state", "limits", "workspace", "settled"} {
+		t.Run(step, func(t *testing.T) {
+			h := start(t, pooled, at("linux.claim."+step))
+			h.ready(4)
+			request := &sandkasten.CreateOptions{IdempotencyKey: "again", WorkspaceID: "w", Limits: sandkasten.Limits{MemoryMB: 64}}
+			_, err := h.c.CreateSession(t.Context(), request)
+			h.wantKilled(err)
+			if got := h.sh(h.create(request), "ls -A; echo usable"); got != "usable" {
+				t.Errorf("the session prints %q", got)
+			}
+			h.oracle()
+			h.SetEnv("SANDKASTEN_POOL__ENABLED=false")
+			h.Restart()
+			h.wantNothing()
+		})
+	}
 }

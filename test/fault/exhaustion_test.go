@@ -3,7 +3,9 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,8 +13,86 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	sandkasten "github.com/sandkasten/sandkasten/sdk/go"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
+
+// A host that gives no namespace refuses a create and keeps nothing of it.
+func TestF17_NoNamespaces(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		testenv.Unsupported(t, "no strace, which has system calls fail")
+	}
+	h := start(t, "")
+	s := h.create(nil)
+	tracer := h.sleeper("strace", "-f", "-qq", "-o", "/dev/null", "-p", strconv.Itoa(h.PID()), "-e", "trace=clone3", "-e", "inject=clone3:error=ENOSPC")
+	h.eventually(settle, func() error {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.PID()))
+		if err == nil && !strings.Contains(string(status), fmt.Sprintf("TracerPid:\t%d\n", tracer)) {
+			err = errors.New("strace is not there yet")
+		}
+		return err
+	})
+	refused := 0
+	for range 12 { // some runners are ready
+		if _, err := h.c.CreateSession(t.Context(), nil); err != nil {
+			refused++
+			if c := code(err); c != "unavailable" && c != "insufficient_space" {
+				t.Errorf("create: %v (%s); want unavailable", err, c)
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("sessions are made without namespaces")
+	}
+	h.sh(s, "true")
+	h.end(tracer)
+	h.sh(h.create(nil), "true")
+	h.oracle()
+	h.wantNothing()
+}
+
+// A daemon without descriptors refuses clients, does not end, and works when it
+// has some again.
+func TestF18_NoDescriptors(t *testing.T) {
+	h := start(t, "")
+	s := h.create(nil)
+	few := unix.Rlimit{Cur: 256, Max: 256}
+	if err := unix.Prlimit(h.PID(), unix.RLIMIT_NOFILE, &few, nil); err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(h.URL, "http://")
+	var open []net.Conn
+	for range 400 {
+		if c, err := net.DialTimeout("tcp", address, time.Second); err == nil {
+			open = append(open, c)
+		}
+	}
+	for range 5 {
+		ctx, cancel := contextFor(t, 3*time.Second)
+		made, err := h.c.CreateSession(ctx, nil)
+		cancel()
+		if err == nil {
+			made.Destroy(t.Context())
+		}
+	}
+	if !h.Running() {
+		t.Fatalf("the daemon has ended\n%s", h.Log())
+	}
+	for _, c := range open {
+		c.Close()
+	}
+	h.eventually(settle, func() error {
+		_, err := s.Exec(t.Context(), "true", nil)
+		return err
+	})
+	h.destroyAll()
+	h.sh(h.create(nil), "true")
+	h.oracle()
+	h.wantNothing()
+}
 
 // A host without loop devices refuses a create: there is no session whose disk
 // has no limit. With them it works again.
