@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -82,6 +83,7 @@ type Options struct {
 
 	Registry prometheus.Registerer // nil keeps no metrics
 	Audit    *audit.Log            // of what clients do; nil keeps none
+	Tracer   *tracing.Tracer       // nil traces nothing
 }
 
 // Handler serves the surfaces behind everything they share. It panics on a
@@ -103,6 +105,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		admin:   o.Admin,
 		rates:   newRates(o.Rate, o.RateOf),
 		metrics: newMetrics(o.Registry),
+		tracer:  o.Tracer,
 		under:   newUnderway(o.Concurrent, o.ConcurrentOf, o.Registry),
 		audit:   o.Audit,
 		mux:     http.NewServeMux(),
@@ -130,6 +133,7 @@ type handler struct {
 	admin   string
 	rates   *rates
 	metrics *metrics
+	tracer  *tracing.Tracer
 	under   *underway
 	audit   *audit.Log
 	mux     *http.ServeMux
@@ -141,7 +145,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &Request{ID: requestID(r), Host: r.Host, TLS: r.TLS != nil, start: time.Now()}
 	rec := &recorder{ResponseWriter: w}
 	rec.leaving = func() { h.auditBegin(rec, r) }
-	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, req))
+	ctx := context.WithValue(r.Context(), requestKey{}, req)
+	if !ofOperator(r) {
+		ctx, req.span = h.tracer.Request(ctx, r.Header)
+	}
+	r = r.WithContext(ctx)
 	header := w.Header()
 	header.Set("X-Request-Id", req.ID)
 	header.Set("X-Content-Type-Options", "nosniff")

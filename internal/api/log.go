@@ -122,6 +122,7 @@ func (h *handler) finish(rec *recorder, r *http.Request, panicked any) {
 	}
 	elapsed := time.Since(req.start)
 	h.metrics.observe(r, rec.status, elapsed)
+	req.span.Answered(r.Pattern, rec.status, req.ID)
 	h.logAccess(rec, r, req, elapsed)
 	h.auditEnd(rec, r, req, elapsed)
 	if aborted {
@@ -158,6 +159,13 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 		attrs = append(attrs, slog.String("error", clean(cause.Error())))
 	}
 	h.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// ofOperator reports whether a request is one of those that programs make every
+// few seconds to see whether the daemon is well.
+func ofOperator(r *http.Request) bool {
+	p := r.URL.Path
+	return r.Method == http.MethodGet && (p == "/healthz" || p == "/readyz" || p == "/metrics")
 }
 
 // clean makes s harmless in a log: no control characters, and no more than a

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
 // Request is what the layers around a handler know of one request.
@@ -25,6 +27,7 @@ type Request struct {
 	made    map[string]string // see Made
 
 	start time.Time
+	span  tracing.Span
 	cause error // for the log, see Failed
 }
 

@@ -39,6 +39,7 @@ var Rules = map[string]Rule{
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/service", "internal/session", "internal/store",
 			"internal/blob", "internal/blob/s3", "internal/weaken", "internal/fsck", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
+			"internal/tracing", "internal/tracing/otlp",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -51,7 +52,7 @@ var Rules = map[string]Rule{
 
 	// Surfaces.
 	"internal/api": {
-		Ours:      []string{"internal/audit", "internal/errdefs", "internal/weaken"},
+		Ours:      []string{"internal/audit", "internal/errdefs", "internal/tracing", "internal/weaken"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
@@ -114,7 +115,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
 			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
-			"internal/session/snapshots", "internal/snapshot",
+			"internal/session/snapshots", "internal/snapshot", "internal/tracing",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
@@ -129,7 +130,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract"}},
 	"internal/session/commands": {
-		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "protocol"},
+		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "internal/tracing", "protocol"},
 	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
@@ -150,6 +151,10 @@ var Rules = map[string]Rule{
 	"internal/pool": {
 		Ours:      []string{"internal/errdefs", "internal/runnerclient", "internal/runtime"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
+	},
+	"internal/tracing": {Ours: []string{"internal/errdefs"}, Libraries: []string{"go.opentelemetry.io/otel"}},
+	"internal/tracing/otlp": {
+		Ours: []string{"internal/tracing"}, Libraries: []string{"go.opentelemetry.io/otel"},
 	},
 	"internal/auth": {Ours: []string{"internal/errdefs"}},
 	"internal/images": {
@@ -249,7 +254,7 @@ var Rules = map[string]Rule{
 	"internal/runner/ports": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
 	"internal/baseline":     {Not: slow},
-	"internal/runnerclient": {Ours: []string{"internal/errdefs", "protocol"}},
+	"internal/runnerclient": {Ours: []string{"internal/errdefs", "internal/tracing", "protocol"}},
 	"protocol":              {Not: slow},
 	"internal/errdefs":      {},
 	"internal/failpoint":    {},

@@ -54,6 +54,7 @@ type Config struct {
 	Pool      Pool
 	Snapshots Snapshots
 	Log       Log
+	Tracing   Tracing
 }
 
 // Docker is where the driver docker makes its containers.
@@ -212,6 +213,12 @@ type Log struct {
 	Format string // auto, text, json; auto is text on a terminal
 }
 
+// Tracing is where traces of requests go.
+type Tracing struct {
+	Endpoint string  // of a collector; empty: nowhere
+	Ratio    float64 // of requests
+}
+
 // Default is the configuration of an empty file.
 func Default() Config {
 	return Config{
@@ -248,6 +255,7 @@ func Default() Config {
 		Pool:      Pool{MaxReady: 100, CPU: 0.5, MemoryReserveMB: 1024},
 		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, MaxTotalMB: 65536, Store: "dir", S3: S3{PathStyle: true}},
 		Log:       Log{Level: "info", Format: "auto"},
+		Tracing:   Tracing{Ratio: 1},
 	}
 }
 

@@ -97,6 +97,8 @@ func (c *Config) hostOptions() []option {
 		{"debug.socket", path(&c.Debug.Socket), "A unix socket, for root only, at which Go's profiler answers. Without it there is none."},
 		{"log.level", oneOf(&c.Log.Level, "debug", "info", "warn", "error"), "The least important messages that are written."},
 		{"log.format", oneOf(&c.Log.Format, "auto", "text", "json"), "`auto` is text on a terminal and JSON elsewhere."},
+		{"tracing.endpoint", webAddress(&c.Tracing.Endpoint), "Sends traces of requests to this OpenTelemetry collector, by OTLP over HTTP: `http://127.0.0.1:4318` (docs/observing.md). When it is not set there are none."},
+		{"tracing.sample_ratio", decimal(&c.Tracing.Ratio, 0, 1), "Part of the requests that is traced: 0.01 is one in a hundred."},
 		{"workspace.enabled", boolean(&c.Workspace.Enabled), "Let sessions have workspaces that outlive them."},
 		{"workspace.persist_by_default", boolean(&c.Workspace.PersistByDefault), "Give a session whose client names no workspace a new one that outlives it."},
 		{"workspace.default_size_mb", integer(&c.Workspace.DefaultSizeMB, 16, 1<<24), "MiB of a workspace whose client does not say. What is not written takes no space."},

@@ -94,6 +94,10 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err := admit(ctx, d.log, doctor.Examine(host(d.cfg))); err != nil {
 		return err
 	}
+	traces, err := d.trace(ctx)
+	if err != nil {
+		return err
+	}
 	keys, err := d.keys()
 	if err != nil {
 		return err
@@ -127,6 +131,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		ConcurrentOf: concurrentOf(d.cfg),
 		Registry:     registry,
 		Audit:        d.audit,
+		Tracer:       traces,
 	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	connections := api.NewConnections(d.cfg.Requests.Connections)

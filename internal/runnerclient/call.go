@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -19,6 +20,7 @@ type call struct {
 	first  *protocol.Header // received, and not yet returned by next
 	lent   bool             // the connection was given to others in the sandbox
 	ended  bool
+	span   tracing.Span
 }
 
 // begin sends a request and waits for the first frame of its answer. If the
@@ -60,7 +62,14 @@ func (c *Client) open(ctx context.Context) (*call, error) {
 	// The watcher only closes; whoever uses the connection sees the error of
 	// that and reports ctx's. Closing twice is harmless.
 	stop := context.AfterFunc(ctx, func() { k.Close() })
-	return &call{conn: k, client: c, ctx: ctx, stop: stop}, nil
+	_, span := tracing.Start(ctx, tracing.Runner, "call")
+	return &call{conn: k, client: c, ctx: ctx, stop: stop, span: span}, nil
+}
+
+// send sends the request's one frame.
+func (k *call) send(t protocol.Type, body any, payload []byte) error {
+	k.span.Name(tracing.Runner, string(t))
+	return k.w.Send(t, body, payload)
 }
 
 // always is for requests that may be repeated, never for the others.
@@ -69,7 +78,7 @@ func never() bool  { return false }
 
 // request sends a frame without payload that may be repeated.
 func (c *Client) request(ctx context.Context, t protocol.Type, body any) (*call, error) {
-	return c.begin(ctx, func(k *call) error { return k.w.Send(t, body, nil) }, always)
+	return c.begin(ctx, func(k *call) error { return k.send(t, body, nil) }, always)
 }
 
 // ask sends a request whose answer is one frame of type want, decoded into
@@ -145,6 +154,7 @@ func (k *call) next(want ...protocol.Type) (protocol.Header, error) {
 	if err != nil {
 		return h, k.fail(err)
 	}
+	k.span.Fail(refusal)
 	if err := k.done(); err != nil {
 		return h, err
 	}
@@ -158,6 +168,7 @@ func (k *call) done() error {
 		return k.violation("it sent more after its final frame")
 	}
 	k.ended = true
+	k.span.End(nil)
 	if !k.stop() { // ctx was done, and the connection is being closed
 		return nil
 	}
@@ -171,6 +182,7 @@ func (k *call) done() error {
 func (k *call) abort() {
 	if !k.ended {
 		k.ended = true
+		k.span.End(nil)
 		k.stop()
 		k.Close()
 	}
@@ -179,6 +191,7 @@ func (k *call) abort() {
 // fail ends a call that cannot go on, and gives err its mark.
 func (k *call) fail(err error) error {
 	over := k.ctx.Err() != nil
+	k.span.Fail(err)
 	k.abort()
 	switch {
 	case over:
@@ -200,8 +213,10 @@ func givenUp(ctx context.Context) error {
 }
 
 func (k *call) violation(format string, args ...any) error {
+	err := fmt.Errorf("%w: "+format, append([]any{ErrProtocol}, args...)...)
+	k.span.Fail(err)
 	k.abort()
-	return fmt.Errorf("%w: "+format, append([]any{ErrProtocol}, args...)...)
+	return err
 }
 
 // isViolation reports whether err is a Reader's judgement of its peer.

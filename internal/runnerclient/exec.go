@@ -67,7 +67,7 @@ func (c *Client) Exec(ctx context.Context, e protocol.Exec, command string, stdi
 	payload = append(append(payload, command...), stdin...)
 	f := following{id: e.ID, out: out}
 	f.witness, e.Accept = out.(Witness)
-	return c.run(ctx, &f, func(k *call) error { return k.w.Send(protocol.TypeExec, e, payload) })
+	return c.run(ctx, &f, func(k *call) error { return k.send(protocol.TypeExec, e, payload) })
 }
 
 // run sends a request that starts something, and follows it to its end.
@@ -94,7 +94,7 @@ func (c *Client) Attach(ctx context.Context, id string, offset int64, out io.Wri
 
 func (c *Client) attach(ctx context.Context, f *following) (protocol.Record, error) {
 	send := func(k *call) error {
-		return k.w.Send(protocol.TypeAttach, protocol.Attach{ID: f.id, Offset: f.next}, nil)
+		return k.send(protocol.TypeAttach, protocol.Attach{ID: f.id, Offset: f.next}, nil)
 	}
 	return c.follow(ctx, f, send, never)
 }

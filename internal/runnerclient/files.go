@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -96,6 +97,7 @@ func (c *Client) Write(ctx context.Context, w protocol.Write, size int64, src io
 func (c *Client) upload(ctx context.Context, t protocol.Type, req any, size int64, src io.Reader) (*call, error) {
 	body := &source{Reader: src}
 	send := func(k *call) error {
+		k.span.Name(tracing.Runner, string(t))
 		err := k.w.SendFrom(t, req, size, body)
 		if deadlineErr := k.SetReadDeadline(time.Now().Add(workTimeout)); deadlineErr != nil {
 			return deadlineErr

@@ -29,7 +29,7 @@ func (c *Client) Edit(ctx context.Context, e protocol.Edit, before, after []byte
 	payload = append(append(payload, before...), after...)
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
 	defer cancel()
-	k, err := c.begin(ctx, func(k *call) error { return k.w.Send(protocol.TypeEdit, e, payload) }, always)
+	k, err := c.begin(ctx, func(k *call) error { return k.send(protocol.TypeEdit, e, payload) }, always)
 	if err != nil {
 		return protocol.Edited{}, nil, err
 	}

@@ -44,6 +44,7 @@ func (c *Client) DialPort(ctx context.Context, port int) (net.Conn, error) {
 	if !k.stop() { // ctx was done, and the connection is being closed
 		return nil, k.fail(ctx.Err())
 	}
+	k.span.End(nil) // what follows is the caller's
 	// The request has left a deadline for writes.
 	if err := k.SetDeadline(time.Time{}); err != nil {
 		return nil, k.fail(err)

@@ -48,7 +48,7 @@ func (c *Client) Run(ctx context.Context, s protocol.Start, p Program, out io.Wr
 	payload := p.payload(&s)
 	f := following{id: s.ID, out: out}
 	f.witness, s.Accept = out.(Witness)
-	return c.run(ctx, &f, func(k *call) error { return k.w.Send(protocol.TypeStart, s, payload) })
+	return c.run(ctx, &f, func(k *call) error { return k.send(protocol.TypeStart, s, payload) })
 }
 
 // Start starts a program and returns its record at once. When the connection
@@ -57,7 +57,7 @@ func (c *Client) Run(ctx context.Context, s protocol.Start, p Program, out io.Wr
 func (c *Client) Start(ctx context.Context, s protocol.Start, p Program) (protocol.Record, error) {
 	s.Background = true
 	payload := p.payload(&s)
-	send := func(k *call) error { return k.w.Send(protocol.TypeStart, s, payload) }
+	send := func(k *call) error { return k.send(protocol.TypeStart, s, payload) }
 	r, err := c.start(ctx, s.ID, send)
 	if !errors.Is(err, ErrLost) || ctx.Err() != nil {
 		return r, err
@@ -100,7 +100,7 @@ func (c *Client) Poll(ctx context.Context, a protocol.Attach, out io.Writer) (r 
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, errNoAnswer)
 	defer cancel()
 	f := following{id: a.ID, next: a.Offset, out: out, poll: true, most: a.MaxBytes}
-	r, err = c.follow(ctx, &f, func(k *call) error { return k.w.Send(protocol.TypeAttach, a, nil) }, always)
+	r, err = c.follow(ctx, &f, func(k *call) error { return k.send(protocol.TypeAttach, a, nil) }, always)
 	return r, f.next, err
 }
 
@@ -125,7 +125,7 @@ func (c *Client) Stdin(ctx context.Context, s protocol.Stdin, data []byte) (prot
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, errNoAnswer)
 	defer cancel()
 	// Not twice: some of it may have been taken.
-	k, err := c.begin(ctx, func(k *call) error { return k.w.Send(protocol.TypeStdin, s, data) }, never)
+	k, err := c.begin(ctx, func(k *call) error { return k.send(protocol.TypeStdin, s, data) }, never)
 	if err != nil {
 		return none, err
 	}

@@ -13,7 +13,7 @@ func (c *Client) Settle(ctx context.Context, s protocol.Settle, env []string) er
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
 	defer cancel()
 	payload := appendStrings(nil, env)
-	k, err := c.begin(ctx, func(k *call) error { return k.w.Send(protocol.TypeSettle, s, payload) }, never)
+	k, err := c.begin(ctx, func(k *call) error { return k.send(protocol.TypeSettle, s, payload) }, never)
 	if err != nil {
 		return err
 	}

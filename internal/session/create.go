@@ -7,6 +7,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
 // Create makes a session and returns it running. The order is the row in
@@ -19,7 +20,9 @@ import (
 // gives Unprocessable. A key whose create failed is free again. With a key,
 // Create goes on when ctx is done, for the client can ask again; without one
 // it is undone.
-func (m *Manager) Create(ctx context.Context, req CreateRequest) (Session, error) {
+func (m *Manager) Create(ctx context.Context, req CreateRequest) (_ Session, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "create")
+	defer func() { span.End(err) }()
 	if err := m.checkReady(); err != nil {
 		return Session{}, err
 	}
@@ -137,7 +140,9 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 	}
 	var sandbox runtime.Sandbox
 	if err == nil {
-		sandbox, err = m.opts.Creator.Create(ctx, s.Sandbox, m.spec(s, volume))
+		making, span := tracing.Start(ctx, tracing.Driver, "create")
+		sandbox, err = m.opts.Creator.Create(making, s.Sandbox, m.spec(s, volume))
+		span.End(err)
 	}
 	if err != nil {
 		return m.undo(ctx, e, err)

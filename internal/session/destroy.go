@@ -10,6 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
 const (
@@ -29,7 +30,9 @@ func as(end State, reason string) ending {
 // It may be repeated. It wins over a Create that is not through. If the driver
 // cannot remove the sandbox now, it returns Unavailable, the session stays in
 // state stopping and the next Destroy, of a client or the reaper, goes on.
-func (m *Manager) Destroy(ctx context.Context, id ID) error {
+func (m *Manager) Destroy(ctx context.Context, id ID) (err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "destroy")
+	defer func() { span.End(err) }()
 	if err := m.checkReady(); err != nil {
 		return err
 	}
@@ -150,7 +153,7 @@ func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
 	if err := e.box().close(); err != nil {
 		m.log.DebugContext(ctx, "closing connections to a runner", "session", s.ID, "err", err)
 	}
-	err = remove(ctx, s.Sandbox)
+	err = tracing.Do(ctx, tracing.Driver, name, func(ctx context.Context) error { return remove(ctx, s.Sandbox) })
 	if s.End == Stopped && errdefs.Is(err, errdefs.NotFound) {
 		return m.end(ctx, e, as(Crashed, "its files are lost: "+errdefs.MessageOf(err)))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
 // Stop ends a session's processes and keeps its files, and returns the
@@ -14,7 +15,9 @@ import (
 // stopped is not an error. If the driver cannot do it now, it returns
 // Unavailable and the session stays in state stopping; the next Stop, or the
 // reaper, goes on. If the files turn out to be lost, the session crashed.
-func (m *Manager) Stop(ctx context.Context, id ID) (Session, error) {
+func (m *Manager) Stop(ctx context.Context, id ID) (_ Session, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "stop")
+	defer func() { span.End(err) }()
 	e, err := m.living(ctx, id)
 	if err != nil {
 		return Session{}, err
@@ -46,7 +49,9 @@ func (m *Manager) Stop(ctx context.Context, id ID) (Session, error) {
 // another BootID, new shells and the limits and environment that it had. To
 // start what runs, or is paused, is not an error. When it fails the session is
 // stopped as before. It does not stop when ctx is done.
-func (m *Manager) Start(ctx context.Context, id ID) (Session, error) {
+func (m *Manager) Start(ctx context.Context, id ID) (_ Session, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "start")
+	defer func() { span.End(err) }()
 	e, err := m.living(ctx, id)
 	if err != nil {
 		return Session{}, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -22,7 +23,9 @@ const goneExitCode = 137
 // that is not zero is not an error. If the sandbox dies under the command, the
 // result's cause is sandbox_gone. An out that is a runnerclient.Witness is told the
 // exec's id when it can be attached to.
-func (c *Commands[ID]) Exec(ctx context.Context, id ID, req ExecRequest, out io.Writer) (ExecResult, error) {
+func (c *Commands[ID]) Exec(ctx context.Context, id ID, req ExecRequest, out io.Writer) (_ ExecResult, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "exec")
+	defer func() { span.End(err) }()
 	exec, err := c.planExec(req)
 	if err != nil {
 		return ExecResult{}, err
@@ -41,7 +44,9 @@ func (c *Commands[ID]) Exec(ctx context.Context, id ID, req ExecRequest, out io.
 // Attach writes an exec's output from offset on to out and follows it to its
 // end, as Exec does. Where output was dropped it goes on behind the gap, which
 // the result counts, and of which an out that is a runnerclient.Sink is told.
-func (c *Commands[ID]) Attach(ctx context.Context, id ID, execID string, offset int64, out io.Writer) (ExecResult, error) {
+func (c *Commands[ID]) Attach(ctx context.Context, id ID, execID string, offset int64, out io.Writer) (_ ExecResult, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "attach")
+	defer func() { span.End(err) }()
 	if err := c.checkExecID(execID); err != nil {
 		return ExecResult{}, err
 	}

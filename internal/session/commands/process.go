@@ -10,6 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -20,7 +21,9 @@ const maxArgument = 128<<10 - 1
 // in the session, and is like Exec in all else. An out that is a
 // runnerclient.Sink learns which bytes are of which stream. A program that
 // cannot be started is Unprocessable.
-func (c *Commands[ID]) RunProcess(ctx context.Context, id ID, req ProcessRequest, out io.Writer) (ExecResult, error) {
+func (c *Commands[ID]) RunProcess(ctx context.Context, id ID, req ProcessRequest, out io.Writer) (_ ExecResult, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "run_process")
+	defer func() { span.End(err) }()
 	if err := checkArgs(req.Args); err != nil {
 		return ExecResult{}, err
 	}
@@ -47,7 +50,9 @@ func (c *Commands[ID]) RunProcess(ctx context.Context, id ID, req ProcessRequest
 // StartProcess starts a program in the background and returns its record. Such
 // a program is no use of the session by itself: it ends with the session when
 // nobody uses that for its TTL.
-func (c *Commands[ID]) StartProcess(ctx context.Context, id ID, req ProcessRequest) (ExecResult, error) {
+func (c *Commands[ID]) StartProcess(ctx context.Context, id ID, req ProcessRequest) (_ ExecResult, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "start_process")
+	defer func() { span.End(err) }()
 	if err := checkArgs(req.Args); err != nil {
 		return ExecResult{}, err
 	}
