@@ -272,6 +272,10 @@ func (d *Daemon) end() {
 		d.Output("rm", "--all")
 		d.Stop()
 	}
+	// Those of other owners, whose keys are the test's.
+	if left, err := os.ReadDir(filepath.Join(d.Data, "sandboxes")); err == nil && len(left) > 0 {
+		d.Output("daemon", "--stop-sessions")
+	}
 }
 
 // Client returns a client of the daemon with this key, or that of the owner admin
