@@ -37,6 +37,15 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	return m
 }
 
+// statusLabel is a status as a label. A program in a sandbox may answer with any
+// number; those that nobody has given a meaning are one.
+func statusLabel(status int) string {
+	if http.StatusText(status) == "" {
+		return "other"
+	}
+	return strconv.Itoa(status)
+}
+
 func (m *metrics) observe(r *http.Request, status int, elapsed time.Duration) {
 	if m == nil {
 		return
@@ -45,6 +54,6 @@ func (m *metrics) observe(r *http.Request, status int, elapsed time.Duration) {
 	if route == "" || route == "/" {
 		route = "none"
 	}
-	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.requests.WithLabelValues(route, statusLabel(status)).Inc()
 	m.duration.WithLabelValues(route).Observe(elapsed.Seconds())
 }

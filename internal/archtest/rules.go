@@ -66,7 +66,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
 	"internal/api/v1/metrics": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands"},
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands", "protocol"},
 		Libraries: []string{"github.com/prometheus/client_golang"},
 	},
 	"internal/api/v1/adapter": {

@@ -291,11 +291,12 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	for _, want := range []string{
-		`sandkasten_sessions{state="running"} 2`,
-		`sandkasten_sessions{state="creating"} 0`,
+		`sandkasten_sessions{driver="native",state="running"} 2`,
+		`sandkasten_sessions{driver="native",state="creating"} 0`,
 		"sandkasten_sessions_limit 0\n",
 		`sandkasten_session_create_duration_seconds_count{outcome="ok"} 2`,
 		`sandkasten_exec_duration_seconds_count{cause="exited"} 2`,
+		`sandkasten_exec_duration_seconds_count{cause="oom_killed"} 0`,
 		`sandkasten_http_requests_total{route="POST /v1/sessions/{id}/exec",status="200"} 2`,
 		`sandkasten_workspaces{in_use="true"} 1`,
 		`sandkasten_workspaces{in_use="false"} 1`,

@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // Metrics measures what sessions and commands cost. No label names a session.
@@ -34,7 +35,14 @@ func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 		create: histogram("sandkasten_session_create_duration_seconds",
 			"Time to make a session, by outcome: ok, or the code of the error.", "outcome"),
 		exec: histogram("sandkasten_exec_duration_seconds",
-			"Time that commands ran in shells, by how they ended.", "cause"),
+			"Time that commands ran, by how they ended; those that were started in the background are not counted.", "cause"),
+	}
+	// A rate needs a first value: that the first command was killed must show.
+	for _, cause := range []protocol.Cause{
+		protocol.CauseExited, protocol.CauseSignaled, protocol.CauseTimeout, protocol.CauseOOMKilled,
+		protocol.CauseShellExited, protocol.CauseCanceled, protocol.CauseSandboxGone,
+	} {
+		m.exec.WithLabelValues(string(cause))
 	}
 	registry.MustRegister(m.create, m.exec, sessionCounter{manager})
 	if manager.HasWorkspaces() {
@@ -77,7 +85,7 @@ func (m *Metrics) Ran(result commands.ExecResult) {
 }
 
 var (
-	sessionsDesc      = prometheus.NewDesc("sandkasten_sessions", "Sessions that have not ended, by state.", []string{"state"}, nil)
+	sessionsDesc      = prometheus.NewDesc("sandkasten_sessions", "Sessions that have not ended, by state and driver.", []string{"state", "driver"}, nil)
 	sessionsLimitDesc = prometheus.NewDesc("sandkasten_sessions_limit", "How many may be alive at once, of all keys together; 0 is no maximum.", nil, nil)
 )
 
@@ -100,22 +108,34 @@ func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(sessionsDesc, err)
 		return
 	}
-	for state, n := range stateCounts(all) {
-		out <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(n), string(state))
+	for of, n := range counts(all, c.manager.Drivers()) {
+		out <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(n), string(of.state), of.driver)
 	}
 	_, maxima := c.manager.Limits("")
 	out <- prometheus.MustNewConstMetric(sessionsLimitDesc, prometheus.GaugeValue, float64(maxima.Sessions))
 }
 
-// stateCounts is what the gauge of sessions shows.
-func stateCounts(all []session.Session) map[session.State]int {
-	counts := map[session.State]int{
-		session.Creating: 0, session.Running: 0, session.Paused: 0, session.Stopping: 0, session.Stopped: 0, session.Starting: 0,
+// kind is what the gauge of sessions tells apart.
+type kind struct {
+	state  session.State
+	driver string
+}
+
+// counts is what the gauge of sessions shows. Drivers that are no more chosen
+// have those of their sessions only.
+func counts(all []session.Session, drivers []string) map[kind]int {
+	n := map[kind]int{}
+	for _, driver := range drivers {
+		for _, state := range []session.State{
+			session.Creating, session.Running, session.Paused, session.Stopping, session.Stopped, session.Starting,
+		} {
+			n[kind{state, driver}] = 0
+		}
 	}
 	for _, one := range all {
-		counts[one.State]++
+		n[kind{one.State, one.Driver()}]++
 	}
-	return counts
+	return n
 }
 
 var (
