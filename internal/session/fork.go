@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/internal/session/files"
+	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
 // MaxForks is how many forks one request may ask for.
@@ -42,7 +43,9 @@ type Forked struct {
 // workspace that outlives sessions they share with it. The source may run, be
 // paused or be stopped, and stays so. It makes all or none, and is as Create
 // for the rest, idempotency keys included.
-func (m *Manager) Fork(ctx context.Context, id ID, req ForkRequest) (Forked, error) {
+func (m *Manager) Fork(ctx context.Context, id ID, req ForkRequest) (_ Forked, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "fork")
+	defer func() { span.End(err) }()
 	source, err := m.living(ctx, id)
 	if err != nil {
 		return Forked{}, err
@@ -289,7 +292,9 @@ func (f *forking) fork(ctx context.Context) error {
 		fork := e.snapshot()
 		branches[i] = runtime.Branch{ID: fork.Sandbox, Hostname: fork.Hostname}
 	}
-	made, err := f.m.forks.Fork(ctx, f.source.snapshot().Sandbox, branches, spec)
+	forking, span := tracing.Start(ctx, tracing.Driver, "fork")
+	made, err := f.m.forks.Fork(forking, f.source.snapshot().Sandbox, branches, spec)
+	span.End(err)
 	if err != nil {
 		return err
 	}

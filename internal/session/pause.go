@@ -10,6 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
 // switchTimeout bounds the driver's work for a pause or resume.
@@ -30,7 +31,9 @@ const (
 // costs no processor time and survives the daemon. To pause what is paused is
 // not an error. The next operation wakes the session, unless its AutoResume is
 // off. When it fails the session runs.
-func (m *Manager) Pause(ctx context.Context, id ID, memory Memory) (Session, error) {
+func (m *Manager) Pause(ctx context.Context, id ID, memory Memory) (_ Session, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "pause")
+	defer func() { span.End(err) }()
 	if memory == MemoryDisk {
 		return Session{}, check.Missing("memory", "memory cannot be written to disk: no tool that this host has can bring a sandbox's processes back from there; "+
 			"leave memory out to keep it in RAM, or stop the session to keep its files only")
@@ -89,7 +92,9 @@ func (m *Manager) pause(ctx context.Context, e *entry, why func(Session) string)
 
 // Resume lets a paused session's programs go on and returns the session. To
 // resume what runs is not an error.
-func (m *Manager) Resume(ctx context.Context, id ID) (Session, error) {
+func (m *Manager) Resume(ctx context.Context, id ID) (_ Session, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "resume")
+	defer func() { span.End(err) }()
 	e, err := m.running(ctx, id)
 	if err != nil {
 		return Session{}, err

@@ -87,7 +87,9 @@ func (m *Manager) boot(ctx context.Context, e *entry) error {
 	err := failpoint.Hit("start.row")
 	var sandbox runtime.Sandbox
 	if err == nil {
-		sandbox, err = m.stops.Start(ctx, e.snapshot().Sandbox)
+		starting, span := tracing.Start(ctx, tracing.Driver, "start")
+		sandbox, err = m.stops.Start(starting, e.snapshot().Sandbox)
+		span.End(err)
 	}
 	if err == nil {
 		err = failpoint.Hit("start.sandbox")

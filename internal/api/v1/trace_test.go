@@ -98,6 +98,9 @@ func TestTraceFollowsARequestToTheRunner(t *testing.T) {
 	s.do(t, "GET", path+"/fs/read?path=/workspace/SECRET-PATH", "")
 	s.do(t, "GET", "/healthz", "")
 	s.do(t, "GET", "/SECRET-ROUTE", "")
+	for _, operation := range []string{"pause", "resume", "stop", "start", "fork"} {
+		s.do(t, "POST", path+"/"+operation, "{}")
+	}
 	s.do(t, "DELETE", path, "")
 	s.Close() // the last answer comes before the end of its span
 	exporter.Close(t.Context())
@@ -108,13 +111,18 @@ func TestTraceFollowsARequestToTheRunner(t *testing.T) {
 		"POST /v1/sessions/{id}/exec > [manager.exec > [runner.exec]]",
 		"GET /v1/sessions/{id}/fs/read > [runner.read]",
 		"request",
+		"POST /v1/sessions/{id}/pause > [manager.pause",
+		"POST /v1/sessions/{id}/resume > [manager.resume",
+		"POST /v1/sessions/{id}/stop > [manager.stop > [driver.stop",
+		"POST /v1/sessions/{id}/start > [manager.start > [driver.start",
+		"POST /v1/sessions/{id}/fork > [manager.fork > [driver.fork",
 		"DELETE /v1/sessions/{id} > [manager.destroy > [driver.destroy]]",
 	} {
 		if i >= len(trees) || !strings.HasPrefix(trees[i], want) {
 			t.Errorf("trace %d is not %s", i, want)
 		}
 	}
-	if len(trees) != 5 {
+	if len(trees) != 10 {
 		t.Errorf("%d traces", len(trees))
 	}
 	t.Log(strings.Join(trees, "\n"))
