@@ -37,6 +37,7 @@ func testConfig(t *testing.T) config.Config {
 	c.DataDir = filepath.Join(testenv.DataDir(t), "data")
 	c.DBPath = filepath.Join(c.DataDir, "sandkasten.db")
 	c.Snapshots.Dir = filepath.Join(c.DataDir, "snapshots")
+	c.Audit.Dir = filepath.Join(c.DataDir, "audit")
 	return c
 }
 
