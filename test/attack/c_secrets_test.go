@@ -239,7 +239,7 @@ func TestC03_ErrorsOfTheStore(t *testing.T) {
 			io.WriteString(w, `<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>`)
 		default:
 			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprintf(w, `<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message><AWSAccessKeyId>%s</AWSAccessKeyId><SignatureProvided>deadbeef</SignatureProvided><StringToSign>%s</StringToSign></Error>`, access, r.Header.Get("Authorization"))
+			fmt.Fprintf(w, `<Error><Code>SignatureDoesNotMatch</Code><Message>no: %[2]s</Message><AWSAccessKeyId>%[1]s</AWSAccessKeyId><SignatureProvided>deadbeef</SignatureProvided><StringToSign>%[2]s</StringToSign></Error>`, access, r.Header.Get("Authorization"))
 		}
 	}))
 	defer server.Close()

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
@@ -259,10 +260,17 @@ func (s *Store) Sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// signed is what a server that repeats a request tells of who signed it.
+var signed = regexp.MustCompile(`AWS4-HMAC-SHA256[^"<]*|(?i:X-Amz-(Credential|Signature|Security-Token))=[^&\s"<]*`)
+
 // fail sorts an error of the client: what a caller can act on gets a code and
 // a text for it, and the operator's text always has the server's answer.
 func (s *Store) fail(ctx context.Context, op, key string, err error) error {
 	answer := minio.ToErrorResponse(err)
+	if told, ok := errors.AsType[minio.ErrorResponse](err); ok {
+		told.Message = signed.ReplaceAllString(told.Message, "(what was signed with)")
+		err = told
+	}
 	err = fmt.Errorf("%s %s in bucket %s at %s: %w", op, key, s.bucket, s.client.EndpointURL(), err)
 	if _, ours := errors.AsType[sourceError](err); ours || ctx.Err() != nil {
 		return err
