@@ -45,6 +45,10 @@ func (c daemonCmd) Run(ctx context.Context, a *cli.App) (err error) {
 		// few hundred requests and be felt by the slowest of them.
 		debug.SetGCPercent(800)
 	}
+	if limit, ok := service.MemoryLimit("/"); ok && os.Getenv("GOMEMLIMIT") == "" {
+		// But not until the kernel ends us: the rest is for what is not Go's heap.
+		debug.SetMemoryLimit(limit / 4 * 3)
+	}
 	manager, err := service.FromEnviron()
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -90,6 +91,52 @@ func TestF18_NoDescriptors(t *testing.T) {
 	})
 	h.destroyAll()
 	h.sh(h.create(nil), "true")
+	h.oracle()
+	h.wantNothing()
+}
+
+// A daemon that may have 256 MB serves twenty sessions with much output.
+func TestF18_LittleMemory(t *testing.T) {
+	group := fmt.Sprintf("/sys/fs/cgroup/memory/sandkasten-fault-%d", os.Getpid())
+	limit := "memory.limit_in_bytes"
+	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
+		group, limit = strings.Replace(group, "/memory/", "/", 1), "memory.max"
+	}
+	if err := os.Mkdir(group, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := start(t, "")
+	t.Cleanup(func() {
+		h.Stop()
+		if err := patiently(settle, func() error { return os.Remove(group) }); err != nil {
+			t.Error(err)
+		}
+	})
+	h.write(filepath.Join(group, limit), strconv.Itoa(256<<20))
+	h.Stop()
+	h.Program = wrapped(t, "echo $$ >"+filepath.Join(group, "cgroup.procs"))
+	h.Start()
+	before := h.PID()
+	var load sync.WaitGroup
+	for range 20 {
+		load.Go(func() {
+			s, err := h.c.CreateSession(t.Context(), nil)
+			if err != nil {
+				t.Errorf("create: %v", err)
+				return
+			}
+			for range 3 {
+				if _, err := s.Exec(t.Context(), "head -c 4000000 /dev/zero | tr '\\0' x", nil); err != nil {
+					t.Errorf("exec: %v", err)
+				}
+			}
+		})
+	}
+	load.Wait()
+	if !h.Running() || h.PID() != before {
+		t.Errorf("the daemon has ended\n%s", h.Log())
+	}
+	h.destroyAll()
 	h.oracle()
 	h.wantNothing()
 }
