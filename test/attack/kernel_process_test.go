@@ -202,7 +202,7 @@ func TestK18_ObjectsOfOthers(t *testing.T) {
 	const name = "sk-object-of-the-neighbour"
 	r, err := b.neighbour.Exec(t.Context(), `touch /dev/shm/`+name+`; ipcmk -M 4096 -S 1 -Q >/dev/null
 		python3 -c 'import socket, time; s = socket.socket(socket.AF_UNIX); s.bind("\0`+name+`"); s.listen(); print("ready", flush=True); time.sleep(60)' >/tmp/ready &
-		until grep -q ready /tmp/ready; do sleep 0.05; done; ipcs | grep -c 0x`, nil)
+		until grep -q ready /tmp/ready 2>/dev/null; do sleep 0.05; done; ipcs | grep -c 0x`, nil)
 	if err != nil || r.Output != "3\n" {
 		t.Fatalf("the neighbour's objects: %q, %v", r.Output, err)
 	}
