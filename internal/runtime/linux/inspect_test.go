@@ -1,11 +1,13 @@
 package linux
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/testenv"
@@ -34,14 +36,15 @@ func TestARunnerWithoutAStateIsEnded(t *testing.T) {
 		"swept":     func(runtime.ID) error { return d.Sweep(t.Context()) },
 		"swept without its group": func(id runtime.ID) error {
 			g := d.cgroups.Group(string(id))
-			if err := g.Kill(); err != nil {
-				return err
-			}
-			if err := waitEmpty(t.Context(), g.Populated); err != nil {
-				return err
-			}
-			if err := g.Remove(cgroupTimeout); err != nil {
-				return err
+			// Its runner is at work and starts the shell anew, in the group.
+			for deadline := time.Now().Add(20 * time.Second); ; {
+				err := errors.Join(g.Kill(), waitEmpty(t.Context(), g.Populated), g.Remove(cgroupTimeout))
+				if err == nil {
+					break
+				}
+				if time.Now().After(deadline) {
+					return err
+				}
 			}
 			return d.endStrays(t.Context(), 0)
 		},
