@@ -81,6 +81,18 @@ func (h *host) rows() (map[string]row, error) {
 	return all, found.Err()
 }
 
+// swept is an error until the reaper has removed what a start of the daemon gave up.
+func (h *host) swept() error {
+	db := h.db()
+	defer db.Close()
+	var left int
+	err := db.QueryRowContext(h.t.Context(), "SELECT count(*) FROM snapshots WHERE state = 'deleting'").Scan(&left)
+	if err == nil && left > 0 {
+		err = fmt.Errorf("%d snapshots are being removed", left)
+	}
+	return err
+}
+
 // change does to the database what nobody should.
 func (h *host) change(statement string, args ...any) {
 	h.t.Helper()
@@ -380,6 +392,7 @@ func (h *host) fsck() {
 func (h *host) wantNothing() {
 	h.t.Helper()
 	h.destroyAll()
+	h.eventually(settle, h.swept)
 	h.Stop()
 	p := h.inOrder()
 	h.fsck()
