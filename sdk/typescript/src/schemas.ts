@@ -737,7 +737,10 @@ export interface components {
              * @description At once; absent if there is no maximum.
              */
             sessions?: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description At once, of the owner of the request's key; absent if there is no maximum beside sessions.
+             */
             sessionsPerKey?: number;
             /**
              * Format: int64

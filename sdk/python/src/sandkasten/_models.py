@@ -747,6 +747,7 @@ class Maxima:
     """At once; absent if there is no maximum."""
 
     sessions_per_key: int | None = None
+    """At once, of the owner of the request's key; absent if there is no maximum beside sessions."""
 
     timeout_ms: int
 
