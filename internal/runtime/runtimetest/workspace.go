@@ -210,7 +210,7 @@ func (s *suite) workspaceFull(t *testing.T) {
 	if !strings.Contains(out, "No space left on device") {
 		t.Errorf("filling it: %q", out)
 	}
-	out, _ = b.run(t, "head -c 100000 /dev/zero > more")
+	out, _ = b.run(t, "head -c 8000000 /dev/zero > more")
 	if !strings.Contains(out, "No space left on device") {
 		t.Errorf("in a full one: %q", out)
 	}
