@@ -11,9 +11,12 @@ import (
 
 const (
 	// A session that was just created wants the processors for itself: nothing
-	// is made until nobody has come for calm, or for patience at most.
+	// is made until nobody has come for calm. Where sessions do not cease to come
+	// a full pool waits for patience, and one that is down to the reserve no
+	// longer than calm.
 	calm     = 50 * time.Millisecond
-	patience = 500 * time.Millisecond
+	patience = 2 * time.Second
+	reserve  = 0.25 // of what is wanted
 
 	// recovery is how long nothing is made after the host was short.
 	recovery = 30 * time.Second
@@ -52,11 +55,13 @@ func (p *Pool) step(ctx context.Context) (worked bool) {
 // awaitCalm waits until no session has been created for a moment, and reports
 // whether to go on.
 func (p *Pool) awaitCalm(ctx context.Context) bool {
-	for began := time.Now(); time.Since(began) < patience; {
+	for began := time.Now(); ; {
+		now := time.Now()
 		p.mu.Lock()
-		left := calm - time.Since(p.claimedAt)
+		left := calm - now.Sub(p.claimedAt)
+		longest := max(time.Duration(float64(patience)*(p.stock(now)-reserve)/(1-reserve)), calm)
 		p.mu.Unlock()
-		if left <= 0 {
+		if left <= 0 || now.Sub(began) >= longest {
 			break
 		}
 		if !pause(ctx, left) {
@@ -123,6 +128,18 @@ func (p *Pool) surplus(now time.Time) *shelf {
 		}
 	}
 	return fullest
+}
+
+// stock is the part of what is wanted that is ready of the image that lacks the
+// most. The caller holds mu.
+func (p *Pool) stock(now time.Time) float64 {
+	least := 1.0
+	for _, s := range p.shelves {
+		if want := s.wanted(now); s.key != "" && want > 0 {
+			least = min(least, float64(len(s.ready))/float64(want))
+		}
+	}
+	return least
 }
 
 // neediest returns the shelf that lacks the largest part of what is wanted, or
