@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/daemon"
+	"github.com/sandkasten/sandkasten/internal/heap"
 	"github.com/sandkasten/sandkasten/internal/service"
 )
 
@@ -40,14 +40,12 @@ func (c daemonCmd) Run(ctx context.Context, a *cli.App) (err error) {
 	if err := os.Unsetenv("SANDKASTEN_API_KEY"); err != nil {
 		return err
 	}
-	if os.Getenv("GOGC") == "" {
-		// What lives is a few MB, so by default a collection would come every
-		// few hundred requests and be felt by the slowest of them.
-		debug.SetGCPercent(800)
-	}
-	if limit, ok := service.MemoryLimit("/"); ok && os.Getenv("GOMEMLIMIT") == "" {
-		// But not until the kernel ends us: the rest is for what is not Go's heap.
-		debug.SetMemoryLimit(limit / 4 * 3)
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		// What lives is a few MB, so by default a collection would come every few
+		// hundred requests and be felt by the slowest of them. Of a limit of ours the
+		// rest is for what is not Go's heap.
+		limit, _ := service.MemoryLimit("/")
+		heap.Pace(limit / 4 * 3)
 	}
 	manager, err := service.FromEnviron()
 	if err != nil {

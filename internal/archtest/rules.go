@@ -16,7 +16,7 @@ var Rules = map[string]Rule{
 	"cmd/sandkasten": {
 		Ours: []string{
 			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
-			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/images", "internal/service",
+			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/heap", "internal/images", "internal/service",
 			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/cli/upkeep", "internal/snapshot", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
@@ -38,7 +38,7 @@ var Rules = map[string]Rule{
 			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/service", "internal/session", "internal/store",
-			"internal/blob", "internal/blob/s3", "internal/weaken", "internal/fsck", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
+			"internal/blob", "internal/blob/s3", "internal/clock", "internal/weaken", "internal/fsck", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
 			"internal/tracing", "internal/tracing/otlp",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
@@ -49,6 +49,8 @@ var Rules = map[string]Rule{
 	"internal/audit":     {Libraries: []string{"github.com/prometheus/client_golang"}},
 	"internal/runnerbin": {},
 	"internal/service":   {},
+	"internal/heap":      {},
+	"internal/clock":     {},
 
 	// Surfaces.
 	"internal/api": {
@@ -134,7 +136,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
-		Ours:      []string{"internal/errdefs", "internal/session", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},

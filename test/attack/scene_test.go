@@ -147,6 +147,16 @@ func (s *scene) memory(t testing.TB) int64 {
 	return bytes
 }
 
+// mostMemory is the most that the daemon has had, in bytes.
+func (s *scene) mostMemory(t testing.TB) int64 {
+	t.Helper()
+	bytes, err := statusOf(s.d.PID(), "VmHWM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
 // statusOf is a size that the kernel tells of a process, in bytes.
 func statusOf(pid int, name string) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

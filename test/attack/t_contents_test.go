@@ -229,9 +229,11 @@ func TestT06_ManyEntries(t *testing.T) {
 	p := part{name: "workspace", data: manyEntries(t, 1000001), entries: 1000001}
 	before := s.memory(t)
 	s.a.uploadSnapshot(t, snapshotOf(t, s.a.digest(t), nil, p)).refused(t, "1,000,001 entries", 413)
-	// Garbage of so many headers: 360 MiB were seen.
-	if now := s.memory(t); now > before+600<<20 {
-		t.Errorf("the daemon had %d MiB and has %d", before>>20, now>>20)
+	// The garbage of so many headers is what the daemon may have of it, and no more.
+	if most := s.mostMemory(t); most > before+150<<20 {
+		t.Errorf("the daemon had %d MiB and came to %d", before>>20, most>>20)
+	} else {
+		t.Logf("the daemon had %d MiB and came to %d", before>>20, most>>20)
 	}
 }
 
