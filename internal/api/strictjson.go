@@ -67,7 +67,7 @@ func (s *scanner) value(path string, known *fields, depth int) error {
 	case '[':
 		return s.array(path, known, depth)
 	case '"':
-		_, err := s.text(path)
+		_, _, err := s.skipText(path)
 		return err
 	case 'n':
 		return errdefs.Invalid(nameOf(path), "must not be null; leave it out instead")
@@ -143,11 +143,23 @@ func (s *scanner) next() byte {
 
 // text reads the string at pos.
 func (s *scanner) text(path string) (string, error) {
+	quoted, escaped, err := s.skipText(path)
+	if err != nil || !escaped {
+		return string(bytes.Trim(quoted, `"`)), err
+	}
+	var decoded string
+	err = json.Unmarshal(quoted, &decoded)
+	return decoded, err
+}
+
+// skipText checks the string at pos without a copy of it, and returns it in its
+// quotes and whether it has escapes.
+func (s *scanner) skipText(path string) (quoted []byte, escaped bool, err error) {
 	start := s.pos + 1
 	end := start + bytes.IndexByte(s.data[start:], '"')
 	if bytes.IndexByte(s.data[start:end], '\\') < 0 {
 		s.pos = end + 1
-		return string(s.data[start:end]), nil
+		return s.data[start-1 : s.pos], false, nil
 	}
 	for s.pos++; s.data[s.pos] != '"'; s.pos++ {
 		if s.data[s.pos] != '\\' {
@@ -155,13 +167,11 @@ func (s *scanner) text(path string) (string, error) {
 		}
 		s.pos++ // whatever is escaped, so that \" does not end the string
 		if s.data[s.pos] == 'u' && !s.surrogates() {
-			return "", errdefs.Invalid(nameOf(path), "holds half of a surrogate pair")
+			return nil, true, errdefs.Invalid(nameOf(path), "holds half of a surrogate pair")
 		}
 	}
 	s.pos++
-	var decoded string
-	err := json.Unmarshal(s.data[start-1:s.pos], &decoded)
-	return decoded, err
+	return s.data[start-1 : s.pos], true, nil
 }
 
 // surrogates checks a \u escape, pos being on the u, and moves to its end and

@@ -123,7 +123,7 @@ func TestA08_Browsers(t *testing.T) {
 		a := s.a.do(t, "OPTIONS", b.at("/exec"), nil, without, header("Origin", origin), header("Access-Control-Request-Method", "POST"), header("Access-Control-Request-Headers", "authorization"))
 		a.wantNoCORS(t, "a preflight")
 	}
-	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
+	for _, kind := range []string{"", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"} {
 		s.a.do(t, "POST", b.at("/exec"), `{"cmd":"touch done"}`, header("Content-Type", kind)).refused(t, "a form as "+kind, 415, 400)
 	}
 	for _, host := range []string{

@@ -56,7 +56,7 @@ type Maxima struct {
 	CommandBytes    int64  `json:"command_bytes" example:"1048576"`
 	OutputBytes     int64  `json:"output_bytes" doc:"In one answer." example:"1048576"`
 	ReadBytes       int64  `json:"read_bytes" doc:"In one JSON answer of fs/read." example:"67108864"`
-	WriteBytes      int64  `json:"write_bytes" doc:"In one request of fs/write." example:"16777216"`
+	WriteBytes      int64  `json:"write_bytes" doc:"In one request of fs/write." example:"4194304"`
 	UploadBytes     int64  `json:"upload_bytes" doc:"In one request of fs/upload." example:"1073741824"`
 	FileBytes       int64  `json:"file_bytes" doc:"Of one file written." example:"1073741824"`
 }
@@ -106,6 +106,9 @@ func (s *surface) healthz(context.Context, *struct{}) (*healthOutput, error) {
 func (s *surface) readyz(context.Context, *struct{}) (*healthOutput, error) {
 	if !s.manager.Ready() {
 		return nil, errdefs.New(errdefs.Unavailable, "the daemon is starting and takes up its sessions; try again in a second")
+	}
+	if err := s.opts.Writable(); err != nil {
+		return nil, err
 	}
 	return &healthOutput{Health{Status: "ok", AbsentDrivers: s.manager.Absent()}}, nil
 }

@@ -230,6 +230,10 @@ func TestBodies(t *testing.T) {
 		{"gzip", "/v1/sessions", zipped(t), 400, "invalid_argument", []edit{header("Content-Encoding", "gzip")}},
 		{"a form", "/v1/sessions", strings.NewReader("a=b"), 415, "unsupported_media_type", []edit{header("Content-Type", "application/x-www-form-urlencoded")}},
 		{"plain text", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "text/plain")}},
+		{"nothing said", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "")}},
+		{"nothing said, chunked", path + "/exec", io.MultiReader(strings.NewReader(`{"cmd":"true"}`)), 415, "unsupported_media_type", []edit{func(r *http.Request) { r.Header.Del("Content-Type") }}},
+		{"no type before the charset", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "; charset=utf-8")}},
+		{"a form with fields of files", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "multipart/form-data; boundary=x")}},
 		{"a suffix", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "text/x+json")}},
 		{"upload that is none", path + "/fs/upload", strings.NewReader(`{}`), 415, "unsupported_media_type", nil},
 	}
@@ -293,6 +297,7 @@ func TestBodyDeadline(t *testing.T) {
 	r := httptest.NewRequest("POST", "/v1/sessions", strings.NewReader("{}"))
 	r.Host = "localhost"
 	r.Header.Set("Authorization", "Bearer "+aliceKey)
+	r.Header.Set("Content-Type", "application/json")
 	s.Config.Handler.ServeHTTP(w, r)
 	if w.status != http.StatusServiceUnavailable {
 		t.Fatalf("status %d", w.status)

@@ -297,7 +297,7 @@ var operations = map[string]operation{
 	},
 	"GET /readyz": {
 		id: "readyz", summary: "Can the daemon work",
-		description: "503 until the sessions of an earlier run of the daemon have been taken up. Needs no key.",
+		description: "503 until the sessions of an earlier run of the daemon have been taken up, and while its data_dir cannot be written; error says which. Needs no key.",
 	},
 }
 

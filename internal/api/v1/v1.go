@@ -34,9 +34,13 @@ type Options struct {
 	Pool *pool.Pool // what keeps sandboxes ready for the manager; may be nil
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
-	WriteBytes  int64  // of a file in one fs/write: 16 MiB
+	WriteBytes  int64  // of a file in one fs/write: 4 MiB
 	UploadBytes int64  // of one upload, all its files together: 1 GiB
 	SpoolDir    string // for the files of an upload until their size is known; "" is the system's temporary directory
+
+	// Writable returns why nothing can be written, which /readyz says, or nil.
+	// Without it everything can. It is asked by anybody.
+	Writable func() error
 
 	Registry *prometheus.Registry // what /metrics shows; nil has no /metrics
 }
@@ -58,8 +62,11 @@ type surface struct {
 // any test that builds it finds.
 func New(o Options) api.Surface {
 	o.OutputBytes = cmp.Or(o.OutputBytes, 1<<20)
-	o.WriteBytes = cmp.Or(o.WriteBytes, 16<<20)
+	o.WriteBytes = cmp.Or(o.WriteBytes, 4<<20)
 	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
+	if o.Writable == nil {
+		o.Writable = func() error { return nil }
+	}
 	if o.Previews == nil {
 		o.Previews = preview.New(preview.Options{Manager: o.Manager})
 	}

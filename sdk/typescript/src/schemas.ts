@@ -761,7 +761,7 @@ export interface components {
             /**
              * Format: int64
              * @description In one request of fs/write.
-             * @example 16777216
+             * @example 4194304
              */
             writeBytes: number;
         };

@@ -31,12 +31,12 @@ func config() huma.Config {
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{OpenAPI: "3.1.0", Components: &huma.Components{Schemas: registry}},
 		Formats: map[string]huma.Format{
-			"application/json": {Marshal: marshal, Unmarshal: unmarshal},
+			mediaType: {Marshal: marshal, Unmarshal: unmarshal},
 			// By its suffix, of application/problem+json, which huma gives its
 			// own errors before translate has seen them. Nobody may send it.
 			"json": {Marshal: marshal, Unmarshal: func([]byte, any) error { return huma.ErrUnknownContentType }},
 		},
-		DefaultFormat:                "application/json",
+		DefaultFormat:                mediaType,
 		Transformers:                 []huma.Transformer{translate},
 		RejectUnknownQueryParameters: true,
 	}
@@ -75,7 +75,7 @@ const bodyErrorMark = "\n" // is in no field's name and in no message
 func (e bodyError) Error() string { return e.err.Field + bodyErrorMark + e.err.Message }
 
 // New returns an API whose operations become routes, which add gets.
-func New(add func(api.Route)) huma.API { return huma.NewAPI(config(), adapter{add}) }
+func New(add func(api.Route)) huma.API { return huma.NewAPI(config(), adapter{add, newBodies()}) }
 
 // Where an operation carries what its route says beside its handler.
 const (
@@ -91,7 +91,10 @@ func With(op huma.Operation, scope api.Scope, class api.Class) huma.Operation {
 }
 
 // adapter puts huma's operations into a surface's table of routes.
-type adapter struct{ add func(api.Route) }
+type adapter struct {
+	add    func(api.Route)
+	bodies *bodies
+}
 
 // Handle is called once for each route.
 func (a adapter) Handle(op *huma.Operation, handle func(huma.Context)) {
@@ -106,9 +109,28 @@ func (a adapter) Handle(op *huma.Operation, handle func(huma.Context)) {
 				api.WriteError(w, r, errTooLarge(op.MaxBodyBytes-1))
 				return
 			}
-			handle(&exchange{humaContext: humago.NewContext(op, r, w), w: w, r: r})
+			if !isJSON(op, r) {
+				api.WriteError(w, r, api.MediaType(mediaType))
+				return
+			}
+			a.bodies.serve(w, r, op, class, func(w http.ResponseWriter, r *http.Request) {
+				handle(&exchange{humaContext: humago.NewContext(op, r, w), w: w, r: r})
+			})
 		}),
 	})
+}
+
+const mediaType = "application/json"
+
+// isJSON reports whether what r carries for op says that it is JSON. The library
+// takes what says nothing for JSON, and such a request any page can make a
+// browser send.
+func isJSON(op *huma.Operation, r *http.Request) bool {
+	if op.RequestBody == nil || op.RequestBody.Content[mediaType] == nil || r.ContentLength == 0 {
+		return true
+	}
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	return strings.TrimSpace(kind) == mediaType
 }
 
 // ServeHTTP is in huma's interface and not used: api.Handler serves.
@@ -152,6 +174,7 @@ func (b deadlineBody) Close() error {
 // Register adds one endpoint. The handler's error decides the status.
 func Register[I, O any](to huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
 	huma.Register(to, op, func(ctx context.Context, in *I) (*O, error) {
+		decoded(ctx)
 		out, err := handle(ctx, in)
 		if err != nil {
 			return nil, failure(ctx, err)
