@@ -2,7 +2,8 @@
 // that sessions which want to grow do not take down those that run. It looks
 // at what the host has left at the moment, not at what sandboxes may come to
 // use: their limits may add up to more than the host has, and the kernel ends
-// sandboxes before the host's services when all want it at once.
+// sandboxes before the host's services when all want it at once. It also tells
+// whether the host's disk can be written at all.
 package admission
 
 import (

@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"path/filepath"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/docs"
+	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/site"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
@@ -24,6 +27,7 @@ func surfaces(cfg config.Config, version string, manager *session.Manager, previ
 			OutputBytes: cfg.Exec.OutputLimitBytes,
 			UploadBytes: cfg.Files.MaxUploadMB << 20,
 			SpoolDir:    spool(cfg),
+			Writable:    admission.NewDisk(cfg.DataDir, filepath.Dir(cfg.DBPath)).Writable,
 			Registry:    registry,
 		}),
 		site.New(docs.FS),

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -179,7 +180,8 @@ func Probe(ctx context.Context, url string) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, resp.Status)
+		text, readErr := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		err = errors.Join(fmt.Errorf("%s: %s: %s", url, resp.Status, text), readErr)
 	}
 	return errors.Join(err, resp.Body.Close())
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	sandkasten "github.com/sandkasten/sandkasten/sdk/go"
+
+	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
 // With no inode left nothing new can be made, and what there is can be used and
@@ -79,6 +81,12 @@ func TestF11_ReadOnly(t *testing.T) {
 	} else if c := code(err); c != "unavailable" && c != "insufficient_space" {
 		t.Errorf("create: %v (%s); want unavailable", err, c)
 	}
+	h.eventually(settle, func() error {
+		if err := blackbox.Probe(t.Context(), h.URL+"/readyz"); err == nil || !strings.Contains(err.Error(), "read-only") {
+			return fmt.Errorf("/readyz: %v; want that the file system is read-only", err)
+		}
+		return blackbox.Probe(t.Context(), h.URL+"/healthz")
+	})
 	h.sh(s, "true")
 	if err := doomed.Destroy(t.Context()); err == nil {
 		t.Error("a destroy was acknowledged that cannot have been written")
@@ -90,7 +98,7 @@ func TestF11_ReadOnly(t *testing.T) {
 		t.Fatalf("e2fsck: %v\n%s", err, out)
 	}
 	disk.mount()
-	h.Start()
+	h.Start() // waits for /readyz
 	for _, one := range []*sandkasten.Session{s, doomed} {
 		// Its row may be as lost as what the host had not written yet.
 		if info, err := one.Refresh(t.Context()); err != nil && code(err) != "not_found" || info.Status == "running" {
