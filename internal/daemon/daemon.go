@@ -23,6 +23,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/clock"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/doctor"
@@ -171,8 +172,9 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		sessions.Creator, sessions.Reserved = d.pool, pool.Owns
 	}
 	d.manager = session.New(sessions)
-	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval})
-	return gate, nil
+	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.manager.ClockSet, Log: d.log}
+	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval, Align: times.Align})
+	return gate, times.Align(ctx) // before the manager reads its rows
 }
 
 // refuseLost keeps a daemon whose database is gone from taking all that lives for

@@ -20,9 +20,10 @@ import (
 // Options configures a Reaper. Manager is required.
 type Options struct {
 	Manager *session.Manager
-	Log     *slog.Logger  // silence
-	Every   time.Duration // between two rounds: 5 s
-	Keep    time.Duration // of the rows of sessions that ended: 24 h
+	Log     *slog.Logger                // silence
+	Every   time.Duration               // between two rounds: 5 s
+	Align   func(context.Context) error // before a round compares times with the clock; nothing
+	Keep    time.Duration               // of the rows of sessions that ended: 24 h
 }
 
 // atOnce bounds the sessions that one round ends at the same time.
@@ -38,6 +39,9 @@ type Reaper struct {
 func New(o Options) *Reaper {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Align == nil {
+		o.Align = func(context.Context) error { return nil }
 	}
 	if o.Every == 0 {
 		o.Every = 5 * time.Second
@@ -71,6 +75,9 @@ func (r *Reaper) Run(ctx context.Context) error {
 // Round looks at every session once. A second round right after it finds
 // nothing to do.
 func (r *Reaper) Round(ctx context.Context) error {
+	if err := r.opts.Align(ctx); err != nil {
+		return err
+	}
 	sessions, err := r.opts.Manager.List(ctx, session.ListFilter{Helpers: true})
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)

@@ -140,3 +140,29 @@ func TestClockSetBack(t *testing.T) {
 		t.Errorf("it lives for another %v", left)
 	}
 }
+
+// Times in memory have a reading of the monotonic clock, without which a wall clock
+// that jumps would end sessions.
+func TestTimesAreMonotonic(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	s := d.create(t, session.CreateRequest{})
+	check := func(d *daemon) {
+		t.Helper()
+		got := d.want(t, s.ID, session.Running)
+		for name, at := range map[string]time.Time{"created": got.CreatedAt, "used": got.LastActivity, "expires": got.ExpiresAt()} {
+			if !strings.Contains(at.String(), " m=") {
+				t.Errorf("%s: %s has only the wall clock's reading", name, at)
+			}
+		}
+	}
+	check(d)
+	d.output(t, s.ID, "true")
+	check(d)
+	d.ClockSet()
+	check(d)
+	d.stop()
+	d = h.start(t)
+	d.waitReady()
+	check(d)
+}

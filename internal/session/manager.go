@@ -270,5 +270,16 @@ func isID(s string) bool {
 	return len(s) == 26 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// clock is when something happened, to the microsecond that a row keeps.
-func clock() time.Time { return time.Now().UTC() }
+// clock is when something happened. It has a reading of the monotonic clock, so
+// that a jump of the wall clock ends no session.
+func clock() time.Time { return time.Now() }
+
+// ClockSet has what is known of sessions tell times by the wall clock as it is now.
+func (m *Manager) ClockSet() {
+	now := clock()
+	for _, e := range m.entries() {
+		e.mu.Lock()
+		e.s.CreatedAt, e.s.LastActivity = now.Add(e.s.CreatedAt.Sub(now)), now.Add(e.s.LastActivity.Sub(now))
+		e.mu.Unlock()
+	}
+}

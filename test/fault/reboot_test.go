@@ -32,6 +32,31 @@ func TestF19_RowsOfAnotherTime(t *testing.T) {
 	}
 }
 
+// A clock that was set forward or back while no daemon ran has ended no session and
+// made none immortal: what is left of their time is what it was. Rows that were
+// written a day before the clock that is noted beside them went on by a day are what
+// that leaves.
+func TestF19_ClockSetWhileDown(t *testing.T) {
+	for name, by := range map[string]time.Duration{"a day forward": 24 * time.Hour, "a day back": -24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			h := start(t, "session_ttl_seconds: 3600\nmax_lifetime_seconds: 7200")
+			s, short := h.create(nil), h.create(&sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{TTL: 4 * time.Second}})
+			h.Stop()
+			h.change("UPDATE sessions SET created_at = created_at - ?1, last_activity = last_activity - ?1", by.Microseconds())
+			h.change("UPDATE clock SET offset_us = offset_us - ?", by.Microseconds())
+			h.Start()
+			h.sh(s, "true")
+			h.wantStatus(short, "expired", 15*time.Second)
+			info := h.wantStatus(s, "running", settle)
+			if left, age := time.Until(info.ExpiresAt), time.Since(info.CreatedAt); left < 50*time.Minute || left > time.Hour || age < 0 || age > 10*time.Minute {
+				t.Errorf("it was made %s ago and lives for another %s", age, left)
+			}
+			h.oracle()
+			h.wantNothing()
+		})
+	}
+}
+
 // A host that restarted has no process, no control group, no lease and another
 // boot id. Sessions whose disks were made to survive that can be started, the
 // others are gone with a reason, and snapshots and workspaces are there.

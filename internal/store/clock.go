@@ -1,0 +1,75 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/clock"
+)
+
+// leastJump is the difference of clocks from which on times are rewritten.
+const leastJump = time.Second
+
+var _ clock.Rows = (*Store)(nil)
+
+// Align implements clock.Rows.
+func (s *Store) Align(ctx context.Context, r clock.Reading) (jumped time.Duration, err error) {
+	// It is asked often, and has something to write seldom.
+	noted, err := lastClock(s.read.QueryRowContext(ctx, lastClockSQL))
+	if err != nil {
+		return 0, wrap("compare the clocks", err)
+	}
+	if noted.Boot == r.Boot && (r.Offset-noted.Offset).Abs() < leastJump {
+		return 0, nil
+	}
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, wrap("compare the clocks", err)
+	}
+	jumped, err = align(ctx, tx, r)
+	if err != nil {
+		return 0, wrap("compare the clocks", errors.Join(err, tx.Rollback()))
+	}
+	if err := tx.Commit(); err != nil {
+		return 0, wrap("compare the clocks", err)
+	}
+	return jumped, nil
+}
+
+const lastClockSQL = "SELECT boot, offset_us FROM clock"
+
+// lastClock is empty if there is none.
+func lastClock(row row) (r clock.Reading, err error) {
+	var offset int64
+	if err := row.Scan(&r.Boot, &offset); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return r, err
+	}
+	r.Offset = time.Duration(offset) * time.Microsecond
+	return r, nil
+}
+
+func align(ctx context.Context, tx *sql.Tx, r clock.Reading) (jumped time.Duration, err error) {
+	noted, err := lastClock(tx.QueryRowContext(ctx, lastClockSQL))
+	if err != nil {
+		return 0, err
+	}
+	// After another boot nothing is known of how long the host was off.
+	if noted.Boot == r.Boot {
+		jumped = r.Offset - noted.Offset
+		// What was written between the jump and now is not to come to lie in the future.
+		now := time.Now().UnixMicro()
+		for _, update := range []string{
+			"UPDATE sessions SET created_at = min(created_at + ?1, ?2), last_activity = min(last_activity + ?1, ?2), ended_at = iif(ended_at = 0, 0, min(ended_at + ?1, ?2))",
+			"UPDATE workspaces SET created_at = min(created_at + ?1, ?2), last_used = min(last_used + ?1, ?2)",
+			"UPDATE snapshots SET created_at = min(created_at + ?1, ?2)",
+		} {
+			if _, err := tx.ExecContext(ctx, update, jumped.Microseconds(), now); err != nil {
+				return 0, err
+			}
+		}
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO clock (one, boot, offset_us) VALUES (1, ?1, ?2) ON CONFLICT (one) DO UPDATE SET boot = ?1, offset_us = ?2", r.Boot, r.Offset.Microseconds())
+	return jumped, err
+}

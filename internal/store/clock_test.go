@@ -1,0 +1,66 @@
+package store_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/clock"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// Times follow a clock that was set, and only in the same boot; none comes to lie in
+// the future.
+func TestAlign(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "db"))
+	first := time.Now().Add(-10 * time.Minute).UTC().Truncate(time.Microsecond)
+	alive, ended := running("alive"), running("ended")
+	alive.CreatedAt, alive.LastActivity = first, first.Add(9*time.Minute)
+	ended.CreatedAt, ended.LastActivity, ended.EndedAt = first, first, first.Add(time.Minute)
+	put(t, s, alive, ended)
+	w := session.Workspace{Owner: "alice", ID: "w", Volume: "v", State: "ready", CreatedAt: first, LastUsed: first}
+	if err := s.AddWorkspace(t.Context(), w, 10); err != nil {
+		t.Fatal(err)
+	}
+	align := func(boot string, offset, want time.Duration) {
+		t.Helper()
+		if got, err := s.Align(t.Context(), clock.Reading{Boot: boot, Offset: offset}); err != nil || got != want {
+			t.Fatalf("%v, %v; want %v", got, err, want)
+		}
+	}
+	check := func(by time.Duration) {
+		t.Helper()
+		a, e := get(t, s, "alive"), get(t, s, "ended")
+		w, err := s.GetWorkspace(t.Context(), "alice", "w")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, p := range map[string][2]time.Time{
+			"created": {a.CreatedAt, alive.CreatedAt}, "active": {a.LastActivity, alive.LastActivity}, "ended": {e.EndedAt, ended.EndedAt},
+			"workspace": {w.LastUsed, first}, "made": {w.CreatedAt, first},
+		} {
+			if got := p[0].Sub(p[1]); got != by {
+				t.Errorf("%s is off by %v, want %v", name, got, by)
+			}
+		}
+		if !a.EndedAt.IsZero() {
+			t.Errorf("a session that lives has ended at %v", a.EndedAt)
+		}
+	}
+	align("one", time.Hour, 0) // of a database of before
+	check(0)
+	align("one", time.Hour+leastJump-1, 0)
+	align("one", time.Hour-2*time.Minute, -2*time.Minute)
+	check(-2 * time.Minute)
+	align("one", time.Hour-2*time.Minute, 0)
+	align("two", 30*time.Hour, 0) // the host has restarted
+	check(-2 * time.Minute)
+	align("two", 30*time.Hour+2*time.Minute, 2*time.Minute)
+	check(0)
+	align("two", 60*time.Hour, 30*time.Hour-2*time.Minute)
+	if a := get(t, s, "alive"); a.LastActivity.After(time.Now()) || a.CreatedAt.After(time.Now()) {
+		t.Errorf("it was used at %v", a.LastActivity)
+	}
+}
+
+const leastJump = time.Second
