@@ -16,6 +16,7 @@ import (
 
 type execCmd struct {
 	processFlags
+	rawFlag
 
 	Timeout time.Duration `placeholder:"TIME" help:"End the command after this time, as 90s."`
 	Stdin   bool          `short:"i" help:"Give the command our standard input: up to 1 MiB for the shell, as it comes for a program. Without this it has none."`
@@ -33,6 +34,10 @@ command's exit code.
 With --argv, or any flag that only a program can have, the words are a program
 and its arguments and run without a shell, beside everything else: standard
 output and error stay apart.
+
+What is written to a terminal has its control characters shown, so that a
+program inside cannot move the cursor, fill the clipboard or type in your name.
+--raw lets them through, as --tty does.
 
   sandkasten exec $id 'cd /workspace && export MODE=fast'
   sandkasten exec $id 'echo $PWD $MODE'
@@ -58,7 +63,7 @@ func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	}
 	o.Shell = c.Shell
 	if !c.JSON {
-		return runIn(ctx, a, s, cmd, o)
+		return runIn(ctx, a, s, cmd, o, c.outputs(a))
 	}
 	o.RawOutput = false
 	r, err := s.Exec(ctx, cmd, o)
@@ -119,16 +124,17 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// runIn streams one command's output to standard output. When we are told to
-// stop, so is the command.
-func runIn(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string, o *sandkasten.ExecOptions) error {
-	return passOn(ctx, a, s, s.ExecStream(cmd, o))
+// runIn streams one command's output. When we are told to stop, so is the
+// command.
+func runIn(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string, o *sandkasten.ExecOptions, to outputs) error {
+	return passOn(ctx, a, s, s.ExecStream(cmd, o), to)
 }
 
 // passOn passes on the output of what we run and tells how it has ended, and ends
 // it if we are to stop.
-func passOn(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sandkasten.ExecStream) error {
-	end, err := stream.Copy(ctx, a.Out, a.Err)
+func passOn(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sandkasten.ExecStream, to outputs) error {
+	end, err := stream.Copy(ctx, to.out, to.err)
+	err = errors.Join(err, to.flush())
 	exec := stream.ExecID()
 	_, broken := errors.AsType[*sandkasten.ConnectionError](err)
 	switch {

@@ -63,26 +63,16 @@ func (c logsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 }
 
 func (c logsCmd) follow(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	var stdout, stderr io.Writer = a.Out, a.Err
+	to := outputs{a.Out, a.Err}
 	if !c.Raw {
-		stdout, stderr = harmless{stdout}, harmless{stderr}
+		to = outputs{show.NewScreen(a.Out), show.NewScreen(a.Err)}
 	}
-	end, err := cl.Session(c.Session).Attach(c.Exec, &sandkasten.AttachOptions{RawOutput: true}).Copy(ctx, stdout, stderr)
-	if err != nil {
+	end, err := cl.Session(c.Session).Attach(c.Exec, &sandkasten.AttachOptions{RawOutput: true}).Copy(ctx, to.out, to.err)
+	if err = errors.Join(err, to.flush()); err != nil {
 		return err
 	}
 	comment(a, end)
 	return nil
-}
-
-// harmless shows control characters instead of passing them on.
-type harmless struct{ io.Writer }
-
-func (h harmless) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(h.Writer, show.Visible(string(p), "\n\t")); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }
 
 func (c logsCmd) list(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {

@@ -97,7 +97,7 @@ func (c execCmd) stream(ctx context.Context, a *cli.App, s *sandkasten.Session, 
 			go feed(fed, a, s.Process(execID))
 		}
 	}
-	return passOn(ctx, a, s, stream)
+	return passOn(ctx, a, s, stream, c.outputs(a))
 }
 
 // feed gives our standard input to a program as it comes.

@@ -15,6 +15,7 @@ const removeTimeout = 15 * time.Second
 
 type runCmd struct {
 	sessionFlags
+	rawFlag
 
 	Timeout time.Duration `placeholder:"TIME" help:"End the command after this time, as 90s."`
 	Stdin   bool          `short:"i" help:"Give the command our standard input, up to 1 MiB. Without this it has none."`
@@ -43,9 +44,9 @@ func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 	}
 	if c.Keep {
 		a.Say("session %s", show.Printable(s.ID))
-		return runIn(ctx, a, s, cmd, o)
+		return runIn(ctx, a, s, cmd, o, c.outputs(a))
 	}
-	err = runIn(ctx, a, s, cmd, o)
+	err = runIn(ctx, a, s, cmd, o, c.outputs(a))
 	if removeErr := remove(ctx, s); removeErr != nil {
 		a.Say("sandkasten: %s", cli.Explain(removeErr)) // the exit code is the command's
 	}

@@ -4,6 +4,7 @@
 package show
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -44,15 +46,37 @@ func Visible(s, keep string) string {
 // IsTerminal reports whether somebody looks at f.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// JSON writes v for programs.
+// JSON writes v for programs. A terminal finds nothing in it to obey either.
 func JSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
+	if _, err := w.Write(escaped(text.Bytes())); err != nil {
+		return fmt.Errorf("write the result: %w", err)
+	}
 	return nil
+}
+
+// escaped writes what is not to be printed, which can be in strings only, the way
+// that JSON has for it.
+func escaped(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		r, size := utf8.DecodeRune(text)
+		if r == '\n' || strconv.IsPrint(r) {
+			out = append(out, text[:size]...)
+		} else {
+			for _, half := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, "\\u%04x", half)
+			}
+		}
+		text = text[size:]
+	}
+	return out
 }
 
 // Table prints rows for people; the first is the heading.
