@@ -69,7 +69,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/v1/metrics": {
 		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands", "protocol"},
-		Libraries: []string{"github.com/prometheus/client_golang"},
+		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
 	"internal/api/v1/adapter": {
 		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs"},

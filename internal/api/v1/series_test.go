@@ -81,3 +81,41 @@ func TestSandboxCannotMakeSeries(t *testing.T) {
 		t.Errorf("%d series became %d:\n%s", before, after, names)
 	}
 }
+
+// What all sessions use and may use is added up, and measured no more often than
+// every few seconds however many look.
+func TestUseOfAllSessions(t *testing.T) {
+	s := start(t)
+	create := func(limits map[string]any) {
+		s.do(t, "POST", "/v1/sessions", js(t, map[string]any{"limits": limits})).into(t, http.StatusCreated, &struct{}{})
+	}
+	use := func() map[string]float64 {
+		families, err := s.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]float64{}
+		for _, f := range families {
+			name, ok := strings.CutPrefix(f.GetName(), "sandkasten_sessions_")
+			for _, m := range f.GetMetric() {
+				if ok && len(m.GetLabel()) == 1 && m.GetLabel()[0].GetName() == "driver" {
+					found[name] += m.GetGauge().GetValue()
+				}
+			}
+		}
+		return found
+	}
+	create(map[string]any{"memory_mb": 64, "pids": 30, "disk_mb": 100})
+	create(map[string]any{"memory_mb": 32, "pids": 20, "disk_mb": 50})
+	got := use()
+	if got["memory_limit_bytes"] != 96<<20 || got["pids_limit"] != 50 || got["disk_limit_bytes"] != 150<<20 || got["unmeasured"] != 0 {
+		t.Errorf("the limits of two sessions are %v", got)
+	}
+	if got["memory_bytes"] <= 0 || got["pids"] < 2 || len(got) != 7 {
+		t.Errorf("two sessions use %v", got)
+	}
+	create(map[string]any{"memory_mb": 16})
+	if again := use(); again["memory_limit_bytes"] != 96<<20 {
+		t.Errorf("measured again at once: %v", again)
+	}
+}

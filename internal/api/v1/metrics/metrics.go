@@ -44,7 +44,7 @@ func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 	} {
 		m.exec.WithLabelValues(string(cause))
 	}
-	registry.MustRegister(m.create, m.exec, sessionCounter{manager})
+	registry.MustRegister(m.create, m.exec, sessionCounter{manager}, &useCounter{manager: manager})
 	if manager.HasWorkspaces() {
 		registry.MustRegister(workspaceCounter{manager})
 	}
