@@ -16,7 +16,6 @@ import (
 // why there is none.
 var elsewhere = map[string]string{
 	"F13": "no feature: there is no store but SQLite",
-	"F23": "the Docker driver's own tests stop, kill and restart engines: internal/runtime/docker, internal/daemon",
 	"F24": "no feature: there is no driver for Kubernetes",
 	"F27": "internal/blob/s3 has a server that fails in each of these ways",
 	"F32": "no feature: sandboxes have no network but loopback, so there is no egress proxy",
