@@ -106,6 +106,7 @@ func contained() error {
 		Env:       in.Env,
 		Clone:     in.Clone,
 		Baseline:  in.Baseline,
+		User:      (*runner.User)(in.User),
 		OOMKills:  in.OOMKills,
 	}, func() error { return nil }) // who waits for it dials until it listens
 }

@@ -202,6 +202,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/docker/flatten",
 			"internal/runtime/docker/relay", "internal/runtime/inside", "internal/runtime/linux/seccomp", "internal/runtime/linux/stage",
+			"internal/runner/lookup", // finds a user in an image as a runner does in its sandbox
 			"protocol",
 		},
 		Libraries: []string{

@@ -63,6 +63,7 @@ type Docker struct {
 	CertPath string // empty: what DOCKER_CERT_PATH says
 	Runtime  string // empty: the engine's default
 	Userns   string // empty: the engine's default
+	User     string // empty: root
 }
 
 // Limits bounds one sandbox.

@@ -106,6 +106,16 @@ func domain(p *string) value {
 	}, func() string { return *p })
 }
 
+// userForm is a user, and a group if wanted, each a name or a number.
+var userForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
+
+func user(p *string) value {
+	return scalar(`a user in quotes, as "1000:1000" or "app", or image`, "!!str", func(s string) bool {
+		*p = s
+		return userForm.MatchString(s)
+	}, func() string { return *p })
+}
+
 func oneOf(p *string, choices ...string) value {
 	want := strings.Join(choices, ", ")
 	if i := strings.LastIndex(want, ", "); i >= 0 {

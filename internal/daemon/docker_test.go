@@ -58,6 +58,22 @@ func call(t *testing.T, d *Daemon, cfg config.Config) caller {
 // do makes a call that must succeed, and returns the answer's fields.
 func (c caller) do(method, path, body string) map[string]any {
 	c.t.Helper()
+	status, text := c.try(method, path, body)
+	if status/100 != 2 {
+		c.t.Fatalf("%s %s: %d %s", method, path, status, text)
+	}
+	fields := map[string]any{}
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &fields); err != nil {
+			c.t.Fatalf("%s %s: %s, %v", method, path, text, err)
+		}
+	}
+	return fields
+}
+
+// try makes a call and returns its answer.
+func (c caller) try(method, path, body string) (status int, text []byte) {
+	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.url+"/v1/sessions"+path, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
@@ -69,17 +85,10 @@ func (c caller) do(method, path, body string) map[string]any {
 		c.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode/100 != 2 {
-		c.t.Fatalf("%s %s: %d %s, %v", method, path, resp.StatusCode, text, err)
+	if text, err = io.ReadAll(resp.Body); err != nil {
+		c.t.Fatalf("%s %s: %v", method, path, err)
 	}
-	fields := map[string]any{}
-	if len(text) > 0 {
-		if err := json.Unmarshal(text, &fields); err != nil {
-			c.t.Fatalf("%s %s: %s, %v", method, path, text, err)
-		}
-	}
-	return fields
+	return resp.StatusCode, text
 }
 
 // exec runs a command in a session, whose output must be want.

@@ -173,6 +173,7 @@ func dockerEngine(cfg config.Config, store *images.Store, log *slog.Logger) (hos
 		Defaults: limits(cfg.Defaults.Limits),
 		Runtime:  cfg.Docker.Runtime,
 		Userns:   cfg.Docker.Userns,
+		User:     cfg.Docker.User,
 		Log:      log,
 	})
 }
@@ -185,7 +186,7 @@ func (n dockerImages) Rootfs(ctx context.Context, digest string) (docker.Rootfs,
 	if err != nil {
 		return docker.Rootfs{}, err
 	}
-	return docker.Rootfs{Layers: r.Layers, Env: r.Env, Shell: r.Shell}, nil
+	return docker.Rootfs{Layers: r.Layers, Env: r.Env, Shell: r.Shell, User: r.User}, nil
 }
 
 // nativeImages gives the driver the part of an image that it mounts.

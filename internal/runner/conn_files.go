@@ -21,14 +21,20 @@ func (c *conn) answerFiles(h protocol.Header) error {
 	}
 	ops := &fileops.Conn{Files: c.r.home.Load().files, File: c.file, FD: c.fd, In: c.in, Out: c.out}
 	if c.r.opts.Tool > 0 && ops.Heavy(h) {
-		tool := fileops.Tool{Program: c.r.opts.Tool, Workspace: c.r.opts.Workspace, Start: c.r.startTool, Stop: c.r.closing}
+		user := c.r.opts.User
+		if fileops.RestoresOwners(h) {
+			user = nil
+		}
+		start := func(cmd *spawn.Cmd) (fileops.Process, error) { return c.r.startTool(cmd, user) }
+		tool := fileops.Tool{Program: c.r.opts.Tool, Workspace: c.r.opts.Workspace, Start: start, Stop: c.r.closing}
 		return tool.Answer(ops, h)
 	}
 	return ops.Answer(h)
 }
 
-func (r *Runner) startTool(cmd *spawn.Cmd) (fileops.Process, error) {
-	cmd.Steps = append(cmd.Steps, spawn.Umask(0o022))
+// startTool starts a tool as user; nil is the runner's own.
+func (r *Runner) startTool(cmd *spawn.Cmd, user *User) (fileops.Process, error) {
+	cmd.Steps = append(append(cmd.Steps, spawn.Umask(0o022)), user.steps()...)
 	tool, err := r.reaper.StartTool(cmd)
 	if err != nil {
 		return nil, err

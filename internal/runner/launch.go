@@ -116,12 +116,12 @@ func (r *Runner) resolve(dir string) string {
 func (p *program) command(argv, env []string) (*spawn.Cmd, error) {
 	cmd := &spawn.Cmd{Args: argv, Dir: p.cwd, Steps: []spawn.Step{spawn.Setsid(), spawn.Umask(0o022)}}
 	base := p.r.home.Load().env
-	if p.start.User != "" {
-		u, err := lookup.Account(p.start.User, p.r.source("/etc/passwd"), p.r.source("/etc/group"))
-		if err != nil {
-			return nil, err
-		}
-		p.user = &u
+	if err := p.chooseUser(); err != nil {
+		return nil, err
+	}
+	if u := p.user; u == nil {
+		cmd.Steps = append(cmd.Steps, p.r.opts.User.steps()...)
+	} else {
 		// Without root's user id, its capabilities are gone as well.
 		cmd.Steps = append(cmd.Steps, spawn.SetIDs(u.UID, u.GID, u.Groups...)...)
 		if u.Name != "" {
@@ -137,6 +137,27 @@ func (p *program) command(argv, env []string) (*spawn.Cmd, error) {
 	var err error
 	cmd.Path, err = lookup.Program(argv[0], cmd.Env, p.cwd)
 	return cmd, err
+}
+
+// chooseUser finds the user that the request names, if it is not the sandbox's
+// own. Where all programs are one user's, it has to be that one.
+func (p *program) chooseUser() error {
+	if p.start.User == "" {
+		return nil
+	}
+	u, err := lookup.Account(p.start.User, p.r.source("/etc/passwd"), p.r.source("/etc/group"))
+	if err != nil {
+		return err
+	}
+	only := p.r.opts.User
+	if only == nil {
+		p.user = &u
+		return nil
+	}
+	if u.UID != only.UID || u.GID != only.GID {
+		return protocol.Refuse(protocol.CodeUnprocessable, "the sandbox runs programs as %d:%d alone, not as %q: leave user out", only.UID, only.GID, p.start.User).For("user")
+	}
+	return nil
 }
 
 // source opens a file of the sandbox for package lookup.

@@ -47,6 +47,11 @@ type Options struct {
 	// Env is the whole environment of shells and programs.
 	Env []string
 
+	// User is whom programs and shells are, and what works on files for them. The
+	// default is the runner's own user, and a program's request may name another.
+	// With a User it may not.
+	User *User
+
 	// Quiet says that no shell is started before somebody asks for one.
 	Quiet bool
 
@@ -82,6 +87,20 @@ type Options struct {
 
 	// Proc is where procfs is mounted. The default is /proc.
 	Proc string
+}
+
+// User is whom programs are.
+type User struct {
+	UID, GID int
+	Groups   []int // supplementary
+}
+
+// steps make a process that is root the user's. A nil User has none.
+func (u *User) steps() []spawn.Step {
+	if u == nil {
+		return nil
+	}
+	return spawn.SetIDs(u.UID, u.GID, u.Groups...)
 }
 
 // Limits of one runner. What is over them is refused, or dropped and counted.

@@ -198,7 +198,7 @@ func (s *shell) ensure() error {
 	}
 	dir := s.r.opts.Workspace
 	p, err := shellproc.Start(shellproc.Options{
-		Dialect: s.r.dialect, Reaper: s.r.reaper, Env: s.r.home.Load().env, Dir: dir, Proc: s.r.opts.Proc,
+		Dialect: s.r.dialect, Reaper: s.r.reaper, Env: s.r.home.Load().env, Dir: dir, Proc: s.r.opts.Proc, Steps: s.r.opts.User.steps(),
 	})
 	if err != nil {
 		return protocol.Refuse(protocol.CodeUnavailable, "a shell cannot be started in the sandbox (%v); it may be out of memory or processes", err)

@@ -198,11 +198,15 @@ func (t *target) directory(name string, m meta) error {
 // own gives a file of a snapshot its owner. That comes before its mode, of
 // which it clears bits.
 func (t *target) own(fd int, m meta) error {
-	if t.how == "" {
+	if !t.owners() {
 		return nil
 	}
 	return unix.Fchown(fd, m.uid, m.gid)
 }
+
+// owners reports whether files get the owners that the archive says: those of a
+// snapshot, unless who unpacks is not root, whose they are then. So does tar(1).
+func (t *target) owners() bool { return t.how != "" && unix.Geteuid() == 0 }
 
 // create makes a new file in the place of name. The caller closes it.
 func (t *target) create(name string) (int, error) {
@@ -284,7 +288,7 @@ func (t *target) symlink(name, to string, m meta) error {
 	if err := t.vacate(dir, base, name); err != nil {
 		return err
 	}
-	if err := unix.Symlinkat(to, dir, base); err != nil || t.how == "" {
+	if err := unix.Symlinkat(to, dir, base); err != nil || !t.owners() {
 		return err
 	}
 	return unix.Fchownat(dir, base, m.uid, m.gid, unix.AT_SYMLINK_NOFOLLOW)

@@ -74,6 +74,14 @@ func (c *Conn) Heavy(h protocol.Header) bool {
 	return heavy && err == nil
 }
 
+// RestoresOwners reports whether a request brings back the files of a whole root,
+// each to its owner, which root alone can.
+func RestoresOwners(h protocol.Header) bool {
+	restores := false
+	err := decoded(h, func(r protocol.Unpack) error { restores = r.Snapshot == protocol.SnapshotLayer; return nil })
+	return h.Type == protocol.TypeUnpack && restores && err == nil
+}
+
 // RunTool is the life of a tool, whose exit code it returns: 0 when the request
 // was answered and the connection can go on.
 func RunTool(args []string) int {

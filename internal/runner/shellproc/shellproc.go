@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,7 +60,8 @@ type Options struct {
 	Reaper  *child.Reaper
 	Env     []string // the whole environment
 	Dir     string
-	Proc    string // where procfs is mounted
+	Proc    string       // where procfs is mounted
+	Steps   []spawn.Step // that make it whose it is
 }
 
 // Start starts a shell. The caller closes it.
@@ -87,7 +89,7 @@ func Start(o Options) (*Proc, error) {
 	c := &spawn.Cmd{
 		Path: path, Args: args, Env: o.Env, Dir: o.Dir,
 		Files: map[int]int{0: script[0], 1: null, 2: null, theirs.Text: text, theirs.Stdin: stdin, theirs.State: state, theirs.Status: report[1]},
-		Steps: append([]spawn.Step{spawn.Setsid(), spawn.Umask(0o022)}, o.Dialect.Steps()...),
+		Steps: slices.Concat([]spawn.Step{spawn.Setsid(), spawn.Umask(0o022)}, o.Steps, o.Dialect.Steps()),
 	}
 	for i := range p.Outs {
 		out, err := pipe.NewOutput()

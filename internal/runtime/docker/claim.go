@@ -69,6 +69,9 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 // claimable reports whether a ready container can become one of spec.
 func (d *Driver) claimable(ready container.InspectResponse, spec runtime.Spec) error {
 	labels, was := ready.Config.Labels, d.limits(ready)
+	if labels[labelUser] != d.opts.User { // of a daemon with another configuration: nobody can use it any more
+		return errdefs.New(errdefs.Conflict, "the programs of a ready container are another user's")
+	}
 	for _, c := range []struct {
 		same bool
 		what string

@@ -80,6 +80,9 @@ func (d *Driver) provide(ctx context.Context, c *creation) (err error) {
 	if c.baseline, err = d.provideBaseline(ctx, c.image, c.rootfs); err != nil {
 		return err
 	}
+	if err = d.chooseUser(c); err != nil {
+		return err
+	}
 	if c.size, err = d.diskBytes(ctx, c.spec, c.rootfs); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ type Rootfs struct {
 	Layers []string // directories with overlayfs's marks of what they delete, top first
 	Env    []string
 	Shell  string // the login shell
+	User   string // as the image says, unchecked; may be empty
 }
 
 // Images finds the files of an image.
@@ -53,6 +54,7 @@ type Options struct {
 	Defaults runtime.Limits // where a Spec is silent
 	Runtime  string         // of the engine's, such as kata; "" is its default
 	Userns   string         // of containers: "host" is none, where the engine has one for all; "" is the engine's default
+	User     string         // whom programs are: a name or uid, with :group or :gid if wanted; ImageUser; "" is root
 	Log      *slog.Logger
 }
 

@@ -111,6 +111,7 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 	// With the volume that the source has, for the time at which its list of the
 	// image was written: all changes are later.
 	f.plan.baseline = boot.Baseline
+	f.plan.user, f.plan.userLabel = boot.User, got.Config.Labels[labelUser] // whose the files are
 	for _, m := range got.Mounts {
 		switch {
 		case m.Destination == programDir:

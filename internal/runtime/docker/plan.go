@@ -26,6 +26,7 @@ const (
 	labelProgram   = "sandkasten.program"   // of a volume: it holds a runner; of a container: it helps, and is nobody's
 	labelImage     = "sandkasten.image"     // of an image, and of a container that is made of it: the digest that we know it by
 	labelSeccomp   = "sandkasten.seccomp"   // of a container: its policy
+	labelUser      = "sandkasten.user"      // of a container: Options.User when it was made
 	labelFork      = "sandkasten.fork"      // of an image that forks are made of, and of these: its name
 	labelEnv       = "sandkasten.env"       // of a volume with nothing in it: variables in JSON that a container was claimed with
 )
@@ -57,9 +58,11 @@ type creation struct {
 	size   int64  // of the root in bytes, with a workspace of its own in it, or 0: no limit, and the workspace is a volume
 	apart  bool   // the workspace is a volume in any case
 
-	baseline  string // the path of the list of what the image is made of
-	fork      string // the image that it is a fork of, or ""
-	machineID string // to be its own, or ""
+	user      *stage.User // whom the programs are; nil is root
+	userLabel string      // Options.User that this is by
+	baseline  string      // the path of the list of what the image is made of
+	fork      string      // the image that it is a fork of, or ""
+	machineID string      // to be its own, or ""
 }
 
 // plan says all about a container. Nothing in it is taken from a request but
@@ -73,6 +76,7 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 		WorkloadFilter: p.workload,
 		Baseline:       c.baseline,
 		MachineID:      c.machineID,
+		User:           c.user,
 	})
 	if err != nil {
 		return client.ContainerCreateOptions{}, err
@@ -84,7 +88,7 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 	config := &container.Config{
 		Image:      c.image,
 		Hostname:   c.spec.Hostname,
-		User:       "0:0",
+		User:       "0:0", // of the runner
 		WorkingDir: "/",
 		Entrypoint: []string{program, stage.ContainerCommand},
 		Env:        []string{stage.ContainerBootVar + "=" + string(boot)},
@@ -92,6 +96,7 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 		Labels: map[string]string{
 			labelNode: d.opts.Node, labelSandbox: string(c.id), labelTry: c.try, labelLimits: string(limits),
 			labelImage: c.spec.Image, labelSeccomp: string(c.spec.Seccomp), labelFork: c.fork,
+			labelUser: c.userLabel,
 		},
 	}
 	config.Hostname = hostname(c.spec)

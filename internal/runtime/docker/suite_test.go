@@ -94,6 +94,11 @@ func TestEngine(t *testing.T) {
 		"images":    testImages,
 		"many":      testMany,
 
+		"user":        testUser,
+		"userKept":    testUserKept,
+		"noUser":      testNoUser,
+		"userAttacks": func(t *testing.T, d *Driver) { testAttacks(t, asUser(t, d, "www-data")) },
+
 		"forks":       testForks,
 		"forkShares":  testForkShares,
 		"forkFails":   testForkFails,

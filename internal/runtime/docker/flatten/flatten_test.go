@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -182,5 +183,30 @@ func TestSize(t *testing.T) {
 	// The first, the second and third in two blocks, a directory and what is in it.
 	if got, err := Size(t.Context(), []string{top, bottom}); err != nil || got != 5*4096 {
 		t.Errorf("%d, %v", got, err)
+	}
+}
+
+// TestOpen: a file is that of the layer that shows it, and no link is followed.
+func TestOpen(t *testing.T) {
+	testenv.NeedsRoot(t)
+	layers := []string{
+		layer(t, map[string]string{"etc/passwd": "top", "etc/gone": "deleted", "closed": "opaque", "closed/x": "top", "dir": "deleted", "file": "link:etc/passwd", "link": "link:/etc"}),
+		layer(t, map[string]string{"etc/passwd": "bottom", "etc/group": "bottom", "etc/gone": "bottom", "closed/hidden": "bottom", "dir/x": "bottom", "link/passwd": "bottom"}),
+	}
+	for name, want := range map[string]string{"etc/passwd": "top", "etc/group": "bottom", "closed/x": "top"} {
+		f, err := Open(layers, name)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text, err := io.ReadAll(f)
+		if err := errors.Join(err, f.Close()); err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	for _, name := range []string{"etc/gone", "etc/none", "etc", "closed/hidden", "dir/x", "link/passwd", "file", "etc/passwd/x", "none/x"} {
+		if f, err := Open(layers, name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v, %v", name, f, err)
+		}
 	}
 }

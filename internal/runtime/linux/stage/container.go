@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,14 @@ type ContainerBoot struct {
 	WorkloadFilter Filter `json:"workload_filter,omitempty"`
 	Baseline       string `json:"baseline,omitempty"`   // path of a list of package baseline
 	MachineID      string `json:"machine_id,omitempty"` // content of /etc/machine-id, if that is there
+	User           *User  `json:"user,omitempty"`       // whom the programs are; nil is root
+}
+
+// User is whom a sandbox's programs are.
+type User struct {
+	UID    int   `json:"uid"`
+	GID    int   `json:"gid"`
+	Groups []int `json:"groups,omitempty"` // supplementary
 }
 
 // ContainerBootVar is the environment variable with a ContainerBoot in JSON.
@@ -48,6 +57,7 @@ type Contained struct {
 	Workspace string
 	Env       []string
 	Baseline  string
+	User      *User // as in ContainerBoot
 
 	filter   []unix.SockFilter
 	clone    func(*spawn.Cmd) (*spawn.Process, error)
@@ -78,7 +88,13 @@ func EnterContainer() (*Contained, error) {
 	if err := errors.Join(writeNames("", "", b.MachineID), makeDir(b.Workspace)); err != nil {
 		return nil, err
 	}
-	c := &Contained{Workspace: b.Workspace, Env: b.Env.Vars(), Baseline: b.Baseline, filter: b.WorkloadFilter.program(), oomCount: openOOMCount()}
+	c := &Contained{
+		Workspace: b.Workspace, Env: b.Env.Vars(), Baseline: b.Baseline, User: b.User,
+		filter: b.WorkloadFilter.program(), oomCount: openOOMCount(),
+	}
+	if err := actAs(b.User, b.Workspace); err != nil {
+		return nil, fmt.Errorf("act as the user of the sandbox: %w", err)
+	}
 	var err error
 	if c.clone, err = cloner(&Boot{Landlock: true}); err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
@@ -102,6 +118,25 @@ func makeDir(path string) error {
 		}
 	}
 	return os.NewSyscallError("mkdir", unix.Mkdir(path, 0o755))
+}
+
+// actAs makes the process reach files as u does, and what it creates u's. The
+// process stays root in all else, and can be root for files again, which its
+// programs cannot. The workspace is u's, whoever had it.
+func actAs(u *User, workspace string) error {
+	if u == nil {
+		return nil
+	}
+	if err := os.Lchown(workspace, u.UID, u.GID); err != nil {
+		return err
+	}
+	groups := make([]uint32, len(u.Groups)+1) // one more, so that there is an address
+	for i, g := range u.Groups {
+		groups[i] = uint32(g)
+	}
+	err := allThreads("setgroups", unix.SYS_SETGROUPS, uintptr(len(u.Groups)), uintptr(unsafe.Pointer(&groups[0])))
+	runtime.KeepAlive(groups)
+	return errors.Join(err, ownFiles(u.UID, u.GID))
 }
 
 // HideProcess keeps the memory, environment and descriptors of the calling
@@ -175,10 +210,10 @@ func (c *Contained) Clone(cmd *spawn.Cmd) (*spawn.Process, error) {
 	// Others may stop the child or have it killed for want of memory; only to the
 	// first there are no others, but what it writes below is its memory's.
 	cmd.Memory = spawn.Copied
-	// The kernel takes the workload before the runner when memory is short.
-	steps := spawn.WriteFile(0, "/proc/self/oom_score_adj", "500")
-	steps = append(steps, spawn.SetIDs(0, 0)...)
-	prepend(cmd, steps)
+	// The kernel takes the workload before the runner when memory is short. That
+	// file is root's, also where the runner reaches files as another.
+	steps := spawn.SetIDs(0, 0)
+	prepend(cmd, append(steps, spawn.WriteFile(len(steps), "/proc/self/oom_score_adj", "500")...))
 	if len(c.filter) > 0 {
 		cmd.Final = append(cmd.Final, spawn.Seccomp(c.filter))
 	}

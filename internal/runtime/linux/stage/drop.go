@@ -56,13 +56,13 @@ func drop(b *Boot) error {
 	return nil
 }
 
-// ownFiles makes what the process creates from here on belong to the sandbox's
-// root. Its other ids stay those that the sandbox cannot name, and which could
-// not own a file in it either.
-func ownFiles() error {
+// ownFiles makes what the process creates from here on belong to a user of the
+// sandbox, and has it reach files as that user does. Its other ids stay those
+// that it has.
+func ownFiles(uid, gid int) error {
 	return errors.Join(
-		allThreads("setfsgid", unix.SYS_SETFSGID, 0, 0),
-		allThreads("setfsuid", unix.SYS_SETFSUID, 0, 0),
+		allThreads("setfsgid", unix.SYS_SETFSGID, uintptr(gid), 0),
+		allThreads("setfsuid", unix.SYS_SETFSUID, uintptr(uid), 0),
 	)
 }
 

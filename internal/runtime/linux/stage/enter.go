@@ -49,7 +49,9 @@ func Enter() (*Inside, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receive boot: %w", err)
 	}
-	if err := ownFiles(); err != nil {
+	// To the sandbox's root: the runner's other ids are such as the sandbox cannot
+	// name, and which could not own a file in it either.
+	if err := ownFiles(0, 0); err != nil {
 		return nil, err
 	}
 	mounts, rest := fds[:b.mounts()], fds[b.mounts():]
