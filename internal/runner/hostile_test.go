@@ -1,6 +1,7 @@
 package runner_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,27 @@ func TestUnfinishedCommands(t *testing.T) {
 	}
 	p.sh("x=kept; (exit 2)")
 	p.sh(`echo $x $?`).want(t, "kept 2\n", 0, protocol.CauseExited)
+}
+
+// A condition that was left open in an eval makes bash trip over the next one, which
+// is bash's own fault and the command's. No other command is lost by it, whatever
+// exit code is to be handed on, and the shell goes on.
+func TestOpenConditionInEval(t *testing.T) {
+	p := newHost(t).dial()
+	p.sh("x=kept")
+	for _, open := range []string{"[[ 1", "[[ 1 &&", "[[ -f", "[[ a =~", "[[ (", "if [[ 1"} {
+		for code := range 2 {
+			p.sh(fmt.Sprintf("eval '%s'; (exit %d)", open, code))
+			if r := p.sh("echo $x $?"); r.Cause != protocol.CauseExited || r.ShellRestarted || string(r.output) != fmt.Sprintf("kept %d\n", code) {
+				t.Errorf("behind %q and exit code %d: %s, %q, restarted %t", open, code, r.Cause, r.output, r.ShellRestarted)
+			}
+			p.sh(fmt.Sprintf("eval '%s'; (exit %d)", open, code))
+			p.sh("[[ -n x ]] && echo what bash does not get")
+			if r := p.sh("[[ -n x ]] && echo $x"); r.Cause != protocol.CauseExited || r.ShellRestarted || string(r.output) != "kept\n" {
+				t.Errorf("behind %q and a condition: %s, %q, restarted %t", open, r.Cause, r.output, r.ShellRestarted)
+			}
+		}
+	}
 }
 
 // any2 is an exit code that is not compared.

@@ -17,7 +17,8 @@ import (
 // Every word of ours starts with \builtin: aliases do not apply to quoted
 // words, functions not to what builtin runs. A function named builtin is the
 // one thing that gets in between; the shell then stops reporting, which is
-// noticed, and is replaced.
+// noticed, and is replaced. None of our words is [[: behind one of a command's own
+// that was left open, bash does not know the next [[ for what it is.
 type bash struct{ path string }
 
 func (b bash) Program() (string, []string) {
@@ -68,7 +69,7 @@ const saveAtExit = `{ \builtin declare -px;\builtin printf 'cd -- %q\n#exit.\n' 
 // set on a signal that nothing else uses, for when a command's time is up: the
 // shell must not go on with the rest of a list whose first half was killed. A
 // DEBUG trap of the user's own is lost then.
-const skipAll = `\builtin shopt -s extdebug;\builtin trap "[[ \$BASH_COMMAND == *__sk* ]]" DEBUG`
+const skipAll = `\builtin shopt -s extdebug;\builtin trap "\builtin test \"\${BASH_COMMAND/__sk}\" != \"\$BASH_COMMAND\"" DEBUG`
 
 func (bash) Skip() (unix.Signal, []byte) {
 	return sigRTMax, []byte(`\builtin shopt -u extdebug ${__sk+};\builtin trap - DEBUG ${__sk+}` + "\n\n")
@@ -102,7 +103,7 @@ func (bash) Command(o Order) (line, file []byte) {
 	}
 	if o.Last != 0 {
 		// Under set -e a failing command of ours would end the shell.
-		file = append(file, `[[ $- == *e* ]] || \builtin . /proc/self/fd/0 <<<'return `...)
+		file = append(file, `\builtin test "${-#*e}" != "$-" || \builtin . /proc/self/fd/0 <<<'return `...)
 		file = strconv.AppendInt(file, int64(o.Last), 10)
 		file = append(file, "';"...)
 	}
