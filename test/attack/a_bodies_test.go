@@ -1,0 +1,58 @@
+package attack
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A06, many at once: two owners send 32 bodies of the most that there may be, nine
+// megabytes of escapes, at the same time. They are written or refused, the daemon
+// does not grow with their number, and small requests go on meanwhile.
+func TestA06_ManyLargeBodies(t *testing.T) {
+	s := stage(t, "max_sessions: 20")
+	body := `{"path":"f","text":"` + strings.Repeat(`\n`, 4<<20) + `"}`
+	before := s.memory(t)
+	var sending sync.WaitGroup
+	ends := make(chan int, 32)
+	var quick []time.Duration
+	for _, c := range []*caller{s.a, s.b} {
+		b := c.session(t, nil)
+		for range 16 {
+			sending.Go(func() {
+				a, err := c.try(t, "POST", b.at("/fs/write"), body)
+				if err != nil {
+					t.Error(err)
+				}
+				ends <- a.status
+			})
+		}
+		for range 10 {
+			a := c.do(t, "POST", b.at("/exec"), `{"cmd":"true"}`)
+			if a.status != 200 {
+				t.Errorf("a small request: %d %s", a.status, a.body)
+			}
+			quick = append(quick, a.took)
+		}
+	}
+	sending.Wait()
+	close(ends)
+	count := map[int]int{}
+	for status := range ends {
+		count[status]++
+	}
+	for status := range count {
+		if status != 200 && status != 429 && status != 503 {
+			t.Errorf("%d of the answers are %d", count[status], status)
+		}
+	}
+	if count[200] == 0 {
+		t.Error("nothing was written")
+	}
+	most := s.mostMemory(t)
+	t.Logf("answers %v; memory %d MiB, and %d at most; small requests took %v", count, before>>20, most>>20, quick)
+	if most > before+450<<20 {
+		t.Errorf("the daemon had %d MiB and came to %d", before>>20, most>>20)
+	}
+}
