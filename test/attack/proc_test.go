@@ -380,7 +380,7 @@ func TestP12_FactsAboutTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	facts := []string{b.daemon.Data, b.daemon.Config, "sandkasten-test", b.daemon.Program, "/sandkasten/"}
-	for _, file := range []string{"/proc/cmdline", "/sys/class/dmi/id/product_uuid", "/sys/class/dmi/id/product_serial", "/etc/machine-id"} {
+	for _, file := range []string{"/proc/cmdline", "/sys/class/dmi/id/product_uuid", "/sys/class/dmi/id/product_serial", "/etc/machine-id", "/proc/sys/kernel/random/boot_id"} {
 		if text, err := os.ReadFile(file); err == nil && len(strings.TrimSpace(string(text))) > 8 {
 			facts = append(facts, strings.TrimSpace(string(text)))
 		}
@@ -389,7 +389,7 @@ func TestP12_FactsAboutTheHost(t *testing.T) {
 		t.Errorf("the host's name: %s", out)
 	}
 	seen := b.x(`env; set; cat /proc/self/mountinfo /proc/mounts /proc/self/mountstats /proc/cmdline /proc/*/environ /proc/*/cmdline /etc/hosts /etc/hostname \
-		/etc/machine-id /etc/passwd /etc/resolv.conf /proc/sys/kernel/hostname /proc/self/cgroup /sys/class/dmi/id/* 2>/dev/null; hostname; ps -ef; uname -n`)
+		/etc/machine-id /etc/passwd /etc/resolv.conf /proc/sys/kernel/hostname /proc/sys/kernel/random/boot_id /proc/self/cgroup /sys/class/dmi/id/* 2>/dev/null; hostname; ps -ef; uname -n`)
 	for _, fact := range facts {
 		if strings.Contains(seen, fact) {
 			t.Errorf("sees %q", fact)

@@ -6,6 +6,7 @@ package inside
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -74,6 +75,14 @@ func NewMachineID() string {
 	var random [16]byte
 	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
 	return hex.EncodeToString(random[:])
+}
+
+// NewBootID makes one as the kernel does: a random UUID.
+func NewBootID() string {
+	var id [16]byte
+	rand.Read(id[:]) // never fails, as above
+	id[6], id[8] = id[6]&0xf|0x40, id[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
 // Limits is what a sandbox has of which neither its Spec nor the driver's

@@ -303,6 +303,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Volatile:     !c.state.Durable,
 		Mounts:       planMounts(c.spec, leaveOut),
 		Masks:        c.d.masks,
+		BootID:       inside.NewBootID(),
 		Links:        devLinks,
 		Hostname:     hostname(c.spec),
 		Workspace:    inside.Workspace,

@@ -36,6 +36,7 @@ type Boot struct {
 	Hostname     string  `json:"hostname"`
 	HostsFile    string  `json:"hosts_file,omitempty"` // content of /etc/hosts where it differs from the disk's
 	MachineID    string  `json:"machine_id,omitempty"` // for an /etc/machine-id that is another sandbox's
+	BootID       string  `json:"boot_id,omitempty"`    // for BootIDFile; empty leaves the kernel's own there
 	Workspace    string  `json:"workspace"`
 	Env          Env     `json:"env"`
 	Quiet        bool    `json:"quiet,omitempty"` // no program is started before somebody asks for one
@@ -47,6 +48,10 @@ type Boot struct {
 	Landlock       bool   `json:"landlock"`
 	KeepCaps       bool   `json:"keep_caps,omitempty"` // escape tests only
 }
+
+// BootIDFile has the kernel's name for its run. It would tell the sandboxes of one
+// host that they are neighbours, and when it was started anew.
+const BootIDFile = "/proc/sys/kernel/random/boot_id"
 
 // Env is an environment, each variable ended by a zero byte: as bytes, whatever
 // is in it takes no more than four thirds of its size in the message.

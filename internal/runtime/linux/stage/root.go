@@ -49,6 +49,9 @@ func buildRoot(b *Boot, mounts []int) (changes int, err error) {
 	if err := m.mask(b.Masks); err != nil {
 		return -1, err
 	}
+	if err := m.coverBootID(b.BootID); err != nil { // it lies below what masks make read-only
+		return -1, fmt.Errorf("boot id: %w", err)
+	}
 	for _, l := range b.Links {
 		if err := m.link(l); err != nil {
 			return -1, fmt.Errorf("link %s: %w", l.Path, err)
@@ -261,6 +264,23 @@ func (m *mounter) mask(masks Masks) error {
 		cover(masks.Dirs, 0, func(int) (int, error) { return sys.OpenTree(empty, "") }),
 		cover(masks.ReadOnly, hidden, func(at int) (int, error) { return sys.OpenTree(at, "") }),
 	)
+}
+
+// coverBootID has the kernel's boot id show text.
+func (m *mounter) coverBootID(text string) error {
+	if text == "" {
+		return nil
+	}
+	const name = "id" // in the staging area
+	file, err := sys.Open(unix.AT_FDCWD, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o444)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(file)
+	if err := sys.Write(file, text+"\n"); err != nil {
+		return err
+	}
+	return m.cover(BootIDFile, hidden, func(int) (int, error) { return sys.OpenTree(unix.AT_FDCWD, name) })
 }
 
 // cover mounts what source makes of the handle on path over it.
