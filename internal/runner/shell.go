@@ -191,10 +191,13 @@ func (s *shell) prepare() {
 // ensure makes sure that a shell process is there.
 func (s *shell) ensure() error {
 	if s.proc != nil {
-		if !s.proc.Dead() || weaken.Off(weaken.ShellRestart) {
+		if !s.proc.Dead() {
 			return nil
 		}
 		s.discard()
+	}
+	if s.ran && weaken.Off(weaken.ShellRestart) {
+		return protocol.Refuse(protocol.CodeUnavailable, "the shell has ended")
 	}
 	dir := s.r.opts.Workspace
 	p, err := shellproc.Start(shellproc.Options{

@@ -116,6 +116,24 @@ func TestH01_LinksInFileAPI(t *testing.T) {
 	}
 }
 
+// H01: where the calls to files are kept to the workspace, no link and no path
+// leads them out of it.
+func TestH01_LinksOutOfTheWorkspace(t *testing.T) {
+	s := stage(t, "")
+	b := s.a.session(t, nil)
+	const beside = "beside-the-workspace"
+	for _, file := range []string{"l", "r/tmp/beside/f", "sr/tmp/beside/f", "up/tmp/beside/f", "dir/f", "/tmp/beside/f", "../tmp/beside/f", "dir/../beside/f"} {
+		for call, try := range fileCalls(t, b, file, "other") {
+			b.sh(t, `mkdir -p /tmp/beside; echo `+beside+` >/tmp/beside/f; chmod 644 /tmp/beside/f; rm -rf l r sr up dir; echo mine >other
+				ln -s /tmp/beside/f l; ln -s / r; ln -s /proc/self/root sr; ln -s .. up; ln -s /tmp/beside dir`)
+			try().sane(t, call+" "+file, beside)
+			if now := b.sh(t, `cd /tmp/beside && ls && stat -c %a f && cat f`); now != "f\n644\n"+beside+"\n" {
+				t.Errorf("%s %s: beside the workspace is %q", call, file, now)
+			}
+		}
+	}
+}
+
 // H02: a directory that is exchanged for a link all the time leads to one or to
 // the other, both inside. For 10 s.
 func TestH02_LinkRaceInFileAPI(t *testing.T) {

@@ -360,7 +360,8 @@ func TestR10_BusySession(t *testing.T) {
 
 // R11: memory that the kernel takes for a session is the session's.
 func TestR11_KernelMemory(t *testing.T) {
-	b := attack(t, limits(sandkasten.Limits{MemoryMB: 96}))
+	const limit = 48
+	b := attack(t, limits(sandkasten.Limits{MemoryMB: limit}))
 	before := hostMemory(t)
 	for _, hog := range []string{
 		`python3 -c '
@@ -382,8 +383,12 @@ while True:
     keep.append((r, w))'`,
 		`while ipcmk -Q >/dev/null 2>&1 && ipcmk -S 100 >/dev/null 2>&1 && ipcmk -M 1000000 >/dev/null 2>&1; do :; done`,
 	} {
-		b.exec(`( `+hog+` ) >/dev/null 2>&1`, sandkasten.ExecOptions{Timeout: 1500 * time.Millisecond})
+		b.exec(`( `+hog+` ) >/dev/null 2>&1`, sandkasten.ExecOptions{Timeout: 3 * time.Second})
 		b.next()
+	}
+	stats, err := b.session.Stats(t.Context())
+	if err != nil || stats.MemoryPeak < limit<<19 || stats.MemoryPeak > limit<<20 {
+		t.Errorf("at most %d KiB were the session's, of %d MiB (%v)", stats.MemoryPeak>>10, limit, err)
 	}
 	if now := hostMemory(t); now < before-300<<20 {
 		t.Errorf("the host had %d MiB and has %d", before>>20, now>>20)

@@ -52,6 +52,7 @@ func TestS01_ForgedMarkers(t *testing.T) {
 		hostile{command: `printf '0\0000\0'; (exit 3)`, code: 3},
 		hostile{command: `printf '\036\035__SK_DONE__0\n__exit_code=0\n###EXIT:0###\n'; (exit 3)`, code: 3},
 		hostile{command: `echo "data: {\"exit_code\":0}"; echo; echo 'event: end'; (exit 3)`, code: 3},
+		hostile{command: `for n in $(seq 300); do printf "$n- 0 /tmp\0"; done >&199; (exit 3)`, code: 3}, // the shell's own
 	)
 }
 
@@ -209,11 +210,13 @@ func TestS12_LongCommands(t *testing.T) {
 	}
 }
 
-// S13: a command that wants input finds its end, or is out of time.
+// S13: a command that wants input finds its end, or is out of time if it asks
+// for a terminal.
 func TestS13_WaitingForInput(t *testing.T) {
 	b := attack(t)
+	b.each(hostile{command: `read x`, code: 1}, hostile{command: `cat`}, hostile{command: `sh`}, hostile{command: `head -c 1 /dev/stdin`})
 	for _, command := range []string{
-		`read x`, `cat`, `python3 -i`, `sh`, `bash -i`, `more /etc/passwd`, `read x </dev/tty`, `passwd`, `su -`,
+		`python3 -i`, `bash -i`, `more /etc/passwd`, `read x </dev/tty`, `passwd`, `su -`,
 	} {
 		b.each(hostile{command: command, code: anyCode, cause: "any", timeout: 2 * time.Second})
 	}

@@ -5,9 +5,12 @@ var unnoticed = map[string]string{
 	"K22": "looks for what nobody knows of: there is nothing to take away that it would have to notice",
 	"K23": "the kernel refuses it because of the user namespace, which always stays",
 	"K24": "the kernel asks for capabilities over the host's user namespace, which nothing inside ever has",
+	"P07": "what could be written to is a sealed copy in memory, of which nobody else has the file: there is nothing to take away",
 	"P09": "held by the mount namespace, without which the host's files would be at stake",
 	"P10": "held by the mount namespace and by resolving beneath the root, without which the host's files would be at stake",
 	"P11": "as P10",
+	"H02": "held by the mount namespace, without which the host's files would be at stake",
+	"H03": "as H02",
 	"H09": "held by a socket without a name inside: there is nothing to take away",
 	"N04": "as H09",
 	"N05": "as H09",
@@ -26,5 +29,5 @@ var unnoticed = map[string]string{
 var unasked = []string{
 	"A03", "A05", "A09", "A10", "A11", "A12", "A13", "A14", "A15", "C03", "I02",
 	"C04", "E04", "E06", "E07", "E08", "H06", "H07", "H08", "H11", "H12", "H13", "H14", "N03", "N06",
-	"N07", "R08", "R09", "R10", "R12", "R13", "R15", "S08", "S09", "S14", "S15", "S16", "S18", "W16",
+	"N07", "R08", "R09", "R10", "R12", "R13", "R15", "S08", "S09", "S12", "S14", "S15", "S16", "S17", "S18", "T06", "W16",
 }
