@@ -48,9 +48,8 @@ const (
 
 // What the runner does for execs and files.
 const (
-	KillTree     Protection = "kill-tree"  // a timeout ends what left the session, too
-	KillHard     Protection = "kill-hard"  // KILL after TERM
-	KillAgain    Protection = "kill-again" // until nothing is left
+	KillTree     Protection = "kill-tree" // a timeout ends what left the session, too
+	KillHard     Protection = "kill-hard" // KILL after TERM
 	ShellRestart Protection = "shell-restart"
 	ShellQuoting Protection = "shell-quoting"
 	ShellStatus  Protection = "shell-status" // which no command has open

@@ -69,9 +69,6 @@ func (k Killing) Kill() {
 		} else if !k.killOnce(round >= plainRounds) {
 			return
 		}
-		if weaken.Off(weaken.KillAgain) {
-			return
-		}
 		time.Sleep(roundTime) //nolint:forbidigo // as above
 	}
 }
