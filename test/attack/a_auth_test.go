@@ -80,7 +80,7 @@ func (s *scene) sameTime(t *testing.T, nobody *caller) {
 		}
 	}
 	median := func(d []time.Duration) time.Duration { slices.Sort(d); return d[len(d)/2] }
-	if a, b := median(took[near]), median(took[far]); max(a, b)-min(a, b) > 2*time.Millisecond {
+	if a, b := median(took[near]), median(took[far]); max(a, b)-min(a, b) > paced(2*time.Millisecond) {
 		t.Errorf("a key that is nearly right takes %s, one that is all wrong %s", a, b)
 	}
 }

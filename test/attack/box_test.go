@@ -67,7 +67,7 @@ func (b *box) tryCreate(wants ...want) (*sandkasten.Session, error) {
 }
 
 // patience is the time of a command that is not about time.
-const patience = 30 * time.Second
+var patience = paced(30 * time.Second)
 
 // x runs a command in the session's shell and returns what it printed. That it
 // fails is the attack's affair.
@@ -120,8 +120,8 @@ func (b *box) next() {
 	b.t.Helper()
 	start := time.Now()
 	r, err := b.tryExec("echo NEXT", sandkasten.ExecOptions{})
-	if took := time.Since(start); err != nil || r.Output != "NEXT\n" || r.ExitCode != 0 || took > 2*time.Second {
-		b.t.Errorf("the next command: %d, %.200q, %v, after %s", r.ExitCode, r.Output, err, took.Round(time.Millisecond))
+	if took := time.Since(start); err != nil || r.Output != "NEXT\n" || r.ExitCode != 0 || took > paced(2*time.Second) {
+		b.t.Errorf("the next command: %s with %d, %.200q, %v, after %s", r.Cause, r.ExitCode, r.Output, err, took.Round(time.Millisecond))
 	}
 }
 

@@ -23,7 +23,7 @@ func (b *box) timesOut(command, gone string) {
 	b.x(`true`) // the shell is there
 	start := time.Now()
 	r := b.exec(command, sandkasten.ExecOptions{Timeout: given})
-	if took := time.Since(start); !r.TimedOut || r.Cause != "timeout" || took > given+grace+more {
+	if took := time.Since(start); !r.TimedOut || r.Cause != "timeout" || took > given+grace+paced(more) {
 		b.t.Errorf("%.80q ended as %q after %s", command, r.Cause, took.Round(time.Millisecond))
 	}
 	b.next()

@@ -49,6 +49,7 @@ func (w *battery) guard(t *testing.T, daemon int) {
 
 // within is the error of f, or that it took longer than it may.
 func within(limit time.Duration, f func(context.Context) error) error {
+	limit = paced(limit)
 	// What is late is told from what never comes.
 	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
 	defer cancel()
@@ -100,7 +101,7 @@ const settled = 10 * time.Second
 // leftOnHost is what is there and was not before.
 func leftOnHost(d *blackbox.Daemon, before host) []string {
 	var left []string
-	for deadline := time.Now().Add(settled); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(paced(settled)); ; time.Sleep(20 * time.Millisecond) {
 		now, err := readHost(d)
 		if err != nil {
 			return []string{err.Error()}
@@ -126,7 +127,7 @@ func leftOnHost(d *blackbox.Daemon, before host) []string {
 // steadyHost is the host once nothing changes any more.
 func steadyHost(d *blackbox.Daemon) (host, error) {
 	var last host
-	for same, deadline := 0, time.Now().Add(settled); same < 25; time.Sleep(20 * time.Millisecond) {
+	for same, deadline := 0, time.Now().Add(paced(settled)); same < 25; time.Sleep(20 * time.Millisecond) {
 		now, err := readHost(d)
 		if err != nil {
 			return host{}, err

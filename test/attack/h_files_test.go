@@ -34,7 +34,7 @@ func TestH04_SpecialFiles(t *testing.T) {
 		for _, call := range []string{"read", "raw"} {
 			a := b.do(t, "GET", b.file("read", file)+map[string]string{"raw": "&raw=1"}[call], nil)
 			a.refused(t, call+" "+file, 400, 403, 404, 409, 422)
-			if a.took > time.Second {
+			if a.took > paced(time.Second) {
 				t.Errorf("%s of %s took %s", call, file, a.took)
 			}
 		}
@@ -43,7 +43,7 @@ func TestH04_SpecialFiles(t *testing.T) {
 			b.do(t, "GET", b.file("grep", file)+"&pattern=x", nil),
 			b.do(t, "POST", b.at("/fs/edit"), map[string]any{"path": file, "old": "x", "new": "y"}),
 		} {
-			if try.sane(t, file); try.took > time.Second {
+			if try.sane(t, file); try.took > paced(time.Second) {
 				t.Errorf("a call to %s took %s", file, try.took)
 			}
 		}
@@ -181,7 +181,8 @@ for i in range(5000): os.mkdir("d"); os.chdir("d")
 func TestH08_ForbiddingFiles(t *testing.T) {
 	s := stage(t, "")
 	b := s.a.session(t, nil)
-	b.sh(t, `mkdir -p d/e; echo text >d/e/f; for i in $(seq 2000); do ln d/e/f d/$i; done; chattr +i d/e/f 2>/dev/null
+	b.sh(t, `mkdir -p d/e; echo text >d/e/f
+		python3 -c 'import os; [os.link("d/e/f", "d/%d" % i) for i in range(2000)]'; chattr +i d/e/f 2>/dev/null
 		python3 - <<'X'
 import os
 for i in range(50):

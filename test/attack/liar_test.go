@@ -54,7 +54,7 @@ func (l *liars) wantHonest() {
 	l.t.Helper()
 	start := time.Now()
 	r, err := l.honest.Exec(l.t.Context(), "echo ok", nil)
-	if took := time.Since(start); err != nil || r.Output != "ok\n" || took > 2*time.Second {
+	if took := time.Since(start); err != nil || r.Output != "ok\n" || took > paced(2*time.Second) {
 		l.t.Errorf("the honest session: %q, %v, after %s", r.Output, err, took)
 	}
 	if now := resident(l.t, l.daemon.PID()); l.memory > 0 && now > l.memory+64<<10 {

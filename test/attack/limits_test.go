@@ -334,7 +334,7 @@ import os, time
 for _ in range(100):
     if os.fork() == 0: os._exit(0)
 time.sleep(0.5)'`)
-	deadline := time.Now().Add(3 * time.Second)
+	deadline := time.Now().Add(paced(3 * time.Second))
 	for {
 		left := strings.TrimSpace(b.x(`grep -ls '^State:.Z' /proc/[0-9]*/status | wc -l`))
 		if left == "0" {

@@ -23,7 +23,7 @@ func TestC04_ReadySandboxes(t *testing.T) {
 	}()
 	client := d.Client("")
 	ready := func() sandkasten.PoolStatus {
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(paced(30 * time.Second)); ; time.Sleep(50 * time.Millisecond) {
 			status, err := client.PoolStatus(t.Context())
 			if err != nil {
 				t.Fatal(err)

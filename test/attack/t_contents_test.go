@@ -163,7 +163,7 @@ func bombsRefused(t *testing.T, bombs []bomb) {
 			for way, send := range send {
 				a := send()
 				a.refused(t, way, 400, 413, 422, 507)
-				if a.took > 20*time.Second {
+				if a.took > paced(20*time.Second) {
 					t.Errorf("%s took %s", way, a.took)
 				}
 			}
@@ -179,7 +179,7 @@ func bombsRefused(t *testing.T, bombs []bomb) {
 			st := s.store(t)
 			begin := time.Now()
 			text, use, err := st.watched(t, tt.data, "import", "--name", "bomb", "--tar", "-")
-			if err == nil || strings.Contains(text, "goroutine ") || time.Since(begin) > 20*time.Second {
+			if err == nil || strings.Contains(text, "goroutine ") || time.Since(begin) > paced(20*time.Second) {
 				t.Errorf("as an image: %v after %s: %s", err, time.Since(begin), text)
 			}
 			st.wantNothing(t)

@@ -19,7 +19,7 @@ func (b *target) serve(t testing.TB, port int, program string) {
 	file := fmt.Sprintf("/workspace/server-%d.py", port)
 	b.put(t, file, program)
 	b.do(t, "POST", b.at("/processes"), map[string]any{"cmd": []string{"python3", file}, "background": true}).refused(t, "start a server", 201)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(paced(20 * time.Second)); ; time.Sleep(20 * time.Millisecond) {
 		if strings.Contains(b.do(t, "GET", b.at("/ports"), nil).body, fmt.Sprintf(`"port":%d,`, port)) {
 			return
 		}
@@ -259,7 +259,7 @@ func TestW16_PreviewLimits(t *testing.T) {
 	for _, path := range []string{"headers", "line", "early", "lengths", "smtp", "switch", "nothing"} {
 		a := s.a.do(t, "GET", b.at("/ports/8000/"+path), nil)
 		a.refused(t, path, 502)
-		if a.took > 20*time.Second {
+		if a.took > paced(20*time.Second) {
 			t.Errorf("%s took %s", path, a.took)
 		}
 	}

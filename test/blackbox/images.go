@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -11,10 +12,18 @@ import (
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
+// ImagesVar is the environment variable that names an image store to use instead
+// of one that Images makes, for machines on which an import takes minutes: those of
+// test/vm.
+const ImagesVar = "SANDKASTEN_TEST_IMAGES"
+
 // Images returns an image store with the image base, which is the root file
 // system of testenv. It goes with the test; several daemons may use it.
 func Images(t testing.TB) string {
 	t.Helper()
+	if dir := os.Getenv(ImagesVar); dir != "" {
+		return dir
+	}
 	data := testenv.DataDir(t)
 	if err := ImportImage(t.Context(), testenv.Program(t), testenv.BaseRootfs(t), "base", append(environ(), "SANDKASTEN_DATA_DIR="+data)); err != nil {
 		t.Fatal(err)

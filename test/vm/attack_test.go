@@ -1,0 +1,143 @@
+package vm_test
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/test/blackbox"
+	"github.com/sandkasten/sandkasten/test/vm"
+	"github.com/sandkasten/sandkasten/test/vm/guest"
+)
+
+// battery is the package of the attack battery, and batteryImages where the
+// machine has the image of its sessions, imported: an emulated processor takes
+// minutes to.
+const (
+	battery       = module + "/test/attack"
+	batteryImages = "/var/lib/battery/images"
+)
+
+// notAttackedHere are the cases that are not tried in the machine, and why each
+// is not. All of them are tried on the host itself.
+var notAttackedHere = map[string]string{
+	// What a machine ten times as slow cannot say anything about.
+	"TestA07_SlowClients":      "beside 600 connections of its own, commands take longer than it waits",
+	"TestR06_OutputFloods":     "an emulated processor prints too little for a flood",
+	"TestH07_HugeTrees":        "two minutes of making files, about the calls for files",
+	"TestR05_Inodes":           "two minutes of making 400,000 files; the disk package's own test of that runs",
+	"TestT05_CompressionBombs": "unpacks gigabytes, about archives",
+	"TestT06_StructureBombs":   "unpacks gigabytes, about archives",
+	"TestT06_ManyEntries":      "a million entries, about archives",
+	"TestT07_Damaged":          "thousands of archives",
+	"TestT08_TrojanPrograms":   "imports a Debian, which takes minutes",
+
+	// What neither the kernel nor its control groups have a part in, and takes long.
+	"TestA01_Keys":               "hundreds of requests, about keys",
+	"TestA04_UnknownFields":      "about requests",
+	"TestA05_Numbers":            "about requests",
+	"TestA06_Bodies":             "a gigabyte of requests",
+	"TestA12_Idempotency":        "about requests",
+	"TestA13_Races":              "about requests",
+	"TestA14_LogLines":           "about requests",
+	"TestC01_DaemonSecrets":      "reads all there is, about the daemon",
+	"TestH01_LinksInFileAPI":     "hundreds of requests, about the calls for files; H02 is the same as a race",
+	"TestH03_PathFormsInFileAPI": "hundreds of requests, about the calls for files",
+	"TestH05_HugeFiles":          "gigabytes, about the calls for files",
+	"TestH06_ShiftingFiles":      "gigabytes, about the calls for files",
+	"TestI01_AllowList":          "imports, about names of images",
+	"TestT01_NamesThatLeadOut":   "a minute of archives",
+	"TestT02_LinksThatLeadOut":   "half a minute of archives",
+	"TestT03_HardLinks":          "half a minute of archives",
+	"TestT11_KnownBreakouts":     "most of a minute of archives",
+	"TestR15_LogFlood":           "a thousand requests, about the daemon's log",
+}
+
+// batteryTime is what the battery may take in the machine, twice what it takes
+// where two processors emulate the machine's two.
+const batteryTime = 25 * time.Minute
+
+// slower is how many times as long as on the host things may take there.
+const slower = "10"
+
+// TestBatteryOnCgroup2 runs the attack battery in a machine: what keeps an attacker
+// in is there the control groups of version 2, and another kernel than the host's.
+func TestBatteryOnCgroup2(t *testing.T) {
+	ctx := needMachine(t)
+	dir := testenv.DataDir(t)
+	rootfs := filepath.Join(dir, "rootfs")
+	if out, err := exec.CommandContext(ctx, "cp", "-a", testenv.BaseRootfs(t), rootfs).CombinedOutput(); err != nil {
+		t.Fatalf("copy the root file system: %v: %s", err, out)
+	}
+	program := testenv.Program(t)
+	env := append(os.Environ(), "SANDKASTEN_DATA_DIR="+filepath.Join(rootfs, filepath.Dir(batteryImages)))
+	if err := blackbox.ImportImage(ctx, program, testenv.BaseRootfs(t), "base", env); err != nil {
+		t.Fatal(err)
+	}
+	m, err := vm.Prepare(ctx, rootfs, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := vm.ListTestPackages(ctx, battery)
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("%d packages, %v", len(packages), err)
+	}
+	if len(notAttackedHere) > 0 {
+		packages[0].Skip = "^(" + strings.Join(slices.Sorted(maps.Keys(notAttackedHere)), "|") + ")$"
+	}
+	m.Files = map[string]string{
+		path.Join(vm.BinDir, "sandkasten"): program,
+		path.Join(vm.BinDir, "with-liar"):  testenv.ProgramWith(t, testenv.Build(t, "./test/attack/testdata/liar"), "with-liar"),
+		path.Join(vm.BinDir, "probe"):      testenv.Build(t, "./internal/runtime/linux/testdata/probe"),
+	}
+	m.MemoryMB = 3072
+	outcomes, err := m.RunSuite(ctx, testenv.DataDir(t), vm.Suite{
+		Packages: packages,
+		Env: []string{
+			testenv.RootMode + "=1",
+			testenv.RootfsVar + "=" + guest.ImageMount,
+			testenv.BinVar + "=" + vm.BinDir,
+			blackbox.ImagesVar + "=" + batteryImages,
+			"SANDKASTEN_ATTACK_SLOW=" + slower,
+		},
+		Timeout:  batteryTime,
+		Progress: func(line string) { t.Log(strings.TrimPrefix(line, module+"/")) },
+	})
+	report(t, outcomes)
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Every test that is left out exists; a name that no test has any more is a
+// reason for nothing.
+func TestWhatIsLeftOutExists(t *testing.T) {
+	tables := maps.Clone(notHere)
+	tables[battery] = notAttackedHere
+	for pkg, left := range tables {
+		files, err := filepath.Glob(filepath.Join("..", "..", strings.TrimPrefix(pkg, module), "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.Write(source)
+		}
+		for name := range left {
+			if !strings.Contains(text.String(), "\nfunc "+name+"(t *testing.T)") {
+				t.Errorf("%s has no %s", pkg, name)
+			}
+		}
+	}
+}
