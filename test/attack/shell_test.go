@@ -20,6 +20,7 @@ type hostile struct {
 	cause   string // empty is exited
 	output  string // a part of it
 	timeout time.Duration
+	then    func() // instead of one next command behind it
 }
 
 const anyCode = -1
@@ -40,7 +41,10 @@ func (b *box) each(commands ...hostile) {
 		} else if h.cause != "any" && r.Cause != h.cause || h.code != anyCode && r.ExitCode != h.code || !strings.Contains(r.Output, h.output) {
 			b.t.Errorf("%.80q: %s with %d, %.200q; want %s with %d, %q", h.command, r.Cause, r.ExitCode, r.Output, h.cause, h.code, h.output)
 		}
-		b.next()
+		if h.then == nil {
+			h.then = b.next
+		}
+		h.then()
 	}
 }
 
@@ -113,11 +117,35 @@ func TestS06_TerminalSettings(t *testing.T) {
 func TestS07_UnbalancedCommands(t *testing.T) {
 	b := attack(t)
 	for _, command := range []string{
-		"echo 'unbalanced", `echo "unbalanced`, "echo `unbalanced", "echo $(", "if true; then", "while :", "f() {", "case x in", "((", "[[ 1",
+		"echo 'unbalanced", `echo "unbalanced`, "echo `unbalanced", "if true; then", "while :", "f() {", "case x in", "((", "[[ 1",
 		"cat <<EOF\nno end", "\tcat <<-'EOF'\n\tindented\n\t EOF", "cat <<'E\nOF'", "}", ")", "done", "echo \\",
 	} {
 		b.each(hostile{command: command, code: anyCode, timeout: 2 * time.Second})
 	}
+	b.unendedSubstitution()
+}
+
+// unendedSubstitution has the shell parse a substitution without an end, after
+// which bash 5.2 has overwritten its own memory and may end at a later command,
+// by SIGABRT or SIGSEGV. That is told, and the command behind it has a new shell.
+func (b *box) unendedSubstitution() {
+	b.t.Helper()
+	b.each(hostile{command: "echo $(", code: anyCode, timeout: 2 * time.Second, then: func() {
+		fine := 0
+		for range 5 {
+			r := b.exec("echo NEXT", sandkasten.ExecOptions{})
+			switch {
+			case r.Cause == "exited" && r.ExitCode == 0 && r.Output == "NEXT\n":
+				fine++
+			case r.Cause == "shell_exited" && (r.ExitCode == 134 || r.ExitCode == 139):
+			default:
+				b.t.Errorf("after a substitution without an end: %s with %d, %q", r.Cause, r.ExitCode, r.Output)
+			}
+		}
+		if fine == 0 {
+			b.t.Error("no command after a substitution without an end was run")
+		}
+	}})
 }
 
 // S08: output of any bytes comes back as it was.
