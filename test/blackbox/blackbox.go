@@ -88,14 +88,14 @@ func New(t testing.TB, o Options) *Daemon {
 	if err := os.WriteFile(d.Config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d.Env = append(environ(), "SANDKASTEN_CONFIG="+d.Config, "TERM=xterm")
+	d.Env = append(Environ(), "SANDKASTEN_CONFIG="+d.Config, "TERM=xterm")
 	t.Cleanup(d.end)
 	return d
 }
 
-// environ is the environment without what is ours, which a program would take
+// Environ is the environment without what is ours, which a program would take
 // for its configuration.
-func environ() []string {
+func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "SANDKASTEN_") })
 }
 

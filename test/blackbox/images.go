@@ -25,7 +25,7 @@ func Images(t testing.TB) string {
 		return dir
 	}
 	data := testenv.DataDir(t)
-	if err := ImportImage(t.Context(), testenv.Program(t), testenv.BaseRootfs(t), "base", append(environ(), "SANDKASTEN_DATA_DIR="+data)); err != nil {
+	if err := ImportImage(t.Context(), testenv.Program(t), testenv.BaseRootfs(t), "base", append(Environ(), "SANDKASTEN_DATA_DIR="+data)); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(data, "images")

@@ -41,7 +41,7 @@ func images(t *testing.T) string {
 	program, rootfs := testenv.Program(t, "failpoint"), testenv.BaseRootfs(t)
 	store.once.Do(func() {
 		if store.dir, store.err = os.MkdirTemp("/var/tmp", "sandkasten-faults-"); store.err == nil {
-			store.err = blackbox.ImportImage(t.Context(), program, rootfs, "base", append(os.Environ(), "SANDKASTEN_DATA_DIR="+store.dir))
+			store.err = blackbox.ImportImage(t.Context(), program, rootfs, "base", append(blackbox.Environ(), "SANDKASTEN_DATA_DIR="+store.dir))
 		}
 	})
 	if store.err != nil {

@@ -77,7 +77,7 @@ func TestBatteryOnCgroup2(t *testing.T) {
 		t.Fatalf("copy the root file system: %v: %s", err, out)
 	}
 	program := testenv.Program(t)
-	env := append(os.Environ(), "SANDKASTEN_DATA_DIR="+filepath.Join(rootfs, filepath.Dir(batteryImages)))
+	env := append(blackbox.Environ(), "SANDKASTEN_DATA_DIR="+filepath.Join(rootfs, filepath.Dir(batteryImages)))
 	if err := blackbox.ImportImage(ctx, program, testenv.BaseRootfs(t), "base", env); err != nil {
 		t.Fatal(err)
 	}
