@@ -133,7 +133,7 @@ func serve(o runner.Options, ready func() error) error {
 // carry relays what comes by standard input and output.
 func carry() error {
 	stage.SpareThreads(relayThreads)
-	if err := stage.HideProcess(); err != nil {
+	if err := errors.Join(stage.HideProcess(), stage.KeepForItself()); err != nil {
 		return err
 	}
 	return relay.Serve(relay.Stdio(), relay.Socket, pause.Programs{Table: proc.Open("/proc"), Runner: relay.Runner})

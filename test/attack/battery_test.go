@@ -28,6 +28,9 @@ const (
 	programVar = "SANDKASTEN_ATTACK_BIN"
 	// configVar is further lines of the daemon's configuration.
 	configVar = "SANDKASTEN_ATTACK_CONFIG"
+	// driverVar is docker where the sandboxes are to be containers, on an engine of
+	// the battery's own. Else they are native.
+	driverVar = "SANDKASTEN_ATTACK_DRIVER"
 	// weakenVar is handed on to the program: what it lacks.
 	weakenVar = "SANDKASTEN_TEST_WEAKEN"
 )
@@ -44,8 +47,9 @@ exec: {kill_grace_seconds: 1}
 type battery struct {
 	life      *lifetime
 	daemon    *blackbox.Daemon
-	keyA      string // of the owner of the cases
-	keyB      string // of the owner of the neighbour
+	engine    *testenv.Engine // of the sandboxes; nil where they are native
+	keyA      string          // of the owner of the cases
+	keyB      string          // of the owner of the neighbour
 	a, b      *sandkasten.Client
 	neighbour *sandkasten.Session
 	canaries  *canaries
@@ -90,9 +94,11 @@ func start(life *lifetime) (w *battery, err error) {
 		}
 	}()
 	w = &battery{life: life, canaries: plantCanaries(life), keyA: "sk_a" + rand.Text(), keyB: "sk_b" + rand.Text()}
-	keys := fmt.Sprintf("api_keys: [{owner: a, key: %s}, {owner: b, key: %s}]\n", w.keyA, w.keyB)
+	if os.Getenv(driverVar) == "docker" {
+		w.engine = testenv.StartEngine(life)
+	}
 	w.daemon = blackbox.Start(life, blackbox.Options{
-		Program: os.Getenv(programVar), Config: configuration + keys + os.Getenv(configVar),
+		Program: os.Getenv(programVar), Config: w.config(),
 		Env: []string{weakenVar + "=" + os.Getenv(weakenVar)},
 	})
 	w.a, w.b = w.daemon.Client(w.keyA), w.daemon.Client(w.keyB)
@@ -102,6 +108,19 @@ func start(life *lifetime) (w *battery, err error) {
 		}
 	})
 	return w, w.settle(life.Context())
+}
+
+// contained reports whether the sandboxes are containers. What a case does
+// otherwise there is said in coverage.OnDocker.
+func (w *battery) contained() bool { return w.engine != nil }
+
+// config is what every daemon of the battery is told.
+func (w *battery) config() string {
+	text := fmt.Sprintf("%s%s\napi_keys: [{owner: a, key: %s}, {owner: b, key: %s}]\n", configuration, os.Getenv(configVar), w.keyA, w.keyB)
+	if w.engine != nil {
+		text += fmt.Sprintf("driver: docker\ndocker: {host: %q}\n", w.engine.Host)
+	}
+	return text
 }
 
 // settle makes the neighbour's session and notes what the host is like then.
@@ -123,7 +142,7 @@ func (w *battery) settle(ctx context.Context) error {
 	if err := s.Destroy(ctx); err != nil {
 		return err
 	}
-	w.before, err = steadyHost(w.daemon)
+	w.before, err = w.steadyHost()
 	return err
 }
 

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sandkasten/sandkasten/sdk/go"
-	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
 // guard is asked after each case, once its sessions have ended: the daemon is
@@ -37,7 +37,7 @@ func (w *battery) guard(t *testing.T, daemon int) {
 	for _, what := range w.canaries.touched() {
 		note("%s", what)
 	}
-	for _, what := range leftOnHost(w.daemon, w.before) {
+	for _, what := range w.leftOnHost() {
 		note("%s", what)
 	}
 	if len(hurt) == 0 {
@@ -99,10 +99,11 @@ type host struct {
 const settled = 10 * time.Second
 
 // leftOnHost is what is there and was not before.
-func leftOnHost(d *blackbox.Daemon, before host) []string {
+func (w *battery) leftOnHost() []string {
+	before := w.before
 	var left []string
 	for deadline := time.Now().Add(paced(settled)); ; time.Sleep(20 * time.Millisecond) {
-		now, err := readHost(d)
+		now, err := w.readHost()
 		if err != nil {
 			return []string{err.Error()}
 		}
@@ -125,10 +126,10 @@ func leftOnHost(d *blackbox.Daemon, before host) []string {
 }
 
 // steadyHost is the host once nothing changes any more.
-func steadyHost(d *blackbox.Daemon) (host, error) {
+func (w *battery) steadyHost() (host, error) {
 	var last host
 	for same, deadline := 0, time.Now().Add(paced(settled)); same < 25; time.Sleep(20 * time.Millisecond) {
-		now, err := readHost(d)
+		now, err := w.readHost()
 		if err != nil {
 			return host{}, err
 		}
@@ -144,32 +145,51 @@ func steadyHost(d *blackbox.Daemon) (host, error) {
 	return last, nil
 }
 
-func readHost(d *blackbox.Daemon) (host, error) {
+// traces are what mounts of the battery's have in their lines, and where its
+// control groups, devices and directories are.
+func (w *battery) traces() (places, patterns []string) {
+	data := w.daemon.Data
+	places = []string{data, " /dev/loop"}
+	patterns = []string{
+		"/sys/class/net/*", filepath.Join(data, "sandboxes", "*"),
+		"/sys/fs/cgroup/sandkasten*/*/*", "/sys/fs/cgroup/*/sandkasten*/*/*",
+	}
+	if w.contained() {
+		dir := filepath.Dir(strings.TrimPrefix(w.engine.Host, "unix://"))
+		places = append(places, dir)
+		patterns = append(patterns, filepath.Join(dir, "data/containers/*"), filepath.Join(dir, "data/volumes/*"),
+			filepath.Join("/sys/fs/cgroup", filepath.Base(dir), "*"), filepath.Join("/sys/fs/cgroup/*", filepath.Base(dir), "*"))
+	}
+	return places, patterns
+}
+
+func (w *battery) readHost() (host, error) {
 	var h host
+	places, patterns := w.traces()
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return h, err
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, d.Data) || strings.Contains(line, " /dev/loop") {
+		if slices.ContainsFunc(places, func(place string) bool { return strings.Contains(line, place) }) {
 			h.things = append(h.things, "mount "+strings.TrimSpace(line))
 		}
 	}
-	for _, pattern := range []string{
-		"/sys/class/net/*", filepath.Join(d.Data, "sandboxes", "*"),
-		"/sys/fs/cgroup/sandkasten*/*/*", "/sys/fs/cgroup/*/sandkasten*/*/*",
-	} {
+	for _, pattern := range patterns {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return h, err
 		}
 		for _, path := range found {
+			if strings.Contains(path, "/volumes/sandkasten-runner-") {
+				continue // one of each daemon, which stays
+			}
 			if info, err := os.Stat(path); err == nil && info.IsDir() {
 				h.things = append(h.things, path)
 			}
 		}
 	}
-	if h.loops, err = loops(d.Data); err != nil {
+	if h.loops, err = loops(w.daemon.Data); err != nil {
 		return h, err
 	}
 	tainted, err := os.ReadFile("/proc/sys/kernel/tainted")
@@ -186,7 +206,7 @@ func loops(dir string) (int, error) {
 	n := 0
 	for _, file := range files {
 		backing, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
 			continue // it went away since the glob
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -184,17 +185,33 @@ func TestK08_ForeignCalls(t *testing.T) {
 	b := attack(t)
 	b.needProbe()
 	b.none(`for how in int80 i386; do $PROBE $how 2>&1 | grep survived | sed "s/^/$how: /"; done`)
-	for name, answer := range b.answers(`$PROBE calls`, []call{
-		{"x32 getpid", 1<<30 | unix.SYS_GETPID, nil},
-		{"x32 socket", 1<<30 | unix.SYS_SOCKET, []any{unix.AF_VSOCK, 1, 0}},
-		{"512", 512, nil},
-		{"999", 999, nil},
-	}) {
+	unknown := []call{{"512", 512, nil}, {"999", 999, nil}}
+	x32 := []call{{"x32 getpid", 1<<30 | unix.SYS_GETPID, nil}, {"x32 socket", 1<<30 | unix.SYS_SOCKET, []any{unix.AF_VSOCK, 1, 0}}}
+	if b.contained() {
+		b.killedBy(x32) // by the engine's form of the policy
+	} else {
+		unknown = append(unknown, x32...)
+	}
+	for name, answer := range b.answers(`$PROBE calls`, unknown) {
 		if answer != "ENOSYS" {
 			t.Errorf("%s: the kernel answers %q", name, answer)
 		}
 	}
 	b.next()
+}
+
+// killedBy makes calls each of which must end the thread that makes it.
+func (b *box) killedBy(list []call) {
+	b.t.Helper()
+	for _, c := range list {
+		in, err := json.Marshal([]call{c})
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if r := b.exec(`timeout -s KILL 2 $PROBE calls`, sandkasten.ExecOptions{Stdin: string(in)}); strings.Contains(r.Output, c.Name) || r.ExitCode < 128 {
+			b.t.Errorf("%s: %q, exit code %d", c.Name, r.Output, r.ExitCode)
+		}
+	}
 }
 
 // K09: a program can neither type into its terminal nor change what the kernel
@@ -232,9 +249,13 @@ func TestK10_FileControls(t *testing.T) {
 		call{"file_setattr", unix.SYS_FILE_SETATTR, []any{unix.AT_FDCWD, "f", strings.Repeat("\x00", 24), 24, 0}},
 		call{"setxattr trusted.x", unix.SYS_SETXATTR, []any{"f", "trusted.overlay.opaque", "y", 1, 0}},
 	)
+	disk := `fallocate -l 400M g 2>/dev/null && echo 400 MiB on a disk of 256`
+	if b.contained() {
+		disk = "" // see R04
+	}
 	b.none(`chattr +i f 2>/dev/null && echo makes a file undeletable
 		chattr -p 0 f 2>/dev/null && echo sets the project
-		fallocate -l 400M g 2>/dev/null && echo 400 MiB on a disk of 256
+		` + disk + `
 		rm -f g`)
 }
 

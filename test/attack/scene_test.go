@@ -55,7 +55,7 @@ func stageWith(t *testing.T, o blackbox.Options, config string) *scene {
 	if o.Images == "" {
 		o.Images = filepath.Join(s.w.daemon.Data, "images")
 	}
-	o.Config = fmt.Sprintf("%s%s\napi_keys: [{owner: a, key: %s}, {owner: b, key: %s}]\n%s", configuration, os.Getenv(configVar), s.w.keyA, s.w.keyB, config)
+	o.Config = s.w.config() + config
 	s.on(t, blackbox.Start(t, o))
 	if strings.Contains(config, "pool:") {
 		t.Cleanup(func() { // what is ready goes, too

@@ -40,7 +40,7 @@ var Others = []string{
 // Without says why a case has no test in the battery.
 var Without = map[string]string{
 	"D01": "of a daemon on a Docker engine: internal/runtime/docker.TestEngine, part inspect, looks at every container's settings",
-	"D02": "of a daemon on a Docker engine: internal/runtime/docker.TestEngine, part attacks, runs the attacks from inside there",
+	"D02": "of a daemon on a Docker engine: go tool task test:attack:docker runs this battery there; docs/docker.md has its cases one by one",
 	"D03": "there is no Kubernetes driver yet",
 	"D04": "the audit programs come from the network, which the battery does without; K, P and R ask what they ask",
 

@@ -75,15 +75,8 @@ func EnterContainer() (*Contained, error) {
 	if err := HideProcess(); err != nil {
 		return nil, err
 	}
-	// What is in no bounding set comes back by no exec. The runner keeps what it
-	// has, which is more than what it starts, and so none of that can trace it.
-	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
-		if WorkloadCaps&(1<<c) == 0 {
-			err := allThreads("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c)
-			if err != nil && !errors.Is(err, unix.EINVAL) { // a kernel that does not know it
-				return nil, err
-			}
-		}
+	if err := KeepForItself(); err != nil {
+		return nil, err
 	}
 	if err := errors.Join(writeNames("", "", b.MachineID), makeDir(b.Workspace)); err != nil {
 		return nil, err
@@ -118,6 +111,22 @@ func makeDir(path string) error {
 		}
 	}
 	return os.NewSyscallError("mkdir", unix.Mkdir(path, 0o755))
+}
+
+// KeepForItself leaves what the workload must not have out of what the process
+// can hand on: what is in no bounding set comes back by no exec. The process keeps
+// what it has, which is more than what the workload has, and so none of that can
+// trace it.
+func KeepForItself() error {
+	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
+		if WorkloadCaps&(1<<c) == 0 {
+			err := allThreads("prctl", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c)
+			if err != nil && !errors.Is(err, unix.EINVAL) { // a kernel that does not know it
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // actAs makes the process reach files as u does, and what it creates u's. The

@@ -1,0 +1,116 @@
+package attack
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/test/attack/coverage"
+)
+
+var update = flag.Bool("update", false, "rewrite the table of cases in docs/docker.md")
+
+const (
+	dockerPage = "../../docs/docker.md"
+	tableBegin = "<!-- cases: written by go test ./test/attack -run=TestDockerTable -update -->\n"
+	tableEnd   = "<!-- end of the cases -->\n"
+)
+
+// docs/docker.md has each case of D02 with its test or the reason for none, and a
+// case is said to be otherwise there if its test asks where it is.
+func TestDockerTable(t *testing.T) {
+	tests, asking := caseTests(t), askingTests(t)
+	var table strings.Builder
+	table.WriteString("| case | test | otherwise in containers |\n| --- | --- | --- |\n")
+	listed := slices.Sorted(slices.Values(slices.Concat(coverage.Starred, coverage.Others)))
+	for _, id := range listed {
+		if !strings.Contains(coverage.DockerSections, id[:1]) {
+			continue
+		}
+		names, said := tests[id], coverage.OnDocker[id]
+		asks := slices.ContainsFunc(names, func(name string) bool { return asking[name] })
+		switch {
+		case asks != (said != ""):
+			t.Errorf("%s: its test asks whether it is in a container: %v; coverage.OnDocker says %q", id, asks, said)
+		case len(names) == 0:
+			fmt.Fprintf(&table, "| %s | none: %s | |\n", id, coverage.Without[id])
+		default:
+			fmt.Fprintf(&table, "| %s | `%s` | %s |\n", id, strings.Join(names, "`, `"), said)
+		}
+	}
+	for id := range coverage.OnDocker {
+		if !slices.Contains(listed, id) || !strings.Contains(coverage.DockerSections, id[:1]) {
+			t.Errorf("%s is no case that is run in containers", id)
+		}
+	}
+	compareTable(t, table.String())
+}
+
+// compareTable wants the table in the page, or puts it there.
+func compareTable(t *testing.T, table string) {
+	t.Helper()
+	text, err := os.ReadFile(dockerPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), tableBegin)
+	_, after, ends := strings.Cut(rest, tableEnd)
+	want := before + tableBegin + table + tableEnd + after
+	switch {
+	case !begins || !ends:
+		t.Fatalf("%s has no place for the table of cases", dockerPage)
+	case *update:
+		if err := os.WriteFile(dockerPage, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case want != string(text):
+		t.Errorf("%s is behind the tests; run go test ./test/attack -run=TestDockerTable -update", dockerPage)
+	}
+}
+
+// askingTests are the tests that ask whether they are in a container.
+func askingTests(t *testing.T) map[string]bool {
+	t.Helper()
+	asking := map[string]bool{}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asks := map[string]bool{} // functions of the file that do
+		for range 2 {             // those that call one that does
+			for _, decl := range file.Decls {
+				if fn, ok := decl.(*ast.FuncDecl); ok && fn.Body != nil && asksIn(fn, asks) {
+					asks[fn.Name.Name] = true
+				}
+			}
+		}
+		for name := range asks {
+			asking[name] = true
+		}
+	}
+	return asking
+}
+
+// asksIn reports whether a function calls the battery's contained, or one of others.
+func asksIn(fn *ast.FuncDecl, others map[string]bool) bool {
+	found := false
+	ast.Inspect(fn.Body, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && (s.Sel.Name == "contained" || others[s.Sel.Name]) {
+			found = true
+		}
+		return !found
+	})
+	return found
+}
