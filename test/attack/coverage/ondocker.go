@@ -26,6 +26,7 @@ var OnDocker = map[string]string{
 	"R04": "no limit holds where the engine has no quotas, and a session that asks for one is refused with 501; where it has them: `TestEngineDisk` in `internal/runtime/docker`",
 	"R05": "as R04; nothing limits the number of files",
 	"R06": "less comes through the relay",
+	"R08": "terminals are the host's (`kernel.pty.max`), and one session can take all: others are refused theirs with 503 until it ends",
 	"R14": "as R04",
 	"W10": "without IPv6, of which there is not even loopback",
 }
