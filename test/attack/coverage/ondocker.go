@@ -20,7 +20,7 @@ var OnDocker = map[string]string{
 	"P04": "`/dev/mqueue` is there, of the container's own",
 	"P05": "the container's own control group can be read; nothing of it can be written",
 	"P06": "the runner is the same user, and seen: its descriptors are counted, not followed, and it can be put first in line for want of memory",
-	"P12": "mounts say where the engine keeps its files",
+	"P12": "mounts say where the engine keeps its files, and the boot id is the host's",
 	"R02": "without the count of what was killed, which an engine does not tell",
 	"R03": "`/tmp` and `/run` are on the disk, unless the root is read-only; files in `/dev` are as many as the memory takes",
 	"R04": "no limit holds where the engine has no quotas, and a session that asks for one is refused with 501; where it has them: `TestEngineDisk` in `internal/runtime/docker`",
