@@ -27,6 +27,7 @@ var OnDocker = map[string]string{
 	"R05": "as R04; nothing limits the number of files",
 	"R06": "less comes through the relay",
 	"R08": "terminals are the host's (`kernel.pty.max`), and one session can take all: others are refused theirs with 503 until it ends",
+	"R11": "without the peak of the memory, which an engine does not tell with cgroup v2",
 	"R14": "as R04",
 	"W10": "without IPv6, of which there is not even loopback",
 }
