@@ -96,6 +96,7 @@ func (m *monkey) command(ctx context.Context, s *subject, cmd string) error {
 func (m *monkey) writeByAPI() {
 	name, text := m.fact()
 	if s := m.any("running", "paused"); s != nil {
+		s.state = "running" // as does an operation on its files
 		m.wrote(s, name, text, s.Write(m.t.Context(), "/workspace/"+name, strings.NewReader(text), nil))
 	}
 }
@@ -106,10 +107,11 @@ func (m *monkey) read() {
 	}
 }
 
-// check compares a session that runs with what it must have.
+// check compares a session with what it must have. One that is paused wakes.
 func (m *monkey) check(s *subject) {
 	m.t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(s.volume.files)) {
+		s.state = "running"
 		var got []byte
 		m.must("read "+name+" of "+s.ID, func() (err error) {
 			got, err = s.ReadAll(m.t.Context(), "/workspace/"+name, nil)
