@@ -38,6 +38,16 @@ func (s *Store) Align(ctx context.Context, r clock.Reading) (jumped time.Duratio
 	return jumped, nil
 }
 
+// clockSQL makes the table of one row: between which clocks the times of the other
+// tables were told, boot being the kernel's name for its run and offset_us what the
+// wall clock was ahead of the time since then. It is no migration: a version that
+// has none of it would refuse the database, and it is nothing to that.
+const clockSQL = `CREATE TABLE IF NOT EXISTS clock (
+	one       INTEGER PRIMARY KEY CHECK (one = 1),
+	boot      TEXT NOT NULL,
+	offset_us INTEGER NOT NULL
+) STRICT`
+
 const lastClockSQL = "SELECT boot, offset_us FROM clock"
 
 // lastClock is empty if there is none.
