@@ -26,6 +26,7 @@ var OnDocker = map[string]string{
 	"R04": "no limit holds where the engine has no quotas, and a session that asks for one is refused with 501; where it has them: `TestEngineDisk` in `internal/runtime/docker`",
 	"R05": "as R04; nothing limits the number of files",
 	"R06": "less comes through the relay",
+	"R07": "what the kernel counts per user, as `fs.inotify.max_user_instances`, all containers share with the host's user of the same number, unless the engine remaps users: one session can take all until it ends",
 	"R08": "terminals are the host's (`kernel.pty.max`), and one session can take all: others are refused theirs with 503 until it ends",
 	"R11": "without the peak of the memory, which an engine does not tell with cgroup v2",
 	"R14": "as R04",
