@@ -13,7 +13,7 @@ import (
 type row struct {
 	off   []weaken.Protection
 	cases string // ids, separated by spaces
-	quick bool   // runs in CI
+	quick bool   // of -quick, which is for every change to a protection
 }
 
 func (r row) name() string {
