@@ -58,7 +58,9 @@ func (d *Disk) probe() error {
 		case errors.Is(err, syscall.EROFS):
 			return errdefs.Wrap(err, errdefs.Unavailable, "the file system of data_dir is read-only, so nothing can be made or removed; sessions that run go on. Find out why with dmesg, and mount it writable again")
 		case err != nil:
-			return errdefs.Wrap(err, errdefs.Unavailable, "data_dir cannot be written; the daemon's log says why")
+			var why syscall.Errno // and no path: anybody may ask
+			errors.As(err, &why)
+			return errdefs.Wrap(err, errdefs.Unavailable, "data_dir cannot be written: %s", why)
 		}
 	}
 	return nil

@@ -20,7 +20,8 @@ func TestWritableLeavesNothing(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("%v, %v", left, err)
 	}
-	if err := NewDisk(dir, filepath.Join(dir, "gone")).Writable(); !errdefs.Is(err, errdefs.Unavailable) {
+	err := NewDisk(dir, filepath.Join(dir, "gone")).Writable()
+	if said := errdefs.MessageOf(err); !errdefs.Is(err, errdefs.Unavailable) || said != "data_dir cannot be written: no such file or directory" {
 		t.Errorf("a directory that is gone: %v", err)
 	}
 	// What no probe can be written to, for everybody and as /sys is mounted.

@@ -115,6 +115,15 @@ func (s *shelf) wanted(now time.Time) int {
 	return s.size
 }
 
+// stock is the part of what is wanted that is ready, 1 or more where nothing lacks.
+func (s *shelf) stock(now time.Time) float64 {
+	want := s.wanted(now)
+	if want == 0 {
+		return 1
+	}
+	return float64(len(s.ready)) / float64(want)
+}
+
 // surplus returns a shelf that has more than is wanted, or while the host is
 // short the one that has the most, or nil.
 func (p *Pool) surplus(now time.Time) *shelf {
@@ -135,8 +144,8 @@ func (p *Pool) surplus(now time.Time) *shelf {
 func (p *Pool) stock(now time.Time) float64 {
 	least := 1.0
 	for _, s := range p.shelves {
-		if want := s.wanted(now); s.key != "" && want > 0 {
-			least = min(least, float64(len(s.ready))/float64(want))
+		if s.key != "" {
+			least = min(least, s.stock(now))
 		}
 	}
 	return least
@@ -151,11 +160,10 @@ func (p *Pool) neediest(now time.Time) *shelf {
 	var neediest *shelf
 	least := 1.0
 	for _, s := range p.shelves {
-		want := s.wanted(now)
-		if s.key == "" || len(s.ready) >= want || now.Before(s.retry.at) {
+		if s.key == "" || now.Before(s.retry.at) {
 			continue
 		}
-		if has := float64(len(s.ready)) / float64(want); has < least {
+		if has := s.stock(now); has < least {
 			neediest, least = s, has
 		}
 	}

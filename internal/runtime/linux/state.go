@@ -19,6 +19,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
 )
 
 // state is what a sandbox's directory says of it. It is written when a runner
@@ -157,7 +158,7 @@ func (p *process) find(bootID string) (known, running bool, err error) {
 }
 
 func readBootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	b, err := os.ReadFile(stage.BootIDFile)
 	return strings.TrimSpace(string(b)), err
 }
 
