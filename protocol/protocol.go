@@ -326,6 +326,11 @@ type Record struct {
 	OutputFile string `json:"output_file,omitempty"`
 	Usage      *Usage `json:"usage,omitempty"` // of a program and what it started
 
+	// DiskFull says that the file system of the root or of the workspace had no
+	// room left, in bytes or in files, when the exec ended with a code other than
+	// 0. It need not be why.
+	DiskFull bool `json:"disk_full,omitempty"`
+
 	// OutputFileError says why OutputFile lacks some of the output: the disk was
 	// full, for instance. It is known at the end.
 	OutputFileError string `json:"output_file_error,omitempty"`

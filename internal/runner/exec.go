@@ -123,6 +123,7 @@ type ending struct {
 	code  int
 	cwd   string
 	usage *protocol.Usage
+	full  bool // the disk was then
 }
 
 // signalOf returns the signal that a shell's exit code stands for, or 0.
@@ -148,6 +149,7 @@ func (e *exec) end(how ending) time.Time {
 	e.rec.ExitCode = how.code
 	e.rec.Cwd = how.cwd
 	e.rec.Usage = how.usage
+	e.rec.DiskFull = how.full
 	e.rec.OutputFileError = trouble
 	switch how.cause {
 	case protocol.CauseSignaled, protocol.CauseOOMKilled, protocol.CauseShellExited:

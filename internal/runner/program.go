@@ -147,7 +147,7 @@ func (p *program) endsSoon() bool {
 // finish gives back what the program held, whose output has been taken, and
 // says how it ended.
 func (p *program) finish(how ending) {
-	how.cwd, how.usage = p.cwd, p.usage(nil)
+	how.cwd, how.usage, how.full = p.cwd, p.usage(nil), p.r.full(how.code)
 	p.e.runs(nil)
 	p.close()
 	p.e.end(how)

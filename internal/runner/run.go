@@ -189,7 +189,7 @@ func (s *shell) conclude(x *run, how ending) {
 	if how.cwd != "" {
 		s.cwd, s.moved = how.cwd, false
 	}
-	how.cwd = s.cwd
+	how.cwd, how.full = s.cwd, s.r.full(how.code)
 	s.face.change(func(i *protocol.ShellInfo) { i.Exec, i.Cwd = "", s.cwd })
 	if s.proc.Dead() {
 		s.discard()

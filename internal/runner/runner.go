@@ -241,6 +241,10 @@ func (r *Runner) shell(name string) (*shell, error) {
 	return s, nil
 }
 
+// full reports whether the disk is full, for what has just failed. What has
+// succeeded is not worth looking.
+func (r *Runner) full(code int) bool { return code != 0 && r.home.Load().files.Full() }
+
 func (r *Runner) oomKills() int64 {
 	if r.opts.OOMKills == nil {
 		return 0

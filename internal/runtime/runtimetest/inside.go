@@ -16,7 +16,7 @@ import (
 // exec shows that a shell is kept between commands.
 func (s *suite) exec(t *testing.T) {
 	b := s.create(t, s.open(t), s.spec())
-	if _, record := b.run(t, "exit_code() { return 3; }; exit_code"); record.ExitCode != 3 || record.Cause != protocol.CauseExited {
+	if _, record := b.run(t, "exit_code() { return 3; }; exit_code"); record.ExitCode != 3 || record.Cause != protocol.CauseExited || record.DiskFull {
 		t.Errorf("%+v", record)
 	}
 	b.wantOutput(t, "mkdir -p deep/er; cd deep/er; export A=1; b=2", "")
