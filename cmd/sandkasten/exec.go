@@ -165,6 +165,9 @@ func comment(a *cli.App, r sandkasten.ExecEnd) {
 	case "sandbox_gone":
 		a.Say("sandkasten: the session ended under the command")
 	}
+	if r.DiskFull {
+		a.Say("sandkasten: the session's disk was full when the command ended; remove files, or take a session with a larger --disk")
+	}
 }
 
 // ended is the exit code that tells how a command ended, nil for zero.

@@ -23,8 +23,9 @@ type ExecEnd struct {
 	Cause          string `json:"cause"`            // exited, signaled, timeout, oom_killed, shell_exited, canceled, sandbox_gone
 	Signal         int    `json:"signal,omitempty"` // that ended it
 	TimedOut       bool   `json:"timed_out"`
-	Cwd            string `json:"cwd"`             // of the shell, after the command
-	ShellRestarted bool   `json:"shell_restarted"` // before the command: variables and jobs are gone
+	DiskFull       bool   `json:"disk_full,omitempty"` // it failed, and the disk or the workspace had no room left then
+	Cwd            string `json:"cwd"`                 // of the shell, after the command
+	ShellRestarted bool   `json:"shell_restarted"`     // before the command: variables and jobs are gone
 	OutputBytes    int64  `json:"output_bytes"`
 	DroppedBytes   int64  `json:"dropped_bytes"` // that are not kept
 	OutputFile     string `json:"output_file,omitempty"`

@@ -195,6 +195,7 @@ type OutputPage struct {
 	Status   string        `json:"status"`
 	ExitCode *int          `json:"exit_code,omitempty"`
 	Cause    string        `json:"cause,omitempty"`
+	DiskFull bool          `json:"disk_full,omitempty"` // as in ExecEnd
 }
 
 // OutputChunk is a piece of output with its number.

@@ -203,7 +203,9 @@ func TestR04_DiskBytes(t *testing.T) {
 		}
 		b.x(`rm -f ` + dir + `/f`)
 	}
-	b.x(`dd if=/dev/zero of=/workspace/f bs=1M count=400 2>/dev/null`)
+	if r := b.exec(`dd if=/dev/zero of=/workspace/f bs=1M count=400 2>/dev/null`, sandkasten.ExecOptions{}); !r.DiskFull {
+		t.Errorf("the disk is full, and the answer does not say so: %+v", r)
+	}
 	b.next()
 	if now := hostDisk(t, b.daemon.Data); now < free-400<<20 {
 		t.Errorf("the host had %d MiB and has %d", free>>20, now>>20)
@@ -246,6 +248,9 @@ func TestR05_Inodes(t *testing.T) {
 		b.x(`mkdir -p ` + dir)
 		if f := b.flood("files", 100000, dir); f.Error != "ENOSPC" {
 			t.Errorf("%d files in %s: %s", f.Made, dir, f.Error)
+		}
+		if r := b.exec(`: 2>/dev/null >`+dir+`/one-more`, sandkasten.ExecOptions{}); !r.DiskFull {
+			t.Errorf("no file is left in %s, and the answer does not say so: %+v", dir, r)
 		}
 		b.x(`rm -rf ` + dir)
 	}

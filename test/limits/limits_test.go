@@ -166,12 +166,20 @@ func testCPU(t *testing.T, _ *blackbox.Daemon, s *sandkasten.Session) {
 	}
 }
 
-// A client learns of a full disk by what its program says, by the status of a
-// file call, and by stats.
+// A client learns of a full disk by how a command ended, by the status of a file
+// call, and by stats.
 func testDisk(t *testing.T, d *blackbox.Daemon, s *sandkasten.Session) {
+	if result := exec(t, s, "(exit 1)"); result.ExitCode != 1 || result.DiskFull {
+		t.Errorf("with room on the disk: %+v", result)
+	}
 	result := exec(t, s, `head -c 100M /dev/zero >f`)
-	if result.Cause != "exited" || result.ExitCode == 0 || !strings.Contains(result.Output, "No space left on device") {
+	if result.Cause != "exited" || result.ExitCode == 0 || !result.DiskFull || !strings.Contains(result.Output, "No space left on device") {
 		t.Errorf("100 MiB of 32: %+v", result)
+	}
+	wantFull(t, s, result.ExecID)
+	wantMetric(t, d, `sandkasten_exec_disk_full_total `)
+	if result := exec(t, s, "true"); result.DiskFull {
+		t.Errorf("a success: %+v", result)
 	}
 	err := s.Files.Write(t.Context(), "g", bytes.NewReader(make([]byte, 4<<20)), nil)
 	wantRefused(t, err, http.StatusInsufficientStorage, "insufficient_space", "no space left in the sandbox", "remove files or ask for a larger disk")
@@ -184,11 +192,87 @@ func testDisk(t *testing.T, d *blackbox.Daemon, s *sandkasten.Session) {
 	}
 }
 
+// wantFull checks that all that tells how a command ended says that its disk was
+// full, which it is now.
+func wantFull(t *testing.T, s *sandkasten.Session, execID string) {
+	t.Helper()
+	record, err := s.Process(execID).Wait(t.Context())
+	if err != nil || !record.DiskFull {
+		t.Errorf("the record: %+v, %v", record, err)
+	}
+	if page, err := s.Process(execID).Output(t.Context(), nil); err != nil || !page.DiskFull {
+		t.Errorf("the output: %+v, %v", page, err)
+	}
+	end, err := s.ExecStream("(exit 1)", nil).Copy(t.Context(), io.Discard, io.Discard)
+	if err != nil || !end.DiskFull {
+		t.Errorf("a stream: %+v, %v", end, err)
+	}
+	fails := []string{"sh", "-c", ": >one-more || exit 1; head -c 1M /dev/zero >one-more"}
+	process, err := s.RunProcess(t.Context(), fails, nil)
+	if err != nil || process.ExitCode == 0 || !process.DiskFull {
+		t.Errorf("a process: %+v, %v", process, err)
+	}
+	all, err := s.ListExecs(t.Context())
+	if err != nil || len(all) < 3 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	for _, one := range all[len(all)-3:] {
+		if !one.DiskFull {
+			t.Errorf("in the list: %+v", one)
+		}
+	}
+}
+
+// TestFullDisk is of what may be full: the root's disk, a workspace that stays,
+// one of a read-only root, of which only that can be written. Memory is no disk.
+func TestFullDisk(t *testing.T) {
+	d := blackbox.Start(t, blackbox.Options{})
+	client := d.Client("")
+	if _, err := client.CreateWorkspace(t.Context(), &sandkasten.WorkspaceOptions{ID: "small", SizeMB: 16}); err != nil {
+		t.Fatal(err)
+	}
+	readonly, kept := small, small
+	readonly.ReadonlyRootfs, kept.WorkspaceID = new(true), "small"
+	for _, c := range []struct {
+		name    string
+		options sandkasten.CreateOptions
+		fill    string
+		want    bool
+	}{
+		{"the root", small, "/opt/f", true},
+		{"the root beside a workspace", kept, "/opt/f", true},
+		{"a workspace", kept, "/workspace/f", true},
+		{"the workspace of a read-only root", readonly, "/workspace/f", true},
+		{"memory", readonly, "/tmp/f", false},
+		{"memory for sharing", small, "/dev/shm/f", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := create(t, client, &c.options)
+			if result := exec(t, s, "(exit 1)"); result.DiskFull {
+				t.Errorf("before: %+v", result)
+			}
+			result := exec(t, s, "head -c 100M /dev/zero >"+c.fill)
+			if result.DiskFull != c.want || !strings.Contains(result.Output, "No space left on device") {
+				t.Errorf("%+v", result)
+			}
+			if result := exec(t, s, "rm "+c.fill+"; (exit 1)"); result.DiskFull {
+				t.Errorf("afterwards: %+v", result)
+			}
+			if err := s.Destroy(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func testFiles(t *testing.T, _ *blackbox.Daemon, s *sandkasten.Session) {
 	result := exec(t, s, `mkdir many && cd many && python3 -c '
 for i in range(100000): open(str(i), "w").close()' 2>&1 | tail -n 1`)
 	if !strings.Contains(result.Output, "No space left on device") {
 		t.Errorf("100000 files: %+v", result)
+	}
+	if result := exec(t, s, ": >one-more"); result.ExitCode == 0 || !result.DiskFull {
+		t.Errorf("without a file left: %+v", result)
 	}
 	err := s.Files.Write(t.Context(), "one-more", strings.NewReader("x"), nil)
 	wantRefused(t, err, http.StatusInsufficientStorage, "insufficient_space", "no space left in the sandbox")

@@ -20,6 +20,7 @@ type ExecRecord struct {
 	Cause          protocol.Cause `json:"cause,omitempty" doc:"When it has ended; see exec."`
 	Signal         int            `json:"signal,omitempty"`
 	TimedOut       bool           `json:"timed_out"`
+	DiskFull       bool           `json:"disk_full,omitempty" doc:"As in exec."`
 	Cwd            string         `json:"cwd" example:"/workspace"`
 	ShellRestarted bool           `json:"shell_restarted"`
 	OutputBytes    int64          `json:"output_bytes" doc:"All that it has written until now." example:"3"`
@@ -34,7 +35,7 @@ type ExecRecord struct {
 func recordOf(r commands.ExecResult) ExecRecord {
 	record := ExecRecord{
 		ExecID: r.ID, Kind: "shell", Shell: shellName(r.Shell), Command: r.Command, State: r.State, Cause: r.Cause, Signal: r.Signal,
-		TimedOut: r.Cause == protocol.CauseTimeout, Cwd: r.Cwd, ShellRestarted: r.ShellRestarted,
+		TimedOut: r.Cause == protocol.CauseTimeout, DiskFull: r.DiskFull, Cwd: r.Cwd, ShellRestarted: r.ShellRestarted,
 		OutputBytes: r.OutputBytes, StartedAt: startedAt(r), DurationMS: r.DurationUS / 1000,
 		PID: r.PID, TTY: r.TTY, OutputFile: r.OutputFile, Usage: usageOf(r.Usage),
 	}

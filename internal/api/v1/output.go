@@ -26,6 +26,7 @@ type OutputResponse struct {
 	Status   string         `json:"status" enum:"running,completed"`
 	ExitCode *int           `json:"exit_code,omitempty" doc:"This and cause when it is done."`
 	Cause    protocol.Cause `json:"cause,omitempty"`
+	DiskFull bool           `json:"disk_full,omitempty" doc:"As in exec, when it is done."`
 }
 
 type outputOutput struct{ Body OutputResponse }
@@ -51,7 +52,7 @@ func (s *surface) readOutput(ctx context.Context, in *outputInput) (*outputOutpu
 	body.Done = ended && body.NextSeq >= record.OutputBytes
 	body.Status = "running"
 	if body.Done {
-		body.Status, body.ExitCode, body.Cause = "completed", &record.ExitCode, record.Cause
+		body.Status, body.ExitCode, body.Cause, body.DiskFull = "completed", &record.ExitCode, record.Cause, record.DiskFull
 	}
 	return &outputOutput{body}, nil
 }

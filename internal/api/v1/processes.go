@@ -63,6 +63,7 @@ type ProcessResponse struct {
 	Cause      protocol.Cause `json:"cause,omitempty" enum:"exited,signaled,timeout,oom_killed,canceled,sandbox_gone" doc:"As in exec."`
 	Signal     int            `json:"signal,omitempty" doc:"The number of the signal that ended it." example:"9"`
 	TimedOut   bool           `json:"timed_out" doc:"The same as cause timeout."`
+	DiskFull   bool           `json:"disk_full,omitempty" doc:"As in exec."`
 	DurationMS int64          `json:"duration_ms" example:"12"`
 
 	Stdout         *string `json:"stdout,omitempty" doc:"Standard output." example:"1\n"`
@@ -111,7 +112,7 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 	s.metrics.Ran(record)
 	body := ProcessResponse{
 		ExecID: record.ID, Status: "completed", PID: record.PID, ExitCode: &record.ExitCode, Cause: record.Cause, Signal: record.Signal,
-		TimedOut: record.Cause == protocol.CauseTimeout, DurationMS: record.DurationUS / 1000,
+		TimedOut: record.Cause == protocol.CauseTimeout, DiskFull: record.DiskFull, DurationMS: record.DurationUS / 1000,
 		OutputBytes: record.OutputBytes, OutputFile: record.OutputFile, Usage: usageOf(record.Usage),
 	}
 	if err := output.fill(&body, in.Body.TTY); err != nil {

@@ -297,6 +297,7 @@ func TestMetrics(t *testing.T) {
 		`sandkasten_session_create_duration_seconds_count{outcome="ok"} 2`,
 		`sandkasten_exec_duration_seconds_count{cause="exited"} 2`,
 		`sandkasten_exec_duration_seconds_count{cause="oom_killed"} 0`,
+		"sandkasten_exec_disk_full_total 0\n",
 		`sandkasten_http_requests_total{route="POST /v1/sessions/{id}/exec",status="200"} 2`,
 		`sandkasten_workspaces{in_use="true"} 1`,
 		`sandkasten_workspaces{in_use="false"} 1`,

@@ -222,6 +222,7 @@ function withEnd(result: ExecResult, output: string): string {
   const notes = [`exit code ${result.exitCode}`];
   if (result.timedOut) notes.push("killed, because its time was up");
   else if (result.cause !== "exited") notes.push(result.cause.replaceAll("_", " "));
+  if (result.diskFull) notes.push("the disk is full");
   if (result.shellRestarted) notes.push("in a new shell: the one before had ended, with its variables");
   const gap = output === "" || output.endsWith("\n") ? "" : "\n";
   return `${output}${gap}[${notes.join("; ")}; directory ${result.cwd}]`;

@@ -287,6 +287,8 @@ export interface components {
             cmd: string;
             /** @example /workspace */
             cwd: string;
+            /** @description As in exec. */
+            diskFull?: boolean;
             /**
              * Format: int64
              * @description How much is missing.
@@ -367,6 +369,8 @@ export interface components {
             cmd: string;
             /** @example /workspace */
             cwd: string;
+            /** @description As in exec. */
+            diskFull?: boolean;
             /**
              * Format: int64
              * @example 12
@@ -457,6 +461,8 @@ export interface components {
              * @example /workspace
              */
             cwd: string;
+            /** @description There, and true, if the exit code is not 0 and the session's disk or workspace had no room left when the command ended. It need not be why. */
+            diskFull?: boolean;
             /**
              * Format: int64
              * @description How much is missing.
@@ -797,6 +803,8 @@ export interface components {
         OutputResponse: {
             cause?: string;
             chunks: components["schemas"]["Chunk"][];
+            /** @description As in exec, when it is done. */
+            diskFull?: boolean;
             /** @description It has ended and there is nothing to come. */
             done: boolean;
             /**
@@ -1004,6 +1012,8 @@ export interface components {
              * @enum {string}
              */
             cause?: "exited" | "signaled" | "timeout" | "oom_killed" | "canceled" | "sandbox_gone";
+            /** @description As in exec. */
+            diskFull?: boolean;
             /**
              * Format: int64
              * @description How much is missing.

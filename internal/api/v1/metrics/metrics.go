@@ -23,6 +23,7 @@ import (
 type Metrics struct {
 	create *prometheus.HistogramVec
 	exec   *prometheus.HistogramVec
+	full   prometheus.Counter
 }
 
 // New registers what it measures of manager's sessions. Without a registry it
@@ -36,6 +37,10 @@ func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 			"Time to make a session, by outcome: ok, or the code of the error.", "outcome"),
 		exec: histogram("sandkasten_exec_duration_seconds",
 			"Time that commands ran, by how they ended; those that were started in the background are not counted.", "cause"),
+		full: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sandkasten_exec_disk_full_total",
+			Help: "Commands that failed and whose disk or workspace was full when they ended; those that were started in the background are not counted.",
+		}),
 	}
 	// A rate needs a first value: that the first command was killed must show.
 	for _, cause := range []protocol.Cause{
@@ -44,7 +49,7 @@ func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 	} {
 		m.exec.WithLabelValues(string(cause))
 	}
-	registry.MustRegister(m.create, m.exec, sessionCounter{manager}, &useCounter{manager: manager})
+	registry.MustRegister(m.create, m.exec, m.full, sessionCounter{manager}, &useCounter{manager: manager})
 	if manager.HasWorkspaces() {
 		registry.MustRegister(workspaceCounter{manager})
 	}
@@ -82,6 +87,9 @@ func (m *Metrics) Ran(result commands.ExecResult) {
 		return
 	}
 	m.exec.WithLabelValues(string(result.Cause)).Observe(float64(result.DurationUS) / 1e6)
+	if result.DiskFull {
+		m.full.Inc()
+	}
 }
 
 var (

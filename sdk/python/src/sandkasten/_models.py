@@ -173,6 +173,10 @@ class ExecResult(OutputBytes):
     cwd: str
     """Of the shell, after the command."""
 
+    disk_full: bool | None = None
+    """There, and true, if the exit code is not 0 and the session's disk or workspace had no room left when
+    the command ended. It need not be why."""
+
     dropped_bytes: int
     """How much is missing."""
 
@@ -227,6 +231,9 @@ class ExecRecord:
 
     cwd: str
 
+    disk_full: bool | None = None
+    """As in exec."""
+
     duration_ms: int
 
     exec_id: str
@@ -277,6 +284,9 @@ class ExecDetail(OutputBytes):
     """Its first 256 bytes."""
 
     cwd: str
+
+    disk_full: bool | None = None
+    """As in exec."""
 
     dropped_bytes: int
     """How much is missing."""
@@ -337,6 +347,9 @@ class ProcessResult(ProcessBytes):
     """How a process ended, and its output."""
 
     cause: Literal["exited", "signaled", "timeout", "oom_killed", "canceled", "sandbox_gone"] | None = None
+    """As in exec."""
+
+    disk_full: bool | None = None
     """As in exec."""
 
     dropped_bytes: int
@@ -418,6 +431,9 @@ class OutputPage:
     cause: str | None = None
 
     chunks: list[OutputChunk]
+
+    disk_full: bool | None = None
+    """As in exec, when it is done."""
 
     done: bool
     """It has ended and there is nothing to come."""

@@ -47,6 +47,8 @@ class ExecEnd:
     """Of the shell, after the command."""
     signal: int | None = None
     timed_out: bool = False
+    disk_full: bool = False
+    """It failed, and the session's disk or workspace had no room left then."""
     shell_restarted: bool = False
     output_bytes: int = 0
     dropped_bytes: int = 0

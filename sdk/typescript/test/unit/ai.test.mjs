@@ -15,6 +15,7 @@ for (const { name, result, want } of [
   { name: "no output", result: {}, want: "[exit code 0; directory /workspace]" },
   { name: "a timeout", result: { exitCode: 124, cause: "timeout", timedOut: true }, want: "[exit code 124; killed, because its time was up; directory /workspace]" },
   { name: "memory", result: { exitCode: 137, cause: "oom_killed" }, want: "[exit code 137; oom killed; directory /workspace]" },
+  { name: "a full disk", result: { exitCode: 1, diskFull: true }, want: "[exit code 1; the disk is full; directory /workspace]" },
   { name: "a new shell", result: { shellRestarted: true }, want: "[exit code 0; in a new shell: the one before had ended, with its variables; directory /workspace]" },
 ]) {
   test(`exec tells of ${name}`, async () => {

@@ -93,6 +93,8 @@ class SyncSandboxTools:
         notes = [f"exit code {result.exit_code}", f"in {result.cwd}"]
         if result.cause != "exited":
             notes.insert(1, result.cause)
+        if result.disk_full:
+            notes.append("the disk is full")
         if result.shell_restarted:
             notes.append("in a new shell: the one before had ended")
         return f"{output}[{', '.join(notes)}]"
