@@ -29,8 +29,11 @@ type ExecEnd struct {
 	OutputBytes    int64  `json:"output_bytes"`
 	DroppedBytes   int64  `json:"dropped_bytes"` // that are not kept
 	OutputFile     string `json:"output_file,omitempty"`
-	DurationMS     int64  `json:"duration_ms"`
-	Usage          *Usage `json:"usage,omitempty"`
+
+	OutputFileError string `json:"output_file_error,omitempty"` // why that has only the beginning of the output
+
+	DurationMS int64  `json:"duration_ms"`
+	Usage      *Usage `json:"usage,omitempty"`
 }
 
 // Duration is how long the command took.

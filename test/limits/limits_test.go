@@ -178,16 +178,24 @@ func testDisk(t *testing.T, d *blackbox.Daemon, s *sandkasten.Session) {
 	}
 	wantFull(t, s, result.ExecID)
 	wantMetric(t, d, `sandkasten_exec_disk_full_total `)
-	if result := exec(t, s, "true"); result.DiskFull {
-		t.Errorf("a success: %+v", result)
+	result, err := s.Exec(t.Context(), "head -c 1M /dev/zero", &sandkasten.ExecOptions{OutputFile: "all"})
+	if err != nil || result.ExitCode != 0 || result.DiskFull || !strings.Contains(result.OutputFileError, "no space left in the sandbox") {
+		t.Errorf("a success: %q, %+v, %v", result.OutputFileError, result.ExecEnd, err)
 	}
-	err := s.Files.Write(t.Context(), "g", bytes.NewReader(make([]byte, 4<<20)), nil)
+	program, err := s.RunProcess(t.Context(), []string{"head", "-c", "1M", "/dev/zero"}, &sandkasten.ProcessOptions{OutputFile: "all"})
+	if err != nil || program.OutputFileError == "" {
+		t.Errorf("a program: %+v, %v", program.ExecEnd, err)
+	}
+	if record, err := s.Process(result.ExecID).Wait(t.Context()); err != nil || record.OutputFileError != result.OutputFileError {
+		t.Errorf("the record: %+v, %v", record, err)
+	}
+	err = s.Files.Write(t.Context(), "g", bytes.NewReader(make([]byte, 4<<20)), nil)
 	wantRefused(t, err, http.StatusInsufficientStorage, "insufficient_space", "no space left in the sandbox", "remove files or ask for a larger disk")
 	if st := stats(t, s); st.DiskLimit != 32<<20 || st.DiskBytes < st.DiskLimit/2 {
 		t.Errorf("stats: %+v", st)
 	}
 	wantMetric(t, d, `sandkasten_http_requests_total{route="PUT /v1/sessions/{id}/fs/raw",status="507"}`)
-	if result := exec(t, s, "rm f && echo on >f && cat f"); result.Output != "on\n" {
+	if result := exec(t, s, "rm f one-more && echo on >f && cat f"); result.Output != "on\n" {
 		t.Errorf("afterwards: %+v", result)
 	}
 }

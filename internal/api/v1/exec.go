@@ -48,7 +48,10 @@ type End struct {
 	ShellRestarted bool           `json:"shell_restarted" doc:"The command ran in a new shell, because the one before had ended. Directory and exported variables came along as far as known."`
 	OutputBytes    int64          `json:"output_bytes" doc:"All that the command wrote, before anything was taken out." example:"3"`
 	OutputFile     string         `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`
-	Usage          *Usage         `json:"usage,omitempty" doc:"Of a process."`
+
+	OutputFileError string `json:"output_file_error,omitempty" doc:"Why that has only the beginning of the output, as when the disk was full. The command was not told." example:"no space left in the sandbox: the file has only the beginning"`
+
+	Usage *Usage `json:"usage,omitempty" doc:"Of a process."`
 }
 
 // Usage is what a process and its descendants take.
@@ -69,7 +72,7 @@ func endOf(r commands.ExecResult) End {
 	return End{
 		ExitCode: r.ExitCode, Cwd: r.Cwd, DurationMS: r.DurationUS / 1000, ExecID: r.ID,
 		Cause: r.Cause, Signal: r.Signal, TimedOut: r.Cause == protocol.CauseTimeout, DiskFull: r.DiskFull,
-		ShellRestarted: r.ShellRestarted, OutputBytes: r.OutputBytes, OutputFile: r.OutputFile, Usage: usageOf(r.Usage),
+		ShellRestarted: r.ShellRestarted, OutputBytes: r.OutputBytes, OutputFile: r.OutputFile, OutputFileError: r.OutputFileError, Usage: usageOf(r.Usage),
 	}
 }
 

@@ -30,6 +30,8 @@ type ExecRecord struct {
 	TTY            bool           `json:"tty,omitempty" doc:"The process has a terminal."`
 	OutputFile     string         `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`
 	Usage          *Usage         `json:"usage,omitempty" doc:"Of a process."`
+
+	OutputFileError string `json:"output_file_error,omitempty" doc:"As in exec."`
 }
 
 func recordOf(r commands.ExecResult) ExecRecord {
@@ -37,7 +39,7 @@ func recordOf(r commands.ExecResult) ExecRecord {
 		ExecID: r.ID, Kind: "shell", Shell: shellName(r.Shell), Command: r.Command, State: r.State, Cause: r.Cause, Signal: r.Signal,
 		TimedOut: r.Cause == protocol.CauseTimeout, DiskFull: r.DiskFull, Cwd: r.Cwd, ShellRestarted: r.ShellRestarted,
 		OutputBytes: r.OutputBytes, StartedAt: startedAt(r), DurationMS: r.DurationUS / 1000,
-		PID: r.PID, TTY: r.TTY, OutputFile: r.OutputFile, Usage: usageOf(r.Usage),
+		PID: r.PID, TTY: r.TTY, OutputFile: r.OutputFile, OutputFileError: r.OutputFileError, Usage: usageOf(r.Usage),
 	}
 	if r.Kind == protocol.KindProcess {
 		record.Kind, record.Shell = "process", ""

@@ -81,6 +81,8 @@ type ProcessResponse struct {
 	OutputBytes  int64  `json:"output_bytes" doc:"All that it wrote, before anything was taken out."`
 	OutputFile   string `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`
 	Usage        *Usage `json:"usage,omitempty"`
+
+	OutputFileError string `json:"output_file_error,omitempty" doc:"As in exec."`
 }
 
 type processOutput struct {
@@ -113,7 +115,7 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 	body := ProcessResponse{
 		ExecID: record.ID, Status: "completed", PID: record.PID, ExitCode: &record.ExitCode, Cause: record.Cause, Signal: record.Signal,
 		TimedOut: record.Cause == protocol.CauseTimeout, DiskFull: record.DiskFull, DurationMS: record.DurationUS / 1000,
-		OutputBytes: record.OutputBytes, OutputFile: record.OutputFile, Usage: usageOf(record.Usage),
+		OutputBytes: record.OutputBytes, OutputFile: record.OutputFile, OutputFileError: record.OutputFileError, Usage: usageOf(record.Usage),
 	}
 	if err := output.fill(&body, in.Body.TTY); err != nil {
 		return nil, err

@@ -330,6 +330,8 @@ export interface components {
             outputEncoding: "utf-8" | "base64";
             /** @description Where all of the output is, if the request asked for it. */
             outputFile?: string;
+            /** @description As in exec. */
+            outputFileError?: string;
             /**
              * Format: int64
              * @description Of a process, inside the sandbox.
@@ -396,6 +398,8 @@ export interface components {
             outputBytes: number;
             /** @description Where all of the output is, if the request asked for it. */
             outputFile?: string;
+            /** @description As in exec. */
+            outputFileError?: string;
             /**
              * Format: int64
              * @description Of a process, inside the sandbox.
@@ -500,6 +504,11 @@ export interface components {
             outputEncoding: "utf-8" | "base64";
             /** @description Where all of the output is, if the request asked for it. */
             outputFile?: string;
+            /**
+             * @description Why that has only the beginning of the output, as when the disk was full. The command was not told.
+             * @example no space left in the sandbox: the file has only the beginning
+             */
+            outputFileError?: string;
             /** @description The command ran in a new shell, because the one before had ended. Directory and exported variables came along as far as known. */
             shellRestarted: boolean;
             /**
@@ -1044,6 +1053,8 @@ export interface components {
             outputEncoding?: "base64";
             /** @description Where all of the output is, if the request asked for it. */
             outputFile?: string;
+            /** @description As in exec. */
+            outputFileError?: string;
             /**
              * Format: int64
              * @description Inside the sandbox.

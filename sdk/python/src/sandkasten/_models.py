@@ -202,6 +202,9 @@ class ExecResult(OutputBytes):
     output_file: str | None = None
     """Where all of the output is, if the request asked for it."""
 
+    output_file_error: str | None = None
+    """Why that has only the beginning of the output, as when the disk was full. The command was not told."""
+
     shell_restarted: bool
     """The command ran in a new shell, because the one before had ended. Directory and exported variables
     came along as far as known."""
@@ -249,6 +252,9 @@ class ExecRecord:
 
     output_file: str | None = None
     """Where all of the output is, if the request asked for it."""
+
+    output_file_error: str | None = None
+    """As in exec."""
 
     pid: int | None = None
     """Of a process, inside the sandbox."""
@@ -316,6 +322,9 @@ class ExecDetail(OutputBytes):
     output_file: str | None = None
     """Where all of the output is, if the request asked for it."""
 
+    output_file_error: str | None = None
+    """As in exec."""
+
     pid: int | None = None
     """Of a process, inside the sandbox."""
 
@@ -374,6 +383,9 @@ class ProcessResult(ProcessBytes):
 
     output_file: str | None = None
     """Where all of the output is, if the request asked for it."""
+
+    output_file_error: str | None = None
+    """As in exec."""
 
     pid: int | None = None
     """Inside the sandbox."""

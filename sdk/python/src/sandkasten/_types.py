@@ -53,6 +53,9 @@ class ExecEnd:
     output_bytes: int = 0
     dropped_bytes: int = 0
     """What the stream did not show, since it was not kept until then."""
+    output_file: str | None = None
+    output_file_error: str | None = None
+    """Why that has only the beginning of the output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,7 +84,8 @@ class SyncSandboxTools:
         file = f"/workspace/.output-{next(self._count) % KEPT}.txt"
         timeout_ms = None if timeout_seconds is None else int(timeout_seconds * 1000)
         result = self._session.exec(command, timeout_ms=timeout_ms, stdin=stdin, output_file=file)
-        rest = f"; all of it is in {file}: see parts of it with sed -n or grep"
+        kept = "the beginning of it" if result.output_file_error else "all of it"
+        rest = f"; {kept} is in {file}: see parts of it with sed -n or grep"
         output = cut(result.output, self._limit, rest=rest)
         if len(result.output) <= self._limit:
             self._forget(file)
