@@ -13,7 +13,7 @@ from sandkasten.agents import SandboxTools, SyncSandboxTools, cut
 @pytest.fixture
 def tools(side: Any, daemon: str) -> Iterator[Any]:
     client = side.client()
-    session = side.call(client.create_session, image="base")
+    session = side.call(client.create_session, image="base", disk_mb=16)
     kind = SandboxTools if side.client.__name__ == "SandboxClient" else SyncSandboxTools
     yield kind(session, limit=2000)
     side.call(session.destroy)
@@ -57,6 +57,14 @@ def test_how_a_command_ends_is_said(side: Any, tools: Any) -> None:
     assert "shell_exited" in call(side, tools, "exec", command="exit 1")
     assert "in a new shell" in call(side, tools, "exec", command="true")
     assert call(side, tools, "exec", command="cat", stdin="given") == "given\n[exit code 0, in /workspace]"
+
+
+def test_a_full_disk_is_said(side: Any, tools: Any) -> None:
+    assert call(side, tools, "exec", command="(exit 1)") == "[exit code 1, in /workspace]"
+    text = call(side, tools, "exec", command="head -c 30000000 /dev/zero >f")
+    assert text.endswith("[exit code 1, in /workspace, the disk is full]")
+    assert "the beginning of it is in" in call(side, tools, "exec", command="seq 5000")
+    assert call(side, tools, "exec", command="rm f") == "[exit code 0, in /workspace]"
 
 
 def test_a_long_file_is_read_in_parts(side: Any, tools: Any) -> None:
