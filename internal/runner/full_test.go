@@ -16,7 +16,7 @@ func TestDiskFull(t *testing.T) {
 	testenv.NeedsRoot(t)
 	h := newHost(t, func(o *runner.Options) {
 		dir := o.Workspace
-		must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,nr_inodes=20"))
+		must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m,nr_inodes=20"))
 		t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	})
 	p := h.dial()
@@ -32,11 +32,12 @@ func TestDiskFull(t *testing.T) {
 		code    int
 		want    bool
 	}{
-		{shell, "head -c 2M /dev/zero >f; rm f; (exit 1)", 1, false}, // not any more
+		{shell, "head -c 9M /dev/zero >f; rm f; (exit 1)", 1, false}, // not any more
 		{shell, "(exit 1)", 1, false},
 		{program, "exit 1", 1, false},
-		{shell, "head -c 2M /dev/zero >f", 1, true},
-		{program, "head -c 2M /dev/zero >f", 1, true},
+		{shell, "head -c 9M /dev/zero >f", 1, true},
+		{program, "head -c 9M /dev/zero >f", 1, true},
+		{shell, "truncate -s 7M f; (exit 1)", 1, true}, // as programs leave it that write much at a time
 		{shell, "true", 0, false},
 		{program, "true", 0, false},
 		{shell, "sleep 100", 124, true},

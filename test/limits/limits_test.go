@@ -172,7 +172,14 @@ func testDisk(t *testing.T, d *blackbox.Daemon, s *sandkasten.Session) {
 	if result := exec(t, s, "(exit 1)"); result.ExitCode != 1 || result.DiskFull {
 		t.Errorf("with room on the disk: %+v", result)
 	}
-	result := exec(t, s, `head -c 100M /dev/zero >f`)
+	result := exec(t, s, `dd if=/dev/zero of=f bs=2M; r=$?; rm f; (exit $r)`)
+	if result.ExitCode != 1 || result.DiskFull {
+		t.Errorf("what it could not write is removed: %+v", result)
+	}
+	if result := exec(t, s, `dd if=/dev/zero of=f bs=2M`); !result.DiskFull {
+		t.Errorf("a program that writes much at a time: %+v", result)
+	}
+	result = exec(t, s, `head -c 100M /dev/zero >f`)
 	if result.Cause != "exited" || result.ExitCode == 0 || !result.DiskFull || !strings.Contains(result.Output, "No space left on device") {
 		t.Errorf("100 MiB of 32: %+v", result)
 	}

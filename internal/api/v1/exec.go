@@ -44,7 +44,7 @@ type End struct {
 	Cause          protocol.Cause `json:"cause" enum:"exited,signaled,timeout,oom_killed,shell_exited,canceled,sandbox_gone" doc:"exited: by itself. signaled: by a signal from inside. timeout: its time was up and all its processes were killed. oom_killed: the memory limit. shell_exited: it ended the shell. canceled: by cancel. sandbox_gone: the sandbox ended under it."`
 	Signal         int            `json:"signal,omitempty" doc:"The number of the signal that ended it." example:"9"`
 	TimedOut       bool           `json:"timed_out" doc:"The same as cause timeout."`
-	DiskFull       bool           `json:"disk_full,omitempty" doc:"There, and true, if the exit code is not 0 and the session's disk or workspace had no room left when the command ended. It need not be why."`
+	DiskFull       bool           `json:"disk_full,omitempty" doc:"There, and true, if the exit code is not 0 and the session's disk or workspace had no room left when the command ended: at most 2 MiB, or no file. It need not be why."`
 	ShellRestarted bool           `json:"shell_restarted" doc:"The command ran in a new shell, because the one before had ended. Directory and exported variables came along as far as known."`
 	OutputBytes    int64          `json:"output_bytes" doc:"All that the command wrote, before anything was taken out." example:"3"`
 	OutputFile     string         `json:"output_file,omitempty" doc:"Where all of the output is, if the request asked for it."`

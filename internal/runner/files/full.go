@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the most that a full disk has left, in bytes. It is not nothing: file
-// systems make tables in steps (XFS 32 KiB of inodes at a time), and a program
-// that could not write a small file removes it.
-const room = 64 << 10
+// room is the most that a full disk has left, in bytes. It is not nothing: the
+// page cache takes a large write in pieces of up to 2 MiB, of which ext4 takes all
+// or none, so that a program that fills a disk leaves less than the next piece.
+const room = 2 << 20
 
 // Full reports whether the file system of the root or that of the workspace has
 // no room left for those inside, in bytes or in files. The others are in memory,

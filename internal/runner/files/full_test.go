@@ -16,17 +16,17 @@ func TestIsFull(t *testing.T) {
 		fs   unix.Statfs_t
 		want bool
 	}{
-		"room":                          {unix.Statfs_t{Bsize: 4096, Blocks: 8192, Bavail: 17, Files: 10, Ffree: 1}, false},
-		"64 KiB":                        {unix.Statfs_t{Bsize: 4096, Blocks: 8192, Bavail: 16, Files: 10, Ffree: 1}, true},
+		"room":                          {unix.Statfs_t{Bsize: 4096, Blocks: 8192, Bavail: 513, Files: 10, Ffree: 1}, false},
+		"2 MiB":                         {unix.Statfs_t{Bsize: 4096, Blocks: 8192, Bavail: 512, Files: 10, Ffree: 1}, true},
 		"nothing":                       {unix.Statfs_t{Bsize: 4096, Blocks: 8192}, true},
 		"only what is kept for root":    {unix.Statfs_t{Bsize: 4096, Blocks: 8192, Bfree: 400}, true},
 		"no file":                       {unix.Statfs_t{Bsize: 4096, Blocks: 8192, Bavail: 8000, Files: 10}, true},
 		"files are not counted":         {unix.Statfs_t{Bsize: 4096, Blocks: 8192, Bavail: 8000}, false},
 		"blocks are not counted":        {unix.Statfs_t{Bsize: 4096, Files: 10, Ffree: 1}, false},
 		"nothing is counted":            {unix.Statfs_t{}, false},
-		"counted in another unit":       {unix.Statfs_t{Bsize: 1 << 20, Frsize: 4096, Blocks: 8192, Bavail: 17}, false},
-		"large blocks":                  {unix.Statfs_t{Bsize: 1 << 20, Blocks: 8192, Bavail: 1}, false},
-		"no large block":                {unix.Statfs_t{Bsize: 1 << 20, Blocks: 8192}, true},
+		"counted in another unit":       {unix.Statfs_t{Bsize: 1 << 20, Frsize: 4096, Blocks: 8192, Bavail: 513}, false},
+		"large blocks":                  {unix.Statfs_t{Bsize: 4 << 20, Blocks: 8192, Bavail: 1}, false},
+		"no large block":                {unix.Statfs_t{Bsize: 4 << 20, Blocks: 8192}, true},
 		"packed and only to be read":    {unix.Statfs_t{Flags: unix.ST_RDONLY, Bsize: 4096, Blocks: 8192, Files: 10}, false},
 		"full, with flags of its mount": {unix.Statfs_t{Flags: unix.ST_NOSUID | unix.ST_NODEV, Bsize: 4096, Blocks: 8192}, true},
 	} {
@@ -40,7 +40,7 @@ func TestIsFull(t *testing.T) {
 func TestFull(t *testing.T) {
 	testenv.NeedsRoot(t)
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m,nr_inodes=20"); err != nil {
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=8m,nr_inodes=20"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -61,12 +61,12 @@ func TestFull(t *testing.T) {
 		}
 	}
 	check("empty", false)
-	if err := os.WriteFile(large, make([]byte, 1<<20-128<<10), 0o600); err != nil {
+	if err := os.WriteFile(large, make([]byte, 5<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	check("128 KiB left", false)
-	if err := os.WriteFile(large, make([]byte, 2<<20), 0o600); err == nil {
-		t.Fatal("2 MiB of 1 were written")
+	check("3 MiB left", false)
+	if err := os.WriteFile(large, make([]byte, 9<<20), 0o600); err == nil {
+		t.Fatal("9 MiB of 8 were written")
 	}
 	check("full", true)
 	if err := os.Truncate(large, 0); err != nil {

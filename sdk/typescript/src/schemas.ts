@@ -465,7 +465,7 @@ export interface components {
              * @example /workspace
              */
             cwd: string;
-            /** @description There, and true, if the exit code is not 0 and the session's disk or workspace had no room left when the command ended. It need not be why. */
+            /** @description There, and true, if the exit code is not 0 and the session's disk or workspace had no room left when the command ended: at most 2 MiB, or no file. It need not be why. */
             diskFull?: boolean;
             /**
              * Format: int64

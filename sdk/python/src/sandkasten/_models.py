@@ -175,7 +175,7 @@ class ExecResult(OutputBytes):
 
     disk_full: bool | None = None
     """There, and true, if the exit code is not 0 and the session's disk or workspace had no room left when
-    the command ended. It need not be why."""
+    the command ended: at most 2 MiB, or no file. It need not be why."""
 
     dropped_bytes: int
     """How much is missing."""
