@@ -56,3 +56,43 @@ func TestA06_ManyLargeBodies(t *testing.T) {
 		t.Errorf("the daemon had %d MiB and came to %d", before>>20, most>>20)
 	}
 }
+
+// A06, held: an owner has a hundred commands of a megabyte wait behind another one.
+// The daemon does not hold them all, and another owner's command is run meanwhile.
+func TestA06_HeldCommands(t *testing.T) {
+	s := stage(t, "max_sessions: 20")
+	long := `{"cmd":"true #` + strings.Repeat("x", 1<<20-100) + `"}`
+	b, other := s.a.session(t, nil), s.b.session(t, nil)
+	before := s.memory(t)
+	var waiting sync.WaitGroup
+	waiting.Go(func() { s.a.do(t, "POST", b.at("/exec"), `{"cmd":"sleep 8"}`) })
+	time.Sleep(time.Second)
+	ends := make(chan int, 100)
+	for range cap(ends) {
+		waiting.Go(func() {
+			a, err := s.a.try(t, "POST", b.at("/exec"), long)
+			if err != nil {
+				t.Error(err)
+			}
+			ends <- a.status
+		})
+	}
+	time.Sleep(3 * time.Second)
+	if a := s.b.do(t, "POST", other.at("/exec"), long); a.status != 200 || a.took > time.Second {
+		t.Errorf("another owner's command: %d after %s, %s", a.status, a.took, a.body)
+	}
+	waiting.Wait()
+	close(ends)
+	count := map[int]int{}
+	for status := range ends {
+		count[status]++
+	}
+	most := s.mostMemory(t)
+	t.Logf("answers %v; memory %d MiB, and %d at most", count, before>>20, most>>20)
+	if count[200] == 0 || count[200] > 64 || count[200]+count[429] != cap(ends) {
+		t.Errorf("of %d commands with a megabyte, those that wait and those that are refused are %v", cap(ends), count)
+	}
+	if most > before+400<<20 {
+		t.Errorf("the daemon had %d MiB and came to %d", before>>20, most>>20)
+	}
+}

@@ -75,7 +75,7 @@ const bodyErrorMark = "\n" // is in no field's name and in no message
 func (e bodyError) Error() string { return e.err.Field + bodyErrorMark + e.err.Message }
 
 // New returns an API whose operations become routes, which add gets.
-func New(add func(api.Route)) huma.API { return huma.NewAPI(config(), adapter{add, newBodies()}) }
+func New(add func(api.Route)) huma.API { return huma.NewAPI(config(), adapter{add, newCounts()}) }
 
 // Where an operation carries what its route says beside its handler.
 const (
@@ -93,7 +93,7 @@ func With(op huma.Operation, scope api.Scope, class api.Class) huma.Operation {
 // adapter puts huma's operations into a surface's table of routes.
 type adapter struct {
 	add    func(api.Route)
-	bodies *bodies
+	bodies counts
 }
 
 // Handle is called once for each route.
@@ -174,7 +174,9 @@ func (b deadlineBody) Close() error {
 // Register adds one endpoint. The handler's error decides the status.
 func Register[I, O any](to huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
 	huma.Register(to, op, func(ctx context.Context, in *I) (*O, error) {
-		decoded(ctx)
+		if err := decoded(ctx); err != nil {
+			return nil, failure(ctx, err)
+		}
 		out, err := handle(ctx, in)
 		if err != nil {
 			return nil, failure(ctx, err)

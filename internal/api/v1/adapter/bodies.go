@@ -14,24 +14,31 @@ import (
 
 // A body is in memory as a whole, and a few times over while it is decoded. So
 // there is a bound on what all that are under way have, in bytes of their
-// lengths as announced.
+// lengths as announced. What waits for a program keeps what that was told, maybe
+// for hours: such requests of one owner are bounded apart, and do not stand in the
+// way of others'.
 const (
 	bodiesTotal    = 64 << 20
 	bodiesPerOwner = bodiesTotal / 2
+	heldPerOwner   = 64 << 20
 	bodyPatience   = 5 * time.Second // of a request that is over it
 	smallBody      = 64 << 10        // and less does not count: requests under way have a bound of their own
 )
 
 // bodies counts the bytes of large bodies. Owners come from valid keys only.
 type bodies struct {
+	most     int64 // of all owners; 0 is any number
+	perOwner int64
+	patience time.Duration
+
 	mu      sync.Mutex
 	total   int64            // guarded by mu
 	owned   map[string]int64 // guarded by mu; without those that have none
 	changed chan struct{}    // guarded by mu; closed when there is less
 }
 
-func newBodies() *bodies {
-	return &bodies{owned: make(map[string]int64), changed: make(chan struct{})}
+func newBodies(most, perOwner int64, patience time.Duration) *bodies {
+	return &bodies{most: most, perOwner: perOwner, patience: patience, owned: make(map[string]int64), changed: make(chan struct{})}
 }
 
 // take counts n bytes of owner until give is called, which may be called twice.
@@ -40,7 +47,7 @@ func (b *bodies) take(ctx context.Context, owner string, n int64) (give func(), 
 	if n < smallBody {
 		return func() {}, nil
 	}
-	over := time.NewTimer(bodyPatience)
+	over := time.NewTimer(b.patience)
 	defer over.Stop()
 	for {
 		changed, err := b.try(owner, n)
@@ -63,10 +70,10 @@ func (b *bodies) try(owner string, n int64) (changed <-chan struct{}, err error)
 	defer b.mu.Unlock()
 	switch {
 	// One alone is always let through.
-	case b.owned[owner] > 0 && b.owned[owner]+n > bodiesPerOwner:
-		return b.changed, errdefs.New(errdefs.ResourceExhausted, "requests of this key with %d bytes of JSON are under way, and %d is its limit; wait for one to end, or send files by PUT fs/raw", b.owned[owner], int64(bodiesPerOwner))
-	case b.total > 0 && b.total+n > bodiesTotal:
-		return b.changed, errdefs.New(errdefs.Unavailable, "requests of all keys with %d bytes of JSON are under way, and %d is the daemon's limit; try again, or send files by PUT fs/raw", b.total, int64(bodiesTotal))
+	case b.owned[owner] > 0 && b.owned[owner]+n > b.perOwner:
+		return b.changed, errdefs.New(errdefs.ResourceExhausted, "requests of this key with %d bytes of JSON are under way, and %d is its limit; wait for one to end, or send files by PUT fs/raw", b.owned[owner], b.perOwner)
+	case b.most > 0 && b.total > 0 && b.total+n > b.most:
+		return b.changed, errdefs.New(errdefs.Unavailable, "requests of all keys with %d bytes of JSON are under way, and %d is the daemon's limit; try again, or send files by PUT fs/raw", b.total, b.most)
 	}
 	b.owned[owner] += n
 	b.total += n
@@ -84,30 +91,59 @@ func (b *bodies) give(owner string, n int64) {
 	b.changed = make(chan struct{})
 }
 
+// counts bounds the bodies of requests under way.
+type counts struct {
+	decoding *bodies
+	held     *bodies // by requests that wait for programs
+}
+
+func newCounts() counts {
+	return counts{newBodies(bodiesTotal, bodiesPerOwner, bodyPatience), newBodies(0, heldPerOwner, 0)}
+}
+
 type decodedKey struct{}
 
-// serve has handle answer a request of op while its body is counted. What waits
-// for a program does not count any more once its body has been decoded.
-func (b *bodies) serve(w http.ResponseWriter, r *http.Request, op *huma.Operation, class api.Class, handle func(http.ResponseWriter, *http.Request)) {
+// begin counts a body of n bytes until end is called: as one that is held once it
+// has been decoded, if its request waits for a program then.
+func (c counts) begin(ctx context.Context, owner string, n int64, class api.Class) (counted context.Context, end func(), err error) {
+	give, err := c.decoding.take(ctx, owner, n)
+	if err != nil || class != api.Long {
+		return ctx, give, err
+	}
+	hold := func() error {
+		held, err := c.held.take(ctx, owner, n)
+		if err == nil {
+			give()
+			give = held
+		}
+		return err
+	}
+	return context.WithValue(ctx, decodedKey{}, hold), func() { give() }, nil
+}
+
+// decoded says that the body of ctx's request has been decoded, and returns why it
+// cannot be held.
+func decoded(ctx context.Context) error {
+	if hold, ok := ctx.Value(decodedKey{}).(func() error); ok {
+		return hold()
+	}
+	return nil
+}
+
+// serve has handle answer a request of op while its body is counted.
+func (c counts) serve(w http.ResponseWriter, r *http.Request, op *huma.Operation, class api.Class, handle func(http.ResponseWriter, *http.Request)) {
 	n := r.ContentLength
 	if n < 0 {
 		n = op.MaxBodyBytes - 1
 	}
-	give, err := b.take(r.Context(), api.From(r.Context()).Owner, n)
+	ctx, end, err := c.begin(r.Context(), api.From(r.Context()).Owner, n, class)
 	if err != nil {
 		api.WriteError(w, r, err)
 		return
 	}
-	defer give()
-	if class == api.Long {
-		r = r.WithContext(context.WithValue(r.Context(), decodedKey{}, give))
+	defer end()
+	if ctx != r.Context() {
+		r = r.WithContext(ctx)
 	}
 	handle(w, r)
-}
-
-// decoded says that the body of ctx's request has been decoded.
-func decoded(ctx context.Context) {
-	if give, ok := ctx.Value(decodedKey{}).(func()); ok {
-		give()
-	}
 }

@@ -2,10 +2,12 @@ package adapter
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -13,7 +15,7 @@ import (
 // while, and nothing stays counted.
 func TestBodiesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBodies()
+		b := newBodies(bodiesTotal, bodiesPerOwner, bodyPatience)
 		take := func(owner string, n int64) func() {
 			t.Helper()
 			give, err := b.take(t.Context(), owner, n)
@@ -51,4 +53,52 @@ func TestBodiesAreBounded(t *testing.T) {
 			t.Errorf("%d bytes of %v are still counted", b.total, b.owned)
 		}
 	})
+}
+
+// What waits for a program is counted apart once its body has been decoded: an
+// owner's are bounded, at once and as long as they last, and nobody else waits.
+func TestHeldBodiesAreBounded(t *testing.T) {
+	c := newCounts()
+	const size = 8 << 20
+	hold := func(owner string) (end func(), err error) {
+		ctx, end, err := c.begin(t.Context(), owner, size, api.Long)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return end, decoded(ctx)
+	}
+	var ends []func()
+	for range heldPerOwner / size {
+		end, err := hold("alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	for range 2 { // what is refused holds nothing
+		end, err := hold("alice")
+		if !errdefs.Is(err, errdefs.ResourceExhausted) {
+			t.Errorf("one too many: %v", err)
+		}
+		end()
+	}
+	end, err := hold("bob")
+	if err != nil {
+		t.Errorf("another owner: %v", err)
+	}
+	if c.decoding.total != 0 || c.held.total != heldPerOwner+size {
+		t.Errorf("%d bytes are being decoded, %d are held", c.decoding.total, c.held.total)
+	}
+	for _, end := range append(ends, end) {
+		end()
+	}
+	if c.decoding.total != 0 || c.held.total != 0 {
+		t.Errorf("afterwards %d bytes are being decoded, %d are held", c.decoding.total, c.held.total)
+	}
+	// Who waits for nothing is not held.
+	ctx, end, err := c.begin(t.Context(), "alice", size, api.Short)
+	if err := errors.Join(err, decoded(ctx)); err != nil || c.held.total != 0 {
+		t.Errorf("%v, %d bytes are held", err, c.held.total)
+	}
+	end()
 }
