@@ -15,19 +15,23 @@ import (
 	"github.com/sandkasten/sandkasten/test/vm/guest"
 )
 
-// daemonShell is what both lives of the machine begin with. The image is the
-// least that a shell needs: an emulated processor unpacks it.
+// daemonShell is what all lives of a machine begin with.
 const daemonShell = `set -e
 export SANDKASTEN_DATA_DIR=/var/lib/sandkasten SANDKASTEN_LOG__LEVEL=warn PATH=$PATH:` + vm.BinDir + `
 start() { "$@" sandkasten daemon & daemon=$!; until sandkasten ls >/dev/null 2>&1; do sleep 0.2; kill -0 $daemon; done; }
 `
 
-// atWork makes a session that does not survive a restart of the host, one that
-// does, one that is stopped and one with a workspace, and has them at work.
-const atWork = daemonShell + `
+// importBase makes the least image that a shell needs: an emulated processor
+// unpacks it.
+const importBase = `
 cd /image
 tar -c bin lib lib64 usr/bin/bash usr/bin/dash usr/bin/sh usr/bin/cat usr/bin/sync usr/bin/sleep usr/lib64 \
 	usr/lib/x86_64-linux-gnu/libc.so.6 usr/lib/x86_64-linux-gnu/libtinfo.so.6* usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 | sandkasten image import --name base --tar -
+`
+
+// atWork makes a session that does not survive a restart of the host, one that
+// does, one that is stopped and one with a workspace, and has them at work.
+const atWork = daemonShell + importBase + `
 start env
 volatile=$(sandkasten create base)
 sandkasten exec $volatile 'echo gone > kept'
@@ -105,5 +109,47 @@ func TestPowerLoss(t *testing.T) {
 		"durable\nstopped\nshared\nNothing differs.\nnew\nNothing differs.\n"
 	if got := printed.String(); !strings.HasSuffix(got, want) {
 		t.Errorf("after the power was off:\n%s\nwant at the end:\n%s", got, want)
+	}
+}
+
+// clockSet sets the clock while a daemon runs and while none does, and tells each
+// time what is left of a session's hour, in tens of minutes.
+const clockSet = daemonShell + importBase + `
+left() {
+	sleep 3
+	end=$(sandkasten ls --json | tr ',' '\n' | grep '"expires_at"' | cut -d'"' -f4)
+	echo $1 $((($(date -d "$end" +%s) - $(date +%s) + 300) / 600)) $(sandkasten exec $id 'echo $x')
+}
+start env
+id=$(sandkasten create base --ttl 8h --lifetime 1h)
+sandkasten exec $id 'x=kept'
+left first
+date -s '+3 hours' >/dev/null
+left ahead
+date -s '-10 hours' >/dev/null
+left back
+kill -9 $daemon; wait $daemon || true
+date -s '+2 days' >/dev/null
+start env
+left down
+short=$(sandkasten create base --ttl 1s)
+until sandkasten ls --all | grep $short | grep -o expired; do sleep 0.5; done
+sandkasten rm $id >/dev/null
+kill $daemon; wait $daemon
+`
+
+// A session has as much of its time left as it had when somebody sets the host's
+// clock, and ends when that is over.
+func TestClockSet(t *testing.T) {
+	ctx, m := prepare(t)
+	m.Files = map[string]string{path.Join(vm.BinDir, "sandkasten"): testenv.Program(t)}
+	m.Jobs = []guest.Job{{Args: []string{"/bin/bash", "-c", clockSet}, Timeout: 5 * time.Minute}}
+	var printed bytes.Buffer
+	if err := m.Run(ctx, func(ev guest.Event) { printed.Write(ev.Output) }); err != nil {
+		t.Fatal(err)
+	}
+	const want = "first 6 kept\nahead 6 kept\nback 6 kept\ndown 6 kept\nexpired\n"
+	if got := printed.String(); !strings.HasSuffix(got, want) {
+		t.Errorf("with a clock that was set:\n%s\nwant at the end:\n%s", got, want)
 	}
 }
