@@ -1,6 +1,6 @@
 // Command runner is PID 1 of a sandbox. The daemon starts it in fresh
 // namespaces from a copy of its own, or an engine in a container (as "contained"),
-// where it also relays the daemon's connections ("relay") and copies volumes
+// where others of it relay the daemon's connections ("relay") and copy volumes
 // ("copy"); it is not meant to be run by hand.
 package main
 
@@ -26,7 +26,7 @@ func main() {
 		os.Exit(fileops.RunTool(os.Args))
 	}
 	if slices.Equal(os.Args[1:], []string{relay.Command}) {
-		tell(carry())
+		tell(beside())
 		return
 	}
 	if len(os.Args) > 2 && os.Args[1] == stage.CopyCommand {
@@ -87,7 +87,7 @@ func run() error {
 }
 
 // Threads that a container's processes keep in reserve: as many as its file
-// operations may block at a time, and as a relay's copying.
+// operations may block at a time, and as a relay's copying beside it.
 const (
 	runnerThreads = 24
 	relayThreads  = 8
@@ -108,7 +108,16 @@ func contained() error {
 		Baseline:  in.Baseline,
 		User:      (*runner.User)(in.User),
 		OOMKills:  in.OOMKills,
-	}, func() error { return nil }) // who waits for it dials until it listens
+	}, func() error {
+		// What the engine gives the runner itself ends with who has started it.
+		// Later connections come over a relay beside it.
+		go func() {
+			if err := carry(); err != nil {
+				fmt.Fprintln(os.Stderr, "runner:", err)
+			}
+		}()
+		return nil
+	})
 }
 
 // serve is the runner's life as the sandbox's first process. It says when it
@@ -130,11 +139,20 @@ func serve(o runner.Options, ready func() error) error {
 	return r.Serve()
 }
 
-// carry relays what comes by standard input and output.
-func carry() error {
+// beside is the life of a relay that is a process of its own.
+func beside() error {
 	stage.SpareThreads(relayThreads)
 	if err := errors.Join(stage.HideProcess(), stage.KeepForItself()); err != nil {
 		return err
 	}
-	return relay.Serve(relay.Stdio(), relay.Socket, pause.Programs{Table: proc.Open("/proc"), Runner: relay.Runner})
+	return carry()
+}
+
+// carry relays what comes by standard input and output, to its end.
+func carry() error {
+	conn, err := stage.Stdio()
+	if err != nil {
+		return err
+	}
+	return relay.Serve(conn, relay.Socket, pause.Programs{Table: proc.Open("/proc"), Runner: relay.Runner})
 }

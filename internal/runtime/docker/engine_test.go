@@ -64,7 +64,7 @@ func testAttacks(t *testing.T, d *Driver) {
 		"kill the runner":      "kill -9 1; kill -TERM 1; kill -STOP 1; ps -o stat= -p 1 | grep T",
 		"read its environment": "cat /proc/1/environ",
 		"read its memory":      "head -c 1 /proc/1/mem",
-		"see its descriptors":  "readlink /proc/1/fd/0 || cat /proc/1/fd/0",
+		"see its descriptors":  "readlink /proc/1/fd/0 || cat /proc/1/fd/0 || readlink /proc/1/fd/*",
 		"speak for it":         "echo lie > /proc/1/fd/2",
 		"change the program":   "echo x > /.sandkasten/runner || rm /.sandkasten/runner || mount -o remount,rw /.sandkasten",
 		"a relay of its own":   "echo x | timeout 5 /.sandkasten/runner relay | grep .",
@@ -155,11 +155,12 @@ func testProcesses(t *testing.T, d *Driver) {
 	}
 }
 
-// testLinks: one relay serves all of a driver's connections, ends with the
+// testLinks: the runner itself relays for who has started it, and a process
+// beside it for others. One serves all of a driver's connections, ends with the
 // driver, and is replaced when somebody ends it.
 func testLinks(t *testing.T, d *Driver) {
 	x := newBox(t, d, "links")
-	relays := func() string { return x.run(t, "pgrep -fc '[r]unner relay'") }
+	relays := func() string { return relaysOf(t, x) }
 	for range 3 {
 		conn, err := x.DialRunner(t.Context())
 		if err != nil {
@@ -167,8 +168,8 @@ func testLinks(t *testing.T, d *Driver) {
 		}
 		defer conn.Close()
 	}
-	if n := relays(); n != "1" {
-		t.Errorf("%s relays", n)
+	if n := relays(); n != "0" {
+		t.Errorf("%s relays beside the runner", n)
 	}
 	other := open(t, d.opts)
 	again, err := other.Open(t.Context(), x.ID())
@@ -179,8 +180,8 @@ func testLinks(t *testing.T, d *Driver) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := relays(); n != "2" {
-		t.Errorf("%s relays of two drivers", n)
+	if n := relays(); n != "1" {
+		t.Errorf("%s relays of another driver", n)
 	}
 	if err := errors.Join(conn.Close(), other.Close()); err != nil {
 		t.Error(err)
@@ -188,10 +189,17 @@ func testLinks(t *testing.T, d *Driver) {
 	if _, err := again.DialRunner(t.Context()); err == nil {
 		t.Error("dialled with a driver that is closed")
 	}
-	for end := time.Now().Add(30 * time.Second); relays() != "1"; {
+	for end := time.Now().Add(30 * time.Second); relays() != "0"; {
 		if time.Now().After(end) {
 			t.Fatal("the relay of a driver that is closed is still there")
 		}
+	}
+	x.run(t, "x=kept")
+	if err := errors.Join(x.client.Close(), d.unlink(x.ID())); err != nil {
+		t.Fatal(err)
+	}
+	if n, kept := relays(), x.run(t, "echo $x"); n != "1" || kept != "kept" {
+		t.Errorf("%s relays after the first link, and %q is kept", n, kept)
 	}
 	inEngine(t, d, x.ID(), "pkill", "-KILL", "-f", "[r]unner relay")
 	for end := time.Now().Add(30 * time.Second); ; { // until we hear of it
@@ -209,6 +217,57 @@ func testLinks(t *testing.T, d *Driver) {
 	defer y.client.Close()
 	if got := y.run(t, "echo fine"); got != "fine" {
 		t.Errorf("afterwards %q", got)
+	}
+}
+
+func relaysOf(t *testing.T, x *box) string {
+	t.Helper()
+	return x.run(t, "pgrep -fc '[r]unner relay' || true")
+}
+
+// testSilent: a container whose runner does not listen at its standard input, as
+// those of the first version, starts, forks and is started again.
+func testSilent(t *testing.T, d *Driver) {
+	c := creation{id: "silent", try: "1", spec: testSpec(), silent: true}
+	c.spec.Limits = d.limitsFor(c.spec.Limits, false)
+	if err := d.provide(t.Context(), &c); err != nil {
+		t.Fatal(err)
+	}
+	options, err := d.plan(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.createContainer(t.Context(), options); err != nil {
+		t.Fatal(err)
+	}
+	x := use(d, &sandbox{d: d, id: c.id})
+	defer func() {
+		if err := x.destroy(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := d.boot(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if n := relaysOf(t, x); n != "1" {
+		t.Errorf("%s relays", n)
+	}
+	forked, err := d.Fork(t.Context(), c.id, []runtime.Branch{{ID: "fork"}}, testSpec())
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := use(d, forked.Sandboxes[0])
+	if n := relaysOf(t, y); n != "1" {
+		t.Errorf("%s relays of its fork", n)
+	}
+	if err := errors.Join(y.destroy(), x.client.Close(), d.Stop(t.Context(), c.id)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Start(t.Context(), c.id); err != nil {
+		t.Fatal(err)
+	}
+	if n := relaysOf(t, x); n != "1" {
+		t.Errorf("%s relays when it was started again", n)
 	}
 }
 

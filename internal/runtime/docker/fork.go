@@ -108,9 +108,9 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 			return nil, err
 		}
 	}
-	// With the volume that the source has, for the time at which its list of the
+	// With the volume, and so the runner, that the source has, for the time at which its list of the
 	// image was written: all changes are later.
-	f.plan.baseline = boot.Baseline
+	f.plan.baseline, f.plan.silent = boot.Baseline, !got.Config.OpenStdin
 	f.plan.user, f.plan.userLabel = boot.User, got.Config.Labels[labelUser] // whose the files are
 	for _, m := range got.Mounts {
 		switch {
@@ -154,7 +154,7 @@ func (f *forking) run(ctx context.Context, branches []runtime.Branch) ([]runtime
 	for i, c := range f.made {
 		all.Go(func() error {
 			made[i] = &sandbox{d: f.d, id: c.id, limits: c.spec.Limits}
-			return f.d.boot(ctx, c.id)
+			return f.d.boot(ctx, c)
 		})
 	}
 	return made, errors.Join(all.Wait(), failpoint.Hit("docker.fork.ready"))

@@ -24,6 +24,7 @@ func (d *Driver) helperName() string {
 func (d *Driver) runHelper(ctx context.Context, options client.ContainerCreateOptions) (err error) {
 	creating, cancel := call(ctx)
 	defer cancel()
+	options.HostConfig.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "64k", "max-file": "1"}} // for lastWords
 	if _, err := d.engine.ContainerCreate(creating, options); err != nil {
 		return err
 	}

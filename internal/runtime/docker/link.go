@@ -17,8 +17,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
 )
 
-// link returns the link to a sandbox, and opens it if there is none: at the
-// first use, and after a restart of ours, the engine's or the sandbox's.
+// link returns the link to a sandbox, and opens it if there is none: after a
+// restart of ours or the engine's.
 func (d *Driver) link(ctx context.Context, id runtime.ID) (*relay.Link, error) {
 	if l := d.linkNow(id); l != nil {
 		return l, nil
@@ -34,7 +34,7 @@ func (d *Driver) link(ctx context.Context, id runtime.ID) (*relay.Link, error) {
 		if err != nil {
 			return nil, err
 		}
-		return l, d.keepLink(id, l)
+		return d.keepLink(id, l)
 	})
 	select {
 	case <-ctx.Done():
@@ -57,14 +57,19 @@ func (d *Driver) linkNow(id runtime.ID) *relay.Link {
 	return nil
 }
 
-func (d *Driver) keepLink(id runtime.ID, l *relay.Link) error {
+// keepLink makes l the link that all share, unless there is one already, and
+// returns that.
+func (d *Driver) keepLink(id runtime.ID, l *relay.Link) (*relay.Link, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return errors.Join(errors.New("the driver is closed"), l.Close())
+		return nil, errors.Join(errors.New("the driver is closed"), l.Close())
+	}
+	if was := d.links[id]; was != nil && !was.Ended() {
+		return was, l.Close()
 	}
 	d.links[id] = l
-	return nil
+	return l, nil
 }
 
 // unlink ends the link to a sandbox that is about to go.
@@ -77,6 +82,12 @@ func (d *Driver) unlink(id runtime.ID) error {
 		return nil
 	}
 	return l.Close()
+}
+
+// attach returns the streams of a container that is about to be started.
+func (d *Driver) attach(ctx context.Context, id runtime.ID) (client.HijackedResponse, error) {
+	attached, err := d.engine.ContainerAttach(ctx, d.container(id), client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	return attached.HijackedResponse, d.classify(err, id)
 }
 
 // openLink starts a relay in the container.
@@ -95,29 +106,35 @@ func (d *Driver) openLink(ctx context.Context, id runtime.ID) (*relay.Link, erro
 	if err != nil {
 		return nil, d.classify(err, id)
 	}
+	return d.speak(ctx, id, attached.HijackedResponse)
+}
+
+// speak opens the link to a sandbox over the streams of a process in it.
+func (d *Driver) speak(ctx context.Context, id runtime.ID, attached client.HijackedResponse) (*relay.Link, error) {
 	said := new(lastWords)
-	l, err := relay.Open(ctx, &execStream{
+	l, err := relay.Open(ctx, &stream{
 		frames: frames{from: attached.Reader, only: stdoutStream, rest: said},
 		conn:   attached.Conn,
 	})
 	if err == nil {
 		return l, nil
 	}
+	err = fmt.Errorf("open the link to sandbox %s: %w: %s", id, d.unavailable(err), said)
 	if got, inspectErr := d.inspect(ctx, id); inspectErr != nil || !got.State.Running {
-		return nil, errors.Join(d.notRunning(id), inspectErr)
+		return nil, errdefs.Wrap(errors.Join(err, inspectErr), errdefs.NotFound, "sandbox %s is not running", id)
 	}
-	return nil, fmt.Errorf("open the link to sandbox %s: %w: %s", id, d.unavailable(err), said)
+	return nil, err
 }
 
-// execStream is what the engine gives for a process: its input as it is, its
+// stream is what the engine gives for a process: its input as it is, its
 // outputs in frames.
-type execStream struct {
+type stream struct {
 	frames
 	conn io.WriteCloser
 }
 
-func (s *execStream) Write(p []byte) (int, error) { return s.conn.Write(p) }
-func (s *execStream) Close() error                { return s.conn.Close() }
+func (s *stream) Write(p []byte) (int, error) { return s.conn.Write(p) }
+func (s *stream) Close() error                { return s.conn.Close() }
 
 // The engine's numbers for streams in frames.
 const (
@@ -160,7 +177,7 @@ func (f *frames) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// lastWords keeps the beginning of what a relay says on its standard error.
+// lastWords keeps the beginning of what a process says on its standard error.
 type lastWords struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu

@@ -58,6 +58,7 @@ type creation struct {
 	size   int64  // of the root in bytes, with a workspace of its own in it, or 0: no limit, and the workspace is a volume
 	apart  bool   // the workspace is a volume in any case
 
+	silent    bool        // its runner is of an earlier version, which does not listen at its standard input
 	user      *stage.User // whom the programs are; nil is root
 	userLabel string      // Options.User that this is by
 	baseline  string      // the path of the list of what the image is made of
@@ -92,6 +93,8 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 		WorkingDir: "/",
 		Entrypoint: []string{program, stage.ContainerCommand},
 		Env:        []string{stage.ContainerBootVar + "=" + string(boot)},
+		OpenStdin:  !c.silent, // over which the first link is opened
+		StdinOnce:  !c.silent, // the runner hears of its end
 		StopSignal: "SIGKILL", // what a session's programs are to hear is the runner's business
 		Labels: map[string]string{
 			labelNode: d.opts.Node, labelSandbox: string(c.id), labelTry: c.try, labelLimits: string(limits),
@@ -121,8 +124,7 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		UsernsMode:     container.UsernsMode(d.opts.Userns),
 		Init:           &no, // the runner is
 		RestartPolicy:  container.RestartPolicy{Name: container.RestartPolicyDisabled},
-		// The runner speaks only of its own end.
-		LogConfig: container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "64k", "max-file": "1"}},
+		LogConfig:      container.LogConfig{Type: "none"}, // or the engine would write down all that is said over the link
 		Mounts: []mount.Mount{
 			{Type: mount.TypeVolume, Source: c.volume, Target: programDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 		},

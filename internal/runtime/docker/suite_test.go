@@ -35,7 +35,7 @@ func (o oneImage) Rootfs(_ context.Context, digest string) (Rootfs, error) {
 	if digest != testImage {
 		return Rootfs{}, errdefs.New(errdefs.NotFound, "no image %s", digest)
 	}
-	return Rootfs{Layers: []string{o.dir}, Shell: "/bin/bash"}, nil
+	return Rootfs{Layers: []string{o.dir}, Shell: "/bin/bash", User: "www-data"}, nil
 }
 
 // options are for a driver on an engine of the test's.
@@ -88,6 +88,7 @@ func TestEngine(t *testing.T) {
 		"memory":    testMemory,
 		"processes": testProcesses,
 		"links":     testLinks,
+		"silent":    testSilent,
 		"byHand":    testByHand,
 		"program":   testProgram,
 		"crash":     testCrash,

@@ -102,8 +102,27 @@ func asUser(t *testing.T, d *Driver, user string) *Driver {
 // testUser: programs are the user who was asked for, without any capability, and
 // own what they make; nobody inside becomes another.
 func testUser(t *testing.T, d *Driver) {
-	u := asUser(t, d, "www-data")
-	x := newBox(t, u, "user")
+	readonly := func(s *runtime.Spec) { s.ReadonlyRoot = true }
+	for name, make := range map[string]func(*testing.T) *box{
+		"writable": func(t *testing.T) *box { return newBox(t, asUser(t, d, "www-data"), "user") },
+		"readonly": func(t *testing.T) *box { return newBox(t, asUser(t, d, "www-data"), "user", readonly) },
+		"image":    func(t *testing.T) *box { return newBox(t, asUser(t, d, ImageUser), "user") },
+	} {
+		t.Run(name, func(t *testing.T) { checkUser(t, make(t)) })
+	}
+}
+
+// checkUser looks at the programs of a box of www-data.
+func checkUser(t *testing.T, x *box) {
+	t.Helper()
+	other := open(t, x.d.opts) // which has a relay beside the runner
+	if again, err := other.Open(t.Context(), x.ID()); err != nil {
+		t.Fatal(err)
+	} else if conn, err := again.DialRunner(t.Context()); err != nil {
+		t.Fatal(err)
+	} else {
+		defer conn.Close()
+	}
 	for _, c := range []struct{ command, want string }{
 		{"id -u; id -g; id -G", "33\n33\n33"},
 		{"echo $HOME $USER $LOGNAME $PWD", "/var/www www-data www-data /workspace"},

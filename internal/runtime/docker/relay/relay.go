@@ -1,6 +1,7 @@
 // Package relay carries connections to a runner over one stream of bytes, for
 // an engine that gives its callers no more than that: the standard input and
-// output of a process that it starts in a container.
+// output of a process that it starts in a container, be it the runner's own or
+// one beside it.
 //
 // Serve is that process's side and Open the daemon's. Between the two is a
 // yamux session. Each of its streams begins with one byte that says what it is
@@ -15,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -110,15 +110,6 @@ type relay struct {
 	mu     sync.Mutex
 	joined map[uint32]*net.UnixConn // guarded by mu; by the number of the stream
 }
-
-// Stdio is the stream that the engine gives a process.
-func Stdio() io.ReadWriteCloser { return stdio{} }
-
-type stdio struct{}
-
-func (stdio) Read(p []byte) (int, error)  { return os.Stdin.Read(p) }
-func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
-func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
 
 // Runner connects a process in the container to its runner.
 func Runner() (net.Conn, error) { return net.Dial("unix", Socket) } //nolint:noctx // on this machine

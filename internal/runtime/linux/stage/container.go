@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -174,6 +175,37 @@ func SpareThreads(n int) {
 	all.Wait()
 }
 
+// Stdio takes the stream that the engine gives a process. In its place the process
+// has /dev/null, so that its end leaves no standard descriptor to something else.
+func Stdio() (io.ReadWriteCloser, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	in, inErr := takeOver(unix.Stdin, null)
+	out, outErr := takeOver(unix.Stdout, null)
+	return &stdio{in, out}, errors.Join(inErr, outErr)
+}
+
+// takeOver returns a file of a standard descriptor, which becomes one of null.
+func takeOver(fd int, null *os.File) (*os.File, error) {
+	taken, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, unix.Stderr+1)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	// Nobody else reads or writes at this end of the pipe. To wait for the other
+	// takes no thread then.
+	err = errors.Join(unix.SetNonblock(taken, true), unix.Dup3(int(null.Fd()), fd, 0))
+	return os.NewFile(uintptr(taken), "stdio"), err
+}
+
+type stdio struct{ in, out *os.File }
+
+func (s *stdio) Read(p []byte) (int, error)  { return s.in.Read(p) }
+func (s *stdio) Write(p []byte) (int, error) { return s.out.Write(p) }
+func (s *stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
+
 // openOOMCount opens the file of the container's own cgroup that counts OOM
 // kills, of cgroup v2 or v1.
 func openOOMCount() int {
@@ -197,11 +229,11 @@ func listenAbstract(name string) (int, error) {
 }
 
 // Admit reports whether a connection comes from outside of the container: from
-// a process that the engine has started in it, which has no parent there. What
-// started inside has one, also when it was orphaned.
+// a process that the engine has started in it, the runner included, which has no
+// parent there. What started inside has one, also when it was orphaned.
 func (c *Contained) Admit(fd int) bool {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil || cred.Pid <= 1 {
+	if err != nil || cred.Pid < 1 {
 		return false
 	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(int(cred.Pid)) + "/stat")
