@@ -270,7 +270,7 @@ func TestK20_KillEverything(t *testing.T) {
 func TestK21_CoreDumps(t *testing.T) {
 	b := attack(t)
 	helper := filepath.Join(t.TempDir(), "helper")
-	if err := os.WriteFile(helper, []byte("#!/bin/sh\necho $1 >>"+helper+".ran\n"), 0o700); err != nil {
+	if err := os.WriteFile(helper, []byte("#!/bin/sh\n[ $1 = attack21 ] && echo $2 >>"+helper+".ran\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	const setting = "/proc/sys/kernel/core_pattern"
@@ -278,11 +278,15 @@ func TestK21_CoreDumps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(setting, []byte("|"+helper+" %u"), 0); err != nil {
+	if err := os.WriteFile(setting, []byte("|"+helper+" %e %u"), 0); err != nil {
 		t.Fatal(err)
 	}
 	defer os.WriteFile(setting, old, 0)
-	b.x(`ulimit -c unlimited; ulimit -c 100; sh -c 'kill -SEGV $$'; python3 -c 'import os; os.abort()'`)
+	for _, limit := range []string{"1", "unlimited", "100", "0"} {
+		b.x(`ulimit -c ` + limit + `
+			sh -c 'echo attack21 >/proc/self/comm; kill -SEGV $$'
+			python3 -c 'import os; open("/proc/self/comm", "w").write("attack21"); os.abort()'`)
+	}
 	time.Sleep(500 * time.Millisecond) // the kernel does not wait for the helper
 	if text, err := os.ReadFile(helper + ".ran"); err == nil {
 		t.Errorf("the helper ran for %s", text)
@@ -310,7 +314,7 @@ func TestK24_RaisingLimits(t *testing.T) {
 	b := attack(t)
 	b.none(`( prlimit --pid $BASHPID --nofile=2000000:2000000 ) 2>/dev/null && echo raises open files
 		( ulimit -Hn 2000000 ) 2>/dev/null && echo raises open files
-		( ulimit -c 100 ) 2>/dev/null && echo raises cores
+		( ulimit -c 100; ulimit -Sc 0; [ $(prlimit --core --noheadings --raw -o SOFT) = 1 ] ) 2>/dev/null || echo changes the size of cores
 		[ $(nice -n -5 nice 2>/dev/null) -lt 0 ] && echo raises its priority
 		chrt -f 99 true 2>/dev/null && echo runs in real time
 		ionice -c1 true 2>/dev/null && echo reads in real time

@@ -431,12 +431,16 @@ func TestEscape_KillEverything(t *testing.T) {
 func TestEscape_CoreDumps(t *testing.T) {
 	escapeTest{control: without("corelimit"), attack: func(b *box) {
 		helper := filepath.Join(b.t.TempDir(), "helper")
-		script := "#!/bin/sh\necho $1 >>" + helper + ".ran\n"
+		script := "#!/bin/sh\n[ $1 = escape ] && echo $2 >>" + helper + ".ran\n"
 		if err := os.WriteFile(helper, []byte(script), 0o700); err != nil {
 			b.t.Fatal(err)
 		}
-		withCorePattern(b.t, "|"+helper+" %u")
-		b.sh(`ulimit -c unlimited; ulimit -c 100; sh -c 'kill -SEGV $$'; python3 -c 'import os; os.abort()'`)
+		withCorePattern(b.t, "|"+helper+" %e %u")
+		for _, limit := range []string{"1", "unlimited", "100", "0"} {
+			b.sh(`ulimit -c ` + limit + `
+				sh -c 'echo escape >/proc/self/comm; kill -SEGV $$'
+				python3 -c 'import os; open("/proc/self/comm", "w").write("escape"); os.abort()'`)
+		}
 		wait := time.Second
 		if b.d.opts.leaveOut["corelimit"] {
 			wait = longTimeout

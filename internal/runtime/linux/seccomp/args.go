@@ -60,8 +60,31 @@ func checked() []Rule {
 		},
 		deviceNodes("mknod", 1),
 		deviceNodes("mknodat", 2),
+		{
+			Group: "the limit on core dumps",
+			Why:   coreLimitStays,
+			Then:  Allow,
+			Check: []Case{{When: []Cond{is(0, rlimitCore)}, Then: done}},
+			Calls: []string{"setrlimit"},
+		},
+		{
+			Group: "the limit on core dumps, asked for or set",
+			Why:   "As for `setrlimit`. Where the old limit is asked for at the same time, nothing would write it: refused.",
+			Then:  Allow,
+			Check: []Case{
+				{When: append(null(2), is(1, rlimitCore)), Then: Allow},
+				{When: append(null(3), is(1, rlimitCore)), Then: done},
+				{When: []Cond{is(1, rlimitCore)}, Then: notPermitted},
+			},
+			Calls: []string{"prlimit64"},
+		},
 	}
 }
+
+const coreLimitStays = "It is one byte, and stays so, though the call succeeds: programs that turn core dumps off give up otherwise. " +
+	"At any other value, 0 included, the kernel runs the host's `core_pattern` helper for a crash inside, as root."
+
+const rlimitCore = 4 // of <asm-generic/resource.h>
 
 // namespaceFlags is CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET} and, though
 // clone cannot make it, CLONE_NEWTIME.
@@ -149,6 +172,13 @@ func deviceNodes(call string, modeArg int) Rule {
 		Check: []Case{{When: []Cond{in(modeArg, typeMask, eq(char, block)...)}, Then: notPermitted}},
 		Calls: []string{call},
 	}
+}
+
+// null holds when argument arg is a null pointer.
+func null(arg int) []Cond {
+	high := is(arg, 0)
+	high.High = true
+	return []Cond{is(arg, 0), high}
 }
 
 // is holds when argument arg has one of the values.

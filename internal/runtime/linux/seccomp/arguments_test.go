@@ -29,7 +29,7 @@ func same(name string, nr uint32, want string, args ...uint64) argumentCase {
 func TestArguments(t *testing.T) {
 	cases := cloneCases()
 	for _, more := range [][]argumentCase{
-		ioctlCases(), socketOptionCases(), prctlCases(), personalityCases(), nodeCases(), unshareCases(), socketpairCases(),
+		ioctlCases(), socketOptionCases(), prctlCases(), personalityCases(), nodeCases(), unshareCases(), socketpairCases(), limitCases(),
 	} {
 		cases = append(cases, more...)
 	}
@@ -83,6 +83,39 @@ func unshareCases() []argumentCase {
 		same("unshare files", unix.SYS_UNSHARE, "EPERM", unix.CLONE_FILES),
 		same("unshare user", unix.SYS_UNSHARE, "EPERM", unix.CLONE_NEWUSER),
 		same("unshare cgroup and user", unix.SYS_UNSHARE, "EPERM", unix.CLONE_NEWCGROUP|unix.CLONE_NEWUSER),
+	}
+}
+
+func limitCases() []argumentCase {
+	const old, limits = 0x7f0000001000, 0x7f0000002000
+	return []argumentCase{
+		same("setrlimit core", unix.SYS_SETRLIMIT, "done", unix.RLIMIT_CORE, limits),
+		same("setrlimit files", unix.SYS_SETRLIMIT, "allow", unix.RLIMIT_NOFILE, limits),
+		same("prlimit core, set and asked for", unix.SYS_PRLIMIT64, "EPERM", 0, unix.RLIMIT_CORE, limits, old),
+		same("prlimit core of another, set and asked for", unix.SYS_PRLIMIT64, "EPERM", 1, unix.RLIMIT_CORE, limits, old),
+		same("prlimit files", unix.SYS_PRLIMIT64, "allow", 0, unix.RLIMIT_NOFILE, limits, old),
+		same("prlimit files, set", unix.SYS_PRLIMIT64, "allow", 0, unix.RLIMIT_NOFILE, limits),
+	}
+}
+
+// A pointer is null if both of its halves are.
+func TestNullPointers(t *testing.T) {
+	const aligned, high = 0x7f0000001000, 0x100000000 // of the second the low half is zero
+	for name, p := range policies() {
+		prog := compile(t, p)
+		for _, pointer := range []uint64{aligned, high, 1} {
+			for garbage := range uint64(2) {
+				core := unix.RLIMIT_CORE | garbage<<32
+				for _, c := range []struct {
+					set, old uint64
+					want     string
+				}{{0, pointer, "allow"}, {0, 0, "allow"}, {pointer, 0, "done"}, {pointer, pointer, "EPERM"}, {high, aligned, "EPERM"}, {aligned, high, "EPERM"}} {
+					if got := answer(t, prog, call{nr: unix.SYS_PRLIMIT64, arch: auditAMD64, args: [6]uint64{0, core, c.set, c.old}}); got != c.want {
+						t.Errorf("%s: prlimit core %#x %#x: got %s, want %s", name, c.set, c.old, got, c.want)
+					}
+				}
+			}
+		}
 	}
 }
 

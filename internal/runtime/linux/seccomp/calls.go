@@ -38,12 +38,12 @@ func allowed() []Rule {
 				futex_waitv futex_wake get_robust_list getcpu getegid geteuid getgid getgroups getpgid getpgrp getpid
 				getppid getpriority getresgid getresuid getrlimit getrusage getsid gettid getuid ioprio_get ioprio_set
 				kill landlock_add_rule landlock_create_ruleset landlock_restrict_self pause pidfd_open
-				pidfd_send_signal prlimit64 restart_syscall rseq rt_sigaction rt_sigpending rt_sigprocmask
+				pidfd_send_signal restart_syscall rseq rt_sigaction rt_sigpending rt_sigprocmask
 				rt_sigqueueinfo rt_sigreturn rt_sigsuspend rt_sigtimedwait rt_tgsigqueueinfo sched_get_priority_max
 				sched_get_priority_min sched_getaffinity sched_getattr sched_getparam sched_getscheduler
 				sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam sched_setscheduler sched_yield
 				seccomp set_robust_list set_tid_address setfsgid setfsuid setgid setgroups setpgid setpriority
-				setregid setresgid setresuid setreuid setrlimit setsid setuid sigaltstack tgkill tkill vfork wait4
+				setregid setresgid setresuid setreuid setsid setuid sigaltstack tgkill tkill vfork wait4
 				waitid`),
 		},
 		{

@@ -170,7 +170,11 @@ func (a *assembler) check(r *Rule) {
 
 // cond emits the comparisons of one argument.
 func (a *assembler) cond(c Cond, holds, fails label) {
-	a.load(offsetArgs + 8*uint32(c.Arg))
+	offset := offsetArgs + 8*uint32(c.Arg)
+	if c.High {
+		offset += 4
+	}
+	a.load(offset)
 	if c.Mask != fullMask {
 		a.and(c.Mask)
 	}

@@ -39,8 +39,9 @@ Which system calls a sandbox may make, and why not the others. This page is writ
 (` + "`go test ./internal/runtime/linux/seccomp -run TestDocs -update`" + `); the table is that of %s.
 
 A call that needs no look at its arguments is decided by its number. Where arguments decide, only their low 32 bits are
-looked at, as the kernel does. A number that the table does not name, an x32 number among them, fails with ENOSYS. A
-call of another instruction set, which a 32-bit program makes, kills the process.
+looked at, as the kernel does, but for pointers that may be null. A call that is "done" succeeds and changes nothing. A
+number that the table does not name, an x32 number among them, fails with ENOSYS. A call of another instruction set,
+which a 32-bit program makes, kills the process.
 
 ` + "`security.seccomp`" + ` chooses the policy: ` + "`strict`" + ` is the default, ` + "`mvp`" + ` differs where the
 tables say so, ` + "`off`" + ` is no filter at all.
@@ -116,6 +117,9 @@ func conditions(c seccomp.Case) string {
 			}
 		}
 		what := fmt.Sprintf("argument %d", cond.Arg+1)
+		if cond.High {
+			what += "'s high half"
+		}
 		if cond.Mask != 0xffffffff {
 			what += fmt.Sprintf(" & %#x", cond.Mask)
 		}

@@ -106,6 +106,8 @@ func verdict(a seccomp.Action) string {
 		return "allow"
 	case seccomp.KillProcess:
 		return "kill"
+	case seccomp.Errno(0):
+		return "done"
 	case seccomp.Errno(unix.EPERM):
 		return "EPERM"
 	case seccomp.Errno(unix.ENOSYS):

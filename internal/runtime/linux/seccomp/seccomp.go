@@ -31,12 +31,13 @@ type Case struct {
 }
 
 // Cond holds when the low 32 bits of argument Arg, masked, are in one of the
-// ranges. Nothing looks at the high 32 bits: the kernel takes these arguments
-// as int, so that a comparison of all 64 would miss 1<<32|TIOCSTI.
+// ranges. The high 32 bits are looked at of pointers only: the kernel takes the
+// other arguments as int, so that a comparison of all 64 would miss 1<<32|TIOCSTI.
 type Cond struct {
 	Arg  int
 	Mask uint32
 	In   []Range
+	High bool // the high 32 bits instead
 }
 
 // Range is a closed interval.
@@ -63,6 +64,9 @@ const errno Action = 0x00050000
 
 // Errno makes the call return err without reaching the kernel's code for it.
 func Errno(err syscall.Errno) Action { return errno | Action(err)&0xffff }
+
+// done makes the call return success without reaching the kernel's code for it.
+const done = errno
 
 // The refusals. Not permitted is the plain one. Not implemented and invalid
 // make a program take its fallback where one exists.
