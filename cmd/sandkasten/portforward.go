@@ -160,6 +160,11 @@ func (c portForwardCmd) accept(ctx context.Context, s *sandkasten.Session, f for
 			return err
 		}
 		wg.Go(func() {
+			defer func() { // when it is said why: who sees it closed may end us
+				if conn.Close() != nil {
+					return // it was closed at its end
+				}
+			}()
 			err := c.connect(ctx, s, conn, f.port)
 			if errors.Is(err, sandkasten.ErrConflict) {
 				cancel(err) // the session has ended
@@ -176,11 +181,12 @@ func (c portForwardCmd) accept(ctx context.Context, s *sandkasten.Session, f for
 	}
 }
 
-// connect passes everything between a connection and a port of the session.
+// connect passes everything between a connection, which the caller closes, and a
+// port of the session.
 func (c portForwardCmd) connect(ctx context.Context, s *sandkasten.Session, conn *net.TCPConn, port int) error {
 	t, err := s.DialPort(ctx, port)
 	if err != nil {
-		return errors.Join(err, conn.Close())
+		return err
 	}
 	closeBoth := sync.OnceFunc(func() {
 		if err := errors.Join(conn.Close(), t.Close()); err != nil {
