@@ -203,7 +203,7 @@ func TestOrders(t *testing.T) {
 		}},
 		{protocol.TypeCloseShell, func(ctx context.Context, c *runnerclient.Client) error { return c.CloseShell(ctx, "build") }},
 		{protocol.TypeSettle, func(ctx context.Context, c *runnerclient.Client) error {
-			return c.Settle(ctx, protocol.Settle{Hostname: "box"}, nil)
+			return c.Settle(ctx, protocol.Settle{Hostname: "box"}, nil, nil)
 		}},
 		{protocol.TypeCancel, func(ctx context.Context, c *runnerclient.Client) error { return c.Cancel(ctx, "p1") }},
 	} {
@@ -232,7 +232,7 @@ func TestSettle(t *testing.T) {
 		l.send(protocol.TypeOK, nil, "")
 		l.hold()
 	})
-	err := c.Settle(t.Context(), protocol.Settle{Hostname: "box", HostsFile: "hosts", Moved: true}, []string{"A=1", "B="})
+	err := c.Settle(t.Context(), protocol.Settle{Hostname: "box", HostsFile: "hosts", Moved: true}, []string{"A=1", "B="}, nil)
 	if err != nil {
 		t.Error(err)
 	}

@@ -58,7 +58,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 		err = d.limit(ctx, id, spec.Limits)
 	}
 	if err == nil {
-		err = errors.Join(failpoint.Hit("docker.claim.limited"), inside.Settle(ctx, s, protocol.Settle{}, spec.Env), failpoint.Hit("docker.claim.settled"))
+		err = errors.Join(failpoint.Hit("docker.claim.limited"), inside.Settle(ctx, s, protocol.Settle{}, spec.Env, nil), failpoint.Hit("docker.claim.settled"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim sandbox %s as %s: %w", ready, id, err)
@@ -142,7 +142,7 @@ func (d *Driver) settleAgain(ctx context.Context, id runtime.ID, config *contain
 	if err != nil || len(env) == 0 {
 		return err
 	}
-	return inside.Settle(ctx, &sandbox{d: d, id: id}, protocol.Settle{}, env)
+	return inside.Settle(ctx, &sandbox{d: d, id: id}, protocol.Settle{}, env, nil)
 }
 
 // The environment of a container is settled when it is made. What one is

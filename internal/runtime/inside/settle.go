@@ -16,8 +16,9 @@ const settleTimeout = 10 * time.Second
 // Settle tells the runner of a sandbox that was made ahead whose it is now, with
 // env added to its environment. It is for claims, where there is nothing to tell
 // too: that the runner answers proves that it is alive and has served nobody. The
-// connection is parked, if the sandbox can do that.
-func Settle(ctx context.Context, s runtime.Sandbox, told protocol.Settle, env map[string]string) (err error) {
+// connection is parked, if the sandbox can do that. Meanwhile is for runnerclient's
+// Settle.
+func Settle(ctx context.Context, s runtime.Sandbox, told protocol.Settle, env map[string]string, meanwhile func() error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	client := &runnerclient.Client{Dial: s.DialRunner}
@@ -25,5 +26,5 @@ func Settle(ctx context.Context, s runtime.Sandbox, told protocol.Settle, env ma
 		client.Park = p.Park
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	return client.Settle(ctx, told, Variables(env))
+	return client.Settle(ctx, told, Variables(env), meanwhile)
 }

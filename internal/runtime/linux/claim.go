@@ -87,7 +87,6 @@ func (c *claiming) run(ctx context.Context, ready runtime.ID) error {
 	}{
 		{"attached", c.attach},
 		{"renamed", func(context.Context) error { return c.rename(ready) }},
-		{"state", func(context.Context) error { return c.d.writeState(c.state) }},
 		{"limits", c.limit},
 		{"workspace", c.remount},
 		{"settled", c.settle},
@@ -175,11 +174,14 @@ func (c *claiming) remount(context.Context) error {
 	return replaceMount(c.state.Process.PID, c.volume, disk.Workspace, inside.Workspace)
 }
 
+// settle tells the runner. While that wakes up the state is written.
 func (c *claiming) settle(ctx context.Context) error {
 	spec := c.state.Spec
 	told := protocol.Settle{Moved: spec.Workspace != ""}
 	if name := hostname(spec); name != disk.DefaultHostname {
 		told.Hostname, told.HostsFile = name, disk.HostsFile(name)
 	}
-	return inside.Settle(ctx, &sandbox{d: c.d, state: c.state}, told, spec.Env)
+	return inside.Settle(ctx, &sandbox{d: c.d, state: c.state}, told, spec.Env, func() error {
+		return errors.Join(c.d.writeState(c.state), failpoint.Hit("linux.claim.state"))
+	})
 }
