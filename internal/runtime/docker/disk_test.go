@@ -90,6 +90,9 @@ func untilRefused(t *testing.T, x *box, fill, clear string) {
 		out, record := x.try(t, "("+fill+") 2>&1")
 		x.run(t, clear)
 		if record.ExitCode != 0 {
+			if record.DiskFull { // Btrfs says what the whole file system has left
+				t.Errorf("%+v: other than docs/docker.md has it", record)
+			}
 			return
 		}
 		if time.Now().After(deadline) {
