@@ -115,6 +115,7 @@ func TestPowerLoss(t *testing.T) {
 // clockSet sets the clock while a daemon runs and while none does, and tells each
 // time what is left of a session's hour, in tens of minutes.
 const clockSet = daemonShell + importBase + `
+export SANDKASTEN_LOG__LEVEL=error
 left() {
 	sleep 3
 	end=$(sandkasten ls --json | tr ',' '\n' | grep '"expires_at"' | cut -d'"' -f4)
@@ -128,7 +129,7 @@ date -s '+3 hours' >/dev/null
 left ahead
 date -s '-10 hours' >/dev/null
 left back
-kill -9 $daemon; wait $daemon || true
+{ kill -9 $daemon; wait $daemon || true; } 2>/dev/null
 date -s '+2 days' >/dev/null
 start env
 left down
