@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +59,7 @@ func TestE03_Stopped(t *testing.T) {
 	b.timesOut(`sleep 997 & kill -STOP $!; sh -c 'kill -STOP $$'`, `997`)
 	b.timesOut(`sleep 997 & kill -STOP $$`, `997`)
 	b.timesOut(`python3 -c 'import os; os.kill(-1, 19)'; sleep 997`, `997`)
+	b.timesOut(`setsid sh -c 'kill -STOP $$; sleep 997' & sleep 997`, `997`) // which the kernel does not let go on
 }
 
 // E04: the client has its answer in time though a process waits where signals
@@ -78,6 +80,7 @@ func TestE05_ForkAndDie(t *testing.T) {
 import ctypes
 c = ctypes.CDLL(None)
 while True: c.fork() and c._exit(0)' hop995 & done; sleep 995`, `995`)
+	b.timesOut(`for i in 1 2 3 4; do sh -c 'trap "" TERM; while :; do (sleep 0.995 &) ; done' & done 2>/dev/null; sleep 995`, `995`)
 	b.inBackground(`for i in 1 2 3 4; do sh -c 'while :; do (sleep 0.995 &) ; done' & done 2>/dev/null; sleep 995`, sandkasten.ExecOptions{Shell: "race"})
 	time.Sleep(300 * time.Millisecond)
 	b.soon("the end of the session", 5*time.Second, b.session.Destroy)
@@ -89,13 +92,6 @@ func TestE06_DestroyMeanwhile(t *testing.T) {
 	b := attack(t)
 	s := b.session
 	busy := map[string]func() error{
-		"exec": func() error {
-			r, err := s.Exec(t.Context(), "sleep 994", nil)
-			if err == nil && r.Cause != "sandbox_gone" && r.Cause != "canceled" {
-				return fmt.Errorf("it ended as %q", r.Cause)
-			}
-			return gone(err)
-		},
 		"upload": func() error {
 			slow, w := io.Pipe()
 			time.AfterFunc(2*time.Second, func() { w.Close() })
@@ -117,12 +113,35 @@ func TestE06_DestroyMeanwhile(t *testing.T) {
 			return nil
 		},
 	}
+	const shells = 8
+	for i := range shells {
+		busy[fmt.Sprint("exec ", i)] = func() error {
+			r, err := s.Exec(t.Context(), fmt.Sprintf("touch begun%d; sleep 994", i), &sandkasten.ExecOptions{Shell: fmt.Sprint("shell", i)})
+			if err == nil && r.Cause != "sandbox_gone" {
+				return fmt.Errorf("it ended as %q", r.Cause)
+			}
+			if errors.Is(err, sandkasten.ErrConflict) { // says that the session is ending
+				return nil
+			}
+			return err
+		}
+	}
 	var working sync.WaitGroup
 	for name, work := range busy {
 		working.Go(func() {
 			if err := work(); err != nil {
 				t.Errorf("%s while the session ends: %v", name, err)
 			}
+		})
+	}
+	for i := range shells {
+		b.soon("the beginning of a command", 10*time.Second, func(ctx context.Context) error {
+			for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+				if _, err := s.Stat(ctx, fmt.Sprint("begun", i), nil); err == nil {
+					return nil
+				}
+			}
+			return ctx.Err()
 		})
 	}
 	time.Sleep(500 * time.Millisecond)

@@ -144,7 +144,9 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id
 	}
 	defer func() { sys.Close(pidfd, diskDir) }()
 	group := d.group(s)
-	if err := errors.Join(group.Kill(), failpoint.Hit("linux.kill.signaled")); err != nil {
+	// The runner first: of the others' end it would tell as if they had ended by
+	// themselves.
+	if err := errors.Join(strike(pidfd), group.Kill(), failpoint.Hit("linux.kill.signaled")); err != nil {
 		return err
 	}
 	if pidfd >= 0 {
@@ -220,8 +222,8 @@ func (p *process) pidfd(bootID string) (int, error) {
 // end kills a runner and waits for its end. With PID 1 the kernel ends the
 // whole namespace, and PID 1 ends last: when it is gone, all are.
 func end(ctx context.Context, pidfd int) error {
-	if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return os.NewSyscallError("pidfd_send_signal", err)
+	if err := strike(pidfd); err != nil {
+		return err
 	}
 	for {
 		fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
@@ -236,6 +238,17 @@ func end(ctx context.Context, pidfd int) error {
 			return errors.New("the processes did not end: one may be stuck in the kernel; it is tried again later")
 		}
 	}
+}
+
+// strike kills a process that is there; -1 is none.
+func strike(pidfd int) error {
+	if pidfd < 0 {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return os.NewSyscallError("pidfd_send_signal", err)
+	}
+	return nil
 }
 
 // reapChild collects the runner's exit if it was our child; after a restart
