@@ -255,7 +255,7 @@ func TestC03_ErrorsOfTheStore(t *testing.T) {
 			t.Errorf("the answer has %q: %s", word, a.body)
 		}
 	}
-	log := s.d.Log()
+	log := s.logOf(t, a)
 	for _, word := range []string{"AWS4-HMAC-SHA256 Credential=", "Signature=", "deadbeef", secret, access} {
 		if strings.Contains(log, word) {
 			t.Errorf("the log has %q: %s", word, log)

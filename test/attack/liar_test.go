@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -26,13 +27,25 @@ func newLiars(t *testing.T) *liars {
 	t.Helper()
 	b := attack(t) // for the guard
 	b.next()
-	program := testenv.ProgramWith(t, testenv.Build(t, "./test/attack/testdata/liar"), "with-liar")
-	l := &liars{t: t, daemon: blackbox.Start(t, blackbox.Options{Program: program, Config: configuration})}
+	l := &liars{t: t, daemon: blackbox.Start(t, blackbox.Options{
+		Program: liar(t), Env: []string{weakenVar + "=" + os.Getenv(weakenVar)}, Config: configuration,
+	})}
 	l.client = l.daemon.Client("")
 	l.honest = l.create("")
 	l.wantHonest()
 	l.memory = resident(t, l.daemon.PID())
 	return l
+}
+
+// liar builds the daemon with the lying runner in it, and for a control that takes
+// protections away as those are built.
+func liar(t *testing.T) string {
+	t.Helper()
+	runner := testenv.Build(t, "./test/attack/testdata/liar")
+	if os.Getenv(weakenVar) != "" {
+		return testenv.ProgramWith(t, runner, "with-liar-weaken", "weaken")
+	}
+	return testenv.ProgramWith(t, runner, "with-liar")
 }
 
 func (l *liars) create(lie string) *sandkasten.Session {

@@ -1,8 +1,7 @@
 package attack
 
 import (
-	"fmt"
-	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/sdk/go"
+	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
 // Section N: the runner, PID 1 of a session, from inside.
@@ -136,31 +136,29 @@ s = socket.socket(); s.bind(("127.0.0.1", 4000)); s.listen(4096); time.sleep(30)
 	}
 }
 
-// N06: what a session names things cannot forge lines of the daemon's log.
+// N06: what a session names things cannot forge lines of the daemon's log, which
+// has all that it can have.
 func TestN06_ForgedLogLines(t *testing.T) {
-	b := attack(t)
+	s := stageWith(t, blackbox.Options{}, "log: {level: debug, format: text}")
+	b := s.a.session(t, nil)
 	const forged = "FORGED-BY-A-SESSION"
-	names := []string{
+	for _, name := range []string{
 		"\n{\"level\":\"error\",\"msg\":\"" + forged + "\"}", "\r\nlevel=ERROR msg=" + forged, "\x1b[31m" + forged + "\x1b[0m",
+	} {
+		s.a.do(t, "GET", "/v1/"+url.PathEscape(name), nil).refused(t, "a path", 404)
+		b.do(t, "GET", b.file("stat", name), nil).refused(t, "a file", 404)
+		b.do(t, "POST", b.at("/processes"), map[string]any{"cmd": []string{name}}).refused(t, "a program", 422)
+		b.do(t, "POST", b.at("/exec"), map[string]any{"cmd": `mkdir -p "$(cat)"; cd "$(cat)"`, "stdin": name, "shell": "s"}).refused(t, "a directory", 200)
+		s.a.do(t, "POST", "/v1/sessions", map[string]any{"image": name}).refused(t, "an image", 400)
 	}
-	for _, name := range names {
-		b.api(b.keyA, http.MethodGet, "/v1/"+strings.ReplaceAll(strings.ReplaceAll(fmt.Sprintf("%q", name), " ", "%20"), "\"", "%22"), "")
-		_, err := b.session.Stat(t.Context(), name, nil)
-		if err == nil {
-			t.Errorf("a file %q is there", name)
-		}
-		_, err = b.session.RunProcess(t.Context(), []string{name}, nil)
-		if err == nil {
-			t.Errorf("a program %q ran", name)
-		}
-		b.exec(`mkdir -p "$(cat)"; cd "$(cat)"`, sandkasten.ExecOptions{Stdin: name, Shell: "s"})
-		if _, err := b.tryCreate(func(o *sandkasten.CreateOptions) { o.Image = name }); err == nil {
-			t.Errorf("an image %q is there", name)
-		}
-	}
-	for line := range strings.Lines(b.daemon.Log()) {
+	told := false
+	for line := range strings.Lines(s.logOf(t, s.a.do(t, "GET", "/v1/info", nil))) {
+		told = told || strings.Contains(line, forged)
 		if strings.Contains(line, "\x1b") || strings.HasPrefix(line, "{\"level\":\"error\",\"msg\":\""+forged) || strings.HasPrefix(line, "level=ERROR msg="+forged) {
 			t.Errorf("in the log: %q", line)
 		}
+	}
+	if !told {
+		t.Error("the log has nothing of it: nothing was tried")
 	}
 }

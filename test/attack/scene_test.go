@@ -209,6 +209,21 @@ func (s *scene) files(t testing.TB) (found []string) {
 	return found
 }
 
+// logOf is the daemon's log once it has the line about a request, which is
+// written behind its answer.
+func (s *scene) logOf(t testing.TB, a reply) string {
+	t.Helper()
+	id := a.header.Get("X-Request-Id")
+	for deadline := time.Now().Add(paced(10 * time.Second)); ; time.Sleep(10 * time.Millisecond) {
+		if log := s.d.Log(); strings.Contains(log, id) {
+			return log
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the log has no line about the request %q", id)
+		}
+	}
+}
+
 // spoolFiles are those of uploads and snapshots under way.
 func (s *scene) spoolFiles(t testing.TB) (left []string) {
 	t.Helper()

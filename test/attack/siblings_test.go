@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +16,10 @@ import (
 // numbers of its own.
 func TestC04_ReadySandboxes(t *testing.T) {
 	attack(t) // for the guard
-	d := blackbox.Start(t, blackbox.Options{Config: configuration + "pool: {enabled: true, images: {base: 3}, memory_reserve_mb: 0}\n"})
+	d := blackbox.Start(t, blackbox.Options{Program: os.Getenv(programVar), Env: []string{weakenVar + "=" + os.Getenv(weakenVar)}, Config: configuration + "pool: {enabled: true, images: {base: 3}, memory_reserve_mb: 0}\n"})
 	defer func() { // what is ready goes with the next start
 		d.Stop()
-		d.SetEnv("SANDKASTEN_POOL__ENABLED=false")
+		d.SetEnv("SANDKASTEN_POOL__ENABLED=false", weakenVar+"="+os.Getenv(weakenVar))
 		d.Start()
 	}()
 	client := d.Client("")

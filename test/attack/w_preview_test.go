@@ -215,6 +215,7 @@ class H(socketserver.StreamRequestHandler):
             if path == b"/headers":
                 w(b"HTTP/1.1 200 OK\r\n")
                 for i in range(1000000): w(b"X-%d: y\r\n" % i)
+                w(b"\r\nall")
             elif path == b"/line":
                 w(b"HTTP/1.1 200 OK\r\nX: ")
                 while True: w(b"x" * 65536)
