@@ -152,7 +152,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	header := w.Header()
 	header.Set("X-Request-Id", req.ID)
-	header.Set("X-Content-Type-Options", "nosniff")
+	if !weaken.Off(weaken.NoSniff) {
+		header.Set("X-Content-Type-Options", "nosniff")
+	}
 	header.Set("Cache-Control", "no-store")
 	defer func() { h.finish(rec, r, recover()) }()
 	rec.begin(r)
@@ -171,7 +173,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The mux would redirect these. No client of ours sends them, and a proxy
 	// in front may have judged a different path than the one it redirects to.
-	if p := r.URL.Path; p == "" || p[0] != '/' || (p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/")) {
+	if p := r.URL.Path; p == "" || p[0] != '/' || (p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") && !weaken.Off(weaken.CleanPaths)) {
 		WriteError(rec, r, errNoRoute(r.URL.Path))
 		return
 	}

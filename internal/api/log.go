@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // recorder remembers what was answered.
@@ -172,6 +173,9 @@ func ofOperator(r *http.Request) bool {
 // line can hold.
 func clean(s string) string {
 	const most = 512
+	if weaken.Off(weaken.LogFields) {
+		return s
+	}
 	if len(s) > most {
 		s = s[:most] + "..."
 	}

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"bytes"
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Heartbeat is the time between signs of life while nothing happens.
@@ -59,6 +62,9 @@ func (e *Events) Send(name, id string, data any) error {
 	b, err := appendJSON(b, data) // one line: JSON escapes newlines in strings
 	if err != nil {
 		return err
+	}
+	if weaken.Off(weaken.EventLines) {
+		b = bytes.ReplaceAll(b, []byte(`\n`), []byte("\n"))
 	}
 	e.buf = append(b, "\n\n"...)
 	e.err = e.flush()

@@ -58,7 +58,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
-	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "protocol"}},
+	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "internal/weaken", "protocol"}},
 	"internal/api/v1": {
 		Ours: []string{
 			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/metrics", "internal/api/v1/reading", "internal/api/v1/shapes",
@@ -72,7 +72,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
 	"internal/api/v1/adapter": {
-		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs"},
+		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/weaken"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/sockets": {
@@ -81,7 +81,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session", "internal/weaken"}},
 	"internal/api/v1/files": {
-		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "internal/session/files", "protocol"},
+		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "internal/session/files", "protocol", "internal/weaken"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/snapshots": {
@@ -104,7 +104,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck"},
 	},
 	"internal/cli/show": {
-		Ours: []string{"internal/images"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
+		Ours: []string{"internal/images", "internal/weaken"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
 	"internal/cli/terminal": {
 		Ours:      []string{"internal/cli", "internal/cli/show", "sdk/go"},
@@ -117,11 +117,11 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
 			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
-			"internal/session/snapshots", "internal/snapshot", "internal/tracing",
+			"internal/session/snapshots", "internal/snapshot", "internal/tracing", "internal/weaken",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
-	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime"}},
+	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime", "internal/weaken"}},
 	"internal/session/workspaces": {
 		Ours: []string{"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
 	},
@@ -130,9 +130,9 @@ var Rules = map[string]Rule{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
 		},
 	},
-	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract"}},
+	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/weaken"}},
 	"internal/session/commands": {
-		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "internal/tracing", "protocol"},
+		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "internal/tracing", "internal/weaken", "protocol"},
 	},
 	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
 	"internal/store": {
@@ -142,7 +142,7 @@ var Rules = map[string]Rule{
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
 	"internal/blob": {Ours: []string{"internal/errdefs"}},
 	"internal/blob/s3": {
-		Ours: []string{"internal/blob", "internal/errdefs"}, Libraries: []string{"github.com/minio/minio-go/v7"},
+		Ours: []string{"internal/blob", "internal/errdefs", "internal/weaken"}, Libraries: []string{"github.com/minio/minio-go/v7"},
 	},
 	"internal/reaper": {
 		Ours: []string{"internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
@@ -236,6 +236,7 @@ var Rules = map[string]Rule{
 	"internal/runner/shellproc": {
 		Ours: []string{
 			"internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/pipe", "internal/spawn",
+			"internal/weaken",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
@@ -257,7 +258,7 @@ var Rules = map[string]Rule{
 	"internal/runner/ports": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
 	"internal/baseline":     {Not: slow},
-	"internal/runnerclient": {Ours: []string{"internal/errdefs", "internal/tracing", "protocol"}},
+	"internal/runnerclient": {Ours: []string{"internal/errdefs", "internal/tracing", "internal/weaken", "protocol"}},
 	"protocol":              {Not: slow},
 	"internal/errdefs":      {},
 	"internal/failpoint":    {},

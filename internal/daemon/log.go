@@ -4,12 +4,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
 
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 var levels = map[string]slog.Level{
@@ -23,10 +25,22 @@ var levels = map[string]slog.Level{
 func NewLog(c config.Log, w io.Writer) *slog.Logger {
 	level := levels[c.Level]
 	onTerminal := isTerminal(w)
+	if weaken.Off(weaken.LogQuotes) {
+		w = unquoted{w}
+	}
 	if c.Format == "json" || c.Format == "auto" && !onTerminal {
 		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level}))
 	}
 	return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !onTerminal}))
+}
+
+// unquoted is a log without its handlers' protection: what they have written for
+// control characters becomes these again.
+type unquoted struct{ io.Writer }
+
+func (u unquoted) Write(line []byte) (int, error) {
+	_, err := strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\u001b`, "\x1b", `\x1b`, "\x1b").WriteString(u.Writer, string(line))
+	return len(line), err
 }
 
 func isTerminal(w io.Writer) bool {

@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // maxHeader bounds the headers of an answer, those before it included.
@@ -44,7 +45,7 @@ func (p *Previews) newTransport() *http.Transport {
 		},
 		DisableKeepAlives:      true,
 		DisableCompression:     true, // bytes go through as they are
-		MaxResponseHeaderBytes: maxHeader,
+		MaxResponseHeaderBytes: weaken.Wider[int64](weaken.AnswerHeader, maxHeader, 1<<10),
 		ResponseHeaderTimeout:  p.opts.AnswerTimeout,
 		ExpectContinueTimeout:  time.Second,
 	}

@@ -31,31 +31,44 @@ const (
 	ProgramMode     Protection = "programmode"
 	RunnerSignals   Protection = "runner-signals"
 	EnvironmentWall Protection = "environment"
+	NoSuid          Protection = "nosuid" // of the root file system
+	Reaping         Protection = "reaping"
 )
 
 // Limits of a sandbox.
 const (
-	MemoryLimit  Protection = "memory"
-	PidsLimit    Protection = "pids"
-	DiskLimit    Protection = "disk"
-	InodeLimit   Protection = "inodes"
-	MemoryFiles  Protection = "memory-files" // of /dev/shm
-	OutputBound  Protection = "output"
-	ArchiveBound Protection = "archive-limits"
-	BodyLimit    Protection = "body-limit"
-	HeaderTime   Protection = "header-time"
+	MemoryLimit   Protection = "memory"
+	CPULimit      Protection = "cpu"
+	PidsLimit     Protection = "pids"
+	Terminals     Protection = "terminals"
+	DiskLimit     Protection = "disk"
+	InodeLimit    Protection = "inodes"
+	MemoryFiles   Protection = "memory-files" // of /dev/shm
+	OutputBound   Protection = "output"
+	ArchiveBound  Protection = "archive-limits"
+	PackBound     Protection = "pack-limits"
+	SnapshotBound Protection = "snapshot-entries"
+	BodyLimit     Protection = "body-limit"
+	HeaderTime    Protection = "header-time"
+	AnswerHeader  Protection = "answer-header" // of a server inside
+	ListingBound  Protection = "listing"
 )
 
 // What the runner does for execs and files.
 const (
-	KillTree     Protection = "kill-tree" // a timeout ends what left the session, too
-	KillHard     Protection = "kill-hard" // KILL after TERM
+	KillTree     Protection = "kill-tree"   // a timeout ends what left the session, too
+	KillHard     Protection = "kill-hard"   // KILL after TERM
+	KillResume   Protection = "kill-resume" // what is stopped goes on, to see TERM
+	SignalCodes  Protection = "signal-codes"
 	ShellRestart Protection = "shell-restart"
 	ShellQuoting Protection = "shell-quoting"
 	ShellStatus  Protection = "shell-status" // which no command has open
 	ShellStdin   Protection = "shell-stdin"
+	CommandText  Protection = "command-text" // without NUL
+	ShellOutput  Protection = "shell-output" // a pipe that no job has
 	FilePaths    Protection = "file-paths"
 	SpecialFiles Protection = "special-files"
+	AtomicWrites Protection = "atomic-writes"
 	ArchiveNames Protection = "archive-names"
 	ArchivePaths Protection = "archive-paths"
 	ArchiveModes Protection = "archive-modes"
@@ -64,12 +77,42 @@ const (
 
 // What the daemon asks of its clients.
 const (
-	Keys         Protection = "keys"
-	Owner        Protection = "owner"
-	HostHeader   Protection = "host-header"
-	Origin       Protection = "origin"
-	StrictJSON   Protection = "strict-json"
-	Credentials  Protection = "credentials"
-	ForeignReply Protection = "foreign-reply" // of a server inside
-	AllowList    Protection = "allow-list"
+	Keys          Protection = "keys"
+	Owner         Protection = "owner"
+	HostHeader    Protection = "host-header"
+	Origin        Protection = "origin"
+	CleanPaths    Protection = "clean-paths"
+	StrictJSON    Protection = "strict-json"
+	RequestSchema Protection = "request-schema" // ranges, lengths and forms of what a request has
+	RequestSizes  Protection = "request-sizes"  // of environments and labels
+	Names         Protection = "names"
+	SameRequest   Protection = "same-request" // of one Idempotency-Key
+	Credentials   Protection = "credentials"
+	ForeignReply  Protection = "foreign-reply" // of a server inside
+	AllowList     Protection = "allow-list"
 )
+
+// What the daemon takes from a runner, and what it and the command line say to
+// others.
+const (
+	RunnerRecords Protection = "runner-records"
+	RunnerFiles   Protection = "runner-files"
+	SandboxGone   Protection = "sandbox-gone" // is told of what ran there
+	RawOutput     Protection = "raw-output"   // in base64
+	EventLines    Protection = "event-lines"
+	FileLength    Protection = "file-length"
+	SaveAs        Protection = "save-as"
+	NoSniff       Protection = "nosniff"
+	TerminalText  Protection = "terminal-text"
+	LogFields     Protection = "log-fields"
+	LogQuotes     Protection = "log-quotes"
+	StoreErrors   Protection = "store-errors"
+)
+
+// Wider is a limit, which is so many times as wide without its protection.
+func Wider[N int | int64 | float64](p Protection, limit, times N) N {
+	if Off(p) {
+		return limit * times
+	}
+	return limit
+}

@@ -17,6 +17,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Printable shows control characters instead of sending them to a terminal:
@@ -32,7 +34,7 @@ func Visible(s, keep string) string {
 		switch {
 		case r == utf8.RuneError && size <= 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case strconv.IsPrint(r) || strings.ContainsRune(keep, r):
+		case strconv.IsPrint(r) || strings.ContainsRune(keep, r) || weaken.Off(weaken.TerminalText):
 			b.WriteRune(r)
 		default:
 			quoted := strconv.QuoteRuneToASCII(r)

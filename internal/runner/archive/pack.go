@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -128,7 +129,8 @@ func (p *packer) entry(w *tree.Walk, e *tree.Entry) error {
 func (p *packer) file(fd int, path string, st *unix.Stat_t) error {
 	f := os.NewFile(uintptr(fd), "file")
 	defer f.Close()
-	if p.bytes += st.Size; st.Size > maxBytes || p.bytes > maxBytes {
+	most := weaken.Wider[int64](weaken.PackBound, maxBytes, 1<<10)
+	if p.bytes += st.Size; st.Size > most || p.bytes > most {
 		return protocol.Refuse(protocol.CodeTooLarge, "the files have more than %d bytes, holes included, which is the limit of an archive", int64(maxBytes))
 	}
 	if err := p.header(path, st, ""); err != nil {

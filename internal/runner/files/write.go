@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -81,12 +82,24 @@ func targetOf(dir int, name string, req protocol.Write) (target, error) {
 
 // replace writes size bytes of content to a new file and renames it to name.
 func replace(dir int, name string, to target, content io.Reader, size int64) error {
+	if weaken.Off(weaken.AtomicWrites) {
+		return inPlace(dir, name, content, size)
+	}
 	return withTemp(dir, name, to, func(fd int) error {
 		if err := reserve(fd, size); err != nil {
 			return err
 		}
 		return receive(fd, content, size)
 	})
+}
+
+// inPlace is replace without its protection.
+func inPlace(dir int, name string, content io.Reader, size int64) error {
+	fd, err := unix.Openat(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	return errors.Join(receive(fd, content, size), unix.Close(fd))
 }
 
 // reserve takes the blocks of a new file of size bytes. Writing to them then

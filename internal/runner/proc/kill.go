@@ -30,7 +30,9 @@ type Killing struct {
 func (k Killing) Terminate(sig unix.Signal, grace time.Duration) {
 	deadline := time.Now().Add(grace)
 	k.Signal(sig)
-	k.Signal(unix.SIGCONT) // or those that are stopped would not notice
+	if !weaken.Off(weaken.KillResume) {
+		k.Signal(unix.SIGCONT) // or those that are stopped would not notice
+	}
 	for time.Now().Before(deadline) && len(k.Members()) > 0 {
 		time.Sleep(lookAgain) //nolint:forbidigo // the processes are nobody's children here: only looking tells
 	}

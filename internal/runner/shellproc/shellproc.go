@@ -18,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/internal/spawn"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Proc is one process of a shell, with everything that connects to it.
@@ -202,6 +203,9 @@ func (p *Proc) Unread() int {
 // holds it open, else another one. If background jobs hold all of them, it is
 // the one that was used longest ago, and their output will be mixed in.
 func (p *Proc) Pick() int {
+	if weaken.Off(weaken.ShellOutput) {
+		return p.current
+	}
 	for i := range dialect.OutPipes {
 		k := (p.current + i) % dialect.OutPipes
 		if p.Outs[k].Settle() == pipe.End {

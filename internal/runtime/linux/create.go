@@ -154,14 +154,9 @@ func (c *creation) makeGroup(context.Context) error {
 }
 
 func groupLimits(l runtime.Limits) cgroup.Limits {
-	limits := cgroup.Limits{Memory: l.MemoryMB << 20, CPU: l.CPU, Pids: l.Pids}
-	if weaken.Off(weaken.MemoryLimit) {
-		limits.Memory *= 8
+	return cgroup.Limits{
+		Memory: weaken.Wider(weaken.MemoryLimit, l.MemoryMB<<20, 8), CPU: weaken.Wider(weaken.CPULimit, l.CPU, 4), Pids: weaken.Wider(weaken.PidsLimit, l.Pids, 4),
 	}
-	if weaken.Off(weaken.PidsLimit) {
-		limits.Pids *= 4
-	}
-	return limits
 }
 
 // newDisk gives the prepared disk its name, or makes one of another size.

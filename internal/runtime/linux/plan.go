@@ -47,7 +47,7 @@ func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
 	mounts = append(mounts,
 		stage.Mount{
 			From: stage.FromNew, FS: "devpts", Target: "/dev/pts", Make: stage.MakeDir, Attrs: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC,
-			Options: "newinstance,ptmxmode=666,mode=620,gid=5,max=64",
+			Options: fmt.Sprintf("newinstance,ptmxmode=666,mode=620,gid=5,max=%d", weaken.Wider(weaken.Terminals, 64, 4)),
 		},
 		memoryFS("/dev/shm", spec.Limits.MemoryMB/2, stage.MakeDir),
 		stage.Mount{From: workspaceSource(spec), Path: disk.Workspace, Target: inside.Workspace, Attrs: noSuidDev},
@@ -76,10 +76,7 @@ func hidepid(leaveOut protections) string {
 
 // memoryFS is a directory in memory, bounded in bytes and in files.
 func memoryFS(target string, mib int64, create stage.Kind) stage.Mount {
-	mib = max(mib, 1)
-	if weaken.Off(weaken.MemoryFiles) {
-		mib *= 16
-	}
+	mib = weaken.Wider(weaken.MemoryFiles, max(mib, 1), 16)
 	return stage.Mount{
 		From: stage.FromNew, FS: "tmpfs", Target: target, Make: create, Attrs: noSuidDev,
 		Options: fmt.Sprintf("size=%dm,nr_inodes=%d,mode=1777", mib, mib*256),

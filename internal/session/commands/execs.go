@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -101,6 +102,9 @@ func (c *Commands[ID]) ended(use Use, execID string, result ExecResult, err erro
 			use.Moved(result.Cwd)
 		}
 		return result, nil
+	}
+	if weaken.Off(weaken.SandboxGone) {
+		return result, err
 	}
 	broke := errors.Is(err, runnerclient.ErrLost)
 	err = use.Lost(err)

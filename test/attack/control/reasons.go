@@ -21,13 +21,16 @@ var unnoticed = map[string]string{
 	"T09": "as T07",
 	"T10": "as T07",
 	"H10": "as T07",
+	"H08": "modes are nothing to the sandbox's root, and its disk is thrown away as a whole: there is nothing to take away",
+	"C02": "an environment is given to its own sandbox and written nowhere else: there is nothing to take away",
+	"E08": "each program has pipes of its own: there is nothing to take away",
+	"S02": "a command's output is redirected for it alone, without which none would come: there is nothing to take away",
+	"S18": "each terminal is a pseudo-terminal of its own: there is nothing to take away",
 	"W02": "in network mode none nothing leads there, and on a host without such a service nothing answers",
 }
 
 // unasked are the cases for which the control has no protection to take away
-// yet: that they can fail, their authors have seen, and no machine.
-var unasked = []string{
-	"A03", "A05", "A09", "A10", "A11", "A12", "A13", "A14", "A15", "C02", "C03", "I02",
-	"C04", "E03", "E04", "E05", "E06", "E07", "E08", "H05", "H06", "H07", "H08", "H11", "H12", "H13", "H14", "N03", "N06",
-	"N07", "R08", "R09", "R10", "R12", "R13", "R15", "S02", "S08", "S09", "S12", "S14", "S15", "S16", "S17", "S18", "T06", "W16",
-}
+// yet: that they can fail, their authors have seen, and no machine. What keeps
+// the races of A13 apart is in many places; a number of H13 is refused in three,
+// the runner's the last.
+var unasked = []string{"A13", "H13"}

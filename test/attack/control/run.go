@@ -72,7 +72,8 @@ func (p programs) run(ctx context.Context, off string, ids []string) (outcome, e
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), p.battery, "-test.v", "-test.count=1", "-test.timeout="+rowTime.String(),
 		"-test.run=^Test("+strings.Join(ids, "|")+")_")
 	cmd.Dir = filepath.Join(p.root, "test", "attack")
-	cmd.Env = append(os.Environ(), "SANDKASTEN_TEST_ROOT=1", "SANDKASTEN_ATTACK_BIN="+wrapper)
+	cmd.Env = append(os.Environ(), "SANDKASTEN_TEST_ROOT=1", "SANDKASTEN_ATTACK_BIN="+wrapper,
+		"SANDKASTEN_TEST_WEAKEN="+strings.ReplaceAll(off, "+", ",")) // for the programs that the battery builds
 	begin := time.Now()
 	text, err := cmd.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // config is huma without what we do not want of it: no routes of its own, no
@@ -87,6 +88,7 @@ const (
 // for.
 func With(op huma.Operation, scope api.Scope, class api.Class) huma.Operation {
 	op.Metadata = map[string]any{scopeKey: scope, classKey: class}
+	op.SkipValidateParams, op.SkipValidateBody = weaken.Off(weaken.RequestSchema), weaken.Off(weaken.RequestSchema)
 	return op
 }
 

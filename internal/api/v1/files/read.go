@@ -20,6 +20,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -153,7 +154,9 @@ func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request, id session.ID
 	header.Set("Accept-Ranges", "bytes")
 	header.Set("ETag", etag(part.info))
 	header.Set("Last-Modified", time.UnixMilli(part.info.ModTimeMS).UTC().Format(http.TimeFormat))
-	header.Set("Content-Length", strconv.FormatInt(part.bytes, 10))
+	if !weaken.Off(weaken.FileLength) {
+		header.Set("Content-Length", strconv.FormatInt(part.bytes, 10))
+	}
 	status := http.StatusOK
 	if part.ranged {
 		status = http.StatusPartialContent
@@ -170,6 +173,9 @@ func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request, id session.ID
 // saveAs keeps a browser from showing or running what a sandbox wrote: it has
 // the origin of the API.
 func saveAs(header http.Header, name string) {
+	if weaken.Off(weaken.SaveAs) {
+		return
+	}
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	header.Set("Content-Security-Policy", "sandbox")
 }

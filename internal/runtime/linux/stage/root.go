@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Names on the staging file system. Short and relative: they are what the
@@ -130,12 +131,15 @@ func mountOverlay(layers int, volatile bool) (int, error) {
 	for i := range lower {
 		lower[i] = layerDir(i)
 	}
-	flag := ""
+	flag, attrs := "", uint64(unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	if volatile {
 		flag = ",volatile"
 	}
+	if weaken.Off(weaken.NoSuid) {
+		attrs &^= unix.MOUNT_ATTR_NOSUID
+	}
 	fd, err := newFS("overlay", "source=sandbox,lowerdir="+strings.Join(lower, ":")+",upperdir="+diskDir+"/upper,workdir="+diskDir+"/work,"+
-		"userxattr,xino=off,index=off,metacopy=off"+flag, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		"userxattr,xino=off,index=off,metacopy=off"+flag, attrs)
 	if err != nil {
 		return -1, err
 	}
