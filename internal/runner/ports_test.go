@@ -230,7 +230,12 @@ func TestCloseEndsDials(t *testing.T) {
 
 func TestDialReset(t *testing.T) {
 	h := newHost(t)
-	p := h.port(serveTCP(t, "127.0.0.1", func(c *net.TCPConn) { c.SetLinger(0) }))
+	joined := make(chan struct{}) // before it, a reset is a refusal
+	p := h.port(serveTCP(t, "127.0.0.1", func(c *net.TCPConn) {
+		<-joined
+		c.SetLinger(0)
+	}))
+	close(joined)
 	if _, err := io.ReadAll(p.in.Rest()); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) {
 		t.Error(err)
 	}
