@@ -571,6 +571,7 @@ func (b *box) slowClients() {
 		clients.Go(func() {
 			if i%2 == 0 {
 				r, w := io.Pipe()
+				defer r.Close() // of an upload that was refused
 				defer context.AfterFunc(ctx, func() { w.CloseWithError(errors.New("given up")) })()
 				go io.WriteString(w, "a little")
 				b.session.Write(ctx, fmt.Sprint("slow", i), r, &sandkasten.WriteOptions{Size: 1 << 20})
