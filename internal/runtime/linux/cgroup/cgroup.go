@@ -91,8 +91,8 @@ func share(dir string) error {
 func detect(mountinfo string) (*Manager, error) {
 	m := &Manager{v1: map[string]string{}}
 	for line := range strings.Lines(mountinfo) {
-		pre, post, ok := strings.Cut(line, " - ")
-		f, g := strings.Fields(pre), strings.Fields(post)
+		pre, post, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		f, g := words(pre), words(post)
 		if !ok || len(f) < 5 || len(g) < 3 {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 func FuzzDetect(f *testing.F) {
 	for _, seed := range []string{
 		mountinfoV2, mountinfoHybrid, mountinfoV2 + mountinfoHybrid, "", "1 2 3 4 5 - cgroup2", "- cgroup2 a b\n", " - - cgroup cgroup memory\n",
-		"31 24 0:27 / /a\\040b rw - cgroup2 cgroup2 rw\n", strings.ReplaceAll(mountinfoHybrid, "memory", "pids"),
+		"31 24 0:27 / /a\\040b rw - cgroup2 cgroup2 rw\n", "0 0 0 0 0 - \fcgroup2 0 0", strings.ReplaceAll(mountinfoHybrid, "memory", "pids"),
 	} {
 		f.Add(seed)
 	}
@@ -28,7 +28,7 @@ func FuzzDetect(f *testing.F) {
 		}
 		for _, root := range m.roots() {
 			listed := slices.ContainsFunc(strings.Split(mountinfo, "\n"), func(line string) bool {
-				fields := strings.Fields(line)
+				fields := words(line)
 				return len(fields) > 4 && fields[4] == root && strings.Contains(line, " cgroup")
 			})
 			if !listed {

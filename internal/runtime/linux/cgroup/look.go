@@ -19,6 +19,12 @@ func Look(mountinfo, name string) (*Manager, error) {
 	return m, nil
 }
 
+// words are those of a line of mountinfo, in whose paths no other white space than
+// the space is written otherwise.
+func words(line string) []string {
+	return strings.FieldsFunc(line, func(r rune) bool { return r == ' ' })
+}
+
 // RunnerPIDs are the processes in the group of all runners.
 func (m *Manager) RunnerPIDs() ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(m.unified, m.name, runners, "cgroup.procs"))
