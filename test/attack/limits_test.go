@@ -404,7 +404,7 @@ except OSError: time.sleep(60)' & sleep 1`)
 	}
 	b.next()
 	b.soon("the end of a session with all terminals", 5*time.Second, b.session.Destroy)
-	b.soon("the neighbour's terminal", time.Second, tty)
+	b.soon("the neighbour's terminal", 3*time.Second, tty)
 }
 
 // R09: processes that nobody waited for are gone once their parent is, be that a
@@ -521,7 +521,7 @@ while time.time() < until:
 END`, stormPort))
 	stormy := b.inBackground(`python3 storm.py & python3 storm.py & wait`, sandkasten.ExecOptions{})
 	for waiting := true; waiting; {
-		b.soon("the neighbour beside a storm", time.Second, b.neighbourAnswers)
+		b.soon("the neighbour beside a storm", 3*time.Second, b.neighbourAnswers)
 		if text, err := os.ReadFile("/proc/net/tcp"); err != nil || strings.Contains(string(text), fmt.Sprintf(":%04X ", stormPort)) {
 			t.Errorf("the storm is in the host's table of connections, %v", err)
 		}
@@ -582,7 +582,7 @@ func (b *box) slowClients() {
 		})
 	}
 	time.Sleep(500 * time.Millisecond)
-	b.soon("the neighbour beside slow clients", 2*time.Second, b.neighbourAnswers)
+	b.soon("the neighbour beside slow clients", 3*time.Second, b.neighbourAnswers)
 	cancel()
 	clients.Wait()
 	b.next()
