@@ -1,17 +1,14 @@
 package vm_test
 
 import (
-	"bytes"
 	"os/exec"
 	"path"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/test/vm"
-	"github.com/sandkasten/sandkasten/test/vm/guest"
 )
 
 // engineShell starts an engine with its data in /engine, and the rest of its flags as
@@ -113,12 +110,5 @@ func onEngine(t *testing.T, script, want string) {
 		}
 		m.Files[path.Join(vm.BinDir, name)] = file
 	}
-	m.Jobs = []guest.Job{{Args: []string{"/bin/bash", "-c", script}, Timeout: 8 * time.Minute}}
-	var printed bytes.Buffer
-	if err := m.Run(ctx, func(ev guest.Event) { printed.Write(ev.Output) }); err != nil {
-		t.Fatal(err)
-	}
-	if got := printed.String(); !strings.HasSuffix(got, want) {
-		t.Errorf("with an engine:\n%s\nwant at the end:\n%s", got, want)
-	}
+	wantAtEnd(ctx, t, m, script, 8*time.Minute, want)
 }

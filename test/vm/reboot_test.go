@@ -100,15 +100,20 @@ func TestPowerLoss(t *testing.T) {
 		t.Fatalf("the machine did not come to work: %v\n%s", err, printed.String())
 	}
 
-	printed.Reset()
-	m.Jobs = []guest.Job{{Args: []string{"/bin/bash", "-c", afterwards}, Timeout: 5 * time.Minute}}
+	wantAtEnd(ctx, t, m, afterwards, 5*time.Minute, "volatile crashed\ndurable stopped\nstopped stopped\nuser stopped\n"+
+		"durable\nstopped\nshared\nNothing differs.\nnew\nNothing differs.\n")
+}
+
+// wantAtEnd runs a script in a machine and wants what it prints at the end.
+func wantAtEnd(ctx context.Context, t *testing.T, m vm.Machine, script string, limit time.Duration, want string) {
+	t.Helper()
+	m.Jobs = []guest.Job{{Args: []string{"/bin/bash", "-c", script}, Timeout: limit}}
+	var printed bytes.Buffer
 	if err := m.Run(ctx, func(ev guest.Event) { printed.Write(ev.Output) }); err != nil {
 		t.Fatal(err)
 	}
-	const want = "volatile crashed\ndurable stopped\nstopped stopped\nuser stopped\n" +
-		"durable\nstopped\nshared\nNothing differs.\nnew\nNothing differs.\n"
 	if got := printed.String(); !strings.HasSuffix(got, want) {
-		t.Errorf("after the power was off:\n%s\nwant at the end:\n%s", got, want)
+		t.Errorf("the machine printed:\n%s\nwant at the end:\n%s", got, want)
 	}
 }
 
@@ -148,13 +153,5 @@ kill $daemon; wait $daemon
 func TestClockSet(t *testing.T) {
 	ctx, m := prepare(t)
 	m.Files = map[string]string{path.Join(vm.BinDir, "sandkasten"): testenv.Program(t)}
-	m.Jobs = []guest.Job{{Args: []string{"/bin/bash", "-c", clockSet}, Timeout: 5 * time.Minute}}
-	var printed bytes.Buffer
-	if err := m.Run(ctx, func(ev guest.Event) { printed.Write(ev.Output) }); err != nil {
-		t.Fatal(err)
-	}
-	const want = "first 6 kept\nahead 6 kept\nback 6 kept\ndown 6 kept\nexpired\n"
-	if got := printed.String(); !strings.HasSuffix(got, want) {
-		t.Errorf("with a clock that was set:\n%s\nwant at the end:\n%s", got, want)
-	}
+	wantAtEnd(ctx, t, m, clockSet, 5*time.Minute, "first 6 kept\nahead 6 kept\nback 6 kept\ndown 6 kept\nexpired\n")
 }

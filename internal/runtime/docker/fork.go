@@ -108,8 +108,8 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 			return nil, err
 		}
 	}
-	// With the volume, and so the runner, that the source has, for the time at which its list of the
-	// image was written: all changes are later.
+	// With the volume, and so the runner, that the source has, for the time at which
+	// its list of the image was written: all changes are later.
 	f.plan.baseline, f.plan.silent = boot.Baseline, !got.Config.OpenStdin
 	f.plan.user, f.plan.userLabel = boot.User, got.Config.Labels[labelUser] // whose the files are
 	for _, m := range got.Mounts {
