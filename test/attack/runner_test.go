@@ -29,6 +29,17 @@ func TestN01_SignalsToTheRunner(t *testing.T) {
 	}
 	b.x(`for s in $(seq 1 64); do kill -$s 1; done 2>/dev/null`)
 	b.next()
+	if !b.contained() { // its threads are not to be seen
+		return
+	}
+	// One of its threads is within reach, the one that starts programs, and
+	// whatever it is sent does nothing.
+	answers := map[string]int{}
+	b.decode(`$PROBE kill 1 threads`, "", &answers)
+	if answers["ok"] == 0 || answers["EPERM"] < answers["ok"] {
+		t.Errorf("the kernel's answers for the threads: %v", answers)
+	}
+	b.next()
 }
 
 // N02: the runner's limits, priority, processors and memory are not for the

@@ -13,6 +13,7 @@ var OnDocker = map[string]string{
 	"K16": "the relay holds what the runner holds",
 	"K19": "without the user namespace, which is the engine's to give (`userns-remap`)",
 	"K23": "without becoming the runner's user, which is root there",
+	"N01": "one thread of the runner can be signalled by root, and blocks all signals",
 	"N02": "for programs that are not root: root is the runner's user, and can lower its limits and priority, by which its own session stops answering",
 	"N04": "the name of the runner's socket is seen, which hangs up on whoever connects",
 	"P01": "without `/sys/fs/cgroup`: P05",

@@ -93,14 +93,13 @@ func cloner(b *Boot) (func(*spawn.Cmd) (*spawn.Process, error), error) {
 		done chan answer
 	}
 	requests, confined := make(chan request), make(chan error)
-	go func() { // as long as the process lives
-		runtime.LockOSThread()
-		confined <- landlock()
+	go onOtherThread(func() { // as long as the process lives
+		confined <- errors.Join(blockSignals(), landlock())
 		for r := range requests {
 			p, err := r.c.Clone()
 			r.done <- answer{p, err}
 		}
-	}()
+	})
 	if err := <-confined; err != nil {
 		return nil, err
 	}
@@ -110,6 +109,39 @@ func cloner(b *Boot) (func(*spawn.Cmd) (*spawn.Process, error), error) {
 		a := <-r.done
 		return a.p, a.err
 	}, nil
+}
+
+// onOtherThread runs f on a thread that nothing else runs on, and that is not
+// the process's first: the kernel takes that one for the process when it asks
+// who may signal it.
+func onOtherThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return
+	}
+	other := make(chan struct{})
+	go func() { // elsewhere, for this thread is taken
+		runtime.LockOSThread()
+		close(other)
+		f()
+	}()
+	<-other
+	runtime.UnlockOSThread()
+}
+
+// blockSignals keeps signals from the calling thread: those of its own domain
+// may be sent to it, and the Go runtime takes one that says it is a fault for
+// one. The runtime's own, of which some calls wait for an answer, still arrive.
+// What the thread clones begins with none blocked.
+func blockSignals() error {
+	const glibc = 0b111 << (32 - 1) // 32 to 34, of which the runtime uses one for calls on all threads
+	set := ^uint64(1<<(unix.SIGURG-1) | glibc)
+	_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&set)), 0, unsafe.Sizeof(set), 0, 0)
+	if e != 0 {
+		return os.NewSyscallError("rt_sigprocmask", e)
+	}
+	return nil
 }
 
 // landlock confines the calling thread once more, without namespaces and
