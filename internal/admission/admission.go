@@ -31,8 +31,12 @@ type Reserve Reading
 
 // fresh is how long a reading counts. Taking one is a good part of what it
 // takes to hand out a ready sandbox; a sandbox that was made in the meantime is
-// small beside any reserve.
-const fresh = 250 * time.Millisecond
+// small beside any reserve. While sessions come, nobody waits for the next one:
+// the last counts until that is there, unless it is too old.
+const (
+	fresh = 250 * time.Millisecond
+	stale = 2 * time.Second
+)
 
 // Gate refuses what the host has no room for. It is also a collector of
 // metrics.
@@ -41,9 +45,10 @@ type Gate struct {
 	reserve Reserve
 	refused map[string]*atomic.Int64 // by resource
 
-	mu    sync.Mutex
-	last  Reading   // guarded by mu
-	until time.Time // guarded by mu; when last is too old
+	mu     sync.Mutex
+	last   Reading   // guarded by mu
+	at     time.Time // guarded by mu; when last was taken
+	taking bool      // guarded by mu; another is being taken
 }
 
 // New returns a Gate that keeps reserve of what read finds: Host's Read, or a
@@ -102,15 +107,32 @@ func (g *Gate) Admit(context.Context) error {
 func (g *Gate) left() (Reading, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
-	if now.Before(g.until) {
-		return g.last, nil
+	switch age := time.Since(g.at); {
+	case age >= stale:
+		r, err := g.read()
+		g.took(r, err)
+		return r, err
+	case age >= fresh && !g.taking:
+		g.taking = true
+		go g.refresh()
 	}
+	return g.last, nil
+}
+
+// refresh takes a reading while the last one still counts.
+func (g *Gate) refresh() {
 	r, err := g.read()
-	if err == nil {
-		g.last, g.until = r, now.Add(fresh)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.taking = false
+	g.took(r, err)
+}
+
+// took notes a reading. After one that failed none counts. The caller holds mu.
+func (g *Gate) took(r Reading, err error) {
+	if g.last, g.at = r, time.Now(); err != nil {
+		g.at = time.Time{}
 	}
-	return r, err
 }
 
 var (

@@ -80,14 +80,37 @@ func TestAReadingCountsForAMoment(t *testing.T) {
 		}{
 			{0, 1, true},
 			{200 * time.Millisecond, 0, true},
-			{100 * time.Millisecond, 0, false},
-			{time.Second, 1, true},
+			{100 * time.Millisecond, 0, true}, // and another is taken
+			{time.Millisecond, 0, false},
+			{time.Second, 1, false},
+			{time.Millisecond, 1, true},
+			{2 * time.Second, 0, false}, // too old
 		} {
 			time.Sleep(c.after)
 			left.Pids = c.pids
 			if err := gate.Admit(t.Context()); (err == nil) != c.admit {
 				t.Errorf("after %v with %d left: %v", c.after, c.pids, err)
 			}
+			synctest.Wait()
+		}
+	})
+}
+
+// After a reading that failed the next create takes one itself.
+func TestNoReadingCountsAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var broken error
+		gate := admission.New(func() (admission.Reading, error) { return admission.Reading{Pids: 1}, broken }, admission.Reserve{Pids: 1})
+		for i, c := range []struct {
+			broken error
+			admit  bool
+		}{{nil, true}, {errors.New("broken for the test"), true}, {errors.New("still"), false}, {nil, true}} {
+			broken = c.broken
+			if err := gate.Admit(t.Context()); (err == nil) != c.admit {
+				t.Errorf("create %d: %v", i, err)
+			}
+			synctest.Wait()
+			time.Sleep(300 * time.Millisecond)
 		}
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/sandkasten/sandkasten/internal/smallfile"
 )
 
 // Host is a machine. Its Proc is a parameter for tests.
@@ -41,7 +43,7 @@ func space(dir string) (int64, error) {
 }
 
 func (h Host) text(name string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(h.Proc, name))
+	b, err := smallfile.Read(filepath.Join(h.Proc, name))
 	return string(b), err
 }
 

@@ -51,6 +51,7 @@ var Rules = map[string]Rule{
 	"internal/service":   {},
 	"internal/heap":      {},
 	"internal/clock":     {},
+	"internal/smallfile": {Libraries: []string{unix}},
 
 	// Surfaces.
 	"internal/api": {
@@ -148,7 +149,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/admission": {
-		Ours: []string{"internal/errdefs"}, Libraries: []string{"github.com/prometheus/client_golang"},
+		Ours: []string{"internal/errdefs", "internal/smallfile"}, Libraries: []string{"github.com/prometheus/client_golang"},
 	},
 	"internal/pool": {
 		Ours:      []string{"internal/errdefs", "internal/runnerclient", "internal/runtime"},
@@ -160,7 +161,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/auth": {Ours: []string{"internal/errdefs"}},
 	"internal/images": {
-		Ours: []string{"images", "internal/errdefs", "internal/images/extract", "internal/weaken"},
+		Ours: []string{"images", "internal/errdefs", "internal/images/extract", "internal/smallfile", "internal/weaken"},
 		Libraries: []string{
 			"github.com/google/go-containerregistry", "go.yaml.in/yaml/v3", "golang.org/x/sync", unix,
 		},
@@ -178,7 +179,7 @@ var Rules = map[string]Rule{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
 			"internal/runtime/inside", "internal/runtime/linux/inspect", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/runtime/linux/turns",
-			"internal/spawn", "protocol", "internal/weaken",
+			"internal/smallfile", "internal/spawn", "protocol", "internal/weaken",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},

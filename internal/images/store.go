@@ -29,6 +29,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images/extract"
+	"github.com/sandkasten/sandkasten/internal/smallfile"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -173,7 +174,7 @@ func (s *Store) Resolve(_ context.Context, name string) (string, error) {
 func (s *Store) resolve(ref reference) (string, error) {
 	digest := ref.digest
 	if ref.name != "" {
-		data, err := os.ReadFile(s.path("names", fileOfName(ref.name)))
+		data, err := smallfile.Read(s.path("names", fileOfName(ref.name)))
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", unknown(ref.name)
 		}

@@ -161,9 +161,9 @@ type WorkspaceKeeper interface {
 // Status is what List sees of one sandbox.
 type Status struct {
 	ID        ID
-	Alive     bool // its runner is running
-	Startable bool // it is not alive, and what it wrote is kept: a Stopper can go on with it
-	CreatedAt time.Time
+	Alive     bool      // its runner is running
+	Startable bool      // it is not alive, and what it wrote is kept: a Stopper can go on with it
+	CreatedAt time.Time // for one that was claimed, when it was made
 }
 
 // AbsentError is what the List of several drivers yields in the place of the

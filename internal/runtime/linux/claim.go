@@ -1,13 +1,13 @@
 package linux
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -39,7 +39,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 		return nil, err
 	}
 	c := &claiming{d: d, from: s.Spec, state: *s, volume: -1}
-	c.state.ID, c.state.Spec, c.state.CreatedAt = id, spec, time.Now().UTC()
+	c.state.ID, c.state.Spec = id, spec
 	defer func() { sys.Close(c.volume) }()
 	if err := c.run(ctx, ready); err != nil {
 		return nil, err
@@ -61,11 +61,12 @@ func claimable(ready, spec runtime.Spec) error {
 }
 
 // hostname is the name of a sandbox of spec.
-func hostname(spec runtime.Spec) string {
-	if spec.Hostname == "" {
-		return disk.DefaultHostname
-	}
-	return spec.Hostname
+func hostname(spec runtime.Spec) string { return cmp.Or(spec.Hostname, disk.DefaultHostname) }
+
+// differ reports whether a sandbox of ready, which can become one of spec, is
+// none yet.
+func differ(ready, spec runtime.Spec) bool {
+	return ready.Limits != spec.Limits || spec.Workspace != "" || len(spec.Env) > 0 || hostname(ready) != hostname(spec)
 }
 
 // claiming is one Claim under way.
@@ -174,14 +175,17 @@ func (c *claiming) remount(context.Context) error {
 	return replaceMount(c.state.Process.PID, c.volume, disk.Workspace, inside.Workspace)
 }
 
-// settle tells the runner. While that wakes up the state is written.
+// settle tells the runner. While that wakes up the state is written, if there is
+// anything new: a new file takes longer than all else together.
 func (c *claiming) settle(ctx context.Context) error {
 	spec := c.state.Spec
 	told := protocol.Settle{Moved: spec.Workspace != ""}
 	if name := hostname(spec); name != disk.DefaultHostname {
 		told.Hostname, told.HostsFile = name, disk.HostsFile(name)
 	}
-	return inside.Settle(ctx, &sandbox{d: c.d, state: c.state}, told, spec.Env, func() error {
-		return errors.Join(c.d.writeState(c.state), failpoint.Hit("linux.claim.state"))
-	})
+	write := func() error { return errors.Join(c.d.writeState(c.state), failpoint.Hit("linux.claim.state")) }
+	if !differ(c.from, spec) {
+		write = nil
+	}
+	return inside.Settle(ctx, &sandbox{d: c.d, state: c.state}, told, spec.Env, write)
 }

@@ -3,6 +3,7 @@ package linux
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,6 +114,46 @@ func TestReadySandboxesAreRandomApart(t *testing.T) {
 			t.Errorf("the same numbers twice: %s", out)
 		}
 		seen[out] = true
+	}
+}
+
+// What a directory says of a sandbox is written anew if the claim changes it.
+func TestClaimWritesWhatChanges(t *testing.T) {
+	d := root(t)
+	for name, c := range map[string]struct {
+		change  func(*runtime.Spec)
+		written bool
+	}{
+		"nothing": {func(*runtime.Spec) {}, false},
+		"limits":  {func(s *runtime.Spec) { s.Limits.MemoryMB = 128 }, true},
+		"name":    {func(s *runtime.Spec) { s.Hostname = "mine" }, true},
+		"env":     {func(s *runtime.Spec) { s.Env = map[string]string{"A": "b"} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ready, claimed := runtime.ID("changes-"+name), runtime.ID("changed-"+name)
+			create(t, d, ready, runtime.Spec{})
+			before, err := os.Stat(filepath.Join(d.dir(ready), stateFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := runtime.Spec{Image: "test"}
+			c.change(&spec)
+			if _, err := d.Claim(t.Context(), ready, claimed, spec); err != nil {
+				t.Fatal(err)
+			}
+			after, err := os.Stat(filepath.Join(d.dir(claimed), stateFile))
+			if err != nil || os.SameFile(before, after) == c.written {
+				t.Errorf("the file is the same: %t, %v", os.SameFile(before, after), err)
+			}
+			s, err := d.readState(claimed)
+			spec.Limits = spec.Limits.Or(d.opts.Defaults)
+			if err != nil || s.Spec.Limits != spec.Limits || hostname(s.Spec) != hostname(spec) || !maps.Equal(s.Spec.Env, spec.Env) {
+				t.Errorf("it says %+v, %v", s, err)
+			}
+			if err := d.Destroy(t.Context(), claimed); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

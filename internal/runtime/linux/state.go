@@ -20,6 +20,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/smallfile"
 )
 
 // state is what a sandbox's directory says of it. It is written when a runner
@@ -163,7 +164,7 @@ func readBootID() (string, error) {
 }
 
 func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
+	b, err := smallfile.Read(path)
 	if err != nil {
 		return err
 	}
