@@ -5,6 +5,7 @@
 package smallfile
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -40,7 +41,7 @@ func Read(path string) ([]byte, error) {
 func retry(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			return n, err
 		}
 	}

@@ -2,7 +2,6 @@ package linux
 
 import (
 	"fmt"
-	goruntime "runtime"
 	"strconv"
 	"strings"
 
@@ -54,21 +53,10 @@ func replaceMount(pid, volume int, dir, target string) error {
 	})
 }
 
-// onThrowawayThread calls do on a thread that ends with it. That is never the
-// process's first thread, which cannot end, and whose namespaces are what
-// /proc/self shows of the whole process.
+// onThrowawayThread calls do on a thread that ends with it.
 func onThrowawayThread(do func() error) error {
 	done := make(chan error)
-	go func() {
-		goruntime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			err := onThrowawayThread(do) // on another: this one is taken
-			goruntime.UnlockOSThread()
-			done <- err
-			return
-		}
-		done <- do() // and never unlock: the thread ends with the goroutine
-	}()
+	go sys.OnOtherThread(func() { done <- do() })
 	return <-done
 }
 

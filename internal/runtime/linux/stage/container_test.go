@@ -66,23 +66,3 @@ func TestContainedWithoutCount(t *testing.T) {
 		t.Errorf("%d kills", n)
 	}
 }
-
-func TestOnOtherThread(t *testing.T) {
-	first := 0 // goroutines that would have had the first thread
-	for range 1000 {
-		tid := make(chan int, 2)
-		go func() {
-			tid <- unix.Gettid()
-			onOtherThread(func() { tid <- unix.Gettid() })
-		}()
-		if <-tid == unix.Getpid() {
-			first++
-		}
-		if got := <-tid; got == unix.Getpid() {
-			t.Fatal("on the first thread")
-		}
-	}
-	if first == 0 {
-		t.Log("no goroutine had the first thread")
-	}
-}

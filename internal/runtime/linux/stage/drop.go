@@ -79,7 +79,8 @@ func allThreads(name string, nr, a, b uintptr) error {
 // clones; were each thread of the runner to enter one, they would be as many
 // domains, and processes of the sandbox, depending on who had started them,
 // could neither see nor signal each other. The runner itself stays outside,
-// where it reaches all of them and none of them reaches it.
+// where it reaches all of them and none of them reaches it: not with its first
+// thread inside, which the kernel takes for the process when it asks who may signal it.
 func cloner(b *Boot) (func(*spawn.Cmd) (*spawn.Process, error), error) {
 	if !b.Landlock {
 		return (*spawn.Cmd).Clone, nil
@@ -93,7 +94,7 @@ func cloner(b *Boot) (func(*spawn.Cmd) (*spawn.Process, error), error) {
 		done chan answer
 	}
 	requests, confined := make(chan request), make(chan error)
-	go onOtherThread(func() { // as long as the process lives
+	go sys.OnOtherThread(func() { // as long as the process lives
 		confined <- errors.Join(blockSignals(), landlock())
 		for r := range requests {
 			p, err := r.c.Clone()
@@ -109,25 +110,6 @@ func cloner(b *Boot) (func(*spawn.Cmd) (*spawn.Process, error), error) {
 		a := <-r.done
 		return a.p, a.err
 	}, nil
-}
-
-// onOtherThread runs f on a thread that nothing else runs on, and that is not
-// the process's first: the kernel takes that one for the process when it asks
-// who may signal it.
-func onOtherThread(f func()) {
-	runtime.LockOSThread()
-	if unix.Gettid() != unix.Getpid() {
-		f()
-		return
-	}
-	other := make(chan struct{})
-	go func() { // elsewhere, for this thread is taken
-		runtime.LockOSThread()
-		close(other)
-		f()
-	}()
-	<-other
-	runtime.UnlockOSThread()
 }
 
 // blockSignals keeps signals from the calling thread: those of its own domain
