@@ -11,23 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killAll sends every signal to a process, and to each of its threads that
-// /proc shows if "threads" is asked for, as one that somebody sent and as one
-// that claims another origin. It prints the names of the errors it got, once
-// each.
+// killAll sends every signal to a process and prints the names of the errors
+// it got, once each. With "threads" it sends them to each thread that /proc
+// shows as well, and as what claims to be no signal that somebody sent.
 func killAll(args []string) error {
 	pid, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err
 	}
-	threads := []int{pid}
+	var threads []int
 	if len(args) > 1 && args[1] == "threads" {
 		entries, err := os.ReadDir("/proc/" + args[0] + "/task")
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			if tid, err := strconv.Atoi(e.Name()); err == nil && tid != pid {
+			if tid, err := strconv.Atoi(e.Name()); err == nil {
 				threads = append(threads, tid)
 			}
 		}
@@ -35,6 +34,7 @@ func killAll(args []string) error {
 	answers := map[string]int{}
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
 		answers[name(errnoOf(unix.Kill(pid, sig)))]++
+		answers[name(errnoOf(unix.Tgkill(pid, pid, sig)))]++
 		for _, tid := range threads {
 			answers[name(errnoOf(unix.Tgkill(pid, tid, sig)))]++
 			claim := [16]int64{int64(sig), -1 & 0xffffffff} // si_signo, si_errno; si_code SI_QUEUE
