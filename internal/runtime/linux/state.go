@@ -24,8 +24,8 @@ import (
 )
 
 // state is what a sandbox's directory says of it. It is written when a runner
-// has been taken for it, before that is told what to become, or by a claim at the same
-// time, and when it has been stopped; what is made else is named by the ID alone.
+// has been taken for it, before that is told what to become, by a claim that changes
+// it, and when it has been stopped; what is made else is named by the ID alone.
 type state struct {
 	ID        runtime.ID   `json:"-"`     // the directory's name
 	Group     string       `json:"group"` // its control group: the id that it was made under; "" is ID
