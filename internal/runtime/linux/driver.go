@@ -307,9 +307,8 @@ func sealedFile(name string, content []byte, mode os.FileMode) (int, error) {
 	if err := f.Chmod(mode); err != nil {
 		return -1, err
 	}
-	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
-		return -1, os.NewSyscallError("fcntl F_ADD_SEALS", err)
+	if err := sys.Seal(fd); err != nil {
+		return -1, err
 	}
 	// A read-only descriptor: exec refuses a file that is open for writing.
 	return sys.Open(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.O_RDONLY, 0)
