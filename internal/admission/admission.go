@@ -29,12 +29,13 @@ type Reading struct {
 // Reserve is what must stay free. A zero field is no limit.
 type Reserve Reading
 
-// fresh is how long a reading counts. Taking one is a good part of what it
-// takes to hand out a ready sandbox; a sandbox that was made in the meantime is
-// small beside any reserve. While sessions come, nobody waits for the next one:
-// the last counts until that is there, unless it is too old.
 const (
+	// fresh is how long a reading counts. Taking one is a good part of what it
+	// takes to hand out a ready sandbox; a sandbox that was made in the meantime
+	// is small beside any reserve.
 	fresh = 250 * time.Millisecond
+	// stale is how old the last reading may be that counts while the next one is
+	// taken. Nobody waits for that, unless the last is older.
 	stale = 2 * time.Second
 )
 

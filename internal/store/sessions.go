@@ -83,14 +83,13 @@ func instant(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// Put implements session.Store. It is not broken off when ctx is done: to be
-// able to takes longer than what little there is to write.
+// Put implements session.Store.
 func (s *Store) Put(ctx context.Context, x session.Session) error {
 	v, err := values(x)
 	if err != nil {
 		return err
 	}
-	if _, err := s.put.ExecContext(context.WithoutCancel(ctx), v...); err != nil {
+	if _, err := s.put.ExecContext(ctx, v...); err != nil {
 		if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
 			return errdefs.Wrap(err, errdefs.AlreadyExists, "this Idempotency-Key is in use")
 		}

@@ -176,7 +176,7 @@ func (c *claiming) remount(context.Context) error {
 }
 
 // settle tells the runner. While that wakes up the state is written, if there is
-// anything new: a new file takes longer than all else together.
+// anything new: a new file takes as long as the runner's answer.
 func (c *claiming) settle(ctx context.Context) error {
 	spec := c.state.Spec
 	told := protocol.Settle{Moved: spec.Workspace != ""}

@@ -117,8 +117,8 @@ func cloner(b *Boot) (func(*spawn.Cmd) (*spawn.Process, error), error) {
 // one. The runtime's own, of which some calls wait for an answer, still arrive.
 // What the thread clones begins with none blocked.
 func blockSignals() error {
-	const glibc = 0b111 << (32 - 1) // 32 to 34, of which the runtime uses one for calls on all threads
-	set := ^uint64(1<<(unix.SIGURG-1) | glibc)
+	const libc = 0b111 << (32 - 1) // 32 to 34, of which the runtime uses one for calls on all threads
+	set := ^uint64(1<<(unix.SIGURG-1) | libc)
 	_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&set)), 0, unsafe.Sizeof(set), 0, 0)
 	if e != 0 {
 		return os.NewSyscallError("rt_sigprocmask", e)
