@@ -26,6 +26,6 @@ func Seal(fd int) error {
 		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
 			return err
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the kernel tells nobody when a page is let go
 	}
 }
