@@ -93,10 +93,21 @@ func (o *Output) memory(size int64) int64 {
 }
 
 // Reserve returns space to write to, or nil if the writer must wait for Room.
-// Commit must follow before the next Reserve.
+// Commit, or nothing if there is nothing to write, must follow before the next
+// Reserve.
 func (o *Output) Reserve() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	buf := o.reserve()
+	if buf != nil && o.kind == Apart {
+		// Both writers may have waited for the one token that this one took,
+		// perhaps to find that it has nothing to write.
+		Wake(o.Room)
+	}
+	return buf
+}
+
+func (o *Output) reserve() []byte {
 	if n := len(o.pieces); n > 0 {
 		if last := o.pieces[n-1].data; len(last) < cap(last) {
 			return last[len(last):cap(last)]
@@ -185,9 +196,6 @@ func (o *Output) Commit(n int, stream protocol.Stream) {
 	o.kept += int64(n)
 	o.total += int64(n)
 	o.wakeReaders()
-	if o.kind == Apart {
-		Wake(o.Room) // one writer may have taken the token that both waited for
-	}
 }
 
 // Flood lets the output go on without waiting for readers.

@@ -1,8 +1,6 @@
 package sys_test
 
 import (
-	"os"
-	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -10,30 +8,28 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
 
-// It keeps TestMain on the process's first thread.
-func init() { runtime.LockOSThread() }
+// caller and chosen are the thread that has called OnOtherThread, and the one
+// that was chosen, while the runtime initialised this package: it does that on
+// the first thread.
+var caller, chosen = callFromFirst()
 
-// fromFirst is the thread OnOtherThread chose when the first one called it.
-var fromFirst int
-
-func TestMain(m *testing.M) {
-	if unix.Gettid() != unix.Getpid() {
-		panic("TestMain is not on the first thread")
-	}
-	chosen := make(chan int, 1)
-	sys.OnOtherThread(func() { chosen <- unix.Gettid() })
-	fromFirst = <-chosen
-	os.Exit(m.Run())
+func callFromFirst() (caller, chosen int) {
+	thread := make(chan int, 1)
+	sys.OnOtherThread(func() { thread <- unix.Gettid() })
+	return unix.Gettid(), <-thread
 }
 
 func TestOnOtherThread(t *testing.T) {
-	if fromFirst == unix.Getpid() {
+	if caller != unix.Getpid() {
+		t.Fatal("it was not called on the first thread: nothing was tried")
+	}
+	if chosen == caller {
 		t.Error("called on the first thread, it stays there")
 	}
-	chosen := make(chan int)
+	thread := make(chan int)
 	for range 1000 {
-		go sys.OnOtherThread(func() { chosen <- unix.Gettid() })
-		if <-chosen == unix.Getpid() {
+		go sys.OnOtherThread(func() { thread <- unix.Gettid() })
+		if <-thread == unix.Getpid() {
 			t.Fatal("on the first thread")
 		}
 	}
