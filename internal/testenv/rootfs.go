@@ -19,7 +19,10 @@ const RootfsVar = "SANDKASTEN_TEST_ROOTFS"
 
 // rootfsName changes when rootfsArgs do, so that an old fixture is not taken
 // for the new one.
-const rootfsName = "rootfs-bookworm-3"
+const rootfsName = "rootfs-bookworm-4"
+
+// MachineID is the one that Rootfs has: every sandbox is to have another.
+const MachineID = "0123456789abcdef0123456789abcdef"
 
 // rootfsArgs make a Debian that has what tests call: bash, coreutils, ps and
 // python3 with its library, which agent frameworks run code in, and mkfs.xfs
@@ -82,6 +85,10 @@ var makeRootfs = sync.OnceValues(func() (string, error) {
 	args := append(rootfsArgs[:len(rootfsArgs):len(rootfsArgs)], partial)
 	if text, err := exec.CommandContext(ctx, "mmdebstrap", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mmdebstrap: %w\n%s", err, text)
+	}
+	id := filepath.Join(partial, "etc/machine-id") // which mmdebstrap makes empty
+	if err := os.WriteFile(id, []byte(MachineID+"\n"), 0o444); err != nil {
+		return "", err
 	}
 	return dir, os.Rename(partial, dir)
 })

@@ -12,8 +12,8 @@ import (
 )
 
 // C04: a session that was ready before its client came has nothing of a former
-// or sibling one: no files, variables, history, processes or ports, and random
-// numbers of its own.
+// or sibling one: no files, variables, history, processes, ports or name, and a
+// machine id and random numbers of its own.
 func TestC04_ReadySandboxes(t *testing.T) {
 	attack(t) // for the guard
 	d := blackbox.Start(t, blackbox.Options{Program: os.Getenv(programVar), Env: []string{weakenVar + "=" + os.Getenv(weakenVar)}, Config: configuration + "pool: {enabled: true, images: {base: 3}, memory_reserve_mb: 0}\n"})
@@ -41,7 +41,7 @@ func TestC04_ReadySandboxes(t *testing.T) {
 	var random []string
 	for round := range 3 {
 		ready()
-		s, err := client.CreateSession(t.Context(), &sandkasten.CreateOptions{Env: map[string]string{"SECRET": secret}})
+		s, err := client.CreateSession(t.Context(), &sandkasten.CreateOptions{Env: map[string]string{"SECRET": secret}, Hostname: secret})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,14 +57,14 @@ s = socket.socket(); s.bind(("127.0.0.1", 4003)); s.listen(); time.sleep(60)' >/
 		if _, err := s.Exec(t.Context(), leave, nil); err != nil {
 			t.Fatal(err)
 		}
-		r, err := other.Exec(t.Context(), `( env; set; history; cat /proc/*/environ /proc/*/cmdline /root/.*history; ps -eo args=
+		r, err := other.Exec(t.Context(), `( env; set; history; hostname; cat /etc/host*; cat /proc/*/environ /proc/*/cmdline /root/.*history; ps -eo args=
 			ls -A /workspace /tmp /root /var/tmp /dev/shm; grep -rls former-session /etc /tmp /root /var /workspace /dev/shm /run; ss -ltn 2>/dev/null; tail -n +2 /proc/net/tcp ) 2>/dev/null`, nil)
 		if err != nil || strings.Contains(r.Output, secret) || strings.Contains(r.Output, "991") || strings.Contains(r.Output, ":0FA3 ") {
 			t.Errorf("round %d: a sibling shows in %q, %v", round, r.Output, err)
 		}
 		for _, session := range []*sandkasten.Session{s, other} {
-			r, err := session.Exec(t.Context(), `head -c 16 /dev/urandom | od -An -tx1; echo $RANDOM$RANDOM$RANDOM; python3 -c 'import random, uuid; print(random.random(), uuid.uuid4())'`, nil)
-			if err != nil || strings.Count(r.Output, "\n") != 3 {
+			r, err := session.Exec(t.Context(), `head -c 16 /dev/urandom | od -An -tx1; echo $RANDOM$RANDOM$RANDOM; python3 -c 'import random, uuid; print(random.random(), uuid.uuid4())'; cat /etc/machine-id`, nil)
+			if err != nil || strings.Count(r.Output, "\n") != 4 {
 				t.Fatalf("%q, %v", r.Output, err)
 			}
 			random = append(random, strings.Split(strings.TrimSpace(r.Output), "\n")...)

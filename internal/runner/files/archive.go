@@ -46,7 +46,7 @@ func (s *Server) Pack(req protocol.Pack, out io.Writer, check Check) error {
 
 // notSaved are the paths of a root whose content is another's: where file
 // systems are mounted, and what names the sandbox.
-var notSaved = []string{"dev", "proc", "sys", "workspace", "etc/hostname", "etc/hosts", "etc/resolv.conf"}
+var notSaved = []string{"dev", "proc", "sys", "workspace", "etc/hostname", "etc/hosts", "etc/machine-id", "etc/resolv.conf"}
 
 // packChanges is Pack of what has changed of the root.
 func (s *Server) packChanges(out io.Writer, format archive.Format, which archive.Selection, check Check) error {

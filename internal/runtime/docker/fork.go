@@ -242,9 +242,6 @@ func (f *forking) create(ctx context.Context, b runtime.Branch) error {
 	}
 	c := f.plan
 	c.id, c.try, c.spec.Hostname = b.ID, strings.ToLower(rand.Text()), b.Hostname
-	if !c.spec.ReadonlyRoot {
-		c.machineID = inside.NewMachineID()
-	}
 	options, err := f.d.plan(c)
 	if err != nil {
 		return err

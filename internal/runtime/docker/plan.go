@@ -63,20 +63,23 @@ type creation struct {
 	userLabel string      // Options.User that this is by
 	baseline  string      // the path of the list of what the image is made of
 	fork      string      // the image that it is a fork of, or ""
-	machineID string      // to be its own, or ""
 }
 
 // plan says all about a container. Nothing in it is taken from a request but
 // by way of a Spec, which has no words for mounts, devices or privileges.
 func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 	p := d.profiles[c.spec.Seccomp]
+	machineID := ""
+	if !c.spec.ReadonlyRoot {
+		machineID = inside.NewMachineID()
+	}
 	boot, err := json.Marshal(stage.ContainerBoot{
 		Socket:         relay.Socket,
 		Workspace:      inside.Workspace,
 		Env:            stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		WorkloadFilter: p.workload,
 		Baseline:       c.baseline,
-		MachineID:      c.machineID,
+		MachineID:      machineID,
 		User:           c.user,
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 const census = `
 	env | sort | grep -v '^_='; set | grep -Ev '^(_|BASH_ARGC|BASH_LINENO|BASHPID|EPOCH.*|LINENO|PPID|RANDOM|SECONDS|SRANDOM)=' | grep -v '^__sk'
 	cd /; ls -lAn --time-style=+ / /etc /home /opt /root /run /tmp /usr /var/log /var/tmp /workspace /dev /dev/shm /dev/pts | grep -v " proc$" # whose size is the host's
-	cat /etc/hosts /etc/hostname /etc/resolv.conf /etc/machine-id 2>&1; hostname
+	cat /etc/hosts /etc/hostname /etc/resolv.conf; wc -c /etc/machine-id; hostname
 	ps -eo user,args | grep -v 'ps -eo\|grep'; jobs; history
 	sed 's/^[0-9]* [0-9]* [0-9]*:[0-9]* //; s/ - ext4 [^ ]*/ - ext4/; s/[a-z]*=[0-9]*//g' /proc/self/mountinfo | sort
 	df --output=size / /workspace /dev/shm | tail -3

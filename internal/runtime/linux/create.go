@@ -41,7 +41,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 		d: d, name: "create", spec: spec, rootfs: rootfs,
 		state: state{ID: id, Group: string(id), Spec: spec, CreatedAt: time.Now().UTC(), Durable: d.opts.Durable},
 		group: d.cgroups.Group(string(id)),
-		disk:  newDisk, named: disk.DefaultHostname,
+		disk:  newDisk, named: disk.DefaultHostname, first: true,
 	}
 	if err := c.run(ctx); err != nil {
 		return nil, errors.Join(classify(err), c.undo(ctx, d.Destroy))
@@ -89,7 +89,7 @@ type creation struct {
 	rootfs Rootfs
 	group  cgroup.Group
 	named  string                                        // the hostname that the disk's /etc has
-	fork   bool                                          // the disk is a copy of another sandbox's
+	first  bool                                          // it has no machine id of its own yet
 	quiet  bool                                          // see StartQuiet
 	disk   func(context.Context, *creation) (int, error) // opens the disk's mount, which is closed at the end
 
@@ -311,7 +311,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 	if b.Hostname != c.named { // else the disk has it, and perhaps the sandbox's own
 		b.HostsFile = disk.HostsFile(b.Hostname)
 	}
-	if c.fork {
+	if c.first {
 		b.MachineID = inside.NewMachineID()
 	}
 	if !leaveOut["seccomp"] {

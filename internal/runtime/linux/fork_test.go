@@ -69,7 +69,7 @@ func TestForkOfARoot(t *testing.T) {
 func TestForkOfHostileNames(t *testing.T) {
 	d := root(t)
 	sh := create(t, d, "a", runtime.Spec{})
-	sh("cd /etc; rm hosts hostname; mkfifo hosts; ln -s /workspace/target hostname; mkdir machine-id; echo untouched > /workspace/target")
+	sh("cd /etc; rm hosts hostname machine-id; mkfifo hosts; ln -s /workspace/target hostname; mkdir machine-id; echo untouched > /workspace/target")
 	made := fork(t, d, "a", runtime.Spec{Hostname: "h"}, "b")
 	if got := command(t, made.Sandboxes[0], "hostname; cat /workspace/target; test -p /etc/hosts && test -d /etc/machine-id && echo same"); got != "h\nuntouched\nsame\n" {
 		t.Errorf("got %q", got)

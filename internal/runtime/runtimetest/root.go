@@ -3,10 +3,13 @@ package runtimetest
 import (
 	"bytes"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -23,7 +26,7 @@ ln -s ../nowhere /opt/link; chown -h 5:6 /opt/link
 echo program > /bin/mine
 rm /usr/bin/yes; mv /usr/bin/tac /usr/bin/yes
 mkfifo /opt/pipe; echo hidden > /opt/.wh.new; echo hidden > /opt/.wh..wh..opq
-echo other > /etc/hosts
+echo other | tee /etc/hosts > /etc/machine-id
 echo no > /workspace/no; echo no > /dev/shm/no`
 
 // LookAtRoot tells all of the root that a snapshot after ChangeRoot is about.
@@ -78,6 +81,28 @@ func (b box) packRoot(t *testing.T) []byte {
 	return data
 }
 
+// machineID is each sandbox's own where its image has one, and keeps.
+func (s *suite) machineID(t *testing.T) {
+	d := s.open(t)
+	b := s.create(t, d, s.spec())
+	boxes := []box{b, s.create(t, d, s.spec())}
+	if !s.opts.NoForks {
+		boxes = append(boxes, s.forks(t, b.ID(), 2, s.spec())...)
+	}
+	const look = "cat /etc/machine-id"
+	seen := map[string]bool{testenv.MachineID + "\n": true}
+	for _, x := range boxes {
+		id, _ := x.run(t, look)
+		if seen[id] || len(strings.Trim(id, "0123456789abcdef")) != 1 || len(id) != 33 {
+			t.Errorf("machine-id %q, after %q", id, slices.Sorted(maps.Keys(seen)))
+		}
+		seen[id] = true
+	}
+	first, _ := b.run(t, look)
+	b = s.restartBox(t, b.ID())
+	b.wantOutput(t, look, first)
+}
+
 // snapshotRoot: what a sandbox has changed of its root is the same in another
 // one where it is unpacked. Of a fork it is that of both.
 func (s *suite) snapshotRoot(t *testing.T) {
@@ -108,6 +133,6 @@ func (s *suite) snapshotRoot(t *testing.T) {
 		if got, _ := to.run(t, LookAtRoot); SavedOfRoot(got) != want {
 			t.Errorf("of %s:\n%s\nwant:\n%s", name, got, want)
 		}
-		to.wantOutput(t, "grep other /etc/hosts; true", "")
+		to.wantOutput(t, "grep other /etc/hosts /etc/machine-id; true", "")
 	}
 }

@@ -125,7 +125,7 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 		maps.Copy(optional, s.forkTests())
 	}
 	if !o.NoRoots {
-		optional["SnapshotRoot"] = s.snapshotRoot
+		optional["SnapshotRoot"], optional["MachineID"] = s.snapshotRoot, s.machineID
 	}
 	if o.Kill != nil {
 		optional["RunnerDies"] = s.runnerDies

@@ -35,7 +35,7 @@ type Boot struct {
 	Links        []Link  `json:"links"`
 	Hostname     string  `json:"hostname"`
 	HostsFile    string  `json:"hosts_file,omitempty"` // content of /etc/hosts where it differs from the disk's
-	MachineID    string  `json:"machine_id,omitempty"` // for an /etc/machine-id that is another sandbox's
+	MachineID    string  `json:"machine_id,omitempty"` // for an /etc/machine-id, which is the image's or another sandbox's
 	BootID       string  `json:"boot_id,omitempty"`    // for BootIDFile; empty leaves the kernel's own there
 	Workspace    string  `json:"workspace"`
 	Env          Env     `json:"env"`
