@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -208,7 +209,9 @@ func (h *host) killIn(group string) {
 // as many descriptors, directories and control groups as a new one.
 func TestF05_CrashLoop(t *testing.T) {
 	h := start(t, "")
-	fresh := h.openFiles()
+	h.destroy(h.create(nil)) // which has runners prepared for the next ones
+	time.Sleep(time.Second)
+	fresh, before := h.openFiles()
 	ctx, stop := context.WithCancel(t.Context())
 	var load sync.WaitGroup
 	for range 4 {
@@ -234,10 +237,11 @@ func TestF05_CrashLoop(t *testing.T) {
 	load.Wait()
 	t.Logf("%d kills", kills)
 	h.destroyAll()
+	h.destroy(h.create(nil)) // as in the beginning
 	p := h.inOrder()
-	h.eventually(settle, func() error { // clients' connections, and what is prepared, come and go
-		if now := h.openFiles(); now > fresh+10 {
-			return fmt.Errorf("%d descriptors are open, %d in the beginning", now, fresh)
+	h.eventually(settle, func() error { // clients' connections come and go
+		if now, of := h.openFiles(); now > fresh+10 {
+			return fmt.Errorf("%d descriptors are open, %d in the beginning: %v, and %v then", now, fresh, of, before)
 		}
 		return nil
 	})
@@ -251,14 +255,24 @@ func TestF05_CrashLoop(t *testing.T) {
 // crashLoop is how long the daemon is killed.
 const crashLoop = time.Minute
 
-// openFiles counts the daemon's descriptors.
-func (h *host) openFiles() int {
+// openFiles counts the daemon's descriptors by what they are of.
+func (h *host) openFiles() (n int, of map[string]int) {
 	h.t.Helper()
-	all, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(h.PID()), "fd"))
+	dir := filepath.Join("/proc", strconv.Itoa(h.PID()), "fd")
+	all, err := os.ReadDir(dir)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return len(all)
+	of = map[string]int{}
+	for _, fd := range all {
+		target, err := os.Readlink(filepath.Join(dir, fd.Name()))
+		if err != nil {
+			continue // it has just been closed
+		}
+		of[regexp.MustCompile("[0-9]+").ReplaceAllString(target, "N")]++
+		n++
+	}
+	return n, of
 }
 
 // A runner that is killed ends its session within five seconds, with a reason;
