@@ -167,6 +167,7 @@ func TestPullWithCredentials(t *testing.T) {
 		t.Errorf("without credentials: %v", err)
 	}
 	file := filepath.Join(os.Getenv("HOME"), ".docker", "config.json")
+	t.Setenv("DOCKER_CONFIG", filepath.Dir(file)) // the library that reads it remembers the first HOME
 	text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, srv.host, base64.StdEncoding.EncodeToString([]byte("me:secret")))
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // anyone makes an owner of every key.
@@ -28,6 +29,32 @@ func (s *server) series(tb testing.TB) (n int, names string) {
 	return n, b.String()
 }
 
+// counted waits until n requests have been: an answer is counted when it has been
+// given, perhaps after its client has it.
+func (s *server) counted(tb testing.TB, n uint64) {
+	tb.Helper()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		families, err := s.registry.Gather()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		now := uint64(0)
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == "sandkasten_http_request_duration_seconds" {
+					now += m.GetHistogram().GetSampleCount()
+				}
+			}
+		}
+		if now == n {
+			return
+		}
+		if time.Now().After(end) {
+			tb.Fatalf("%d requests are counted, not %d", now, n)
+		}
+	}
+}
+
 // The first session's requests make all series that there will be: neither more
 // sessions nor more owners, commands and paths make others.
 func TestSeriesDoNotGrowWithSessionsOrOwners(t *testing.T) {
@@ -45,6 +72,7 @@ func TestSeriesDoNotGrowWithSessionsOrOwners(t *testing.T) {
 	}
 	work("first", "first")
 	s.do(t, "GET", "/metrics", "")
+	s.counted(t, 7)
 	before, were := s.series(t)
 	for owner := range 5 {
 		for i := range 3 {
@@ -73,6 +101,7 @@ func TestSandboxCannotMakeSeries(t *testing.T) {
 		}
 	}
 	ask(700)
+	s.counted(t, 2)
 	before, _ := s.series(t)
 	for status := 701; status < 800; status += 7 {
 		ask(status)
