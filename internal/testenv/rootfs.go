@@ -14,14 +14,15 @@ import (
 )
 
 // RootfsVar is the environment variable that names a root file system to use
-// instead of the one that BaseRootfs makes.
+// instead of the one that BaseRootfs makes, with MachineID or another in it.
 const RootfsVar = "SANDKASTEN_TEST_ROOTFS"
 
-// rootfsName changes when rootfsArgs do, so that an old fixture is not taken
+// rootfsName changes when what is made does, so that an old fixture is not taken
 // for the new one.
 const rootfsName = "rootfs-bookworm-4"
 
-// MachineID is the one that Rootfs has: every sandbox is to have another.
+// MachineID is what the /etc/machine-id of Rootfs says: that of a sandbox is to be
+// another.
 const MachineID = "0123456789abcdef0123456789abcdef"
 
 // rootfsArgs make a Debian that has what tests call: bash, coreutils, ps and

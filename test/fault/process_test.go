@@ -264,12 +264,13 @@ func (h *host) openFiles() (n int, of map[string]int) {
 		h.t.Fatal(err)
 	}
 	of = map[string]int{}
+	number := regexp.MustCompile("[0-9]+") // of the socket, the disk
 	for _, fd := range all {
 		target, err := os.Readlink(filepath.Join(dir, fd.Name()))
 		if err != nil {
 			continue // it has just been closed
 		}
-		of[regexp.MustCompile("[0-9]+").ReplaceAllString(target, "N")]++
+		of[number.ReplaceAllString(target, "N")]++
 		n++
 	}
 	return n, of

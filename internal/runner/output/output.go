@@ -92,9 +92,8 @@ func (o *Output) memory(size int64) int64 {
 	return size
 }
 
-// Reserve returns space to write to, or nil if the writer must wait for Room.
-// Commit, or nothing if there is nothing to write, must follow before the next
-// Reserve.
+// Reserve returns space to write to, or nil if the writer must wait for Room. What
+// Commit has not made part of the output before the next Reserve is lost.
 func (o *Output) Reserve() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
