@@ -226,6 +226,12 @@ func (m *Manager) lost(ctx context.Context, e *entry, err error) error {
 			return errors.Join(notRunning(e.snapshot()), err)
 		}
 		return errdefs.Wrap(err, errdefs.Unavailable, "session %s does not answer now; try again", e.id)
+	case errdefs.Is(err, errdefs.NotFound):
+		// The end of a session removes its files before its runner has gone.
+		if s := e.snapshot(); !s.State.Alive() {
+			return errors.Join(notRunning(s), err)
+		}
+		return err
 	default:
 		return err
 	}
