@@ -38,7 +38,7 @@ func cgroups(t *testing.T) (func() (runner.Group, error), func() []*cgroup) {
 	if root == "" {
 		testenv.Unsupported(t, "no cgroup v2 hierarchy")
 	}
-	base, err := os.MkdirTemp(root, "sandkasten-group-test-")
+	base, err := os.MkdirTemp(root, testenv.Mark())
 	if err != nil {
 		testenv.Unsupported(t, "no cgroup can be made: %v", err)
 	}

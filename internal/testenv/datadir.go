@@ -1,8 +1,12 @@
 package testenv
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"syscall"
 	"testing"
 )
@@ -24,29 +28,60 @@ const (
 // an immutable file) fails the test.
 func DataDir(t testing.TB) string {
 	t.Helper()
-	for _, base := range []string{os.Getenv(DirVar), "/var/tmp", "/var/lib"} {
-		if base == "" || !onDisk(base) {
-			continue
-		}
-		dir, err := os.MkdirTemp(base, dataDirPrefix)
-		if err != nil {
-			t.Logf("no data directory in %s: %v", base, err)
-			continue
-		}
-		t.Cleanup(func() {
-			if err := os.RemoveAll(dir); err != nil {
-				t.Errorf("remove the test's data directory: %v", err)
-			}
-		})
-		return dir
+	dir, err := MakeDataDir()
+	if err != nil {
+		Unsupported(t, "%v", err)
 	}
-	Unsupported(t, "no writable directory on a disk; set %s to one", DirVar)
-	return ""
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("remove the test's data directory: %v", err)
+		}
+	})
+	return dir
 }
 
-// dataDirPrefix starts the name of every data directory; the leak check finds
-// loop devices and mounts by it.
-const dataDirPrefix = "sandkasten-test-"
+// MakeDataDir is DataDir for what outlives a test. The caller removes it.
+func MakeDataDir() (string, error) {
+	var errs []error
+	for _, base := range dataDirBases() {
+		if !onDisk(base) {
+			continue
+		}
+		dir, err := os.MkdirTemp(base, Mark())
+		if err == nil {
+			return dir, nil
+		}
+		errs = append(errs, err)
+	}
+	return "", errors.Join(append(errs, fmt.Errorf("no writable directory on a disk; set %s to one", DirVar))...)
+}
+
+// dataDirBases are the directories that MakeDataDir tries.
+func dataDirBases() []string {
+	bases := []string{"/var/tmp", "/var/lib"}
+	if dir := os.Getenv(DirVar); dir != "" {
+		bases = append([]string{dir}, bases...)
+	}
+	return bases
+}
+
+// markPrefix starts the name of everything that tests make on the host.
+const markPrefix = "sandkasten-test-"
+
+// Mark starts the name of everything that this process makes on the host: data
+// directories, and control groups of tests. By it the leak check tells this
+// process's mounts, loop devices and groups from those of tests that run
+// beside it, and Stale finds what a process that has ended left behind.
+func Mark() string { return fmt.Sprintf("%s%d-", markPrefix, os.Getpid()) }
+
+// markOf finds the process in a path or a line that has a mark in it.
+var markOf = regexp.MustCompile(markPrefix + `(\d+)-`)
+
+// Foreign reports whether a path or a line has the mark of another process.
+func Foreign(text string) bool {
+	m := markOf.FindStringSubmatch(text)
+	return m != nil && m[1] != strconv.Itoa(os.Getpid())
+}
 
 func onDisk(dir string) bool {
 	var st syscall.Statfs_t

@@ -1,12 +1,15 @@
 package testenv
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,7 +22,8 @@ const leakGrace = 10 * time.Second
 
 // CheckHost fails the test if it leaves behind, once all its later clean-ups
 // have run: a mount or loop device, a control group of ours, a child process,
-// or an open descriptor. It is called first, and not from parallel tests.
+// or an open descriptor. It is called first, and not from parallel tests. What
+// test binaries that run at the same time make is not counted.
 func CheckHost(t testing.TB) {
 	t.Helper()
 	before, err := hostState()
@@ -83,11 +87,27 @@ func addMounts(s state) error {
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, dataDirPrefix) || strings.Contains(line, " /dev/loop") {
+		if (strings.Contains(line, markPrefix) || strings.Contains(line, " /dev/loop")) && !Foreign(line+backingOf(line)) {
 			s["mount "+strings.TrimSpace(line)] = struct{}{}
 		}
 	}
 	return nil
+}
+
+// loopMount finds the device of a loop mount in a line of mountinfo.
+var loopMount = regexp.MustCompile(` /dev/(loop\d+)\b`)
+
+// backingOf is the file behind a loop mount, or "" for another mount.
+func backingOf(line string) string {
+	m := loopMount.FindStringSubmatch(line)
+	if m == nil {
+		return ""
+	}
+	file, err := os.ReadFile("/sys/block/" + m[1] + "/loop/backing_file")
+	if err != nil {
+		return "" // detached meanwhile
+	}
+	return string(file)
 }
 
 func addLoops(s state) error {
@@ -103,7 +123,7 @@ func addLoops(s state) error {
 		if err != nil {
 			return err
 		}
-		if strings.Contains(string(backing), dataDirPrefix) {
+		if strings.Contains(string(backing), markPrefix) && !Foreign(string(backing)) {
 			s["loop device "+strings.Split(file, "/")[3]+" on "+strings.TrimSpace(string(backing))] = struct{}{}
 		}
 	}
@@ -113,12 +133,16 @@ func addLoops(s state) error {
 // addCgroups takes the groups of sandboxes, sandkasten*/NODE/ID and below, in
 // every hierarchy. The two directories above them are the daemon's.
 func addCgroups(s state) error {
+	foreign := ForeignGroups()
 	for _, pattern := range []string{"/sys/fs/cgroup/sandkasten*/*", "/sys/fs/cgroup/*/sandkasten*/*"} {
 		roots, err := filepath.Glob(pattern)
 		if err != nil {
 			return err
 		}
 		for _, root := range roots {
+			if foreign(root) {
+				continue
+			}
 			err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 				if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 					return nil
@@ -134,6 +158,42 @@ func addCgroups(s state) error {
 		}
 	}
 	return nil
+}
+
+// NodeName is the name that the native driver gives a data directory's control
+// groups.
+func NodeName(dataDir string) string {
+	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
+	return hex.EncodeToString(sum[:4])
+}
+
+// ForeignGroups reports of control groups, by their paths, whether they belong
+// to tests of another process, as far as those run now.
+func ForeignGroups() func(path string) bool {
+	nodes := foreignNodes()
+	return func(path string) bool {
+		return Foreign(path) || slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return nodes[name] })
+	}
+}
+
+// foreignNodes are the nodes of all directories that tests of other processes
+// may have as a data_dir: theirs, and two levels below.
+func foreignNodes() map[string]bool {
+	nodes := map[string]bool{}
+	for _, base := range dataDirBases() {
+		for _, below := range []string{"", "/*", "/*/*"} {
+			dirs, err := filepath.Glob(filepath.Join(base, markPrefix+"*") + below)
+			if err != nil {
+				panic(err) // a pattern of ours
+			}
+			for _, dir := range dirs {
+				if Foreign(dir) {
+					nodes[NodeName(dir)] = true
+				}
+			}
+		}
+	}
+	return nodes
 }
 
 // addChildren takes this process's children, zombies too: whoever starts a

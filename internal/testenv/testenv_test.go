@@ -187,7 +187,7 @@ func leakCgroup(t *testing.T) func() {
 	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
 		root += "/pids" // not v2: any v1 hierarchy will do
 	}
-	dir := filepath.Join(root, fmt.Sprintf("sandkasten-testenv-%d", os.Getpid()))
+	dir := filepath.Join(root, Mark()+"leak")
 	sandbox := filepath.Join(dir, "node", "id")
 	if err := os.MkdirAll(sandbox, 0o755); err != nil {
 		t.Fatal(err)

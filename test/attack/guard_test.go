@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -171,10 +172,11 @@ func (w *battery) readHost() (host, error) {
 		return h, err
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if slices.ContainsFunc(places, func(place string) bool { return strings.Contains(line, place) }) {
+		if slices.ContainsFunc(places, func(place string) bool { return strings.Contains(line, place) }) && !testenv.Foreign(line) {
 			h.things = append(h.things, "mount "+strings.TrimSpace(line))
 		}
 	}
+	foreign := testenv.ForeignGroups()
 	for _, pattern := range patterns {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
@@ -183,6 +185,9 @@ func (w *battery) readHost() (host, error) {
 		for _, path := range found {
 			if strings.Contains(path, "/volumes/sandkasten-runner-") {
 				continue // one of each daemon, which stays
+			}
+			if foreign(path) {
+				continue // of tests that run beside these
 			}
 			if info, err := os.Stat(path); err == nil && info.IsDir() {
 				h.things = append(h.things, path)

@@ -97,7 +97,7 @@ func TestF18_NoDescriptors(t *testing.T) {
 
 // A daemon that may have 256 MB serves twenty sessions with much output.
 func TestF18_LittleMemory(t *testing.T) {
-	group := fmt.Sprintf("/sys/fs/cgroup/memory/sandkasten-fault-%d", os.Getpid())
+	group := "/sys/fs/cgroup/memory/" + testenv.Mark() + "fault"
 	limit := "memory.limit_in_bytes"
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
 		group, limit = strings.Replace(group, "/memory/", "/", 1), "memory.max"
@@ -181,7 +181,7 @@ func TestF36_ProcessThatCannotDie(t *testing.T) {
 		h.wantNothing()
 		return
 	}
-	group := filepath.Join(freezer, fmt.Sprintf("sandkasten-fault-%d", os.Getpid()))
+	group := filepath.Join(freezer, testenv.Mark()+"fault")
 	if err := os.Mkdir(group, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func images(t *testing.T) string {
 	t.Helper()
 	program, rootfs := testenv.Program(t, "failpoint"), testenv.BaseRootfs(t)
 	store.once.Do(func() {
-		if store.dir, store.err = os.MkdirTemp("/var/tmp", "sandkasten-faults-"); store.err == nil {
+		if store.dir, store.err = testenv.MakeDataDir(); store.err == nil {
 			store.err = blackbox.ImportImage(t.Context(), program, rootfs, "base", append(blackbox.Environ(), "SANDKASTEN_DATA_DIR="+store.dir))
 		}
 	})

@@ -2,9 +2,7 @@ package fault
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // to read the rows behind the daemon's back
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // row is what the database says of a session.
@@ -157,10 +157,7 @@ func (p *picture) addDisks(pattern string) {
 }
 
 // node is the name of the daemon's directories below cgroup mounts.
-func (h *host) node() string {
-	sum := sha256.Sum256([]byte(filepath.Clean(h.Data)))
-	return hex.EncodeToString(sum[:4])
-}
+func (h *host) node() string { return testenv.NodeName(h.Data) }
 
 // groups are the control groups of a daemon's sandboxes by their names, with
 // the processes in any of their hierarchies.

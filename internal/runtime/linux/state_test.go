@@ -13,7 +13,15 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
+
+// The leak check knows the groups of tests that run beside others by this name.
+func TestTestsKnowTheNameOfANode(t *testing.T) {
+	if got, want := testenv.NodeName("/var/tmp/data/"), nodeName("/var/tmp/data/"); got != want {
+		t.Errorf("testenv says %s, the driver %s", got, want)
+	}
+}
 
 func TestProcessIsKnownByMoreThanItsNumber(t *testing.T) {
 	boot, err := readBootID()

@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 0, errors.New("want a command to run")
 	}
 	// Not the host's /tmp, which is often in memory: sandboxes have disks here.
-	dir, err := os.MkdirTemp("/var/tmp", "sandkasten-contract-")
+	dir, err := testenv.MakeDataDir()
 	if err != nil {
 		return 0, err
 	}

@@ -76,7 +76,7 @@ func newGroups(t *testing.T) *cgroup.Manager {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups, err := cgroup.New(string(mounts), "sandkasten-turns/test")
+	groups, err := cgroup.New(string(mounts), testenv.Mark()+"turns/test")
 	if err != nil {
 		t.Fatal(err)
 	}
