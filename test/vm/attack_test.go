@@ -1,6 +1,7 @@
 package vm_test
 
 import (
+	"context"
 	"maps"
 	"os"
 	"os/exec"
@@ -68,9 +69,10 @@ const batteryTime = 25 * time.Minute
 // slower is how many times as long as on the host things may take there.
 const slower = "10"
 
-// TestBatteryOnCgroup2 runs the attack battery in a machine: what keeps an attacker
-// in is there the control groups of version 2, and another kernel than the host's.
-func TestBatteryOnCgroup2(t *testing.T) {
+// batteryMachine is a machine with the programs and the image of the battery,
+// and the environment of the battery there.
+func batteryMachine(t *testing.T) (context.Context, vm.Machine, []string) {
+	t.Helper()
 	ctx := needMachine(t)
 	dir := testenv.DataDir(t)
 	rootfs := filepath.Join(dir, "rootfs")
@@ -86,43 +88,56 @@ func TestBatteryOnCgroup2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packages, err := vm.ListTestPackages(ctx, battery)
-	if err != nil || len(packages) != 1 {
-		t.Fatalf("%d packages, %v", len(packages), err)
-	}
-	if len(notAttackedHere) > 0 {
-		packages[0].Skip = "^(" + strings.Join(slices.Sorted(maps.Keys(notAttackedHere)), "|") + ")$"
-	}
 	m.Files = map[string]string{
 		path.Join(vm.BinDir, "sandkasten"): program,
 		path.Join(vm.BinDir, "with-liar"):  testenv.ProgramWith(t, testenv.Build(t, "./test/attack/testdata/liar"), "with-liar"),
 		path.Join(vm.BinDir, "probe"):      testenv.Build(t, "./internal/runtime/linux/testdata/probe"),
 	}
 	m.MemoryMB = 3072
-	outcomes, err := m.RunSuite(ctx, testenv.DataDir(t), vm.Suite{
-		Packages: packages,
-		Env: []string{
-			testenv.RootMode + "=1",
-			testenv.RootfsVar + "=" + guest.ImageMount,
-			testenv.BinVar + "=" + vm.BinDir,
-			blackbox.ImagesVar + "=" + batteryImages,
-			"SANDKASTEN_ATTACK_SLOW=" + slower,
-		},
-		Timeout:  batteryTime,
-		Progress: func(line string) { t.Log(strings.TrimPrefix(line, module+"/")) },
-	})
+	return ctx, m, []string{
+		testenv.RootMode + "=1",
+		testenv.RootfsVar + "=" + guest.ImageMount,
+		testenv.BinVar + "=" + vm.BinDir,
+		blackbox.ImagesVar + "=" + batteryImages,
+		"SANDKASTEN_ATTACK_SLOW=" + slower,
+	}
+}
+
+// TestBatteryOnCgroup2 runs the attack battery in a machine: what keeps an attacker
+// in is there the control groups of version 2, and another kernel than the host's.
+// It is part of the long tier; TestCgroup2 is what every run has of it.
+func TestBatteryOnCgroup2(t *testing.T) {
+	ctx, m, env := batteryMachine(t)
+	packages, err := vm.ListTestPackages(ctx, battery)
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("%d packages, %v", len(packages), err)
+	}
+	packages[0].Skip = anyOf(slices.Sorted(maps.Keys(notAttackedHere)))
+	runAndReport(ctx, t, m, vm.Suite{Packages: packages, Env: env, Timeout: batteryTime})
+}
+
+// runAndReport runs the tests of a suite and reports each as its own.
+func runAndReport(ctx context.Context, t *testing.T, m vm.Machine, suite vm.Suite) {
+	t.Helper()
+	suite.Progress = func(line string) { t.Log(strings.TrimPrefix(line, module+"/")) }
+	outcomes, err := m.RunSuite(ctx, testenv.DataDir(t), suite)
 	report(t, outcomes)
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-// Every test that is left out exists; a name that no test has any more is a
-// reason for nothing.
+// Every test that is left out or chosen exists; a name that no test has any more
+// is a reason for nothing.
 func TestWhatIsLeftOutExists(t *testing.T) {
-	tables := maps.Clone(notHere)
-	tables[battery] = notAttackedHere
-	for pkg, left := range tables {
+	tables := map[string][]string{battery: slices.Collect(maps.Keys(notAttackedHere))}
+	for pkg, left := range notHere {
+		tables[pkg] = slices.Collect(maps.Keys(left))
+	}
+	for pkg, chosen := range onCgroup2 {
+		tables[pkg] = append(tables[pkg], chosen...)
+	}
+	for pkg, names := range tables {
 		files, err := filepath.Glob(filepath.Join("..", "..", strings.TrimPrefix(pkg, module), "*_test.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +150,7 @@ func TestWhatIsLeftOutExists(t *testing.T) {
 			}
 			text.Write(source)
 		}
-		for name := range left {
+		for _, name := range names {
 			if !strings.Contains(text.String(), "\nfunc "+name+"(t *testing.T)") {
 				t.Errorf("%s has no %s", pkg, name)
 			}

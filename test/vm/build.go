@@ -20,8 +20,10 @@ func exists(file string) bool {
 }
 
 // goStatic runs the go command without cgo, so that what it builds needs
-// nothing of the machine it runs on.
-func goStatic(ctx context.Context, args ...string) error {
+// nothing of the machine it runs on, and as releases are built, so that most of
+// it is in the cache.
+func goStatic(ctx context.Context, command string, args ...string) error {
+	args = append([]string{command, "-trimpath"}, args...)
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -34,7 +36,8 @@ func goStatic(ctx context.Context, args ...string) error {
 type TestPackage struct {
 	ImportPath string
 	Dir        string
-	Skip       string // tests that do not run, as -test.skip takes it; "" for none
+	Run        string // tests that run, as -test.run takes it; "" for all
+	Skip       string // tests of those that do not, as -test.skip takes it; "" for none
 }
 
 // ListTestPackages lists the packages matching patterns that have tests.

@@ -63,7 +63,7 @@ func (m Machine) RunSuite(ctx context.Context, dir string, suite Suite) ([]Outco
 		m.Jobs = append(m.Jobs, guest.Job{
 			Args: []string{
 				path.Join(BinDir, binary), "-test.v=test2json",
-				"-test.timeout=" + suite.Timeout.String(), "-test.skip=" + p.Skip,
+				"-test.timeout=" + suite.Timeout.String(), "-test.run=" + p.Run, "-test.skip=" + p.Skip,
 			},
 			Env: suite.Env,
 			Dir: path.Join(SourceDir, p.ImportPath),

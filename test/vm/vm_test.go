@@ -134,7 +134,8 @@ func TestMachineThatBreaksIsAnErrorWithItsConsole(t *testing.T) {
 }
 
 // TestSuiteOnCgroup2 runs the tests of suitePatterns in a machine and reports
-// each as its own. There, too, what cannot run fails.
+// each as its own. There, too, what cannot run fails. It is part of the long
+// tier; TestCgroup2 is what every run has of it.
 func TestSuiteOnCgroup2(t *testing.T) {
 	ctx, m := prepare(t)
 	packages, err := vm.ListTestPackages(ctx, suitePatterns...)
@@ -146,32 +147,38 @@ func TestSuiteOnCgroup2(t *testing.T) {
 	}
 	for i, p := range packages {
 		if skip := notHere[p.ImportPath]; len(skip) > 0 {
-			packages[i].Skip = "^(" + strings.Join(slices.Sorted(maps.Keys(skip)), "|") + ")$"
+			packages[i].Skip = anyOf(slices.Sorted(maps.Keys(skip)))
 		}
 	}
-	m.Files = map[string]string{}
-	for _, program := range []string{
-		testenv.Runner(t),
-		testenv.Build(t, "./internal/runtime/linux/testdata/probe"),
-		testenv.Build(t, "./internal/runtime/linux/testdata/crash", "failpoint"),
-	} {
-		m.Files[path.Join(vm.BinDir, filepath.Base(program))] = program
-	}
-	outcomes, err := m.RunSuite(ctx, testenv.DataDir(t), vm.Suite{
+	m.Files = suitePrograms(t)
+	runAndReport(ctx, t, m, vm.Suite{
 		Packages: packages,
 		Env: []string{
 			testenv.RootMode + "=1",
 			testenv.RootfsVar + "=" + guest.ImageMount,
 			testenv.BinVar + "=" + vm.BinDir,
 		},
-		Timeout:  packageTimeout,
-		Progress: func(line string) { t.Log(strings.TrimPrefix(line, module+"/")) },
+		Timeout: packageTimeout,
 	})
-	report(t, outcomes)
-	if err != nil {
-		t.Error(err)
-	}
 }
+
+// suitePrograms are what the tests of suitePatterns start, by their places in
+// the machine.
+func suitePrograms(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, program := range []string{
+		testenv.Runner(t),
+		testenv.Build(t, "./internal/runtime/linux/testdata/probe"),
+		testenv.Build(t, "./internal/runtime/linux/testdata/crash", "failpoint"),
+	} {
+		files[path.Join(vm.BinDir, filepath.Base(program))] = program
+	}
+	return files
+}
+
+// anyOf is a pattern of -test.run and -test.skip for tests with these names.
+func anyOf(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
 
 // report makes each outcome a test of its own. What was skipped has failed.
 func report(t *testing.T, outcomes []vm.Outcome) {

@@ -53,7 +53,7 @@ func build() (string, error) {
 	}
 	fmt.Fprintln(os.Stderr, "Building the task runner, once; it takes half a minute ...")
 	start := time.Now()
-	partial := fmt.Sprintf("%s.%d", program, os.Getpid()) // renamed when whole
+	partial := fmt.Sprintf("%s.%d", program, os.Getpid())                         // renamed when whole
 	cmd := exec.Command("go", "build", "-modfile="+module, "-o", partial, runner) //nolint:noctx // a signal ends both
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {

@@ -31,6 +31,8 @@ func control(ctx context.Context, args []string) (err error) {
 	quick := flags.Bool("quick", false, "only the rows for every change")
 	write := flags.Bool("write", false, "keep what is found, and write the matrix into docs/security.md")
 	verbose := flags.Bool("v", false, "show why the cases are red")
+	var part share
+	flags.Func("part", "only one `part` of the rows, such as 1/3", part.parse)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -53,7 +55,7 @@ func control(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	found, failed, err := p.all(ctx, selected(flags.Args(), *quick), *verbose)
+	found, failed, err := p.all(ctx, selected(flags.Args(), *quick, part), *verbose)
 	if err != nil {
 		return err
 	}

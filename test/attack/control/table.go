@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -109,8 +110,24 @@ var rows = []row{
 }
 
 // selected are the rows whose names are given, all without any.
-func selected(names []string, quick bool) []row {
+func selected(names []string, quick bool, share share) []row {
+	n := -1
 	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool {
-		return quick && !r.quick || len(names) > 0 && !slices.Contains(names, r.name())
+		n++
+		return quick && !r.quick || len(names) > 0 && !slices.Contains(names, r.name()) || !share.has(n)
 	})
+}
+
+// share is one of so many equal parts of the rows. The zero value is all.
+type share struct{ part, of int }
+
+func (s share) has(n int) bool { return s.of == 0 || n%s.of == s.part-1 }
+
+// parse reads a share as 1/3.
+func (s *share) parse(text string) error {
+	_, err := fmt.Sscanf(text, "%d/%d", &s.part, &s.of)
+	if err != nil || s.part < 1 || s.part > s.of {
+		return fmt.Errorf("want a part and how many there are, as 1/3")
+	}
+	return nil
 }

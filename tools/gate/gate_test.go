@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestAPartThatFailsDoesNotKeepOthersFromRunning(t *testing.T) {
+	t.Chdir(t.TempDir())
+	chosen := []part{
+		{name: "base", cores: 2},
+		{name: "bad", cores: 1, needs: []string{"base"}},
+		{name: "behind", cores: 1, needs: []string{"bad"}},
+		{name: "other", cores: 1, needs: []string{"base", "absent"}},
+	}
+	var out strings.Builder
+	results := schedule(t.Context(), chosen, 2, func(_ context.Context, p part) error {
+		if p.name == "bad" {
+			return errors.New("exit status 1")
+		}
+		return nil
+	}, &out)
+	got := map[string]state{}
+	for _, r := range results {
+		got[r.name] = r.state
+	}
+	for name, want := range map[string]state{"base": passed, "bad": failed, "behind": skipped, "other": passed} {
+		if got[name] != want {
+			t.Errorf("%s: %q, want %q\n%s", name, got[name], want, out.String())
+		}
+	}
+}
+
+func TestPartsShareTheMachine(t *testing.T) {
+	chosen := []part{
+		{name: "both", cores: 2},
+		{name: "left", cores: 1},
+		{name: "right", cores: 1},
+		{name: "third", cores: 1},
+		{name: "behind", background: true},
+		{name: "behind too", background: true},
+		{name: "alone", cores: 1, alone: true},
+	}
+	var mu sync.Mutex
+	var now []string
+	results := schedule(t.Context(), chosen, 2, func(_ context.Context, p part) error {
+		mu.Lock()
+		now = append(now, p.name)
+		beside := slices.Clone(now)
+		mu.Unlock()
+		time.Sleep(10 * time.Millisecond)
+		mu.Lock()
+		now = slices.DeleteFunc(now, func(name string) bool { return name == p.name })
+		mu.Unlock()
+		cores, behind := 0.0, 0
+		for _, name := range beside {
+			q := chosen[slices.IndexFunc(chosen, func(c part) bool { return c.name == name })]
+			if q.background {
+				behind++
+			} else {
+				cores += q.cores
+			}
+			if q.alone && len(beside) > 1 {
+				t.Errorf("beside %s, which measures: %v", name, beside)
+			}
+		}
+		if cores > 2 || behind > 1 {
+			t.Errorf("at once: %v", beside)
+		}
+		return nil
+	}, &strings.Builder{})
+	if len(results) != len(chosen) {
+		t.Errorf("%d of %d parts have a result", len(results), len(chosen))
+	}
+}
+
+// What is too large for the machine runs by itself.
+func TestALargePartRunsOnASmallMachine(t *testing.T) {
+	results := schedule(t.Context(), []part{{name: "large", cores: 8}}, 1, func(context.Context, part) error { return nil }, &strings.Builder{})
+	if len(results) != 1 || results[0].state != passed {
+		t.Errorf("%+v", results)
+	}
+}
+
+const verboseLog = `=== RUN   TestA
+--- PASS: TestA (0.00s)
+=== RUN   TestB
+=== RUN   TestB/one
+    b_test.go:7: one is wrong
+=== RUN   TestB/two
+--- FAIL: TestB (0.00s)
+    --- FAIL: TestB/one (0.00s)
+    --- PASS: TestB/two (0.00s)
+FAIL
+FAIL	example.org/b	0.002s
+FAILED tests/test_c.py::test_c - assert 1 == 2
+✖ a stream goes on (3ms)
+`
+
+func TestFailuresAreNamed(t *testing.T) {
+	want := []string{"TestB/one", "example.org/b", "tests/test_c.py::test_c", "a stream goes on (3ms)"}
+	if got := failures(verboseLog); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestExcerptSaysWhatFailedAndWhy(t *testing.T) {
+	padding := strings.Repeat("quiet\n", 500)
+	file := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(file, []byte(padding+verboseLog+padding), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := excerpt(file)
+	for _, want := range []string{"b_test.go:7: one is wrong", "--- FAIL: TestB/one", "quiet"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the excerpt has no %q:\n%s", want, got)
+		}
+	}
+	if n := strings.Count(got, "\n"); n > 2*aroundFailure+endOfLog {
+		t.Errorf("the excerpt has %d lines", n)
+	}
+}
+
+func TestSummaryEndsWithWhatFailed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	p := part{name: "test:b"}
+	if err := os.MkdirAll(logDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(logOf(p), []byte(verboseLog), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := summary([]result{{part: p, state: failed, err: errors.New("exit status 1")}, {part: part{name: "lint"}, state: passed}}, time.Hour)
+	for _, want := range []string{"lint", "FAILED", "exit status 1", "TestB/one", logOf(p), "60.0"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Index(got, "lint") > strings.Index(got, "FAILED") {
+		t.Errorf("what failed is not last:\n%s", got)
+	}
+}
+
+func TestTableOfParts(t *testing.T) {
+	all := slices.Concat(parts, tier)
+	seen := map[string]bool{}
+	for _, p := range all {
+		if seen[p.name] || p.what == "" || p.minutes == 0 || (p.cores == 0) == !p.background {
+			t.Errorf("part %q is there twice or lacks what it guards, its minutes or its cores", p.name)
+		}
+		seen[p.name] = true
+		if _, err := pick(all, []string{p.name}); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, p := range tier {
+		if p.minutes > 15 {
+			t.Errorf("slice %s takes %g minutes; 15 are all there is", p.name, p.minutes)
+		}
+	}
+	if _, err := pick(all, []string{"none such"}); err == nil {
+		t.Error("a part that is not there was picked")
+	}
+}
+
+func TestEverySliceHasItsTurn(t *testing.T) {
+	seen := map[string]bool{}
+	for n := range 1000 {
+		seen[turn(strings.Repeat("a", n), tier).name] = true
+	}
+	if len(seen) != len(tier) {
+		t.Errorf("of %d slices %d have a turn", len(tier), len(seen))
+	}
+	if turn("tree", tier).name != turn("tree", tier).name {
+		t.Error("one tree has two slices")
+	}
+}
+
+func TestOlder(t *testing.T) {
+	for release, want := range map[string]bool{"5.18.9-generic": true, "5.19.0": false, "6.1.0-13-amd64": false, "4.20": true, "10.0": false, "nonsense": true} {
+		if got := older(release, "5.19"); got != want {
+			t.Errorf("older(%q) = %v", release, got)
+		}
+	}
+}
+
+func TestPreflightFindsWhatThisHostLacks(t *testing.T) {
+	if f := diskFact(t.TempDir(), 1<<30); f.problem == "" {
+		t.Errorf("an exabyte is free: %s", f.value)
+	}
+	if f := diskFact("/no/such/directory", 1); f.problem == "" {
+		t.Error("a directory that is not there has room")
+	}
+}
+
+// The jobs on GitHub are the same parts.
+func TestTheWorkflowHasAllParts(t *testing.T) {
+	text, err := os.ReadFile("../../.github/workflows/ci.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, matrix, _ := strings.Cut(string(text), "        part:\n")
+	matrix, _, _ = strings.Cut(matrix, "    steps:\n")
+	var jobs []string
+	for line := range strings.Lines(matrix) {
+		jobs = append(jobs, strings.Split(strings.TrimSpace(strings.TrimLeft(line, " -")), ",")...)
+	}
+	for _, p := range parts {
+		if p.name != "build" && !slices.Contains(jobs, p.name) { // which the others need
+			t.Errorf("no job of the workflow runs %s", p.name)
+		}
+	}
+	if _, err := pick(slices.Concat(parts, tier), slices.DeleteFunc(jobs, func(name string) bool { return name == "slice" })); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+)
+
+// part is one of the gate's parts: a task and how it shares the machine.
+type part struct {
+	name       string   // of the task, unless call says otherwise
+	call       []string // the task and its arguments, where they are not the name
+	what       string   // what it guards, for -list
+	needs      []string // parts that must have passed before
+	cores      float64  // what it keeps busy
+	background bool     // it runs beside the others with what they leave, since nothing in it is timed
+	alone      bool     // it measures time, and runs without others
+	minutes    float64  // what it takes in a whole run on two cores; its limit is four times as much
+	env        []string
+}
+
+// task is what is given to the task runner.
+func (p part) task() []string {
+	if p.call != nil {
+		return p.call
+	}
+	return []string{p.name}
+}
+
+// limit is when a part is stopped: a machine may be slow, but a run ends.
+func (p part) limit() time.Duration {
+	return max(10*time.Minute, time.Duration(4*p.minutes*float64(time.Minute)))
+}
+
+// parts are what every run has, those that take longest first.
+var parts = []part{
+	{name: "build", what: "the programs, for Linux", cores: 2, minutes: 2},
+	{name: "test:vm", what: "cgroup v2: the driver's suite, limits, kill and pause, and the systemd unit, in a virtual machine",
+		needs: []string{"build"}, background: true, minutes: 14},
+	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 9},
+	{name: "test:attack", what: "hostile code and clients against a real daemon", needs: []string{"build"}, cores: 1, minutes: 4},
+	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cores: 1, minutes: 7},
+	{name: "test:attack:docker", what: "the attacks on sandboxes in containers", needs: []string{"build"}, cores: 1, minutes: 4},
+	{name: "test:e2e", what: "scripts, the documentation's commands, packages, limits", needs: []string{"build"}, cores: 1, minutes: 4},
+	{name: "test:sdk", what: "the SDKs as users install them", needs: []string{"build"}, cores: 1, minutes: 4},
+	{name: "test:monkey", call: []string{"test:monkey", "--", "-for", "3m"}, what: "faults mixed by a seed", needs: []string{"build"}, cores: 1, minutes: 4},
+	{name: "lint", what: "formatting and linters", background: true, minutes: 6},
+	{name: "build:wsl", what: "the programs, for Windows", background: true, minutes: 1},
+	{name: "vuln", what: "known vulnerabilities, where the database can be reached", background: true, minutes: 1},
+}
+
+// tier is the long tier, in slices of at most a quarter of an hour. A whole run
+// has one of them.
+var tier = []part{
+	{name: "long:vm-battery", what: "the attack battery on cgroup v2", call: []string{"test:vm", "--", "-run=TestBatteryOnCgroup2"}, background: true, minutes: 13},
+	{name: "long:vm-suite", what: "the driver's whole suite on cgroup v2", call: []string{"test:vm", "--", "-run=TestSuiteOnCgroup2"}, background: true, minutes: 11},
+	{name: "long:vm-host", what: "a loss of power, a clock that jumps, Docker on XFS and with user namespaces, and the machine itself",
+		call: []string{"test:vm", "--", "-skip=TestBatteryOnCgroup2|TestSuiteOnCgroup2|TestCgroup2|TestSystemd"}, background: true, minutes: 12},
+	{name: "long:monkey", what: "faults mixed by a seed, for ten minutes", call: []string{"test:monkey"}, cores: 1, minutes: 11},
+	fuzz(1), fuzz(2), fuzz(3),
+	control(1), control(2), control(3),
+	{name: "long:bench", what: "that the benchmark runs, in short", call: []string{"bench", "--", "-scale=0.2", "-only=sandkasten"}, alone: true, cores: 1, minutes: 10},
+}
+
+// thirds is into how many slices the fuzz targets and the control's rows are cut.
+const thirds = 3
+
+func fuzz(n int) part {
+	return part{
+		name: fmt.Sprintf("long:fuzz-%d", n), what: "a third of the fuzz targets, for a minute each", call: []string{"test:fuzz"}, background: true, minutes: 12,
+		env: []string{"FUZZTIME=1m", fmt.Sprintf("FUZZPART=%d/%d", n, thirds)},
+	}
+}
+
+func control(n int) part {
+	return part{
+		name: fmt.Sprintf("long:control-%d", n), what: "a third of the protections taken away in turn, which the attack battery must notice", cores: 1, minutes: 12,
+		call: []string{"test:attack:control", "--", fmt.Sprintf("-part=%d/%d", n, thirds)},
+	}
+}
+
+// turn chooses one by a tree's hash, so that clones of a tree agree.
+func turn(tree string, from []part) part {
+	sum := fnv.New32a()
+	sum.Write([]byte(tree))
+	return from[sum.Sum32()%uint32(len(from))]
+}
+
+// pick is the parts with these names, after what they need, in the table's order.
+// The name long means the whole tier.
+func pick(from []part, names []string) ([]part, error) {
+	wanted := map[string]bool{}
+	var want func(name string) error
+	want = func(name string) error {
+		i := slices.IndexFunc(from, func(p part) bool { return p.name == name })
+		if i < 0 {
+			return fmt.Errorf("there is no part %q; -list prints them", name)
+		}
+		wanted[name] = true
+		for _, need := range from[i].needs {
+			if err := want(need); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if slices.Contains(names, "long") {
+		for _, p := range tier {
+			names = append(names, p.name)
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "long" })
+	}
+	for _, name := range names {
+		if err := want(strings.TrimSpace(name)); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(from), func(p part) bool { return !wanted[p.name] }), nil
+}
+
+// listing is the table of what there is.
+func listing(every, some []part) string {
+	var out strings.Builder
+	for _, group := range [][]part{every, some} {
+		for _, p := range group {
+			fmt.Fprintf(&out, "%-20s %4.0f min  %s\n", p.name, p.minutes, p.what)
+		}
+		fmt.Fprintln(&out)
+	}
+	return out.String()
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+// What the parts need of a host.
+const (
+	leastKernel = "5.19"
+	leastDiskGB = 15 // of /var/tmp: images, a virtual machine's disks, Docker engines
+	leastMemGB  = 6  // a virtual machine has three
+)
+
+// fact is something about the host that makes a difference to the parts.
+type fact struct {
+	name, value string
+	problem     string // why nothing can run here, and what to do; "" if it can
+}
+
+// preflight prints what the host is like, removes what earlier runs of the
+// tests have left there, and is an error where the parts cannot run.
+func preflight(out io.Writer) error {
+	facts := []fact{kernelFact(), groupsFact(), diskFact("/var/tmp", leastDiskGB), memoryFact(), clockFact(), entropyFact(), dockerFact(), leftFact()}
+	var errs []error
+	for _, f := range facts {
+		fmt.Fprintf(out, "%-10s %s\n", f.name, f.value)
+		if f.problem != "" {
+			errs = append(errs, fmt.Errorf("%s: %s; %s", f.name, f.value, f.problem))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func kernelFact() fact {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return fact{name: "kernel", value: err.Error(), problem: "is this Linux?"}
+	}
+	release := unix.ByteSliceToString(name.Release[:])
+	f := fact{name: "kernel", value: fmt.Sprintf("%s, %s, %d processors, user id %d", release, runtime.GOARCH, runtime.NumCPU(), os.Geteuid())}
+	if older(release, leastKernel) {
+		f.problem = "the native driver needs Linux " + leastKernel + " or newer"
+	}
+	return f
+}
+
+// older compares the first two numbers of kernel versions.
+func older(release, least string) bool {
+	number := func(version string, i int) int {
+		parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
+		if i >= len(parts) {
+			return 0
+		}
+		n, err := strconv.Atoi(parts[i])
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	if a, b := number(release, 0), number(least, 0); a != b {
+		return a < b
+	}
+	return number(release, 1) < number(least, 1)
+}
+
+func groupsFact() fact {
+	f := fact{name: "cgroups"}
+	switch _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); {
+	case err == nil:
+		f.value = "version 2"
+	case len(glob("/sys/fs/cgroup/*/cgroup.controllers")) > 0:
+		f.value = "hybrid: controllers of version 1, and a tree of version 2"
+	default:
+		f.value = "no tree of version 2"
+		f.problem = "mount one with `mount -t cgroup2 none /sys/fs/cgroup/unified`"
+	}
+	return f
+}
+
+func diskFact(dir string, leastGB uint64) fact {
+	f := fact{name: "disk"}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		f.value, f.problem = err.Error(), "make "+dir
+		return f
+	}
+	free := fs.Bavail * uint64(fs.Bsize) >> 30
+	f.value = fmt.Sprintf("%d GiB free in %s", free, dir)
+	if free < leastGB {
+		f.problem = fmt.Sprintf("the tests need %d GiB there; set %s to a directory on a larger disk", leastGB, testenv.DirVar)
+	}
+	return f
+}
+
+func memoryFact() fact {
+	f := fact{name: "memory"}
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		f.value, f.problem = err.Error(), "mount /proc"
+		return f
+	}
+	_, rest, _ := strings.Cut(string(text), "MemAvailable:")
+	kb, err := strconv.Atoi(strings.Fields(rest + " 0")[0])
+	f.value = fmt.Sprintf("%d GiB available", kb>>20)
+	if err != nil || kb>>20 < leastMemGB {
+		f.problem = fmt.Sprintf("the tests need %d GiB", leastMemGB)
+	}
+	return f
+}
+
+// clockFact compares the clock with the newest commit: one that is behind it
+// breaks certificates, signatures and builds in ways that do not name it.
+func clockFact() fact {
+	now := time.Now()
+	f := fact{name: "clock", value: now.UTC().Format(time.RFC3339)}
+	out, err := exec.Command("git", "log", "-1", "--format=%ct").Output() //nolint:noctx // it ends at once
+	if err != nil {
+		return f // an archive without history
+	}
+	seconds, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if committed := time.Unix(seconds, 0); err == nil && now.Before(committed.Add(-time.Hour)) {
+		f.problem = "the newest commit is of " + committed.UTC().Format(time.RFC3339) + "; set the clock"
+	}
+	return f
+}
+
+func entropyFact() fact {
+	f := fact{name: "entropy", value: "ready"}
+	if _, err := unix.Getrandom(make([]byte, 16), unix.GRND_NONBLOCK); err != nil {
+		f.value = err.Error()
+		f.problem = "the kernel's random numbers are not ready; wait, or install haveged"
+	}
+	return f
+}
+
+// dockerFact is for the reader: tests start engines of their own, beside which
+// others may run.
+func dockerFact() fact {
+	f := fact{name: "docker", value: "no engine runs"}
+	for _, file := range glob("/proc/[0-9]*/comm") {
+		if comm, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(comm)) == "dockerd" {
+			f.value = "an engine runs, process " + strings.Split(file, "/")[2] + "; the tests use engines of their own"
+		}
+	}
+	return f
+}
+
+// leftFact removes what earlier runs have left, as far as that is possible.
+func leftFact() fact {
+	f := fact{name: "left", value: "nothing of an earlier run"}
+	marks, err := testenv.Stale()
+	if err != nil {
+		f.value, f.problem = err.Error(), "is /proc mounted?"
+		return f
+	}
+	if len(marks) == 0 {
+		return f
+	}
+	f.value = "removed what earlier runs left: " + strings.Join(marks, " ")
+	if err := testenv.Sweep(marks); err != nil {
+		f.value = "earlier runs have left what cannot be removed"
+		f.problem = err.Error()
+	}
+	return f
+}
+
+// leftBehind is a part of its own at the end: nothing of the tests is on the
+// host any more.
+func leftBehind() result {
+	r := result{part: part{name: "nothing left behind"}, state: passed}
+	start := time.Now()
+	marks, err := testenv.Stale()
+	if err == nil && len(marks) > 0 {
+		err = fmt.Errorf("%s: left by tests that have ended; the next run removes it", strings.Join(marks, " "))
+	}
+	if err != nil {
+		r.state, r.err = failed, err
+	}
+	r.took = time.Since(start)
+	return r
+}
+
+// glob is filepath.Glob for patterns that are ours, sorted.
+func glob(pattern string) []string {
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		panic(err)
+	}
+	slices.Sort(found)
+	return found
+}

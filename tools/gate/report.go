@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+var (
+	// Go, also of a subtest, where its parent's line follows it.
+	goFailure = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
+	// A package that did not build, or whose process broke.
+	goPackage = regexp.MustCompile(`^(?:FAIL|panic:)\s+(\S+)`)
+	// pytest and the test runner of Node.js.
+	pyFailure   = regexp.MustCompile(`^(?:FAILED|ERROR) (\S+)`)
+	nodeFailure = regexp.MustCompile(`^\s*(?:✖|not ok \d+ -) (.+)`)
+	goStart     = regexp.MustCompile(`^=== RUN +(\S+)`)
+)
+
+// failures are the names of the tests that a log says have failed, each once.
+func failures(log string) []string {
+	var names []string
+	for line := range strings.Lines(log) {
+		for _, kind := range []*regexp.Regexp{goFailure, goPackage, pyFailure, nodeFailure} {
+			m := kind.FindStringSubmatch(strings.TrimRight(line, "\n"))
+			if m != nil && !slices.Contains(names, m[1]) {
+				names = append(names, m[1])
+			}
+		}
+	}
+	// A test that failed because a subtest did is named by that.
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(names, func(other string) bool { return strings.HasPrefix(other, name+"/") })
+	})
+}
+
+// Lines of a log that a failure brings to the console.
+const (
+	aroundFailure = 60
+	endOfLog      = 30
+)
+
+// excerpt is what a log says of each failure, and its end, for a console that
+// is all that is left of a machine.
+func excerpt(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Sprintf("no log: %v\n", err)
+	}
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	keep := make([]bool, len(lines))
+	mark := func(from, to int) {
+		for i := max(0, from); i < min(len(lines), to); i++ {
+			keep[i] = true
+		}
+	}
+	for i, line := range lines {
+		m := goFailure.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		// What it said stands between its start and this line with -v, else behind it.
+		mark(i, i+1)
+		for j := i; j >= 0; j-- {
+			if start := goStart.FindStringSubmatch(lines[j]); start != nil && start[1] == m[1] {
+				mark(max(j, i-aroundFailure), i)
+				break
+			}
+		}
+		for j := i + 1; j < len(lines) && j-i < aroundFailure && strings.HasPrefix(lines[j], " "); j++ {
+			keep[j] = true
+		}
+	}
+	mark(len(lines)-endOfLog, len(lines))
+	var out strings.Builder
+	for i, line := range lines {
+		if keep[i] {
+			fmt.Fprintf(&out, "  | %s\n", line)
+		} else if i > 0 && keep[i-1] {
+			out.WriteString("  | ...\n")
+		}
+	}
+	return out.String()
+}
+
+// summary is the table at the end: the parts that failed last, where a reader
+// of a console looks.
+func summary(results []result, whole time.Duration) string {
+	results = slices.Clone(results)
+	rank := map[state]int{passed: 0, skipped: 1, failed: 2}
+	slices.SortStableFunc(results, func(a, b result) int { return rank[a.state] - rank[b.state] })
+	var out strings.Builder
+	fmt.Fprintf(&out, "\n%-24s %8s %8s  %s\n", "part", "minutes", "budget", "result")
+	for _, r := range results {
+		fmt.Fprintf(&out, "%-24s %8.1f %8.1f  %s\n", r.name, r.took.Minutes(), r.minutes, r.state)
+		if r.state != failed {
+			continue
+		}
+		if r.err != nil {
+			fmt.Fprintf(&out, "    %v\n", r.err)
+		}
+		if text, err := os.ReadFile(logOf(r.part)); err == nil {
+			for _, name := range failures(string(text)) {
+				fmt.Fprintf(&out, "    %s\n", name)
+			}
+			fmt.Fprintf(&out, "    log: %s\n", logOf(r.part))
+		}
+	}
+	fmt.Fprintf(&out, "%-24s %8.1f\n", "whole run", whole.Minutes())
+	return out.String()
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// state is how a part ended.
+type state string
+
+const (
+	passed  state = "ok"
+	failed  state = "FAILED"
+	skipped state = "not run" // what it needs has failed
+)
+
+// result is what became of a part.
+type result struct {
+	part
+	state state
+	took  time.Duration
+	err   error
+}
+
+// load is how much of the machine runs.
+type load struct {
+	cores  float64 // of the parts in the foreground
+	behind int     // parts in the background
+	alone  bool    // a part that measures runs
+}
+
+// room reports whether a part may start beside what runs: the foreground fills
+// the processors and no more, one part runs in the background of it, and what
+// measures time has no other in the foreground.
+func (l load) room(p part, cores int) bool {
+	switch {
+	case p.background:
+		return l.behind == 0 && !l.alone
+	case p.alone:
+		return l.cores == 0 && l.behind == 0
+	default:
+		return !l.alone && (l.cores == 0 || l.cores+p.cores <= float64(cores))
+	}
+}
+
+func (l *load) add(p part, n int) {
+	switch {
+	case p.background:
+		l.behind += n
+	default:
+		l.cores += float64(n) * p.cores
+		l.alone = l.alone != p.alone
+	}
+}
+
+// schedule runs parts, in their order where there is room and what they need
+// has passed, and returns how they ended, in the order of the ends. It prints a
+// line for each start and end.
+func schedule(ctx context.Context, chosen []part, cores int, runPart func(context.Context, part) error, out io.Writer) []result {
+	var (
+		waiting = slices.Clone(chosen)
+		done    []result
+		running load
+		ends    = make(chan result)
+		active  int
+		start   = time.Now()
+	)
+	say := func(format string, args ...any) {
+		fmt.Fprintf(out, "%5.1f min  "+format+"\n", append([]any{time.Since(start).Minutes()}, args...)...)
+	}
+	for len(waiting) > 0 || active > 0 {
+		waiting = slices.DeleteFunc(waiting, func(p part) bool {
+			ready, hopeless := p.ready(chosen, done)
+			if hopeless || ctx.Err() != nil {
+				done = append(done, result{part: p, state: skipped})
+				say("not run  %s", p.name)
+				return true
+			}
+			if !ready || !running.room(p, cores) {
+				return false
+			}
+			running.add(p, 1)
+			active++
+			say("start    %s", p.name)
+			go func() {
+				begin := time.Now()
+				r := result{part: p, state: passed, err: runPart(ctx, p)}
+				if r.err != nil {
+					r.state = failed
+				}
+				r.took = time.Since(begin)
+				ends <- r
+			}()
+			return true
+		})
+		if active == 0 {
+			continue // all that waited was hopeless
+		}
+		r := <-ends
+		active--
+		running.add(r.part, -1)
+		done = append(done, r)
+		say("%-8s %s, %.1f min", r.state, r.name, r.took.Minutes())
+		if r.state == failed {
+			fmt.Fprintf(out, "%v\n%s", r.err, excerpt(logOf(r.part)))
+		}
+	}
+	return done
+}
+
+// ready reports whether all parts that p needs have passed, and whether one
+// cannot any more. A part that was not chosen is needed by nobody.
+func (p part) ready(chosen []part, done []result) (ready, hopeless bool) {
+	ready = true
+	for _, name := range p.needs {
+		if !slices.ContainsFunc(chosen, func(c part) bool { return c.name == name }) {
+			continue
+		}
+		i := slices.IndexFunc(done, func(r result) bool { return r.name == name })
+		switch {
+		case i < 0:
+			ready = false
+		case done[i].state != passed:
+			return false, true
+		}
+	}
+	return ready, false
+}
