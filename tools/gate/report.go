@@ -78,7 +78,7 @@ func excerpt(file string) string {
 	var out strings.Builder
 	for i, line := range lines {
 		if keep[i] {
-			fmt.Fprintf(&out, "  | %s\n", line)
+			fmt.Fprintf(&out, "  | %.400s\n", line)
 		} else if i > 0 && keep[i-1] {
 			out.WriteString("  | ...\n")
 		}
