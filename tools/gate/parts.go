@@ -46,7 +46,8 @@ var parts = []part{
 	{name: "test:e2e", what: "scripts, the documentation's commands, packages, limits", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:sdk", what: "the SDKs as users install them", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:monkey", call: []string{"test:monkey", "--", "-for", "3m"}, what: "faults mixed by a seed", needs: []string{"build"}, cores: 1, minutes: 4},
-	{name: "lint", what: "formatting and linters", background: true, minutes: 6},
+	// It needs no programs, but the virtual machine's part is longer and goes first.
+	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, minutes: 6},
 	{name: "build:wsl", what: "the programs, for Windows", background: true, minutes: 1},
 	{name: "vuln", what: "known vulnerabilities, where the database can be reached", background: true, minutes: 1},
 }
