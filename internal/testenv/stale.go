@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,9 +46,7 @@ func markedTexts() ([]string, error) {
 	for _, base := range dataDirBases() {
 		texts = append(texts, globAll(filepath.Join(base, markPrefix+"*"))...)
 	}
-	for _, dir := range markedGroups(markPrefix) {
-		texts = append(texts, dir)
-	}
+	texts = append(texts, markedGroups(markPrefix)...)
 	for _, file := range globAll("/sys/block/loop*/loop/backing_file") {
 		if backing, err := os.ReadFile(file); err == nil { // or it has just been detached
 			texts = append(texts, string(backing))
@@ -197,7 +196,7 @@ func detachMarked(mark string) error {
 			continue
 		}
 		device := "/dev/" + strings.Split(file, "/")[3]
-		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil { //nolint:noctx // it ends at once
+		if out, err := exec.CommandContext(context.Background(), "losetup", "--detach", device).CombinedOutput(); err != nil {
 			errs = append(errs, fmt.Errorf("detach %s: %w: %s", device, err, out))
 		}
 	}

@@ -178,7 +178,7 @@ func TestEverySliceHasItsTurn(t *testing.T) {
 	if len(seen) != len(tier) {
 		t.Errorf("of %d slices %d have a turn", len(tier), len(seen))
 	}
-	if turn("tree", tier).name != turn("tree", tier).name {
+	if first, again := turn("tree", tier), turn("tree", tier); first.name != again.name {
 		t.Error("one tree has two slices")
 	}
 }

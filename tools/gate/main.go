@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := preflight(os.Stdout); err != nil {
+	if err := preflight(ctx, os.Stdout); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(logDir); err != nil {
@@ -129,7 +129,7 @@ func treesTurn(ctx context.Context) (part, error) {
 
 // runTask runs a part's task to its end, with its output in the log.
 func runTask(ctx context.Context, p part) error {
-	log, err := os.Create(logOf(p))
+	log, err := os.OpenFile(logOf(p), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // for everybody to read
 	if err != nil {
 		return err
 	}

@@ -37,8 +37,10 @@ func (p part) limit() time.Duration {
 // parts are what every run has, those that take longest first.
 var parts = []part{
 	{name: "build", what: "the programs, for Linux", cores: 2, minutes: 2},
-	{name: "test:vm", what: "cgroup v2: the driver's suite, limits, kill and pause, and the systemd unit, in a virtual machine",
-		needs: []string{"build"}, background: true, minutes: 14},
+	{
+		name: "test:vm", what: "cgroup v2: the driver's suite, limits, kill and pause, and the systemd unit, in a virtual machine",
+		needs: []string{"build"}, background: true, minutes: 14,
+	},
 	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 9},
 	{name: "test:attack", what: "hostile code and clients against a real daemon", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cores: 1, minutes: 7},
@@ -57,8 +59,10 @@ var parts = []part{
 var tier = []part{
 	{name: "long:vm-battery", what: "the attack battery on cgroup v2", call: []string{"test:vm", "--", "-run=TestBatteryOnCgroup2"}, background: true, minutes: 13},
 	{name: "long:vm-suite", what: "the driver's whole suite on cgroup v2", call: []string{"test:vm", "--", "-run=TestSuiteOnCgroup2"}, background: true, minutes: 11},
-	{name: "long:vm-host", what: "a loss of power, a clock that jumps, Docker on XFS and with user namespaces, and the machine itself",
-		call: []string{"test:vm", "--", "-skip=TestBatteryOnCgroup2|TestSuiteOnCgroup2|TestCgroup2|TestSystemd"}, background: true, minutes: 12},
+	{
+		name: "long:vm-host", what: "a loss of power, a clock that jumps, Docker on XFS and with user namespaces, and the machine itself",
+		call: []string{"test:vm", "--", "-skip=TestBatteryOnCgroup2|TestSuiteOnCgroup2|TestCgroup2|TestSystemd"}, background: true, minutes: 12,
+	},
 	{name: "long:monkey", what: "faults mixed by a seed, for ten minutes", call: []string{"test:monkey"}, cores: 1, minutes: 11},
 	fuzz(1), fuzz(2), fuzz(3),
 	control(1), control(2), control(3),

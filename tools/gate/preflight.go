@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,8 +34,8 @@ type fact struct {
 
 // preflight prints what the host is like, removes what earlier runs of the
 // tests have left there, and is an error where the parts cannot run.
-func preflight(out io.Writer) error {
-	facts := []fact{kernelFact(), groupsFact(), diskFact("/var/tmp", leastDiskGB), memoryFact(), clockFact(), entropyFact(), dockerFact(), leftFact()}
+func preflight(ctx context.Context, out io.Writer) error {
+	facts := []fact{kernelFact(), groupsFact(), diskFact("/var/tmp", leastDiskGB), memoryFact(), clockFact(ctx), entropyFact(), dockerFact(), leftFact()}
 	var errs []error
 	for _, f := range facts {
 		fmt.Fprintf(out, "%-10s %s\n", f.name, f.value)
@@ -124,10 +125,10 @@ func memoryFact() fact {
 
 // clockFact compares the clock with the newest commit: one that is behind it
 // breaks certificates, signatures and builds in ways that do not name it.
-func clockFact() fact {
+func clockFact(ctx context.Context) fact {
 	now := time.Now()
 	f := fact{name: "clock", value: now.UTC().Format(time.RFC3339)}
-	out, err := exec.Command("git", "log", "-1", "--format=%ct").Output() //nolint:noctx // it ends at once
+	out, err := exec.CommandContext(ctx, "git", "log", "-1", "--format=%ct").Output()
 	if err != nil {
 		return f // an archive without history
 	}

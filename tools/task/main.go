@@ -5,6 +5,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -24,7 +25,7 @@ const (
 )
 
 func main() {
-	program, err := build()
+	program, err := build(context.Background())
 	if err == nil {
 		err = syscall.Exec(program, append([]string{"task"}, os.Args[1:]...), os.Environ()) //nolint:gosec // it is our own build
 	}
@@ -33,7 +34,7 @@ func main() {
 }
 
 // build returns the path of the runner, which is kept in the user's cache.
-func build() (string, error) {
+func build(ctx context.Context) (string, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return "", err
@@ -53,8 +54,8 @@ func build() (string, error) {
 	}
 	fmt.Fprintln(os.Stderr, "Building the task runner, once; it takes half a minute ...")
 	start := time.Now()
-	partial := fmt.Sprintf("%s.%d", program, os.Getpid())                         // renamed when whole
-	cmd := exec.Command("go", "build", "-modfile="+module, "-o", partial, runner) //nolint:noctx // a signal ends both
+	partial := fmt.Sprintf("%s.%d", program, os.Getpid()) // renamed when whole
+	cmd := exec.CommandContext(ctx, "go", "build", "-modfile="+module, "-o", partial, runner)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("build the task runner: %w", err)
