@@ -66,8 +66,9 @@ var notAttackedHere = map[string]string{
 // where two processors emulate the machine's two.
 const batteryTime = 25 * time.Minute
 
-// slower is how many times as long as on the host things may take there.
-const slower = "10"
+// slower is how many times as long as on the host things may take there, also
+// where other checks run beside the machine.
+const slower = "20"
 
 // batteryMachine is a machine with the programs and the image of the battery,
 // and the environment of the battery there.

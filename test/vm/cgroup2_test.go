@@ -33,7 +33,6 @@ var onCgroup2 = map[string][]string{
 		"TestFailedCreateLeavesNothing",
 		"TestFileWorkIsCharged",
 		"TestHugePages",
-		"TestManyAtOnceLeaveNothing",
 		"TestOutOfMemoryIsNotTheRunnersEnd",
 		"TestParked",
 		"TestProgramsEndByTheirCgroup",
