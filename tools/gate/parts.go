@@ -45,7 +45,7 @@ var parts = []part{
 	{name: "build", what: "the programs, for Linux", cores: 2, minutes: 2},
 	{
 		name: "test:vm", what: "cgroup v2: the driver's suite, limits, kill and pause, and the systemd unit, in a virtual machine",
-		needs: []string{"build"}, background: true, minutes: 14,
+		needs: []string{"build"}, background: true, nice: 5, minutes: 14,
 	},
 	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 9},
 	{name: "test:attack", what: "hostile code and clients against a real daemon", needs: []string{"build"}, cores: 1, minutes: 4, env: paced},
@@ -67,13 +67,13 @@ var tier = []part{
 	{name: "long:vm-suite", what: "the driver's whole suite on cgroup v2", call: []string{"test:vm", "--", "-run=TestSuiteOnCgroup2"}, background: true, nice: 5, minutes: 11},
 	{
 		name: "long:vm-host", what: "a loss of power, a clock that jumps, Docker on XFS and with user namespaces, and the machine itself",
-		call: []string{"test:vm", "--", "-skip=TestBatteryOnCgroup2|TestSuiteOnCgroup2|TestCgroup2|TestSystemd"}, background: true, minutes: 12,
+		call: []string{"test:vm", "--", "-skip=TestBatteryOnCgroup2|TestSuiteOnCgroup2|TestCgroup2|TestSystemd"}, background: true, nice: 5, minutes: 12,
 	},
 	{name: "long:attack", what: "the attack battery by itself, with the times that it promises", call: []string{"test:attack"}, alone: true, cores: 1, minutes: 5},
 	{name: "long:monkey", what: "faults mixed by a seed, for ten minutes", call: []string{"test:monkey"}, cores: 1, minutes: 11},
 	fuzz(1), fuzz(2), fuzz(3),
 	control(1), control(2), control(3),
-	{name: "long:bench", what: "that the benchmark runs, in short", call: []string{"bench", "--", "-scale=0.2", "-only=sandkasten"}, alone: true, cores: 1, minutes: 10},
+	{name: "long:bench", what: "that the benchmark runs, in short", call: []string{"bench", "--", "-scale=0.2", "-only=sandkasten"}, needs: []string{"build"}, alone: true, cores: 1, minutes: 10},
 }
 
 // thirds is into how many slices the fuzz targets and the control's rows are cut.
