@@ -35,7 +35,7 @@ type fact struct {
 // preflight prints what the host is like, removes what earlier runs of the
 // tests have left there, and is an error where the parts cannot run.
 func preflight(ctx context.Context, out io.Writer) error {
-	facts := []fact{kernelFact(), groupsFact(), diskFact("/var/tmp", leastDiskGB), memoryFact(), clockFact(ctx), entropyFact(), dockerFact(), leftFact()}
+	facts := []fact{kernelFact(), groupsFact(), diskFact("/var/tmp", leastDiskGB), memoryFact(), clockFact(ctx), entropyFact(), dockerFact(), leftFact(), daemonFact()}
 	var errs []error
 	for _, f := range facts {
 		fmt.Fprintf(out, "%-10s %s\n", f.name, f.value)
@@ -144,6 +144,20 @@ func entropyFact() fact {
 	if _, err := unix.Getrandom(make([]byte, 16), unix.GRND_NONBLOCK); err != nil {
 		f.value = err.Error()
 		f.problem = "the kernel's random numbers are not ready; wait, or install haveged"
+	}
+	return f
+}
+
+// daemonFact is for the reader: a sandbox that another daemon makes while a test
+// looks for what is left behind looks like a leak.
+func daemonFact() fact {
+	f := fact{name: "daemon", value: "no Sandkasten runs"}
+	for _, file := range glob("/proc/[0-9]*/cmdline") {
+		line, err := os.ReadFile(file)
+		words := strings.Split(string(line), "\x00")
+		if err == nil && len(words) > 1 && filepath.Base(words[0]) == "sandkasten" && words[1] == "daemon" {
+			f.value = "a Sandkasten runs, process " + strings.Split(file, "/")[2] + "; sessions that it makes meanwhile look like what tests leave: stop it"
+		}
 	}
 	return f
 }
