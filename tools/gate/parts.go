@@ -54,10 +54,10 @@ var parts = []part{
 	{name: "test:e2e", what: "scripts, the documentation's commands, packages, limits", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:sdk", what: "the SDKs as users install them", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:monkey", call: []string{"test:monkey", "--", "-for", "3m"}, what: "faults mixed by a seed", needs: []string{"build"}, cores: 1, minutes: 4},
-	// It needs no programs, but the virtual machine's part is longer and goes first.
+	// What follows needs no programs, but the virtual machine's part is longer and goes first.
 	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, nice: 15, minutes: 6},
-	{name: "build:wsl", what: "the programs, for Windows", background: true, minutes: 1},
-	{name: "vuln", what: "known vulnerabilities, where the database can be reached", background: true, minutes: 1},
+	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, nice: 15, minutes: 1},
+	{name: "vuln", what: "known vulnerabilities, where the database can be reached", needs: []string{"build"}, background: true, nice: 15, minutes: 1},
 }
 
 // tier is the long tier, in slices of at most a quarter of an hour. A whole run
