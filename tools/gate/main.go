@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -139,8 +138,8 @@ func runTask(ctx context.Context, p part) error {
 	defer cancel()
 	args := append([]string{"tool", "task"}, p.task()...)
 	cmd := exec.CommandContext(ctx, "go", args...)
-	if p.nice > 0 {
-		cmd = exec.CommandContext(ctx, "nice", append([]string{"-n", strconv.Itoa(p.nice), "go"}, args...)...)
+	if p.background {
+		cmd = exec.CommandContext(ctx, "nice", append([]string{"-n", "15", "go"}, args...)...)
 	}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), p.env...)

@@ -15,8 +15,7 @@ type part struct {
 	what       string   // what it guards, for -list
 	needs      []string // parts that must have passed before
 	cores      float64  // what it keeps busy
-	background bool     // it runs beside the others with what they leave
-	nice       int      // how far it lets the others go first
+	background bool     // it runs with what the others leave, since nothing in it is timed
 	alone      bool     // it measures time, and runs without others
 	minutes    float64  // what it takes in a whole run on two cores; its limit is four times as much
 	env        []string
@@ -45,29 +44,29 @@ var parts = []part{
 	{name: "build", what: "the programs, for Linux", cores: 2, minutes: 2},
 	{
 		name: "test:vm", what: "cgroup v2: the driver's suite, limits, kill and pause, and the systemd unit, in a virtual machine",
-		needs: []string{"build"}, background: true, nice: 5, minutes: 14,
+		needs: []string{"build"}, cores: 1, minutes: 12,
 	},
-	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 9},
+	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 1, minutes: 10},
 	{name: "test:attack", what: "hostile code and clients against a real daemon", needs: []string{"build"}, cores: 1, minutes: 4, env: paced},
 	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cores: 1, minutes: 7},
 	{name: "test:attack:docker", what: "the attacks on sandboxes in containers", needs: []string{"build"}, cores: 1, minutes: 4, env: paced},
 	{name: "test:e2e", what: "scripts, the documentation's commands, packages, limits", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:sdk", what: "the SDKs as users install them", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:monkey", call: []string{"test:monkey", "--", "-for", "3m"}, what: "faults mixed by a seed", needs: []string{"build"}, cores: 1, minutes: 4},
-	// What follows needs no programs, but the virtual machine's part is longer and goes first.
-	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, nice: 15, minutes: 6},
-	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, nice: 15, minutes: 1},
-	{name: "vuln", what: "known vulnerabilities, where the database can be reached", needs: []string{"build"}, background: true, nice: 15, minutes: 1},
+	// What follows is not in a hurry, and nothing in it is timed.
+	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, minutes: 6},
+	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, minutes: 1},
+	{name: "vuln", what: "known vulnerabilities, where the database can be reached", needs: []string{"build"}, background: true, minutes: 1},
 }
 
 // tier is the long tier, in slices of at most a quarter of an hour. A whole run
 // has one of them.
 var tier = []part{
-	{name: "long:vm-battery", what: "the attack battery on cgroup v2", call: []string{"test:vm", "--", "-run=TestBatteryOnCgroup2"}, background: true, nice: 5, minutes: 13},
-	{name: "long:vm-suite", what: "the driver's whole suite on cgroup v2", call: []string{"test:vm", "--", "-run=TestSuiteOnCgroup2"}, background: true, nice: 5, minutes: 11},
+	{name: "long:vm-battery", what: "the attack battery on cgroup v2", call: []string{"test:vm", "--", "-run=TestBatteryOnCgroup2"}, cores: 1, minutes: 13},
+	{name: "long:vm-suite", what: "the driver's whole suite on cgroup v2", call: []string{"test:vm", "--", "-run=TestSuiteOnCgroup2"}, cores: 1, minutes: 11},
 	{
 		name: "long:vm-host", what: "a loss of power, a clock that jumps, Docker on XFS and with user namespaces, and the machine itself",
-		call: []string{"test:vm", "--", "-skip=TestBatteryOnCgroup2|TestSuiteOnCgroup2|TestCgroup2|TestSystemd"}, background: true, nice: 5, minutes: 12,
+		call: []string{"test:vm", "--", "-skip=TestBatteryOnCgroup2|TestSuiteOnCgroup2|TestCgroup2|TestSystemd"}, cores: 1, minutes: 12,
 	},
 	{name: "long:attack", what: "the attack battery by itself, with the times that it promises", call: []string{"test:attack"}, alone: true, cores: 1, minutes: 5},
 	{name: "long:monkey", what: "faults mixed by a seed, for ten minutes", call: []string{"test:monkey"}, cores: 1, minutes: 11},
@@ -81,7 +80,7 @@ const thirds = 3
 
 func fuzz(n int) part {
 	return part{
-		name: fmt.Sprintf("long:fuzz-%d", n), what: "a third of the fuzz targets, for a minute each", call: []string{"test:fuzz"}, background: true, nice: 15, minutes: 12,
+		name: fmt.Sprintf("long:fuzz-%d", n), what: "a third of the fuzz targets, for a minute each", call: []string{"test:fuzz"}, background: true, minutes: 12,
 		env: []string{"FUZZTIME=1m", fmt.Sprintf("FUZZPART=%d/%d", n, thirds)},
 	}
 }
