@@ -42,19 +42,19 @@ var paced = []string{"SANDKASTEN_ATTACK_SLOW=2"}
 // parts are what every run has, in the order in which they get their turn.
 var parts = []part{
 	{name: "build", what: "the programs, for Linux", cores: 2, minutes: 2},
-	// It keeps both processors busy by itself for most of its time.
-	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 9},
 	// It emulates two processors on as many. Beside others its tests give up.
 	{
 		name: "test:vm", what: "cgroup v2: the driver's suite, limits, kill and pause, and the systemd unit, in a virtual machine",
 		needs: []string{"build"}, cores: 2, minutes: 7,
 	},
+	{name: "test:e2e", what: "scripts, the documentation's commands, packages, limits", needs: []string{"build"}, cores: 1, minutes: 5},
+	{name: "test:sdk", what: "the SDKs as users install them", needs: []string{"build"}, cores: 1, minutes: 5},
 	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cores: 1, minutes: 7},
 	{name: "test:monkey", call: []string{"test:monkey", "--", "-for", "3m"}, what: "faults mixed by a seed", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:attack", what: "hostile code and clients against a real daemon", needs: []string{"build"}, cores: 1, minutes: 5, env: paced},
 	{name: "test:attack:docker", what: "the attacks on sandboxes in containers", needs: []string{"build"}, cores: 1, minutes: 5, env: paced},
-	{name: "test:e2e", what: "scripts, the documentation's commands, packages, limits", needs: []string{"build"}, cores: 1, minutes: 5},
-	{name: "test:sdk", what: "the SDKs as users install them", needs: []string{"build"}, cores: 1, minutes: 5},
+	// It keeps both processors busy by itself for most of its time.
+	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 9},
 	// What follows is not in a hurry, and nothing in it is timed.
 	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, minutes: 6},
 	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, minutes: 1},
