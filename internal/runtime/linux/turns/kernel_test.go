@@ -1,9 +1,12 @@
 package turns
 
 import (
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -76,13 +79,28 @@ func newGroups(t *testing.T) *cgroup.Manager {
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups, err := cgroup.New(string(mounts), testenv.Mark()+"turns/test")
+	name := testenv.Mark() + "turns"
+	groups, err := cgroup.New(string(mounts), name+"/test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := groups.Close(); err != nil {
 			t.Error(err)
+		}
+		// A daemon leaves its two directories; these would have one of each run.
+		for _, pattern := range []string{"/sys/fs/cgroup/" + name, "/sys/fs/cgroup/*/" + name} {
+			dirs, err := filepath.Glob(pattern)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, dir := range dirs {
+				for _, one := range []string{filepath.Join(dir, "test"), dir} {
+					if err := os.Remove(one); err != nil && !errors.Is(err, fs.ErrNotExist) {
+						t.Error(err)
+					}
+				}
+			}
 		}
 	})
 	return groups
