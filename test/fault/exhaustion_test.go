@@ -97,6 +97,7 @@ func TestF18_NoDescriptors(t *testing.T) {
 
 // A daemon that may have 256 MB serves twenty sessions with much output.
 func TestF18_LittleMemory(t *testing.T) {
+	testenv.NeedsRoot(t)
 	group := "/sys/fs/cgroup/memory/" + testenv.Mark() + "fault"
 	limit := "memory.limit_in_bytes"
 	if _, err := os.Stat("/sys/fs/cgroup/memory"); err != nil {
