@@ -306,7 +306,7 @@ var Rules = map[string]Rule{
 	"test/fault": {TestOnly: true},
 
 	// Writes the documentation as files.
-	"tools/gate": {TestOnly: true, Ours: []string{"internal/testenv"}, Libraries: []string{unix}},
+	"tools/gate": {TestOnly: true, Ours: []string{"internal/doctor", "internal/testenv"}, Libraries: []string{unix}},
 	"tools/task": {TestOnly: true},
 	"tools/site": {TestOnly: true, Ours: []string{"docs", "internal/api/site"}},
 

@@ -190,23 +190,7 @@ func (e *Engine) clear() error {
 }
 
 // cgroups are the directories of the control groups, of v1 and v2.
-func (e *Engine) cgroups() []string {
-	var dirs []string
-	for _, pattern := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-		for _, below := range []string{"", "/*"} {
-			found, err := filepath.Glob(pattern + e.cgroup() + below)
-			if err != nil {
-				panic(err) // a pattern of ours
-			}
-			for _, dir := range found {
-				if info, err := os.Stat(dir); err == nil && info.IsDir() {
-					dirs = append(dirs, dir)
-				}
-			}
-		}
-	}
-	return dirs
-}
+func (e *Engine) cgroups() []string { return groupTree(e.cgroup()) }
 
 // endAll kills what was started by or in this engine and not ended by it.
 func (e *Engine) endAll() error {
@@ -245,18 +229,5 @@ func (e *Engine) processes() ([]int, error) {
 		}
 		found = append(found, pid)
 	}
-	for _, dir := range e.cgroups() {
-		list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if err != nil {
-			continue // it has just gone
-		}
-		for line := range strings.Lines(string(list)) {
-			pid, err := strconv.Atoi(strings.TrimSpace(line))
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, pid)
-		}
-	}
-	return found, nil
+	return append(found, processesIn(e.cgroups())...), nil
 }

@@ -128,16 +128,8 @@ const sweepTime = 10 * time.Second
 func killMarked(mark string, groups []string) error {
 	for end := time.Now().Add(sweepTime); ; time.Sleep(20 * time.Millisecond) {
 		pids := map[int]bool{}
-		for _, dir := range groups {
-			list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-			if err != nil {
-				continue // it has gone
-			}
-			for word := range strings.FieldsSeq(string(list)) {
-				if pid, err := strconv.Atoi(word); err == nil && pid > 1 {
-					pids[pid] = true
-				}
-			}
+		for _, pid := range processesIn(groups) {
+			pids[pid] = true
 		}
 		for _, dir := range globAll("/proc/[0-9]*") {
 			if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && pid != os.Getpid() && holdsMarked(dir, mark) {
@@ -156,6 +148,23 @@ func killMarked(mark string, groups []string) error {
 			return fmt.Errorf("processes %v of %s do not end", slices.Sorted(maps.Keys(pids)), mark)
 		}
 	}
+}
+
+// processesIn are the processes in control groups.
+func processesIn(groups []string) []int {
+	var pids []int
+	for _, dir := range groups {
+		list, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			continue // it has just gone
+		}
+		for word := range strings.FieldsSeq(string(list)) {
+			if pid, err := strconv.Atoi(word); err == nil && pid > 1 { // 0 is of another namespace
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }
 
 // holdsMarked reports whether a process, by its directory in /proc, works in,

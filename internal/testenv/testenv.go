@@ -1,6 +1,6 @@
 // Package testenv is what tests need from the machine: root or a reason to
 // skip, a directory on a real disk, a small root filesystem, our binaries, and
-// a check that nothing was left behind. Only tests import it. Fakes and
+// a check that nothing was left behind. Only tests and what runs them import it. Fakes and
 // conformance suites do not belong here; they live beside what they imitate.
 package testenv
 

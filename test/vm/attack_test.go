@@ -15,7 +15,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/test/blackbox"
 	"github.com/sandkasten/sandkasten/test/vm"
-	"github.com/sandkasten/sandkasten/test/vm/guest"
 )
 
 // battery is the package of the attack battery, and batteryImages where the
@@ -95,13 +94,10 @@ func batteryMachine(t *testing.T) (context.Context, vm.Machine, []string) {
 		path.Join(vm.BinDir, "probe"):      testenv.Build(t, "./internal/runtime/linux/testdata/probe"),
 	}
 	m.MemoryMB = 3072
-	return ctx, m, []string{
-		testenv.RootMode + "=1",
-		testenv.RootfsVar + "=" + guest.ImageMount,
-		testenv.BinVar + "=" + vm.BinDir,
+	return ctx, m, slices.Concat(inMachine, []string{
 		blackbox.ImagesVar + "=" + batteryImages,
 		"SANDKASTEN_ATTACK_SLOW=" + slower,
-	}
+	})
 }
 
 // TestBatteryOnCgroup2 runs the attack battery in a machine: what keeps an attacker

@@ -153,13 +153,16 @@ func TestSuiteOnCgroup2(t *testing.T) {
 	m.Files = suitePrograms(t)
 	runAndReport(ctx, t, m, vm.Suite{
 		Packages: packages,
-		Env: []string{
-			testenv.RootMode + "=1",
-			testenv.RootfsVar + "=" + guest.ImageMount,
-			testenv.BinVar + "=" + vm.BinDir,
-		},
-		Timeout: packageTimeout,
+		Env:      inMachine,
+		Timeout:  packageTimeout,
 	})
+}
+
+// inMachine is the environment of all tests there.
+var inMachine = []string{
+	testenv.RootMode + "=1",
+	testenv.RootfsVar + "=" + guest.ImageMount,
+	testenv.BinVar + "=" + vm.BinDir,
 }
 
 // suitePrograms are what the tests of suitePatterns start, by their places in

@@ -183,11 +183,13 @@ func TestEverySliceHasItsTurn(t *testing.T) {
 	}
 }
 
-func TestOlder(t *testing.T) {
-	for release, want := range map[string]bool{"5.18.9-generic": true, "5.19.0": false, "6.1.0-13-amd64": false, "4.20": true, "10.0": false, "nonsense": true} {
-		if got := older(release, "5.19"); got != want {
-			t.Errorf("older(%q) = %v", release, got)
-		}
+func TestPreflightAsksTheDoctor(t *testing.T) {
+	var names []string
+	for _, f := range doctorFacts() {
+		names = append(names, f.name)
+	}
+	if want := []string{"kernel", "cgroups"}; !slices.Equal(names, want) {
+		t.Errorf("the doctor was asked about %q, want %q", names, want)
 	}
 }
 

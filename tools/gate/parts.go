@@ -17,7 +17,7 @@ type part struct {
 	cores      float64  // what it keeps busy
 	background bool     // it runs with what the others leave, since nothing in it is timed
 	alone      bool     // it measures time, and runs without others
-	minutes    float64  // what it takes in a whole run on two cores; its limit is four times as much
+	minutes    float64  // what it takes in a whole run on two cores; its limit is four times as much, at least ten
 	env        []string
 }
 

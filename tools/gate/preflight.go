@@ -9,19 +9,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/doctor"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // What the parts need of a host.
 const (
-	leastKernel = "5.19"
 	leastDiskGB = 15 // of /var/tmp: images, a virtual machine's disks, Docker engines
 	leastMemGB  = 6  // a virtual machine has three
 )
@@ -35,7 +34,8 @@ type fact struct {
 // preflight prints what the host is like, removes what earlier runs of the
 // tests have left there, and is an error where the parts cannot run.
 func preflight(ctx context.Context, out io.Writer) error {
-	facts := []fact{kernelFact(), groupsFact(), diskFact("/var/tmp", leastDiskGB), memoryFact(), clockFact(ctx), entropyFact(), dockerFact(), leftFact(), daemonFact()}
+	machine := fact{name: "machine", value: fmt.Sprintf("%s, %d processors, user id %d", runtime.GOARCH, runtime.NumCPU(), os.Geteuid())}
+	facts := append(doctorFacts(), machine, diskFact("/var/tmp", leastDiskGB), memoryFact(), clockFact(ctx), entropyFact(), dockerFact(), leftFact(), daemonFact())
 	var errs []error
 	for _, f := range facts {
 		fmt.Fprintf(out, "%-10s %s\n", f.name, f.value)
@@ -46,50 +46,23 @@ func preflight(ctx context.Context, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-func kernelFact() fact {
-	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		return fact{name: "kernel", value: err.Error(), problem: "is this Linux?"}
-	}
-	release := unix.ByteSliceToString(name.Release[:])
-	f := fact{name: "kernel", value: fmt.Sprintf("%s, %s, %d processors, user id %d", release, runtime.GOARCH, runtime.NumCPU(), os.Geteuid())}
-	if older(release, leastKernel) {
-		f.problem = "the native driver needs Linux " + leastKernel + " or newer"
-	}
-	return f
-}
-
-// older compares the first two numbers of kernel versions.
-func older(release, least string) bool {
-	number := func(version string, i int) int {
-		parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
-		if i >= len(parts) {
-			return 0
+// doctorFacts are what the product's own doctor says of what no part can do
+// without. Its other findings are for daemons.
+func doctorFacts() []fact {
+	host := doctor.ThisHost()
+	host.DataDir = "/var/tmp"
+	var facts []fact
+	for _, found := range doctor.Examine(host) {
+		if found.Check != "kernel" && found.Check != "cgroups" {
+			continue
 		}
-		n, err := strconv.Atoi(parts[i])
-		if err != nil {
-			return 0
+		f := fact{name: found.Check, value: found.Found}
+		if found.Status != doctor.OK {
+			f.problem = found.Mend
 		}
-		return n
+		facts = append(facts, f)
 	}
-	if a, b := number(release, 0), number(least, 0); a != b {
-		return a < b
-	}
-	return number(release, 1) < number(least, 1)
-}
-
-func groupsFact() fact {
-	f := fact{name: "cgroups"}
-	switch _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); {
-	case err == nil:
-		f.value = "version 2"
-	case len(glob("/sys/fs/cgroup/*/cgroup.controllers")) > 0:
-		f.value = "hybrid: controllers of version 1, and a tree of version 2"
-	default:
-		f.value = "no tree of version 2"
-		f.problem = "mount one with `mount -t cgroup2 none /sys/fs/cgroup/unified`"
-	}
-	return f
+	return facts
 }
 
 func diskFact(dir string, leastGB uint64) fact {
@@ -209,12 +182,11 @@ func leftBehind() result {
 	return r
 }
 
-// glob is filepath.Glob for patterns that are ours, sorted.
+// glob is filepath.Glob for patterns that are ours.
 func glob(pattern string) []string {
 	found, err := filepath.Glob(pattern)
 	if err != nil {
 		panic(err)
 	}
-	slices.Sort(found)
 	return found
 }

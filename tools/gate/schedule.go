@@ -52,7 +52,7 @@ func (l *load) add(p part, n int) {
 		l.behind += n
 	default:
 		l.cores += float64(n) * p.cores
-		l.alone = l.alone != p.alone
+		l.alone = p.alone && n > 0
 	}
 }
 
