@@ -48,7 +48,7 @@ var messages = map[Type]traits{
 
 	TypeAccepted: {from: Runner},
 
-	TypeStart:      {from: Daemon, payload: 3 * MaxCommand},
+	TypeStart:      {from: Daemon, payload: 2*MaxArguments + MaxCommand},
 	TypeStarted:    {from: Runner, final: true},
 	TypeStdin:      {from: Daemon, payload: MaxCommand},
 	TypeTaken:      {from: Runner, final: true},

@@ -1,7 +1,9 @@
 package protocol
 
 // Messages about files. Relative paths start at the workspace. A path that
-// leads out of it, also by a symlink, is refused unless AllowOutside is set.
+// leads out of it, also by a symlink, is refused unless AllowOutside is set. With a
+// User, as in Start, the rights of that user of the sandbox hold, and what is made
+// is that user's.
 
 // Read asks for a file, at most MaxBytes from Offset (0 is to the end).
 type Read struct {
@@ -9,7 +11,8 @@ type Read struct {
 	Offset   int64  `json:"offset"`
 	MaxBytes int64  `json:"max_bytes"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // FileInfo describes a file; as an answer to Read its frame carries the bytes.
@@ -32,7 +35,8 @@ type Write struct {
 	Create bool   `json:"create,omitempty"` // refuse to replace: already_exists
 	Append bool   `json:"append,omitempty"` // add to the end instead, which is not atomic
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // List asks for a directory's entries, at most Max, by name. With a Depth over
@@ -44,7 +48,8 @@ type List struct {
 	Depth int    `json:"depth,omitempty"` // 0 is 1; -1 is all
 	After []byte `json:"after,omitempty"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Entries answers List and Glob, in order.
@@ -60,7 +65,8 @@ type Stat struct {
 	Path   string `json:"path"`
 	Follow bool   `json:"follow,omitempty"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Mkdir makes a directory. With Parents those above it are made as well, and
@@ -70,7 +76,8 @@ type Mkdir struct {
 	Mode    uint32 `json:"mode"`
 	Parents bool   `json:"parents,omitempty"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Move renames a file or directory, in one step. What is at To is only
@@ -80,7 +87,8 @@ type Move struct {
 	To        string `json:"to"`
 	Overwrite bool   `json:"overwrite,omitempty"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Copy copies a file, or with Recursive a directory: files, directories and
@@ -91,7 +99,8 @@ type Copy struct {
 	Recursive bool   `json:"recursive,omitempty"`
 	Overwrite bool   `json:"overwrite,omitempty"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Remove removes a file, a link, an empty directory, or with Recursive a
@@ -100,7 +109,8 @@ type Remove struct {
 	Path      string `json:"path"`
 	Recursive bool   `json:"recursive,omitempty"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Chmod sets the mode of a file or directory; links are followed.
@@ -109,7 +119,8 @@ type Chmod struct {
 	Mode      uint32 `json:"mode"`
 	Recursive bool   `json:"recursive,omitempty"` // files and directories below; links are left alone
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Glob asks for the files below Path that match Pattern: ** is any number of
@@ -121,7 +132,8 @@ type Glob struct {
 	Hidden  bool   `json:"hidden,omitempty"` // also names that begin with a dot, where the pattern does not say so
 	Max     int    `json:"max"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Grep asks for the lines that match Pattern, in RE2's syntax, in the regular
@@ -137,7 +149,8 @@ type Grep struct {
 	After      int    `json:"after,omitempty"`
 	Max        int    `json:"max"` // matches
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Match is one line that matches, with the lines around it.
@@ -165,7 +178,8 @@ type Edit struct {
 	OldBytes int64  `json:"old_bytes"`
 	Count    int    `json:"count"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Edited answers Edit. Its payload is the change as a unified diff.
@@ -179,7 +193,8 @@ type Watch struct {
 	Path      string `json:"path"`
 	Recursive bool   `json:"recursive,omitempty"`
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 }
 
 // Change is one change below a watched directory. The first one of a Watch is
@@ -196,7 +211,8 @@ type Pack struct {
 	Path   string `json:"path"`
 	Format string `json:"format"` // tar, tar.gz, tar.zst, zip
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 
 	Snapshot Snapshot `json:"snapshot,omitempty"` // the runner itself answers, while programs may stand still
 	Include  []string `json:"include,omitempty"`  // paths from the directory: only these, and what is below them
@@ -221,7 +237,8 @@ type Unpack struct {
 	Path   string `json:"path"`
 	Format string `json:"format"` // as in Pack
 
-	AllowOutside bool `json:"allow_outside,omitempty"`
+	AllowOutside bool   `json:"allow_outside,omitempty"`
+	User         string `json:"user,omitempty"`
 
 	Snapshot Snapshot `json:"snapshot,omitempty"`
 }

@@ -20,10 +20,11 @@ const (
 
 // Limits of the wire. A frame beyond them ends the connection.
 const (
-	MaxHeader  = 256 << 10 // one JSON line
-	MaxPayload = 256 << 10 // the raw bytes behind one line, but for the two below
-	MaxCommand = 1 << 20   // an Exec's command, a Start's arguments, its environment, and the stdin of each
-	MaxPath    = 4096
+	MaxHeader    = 256 << 10 // one JSON line
+	MaxPayload   = 256 << 10 // the raw bytes behind one line, but for those below
+	MaxCommand   = 1 << 20   // an Exec's command, and the stdin of an Exec and a Start
+	MaxArguments = 2 << 20   // a Start's arguments, and its environment: as much as the kernel takes of both, with a stack of 8 MiB
+	MaxPath      = 4096
 )
 
 // Type names a message. The comment says who sends it and what the body is.
@@ -104,6 +105,8 @@ type Frame struct {
 type Pong struct {
 	Version int `json:"version"`       // the newest
 	Min     int `json:"min,omitempty"` // the oldest; a runner that does not know the field speaks one
+
+	FileUsers bool `json:"file_users,omitempty"` // it knows User in requests about files
 }
 
 // Agree returns the newest version that both the runner and this build speak,
@@ -157,6 +160,8 @@ type Start struct {
 	Cwd       string `json:"cwd,omitempty"`  // "" is the workspace; relative ones begin there
 	User      string `json:"user,omitempty"` // "" is the sandbox's own: a name or uid, with :group or :gid if wanted
 
+	Merge bool `json:"merge,omitempty"` // one pipe for both outputs, so that they come in the order in which they were written
+
 	TTY  bool   `json:"tty,omitempty"` // one terminal instead of three pipes
 	Rows uint16 `json:"rows,omitempty"`
 	Cols uint16 `json:"cols,omitempty"`
@@ -204,6 +209,17 @@ type ShellInfo struct {
 	Cwd       string `json:"cwd"`
 	Restarts  int    `json:"restarts"` // how often its process was replaced
 	CreatedMS int64  `json:"created_unix_ms"`
+	Jobs      []Job  `json:"jobs,omitempty"` // what its commands have left running; of all shells at most MaxJobs
+}
+
+// MaxJobs is how many jobs a list of shells has.
+const MaxJobs = 256
+
+// Job is a process in the background of a shell.
+type Job struct {
+	PID   int    `json:"pid"`
+	Name  string `json:"name"`  // as it calls itself
+	Usage Usage  `json:"usage"` // with all that it started
 }
 
 // ShellList answers Shells, by name.
@@ -371,7 +387,8 @@ type Resize struct {
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Field   string `json:"field,omitempty"` // of the operation, if one is at fault
+	Field   string `json:"field,omitempty"`  // of the operation, if one is at fault
+	Reason  string `json:"reason,omitempty"` // one of errdefs' reasons, where Code does not tell enough
 }
 
 // The codes of package errdefs that a runner uses. They are repeated here, as
@@ -391,6 +408,26 @@ const (
 	CodeUnimplemented = "unimplemented"
 )
 
+// The reasons of package errdefs that a runner gives.
+const (
+	ReasonNoSuchFile       = "no_such_file"
+	ReasonFileExists       = "file_exists"
+	ReasonIsADirectory     = "is_a_directory"
+	ReasonNotADirectory    = "not_a_directory"
+	ReasonDirNotEmpty      = "directory_not_empty"
+	ReasonNotRegular       = "not_a_regular_file"
+	ReasonNoPermission     = "permission_denied"
+	ReasonReadOnlyFS       = "read_only"
+	ReasonOutsideWorkspace = "outside_workspace"
+	ReasonProgramNotFound  = "program_not_found"
+	ReasonNotExecutable    = "not_executable"
+	ReasonNoSuchUser       = "no_such_user"
+	ReasonTextNotFound     = "text_not_found"
+	ReasonTextNotUnique    = "text_not_unique"
+	ReasonNoSuchExec       = "no_such_exec"
+	ReasonNoSuchShell      = "no_such_shell"
+)
+
 // Refuse returns an Error.
 func Refuse(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
@@ -399,6 +436,12 @@ func Refuse(code, format string, args ...any) *Error {
 // For names the field at fault, as the API does.
 func (e *Error) For(field string) *Error {
 	e.Field = field
+	return e
+}
+
+// Because adds the reason.
+func (e *Error) Because(reason string) *Error {
+	e.Reason = reason
 	return e
 }
 

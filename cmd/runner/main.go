@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/internal/runner"
 	"github.com/sandkasten/sandkasten/internal/runner/archive"
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
@@ -111,11 +112,12 @@ func contained() error {
 	}, func() error {
 		// What the engine gives the runner itself ends with who has started it.
 		// Later connections come over a relay beside it.
-		go func() {
+		tell := func(err error) { fmt.Fprintln(os.Stderr, "runner:", err) }
+		guard.Go(func() {
 			if err := carry(); err != nil {
-				fmt.Fprintln(os.Stderr, "runner:", err)
+				tell(err)
 			}
-		}()
+		}, tell)
 		return nil
 	})
 }

@@ -19,6 +19,8 @@ import (
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
@@ -37,6 +39,22 @@ type console struct {
 	t   *testing.T
 	url string
 	key string
+}
+
+// library is an image store of the test's own.
+func library(t *testing.T) *jobs.Library {
+	t.Helper()
+	s, err := images.Open(images.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := jobs.New(t.Context(), nil)
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &jobs.Library{Store: s, Jobs: m, InUse: func(string) (bool, error) { return false, nil }}
 }
 
 // startDaemon puts together what the daemon does, with a driver that needs no
@@ -73,7 +91,7 @@ func startDaemon(t *testing.T) *console {
 	silent := slog.New(slog.DiscardHandler)
 	srv := httptest.NewUnstartedServer(nil)
 	srv.Config = api.NewServer(api.Handler(api.Options{Log: silent, Keys: keys},
-		v1.New(v1.Options{Manager: manager, SpoolDir: t.TempDir()})), silent)
+		v1.New(v1.Options{Manager: manager, SpoolDir: t.TempDir(), Images: library(t)})), silent)
 	srv.Start()
 	t.Cleanup(srv.Close)
 	for !manager.Ready() {

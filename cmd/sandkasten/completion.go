@@ -130,10 +130,18 @@ func (c completeCmd) execs(ctx context.Context, a *cli.App) []string {
 	return found
 }
 
+// sessions are the ids of all, and their names.
 func (completeCmd) sessions(ctx context.Context, a *cli.App) []string {
-	return ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]*sandkasten.Session, error) {
+	var names []string
+	found := ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]*sandkasten.Session, error) {
 		return cl.ListSessions(ctx, nil)
-	}, func(s *sandkasten.Session) string { return s.ID })
+	}, func(s *sandkasten.Session) string {
+		if s.Info.Name != "" {
+			names = append(names, s.Info.Name)
+		}
+		return s.ID
+	})
+	return append(found, names...)
 }
 
 func (completeCmd) workspaces(ctx context.Context, a *cli.App) []string {

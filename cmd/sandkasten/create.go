@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/sdk/go"
@@ -13,49 +11,34 @@ import (
 type sessionFlags struct {
 	policyFlags
 
+	Name      string            `short:"n" placeholder:"NAME" help:"What to call it wherever an id is taken; no two sessions of yours have the same."`
 	Driver    string            `placeholder:"NAME" help:"What makes the sandbox, as docker; by default the daemon's driver."`
 	Workspace string            `short:"w" placeholder:"ID" help:"Workspace at /workspace, which outlives the session; made if there is none."`
 	CPU       float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
-	Memory    int64             `placeholder:"MB" help:"Memory in MiB."`
+	Memory    cli.Mebibytes     `placeholder:"SIZE" help:"Memory, as 512m or 2g; a number alone is MiB."`
 	Pids      int64             `placeholder:"N" help:"Processes and threads."`
-	Disk      int64             `placeholder:"MB" help:"Disk in MiB."`
+	Disk      cli.Mebibytes     `placeholder:"SIZE" help:"Disk, as 512m or 10g; a number alone is MiB."`
 	Env       map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
 	Hostname  string            `placeholder:"NAME" help:"Host name inside."`
+	FileScope string            `placeholder:"SCOPE" enum:"workspace,sandbox," default:"" help:"What file calls reach: workspace, or sandbox for any path."`
 }
 
 // policyFlags say how long a session lives, and what it is called.
 type policyFlags struct {
-	TTL         seconds           `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m."`
-	Lifetime    seconds           `placeholder:"TIME" help:"Age at which it ends, active or not."`
+	TTL         cli.Seconds       `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m or 1d; a number alone is seconds."`
+	Lifetime    cli.Seconds       `placeholder:"TIME" help:"Age at which it ends, active or not."`
 	OnIdle      string            `placeholder:"WHAT" enum:"pause,stop,destroy," default:"" help:"What happens when nothing uses it: pause, stop or destroy."`
-	IdleTimeout seconds           `placeholder:"TIME" help:"Idle time after which that happens, as 5m."`
+	IdleTimeout cli.Seconds       `placeholder:"TIME" help:"Idle time after which that happens, as 5m."`
 	AutoResume  *bool             `negatable:"" help:"Wake it, when it is paused, for whatever needs its programs. The default."`
 	Label       map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
 }
 
-// seconds is a flag's time, in whole seconds: 0 only if the flag was not
-// given.
-type seconds int64
-
-// UnmarshalText reads a time as 10m. Less than a second would ask for the
-// daemon's default.
-func (s *seconds) UnmarshalText(text []byte) error {
-	d, err := time.ParseDuration(string(text))
-	if err != nil || d < time.Second {
-		return fmt.Errorf("%q is not a time of a second or more: write it as 90s, 10m or 2h", text)
-	}
-	*s = seconds(d / time.Second)
-	return nil
-}
-
-func (s seconds) duration() time.Duration { return time.Duration(s) * time.Second }
-
 func (f policyFlags) options() sandkasten.UpdateOptions {
 	return sandkasten.UpdateOptions{
-		TTL:         f.TTL.duration(),
-		Lifetime:    f.Lifetime.duration(),
+		TTL:         f.TTL.Duration(),
+		Lifetime:    f.Lifetime.Duration(),
 		OnIdle:      f.OnIdle,
-		IdleTimeout: f.IdleTimeout.duration(),
+		IdleTimeout: f.IdleTimeout.Duration(),
 		AutoResume:  f.AutoResume,
 		Labels:      f.Label,
 	}
@@ -63,12 +46,14 @@ func (f policyFlags) options() sandkasten.UpdateOptions {
 
 func (f sessionFlags) options(image string) *sandkasten.CreateOptions {
 	return &sandkasten.CreateOptions{
+		Name:          f.Name,
 		Image:         image,
 		Driver:        f.Driver,
 		WorkspaceID:   f.Workspace,
-		Limits:        sandkasten.Limits{CPU: f.CPU, MemoryMB: f.Memory, Pids: f.Pids, DiskMB: f.Disk},
+		Limits:        sandkasten.Limits{CPU: f.CPU, MemoryMB: int64(f.Memory), Pids: f.Pids, DiskMB: int64(f.Disk)},
 		Env:           f.Env,
 		Hostname:      f.Hostname,
+		FileScope:     f.FileScope,
 		UpdateOptions: f.policyFlags.options(),
 	}
 }
@@ -87,6 +72,11 @@ func (createCmd) Help() string {
   id=$(sandkasten create python --ttl 1h)
   sandkasten exec $id -- pip list
   sandkasten rm $id
+
+A name is easier to type, and so is the beginning of an id:
+
+  sandkasten create python --name build
+  sandkasten exec build -- pip list
 
 A session that sleeps after five minutes and wakes when it is used again:
 

@@ -36,6 +36,9 @@ func (c daemonCmd) Run(ctx context.Context, a *cli.App) (err error) {
 	if err != nil {
 		return err
 	}
+	if c.StopSessions && daemon.NeverRan(cfg) {
+		return nil
+	}
 	// From here on it is in cfg: children of the daemon need not see it.
 	if err := os.Unsetenv("SANDKASTEN_API_KEY"); err != nil {
 		return err
@@ -116,7 +119,7 @@ or over HTTP:
   api -d '{"cmd":"pwd; echo $x"}' %[2]s/v1/sessions/$ID/exec
   api -X DELETE %[2]s/v1/sessions/$ID
 
-The API is described at %[2]s/docs (any user name, the key as password).
+The API is described at %[2]s/docs.
 Ctrl-C ends the daemon. Its sessions go on and are there again at the next start.
 
 `, sandkasten, url, image, key)

@@ -18,12 +18,12 @@ type execCmd struct {
 	processFlags
 	rawFlag
 
-	Timeout time.Duration `placeholder:"TIME" help:"End the command after this time, as 90s."`
-	Stdin   bool          `short:"i" help:"Give the command our standard input: up to 1 MiB for the shell, as it comes for a program. Without this it has none."`
-	Shell   string        `placeholder:"NAME" help:"Another shell of the session. It is made when it is first named, and runs beside the others."`
-	JSON    bool          `name:"json" help:"Wait for the end and print the result as JSON, with the output in it."`
-	Session string        `arg:"" help:"Session id."`
-	Command []string      `arg:"" passthrough:"partial" help:"Command. One word is a line for the shell, several are a program and its arguments."`
+	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, as 90s."`
+	Stdin   bool     `short:"i" help:"Give the command our standard input: up to 1 MiB for the shell, as it comes for a program. Without this it has none."`
+	Shell   string   `placeholder:"NAME" help:"Another shell of the session. It is made when it is first named, and runs beside the others."`
+	JSON    bool     `name:"json" help:"Wait for the end and print the result as JSON, with the output in it."`
+	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Command []string `arg:"" passthrough:"partial" help:"Command. One word is a line for the shell, several are a program and its arguments."`
 }
 
 func (execCmd) Help() string {
@@ -31,9 +31,9 @@ func (execCmd) Help() string {
 variables, background jobs) is there for the next one. sandkasten ends with the
 command's exit code.
 
-With --argv, or any flag that only a program can have, the words are a program
-and its arguments and run without a shell, beside everything else: standard
-output and error stay apart.
+With -e, -w, -u, -t or -d the command is a process of its own, beside the shell
+and everything else: standard output and error stay apart. One word is then a
+line for sh, several are a program and its arguments; with --argv one is, too.
 
 What is written to a terminal has its control characters shown, so that a
 program inside cannot move the cursor, fill the clipboard or type in your name.
@@ -46,6 +46,7 @@ program inside cannot move the cursor, fill the clipboard or type in your name.
   sandkasten exec --argv $id -- ./check --all 2>errors
   sandkasten exec -i --argv $id -- tar x < source.tar
   sandkasten exec -t -u root -w /etc $id -- vi hosts
+  sandkasten exec -u root -e A=1 $id 'id; echo $A'
   sandkasten exec -d -e PORT=3000 $id -- npm start`
 }
 
@@ -57,7 +58,7 @@ func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 		}
 		return c.process(ctx, a, s)
 	}
-	cmd, o, err := execOptions(a, c.Command, c.Timeout, c.Stdin)
+	cmd, o, err := execOptions(a, c.Command, c.Timeout.Duration(), c.Stdin)
 	if err != nil {
 		return cli.NotRun(err)
 	}

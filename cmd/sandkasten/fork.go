@@ -15,7 +15,7 @@ type forkCmd struct {
 	Env      map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable, instead of all that the session has. Repeatable."`
 	Hostname string            `placeholder:"NAME" help:"Host name inside."`
 	JSON     bool              `name:"json" help:"Print the daemon's answer as JSON."`
-	Session  string            `arg:"" name:"session" help:"Session id."`
+	Session  string            `arg:"" name:"session" help:"Session: its name, its id or the beginning of that."`
 }
 
 func (forkCmd) Help() string {

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -15,15 +15,18 @@ import (
 	"github.com/sandkasten/sandkasten/internal/daemon"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
-	"github.com/sandkasten/sandkasten/internal/snapshot"
+	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type imageCmd struct {
 	Import       imageImportCmd       `cmd:"" help:"Store a root filesystem from an archive or an OCI layout."`
 	Pull         imagePullCmd         `cmd:"" help:"Store an image of a registry."`
-	Build        imageBuildCmd        `cmd:"" help:"Make an image of Debian packages from a recipe."`
-	FromSnapshot imageFromSnapshotCmd `cmd:"" name:"from-snapshot" help:"Make an image of a session's image and what was changed of its root."`
+	Build        imageBuildCmd        `cmd:"" help:"Make an image from a recipe."`
+	FromSession  imageFromSessionCmd  `cmd:"" name:"from-session" help:"Make an image of a session's image and what it has changed of its root."`
+	FromSnapshot imageFromSnapshotCmd `cmd:"" name:"from-snapshot" help:"Make an image of a snapshot of scope sandbox."`
+	Jobs         imageJobsCmd         `cmd:"" help:"List the running daemon's work on images."`
+	Cancel       imageCancelCmd       `cmd:"" help:"Cancel the running daemon's work on images."`
 	Load         imageLoadCmd         `cmd:"" help:"Bring images into the Docker engine before their first session."`
 	Ls           imageLsCmd           `cmd:"" help:"List images."`
 	Inspect      imageInspectCmd      `cmd:"" help:"Show all that is known of an image, as JSON."`
@@ -32,9 +35,10 @@ type imageCmd struct {
 }
 
 func (imageCmd) Help() string {
-	return `These commands work on the store in data_dir itself: as root, with or without a
-running daemon. Any root filesystem with /bin/sh is an image. The daemon sees a
-change at once.
+	return `With --url, or while the daemon of the configuration runs, the daemon does the
+work, for whoever has its own key. Otherwise these commands work on the store in
+data_dir itself, as root; so do validate, load, import --oci and build --mirror
+always. Any root filesystem with /bin/sh is an image.
 
   sandkasten image build base
   sandkasten image pull debian:12-slim --name debian
@@ -57,39 +61,62 @@ type imageImportCmd struct {
 }
 
 func (c imageImportCmd) Run(ctx context.Context, a *cli.App) error {
+	if c.OCI != "" {
+		store, err := openImages(a)
+		if err != nil {
+			return err
+		}
+		p := show.NewProgress(a.Err)
+		img, err := store.ImportOCI(ctx, images.ImportOCIRequest{Name: c.Name, Dir: c.OCI, Tag: c.Tag, Progress: p.Show})
+		return stored(ctx, a, p, img, err)
+	}
+	in, size, source := a.In, int64(0), "standard input"
+	if c.Tar != "-" {
+		f, err := os.Open(c.Tar)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in, source = f, c.Tar
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			size = info.Size()
+		}
+	}
+	cl, err := imageDaemon(a)
+	if err != nil {
+		return err
+	}
+	if cl != nil {
+		shown, done := show.Reading(a.Err, in, "upload", size)
+		img, err := cl.ImportImage(ctx, c.Name, shown, &sandkasten.ImportImageOptions{Source: source, Size: cmp.Or(size, -1)})
+		done()
+		return printImage(a, img, err)
+	}
 	store, err := openImages(a)
 	if err != nil {
 		return err
 	}
 	p := show.NewProgress(a.Err)
-	if c.OCI != "" {
-		img, err := store.ImportOCI(ctx, images.ImportOCIRequest{Name: c.Name, Dir: c.OCI, Tag: c.Tag, Progress: p.Show})
-		return stored(ctx, a, p, img, err)
-	}
-	req := images.ImportRequest{Name: c.Name, Tar: a.In, Source: "standard input", Progress: p.Show}
-	if c.Tar == "-" {
-		img, err := store.Import(ctx, req)
-		return stored(ctx, a, p, img, err)
-	}
-	f, err := os.Open(c.Tar)
-	if err != nil {
-		return err
-	}
-	req.Tar, req.Source = f, c.Tar
-	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-		req.Size = info.Size()
-	}
-	img, err := store.Import(ctx, req)
-	return errors.Join(stored(ctx, a, p, img, err), f.Close())
+	img, err := store.Import(ctx, images.ImportRequest{Name: c.Name, Tar: in, Size: size, Source: source, Progress: p.Show})
+	return stored(ctx, a, p, img, err)
 }
 
 type imagePullCmd struct {
 	Ref      string `arg:"" help:"As for docker pull: python:3.12-slim, ghcr.io/a/b@sha256:..."`
 	Name     string `help:"Name of the image; by default the reference."`
 	Insecure bool   `help:"Allow plain HTTP to a registry on another host."`
+	Detach   bool   `short:"d" help:"Print the id of the running daemon's job and return at once."`
 }
 
 func (c imagePullCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := imageDaemon(a)
+	if err != nil {
+		return err
+	}
+	if cl != nil {
+		job, err := cl.PullImage(ctx, c.Ref, &sandkasten.PullImageOptions{Name: c.Name, Insecure: c.Insecure})
+		return followImageJob(ctx, a, cl, job, err, c.Detach)
+	}
 	store, err := openImages(a)
 	if err != nil {
 		return err
@@ -105,86 +132,34 @@ type imageFromSnapshotCmd struct {
 }
 
 func (imageFromSnapshotCmd) Help() string {
-	return `This is how to make an image by hand: install what is wanted in a session, save it,
-and keep it under a name. What was in /workspace is no part of it.
+	return `The snapshot may be of a session that has ended, or of another host. What was in
+/workspace is no part of the image.
 
-  id=$(sandkasten create base)
-  sandkasten exec $id 'mkdir -p /opt/tools && ...'
   sandkasten image from-snapshot $(sandkasten snapshot create $id --scope sandbox) tools`
 }
 
-func (c imageFromSnapshotCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) (err error) {
-	store, err := openImages(a)
-	if err != nil {
-		return err
-	}
-	archive, err := cl.DownloadSnapshot(ctx, c.Snapshot)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, archive.Close()) }()
-	in, err := snapshot.NewReader(archive)
-	if err != nil {
-		return err
-	}
-	for {
-		part, r, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return errdefs.New(errdefs.Unprocessable, "the snapshot has no files of the root: make one with --scope sandbox")
-		}
-		if err != nil {
-			return err
-		}
-		if part.Name != snapshot.Root {
-			continue
-		}
-		p := show.NewProgress(a.Err)
-		img, err := store.Extend(ctx, images.ExtendRequest{
-			Name: c.Name, Base: in.Manifest.ImageDigest, Layer: r, Source: "snapshot " + in.Manifest.ID, Progress: p.Show,
-		})
-		return stored(ctx, a, p, img, err)
-	}
+func (c imageFromSnapshotCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	job, err := cl.CommitImage(ctx, c.Name, &sandkasten.CommitImageOptions{SnapshotID: c.Snapshot})
+	return followImageJob(ctx, a, cl, job, err, false)
 }
 
-type imageBuildCmd struct {
-	Image    string `arg:"" help:"Name of the image, and of its recipe."`
-	Recipe   string `placeholder:"FILE" help:"Recipe, when it is none of those that come with sandkasten."`
-	IfAbsent bool   `help:"Do nothing if this recipe has made the image already."`
-	Mirror   string `placeholder:"URL" help:"Where packages come from; by default the host's apt sources, or Debian's."`
+type imageFromSessionCmd struct {
+	Session string `arg:"" help:"Session id."`
+	Name    string `arg:"" help:"Name of the image."`
 }
 
-func (imageBuildCmd) Help() string {
-	return "Recipes that come with sandkasten: " + strings.Join(images.Recipes(), ", ") + `. docs/images.md tells
-how to write one.
+func (imageFromSessionCmd) Help() string {
+	return `This is the quick way to an image of one's own: install what is wanted in a
+session, and keep it under a name. What is in /workspace is no part of it.
 
-  sandkasten image build python
-  sandkasten image build tools --recipe tools.yaml`
+  id=$(sandkasten create base)
+  sandkasten exec $id 'mkdir -p /opt/tools && ...'
+  sandkasten image from-session $id tools`
 }
 
-func (c imageBuildCmd) Run(ctx context.Context, a *cli.App) error {
-	recipe, err := c.recipe()
-	if err != nil {
-		return err
-	}
-	store, err := openImages(a)
-	if err != nil {
-		return err
-	}
-	p := show.NewProgress(a.Err)
-	img, err := store.Build(ctx, images.BuildRequest{Name: c.Image, Recipe: recipe, IfAbsent: c.IfAbsent, Mirror: c.Mirror, Progress: p.Show})
-	return stored(ctx, a, p, img, err)
-}
-
-func (c imageBuildCmd) recipe() (r images.Recipe, err error) {
-	if c.Recipe == "" {
-		return images.DefaultRecipe(c.Image)
-	}
-	f, err := os.Open(c.Recipe)
-	if err != nil {
-		return images.Recipe{}, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return images.ParseRecipe(f)
+func (c imageFromSessionCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	job, err := cl.CommitImage(ctx, c.Name, &sandkasten.CommitImageOptions{SessionID: c.Session})
+	return followImageJob(ctx, a, cl, job, err, false)
 }
 
 // stored tells about the image, which it first brings into the engine if that
@@ -194,13 +169,18 @@ func stored(ctx context.Context, a *cli.App, p *show.Progress, img images.Image,
 		err = loadStored(ctx, a, p, img)
 	}
 	p.End()
+	return printImage(a, viewImage(jobs.Listed{Image: img}), err)
+}
+
+// printImage is the end of a command that has stored an image.
+func printImage(a *cli.App, img sandkasten.Image, err error) error {
 	if err != nil {
 		return err
 	}
 	for _, w := range img.Warnings {
 		a.Say("note: %s", show.Printable(w))
 	}
-	_, err = fmt.Fprintf(a.Out, "%s  %s  %s\n", strings.Join(img.Names, ", "), shortDigest(img.Digest), show.Size(img.Size))
+	_, err = fmt.Fprintf(a.Out, "%s  %s  %s\n", strings.Join(img.Names, ", "), shortDigest(img.Digest), show.Size(img.SizeBytes))
 	return err
 }
 
@@ -266,30 +246,49 @@ func shortDigest(digest string) string {
 	return digest[:min(shown, len(digest))]
 }
 
-type imageLsCmd struct {
-	JSON bool `name:"json" help:"Print JSON."`
-}
+type imageLsCmd struct{ cli.ListFlags }
 
 func (c imageLsCmd) Run(ctx context.Context, a *cli.App) error {
-	store, err := openImages(a)
+	list, err := listImages(ctx, a)
 	if err != nil {
 		return err
 	}
-	list, err := store.List(ctx)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return show.JSON(a.Out, list)
-	}
-	if len(list) == 0 {
-		a.Say("No images. `sandkasten image build base` makes one.")
-		return nil
-	}
-	return show.Table(a.Out, imageRows(list, time.Now()))
+	return c.Print(a, list, imageRows(list, time.Now()), "No images. `sandkasten image build base` makes one.")
 }
 
-func imageRows(list []images.Image, now time.Time) [][]string {
+func listImages(ctx context.Context, a *cli.App) ([]sandkasten.Image, error) {
+	cl, err := imageDaemon(a)
+	if err != nil {
+		return nil, err
+	}
+	if cl != nil {
+		return cl.ListImages(ctx)
+	}
+	store, err := openImages(a)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := (&jobs.Library{Store: store}).List(ctx, true)
+	list := make([]sandkasten.Image, 0, len(stored))
+	for _, img := range stored {
+		list = append(list, viewImage(img))
+	}
+	return list, err
+}
+
+// viewImage shows a stored image as the daemon would.
+func viewImage(l jobs.Listed) sandkasten.Image {
+	v := sandkasten.Image{
+		Digest: l.Digest, Names: l.Names, Allowed: l.Allowed, SizeBytes: l.Size, Files: l.Entries, Env: l.Env, WorkingDir: l.WorkingDir,
+		User: l.User, Shell: l.Shell, Source: l.Source, Recipe: l.Recipe, Warnings: l.Warnings, CreatedAt: l.CreatedAt,
+	}
+	for _, layer := range l.Layers {
+		v.Layers = append(v.Layers, layer.DiffID)
+	}
+	return v
+}
+
+func imageRows(list []sandkasten.Image, now time.Time) [][]string {
 	rows := [][]string{{"NAME", "DIGEST", "SIZE", "LAYERS", "SHELL", "AGE", "FROM"}}
 	for _, img := range list {
 		names := strings.Join(img.Names, ", ")
@@ -297,7 +296,8 @@ func imageRows(list []images.Image, now time.Time) [][]string {
 			names = "-"
 		}
 		rows = append(rows, []string{
-			names, shortDigest(img.Digest), show.Size(img.Size), fmt.Sprint(len(img.Layers)), img.Shell, show.Span(now.Sub(img.CreatedAt)), img.Source,
+			names, shortDigest(img.Digest), show.Size(img.SizeBytes), fmt.Sprint(len(img.Layers)), img.Shell, show.Span(now.Sub(img.CreatedAt)),
+			show.Printable(img.Source),
 		})
 	}
 	return rows
@@ -308,15 +308,26 @@ type imageInspectCmd struct {
 }
 
 func (c imageInspectCmd) Run(ctx context.Context, a *cli.App) error {
+	cl, err := imageDaemon(a)
+	if err != nil {
+		return err
+	}
+	if cl != nil {
+		img, err := cl.GetImage(ctx, c.Image)
+		if err != nil {
+			return err
+		}
+		return show.JSON(a.Out, img)
+	}
 	store, err := openImages(a)
 	if err != nil {
 		return err
 	}
-	img, err := store.Inspect(ctx, c.Image)
+	img, err := (&jobs.Library{Store: store}).Inspect(ctx, c.Image, true)
 	if err != nil {
 		return err
 	}
-	return show.JSON(a.Out, img)
+	return show.JSON(a.Out, viewImage(img))
 }
 
 type imageValidateCmd struct {
@@ -356,17 +367,13 @@ type imageRmCmd struct {
 }
 
 func (c imageRmCmd) Run(ctx context.Context, a *cli.App) error {
-	cfg, err := a.Configuration()
-	if err != nil {
-		return err
-	}
-	store, err := daemon.OpenImages(cfg)
+	remove, err := imageRemover(a)
 	if err != nil {
 		return err
 	}
 	var failed error
 	for _, name := range c.Images {
-		if err := store.Remove(ctx, name, daemon.ImagesInUse(ctx, cfg)); err != nil {
+		if err := remove(ctx, name); err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
@@ -375,4 +382,25 @@ func (c imageRmCmd) Run(ctx context.Context, a *cli.App) error {
 		}
 	}
 	return failed
+}
+
+func imageRemover(a *cli.App) (func(context.Context, string) error, error) {
+	cl, err := imageDaemon(a)
+	if err != nil {
+		return nil, err
+	}
+	if cl != nil {
+		return cl.DeleteImage, nil
+	}
+	cfg, err := a.Configuration()
+	if err != nil {
+		return nil, err
+	}
+	store, err := daemon.OpenImages(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, name string) error {
+		return store.Remove(ctx, name, daemon.ImagesInUse(ctx, cfg))
+	}, nil
 }

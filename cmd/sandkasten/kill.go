@@ -8,7 +8,7 @@ import (
 
 type killCmd struct {
 	Signal  string `short:"s" placeholder:"SIGNAL" help:"Send only this signal, as HUP or 1."`
-	Session string `arg:"" help:"Session id."`
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Exec    string `arg:"" help:"Exec id, as ps shows it."`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
@@ -12,7 +13,7 @@ import (
 
 // theSessions is what commands about several sessions take.
 type theSessions struct {
-	Sessions []string `arg:"" name:"session" help:"Session ids."`
+	Sessions []string `arg:"" name:"session" help:"Sessions: names, ids or beginnings of ids."`
 }
 
 // each does something to every session, also if one of them refuses.
@@ -65,16 +66,20 @@ func (c resumeCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 type stopCmd struct{ theSessions }
 
 func (stopCmd) Help() string {
-	return `All its processes are killed, and all its files are kept. A stopped session costs
-disk only, and survives a restart of the host.
+	return `All its processes are killed, and all its files are kept, for as long as it says: a
+week, unless the daemon is configured otherwise. A stopped session costs disk only, and
+survives a restart of the host.
 
   sandkasten stop $id
   sandkasten start $id`
 }
 
-func (c stopCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
+func (c stopCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	return c.each(ctx, cl, func(s *sandkasten.Session) error {
-		_, err := s.Stop(ctx)
+		info, err := s.Stop(ctx)
+		if err == nil {
+			a.Say("%s is kept until %s", info.ID, info.ExpiresAt.Local().Format(time.DateTime))
+		}
 		return err
 	})
 }
@@ -110,7 +115,7 @@ type setCmd struct {
 	policyFlags
 
 	JSON    bool   `name:"json" help:"Print the whole session as JSON."`
-	Session string `arg:"" name:"session" help:"Session id."`
+	Session string `arg:"" name:"session" help:"Session: its name, its id or the beginning of that."`
 }
 
 func (setCmd) Help() string {

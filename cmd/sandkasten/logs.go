@@ -14,10 +14,10 @@ import (
 )
 
 type logsCmd struct {
-	JSON    bool   `name:"json" xor:"form" help:"Print JSON."`
+	cli.FormFlags
 	Raw     bool   `help:"Print the output as it was written. By default control characters are shown as \\x1b and the like."`
 	Follow  bool   `short:"f" xor:"form" help:"Print the output as it appears, from its beginning to its end."`
-	Session string `arg:"" help:"Session id."`
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Exec    string `arg:"" optional:"" help:"Exec id: print the output of this one."`
 }
 
@@ -47,8 +47,8 @@ func (c logsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return show.JSON(a.Out, r)
+	if done, err := c.Done(a, r); done {
+		return err
 	}
 	output, err := r.Bytes()
 	if err != nil {
@@ -80,8 +80,8 @@ func (c logsCmd) list(ctx context.Context, a *cli.App, cl *sandkasten.Client) er
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return show.JSON(a.Out, list)
+	if done, err := c.Done(a, list); done {
+		return err
 	}
 	rows := [][]string{{"EXEC", "STARTED", "STATE", "EXIT", "TOOK", "OUTPUT", "COMMAND"}}
 	for _, r := range list {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
@@ -10,7 +12,8 @@ import (
 )
 
 type lsCmd struct {
-	All bool `short:"a" help:"Also sessions that ended not long ago."`
+	All   bool     `short:"a" help:"Also sessions that ended not long ago."`
+	Label []string `short:"l" sep:"none" placeholder:"NAME[=VALUE]" help:"Only sessions with this label. Repeatable: all must be there."`
 	cli.ListFlags
 }
 
@@ -18,6 +21,8 @@ func (lsCmd) Help() string {
 	return `Shows the sessions of your key, oldest first.
 
   sandkasten ls
+  sandkasten ls --label task=42 --label keep
+  sandkasten ls --format '{{.ID}} {{.Name}} {{.Labels.task}}'
   sandkasten rm $(sandkasten ls -q)`
 }
 
@@ -26,8 +31,24 @@ func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error
 	if err != nil {
 		return err
 	}
-	list := sessionInfos(all)
-	return c.Print(a, list, sessionRows(list, time.Now()), "No sessions. `sandkasten create` makes one.")
+	list := slices.DeleteFunc(sessionInfos(all), func(s sandkasten.SessionInfo) bool { return !labelled(s.Labels, c.Label) })
+	rows := sessionRows(list, time.Now())
+	if c.All {
+		rows = withReasons(rows, list)
+	}
+	return c.Print(a, list, rows, "No sessions. `sandkasten create` makes one.")
+}
+
+// labelled reports whether all that is wanted is among the labels.
+func labelled(labels map[string]string, wanted []string) bool {
+	for _, want := range wanted {
+		key, value, whole := strings.Cut(want, "=")
+		got, ok := labels[key]
+		if !ok || whole && got != value {
+			return false
+		}
+	}
+	return true
 }
 
 func sessionInfos(sessions []*sandkasten.Session) []sandkasten.SessionInfo {
@@ -39,17 +60,29 @@ func sessionInfos(sessions []*sandkasten.Session) []sandkasten.SessionInfo {
 }
 
 func sessionRows(list []sandkasten.SessionInfo, now time.Time) [][]string {
-	rows := [][]string{{"ID", "IMAGE", "STATUS", "AGE", "IDLE", "WHEN IDLE", "ENDS IN", "DIRECTORY"}}
+	rows := [][]string{{"ID", "NAME", "IMAGE", "STATUS", "AGE", "IDLE", "WHEN IDLE", "ENDS IN", "DIRECTORY", "LABELS"}}
 	for _, s := range list {
 		rows = append(rows, []string{
-			s.ID, s.Image, s.Status, show.Span(now.Sub(s.CreatedAt)), show.Span(now.Sub(s.LastActivity)), whenIdle(s), show.Span(s.ExpiresAt.Sub(now)), s.Cwd,
+			s.ID, s.Name, s.Image, s.Status, show.Span(now.Sub(s.CreatedAt)), show.Span(now.Sub(s.LastActivity)), whenIdle(s), show.Span(s.ExpiresAt.Sub(now)), s.Cwd, show.Labels(s.Labels),
 		})
+	}
+	return rows
+}
+
+// withReasons says why sessions have ended, or were stopped or paused.
+func withReasons(rows [][]string, list []sandkasten.SessionInfo) [][]string {
+	rows[0] = append(rows[0], "WHY")
+	for i, s := range list {
+		rows[i+1] = append(rows[i+1], s.EndReason)
 	}
 	return rows
 }
 
 // whenIdle says what becomes of a session that nothing uses: "pause after 5m".
 func whenIdle(s sandkasten.SessionInfo) string {
+	if s.Status == "stopped" {
+		return "destroy after " + show.Span(time.Duration(s.RetentionSeconds)*time.Second)
+	}
 	after := s.IdleTimeoutSeconds
 	if after == 0 {
 		after = s.TTLSeconds

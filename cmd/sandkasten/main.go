@@ -25,27 +25,29 @@ import (
 type commands struct {
 	cli.Flags
 
-	Run    runCmd        `cmd:"" help:"Run one command in a new session and remove the session." group:"session"`
-	Create createCmd     `cmd:"" help:"Make a session and print its id." group:"session"`
-	Exec   execCmd       `cmd:"" help:"Run a command in a session's shell." group:"session"`
-	Shell  shellCmd      `cmd:"" help:"Open an interactive terminal in a session." group:"session"`
-	Ps     psCmd         `cmd:"" help:"Show what runs in a session: commands, processes and terminals." group:"session"`
-	Kill   killCmd       `cmd:"" help:"End a command or process, or send it a signal." group:"session"`
-	Wait   waitCmd       `cmd:"" help:"Wait for a command or process and end with its exit code." group:"session"`
-	Shells shellsCmd     `cmd:"" help:"List a session's shells, or close one." group:"session"`
-	Cp     files.CopyCmd `cmd:"" help:"Copy files into and out of a session." group:"session"`
-	Fs     files.Cmd     `cmd:"" help:"Work on the files of a session." group:"session"`
-	Ls     lsCmd         `cmd:"" help:"List sessions." group:"session"`
-	Stats  statsCmd      `cmd:"" help:"Show what sessions use." group:"session"`
-	Logs   logsCmd       `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`
-	Pause  pauseCmd      `cmd:"" help:"Make sessions stand still, with their memory." group:"session"`
-	Fork   forkCmd       `cmd:"" help:"Make sessions that begin with another's files." group:"session"`
-	Resume resumeCmd     `cmd:"" help:"Let paused sessions go on." group:"session"`
-	Stop   stopCmd       `cmd:"" help:"End the processes of sessions and keep their files." group:"session"`
-	Start  startCmd      `cmd:"" help:"Boot stopped sessions on their files." group:"session"`
-	Keep   keepCmd       `cmd:"" help:"Count sessions as used." group:"session"`
-	Set    setCmd        `cmd:"" help:"Change how long a session lives, and its labels." group:"session"`
-	Rm     rmCmd         `cmd:"" help:"End sessions." group:"session"`
+	Run     runCmd        `cmd:"" help:"Run one command in a new session and remove the session." group:"session"`
+	Create  createCmd     `cmd:"" help:"Make a session and print its id." group:"session"`
+	Exec    execCmd       `cmd:"" help:"Run a command in a session's shell." group:"session"`
+	Shell   shellCmd      `cmd:"" help:"Open an interactive terminal in a session." group:"session"`
+	Ps      psCmd         `cmd:"" help:"Show what runs in a session: commands, processes and terminals." group:"session"`
+	Kill    killCmd       `cmd:"" help:"End a command or process, or send it a signal." group:"session"`
+	Wait    waitCmd       `cmd:"" help:"Wait for a command or process and end with its exit code." group:"session"`
+	Shells  shellsCmd     `cmd:"" help:"List a session's shells, or close one." group:"session"`
+	Cp      files.CopyCmd `cmd:"" help:"Copy files into and out of a session." group:"session"`
+	Fs      files.Cmd     `cmd:"" help:"Work on the files of a session." group:"session"`
+	Ls      lsCmd         `cmd:"" help:"List sessions." group:"session"`
+	Inspect inspectCmd    `cmd:"" help:"Show all that is known of sessions, as JSON." group:"session"`
+	Top     topCmd        `cmd:"" help:"Show who uses the processors and the memory, again and again." group:"session"`
+	Stats   statsCmd      `cmd:"" help:"Show what sessions use." group:"session"`
+	Logs    logsCmd       `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`
+	Pause   pauseCmd      `cmd:"" help:"Make sessions stand still, with their memory." group:"session"`
+	Fork    forkCmd       `cmd:"" help:"Make sessions that begin with another's files." group:"session"`
+	Resume  resumeCmd     `cmd:"" help:"Let paused sessions go on." group:"session"`
+	Stop    stopCmd       `cmd:"" help:"End the processes of sessions and keep their files." group:"session"`
+	Start   startCmd      `cmd:"" help:"Boot stopped sessions on their files." group:"session"`
+	Keep    keepCmd       `cmd:"" help:"Count sessions as used." group:"session"`
+	Set     setCmd        `cmd:"" help:"Change how long a session lives, and its labels." group:"session"`
+	Rm      rmCmd         `cmd:"" help:"End sessions." group:"session"`
 
 	Ports       portsCmd       `cmd:"" help:"List the ports on which a session listens." group:"session"`
 	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Connect ports of this machine to a session's." group:"session"`

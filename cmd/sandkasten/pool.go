@@ -20,18 +20,17 @@ pool.enabled in its configuration.
   sandkasten pool status`
 }
 
-type poolStatusCmd struct {
-	JSON bool `name:"json" help:"Print JSON."`
-}
+type poolStatusCmd struct{ cli.FormFlags }
 
 func (c poolStatusCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	st, err := cl.PoolStatus(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case c.JSON:
-		return show.JSON(a.Out, st)
-	case !st.Enabled:
+	}
+	if done, err := c.Done(a, st); done {
+		return err
+	}
+	if !st.Enabled {
 		a.Say("This daemon keeps no sandboxes ready: its configuration has no `pool: {enabled: true}`.")
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 type portForwardCmd struct {
 	Address string   `default:"127.0.0.1" placeholder:"IP" help:"Address of this machine to listen on."`
 	Expose  bool     `help:"Allow an --address that other machines can reach: whoever can, reaches the port too, without a key."`
-	Session string   `arg:"" help:"Session id."`
+	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Ports   []string `arg:"" name:"port" help:"PORT, or LOCAL:PORT with another number on this machine; :PORT takes any that is free."`
 }
 

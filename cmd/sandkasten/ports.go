@@ -5,13 +5,12 @@ import (
 	"strconv"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type portsCmd struct {
-	JSON    bool   `name:"json" help:"Print JSON."`
-	Session string `arg:"" help:"Session id."`
+	cli.ListFlags
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 }
 
 func (portsCmd) Help() string {
@@ -27,14 +26,7 @@ func (c portsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) er
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return show.JSON(a.Out, ports)
-	}
-	if len(ports) == 0 {
-		a.Say("Nothing listens in this session.")
-		return nil
-	}
-	return show.Table(a.Out, portRows(ports))
+	return c.Print(a, ports, portRows(ports), "Nothing listens in this session.")
 }
 
 func portRows(ports []sandkasten.Port) [][]string {

@@ -16,10 +16,10 @@ import (
 type processFlags struct {
 	Argv       bool     `name:"argv" help:"Run a program without a shell. Its standard error goes to ours."`
 	TTY        bool     `name:"tty" short:"t" help:"Run a program on a terminal, with our keyboard."`
-	User       string   `short:"u" placeholder:"USER" help:"Run a program as this user of the sandbox: a name or number, with :group if wanted."`
-	Cwd        string   `short:"w" placeholder:"DIR" help:"Run a program in this directory. Relative ones begin at /workspace."`
-	Env        []string `short:"e" placeholder:"NAME=VALUE" sep:"none" help:"Give a program a variable. May be repeated."`
-	Background bool     `short:"d" help:"Start a program, print its id and leave it running."`
+	User       string   `short:"u" placeholder:"USER" help:"Run the command as this user of the sandbox: a name or number, with :group if wanted."`
+	Cwd        string   `short:"w" placeholder:"DIR" help:"Run the command in this directory. Relative ones begin at /workspace."`
+	Env        []string `short:"e" placeholder:"NAME=VALUE" sep:"none" help:"Give the command a variable. May be repeated."`
+	Background bool     `short:"d" help:"Start the command, print its id and leave it running."`
 }
 
 func (f processFlags) wanted() bool {
@@ -44,12 +44,9 @@ func (c execCmd) process(ctx context.Context, a *cli.App, s *sandkasten.Session)
 }
 
 func (c execCmd) processOptions() (cmd []string, o *sandkasten.ProcessOptions, err error) {
-	cmd = c.Command
-	if len(cmd) > 0 && cmd[0] == "--" {
-		cmd = cmd[1:]
-	}
+	cmd = programOf(c.Command, c.Argv)
 	o = &sandkasten.ProcessOptions{
-		Cwd: c.Cwd, User: c.User, Env: make(map[string]string), TTY: c.TTY, OpenStdin: c.Stdin, Timeout: c.Timeout, RawOutput: true,
+		Cwd: c.Cwd, User: c.User, Env: make(map[string]string), TTY: c.TTY, OpenStdin: c.Stdin, Timeout: c.Timeout.Duration(), RawOutput: true,
 	}
 	for _, variable := range c.Env {
 		name, value, ok := strings.Cut(variable, "=")
@@ -62,6 +59,18 @@ func (c execCmd) processOptions() (cmd []string, o *sandkasten.ProcessOptions, e
 		return nil, nil, errors.New("--stdin needs a program that we stay with: leave --json and --background out")
 	}
 	return cmd, o, nil
+}
+
+// programOf makes a program of the words of a command. One word that is more than
+// a name is a line for a shell, as it is without the flags that a program needs.
+func programOf(words []string, argv bool) []string {
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	if argv || len(words) != 1 || quote(words[0]) == words[0] {
+		return words
+	}
+	return []string{"sh", "-c", words[0]}
 }
 
 func (c execCmd) start(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd []string, o *sandkasten.ProcessOptions) error {
@@ -118,11 +127,16 @@ func feed(ctx context.Context, a *cli.App, p *sandkasten.Process) {
 	}
 }
 
-// onTerminal runs a program on a terminal and converses with it.
+// onTerminal does that with the terminal that we are on.
 func (c execCmd) onTerminal(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd []string, o *sandkasten.ProcessOptions) error {
 	if err := terminal.Needed(a, "exec --tty"); err != nil {
 		return err
 	}
+	return onTerminal(ctx, a, s, cmd, o)
+}
+
+// onTerminal runs a program on a terminal of its own and converses with it.
+func onTerminal(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd []string, o *sandkasten.ProcessOptions) error {
 	o.Rows, o.Cols = terminal.Size(a.Out)
 	if _, given := o.Env["TERM"]; !given {
 		o.Env["TERM"] = terminal.Kind()

@@ -12,13 +12,14 @@ import (
 )
 
 type psCmd struct {
-	All     bool   `short:"a" help:"Also what has ended and is still known."`
-	JSON    bool   `name:"json" help:"Print JSON."`
-	Session string `arg:"" help:"Session id."`
+	All bool `short:"a" help:"Also what has ended and is still known."`
+	cli.ListFlags
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 }
 
 func (psCmd) Help() string {
-	return `Use of processor and memory is that of a process and all that it started. A
+	return `A job is what a command has left in the background of its shell; it has a number
+there and no exec id. Use of processor and memory is that of a process and all that it started. A
 terminal can be attached to with its id.
 
   sandkasten ps $id
@@ -27,7 +28,12 @@ terminal can be attached to with its id.
 }
 
 func (c psCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	list, err := cl.Session(c.Session).ListExecs(ctx)
+	s := cl.Session(c.Session)
+	list, err := s.ListExecs(ctx)
+	if err != nil {
+		return err
+	}
+	shells, err := s.ListShells(ctx)
 	if err != nil {
 		return err
 	}
@@ -37,14 +43,24 @@ func (c psCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error
 			shown = append(shown, r)
 		}
 	}
-	if c.JSON {
-		return show.JSON(a.Out, shown)
-	}
+	shown = append(shown, jobRecords(shells)...)
 	rows := [][]string{{"EXEC", "KIND", "PID", "STATE", "AGE", "CPU", "MEMORY", "COMMAND"}}
 	for _, r := range shown {
 		rows = append(rows, processRow(r, time.Now()))
 	}
-	return show.Table(a.Out, rows)
+	return c.Print(a, shown, rows, "")
+}
+
+// jobRecords are what shells have in the background, in the form of the rest.
+func jobRecords(shells []sandkasten.Shell) (jobs []sandkasten.ExecRecord) {
+	for _, s := range shells {
+		for _, job := range s.Jobs {
+			jobs = append(jobs, sandkasten.ExecRecord{
+				Kind: "job", Shell: s.Name, PID: job.PID, Cmd: job.Command, State: "running", ExecEnd: sandkasten.ExecEnd{Usage: &job.Usage},
+			})
+		}
+	}
+	return jobs
 }
 
 func processRow(r sandkasten.ExecRecord, now time.Time) []string {
@@ -56,8 +72,8 @@ func processRow(r sandkasten.ExecRecord, now time.Time) []string {
 		if command == "" {
 			command = "(login shell)"
 		}
-	case r.Kind == "shell":
-		kind = "shell " + r.Shell
+	case r.Kind == "shell", r.Kind == "job":
+		kind += " " + r.Shell
 	}
 	if r.ExitCode != nil {
 		state = fmt.Sprintf("%s (%d)", r.Cause, *r.ExitCode)

@@ -10,19 +10,21 @@ import (
 
 type rmCmd struct {
 	All      bool     `help:"End every session."`
-	Sessions []string `arg:"" optional:"" name:"session" help:"Session ids."`
+	Force    bool     `short:"f" help:"To end what is not there is no error either."`
+	Sessions []string `arg:"" optional:"" name:"session" help:"Sessions: names, ids or beginnings of ids."`
 }
 
 func (rmCmd) Help() string {
-	return `Everything in a session goes with it. Ending one that has ended already is not
-an error.
+	return `Everything in a session goes with it. To end one by its id that has ended already
+is no error; a name is forgotten with its session, and -f takes that for done.
 
   sandkasten rm $id
+  sandkasten rm -f build $(sandkasten ls -q --label task=42)
   sandkasten rm --all`
 }
 
 func (c rmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	if c.All == (len(c.Sessions) > 0) {
+	if c.All == (len(c.Sessions) > 0) && !(c.Force && !c.All) {
 		return errors.New("name the sessions to end, or write --all")
 	}
 	ids := c.Sessions
@@ -35,5 +37,11 @@ func (c rmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error
 			ids = append(ids, s.ID)
 		}
 	}
-	return a.RemoveEach(ids, func(id string) error { return cl.Session(id).Destroy(ctx) })
+	return a.RemoveEach(ids, func(id string) error {
+		err := cl.Session(id).Destroy(ctx)
+		if c.Force && errors.Is(err, sandkasten.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
 }

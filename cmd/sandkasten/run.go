@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/cli/terminal"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -17,11 +19,12 @@ type runCmd struct {
 	sessionFlags
 	rawFlag
 
-	Timeout time.Duration `placeholder:"TIME" help:"End the command after this time, as 90s."`
-	Stdin   bool          `short:"i" help:"Give the command our standard input, up to 1 MiB. Without this it has none."`
-	Keep    bool          `help:"Keep the session and print its id to standard error."`
-	Image   string        `arg:"" help:"Image of the session."`
-	Command []string      `arg:"" passthrough:"partial" help:"Command. One word is a line for the shell, several are a program and its arguments."`
+	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, as 90s."`
+	Stdin   bool     `short:"i" help:"Give the command our standard input, up to 1 MiB. Without this it has none."`
+	TTY     bool     `name:"tty" short:"t" help:"Run the command, or a login shell, on a terminal with our keyboard."`
+	Keep    bool     `help:"Keep the session and print its id to standard error."`
+	Image   string   `arg:"" help:"Image of the session."`
+	Command []string `arg:"" optional:"" passthrough:"partial" help:"Command; with --tty a login shell by default. One word is a line for the shell, several are a program and its arguments."`
 }
 
 func (runCmd) Help() string {
@@ -30,11 +33,12 @@ code. The session is removed at the end, after Ctrl-C too.
 
   sandkasten run python -- python3 -c 'print(1)'
   sandkasten run base 'ls / | wc -l'
-  sandkasten run base --memory 256 --timeout 10s -- ./check.sh`
+  sandkasten run -it python
+  sandkasten run base --memory 256m --timeout 10s -- ./check.sh`
 }
 
 func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	cmd, o, err := execOptions(a, c.Command, c.Timeout, c.Stdin)
+	run, err := c.prepare(a)
 	if err != nil {
 		return cli.NotRun(err)
 	}
@@ -44,13 +48,44 @@ func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 	}
 	if c.Keep {
 		a.Say("session %s", show.Printable(s.ID))
-		return runIn(ctx, a, s, cmd, o, c.outputs(a))
+		return run(ctx, s)
 	}
-	err = runIn(ctx, a, s, cmd, o, c.outputs(a))
+	err = run(ctx, s)
 	if removeErr := remove(ctx, s); removeErr != nil {
 		a.Say("sandkasten: %s", cli.Explain(removeErr)) // the exit code is the command's
 	}
 	return err
+}
+
+// prepare reads what the command needs, before a session is made for it, and
+// returns what runs it.
+func (c runCmd) prepare(a *cli.App) (func(context.Context, *sandkasten.Session) error, error) {
+	switch {
+	case c.TTY:
+		if err := terminal.Needed(a, "run --tty"); err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, s *sandkasten.Session) error { return c.onTerminal(ctx, a, s) }, nil
+	case len(c.Command) == 0:
+		return nil, errors.New("name a command to run, or write -it for a shell on this terminal")
+	}
+	cmd, o, err := execOptions(a, c.Command, c.Timeout.Duration(), c.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, s *sandkasten.Session) error { return runIn(ctx, a, s, cmd, o, c.outputs(a)) }, nil
+}
+
+// onTerminal runs the command, or a login shell, on a terminal.
+func (c runCmd) onTerminal(ctx context.Context, a *cli.App, s *sandkasten.Session) error {
+	if cmd := programOf(c.Command, false); len(cmd) > 0 {
+		return onTerminal(ctx, a, s, cmd, &sandkasten.ProcessOptions{TTY: true, Env: make(map[string]string), Timeout: c.Timeout.Duration(), RawOutput: true})
+	}
+	t, err := shellCmd{}.open(ctx, a, s)
+	if err != nil {
+		return cli.NotRun(err)
+	}
+	return terminal.Run(ctx, a, s, t)
 }
 
 // remove ends a session even when ctx is over already.

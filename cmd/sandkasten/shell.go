@@ -10,7 +10,7 @@ import (
 
 type shellCmd struct {
 	Attach  string `placeholder:"TERMINAL" help:"Attach to this terminal instead of opening one; ps shows which there are."`
-	Session string `arg:"" help:"Session id."`
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 }
 
 func (shellCmd) Help() string {

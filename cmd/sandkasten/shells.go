@@ -11,9 +11,9 @@ import (
 )
 
 type shellsCmd struct {
-	Close   string `placeholder:"NAME" xor:"form" help:"Close this shell, with all that it started."`
-	JSON    bool   `name:"json" xor:"form" help:"Print JSON."`
-	Session string `arg:"" help:"Session id."`
+	Close string `placeholder:"NAME" xor:"form" help:"Close this shell, with all that it started."`
+	cli.ListFlags
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 }
 
 func (shellsCmd) Help() string {
@@ -32,9 +32,6 @@ func (c shellsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) e
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return show.JSON(a.Out, list)
-	}
 	rows := [][]string{{"SHELL", "STATE", "EXEC", "QUEUED", "PID", "AGE", "RESTARTS", "CWD"}}
 	for _, s := range list {
 		pid := ""
@@ -45,5 +42,5 @@ func (c shellsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) e
 			s.Name, s.State, s.ExecID, strconv.Itoa(s.Queued), pid, show.Span(time.Since(s.CreatedAt)), strconv.Itoa(s.Restarts), s.Cwd,
 		})
 	}
-	return show.Table(a.Out, rows)
+	return c.Print(a, list, rows, "")
 }

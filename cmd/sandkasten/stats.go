@@ -12,7 +12,7 @@ import (
 )
 
 type statsCmd struct {
-	JSON     bool     `name:"json" help:"Print JSON."`
+	cli.ListFlags
 	Sessions []string `arg:"" optional:"" name:"session" help:"Session ids; all by default."`
 }
 
@@ -25,19 +25,31 @@ func (statsCmd) Help() string {
 
 // namedStats is one line of the result.
 type namedStats struct {
-	ID string `json:"id"`
+	ID   string `json:"id"`
+	Name string `json:"name,omitempty"`
 	sandkasten.Stats
 }
 
 func (c statsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	ids, named := c.Sessions, len(c.Sessions) > 0
+	all, err := gatherStats(ctx, cl, c.Sessions)
+	if err != nil {
+		return err
+	}
+	return c.Print(a, all, statsRows(all), "")
+}
+
+// gatherStats asks what sessions use: those named, or all that run.
+func gatherStats(ctx context.Context, cl *sandkasten.Client, ids []string) ([]namedStats, error) {
+	named := len(ids) > 0
+	names := make(map[string]string)
 	if !named {
 		list, err := cl.ListSessions(ctx, nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for _, s := range list {
 			ids = append(ids, s.ID)
+			names[s.ID] = s.Info.Name
 		}
 	}
 	all := []namedStats{}
@@ -47,14 +59,11 @@ func (c statsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) er
 			continue // it ended since the list was made, or is stopped
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all = append(all, namedStats{id, s})
+		all = append(all, namedStats{id, names[id], s})
 	}
-	if c.JSON {
-		return show.JSON(a.Out, all)
-	}
-	return show.Table(a.Out, statsRows(all))
+	return all, nil
 }
 
 func statsRows(all []namedStats) [][]string {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -95,21 +96,23 @@ func TestHelpBeginsWithASentence(t *testing.T) {
 	}
 }
 
-func TestTimesOfASession(t *testing.T) {
-	for text, want := range map[string]int64{"1s": 1, "90s": 90, "1h30m": 5400, "2500ms": 2, "0s": -1, "999ms": -1, "-1m": -1, "10": -1, "": -1} {
-		var s seconds
-		switch err := s.UnmarshalText([]byte(text)); {
-		case want < 0 && err == nil:
-			t.Errorf("%q is taken as %d", text, s)
-		case want >= 0 && (err != nil || int64(s) != want):
-			t.Errorf("%q = %d, %v; want %d", text, s, err, want)
-		}
-	}
-}
-
 func TestProcessRowNamesALoginShell(t *testing.T) {
 	row := processRow(sandkasten.ExecRecord{Kind: "process", TTY: true, State: "running"}, time.Now())
 	if got := row[len(row)-1]; got != "(login shell)" {
 		t.Errorf("the command of a terminal without one is %q", got)
+	}
+}
+
+// A unit that systemd gives up on leaves nobody who can remove what keeps the
+// daemon from starting.
+func TestUnitIsTriedForEver(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/sandkasten.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"StartLimitIntervalSec=0", "Restart=on-failure"} {
+		if !strings.Contains("\n"+string(text), "\n"+line+"\n") {
+			t.Errorf("the unit has no %s", line)
+		}
 	}
 }

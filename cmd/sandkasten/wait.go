@@ -3,16 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type waitCmd struct {
-	Timeout time.Duration `placeholder:"TIME" help:"Give up after this time, as 90s, with exit code 124. What is waited for goes on."`
-	Session string        `arg:"" help:"Session id."`
-	Exec    string        `arg:"" help:"Exec id, as ps shows it."`
+	Timeout cli.Span `placeholder:"TIME" help:"Give up after this time, as 90s, with exit code 124. What is waited for goes on."`
+	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Exec    string   `arg:"" help:"Exec id, as ps shows it."`
 }
 
 func (waitCmd) Help() string {
@@ -28,13 +27,13 @@ var errPatience = errors.New("it still runs")
 func (c waitCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout, errPatience)
+		ctx, cancel = context.WithTimeoutCause(ctx, c.Timeout.Duration(), errPatience)
 		defer cancel()
 	}
 	r, err := cl.Session(c.Session).Process(c.Exec).Wait(ctx)
 	switch {
 	case errors.Is(err, errPatience):
-		a.Say("sandkasten: %v after %s", errPatience, c.Timeout)
+		a.Say("sandkasten: %v after %s", errPatience, c.Timeout.Duration())
 		return cli.CodeError(cli.ExitTimeout)
 	case err != nil:
 		return cli.NotRun(err)

@@ -33,7 +33,7 @@ several at once if need be:
 }
 
 type workspaceCreateCmd struct {
-	Size  int64             `placeholder:"MB" help:"What its files may take, in MiB."`
+	Size  cli.Mebibytes     `placeholder:"SIZE" help:"What its files may take, as 512m or 2g; a number alone is MiB."`
 	Label map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
 	ID    string            `arg:"" optional:"" help:"Its name, of a-z, A-Z, 0-9, '.', '_' and '-'; by default a new one."`
 	JSON  bool              `name:"json" help:"Print the whole workspace as JSON."`
@@ -47,7 +47,7 @@ func (workspaceCreateCmd) Help() string {
 }
 
 func (c workspaceCreateCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	w, err := cl.CreateWorkspace(ctx, &sandkasten.WorkspaceOptions{ID: c.ID, Labels: c.Label, SizeMB: c.Size})
+	w, err := cl.CreateWorkspace(ctx, &sandkasten.WorkspaceOptions{ID: c.ID, Labels: c.Label, SizeMB: int64(c.Size)})
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (c workspaceInspectCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten
 type workspaceFilesCmd struct {
 	Workspace string `arg:"" help:"Workspace id."`
 	Path      string `arg:"" default:"/workspace" help:"A directory below /workspace; relative ones begin there."`
-	JSON      bool   `name:"json" help:"Print JSON."`
+	cli.FormFlags
 }
 
 func (workspaceFilesCmd) Help() string {
@@ -108,8 +108,8 @@ func (c workspaceFilesCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.C
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return show.JSON(a.Out, list)
+	if done, err := c.Done(a, list); done {
+		return err
 	}
 	rows := [][]string{{"TYPE", "SIZE", "NAME"}}
 	for _, e := range list {

@@ -9,8 +9,6 @@ esac
 if [ -d /run/systemd/system ]; then
 	systemctl disable --quiet --now sandkasten.service || true
 fi
-# Nothing to do where no daemon ever ran.
-data=$(sed -n 's/^data_dir: *//p' /etc/sandkasten/sandkasten.yaml 2>/dev/null | head -n 1)
-[ -d "${data:-/var/lib/sandkasten}/sandboxes" ] || exit 0
+# The program reads its configuration, and does nothing where no daemon ever ran.
 sandkasten daemon --stop-sessions ||
 	echo "Some sessions could not be stopped: they run on until the host restarts."

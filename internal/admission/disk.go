@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -15,8 +16,8 @@ const (
 	probePatience = 10 * time.Second // with a disk that does not answer
 )
 
-// Disk tells whether directories can be written. That one is full is no matter
-// of it: what there is can be used then, and removed.
+// Disk tells whether directories can be written, and whether one is full, which is
+// less: what there is can be used then, and removed.
 type Disk struct {
 	dirs []string
 
@@ -24,6 +25,7 @@ type Disk struct {
 	since   time.Time // guarded by mu; when the last probe began
 	probing bool      // guarded by mu
 	last    error     // guarded by mu; what the last probe that ended has found
+	full    bool      // guarded by mu; the same
 }
 
 // NewDisk returns a Disk of dirs.
@@ -45,10 +47,25 @@ func (d *Disk) Writable() error {
 	d.since, d.probing = time.Now(), true
 	d.mu.Unlock()
 	err := d.probe()
+	full := err == nil && d.short()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.last, d.probing = err, false
+	d.last, d.full, d.probing = err, full, false
 	return err
+}
+
+// Full reports whether there was no room left in a directory when Writable looked.
+func (d *Disk) Full() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.full
+}
+
+func (d *Disk) short() bool {
+	return slices.ContainsFunc(d.dirs, func(dir string) bool {
+		left, err := space(dir)
+		return err == nil && left < ballastLeast
+	})
 }
 
 func (d *Disk) probe() error {

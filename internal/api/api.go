@@ -30,7 +30,6 @@ const (
 	_      Scope = iota
 	Public       // nothing: what it answers is the same for everybody
 	Key          // an API key, as Authorization: Bearer or X-API-Key
-	Page         // an API key, also as the password of HTTP Basic, for what a browser opens
 	Socket       // an API key, also as a WebSocket's subprotocol, for what a page's script opens
 	Admin        // an API key of Options.Admin, for what tells of everybody's sessions
 )
@@ -47,6 +46,10 @@ type Route struct {
 	// and is taken instead of a key. It returns the owner of what the ticket is
 	// for, and whether the request shows a ticket at all.
 	Ticket func(r *http.Request) (owner string, shown bool, err error)
+
+	// Resolve, which may be nil, turns what the path calls a thing into its id, with
+	// SetPathValue: once, before handlers and logs see it. The owner is known.
+	Resolve func(r *http.Request) error
 }
 
 // Surface is one public API.
@@ -137,6 +140,8 @@ type handler struct {
 	under   *underway
 	audit   *audit.Log
 	mux     *http.ServeMux
+
+	strangers audit.Sampler // of the lines in the log of requests without a key
 }
 
 // ServeHTTP is the way of every request: what is common first, then the route
@@ -159,6 +164,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { h.finish(rec, r, recover()) }()
 	rec.begin(r)
 
+	if err := checkHeaders(r); err != nil {
+		WriteError(rec, r, err)
+		return
+	}
 	if route := h.site(hostname(r.Host)); route != nil {
 		r.Pattern = route.Pattern
 		h.guard(*route).ServeHTTP(rec, r)
@@ -188,11 +197,14 @@ func (h *handler) guard(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		From(r.Context()).audited = audited(r, route)
 		if err := h.admit(r, route); err != nil {
-			if errdefs.Is(err, errdefs.Unauthenticated) && route.Scope == Page {
-				w.Header().Set("WWW-Authenticate", `Basic realm="sandkasten: any user name, the API key as password"`)
-			}
 			WriteError(w, r, err)
 			return
+		}
+		if route.Resolve != nil {
+			if err := route.Resolve(r); err != nil {
+				WriteError(w, r, err)
+				return
+			}
 		}
 		h.under.serve(w, r, route)
 	})

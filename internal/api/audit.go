@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/audit"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // audited says whether a request gets a line in the audit log: one that changes
@@ -26,13 +27,17 @@ func (h *handler) auditBegin(rec *recorder, r *http.Request) {
 }
 
 // auditEnd writes the line of a request that is about to end. Refusals for want of
-// a key, or of what it may, have one too.
+// what a key may have one too, and those for want of a key a sample.
 func (h *handler) auditEnd(rec *recorder, r *http.Request, req *Request, elapsed time.Duration) {
 	refused := rec.status == http.StatusUnauthorized || rec.status == http.StatusForbidden
 	if h.audit == nil || !req.audited && !refused {
 		return
 	}
-	h.audit.Append(r.Context(), auditEntry("answered", rec, r, req, elapsed))
+	write := h.audit.Append
+	if refused && req.Owner == "" && !weaken.Off(weaken.AuditSample) {
+		write = h.audit.Refuse
+	}
+	write(r.Context(), auditEntry("answered", rec, r, req, elapsed))
 }
 
 var pathValue = regexp.MustCompile(`{(\w+)(\.\.\.)?}`)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -101,6 +102,46 @@ func TestAudit(t *testing.T) {
 	}
 	if text := string(lines()); strings.Contains(text, "secret") {
 		t.Errorf("a secret is in the log:\n%s", text)
+	}
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Those without a key push nobody's lines out of the audit log or the daemon's.
+func TestStrangersKeepHistory(t *testing.T) {
+	dir := t.TempDir()
+	log, err := audit.Open(audit.Options{Dir: dir, MaxBytes: 64 << 10, MaxFiles: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	handler := api.Handler(api.Options{Keys: threeKeys{}, Audit: log, Log: slog.New(slog.NewJSONHandler(&out, nil))}, api.Surface{Name: "test", Routes: []api.Route{
+		{Pattern: "POST /things", Scope: api.Key, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+		{Pattern: "GET /public", Scope: api.Public, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
+	}})
+	ask := func(method, path, key string) {
+		r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
+		r.Header.Set("X-Api-Key", key)
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	ask("POST", "/things", "alice")
+	for range 2000 {
+		ask("POST", "/things", "wrong")
+		ask("GET", "/nowhere", "")
+		ask("GET", "/public", "")
+	}
+	ask("POST", "/things", "bob")
+	files, err := audit.Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owners := ""
+	if _, err := audit.Verify(files, func(l audit.Line) error { owners += l.Owner; return nil }); err != nil || owners != "alicebob" {
+		t.Errorf("the audit log is of %q, %v", owners, err)
+	}
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n > 100 || n < 10 {
+		t.Errorf("6000 requests without a key have %d lines in the log", n)
 	}
 	if err := log.Close(); err != nil {
 		t.Error(err)

@@ -29,8 +29,6 @@ func credential(r *http.Request, scope Scope) (string, error) {
 		key = subprotocols[0]
 	} else if scheme, rest, ok := strings.Cut(bearer[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
 		key = rest
-	} else if _, password, ok := r.BasicAuth(); ok && scope == Page {
-		key = password
 	}
 	if key == "" || len(key) > maxKey {
 		return "", errUnauthenticated(nil)

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,10 +16,45 @@ type Connections struct {
 	most    int64 // 0 is no limit
 	open    atomic.Int64
 	refused atomic.Int64
+
+	descriptors func() uint64 // that the process may have
 }
 
 // NewConnections allows most connections at once; 0 is no limit.
-func NewConnections(most int) *Connections { return &Connections{most: int64(most)} }
+func NewConnections(most int) *Connections {
+	return &Connections{most: int64(most), descriptors: maxDescriptors}
+}
+
+// reserve is how many of the process's descriptors connections leave to what those
+// that there are ask for: files, runners, the database.
+func reserve(limit uint64) uint64 { return min(limit/8, 256) }
+
+func maxDescriptors() uint64 {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return limit.Cur
+}
+
+// scarce reports whether a new connection is of the reserve. The kernel gives out
+// the lowest descriptor that is free, so its number tells how many are taken.
+func (c *Connections) scarce(conn net.Conn) bool {
+	limit := c.descriptors()
+	raw, ok := conn.(syscall.Conn)
+	if !ok || limit == 0 {
+		return false
+	}
+	control, err := raw.SyscallConn()
+	if err != nil {
+		return false
+	}
+	number := uintptr(0)
+	if control.Control(func(fd uintptr) { number = fd }) != nil {
+		return false
+	}
+	return uint64(number) >= limit-reserve(limit)
+}
 
 // tooMany is the whole answer on a connection over the limit.
 const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: " + retryAfter + "\r\nConnection: close\r\n\r\n" +
@@ -31,7 +67,7 @@ func (c *Connections) Watch(server *http.Server) {
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
-			if n := c.open.Add(1); c.most > 0 && n > c.most {
+			if n := c.open.Add(1); c.most > 0 && n > c.most || c.scarce(conn) {
 				c.refused.Add(1)
 				refuse(conn)
 			}

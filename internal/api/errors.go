@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"syscall"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
@@ -18,6 +19,7 @@ const (
 	codeMediaType        errdefs.Code = "unsupported_media_type"
 	codeTimeout          errdefs.Code = "request_timeout"
 	codeLength           errdefs.Code = "length_required"
+	codeHeaders          errdefs.Code = "headers_too_large"
 	codeRange            errdefs.Code = "range_not_satisfiable"
 
 	// BadGateway and GatewayTimeout are for answers that a server in a sandbox
@@ -31,10 +33,11 @@ const retryAfter = "1"
 
 // ErrorBody is every error's body.
 type ErrorBody struct {
-	Error     string       `json:"error" doc:"What is wrong and what to do about it, for people." example:"ttl_seconds must be at least 1"`
-	Code      errdefs.Code `json:"code" doc:"What is wrong, for programs. The values stay." example:"invalid_argument"`
-	Field     string       `json:"field,omitempty" doc:"The request field or parameter at fault, if one is." example:"ttl_seconds"`
-	RequestID string       `json:"request_id,omitempty" doc:"Names this request in the daemon's log; also in the X-Request-Id header. Left out of 401, which is the same for everybody." example:"5YXTKD3NPQZJH3LYXAFXCLMPGE"`
+	Error     string         `json:"error" doc:"What is wrong and what to do about it, for people." example:"ttl_seconds must be at least 1"`
+	Code      errdefs.Code   `json:"code" doc:"What is wrong, for programs. The values stay." example:"invalid_argument"`
+	Field     string         `json:"field,omitempty" doc:"The request field or parameter at fault, if one is." example:"ttl_seconds"`
+	Reason    errdefs.Reason `json:"reason,omitempty" doc:"More than code says, for programs, where there is more to tell apart: of files and programs in the sandbox, and of what was not found. The values stay." example:"no_such_file"`
+	RequestID string         `json:"request_id,omitempty" doc:"Names this request in the daemon's log; also in the X-Request-Id header. Left out of 401, which is the same for everybody." example:"5YXTKD3NPQZJH3LYXAFXCLMPGE"`
 }
 
 var statuses = map[errdefs.Code]int{
@@ -46,6 +49,7 @@ var statuses = map[errdefs.Code]int{
 	codeTimeout:               http.StatusRequestTimeout,
 	codeLength:                http.StatusLengthRequired,
 	codeRange:                 http.StatusRequestedRangeNotSatisfiable,
+	codeHeaders:               http.StatusRequestHeaderFieldsTooLarge,
 	errdefs.AlreadyExists:     http.StatusConflict,
 	errdefs.Conflict:          http.StatusConflict,
 	errdefs.TooLarge:          http.StatusRequestEntityTooLarge,
@@ -99,7 +103,7 @@ func Describe(ctx context.Context, err error) (ErrorBody, int) {
 	}
 	body := ErrorBody{Error: errdefs.MessageOf(err), Code: code, RequestID: From(ctx).ID}
 	if e, ok := errors.AsType[*errdefs.Error](err); ok {
-		body.Field = e.Field
+		body.Field, body.Reason = e.Field, e.Reason
 	}
 	if code == errdefs.Unauthenticated {
 		body.RequestID = ""
@@ -107,8 +111,19 @@ func Describe(ctx context.Context, err error) (ErrorBody, int) {
 	return body, Status(code)
 }
 
-// classify gives a code to the errors of net/http and of contexts.
+// classify gives a code to the errors of net/http and of contexts, and to what the
+// host is short of, wherever it was short.
 func classify(err error) error {
+	if errdefs.CodeOf(err) == errdefs.Internal {
+		switch {
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+			return errdefs.Wrap(err, errdefs.Unavailable, "the daemon has no file descriptor left; try again, and close connections that you do not use")
+		case errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.EAGAIN):
+			return errdefs.Wrap(err, errdefs.Unavailable, "the host is short of memory or processes; try again")
+		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+			return errdefs.Wrap(err, errdefs.InsufficientSpace, "the daemon's disk is full")
+		}
+	}
 	if _, ok := errors.AsType[*errdefs.Error](err); ok {
 		return err
 	}

@@ -141,7 +141,7 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 	case r.Pattern == "GET /healthz" || r.Pattern == "GET /readyz" || r.Pattern == "GET /metrics":
 		level = slog.LevelDebug
 	}
-	if !h.log.Enabled(r.Context(), level) {
+	if !h.log.Enabled(r.Context(), level) || level <= slog.LevelInfo && !h.worthLogging(r, req) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -160,6 +160,18 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 		attrs = append(attrs, slog.String("error", clean(cause.Error())))
 	}
 	h.log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// worthLogging says whether a request gets its line: those of strangers, who need
+// no key to make them, are sampled, or they would push out all others' lines.
+func (h *handler) worthLogging(r *http.Request, req *Request) bool {
+	if h.keys == nil || req.Owner != "" || weaken.Off(weaken.AuditSample) {
+		return true
+	}
+	if left := h.strangers.Left(); left > 0 {
+		h.log.InfoContext(r.Context(), "requests without a valid key that have no line", "requests", left)
+	}
+	return h.strangers.Take(r.RemoteAddr)
 }
 
 // ofOperator reports whether a request is one of those that programs make every

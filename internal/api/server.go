@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -13,6 +14,23 @@ const (
 	BodyTimeout  = 30 * time.Second // to send a request body
 	WriteTimeout = 30 * time.Second // to take an answer, or one event or piece of it
 )
+
+// maxHeaders bounds a request's line and headers.
+const maxHeaders = 32 << 10
+
+// checkHeaders refuses what is over maxHeaders, in JSON as everything else.
+func checkHeaders(r *http.Request) error {
+	size := len(r.Method) + len(r.RequestURI) + len(r.Host)
+	for name, values := range r.Header {
+		for _, value := range values {
+			size += len(name) + len(value) + len(": \r\n")
+		}
+	}
+	if size > maxHeaders {
+		return errdefs.New(codeHeaders, "the request's path and headers are over their limit of %d bytes", maxHeaders)
+	}
+	return nil
+}
 
 // NewServer returns a server for handler with the timeouts that keep slow
 // clients from holding it up. There is no ReadTimeout and no WriteTimeout: a
@@ -27,7 +45,7 @@ func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 		Handler:           handler,
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    32 << 10,
+		MaxHeaderBytes:    2 * maxHeaders, // the library answers beyond it, in plain text
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -26,7 +26,7 @@ func DecodeJSON(data []byte, v any) error {
 		return errdefs.New(errdefs.InvalidArgument, "the request body must be UTF-8")
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return describeJSON(err)
+		return describeJSON(err, data)
 	}
 	if weaken.Off(weaken.StrictJSON) {
 		return nil
@@ -37,11 +37,12 @@ func DecodeJSON(data []byte, v any) error {
 }
 
 // describeJSON puts an error of encoding/json into words for a client.
-func describeJSON(err error) error {
+func describeJSON(err error, data []byte) error {
 	switch e := err.(type) { //nolint:errorlint // Unmarshal returns these unwrapped
 	case *json.UnmarshalTypeError:
-		if e.Field != "" {
-			return errdefs.Invalid(e.Field, "must not be a %s of this kind or size", strings.Fields(e.Value)[0])
+		// Its Field has the names of embedded structs, which are no client's business.
+		if field := fieldAt(data, int(e.Offset)-1); field != "" {
+			return errdefs.Invalid(field, "must not be a %s of this kind or size", strings.Fields(e.Value)[0])
 		}
 	case *json.SyntaxError:
 		return errdefs.Wrap(err, errdefs.InvalidArgument, "the request body is not valid JSON: error at byte %d", e.Offset)
@@ -49,10 +50,23 @@ func describeJSON(err error) error {
 	return errdefs.Wrap(err, errdefs.InvalidArgument, "the request body is not the JSON that is wanted here")
 }
 
+// fieldAt names the innermost value that has the byte at offset. A body whose walk
+// fails before it is there has another fault, too, and no name for this one.
+func fieldAt(data []byte, offset int) string {
+	s := scanner{data: data, look: offset}
+	if err := s.value("", nil, 0); err != nil && s.found == "" {
+		return ""
+	}
+	return s.found
+}
+
 // scanner walks over JSON that is known to be well-formed.
 type scanner struct {
 	data []byte
 	pos  int
+
+	look  int    // an offset to be named, if it is not 0
+	found string // the name of the innermost value that has it
 }
 
 // value checks the value at pos, whose name in errors is path, against known:
@@ -61,7 +75,11 @@ func (s *scanner) value(path string, known *fields, depth int) error {
 	if depth > maxDepth {
 		return errdefs.New(errdefs.InvalidArgument, "the request body is nested deeper than %d levels", maxDepth)
 	}
-	switch c := s.next(); c {
+	c := s.next()
+	if s.look > 0 && s.pos <= s.look {
+		s.begin(path)
+	}
+	switch c {
 	case '{':
 		return s.object(path, known, depth)
 	case '[':
@@ -76,6 +94,14 @@ func (s *scanner) value(path string, known *fields, depth int) error {
 			s.pos++
 		}
 		return nil
+	}
+}
+
+// begin is told that the value of this name begins at pos. The last one that
+// begins before look is the one that has it, for no value ends with another's comma.
+func (s *scanner) begin(path string) {
+	if path != "" {
+		s.found = nameOf(path)
 	}
 }
 
@@ -100,7 +126,7 @@ func (s *scanner) object(path string, known *fields, depth int) error {
 		seen[key] = true
 		inside, ok := known.field(key)
 		if !ok {
-			return errdefs.Invalid(nameOf(name), "is not a field of this request")
+			return errdefs.Invalid(nameOf(name), "is not a field of this request%s", known.suggestion(key))
 		}
 		s.next()
 		s.pos++ // :

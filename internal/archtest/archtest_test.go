@@ -75,6 +75,23 @@ func TestImports(t *testing.T) {
 	)
 }
 
+func TestGoroutines(t *testing.T) {
+	const module = archtest.Module
+	repo := load(t, map[string]string{
+		"main/main.go":  imports("main", module+"/a", module+"/guard", "os"),
+		"a/a.go":        imports("a", module+"/b", "sync", "time") + "var w sync.WaitGroup\nvar m sync.Mutex\nfunc f() { time.AfterFunc(1, f) }\n",
+		"a/a_test.go":   imports("a") + "func g() { go g() }\n",
+		"b/b.go":        imports("b") + "func f() { go f() }\n",
+		"guard/go.go":   imports("guard") + "func f() { go f() }\n",
+		"other/free.go": imports("other") + "func f() { go f() }\n",
+	})
+	want(t, repo.Goroutines("main", "guard"),
+		"a/a.go:5: sync.WaitGroup in main, where a panic ends a sandbox: use guard",
+		"a/a.go:7: time.AfterFunc in main",
+		"b/b.go:2: a go statement in main",
+	)
+}
+
 func TestSizes(t *testing.T) {
 	long := "package a\n\nfunc F() {\n" + strings.Repeat("\t_ = 0\n", 8) + "}\n"
 	repo := load(t, map[string]string{

@@ -17,7 +17,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/heap", "internal/images", "internal/service",
-			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/cli/upkeep", "internal/snapshot", "sdk/go",
+			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -26,7 +26,7 @@ var Rules = map[string]Rule{
 	"internal/wsl":       {}, // a client from outside, on Windows
 	"cmd/runner": {
 		Ours: []string{
-			"internal/runner", "internal/runner/archive", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",
+			"internal/guard", "internal/runner", "internal/runner/archive", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",
 			"internal/runtime/linux/stage",
 		},
 		Libraries: []string{unix}, Not: slow,
@@ -36,22 +36,23 @@ var Rules = map[string]Rule{
 	"internal/daemon": {
 		Ours: []string{
 			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
-			"internal/errdefs", "internal/images", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
+			"internal/errdefs", "internal/images", "internal/images/jobs", "internal/installation", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
 			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/service", "internal/session", "internal/store",
 			"internal/blob", "internal/blob/s3", "internal/clock", "internal/weaken", "internal/fsck", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
 			"internal/tracing", "internal/tracing/otlp",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
-	"internal/config":    {Libraries: []string{"go.yaml.in/yaml/v3"}},
-	"internal/doctor":    {Ours: []string{"internal/dirlock"}},
-	"internal/dirlock":   {},
-	"internal/audit":     {Libraries: []string{"github.com/prometheus/client_golang"}},
-	"internal/runnerbin": {},
-	"internal/service":   {},
-	"internal/heap":      {},
-	"internal/clock":     {},
-	"internal/smallfile": {Libraries: []string{unix}},
+	"internal/config":       {Libraries: []string{"go.yaml.in/yaml/v3"}},
+	"internal/doctor":       {Ours: []string{"internal/dirlock"}},
+	"internal/dirlock":      {},
+	"internal/installation": {Ours: []string{"internal/auth", "internal/smallfile"}},
+	"internal/audit":        {Libraries: []string{"github.com/prometheus/client_golang"}},
+	"internal/runnerbin":    {},
+	"internal/service":      {},
+	"internal/heap":         {},
+	"internal/clock":        {},
+	"internal/smallfile":    {Libraries: []string{unix}},
 
 	// Surfaces.
 	"internal/api": {
@@ -62,8 +63,8 @@ var Rules = map[string]Rule{
 	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "internal/weaken", "protocol"}},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/metrics", "internal/api/v1/reading", "internal/api/v1/shapes",
-			"internal/api/v1/snapshots", "internal/api/v1/sockets", "internal/errdefs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
+			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/images", "internal/api/v1/metrics", "internal/api/v1/reading", "internal/api/v1/shapes",
+			"internal/api/v1/snapshots", "internal/api/v1/sockets", "internal/errdefs", "internal/images/jobs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
 			"internal/session/commands", "protocol", "internal/weaken",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
@@ -87,6 +88,12 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/v1/snapshots": {
 		Ours:      []string{"internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/session"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
+	},
+	"internal/api/v1/images": {
+		Ours: []string{
+			"internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/errdefs", "internal/images", "internal/images/jobs", "internal/session", "internal/snapshot",
+		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
@@ -135,7 +142,7 @@ var Rules = map[string]Rule{
 	"internal/session/commands": {
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "internal/tracing", "internal/weaken", "protocol"},
 	},
-	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "protocol"}},
+	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "protocol"}},
 	"internal/store": {
 		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
@@ -159,9 +166,11 @@ var Rules = map[string]Rule{
 	"internal/tracing/otlp": {
 		Ours: []string{"internal/tracing"}, Libraries: []string{"go.opentelemetry.io/otel"},
 	},
-	"internal/auth": {Ours: []string{"internal/errdefs"}},
+	"internal/auth":          {Ours: []string{"internal/errdefs"}},
+	"internal/images/chroot": {Ours: []string{"internal/spawn"}, Libraries: []string{unix}},
+	"internal/images/jobs":   {Ours: []string{"internal/errdefs", "internal/images", "internal/snapshot"}},
 	"internal/images": {
-		Ours: []string{"images", "internal/errdefs", "internal/images/extract", "internal/smallfile", "internal/weaken"},
+		Ours: []string{"images", "internal/errdefs", "internal/images/chroot", "internal/images/extract", "internal/smallfile", "internal/weaken"},
 		Libraries: []string{
 			"github.com/google/go-containerregistry", "go.yaml.in/yaml/v3", "golang.org/x/sync", unix,
 		},
@@ -176,14 +185,14 @@ var Rules = map[string]Rule{
 	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/weaken"}},
 	"internal/runtime/linux": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/cgroup",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/inside", "internal/runtime/linux/inspect", "internal/runtime/linux/stage", "internal/runtime/linux/sys", "internal/runtime/linux/turns",
-			"internal/smallfile", "internal/spawn", "protocol", "internal/weaken",
+			"internal/runtime/inside", "internal/runtime/linux/inspect", "internal/runtime/linux/procview", "internal/runtime/linux/stage", "internal/runtime/linux/sys",
+			"internal/runtime/linux/turns", "internal/smallfile", "internal/spawn", "protocol", "internal/weaken",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
-	"internal/runtime/linux/cgroup": {Ours: []string{"internal/runtime/linux/sys"}, Libraries: []string{unix}},
+	"internal/runtime/linux/cgroup": {Ours: []string{"internal/runtime/linux/sys", "internal/weaken"}, Libraries: []string{unix}},
 	"internal/runtime/linux/disk":   {Ours: []string{"internal/runtime/linux/sys", "internal/weaken"}, Libraries: []string{unix}},
 	"internal/runtime/linux/ids":    {Libraries: []string{unix}},
 	"internal/runtime/linux/inspect": {
@@ -192,10 +201,12 @@ var Rules = map[string]Rule{
 	},
 	"internal/runtime/linux/seccomp": {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
 	"internal/runtime/linux/stage": {
-		Ours: []string{"internal/runtime/linux/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
+		Ours: []string{"internal/guard", "internal/runtime/linux/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
 	},
-	"internal/runtime/linux/turns": {Ours: []string{"internal/runtime/linux/cgroup"}},
-	"internal/runtime/linux/sys":   {Libraries: []string{unix}, Not: slow},
+	"internal/runtime/linux/backlog":  {Ours: []string{"internal/runtime/linux/cgroup"}},
+	"internal/runtime/linux/procview": {},
+	"internal/runtime/linux/turns":    {Ours: []string{"internal/runtime/linux/cgroup"}},
+	"internal/runtime/linux/sys":      {Ours: []string{"internal/guard"}, Libraries: []string{unix}, Not: slow},
 
 	// The engine's client stays in here. The policies and the runner's way into a
 	// sandbox are the native driver's.
@@ -212,7 +223,7 @@ var Rules = map[string]Rule{
 		},
 	},
 	"internal/runtime/docker/flatten": {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
-	"internal/runtime/docker/relay":   {Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
+	"internal/runtime/docker/relay":   {Ours: []string{"internal/guard"}, Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 
 	// What joins drivers knows none.
 	"internal/runtime/several": {Ours: []string{"internal/errdefs", "internal/runtime"}},
@@ -220,14 +231,14 @@ var Rules = map[string]Rule{
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {
 		Ours: []string{
-			"internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/fileops", "internal/runner/files",
+			"internal/guard", "internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/fileops", "internal/runner/files",
 			"internal/runner/lookup", "internal/runner/output", "internal/runner/pipe", "internal/runner/ports", "internal/runner/proc",
 			"internal/runner/shellproc", "internal/spawn", "protocol", "internal/weaken",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/child": {
-		Ours: []string{"internal/runner/fds", "internal/runner/proc", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
+		Ours: []string{"internal/guard", "internal/runner/fds", "internal/runner/proc", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/dialect": {Ours: []string{"internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/fds":     {Libraries: []string{unix}, Not: slow},
@@ -243,21 +254,22 @@ var Rules = map[string]Rule{
 	},
 	"internal/runner/pause":   {Ours: []string{"internal/runner/proc", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/output":  {Ours: []string{"protocol", "internal/weaken"}, Not: slow},
+	"internal/runner/output":  {Ours: []string{"internal/guard", "protocol", "internal/weaken"}, Not: slow},
 	"internal/runner/proc":    {Ours: []string{"internal/runner/fds", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/fileops": {Ours: []string{"internal/runner/files", "internal/spawn", "protocol", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/fileops": {Ours: []string{"internal/guard", "internal/runner/files", "internal/spawn", "protocol", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/files": {
 		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol", "internal/weaken"},
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/archive": {
-		Ours:      []string{"internal/baseline", "internal/runner/tree", "protocol", "internal/weaken"},
+		Ours:      []string{"internal/baseline", "internal/guard", "internal/runner/tree", "protocol", "internal/weaken"},
 		Libraries: []string{"github.com/klauspost/compress", unix}, Not: slow,
 	},
 	"internal/runner/watch": {Ours: []string{"internal/runner/tree", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/tree":  {Libraries: []string{unix}, Not: slow},
-	"internal/runner/ports": {Ours: []string{"protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/spawn":        {Libraries: []string{unix}, Not: slow},
+	"internal/runner/ports": {Ours: []string{"internal/guard", "protocol"}, Libraries: []string{unix}, Not: slow},
+	"internal/guard":        {Not: slow},
+	"internal/spawn":        {Ours: []string{"internal/guard"}, Libraries: []string{unix}, Not: slow},
 	"internal/baseline":     {Not: slow},
 	"internal/runnerclient": {Ours: []string{"internal/errdefs", "internal/tracing", "internal/weaken", "protocol"}},
 	"protocol":              {Not: slow},
@@ -270,7 +282,7 @@ var Rules = map[string]Rule{
 	"docs":   {},
 
 	// Tests, and what only they use.
-	"internal/testenv":       {TestOnly: true, Libraries: []string{"go.uber.org/goleak", unix}},
+	"internal/testenv":       {TestOnly: true, Ours: []string{"internal/installation"}, Libraries: []string{"go.uber.org/goleak", unix}},
 	"internal/archtest":      {TestOnly: true},
 	"internal/blob/blobtest": {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
 	"internal/runtime/runtimetest": {
@@ -279,6 +291,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
+	"test/programs":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/blackbox":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},
 	"test/e2e":             {TestOnly: true},
 	"test/compose":         {TestOnly: true},
@@ -295,7 +308,7 @@ var Rules = map[string]Rule{
 	"test/bench/direct":  {TestOnly: true},
 	"test/bench/docker":  {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/service"}},
 	"test/bench/sample":  {TestOnly: true},
-	"test/bench/machine": {TestOnly: true, Libraries: []string{unix}},
+	"test/bench/machine": {TestOnly: true, Ours: []string{"internal/installation"}, Libraries: []string{unix}},
 	"test/bench/report":  {TestOnly: true, Ours: []string{"test/bench/machine"}},
 	"test/bench/service": {TestOnly: true},
 	"test/vm":            {TestOnly: true, Ours: []string{"test/vm/guest"}},

@@ -33,12 +33,17 @@ const (
 	patience = time.Second
 
 	syncEvery = time.Second
+
+	// refusedShare is the part of a file that those without a key may fill, and
+	// the counts of what they send once more: they never begin the next one.
+	refusedShare = 16
 )
 
 // Entry is what was done. Nothing of it is a secret: no commands, contents,
 // environments or keys.
 type Entry struct {
-	Event     string            `json:"event"` // answered; answering: an answer that takes longer has begun; recovered
+	Event     string            `json:"event"`              // answered; answering: an answer that takes longer has begun; recovered; refused: some without a line
+	Requests  int64             `json:"requests,omitempty"` // of event refused: how many
 	RequestID string            `json:"request_id,omitempty"`
 	Owner     string            `json:"owner,omitempty"` // of the key; empty where there was no valid one
 	Remote    string            `json:"remote,omitempty"`
@@ -79,7 +84,11 @@ type Log struct {
 	dirty bool
 	bad   error // why the last write failed
 
-	lost prometheus.Counter
+	refused   Sampler
+	strangers int64 // bytes of this file that are refusals; of the turn
+
+	lost    prometheus.Counter
+	sampled prometheus.Counter
 }
 
 // Open opens the log and goes on where it ended. A last line that a crash cut is
@@ -94,6 +103,9 @@ func Open(o Options) (*Log, error) {
 	l := &Log{opts: o, turn: make(chan struct{}, 1), lost: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "sandkasten_audit_lost_total", Help: "Entries that could not be written to the audit log.",
 	})}
+	l.sampled = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "sandkasten_audit_refused_total", Help: "Requests that were refused for want of a key, with a line in the audit log or without.",
+	})
 	l.turn <- struct{}{}
 	end, err := lastOf(o.Dir)
 	if err != nil {
@@ -121,7 +133,7 @@ func (l *Log) open() error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	l.file, l.size = f, info.Size()
+	l.file, l.size, l.strangers = f, info.Size(), 0
 	return nil
 }
 
@@ -131,13 +143,68 @@ func (l *Log) Append(ctx context.Context, e Entry) {
 	if l == nil {
 		return
 	}
-	select {
-	case <-l.turn:
-	case <-time.After(patience):
+	if !l.takeTurn() {
 		l.lost.Inc()
 		return
 	}
 	defer func() { l.turn <- struct{}{} }()
+	l.append(ctx, e)
+}
+
+// Refuse writes an entry of a request without a valid key, if it is one of the
+// first of its minute. The others are counted, and a later entry says how many.
+func (l *Log) Refuse(ctx context.Context, e Entry) {
+	if l == nil {
+		return
+	}
+	l.sampled.Inc()
+	if !l.refused.Take(e.Remote) {
+		return
+	}
+	if !l.takeTurn() {
+		l.refused.Leave(1)
+		return
+	}
+	defer func() { l.turn <- struct{}{} }()
+	if l.strangers >= l.opts.MaxBytes/refusedShare {
+		l.refused.Leave(1)
+		return
+	}
+	l.appendRefused(ctx, e)
+}
+
+// tellRefused writes how many refusals have no entry.
+func (l *Log) tellRefused(ctx context.Context) {
+	if !l.takeTurn() {
+		return
+	}
+	defer func() { l.turn <- struct{}{} }()
+	if l.strangers >= 2*l.opts.MaxBytes/refusedShare {
+		return // the next file has room for it
+	}
+	if n := l.refused.Left(); n > 0 {
+		l.appendRefused(ctx, Entry{Event: "refused", Requests: n})
+	}
+}
+
+func (l *Log) appendRefused(ctx context.Context, e Entry) {
+	before := l.size
+	l.append(ctx, e)
+	l.strangers += max(0, l.size-before)
+}
+
+// takeTurn waits for the right to write, no longer than a second.
+func (l *Log) takeTurn() bool {
+	select {
+	case <-l.turn:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// append is Append for a caller whose turn it is.
+func (l *Log) append(ctx context.Context, e Entry) {
 	err := l.write(e, "")
 	if err != nil {
 		l.lost.Inc()
@@ -239,6 +306,7 @@ func (l *Log) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+			l.tellRefused(ctx)
 			l.sync(ctx)
 		}
 	}
@@ -266,7 +334,7 @@ func (l *Log) Close() error {
 }
 
 // Describe is for a registry of metrics.
-func (l *Log) Describe(out chan<- *prometheus.Desc) { l.lost.Describe(out) }
+func (l *Log) Describe(out chan<- *prometheus.Desc) { l.lost.Describe(out); l.sampled.Describe(out) }
 
 // Collect is for a registry of metrics.
-func (l *Log) Collect(out chan<- prometheus.Metric) { l.lost.Collect(out) }
+func (l *Log) Collect(out chan<- prometheus.Metric) { l.lost.Collect(out); l.sampled.Collect(out) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/sandkasten/sandkasten/internal/cli/show"
@@ -76,6 +77,14 @@ func (a *App) Exit(err error) int {
 	return ExitFailed
 }
 
+// commands says in ours what the API's messages say in routes.
+var commands = strings.NewReplacer(
+	"GET /v1/sessions lists", "`sandkasten ls` lists",
+	"GET /v1/workspaces lists", "`sandkasten workspace ls` lists",
+	"GET /v1/snapshots lists", "`sandkasten snapshot ls` lists",
+	"GET /docs lists them all", "is the daemon at this URL Sandkasten's, and of this version?",
+)
+
 // Explain turns an error into what the user can do about it.
 func Explain(err error) string {
 	if lost, ok := errors.AsType[*sandkasten.ConnectionError](err); ok && !lost.Sent {
@@ -85,8 +94,11 @@ func Explain(err error) string {
 		}
 		return fmt.Sprintf("no daemon at %s (%v): start one with `sandkasten daemon`, or name another with --url", lost.URL, cause)
 	}
+	if lost, ok := errors.AsType[*sandkasten.ConnectionError](err); ok {
+		return fmt.Sprintf("the connection to %s broke: %v", lost.URL, lost.Err)
+	}
 	if refused, ok := errors.AsType[*sandkasten.APIError](err); ok {
-		text := show.Visible(err.Error(), "\n") // a daemon wrote it
+		text := commands.Replace(show.Visible(err.Error(), "\n")) // a daemon wrote it
 		if errors.Is(refused, sandkasten.ErrAuthentication) {
 			text += "\nThe key comes from --api-key, SANDKASTEN_API_KEY, or the configuration (api_key, else <data_dir>/api_key)."
 		}

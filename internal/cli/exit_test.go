@@ -30,7 +30,7 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 		"refused in run": {cli.NotRun(refused), 125, `no such session`},
 		"no daemon":      {away, 3, "start one with `sandkasten daemon`"},
 		"no daemon, run": {cli.NotRun(away), 125, "no daemon at http://x (refused)"},
-		"broken off":     {broken, 1, "sandkasten: GET /v1/sessions: unexpected EOF"},
+		"broken off":     {broken, 1, "sandkasten: the connection to http://x broke: unexpected EOF"},
 		"bad key":        {&sandkasten.APIError{Code: "unauthenticated", Message: "a key is needed"}, 1, "SANDKASTEN_API_KEY"},
 		"internal":       {&sandkasten.APIError{Code: "internal", Message: "internal error", RequestID: "r1"}, 1, "Request id: r1"},
 		"configuration":  {&config.Error{Problems: []config.Problem{{Where: "line 1", Key: "x", Message: "unknown key"}}}, 2, "line 1: x: unknown key"},

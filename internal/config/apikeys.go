@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -20,24 +21,37 @@ type APIKey struct {
 	RequestsPerSecond float64
 	Burst             int
 	MaxConcurrent     int
+	StoppedFor        time.Duration // 0: the configuration's
+	FileScope         string        // workspace, sandbox, or "" for files.outside_workspace
 }
 
 // limited reports whether the entry says what its owner may use.
 func (k APIKey) limited() bool {
-	return k.MaxSessions != 0 || k.RequestsPerSecond != 0 || k.Burst != 0 || k.MaxConcurrent != 0
+	return k.MaxSessions != 0 || k.RequestsPerSecond != 0 || k.Burst != 0 || k.MaxConcurrent != 0 || k.StoppedFor != 0 || k.FileScope != ""
 }
 
 // maxAPIKeys bounds the keys that every request is compared with.
 const maxAPIKeys = 10000
 
+// minKey is how many characters a key has that nobody guesses.
+const minKey = 16
+
 // CheckKey refuses a key that strangers could guess at listen. The error reads
 // on from the name of the key and does not tell it.
 func CheckKey(key, listen string) error {
-	const enough = 16
-	if Loopback(listen) || len(key) >= enough {
+	if Loopback(listen) || len(key) >= minKey {
 		return nil
 	}
-	return fmt.Errorf("is too short for an address that other machines can reach: write at least %d characters", enough)
+	return fmt.Errorf("is too short for an address that other machines can reach: write at least %d characters", minKey)
+}
+
+// CheckOwnerKey is CheckKey of one of several keys, whose owners could guess each
+// other's from anywhere.
+func CheckOwnerKey(key string) error {
+	if len(key) >= minKey {
+		return nil
+	}
+	return fmt.Errorf("is too short to keep other owners out: write at least %d characters", minKey)
 }
 
 var ownerForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
@@ -55,6 +69,8 @@ func (k *APIKey) fields() []option {
 		{key: "requests_per_second", value: decimal(&k.RequestsPerSecond, 0, 1e6)},
 		{key: "burst", value: integer(&k.Burst, 0, 1e6)},
 		{key: "max_concurrent", value: integer(&k.MaxConcurrent, 0, 1e6)},
+		{key: "stopped_retention_seconds", value: seconds(&k.StoppedFor, 0, 10*year)},
+		{key: "file_scope", value: oneOf(&k.FileScope, "workspace", "sandbox")},
 	}
 }
 
@@ -124,6 +140,11 @@ func (l *loader) togetherKeys(o option, where string, n *yaml.Node, keys []APIKe
 	first := map[string]int{}  // key or file to its entry
 	for i, k := range keys {
 		at, name := place(where, n.Content[i]), fmt.Sprintf("%s[%d]", o.key, i)
+		if k.Key != "" {
+			if err := CheckOwnerKey(k.Key); err != nil {
+				l.wrong(at, name+".key", "%v", err)
+			}
+		}
 		for _, source := range []string{k.Key, k.KeyFile} {
 			if source == "" {
 				continue

@@ -31,6 +31,7 @@ type Config struct {
 	SessionIdle    time.Duration
 	MaxSessionTTL  time.Duration
 	MaxLifetime    time.Duration // 0: none
+	StoppedFor     time.Duration // how long a stopped session is kept
 	MaxSessions    int
 	OwnerSessions  int // of one owner; 0: none beside MaxSessions
 	ReaperInterval time.Duration
@@ -230,7 +231,8 @@ func Default() Config {
 		SessionTTL:     30 * time.Minute,
 		SessionIdle:    5 * time.Minute,
 		MaxSessionTTL:  24 * time.Hour,
-		MaxLifetime:    24 * time.Hour,
+		MaxLifetime:    7 * 24 * time.Hour,
+		StoppedFor:     7 * 24 * time.Hour,
 		MaxSessions:    1000,
 		ReaperInterval: 5 * time.Second,
 		ShutdownGrace:  10 * time.Second,
@@ -271,7 +273,7 @@ func (c Config) KeyFile() string { return filepath.Join(c.DataDir, "api_key") }
 // with.
 func (c Config) PreviewSecretFile() string { return filepath.Join(c.DataDir, "preview_secret") }
 
-// NodeFile is where the daemon keeps what tells its objects in a shared engine
+// NodeFile is where the daemon keeps what tells its objects on a host and in an engine
 // from those of other daemons.
 func (c Config) NodeFile() string { return filepath.Join(c.DataDir, "node") }
 

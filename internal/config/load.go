@@ -244,14 +244,6 @@ func (l *loader) reachable(c *Config) {
 			l.wrong(l.set["api_key"], "api_key", "%v", err)
 		}
 	}
-	for i, k := range c.APIKeys {
-		if k.Key == "" {
-			continue
-		}
-		if err := CheckKey(k.Key, c.Listen); err != nil {
-			l.wrong(l.set["api_keys"], fmt.Sprintf("api_keys[%d].key", i), "%v", err)
-		}
-	}
 }
 
 func (l *loader) snapshots(s *Snapshots) {

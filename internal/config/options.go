@@ -43,6 +43,7 @@ func (c *Config) sessionOptions() []option {
 		{"session_idle_timeout_seconds", seconds(&c.SessionIdle, 1, year), "Idle time after which a session is paused or stopped, when its client wants that and does not say. At most half of its ttl."},
 		{"max_session_ttl_seconds", seconds(&c.MaxSessionTTL, 1, year), "The longest idle time a client may ask for."},
 		{"max_lifetime_seconds", seconds(&c.MaxLifetime, 0, 10*year), "A session ends this long after its creation, active or not. 0 is never."},
+		{"stopped_retention_seconds", seconds(&c.StoppedFor, 1, 10*year), "How long a stopped session is kept, from its stop on and up to its lifetime, unless the entry in `api_keys` says otherwise."},
 		{"max_sessions", integer(&c.MaxSessions, 1, 30000), "Sessions alive at one time."},
 		{"max_sessions_per_key", integer(&c.OwnerSessions, 0, 30000), "Of these, sessions of one owner, unless the entry in `api_keys` says otherwise. 0 is no maximum of its own."},
 		{"reaper_interval_seconds", seconds(&c.ReaperInterval, 1, 3600), "How often expired and dead sessions are looked for."},
@@ -61,7 +62,7 @@ func (c *Config) sessionOptions() []option {
 		{"exec.output_limit_bytes", integer(&c.Exec.OutputLimitBytes, 1024, 64<<20), "Output of one command that is kept. Of more, the head and the tail are kept and the middle is counted."},
 		{"exec.kill_grace_seconds", seconds(&c.Exec.KillGrace, 1, 60), "Time that a command gets to end by itself, from TERM to KILL, when its time is up or it is canceled."},
 		{"terminal.detach_seconds", seconds(&c.Terminal.Detach, 0, day), "How long a terminal lives on without a client, to be attached to again. 0 hangs it up within a second."},
-		{"files.outside_workspace", boolean(&c.Files.OutsideWorkspace), "Let the file calls reach paths outside /workspace. They always stay inside the sandbox."},
+		{"files.outside_workspace", boolean(&c.Files.OutsideWorkspace), "Let the file calls reach paths outside /workspace, unless the entry in `api_keys` or the session says otherwise by `file_scope`. They always stay inside the sandbox."},
 		{"files.max_upload_mb", integer(&c.Files.MaxUploadMB, 1, 1<<20), "The largest body of a write or upload, in MiB."},
 	}
 }

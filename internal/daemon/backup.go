@@ -10,9 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/installation"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
 
@@ -77,7 +79,20 @@ func Backup(ctx context.Context, cfg config.Config, configPath, path string) (er
 	if err = errors.Join(err, out.Close(), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("make a backup: %w", err)
 	}
-	return os.Rename(made, path)
+	if err := os.Rename(made, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the names in a directory durable: a file that was renamed and
+// whose name is lost in a crash of the host is no backup.
+func syncDir(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func addBytes(out *tar.Writer, name string, text []byte) error {
@@ -150,9 +165,18 @@ func Restore(ctx context.Context, cfg config.Config, path string) (done Restored
 			return done, err
 		}
 	}
+	// Whoever restores says that this is the installation now.
+	if err := os.Remove(installation.PlaceFile(cfg.NodeFile())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return done, fmt.Errorf("restore: %w", err)
+	}
 	for _, name := range []string{"api_key", "preview_secret", "node", "snapshot_key", backupDB} {
 		if err := putBack(filepath.Join(scratch, name), targets[name], suffix, &done); err != nil {
 			return done, err
+		}
+	}
+	for _, path := range slices.Concat(done.Files, done.Aside) {
+		if err := syncDir(filepath.Dir(path)); err != nil {
+			return done, fmt.Errorf("restore: %w", err)
 		}
 	}
 	return done, nil

@@ -3,6 +3,7 @@ package daemon
 import (
 	"archive/tar"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/installation"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
@@ -72,6 +74,7 @@ func TestBackupComesBack(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	addSession(t, cfg, "second")
+	write(t, installation.PlaceFile(cfg.NodeFile()), `{"inode": 1}`) // another file's, as node will be
 	write(t, cfg.KeyFile(), "another")
 	write(t, cfg.Snapshots.KeyFile, "another")
 	done, err := Restore(t.Context(), cfg, file)
@@ -80,6 +83,9 @@ func TestBackupComesBack(t *testing.T) {
 	}
 	if got := sessionIDs(t, cfg); got != "first" {
 		t.Errorf("sessions %q", got)
+	}
+	if _, err := os.Stat(installation.PlaceFile(cfg.NodeFile())); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what is restored counts as a copy: %v", err)
 	}
 	if len(done.Aside) < 4 || len(done.Skipped) != 1 || done.Manifest.DataDir != cfg.DataDir {
 		t.Errorf("%+v", done)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 
@@ -18,16 +19,25 @@ import (
 )
 
 // Examine is all that `sandkasten doctor` tells of a host: the doctor's
-// checks, whether a daemon is running, the image store and what the driver
-// itself could try. It changes nothing but makes the data directory.
+// checks, whether a daemon is running, the image store, and whether the drivers can
+// do what a create needs, which is tried. It leaves nothing behind, and makes no
+// data directory.
 func Examine(ctx context.Context, cfg config.Config) []doctor.Finding {
 	h := host(cfg)
 	findings := append(doctor.Examine(h), doctor.Daemon(h))
-	store, err := openImages(cfg, slog.New(slog.DiscardHandler))
+	store, err := storeThatIs(cfg)
 	if err != nil {
 		return append(findings, doctor.Finding{Check: "images", Status: doctor.Fail, Found: err.Error(), Mend: "run it as the owner of " + cfg.DataDir})
 	}
 	return append(append(findings, examineImage(ctx, store, cfg.DefaultImage)), examineDrivers(ctx, cfg, store)...)
+}
+
+// storeThatIs opens the image store of cfg, or returns nil if there is none yet.
+func storeThatIs(cfg config.Config) (*images.Store, error) {
+	if _, err := os.Stat(imageDir(cfg)); errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return openImages(cfg, slog.New(slog.DiscardHandler))
 }
 
 func host(cfg config.Config) doctor.Host {
@@ -39,9 +49,15 @@ func host(cfg config.Config) doctor.Host {
 	return h
 }
 
+var errNoImages error = errdefs.New(errdefs.NotFound, "there are no images yet")
+
 func examineImage(ctx context.Context, store *images.Store, name string) doctor.Finding {
 	f := doctor.Finding{Check: "default image", Status: doctor.OK, Found: name}
-	if _, err := store.Resolve(ctx, name); err != nil {
+	err := errNoImages
+	if store != nil {
+		_, err = store.Resolve(ctx, name)
+	}
+	if err != nil {
 		f.Status, f.Found = doctor.Warn, errdefs.MessageOf(err)
 		f.Mend = "sandkasten image build " + name + ", or set default_image to one that there is"
 	}
@@ -52,12 +68,12 @@ func examineDrivers(ctx context.Context, cfg config.Config, store *images.Store)
 	if _, held, err := dirlock.Holder(cfg.DataDir); err == nil && held {
 		return []doctor.Finding{{Check: "driver", Status: doctor.OK, Found: "in use by the running daemon"}}
 	}
-	d, err := newDriver(cfg, store, slog.New(slog.DiscardHandler))
+	trial, err := newTrial(cfg, store)
 	if err != nil {
-		return []doctor.Finding{{Check: "driver", Status: doctor.Fail, Found: err.Error()}}
+		return []doctor.Finding{{Check: "driver", Status: doctor.Fail, Found: err.Error(), Mend: "run it as root"}}
 	}
-	findings := checkDrivers(ctx, cfg, d)
-	if err := d.Close(); err != nil {
+	findings := trial.examine(ctx)
+	if err := trial.close(); err != nil {
 		findings = append(findings, doctor.Finding{Check: "driver", Status: doctor.Warn, Found: err.Error()})
 	}
 	return findings
@@ -93,6 +109,10 @@ func checkDrivers(ctx context.Context, cfg config.Config, d hostDriver) []doctor
 func admit(ctx context.Context, log *slog.Logger, findings []doctor.Finding) error {
 	var fatal []error
 	for _, f := range findings {
+		if f.Status == doctor.Fail && f.Creates {
+			log.ErrorContext(ctx, "host check: what is there can be used and removed, and no session be made", "check", f.Check, "found", f.Found, "mend", f.Mend)
+			continue
+		}
 		switch f.Status {
 		case doctor.OK:
 			log.DebugContext(ctx, "host check", "check", f.Check, "found", f.Found)

@@ -7,9 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -27,7 +25,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/fsck"
 	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/reaper"
@@ -57,13 +57,15 @@ type Daemon struct {
 	listener net.Listener
 	settled  chan struct{} // closed when the sessions of an earlier daemon have been taken up
 	images   *images.Store
+	library  *jobs.Library // of images
 	driver   hostDriver
 	pool     *pool.Pool // nil if there is none
 	manager  *session.Manager
 	reaper   *reaper.Reaper
 	server   *http.Server
 
-	audit *audit.Log // nil if there is none
+	audit   *audit.Log // nil if there is none
+	ballast *admission.Ballast
 
 	closers []func() error // in the order in which they were opened
 }
@@ -133,7 +135,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		Registry:     registry,
 		Audit:        d.audit,
 		Tracer:       traces,
-	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, registry)...)
+	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, d.library, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	connections := api.NewConnections(d.cfg.Requests.Connections)
 	connections.Watch(d.server)
@@ -144,6 +146,9 @@ func (d *Daemon) open(ctx context.Context) error {
 // openSessions opens what sessions are made of and kept in, without a way in
 // for clients.
 func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
+	if err := d.makeRoom(ctx); err != nil {
+		return nil, err
+	}
 	var err error
 	if d.images, err = openImages(d.cfg, d.log); err != nil {
 		return nil, err
@@ -151,6 +156,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if err := d.openDriver(ctx, d.images); err != nil {
 		return nil, err
 	}
+	d.library = d.openLibrary(ctx)
 	if err := d.refuseLost(ctx); err != nil {
 		return nil, err
 	}
@@ -159,6 +165,14 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		return nil, err
 	}
 	d.closers = append(d.closers, rows.Close)
+	rows.MakeRoom = d.ballast.Spare
+	living, err := rows.List(ctx, session.ListFilter{Helpers: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.refuseUnnamed(ctx, fsck.Rows{Exists: true, Sessions: living}); err != nil {
+		return nil, err
+	}
 
 	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: poolDir(d.driver)}
 	gate := admission.New(host.Read, reserve(d.cfg, host))
@@ -166,7 +180,13 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
 		return nil, err
 	}
-	sessions.Admit = gate.Admit
+	if err := d.ballast.Hold(); err != nil {
+		return nil, fmt.Errorf("hold room in data_dir: %w", err)
+	}
+	sessions.Admit = d.admitSession(gate)
+	if engine := engineOf(d.driver); engine != nil {
+		sessions.FetchImage = (&engineImages{library: d.library, engine: engine}).fetch
+	}
 	sessions.Settled = func() { close(d.settled) }
 	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.driver, host); d.pool != nil {
 		sessions.Creator, sessions.Reserved = d.pool, pool.Owns
@@ -177,21 +197,28 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	return gate, times.Align(ctx) // before the manager reads its rows
 }
 
-// refuseLost keeps a daemon whose database is gone from taking all that lives for
-// what a crash has left.
-func (d *Daemon) refuseLost(ctx context.Context) error {
-	if _, err := os.Stat(d.cfg.DBPath); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	seen, err := runtime.Survey(ctx, d.driver)
+// makeRoom gives back what is held of a full disk, so that the database can be
+// opened and sessions be removed.
+func (d *Daemon) makeRoom(ctx context.Context) error {
+	d.ballast = admission.NewBallast(d.cfg.DataDir)
+	gave, err := d.ballast.GiveBack()
 	if err != nil {
-		return nil //nolint:nilerr // it is asked again, and until it answers nothing is removed
+		return fmt.Errorf("make room in data_dir: %w", err)
 	}
-	maps.DeleteFunc(seen.Sandboxes, func(id runtime.ID, _ runtime.Status) bool { return pool.Owns(id) })
-	if n := len(seen.Sandboxes); n > 0 {
-		return fmt.Errorf("the session database %s is gone, and %d sandboxes are there, which would be removed: bring back a backup (`sandkasten restore`), or have sessions made of them (`sandkasten recover`)", d.cfg.DBPath, n)
+	if gave {
+		d.log.ErrorContext(ctx, "the disk of data_dir is full: sessions can be used and removed, and none be made", "data_dir", d.cfg.DataDir)
 	}
 	return nil
+}
+
+// admitSession asks for room for another session.
+func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := gate.Admit(ctx); err != nil {
+			return err
+		}
+		return d.ballast.Whole(ctx)
+	}
 }
 
 // lock makes the data directory and takes it for this process.
@@ -279,6 +306,8 @@ func sessionOptions(cfg config.Config, rows *store.Store, driver hostDriver, ima
 			Image:        cfg.DefaultImage,
 			TTL:          cfg.SessionTTL,
 			IdleTimeout:  cfg.SessionIdle,
+			Retention:    cfg.StoppedFor,
+			RetentionOf:  retentionOf(cfg),
 			ExecTimeout:  cfg.Defaults.ExecTimeout,
 			OutputBytes:  cfg.Exec.OutputLimitBytes,
 			Limits:       limits(cfg.Defaults.Limits),
@@ -299,6 +328,7 @@ func sessionOptions(cfg config.Config, rows *store.Store, driver hostDriver, ima
 		KillGrace:             cfg.Exec.KillGrace,
 		TerminalDetach:        cfg.Terminal.Detach,
 		FilesOutsideWorkspace: cfg.Files.OutsideWorkspace,
+		FileScopeOf:           fileScopeOf(cfg),
 		Seccomp:               runtime.SeccompMode(cfg.Security.Seccomp),
 	}
 }

@@ -271,6 +271,8 @@ func TestExamineTellsOfEverything(t *testing.T) {
 		testenv.Unsupported(t, "%v", err)
 	}
 	cfg := testConfig(t)
+	beside := t.TempDir()
+	cfg.DataDir = filepath.Join(beside, "below", "data")
 	seen := map[string]doctor.Finding{}
 	for _, f := range Examine(t.Context(), cfg) {
 		seen[f.Check] = f
@@ -285,5 +287,8 @@ func TestExamineTellsOfEverything(t *testing.T) {
 		if _, ok := seen[check]; !ok {
 			t.Errorf("no finding of %q", check)
 		}
+	}
+	if left, err := os.ReadDir(beside); err != nil || len(left) > 0 {
+		t.Errorf("it has left %v behind, %v", left, err)
 	}
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/installation"
 	"github.com/sandkasten/sandkasten/internal/runnerbin"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/docker"
@@ -124,8 +123,13 @@ func native(cfg config.Config, store *images.Store, log *slog.Logger) (hostDrive
 	if err != nil {
 		return nil, err
 	}
-	return linux.New(linux.Options{
+	node, err := identify(cfg, log)
+	if err != nil {
+		return nil, err
+	}
+	d, err := linux.New(linux.Options{
 		DataDir:  cfg.DataDir,
+		Node:     string(node),
 		Runner:   runner,
 		Images:   nativeImages{store},
 		Defaults: limits(cfg.Defaults.Limits),
@@ -135,6 +139,13 @@ func native(cfg config.Config, store *images.Store, log *slog.Logger) (hostDrive
 
 		ReserveMB: diskReserveMB(cfg),
 	})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Own(); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
 }
 
 // poolDir is where a driver has disks that are not in data_dir, or "".
@@ -152,22 +163,49 @@ func poolDir(driver hostDriver) string {
 	return ""
 }
 
-// dockerEngine is named by a secret of the data directory's own: another
-// daemon's containers on the same engine are none of its business.
+// identify returns what names all that the daemon has beside its data directory.
+func identify(cfg config.Config, log *slog.Logger) (installation.ID, error) {
+	bootID, err := linux.BootID()
+	if err != nil {
+		return "", err
+	}
+	id, copied, err := installation.Open(cfg.NodeFile(), bootID, func() (string, error) { return hostUses(cfg) })
+	if copied {
+		log.Warn("data_dir is a copy of another one: this installation has a new identity", "installation", id)
+	}
+	return id, err
+}
+
+// hostUses has words for what the host may have of the data directory that this one
+// is a copy of.
+func hostUses(cfg config.Config) (string, error) {
+	living, err := linux.Living(cfg.DataDir)
+	switch {
+	case err != nil:
+		return "", err
+	case living > 0:
+		return fmt.Sprintf("%d of its sandboxes run", living), nil
+	case slices.Contains(cfg.Drivers(), engineDriver):
+		return "the Docker engine may have its containers", nil
+	}
+	return "", nil
+}
+
+// dockerEngine is named by the installation: another daemon's containers on the
+// same engine are none of its business.
 func dockerEngine(cfg config.Config, store *images.Store, log *slog.Logger) (hostDriver, error) {
 	runner, err := runnerbin.Bytes()
 	if err != nil {
 		return nil, err
 	}
-	node, _, err := auth.KeyFile(cfg.NodeFile())
+	node, err := identify(cfg, log)
 	if err != nil {
 		return nil, err
 	}
-	name := auth.HashKey(node)
 	return docker.New(docker.Options{
 		Host:     cfg.Docker.Host,
 		CertPath: cfg.Docker.CertPath,
-		Node:     hex.EncodeToString(name[:6]),
+		Node:     string(node),
 		Runner:   runner,
 		Images:   dockerImages{store},
 		Defaults: limits(cfg.Defaults.Limits),

@@ -14,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/fsck"
+	"github.com/sandkasten/sandkasten/internal/installation"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux"
@@ -87,11 +88,20 @@ func lookAtAll(ctx context.Context, cfg config.Config) (found []fsck.Difference,
 	return fsck.Compare(rows, seen), running, err
 }
 
+// inspectNative is what the native driver has on this host.
+func inspectNative(cfg config.Config, daemon int) (runtime.Inspection, error) {
+	node, err := installation.Read(cfg.NodeFile())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without one nothing has its name
+		return runtime.Inspection{}, err
+	}
+	return linux.Inspect(linux.Options{DataDir: cfg.DataDir, Node: string(node)}, daemon)
+}
+
 // inspectDriver is what there is of one driver's sandboxes, beside the daemon of
 // that process, or 0.
 func inspectDriver(ctx context.Context, cfg config.Config, name string, daemon int) (seen runtime.Inspection, err error) {
 	if name == runtime.Native {
-		return linux.Inspect(linux.Options{DataDir: cfg.DataDir}, daemon)
+		return inspectNative(cfg, daemon)
 	}
 	if _, err := os.Stat(cfg.NodeFile()); errors.Is(err, fs.ErrNotExist) {
 		return seen, nil // it has never run, and has no name in the engine
@@ -158,6 +168,7 @@ func readRows(ctx context.Context, cfg config.Config) (rows fsck.Rows, err error
 		return rows, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	rows.Exists = true
 	if rows.Sessions, err = db.List(ctx, session.ListFilter{Helpers: true}); err != nil {
 		return rows, err
 	}

@@ -3,8 +3,10 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,9 +24,13 @@ type Garbage struct {
 	Bytes int64  `json:"bytes"` // that it takes on the disk
 }
 
-// FindGarbage lists what Collect would remove. Beside a running daemon that is
+// FindGarbage lists what Collect would remove, with archives of no snapshot if
+// archives is set: no crash leaves them, so they are lost snapshots or others'. Beside a running daemon that is
 // less: what it has in its hands looks the same as what an earlier one left.
-func FindGarbage(ctx context.Context, cfg config.Config) ([]Garbage, error) {
+func FindGarbage(ctx context.Context, cfg config.Config, archives bool) ([]Garbage, error) {
+	if err := requireRows(ctx, cfg); err != nil {
+		return nil, err
+	}
 	_, running, err := dirlock.Holder(cfg.DataDir)
 	if err != nil {
 		return nil, err
@@ -41,11 +47,16 @@ func FindGarbage(ctx context.Context, cfg config.Config) ([]Garbage, error) {
 	for _, g := range unused {
 		all = append(all, Garbage{What: g.What, Where: g.Path, Bytes: bytesBelow(g.Path)})
 	}
-	archives, err := strayArchives(ctx, cfg)
-	if err != nil || running {
-		return append(all, archives...), err
+	if archives {
+		stray, err := strayArchives(ctx, cfg)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, stray...)
 	}
-	all = append(all, archives...)
+	if running {
+		return all, nil
+	}
 	for what, dir := range map[string]string{"upload": spool(cfg), "scratch": filepath.Join(cfg.DataDir, "scratch"), "archive, cut off": cfg.Snapshots.Dir} {
 		names, err := namesIn(dir)
 		if err != nil {
@@ -64,6 +75,7 @@ func FindGarbage(ctx context.Context, cfg config.Config) ([]Garbage, error) {
 // read: a row is there before its archive, and goes after it.
 func strayArchives(ctx context.Context, cfg config.Config) ([]Garbage, error) {
 	sizes, err := listBlobs(ctx, cfg)
+	maps.DeleteFunc(sizes, func(key string, _ int64) bool { return !fsck.IsSnapshot(key) })
 	if err != nil || len(sizes) == 0 {
 		return nil, err
 	}
@@ -71,22 +83,24 @@ func strayArchives(ctx context.Context, cfg config.Config) ([]Garbage, error) {
 	if err != nil {
 		return nil, err
 	}
+	found := len(sizes)
 	for _, s := range rows.Snapshots {
 		delete(sizes, s.ID)
 	}
+	if len(sizes) == found {
+		return nil, lostError(cfg.DBPath, fmt.Sprintf("the session database names none of the %d archives of snapshots that are there", found))
+	}
 	var all []Garbage
 	for key, size := range sizes {
-		if fsck.IsSnapshot(key) {
-			all = append(all, Garbage{What: "archive", Where: key, Bytes: size})
-		}
+		all = append(all, Garbage{What: "archive", Where: key, Bytes: size})
 	}
 	return all, nil
 }
 
 // Collect removes what nothing needs, and says what is gone. While no daemon
 // runs it also finishes what the last one left, as Repair does.
-func Collect(ctx context.Context, cfg config.Config, opts Options) ([]Garbage, error) {
-	before, err := FindGarbage(ctx, cfg)
+func Collect(ctx context.Context, cfg config.Config, archives bool, opts Options) ([]Garbage, error) {
+	before, err := FindGarbage(ctx, cfg, archives)
 	if err != nil {
 		return nil, err
 	}
@@ -94,19 +108,9 @@ func Collect(ctx context.Context, cfg config.Config, opts Options) ([]Garbage, e
 	if err != nil {
 		return nil, err
 	}
-	archives, err := strayArchives(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if len(archives) > 0 {
-		blobs, err := openBlobs(cfg.Snapshots)
-		if err != nil {
+	if archives {
+		if err := deleteArchives(ctx, cfg); err != nil {
 			return nil, err
-		}
-		for _, g := range archives {
-			if err := blobs.Delete(ctx, g.Where); err != nil {
-				return nil, err
-			}
 		}
 	}
 	if running {
@@ -118,11 +122,28 @@ func Collect(ctx context.Context, cfg config.Config, opts Options) ([]Garbage, e
 	} else {
 		err = Repair(ctx, cfg, opts)
 	}
-	after, listErr := FindGarbage(ctx, cfg)
+	after, listErr := FindGarbage(ctx, cfg, archives)
 	gone := slices.DeleteFunc(before, func(g Garbage) bool {
 		return slices.ContainsFunc(after, func(a Garbage) bool { return a.Where == g.Where })
 	})
 	return gone, errors.Join(err, listErr)
+}
+
+func deleteArchives(ctx context.Context, cfg config.Config) error {
+	stray, err := strayArchives(ctx, cfg)
+	if err != nil || len(stray) == 0 {
+		return err
+	}
+	blobs, err := openBlobs(cfg.Snapshots)
+	if err != nil {
+		return err
+	}
+	for _, g := range stray {
+		if err := blobs.Delete(ctx, g.Where); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // bytesBelow is what a file or directory takes on the disk, as far as it can be

@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // keys knows the daemon's own key, which is configured or in the key file, and
@@ -19,7 +21,7 @@ func (d *Daemon) keys() (*auth.Keys, error) {
 	for i, k := range d.cfg.APIKeys {
 		key, err := d.key(k.Key, k.KeyFile, k.Owner)
 		if err == nil {
-			err = config.CheckKey(key, d.cfg.Listen)
+			err = config.CheckOwnerKey(key)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("api_keys[%d], of %s: %w", i, k.Owner, err)
@@ -53,6 +55,18 @@ func sessionsOf(cfg config.Config) map[string]int {
 	return of
 }
 
+// retentionOf is how long stopped sessions are kept of owners who have their own
+// time.
+func retentionOf(cfg config.Config) map[string]time.Duration {
+	of := map[string]time.Duration{}
+	for _, k := range cfg.APIKeys {
+		if k.StoppedFor > 0 {
+			of[k.Owner] = k.StoppedFor
+		}
+	}
+	return of
+}
+
 // rates are those of owners who have their own.
 func rates(cfg config.Config) map[string]api.Rate {
 	of := map[string]api.Rate{}
@@ -79,6 +93,17 @@ func concurrentOf(cfg config.Config) map[string]int {
 	for _, k := range cfg.APIKeys {
 		if k.MaxConcurrent > 0 {
 			of[k.Owner] = k.MaxConcurrent
+		}
+	}
+	return of
+}
+
+// fileScopeOf are the scopes of owners who have one of their own.
+func fileScopeOf(cfg config.Config) map[string]session.FileScope {
+	of := map[string]session.FileScope{}
+	for _, k := range cfg.APIKeys {
+		if k.FileScope != "" {
+			of[k.Owner] = session.FileScope(k.FileScope)
 		}
 	}
 	return of

@@ -21,7 +21,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	bobs := filepath.Join(t.TempDir(), "bob")
-	cfg.APIKeys = []config.APIKey{{Owner: "alice", Key: "sk_alice"}, {Owner: "bob", KeyFile: bobs}, {Owner: auth.Admin, Key: "sk_second"}}
+	cfg.APIKeys = []config.APIKey{{Owner: "alice", Key: "sk_alice_key_of_16"}, {Owner: "bob", KeyFile: bobs}, {Owner: auth.Admin, Key: "sk_second_key_of_16"}}
 	var log bytes.Buffer
 	d := &Daemon{cfg: cfg, log: NewLog(config.Log{Level: "info", Format: "text"}, &log)}
 	keys, err := d.keys()
@@ -36,7 +36,7 @@ func TestKeys(t *testing.T) {
 		return strings.TrimSpace(string(text))
 	}
 	for shown, want := range map[string]string{
-		key(cfg.KeyFile()): auth.Admin, "sk_second": auth.Admin, "sk_alice": "alice", key(bobs): "bob", "sk_mallory": "",
+		key(cfg.KeyFile()): auth.Admin, "sk_second_key_of_16": auth.Admin, "sk_alice_key_of_16": "alice", key(bobs): "bob", "sk_mallory": "",
 	} {
 		if owner, err := keys.Authenticate(shown); owner != want || (err == nil) != (want != "") {
 			t.Errorf("owner %q, %v; want %q", owner, err, want)
@@ -48,8 +48,7 @@ func TestKeys(t *testing.T) {
 
 	for want, edit := range map[string]func(*config.Config){
 		"the same API key": func(c *config.Config) { c.APIKeys[1] = config.APIKey{Owner: "bob", Key: key(cfg.KeyFile())} },
-		"of bob: is too short": func(c *config.Config) {
-			c.Listen = "0.0.0.0:80"
+		"of bob: is too short": func(*config.Config) {
 			if err := os.WriteFile(bobs, []byte("sk_short"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +76,7 @@ func TestOwners(t *testing.T) {
 	testenv.NeedsRoot(t)
 	cfg := testConfig(t)
 	cfg.APIKey = "sk_own"
-	cfg.APIKeys = []config.APIKey{{Owner: "alice", Key: "sk_alice", MaxSessions: 7, RequestsPerSecond: 0.001, Burst: 5}, {Owner: "bob", Key: "sk_bob"}}
+	cfg.APIKeys = []config.APIKey{{Owner: "alice", Key: "sk_alice_key_of_16", MaxSessions: 7, RequestsPerSecond: 0.001, Burst: 5}, {Owner: "bob", Key: "sk_bob_key_of_16_c"}}
 	d, _ := start(t, cfg)
 	for _, tt := range []struct {
 		key, path string
@@ -86,20 +85,20 @@ func TestOwners(t *testing.T) {
 	}{
 		{"sk_own", "/metrics", http.StatusOK, "sandkasten_sessions"},
 		{"sk_own", "/v1/pool/status", http.StatusOK, "enabled"},
-		{"sk_alice", "/metrics", http.StatusForbidden, "owner is admin"},
-		{"sk_alice", "/v1/pool/status", http.StatusForbidden, "owner is admin"},
-		{"sk_alice", "/v1/info", http.StatusOK, `"sessions_per_key":7`},
-		{"sk_alice", "/v1/sessions", http.StatusOK, "[]"},
-		{"sk_alice", "/v1/sessions", http.StatusOK, "[]"},
-		{"sk_alice", "/v1/sessions", http.StatusTooManyRequests, "0.001 requests per second for this key"},
-		{"sk_bob", "/v1/sessions", http.StatusOK, "[]"},
+		{"sk_alice_key_of_16", "/metrics", http.StatusForbidden, "owner is admin"},
+		{"sk_alice_key_of_16", "/v1/pool/status", http.StatusForbidden, "owner is admin"},
+		{"sk_alice_key_of_16", "/v1/info", http.StatusOK, `"sessions_per_key":7`},
+		{"sk_alice_key_of_16", "/v1/sessions", http.StatusOK, "[]"},
+		{"sk_alice_key_of_16", "/v1/sessions", http.StatusOK, "[]"},
+		{"sk_alice_key_of_16", "/v1/sessions", http.StatusTooManyRequests, "0.001 requests per second for this key"},
+		{"sk_bob_key_of_16_c", "/v1/sessions", http.StatusOK, "[]"},
 		{"sk_mallory", "/v1/sessions", http.StatusUnauthorized, ""},
 	} {
 		if status, body := get(t, d.URL()+tt.path, tt.key); status != tt.status || !strings.Contains(body, tt.body) {
 			t.Errorf("%s at %s: %d %s", tt.key, tt.path, status, body)
 		}
 	}
-	if _, body := get(t, d.URL()+"/v1/info", "sk_bob"); strings.Contains(body, "sessions_per_key") {
+	if _, body := get(t, d.URL()+"/v1/info", "sk_bob_key_of_16_c"); strings.Contains(body, "sessions_per_key") {
 		t.Errorf("bob has alice's limit: %s", body)
 	}
 }

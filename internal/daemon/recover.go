@@ -15,7 +15,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/fsck"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
@@ -42,7 +41,7 @@ func Recover(ctx context.Context, cfg config.Config, owner string) (r Recovered,
 	if err := d.lock(); err != nil {
 		return r, err
 	}
-	seen, err := linux.Inspect(linux.Options{DataDir: cfg.DataDir}, 0)
+	seen, err := inspectNative(cfg, 0)
 	if err != nil {
 		return r, err
 	}

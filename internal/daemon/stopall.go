@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -58,4 +61,15 @@ func (d *Daemon) stopOne(ctx context.Context, s session.Session) error {
 	}
 	_, err := d.manager.Stop(ctx, s.ID)
 	return err
+}
+
+// NeverRan reports whether no daemon has ever worked with cfg: there is nothing to
+// stop then.
+func NeverRan(cfg config.Config) bool {
+	for _, made := range []string{cfg.DBPath, filepath.Join(cfg.DataDir, "sandboxes")} {
+		if _, err := os.Lstat(made); !errors.Is(err, os.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }

@@ -10,24 +10,30 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/site"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // surfaces is the list of public APIs.
-func surfaces(cfg config.Config, version string, manager *session.Manager, previews *preview.Previews, ready *pool.Pool, registry *prometheus.Registry) []api.Surface {
+func surfaces(cfg config.Config, version string, manager *session.Manager, previews *preview.Previews, ready *pool.Pool, library *jobs.Library, registry *prometheus.Registry) []api.Surface {
+	disk := admission.NewDisk(cfg.DataDir, filepath.Dir(cfg.DBPath))
 	return []api.Surface{
 		v1.New(v1.Options{
 			Manager:     manager,
 			Previews:    previews,
 			Pool:        ready,
+			Images:      library,
+			Admin:       auth.Admin,
 			Version:     version,
 			OutputBytes: cfg.Exec.OutputLimitBytes,
 			UploadBytes: cfg.Files.MaxUploadMB << 20,
 			SpoolDir:    spool(cfg),
-			Writable:    admission.NewDisk(cfg.DataDir, filepath.Dir(cfg.DBPath)).Writable,
+			Writable:    disk.Writable,
+			DiskFull:    disk.Full,
 			Registry:    registry,
 		}),
 		site.New(docs.FS),

@@ -57,12 +57,15 @@ func Acquire(dir string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// note writes our process id over what an earlier holder left.
+// note writes our process id over what an earlier holder left. The number is for
+// people: a full disk, which has no room for it, is no reason to go without a lock.
 func note(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return fmt.Errorf("note lock holder: %w", err)
+	const size = 20 // one number is not the end of a longer one
+	_, err := f.WriteAt(fmt.Appendf(nil, "%-*d\n", size, os.Getpid()), 0)
+	if err == nil {
+		err = f.Truncate(size + 1)
 	}
-	if _, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0); err != nil {
+	if err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return fmt.Errorf("note lock holder: %w", err)
 	}
 	return nil

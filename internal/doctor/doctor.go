@@ -25,6 +25,10 @@ type Finding struct {
 	Status Status `json:"status"`
 	Found  string `json:"found"`
 	Mend   string `json:"mend,omitempty"` // what to do; empty when nothing has to be done
+
+	// Creates says that a Fail hinders only what makes more: a daemon starts all
+	// the same, since removing things through it may be what mends it.
+	Creates bool `json:"-"`
 }
 
 // A check looks at one thing. It gives back what it found; its name is in

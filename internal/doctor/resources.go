@@ -145,7 +145,7 @@ func freeSpace(h Host) Finding {
 	mend := "free some, or move data_dir to a larger disk"
 	switch {
 	case left.Bytes < emptyBytes:
-		return fail(found, mend)
+		return Finding{Status: Fail, Found: found, Mend: mend, Creates: true}
 	case left.Bytes < lowBytes:
 		return warn(found, mend)
 	case left.Inodes > 0 && left.Inodes < lowInodes: // btrfs counts none and says 0

@@ -29,12 +29,48 @@ const (
 	InsufficientSpace Code = "insufficient_space" // 507: a disk or quota is full
 )
 
+// Reason says more than a Code, where a program would have to match the message
+// otherwise. Most errors have none. The values are part of the API.
+type Reason string
+
+// The reasons. Those of files and programs are as the sandbox's kernel sees it for the user in it.
+const (
+	NoSuchFile       Reason = "no_such_file"        // nothing is at the path, or a directory above it is missing
+	FileExists       Reason = "file_exists"         // something is at the path
+	IsADirectory     Reason = "is_a_directory"      // where a file is needed
+	NotADirectory    Reason = "not_a_directory"     // where a directory is needed
+	DirNotEmpty      Reason = "directory_not_empty" // recursive would be needed
+	NotRegular       Reason = "not_a_regular_file"  // a device, pipe, socket or file of the kernel's
+	NoPermission     Reason = "permission_denied"   // the rights of the file do not allow it
+	ReadOnlyFS       Reason = "read_only"           // the file system is read-only
+	OutsideWorkspace Reason = "outside_workspace"   // the path leads out of what file requests may reach
+	ProgramNotFound  Reason = "program_not_found"   // nothing of that name in PATH, or not at that path
+	NotExecutable    Reason = "not_executable"      // the file is there and is no program, or not for this user
+	NoSuchUser       Reason = "no_such_user"        // neither a number nor a name that the sandbox has
+	TextNotFound     Reason = "text_not_found"      // the text to edit is not in the file
+	TextNotUnique    Reason = "text_not_unique"     // it is there another number of times
+	NoSuchSession    Reason = "no_such_session"     // or it belongs to another key
+	NoSuchImage      Reason = "no_such_image"       // the daemon has none of that name
+	NoSuchWorkspace  Reason = "no_such_workspace"   // or it belongs to another key
+	NoSuchSnapshot   Reason = "no_such_snapshot"    // or it belongs to another key
+	NoSuchExec       Reason = "no_such_exec"        // or its record is not kept any more
+	NoSuchShell      Reason = "no_such_shell"       // the session has none of that name
+)
+
+// Reasons are all reasons, in the order of the document.
+var Reasons = []Reason{
+	NoSuchFile, FileExists, IsADirectory, NotADirectory, DirNotEmpty, NotRegular, NoPermission, ReadOnlyFS, OutsideWorkspace,
+	ProgramNotFound, NotExecutable, NoSuchUser, TextNotFound, TextNotUnique,
+	NoSuchSession, NoSuchImage, NoSuchWorkspace, NoSuchSnapshot, NoSuchExec, NoSuchShell,
+}
+
 // Error carries a code, a text that is safe to show to the client, and an
 // optional cause for the log.
 type Error struct {
 	Code    Code
 	Message string // shown to the client: what to do, no internals
 	Field   string // the request field at fault, if one is
+	Reason  Reason // for programs, where Code does not tell enough
 	Cause   error  // shown to the operator only
 }
 
@@ -48,6 +84,12 @@ func (e *Error) Error() string {
 
 // Unwrap gives the cause to errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Cause }
+
+// Because adds the reason.
+func (e *Error) Because(reason Reason) *Error {
+	e.Reason = reason
+	return e
+}
 
 // New returns an error whose text the client may read.
 func New(code Code, format string, args ...any) *Error {

@@ -7,6 +7,7 @@ package fsck
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -20,6 +21,7 @@ type Difference = runtime.Difference
 
 // Rows is what the store says.
 type Rows struct {
+	Exists     bool              // there is a database
 	Sessions   []session.Session // that have not ended, helpers too
 	Workspaces []session.Workspace
 	Snapshots  []session.Snapshot
@@ -45,9 +47,15 @@ func newDifference(what, where, expected, found, mend string) Difference {
 // forgotten by it: nothing that it waits for takes as long.
 const stuck = 5 * time.Minute
 
+// mendLost is said of what has lost its rows with all else.
+const mendLost = "sandkasten restore FILE, or sandkasten recover"
+
 // Compare says what differs.
 func Compare(rows Rows, found Found) []Difference {
 	var all []Difference
+	if why := Lost(rows, found); why != "" {
+		all = append(all, newDifference("database", "sessions", "the rows of what is here", why, mendLost))
+	}
 	for _, name := range sorted(found.Inspection) {
 		all = append(all, found.Inspection[name].Differences...)
 	}
@@ -133,11 +141,78 @@ func compareSession(s session.Session, host runtime.Inspection, found Found, add
 	}
 }
 
-// compareOrphans are sandboxes that no row names.
-func compareOrphans(rows Rows, found Found) []Difference {
+// counted are the numbers that are not 0, with their names.
+func counted(numbers map[string]int) []string {
+	var all []string
+	for _, name := range sorted(numbers) {
+		if numbers[name] > 0 {
+			all = append(all, fmt.Sprintf("%d %s", numbers[name], name))
+		}
+	}
+	return all
+}
+
+// Lost says why the rows cannot be those of what there is, or "": a crash leaves
+// some things without rows, but never all, since a row is there first and goes
+// last. What no row names is no garbage then.
+func Lost(rows Rows, found Found) string {
+	boxes, named := countSandboxes(rows, found)
+	volumes, owned := countVolumes(rows, found)
+	archives := len(slices.DeleteFunc(sorted(found.Blobs), func(key string) bool { return !IsSnapshot(key) }))
+	switch {
+	case !rows.Exists && boxes+volumes+archives > 0:
+		return "the session database is gone, and " + strings.Join(counted(map[string]int{"sandboxes": boxes, "workspaces": volumes, "snapshots": archives}), ", ") + " are there"
+	case boxes > 0 && named == 0:
+		return fmt.Sprintf("the session database names none of the %d sandboxes that are there", boxes)
+	case volumes > 0 && owned == 0:
+		return fmt.Sprintf("the session database names none of the %d workspaces that are there", volumes)
+	}
+	return ""
+}
+
+// countSandboxes counts what could be a session's, and what is one's.
+func countSandboxes(rows Rows, found Found) (there, named int) {
+	wanted := wantedSandboxes(rows)
+	for _, host := range found.Inspection {
+		for id, status := range host.Sandboxes {
+			if found.Reserved(id) {
+				continue
+			}
+			if wanted[id] {
+				named++
+			}
+			if wanted[id] || status.Alive || status.Startable || !rows.Exists {
+				there++
+			}
+		}
+	}
+	return there, named
+}
+
+func countVolumes(rows Rows, found Found) (there, named int) {
+	volumes := found.Inspection[found.Keeper].Workspaces
+	for _, w := range rows.Workspaces {
+		if volumes[w.Volume] {
+			named++
+		}
+	}
+	return len(volumes), named
+}
+
+func wantedSandboxes(rows Rows) map[runtime.ID]bool {
 	wanted := make(map[runtime.ID]bool, len(rows.Sessions))
 	for _, s := range rows.Sessions {
 		wanted[s.Sandbox] = true
+	}
+	return wanted
+}
+
+// compareOrphans are sandboxes that no row names.
+func compareOrphans(rows Rows, found Found) []Difference {
+	wanted := wantedSandboxes(rows)
+	mend := runtime.MendAtStart
+	if Lost(rows, found) != "" {
+		mend = mendLost
 	}
 	var all []Difference
 	for _, name := range sorted(found.Inspection) {
@@ -151,7 +226,7 @@ func compareOrphans(rows Rows, found Found) []Difference {
 				if ids[id].Alive {
 					is += ", with processes"
 				}
-				all = append(all, newDifference("sandbox", id, "none", is, runtime.MendAtStart))
+				all = append(all, newDifference("sandbox", id, "none", is, mend))
 			}
 		}
 	}
@@ -206,7 +281,8 @@ func compareSnapshots(rows Rows, found Found) []Difference {
 	}
 	for _, key := range sorted(found.Blobs) {
 		if !known[key] && IsSnapshot(key) {
-			all = append(all, newDifference("archive", key, "a snapshot that it belongs to", "no row of it", "sandkasten gc, which deletes it"))
+			all = append(all, newDifference("archive", key, "a snapshot that it belongs to", "no row of it; it is left alone",
+				"sandkasten recover, which makes it a snapshot again; sandkasten gc --archives, which deletes it"))
 		}
 	}
 	return all

@@ -25,6 +25,7 @@ func inOrder() (Rows, Found) {
 	running := row("running", session.Running)
 	running.WorkspaceID = "w"
 	rows := Rows{
+		Exists:     true,
 		Sessions:   []session.Session{running, row("paused", session.Paused), row("stopped", session.Stopped)},
 		Workspaces: []session.Workspace{{Owner: "o", ID: "w", Volume: "v", State: workspaces.WorkspaceReady}},
 		Snapshots:  []session.Snapshot{{ID: archive, State: snapshots.Ready, Size: 3}},
@@ -134,5 +135,43 @@ func TestStay(t *testing.T) {
 	second := []Difference{{What: "b"}, {What: "c"}}
 	if diff := cmp.Diff([]Difference{{What: "b"}}, Stay(first, second)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Rows that name nothing of what there is are not its rows, and nothing of it is
+// garbage.
+func TestLost(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage func(*Rows, *Found)
+		lost   bool
+	}{
+		"in order":            {func(*Rows, *Found) {}, false},
+		"one orphan":          {func(r *Rows, _ *Found) { r.Sessions = r.Sessions[:2] }, false},
+		"no database":         {func(r *Rows, _ *Found) { *r = Rows{} }, true},
+		"no database, no use": {func(r *Rows, f *Found) { *r, f.Inspection, f.Blobs = Rows{}, nil, nil }, false},
+		"only archives":       {func(r *Rows, f *Found) { *r, f.Inspection = Rows{}, nil }, true},
+		"only a pool's": {func(r *Rows, f *Found) {
+			r.Sessions = nil
+			f.Reserved = func(runtime.ID) bool { return true }
+		}, false},
+		"an empty database": {func(r *Rows, _ *Found) { *r = Rows{Exists: true} }, true},
+		"another's":         {func(r *Rows, _ *Found) { r.Sessions = []session.Session{{ID: "x", Sandbox: "x"}} }, true},
+		"another's volumes": {func(r *Rows, _ *Found) { r.Workspaces[0].Volume = "x" }, true},
+		"what a create has left": {func(r *Rows, f *Found) {
+			r.Sessions = nil
+			f.Inspection[runtime.Native] = runtime.Inspection{Sandboxes: map[runtime.ID]runtime.Status{"half": {ID: "half"}}}
+		}, false},
+	} {
+		rows, found := inOrder()
+		c.damage(&rows, &found)
+		why := Lost(rows, found)
+		if (why != "") != c.lost {
+			t.Errorf("%s: %q", name, why)
+		}
+		for _, d := range Compare(rows, found) {
+			if d.What == "sandbox" && (d.Mend == mendLost) != c.lost {
+				t.Errorf("%s: %+v", name, d)
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +34,8 @@ type BuildRequest struct {
 	// Mirror is where packages come from; empty takes the host's own apt
 	// sources for the suite, or Debian's.
 	Mirror   string
+	Files    []File // that the recipe may copy
+	NoCache  bool   // make each step anew, also one that was made a moment ago
 	Progress ProgressFunc
 }
 
@@ -44,14 +47,7 @@ type BuildRequest struct {
 // PermissionDenied if this process is not root, Unavailable if the packages
 // cannot be had, and any error of Import.
 func (s *Store) Build(ctx context.Context, req BuildRequest) (Image, error) {
-	name, err := parseName(req.Name)
-	if err != nil {
-		return Image{}, err
-	}
-	if err := req.Recipe.check(); err != nil {
-		return Image{}, err
-	}
-	recipe, err := req.Recipe.Digest()
+	name, recipe, err := checkRequest(req)
 	if err != nil {
 		return Image{}, err
 	}
@@ -70,6 +66,26 @@ func (s *Store) Build(ctx context.Context, req BuildRequest) (Image, error) {
 	return s.transact(func(t *transaction) (Image, error) { return t.build(ctx, name, recipe, req) })
 }
 
+// CheckBuild returns the name that Build would give the image, and the digest of
+// the recipe. The error is one that Build would return before it begins.
+func CheckBuild(req BuildRequest) (name, recipe string, err error) {
+	if name, recipe, err = checkRequest(req); err != nil {
+		return "", "", err
+	}
+	return name, recipe, canBuild()
+}
+
+func checkRequest(req BuildRequest) (name, recipe string, err error) {
+	if name, err = parseName(req.Name); err != nil {
+		return "", "", err
+	}
+	if err := req.Recipe.check(); err != nil {
+		return "", "", err
+	}
+	recipe, err = req.digest()
+	return name, recipe, err
+}
+
 func canBuild() error {
 	if os.Geteuid() != 0 {
 		return errdefs.New(errdefs.PermissionDenied, "building an image needs root")
@@ -82,26 +98,37 @@ func canBuild() error {
 }
 
 func (t *transaction) build(ctx context.Context, name, recipe string, req BuildRequest) (Image, error) {
-	b, err := startBootstrap(ctx, t, req)
+	packages := req.Recipe
+	packages.Env, packages.Steps, packages.WorkingDir = nil, nil, ""
+	l, err := t.cached(cacheKey("packages", packages, req.Mirror), req.NoCache, func() (Layer, error) { return t.bootstrap(ctx, req) })
 	if err != nil {
 		return Image{}, err
 	}
-	unpacked, err := t.unpack(ctx, b.out, extract.Root, nil)
-	if err := b.wait(ctx, err); err != nil {
-		return Image{}, err
-	}
-	req.Progress.report(Progress{Phase: "store"})
-	l, err := t.keep(ctx, unpacked)
+	layers, err := t.steps(ctx, req, l)
 	if err != nil {
 		return Image{}, err
 	}
 	return t.commit(ctx, name, config{
-		layers:     []Layer{l},
+		layers:     layers,
 		env:        req.Recipe.env(),
 		workingDir: req.Recipe.WorkingDir,
 		source:     "Debian " + req.Recipe.Suite,
 		recipe:     recipe,
 	})
+}
+
+// bootstrap makes the layer of the packages.
+func (t *transaction) bootstrap(ctx context.Context, req BuildRequest) (Layer, error) {
+	b, err := startBootstrap(ctx, t, req)
+	if err != nil {
+		return Layer{}, err
+	}
+	unpacked, err := t.unpack(ctx, b.out, extract.Root, nil)
+	if err := b.wait(ctx, err); err != nil {
+		return Layer{}, err
+	}
+	req.Progress.report(Progress{Phase: "store"})
+	return t.keep(ctx, unpacked)
 }
 
 // bootstrap is mmdebstrap at work.
@@ -119,7 +146,10 @@ func startBootstrap(ctx context.Context, t *transaction, req BuildRequest) (*boo
 		mirrors = hostMirrors(os.DirFS("/etc/apt"), req.Recipe.Suite)
 	}
 	cmd := exec.CommandContext(ctx, bootstrapper, bootstrapArgs(req.Recipe, mirrors)...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+t.dir, "LC_ALL=C")
+	// Scripts of packages run in it: what configures the daemon is not for them.
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "SANDKASTEN_") || strings.HasPrefix(v, "AWS_")
+	}), "TMPDIR="+t.dir, "LC_ALL=C")
 	// Its mounts must not be seen on the host, and must be gone when it is.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }

@@ -25,6 +25,11 @@ type ImportRequest struct {
 	Size     int64     // of Tar in bytes, for Progress; 0 if unknown
 	Source   string    // where it came from, for people
 	Progress ProgressFunc
+
+	// What an archive does not say, where somebody else does.
+	Env        []string // NAME=value
+	WorkingDir string
+	User       string
 }
 
 // Import stores the archive of a whole root filesystem and gives it the name,
@@ -48,7 +53,7 @@ func (t *transaction) importTar(ctx context.Context, name string, req ImportRequ
 		return Image{}, err
 	}
 	return t.commit(ctx, name, config{
-		layers: []Layer{l},
+		layers: []Layer{l}, env: req.Env, workingDir: req.WorkingDir, user: req.User,
 		source: req.Source,
 	})
 }

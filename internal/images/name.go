@@ -55,3 +55,6 @@ func parseName(s string) (string, error) {
 // File names hold no slash; the pattern above has no plus sign.
 func fileOfName(name string) string { return strings.ReplaceAll(name, "/", "+") }
 func nameOfFile(file string) string { return strings.ReplaceAll(file, "+", "/") }
+
+// CheckName returns the name as the store keeps it. The error is InvalidArgument.
+func CheckName(name string) (string, error) { return parseName(name) }

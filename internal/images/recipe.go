@@ -20,7 +20,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
-// Recipe says what to build an image from: packages of a Debian suite.
+// Recipe says what to build an image from: packages of a Debian suite, and steps
+// above them.
 type Recipe struct {
 	Description string            `yaml:"description" json:"-"`
 	From        string            `yaml:"from" json:"-"` // a default recipe that this one adds to
@@ -30,6 +31,14 @@ type Recipe struct {
 	WorkingDir  string            `yaml:"working_dir" json:"working_dir"`
 	Exclude     []string          `yaml:"exclude" json:"exclude"` // globs of files that packages may not install
 	Include     []string          `yaml:"include" json:"include"` // exceptions from Exclude
+
+	// A recipe's own steps in this order, behind those of From.
+	Pip  []string `yaml:"pip" json:"-"`
+	NPM  []string `yaml:"npm" json:"-"`
+	Copy []Copy   `yaml:"copy" json:"-"`
+	Run  []string `yaml:"run" json:"-"` // of /bin/sh
+
+	Steps []Step `yaml:"-" json:"steps,omitempty"` // all of them
 }
 
 // builder goes into a recipe's digest: a change of how recipes are built makes
@@ -88,6 +97,7 @@ func ParseRecipe(in io.Reader) (Recipe, error) {
 	if err := dec.Decode(&r); err != nil {
 		return Recipe{}, errdefs.Invalid("recipe", "is not valid: %s", err)
 	}
+	r.Steps = r.ownSteps()
 	if r.From != "" {
 		under, err := DefaultRecipe(r.From)
 		if err != nil {
@@ -108,6 +118,7 @@ func (r Recipe) add(over Recipe) Recipe {
 		WorkingDir:  r.WorkingDir,
 		Exclude:     slices.Concat(r.Exclude, over.Exclude),
 		Include:     slices.Concat(r.Include, over.Include),
+		Steps:       slices.Concat(r.Steps, over.Steps),
 	}
 	for _, env := range []map[string]string{r.Env, over.Env} {
 		for name, value := range env {
@@ -142,6 +153,11 @@ func (r Recipe) check() error {
 	for name := range r.Env {
 		if !envName.MatchString(name) {
 			return errdefs.Invalid("env", "has %.100q, which is not a variable name", name)
+		}
+	}
+	for _, step := range r.Steps {
+		if err := step.check(); err != nil {
+			return err
 		}
 	}
 	if r.WorkingDir != "" && !path.IsAbs(r.WorkingDir) {

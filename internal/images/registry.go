@@ -3,6 +3,8 @@ package images
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,10 +43,7 @@ type PullRequest struct {
 // PermissionDenied if it wants other credentials, Unavailable if it cannot be
 // reached.
 func (s *Store) Pull(ctx context.Context, req PullRequest) (Image, error) {
-	if req.Name == "" {
-		req.Name, _, _ = strings.Cut(req.Ref, "@")
-	}
-	local, err := parseName(req.Name)
+	local, err := PulledName(req)
 	if err != nil {
 		return Image{}, err
 	}
@@ -70,16 +69,20 @@ func (s *Store) Pull(ctx context.Context, req PullRequest) (Image, error) {
 	})
 }
 
-// registry reads from one repository.
-type registry struct {
-	ref       name.Reference
-	puller    *remote.Puller
-	transport *http.Transport
-	rootID    v1.Hash
-	first     []byte // the document that ref stands for
+// PulledName returns the name that Pull gives an image. The error is
+// InvalidArgument for a request that Pull would refuse without asking anybody.
+func PulledName(req PullRequest) (string, error) {
+	if req.Name == "" {
+		req.Name, _, _ = strings.Cut(req.Ref, "@")
+	}
+	if _, err := req.reference(); err != nil {
+		return "", err
+	}
+	return parseName(req.Name)
 }
 
-func newRegistry(req PullRequest) (*registry, error) {
+// reference parses Ref.
+func (req PullRequest) reference() (name.Reference, error) {
 	var opts []name.Option
 	if req.Insecure {
 		opts = append(opts, name.Insecure)
@@ -90,6 +93,23 @@ func newRegistry(req PullRequest) (*registry, error) {
 	}
 	if err != nil {
 		return nil, errdefs.Wrap(err, errdefs.InvalidArgument, "ref %.100q is not an image reference", req.Ref)
+	}
+	return ref, nil
+}
+
+// registry reads from one repository.
+type registry struct {
+	ref       name.Reference
+	puller    *remote.Puller
+	transport *http.Transport
+	rootID    v1.Hash
+	first     []byte // the document that ref stands for
+}
+
+func newRegistry(req PullRequest) (*registry, error) {
+	ref, err := req.reference()
+	if err != nil {
+		return nil, err
 	}
 	tr := newTransport()
 	puller, err := remote.NewPuller(
@@ -211,4 +231,27 @@ type capped struct {
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || (err == nil && ip.IsLoopback())
+}
+
+// EngineCredentials returns what this user's `docker login` knows of the registry
+// of an image, as a Docker engine's API takes it; "" if that is nothing.
+func EngineCredentials(image string) (string, error) {
+	ref, err := name.ParseReference(image)
+	if err != nil {
+		return "", errdefs.Wrap(err, errdefs.InvalidArgument, "%.100q is not an image reference", image)
+	}
+	known, err := authn.DefaultKeychain.Resolve(ref.Context())
+	if err != nil || known == authn.Anonymous {
+		return "", err
+	}
+	login, err := known.Authorization()
+	if err != nil {
+		return "", fmt.Errorf("read the credentials of %s: %w", ref.Context().RegistryStr(), err)
+	}
+	header, err := json.Marshal(map[string]string{
+		"username": login.Username, "password": login.Password, "auth": login.Auth,
+		"identitytoken": login.IdentityToken, "registrytoken": login.RegistryToken,
+		"serveraddress": ref.Context().RegistryStr(),
+	})
+	return base64.URLEncoding.EncodeToString(header), err
 }

@@ -162,7 +162,7 @@ func (s *Store) GC(ctx context.Context, inUse InUse) (Swept, error) {
 	}
 	layers, err := s.sweepLayers(resumeGrace)
 	swept = Swept{Images: images, Layers: layers, Staging: staging}
-	return swept, errors.Join(err, s.emptyTrash())
+	return swept, errors.Join(err, s.sweepSteps(), s.emptyTrash())
 }
 
 func (s *Store) sweepImages(ctx context.Context, inUse InUse) (n int, err error) {

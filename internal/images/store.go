@@ -9,6 +9,7 @@
 //	layers/<hex>/layer.json
 //	images/<hex>/meta.json one image: its layers, environment and origin
 //	names/<name>           the digest that a name stands for
+//	steps/<hex>            the layer that a step of a recipe has made lately
 //	staging/<random>/      imports under way; left over ones are swept
 //	trash/<random>         being deleted
 //	lock.use, lock.commit  see locks.go
@@ -153,21 +154,44 @@ func (s *Store) Resolve(_ context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	allowed, err := s.Allowed(digest)
+	if err != nil {
+		return "", err
+	}
+	if !allowed {
+		return "", errdefs.New(errdefs.PermissionDenied,
+			"image %q may not be used here; allowed_images in the configuration names those that may", name)
+	}
+	return digest, nil
+}
+
+// Allowed reports whether Resolve gives out the image with this digest.
+func (s *Store) Allowed(digest string) (bool, error) {
 	if len(s.allowed) == 0 || weaken.Off(weaken.AllowList) {
-		return digest, nil
+		return true, nil
 	}
 	for _, a := range s.allowed {
 		got, err := s.resolve(a)
 		switch {
 		case errdefs.Is(err, errdefs.NotFound):
 		case err != nil:
-			return "", err
+			return false, err
 		case got == digest:
-			return digest, nil
+			return true, nil
 		}
 	}
-	return "", errdefs.New(errdefs.PermissionDenied,
-		"image %q may not be used here; allowed_images in the configuration names those that may", name)
+	return false, nil
+}
+
+// Listed reports whether the allow-list has the name itself, whatever it stands
+// for, and whether there is no list.
+func (s *Store) Listed(name string) (listed, open bool, err error) {
+	ref, err := parseReference(name)
+	if err != nil {
+		return false, false, err
+	}
+	named := func(a reference) bool { return a.name == ref.name && a.digest == "" }
+	return slices.ContainsFunc(s.allowed, named), len(s.allowed) == 0, nil
 }
 
 // resolve is Resolve without the allow-list.
@@ -200,7 +224,7 @@ func (s *Store) resolve(ref reference) (string, error) {
 
 func unknown(name string) error {
 	return errdefs.New(errdefs.NotFound, "no image %q here; `sandkasten image ls` shows what there is, "+
-		"`sandkasten image build|pull|import` adds one", name)
+		"`sandkasten image build|pull|import` adds one", name).Because(errdefs.NoSuchImage)
 }
 
 // Rootfs returns what a sandbox of the image with this digest is made of. The

@@ -35,6 +35,9 @@ func cleanRequest(header http.Header) {
 	if !weaken.Off(weaken.Credentials) {
 		api.HideSocketKeys(header)
 	}
+	if from := header.Get("Referer"); from != "" && !weaken.Off(weaken.Credentials) {
+		header.Set("Referer", refererWithoutToken(from))
+	}
 	cookies := header["Cookie"]
 	header.Del("Cookie")
 	for _, line := range cookies {
@@ -42,6 +45,20 @@ func cleanRequest(header http.Header) {
 			header.Add("Cookie", kept)
 		}
 	}
+}
+
+// refererWithoutToken takes our parameter out of the address of a page: what a
+// page with a token in its address loads names that address.
+func refererWithoutToken(from string) string {
+	page, _, _ := strings.Cut(from, "#")
+	page, query, has := strings.Cut(page, "?")
+	if !has {
+		return page
+	}
+	if query = withoutToken(query); query == "" {
+		return page
+	}
+	return page + "?" + query
 }
 
 // withoutCookie takes ours out of a Cookie header and leaves the rest.

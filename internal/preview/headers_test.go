@@ -19,10 +19,11 @@ func TestCleanRequest(t *testing.T) {
 		},
 		"Sec-Websocket-Protocol": {"chat,sandkasten.key.c2s", "sandkasten.key.c2s", "sandkasten, superchat"},
 		"Accept":                 {"*/*"}, "X-Forward": {"kept"},
+		"Referer": {"https://box.example/a/b?x=1&" + tokenParam + "=secret&y=2#" + tokenParam + "=secret"},
 	}
 	cleanRequest(header)
 	want := http.Header{
-		"Accept": {"*/*"}, "X-Forward": {"kept"},
+		"Accept": {"*/*"}, "X-Forward": {"kept"}, "Referer": {"https://box.example/a/b?x=1&y=2"},
 		"Sec-Websocket-Protocol": {"chat", "sandkasten, superchat"},
 		"Cookie":                 {"a=1; b=2", "c", `d="x`},
 	}
@@ -122,6 +123,23 @@ func TestRedirects(t *testing.T) {
 	} {
 		if got := below(location, "host:1", "/p"); got != want {
 			t.Errorf("%q: %q, want %q", location, got, want)
+		}
+	}
+}
+
+// A page that was opened with a token in its address names that address to the
+// server in the sandbox with all that it loads.
+func TestRefererWithoutToken(t *testing.T) {
+	for from, want := range map[string]string{
+		"https://a.test/p?" + tokenParam + "=secret":                  "https://a.test/p",
+		"https://a.test/p?%70review_token=secret&b=c":                 "https://a.test/p?b=c",
+		"https://a.test/p?b=c":                                        "https://a.test/p?b=c",
+		"https://a.test/p":                                            "https://a.test/p",
+		"no URL?" + tokenParam + "=secret&" + tokenParam + "=secret2": "no URL",
+		"?" + tokenParam:                                              "",
+	} {
+		if got := refererWithoutToken(from); got != want {
+			t.Errorf("%s becomes %s, want %s", from, got, want)
 		}
 	}
 }

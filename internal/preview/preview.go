@@ -58,17 +58,13 @@ var (
 // NotFound, as a session that does not exist would be.
 func ParseTarget(id, port string) (Target, error) {
 	if !sessionForm.MatchString(id) {
-		return Target{}, errNoSession()
+		return Target{}, session.ErrNoSession()
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || !portForm.MatchString(port) {
 		return Target{}, errdefs.Invalid("port", "must be a number between 1 and 65535")
 	}
 	return Target{session.ID(id), int(n)}, nil
-}
-
-func errNoSession() error {
-	return errdefs.New(errdefs.NotFound, "no such session")
 }
 
 // Previews is safe for concurrent use.

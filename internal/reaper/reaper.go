@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -93,7 +94,7 @@ func (r *Reaper) Round(ctx context.Context) error {
 		if _, absent := seen.Absent[s.Driver()]; absent {
 			continue // nothing can be done to it, and nothing is known of it
 		}
-		end := r.judge(s, now, seen.Sandboxes[s.Sandbox].Alive)
+		end := r.judge(s, now, seen.Sandboxes[s.Sandbox])
 		if end == nil {
 			continue
 		}
@@ -112,12 +113,16 @@ func (r *Reaper) Round(ctx context.Context) error {
 
 // judge returns what is to be done to s, or nil. Those methods look again
 // before they act, so what has changed since the list was made does not matter.
-func (r *Reaper) judge(s session.Session, now time.Time, alive bool) func(context.Context, session.ID) error {
+func (r *Reaper) judge(s session.Session, now time.Time, sandbox runtime.Status) func(context.Context, session.ID) error {
 	switch {
 	case s.State == session.Stopping:
 		return r.opts.Manager.Finish
-	case s.State.Alive() && !alive:
+	case s.State.Alive() && !sandbox.Alive:
 		return r.opts.Manager.CheckAlive
+	case s.State.Alive() && sandbox.Failing != "":
+		return func(ctx context.Context, id session.ID) error {
+			return r.opts.Manager.StopFailing(ctx, id, sandbox.Failing)
+		}
 	case (s.State.Alive() || s.State == session.Stopped) && !now.Before(s.ExpiresAt()):
 		return r.opts.Manager.Expire
 	case !s.IdleAt().IsZero() && !now.Before(s.IdleAt()):

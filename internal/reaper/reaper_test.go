@@ -193,7 +193,7 @@ func TestDeadRunnerIsNoticed(t *testing.T) {
 		x, other := s.create(), s.create()
 		s.local.KillRunner(t, x.Sandbox)
 		time.Sleep(11 * time.Second)
-		s.want(x.ID, session.Crashed)
+		s.want(x.ID, session.Stopped)
 		s.want(other.ID, session.Running)
 	})
 }

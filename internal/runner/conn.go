@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/internal/weaken"
@@ -33,10 +34,10 @@ func (r *Runner) accept() error {
 	for {
 		fd, _, err := unix.Accept4(r.opts.Listener, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK)
 		switch {
-		case err == nil && r.opts.Admit != nil && !r.opts.Admit(fd):
-			fds.Close(fd)
 		case err == nil:
-			r.open(fd)
+			if guard.Try(func() error { return r.open(fd) }) != nil {
+				fds.Close(fd)
+			}
 		case r.isClosed():
 			return nil
 		case err == unix.EINTR || err == unix.ECONNABORTED:
@@ -54,18 +55,24 @@ func (r *Runner) isClosed() bool {
 	return r.closed
 }
 
-// open serves a new connection, or closes it if there are too many.
-func (r *Runner) open(fd int) {
+// errRefused says that a connection is not served.
+var errRefused = errors.New("the connection is refused")
+
+// open serves a new connection, which is the caller's if that fails.
+func (r *Runner) open(fd int) error {
+	if r.opts.Admit != nil && !r.opts.Admit(fd) {
+		return errRefused
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed || len(r.conns) >= maxConns {
-		fds.Close(fd)
-		return
+		return errRefused
 	}
 	f := os.NewFile(uintptr(fd), "daemon")
 	c := &conn{r: r, fd: fd, file: f, in: protocol.NewReader(f, protocol.Daemon), out: protocol.NewWriter(fileops.Patient{File: f})}
 	r.conns[c] = struct{}{}
-	r.wg.Go(c.serve)
+	r.wg.Go(c.serve, func(error) { c.hangUp() })
+	return nil
 }
 
 // hangUp makes every later read and write of the connection fail.
@@ -130,7 +137,7 @@ func (c *conn) complain(f *protocol.Error) error {
 func (c *conn) answer(h protocol.Header) error {
 	switch h.Type {
 	case protocol.TypePing:
-		return c.out.Send(protocol.TypePong, protocol.Pong{Version: protocol.Version, Min: protocol.MinVersion}, nil)
+		return c.out.Send(protocol.TypePong, protocol.Pong{Version: protocol.Version, Min: protocol.MinVersion, FileUsers: true}, nil)
 	case protocol.TypeExec:
 		return decoded(h, c.exec)
 	case protocol.TypeAttach:
@@ -148,7 +155,7 @@ func (c *conn) answer(h protocol.Header) error {
 	case protocol.TypeResize:
 		return decoded(h, c.resize)
 	case protocol.TypeShells:
-		return c.out.Send(protocol.TypeShellList, protocol.ShellList{Shells: c.r.shellInfos()}, nil)
+		return c.out.Send(protocol.TypeShellList, protocol.ShellList{Shells: c.r.shellJobs(c.r.shellInfos())}, nil)
 	case protocol.TypeCloseShell:
 		return decoded(h, c.closeShell)
 	case protocol.TypeSettle:

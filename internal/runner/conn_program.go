@@ -6,9 +6,14 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/protocol"
 )
+
+// placeTime is how long a new terminal's first output is kept for who started it.
+// On a busy host that takes a while to attach.
+const placeTime = 30 * time.Second
 
 func (c *conn) start(req protocol.Start, size int64) error {
 	release, err := c.r.takePayload(size)
@@ -33,6 +38,9 @@ func (c *conn) start(req protocol.Start, size int64) error {
 		e.abort(err)
 		return err
 	}
+	if req.Background && req.TTY && req.HangupMS > 0 {
+		e.out.Await(min(placeTime, time.Duration(req.HangupMS)*time.Millisecond)) // for who started it
+	}
 	if req.Background {
 		return c.out.Send(protocol.TypeStarted, e.record(), nil)
 	}
@@ -45,8 +53,10 @@ func (c *conn) startPayload(req protocol.Start, size int64) (argv, env []string,
 	switch {
 	case req.ArgvBytes < 0 || req.EnvBytes < 0 || req.ArgvBytes > size || rest < 0:
 		err = protocol.Refuse(protocol.CodeInvalid, "argv_bytes and env_bytes must lie within the payload")
-	case max(req.ArgvBytes, req.EnvBytes, rest) > protocol.MaxCommand:
-		err = protocol.Refuse(protocol.CodeTooLarge, "the arguments, the environment and stdin are limited to %d bytes each; write longer ones to a file first", protocol.MaxCommand)
+	case max(req.ArgvBytes, req.EnvBytes) > protocol.MaxArguments:
+		err = protocol.Refuse(protocol.CodeTooLarge, "the arguments and the environment are limited to %d bytes each; write longer ones to a file first", protocol.MaxArguments)
+	case rest > protocol.MaxCommand:
+		err = protocol.Refuse(protocol.CodeTooLarge, "stdin is limited to %d bytes; leave it open for more", protocol.MaxCommand)
 	case req.HangupMS < 0:
 		err = protocol.Refuse(protocol.CodeInvalid, "hangup_ms must not be negative")
 	case len(req.Cwd) > protocol.MaxPath || strings.IndexByte(req.Cwd, 0) >= 0:

@@ -175,6 +175,17 @@ func (e *exec) abort(err error) {
 	close(e.done)
 }
 
+// fault ends the exec, because something that it needs has a defect, which its
+// followers are told of instead of the record.
+func (e *exec) fault(err error) {
+	e.mu.Lock()
+	if e.rec.State != protocol.StateEnded && e.fail == nil {
+		e.fail = protocol.Refuse(protocol.CodeInternal, "%v", err)
+	}
+	e.mu.Unlock()
+	e.cancel()
+}
+
 // cancel asks the shell's loop, or the program's, to end the exec the way a
 // timeout does.
 func (e *exec) cancel() { e.once.Do(func() { close(e.stop) }) }
@@ -216,6 +227,6 @@ func (r *Runner) spill(e *exec) error {
 		return err
 	}
 	e.file = e.out.Spill(f)
-	r.wg.Go(e.file.Run)
+	r.wg.Go(e.file.Run, e.fault)
 	return nil
 }

@@ -179,6 +179,44 @@ func TestOpenConditionInEval(t *testing.T) {
 	}
 }
 
+// A command can make each variable that it sees read-only, bash's own and ours, and
+// remove them. The next command runs all the same, in the same shell.
+func TestReadonlyVariables(t *testing.T) {
+	for _, spoil := range []string{
+		`for v in $(compgen -v); do [ $v = _ ] || readonly $v; done`,
+		`readonly LINENO; set -u`, `unset LINENO DIRSTACK BASH_COMMAND; set -u`,
+		`for v in ${!__sk*}; do readonly $v; unset $v; done`, `readonly __sk=x __sk_run=x; unset __sk_none __ska __skb __skc`,
+		`declare -A __sk; readonly __sk BASH_COMMAND PIPESTATUS FUNCNAME BASH_SOURCE BASH_LINENO DIRSTACK`,
+		`set -a; for v in $(compgen -v); do [ $v = _ ] || readonly $v; done`, `declare -rx LINENO=7`, `declare -i LINENO; set -u`,
+	} {
+		p := newHost(t).dial()
+		p.sh(`kept=1; f() { echo $kept; }`)
+		if r := p.sh(spoil); r.Cause != protocol.CauseExited {
+			t.Errorf("%s: %s, %q", spoil, r.Cause, r.output)
+		}
+		for range 3 {
+			if r := p.sh(`f; (exit 3)`); string(r.output) != "1\n" || r.ExitCode != 3 || r.ShellRestarted {
+				t.Errorf("behind %s: %q, code %d, %s, restarted %v", spoil, r.output, r.ExitCode, r.Cause, r.ShellRestarted)
+				break
+			}
+		}
+	}
+}
+
+// Errors name the lines of the command, as those of bash -c do, and not those of
+// the script that the shell reads. To bash, functions of such a script are of "main".
+func TestLinesOfErrors(t *testing.T) {
+	p := newHost(t).dial()
+	for range 3 {
+		p.sh("nosuch").want(t, "bash: line 1: nosuch: command not found\n", 127, protocol.CauseExited)
+	}
+	p.sh("echo $LINENO\n\nnosuch; echo $LINENO").want(t, "1\nbash: line 3: nosuch: command not found\n3\n", 0, protocol.CauseExited)
+	p.sh("f() {\n\tnosuch\n}; f").want(t, "main: line 2: nosuch: command not found\n", 127, protocol.CauseExited)
+	if r := p.sh("echo a\nif x"); !strings.Contains(string(r.output), "line 3: syntax error") && !strings.Contains(string(r.output), "line 2: syntax error") {
+		t.Errorf("%q", r.output)
+	}
+}
+
 // any2 is an exit code that is not compared.
 func any2() int { return -1 }
 

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"os"
 	osexec "os/exec"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runner/dialect"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
+	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -154,7 +156,7 @@ func startTestShell(t *testing.T, d dialect.Dialect, dir string) *testShell {
 	r.dialect = d
 	stop := r.reaper.Watch()
 	s := newShell(r, "")
-	r.wg.Go(s.loop)
+	r.wg.Go(s.loop, func(err error) { t.Error(err) })
 	t.Cleanup(func() {
 		close(r.closing)
 		s.shut()
@@ -209,5 +211,35 @@ func TestPanicIsContained(t *testing.T) {
 	}
 	if rec, out := s.exec(t, "echo on"); out != "on\n" || rec.ExitCode != 0 {
 		t.Errorf("%q, %+v", out, rec)
+	}
+}
+
+// A defect where output is read ends the exec, which tells it, and nothing else.
+func TestPanicOfPumpIsContained(t *testing.T) {
+	s := startTestShell(t, dialect.Find(), t.TempDir())
+	e := newExec(protocol.Exec{ID: "x"}, nil, &s.r.records.budget)
+	out, err := pipe.NewOutput()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Direct(&output.Output{}) // without a budget
+	if _, err := out.Watch(); err != nil {
+		t.Fatal(err)
+	}
+	s.r.pump(out, e)
+	f, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", out.FD()), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("x"); err != nil {
+		t.Fatal(err)
+	}
+	<-e.stop
+	if err := e.failure(); err == nil || !strings.Contains(err.Error(), "the runner has a defect") {
+		t.Errorf("the exec says %v", err)
+	}
+	if _, out := s.exec(t, "echo on"); out != "on\n" {
+		t.Errorf("%q", out)
 	}
 }

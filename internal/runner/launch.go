@@ -62,9 +62,9 @@ func (p *program) begin(stdin []byte, begin time.Time) {
 	if len(stdin) > 0 {
 		p.stdin.Hold() // before anybody else can
 		p.r.wg.Go(func() {
+			defer p.e.release()
 			p.stdin.Feed(stdin, !p.start.OpenStdin && !p.start.TTY)
-			p.e.release()
-		})
+		}, p.e.fault)
 	} else {
 		p.e.release()
 	}
@@ -76,10 +76,10 @@ func (p *program) begin(stdin []byte, begin time.Time) {
 func (p *program) run() {
 	for _, out := range p.pipes {
 		if _, err := out.Watch(); err == nil {
-			p.r.pump(out)
+			p.r.pump(out, p.e)
 		}
 	}
-	p.r.wg.Go(p.live)
+	p.r.wg.Go(p.live, p.e.fault)
 }
 
 // discard gives back what a program took that cannot be started.
@@ -112,10 +112,17 @@ func (r *Runner) resolve(dir string) string {
 	return path.Join(r.opts.Workspace, dir)
 }
 
+// defaultTerm is the kind of a terminal of which neither the request nor the session
+// says it: without one programs take it for a teletype.
+const defaultTerm = "xterm-256color"
+
 // command says what to execute, as whom and where.
 func (p *program) command(argv, env []string) (*spawn.Cmd, error) {
 	cmd := &spawn.Cmd{Args: argv, Dir: p.cwd, Steps: []spawn.Step{spawn.Setsid(), spawn.Umask(0o022)}}
 	base := p.r.home.Load().env
+	if p.start.TTY {
+		base = lookup.Env([]string{"TERM=" + defaultTerm}, base)
+	}
 	if err := p.chooseUser(); err != nil {
 		return nil, err
 	}
@@ -145,19 +152,24 @@ func (p *program) chooseUser() error {
 	if p.start.User == "" {
 		return nil
 	}
-	u, err := lookup.Account(p.start.User, p.r.source("/etc/passwd"), p.r.source("/etc/group"))
-	if err != nil {
-		return err
-	}
-	only := p.r.opts.User
-	if only == nil {
+	u, err := p.r.account(p.start.User)
+	if err == nil && p.r.opts.User == nil {
 		p.user = &u
-		return nil
 	}
-	if u.UID != only.UID || u.GID != only.GID {
-		return protocol.Refuse(protocol.CodeUnprocessable, "the sandbox runs programs as %d:%d alone, not as %q: leave user out", only.UID, only.GID, p.start.User).For("user")
+	return err
+}
+
+// account finds the user that a request names. Where all is one user's, it has to
+// be that one.
+func (r *Runner) account(spec string) (lookup.User, error) {
+	u, err := lookup.Account(spec, r.source("/etc/passwd"), r.source("/etc/group"))
+	if err != nil {
+		return u, err
 	}
-	return nil
+	if only := r.opts.User; only != nil && (u.UID != only.UID || u.GID != only.GID) {
+		return u, protocol.Refuse(protocol.CodeUnprocessable, "the sandbox runs programs as %d:%d alone, not as %q: leave user out", only.UID, only.GID, spec).For("user")
+	}
+	return u, nil
 }
 
 // source opens a file of the sandbox for package lookup.
@@ -178,7 +190,11 @@ func (p *program) connect(cmd *spawn.Cmd, theirs *fds.Set, hasStdin bool) error 
 		return p.openScreen(cmd, theirs)
 	}
 	cmd.Files = map[int]int{}
-	for i, stream := range []protocol.Stream{protocol.StreamStdout, protocol.StreamStderr} {
+	streams := []protocol.Stream{protocol.StreamStdout, protocol.StreamStderr}
+	if p.start.Merge {
+		streams = []protocol.Stream{protocol.StreamOutput}
+	}
+	for i, stream := range streams {
 		ends, err := p.newPipe(theirs, 1)
 		if err != nil {
 			return err
@@ -187,6 +203,9 @@ func (p *program) connect(cmd *spawn.Cmd, theirs *fds.Set, hasStdin bool) error 
 			return err
 		}
 		cmd.Files[i+1] = ends[1]
+	}
+	if p.start.Merge {
+		cmd.Files[2] = cmd.Files[1]
 	}
 	if !hasStdin && !p.start.OpenStdin {
 		cmd.Files[0] = theirs.Open("/dev/null", unix.O_RDONLY)
@@ -257,15 +276,20 @@ func (r *Runner) loosen(out *pipe.Output, terminal bool) {
 	case err != nil:
 		out.Close()
 	case news:
-		r.pump(out)
+		r.pump(out, nil)
 	}
 }
 
-// pump reads a pipe that is watched until there is nothing more to come.
-func (r *Runner) pump(out *pipe.Output) {
+// pump reads a pipe that is watched until there is nothing more to come. It is
+// that of e, which is nil if its program has ended.
+func (r *Runner) pump(out *pipe.Output, e *exec) {
 	r.wg.Go(func() {
+		defer r.dropPipe(out)
 		out.Pump()
-		r.dropPipe(out)
+	}, func(err error) {
+		if e != nil {
+			e.fault(err)
+		}
 	})
 }
 

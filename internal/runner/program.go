@@ -61,8 +61,11 @@ type program struct {
 // newProgram returns the exec of a program.
 func newProgram(req protocol.Start, argv []string, b *output.Budget) *exec {
 	kind := output.Apart
-	if req.TTY {
+	switch {
+	case req.TTY:
 		kind = output.Screen
+	case req.Merge:
+		kind = output.Combined
 	}
 	e := queued(protocol.Exec{
 		ID: req.ID, TimeoutMS: req.TimeoutMS, GraceMS: req.GraceMS, OutputLimit: req.OutputLimit,

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -46,7 +47,7 @@ func (r *records) get(id string) (*exec, error) {
 	defer r.mu.Unlock()
 	e, ok := r.byID[id]
 	if !ok {
-		return nil, protocol.Refuse(protocol.CodeNotFound, "no exec with id %q; a record is kept for %v after the end, of the last %d execs", id, recordLife, maxRecords)
+		return nil, protocol.Refuse(protocol.CodeNotFound, "no exec with id %q; a record is kept for %v after the end, of the last %d execs", id, recordLife, maxRecords).Because(protocol.ReasonNoSuchExec)
 	}
 	return e, nil
 }
@@ -70,7 +71,7 @@ func (r *records) ended() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.expiry == nil && !r.closed {
-		r.expiry = time.AfterFunc(recordLife, r.expire)
+		r.expiry = guard.After(recordLife, r.expire, r.expireLater)
 	}
 }
 
@@ -83,10 +84,17 @@ func (r *records) expire() {
 	r.forget(now)
 	for _, e := range r.order {
 		if at := e.endedAt(); !at.IsZero() && !r.closed {
-			r.expiry = time.AfterFunc(at.Add(recordLife).Sub(now), r.expire)
+			r.expiry = guard.After(at.Add(recordLife).Sub(now), r.expire, r.expireLater)
 			return
 		}
 	}
+}
+
+// expireLater has the next end of an exec start the clock again after a fault.
+func (r *records) expireLater(error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expiry = nil
 }
 
 // forget drops the ended execs that are too old or too many. r.mu is held.

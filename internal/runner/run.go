@@ -116,10 +116,16 @@ func (s *shell) begin(e *exec) *run {
 	return x
 }
 
-// again orders x once more after a shell that could not run it.
+// again orders x once more after a shell that could not run it: first in the same
+// one, as if a variable were in the way.
 func (s *shell) again(x *run) bool {
 	x.out.Direct(nil)
-	s.discard()
+	if s.spoiled || s.proc.Dead() {
+		s.discard()
+	} else {
+		s.spoiled = true
+		x.tries--
+	}
 	return s.order(x)
 }
 
@@ -148,7 +154,7 @@ func (s *shell) write(x *run) error {
 	x.began = s.r.procs.Now()
 	quiet := x.e.start(s.fresh).Sub(s.idle) >= quietTime
 	x.e.runs(shellJob{s.killing(x.began)})
-	s.face.change(func(i *protocol.ShellInfo) { i.Exec = x.e.req.ID })
+	s.face.change(func(i *protocol.ShellInfo) { i.Exec, s.face.began = x.e.req.ID, x.began })
 	s.fresh = false
 	k := s.proc.Pick()
 	x.out = s.proc.Outs[k]
@@ -157,7 +163,7 @@ func (s *shell) write(x *run) error {
 	x.asked, x.begun = s.last == codeSyntax && s.r.dialect.Idles(), false
 	o := dialect.Order{
 		Seq: s.seq, Text: x.e.command, Stdin: len(x.e.stdin) > 0, Out: k, Last: s.last,
-		Save: quiet || mayExport(x.e.command), Tell: x.asked,
+		Save: quiet || mayExport(x.e.command), Tell: x.asked, Spoiled: s.spoiled,
 	}
 	if o.Stdin {
 		if err := s.proc.Stdin.Fill(x.e.stdin); err != nil {
@@ -215,14 +221,14 @@ func (s *shell) settle(x *run) {
 	}
 	x.out.Direct(nil)
 	if at == pipe.Empty {
-		s.drain(x.out)
+		s.drain(x)
 	}
 }
 
 // drain has a pipe read in the background. If that is not possible, a command
 // that writes more than the pipe takes will wait for its timeout.
-func (s *shell) drain(out *pipe.Output) {
-	if news, err := out.Watch(); err == nil && news {
-		s.r.wg.Go(out.Pump)
+func (s *shell) drain(x *run) {
+	if news, err := x.out.Watch(); err == nil && news {
+		s.r.wg.Go(x.out.Pump, x.e.fault)
 	}
 }

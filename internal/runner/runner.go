@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/internal/runner/child"
 	"github.com/sandkasten/sandkasten/internal/runner/dialect"
 	"github.com/sandkasten/sandkasten/internal/runner/files"
@@ -127,7 +128,7 @@ type Runner struct {
 	dialect dialect.Dialect
 
 	closing chan struct{} // closed by Close
-	wg      sync.WaitGroup
+	wg      guard.Group
 
 	payload atomic.Int64 // bytes of execs that have not ended
 	dials   atomic.Int64 // connections to ports
@@ -237,8 +238,18 @@ func (r *Runner) shell(name string) (*shell, error) {
 	}
 	s := newShell(r, name)
 	r.shells[name] = s
-	r.wg.Go(s.loop)
+	r.wg.Go(s.loop, func(error) { r.dropShell(s) })
 	return s, nil
+}
+
+// dropShell forgets a shell whose loop has ended by a fault: the next exec of that
+// name makes a new one.
+func (r *Runner) dropShell(s *shell) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shells[s.name] == s {
+		delete(r.shells, s.name)
+	}
 }
 
 // full reports whether the disk is full, for what has just failed. What has

@@ -94,6 +94,13 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// TestTerminalKind holds that a terminal has a kind though nobody says one.
+func TestTerminalKind(t *testing.T) {
+	s := newHost(t).terminal(protocol.Start{}, nil, "sh", "-c", "echo kind is $TERM")
+	s.until("kind is xterm-256color")
+	s.end()
+}
+
 func TestTerminalLoginShell(t *testing.T) {
 	s := newHost(t).terminal(protocol.Start{}, nil)
 	s.type_("shopt -q login_shell && echo login $((40+2)); exit\r")

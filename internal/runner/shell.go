@@ -36,12 +36,13 @@ type shell struct {
 
 	// The rest belongs to who has the shell.
 
-	proc  *shellproc.Proc // nil while there is none
-	fresh bool            // proc took another's place and has run nothing yet
-	ran   bool            // there was a proc before
-	seq   uint64          // of the last order
-	last  int             // exit code of the last command
-	idle  time.Time       // end of the last command
+	proc    *shellproc.Proc // nil while there is none
+	fresh   bool            // proc took another's place and has run nothing yet
+	ran     bool            // there was a proc before
+	seq     uint64          // of the last order
+	last    int             // exit code of the last command
+	spoiled bool            // proc has a variable that is in the way of usual orders
+	idle    time.Time       // end of the last command
 
 	cwd   string // last known
 	state []byte // a script, as a dead process left it for the next; see shellproc.Proc.Saved
@@ -206,7 +207,7 @@ func (s *shell) ensure() error {
 	if err != nil {
 		return protocol.Refuse(protocol.CodeUnavailable, "a shell cannot be started in the sandbox (%v); it may be out of memory or processes", err)
 	}
-	s.proc, s.last, s.fresh = p, 0, s.ran
+	s.proc, s.last, s.fresh, s.spoiled = p, 0, s.ran, false
 	s.face.change(func(i *protocol.ShellInfo) {
 		if i.PID = p.PID; s.ran {
 			i.Restarts++

@@ -17,6 +17,8 @@ type face struct {
 	mu   sync.Mutex
 	info protocol.ShellInfo // guarded by mu
 	shut bool               // guarded by mu; no more execs are taken
+
+	began proc.Moment // guarded by mu; of the exec that runs
 }
 
 func (f *face) change(how func(*protocol.ShellInfo)) {
@@ -37,6 +39,59 @@ func (r *Runner) shellInfos() []protocol.ShellInfo {
 	return list
 }
 
+// shellJobs adds to the shells what runs in their background. A reading of the
+// table that fails has none.
+func (r *Runner) shellJobs(list []protocol.ShellInfo) []protocol.ShellInfo {
+	table, err := r.procs.List()
+	if err != nil {
+		return list
+	}
+	left := protocol.MaxJobs
+	for i := range list {
+		jobs := jobsOf(table, list[i].PID, r.beganIn(list[i]))
+		jobs = jobs[:min(left, len(jobs))]
+		list[i].Jobs, left = jobs, left-len(jobs)
+	}
+	return list
+}
+
+// beganIn is when the exec began that a shell runs, or now if it runs none.
+func (r *Runner) beganIn(info protocol.ShellInfo) proc.Moment {
+	r.mu.Lock()
+	s := r.shells[info.Name]
+	r.mu.Unlock()
+	if s == nil || info.Exec == "" {
+		return r.procs.Now()
+	}
+	s.face.mu.Lock()
+	defer s.face.mu.Unlock()
+	return s.face.began
+}
+
+// jobsOf are the children of a shell that were there before a moment, each with what
+// it and all that it started use.
+func jobsOf(table []proc.Process, shell int, before proc.Moment) (jobs []protocol.Job) {
+	if shell == 0 {
+		return nil
+	}
+	for _, pr := range table {
+		if pr.Parent != shell || pr.After(before) {
+			continue
+		}
+		f := proc.NewFamily(table)
+		f.Add(func(one proc.Process) bool { return one.PID == pr.PID })
+		job := protocol.Job{PID: pr.PID, Name: strings.ToValidUTF8(pr.Name, "\uFFFD")}
+		for _, member := range f.Members() {
+			job.Usage.CPUUS += member.CPU.Microseconds()
+			job.Usage.MemoryBytes += member.Memory
+			job.Usage.Processes++
+		}
+		jobs = append(jobs, job)
+	}
+	slices.SortFunc(jobs, func(a, b protocol.Job) int { return a.PID - b.PID })
+	return jobs
+}
+
 // about describes the shell.
 func (s *shell) about() protocol.ShellInfo {
 	s.face.mu.Lock()
@@ -54,7 +109,7 @@ func (r *Runner) closeShell(name string) error {
 	delete(r.shells, name)
 	r.mu.Unlock()
 	if !ok {
-		return protocol.Refuse(protocol.CodeNotFound, "no shell %q", name)
+		return protocol.Refuse(protocol.CodeNotFound, "no shell %q", name).Because(protocol.ReasonNoSuchShell)
 	}
 	s.end()
 	return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // reportTime is for the shell when all of a stopped command's processes are gone.
-const reportTime = 100 * time.Millisecond
+const reportTime = 500 * time.Millisecond
 
 // stop ends the exec's processes: TERM, the grace of the request, KILL. The
 // shell stands still meanwhile and then skips what is left of the command. If

@@ -3,6 +3,7 @@ package runner
 import (
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -32,7 +33,7 @@ func (s *shell) watch(x *run) ending {
 	if x.toldIt {
 		return s.reported(x.told)
 	}
-	s.drain(x.out)
+	s.drain(x)
 	defer s.listen(x.e)()
 	deadline := x.e.deadline()
 	check, idle := firstCheck, false
@@ -69,7 +70,7 @@ func (s *shell) watch(x *run) ending {
 // returns is called.
 func (s *shell) listen(e *exec) (end func()) {
 	p, over, done := s.proc, make(chan struct{}), make(chan struct{})
-	go func() {
+	guard.Go(func() {
 		defer close(done)
 		select {
 		case <-e.stop:
@@ -78,7 +79,7 @@ func (s *shell) listen(e *exec) (end func()) {
 			p.Ring()
 		case <-over:
 		}
-	}()
+	}, e.fault)
 	return func() {
 		close(over)
 		<-done

@@ -63,6 +63,13 @@ func checkShell(s *protocol.ShellInfo) error {
 	s.Name = clip(s.Name, maxName)
 	s.Exec = clip(s.Exec, maxName)
 	s.Cwd = clip(s.Cwd, protocol.MaxPath)
+	for i := range s.Jobs {
+		j := &s.Jobs[i]
+		if j.PID < 0 || j.Usage.CPUUS < 0 || j.Usage.MemoryBytes < 0 || j.Usage.Processes < 0 {
+			return fmt.Errorf("%w: job %+v", ErrProtocol, *j)
+		}
+		j.Name = clip(printable(j.Name), maxName)
+	}
 	return nil
 }
 
@@ -200,6 +207,26 @@ var refusable = map[errdefs.Code]bool{
 // refusableField holds the fields that a runner may find at fault.
 var refusableField = map[string]bool{"cmd": true, "cwd": true, "user": true}
 
+// refusableReason holds the reasons that a runner may give: those of what is in the sandbox.
+var refusableReason = map[errdefs.Reason]bool{
+	errdefs.NoSuchFile:       true,
+	errdefs.FileExists:       true,
+	errdefs.IsADirectory:     true,
+	errdefs.NotADirectory:    true,
+	errdefs.DirNotEmpty:      true,
+	errdefs.NotRegular:       true,
+	errdefs.NoPermission:     true,
+	errdefs.ReadOnlyFS:       true,
+	errdefs.OutsideWorkspace: true,
+	errdefs.ProgramNotFound:  true,
+	errdefs.NotExecutable:    true,
+	errdefs.NoSuchUser:       true,
+	errdefs.TextNotFound:     true,
+	errdefs.TextNotUnique:    true,
+	errdefs.NoSuchExec:       true,
+	errdefs.NoSuchShell:      true,
+}
+
 // decodeError turns a refusal into the error that the client of the API gets.
 // err is of the frame itself.
 func decodeError(h protocol.Header) (refusal *errdefs.Error, err error) {
@@ -216,6 +243,9 @@ func decodeError(h protocol.Header) (refusal *errdefs.Error, err error) {
 	refusal = errdefs.New(code, "%s", message)
 	if refusableField[e.Field] {
 		refusal.Field = e.Field
+	}
+	if reason := errdefs.Reason(e.Reason); refusableReason[reason] {
+		refusal.Reason = reason
 	}
 	return refusal, nil
 }

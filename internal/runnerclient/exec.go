@@ -32,6 +32,22 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
+// CheckUser refuses a request about files with the rights of user, unless that is
+// "", where the runner would do it with all rights: one from before it knew of users.
+func (c *Client) CheckUser(ctx context.Context, user string) error {
+	if user == "" {
+		return nil
+	}
+	var pong protocol.Pong
+	if err := c.ask(ctx, protocol.TypePing, nil, protocol.TypePong, &pong); err != nil {
+		return err
+	}
+	if !pong.FileUsers {
+		return errdefs.New(errdefs.Unimplemented, "the runner of this session is of an older version of sandkasten, which knows no user of file requests; stop and start the session, which keeps its files")
+	}
+	return nil
+}
+
 // versions is a range for people.
 func versions(oldest, newest int) string {
 	if oldest == 0 || oldest == newest {
@@ -70,15 +86,18 @@ func (c *Client) Exec(ctx context.Context, e protocol.Exec, command string, stdi
 	return c.run(ctx, &f, func(k *call) error { return k.send(protocol.TypeExec, e, payload) })
 }
 
-// run sends a request that starts something, and follows it to its end.
+// run sends a request that starts something, and follows it to its end. Where the
+// end is not known the record says how much came.
 func (c *Client) run(ctx context.Context, f *following, send func(*call) error) (protocol.Record, error) {
 	record, err := c.follow(ctx, f, send, never)
 	if !errors.Is(err, ErrLost) || ctx.Err() != nil {
 		return record, err
 	}
 	again, againErr := c.attach(ctx, f)
-	if f.next == 0 && errdefs.Is(againErr, errdefs.NotFound) {
-		return c.follow(ctx, f, send, never) // the runner never had it
+	// A runner that cannot be reached answers NotFound too: it has not lost the
+	// command, the sandbox is gone.
+	if f.next == 0 && errdefs.Is(againErr, errdefs.NotFound) && !errors.Is(againErr, ErrUnreachable) {
+		again, againErr = c.follow(ctx, f, send, never) // the runner never had it
 	}
 	if errors.Is(againErr, ErrUnreachable) {
 		return record, err // what counts is that the command's end is not known
@@ -87,7 +106,8 @@ func (c *Client) run(ctx context.Context, f *following, send func(*call) error) 
 }
 
 // Attach writes an exec's output from offset on to out, which may be a Sink,
-// and follows it to its end.
+// and follows it to its end. Where the end is not known the record says how much
+// came.
 func (c *Client) Attach(ctx context.Context, id string, offset int64, out io.Writer) (protocol.Record, error) {
 	return c.attach(ctx, &following{id: id, next: offset, out: out})
 }
@@ -116,13 +136,13 @@ type following struct {
 func (c *Client) follow(ctx context.Context, f *following, send func(*call) error, repeatable func() bool) (protocol.Record, error) {
 	k, err := c.begin(ctx, send, repeatable)
 	if err != nil {
-		return protocol.Record{}, err
+		return protocol.Record{OutputBytes: f.next}, err
 	}
 	defer k.abort()
 	for {
 		h, err := k.next(protocol.TypeOutput, protocol.TypeDone, protocol.TypeAccepted)
 		if err != nil {
-			return protocol.Record{}, err
+			return protocol.Record{OutputBytes: f.next}, err
 		}
 		if h.Type == protocol.TypeAccepted && f.witness == nil {
 			return protocol.Record{}, k.violation("it accepted what it was not asked to, or twice")
@@ -145,7 +165,7 @@ func (c *Client) follow(ctx context.Context, f *following, send func(*call) erro
 			return r, k.done()
 		}
 		if err := k.output(h, f); err != nil {
-			return protocol.Record{}, err
+			return protocol.Record{OutputBytes: f.next}, err
 		}
 	}
 }

@@ -113,7 +113,10 @@ func (c *Client) Record(ctx context.Context, id string) (protocol.Record, error)
 func (c *Client) Wait(ctx context.Context, id string, wait time.Duration) (protocol.Record, error) {
 	// No output comes from so far on, so that only the end ends the wait.
 	r, _, err := c.Poll(ctx, protocol.Attach{ID: id, Offset: math.MaxInt64, WaitMS: wait.Milliseconds()}, io.Discard)
-	return r, err
+	if err != nil {
+		return protocol.Record{}, err
+	}
+	return r, nil
 }
 
 // Stdin types data into a program whose stdin is open, and ends its stdin

@@ -163,8 +163,13 @@ type Status struct {
 	ID        ID
 	Alive     bool      // its runner is running
 	Startable bool      // it is not alive, and what it wrote is kept: a Stopper can go on with it
+	Failing   string    // why it cannot go on, though it is alive; "" for one that can
 	CreatedAt time.Time // for one that was claimed, when it was made
 }
+
+// ErrCutOff is in the error of Open, which is NotFound, for a sandbox that lives and
+// that nobody can reach any more. Stop and Destroy end it.
+var ErrCutOff = errors.New("its runner could not be reached any more: its socket was gone")
 
 // AbsentError is what the List of several drivers yields in the place of the
 // sandboxes of one that does not answer. Those of the others follow.

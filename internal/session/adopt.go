@@ -89,10 +89,14 @@ func (m *Manager) load(ctx context.Context) error {
 	now := clock()
 	for _, s := range rows {
 		s.CreatedAt, s.LastActivity = rebase(s.CreatedAt, now), rebase(s.LastActivity, now)
+		s = m.withRetention(s)
 		e := newEntry(s)
 		m.live[s.ID] = e
 		if s.IdempotencyKey != "" {
 			m.byKey[key{s.Owner, s.IdempotencyKey}] = e
+		}
+		if s.Name != "" {
+			m.byName[named{s.Owner, s.Name}] = e
 		}
 	}
 	return nil
@@ -235,8 +239,8 @@ func (m *Manager) adoptOne(ctx context.Context, e *entry, status *runtime.Status
 		err = m.end(ctx, e, as(Failed, "the daemon stopped while it was created"))
 	case s.State.Alive() && status != nil && status.Alive:
 		err = m.reopen(ctx, e)
-	case s.State.Alive() && status != nil && status.Startable:
-		err = m.end(ctx, e, as(Stopped, "its processes were gone when the daemon started"))
+	case s.State.Alive() && status != nil && status.Startable && !s.Helper:
+		err = m.end(ctx, e, as(Stopped, m.whyDead(ctx, s.Sandbox, "its processes were gone when the daemon started")))
 	case s.State.Alive():
 		err = m.end(ctx, e, as(Crashed, "its sandbox was gone when the daemon started"))
 	case s.State == Starting:
@@ -256,7 +260,7 @@ func (m *Manager) adoptOne(ctx context.Context, e *entry, status *runtime.Status
 func (m *Manager) reopen(ctx context.Context, e *entry) error {
 	sandbox, err := m.driver.Open(ctx, e.snapshot().Sandbox)
 	if errdefs.Is(err, errdefs.NotFound) {
-		return m.end(ctx, e, as(Crashed, reasonDied))
+		return m.end(ctx, e, as(m.endOfDead(ctx, e.snapshot())))
 	}
 	if err != nil {
 		return fmt.Errorf("open the sandbox: %w", err)

@@ -142,7 +142,7 @@ func TestAdopt(t *testing.T) {
 	d.waitReady()
 
 	d.want(t, alive.ID, session.Running)
-	d.want(t, killed.ID, session.Crashed)
+	d.want(t, killed.ID, session.Stopped)
 	d.want(t, gone.ID, session.Crashed)
 	d.want(t, half.ID, session.Failed)
 	d.want(t, "unmade", session.Failed)
@@ -150,7 +150,7 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("reason %q", s.EndReason)
 	}
 	d.want(t, stopped.ID, session.Destroyed)
-	h.wantSandboxes(t, alive.Sandbox, "reserved")
+	h.wantSandboxes(t, alive.Sandbox, killed.Sandbox, "reserved")
 	d.output(t, alive.ID, "true")
 	if again := d.create(t, session.CreateRequest{IdempotencyKey: "half"}); again.ID == half.ID {
 		t.Error("the key of a create that a crash cut off gives the failed session")
@@ -162,12 +162,12 @@ func TestAdopt(t *testing.T) {
 	// A second and third start find nothing to do.
 	before := h.rows(t)
 	h.start(t, reserved).stop()
-	h.wantSandboxes(t, alive.Sandbox, "reserved")
+	h.wantSandboxes(t, alive.Sandbox, killed.Sandbox, "reserved")
 	h.start(t).stop() // without a pool
 	if diff := cmp.Diff(before, h.rows(t)); diff != "" {
 		t.Errorf("another start changed rows: %s", diff)
 	}
-	h.wantSandboxes(t, alive.Sandbox)
+	h.wantSandboxes(t, alive.Sandbox, killed.Sandbox)
 }
 
 // rows reads the database while no daemon runs.
@@ -251,7 +251,7 @@ func TestStuckRemovalHoldsUpNobody(t *testing.T) {
 		free := make(chan struct{})
 		begin := time.Now()
 		d = h.start(t, func(o *session.Options) {
-			o.Driver = faultyDriver{Driver: h.driver, destroy: func(runtime.ID) error {
+			o.Driver = faultyDriver{Driver: losing{h.driver}, destroy: func(runtime.ID) error {
 				<-free
 				return nil
 			}}

@@ -31,6 +31,11 @@ func (m *Manager) Create(ctx context.Context, req CreateRequest) (_ Session, err
 	if err != nil {
 		return Session{}, err
 	}
+	if m.opts.FetchImage != nil && (req.RestoreSnapshotID == "" || req.Image != "") {
+		if err := m.opts.FetchImage(ctx, ImageFetch{Owner: s.Owner, Driver: s.Driver(), Image: s.Image}); err != nil {
+			return Session{}, err
+		}
+	}
 	making := ctx
 	if req.IdempotencyKey != "" {
 		making = context.WithoutCancel(ctx)
@@ -73,11 +78,18 @@ func (m *Manager) claim(s Session, cancel context.CancelFunc) (e *entry, first b
 	if err := m.checkRoom(s.Owner); err != nil {
 		return nil, false, err
 	}
+	n := named{s.Owner, s.Name}
+	if other := m.byName[n]; other != nil {
+		return nil, false, errTaken(s.Name, other.id)
+	}
 	e = newEntry(s)
 	e.cancelCreate = cancel
 	m.live[s.ID] = e
 	if k.key != "" {
 		m.byKey[k] = e
+	}
+	if n.name != "" {
+		m.byName[n] = e
 	}
 	return e, true, nil
 }
@@ -195,7 +207,7 @@ func (m *Manager) record(ctx context.Context, e *entry) (first bool, err error) 
 		if err != nil {
 			return false, err
 		}
-		e.become(earlier)
+		e.become(m.withRetention(earlier))
 		_, err = sameRequest(earlier, s)
 		return false, err
 	}

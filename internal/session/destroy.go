@@ -16,6 +16,8 @@ import (
 const (
 	reasonDestroyed = "a client destroyed it"
 	reasonDied      = "its runner died"
+	reasonKept      = "its runner died; its files are kept"
+	reasonBroke     = "its runner broke the protocol"
 )
 
 // ending says, of a session as it is, to what end it comes and why. "" is none:
@@ -86,32 +88,61 @@ func (m *Manager) CheckAlive(ctx context.Context, id ID) error {
 		return nil
 	}
 	seen := e.snapshot()
-	if !seen.State.Alive() || !m.dead(ctx, seen.Sandbox) {
+	if !seen.State.Alive() {
 		return nil
 	}
-	how := Crashed
-	if m.kept(ctx, seen.Sandbox) {
-		how = Stopped
+	_, err := m.driver.Open(ctx, seen.Sandbox)
+	if !errdefs.Is(err, errdefs.NotFound) {
+		return nil // the driver does not know it to be dead
 	}
+	how, reason := m.endOfDead(ctx, seen)
 	return m.endLocked(ctx, e, func(s Session) (State, string) {
 		if !s.State.Alive() || s.BootID != seen.BootID {
 			return "", ""
 		}
-		return how, reasonDied // the dead stay dead: no need to look again
+		return how, reason // the dead stay dead: no need to look again
 	})
 }
 
-// kept reports whether the driver says that it can go on with the files of a
-// dead sandbox.
-func (m *Manager) kept(ctx context.Context, id runtime.ID) bool {
-	seen, err := m.Survey(ctx)
-	return err == nil && m.stops != nil && seen.Sandboxes[id].Startable
+// StopFailing stops a session whose sandbox cannot go on, as the driver says with the
+// reason, and keeps its files. Where files cannot be kept the session has failed.
+func (m *Manager) StopFailing(ctx context.Context, id ID, reason string) error {
+	e := m.entry(id)
+	if e == nil {
+		return nil
+	}
+	end := Stopped
+	if m.stops == nil {
+		end = Failed
+	}
+	return m.endLocked(ctx, e, func(s Session) (State, string) {
+		if !s.State.Alive() {
+			return "", ""
+		}
+		return end, reason
+	})
 }
 
-// dead reports whether the driver knows that a sandbox's runner has died.
-func (m *Manager) dead(ctx context.Context, id runtime.ID) bool {
-	_, err := m.driver.Open(ctx, id)
-	return errdefs.Is(err, errdefs.NotFound)
+// whyDead is what is known of the end of a sandbox that the driver calls dead, or
+// else what the caller thinks.
+func (m *Manager) whyDead(ctx context.Context, id runtime.ID, otherwise string) string {
+	if _, err := m.driver.Open(ctx, id); errors.Is(err, runtime.ErrCutOff) {
+		return runtime.ErrCutOff.Error()
+	}
+	return otherwise
+}
+
+// endOfDead is the end of a session whose runner has died: stopped if the driver
+// says that it can go on with the files, else crashed. Nobody knows a helper, so
+// nobody would start it.
+func (m *Manager) endOfDead(ctx context.Context, s Session) (State, string) {
+	end, reason := Crashed, reasonDied
+	if seen, err := m.Survey(ctx); err == nil && m.stops != nil && !s.Helper && seen.Sandboxes[s.Sandbox].Startable {
+		end, reason = Stopped, reasonKept
+	}
+	reason = m.whyDead(ctx, s.Sandbox, reason)
+	m.log.ErrorContext(ctx, "the runner of a session died", "session", s.ID, "sandbox", s.Sandbox, "end", end, "reason", reason)
+	return end, reason
 }
 
 // endLocked is end for a caller who does not hold e's lock. A session that has
@@ -165,6 +196,9 @@ func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
 	}
 	e.shut()
 	m.Left(ctx, userOf(s))
+	if s.End == Stopped {
+		e.use() // it is kept from now on
+	}
 	if err := m.commit(ctx, e, s.End, s.EndReason); err != nil {
 		return err
 	}
@@ -207,6 +241,9 @@ func (m *Manager) forget(e *entry) {
 	if m.byKey[k] == e {
 		delete(m.byKey, k)
 	}
+	if n := (named{e.owner, e.name}); m.byName[n] == e {
+		delete(m.byName, n)
+	}
 }
 
 // lost returns what the failure of an operation on e means, having ended e if
@@ -217,8 +254,7 @@ func (m *Manager) lost(ctx context.Context, e *entry, err error) error {
 	switch {
 	case errors.Is(err, runnerclient.ErrProtocol):
 		m.log.ErrorContext(ctx, "ending a session whose runner broke the protocol", "session", e.id, "err", err)
-		endErr := m.endLocked(ctx, e, as(Failed, "its runner broke the protocol"))
-		return errors.Join(errdefs.Wrap(err, errdefs.Conflict, "session %s misbehaved and was ended; create a new one", e.id), endErr)
+		return m.quarantine(ctx, e, err)
 	case errors.Is(err, runnerclient.ErrUnreachable) && errdefs.Is(err, errdefs.Unavailable):
 		return err // so the driver says: nobody has died
 	case errors.Is(err, runnerclient.ErrUnreachable), errors.Is(err, runnerclient.ErrLost):
@@ -235,6 +271,17 @@ func (m *Manager) lost(ctx context.Context, e *entry, err error) error {
 	default:
 		return err
 	}
+}
+
+// quarantine ends e's processes, whose runner broke the protocol, and keeps the
+// files if the driver can. It returns what a client is told.
+func (m *Manager) quarantine(ctx context.Context, e *entry, err error) error {
+	end, told := Failed, "was ended; create a new one"
+	if m.stops != nil && !e.snapshot().Helper {
+		end, told = Stopped, "was stopped; its files are kept, and it can be started again"
+	}
+	endErr := m.endLocked(ctx, e, as(end, reasonBroke))
+	return errors.Join(errdefs.Wrap(err, errdefs.Conflict, "session %s misbehaved and %s", e.id, told), endErr)
 }
 
 // died reports whether e no longer runs, and ends it if its runner has died.

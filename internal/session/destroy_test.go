@@ -192,14 +192,14 @@ func TestDestroyUnderAnExec(t *testing.T) {
 	h.wantSandboxes(t)
 }
 
-// keeping is a driver that can go on with the files of every dead sandbox, as
-// an engine that was started again.
-type keeping struct{ *runtimetest.Local }
+// losing is a driver that has lost the files of every dead sandbox, as after a
+// crash of the host.
+type losing struct{ *runtimetest.Local }
 
-func (k keeping) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
+func (k losing) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 	return func(yield func(runtime.Status, error) bool) {
 		for s, err := range k.Local.List(ctx) {
-			s.Startable = s.Startable || !s.Alive
+			s.Startable = false
 			if !yield(s, err) {
 				return
 			}
@@ -207,9 +207,61 @@ func (k keeping) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 	}
 }
 
+// cutOff is a driver that has lost the way into its living sandboxes.
+type cutOff struct{ *runtimetest.Local }
+
+func (c cutOff) Open(context.Context, runtime.ID) (runtime.Sandbox, error) {
+	return nil, errdefs.Wrap(runtime.ErrCutOff, errdefs.NotFound, "it is not running")
+}
+
+func (c cutOff) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
+	return func(yield func(runtime.Status, error) bool) {
+		for s, err := range c.Local.List(ctx) {
+			if s.Alive, s.Startable = false, true; !yield(s, err) {
+				return
+			}
+		}
+	}
+}
+
+// What nobody can reach is no running session: it is stopped, with its files and
+// with the reason.
+func TestASessionThatIsCutOffIsStopped(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, func(o *session.Options) { o.Driver = cutOff{h.driver} })
+	s := d.create(t, session.CreateRequest{})
+	if err := d.CheckAlive(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.want(t, s.ID, session.Stopped); !strings.Contains(got.EndReason, "socket") {
+		t.Errorf("the reason is %q", got.EndReason)
+	}
+}
+
+func TestASessionThatFailsIsStoppedWithTheReason(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t)
+	s := d.create(t, session.CreateRequest{})
+	d.output(t, s.ID, "echo kept > file")
+	for range 2 { // the reaper may come twice
+		if err := d.StopFailing(t.Context(), s.ID, "its disk failed"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.want(t, s.ID, session.Stopped); got.EndReason != "its disk failed" {
+		t.Errorf("the reason is %q", got.EndReason)
+	}
+	if _, err := d.Start(t.Context(), s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.output(t, s.ID, "cat file"); got != "kept\n" {
+		t.Errorf("its file is %q", got)
+	}
+}
+
 func TestCheckAlive(t *testing.T) {
 	h := newHost(t)
-	for want, driver := range map[session.State]runtime.Driver{session.Crashed: h.driver, session.Stopped: keeping{h.driver}} {
+	for want, driver := range map[session.State]runtime.Driver{session.Stopped: h.driver, session.Crashed: losing{h.driver}} {
 		d := h.start(t, func(o *session.Options) { o.Driver = driver })
 		s := d.create(t, session.CreateRequest{})
 		d.output(t, s.ID, "echo kept > file")
@@ -221,7 +273,9 @@ func TestCheckAlive(t *testing.T) {
 		if err := d.CheckAlive(t.Context(), s.ID); err != nil {
 			t.Fatal(err)
 		}
-		d.want(t, s.ID, want)
+		if got := d.want(t, s.ID, want); !strings.Contains(got.EndReason, "its runner died") {
+			t.Errorf("the reason is %q", got.EndReason)
+		}
 		if want == session.Stopped {
 			if _, err := d.Start(t.Context(), s.ID); err != nil {
 				t.Fatal(err)

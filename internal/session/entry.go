@@ -17,6 +17,7 @@ type entry struct {
 	id    ID
 	owner string
 	key   string // the idempotency key
+	name  string // "" if it has none
 
 	// changing holds one token. Who takes it may change the session's state
 	// and call the driver for its sandbox; it is held across both.
@@ -74,6 +75,7 @@ func newEntry(s Session) *entry {
 		id:           s.ID,
 		owner:        s.Owner,
 		key:          s.IdempotencyKey,
+		name:         s.Name,
 		changing:     make(chan struct{}, 1),
 		created:      make(chan struct{}),
 		over:         make(chan struct{}),

@@ -162,8 +162,8 @@ func TestSandboxDiesUnderAnExec(t *testing.T) {
 	if err != nil || r.Cause != protocol.CauseSandboxGone || r.State != protocol.StateEnded || r.ExitCode == 0 || r.ID == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	d.want(t, s.ID, session.Crashed)
-	h.wantSandboxes(t)
+	d.want(t, s.ID, session.Stopped)
+	h.wantSandboxes(t, s.Sandbox)
 }
 
 func TestOperationOnADeadSandbox(t *testing.T) {
@@ -181,7 +181,9 @@ func TestOperationOnADeadSandbox(t *testing.T) {
 		},
 	} {
 		s := d.create(t, session.CreateRequest{})
+		want := session.Stopped
 		if name == "stats" {
+			want = session.Crashed
 			if err := h.driver.Destroy(t.Context(), s.Sandbox); err != nil {
 				t.Fatal(err)
 			}
@@ -189,10 +191,13 @@ func TestOperationOnADeadSandbox(t *testing.T) {
 			h.driver.KillRunner(t, s.Sandbox)
 		}
 		err := operate(s.ID)
-		if errdefs.CodeOf(err) != errdefs.Conflict || !strings.Contains(errdefs.MessageOf(err), string(session.Crashed)) {
+		if errdefs.CodeOf(err) != errdefs.Conflict || !strings.Contains(errdefs.MessageOf(err), string(want)) {
 			t.Errorf("%s: %v", name, err)
 		}
-		d.want(t, s.ID, session.Crashed)
+		d.want(t, s.ID, want)
+		if err := d.Destroy(t.Context(), s.ID); err != nil {
+			t.Error(err)
+		}
 	}
 	h.wantSandboxes(t)
 }
@@ -215,7 +220,7 @@ func (l liar) DialRunner(context.Context) (net.Conn, error) {
 	return ours, nil
 }
 
-func TestHostileRunnerFailsItsSessionOnly(t *testing.T) {
+func TestHostileRunnerStopsItsSessionOnly(t *testing.T) {
 	h := newHost(t)
 	lie := true
 	d := h.start(t, withCreator(func(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
@@ -230,9 +235,9 @@ func TestHostileRunnerFailsItsSessionOnly(t *testing.T) {
 	good := d.create(t, session.CreateRequest{})
 	_, err := d.Exec(t.Context(), bad.ID, commands.ExecRequest{Command: "true"}, io.Discard)
 	wantCode(t, err, errdefs.Conflict)
-	d.want(t, bad.ID, session.Failed)
+	d.want(t, bad.ID, session.Stopped)
 	d.want(t, good.ID, session.Running)
-	h.wantSandboxes(t, good.Sandbox)
+	h.wantSandboxes(t, good.Sandbox, bad.Sandbox)
 }
 
 // TestRunnerDoesNotAnswer: a connection that breaks is not death.

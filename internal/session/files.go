@@ -51,10 +51,13 @@ func (e *entry) beginFiling() (end func(), err error) {
 // ctx is done, tell fails or the session ends, each of which is an error. To watch is no activity: who
 // only looks on does not keep a session alive.
 func (m *Manager) WatchFiles(ctx context.Context, id ID, w protocol.Watch, tell func(protocol.Change) error) (err error) {
-	if w.Path, err = m.Directory(w.Path); err != nil {
+	if err := files.CheckUser(w.User); err != nil {
 		return err
 	}
-	w.AllowOutside = m.opts.FilesOutsideWorkspace
+	if w.Path, err = m.Directory(id, w.Path); err != nil {
+		return err
+	}
+	w.AllowOutside = m.reachesAll(id)
 	e, err := m.running(ctx, id)
 	if err != nil {
 		return err
@@ -87,7 +90,11 @@ func watch(ctx context.Context, e *entry, w protocol.Watch, tell func(protocol.C
 		case <-ctx.Done():
 		}
 	})
-	watching, err := e.box().client.Watch(ctx, w)
+	client := e.box().client
+	if err := client.CheckUser(ctx, w.User); err != nil {
+		return err
+	}
+	watching, err := client.Watch(ctx, w)
 	if err != nil {
 		return err
 	}

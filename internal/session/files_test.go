@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -70,6 +71,52 @@ func TestFilePaths(t *testing.T) {
 			wantCode(t, err, errdefs.InvalidArgument)
 		}
 	}
+}
+
+// A session's own scope goes before that of its owner, and that before the daemon's.
+func TestFileScope(t *testing.T) {
+	h := newHost(t)
+	tests := []struct {
+		general     bool
+		owner, asks session.FileScope
+		all         bool
+	}{
+		{false, "", "", false},
+		{true, "", "", true},
+		{false, session.FileScopeSandbox, "", true},
+		{true, session.FileScopeWorkspace, "", false},
+		{false, "", session.FileScopeSandbox, true},
+		{true, session.FileScopeSandbox, session.FileScopeWorkspace, false},
+		{false, session.FileScopeWorkspace, session.FileScopeSandbox, true},
+	}
+	for _, tt := range tests {
+		set := func(o *session.Options) {
+			o.FilesOutsideWorkspace = tt.general
+			o.FileScopeOf = map[string]session.FileScope{"alice": tt.owner}
+		}
+		d := h.start(t, set)
+		s := d.create(t, session.CreateRequest{Owner: "alice", FileScope: tt.asks})
+		check := func(when string) {
+			t.Helper()
+			_, err := d.StatFile(t.Context(), s.ID, protocol.Stat{Path: "/etc/hostname"})
+			var e *errdefs.Error
+			if tt.all != (err == nil) || err != nil && (!errors.As(err, &e) || e.Reason != errdefs.OutsideWorkspace || !strings.Contains(e.Message, "file_scope")) {
+				t.Errorf("%s, %+v: %v", when, tt, err)
+			}
+			_, err = d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true", OutputFile: "/tmp/" + string(s.ID)}, io.Discard)
+			if tt.all != (err == nil) {
+				t.Errorf("%s, %+v, output_file: %v", when, tt, err)
+			}
+		}
+		check("new")
+		d.stop()
+		d = h.start(t, set)
+		check("after a restart of the daemon")
+		d.stop()
+	}
+	d := h.start(t)
+	_, err := d.Create(t.Context(), session.CreateRequest{FileScope: "host"})
+	wantCode(t, err, errdefs.InvalidArgument)
 }
 
 func TestFilesOutsideTheWorkspace(t *testing.T) {

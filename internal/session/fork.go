@@ -129,6 +129,7 @@ func (f *forking) plan(req ForkRequest) ([]Session, error) {
 	f.env = req.Env
 	s := from
 	s.ForkedFrom, s.RequestHash, s.Helper = from.ID, hash, false
+	s.Name = "" // a name is of one session
 	s.State, s.End, s.EndReason, s.Cwd = Creating, "", "", files.Workspace
 	s.Limits = req.Limits.Or(from.Limits)
 	if req.Env != nil {

@@ -7,5 +7,7 @@ import "cmp"
 func (m *Manager) Limits(owner string) (Defaults, Maxima) {
 	x := m.opts.Maxima
 	x.SessionsPerOwner = cmp.Or(x.SessionsOf[owner], x.SessionsPerOwner)
-	return m.opts.Defaults, x
+	d := m.opts.Defaults
+	d.Retention = cmp.Or(d.RetentionOf[owner], d.Retention)
+	return d, x
 }

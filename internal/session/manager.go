@@ -44,9 +44,10 @@ type Manager struct {
 	ready  atomic.Bool
 
 	mu     sync.Mutex
-	live   map[ID]*entry  // guarded by mu; the sessions that have not ended
-	byKey  map[key]*entry // guarded by mu; those of live that have an idempotency key
-	absent []string       // guarded by mu; see Absent
+	live   map[ID]*entry    // guarded by mu; the sessions that have not ended
+	byKey  map[key]*entry   // guarded by mu; those of live that have an idempotency key
+	byName map[named]*entry // guarded by mu; those of live that have a name
+	absent []string         // guarded by mu; see Absent
 }
 
 // key is an idempotency key; each owner has keys of his own.
@@ -66,11 +67,12 @@ func New(o Options) *Manager {
 		log:    o.Log,
 		live:   make(map[ID]*entry),
 		byKey:  make(map[key]*entry),
+		byName: make(map[named]*entry),
 	}
-	m.Files = files.New(files.Options[ID]{Begin: m.beginFile, Anywhere: o.FilesOutsideWorkspace, MaxBytes: o.Maxima.FileBytes})
+	m.Files = files.New(files.Options[ID]{Begin: m.beginFile, Anywhere: m.reachesAll, MaxBytes: o.Maxima.FileBytes})
 	m.Commands = commands.New(commands.Options[ID]{
 		Begin: m.beginCommand, Look: m.lookAtCommands, NewID: newID, IsID: isID, Path: m.RunnerPath,
-		Anywhere: o.FilesOutsideWorkspace, Timeout: o.Defaults.ExecTimeout, MaxTimeout: o.Maxima.ExecTimeout,
+		Anywhere: m.reachesAll, Timeout: o.Defaults.ExecTimeout, MaxTimeout: o.Maxima.ExecTimeout,
 		KillGrace: o.KillGrace, TerminalDetach: o.TerminalDetach, OutputBytes: o.Defaults.OutputBytes,
 	})
 	keeper, _ := o.Driver.(runtime.WorkspaceKeeper)
@@ -134,9 +136,33 @@ func (m *Manager) checkReady() error {
 func (m *Manager) Get(ctx context.Context, id ID) (Session, error) {
 	s, err := m.get(ctx, id)
 	if err == nil && s.Helper {
-		return Session{}, errdefs.New(errdefs.NotFound, "no such session")
+		return Session{}, ErrNoSession()
 	}
 	return s, err
+}
+
+// GetOwned is Get of an owner's session; "" is any owner's. One of another owner
+// takes the same way as one that never was: what is known of it in memory shows
+// neither in the answer nor in its time.
+func (m *Manager) GetOwned(ctx context.Context, owner string, id ID) (Session, error) {
+	if owner == "" {
+		return m.Get(ctx, id)
+	}
+	if e := m.entry(id); e != nil {
+		if s := e.snapshot(); s.Owner == owner && !s.Helper {
+			return s, nil
+		}
+	}
+	s, err := m.store.GetOwned(ctx, owner, id)
+	if err == nil && s.Helper {
+		return Session{}, ErrNoSession()
+	}
+	return s, err
+}
+
+// ErrNoSession is of a session that never was, or is not the caller's.
+func ErrNoSession() error {
+	return errdefs.New(errdefs.NotFound, "no such session; GET /v1/sessions lists those that there are").Because(errdefs.NoSuchSession)
 }
 
 func (m *Manager) get(ctx context.Context, id ID) (Session, error) {
@@ -149,7 +175,11 @@ func (m *Manager) get(ctx context.Context, id ID) (Session, error) {
 // List returns the sessions that match, oldest first.
 func (m *Manager) List(ctx context.Context, filter ListFilter) ([]Session, error) {
 	if !m.Ready() {
-		return m.store.List(ctx, filter)
+		rows, err := m.store.List(ctx, filter)
+		for i, s := range rows {
+			rows[i] = m.withRetention(s)
+		}
+		return rows, err
 	}
 	var found []Session
 	seen := make(map[ID]bool)

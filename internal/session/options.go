@@ -27,7 +27,12 @@ type Options struct {
 	Reserved func(runtime.ID) bool
 
 	Images ImageResolver
-	Log    *slog.Logger // silence
+
+	// FetchImage is told of the image of each new session before Images is asked:
+	// it may bring what a driver's own store has, which may take minutes. Nil brings
+	// nothing.
+	FetchImage func(context.Context, ImageFetch) error
+	Log        *slog.Logger // silence
 
 	// Admit refuses, with Unavailable, another sandbox that the host has no
 	// room for. It is asked before one is made or started. Everything is
@@ -42,15 +47,16 @@ type Options struct {
 	Workspaces WorkspaceOptions
 	Snapshots  SnapshotOptions
 
-	FilesOutsideWorkspace bool                // file paths may leave /workspace
-	Seccomp               runtime.SeccompMode // strict
-	AdoptParallel         int                 // sessions checked at once at start: 32
-	FlushEvery            time.Duration       // between writes of LastActivity: 15 s
-	KillGrace             time.Duration       // between TERM and KILL for what is out of time: 2 s
-	TerminalDetach        time.Duration       // that a terminal lives on without a client; 0 hangs up at once
-	CreateTimeout         time.Duration       // for the driver to make a sandbox: 60 s
-	RestoreTimeout        time.Duration       // beside that, to restore a snapshot: 30 minutes
-	DestroyTimeout        time.Duration       // for the driver to remove one: 60 s
+	FilesOutsideWorkspace bool                 // file paths may leave /workspace, where neither session nor owner says otherwise
+	FileScopeOf           map[string]FileScope // of owners who have one of their own
+	Seccomp               runtime.SeccompMode  // strict
+	AdoptParallel         int                  // sessions checked at once at start: 32
+	FlushEvery            time.Duration        // between writes of LastActivity: 15 s
+	KillGrace             time.Duration        // between TERM and KILL for what is out of time: 2 s
+	TerminalDetach        time.Duration        // that a terminal lives on without a client; 0 hangs up at once
+	CreateTimeout         time.Duration        // for the driver to make a sandbox: 60 s
+	RestoreTimeout        time.Duration        // beside that, to restore a snapshot: 30 minutes
+	DestroyTimeout        time.Duration        // for the driver to remove one: 60 s
 }
 
 type (
@@ -72,6 +78,11 @@ type ImageResolver interface {
 	Resolve(ctx context.Context, name string) (digest string, err error)
 }
 
+// ImageFetch is an image that a new session names.
+type ImageFetch struct {
+	Owner, Driver, Image string
+}
+
 // Store remembers sessions. What it has written survives a crash of the
 // daemon from the moment the method returns, and no method takes longer than
 // seconds. Env is not kept.
@@ -81,6 +92,8 @@ type Store interface {
 	Put(ctx context.Context, s Session) error
 	// Get returns NotFound for an unknown id.
 	Get(ctx context.Context, id ID) (Session, error)
+	// GetOwned is Get of an owner's session: that of another is NotFound too.
+	GetOwned(ctx context.Context, owner string, id ID) (Session, error)
 	// FindKey returns the session of owner that was created with an
 	// idempotency key and has not failed, or NotFound.
 	FindKey(ctx context.Context, owner, key string) (Session, error)

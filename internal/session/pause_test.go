@@ -336,7 +336,7 @@ func TestAdoptPaused(t *testing.T) {
 	}
 	d.want(t, woken.ID, session.Running)
 	h.wantPaused(t, woken.Sandbox, false)
-	d.want(t, dead.ID, session.Crashed)
+	d.want(t, dead.ID, session.Stopped)
 	if got := d.output(t, paused.ID, "echo $x"); got != "1\n" {
 		t.Errorf("got %q", got)
 	}
@@ -352,6 +352,6 @@ func TestPausedSandboxDies(t *testing.T) {
 	if err := d.CheckAlive(t.Context(), s.ID); err != nil {
 		t.Fatal(err)
 	}
-	d.want(t, s.ID, session.Crashed)
-	h.wantSandboxes(t)
+	d.want(t, s.ID, session.Stopped)
+	h.wantSandboxes(t, s.Sandbox)
 }

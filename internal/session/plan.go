@@ -27,11 +27,12 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	d := m.opts.Defaults
+	d, _ := m.Limits(req.Owner)
 	now := clock()
 	id, driver := newID(), cmp.Or(req.Driver, m.opts.Drivers[0])
 	s := Session{
 		ID:             ID(id),
+		Name:           req.Name,
 		Sandbox:        runtime.ID(id).In(driver),
 		Image:          cmp.Or(req.Image, d.Image),
 		State:          Creating,
@@ -41,6 +42,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		Limits:         req.Limits.Or(d.Limits),
 		Network:        cmp.Or(req.Network, d.Network),
 		ReadonlyRoot:   d.ReadonlyRoot,
+		FileScope:      req.FileScope,
 		Env:            req.Env,
 		Labels:         req.Labels,
 		Owner:          req.Owner,
@@ -51,6 +53,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		LastActivity:   now,
 		TTL:            d.TTL,
 		MaxLifetime:    m.opts.Maxima.Lifetime,
+		Retention:      d.Retention,
 		OnIdle:         OnIdleDestroy,
 		AutoResume:     true,
 		BootID:         newID(),
@@ -88,8 +91,8 @@ func hashOf(text []byte) string {
 
 func (m *Manager) checkCreate(req CreateRequest) error {
 	for _, err := range []error{
-		check.Image(cmp.Or(req.Image, m.opts.Defaults.Image)), check.Driver(req.Driver, m.opts.Drivers), m.checkWorkspace(req), check.Limits(req.Limits, m.opts.Maxima.Limits), check.Network(cmp.Or(req.Network, m.opts.Defaults.Network)),
-		check.Env(req.Env), check.Hostname(req.Hostname), check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels),
+		checkName(req.Name), check.Image(cmp.Or(req.Image, m.opts.Defaults.Image)), check.Driver(req.Driver, m.opts.Drivers), m.checkWorkspace(req), check.Limits(req.Limits, m.opts.Maxima.Limits), check.Network(cmp.Or(req.Network, m.opts.Defaults.Network)),
+		check.Env(req.Env), check.Hostname(req.Hostname), check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels), req.FileScope.Check(),
 	} {
 		if err != nil {
 			return err

@@ -127,16 +127,32 @@ func (m *Manager) decide(s Session, p Policy) (Session, error) {
 		s.AutoResume = *p.AutoResume
 	}
 	if s.OnIdle == OnIdleDestroy {
+		if s.IdleTimeout > s.TTL {
+			return s, errNeverIdle(s)
+		}
 		return s, nil
 	}
 	if s.IdleTimeout == 0 {
 		s.IdleTimeout = max(time.Second, min(m.opts.Defaults.IdleTimeout, s.TTL/2).Truncate(time.Second))
 	}
 	if s.IdleTimeout >= s.TTL {
-		return s, errdefs.Invalid("idle_timeout_seconds", "is %d and must be less than ttl_seconds, which is %d and ends the session: raise that, or lower this",
-			int64(s.IdleTimeout/time.Second), int64(s.TTL/time.Second))
+		return s, errNeverIdle(s)
 	}
 	return s, nil
+}
+
+// errNeverIdle is for an idle timeout that never comes.
+func errNeverIdle(s Session) error {
+	return errdefs.Invalid("idle_timeout_seconds", "is %d and must be less than ttl_seconds, which is %d and ends the session: raise that, or lower this",
+		int64(s.IdleTimeout/time.Second), int64(s.TTL/time.Second))
+}
+
+// withRetention returns a session that was read with what the configuration says
+// of it.
+func (m *Manager) withRetention(s Session) Session {
+	d, _ := m.Limits(s.Owner)
+	s.Retention = d.Retention
+	return s
 }
 
 func (m *Manager) checkOnIdle(what OnIdle) error {

@@ -105,7 +105,10 @@ func TestSandboxDiesUnderAProcess(t *testing.T) {
 		case err != nil || r.Cause != protocol.CauseSandboxGone || r.State != protocol.StateEnded || r.ExitCode == 0 || r.ID == "":
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
-		d.want(t, s.ID, session.Crashed)
+		d.want(t, s.ID, session.Stopped)
+		if err := d.Destroy(t.Context(), s.ID); err != nil {
+			t.Error(err)
+		}
 	}
 	h.wantSandboxes(t)
 }

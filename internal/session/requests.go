@@ -9,6 +9,7 @@ import (
 // CreateRequest is what a client may choose. Zero values take the defaults of
 // Options; values beyond its maxima are refused with InvalidArgument.
 type CreateRequest struct {
+	Name           string `json:",omitempty"` // unique among the owner's sessions that have not ended
 	Image          string
 	Driver         string
 	TTL            time.Duration
@@ -16,6 +17,7 @@ type CreateRequest struct {
 	Limits         runtime.Limits
 	Network        runtime.NetworkMode
 	ReadonlyRoot   *bool
+	FileScope      FileScope `json:",omitempty"` // without it as before, also for the hash of a request of then
 	Env            map[string]string
 	Hostname       string
 	Labels         map[string]string

@@ -16,6 +16,7 @@ type ID string
 // Session is what a client owns. Its truth is its row in the store.
 type Session struct {
 	ID             ID
+	Name           string     // that the owner gave it: unique among his that have not ended; "" is none
 	Sandbox        runtime.ID // the sandbox behind it, which says of which driver it is
 	Image          string     // as the client wrote it, or the default
 	ImageDigest    string     // what that was resolved to at create
@@ -30,6 +31,7 @@ type Session struct {
 	Limits         runtime.Limits
 	Network        runtime.NetworkMode
 	ReadonlyRoot   bool
+	FileScope      FileScope
 	Env            map[string]string // never logged and never shown again
 	Labels         map[string]string
 	Owner          string // the key that made it
@@ -44,6 +46,7 @@ type Session struct {
 	OnIdle       OnIdle
 	AutoResume   bool          // an operation wakes it when it is paused
 	MaxLifetime  time.Duration // absolute, from CreatedAt; 0 is none
+	Retention    time.Duration // of a stopped one, instead of TTL; of the configuration and in no row
 	EndedAt      time.Time
 }
 
@@ -73,7 +76,10 @@ func (s Session) IdleAt() time.Time {
 // ExpiresAt is when the reaper will end the session if nothing happens.
 func (s Session) ExpiresAt() time.Time {
 	idle := s.TTL
-	if s.OnIdle == OnIdleDestroy && s.IdleTimeout > 0 {
+	switch {
+	case s.State == Stopped && s.Retention > 0:
+		idle = s.Retention
+	case s.OnIdle == OnIdleDestroy && s.IdleTimeout > 0:
 		idle = min(idle, s.IdleTimeout)
 	}
 	at := s.LastActivity.Add(idle)

@@ -584,3 +584,24 @@ func TestDestroyDuringSnapshot(t *testing.T) {
 	h.wantArchives(t, 0)
 	h.wantSandboxes(t)
 }
+
+// A snapshot that is deleted while a session is made of it is one that never was,
+// and no damaged one.
+func TestRestoreOfADeletedSnapshot(t *testing.T) {
+	h := newHost(t)
+	var d *daemon
+	var id string
+	d = h.start(t, h.withSnapshots(t), withCreator(func(ctx context.Context, box runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
+		if id != "" {
+			if err := d.DeleteSnapshot(ctx, "alice", id); err != nil {
+				t.Error(err)
+			}
+		}
+		return h.driver.Create(ctx, box, spec)
+	}))
+	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	id = d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)}).ID
+	_, err := d.Create(t.Context(), session.CreateRequest{Owner: "alice", RestoreSnapshotID: id})
+	wantCode(t, err, errdefs.NotFound)
+	h.wantSandboxes(t, from.Sandbox)
+}

@@ -19,7 +19,7 @@ const (
 	Starting  State = "starting"  // its sandbox is being booted on its files
 	Destroyed State = "destroyed" // a client ended it
 	Expired   State = "expired"   // its time was up
-	Crashed   State = "crashed"   // its runner died, or the host restarted
+	Crashed   State = "crashed"   // its files are lost
 	Failed    State = "failed"    // it never ran
 )
 

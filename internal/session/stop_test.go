@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -296,5 +297,49 @@ func TestAdoptStopped(t *testing.T) {
 	}
 	if got := d.output(t, rebooted.ID, "cat file"); got != "kept\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A stopped session has a time of its own, which begins with the stop, whoever
+// stopped it, and is its owner's; its lifetime goes on.
+func TestStoppedSessionsAreKept(t *testing.T) {
+	d := newHost(t).start(t, func(o *session.Options) {
+		o.Defaults.TTL, o.Defaults.Retention = time.Second, time.Hour
+		o.Defaults.RetentionOf = map[string]time.Duration{"hasty": time.Second}
+		o.Maxima.Lifetime = 30 * time.Minute
+	})
+	kept := d.create(t, session.CreateRequest{Owner: "patient"})
+	hasty := d.create(t, session.CreateRequest{Owner: "hasty"})
+	idle := d.create(t, session.CreateRequest{Owner: "patient", TTL: 2 * time.Second, IdleTimeout: time.Second, OnIdle: session.OnIdleStop})
+	time.Sleep(1100 * time.Millisecond)
+	if err := d.Idle(t.Context(), idle.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []session.ID{kept.ID, hasty.ID} {
+		s, err := d.Stop(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := time.Until(s.ExpiresAt()); left < s.Retention-time.Minute && left < 25*time.Minute {
+			t.Errorf("%s has %s left of %s", s.Owner, left, s.Retention)
+		}
+	}
+	if s := d.want(t, kept.ID, session.Stopped); s.Retention != time.Hour || s.ExpiresAt().After(s.CreatedAt.Add(30*time.Minute)) {
+		t.Errorf("kept for %s, to %s", s.Retention, s.ExpiresAt())
+	}
+	time.Sleep(1100 * time.Millisecond)
+	for _, s := range []session.Session{kept, hasty, idle} {
+		if err := d.Expire(t.Context(), s.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.want(t, kept.ID, session.Stopped)
+	d.want(t, idle.ID, session.Stopped)
+	d.want(t, hasty.ID, session.Expired)
+	if _, err := d.Start(t.Context(), kept.ID); err != nil {
+		t.Error(err)
+	}
+	if s := d.want(t, kept.ID, session.Running); time.Until(s.ExpiresAt()) > 2*time.Second {
+		t.Errorf("when it runs again it ends at %s", s.ExpiresAt())
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/guard"
 )
 
 // Cmd describes a process to start. Path or ExecFD says what to execute.
@@ -147,8 +149,8 @@ func (c *Cmd) Clone() (*Process, error) {
 		p   *Process
 		err error
 	}
-	done := make(chan result)
-	go func() {
+	done := make(chan result, 1)
+	guard.Go(func() {
 		// Not unlocked when the identity cannot be restored: the runtime then
 		// ends the thread together with this goroutine.
 		runtime.LockOSThread()
@@ -157,7 +159,7 @@ func (c *Cmd) Clone() (*Process, error) {
 		if restored {
 			runtime.UnlockOSThread()
 		}
-	}()
+	}, func(err error) { done <- result{nil, err} })
 	r := <-done
 	return r.p, r.err
 }

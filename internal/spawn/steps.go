@@ -144,3 +144,40 @@ var atFDCWD = func() uintptr { fd := unix.AT_FDCWD; return uintptr(fd) }()
 // cstring ends s with a zero byte. Callers pass their own constants and paths
 // already checked for zero bytes; one inside would only cut the string short.
 func cstring(s string) *datum { return &datum{bytes: append([]byte(s), 0)} }
+
+// Mount mounts, in the child's mount namespace. Empty texts are null pointers.
+func Mount(source, target, kind string, flags uintptr, data string) Step {
+	s := Step{Name: "mount " + target, Nr: unix.SYS_MOUNT, Args: [6]uintptr{3: flags}}
+	for i, text := range map[int]string{0: source, 1: target, 2: kind, 4: data} {
+		if text != "" {
+			s = s.point(i, cstring(text))
+		}
+	}
+	return s
+}
+
+// PivotRoot makes the working directory the root and lets go of the old one.
+func PivotRoot() []Step {
+	here := func(name string, nr uintptr, args ...uintptr) Step {
+		s := Step{Name: name, Nr: nr}
+		copy(s.Args[:], args)
+		return s.point(0, cstring("."))
+	}
+	return []Step{
+		here("pivot_root", unix.SYS_PIVOT_ROOT).point(1, cstring(".")),
+		here("umount the old root", unix.SYS_UMOUNT2, 0, unix.MNT_DETACH),
+		Chdir("/"),
+	}
+}
+
+// Mknod makes a character device.
+func Mknod(path string, mode uint32, major, minor uint32) Step {
+	return Step{
+		Name: "mknod " + path, Nr: unix.SYS_MKNODAT, Args: [6]uintptr{atFDCWD, 0, uintptr(unix.S_IFCHR | mode), uintptr(unix.Mkdev(major, minor))},
+	}.point(1, cstring(path))
+}
+
+// Symlink makes a symbolic link.
+func Symlink(target, path string) Step {
+	return Step{Name: "symlink " + path, Nr: unix.SYS_SYMLINKAT, Args: [6]uintptr{1: atFDCWD}}.point(0, cstring(target)).point(2, cstring(path))
+}

@@ -21,7 +21,7 @@ var _ session.Store = (*Store)(nil)
 // columns are in the order of values and scan.
 const columns = `id, sandbox, image, image_digest, state, end_state, end_reason, workspace_id, cwd, hostname,
 	cpu, memory_mb, pids, disk_mb, network, readonly_root, labels, owner, idempotency_key, request_hash,
-	created_at, last_activity, ttl_us, max_lifetime_us, ended_at, boot_id, idle_timeout_us, on_idle, auto_resume, helper, forked_from`
+	created_at, last_activity, ttl_us, max_lifetime_us, ended_at, boot_id, idle_timeout_us, on_idle, auto_resume, helper, forked_from, name, file_scope`
 
 // putSQL leaves last_activity and cwd of an existing row to Touch where that
 // knows better.
@@ -43,7 +43,7 @@ func values(s session.Session) ([]any, error) {
 		string(s.ID), string(s.Sandbox), s.Image, s.ImageDigest, string(s.State), string(s.End), s.EndReason, s.WorkspaceID, s.Cwd, s.Hostname,
 		s.Limits.CPU, s.Limits.MemoryMB, s.Limits.Pids, s.Limits.DiskMB, string(s.Network), s.ReadonlyRoot, string(labels), s.Owner, s.IdempotencyKey, s.RequestHash,
 		micros(s.CreatedAt), micros(s.LastActivity), s.TTL.Microseconds(), s.MaxLifetime.Microseconds(), micros(s.EndedAt),
-		s.BootID, s.IdleTimeout.Microseconds(), string(s.OnIdle), s.AutoResume, s.Helper, string(s.ForkedFrom),
+		s.BootID, s.IdleTimeout.Microseconds(), string(s.OnIdle), s.AutoResume, s.Helper, string(s.ForkedFrom), s.Name, string(s.FileScope),
 	}, nil
 }
 
@@ -55,7 +55,7 @@ func scan(row row) (session.Session, error) {
 		&s.ID, &s.Sandbox, &s.Image, &s.ImageDigest, &s.State, &s.End, &s.EndReason, &s.WorkspaceID, &s.Cwd, &s.Hostname,
 		&s.Limits.CPU, &s.Limits.MemoryMB, &s.Limits.Pids, &s.Limits.DiskMB, &s.Network, &s.ReadonlyRoot, &labels, &s.Owner, &s.IdempotencyKey, &s.RequestHash,
 		&created, &active, &ttl, &lifetime, &ended,
-		&s.BootID, &idle, &s.OnIdle, &s.AutoResume, &s.Helper, &s.ForkedFrom,
+		&s.BootID, &idle, &s.OnIdle, &s.AutoResume, &s.Helper, &s.ForkedFrom, &s.Name, &s.FileScope,
 	)
 	if err != nil {
 		return session.Session{}, err
@@ -89,7 +89,7 @@ func (s *Store) Put(ctx context.Context, x session.Session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.put.ExecContext(ctx, v...); err != nil {
+	if _, err := s.change(func() (sql.Result, error) { return s.put.ExecContext(ctx, v...) }); err != nil {
 		if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
 			return errdefs.Wrap(err, errdefs.AlreadyExists, "this Idempotency-Key is in use")
 		}
@@ -100,9 +100,17 @@ func (s *Store) Put(ctx context.Context, x session.Session) error {
 
 // Get implements session.Store.
 func (s *Store) Get(ctx context.Context, id session.ID) (session.Session, error) {
-	x, err := scan(s.get.QueryRowContext(ctx, string(id)))
+	return found(scan(s.get.QueryRowContext(ctx, string(id))))
+}
+
+// GetOwned implements session.Store.
+func (s *Store) GetOwned(ctx context.Context, owner string, id session.ID) (session.Session, error) {
+	return found(scan(s.read.QueryRowContext(ctx, "SELECT "+columns+" FROM sessions WHERE id = ? AND owner = ?", string(id), owner)))
+}
+
+func found(x session.Session, err error) (session.Session, error) {
 	if errors.Is(err, sql.ErrNoRows) {
-		return x, errdefs.New(errdefs.NotFound, "no such session")
+		return x, session.ErrNoSession()
 	}
 	if err != nil {
 		return x, wrap("read a session", err)

@@ -73,7 +73,7 @@ func (s *Store) PutSnapshot(ctx context.Context, snap session.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.write.ExecContext(ctx, "UPDATE snapshots SET state = ?, size = ?, manifest = ? WHERE id = ?",
+	if _, err := s.execChange(ctx, "UPDATE snapshots SET state = ?, size = ?, manifest = ? WHERE id = ?",
 		string(snap.State), snap.Size, manifest, snap.ID); err != nil {
 		return wrap("write snapshot "+snap.ID, err)
 	}
@@ -108,7 +108,7 @@ func (s *Store) FindSnapshot(ctx context.Context, owner, key string) (session.Sn
 func (s *Store) findSnapshot(ctx context.Context, where string, args ...any) (session.Snapshot, error) {
 	found, err := scanSnapshot(s.read.QueryRowContext(ctx, snapshotSQL+where, args...))
 	if errors.Is(err, sql.ErrNoRows) {
-		return found, errdefs.New(errdefs.NotFound, "no such snapshot; GET /v1/snapshots lists those that there are")
+		return found, errdefs.New(errdefs.NotFound, "no such snapshot; GET /v1/snapshots lists those that there are").Because(errdefs.NoSuchSnapshot)
 	}
 	if err != nil {
 		return found, wrap("read a snapshot", err)
@@ -123,7 +123,7 @@ func (s *Store) ListSnapshots(ctx context.Context, owner string) ([]session.Snap
 
 // DeleteSnapshot implements session.SnapshotStore.
 func (s *Store) DeleteSnapshot(ctx context.Context, id string) error {
-	if _, err := s.write.ExecContext(ctx, "DELETE FROM snapshots WHERE id = ?", id); err != nil {
+	if _, err := s.execChange(ctx, "DELETE FROM snapshots WHERE id = ?", id); err != nil {
 		return wrap("forget snapshot "+id, err)
 	}
 	return nil

@@ -35,6 +35,25 @@ type Store struct {
 	read  *sql.DB
 	put   *sql.Stmt
 	get   *sql.Stmt
+
+	// MakeRoom, which may be nil, is asked when the disk is full and something is
+	// to be changed or removed: after true that is tried once more. It is set
+	// before the store is used.
+	MakeRoom func() bool
+}
+
+// change runs do, once more if the disk was full and there is room now.
+func (s *Store) change(do func() (sql.Result, error)) (sql.Result, error) {
+	result, err := do()
+	if resultCode(err) == sqlite3.SQLITE_FULL && s.MakeRoom != nil && s.MakeRoom() {
+		return do()
+	}
+	return result, err
+}
+
+// execChange is change for one statement.
+func (s *Store) execChange(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return s.change(func() (sql.Result, error) { return s.write.ExecContext(ctx, query, args...) })
 }
 
 // Open opens the database at path, making it with mode 0600 if there is none,
@@ -88,6 +107,9 @@ func (s *Store) look(ctx context.Context, path string) (err error) {
 	if err := check(ctx, s.read); err != nil {
 		return err
 	}
+	if err := refuseForeign(ctx, s.read); err != nil {
+		return err
+	}
 	var have int64
 	if err := s.read.QueryRowContext(ctx, "SELECT max(version_id) FROM goose_db_version").Scan(&have); err != nil {
 		return err
@@ -119,6 +141,9 @@ func Copy(ctx context.Context, path, to string) (err error) {
 	if err := check(ctx, db); err != nil {
 		return explain(path, err)
 	}
+	if err := refuseForeign(ctx, db); err != nil {
+		return explain(path, err)
+	}
 	if _, err := db.ExecContext(ctx, "VACUUM INTO ?", to); err != nil {
 		return fmt.Errorf("copy the session database to %s: %w", to, err)
 	}
@@ -145,6 +170,9 @@ func (s *Store) open(ctx context.Context, path string, wait time.Duration) (err 
 	s.read.SetMaxOpenConns(readers)
 	s.read.SetMaxIdleConns(readers)
 	if err := check(ctx, s.write); err != nil {
+		return err
+	}
+	if err := refuseForeign(ctx, s.write); err != nil && !errors.Is(err, errEmpty) {
 		return err
 	}
 	if err := migrate(ctx, s.write); err != nil {
@@ -199,6 +227,26 @@ func check(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
+var (
+	errForeign = errors.New("it is another program's: it has tables, and none of sandkasten's")
+	errEmpty   = errors.New("it is empty")
+)
+
+// refuseForeign keeps the migrations out of a database that is not ours, and
+// returns errEmpty for one that is nobody's yet.
+func refuseForeign(ctx context.Context, db *sql.DB) error {
+	var tables, ours int
+	err := db.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(name = 'goose_db_version'), 0) FROM sqlite_schema WHERE type = 'table'").Scan(&tables, &ours)
+	switch {
+	case err != nil || ours > 0:
+		return err
+	case tables > 0:
+		return errForeign
+	default:
+		return errEmpty
+	}
+}
+
 var errNewer = errors.New("a newer version of sandkasten has written it")
 
 // migrate applies the migrations that db lacks, each in a transaction.
@@ -227,7 +275,7 @@ func migrate(ctx context.Context, db *sql.DB) error {
 // explain says what to do about a database that cannot be opened.
 func explain(path string, err error) error {
 	switch code := resultCode(err); {
-	case errors.Is(err, errDamaged), code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB:
+	case errors.Is(err, errDamaged), errors.Is(err, errForeign), errors.Is(err, errEmpty), code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB:
 		return fmt.Errorf("the session database %s cannot be used: %w; restore a backup (`sandkasten restore FILE`), or move it away and "+
 			"have sessions made of the sandboxes that are there (`sandkasten recover`)", path, err)
 	case errors.Is(err, errNewer):

@@ -60,7 +60,7 @@ func (s *Store) AddWorkspace(ctx context.Context, w session.Workspace, most int)
 
 // PutWorkspace implements session.WorkspaceStore.
 func (s *Store) PutWorkspace(ctx context.Context, w session.Workspace) error {
-	_, err := s.write.ExecContext(ctx, "UPDATE workspaces SET state = ?, last_used = max(last_used, ?) WHERE owner = ? AND id = ?",
+	_, err := s.execChange(ctx, "UPDATE workspaces SET state = ?, last_used = max(last_used, ?) WHERE owner = ? AND id = ?",
 		string(w.State), micros(w.LastUsed), w.Owner, w.ID)
 	if err != nil {
 		return wrap("write workspace "+w.ID, err)
@@ -72,7 +72,7 @@ func (s *Store) PutWorkspace(ctx context.Context, w session.Workspace) error {
 func (s *Store) GetWorkspace(ctx context.Context, owner, id string) (session.WorkspaceUse, error) {
 	w, err := scanWorkspace(s.read.QueryRowContext(ctx, workspaceSQL+" WHERE owner = ? AND id = ?", owner, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return w, errdefs.New(errdefs.NotFound, "no such workspace; GET /v1/workspaces lists those that there are")
+		return w, errdefs.New(errdefs.NotFound, "no such workspace; GET /v1/workspaces lists those that there are").Because(errdefs.NoSuchWorkspace)
 	}
 	if err != nil {
 		return w, wrap("read a workspace", err)
@@ -87,7 +87,7 @@ func (s *Store) ListWorkspaces(ctx context.Context, owner string) ([]session.Wor
 
 // DeleteWorkspace implements session.WorkspaceStore.
 func (s *Store) DeleteWorkspace(ctx context.Context, w session.Workspace) error {
-	if _, err := s.write.ExecContext(ctx, "DELETE FROM workspaces WHERE volume = ?", string(w.Volume)); err != nil {
+	if _, err := s.execChange(ctx, "DELETE FROM workspaces WHERE volume = ?", string(w.Volume)); err != nil {
 		return wrap("forget workspace "+w.ID, err)
 	}
 	return nil

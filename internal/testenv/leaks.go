@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/installation"
 )
 
 // leakGrace is how long what is removed in the background may take.
@@ -160,17 +162,22 @@ func addCgroups(s state) error {
 	return nil
 }
 
-// NodeName is the name that the native driver gives a data directory's control
-// groups.
+// NodeName is the name of a data directory's control groups: its installation's,
+// or that of a driver which was told of none.
 func NodeName(dataDir string) string {
+	if id, err := installation.Read(filepath.Join(dataDir, "node")); err == nil {
+		return string(id)
+	}
 	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
 	return hex.EncodeToString(sum[:4])
 }
 
 // ForeignGroups reports of control groups, by their paths, whether they belong
-// to tests of another process, as far as those run now.
+// to tests of another process, as far as those run now. The leases of user ids
+// count as such: another daemon may take over those of a dead one.
 func ForeignGroups() func(path string) bool {
 	nodes := foreignNodes()
+	nodes["_ids"] = true
 	return func(path string) bool {
 		return Foreign(path) || slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return nodes[name] })
 	}

@@ -17,24 +17,38 @@ import (
 // instead of the one that BaseRootfs makes, with MachineID or another in it.
 const RootfsVar = "SANDKASTEN_TEST_ROOTFS"
 
-// rootfsName changes when what is made does, so that an old fixture is not taken
-// for the new one.
-const rootfsName = "rootfs-bookworm-4"
-
 // MachineID is what the /etc/machine-id of Rootfs says: that of a sandbox is to be
 // another.
 const MachineID = "0123456789abcdef0123456789abcdef"
 
-// rootfsArgs make a Debian that has what tests call: bash, coreutils, ps and
-// python3 with its library, which agent frameworks run code in, and mkfs.xfs
-// where it is a host's root (test/vm). Documentation is left out for speed.
-var rootfsArgs = []string{
-	"--quiet", "--mode=root", "--format=directory", "--variant=minbase",
-	"--include=procps,python3,python-is-python3,xfsprogs",
-	"--dpkgopt=path-exclude=/usr/share/doc/*",
-	"--dpkgopt=path-exclude=/usr/share/man/*",
-	"--dpkgopt=path-exclude=/usr/share/locale/*",
-	"bookworm",
+// debian is a root file system for tests. Its name changes when what is made
+// does, so that an old fixture is not taken for the new one.
+type debian struct {
+	name     string
+	packages string
+	without  []string // below /usr/share, for speed
+}
+
+// base has what tests call: bash, coreutils, ps and python3 with its library,
+// which agent frameworks run code in, and mkfs.xfs where it is a host's root
+// (test/vm).
+var base = debian{"rootfs-bookworm-4", "procps,python3,python-is-python3,xfsprogs", []string{"doc", "man", "locale"}}
+
+// programs has the servers, runtimes and tools of docs/programs.md beside that.
+// Packages of Java and PostgreSQL want the manual's directories.
+var programs = debian{
+	"rootfs-programs-1", base.packages + ",sudo,cron,openssh-server,openssh-client,postgresql,redis-server,nginx-light,nodejs," +
+		"default-jre-headless,luajit,gdb,strace,docker.io,systemd-standalone-tmpfiles,iproute2,iputils-ping,git,curl,ca-certificates",
+	[]string{"doc", "locale"},
+}
+
+// mmdebstrap is the arguments that make a root file system in dir.
+func (d debian) mmdebstrap(dir string) []string {
+	args := []string{"--quiet", "--mode=root", "--format=directory", "--variant=minbase", "--include=" + d.packages}
+	for _, name := range d.without {
+		args = append(args, fmt.Sprintf("--dpkgopt=path-exclude=/usr/share/%s/*", name))
+	}
+	return append(args, "bookworm", dir)
 }
 
 // BaseRootfs returns the directory of Rootfs. The test must have called
@@ -45,6 +59,21 @@ func BaseRootfs(t testing.TB) string {
 	if errors.Is(err, exec.ErrNotFound) {
 		Unsupported(t, "%v, and %s is not set", err, RootfsVar)
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// ProgramsRootfs returns the directory of a Debian root file system with servers,
+// language runtimes and debuggers, for the long tier: it is some 900 MB. The
+// test must have called NeedsRoot.
+func ProgramsRootfs(t testing.TB) string {
+	t.Helper()
+	if _, err := exec.LookPath("mmdebstrap"); err != nil {
+		Unsupported(t, "make a root file system with programs: %v", err)
+	}
+	dir, err := programs.make()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,16 +91,18 @@ func Rootfs() (string, error) {
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
 		return "", fmt.Errorf("make a root file system for tests: %w", err)
 	}
-	return makeRootfs()
+	return makeBase()
 }
 
-var makeRootfs = sync.OnceValues(func() (string, error) {
+var makeBase = sync.OnceValues(base.make)
+
+func (d debian) make() (string, error) {
 	cache, unlock, err := lockCache(".")
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	dir := filepath.Join(cache, rootfsName)
+	dir := filepath.Join(cache, d.name)
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
@@ -81,10 +112,9 @@ var makeRootfs = sync.OnceValues(func() (string, error) {
 	if err := os.RemoveAll(partial); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
-	args := append(rootfsArgs[:len(rootfsArgs):len(rootfsArgs)], partial)
-	if text, err := exec.CommandContext(ctx, "mmdebstrap", args...).CombinedOutput(); err != nil {
+	if text, err := exec.CommandContext(ctx, "mmdebstrap", d.mmdebstrap(partial)...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mmdebstrap: %w\n%s", err, text)
 	}
 	id := filepath.Join(partial, "etc/machine-id") // which mmdebstrap makes empty
@@ -92,4 +122,4 @@ var makeRootfs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	return dir, os.Rename(partial, dir)
-})
+}

@@ -75,6 +75,7 @@ func sweep(mark string) error {
 		for _, below := range []string{"", "/*", "/*/*"} {
 			for _, data := range globAll(dir + below) {
 				groups = append(groups, groupTree("sandkasten/"+NodeName(data))...)
+				groups = append(groups, groupTree("sandkasten/_ids/*/"+NodeName(data))...) // its leases
 			}
 		}
 	}
@@ -83,11 +84,6 @@ func sweep(mark string) error {
 	for _, dir := range groups {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
-		}
-	}
-	for _, lease := range globAll("/run/sandkasten/ids/*") {
-		if owner, err := os.ReadFile(lease); err == nil && strings.Contains(string(owner), mark) {
-			errs = append(errs, os.Remove(lease))
 		}
 	}
 	for _, dir := range dirs {

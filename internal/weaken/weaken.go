@@ -27,6 +27,7 @@ const (
 	MaskedPaths     Protection = "masks"
 	Hidepid         Protection = "hidepid"
 	Devices         Protection = "devices"
+	OwnInodes       Protection = "own-inodes" // of device nodes
 	RunnerID        Protection = "runner-id"
 	ProgramMode     Protection = "programmode"
 	RunnerSignals   Protection = "runner-signals"
@@ -37,21 +38,25 @@ const (
 
 // Limits of a sandbox.
 const (
-	MemoryLimit   Protection = "memory"
-	CPULimit      Protection = "cpu"
-	PidsLimit     Protection = "pids"
-	Terminals     Protection = "terminals"
-	DiskLimit     Protection = "disk"
-	InodeLimit    Protection = "inodes"
-	MemoryFiles   Protection = "memory-files" // of /dev/shm
-	OutputBound   Protection = "output"
-	ArchiveBound  Protection = "archive-limits"
-	PackBound     Protection = "pack-limits"
-	SnapshotBound Protection = "snapshot-entries"
-	BodyLimit     Protection = "body-limit"
-	HeaderTime    Protection = "header-time"
-	AnswerHeader  Protection = "answer-header" // of a server inside
-	ListingBound  Protection = "listing"
+	MemoryLimit    Protection = "memory"
+	CPULimit       Protection = "cpu"
+	PidsLimit      Protection = "pids"
+	FileTable      Protection = "file-table" // of the host
+	Terminals      Protection = "terminals"
+	DiskLimit      Protection = "disk"
+	InodeLimit     Protection = "inodes"
+	MemoryFiles    Protection = "memory-files" // of /dev/shm
+	OutputBound    Protection = "output"
+	ArchiveBound   Protection = "archive-limits"
+	PackBound      Protection = "pack-limits"
+	SnapshotBound  Protection = "snapshot-entries"
+	BodyLimit      Protection = "body-limit"
+	HeaderTime     Protection = "header-time"
+	AnswerHeader   Protection = "answer-header" // of a server inside
+	SocketMemory   Protection = "socket-memory" // on cgroup v1
+	NetlinkSockets Protection = "netlink"
+	Backlog        Protection = "backlog" // of connections that nobody accepts
+	ListingBound   Protection = "listing"
 )
 
 // What the runner does for execs and files.
@@ -107,6 +112,7 @@ const (
 	LogFields     Protection = "log-fields"
 	LogQuotes     Protection = "log-quotes"
 	StoreErrors   Protection = "store-errors"
+	AuditSample   Protection = "audit-sample" // of requests without a key
 )
 
 // Wider is a limit, which is so many times as wide without its protection.

@@ -24,31 +24,43 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // DefaultURL is where a daemon listens that nobody has told otherwise.
 const DefaultURL = "http://127.0.0.1:8787"
 
-const defaultRetries = 2
+const (
+	defaultRetries   = 2
+	defaultRetryTime = 30 * time.Second
+)
 
 // Options is what a client is made with. Its zero value takes all from the
 // environment.
 type Options struct {
 	URL        string       // of the daemon; empty is SANDKASTEN_URL, or else DefaultURL
 	APIKey     string       // empty is SANDKASTEN_API_KEY
-	MaxRetries int          // how often a request that may be repeated is; 0 is twice, less is never
+	MaxRetries int          // how often a request that may be repeated is at least; 0 is twice, less is never
 	HTTPClient *http.Client // nil is one of its own; it must not have a Timeout, which would end streams
+
+	// RetryTime is how long a request or stream is repeated that found no daemon, or
+	// one that was not ready, so that it outlives a restart; 3 s at most while nothing
+	// has ever answered at the address. 0 is 30 s, less is MaxRetries alone.
+	RetryTime time.Duration
 }
 
 // Client calls one daemon. Its methods may be called concurrently.
 type Client struct {
-	base       string
-	key        string
-	http       *http.Client
-	maxRetries int
-	firstPause time.Duration // before the first repetition; it grows from there
-	silence    time.Duration // without a byte, after which a stream counts as broken
+	base         string
+	key          string
+	http         *http.Client
+	maxRetries   int
+	retryTime    time.Duration
+	met          atomic.Bool   // something has answered at the address
+	firstContact time.Duration // instead of retryTime until then
+	firstPause   time.Duration // before the first repetition; it grows from there
+	silence      time.Duration // without a byte, after which a stream counts as broken
 }
 
 // New returns a client. It does not connect yet. The error says what is missing
@@ -67,15 +79,20 @@ func New(o Options) (*Client, error) {
 		return nil, errors.New("the API key has characters that no header can have")
 	}
 	c := &Client{
-		base:       strings.TrimRight(base, "/"),
-		key:        key,
-		http:       o.HTTPClient,
-		maxRetries: max(o.MaxRetries, 0),
-		firstPause: 250 * time.Millisecond,
-		silence:    50 * time.Second, // a stream has a comment every 15 s
+		base:         strings.TrimRight(base, "/"),
+		key:          key,
+		http:         o.HTTPClient,
+		maxRetries:   max(o.MaxRetries, 0),
+		retryTime:    max(o.RetryTime, 0),
+		firstContact: 3 * time.Second, // it may be a wrong address
+		firstPause:   250 * time.Millisecond,
+		silence:      50 * time.Second, // a stream has a comment every 15 s
 	}
 	if o.MaxRetries == 0 {
 		c.maxRetries = defaultRetries
+	}
+	if o.RetryTime == 0 {
+		c.retryTime = defaultRetryTime
 	}
 	if c.http == nil {
 		c.http = &http.Client{Transport: newTransport()}
@@ -128,7 +145,8 @@ type DaemonDefaults struct {
 	ReadonlyRootfs     bool   `json:"readonly_rootfs"`
 	TTLSeconds         int64  `json:"ttl_seconds"`
 	IdleTimeoutSeconds int64  `json:"idle_timeout_seconds"`
-	TimeoutMS          int64  `json:"timeout_ms"` // of a command
+	RetentionSeconds   int64  `json:"stopped_retention_seconds"` // of a stopped session
+	TimeoutMS          int64  `json:"timeout_ms"`                // of a command
 }
 
 // DaemonLimits is the most that can be asked for. A 0 is no limit.

@@ -142,8 +142,24 @@ var actions = map[string]func(c call) (any, error){
 		o := &sandkasten.ListSnapshotsOptions{Name: c.text("name"), SessionID: c.text("session_id")}
 		return c.client.ListSnapshots(c.run.ctx, o)
 	},
-	"get_snapshot":    func(c call) (any, error) { return c.client.GetSnapshot(c.run.ctx, c.text("id")) },
-	"delete_snapshot": func(c call) (any, error) { return nil, c.client.DeleteSnapshot(c.run.ctx, c.text("id")) },
+	"list_images":  func(c call) (any, error) { return c.client.ListImages(c.run.ctx) },
+	"get_image":    func(c call) (any, error) { return c.client.GetImage(c.run.ctx, c.text("name")) },
+	"delete_image": func(c call) (any, error) { return nil, c.client.DeleteImage(c.run.ctx, c.text("name")) },
+	"pull_image": func(c call) (any, error) {
+		return c.client.PullImage(c.run.ctx, c.text("ref"), options[sandkasten.PullImageOptions](c))
+	},
+	"build_image": func(c call) (any, error) {
+		return c.client.BuildImage(c.run.ctx, c.text("name"), options[sandkasten.BuildImageOptions](c))
+	},
+	"commit_image": func(c call) (any, error) {
+		return c.client.CommitImage(c.run.ctx, c.text("name"), options[sandkasten.CommitImageOptions](c))
+	},
+	"list_image_jobs":  func(c call) (any, error) { return c.client.ListImageJobs(c.run.ctx) },
+	"get_image_job":    func(c call) (any, error) { return c.client.GetImageJob(c.run.ctx, c.text("id")) },
+	"cancel_image_job": func(c call) (any, error) { return c.client.CancelImageJob(c.run.ctx, c.text("id")) },
+	"wait_image_job":   func(c call) (any, error) { return c.client.WaitImageJob(c.run.ctx, c.text("id"), nil) },
+	"get_snapshot":     func(c call) (any, error) { return c.client.GetSnapshot(c.run.ctx, c.text("id")) },
+	"delete_snapshot":  func(c call) (any, error) { return nil, c.client.DeleteSnapshot(c.run.ctx, c.text("id")) },
 	"copy_snapshot": func(c call) (any, error) {
 		archive, err := c.client.DownloadSnapshot(c.run.ctx, c.text("id"))
 		if err != nil {

@@ -55,6 +55,7 @@ type step struct {
 	Do     string         `json:"do"`
 	On     string         `json:"on"`
 	Client string         `json:"client"`
+	User   string         `json:"user"`
 	With   map[string]any `json:"with"`
 	As     string         `json:"as"`
 	Expect any            `json:"expect"`
@@ -146,6 +147,9 @@ func (r *run) do(s step, args map[string]any) (any, error) {
 		}
 	}
 	c := call{run: r, args: args, client: r.client(s.Client), session: r.sessions[s.On], process: r.processes[s.On]}
+	if s.User != "" {
+		c.session = &sandkasten.Session{Files: *c.session.FilesAs(s.User)}
+	}
 	action, ok := actions[s.Do]
 	if !ok {
 		return nil, fmt.Errorf("a step of an unknown kind: %s", s.Do)
@@ -276,6 +280,7 @@ func plainError(t *testing.T, err error) map[string]any {
 		"code":        refused.Code,
 		"message":     refused.Message,
 		"field":       refused.Field,
+		"reason":      string(refused.Reason),
 		"request_id":  refused.RequestID,
 		"retry_after": refused.RetryAfter.Seconds(),
 	}

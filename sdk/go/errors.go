@@ -34,6 +34,8 @@ var meanings = map[string][]error{
 	"too_large":              {ErrInvalidArgument},
 	"unsupported_media_type": {ErrInvalidArgument},
 	"range_not_satisfiable":  {ErrInvalidArgument},
+	"headers_too_large":      {ErrInvalidArgument},
+	"request_timeout":        {ErrUnavailable},
 	"unauthenticated":        {ErrAuthentication},
 	"permission_denied":      {ErrPermissionDenied},
 	"not_found":              {ErrNotFound},
@@ -47,12 +49,40 @@ var meanings = map[string][]error{
 	"insufficient_space":     {ErrInsufficientSpace},
 }
 
+// Reason says more than a code, for programs. There may be others in time.
+type Reason string
+
+// The reasons.
+const (
+	ReasonNoSuchFile       Reason = "no_such_file"        // nothing is at the path, or a directory above it is missing
+	ReasonFileExists       Reason = "file_exists"         // something is at the path
+	ReasonIsADirectory     Reason = "is_a_directory"      // where a file is needed
+	ReasonNotADirectory    Reason = "not_a_directory"     // where a directory is needed
+	ReasonDirNotEmpty      Reason = "directory_not_empty" // recursive would be needed
+	ReasonNotRegular       Reason = "not_a_regular_file"  // a device, pipe, socket or file of the kernel's
+	ReasonNoPermission     Reason = "permission_denied"   // the rights of the file do not allow it
+	ReasonReadOnly         Reason = "read_only"           // the file system is read-only
+	ReasonOutsideWorkspace Reason = "outside_workspace"   // the path leads out of what file requests may reach
+	ReasonProgramNotFound  Reason = "program_not_found"   // nothing of that name in PATH, or not at that path
+	ReasonNotExecutable    Reason = "not_executable"      // the file is there and is no program, or not for this user
+	ReasonNoSuchUser       Reason = "no_such_user"        // neither a number nor a name that the sandbox has
+	ReasonTextNotFound     Reason = "text_not_found"      // the text to edit is not in the file
+	ReasonTextNotUnique    Reason = "text_not_unique"     // it is there another number of times
+	ReasonNoSuchSession    Reason = "no_such_session"     // or it belongs to another key
+	ReasonNoSuchImage      Reason = "no_such_image"       // the daemon has none of that name
+	ReasonNoSuchWorkspace  Reason = "no_such_workspace"   // or it belongs to another key
+	ReasonNoSuchSnapshot   Reason = "no_such_snapshot"    // or it belongs to another key
+	ReasonNoSuchExec       Reason = "no_such_exec"        // or its record is not kept any more
+	ReasonNoSuchShell      Reason = "no_such_shell"       // the session has none of that name
+)
+
 // APIError is an answer of the daemon that is an error.
 type APIError struct {
 	Status     int           `json:"-"`    // of HTTP; 0 of an error that came in a stream
 	Code       string        `json:"code"` // what is wrong, for programs
 	Message    string        `json:"error"`
 	Field      string        `json:"field"`      // of the request, if one is at fault
+	Reason     Reason        `json:"reason"`     // more than Code says, where there is more to tell apart
 	RequestID  string        `json:"request_id"` // names the request in the daemon's log
 	RetryAfter time.Duration `json:"-"`          // when it may be worth another try, if the daemon said so
 }

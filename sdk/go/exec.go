@@ -14,6 +14,10 @@ type ExecOptions struct {
 	Shell      string        `json:"shell,omitempty"`       // another shell of the session, made if it is missing
 	OutputFile string        `json:"output_file,omitempty"` // in the sandbox, for all of the output
 	RawOutput  bool          `json:"raw_output,omitempty"`  // keep escape sequences and line ends as written
+
+	Cwd          string            `json:"cwd,omitempty"`           // where the shell goes first, and stays
+	Env          map[string]string `json:"env,omitempty"`           // for this command alone
+	OnDisconnect string            `json:"on_disconnect,omitempty"` // kill: it ends when the call's context does, or the connection breaks
 }
 
 // ExecEnd is how a command ended.
@@ -27,7 +31,7 @@ type ExecEnd struct {
 	Cwd            string `json:"cwd"`                 // of the shell, after the command
 	ShellRestarted bool   `json:"shell_restarted"`     // before the command: variables and jobs are gone
 	OutputBytes    int64  `json:"output_bytes"`
-	DroppedBytes   int64  `json:"dropped_bytes"` // that are not kept
+	DroppedBytes   int64  `json:"dropped_bytes"` // that this answer, or stream, lacks
 	OutputFile     string `json:"output_file,omitempty"`
 
 	OutputFileError string `json:"output_file_error,omitempty"` // why that has only the beginning of the output

@@ -33,6 +33,20 @@ func (e Entry) IsDir() bool { return e.Type == "dir" }
 type Files struct {
 	client *Client
 	path   string // of the calls, with the slash behind
+	user   string // whose rights hold; empty is the sandbox's own
+}
+
+// FilesAs gives the calls for files with the rights of a user of the sandbox, a name or
+// a number, with :group if wanted. What they make belongs to that user.
+func (f *Files) FilesAs(user string) *Files { return &Files{f.client, f.path, user} }
+
+func (f *Files) get(name string) request { return f.as(get(f.path + name)) }
+
+func (f *Files) post(name string, body any) request { return f.as(post(f.path+name, body)) }
+
+func (f *Files) as(r request) request {
+	r.set("user", f.user)
+	return r
 }
 
 // ReadOptions selects a part of a file.
@@ -45,7 +59,7 @@ type ReadOptions struct {
 // the reader asks for the rest by itself; ErrConflict if the file has changed since.
 func (f *Files) Read(ctx context.Context, path string, o *ReadOptions) (*FileReader, error) {
 	options := value(o)
-	reader := &FileReader{ctx: ctx, files: f, path: path, next: options.Offset, end: -1}
+	reader := &FileReader{ctx: ctx, files: f, path: path, next: options.Offset, end: -1, patience: patience{client: f.client}}
 	if options.MaxBytes > 0 {
 		reader.end = options.Offset + options.MaxBytes
 	}
@@ -77,12 +91,12 @@ type FileReader struct {
 	end      int64 // offset behind the last one, or -1
 	etag     string
 	body     io.ReadCloser
-	failures int // since the last byte
+	patience patience
 }
 
 // open asks for what is not read yet.
 func (r *FileReader) open() error {
-	req := get(r.files.path + "read")
+	req := r.files.get("read")
 	req.set("path", r.path)
 	req.setFlag("raw", true)
 	req.header = http.Header{}
@@ -124,7 +138,7 @@ func (r *FileReader) Read(p []byte) (int, error) {
 		n, err := r.body.Read(p)
 		r.next += int64(n)
 		if n > 0 {
-			r.failures = 0
+			r.patience.progress()
 			return n, nil // the error comes again
 		}
 		if err == nil || errors.Is(err, io.EOF) {
@@ -137,14 +151,13 @@ func (r *FileReader) Read(p []byte) (int, error) {
 }
 
 func (r *FileReader) resume(err error) error {
-	err = r.files.client.broken(r.ctx, get(r.files.path+"read"), err)
+	err = r.files.client.broken(r.ctx, r.files.get("read"), err)
 	if r.etag == "" { // whether the rest belongs to what was read cannot be known
 		return err
 	}
-	if err := r.files.client.beforeResuming(r.ctx, err, r.failures); err != nil {
+	if err := r.patience.resume(r.ctx, err); err != nil {
 		return err
 	}
-	r.failures++
 	r.body.Close()
 	return r.open()
 }
@@ -177,7 +190,7 @@ func (f *Files) Write(ctx context.Context, path string, content io.Reader, o *Wr
 // upload is a request that sends content, of so many bytes if that is not zero.
 func (f *Files) upload(what, path string, content io.Reader, size int64) (request, error) {
 	body, err := newSource("application/octet-stream", content, size)
-	r := request{method: http.MethodPut, path: f.path + what, body: body}
+	r := f.as(request{method: http.MethodPut, path: f.path + what, body: body})
 	r.set("path", path)
 	return r, err
 }
@@ -199,7 +212,7 @@ type ListOptions struct {
 // the iteration.
 func (f *Files) List(ctx context.Context, path string, o *ListOptions) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		r := get(f.path + "list")
+		r := f.get("list")
 		r.set("path", path)
 		r.setNumber("depth", int64(value(o).Depth))
 		for {
@@ -232,7 +245,7 @@ type StatOptions struct {
 
 // Stat describes a file of any kind.
 func (f *Files) Stat(ctx context.Context, path string, o *StatOptions) (Entry, error) {
-	r := get(f.path + "stat")
+	r := f.get("stat")
 	r.set("path", path)
 	r.setFlag("follow", value(o).Follow)
 	var entry Entry
@@ -262,7 +275,7 @@ func (f *Files) Edit(ctx context.Context, path, old, replacement string, o *Edit
 		EditOptions
 	}{path, old, replacement, value(o)}
 	var done Edited
-	err := f.client.call(ctx, post(f.path+"edit", body), &done)
+	err := f.client.call(ctx, f.post("edit", body), &done)
 	return done, err
 }
 
@@ -339,5 +352,5 @@ func (f *Files) Chmod(ctx context.Context, path string, mode fs.FileMode, o *Chm
 }
 
 func (f *Files) change(ctx context.Context, name string, body any) error {
-	return f.client.call(ctx, post(f.path+name, body), nil)
+	return f.client.call(ctx, f.post(name, body), nil)
 }

@@ -29,7 +29,7 @@ func (f *Files) UploadFiles(ctx context.Context, to string, files ...NewFile) ([
 	var done struct {
 		Paths []string `json:"paths"`
 	}
-	r := request{method: http.MethodPost, path: f.path + "upload", body: body}
+	r := f.as(request{method: http.MethodPost, path: f.path + "upload", body: body})
 	err = f.client.call(ctx, r, &done)
 	return done.Paths, err
 }

@@ -26,8 +26,11 @@ type ProcessOptions struct {
 	TTY        bool              `json:"tty,omitempty"`          // a terminal, of Rows and Cols
 	Rows       uint16            `json:"rows,omitempty"`
 	Cols       uint16            `json:"cols,omitempty"`
+	Stderr     string            `json:"stderr,omitempty"`      // merged: one output for both, as they were written
 	RawOutput  bool              `json:"raw_output,omitempty"`  // keep escape sequences and line ends as written
 	OutputFile string            `json:"output_file,omitempty"` // in the sandbox, for all of the output
+
+	OnDisconnect string `json:"on_disconnect,omitempty"` // kill: it ends when the call's context does, or the connection breaks
 }
 
 type processRequest struct {

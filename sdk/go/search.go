@@ -27,7 +27,7 @@ func (f *Files) Glob(ctx context.Context, pattern string, o *GlobOptions) (Found
 }
 
 func (f *Files) search(what, pattern string, o GlobOptions) request {
-	r := get(f.path + what)
+	r := f.get(what)
 	r.set("pattern", pattern)
 	r.set("path", o.Path)
 	r.setFlag("hidden", o.Hidden)
@@ -92,7 +92,7 @@ const (
 // DownloadArchive packs a directory. The caller closes the archive. A read fails
 // where the connection breaks: an archive is made anew each time.
 func (f *Files) DownloadArchive(ctx context.Context, path string, format ArchiveFormat) (io.ReadCloser, error) {
-	r := get(f.path + "archive")
+	r := f.get("archive")
 	r.set("path", path)
 	r.set("format", string(format))
 	resp, err := f.client.open(ctx, r)

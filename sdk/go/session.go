@@ -17,6 +17,7 @@ type Limits struct {
 // SessionInfo is a session as the daemon told it.
 type SessionInfo struct {
 	ID                 string            `json:"id"`
+	Name               string            `json:"name,omitempty"`
 	Image              string            `json:"image"`
 	ImageDigest        string            `json:"image_digest,omitempty"`
 	Driver             string            `json:"driver"`
@@ -29,9 +30,11 @@ type SessionInfo struct {
 	Limits             Limits            `json:"limits"`
 	NetworkMode        string            `json:"network_mode"`
 	ReadonlyRootfs     bool              `json:"readonly_rootfs"`
+	FileScope          string            `json:"file_scope,omitempty"` // empty is what the configuration says
 	TTLSeconds         int64             `json:"ttl_seconds"`
 	LifetimeSeconds    int64             `json:"lifetime_seconds,omitempty"`
-	OnIdle             string            `json:"on_idle"` // pause, stop or destroy
+	RetentionSeconds   int64             `json:"stopped_retention_seconds"` // how long it is kept when it is stopped
+	OnIdle             string            `json:"on_idle"`                   // pause, stop or destroy
 	IdleTimeoutSeconds int64             `json:"idle_timeout_seconds,omitempty"`
 	AutoResume         bool              `json:"auto_resume"`
 	ForkedFrom         string            `json:"forked_from,omitempty"`
@@ -57,6 +60,7 @@ type CreateOptions struct {
 	UpdateOptions
 	Limits
 
+	Name              string            `json:"name,omitempty"` // unique among the key's sessions that have not ended
 	Image             string            `json:"image,omitempty"`
 	Driver            string            `json:"driver,omitempty"`              // one of DaemonInfo's Drivers
 	WorkspaceID       string            `json:"workspace_id,omitempty"`        // made if it is missing; outlives the session
@@ -65,6 +69,7 @@ type CreateOptions struct {
 	Hostname          string            `json:"hostname,omitempty"`
 	NetworkMode       string            `json:"network_mode,omitempty"`
 	ReadonlyRootfs    *bool             `json:"readonly_rootfs,omitempty"`
+	FileScope         string            `json:"file_scope,omitempty"` // what file calls reach: workspace, or sandbox for any path
 
 	// IdempotencyKey makes calls with the same key and options give the same
 	// session. Each call has one of its own otherwise.
@@ -159,7 +164,7 @@ func (c *Client) ListSessions(ctx context.Context, o *ListSessionsOptions) ([]*S
 
 func (c *Client) session(info SessionInfo) *Session {
 	path := "/v1/sessions/" + segment(info.ID)
-	return &Session{Files: Files{c, path + "/fs/"}, ID: info.ID, Info: info, client: c, path: path}
+	return &Session{Files: Files{client: c, path: path + "/fs/"}, ID: info.ID, Info: info, client: c, path: path}
 }
 
 func (c *Client) sessions(infos []SessionInfo) []*Session {

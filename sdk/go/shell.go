@@ -15,6 +15,14 @@ type Shell struct {
 	Cwd       string    `json:"cwd"`               // after its last command
 	Restarts  int       `json:"restarts"`
 	CreatedAt time.Time `json:"created_at"`
+	Jobs      []Job     `json:"jobs,omitempty"` // what its commands have left running
+}
+
+// Job is a process in the background of a shell.
+type Job struct {
+	PID     int    `json:"pid"`
+	Command string `json:"command"` // its name for itself
+	Usage   Usage  `json:"usage"`   // with all that it started
 }
 
 // ListShells returns the session's shells by name, the default one first.

@@ -60,7 +60,7 @@ func (s *ExecStream) Copy(ctx context.Context, stdout, stderr io.Writer) (ExecEn
 // early does not end the command; another iteration goes on behind the last chunk.
 func (s *ExecStream) Chunks(ctx context.Context) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		failures := 0
+		p := patience{client: s.session.client}
 		for !s.ended {
 			before := s.lastID
 			left, err := s.follow(ctx, yield)
@@ -68,16 +68,15 @@ func (s *ExecStream) Chunks(ctx context.Context) iter.Seq2[Chunk, error] {
 				return
 			}
 			if s.lastID != before {
-				failures = 0
+				p.progress()
 			}
 			if s.execID != "" {
-				err = s.session.client.beforeResuming(ctx, err, failures)
+				err = p.resume(ctx, err)
 			}
 			if err != nil {
 				yield(Chunk{}, err)
 				return
 			}
-			failures++
 		}
 	}
 }

@@ -8,19 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 )
 
 const (
 	maxReply      = 256 << 20 // bytes of a JSON answer, so that a wrong address cannot fill memory
 	maxErrorReply = 64 << 10  // bytes of an error's body
-	longestPause  = 30 * time.Second
 )
 
 // Version is the SDK's.
@@ -120,72 +117,6 @@ func (c *Client) open(ctx context.Context, r request) (resp *http.Response, err 
 	return resp, err
 }
 
-// retry attempts a request until it succeeds, or must not be repeated, or was
-// repeated often enough.
-func (c *Client) retry(ctx context.Context, r request, attempt func() error) error {
-	for tries := 0; ; tries++ {
-		err := attempt()
-		if err == nil || tries >= c.maxRetries || !r.repeatable(err) {
-			return err
-		}
-		var refused *APIError
-		var asked time.Duration
-		if errors.As(err, &refused) {
-			asked = refused.RetryAfter
-		}
-		if ended := c.pause(ctx, tries, asked); ended != nil {
-			return errors.Join(ended, err)
-		}
-		if err := r.body.rewind(); err != nil {
-			return fmt.Errorf("%s: %w", r.op(), err)
-		}
-	}
-}
-
-// repeatable tells whether a request may be sent again after err.
-func (r request) repeatable(err error) bool {
-	if r.body != nil && r.body.seeker == nil {
-		return false
-	}
-	var refused *APIError
-	if errors.As(err, &refused) { // 429 says that nothing was done
-		return refused.Status == http.StatusTooManyRequests || r.safe && refused.Status == http.StatusServiceUnavailable
-	}
-	var lost *ConnectionError
-	return errors.As(err, &lost) && (r.safe || !lost.Sent)
-}
-
-// pause waits before a repetition, the first of which has number 0, at least as
-// long as the daemon asked for. It returns ctx's cause if that ends first.
-func (c *Client) pause(ctx context.Context, number int, asked time.Duration) error {
-	grown := min(c.firstPause<<min(number, 16), longestPause)
-	wait := min(max(asked, grown/2+rand.N(grown/2+1)), longestPause)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// beforeResuming waits before something is taken up that err broke, and that
-// failed so often before without progress. It returns an error if it must not be.
-func (c *Client) beforeResuming(ctx context.Context, err error, failures int) error {
-	var lost *ConnectionError
-	if !errors.As(err, &lost) || failures > c.maxRetries {
-		return err
-	}
-	if failures == 0 {
-		return nil
-	}
-	if ended := c.pause(ctx, failures-1, 0); ended != nil {
-		return errors.Join(ended, err)
-	}
-	return nil
-}
-
 // send sends a request once. Anything but a success is an error.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	req, err := c.build(ctx, r)
@@ -199,6 +130,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, c.broken(ctx, r, err)
 	}
+	c.met.Store(true)
 	success := resp.StatusCode >= http.StatusOK && resp.StatusCode < http.StatusMultipleChoices
 	if success || resp.StatusCode == http.StatusSwitchingProtocols {
 		return resp, nil
@@ -236,7 +168,7 @@ func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
 	}
 	if r.body != nil {
 		req.Header.Set("Content-Type", r.body.kind)
-		if req.ContentLength = r.body.size; r.body.size > 0 { // or it would be taken for unknown
+		if req.ContentLength = r.body.size; r.body.size != 0 { // or it would be taken for unknown
 			req.Body = &sending{reader: r.body.reader}
 		}
 	}

@@ -15,7 +15,8 @@ type Change struct {
 
 // WatchOptions says how deep is watched.
 type WatchOptions struct {
-	Recursive bool // also the directories below
+	Recursive bool   // also the directories below
+	User      string // whose rights hold; empty is the sandbox's own
 }
 
 // Watch tells what changes in a directory: first ready, from when on all is told.
@@ -24,11 +25,13 @@ type WatchOptions struct {
 // iteration, or an error, which is the last of it: ctx has ended, or the session.
 func (s *Session) Watch(ctx context.Context, path string, o *WatchOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		r := get(s.Files.path + "watch")
+		r := s.Files.get("watch")
 		r.set("path", path)
 		r.setFlag("recursive", value(o).Recursive)
+		r.set("user", value(o).User)
 		ready := false
-		for failures := 0; ; failures++ {
+		p := patience{client: s.client}
+		for {
 			var broken error
 			for e, err := range s.client.events(ctx, r) {
 				if err != nil {
@@ -43,13 +46,14 @@ func (s *Session) Watch(ctx context.Context, path string, o *WatchOptions) iter.
 				if ready && change.Op == "ready" { // again, after a gap
 					change.Op = "overflow"
 				}
-				ready, failures = true, 0
+				ready = true
+				p.progress()
 				if !yield(change, nil) {
 					return
 				}
 			}
 			if ready {
-				broken = s.client.beforeResuming(ctx, broken, failures)
+				broken = p.resume(ctx, broken)
 			}
 			if broken != nil {
 				yield(Change{}, broken)

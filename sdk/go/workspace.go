@@ -82,7 +82,7 @@ func (c *Client) DeleteWorkspace(ctx context.Context, id string, o *DeleteWorksp
 }
 
 func (c *Client) workspace(info WorkspaceInfo) *Workspace {
-	return &Workspace{Files: Files{c, workspacePath(info.ID) + "/fs/"}, ID: info.ID, Info: info}
+	return &Workspace{Files: Files{client: c, path: workspacePath(info.ID) + "/fs/"}, ID: info.ID, Info: info}
 }
 
 func workspacePath(id string) string { return "/v1/workspaces/" + segment(id) }

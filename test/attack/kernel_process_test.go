@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -71,6 +72,36 @@ func TestK16_EveryProcessIsConfined(t *testing.T) {
 		if change.Op == "ready" {
 			b.wantConfined()
 			break
+		}
+	}
+}
+
+// A call for files with a user has that user's rights and no others: while it is at
+// work its process is as confined as any, whoever it is asked to be. Root is the
+// sandbox's root alone, and what root may not reach it does not reach, either.
+func TestFilesOfAUserAreConfined(t *testing.T) {
+	b := attack(t)
+	b.needProbe()
+	b.x("echo x >/workspace/secret && chmod 600 /workspace/secret && mkdir -p /workspace/w && chmod 755 /workspace/w")
+	for _, user := range []string{"0", "0:0", "root", "1000:0", "1000:1000"} {
+		files := b.session.FilesAs(user)
+		_, err := files.ReadAll(t.Context(), "secret", nil)
+		if strings.HasPrefix(user, "1000") != errors.Is(err, sandkasten.ErrPermissionDenied) {
+			t.Errorf("user %s: %v", user, err)
+		}
+		for _, path := range []string{"/proc/1/mem", "/proc/sys/kernel/core_pattern", "/sys/kernel/uevent_helper", "../etc/shadow"} {
+			if err := files.Write(t.Context(), path, strings.NewReader("x"), nil); err == nil {
+				t.Errorf("user %s wrote %s", user, path)
+			}
+		}
+		for change, err := range b.session.Watch(t.Context(), "/workspace/w", &sandkasten.WatchOptions{User: user}) {
+			if err != nil {
+				t.Fatalf("user %s: %v", user, err)
+			}
+			if change.Op == "ready" {
+				b.wantConfined()
+				break
+			}
 		}
 	}
 }

@@ -121,6 +121,7 @@ func TestW14_Credentials(t *testing.T) {
 	}{
 		"a key": {below, nil}, "another header": {below, []edit{without, header("X-Api-Key", key)}}, "a token": {below, []edit{without, header("X-Preview-Token", token)}},
 		"a token and a key": {below, []edit{header("X-Preview-Token", token)}}, "a query": {below + "?a=1&preview_token=" + token, []edit{without}}, "a query twice": {below + "?preview_token=" + token + "&preview_token=" + token, []edit{without}},
+		"a referer": {below, []edit{header("Referer", "http://"+address.Host+"/page?x=1&preview_token="+token+"#preview_token="+token)}}, "an escaped referer": {below, []edit{header("Referer", "/page?preview%5Ftoken="+token)}},
 		"an escaped query": {below + "?preview%5Ftoken=" + token + "&preview_token=" + token, []edit{without}}, "a cookie": {below, []edit{without, cookie}}, "forged": {below, []edit{forged}},
 		"its host, a key": {"/", []edit{onSite}}, "its host, a cookie": {"/x?y=z", []edit{onSite, without, cookie}}, "its host, a query": {"/?preview_token=" + token, []edit{onSite, without}}, "its host, forged": {"/", []edit{onSite, forged}},
 		"a WebSocket": {below, []edit{header("Connection", "Upgrade"), header("Upgrade", "websocket"), header("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="), header("Sec-WebSocket-Version", "13")}},

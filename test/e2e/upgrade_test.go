@@ -14,7 +14,7 @@ import (
 
 // previousCommit is what the previous build is made of: the last commit with the
 // protocol and the schema that releases before this one have.
-const previousCommit = "5205fad9650284a0086b8ab3347b2c9cfe3a484a"
+const previousCommit = "48dfcd84e1d3a9e3a92370b230b3914d2292ab0e"
 
 // previous builds the program as it was, of the repository's own history.
 func previous(t *testing.T) string {

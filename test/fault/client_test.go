@@ -345,7 +345,9 @@ func (h *host) ready(n int) []string {
 		found, err := filepath.Glob(filepath.Join(h.Data, "sandboxes", warm+"*"))
 		names = nil
 		for _, dir := range found {
-			names = append(names, filepath.Base(dir))
+			if name := filepath.Base(dir); h.box(name).Process.PID != 0 { // it is no longer being made
+				names = append(names, name)
+			}
 		}
 		if err == nil && len(names) < n {
 			err = fmt.Errorf("%d are ready, want %d: %+v", len(names), n, status)

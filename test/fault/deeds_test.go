@@ -303,8 +303,8 @@ func (m *monkey) killRunner() {
 		return
 	}
 	m.h.kill(m.h.runner(s.Session), syscall.SIGKILL)
-	m.h.wantStatus(s.Session, "crashed", settle)
-	m.forget(s)
+	m.h.wantStatus(s.Session, "stopped", settle)
+	s.state = "stopped"
 }
 
 func (m *monkey) stopRunner() {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,17 +166,78 @@ func TestF10_DiskFull(t *testing.T) {
 	h.wantStatus(doomed, "destroyed", settle)
 	disk.fill()
 	h.Kill()
-	if err := h.TryStart(); err != nil {
-		t.Logf("on a full disk the daemon does not start: %v", err)
-		disk.empty()
-		h.Start()
-	} else {
-		disk.empty()
+	h.Start()
+	disk.empty()
+	if err := patiently(settle, func() error { _, err := h.c.CreateSession(t.Context(), nil); return err }); err != nil {
+		t.Errorf("create with space again: %v", err)
 	}
-	h.sh(h.create(nil), "true")
 	h.destroy(s) // what it wrote meanwhile is lost, so its disk may be read-only
 	h.oracle()
 	h.wantNothing()
+}
+
+// A daemon starts on a full disk, however often, and however the last one ended:
+// creates are refused with the reason, and what there is can be removed. With
+// space all is as before, without a restart.
+func TestF10_StartOnAFullDisk(t *testing.T) {
+	disk := newSmall(t, 300)
+	h := disk.on("")
+	kept, workspace := h.create(nil), "w"
+	h.sh(kept, "v=kept")
+	if _, err := h.c.CreateWorkspace(t.Context(), &sandkasten.WorkspaceOptions{ID: workspace}); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := kept.Snapshot(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round, end := range []func(){h.Stop, h.Kill} {
+		disk.fill()
+		end()
+		disk.fill()
+		h.Start()
+		_, err := h.c.CreateSession(t.Context(), nil)
+		if code(err) != "unavailable" || !strings.Contains(err.Error(), "full") {
+			t.Errorf("round %d: create on a full disk: %v; want unavailable, with the reason", round, err)
+		}
+		disk.fill()
+		if err := patiently(settle, func() error { return wantDiskFull(t, h) }); err != nil {
+			t.Errorf("round %d: %v", round, err)
+		}
+		if got := h.sh(kept, "echo $v"); got != "kept" {
+			t.Errorf("round %d: its shell has %q", round, got)
+		}
+	}
+	if err := errors.Join(h.c.DeleteSnapshot(t.Context(), snapshot.ID), h.c.DeleteWorkspace(t.Context(), workspace, nil)); err != nil {
+		t.Error(err)
+	}
+	h.destroy(kept)
+	h.wantStatus(kept, "destroyed", settle)
+	disk.empty()
+	if err := patiently(settle, func() error { _, err := h.c.CreateSession(t.Context(), nil); return err }); err != nil {
+		t.Errorf("create with space again: %v", err)
+	}
+	h.oracle()
+	h.wantNothing()
+}
+
+// wantDiskFull wants /readyz to say so.
+func wantDiskFull(t *testing.T, h *host) error {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.URL+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && (resp.StatusCode != http.StatusOK || !strings.Contains(string(text), `"disk_full"`)) {
+		err = fmt.Errorf("/readyz of a full disk: %d %s", resp.StatusCode, text)
+	}
+	return err
 }
 
 // A log that nobody reads holds up no request, and one that is closed does not

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -70,6 +71,21 @@ func TestF18_NoDescriptors(t *testing.T) {
 		if c, err := net.DialTimeout("tcp", address, time.Second); err == nil {
 			open = append(open, c)
 		}
+	}
+	for what, call := range map[string]func(context.Context) error{
+		"list":     func(ctx context.Context) error { _, err := h.c.ListSessions(ctx, nil); return err },
+		"stats":    func(ctx context.Context) error { _, err := s.Stats(ctx); return err },
+		"state":    func(ctx context.Context) error { _, err := s.Refresh(ctx); return err },
+		"pause":    func(ctx context.Context) error { _, err := s.Pause(ctx, nil); return err },
+		"resume":   func(ctx context.Context) error { _, err := s.Resume(ctx); return err },
+		"snapshot": func(ctx context.Context) error { _, err := s.Snapshot(ctx, nil); return err },
+		"write":    func(ctx context.Context) error { return s.Write(ctx, "f", strings.NewReader("x"), nil) },
+	} {
+		ctx, cancel := contextFor(t, 3*time.Second)
+		if err := call(ctx); code(err) == "internal" {
+			t.Errorf("%s without descriptors: %v", what, err)
+		}
+		cancel()
 	}
 	for range 5 {
 		ctx, cancel := contextFor(t, 3*time.Second)

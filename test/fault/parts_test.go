@@ -20,7 +20,13 @@ func TestF21_PartOfASessionGone(t *testing.T) {
 		"state":     func(h *host, s *sandkasten.Session) { h.remove("sandboxes", s.ID, "state.json") },
 		"disk":      func(h *host, s *sandkasten.Session) { h.remove("sandboxes", s.ID, "disk.img") },
 		"socket":    func(h *host, s *sandkasten.Session) { h.remove("sandboxes", s.ID, "runner.sock") },
-		"row":       func(h *host, s *sandkasten.Session) { h.change("DELETE FROM sessions WHERE id = ?", s.ID) },
+		"socket replaced": func(h *host, s *sandkasten.Session) {
+			h.remove("sandboxes", s.ID, "runner.sock")
+			if err := os.WriteFile(filepath.Join(h.Data, "sandboxes", s.ID, "runner.sock"), nil, 0o600); err != nil {
+				h.t.Fatal(err)
+			}
+		},
+		"row": func(h *host, s *sandkasten.Session) { h.change("DELETE FROM sessions WHERE id = ?", s.ID) },
 	} {
 		for _, running := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, daemon running %v", name, running), func(t *testing.T) {
@@ -41,6 +47,7 @@ func TestF21_PartOfASessionGone(t *testing.T) {
 				if _, err := s.Exec(ctx, "true", nil); code(err) == "internal" || ctx.Err() != nil {
 					t.Errorf("a command in it: %v", err)
 				}
+				h.wantUsableOrEnded(s)
 				if err := s.Destroy(t.Context()); err != nil && code(err) != "not_found" {
 					t.Errorf("destroy: %v", err)
 				}
@@ -59,6 +66,25 @@ func TestF21_PartOfASessionGone(t *testing.T) {
 			})
 		}
 	}
+}
+
+// wantUsableOrEnded waits until a session can be used, or no longer says that it
+// runs.
+func (h *host) wantUsableOrEnded(s *sandkasten.Session) {
+	h.t.Helper()
+	h.eventually(settle, func() error {
+		info, err := s.Refresh(h.t.Context())
+		if code(err) == "not_found" || err == nil && info.Status != "running" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := s.Exec(h.t.Context(), "true", nil); err != nil {
+			return fmt.Errorf("it is running and cannot be used: %w", err)
+		}
+		return nil
+	})
 }
 
 // remove removes a file or directory below the daemon's data.

@@ -123,8 +123,9 @@ func TestF20_RebootOfShortLived(t *testing.T) {
 func (h *host) forgetBoot() {
 	h.t.Helper()
 	for _, pattern := range []string{"/sys/fs/cgroup/sandkasten/", "/sys/fs/cgroup/*/sandkasten/"} {
-		for _, below := range []string{"/*/*", "/*", ""} {
-			dirs, err := filepath.Glob(pattern + h.node() + below)
+		node := h.node()
+		for _, path := range []string{node + "/*/*", node + "/*", node, "_ids/*/" + node} {
+			dirs, err := filepath.Glob(pattern + path)
 			if err != nil {
 				h.t.Fatal(err)
 			}
@@ -132,17 +133,6 @@ func (h *host) forgetBoot() {
 				if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
 					h.eventually(settle, func() error { return ignoreGone(os.Remove(dir)) })
 				}
-			}
-		}
-	}
-	leases, err := filepath.Glob("/run/sandkasten/ids/*")
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	for _, lease := range leases {
-		if owner, err := os.ReadFile(lease); err == nil && string(owner) == h.Data {
-			if err := os.Remove(lease); err != nil {
-				h.t.Error(err)
 			}
 		}
 	}

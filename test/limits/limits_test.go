@@ -400,8 +400,8 @@ func testRequestSizes(t *testing.T, _ *blackbox.Daemon, s *sandkasten.Session) {
 // TestRequestsUnderWay: what waits has a limit of its own, and calls that do not
 // wait go on, for the same key as for others.
 func TestRequestsUnderWay(t *testing.T) {
-	d := blackbox.Start(t, blackbox.Options{Config: "requests: {max_waiting_per_key: 2}\napi_keys: [{owner: alice, key: sk_alice}, {owner: bob, key: sk_bob}]\n"})
-	alice, bob := create(t, d.Client("sk_alice"), nil), create(t, d.Client("sk_bob"), nil)
+	d := blackbox.Start(t, blackbox.Options{Config: "requests: {max_waiting_per_key: 2}\napi_keys: [{owner: alice, key: sk_alice_key_of_16}, {owner: bob, key: sk_bob_key_of_16_c}]\n"})
+	alice, bob := create(t, d.Client("sk_alice_key_of_16"), nil), create(t, d.Client("sk_bob_key_of_16_c"), nil)
 	defer func() {
 		for _, s := range []*sandkasten.Session{alice, bob} { // the daemon's own key does not see them
 			if err := s.Destroy(t.Context()); err != nil {

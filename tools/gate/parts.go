@@ -72,6 +72,7 @@ var tier = []part{
 	},
 	{name: "long:attack", what: "the attack battery by itself, with the times that it promises", call: []string{"test:attack"}, alone: true, cores: 1, minutes: 5},
 	{name: "long:monkey", what: "faults mixed by a seed, for ten minutes", call: []string{"test:monkey"}, cores: 1, minutes: 11},
+	{name: "long:programs", what: "servers, language runtimes and debuggers in sandboxes", call: []string{"test:programs"}, cores: 1, minutes: 4},
 	fuzz(1), fuzz(2), fuzz(3),
 	control(1), control(2), control(3),
 	{name: "long:bench", what: "that the benchmark runs, in short", call: []string{"bench", "--", "-scale=0.2", "-only=sandkasten"}, needs: []string{"build"}, alone: true, cores: 1, minutes: 10},

@@ -21,14 +21,15 @@ var types = map[string]string{
 	".json": "application/json",
 }
 
-// New serves the site made of source at /docs. It is built when somebody
+// New serves the site made of source at /docs, to everybody: it is the same for all,
+// and public. It is built when somebody
 // first asks for it.
 func New(source fs.FS) api.Surface {
 	files := sync.OnceValues(func() (map[string][]byte, error) { return Build(source) })
 	return api.Surface{Name: "docs", Routes: []api.Route{
 		// The pages' links are relative to a directory.
-		{Pattern: "GET /docs", Scope: api.Page, Handler: http.RedirectHandler("/docs/", http.StatusTemporaryRedirect)},
-		{Pattern: "GET /docs/{file...}", Scope: api.Page, Handler: serve(files)},
+		{Pattern: "GET /docs", Scope: api.Public, Handler: http.RedirectHandler("/docs/", http.StatusTemporaryRedirect)},
+		{Pattern: "GET /docs/{file...}", Scope: api.Public, Handler: serve(files)},
 	}}
 }
 

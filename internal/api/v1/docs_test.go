@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
 // TestDocs holds that docs/api.md has an example of every route, and names
@@ -29,10 +31,15 @@ func TestDocs(t *testing.T) {
 	}
 	for _, code := range []string{
 		"invalid_argument", "unauthenticated", "permission_denied", "not_found", "method_not_allowed", "request_timeout", "already_exists", "conflict",
-		"too_large", "unsupported_media_type", "unprocessable", "resource_exhausted", "internal", "unimplemented", "unavailable", "insufficient_space", "bad_gateway", "gateway_timeout",
+		"too_large", "unsupported_media_type", "unprocessable", "resource_exhausted", "internal", "unimplemented", "unavailable", "insufficient_space", "bad_gateway", "gateway_timeout", "headers_too_large",
 	} {
 		if !strings.Contains(string(text), "`"+code+"`") {
 			t.Errorf("docs/api.md does not have the code %s", code)
+		}
+	}
+	for _, reason := range errdefs.Reasons {
+		if !strings.Contains(string(text), "`"+string(reason)+"`") {
+			t.Errorf("docs/api.md does not have the reason %s", reason)
 		}
 	}
 }

@@ -24,6 +24,7 @@ var errorExamples = []struct {
 	{401, errdefs.Unauthenticated, "No valid API key. The body is the same whatever is wrong with the key.", "a valid API key is needed: send Authorization: Bearer <key> or X-API-Key: <key>", ""},
 	{403, errdefs.PermissionDenied, "The key, the image, the path, the Host or the Origin is not allowed.", "the image is not in allowed_images", "image"},
 	{404, errdefs.NotFound, "There is no such thing, or it belongs to another key.", "no such session", ""},
+	{408, "request_timeout", "The request's body did not arrive in time.", "the request body did not arrive in time; send it again", ""},
 	{409, errdefs.Conflict, "The state does not allow it now (conflict), or the name is taken (already_exists).", "session f5q2bz7lq4m3k5n6p7r2s3t4u5 is expired: it was idle for 30m0s", ""},
 	{411, "length_required", "The body came without its length.", "Content-Length is needed: send the body with its length, not in chunks", ""},
 	{413, errdefs.TooLarge, "Over a size limit, which the message names.", "the request body is over its limit of 1048576 bytes", ""},
@@ -31,6 +32,7 @@ var errorExamples = []struct {
 	{416, "range_not_satisfiable", "The file has no such range, which Content-Range says more about.", "Range begins behind the end: the file has 3 bytes", ""},
 	{422, errdefs.Unprocessable, "Understood, but it cannot be done with this content.", "this Idempotency-Key was used with another request; send a new key", ""},
 	{429, errdefs.ResourceExhausted, "Over a limit of rate or number. See Retry-After.", "the maximum of 64 sessions for one key is reached; destroy one or wait for one to expire", ""},
+	{431, "headers_too_large", "The request's path and headers are over their limit.", "the request's path and headers are over their limit of 32768 bytes", ""},
 	{500, errdefs.Internal, "Our fault. The daemon's log has the details under the request's id.", "internal error; the daemon's log has the details under this request's id", ""},
 	{501, errdefs.Unimplemented, "This driver or this build cannot do it.", "network mode bridge is not available yet; use none", "network_mode"},
 	{503, errdefs.Unavailable, "Not now. See Retry-After.", "the daemon is starting and takes up its sessions; try again in a second", ""},
@@ -67,7 +69,10 @@ func (s *surface) document() *huma.OpenAPI {
 	}
 	s.documentFiles(doc)
 	s.snapshots.Document(doc)
+	s.images.Document(doc)
 	documentWorkspaces(doc)
+	documentStatuses(doc)
+	documentConstraints(doc.Components.Schemas.Map())
 	documentExamples(doc.Components.Schemas)
 	for _, item := range doc.Paths {
 		if item.Post != nil && item.Post.RequestBody != nil && item.Post.MaxBodyBytes > 0 {
@@ -152,7 +157,7 @@ data: {"exec_id":"f5q2bz7lq4m3k5n6p7r2s3t4u5"}
 
 event: chunk
 id: f5q2bz7lq4m3k5n6p7r2s3t4u5:3
-data: {"chunk":"hi\n","timestamp":"2026-11-21T09:00:00.001Z"}
+data: {"chunk":"hi\n","timestamp":1795251600001,"time":"2026-11-21T09:00:00.001Z"}
 
 event: done
 id: f5q2bz7lq4m3k5n6p7r2s3t4u5:end
@@ -168,5 +173,13 @@ data: {"path":"a.txt","type":"file"}
 
 event: rename
 data: {"path":"b.txt","from":"a.txt","type":"file"}
+
+`
+
+const exampleJobEvents = `event: progress
+data: {"phase":"download","done_bytes":1048576,"total_bytes":28230144}
+
+event: done
+data: {"id":"k5n6p7r2s3t4u5f5q2bz7lq4m3","kind":"pull","name":"debian:12-slim","status":"canceled","progress":{"phase":"download","done_bytes":1048576,"total_bytes":28230144},"created_at":"2026-11-21T09:00:00Z","ended_at":"2026-11-21T09:00:02Z"}
 
 `

@@ -17,10 +17,14 @@ type execInput struct {
 // ExecRequest is a command for a session's shell.
 type ExecRequest struct {
 	Cmd       string `json:"cmd" minLength:"1" maxLength:"1048576" doc:"Shell code of at most 1 MiB, without NUL." example:"echo hi"`
-	TimeoutMS int64  `json:"timeout_ms,omitempty" minimum:"1" maximum:"86400000" doc:"From its start. The default and the maximum are at /v1/info." example:"30000"`
+	TimeoutMS int64  `json:"timeout_ms,omitempty" minimum:"0" maximum:"86400000" doc:"From its start. The default, which 0 is too, and the maximum are at /v1/info." example:"30000"`
 	RawOutput bool   `json:"raw_output,omitempty" doc:"Leave the output as it is. Without it terminal control sequences are taken out and all of \\r\\n, \\r and \\n become \\n."`
 	Stdin     string `json:"stdin,omitempty" maxLength:"1048576" doc:"What the command reads; without it, nothing."`
 	Shell     string `json:"shell,omitempty" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9._-]+$" doc:"Another shell of the session, by name. Shells run beside each other. Without it, or as default, it is the one that every session has." example:"build"`
+
+	Cwd          string            `json:"cwd,omitempty" minLength:"1" maxLength:"4096" doc:"Where the shell goes before the command, and stays as after cd; relative paths begin where it is. If it cannot go there the command does not run, and the answer has the shell's message and exit code." example:"src"`
+	Env          map[string]string `json:"env,omitempty" doc:"Variables for this command alone; at most 1 MiB." example:"{\"LANG\":\"C\"}"`
+	OnDisconnect string            `json:"on_disconnect,omitempty" enum:"continue,kill" doc:"What becomes of the command if the client goes away before its end. Without it, continue." example:"kill"`
 
 	OutputFile string `json:"output_file,omitempty" maxLength:"4096" doc:"A file inside the sandbox that gets all of the output, beside what is kept for the answer. Made or replaced when the command starts." example:"logs/build.txt"`
 }
@@ -32,6 +36,9 @@ func (r *ExecRequest) request() commands.ExecRequest {
 		Stdin:      []byte(r.Stdin),
 		Timeout:    time.Duration(r.TimeoutMS) * time.Millisecond,
 		OutputFile: r.OutputFile,
+		Cwd:        r.Cwd,
+		Env:        r.Env,
+		Leaving:    r.OnDisconnect == "kill",
 	}
 }
 

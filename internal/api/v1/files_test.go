@@ -213,6 +213,8 @@ func TestUpload(t *testing.T) {
 		{"into a new directory", []part{{"path", "", "dir/"}, {"file", "a", "4"}}, []string{"/workspace/dir/a"}},
 		{"into a directory that exists", []part{{"path", "", "/workspace/there"}, {"file", "a", "5"}}, []string{"/workspace/there/a"}},
 		{"several", []part{{"path", "", "many"}, {"file", "a", "6"}, {"files", "b", ""}, {"files", "c d", "7"}}, []string{"/workspace/many/a", "/workspace/many/b", "/workspace/many/c d"}},
+		{"into a new directory without a slash", []part{{"path", "", "/workspace/fresh/deep"}, {"file", "a.txt", "9"}}, []string{"/workspace/fresh/deep/a.txt"}},
+		{"to a new name without an extension", []part{{"path", "", "tool"}, {"file", "tool-v1", "9"}}, []string{"/workspace/tool"}},
 		{"a name with directories", []part{{"file", "../../x/a", "8"}}, []string{"/workspace/a"}},
 	}
 	for _, tt := range tests {

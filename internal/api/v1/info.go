@@ -39,6 +39,7 @@ type Defaults struct {
 	Image          string `json:"image" example:"base"`
 	TTLSeconds     int64  `json:"ttl_seconds" example:"1800"`
 	IdleTimeout    int64  `json:"idle_timeout_seconds" doc:"Of a session to be paused or stopped." example:"300"`
+	Retention      int64  `json:"stopped_retention_seconds" doc:"Of a stopped session, for the owner of the request's key." example:"604800"`
 	TimeoutMS      int64  `json:"timeout_ms" doc:"Of a command." example:"60000"`
 	NetworkMode    string `json:"network_mode" example:"none"`
 	ReadonlyRootfs bool   `json:"readonly_rootfs"`
@@ -77,7 +78,7 @@ func (s *surface) info(ctx context.Context, _ *struct{}) (*infoOutput, error) {
 		Workspaces: workspaces, AbsentDrivers: s.manager.Absent(),
 		Version: s.opts.Version, API: "v1", Driver: drivers[0], Drivers: drivers,
 		Defaults: Defaults{
-			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), IdleTimeout: int64(d.IdleTimeout / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
+			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), IdleTimeout: int64(d.IdleTimeout / time.Second), Retention: int64(d.Retention / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
 			NetworkMode: string(d.Network), ReadonlyRootfs: d.ReadonlyRoot,
 			Limits: Limits{CPU: d.Limits.CPU, MemoryMB: d.Limits.MemoryMB, Pids: d.Limits.Pids, DiskMB: d.Limits.DiskMB},
 		},
@@ -93,7 +94,7 @@ func (s *surface) info(ctx context.Context, _ *struct{}) (*infoOutput, error) {
 
 // Health is the answer of the probes.
 type Health struct {
-	Status        string   `json:"status" example:"ok"`
+	Status        string   `json:"status" example:"ok" enum:"ok,disk_full" doc:"disk_full, of readyz: the disk of the daemon's data is full. What is there can be used and removed, and no session be made."`
 	AbsentDrivers []string `json:"absent_drivers,omitempty" doc:"Of readyz: see info." nullable:"false" example:"[\"docker\"]"`
 }
 
@@ -110,7 +111,11 @@ func (s *surface) readyz(context.Context, *struct{}) (*healthOutput, error) {
 	if err := s.opts.Writable(); err != nil {
 		return nil, err
 	}
-	return &healthOutput{Health{Status: "ok", AbsentDrivers: s.manager.Absent()}}, nil
+	status := "ok"
+	if s.opts.DiskFull() {
+		status = "disk_full"
+	}
+	return &healthOutput{Health{Status: status, AbsentDrivers: s.manager.Absent()}}, nil
 }
 
 func (s *surface) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {

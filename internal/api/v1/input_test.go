@@ -38,11 +38,11 @@ func TestBadInput(t *testing.T) {
 		{create, `{"ttl_seconds":true}`, "ttl_seconds"},
 		{create, `{"ttl_seconds":31535999}`, "ttl_seconds"}, // over this daemon's maximum
 		{create, `{"cpu":-1}`, "cpu"},
-		{create, `{"cpu":0}`, "cpu"},
+		{create, `{"cpu":0.001}`, "limits.cpu"},
 		{create, `{"cpu":1e308}`, "cpu"},
 		{create, `{"memory_mb":-1}`, "memory_mb"},
 		{create, `{"memory_mb":9300000000}`, "memory_mb"},
-		{create, `{"pids":0}`, "pids"},
+		{create, `{"pids":-1}`, "pids"},
 		{create, `{"disk_mb":1e300}`, "disk_mb"},
 		{create, `{"limits":{"memory_mb":-1}}`, "limits.memory_mb"},
 		{create, `{"limits":{"memory_mb":64},"pids":5}`, "limits"},
@@ -69,7 +69,6 @@ func TestBadInput(t *testing.T) {
 		{exec, `{"cmd":"a\u0000b"}`, "cmd"},
 		{exec, `{"cmd":"\ud800"}`, "cmd"},
 		{exec, `{"command":"true"}`, "cmd"},
-		{exec, `{"cmd":"true","timeout_ms":0}`, "timeout_ms"},
 		{exec, `{"cmd":"true","timeout_ms":-5}`, "timeout_ms"},
 		{exec, `{"cmd":"true","timeout_ms":86400000}`, "timeout_ms"}, // over this daemon's maximum
 		{exec, `{"cmd":"true","timeout_ms":9223372036854775807}`, "timeout_ms"},
@@ -210,6 +209,22 @@ func TestIDs(t *testing.T) {
 	}
 }
 
+// noType sends no Content-Type at all.
+func noType(r *http.Request) { r.Header.Del("Content-Type") }
+
+// Clients that say nothing of their JSON are understood, as long as they are no
+// browser: TestBodies has those.
+func TestJSONWithoutAType(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	for name, body := range map[string]io.Reader{"whole": strings.NewReader(`{"cmd":"true","timeout_ms":0}`), "chunked": io.MultiReader(strings.NewReader(`{"cmd":"true"}`))} {
+		response := s.open(t, "POST", path+"/exec", body, noType)
+		if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+			t.Errorf("%s: status %d (%v)", name, response.StatusCode, err)
+		}
+	}
+}
+
 // TestBodies is A06.
 func TestBodies(t *testing.T) {
 	s := start(t)
@@ -231,7 +246,10 @@ func TestBodies(t *testing.T) {
 		{"a form", "/v1/sessions", strings.NewReader("a=b"), 415, "unsupported_media_type", []edit{header("Content-Type", "application/x-www-form-urlencoded")}},
 		{"plain text", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "text/plain")}},
 		{"nothing said", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "")}},
-		{"nothing said, chunked", path + "/exec", io.MultiReader(strings.NewReader(`{"cmd":"true"}`)), 415, "unsupported_media_type", []edit{func(r *http.Request) { r.Header.Del("Content-Type") }}},
+		{"nothing said by a page", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{noType, func(r *http.Request) { r.Header.Set("Origin", "http://"+r.Host) }}},
+		{"nothing said by a browser", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{noType, header("Sec-Fetch-Site", "same-origin")}},
+		{"nothing said with a cookie", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{noType, header("Cookie", "a=b")}},
+		{"nothing said, and no JSON", path + "/exec", strings.NewReader(`cmd=true`), 400, "invalid_argument", []edit{noType}},
 		{"no type before the charset", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "; charset=utf-8")}},
 		{"a form with fields of files", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "multipart/form-data; boundary=x")}},
 		{"a suffix", path + "/exec", strings.NewReader(`{"cmd":"true"}`), 415, "unsupported_media_type", []edit{header("Content-Type", "text/x+json")}},
@@ -305,5 +323,21 @@ func TestBodyDeadline(t *testing.T) {
 	n := len(w.readDeadlines)
 	if n < 2 || w.readDeadlines[n-2].IsZero() || !w.readDeadlines[n-1].IsZero() {
 		t.Errorf("read deadlines were %v", w.readDeadlines)
+	}
+}
+
+// TestAnUnknownFieldSuggestsTheRightOne is for those who write from memory.
+func TestAnUnknownFieldSuggestsTheRightOne(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	for _, test := range []struct{ path, body, want string }{
+		{"/v1/sessions", `{"memory":64}`, "did you mean memory_mb?"},
+		{"/v1/sessions", `{"limits":{"cpus":1}}`, "did you mean cpu?"},
+		{path + "/exec", `{"command":"true"}`, "did you mean cmd?"},
+		{path + "/exec", `{"cmd":"true","timeout":1}`, "did you mean timeout_ms?"},
+	} {
+		if body := string(s.do(t, "POST", test.path, test.body).body); !strings.Contains(body, test.want) {
+			t.Errorf("%s is answered by %s", test.body, body)
+		}
 	}
 }

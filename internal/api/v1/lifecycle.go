@@ -9,10 +9,10 @@ import (
 
 // Policy is how long a session may live and what happens when nothing uses it.
 type Policy struct {
-	TTLSeconds      int64  `json:"ttl_seconds,omitempty" minimum:"1" maximum:"31536000" doc:"Idle time after which the session expires, also when it is paused or stopped." example:"1800"`
-	LifetimeSeconds int64  `json:"lifetime_seconds,omitempty" minimum:"1" maximum:"315360000" doc:"Age at which the session expires, active or not." example:"86400"`
+	TTLSeconds      int64  `json:"ttl_seconds,omitempty" minimum:"1" maximum:"31536000" doc:"Idle time after which the session expires, also when it is paused. A stopped session is kept for stopped_retention_seconds." example:"1800"`
+	LifetimeSeconds int64  `json:"lifetime_seconds,omitempty" minimum:"1" maximum:"315360000" doc:"Age at which the session expires, active, stopped or not." example:"86400"`
 	OnIdle          string `json:"on_idle,omitempty" enum:"pause,stop,destroy" doc:"What happens when nothing has used the session for idle_timeout_seconds." example:"pause"`
-	IdleTimeout     int64  `json:"idle_timeout_seconds,omitempty" minimum:"1" maximum:"31536000" doc:"Less than ttl_seconds. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less." example:"300"`
+	IdleTimeout     int64  `json:"idle_timeout_seconds,omitempty" minimum:"1" maximum:"31536000" doc:"Less than ttl_seconds, or as much to destroy. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less." example:"300"`
 	AutoResume      *bool  `json:"auto_resume,omitempty" doc:"Whether a request that needs the session's programs wakes it when it is paused, as it does by default."`
 }
 

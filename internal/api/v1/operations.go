@@ -17,7 +17,9 @@ import (
 const (
 	maxBody     = 1 << 20
 	maxExecBody = 8 << 20
-	noLimit     = -1
+
+	maxBuildBody = 32 << 20 // a recipe's files as base64
+	noLimit      = -1
 )
 
 // operation is what the document says of a route beside its types.
@@ -67,7 +69,7 @@ var operations = map[string]operation{
 	},
 	"POST /v1/sessions/{id}/stop": {
 		id: "stop-session", summary: "Stop a session", errors: []int{404, 409, 501},
-		description: "Kills all its processes and keeps its files; commands in progress end with cause sandbox_gone. A stopped session costs disk only. To stop what is stopped is no error.",
+		description: "Kills all its processes and keeps its files; commands in progress end with cause sandbox_gone. A stopped session costs disk only, and is kept for stopped_retention_seconds; expires_at in the answer says until when. To stop what is stopped is no error.",
 	},
 	"POST /v1/sessions/{id}/start": {
 		id: "start-session", summary: "Start a stopped session", errors: []int{404, 409, 501, 507},
@@ -82,17 +84,17 @@ var operations = map[string]operation{
 		description: "Counts as activity and does nothing else: it does not wake a paused session.",
 	},
 	"POST /v1/sessions/{id}/exec": {
-		id: "exec", summary: "Run a command and wait for its end", body: maxExecBody, errors: []int{404, 409, 415},
+		id: "exec", summary: "Run a command and wait for its end", body: maxExecBody, errors: []int{404, 409, 415, 422, 507},
 		description: "Runs in the session's persistent shell: directory, variables, functions and background jobs stay for the next command. Commands of one shell run one after another. The answer is 200 however the command ended; cause says how. A command that is out of time is killed with all its processes, and the answer has what it printed until then. If the client goes away the command goes on; its record stays at /v1/sessions/{id}/execs. Beyond the output limit the first and the last half are kept, and a line between them says how much is missing.",
 		example:     exampleExec,
 	},
 	"POST /v1/sessions/{id}/exec/stream": {
-		id: "exec-stream", summary: "Run a command and follow its output", body: maxExecBody, errors: []int{404, 409, 415, 422}, media: "text/event-stream",
+		id: "exec-stream", summary: "Run a command and follow its output", body: maxExecBody, errors: []int{404, 409, 415, 422, 507}, media: "text/event-stream",
 		description: "Server-sent events. First start, with the exec's id; then chunk for each piece of output; at last exactly one of done, with the fields of exec's answer but for the output, and error, with the fields of an error. Every id is the exec's id, a colon and the byte offset behind the chunk in the command's raw output, or end for done. After a broken stream, go on at /v1/sessions/{id}/execs/{exec_id}/stream with that id as Last-Event-ID: no byte is lost or doubled. A client that is slow to read slows the command down.",
 		example:     exampleStream,
 	},
 	"GET /v1/sessions/{id}/exec/stream": {
-		id: "exec-events", summary: "Run a command and follow its output, from an EventSource", errors: []int{404, 409}, media: "text/event-stream",
+		id: "exec-events", summary: "Run a command and follow its output, from an EventSource", errors: []int{404, 409, 422, 507}, media: "text/event-stream",
 		description: "The same with a query instead of a body. An EventSource whose connection breaks comes back with Last-Event-ID, which goes on behind that event and runs nothing; behind done the answer is 204, which ends its coming back.",
 		example:     exampleStream,
 	},
@@ -134,12 +136,12 @@ var operations = map[string]operation{
 		description: "Kills it with all its processes, as a timeout does. To cancel what has ended is no error.",
 	},
 	"POST /v1/sessions/{id}/processes": {
-		id: "start-process", summary: "Run a process", body: maxExecBody, errors: []int{404, 409, 415, 422},
+		id: "start-process", summary: "Run a process", body: maxExecBody, errors: []int{404, 409, 415, 422, 507},
 		description: "Runs a program without a shell, beside everything else in the session, with its standard output and error apart. The answer comes at its end, with 200 however it ended; in the background at once, with 201. It is an exec like the commands of shells: its id works at /v1/sessions/{id}/execs too. A program that cannot be started is 422. A foreground process, and whoever reads or waits, keep the session in use; a background process alone does not.",
 		example:     exampleProcess,
 	},
 	"POST /v1/sessions/{id}/processes/stream": {
-		id: "process-stream", summary: "Run a process and follow its output", body: maxExecBody, errors: []int{404, 409, 415}, media: "text/event-stream",
+		id: "process-stream", summary: "Run a process and follow its output", body: maxExecBody, errors: []int{404, 409, 415, 422, 507}, media: "text/event-stream",
 		description: "The same request, not in the background, answered with the events of exec/stream. Chunks say their stream. A program that cannot be started is 422 with field cmd, and no stream.",
 		example:     exampleStream,
 	},
@@ -177,7 +179,7 @@ var operations = map[string]operation{
 	},
 	"POST /v1/sessions/{id}/fs/upload": {
 		id: "upload-files", summary: "Upload files", body: noLimit, errors: []int{403, 404, 409, 415, 422, 507},
-		description: "multipart/form-data with one or more parts named file or files, and a field path in any position. As with cp, path is a directory if it ends in a slash, if it is one already or if there are several files; else it is the file to write. Without path the files go to /workspace. Each file is written atomically, in their order, after all have arrived.",
+		description: "multipart/form-data with one or more parts named file or files, and a field path in any position. As with cp, path is a directory if it ends in a slash, if it is one already or if there are several files; else it is the file to write. A path that nothing is at, without an extension, is made a directory for a file that has one. Without path the files go to /workspace. Each file is written atomically, in their order, after all have arrived.",
 	},
 	"GET /v1/sessions/{id}/fs/list": {
 		id: "list-files", summary: "List a directory", errors: []int{403, 404, 409, 422},
@@ -263,6 +265,49 @@ var operations = map[string]operation{
 		id: "download-snapshot", summary: "Download a snapshot", errors: []int{404, 501}, media: "application/x-tar",
 		description: "A tar file of manifest.json, which has the hash of each of the others, workspace.tar.zst and, with scope sandbox, root.tar.zst, which is a layer of an OCI image. An answer that was cut short ends in a broken connection.",
 	},
+	"GET /v1/images": {
+		id: "list-images", summary: "List images", errors: []int{501},
+		description: "What sessions may be made of, newest first. The daemon's own key also sees the images that allowed_images leaves out.",
+	},
+	"GET /v1/images/{image}": {
+		id: "get-image", summary: "Get an image", errors: []int{404, 501},
+	},
+	"DELETE /v1/images/{image}": {
+		id: "delete-image", summary: "Remove an image", errors: []int{403, 404, 409, 501},
+		description: "Takes the name away, and the image with its last name; a digest stands for the image with all its names. 409 while a session uses it. Only for the daemon's own key, as all that changes images.",
+	},
+	"POST /v1/images/pull": {
+		id: "pull-image", summary: "Pull an image from a registry", status: http.StatusAccepted, errors: []int{403, 415, 429, 501},
+		description: "Starts a job that stores the linux image of a registry, with the credentials of docker login or podman login of the daemon's user. The job goes on when the client goes away. A request that is repeated while its job is under way gives that job.",
+	},
+	"POST /v1/images/build": {
+		id: "build-image", summary: "Build an image from a recipe", status: http.StatusAccepted, body: maxBuildBody, errors: []int{403, 404, 415, 429, 501},
+		description: "Starts a job that makes an image as the recipe says, which docs/images.md describes. Scripts of its packages and its steps run as root in a chroot of the daemon's host, with its network: a recipe must be trusted.",
+	},
+	"POST /v1/images/commit": {
+		id: "commit-image", summary: "Make an image of a session or snapshot", status: http.StatusAccepted, errors: []int{403, 404, 409, 415, 429, 501},
+		description: "Starts a job that stores the image of the session with what it has changed of its root on top. What is in /workspace is no part of it. A session's programs stand still while its files are read.",
+	},
+	"POST /v1/images/import": {
+		id: "import-image", summary: "Make an image of an archive", status: http.StatusCreated, body: noLimit, errors: []int{403, 413, 422, 501, 507},
+		description: "The body is the tar file of a whole root file system, which is unpacked as it arrives. If the client goes away before its end nothing is stored.",
+	},
+	"GET /v1/image-jobs": {
+		id: "list-image-jobs", summary: "List jobs for images", errors: []int{403, 501},
+		description: "Those that wait, run or have ended since the daemon's start, oldest first; of the ended ones the last hundred.",
+	},
+	"GET /v1/image-jobs/{id}": {
+		id: "get-image-job", summary: "Get a job", errors: []int{403, 404, 501},
+	},
+	"GET /v1/image-jobs/{id}/events": {
+		id: "image-job-events", summary: "Follow a job", errors: []int{403, 404, 501}, media: "text/event-stream",
+		description: "Server-sent events: progress whenever the job is further, and at its end one done with the job. A stream that breaks is opened again, and begins with how far the job is then.",
+		example:     exampleJobEvents,
+	},
+	"DELETE /v1/image-jobs/{id}": {
+		id: "cancel-image-job", summary: "Cancel a job", errors: []int{403, 404, 501},
+		description: "Ends the job and answers when it has let go of all; layers that it has finished stay for the next try. To cancel what has ended is no error.",
+	},
 	"GET /v1/workspaces": {
 		id: "list-workspaces", summary: "List workspaces", errors: []int{501},
 		description: "The workspaces of this key, oldest first.",
@@ -270,6 +315,10 @@ var operations = map[string]operation{
 	"GET /v1/workspaces/{id}": {
 		id: "get-workspace", summary: "Get a workspace", errors: []int{404, 501},
 		description: "With what it takes now.",
+	},
+	"GET /v1/workspaces/{id}/fs": {
+		id: "workspace-files", summary: "List a directory of a workspace", errors: []int{404, 409, 422, 501},
+		description: "The same as fs/list.",
 	},
 	"DELETE /v1/workspaces/{id}": {
 		id: "delete-workspace", summary: "Delete a workspace", errors: []int{404, 409, 501},
@@ -302,7 +351,7 @@ var operations = map[string]operation{
 }
 
 // always are the errors that any route with a key may give.
-var always = []int{400, 401, 403, 413, 429, 500, 503}
+var always = []int{400, 401, 403, 413, 429, 431, 500, 503}
 
 // operation returns a route's part of the document.
 func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
@@ -333,6 +382,9 @@ func (s *surface) operation(pattern string, scope api.Scope) huma.Operation {
 		Responses:       map[string]*huma.Response{strconv.Itoa(status): success(doc, status)},
 	}
 	errors := append([]int{503}, doc.errors...)
+	if method != http.MethodGet && method != http.MethodDelete {
+		errors = append(errors, http.StatusRequestTimeout)
+	}
 	if scope == api.Public {
 		op.Security = []map[string][]string{}
 	} else {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -97,7 +98,9 @@ func (s *surface) proxyPort(w http.ResponseWriter, r *http.Request) {
 		api.WriteError(w, r, err)
 		return
 	}
-	s.previews.Serve(w, r, t, portPrefix(t))
+	// As the client has it: with the session's name where it wrote that.
+	parts := strings.SplitN(r.URL.EscapedPath(), "/", 7)
+	s.previews.Serve(w, r, t, strings.Join(parts[:min(6, len(parts))], "/"))
 }
 
 // portTicket lets a preview token open the port that it is for.

@@ -17,20 +17,22 @@ type processInput struct {
 
 // ProcessRequest is a program to run without a shell.
 type ProcessRequest struct {
-	Cmd         []string          `json:"cmd" minItems:"1" maxItems:"65536" doc:"The program, looked up in PATH, and its arguments; at most 1 MiB together and 128 KiB each, without NUL." example:"[\"python3\",\"-c\",\"print(1)\"]"`
-	Cwd         string            `json:"cwd,omitempty" maxLength:"4096" doc:"Relative paths begin at /workspace, which is also the default." example:"src"`
-	Env         map[string]string `json:"env,omitempty" doc:"Added to the session's variables; at most 1 MiB."`
-	Stdin       string            `json:"stdin,omitempty" maxLength:"1048576" doc:"What the program reads; without it, nothing."`
-	StdinBase64 string            `json:"stdin_base64,omitempty" maxLength:"1398104" contentEncoding:"base64" doc:"Bytes instead of text."`
-	OpenStdin   bool              `json:"open_stdin,omitempty" doc:"Leave stdin open behind that, for stdin requests."`
-	User        string            `json:"user,omitempty" maxLength:"129" doc:"A name or number, with :group if wanted. Without it, the sandbox's own." example:"1000:1000"`
-	TimeoutMS   int64             `json:"timeout_ms,omitempty" minimum:"1" maximum:"86400000" doc:"Default and maximum are at /v1/info. In the background there is none without it." example:"30000"`
-	TTY         bool              `json:"tty,omitempty" doc:"Run on a terminal: one output instead of two, and stdin open."`
-	Rows        uint16            `json:"rows,omitempty" minimum:"1" maximum:"4096" doc:"Of the terminal; 24 without it."`
-	Cols        uint16            `json:"cols,omitempty" minimum:"1" maximum:"4096" doc:"Of the terminal; 80 without it."`
-	Background  bool              `json:"background,omitempty" doc:"Answer as soon as it runs."`
-	OutputFile  string            `json:"output_file,omitempty" maxLength:"4096" doc:"As in exec." example:"logs/build.txt"`
-	RawOutput   bool              `json:"raw_output,omitempty" doc:"As in exec."`
+	Cmd          []string          `json:"cmd" minItems:"1" maxItems:"262144" doc:"The program, looked up in PATH, and its arguments, without NUL: 128 KiB each, and 2 MiB together with the variables, which is what the kernel takes." example:"[\"python3\",\"-c\",\"print(1)\"]"`
+	Cwd          string            `json:"cwd,omitempty" maxLength:"4096" doc:"Relative paths begin at /workspace, which is also the default." example:"src"`
+	Env          map[string]string `json:"env,omitempty" doc:"Added to the session's variables; see cmd for how much."`
+	Stdin        string            `json:"stdin,omitempty" maxLength:"1048576" doc:"What the program reads; without it, nothing."`
+	StdinBase64  string            `json:"stdin_base64,omitempty" maxLength:"1398104" contentEncoding:"base64" doc:"Bytes instead of text."`
+	OpenStdin    bool              `json:"open_stdin,omitempty" doc:"Leave stdin open behind that, for stdin requests."`
+	User         string            `json:"user,omitempty" maxLength:"129" doc:"A name or number, with :group if wanted. Without it, the sandbox's own." example:"1000:1000"`
+	TimeoutMS    int64             `json:"timeout_ms,omitempty" minimum:"0" maximum:"86400000" doc:"Default and maximum are at /v1/info. In the background there is none without it, or with 0." example:"30000"`
+	TTY          bool              `json:"tty,omitempty" doc:"Run on a terminal: one output instead of two, and stdin open."`
+	Rows         uint16            `json:"rows,omitempty" minimum:"1" maximum:"4096" doc:"Of the terminal; 24 without it."`
+	Cols         uint16            `json:"cols,omitempty" minimum:"1" maximum:"4096" doc:"Of the terminal; 80 without it."`
+	Background   bool              `json:"background,omitempty" doc:"Answer as soon as it runs."`
+	Stderr       string            `json:"stderr,omitempty" enum:"separate,merged" doc:"merged: one output for both, in the order in which they were written; the answer has output then, and chunks say no stream. Without it, separate." example:"merged"`
+	OnDisconnect string            `json:"on_disconnect,omitempty" enum:"continue,kill" doc:"As in exec; not of one in the background." example:"kill"`
+	OutputFile   string            `json:"output_file,omitempty" maxLength:"4096" doc:"As in exec." example:"logs/build.txt"`
+	RawOutput    bool              `json:"raw_output,omitempty" doc:"As in exec."`
 }
 
 func (r *ProcessRequest) request() (commands.ProcessRequest, error) {
@@ -41,6 +43,7 @@ func (r *ProcessRequest) request() (commands.ProcessRequest, error) {
 	req := commands.ProcessRequest{
 		Args: r.Cmd, Env: r.Env, Cwd: r.Cwd, User: r.User, Stdin: stdin, OpenStdin: r.OpenStdin,
 		Timeout: time.Duration(r.TimeoutMS) * time.Millisecond, OutputFile: r.OutputFile,
+		Merged: r.Stderr == "merged", Leaving: r.OnDisconnect == "kill",
 	}
 	if r.TTY {
 		req.Terminal = &commands.TerminalSize{Rows: r.Rows, Cols: r.Cols}
@@ -72,7 +75,7 @@ type ProcessResponse struct {
 	Stderr         *string `json:"stderr,omitempty" doc:"Standard error."`
 	StderrEncoding string  `json:"stderr_encoding,omitempty" enum:"base64"`
 	StderrBase64   string  `json:"stderr_base64,omitempty"`
-	Output         *string `json:"output,omitempty" doc:"With a terminal, what it showed, instead of the two."`
+	Output         *string `json:"output,omitempty" doc:"With a terminal, what it showed, and of merged outputs, instead of the two."`
 	OutputEncoding string  `json:"output_encoding,omitempty" enum:"base64"`
 	OutputBase64   string  `json:"output_base64,omitempty"`
 
@@ -107,6 +110,7 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 		return &processOutput{http.StatusCreated, ProcessResponse{ExecID: record.ID, Status: "running", PID: record.PID}}, nil
 	}
 	output := s.streams(in.Body.RawOutput)
+	output.merged = req.Merged
 	record, err := s.manager.RunProcess(ctx, id, req, output)
 	if err != nil {
 		return nil, err
@@ -117,7 +121,7 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 		TimedOut: record.Cause == protocol.CauseTimeout, DiskFull: record.DiskFull, DurationMS: record.DurationUS / 1000,
 		OutputBytes: record.OutputBytes, OutputFile: record.OutputFile, OutputFileError: record.OutputFileError, Usage: usageOf(record.Usage),
 	}
-	if err := output.fill(&body, in.Body.TTY); err != nil {
+	if err := output.fill(&body, in.Body.TTY || req.Merged); err != nil {
 		return nil, err
 	}
 	return &processOutput{http.StatusOK, body}, nil
@@ -128,6 +132,8 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 type streams struct {
 	each map[protocol.Stream]*reading.Collector
 	now  *reading.Collector // of the bytes to come
+
+	merged bool
 }
 
 func (s *surface) streams(raw bool) *streams {
@@ -139,13 +145,18 @@ func (s *surface) streams(raw bool) *streams {
 }
 
 // At is told which stream the next bytes are of.
-func (t *streams) At(stream protocol.Stream, _ int64) { t.now = t.each[stream] }
+func (t *streams) At(stream protocol.Stream, _ int64) {
+	if t.merged { // a runner from before there was merging has two
+		stream = protocol.StreamOutput
+	}
+	t.now = t.each[stream]
+}
 
 // Write takes them.
 func (t *streams) Write(p []byte) (int, error) { return t.now.Write(p) }
 
 // fill puts the output into the answer.
-func (t *streams) fill(r *ProcessResponse, tty bool) error {
+func (t *streams) fill(r *ProcessResponse, one bool) error {
 	dropped := r.OutputBytes
 	put := func(stream protocol.Stream, text **string, encoding, inBase64 *string) error {
 		c := t.each[stream]
@@ -161,7 +172,7 @@ func (t *streams) fill(r *ProcessResponse, tty bool) error {
 		}
 		return nil
 	}
-	if tty {
+	if one {
 		if err := put(protocol.StreamOutput, &r.Output, &r.OutputEncoding, &r.OutputBase64); err != nil {
 			return err
 		}

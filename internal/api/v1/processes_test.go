@@ -101,7 +101,7 @@ func TestProcessRefused(t *testing.T) {
 	s := start(t, func(o *setup) { o.session.Maxima.ExecTimeout = time.Minute })
 	path := s.create(t)
 	long := strings.Repeat("x", 200<<10)
-	many := make([]string, 9)
+	many := make([]string, 18)
 	for i := range many {
 		many[i] = long[:120<<10]
 	}

@@ -48,7 +48,7 @@ func (s *surface) table() {
 	route(s, "GET /v1/sessions/{id}/ports", api.Key, s.listPorts)
 	route(s, "POST /v1/sessions/{id}/previews", api.Key, s.createPreview)
 	route(s, "GET /v1/sessions/{id}/tunnel", api.Socket, s.tunnel)
-	s.routes = append(s.routes, api.Route{
+	s.register(api.Route{
 		Pattern: "/v1/sessions/{id}/ports/{port}/{path...}", Scope: api.Key, Class: api.Long, Ticket: s.portTicket,
 		Handler: http.HandlerFunc(s.proxyPort),
 	})
@@ -58,6 +58,7 @@ func (s *surface) table() {
 	route(s, "GET /v1/workspaces/{id}", api.Key, s.getWorkspace)
 	route(s, "DELETE /v1/workspaces/{id}", api.Key, s.deleteWorkspace)
 	s.fileCalls("/v1/workspaces/{id}", s.workspaceFiles)
+	route(s, "GET /v1/workspaces/{id}/fs", api.Key, s.workspaceFiles.List)
 
 	route(s, "GET /v1/pool/status", api.Admin, s.poolStatus)
 	route(s, "POST /v1/sessions/{id}/snapshots", api.Key, s.snapshots.Create)
@@ -67,12 +68,24 @@ func (s *surface) table() {
 	route(s, "DELETE /v1/snapshots/{id}", api.Key, s.snapshots.Delete)
 	route(s, "GET /v1/snapshots/{id}/download", api.Key, s.snapshots.Download)
 
+	route(s, "GET /v1/images", api.Key, s.images.List)
+	route(s, "GET /v1/images/{image}", api.Key, s.images.Get)
+	route(s, "DELETE /v1/images/{image}", api.Admin, s.images.Delete)
+	route(s, "POST /v1/images/pull", api.Admin, s.images.Pull)
+	route(s, "POST /v1/images/build", api.Admin, s.images.Build)
+	route(s, "POST /v1/images/commit", api.Admin, s.images.Commit)
+	route(s, "POST /v1/images/import", api.Admin, s.images.Import)
+	route(s, "GET /v1/image-jobs", api.Admin, s.images.ListJobs)
+	route(s, "GET /v1/image-jobs/{id}", api.Admin, s.images.GetJob)
+	route(s, "GET /v1/image-jobs/{id}/events", api.Admin, s.images.JobEvents)
+	route(s, "DELETE /v1/image-jobs/{id}", api.Admin, s.images.CancelJob)
+
 	route(s, "GET /v1/info", api.Key, s.info)
 	route(s, "GET /healthz", api.Public, s.healthz)
 	route(s, "GET /readyz", api.Public, s.readyz)
 
 	s.plain("GET /metrics", api.Admin, metrics.Handler(s.opts.Registry))
-	s.plain("GET /openapi.json", api.Page, s.serveOpenAPI)
+	s.plain("GET /openapi.json", api.Public, s.serveOpenAPI)
 }
 
 // readingCalls are those of one exec, which may be a shell's command or a
@@ -118,13 +131,13 @@ func route[I, O any](s *surface, pattern string, scope api.Scope, handle func(co
 func classOf(pattern string) api.Class {
 	for _, end := range []string{
 		"/exec", "/exec/stream", "/{exec_id}", "/{exec_id}/stream", "/{exec_id}/wait", "/processes/stream",
-		"POST /v1/sessions/{id}/processes", "/terminal", "/tunnel", "/fs/watch",
+		"POST /v1/sessions/{id}/processes", "/terminal", "/tunnel", "/fs/watch", "/image-jobs/{id}/events",
 	} {
 		if strings.HasSuffix(pattern, end) && !strings.HasPrefix(pattern, "DELETE ") {
 			return api.Long
 		}
 	}
-	for _, end := range []string{"/fs/raw", "/fs/upload", "/fs/archive", "POST /v1/snapshots", "POST /v1/sessions/{id}/snapshots", "/download"} {
+	for _, end := range []string{"/fs/raw", "/fs/upload", "/fs/archive", "POST /v1/snapshots", "POST /v1/sessions/{id}/snapshots", "/download", "/images/import"} {
 		if strings.HasSuffix(pattern, end) {
 			return api.Transfer
 		}

@@ -15,6 +15,7 @@ import (
 // Session is the contract's view of a session.
 type Session struct {
 	ID             session.ID        `json:"id" doc:"26 characters of a-z and 2-7." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	Name           string            `json:"name,omitempty" doc:"That it was given at create. It may stand wherever a path has the session's id." example:"build-7"`
 	Image          string            `json:"image" example:"base"`
 	ImageDigest    string            `json:"image_digest,omitempty" doc:"What the image's name meant when the session was created."`
 	Driver         string            `json:"driver" doc:"What made its sandbox." example:"native"`
@@ -29,8 +30,10 @@ type Session struct {
 	Limits         Limits            `json:"limits"`
 	NetworkMode    string            `json:"network_mode" example:"none"`
 	ReadonlyRootfs bool              `json:"readonly_rootfs"`
-	TTLSeconds     int64             `json:"ttl_seconds" doc:"Idle time after which it expires, also when it is paused or stopped." example:"1800"`
-	Lifetime       int64             `json:"lifetime_seconds,omitempty" doc:"Age at which it expires, active or not; absent if there is none." example:"86400"`
+	FileScope      session.FileScope `json:"file_scope,omitempty" enum:"workspace,sandbox" doc:"What the calls for files reach: /workspace, or any path in the sandbox. Absent where it did not ask: then it is what the configuration says for its key." example:"workspace"`
+	TTLSeconds     int64             `json:"ttl_seconds" doc:"Idle time after which it expires, also when it is paused. A stopped session has stopped_retention_seconds." example:"1800"`
+	Lifetime       int64             `json:"lifetime_seconds,omitempty" doc:"Age at which it expires, active, stopped or not; absent if there is none." example:"604800"`
+	Retention      int64             `json:"stopped_retention_seconds" doc:"How long it is kept when it is stopped, from the stop on and up to lifetime_seconds. expires_at of a stopped session tells." example:"604800"`
 	OnIdle         session.OnIdle    `json:"on_idle" enum:"pause,stop,destroy" doc:"What happens to it after idle_timeout_seconds." example:"destroy"`
 	IdleTimeout    int64             `json:"idle_timeout_seconds,omitempty" doc:"Idle time after which on_idle happens; absent if only ttl_seconds counts." example:"300"`
 	AutoResume     bool              `json:"auto_resume" doc:"A request that needs its programs wakes it when it is paused." example:"true"`
@@ -42,20 +45,20 @@ type Session struct {
 
 // Limits bounds a session's sandbox.
 type Limits struct {
-	CPU      float64 `json:"cpu,omitempty" doc:"Cores; 1.5 is one and a half." minimum:"0.01" maximum:"1024" example:"1"`
-	MemoryMB int64   `json:"memory_mb,omitempty" minimum:"1" maximum:"16777216" example:"512"`
-	Pids     int64   `json:"pids,omitempty" doc:"Processes and threads." minimum:"1" maximum:"4194304" example:"256"`
-	DiskMB   int64   `json:"disk_mb,omitempty" doc:"All that the sandbox writes, but for a workspace that outlives it." minimum:"1" maximum:"1073741824" example:"2048"`
+	CPU      float64 `json:"cpu,omitempty" doc:"Cores; 1.5 is one and a half. 0 is the default, here as in the others." minimum:"0" maximum:"1024" example:"1"`
+	MemoryMB int64   `json:"memory_mb,omitempty" minimum:"0" maximum:"16777216" example:"512"`
+	Pids     int64   `json:"pids,omitempty" doc:"Processes and threads." minimum:"0" maximum:"4194304" example:"256"`
+	DiskMB   int64   `json:"disk_mb,omitempty" doc:"All that the sandbox writes, but for a workspace that outlives it." minimum:"0" maximum:"1073741824" example:"2048"`
 }
 
 func view(s session.Session) Session {
 	v := Session{
-		ID: s.ID, Driver: s.Driver(), Image: s.Image, ImageDigest: s.ImageDigest, Status: s.State, EndReason: s.EndReason,
+		ID: s.ID, Name: s.Name, Driver: s.Driver(), Image: s.Image, ImageDigest: s.ImageDigest, Status: s.State, EndReason: s.EndReason,
 		Cwd: s.Cwd, WorkspaceID: s.WorkspaceID, Hostname: s.Hostname, Labels: s.Labels,
 		Limits:      Limits{CPU: s.Limits.CPU, MemoryMB: s.Limits.MemoryMB, Pids: s.Limits.Pids, DiskMB: s.Limits.DiskMB},
-		NetworkMode: string(s.Network), ReadonlyRootfs: s.ReadonlyRoot,
+		NetworkMode: string(s.Network), ReadonlyRootfs: s.ReadonlyRoot, FileScope: s.FileScope,
 		ForkedFrom: s.ForkedFrom, BootID: s.BootID, OnIdle: s.OnIdle, AutoResume: s.AutoResume,
-		TTLSeconds: int64(s.TTL / time.Second), Lifetime: int64(s.MaxLifetime / time.Second), IdleTimeout: int64(s.IdleTimeout / time.Second),
+		TTLSeconds: int64(s.TTL / time.Second), Lifetime: int64(s.MaxLifetime / time.Second), Retention: int64(s.Retention / time.Second), IdleTimeout: int64(s.IdleTimeout / time.Second),
 		CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt().UTC(), LastActivity: s.LastActivity.UTC(),
 	}
 	if !s.EndedAt.IsZero() {
@@ -83,20 +86,13 @@ func (s *surface) find(ctx context.Context, in SessionPath) (session.ID, error) 
 
 func (s *surface) get(ctx context.Context, in SessionPath) (session.Session, error) {
 	if !isID(in.ID) {
-		return session.Session{}, errNoSession()
+		return session.Session{}, session.ErrNoSession()
 	}
-	found, err := s.manager.Get(ctx, session.ID(in.ID))
-	if err != nil {
-		return session.Session{}, err
+	owner := api.From(ctx).Owner
+	if weaken.Off(weaken.Owner) {
+		owner = ""
 	}
-	if owner := api.From(ctx).Owner; owner != "" && owner != found.Owner && !weaken.Off(weaken.Owner) {
-		return session.Session{}, errNoSession()
-	}
-	return found, nil
-}
-
-func errNoSession() error {
-	return errdefs.New(errdefs.NotFound, "no such session; GET /v1/sessions lists those that there are")
+	return s.manager.GetOwned(ctx, owner, session.ID(in.ID))
 }
 
 // isID reports whether s is the id of anything here. What is not is refused
@@ -121,6 +117,7 @@ type createInput struct {
 // CreateRequest is what a client may say of a new session. Everything has a
 // default.
 type CreateRequest struct {
+	Name           string            `json:"name,omitempty" minLength:"1" maxLength:"64" doc:"What the session is called: unique among the key's sessions that have not ended, 409 otherwise. 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', begun by a letter or digit." example:"build-7"`
 	Image          string            `json:"image,omitempty" minLength:"1" maxLength:"512" doc:"The name of an image of this daemon." example:"base"`
 	Driver         string            `json:"driver,omitempty" minLength:"1" maxLength:"32" doc:"What makes the sandbox: one of the drivers at /v1/info. Only the first of them has workspaces." example:"native"`
 	WorkspaceID    string            `json:"workspace_id,omitempty" minLength:"1" maxLength:"64" doc:"A workspace that outlives the session, at /workspace. It is made if this key has none of that id. Without it /workspace ends with the session, unless the daemon is configured otherwise." example:"project"`
@@ -129,6 +126,7 @@ type CreateRequest struct {
 	Nested         *Limits           `json:"limits,omitempty" doc:"The same four as at the top, for those who like them together. Not both."`
 	NetworkMode    string            `json:"network_mode,omitempty" minLength:"1" maxLength:"32" doc:"What the sandbox can reach. none is loopback only, and all that there is for now." example:"none"`
 	ReadonlyRootfs *bool             `json:"readonly_rootfs,omitempty" doc:"Only /workspace, /tmp and the like can be written."`
+	FileScope      session.FileScope `json:"file_scope,omitempty" enum:"workspace,sandbox" doc:"What the calls for files reach: /workspace, or any path in the sandbox, like /tmp and home directories. Without it what the configuration says for this key." example:"sandbox"`
 	Env            map[string]string `json:"env,omitempty" maxProperties:"256" doc:"Variables for every process. Never shown again." example:"{\"LANG\":\"C.UTF-8\"}"`
 	Hostname       string            `json:"hostname,omitempty" minLength:"1" maxLength:"63" example:"sandbox"`
 	Labels         map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"The client's own notes." example:"{\"task\":\"42\"}"`
@@ -150,7 +148,7 @@ func (in *createInput) request(owner string) (session.CreateRequest, error) {
 		}
 		limits = *body.Nested
 	}
-	req.Image, req.Driver = body.Image, body.Driver
+	req.Name, req.Image, req.Driver = body.Name, body.Image, body.Driver
 	policy := body.policy()
 	req.TTL, req.Lifetime, req.IdleTimeout, req.OnIdle, req.AutoResume = policy.TTL, policy.Lifetime, policy.IdleTimeout, policy.OnIdle, policy.AutoResume
 	req.WorkspaceID = body.WorkspaceID
@@ -158,6 +156,7 @@ func (in *createInput) request(owner string) (session.CreateRequest, error) {
 	req.Limits = runtime.Limits{CPU: limits.CPU, MemoryMB: limits.MemoryMB, Pids: limits.Pids, DiskMB: limits.DiskMB}
 	req.Network = runtime.NetworkMode(body.NetworkMode)
 	req.ReadonlyRoot = body.ReadonlyRootfs
+	req.FileScope = body.FileScope
 	req.Env = body.Env
 	req.Hostname = body.Hostname
 	req.Labels = body.Labels
@@ -168,6 +167,9 @@ type sessionOutput struct{ Body Session }
 
 func (s *surface) createSession(ctx context.Context, in *createInput) (*sessionOutput, error) {
 	req, err := in.request(api.From(ctx).Owner)
+	if err == nil {
+		req.RestoreSnapshotID, err = s.snapshotID(ctx, "restore_snapshot_id", req.RestoreSnapshotID)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -312,4 +313,102 @@ func TestMetrics(t *testing.T) {
 		t.Error("a metric names a session")
 	}
 	s.do(t, "GET", "/metrics", "", header("Authorization", "")).wantError(t, 401, "unauthenticated", "")
+}
+
+// TestNames holds that a name, or enough of an id, may stand where a path has the
+// session's id: for its owner only.
+func TestNames(t *testing.T) {
+	s := start(t)
+	var made v1.Session
+	s.do(t, "POST", "/v1/sessions", `{"image":"base","name":"build-7"}`).into(t, 201, &made)
+	if made.Name != "build-7" {
+		t.Errorf("its name is %q", made.Name)
+	}
+	for _, ref := range []string{"build-7", string(made.ID[:8])} {
+		path := "/v1/sessions/" + ref
+		var got v1.Session
+		s.do(t, "GET", path, "").into(t, 200, &got)
+		if got.ID != made.ID {
+			t.Errorf("%s is %s", ref, got.ID)
+		}
+		if r := s.exec(t, path, "echo hi"); r.Output != "hi\n" {
+			t.Errorf("exec in %s prints %q", ref, r.Output)
+		}
+		s.do(t, "POST", path+"/fs/write", `{"path":"a","text":"hi"}`).into(t, 200, &struct{}{})
+		// A port is asked for where its path has the whole id, and refused as one is.
+		s.do(t, "GET", path+"/ports/1/", "").wantError(t, 502, "bad_gateway", "")
+
+		theirs := s.do(t, "GET", path, "", header("Authorization", "Bearer "+bobKey))
+		never := s.do(t, "GET", "/v1/sessions/never-was", "", header("Authorization", "Bearer "+bobKey))
+		if theirs.status != never.status || withoutID(theirs) != withoutID(never) {
+			t.Errorf("another's session is told apart from one that never was: %s, %s", theirs.body, never.body)
+		}
+	}
+	s.beginnings(t, "/v1/sessions/build-7", string(made.ID))
+	s.do(t, "POST", "/v1/sessions", `{"image":"base","name":"build-7"}`).wantError(t, 409, "already_exists", "")
+	s.do(t, "POST", "/v1/sessions", `{"image":"base","name":"a b"}`).wantError(t, 400, "invalid_argument", "name")
+	s.do(t, "DELETE", "/v1/sessions/build-7", "").into(t, 200, &struct{}{})
+	s.do(t, "GET", "/v1/sessions/build-7", "").wantError(t, 404, "not_found", "")
+}
+
+// beginnings calls a command and a snapshot of a session by the beginnings of their ids.
+func (s *server) beginnings(t *testing.T, path, id string) {
+	t.Helper()
+	exec := s.exec(t, path, "echo found").ExecID
+	var record v1.ExecRecord
+	for _, ref := range []string{exec, exec[:6]} {
+		if s.do(t, "GET", path+"/execs/"+ref, "").into(t, 200, &record); record.ExecID != exec {
+			t.Errorf("%s is %s", ref, record.ExecID)
+		}
+	}
+	s.do(t, "GET", path+"/execs/"+exec[:2], "").wantError(t, 404, "not_found", "")
+	s.do(t, "GET", path+"/execs/"+exec[:6], "", header("Authorization", "Bearer "+bobKey)).wantError(t, 404, "not_found", "")
+	var snapshot struct {
+		ID        string `json:"id"`
+		SessionID string `json:"session_id"`
+	}
+	s.do(t, "POST", path+"/snapshots", `{}`).into(t, 201, &snapshot)
+	made := snapshot.ID
+	if s.do(t, "GET", "/v1/snapshots/"+made[:6], "").into(t, 200, &snapshot); snapshot.ID != made || snapshot.SessionID != id {
+		t.Errorf("%s is %+v", made[:6], snapshot)
+	}
+	if body := string(s.do(t, "GET", "/v1/snapshots?session_id=build-7", "").body); !strings.Contains(body, made) {
+		t.Errorf("the snapshots of build-7 are %s", body)
+	}
+	s.do(t, "GET", "/v1/snapshots/"+made[:6], "", header("Authorization", "Bearer "+bobKey)).wantError(t, 404, "not_found", "")
+	s.do(t, "POST", "/v1/sessions", `{"restore_snapshot_id":"`+made[:6]+`"}`).into(t, 201, &struct{}{})
+	s.do(t, "DELETE", "/v1/snapshots/"+made[:6], "").into(t, 200, &struct{}{})
+}
+
+// withoutID is an answer without what is of its request alone.
+func withoutID(a answer) string {
+	return regexp.MustCompile(`"request_id":"[^"]*"`).ReplaceAllString(string(a.body), "")
+}
+
+// 0 is the default in every limit, as in the command line and the SDKs.
+func TestLimitsOfZero(t *testing.T) {
+	s := start(t)
+	var plain, zero v1.Session
+	s.do(t, "POST", "/v1/sessions", `{}`).into(t, http.StatusCreated, &plain)
+	for _, body := range []string{`{"cpu":0,"memory_mb":0,"pids":0,"disk_mb":0}`, `{"limits":{"cpu":0,"memory_mb":0,"pids":0,"disk_mb":0}}`} {
+		s.do(t, "POST", "/v1/sessions", body).into(t, http.StatusCreated, &zero)
+		if zero.Limits != plain.Limits {
+			t.Errorf("%s: %+v; want %+v", body, zero.Limits, plain.Limits)
+		}
+	}
+	for body, field := range map[string]string{
+		`{"cpu":0.001}`: "limits.cpu", `{"cpu":-1}`: "cpu", `{"memory_mb":-1}`: "memory_mb", `{"pids":-1}`: "pids", `{"disk_mb":-1}`: "disk_mb",
+	} {
+		s.do(t, "POST", "/v1/sessions", body).wantError(t, http.StatusBadRequest, "invalid_argument", field)
+	}
+}
+
+// Who stops a session learns how long it is kept.
+func TestStopTellsRetention(t *testing.T) {
+	s := start(t, func(o *setup) { o.session.Defaults.Retention = 48 * time.Hour })
+	var stopped v1.Session
+	s.do(t, "POST", s.create(t)+"/stop", "").into(t, http.StatusOK, &stopped)
+	if left := time.Until(stopped.ExpiresAt); stopped.Retention != 48*3600 || left < 47*time.Hour {
+		t.Errorf("kept for %d s, to %s", stopped.Retention, stopped.ExpiresAt)
+	}
 }

@@ -19,6 +19,14 @@ type Shell struct {
 	Cwd       string    `json:"cwd" doc:"After its last command." example:"/workspace"`
 	Restarts  int       `json:"restarts" doc:"How often it ended and was replaced."`
 	CreatedAt time.Time `json:"created_at"`
+	Jobs      []Job     `json:"jobs,omitempty" doc:"What its commands have left running in the background."`
+}
+
+// Job is a process in the background of a shell.
+type Job struct {
+	PID     int    `json:"pid" doc:"Inside the sandbox." example:"12"`
+	Command string `json:"command" doc:"The program's name for itself, of at most 15 bytes." example:"sleep"`
+	Usage   Usage  `json:"usage" doc:"Of it and all that it started."`
 }
 
 type shellsOutput struct {
@@ -42,6 +50,9 @@ func (s *surface) listShells(ctx context.Context, in *SessionPath) (*shellsOutpu
 		}
 		if one.Exec != "" {
 			out.Body[i].State = "busy"
+		}
+		for _, job := range one.Jobs {
+			out.Body[i].Jobs = append(out.Body[i].Jobs, Job{PID: job.PID, Command: job.Name, Usage: *usageOf(&job.Usage)})
 		}
 	}
 	return out, nil

@@ -18,7 +18,7 @@ import (
 // done is the data of the event done.
 type done struct {
 	End
-	DroppedBytes int64 `json:"dropped_bytes"` // not kept for a reader that came late
+	DroppedBytes int64 `json:"dropped_bytes"` // that this stream lacks
 }
 
 func (s *surface) execStream(ctx context.Context, in *execInput) (*huma.StreamResponse, error) {
@@ -164,7 +164,7 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Plac
 // endEvents sends the last event.
 func endEvents(ctx context.Context, out *reading.Events, result commands.ExecResult, err error) {
 	if err == nil {
-		err = out.End(done{End: endOf(result), DroppedBytes: result.DroppedBytes})
+		err = out.End(done{End: endOf(result), DroppedBytes: out.Missing(result.OutputBytes)})
 	} else {
 		body, _ := api.Describe(ctx, err)
 		err = out.Fail(body)

@@ -257,6 +257,31 @@ func TestStreamGap(t *testing.T) {
 	}
 }
 
+// TestStreamOfMuch follows what is more than is kept: nothing is missing, and done
+// says so. Who resumes at the end lacks nothing either.
+func TestStreamOfMuch(t *testing.T) {
+	s := start(t, func(o *setup) { o.session.Defaults.OutputBytes = 64 << 10 })
+	path := s.create(t)
+	c := s.stream(t, path, "seq 0 299999")
+	var end struct {
+		v1.End
+		Dropped int64 `json:"dropped_bytes"`
+	}
+	if err := json.Unmarshal(c.last.data, &end); err != nil {
+		t.Fatal(err)
+	}
+	if end.OutputBytes != 1_988_890 || int64(len(c.output)) != end.OutputBytes || end.Dropped != 0 {
+		t.Errorf("%d of %d bytes came, %d are said to be missing", len(c.output), end.OutputBytes, end.Dropped)
+	}
+	late := collect(t, s.open(t, "GET", path+"/execs/"+end.ExecID+"/stream", nil, header("Last-Event-ID", "1988880")))
+	if err := json.Unmarshal(late.last.data, &end); err != nil {
+		t.Fatal(err)
+	}
+	if late.output != "98\n299999\n" || end.Dropped != 0 {
+		t.Errorf("behind the gap came %q, %d missing", late.output, end.Dropped)
+	}
+}
+
 func TestStreamOfDestroyedSession(t *testing.T) {
 	s := start(t)
 	path := s.create(t)

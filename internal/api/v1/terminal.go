@@ -25,7 +25,7 @@ type terminalInput struct {
 	SessionPath
 	Cols       uint16   `query:"cols" default:"80" minimum:"1" maximum:"4096"`
 	Rows       uint16   `query:"rows" default:"24" minimum:"1" maximum:"4096"`
-	Term       string   `query:"term" maxLength:"64" pattern:"^[A-Za-z0-9._+-]*$" doc:"The client's kind of terminal." example:"xterm-256color"`
+	Term       string   `query:"term" maxLength:"64" pattern:"^[A-Za-z0-9._+-]*$" doc:"The client's kind of terminal. Without it that of the session's env, or xterm-256color." example:"xterm-256color"`
 	Cmd        string   `query:"cmd" maxLength:"16384" doc:"Shell code to run instead of a login shell." example:"htop"`
 	Command    []string `query:"command,explode" maxItems:"1000" doc:"A program and its arguments, to run instead of a login shell: repeat the parameter."`
 	TerminalID string   `query:"terminal_id" maxLength:"26" doc:"Attach to this terminal instead of starting one; any process with a terminal will do." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
@@ -38,6 +38,9 @@ func (in *terminalInput) size() commands.TerminalSize {
 
 func (s *surface) terminal(ctx context.Context, in *terminalInput) (*huma.StreamResponse, error) {
 	id, err := s.find(ctx, in.SessionPath)
+	if err == nil {
+		in.TerminalID, err = s.execID(ctx, in.SessionPath, "terminal_id", in.TerminalID)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,10 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/api/v1/images"
 	"github.com/sandkasten/sandkasten/internal/api/v1/metrics"
 	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
+	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -33,6 +35,9 @@ type Options struct {
 
 	Pool *pool.Pool // what keeps sandboxes ready for the manager; may be nil
 
+	Images *jobs.Library // nil has none, and answers that it is not there
+	Admin  string        // the owner who sees images that sessions may not use; "" is everybody
+
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 4 MiB
 	UploadBytes int64  // of one upload, all its files together: 1 GiB
@@ -41,6 +46,8 @@ type Options struct {
 	// Writable returns why nothing can be written, which /readyz says, or nil.
 	// Without it everything can. It is asked by anybody.
 	Writable func() error
+	// DiskFull reports whether there is no room for more, which /readyz says too.
+	DiskFull func() bool
 
 	Registry *prometheus.Registry // what /metrics shows; nil has no /metrics
 }
@@ -51,6 +58,7 @@ type surface struct {
 	files          *files.Handlers
 	workspaceFiles *files.Handlers
 	snapshots      *snapshots.Handlers
+	images         *images.Handlers
 	opts           Options
 	huma           huma.API
 	metrics        *metrics.Metrics
@@ -64,6 +72,9 @@ func New(o Options) api.Surface {
 	o.OutputBytes = cmp.Or(o.OutputBytes, 1<<20)
 	o.WriteBytes = cmp.Or(o.WriteBytes, 4<<20)
 	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
+	if o.DiskFull == nil {
+		o.DiskFull = func() bool { return false }
+	}
 	if o.Writable == nil {
 		o.Writable = func() error { return nil }
 	}
@@ -78,7 +89,8 @@ func New(o Options) api.Surface {
 	ofWorkspaces.Find = s.findWorkspaceFiles
 	s.workspaceFiles = &ofWorkspaces
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
-	s.huma = adapter.New(func(r api.Route) { s.routes = append(s.routes, r) })
+	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Admin: o.Admin, Find: s.find}
+	s.huma = adapter.New(s.register)
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")
 	if err != nil {

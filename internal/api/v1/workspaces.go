@@ -137,6 +137,9 @@ func documentWorkspaces(doc *huma.OpenAPI) {
 		if !ok {
 			continue
 		}
+		if rest == "fs" {
+			rest = "fs/list" // under a shorter path
+		}
 		twin := doc.Paths[sessionRoutes+rest]
 		copyBodies(item.Get, twin.Get)
 		copyBodies(item.Post, twin.Post)

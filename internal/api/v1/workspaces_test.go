@@ -89,10 +89,16 @@ func TestWorkspaceOwners(t *testing.T) {
 	s := start(t)
 	s.do(t, "POST", "/v1/workspaces", `{"id":"w"}`).into(t, http.StatusCreated, &v1.Workspace{})
 	s.do(t, "POST", "/v1/workspaces/w/fs/write", `{"path":"f","text":"alice's"}`).into(t, 200, &v1.OK{})
+	var list files.List
+	s.do(t, "GET", "/v1/workspaces/w/fs?path=/workspace", "").into(t, 200, &list)
+	if len(list.Entries) != 1 || list.Entries[0].Name != "f" {
+		t.Errorf("the workspace has %+v", list.Entries)
+	}
 	asBob := header("Authorization", "Bearer "+bobKey)
 	const path = "/v1/workspaces/w"
 	routes := append(fileRoutes(path), []scopedRoute{
 		{"GET", path, ""},
+		{"GET", path + "/fs", ""},
 		{"DELETE", path, ""},
 	}...)
 	for _, r := range routes {

@@ -149,9 +149,12 @@ func (c tailCmd) text(l audit.Line) string {
 	for _, name := range slices.Sorted(maps.Keys(l.IDs)) {
 		fields = append(fields, show.Printable(name+"="+l.IDs[name]))
 	}
-	if l.Event != "answered" {
+	switch {
+	case l.Requests > 0:
+		fields = append(fields, fmt.Sprintf("(%s: %d requests without a key and a line of their own)", show.Printable(l.Event), l.Requests))
+	case l.Event != "answered":
 		fields = append(fields, "("+show.Printable(l.Event)+")")
-	} else {
+	default:
 		fields = append(fields, fmt.Sprintf("%.0fms", l.Took))
 	}
 	return strings.Join(fields, "  ") + "\n"

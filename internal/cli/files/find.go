@@ -16,10 +16,10 @@ import (
 )
 
 type lsCmd struct {
-	Recursive bool   `short:"r" help:"Also the directories below."`
-	JSON      bool   `name:"json" help:"Print JSON."`
-	Session   string `arg:"" help:"Session id."`
-	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
+	Recursive bool `short:"r" help:"Also the directories below."`
+	cli.FormFlags
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
 func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -31,8 +31,8 @@ func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return show.JSON(a.Out, all)
+	if done, err := c.Done(a, all); done {
+		return err
 	}
 	return show.Table(a.Out, entryRows(all))
 }
@@ -64,7 +64,7 @@ func entryRows(entries []sandkasten.Entry) [][]string {
 type statCmd struct {
 	Follow  bool   `short:"L" help:"Follow a link instead of describing it."`
 	JSON    bool   `name:"json" help:"Print JSON."`
-	Session string `arg:"" help:"Session id."`
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Path    string `arg:"" help:"A file of any kind."`
 }
 
@@ -91,10 +91,10 @@ func (c statCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 }
 
 type findCmd struct {
-	Hidden  bool   `short:"a" help:"Also names that begin with a dot."`
-	Limit   int    `short:"n" placeholder:"N" help:"At most so many, up to 10000; 1000 if not given."`
-	JSON    bool   `name:"json" help:"Print JSON."`
-	Session string `arg:"" help:"Session id."`
+	Hidden bool `short:"a" help:"Also names that begin with a dot."`
+	Limit  int  `short:"n" placeholder:"N" help:"At most so many, up to 10000; 1000 if not given."`
+	cli.FormFlags
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Pattern string `arg:"" help:"As '*.go' or 'src/**/*.{c,h}'."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"Where to look."`
 }
@@ -106,6 +106,9 @@ func (c findCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	}
 	if c.JSON {
 		return show.JSON(a.Out, found)
+	}
+	if done, err := c.Done(a, found.Entries); done {
+		return err
 	}
 	for _, e := range found.Entries {
 		if _, err := fmt.Fprintln(a.Out, show.Printable(e.Name)); err != nil {
@@ -131,10 +134,10 @@ type grepCmd struct {
 	Before     int    `short:"B" placeholder:"N" help:"Lines to show before each match."`
 	After      int    `short:"A" placeholder:"N" help:"Lines to show behind each match."`
 	Limit      int    `short:"n" placeholder:"N" help:"At most so many matches, up to 1000; 100 if not given."`
-	JSON       bool   `name:"json" help:"Print JSON."`
-	Session    string `arg:"" help:"Session id."`
-	Pattern    string `arg:"" help:"A regular expression in RE2's syntax."`
-	Path       string `arg:"" optional:"" default:"/workspace" help:"A directory or file."`
+	cli.FormFlags
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Pattern string `arg:"" help:"A regular expression in RE2's syntax."`
+	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory or file."`
 }
 
 func (grepCmd) Help() string { return "Ends with 1 if nothing matches." }
@@ -149,6 +152,9 @@ func (c grepCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	}
 	if c.JSON {
 		return show.JSON(a.Out, found)
+	}
+	if done, err := c.Done(a, found.Matches); done {
+		return err
 	}
 	if _, err := io.WriteString(a.Out, grepText(found.Matches)); err != nil {
 		return err
@@ -187,7 +193,7 @@ func grepText(matches []sandkasten.Match) string {
 type watchCmd struct {
 	Recursive bool   `short:"r" help:"Also the directories below."`
 	JSON      bool   `name:"json" help:"Print JSON, one line for each change."`
-	Session   string `arg:"" help:"Session id."`
+	Session   string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
@@ -220,7 +226,7 @@ func (c watchCmd) print(a *cli.App, change sandkasten.Change) error {
 
 type tarCmd struct {
 	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
-	Session string `arg:"" help:"Session id."`
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
@@ -235,7 +241,7 @@ func (c tarCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 
 type untarCmd struct {
 	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
-	Session string `arg:"" help:"Session id."`
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"The directory to unpack into."`
 }
 

@@ -46,7 +46,7 @@ are copied with sandkasten cp.
 type mkdirCmd struct {
 	Parents bool     `short:"p" help:"Also those above, and do not mind if it is there."`
 	Mode    string   `short:"m" placeholder:"MODE" help:"In octal; 0755 if not given."`
-	Session string   `arg:"" help:"Session id."`
+	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Paths   []string `arg:"" name:"path" help:"Directories."`
 }
 
@@ -62,7 +62,7 @@ func (c mkdirCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 
 type mvCmd struct {
 	Force   bool   `short:"f" help:"Replace what is there."`
-	Session string `arg:"" help:"Session id."`
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	From    string `arg:"" help:"What to rename."`
 	To      string `arg:"" help:"Its new path, or a directory to move it into."`
 }
@@ -79,7 +79,7 @@ func (c mvCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 type cpCmd struct {
 	Recursive bool   `short:"r" help:"Needed for a directory."`
 	Force     bool   `short:"f" help:"Replace what is there."`
-	Session   string `arg:"" help:"Session id."`
+	Session   string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	From      string `arg:"" help:"What to copy."`
 	To        string `arg:"" help:"Its new path, or a directory to copy it into."`
 }
@@ -95,7 +95,7 @@ func (c cpCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 
 type rmCmd struct {
 	Recursive bool     `short:"r" help:"Directories with all that is in them."`
-	Session   string   `arg:"" help:"Session id."`
+	Session   string   `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Paths     []string `arg:"" name:"path" help:"Files, links or directories."`
 }
 
@@ -107,7 +107,7 @@ func (c rmCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 
 type chmodCmd struct {
 	Recursive bool     `short:"r" help:"Also what is below."`
-	Session   string   `arg:"" help:"Session id."`
+	Session   string   `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Mode      string   `arg:"" help:"In octal, like 0755."`
 	Paths     []string `arg:"" name:"path" help:"Files and directories; links are followed."`
 }
@@ -124,7 +124,7 @@ func (c chmodCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 
 type editCmd struct {
 	Count   int    `short:"n" placeholder:"N" help:"How often the text must be there; else nothing changes. By default once or more."`
-	Session string `arg:"" help:"Session id."`
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Path    string `arg:"" help:"A file."`
 	Old     string `arg:"" help:"The text as it is in the file, exactly."`
 	New     string `arg:"" help:"What takes its place."`
@@ -149,7 +149,7 @@ func (c editCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 }
 
 type catCmd struct {
-	Session string   `arg:"" help:"Session id."`
+	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Paths   []string `arg:"" name:"path" help:"Files."`
 }
 
@@ -167,7 +167,7 @@ type writeCmd struct {
 	Mode    string `short:"m" placeholder:"MODE" help:"In octal; 0644 if not given, or the mode that the file has."`
 	Create  bool   `xor:"how" help:"Refuse to replace a file."`
 	Append  bool   `short:"a" xor:"how" help:"Add to the end of the file."`
-	Session string `arg:"" help:"Session id."`
+	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Path    string `arg:"" help:"The file."`
 }
 

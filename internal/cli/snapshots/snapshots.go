@@ -37,7 +37,7 @@ sessions can begin with it, here and on other hosts:
 }
 
 type createCmd struct {
-	Session string   `arg:"" help:"Session id."`
+	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Name    string   `help:"Name, of a-z, A-Z, 0-9, '.', '_' and '-'."`
 	Label   string   `help:"A note."`
 	Scope   string   `enum:"workspace,sandbox" default:"workspace" help:"workspace is /workspace; sandbox is that and all else that was changed of the root."`
@@ -113,11 +113,16 @@ part:
 }
 
 func (c downloadCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) (err error) {
-	archive, err := cl.DownloadSnapshot(ctx, c.Snapshot)
+	snapshot, err := cl.GetSnapshot(ctx, c.Snapshot)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, archive.Close()) }()
+	content, err := cl.DownloadSnapshot(ctx, c.Snapshot)
+	if err != nil {
+		return err
+	}
+	archive, done := show.Reading(a.Err, content, "download", snapshot.SizeBytes)
+	defer func() { done(); err = errors.Join(err, archive.Close()) }()
 	if c.File == "-" {
 		_, err = io.Copy(a.Out, archive)
 		return err
@@ -143,7 +148,13 @@ func (c uploadCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) e
 		return err
 	}
 	defer f.Close()
-	s, err := cl.UploadSnapshot(ctx, f, &sandkasten.UploadSnapshotOptions{Name: c.Name, Label: c.Label})
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	archive, done := show.Reading(a.Err, f, "upload", info.Size())
+	s, err := cl.UploadSnapshot(ctx, archive, &sandkasten.UploadSnapshotOptions{Name: c.Name, Label: c.Label, Size: info.Size()})
+	done()
 	if err != nil {
 		return err
 	}

@@ -11,15 +11,19 @@ import (
 
 // GCCmd removes what nothing needs.
 type GCCmd struct {
-	DryRun bool `name:"dry-run" help:"Only say what would be removed."`
-	JSON   bool `name:"json" help:"Print JSON."`
+	DryRun   bool `name:"dry-run" help:"Only say what would be removed."`
+	Archives bool `help:"Also delete archives of snapshots that no row names. sandkasten recover makes snapshots of them instead."`
+	JSON     bool `name:"json" help:"Print JSON."`
 }
 
 // Help implements kong's HelpProvider.
 func (GCCmd) Help() string {
 	return `Removes images that have lost their names and that no session has, layers of no
-image, imports and uploads that were cut off, and archives of no snapshot. The
-daemon does most of this at its start. While it runs, what it may be working on
+image, and imports and uploads that were cut off. Archives of snapshots that no row
+names are left alone without --archives. Where the database is gone, empty or
+another installation's, it removes nothing: see ` + "`sandkasten recover`" + `.
+
+The daemon does most of this at its start. While it runs, what it may be working on
 is left alone; while it does not, this also finishes what it has left, as
 ` + "`sandkasten fsck --repair`" + ` does. Run it as root.
 
@@ -34,9 +38,9 @@ func (c GCCmd) Run(ctx context.Context, a *cli.App) error {
 	}
 	var gone []daemon.Garbage
 	if c.DryRun {
-		gone, err = daemon.FindGarbage(ctx, cfg)
+		gone, err = daemon.FindGarbage(ctx, cfg, c.Archives)
 	} else {
-		gone, err = daemon.Collect(ctx, cfg, daemon.Options{Version: "gc", Log: daemon.NewLog(cfg.Log, a.Err)})
+		gone, err = daemon.Collect(ctx, cfg, c.Archives, daemon.Options{Version: "gc", Log: daemon.NewLog(cfg.Log, a.Err)})
 	}
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -43,11 +44,11 @@ func copyTree(from, to string) error {
 	always := func() error { return nil }
 	r, w := io.Pipe()
 	packed := make(chan error, 1)
-	go func() {
-		err := Pack(w, Tar, source, "", Selection{}, always)
+	guard.Go(func() {
+		err := guard.Try(func() error { return Pack(w, Tar, source, "", Selection{}, always) })
 		w.CloseWithError(err)
 		packed <- err
-	}()
+	}, func(err error) { packed <- err })
 	_, err = Unpack(target, Tar, protocol.SnapshotTree, r, -1, always)
 	if err = errors.Join(err, r.Close(), <-packed); err != nil {
 		return err

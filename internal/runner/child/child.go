@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/internal/spawn"
@@ -52,17 +53,19 @@ func (r *Reaper) Watch() (stop func()) {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, unix.SIGCHLD)
 	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
+	guard.Go(func() {
 		defer close(done)
 		for {
-			r.Reap()
+			if guard.Try(func() error { r.Reap(); return nil }) != nil {
+				continue // what is dead by now must not wait for the next death
+			}
 			select {
 			case <-died:
 			case <-quit:
 				return
 			}
 		}
-	}()
+	}, func(error) {})
 	return func() {
 		signal.Stop(died)
 		close(quit)

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"math/rand/v2"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -10,9 +11,12 @@ import (
 )
 
 // bash is GNU bash 4.4 or newer. It reads its script byte by byte, so a line
-// does no more than evaluate a variable that setup defined. That loads the
-// text file: the command into __sk[0], never to be quoted, and what to do with
-// it into __sk[1].
+// does no more than load the text file into an array and evaluate that: element 0
+// is the command, never to be quoted, and element 1 what to do with it.
+//
+// A command can make every variable that it sees read-only. The others that we
+// have are so already. When the array is spoiled, each line has one of its own, with
+// a name that no command has seen.
 //
 // Every word of ours starts with \builtin: aliases do not apply to quoted
 // words, functions not to what builtin runs. A function named builtin is the
@@ -49,14 +53,29 @@ func (bash) Idles() bool { return true }
 // copy of such a copy inherits it.
 const moveFDs = `for __sk in 1 2 3 5 6 7 9; do eval "{ exec 19$__sk<&10; } 18$__sk<&-; exec 18$__sk<&-"; done; `
 
-// runText is what a line does. Without a text file to read, or with an __sk
-// that cannot be assigned, it reports that it ran nothing.
+// runText is what a line does: it loads the text file into the array __sk and
+// evaluates that. Where there is an __sk already, or no text file, it reports that
+// it ran nothing. A command may have made one, or kept ours by making it read-only.
 const (
-	runText  = `\builtin mapfile -n 2 -td "" __sk </proc/self/fd/195||\builtin unset __sk;\builtin eval "${__sk[1]-$__sk_none}"`
+	runText  = `\builtin eval "${__sk[*]+$__sk_none #}$__sk_load"`
+	loadText = `\builtin mapfile -n 2 -td "" __sk </proc/self/fd/195||\builtin unset __sk;\builtin eval "${__sk[1]-$__sk_none}"`
 	noneText = `\builtin printf "0 1 \0" >&199`
 )
 
 const evalText = `\builtin eval "$__sk_run"` + "\n\n"
+
+// newName returns a name for an array that no command can know.
+func newName() string { return "__sk" + strconv.FormatUint(1<<40|rand.Uint64N(1<<40), 36) }
+
+// loadLine does the same with the array of that name.
+func loadLine(name string) string {
+	return `\builtin mapfile -n 2 -td "" ` + name + ` </proc/self/fd/195;\builtin eval "${` + name + `[1]-$__sk_none}"` + "\n\n"
+}
+
+// firstLine is 0, and has the line numbers of what is evaluated next begin at 1, as
+// bash -c does, if LINENO is as it was: with an attribute, which makes digits here,
+// it may be read-only, and to assign to it would end the line.
+const firstLine = `(36#0${LINENO+${LINENO@a}}||(LINENO=1))*0`
 
 // saveState writes what a later shell is to take over.
 const saveState = `{ \builtin declare -px ${__sk+};\builtin printf '#.\n' ${__sk+};} >|/proc/self/fd/197`
@@ -65,11 +84,13 @@ const saveState = `{ \builtin declare -px ${__sk+};\builtin printf '#.\n' ${__sk
 // with the directory, of which there is no report then.
 const saveAtExit = `{ \builtin declare -px;\builtin printf 'cd -- %q\n#exit.\n' "${DIRSTACK[0]}";} >|/proc/self/fd/197`
 
-// skipAll is a trap that makes bash pass over every command but ours. It is
-// set on a signal that nothing else uses, for when a command's time is up: the
-// shell must not go on with the rest of a list whose first half was killed. A
-// DEBUG trap of the user's own is lost then.
-const skipAll = `\builtin shopt -s extdebug;\builtin trap "\builtin test \"\${BASH_COMMAND/__sk}\" != \"\$BASH_COMMAND\"" DEBUG`
+// skipAll is a trap that makes bash pass over every command but ours, and leave
+// every loop. It is set on a signal that nothing else uses, for when a command's
+// time is up: the shell must not go on with the rest of a list whose first half was
+// killed. To bash a skipped command has succeeded, so a loop around some would
+// never end; break 0 is an error that ends all loops, and skips as well. A DEBUG
+// trap of the user's own is lost then.
+const skipAll = `\builtin shopt -s extdebug;\builtin trap "\builtin test \"\${BASH_COMMAND/__sk}\" != \"\$BASH_COMMAND\" || { \builtin break 0 2>/dev/null && ! \builtin :; }" DEBUG`
 
 func (bash) Skip() (unix.Signal, []byte) {
 	return sigRTMax, []byte(`\builtin shopt -u extdebug ${__sk+};\builtin trap - DEBUG ${__sk+}` + "\n\n")
@@ -82,7 +103,8 @@ func (bash) Setup(seq uint64, restore []byte) (line, file []byte) {
 	file = append(file, `shopt -s expand_aliases; trap `...)
 	file = append(Quote(file, []byte(skipAll)), ` SIGRTMAX; trap `...)
 	file = append(Quote(file, []byte(saveAtExit)), ` EXIT; declare -r __sk_run=`...)
-	file = append(Quote(file, []byte(runText)), ` __sk_none=`...)
+	file = append(Quote(file, []byte(runText)), ` __sk_load=`...)
+	file = append(Quote(file, []byte(loadText)), ` __sk_none=`...)
 	file = append(Quote(file, []byte(noneText)), '\n')
 	file = append(file, restore...)
 	file = append(file, "\n\\builtin unset __sk; \\builtin printf '"...)
@@ -91,11 +113,16 @@ func (bash) Setup(seq uint64, restore []byte) (line, file []byte) {
 	return []byte(`. /proc/self/fd/185` + "\n\n"), file
 }
 
-// command's redirections are made in order, so __sk[2] in the last of them is
+// command's redirections are made in order, so element 2 in the last of them is
 // set only if all were possible and the command is really going to run; a
 // limit on descriptors or set -r prevents it. The directory is that of the
 // shell itself, because PWD is a variable like any other.
 func (bash) Command(o Order) (line, file []byte) {
+	name, run := "__sk", evalText
+	if o.Spoiled {
+		name = newName()
+		run = loadLine(name)
+	}
 	file = make([]byte, 0, len(o.Text)+512)
 	file = append(append(file, o.Text...), 0)
 	if o.Tell {
@@ -110,7 +137,7 @@ func (bash) Command(o Order) (line, file []byte) {
 	if weaken.Off(weaken.ShellQuoting) {
 		file = append(append(append(file, "{ "...), o.Text...), "\n} <"...)
 	} else {
-		file = append(file, `\builtin eval "${__sk[0]}" <`...)
+		file = append(file, `\builtin eval "${`+name+`[`+firstLine+`]}" <`...)
 	}
 	if weaken.Off(weaken.ShellStdin) {
 		file = append(file, "&0"...)
@@ -122,14 +149,14 @@ func (bash) Command(o Order) (line, file []byte) {
 	file = append(file, " >|/proc/self/fd/19"...)
 	file = strconv.AppendInt(file, int64(o.Out+1), 10)
 	if weaken.Off(weaken.ShellStatus) {
-		file = append(file, ` 2>&1 198>&${__sk[2]:=-};\builtin printf '`...)
+		file = append(file, ` 2>&1 198>&${`+name+`[2]:=-};\builtin printf '`...)
 	} else {
-		file = append(file, ` 2>&1 199>&${__sk[2]:=-};\builtin printf '`...)
+		file = append(file, ` 2>&1 199>&${`+name+`[2]:=-};\builtin printf '`...)
 	}
 	file = strconv.AppendUint(file, o.Seq, 10)
-	file = append(file, `%s %d %s\0' "${__sk[2]-}" "$?" "${DIRSTACK[0]-}" >&199;`...)
+	file = append(file, `%s %d %s\0' "${`+name+`[2]-}" "$?" "${DIRSTACK[0]-}" >&199;\builtin unset `+name+`;`...)
 	if o.Save {
-		file = append(file, saveState+";"...)
+		file = append(file, saveState...)
 	}
-	return []byte(evalText), append(file, "\\builtin unset __sk\x00"...)
+	return []byte(run), append(file, 0)
 }

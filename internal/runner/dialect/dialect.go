@@ -52,13 +52,14 @@ type Dialect interface {
 
 // Order is one command for a shell.
 type Order struct {
-	Seq   uint64
-	Text  []byte
-	Stdin bool // the stdin file is to be read, instead of nothing
-	Out   int  // index of the output pipe
-	Last  int  // the exit code of the command before, shown as $?
-	Save  bool // write the state file after the report
-	Tell  bool // report 0 and that it ran, before the command; for a shell that idles
+	Seq     uint64
+	Text    []byte
+	Stdin   bool // the stdin file is to be read, instead of nothing
+	Out     int  // index of the output pipe
+	Last    int  // the exit code of the command before, shown as $?
+	Save    bool // write the state file after the report
+	Spoiled bool // it ran nothing, perhaps for a variable that a command has made: do without that
+	Tell    bool // report 0 and that it ran, before the command; for a shell that idles
 }
 
 // FDs are descriptor numbers in a shell.

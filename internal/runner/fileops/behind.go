@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/guard"
 )
 
 // behindNice is added to the nice value of what others should not have to wait
@@ -18,17 +20,17 @@ const behindNice = 5
 // reaches files elsewhere.
 func behind(do func() error) error {
 	done := make(chan error, 1)
-	go func() {
+	guard.Go(func() {
 		runtime.LockOSThread() // for good
 		err := stepBack(behindNice)
 		if err == nil {
 			err = unix.Setfsuid(0) // which changes nothing, and says nothing, without the right to
 		}
 		if err == nil {
-			err = do()
+			err = guard.Try(do)
 		}
 		done <- err
-	}()
+	}, func(err error) { done <- err })
 	return <-done
 }
 

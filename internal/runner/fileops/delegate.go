@@ -105,6 +105,9 @@ func readable(pipe *os.File) bool {
 // noTool explains why a tool could not be started. What the sandbox has too
 // little of is its user's matter.
 func noTool(err error) error {
+	if refusal, ok := errors.AsType[*protocol.Error](err); ok {
+		return refusal
+	}
 	for _, short := range []error{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
 		if errors.Is(err, short) {
 			return protocol.Refuse(protocol.CodeExhausted, "the sandbox has no process or memory left for this; end some of its programs")

@@ -74,6 +74,15 @@ func (c *Conn) Heavy(h protocol.Header) bool {
 	return heavy && err == nil
 }
 
+// User is whose rights a request asks for; "" is the sandbox's own.
+func User(h protocol.Header) (user string, err error) {
+	type asked struct {
+		User string `json:"user"`
+	}
+	err = decoded(h, func(r asked) error { user = r.User; return nil })
+	return user, err
+}
+
 // RestoresOwners reports whether a request brings back the files of a whole root,
 // each to its owner, which root alone can.
 func RestoresOwners(h protocol.Header) bool {

@@ -50,7 +50,7 @@ func (s *Server) Mkdir(req protocol.Mkdir) error {
 	}
 	err = at.mkdir(req)
 	if errors.Is(err, unix.ENOENT) {
-		return protocol.Refuse(protocol.CodeNotFound, "a directory above %q does not exist; make it, or ask for parents", req.Path)
+		return protocol.Refuse(protocol.CodeNotFound, "a directory above %q does not exist; make it, or ask for parents", req.Path).Because(protocol.ReasonNoSuchFile)
 	}
 	return s.explain(err, req.Path)
 }
@@ -171,7 +171,7 @@ func (s *Server) Remove(req protocol.Remove, check Check) error {
 		return s.explain(err, req.Path)
 	}
 	if !req.Recursive {
-		return protocol.Refuse(protocol.CodeConflict, "the directory %q is not empty; ask for recursive removal", req.Path)
+		return protocol.Refuse(protocol.CodeConflict, "the directory %q is not empty; ask for recursive removal", req.Path).Because(protocol.ReasonDirNotEmpty)
 	}
 	if err := tree.Empty(dir, name, check); err != nil {
 		return s.explain(err, req.Path)

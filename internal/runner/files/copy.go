@@ -42,7 +42,7 @@ func (s *Server) Copy(req protocol.Copy, check Check) error {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
 		if !req.Recursive {
-			return protocol.Refuse(protocol.CodeInvalid, "%q is a directory; ask for a recursive copy", req.From)
+			return protocol.Refuse(protocol.CodeInvalid, "%q is a directory; ask for a recursive copy", req.From).Because(protocol.ReasonIsADirectory)
 		}
 		err = c.directory(src, dir, name, &st)
 	case unix.S_IFREG:
@@ -186,7 +186,7 @@ func (c *copier) entry(w *tree.Walk, e *tree.Entry, dir int) error {
 		}
 		return err
 	}
-	return protocol.Refuse(protocol.CodeUnprocessable, "%q is a pipe, a socket or a device, which cannot be copied; remove it, or copy the others one by one", strings.ToValidUTF8(w.Path(), "?"))
+	return protocol.Refuse(protocol.CodeUnprocessable, "%q is a pipe, a socket or a device, which cannot be copied; remove it, or copy the others one by one", strings.ToValidUTF8(w.Path(), "?")).Because(protocol.ReasonNotRegular)
 }
 
 // content copies an open file to name in dir, whole or not at all.

@@ -19,7 +19,7 @@ func (s *Server) Create(path string, allowOutside bool) (*os.File, error) {
 		return nil, err
 	}
 	if path[len(path)-1] == '/' {
-		return nil, protocol.Refuse(protocol.CodeInvalid, "path must not end with a slash: it names a file")
+		return nil, protocol.Refuse(protocol.CodeInvalid, "path must not end with a slash: it names a file").Because(protocol.ReasonIsADirectory)
 	}
 	dir, name, err := at.parent()
 	if err != nil {

@@ -53,9 +53,9 @@ func (s *Server) Edit(req protocol.Edit, before, after []byte) (protocol.Edited,
 func checkCount(req protocol.Edit, n int) error {
 	switch {
 	case n == 0:
-		return protocol.Refuse(protocol.CodeUnprocessable, "the old text does not occur in %q; nothing was changed", req.Path)
+		return protocol.Refuse(protocol.CodeUnprocessable, "the old text does not occur in %q; nothing was changed", req.Path).Because(protocol.ReasonTextNotFound)
 	case req.Count > 0 && n != req.Count:
-		return protocol.Refuse(protocol.CodeUnprocessable, "the old text occurs %d times in %q, not %d; nothing was changed. Give more of the text around it, or the right count", n, req.Path, req.Count)
+		return protocol.Refuse(protocol.CodeUnprocessable, "the old text occurs %d times in %q, not %d; nothing was changed. Give more of the text around it, or the right count", n, req.Path, req.Count).Because(protocol.ReasonTextNotUnique)
 	}
 	return nil
 }

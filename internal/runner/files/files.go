@@ -63,7 +63,7 @@ func statRegular(fd int, asked string) (*unix.Stat_t, error) {
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 	case unix.S_IFDIR:
-		return nil, protocol.Refuse(protocol.CodeInvalid, "%q is a directory; list it instead", asked)
+		return nil, protocol.Refuse(protocol.CodeInvalid, "%q is a directory; list it instead", asked).Because(protocol.ReasonIsADirectory)
 	default:
 		if !weaken.Off(weaken.SpecialFiles) {
 			return nil, notRegular(asked)
@@ -75,7 +75,7 @@ func statRegular(fd int, asked string) (*unix.Stat_t, error) {
 	}
 	// Files of procfs have no size, and some are the runner's own memory.
 	if fs.Type == unix.PROC_SUPER_MAGIC {
-		return nil, protocol.Refuse(protocol.CodeUnprocessable, "%q is made up by the kernel as it is read; read it with a command", asked)
+		return nil, protocol.Refuse(protocol.CodeUnprocessable, "%q is made up by the kernel as it is read; read it with a command", asked).Because(protocol.ReasonNotRegular)
 	}
 	return &st, nil
 }

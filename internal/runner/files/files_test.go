@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -233,5 +234,49 @@ func TestDeepPaths(t *testing.T) {
 	}
 	if b, err := io.ReadAll(f); err != nil || !bytes.Equal(b, []byte("deep")) || f.Close() != nil {
 		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// Git does not see the directory for what is not the user's work, however it comes
+// to be, and sees what the user has put beside it.
+func TestGitDoesNotSeeOurDirectory(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		testenv.Unsupported(t, "no git here: %v", err)
+	}
+	for name, make := range map[string]func(*files.Server) error{
+		"create": func(s *files.Server) error {
+			f, err := s.Create(".sandkasten/output-1.txt", false)
+			if err != nil {
+				return err
+			}
+			return f.Close()
+		},
+		"write": func(s *files.Server) error {
+			return s.Write(protocol.Write{Path: ".sandkasten/a/b"}, strings.NewReader("x"), 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, dir := open(t)
+			run := func(args ...string) string {
+				c := exec.CommandContext(t.Context(), git, append([]string{"-C", dir}, args...)...)
+				c.Env = append(os.Environ(), "HOME="+t.TempDir(), "GIT_CONFIG_NOSYSTEM=1")
+				out, err := c.CombinedOutput()
+				if err != nil {
+					t.Fatalf("git %v: %v: %s", args, err, out)
+				}
+				return string(out)
+			}
+			run("init", "-q")
+			if err := make(s); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Write(protocol.Write{Path: "work/mine"}, strings.NewReader("x"), 1); err != nil {
+				t.Fatal(err)
+			}
+			if out := run("status", "--porcelain"); out != "?? work/\n" {
+				t.Errorf("git sees %q", out)
+			}
+		})
 	}
 }

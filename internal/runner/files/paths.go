@@ -114,7 +114,7 @@ func below(base, abs string) (string, bool) {
 }
 
 func (s *Server) outside(asked string) *protocol.Error {
-	return protocol.Refuse(protocol.CodeDenied, "%q is not below %s; this session's file requests are limited to that directory (a link that leads out counts, too)", asked, s.workspace)
+	return protocol.Refuse(protocol.CodeDenied, "%q is not below %s; this session's file requests are limited to that directory (a link that leads out counts, too)", asked, s.workspace).Because(protocol.ReasonOutsideWorkspace)
 }
 
 // open opens the place. Whatever it is, that does not block.
@@ -170,10 +170,36 @@ func (p place) makeDirs(rel string) (int, error) {
 		return -1, err
 	}
 	defer tree.Close(up)
-	if err := unix.Mkdirat(up, path.Base(rel), 0o755); err != nil && err != unix.EEXIST {
+	if err = unix.Mkdirat(up, path.Base(rel), 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
 		return -1, err
 	}
-	return p.open(rel, unix.O_PATH|unix.O_DIRECTORY)
+	made := err == nil
+	fd, err = p.open(rel, unix.O_PATH|unix.O_DIRECTORY)
+	if err == nil && made && path.Base(rel) == ownDir {
+		if err := ignoreAll(fd); err != nil {
+			tree.Close(fd)
+			return -1, err
+		}
+	}
+	return fd, err
+}
+
+// ownDir is a directory for files of clients' that are not the user's work, as the
+// outputs that an agent's tools keep. One that is made here is not seen by git.
+const ownDir = ".sandkasten"
+
+// ignoreAll has git ignore a directory, which is new, and all that comes into it.
+func ignoreAll(dir int) error {
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(dir, ".gitignore", flags, 0o644)
+	if err == unix.EEXIST {
+		return nil // somebody was faster
+	}
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte("*\n"))
+	return errors.Join(err, unix.Close(fd))
 }
 
 // holder opens the directory that holds the place's last element, which may be
@@ -193,7 +219,7 @@ func (s *Server) explain(err error, asked string) error {
 		return protocol.Refuse(protocol.CodeUnavailable, "directories below %q were moved meanwhile; try again", asked)
 	}
 	if errors.Is(err, tree.ErrKernelFS) {
-		return protocol.Refuse(protocol.CodeDenied, "below %q are files that the kernel makes up", asked)
+		return protocol.Refuse(protocol.CodeDenied, "below %q are files that the kernel makes up", asked).Because(protocol.ReasonNotRegular)
 	}
 	errno, ok := errors.AsType[unix.Errno](err)
 	if !ok {
@@ -201,29 +227,29 @@ func (s *Server) explain(err error, asked string) error {
 	}
 	switch errno {
 	case unix.ENOENT:
-		return protocol.Refuse(protocol.CodeNotFound, "%q does not exist", asked)
+		return protocol.Refuse(protocol.CodeNotFound, "%q does not exist", asked).Because(protocol.ReasonNoSuchFile)
 	case unix.EEXIST:
-		return protocol.Refuse(protocol.CodeExists, "%q exists", asked)
+		return protocol.Refuse(protocol.CodeExists, "%q exists", asked).Because(protocol.ReasonFileExists)
 	case unix.EBUSY:
 		return protocol.Refuse(protocol.CodeInvalid, "%q is the workspace, the root or a mount; only what is in it can be changed", asked)
 	case unix.ENOTEMPTY:
-		return protocol.Refuse(protocol.CodeInvalid, "the directory %q is not empty", asked)
+		return protocol.Refuse(protocol.CodeInvalid, "the directory %q is not empty", asked).Because(protocol.ReasonDirNotEmpty)
 	case unix.EXDEV:
 		return s.outside(asked)
 	case unix.ELOOP:
 		return protocol.Refuse(protocol.CodeInvalid, "%q has too many links, or one that only the kernel may follow", asked)
 	case unix.ENOTDIR:
-		return protocol.Refuse(protocol.CodeInvalid, "a part of %q is not a directory", asked)
+		return protocol.Refuse(protocol.CodeInvalid, "a part of %q is not a directory", asked).Because(protocol.ReasonNotADirectory)
 	case unix.EISDIR:
-		return protocol.Refuse(protocol.CodeInvalid, "%q is a directory", asked)
+		return protocol.Refuse(protocol.CodeInvalid, "%q is a directory", asked).Because(protocol.ReasonIsADirectory)
 	case unix.ENAMETOOLONG:
 		return protocol.Refuse(protocol.CodeInvalid, "a part of %q is too long", asked)
 	case unix.ENXIO, unix.ENODEV:
 		return notRegular(asked)
 	case unix.EACCES, unix.EPERM:
-		return protocol.Refuse(protocol.CodeDenied, "no permission for %q", asked)
+		return protocol.Refuse(protocol.CodeDenied, "no permission for %q", asked).Because(protocol.ReasonNoPermission)
 	case unix.EROFS:
-		return protocol.Refuse(protocol.CodeDenied, "%q is on a read-only file system", asked)
+		return protocol.Refuse(protocol.CodeDenied, "%q is on a read-only file system", asked).Because(protocol.ReasonReadOnlyFS)
 	case unix.ENOSPC, unix.EDQUOT:
 		return protocol.Refuse(protocol.CodeNoSpace, "no space left in the sandbox for %q; remove files or ask for a larger disk", asked)
 	case unix.EFBIG:
@@ -235,5 +261,5 @@ func (s *Server) explain(err error, asked string) error {
 }
 
 func notRegular(asked string) *protocol.Error {
-	return protocol.Refuse(protocol.CodeInvalid, "%q is neither a file nor a directory; devices, pipes and sockets are not served", asked)
+	return protocol.Refuse(protocol.CodeInvalid, "%q is neither a file nor a directory; devices, pipes and sockets are not served", asked).Because(protocol.ReasonNotRegular)
 }

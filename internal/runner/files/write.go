@@ -27,7 +27,7 @@ func (s *Server) Write(req protocol.Write, content io.Reader, size int64) error 
 	case req.Create && req.Append:
 		return protocol.Refuse(protocol.CodeInvalid, "create and append exclude each other")
 	case req.Path[len(req.Path)-1] == '/':
-		return protocol.Refuse(protocol.CodeInvalid, "path must not end with a slash: it names a file")
+		return protocol.Refuse(protocol.CodeInvalid, "path must not end with a slash: it names a file").Because(protocol.ReasonIsADirectory)
 	}
 	dir, name, err := at.parent()
 	if err != nil {

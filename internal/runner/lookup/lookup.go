@@ -47,9 +47,9 @@ func Program(name string, env []string, dir string) (string, error) {
 		found = file
 	}
 	if found != "" {
-		return "", protocol.Refuse(protocol.CodeUnprocessable, "%q is not executable; make it so with chmod +x", found).For("cmd")
+		return "", protocol.Refuse(protocol.CodeUnprocessable, "%q is not executable; make it so with chmod +x", found).For("cmd").Because(protocol.ReasonNotExecutable)
 	}
-	return "", protocol.Refuse(protocol.CodeUnprocessable, "no program %q in the sandbox's PATH (%s); install it, or give its whole path", name, list).For("cmd")
+	return "", protocol.Refuse(protocol.CodeUnprocessable, "no program %q in the sandbox's PATH (%s); install it, or give its whole path", name, list).For("cmd").Because(protocol.ReasonProgramNotFound)
 }
 
 // Env returns base with the variables of extra, NAME=VALUE each, instead
@@ -82,31 +82,42 @@ func Explain(err error, a Attempt) error {
 	if !ok {
 		return protocol.Refuse(protocol.CodeUnavailable, "the program cannot be started (%v); the sandbox may be out of memory or processes", err)
 	}
-	refuse := func(field, format string, args ...any) error {
+	refuse := func(field, format string, args ...any) *protocol.Error {
 		return protocol.Refuse(protocol.CodeUnprocessable, format, args...).For(field)
 	}
 	dir := strings.HasPrefix(step.Step, "chdir ")
 	switch {
 	case dir && step.Errno == unix.ENOENT:
-		return refuse("cwd", "the working directory %q does not exist; make it, or give another cwd", a.Dir)
+		return refuse("cwd", "the working directory %q does not exist; make it, or give another cwd", a.Dir).Because(protocol.ReasonNoSuchFile)
 	case dir:
-		return refuse("cwd", "the working directory %q cannot be entered: %v", a.Dir, step.Errno)
+		return refuse("cwd", "the working directory %q cannot be entered: %v", a.Dir, step.Errno).Because(dirReason(step.Errno))
 	case strings.HasPrefix(step.Step, "set") && a.User != "":
 		return refuse("user", "the sandbox may not run programs as %q: %s", a.User, step.Error())
 	case !strings.HasPrefix(step.Step, "exec"):
 		return protocol.Refuse(protocol.CodeUnavailable, "the program cannot be started (%s)", step.Error())
 	case step.Errno == unix.ENOENT && a.exists():
-		return refuse("cmd", "%q names an interpreter (its #! line, or its dynamic loader) that the sandbox does not have", a.Program)
+		return refuse("cmd", "%q names an interpreter (its #! line, or its dynamic loader) that the sandbox does not have", a.Program).Because(protocol.ReasonNotExecutable)
 	case step.Errno == unix.ENOENT:
-		return refuse("cmd", "no program %q in the sandbox", a.Program)
+		return refuse("cmd", "no program %q in the sandbox", a.Program).Because(protocol.ReasonProgramNotFound)
 	case step.Errno == unix.EACCES:
-		return refuse("cmd", "%q is not executable, or not for this user; make it so with chmod +x", a.Program)
+		return refuse("cmd", "%q is not executable, or not for this user; make it so with chmod +x", a.Program).Because(protocol.ReasonNotExecutable)
 	case step.Errno == unix.ENOEXEC:
-		return refuse("cmd", "%q is neither a program for this machine nor a script with a #! line; run it with its interpreter, as in [\"sh\", %q]", a.Program, a.Program)
+		return refuse("cmd", "%q is neither a program for this machine nor a script with a #! line; run it with its interpreter, as in [\"sh\", %q]", a.Program, a.Program).Because(protocol.ReasonNotExecutable)
 	case step.Errno == unix.E2BIG:
 		return refuse("cmd", "the arguments and the environment are too long together, or one of them is longer than 128 KiB; pass long input as stdin or in a file")
 	}
 	return refuse("cmd", "%q cannot be run: %v", a.Program, step.Errno)
+}
+
+// dirReason says why a directory cannot be entered.
+func dirReason(errno unix.Errno) string {
+	switch errno {
+	case unix.ENOTDIR:
+		return protocol.ReasonNotADirectory
+	case unix.EACCES, unix.EPERM:
+		return protocol.ReasonNoPermission
+	}
+	return ""
 }
 
 // exists reports whether there is a file, seen from its directory.

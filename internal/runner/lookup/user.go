@@ -69,7 +69,7 @@ func findUser(name string, passwd Source) (User, error) {
 	case numeric:
 		return User{UID: id, GID: id}, nil
 	default:
-		return User{}, protocol.Refuse(protocol.CodeUnprocessable, "the sandbox has no user %q; use a number or one of /etc/passwd", name).For("user")
+		return User{}, protocol.Refuse(protocol.CodeUnprocessable, "the sandbox has no user %q; use a number or one of /etc/passwd", name).For("user").Because(protocol.ReasonNoSuchUser)
 	}
 }
 
@@ -84,7 +84,7 @@ func findGroup(name string, group Source) (int, error) {
 		})
 	}
 	if !found {
-		return 0, protocol.Refuse(protocol.CodeUnprocessable, "the sandbox has no group %q; use a number or one of /etc/group", name).For("user")
+		return 0, protocol.Refuse(protocol.CodeUnprocessable, "the sandbox has no group %q; use a number or one of /etc/group", name).For("user").Because(protocol.ReasonNoSuchUser)
 	}
 	return id, nil
 }

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/sandkasten/sandkasten/internal/weaken"
@@ -64,6 +65,8 @@ type piece struct {
 const (
 	firstPiece = 1 << 10
 	lastPiece  = 128 << 10
+
+	fewestPieces = 3 // the first, the last and one whose memory can be used again
 )
 
 // New returns an empty output that keeps limit bytes, or the nearest number
@@ -114,37 +117,59 @@ func (o *Output) reserve() []byte {
 	}
 	size := int64(firstPiece)
 	if n := len(o.pieces); n > 0 {
-		// An eighth of the limit leaves enough pieces to drop one of.
+		// An eighth of the limit leaves enough pieces to reuse one of.
 		size = min(lastPiece, o.limit/8, int64(cap(o.pieces[n-1].data))*2)
 	}
-	for !o.mayGrow(o.memory(size)) {
-		i := o.victim()
-		if o.waitedFor(o.pieces[i].offset + int64(len(o.pieces[i].data))) {
-			return nil
-		}
-		o.drop(i)
+	if o.mayGrow(o.memory(size)) {
+		return o.addPiece(make([]byte, 0, size))
 	}
-	o.held += o.memory(size)
-	o.pieces = append(o.pieces, piece{offset: o.total, data: make([]byte, 0, size)})
-	return o.pieces[len(o.pieces)-1].data[:size]
+	for size /= 2; size >= firstPiece; size /= 2 { // what is left of the floor needs no asking
+		if n := o.memory(size); o.mustGrow(n) && o.mayGrow(n) {
+			return o.addPiece(make([]byte, 0, size))
+		}
+	}
+	i := o.victim()
+	old := o.pieces[i]
+	if o.waitedFor(old.offset + int64(len(old.data))) {
+		return nil
+	}
+	// The memory moves from the middle to the end, so the budget is not asked:
+	// another output could take in between what this one gives back.
+	o.kept -= int64(len(old.data))
+	o.pieces = slices.Delete(o.pieces, i, i+1)
+	return o.addPiece(old.data[:0])
+}
+
+// addPiece makes data, which is empty, the piece at the end, and returns its space.
+func (o *Output) addPiece(data []byte) []byte {
+	o.pieces = append(o.pieces, piece{offset: o.total, data: data})
+	return data[:cap(data)]
 }
 
 // mayGrow takes size bytes of memory if the limits allow it.
 func (o *Output) mayGrow(size int64) bool {
-	if o.held+size > o.limit {
+	must := o.mustGrow(size)
+	if !must && o.held+size > o.limit || !o.budget.take(size, must) {
 		return false
 	}
-	return o.budget.take(size, o.held+size <= Floor)
+	o.held += size
+	return true
 }
 
-// victim is the piece to drop: the oldest that does not belong to the first
-// half, or of a terminal the oldest.
+// mustGrow reports whether size bytes are granted however full the budget is.
+// So there are always pieces between the first and the last one.
+func (o *Output) mustGrow(size int64) bool {
+	return o.held+size <= Floor || len(o.pieces) < fewestPieces
+}
+
+// victim is the piece whose memory is used again: the oldest that does not
+// belong to the first half, and not the last one; of a terminal the oldest.
 func (o *Output) victim() int {
 	if o.kind == Screen {
 		return 0
 	}
 	var before int64
-	for i, p := range o.pieces {
+	for i, p := range o.pieces[:len(o.pieces)-1] {
 		if before >= o.held/2 {
 			return i
 		}
@@ -167,15 +192,6 @@ func (o *Output) waitedFor(end int64) bool {
 	return false
 }
 
-func (o *Output) drop(i int) {
-	p := o.pieces[i]
-	o.kept -= int64(len(p.data))
-	size := o.memory(int64(cap(p.data)))
-	o.held -= size
-	o.budget.give(size)
-	o.pieces = append(o.pieces[:i], o.pieces[i+1:]...)
-}
-
 // Commit makes the first n bytes of the reserved space part of the output.
 func (o *Output) Commit(n int, stream protocol.Stream) {
 	if n <= 0 {
@@ -183,6 +199,11 @@ func (o *Output) Commit(n int, stream protocol.Stream) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	defer o.wakeReaders()
+	o.total += int64(n)
+	if len(o.pieces) == 0 {
+		return // discarded meanwhile
+	}
 	last := &o.pieces[len(o.pieces)-1]
 	from := len(last.data)
 	last.data = last.data[:from+n]
@@ -193,8 +214,6 @@ func (o *Output) Commit(n int, stream protocol.Stream) {
 		last.stderr.set(from, from+n)
 	}
 	o.kept += int64(n)
-	o.total += int64(n)
-	o.wakeReaders()
 }
 
 // Flood lets the output go on without waiting for readers.
@@ -217,9 +236,8 @@ func (o *Output) End() {
 func (o *Output) Discard() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.pieces) > 0 {
-		o.drop(len(o.pieces) - 1)
-	}
+	o.budget.give(o.held)
+	o.pieces, o.kept, o.held = nil, 0, 0
 }
 
 // Counts returns how many bytes were written and how many are not kept.
@@ -241,7 +259,7 @@ func (o *Output) Watched() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.readers {
-		if !r.file {
+		if !r.file && !r.place {
 			return true
 		}
 	}
@@ -262,7 +280,8 @@ func Wake(c chan struct{}) {
 	}
 }
 
-// Budget bounds the memory of all outputs together.
+// Budget bounds the memory of all outputs together. An output's Floor is
+// granted in any case, so that the sum is at most Max and a Floor for each.
 type Budget struct {
 	Max   int64       // bytes
 	Evict func() bool // frees an output that can be spared, or returns false

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // fill writes text to o, reading with nobody.
@@ -155,5 +157,35 @@ func drainRoom(o *Output) {
 	select {
 	case <-o.Room:
 	default:
+	}
+}
+
+// What a screen shows before anybody comes is kept for who is awaited, and the
+// writer waits meanwhile, but not for ever.
+func TestOutputAwaitsFirstReader(t *testing.T) {
+	for name, come := range map[string]bool{"comes": true, "does not come": false} {
+		synctest.Test(t, func(t *testing.T) {
+			o := New(testBudget(1<<40), Screen, 0)
+			o.Await(time.Minute)
+			if o.Watched() {
+				t.Errorf("%s: somebody is there", name)
+			}
+			for o.Reserve() != nil {
+				o.Commit(len(o.Reserve()), "")
+			}
+			if come {
+				r := o.Attach(0)
+				defer r.Detach()
+				if c, _ := r.Read(make([]byte, 10)); c.Offset != 0 || c.Bytes != 10 || o.Reserve() != nil {
+					t.Errorf("%s: %+v", name, c)
+				}
+				return
+			}
+			time.Sleep(2 * time.Minute)
+			<-o.Room
+			if o.Reserve() == nil {
+				t.Errorf("%s: the writer waits", name)
+			}
+		})
 	}
 }

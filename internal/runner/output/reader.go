@@ -1,8 +1,10 @@
 package output
 
 import (
+	"slices"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -14,6 +16,7 @@ type Reader struct {
 	o      *Output
 	offset int64 // of the next byte to read; guarded by o.mu
 	file   bool  // a Spill's, so not somebody's
+	place  bool  // keeps the place of one that is still to come
 }
 
 // Chunk is a part of an output, all of one stream.
@@ -33,9 +36,19 @@ func (o *Output) attach(r *Reader) *Reader {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r.o, r.Wake = o, make(chan struct{}, 1)
+	if r.offset == 0 && !r.file {
+		o.readers = slices.DeleteFunc(o.readers, func(other *Reader) bool { return other.place })
+	}
 	o.readers = append(o.readers, r)
 	Wake(o.Crowd)
 	return r
+}
+
+// Await keeps everything for the next reader from the beginning on, for so long:
+// without room the writer waits.
+func (o *Output) Await(d time.Duration) {
+	r := o.attach(&Reader{place: true})
+	guard.After(d, r.Detach, func(error) {})
 }
 
 // Detach ends the reader: from now on it holds nobody up.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"syscall"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/guard"
 )
 
 // Spill copies an output into a file. It is one more reader: nothing is
@@ -31,7 +33,7 @@ func (o *Output) Spill(file io.WriteCloser) *Spill {
 func (s *Spill) Run() {
 	defer close(s.done)
 	defer s.rd.Detach()
-	err := s.copy()
+	err := guard.Try(s.copy)
 	if cerr := s.file.Close(); err == nil {
 		err = cerr
 	}

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -132,7 +132,11 @@ func (s *Conn) Splice(peer *os.File, in io.Reader) error {
 			return // it is closed
 		}
 	}
-	var wg sync.WaitGroup
+	var wg guard.Group
+	fail := func(error) {
+		shut(s.fd, unix.SHUT_RDWR)
+		end(unix.SHUT_RDWR)
+	}
 	wg.Go(func() {
 		if writeErr := pass(s.file, in); writeErr != nil {
 			return // the server takes no more: what it has sent ends the other direction
@@ -140,14 +144,14 @@ func (s *Conn) Splice(peer *os.File, in io.Reader) error {
 		shut(s.fd, unix.SHUT_WR)
 		awaitHangup(raw)
 		shut(s.fd, unix.SHUT_RDWR)
-	})
+	}, fail)
 	wg.Go(func() {
 		if pass(peer, s.file) != nil {
 			end(unix.SHUT_RDWR)
 			return
 		}
 		end(unix.SHUT_WR)
-	})
+	}, fail)
 	wg.Wait()
 	return nil
 }

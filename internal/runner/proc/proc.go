@@ -25,6 +25,7 @@ type Table struct {
 type Process struct {
 	PID, Parent int
 	Session     int
+	Name        string        // as it calls itself, 15 bytes of anything
 	Alive       bool          // not a zombie
 	Stopped     bool          // by a signal or a tracer
 	Start       uint64        // in ticks since boot: with the pid it names a process for good
@@ -166,7 +167,7 @@ func parseStat(line []byte) (Process, bool) {
 	}
 	// A program whose first thread has ended looks like a zombie, but runs.
 	dead := f[state][0] == 'X' || f[state][0] == 'Z' && (string(f[threads]) == "0" || string(f[threads]) == "1")
-	pr := Process{Alive: !dead, Stopped: f[state][0] == 'T' || f[state][0] == 't'}
+	pr := Process{Name: string(line[open+1 : end]), Alive: !dead, Stopped: f[state][0] == 'T' || f[state][0] == 't'}
 	var ticks int64
 	for _, field := range f[cpu : cpu+4] {
 		n, err := strconv.ParseInt(string(field), 10, 64)

@@ -220,10 +220,15 @@ func checkRule(t *testing.T, rule seccomp.Rule, rules map[string][]engineRule) {
 	if rule.Then == seccomp.Allow {
 		return
 	}
+	refusals := false
 	for _, c := range rule.Check { // or the engine's form would allow more
+		if c.Then != seccomp.Allow {
+			refusals = true // with another error, which our own filter says
+			continue
+		}
 		for _, cond := range c.When {
 			for _, r := range cond.In {
-				if r.Lo != r.Hi || c.Then != seccomp.Allow {
+				if r.Lo != r.Hi || refusals {
 					t.Errorf("%v: a case that the engine's form cannot say: %+v", rule.Calls, c)
 				}
 			}

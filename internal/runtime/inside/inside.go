@@ -23,20 +23,30 @@ const Workspace = "/workspace"
 // Hostname is the name of a sandbox that was given none.
 const Hostname = "sandbox"
 
-// MaskedFiles must not be seen: host-wide facts and switches. What does not exist
-// on a host, or only root may touch, needs no mask: in a sandbox nobody is the
-// host's root.
-var MaskedFiles = []string{
-	"/proc/cmdline", "/proc/config.gz", "/proc/interrupts", "/proc/iomem", "/proc/ioports", "/proc/kallsyms",
-	"/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/kmsg", "/proc/kpagecgroup", "/proc/kpagecount",
-	"/proc/kpageflags", "/proc/latency_stats", "/proc/modules", "/proc/pagetypeinfo", "/proc/sched_debug",
-	"/proc/slabinfo", "/proc/softirqs", "/proc/sysrq-trigger", "/proc/timer_list", "/proc/timer_stats", "/proc/vmallocinfo",
-}
+// MaskedFiles must not be seen: host-wide facts, counts of what others do, and
+// switches. What does not exist on a host, or only root may touch, needs no mask: in a
+// sandbox nobody is the host's root.
+var MaskedFiles = slices.Concat(
+	proc(`allocinfo apm bootconfig buddyinfo cgroups cmdline config.gz consoles crypto devices diskstats dma execdomains fb
+		interrupts iomem ioports kallsyms kcore key-users keys kmsg kpagecgroup kpagecount kpageflags latency_stats
+		lock_stat lockdep lockdep_chains lockdep_stats locks mdstat misc modules mtrr pagetypeinfo partitions sched_debug
+		schedstat slabinfo softirqs swaps sysrq-trigger timer_list timer_stats vmallocinfo vmcore vmstat zoneinfo`),
+	// Settings may be read; these are counts of what the whole host does, or name its parts.
+	proc(`sys/fs/aio-nr sys/fs/dentry-state sys/fs/file-nr sys/fs/inode-nr sys/fs/inode-state sys/fs/nfs/nlm_grace_period
+		sys/kernel/pty/nr sys/kernel/random/entropy_avail sys/kernel/tainted sys/vm/numa_stat`),
+)
 
 // MaskedDirs must not be seen either.
-var MaskedDirs = []string{
-	"/proc/acpi", "/proc/asound", "/proc/bus", "/proc/driver", "/proc/dynamic_debug", "/proc/fs", "/proc/irq",
-	"/proc/pressure", "/proc/scsi", "/proc/tty/driver",
+var MaskedDirs = proc(`acpi asound bus device-tree driver dynamic_debug fs ide irq mpt pressure scsi spl sys/dev sys/fs/quota
+	sys/sunrpc tty/driver xen`)
+
+// proc are paths below /proc.
+func proc(names string) []string {
+	paths := strings.Fields(names)
+	for i, name := range paths {
+		paths[i] = "/proc/" + name
+	}
+	return paths
 }
 
 // ReadonlyPaths may be read but not written, whoever asks.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 )
 
 // oldest is the first kernel that can put an overlay on idmapped mounts.
@@ -26,9 +28,26 @@ func (d *Driver) Check(context.Context) error {
 		checkKernel(unix.ByteSliceToString(uts.Release[:])),
 		checkSysctl("/proc/sys/user/max_user_namespaces"),
 		checkSysctl("/proc/sys/user/max_net_namespaces"),
+		checkDevices(),
 		checkTool("mkfs.ext4", "e2fsprogs"),
 		checkTool("e2fsck", "e2fsprogs"),
 	)
+}
+
+// checkDevices makes the devices of a sandbox, and opens one: in a user namespace, or
+// where devices are refused, that fails.
+func checkDevices() error {
+	fs, err := makeFacade(nil)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(fs)
+	fd, err := sys.Open(fs, "null", unix.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("open a device that the daemon has made (it must run outside of user namespaces, and may not be denied devices): %w", err)
+	}
+	sys.Close(fd)
+	return nil
 }
 
 func checkRoot(euid int) error {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,9 +42,11 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 	c := &claiming{d: d, from: s.Spec, state: *s, volume: -1}
 	c.state.ID, c.state.Spec = id, spec
 	defer func() { sys.Close(c.volume) }()
+	d.views.forget(ready) // or its renewal would undo what follows
 	if err := c.run(ctx, ready); err != nil {
 		return nil, err
 	}
+	d.views.track(&c.state, d.group(&c.state), time.Now())
 	return &sandbox{d: d, state: c.state}, nil
 }
 
@@ -144,6 +147,9 @@ func (c *claiming) limit(context.Context) error {
 		return nil
 	}
 	if err := c.d.group(&c.state).Limit(groupLimits(is)); err != nil {
+		return err
+	}
+	if err := errors.Join(c.d.writeView(c.state.Process, c.d.views.host.blank(is)), c.d.replace(c.d.group(&c.state), c.state.Process.PID, is)); err != nil {
 		return err
 	}
 	if was.MemoryMB == is.MemoryMB {

@@ -178,8 +178,8 @@ func TestClaimThatFailsLate(t *testing.T) {
 			if !errdefs.Is(err, errdefs.Conflict) {
 				t.Errorf("error %v", err)
 			}
-			if s := d.status(claimed, d.look(claimed, nil)); !s.Alive {
-				t.Errorf("it has not got its new name: %+v", s)
+			if s, err := d.readState(claimed); err != nil || !s.Process.alive(d.bootID) {
+				t.Errorf("it has not got its new name: %+v, %v", s, err)
 			}
 			whole.ID = claimed // for the group's end
 			if err := errors.Join(d.writeState(*whole), d.Destroy(t.Context(), claimed)); err != nil {

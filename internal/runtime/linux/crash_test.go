@@ -214,7 +214,7 @@ func wantKept(t *testing.T, d *Driver) {
 func crash(t *testing.T, d *Driver, point string) {
 	t.Helper()
 	program := testenv.Build(t, "./internal/runtime/linux/testdata/crash", "failpoint")
-	cmd := exec.CommandContext(t.Context(), program, d.opts.DataDir, d.opts.RunDir, testenv.Runner(t), testenv.BaseRootfs(t), strconv.FormatInt(d.opts.PoolMB, 10))
+	cmd := exec.CommandContext(t.Context(), program, d.opts.DataDir, d.opts.LeaseDir, testenv.Runner(t), testenv.BaseRootfs(t), strconv.FormatInt(d.opts.PoolMB, 10))
 	cmd.Env = append(os.Environ(), "SANDKASTEN_FAILPOINT="+point+"=kill9")
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -268,7 +268,7 @@ func newDriverWithPool(t testing.TB, poolMB int64) *Driver {
 		t.Fatal(err)
 	}
 	dir := testenv.DataDir(t)
-	d, err := New(Options{DataDir: dir, RunDir: filepath.Join(dir, "run"), Runner: program, Images: layers{testenv.BaseRootfs(t)}, PoolMB: poolMB})
+	d, err := New(Options{DataDir: dir, LeaseDir: filepath.Join(dir, "run"), Runner: program, Images: layers{testenv.BaseRootfs(t)}, PoolMB: poolMB})
 	if err != nil {
 		t.Fatal(err)
 	}

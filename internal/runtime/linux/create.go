@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,7 +40,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	}
 	c := &creation{
 		d: d, name: "create", spec: spec, rootfs: rootfs,
-		state: state{ID: id, Group: string(id), Spec: spec, CreatedAt: time.Now().UTC(), Durable: d.opts.Durable},
+		state: state{ID: id, Node: d.opts.Node, Group: string(id), Spec: spec, CreatedAt: time.Now().UTC(), Durable: d.opts.Durable},
 		group: d.cgroups.Group(string(id)),
 		disk:  newDisk, named: disk.DefaultHostname, first: true,
 	}
@@ -204,6 +205,7 @@ func (c *creation) awaitReady(ctx context.Context) error {
 		return errors.Join(err, conn.Close())
 	}
 	c.d.parked.put(c.state.ID, conn)
+	c.d.views.track(&c.state, c.group, time.Now())
 	return nil
 }
 
@@ -234,7 +236,7 @@ func (c *creation) sendBoot(ctx context.Context) error {
 		return err
 	}
 	c.own(userns)
-	fds := make([]int, 0, len(c.rootfs.Layers)+9)
+	fds := make([]int, 0, len(c.rootfs.Layers)+10)
 	for _, dir := range c.rootfs.Layers {
 		fd, err := sys.OpenTree(unix.AT_FDCWD, dir)
 		if err != nil {
@@ -253,7 +255,10 @@ func (c *creation) sendBoot(ctx context.Context) error {
 	if err := errors.Join(idmap(disk, userns, 0), failpoint.Hit("linux."+c.name+".disk")); err != nil {
 		return fmt.Errorf("disk: %w", err)
 	}
-	fds = append(fds, disk)
+	if err := c.fillFacade(); err != nil {
+		return fmt.Errorf("files for /proc: %w", err)
+	}
+	fds = append(fds, disk, c.runner.facade)
 	if c.spec.Workspace != "" {
 		volume, err := c.workspace(ctx, userns)
 		if err != nil {
@@ -273,6 +278,26 @@ func (c *creation) sendBoot(ctx context.Context) error {
 	c.own(oom)
 	fds = append(append(fds, c.listener, oom, dir), tasks...)
 	return stage.Send(c.runner.control, c.boot(len(tasks)), fds)
+}
+
+// place chooses the processors that the sandbox begins on; none is all.
+func (c *creation) place() []int {
+	set := c.d.views.place(c.spec.Limits)
+	return slices.DeleteFunc(slices.Clone(c.d.views.host.cpus), func(cpu int) bool { return !set.IsSet(cpu) })
+}
+
+// fillFacade writes the files that depend on limits, where these are not the default.
+func (c *creation) fillFacade() error {
+	was, is := c.d.opts.Defaults, c.spec.Limits
+	if was.CPU == is.CPU && was.MemoryMB == is.MemoryMB {
+		return nil
+	}
+	for name, text := range c.d.views.host.blank(is) {
+		if err := writeFace(c.runner.facade, name, text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func openUserNS(pid int) (int, error) {
@@ -298,12 +323,13 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Volatile:     !c.state.Durable,
 		Mounts:       planMounts(c.spec, leaveOut),
 		Masks:        c.d.masks,
-		BootID:       inside.NewBootID(),
+		Faces:        planFaces(leaveOut),
 		Links:        devLinks,
 		Hostname:     hostname(c.spec),
 		Workspace:    inside.Workspace,
 		Env:          stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		Quiet:        c.quiet,
+		CPUs:         c.place(),
 		TasksFiles:   tasks,
 		Landlock:     !leaveOut["landlock"],
 		KeepCaps:     leaveOut["caps"],
@@ -316,7 +342,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 	}
 	if !leaveOut["seccomp"] {
 		f := c.d.filters[c.spec.Seccomp]
-		b.RunnerFilter, b.WorkloadFilter = f.runner, f.workload
+		b.RunnerFilter, b.WorkloadFilter, b.NetlinkFilter = f.runner, f.workload, f.netlink
 	}
 	return b
 }

@@ -146,7 +146,11 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id
 	group := d.group(s)
 	// The runner first: of the others' end it would tell as if they had ended by
 	// themselves.
-	if err := errors.Join(strike(pidfd), group.Kill(), failpoint.Hit("linux.kill.signaled")); err != nil {
+	killGroup := group.Kill
+	if s.Node == "" && pidfd < 0 {
+		killGroup = func() error { return nil } // the name alone does not make it ours, and its runner took all along
+	}
+	if err := errors.Join(strike(pidfd), killGroup(), failpoint.Hit("linux.kill.signaled")); err != nil {
 		return err
 	}
 	if pidfd >= 0 {
@@ -200,7 +204,7 @@ func openRoot(pid int) (int, error) {
 
 // pidfd returns a handle on exactly this process, or -1 when it is gone.
 func (p *process) pidfd(bootID string) (int, error) {
-	if known, _, err := p.find(bootID); err != nil || !known {
+	if state, err := p.find(bootID); err != nil || state == 0 {
 		return -1, err
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
@@ -211,8 +215,8 @@ func (p *process) pidfd(bootID string) (int, error) {
 		return -1, os.NewSyscallError("pidfd_open", err)
 	}
 	// The number may have changed hands before the handle was there.
-	known, _, err := p.find(bootID)
-	if err != nil || !known {
+	state, err := p.find(bootID)
+	if err != nil || state == 0 {
 		sys.Close(fd)
 		return -1, err
 	}

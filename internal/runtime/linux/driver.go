@@ -30,6 +30,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/inside"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/backlog"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
@@ -57,7 +58,8 @@ type Images interface {
 // Options configure a Driver.
 type Options struct {
 	DataDir  string // absolute; the driver uses sandboxes/, workspaces/ and scratch/ below it
-	RunDir   string // shared by all daemons of a host; default /run/sandkasten
+	Node     string // names what the daemon has on its host; default is made of DataDir, which only some daemons may see
+	LeaseDir string // where user ids are leased, shared by all daemons of a host; default is in the tree of control groups
 	Runner   []byte // the runner's binary
 	Images   Images
 	Defaults runtime.Limits // where a Spec is silent
@@ -65,7 +67,7 @@ type Options struct {
 	PoolMB   int64          // of a pool that is made for the disks of new sandboxes; 0 keeps them in DataDir
 	Log      *slog.Logger
 
-	ReserveMB int64 // that forks leave free where disks are
+	ReserveMB int64 // that sandboxes leave free where disks are
 
 	leaveOut protections // escape tests only
 }
@@ -80,8 +82,6 @@ func (p protections) and(name string) protections {
 	maps.Copy(all, p)
 	return all
 }
-
-const defaultRunDir = "/run/sandkasten"
 
 // MaxSandboxes is how many can run on a host at one time, those of all its
 // daemons and the prepared ones together: each has user ids of its own.
@@ -99,12 +99,16 @@ type Driver struct {
 	filters    map[runtime.SeccompMode]filters
 
 	cgroups *cgroup.Manager
+	former  *cgroup.Manager // where versions before had the groups of their sandboxes; we make none there
 	ids     *ids.Pool
 	disks   *disk.Maker
 	pool    *disk.Pool // nil without one
 
 	parked parked
+	views  *views
 	listed atomic.Pointer[map[runtime.ID]*listed] // by the last List that came to its end
+
+	failing atomic.Pointer[map[process]bool] // the runners of sandboxes whose disk has had an error
 
 	wg         sync.WaitGroup // of the restocking and of what keeps turns
 	quit       chan struct{}  // closed by Close
@@ -115,7 +119,7 @@ type Driver struct {
 }
 
 // filters are a mode's compiled policies.
-type filters struct{ runner, workload stage.Filter }
+type filters struct{ runner, workload, netlink stage.Filter }
 
 // defaults are for fields that neither Spec nor Options set.
 var defaults = inside.Limits
@@ -123,7 +127,7 @@ var defaults = inside.Limits
 // New prepares the driver's directories and cgroups. Close ends it; sandboxes
 // live on.
 func New(opts Options) (*Driver, error) {
-	opts.RunDir = cmp.Or(opts.RunDir, defaultRunDir)
+	opts.Node = cmp.Or(opts.Node, formerNode(opts.DataDir))
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	opts.Defaults = opts.Defaults.Or(defaults)
 	for _, p := range weaken.Named() {
@@ -142,6 +146,11 @@ func New(opts Options) (*Driver, error) {
 		return nil, errors.Join(err, d.Close())
 	}
 	d.wg.Go(func() { turns.New(d.cgroups, d.opts.Log).Run(d.quit) })
+	d.wg.Go(d.renewViews)
+	if !weaken.Off(weaken.Backlog) {
+		d.wg.Go(func() { backlog.New(d.cgroups, d.opts.Log).Run(d.quit) })
+	}
+	d.wg.Go(func() { d.keepRoom(d.quit) })
 	return d, nil
 }
 
@@ -166,7 +175,13 @@ func (d *Driver) open() error {
 	if err != nil {
 		return err
 	}
-	if d.cgroups, err = cgroup.New(string(mountinfo), "sandkasten/"+nodeName(d.opts.DataDir)); err != nil {
+	if d.cgroups, err = cgroup.New(string(mountinfo), groupsOf(d.opts.Node)); err != nil {
+		return err
+	}
+	if d.former, err = cgroup.Look(string(mountinfo), groupsOf(formerNode(d.opts.DataDir))); err != nil {
+		return err
+	}
+	if d.views, err = newViews(); err != nil {
 		return err
 	}
 	if err := d.openIDs(); err != nil {
@@ -194,24 +209,20 @@ func (d *Driver) openDisks() (err error) {
 			return err
 		}
 	}
-	d.pool, err = disk.OpenPool(path)
+	d.pool, err = disk.OpenPool(path, d.opts.Node)
 	if err != nil && !(errors.Is(err, fs.ErrNotExist) && d.opts.PoolMB == 0) {
 		return err
 	}
 	if d.opts.PoolMB > 0 {
 		images = d.pool.Path(".")
 	}
-	d.disks, err = disk.NewMaker(d.scratch, images, d.opts.Durable)
+	d.disks, err = disk.NewMaker(d.scratch, images, d.opts.Durable, d.opts.Node)
 	return err
 }
 
-// openIDs takes up the blocks of sandboxes that exist.
+// openIDs takes up the blocks of sandboxes that exist, and what these see.
 func (d *Driver) openIDs() (err error) {
-	d.ids, err = ids.Open(filepath.Join(d.opts.RunDir, "ids"), d.opts.DataDir, func(owner string) bool {
-		left, err := os.ReadDir(filepath.Join(owner, "sandboxes"))
-		return errors.Is(err, fs.ErrNotExist) || err == nil && len(left) == 0
-	})
-	if err != nil {
+	if d.ids, err = ids.Open(d.leaseDir(), d.opts.Node, d.cgroups.Deserted); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(d.sandboxes)
@@ -226,6 +237,7 @@ func (d *Driver) openIDs() (err error) {
 		if err := d.ids.Hold(s.IDs); err != nil {
 			d.opts.Log.Warn("take up the ids of a sandbox", "sandbox", s.ID, "err", err)
 		}
+		d.views.track(s, d.group(s), s.CreatedAt)
 	}
 	return err
 }
@@ -242,7 +254,11 @@ func compileFilters() (map[runtime.SeccompMode]filters, error) {
 		if err != nil {
 			return nil, fmt.Errorf("compile the runner's seccomp policy %q: %w", mode, err)
 		}
-		all[mode] = filters{runner: stage.NewFilter(runner), workload: stage.NewFilter(workload)}
+		netlink, err := seccomp.Compile(seccomp.Netlink(mode))
+		if err != nil {
+			return nil, fmt.Errorf("compile the seccomp policy for netlink %q: %w", mode, err)
+		}
+		all[mode] = filters{runner: stage.NewFilter(runner), workload: stage.NewFilter(workload), netlink: stage.NewFilter(netlink)}
 	}
 	all[""] = all[runtime.SeccompStrict]
 	return all, nil
@@ -259,6 +275,9 @@ func (d *Driver) Close() error {
 	if d.pool != nil {
 		errs = append(errs, d.pool.Close())
 	}
+	if d.former != nil {
+		errs = append(errs, d.former.Close())
+	}
 	if d.cgroups != nil {
 		errs = append(errs, d.cgroups.Close())
 	}
@@ -268,6 +287,10 @@ func (d *Driver) Close() error {
 	return errors.Join(errs...)
 }
 
+// Own keeps other daemons of this installation away, until Close. They would work
+// on a copy of the data directory, and end the sandboxes of the original.
+func (d *Driver) Own() error { return d.cgroups.Own() }
+
 // readable reports whether a sandbox could read path of the host's /proc: its
 // root is nobody there.
 func readable(path string) bool {
@@ -275,8 +298,14 @@ func readable(path string) bool {
 	return err == nil && fi.Mode().Perm()&0o007 != 0
 }
 
-// nodeName tells daemons on one host apart by their data directories.
-func nodeName(dataDir string) string {
+// groupsOf is the directory of an installation below mounts of control groups.
+func groupsOf(node string) string { return "sandkasten/" + node }
+
+func (d *Driver) leaseDir() string { return cmp.Or(d.opts.LeaseDir, d.cgroups.LeaseDir()) }
+
+// formerNode is what told daemons apart before they had an identity: the path of
+// the data directory. Two that see different directories there have the same.
+func formerNode(dataDir string) string {
 	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
 	return hex.EncodeToString(sum[:4])
 }
@@ -325,6 +354,9 @@ func (d *Driver) Open(_ context.Context, id runtime.ID) (runtime.Sandbox, error)
 	}
 	if !s.Process.alive(d.bootID) {
 		return nil, errdefs.New(errdefs.NotFound, "sandbox %s is not running", id)
+	}
+	if !d.reachable(id) {
+		return nil, errdefs.Wrap(runtime.ErrCutOff, errdefs.NotFound, "sandbox %s is not running", id)
 	}
 	return &sandbox{d: d, state: *s}, nil
 }

@@ -98,6 +98,8 @@ func TestEscape_KernelSurface(t *testing.T) {
 			call{"modify_ldt", unix.SYS_MODIFY_LDT, []any{0, strings.Repeat("\x00", 64), 64}},
 			call{"personality", unix.SYS_PERSONALITY, []any{0x40000}},
 			call{"cachestat", unix.SYS_CACHESTAT, []any{0, strings.Repeat("\x00", 16), strings.Repeat("\x00", 64), 0}},
+			call{"mincore", unix.SYS_MINCORE, []any{0, 0, strings.Repeat("\x00", 8)}},
+			call{"io_setup", unix.SYS_IO_SETUP, []any{1, strings.Repeat("\x00", 8)}},
 			call{"mbind", unix.SYS_MBIND, []any{0, 0, 0, 0, 0}},
 			call{"migrate_pages", unix.SYS_MIGRATE_PAGES, []any{1, 64, "\x01\x00\x00\x00\x00\x00\x00\x00", "\x01\x00\x00\x00\x00\x00\x00\x00"}},
 			call{"memfd_secret", unix.SYS_MEMFD_SECRET, []any{0}},

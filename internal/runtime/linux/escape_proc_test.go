@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,9 @@ func TestEscape_MaskedPaths(t *testing.T) {
 		out := b.sh(`cd /proc
 			for f in kcore keys key-users kmsg latency_stats sched_debug sysrq-trigger timer_list timer_stats slabinfo \
 				vmallocinfo kpagecount kpageflags kpagecgroup kallsyms modules iomem ioports interrupts softirqs config.gz \
-				cmdline pagetypeinfo /sys/firmware/efi/systab /sys/kernel/notes; do
+				cmdline pagetypeinfo diskstats partitions locks cgroups zoneinfo vmstat buddyinfo devices misc swaps schedstat \
+				consoles crypto mtrr dma fb mdstat execdomains sys/fs/file-nr sys/fs/inode-nr sys/fs/inode-state sys/fs/dentry-state \
+				sys/fs/aio-nr sys/kernel/pty/nr sys/kernel/random/entropy_avail /sys/firmware/efi/systab /sys/kernel/notes; do
 				[ -e $f ] && n=$(head -c 64 $f 2>/dev/null | wc -c) && [ "$n" != 0 ] && echo "reads $f"
 			done
 			for d in acpi asound scsi bus fs irq driver dynamic_debug tty/driver pressure /sys/firmware /sys/kernel /sys/devices \
@@ -31,6 +34,41 @@ func TestEscape_MaskedPaths(t *testing.T) {
 			done; true`)
 		for line := range strings.Lines(out) {
 			b.got("%s", line)
+		}
+	}}.run(t)
+}
+
+// countables prints what is in the files of /proc that belong to no process.
+const countables = `cd /proc && find . -path './[0-9]*' -prune -o -path ./self -prune -o -path ./thread-self -prune -o -path ./kmsg -prune -o \
+	-path ./kcore -prune -o -path ./sysvipc -prune -o -type f -perm -o=r -print 2>/dev/null |
+	while read f; do echo "$f $(timeout 1 head -c 65536 $f 2>/dev/null | md5sum)"; done`
+
+// ownCounts are files that change by what the sandbox itself does, or by time alone.
+var ownCounts = []string{
+	"./uptime", "./sys/kernel/random/uuid", "./sys/kernel/ns_last_pid", "./stat", "./meminfo", "./loadavg",
+}
+
+// What others do, on disks above all, changes no number in /proc.
+func TestEscape_CountingNeighbours(t *testing.T) {
+	escapeTest{control: without("masks"), attack: func(b *box) {
+		before := b.sh(countables)
+		other, err := b.d.Open(b.t.Context(), b.target.id)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		const work = `for i in 1 2 3; do dd if=/dev/zero of=/workspace/x bs=1M count=8 conv=fsync status=none; cat /usr/lib/x86_64-linux-gnu/*.so >/dev/null; done; rm /workspace/x`
+		if _, _, err := run(b.t, b.dialler(other.(*sandbox)), "work", work, nil, longTimeout); err != nil {
+			b.t.Fatal(err)
+		}
+		after := b.sh(countables)
+		if strings.Count(before, "\n") < 100 {
+			b.t.Fatalf("found too few files: %q", before)
+		}
+		for line := range strings.Lines(after) {
+			file, _, _ := strings.Cut(line, " ")
+			if !strings.Contains(before, line) && !slices.Contains(ownCounts, file) {
+				b.got("%s changes with what others do", file)
+			}
 		}
 	}}.run(t)
 }
@@ -71,7 +109,7 @@ func TestEscape_DevicesOfTheHost(t *testing.T) {
 
 func TestEscape_Cgroups(t *testing.T) {
 	escapeTest{control: variant{host: true}, attack: func(b *box) {
-		for line := range strings.Lines(b.sh(`grep cgroup /proc/self/mountinfo`)) {
+		for line := range strings.Lines(b.sh(`grep cgroup /proc/self/mountinfo | grep -v " /proc/cgroups "`)) {
 			b.got("mounted: %s", line)
 		}
 		for line := range strings.Lines(b.sh(`cat /proc/self/cgroup`)) {
@@ -175,7 +213,7 @@ func TestEscape_FactsAboutTheHost(t *testing.T) {
 			}
 		}
 		mounts := strings.ReplaceAll(b.sh(`cat /proc/self/mountinfo /proc/mounts /proc/self/mountstats`), stage.BootIDFile, "its own")
-		for _, path := range []string{"sandkasten", "/var/", "/home", "/root", "/boot", "/sys/fs"} {
+		for _, path := range []string{"sandkasten", "/var/", "/home", "/root", "/boot", " /sys/fs"} {
 			if strings.Contains(mounts, path) {
 				b.got("%s in the mount table", path)
 			}

@@ -120,7 +120,7 @@ func workload(t *testing.T, sb *sandbox) []string {
 	t.Helper()
 	var dirs []string
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		text, err := os.ReadFile(filepath.Join(root, "sandkasten", nodeName(sb.d.opts.DataDir), string(sb.state.ID), "cgroup.procs"))
+		text, err := os.ReadFile(filepath.Join(root, "sandkasten", sb.d.opts.Node, string(sb.state.ID), "cgroup.procs"))
 		if err != nil {
 			continue // the tree is at the other place
 		}

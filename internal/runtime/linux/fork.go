@@ -208,7 +208,7 @@ func (f *forking) boot(ctx context.Context, b runtime.Branch) (runtime.Sandbox, 
 	spec.Hostname = b.Hostname
 	c := &creation{
 		d: f.d, name: "fork", spec: spec, rootfs: f.rootfs, first: true,
-		state: state{ID: b.ID, Group: string(b.ID), Spec: spec, CreatedAt: time.Now().UTC(), Durable: f.from.Durable},
+		state: state{ID: b.ID, Node: f.d.opts.Node, Group: string(b.ID), Spec: spec, CreatedAt: time.Now().UTC(), Durable: f.from.Durable},
 		group: f.d.cgroups.Group(string(b.ID)),
 		disk:  keptDisk, named: hostname(f.from.Spec),
 	}

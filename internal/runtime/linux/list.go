@@ -67,7 +67,7 @@ func (d *Driver) look(id runtime.ID, before *listed) *listed {
 	if err != nil {
 		return nil
 	}
-	return &listed{file: file, createdAt: s.CreatedAt, process: s.Process, kept: s.Stopped || s.Durable}
+	return &listed{file: file, createdAt: s.CreatedAt, process: s.Process, kept: s.kept(d.bootID)}
 }
 
 // status of a directory whose files a crash may have left incomplete, of which
@@ -75,8 +75,16 @@ func (d *Driver) look(id runtime.ID, before *listed) *listed {
 func (d *Driver) status(id runtime.ID, l *listed) runtime.Status {
 	st := runtime.Status{ID: id}
 	if l != nil {
-		st.CreatedAt, st.Alive = l.createdAt, l.process.alive(d.bootID)
-		st.Startable = !st.Alive && l.kept
+		state, err := l.process.find(d.bootID)
+		lives := state.Running() || err != nil
+		if state.Halted() {
+			d.resumeRunner(id, l.process)
+		}
+		st.CreatedAt, st.Alive = l.createdAt, lives && d.reachable(id)
+		if st.Alive && d.isFailing(l.process) {
+			st.Failing = reasonReadOnly
+		}
+		st.Startable = !st.Alive && (l.kept || lives) // Stop keeps the files of one that is cut off
 	} else if fi, err := os.Stat(d.dir(id)); err == nil {
 		st.CreatedAt = fi.ModTime()
 	}

@@ -31,6 +31,9 @@ func newLister(t testing.TB, n int) *Driver {
 			ID: id, Spec: runtime.Spec{Image: "sha256:0123", Env: map[string]string{"A": "b"}}, CreatedAt: time.Unix(int64(i), 0).UTC(),
 			Process: process{BootID: d.bootID, PID: os.Getpid(), StartTime: start},
 		})
+		if err := os.WriteFile(filepath.Join(d.dir(id), socketFile), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return d
 }

@@ -18,10 +18,6 @@ const (
 	noSuidDevExec = noSuidDev | unix.MOUNT_ATTR_NOEXEC
 )
 
-// devices are taken from the host: a sandbox cannot make any, and could change
-// the mode of one that it owned.
-var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
-
 // planMounts lists what is mounted below a sandbox's root, in order.
 func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
 	mounts := []stage.Mount{
@@ -34,15 +30,15 @@ func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
 			Options: "size=64k,nr_inodes=64,mode=755",
 		},
 	}
-	shown := devices
-	if weaken.Off(weaken.Devices) {
-		shown = append(slices.Clone(devices), "kmsg")
-	}
-	for _, dev := range shown {
-		mounts = append(mounts, stage.Mount{
-			From: stage.FromHost, Path: "/dev/" + dev, Target: "/dev/" + dev, Make: stage.MakeFile,
+	for _, dev := range devices() {
+		node := stage.Mount{
+			From: stage.FromFacade, Path: dev.name, Target: "/dev/" + dev.name, Make: stage.MakeFile,
 			Attrs: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC,
-		})
+		}
+		if leaveOut["own-inodes"] {
+			node.From, node.Path = stage.FromHost, node.Target
+		}
+		mounts = append(mounts, node)
 	}
 	mounts = append(mounts,
 		stage.Mount{

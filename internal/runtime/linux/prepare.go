@@ -32,6 +32,7 @@ type prepared struct {
 	pidfd   int
 	control int // our end of the runner's message socket
 	disk    *disk.Disk
+	facade  int // a detached mount: its devices and files for /proc
 }
 
 // readyRunners is how many are kept for the next creates. Each costs the host
@@ -59,6 +60,16 @@ func (d *Driver) take(ctx context.Context) (*prepared, error) {
 		}
 	}
 	return d.prepare(ctx)
+}
+
+// Prepare tries what every create needs before it has an image: ids, a runner in new
+// namespaces and a disk. It leaves nothing of them.
+func (d *Driver) Prepare(ctx context.Context) error {
+	p, err := d.prepare(ctx)
+	if err != nil {
+		return err
+	}
+	return p.discard()
 }
 
 // restock fills the shelf in the background.
@@ -126,8 +137,12 @@ func (d *Driver) clearShelf() error {
 
 // prepare makes a runner and a disk beside each other.
 func (d *Driver) prepare(ctx context.Context) (*prepared, error) {
-	p := &prepared{d: d, pidfd: -1, control: -1}
-	var err error
+	p := &prepared{d: d, pidfd: -1, control: -1, facade: -1}
+	// Each time: whoever applies the host's settings anew sets it back.
+	err := d.raiseFileTable()
+	if err != nil {
+		d.opts.Log.Warn("raise fs.file-max: sandboxes can use up what the host may have of open files", "err", err)
+	}
 	if p.ids, err = d.ids.Take(); err != nil {
 		return nil, err
 	}
@@ -138,8 +153,10 @@ func (d *Driver) prepare(ctx context.Context) (*prepared, error) {
 		p.disk, diskErr = d.disks.Make(ctx, d.opts.Defaults.DiskMB<<20)
 	}()
 	err = errors.Join(failpoint.Hit("linux.create.leased"), p.start())
+	var facadeErr error
+	p.facade, facadeErr = makeFacade(d.views.host.blank(d.opts.Defaults))
 	<-made
-	if err = errors.Join(err, diskErr); err != nil {
+	if err = errors.Join(err, facadeErr, diskErr); err != nil {
 		return nil, errors.Join(err, p.discard())
 	}
 	return p, nil
@@ -236,7 +253,7 @@ func (p *prepared) admit(pid int) error {
 
 // close lets go of a runner that a sandbox owns, or that is dead.
 func (p *prepared) close() {
-	sys.Close(p.control, p.pidfd)
+	sys.Close(p.control, p.pidfd, p.facade)
 	if p.disk != nil {
 		p.disk.Close()
 	}

@@ -78,7 +78,7 @@ func TestProgramsEndByTheirCgroup(t *testing.T) {
 // in them.
 func programGroups(t *testing.T, d *Driver, id runtime.ID) (groups, processes int) {
 	t.Helper()
-	below := filepath.Join("sandkasten", nodeName(d.opts.DataDir), string(id), "part-*", "cgroup.procs")
+	below := filepath.Join("sandkasten", d.opts.Node, string(id), "part-*", "cgroup.procs")
 	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
 		files, err := filepath.Glob(filepath.Join(root, below))
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,11 @@ func (s *sandbox) DialRunner(ctx context.Context) (net.Conn, error) {
 		return conn, nil
 	}
 	conn, err := s.d.dial(ctx, s.state.ID)
+	if errors.Is(err, unix.ECONNREFUSED) && s.state.Process.alive(s.d.bootID) {
+		// A runner that is ready listens until it ends, so what has its name is
+		// another file. Without it Open says how it is.
+		err = errors.Join(err, os.RemoveAll(filepath.Join(s.d.dir(s.state.ID), socketFile)))
+	}
 	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) {
 		return nil, errdefs.Wrap(err, errdefs.NotFound, "sandbox %s is not running", s.state.ID)
 	}

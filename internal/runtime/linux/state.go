@@ -28,6 +28,7 @@ import (
 // it, and when it has been stopped; what is made else is named by the ID alone.
 type state struct {
 	ID        runtime.ID   `json:"-"`     // the directory's name
+	Node      string       `json:"node"`  // whose process, ids and group it has; "" is a version's that had no identity
 	Group     string       `json:"group"` // its control group: the id that it was made under; "" is ID
 	Spec      runtime.Spec `json:"spec"`  // for the next boot; its environment is why only root may read the file
 	IDs       ids.Base     `json:"ids"`
@@ -124,38 +125,58 @@ func (d *Driver) readState(id runtime.ID) (*state, error) {
 	var s state
 	err := readJSON(filepath.Join(d.dir(id), stateFile), &s)
 	s.ID = id
+	if err != nil {
+		s.Node = d.opts.Node
+	}
+	if s.Node != "" && s.Node != d.opts.Node {
+		// A copy of a sandbox of another installation's. Only its files are ours.
+		s.Node, s.Process, s.IDs, s.Group = d.opts.Node, process{}, 0, noGroup
+	}
 	return &s, err
 }
 
 // group is the control group of a sandbox, which keeps its name when another
 // id takes the sandbox.
-func (d *Driver) group(s *state) cgroup.Group { return d.cgroups.Group(s.groupName()) }
+func (d *Driver) group(s *state) cgroup.Group {
+	if s.Node == "" {
+		return d.former.Group(s.groupName())
+	}
+	return d.cgroups.Group(s.groupName())
+}
 
 func (s *state) groupName() string { return cmp.Or(s.Group, string(s.ID)) }
 
 // alive reports whether the process still runs, or may: what cannot be found
 // out is not taken for dead. A zombie does not run.
 func (p *process) alive(bootID string) bool {
-	_, running, err := p.find(bootID)
-	return running || err != nil
+	state, err := p.find(bootID)
+	return state.Running() || err != nil
 }
 
-// find reports whether the kernel still knows the process, and whether it is
-// more than a zombie. Of a zombie only the main thread has certainly ended:
-// other threads, and with the last of them its namespaces, may end later.
-func (p *process) find(bootID string) (known, running bool, err error) {
+// find returns the state of the process, or 0 if the kernel does not know it any
+// more. Of a zombie only the main thread has certainly ended: other threads, and
+// with the last of them its namespaces, may end later.
+func (p *process) find(bootID string) (inspect.State, error) {
 	if p.BootID != bootID {
-		return false, false, nil
+		return 0, nil
 	}
-	start, running, err := inspect.Stat(p.PID)
+	start, state, err := inspect.Stat(p.PID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH):
-		return false, false, nil
+		return 0, nil
 	case err != nil:
-		return false, false, err
+		return 0, err
+	case start != p.StartTime:
+		return 0, nil // the number is another's
 	}
-	known = start == p.StartTime
-	return known, known && running, nil
+	return state, nil
+}
+
+// reachable reports whether the socket of a sandbox is there. A runner without it
+// may live, and nobody can ask it for anything ever again.
+func (d *Driver) reachable(id runtime.ID) bool {
+	_, err := os.Lstat(filepath.Join(d.dir(id), socketFile))
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func readBootID() (string, error) {

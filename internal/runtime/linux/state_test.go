@@ -18,7 +18,7 @@ import (
 
 // The leak check knows the groups of tests that run beside others by this name.
 func TestTestsKnowTheNameOfANode(t *testing.T) {
-	if got, want := testenv.NodeName("/var/tmp/data/"), nodeName("/var/tmp/data/"); got != want {
+	if got, want := testenv.NodeName("/var/tmp/data/"), formerNode("/var/tmp/data/"); got != want {
 		t.Errorf("testenv says %s, the driver %s", got, want)
 	}
 }
@@ -28,9 +28,9 @@ func TestProcessIsKnownByMoreThanItsNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start, running, err := inspect.Stat(os.Getpid())
-	if err != nil || !running {
-		t.Fatalf("own process: %v %v", running, err)
+	start, state, err := inspect.Stat(os.Getpid())
+	if err != nil || !state.Running() {
+		t.Fatalf("own process: %v %v", state, err)
 	}
 	p := process{BootID: boot, PID: os.Getpid(), StartTime: start}
 	if !p.alive(boot) {

@@ -125,6 +125,10 @@ func (d *Driver) starting(ctx context.Context, id runtime.ID) (*creation, error)
 	if err != nil {
 		return nil, err
 	}
+	s.Node = d.opts.Node
+	if s.Group == noGroup { // that was another installation's
+		s.Group = string(s.ID)
+	}
 	return &creation{
 		d: d, name: "start", spec: s.Spec, rootfs: rootfs, state: *s,
 		group: d.group(s),

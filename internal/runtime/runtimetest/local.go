@@ -142,7 +142,7 @@ func (l *Local) List(context.Context) iter.Seq2[runtime.Status, error] {
 			s := l.sandbox(runtime.ID(e.Name()))
 			status := runtime.Status{ID: s.id, Alive: s.alive(), CreatedAt: info.ModTime()}
 			if r, err := s.load(); err == nil {
-				status.Startable = r.Stopped
+				status.Startable = r.Stopped || !status.Alive
 			}
 			if !yield(status, nil) {
 				return

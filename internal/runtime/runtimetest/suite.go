@@ -416,10 +416,12 @@ func (s *suite) restart(t *testing.T) {
 	}
 }
 
-// runnerDies kills the runner: the driver sees it, and cleans up after it.
+// runnerDies kills the runner: the driver sees it, keeps the files if it can
+// stop sandboxes, and cleans up after it.
 func (s *suite) runnerDies(t *testing.T) {
 	d := s.open(t)
 	b := s.create(t, d, s.spec())
+	written, _ := b.run(t, "head -c 9000000 /dev/urandom > file; md5sum file")
 	b.wantOutput(t, "sleep 600 & true", "")
 	s.opts.Kill(t, b.ID())
 	deadline := time.Now().Add(time.Minute)
@@ -429,6 +431,9 @@ func (s *suite) runnerDies(t *testing.T) {
 			t.Fatal("List does not show a dead sandbox")
 		}
 		if !status.Alive {
+			if _, stops := d.(runtime.Stopper); stops && !status.Startable {
+				t.Error("List says that the files are lost")
+			}
 			break
 		}
 		if time.Now().After(deadline) {
@@ -440,6 +445,10 @@ func (s *suite) runnerDies(t *testing.T) {
 	wantCode(t, "Open of a dead sandbox", err, errdefs.NotFound)
 	_, err = d.Create(t.Context(), b.ID(), s.spec())
 	wantCode(t, "Create over a dead sandbox", err, errdefs.AlreadyExists)
+	if _, stops := d.(runtime.Stopper); stops {
+		s.restartBox(t, b.ID()).wantOutput(t, "md5sum file", written)
+		s.opts.Kill(t, b.ID())
+	}
 	if err := d.Destroy(t.Context(), b.ID()); err != nil {
 		t.Fatal(err)
 	}

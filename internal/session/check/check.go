@@ -169,6 +169,13 @@ func IdempotencyKey(key string) error {
 	return nil
 }
 
+// IsUser reports whether s names a user, and a group if there is a colon. The
+// sandbox knows which there are.
+func IsUser(s string) bool {
+	user, group, both := strings.Cut(s, ":")
+	return IsName(user) && (!both || IsName(group))
+}
+
 // IsName reports whether s is safe as a part of any name: 1 to 64 of
 // [a-zA-Z0-9._-].
 func IsName(s string) bool {

@@ -9,13 +9,15 @@ import (
 
 // Defaults are for what a request leaves out.
 type Defaults struct {
-	Image        string              // none: a request without an image is refused
-	TTL          time.Duration       // 30 minutes
-	IdleTimeout  time.Duration       // of a session to be paused or stopped: 5 minutes, or half its TTL if that is less
-	ExecTimeout  time.Duration       // Maxima.ExecTimeout
-	OutputBytes  int64               // of an exec that can be replayed: 1 MiB
-	Limits       runtime.Limits      // 1 core, 512 MB, 256 pids, 2048 MB of disk
-	Network      runtime.NetworkMode // none
+	Image        string                   // none: a request without an image is refused
+	TTL          time.Duration            // 30 minutes
+	IdleTimeout  time.Duration            // of a session to be paused or stopped: 5 minutes, or half its TTL if that is less
+	Retention    time.Duration            // of a stopped session: 7 days
+	RetentionOf  map[string]time.Duration // Retention for owners who have another one
+	ExecTimeout  time.Duration            // Maxima.ExecTimeout
+	OutputBytes  int64                    // of an exec that can be replayed: 1 MiB
+	Limits       runtime.Limits           // 1 core, 512 MB, 256 pids, 2048 MB of disk
+	Network      runtime.NetworkMode      // none
 	ReadonlyRoot bool
 	Hostname     string // "sandbox"
 }
@@ -52,6 +54,7 @@ func (x Maxima) withDefaults(d Defaults) Maxima {
 func (d Defaults) withDefaults(x Maxima) Defaults {
 	d.TTL = cmp.Or(d.TTL, min(30*time.Minute, x.TTL))
 	d.IdleTimeout = cmp.Or(d.IdleTimeout, 5*time.Minute)
+	d.Retention = cmp.Or(d.Retention, 7*24*time.Hour)
 	d.ExecTimeout = cmp.Or(d.ExecTimeout, x.ExecTimeout)
 	d.OutputBytes = cmp.Or(d.OutputBytes, 1<<20)
 	d.Network = cmp.Or(d.Network, runtime.NetworkNone)

@@ -24,9 +24,9 @@ type Options[ID any] struct {
 
 	NewID func() string     // names an exec
 	IsID  func(string) bool // tells whether NewID may have made it
-	Path  func(field, name string) (string, error)
+	Path  func(id ID, field, name string) (string, error)
 
-	Anywhere       bool          // output files may be outside the workspace
+	Anywhere       func(ID) bool // whether output files may be outside the workspace
 	Timeout        time.Duration // where a request has none
 	MaxTimeout     time.Duration
 	KillGrace      time.Duration // between TERM and KILL for what is out of time

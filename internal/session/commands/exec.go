@@ -2,11 +2,15 @@ package commands
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/internal/weaken"
@@ -27,7 +31,11 @@ const goneExitCode = 137
 func (c *Commands[ID]) Exec(ctx context.Context, id ID, req ExecRequest, out io.Writer) (_ ExecResult, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "exec")
 	defer func() { span.End(err) }()
-	exec, err := c.planExec(req)
+	exec, err := c.planExec(id, req)
+	if err != nil {
+		return ExecResult{}, err
+	}
+	command, err := commandText(req)
 	if err != nil {
 		return ExecResult{}, err
 	}
@@ -38,8 +46,9 @@ func (c *Commands[ID]) Exec(ctx context.Context, id ID, req ExecRequest, out io.
 	defer use.End()
 	watched, stop := c.watch(ctx, use, exec.TimeoutMS)
 	defer stop()
-	result, err := use.Client.Exec(watched, exec, req.Command, req.Stdin, out)
-	return c.ended(use, exec.ID, result, err)
+	began := beginning(exec.ID, exec.Shell, protocol.KindShell)
+	result, err := use.Client.Exec(watched, exec, command, req.Stdin, out)
+	return c.ended(use, began, result, c.left(ctx, use, exec.ID, req.Leaving, err))
 }
 
 // Attach writes an exec's output from offset on to out and follows it to its
@@ -48,25 +57,16 @@ func (c *Commands[ID]) Exec(ctx context.Context, id ID, req ExecRequest, out io.
 func (c *Commands[ID]) Attach(ctx context.Context, id ID, execID string, offset int64, out io.Writer) (_ ExecResult, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "attach")
 	defer func() { span.End(err) }()
-	if err := c.checkExecID(execID); err != nil {
-		return ExecResult{}, err
-	}
 	if offset < 0 {
 		return ExecResult{}, errdefs.Invalid("offset", "must not be negative")
 	}
-	use, err := c.opts.Begin(ctx, id)
-	if err != nil {
-		return ExecResult{}, err
-	}
-	defer use.End()
-	watched, stop := c.watch(ctx, use, 0)
-	defer stop()
-	result, err := use.Client.Attach(watched, execID, offset, out)
-	return c.ended(use, execID, result, err)
+	return c.reading(ctx, id, execID, true, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
+		return runner.Attach(ctx, execID, offset, out)
+	})
 }
 
 // planExec turns a request into what the runner is asked, under a new id.
-func (c *Commands[ID]) planExec(req ExecRequest) (protocol.Exec, error) {
+func (c *Commands[ID]) planExec(id ID, req ExecRequest) (protocol.Exec, error) {
 	switch {
 	case req.Command == "":
 		return protocol.Exec{}, errdefs.Invalid("cmd", "must not be empty")
@@ -79,7 +79,7 @@ func (c *Commands[ID]) planExec(req ExecRequest) (protocol.Exec, error) {
 	case req.Shell != "" && !check.IsName(req.Shell):
 		return protocol.Exec{}, errdefs.Invalid("shell", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
 	}
-	file, err := c.outputFile(req.OutputFile)
+	file, err := c.outputFile(id, req.OutputFile)
 	if err != nil {
 		return protocol.Exec{}, err
 	}
@@ -94,16 +94,68 @@ func (c *Commands[ID]) planExec(req ExecRequest) (protocol.Exec, error) {
 		GraceMS:      c.opts.KillGrace.Milliseconds(),
 		OutputLimit:  c.opts.OutputBytes,
 		OutputFile:   file,
-		AllowOutside: c.opts.Anywhere,
+		AllowOutside: c.opts.Anywhere(id),
 	}, nil
 }
 
+// killTime is how long the end of a command is asked for whose client is gone.
+const killTime = 10 * time.Second
+
+// left ends a command that ended its request by err, if its client wanted that. What
+// never began, or has lost its sandbox, has ended.
+func (c *Commands[ID]) left(ctx context.Context, use Use, execID string, leaving Leaving, err error) error {
+	if err == nil || leaving == GoOn || ctx.Err() == nil && errors.Is(err, runnerclient.ErrLost) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
+	defer cancel()
+	if failed := use.Client.Cancel(ctx, execID); failed != nil && !errdefs.Is(failed, errdefs.NotFound) {
+		return errors.Join(err, fmt.Errorf("end a command whose client is gone: %w", failed))
+	}
+	return err
+}
+
+// commandText is a command with the directory and the variables that are asked for
+// with it. The command itself stays in quotes, so that it is one word of ours
+// whatever is in it.
+func commandText(req ExecRequest) (string, error) {
+	if req.Cwd == "" && len(req.Env) == 0 {
+		return req.Command, nil
+	}
+	if len(req.Cwd) > protocol.MaxPath || strings.ContainsRune(req.Cwd, 0) {
+		return "", errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
+	}
+	if err := checkEnv(req.Env); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if req.Cwd != "" {
+		dir := req.Cwd
+		if !path.IsAbs(dir) {
+			dir = "./" + dir // neither an option, nor - for the one before, nor looked up in CDPATH
+		}
+		b.WriteString(`\command cd -- ` + quoted(dir) + " && ")
+	}
+	for _, kv := range variables(req.Env) {
+		name, value, _ := strings.Cut(kv, "=")
+		b.WriteString(name + "=" + quoted(value) + " ")
+	}
+	b.WriteString(`\command eval ` + quoted(req.Command))
+	if b.Len() > protocol.MaxCommand {
+		return "", errdefs.OverLimit("cmd", protocol.MaxCommand)
+	}
+	return b.String(), nil
+}
+
+// quoted is one word of any shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
 // outputFile returns an output_file as the runner is asked for it; "" is none.
-func (c *Commands[ID]) outputFile(name string) (string, error) {
+func (c *Commands[ID]) outputFile(id ID, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	return c.opts.Path("output_file", name)
+	return c.opts.Path(id, "output_file", name)
 }
 
 // timeout returns the timeout to set: the default for 0.
@@ -123,7 +175,7 @@ func (c *Commands[ID]) timeout(asked time.Duration) (time.Duration, error) {
 
 func (c *Commands[ID]) checkExecID(id string) error {
 	if !c.opts.IsID(id) {
-		return errdefs.New(errdefs.NotFound, "no such exec; list the session's execs for those that it still knows")
+		return errdefs.New(errdefs.NotFound, "no such exec; list the session's execs for those that it still knows").Because(errdefs.NoSuchExec)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
@@ -51,7 +52,7 @@ func (c *Commands[ID]) WaitExec(ctx context.Context, id ID, execID string, wait 
 	if wait < 0 || wait > MaxWait {
 		return ExecResult{}, errdefs.Invalid("timeout_ms", "must be between 0 and %d", MaxWait.Milliseconds())
 	}
-	return c.reading(ctx, id, execID, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
+	return c.reading(ctx, id, execID, wait > 0, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
 		return runner.Wait(ctx, execID, wait)
 	})
 }
@@ -67,7 +68,7 @@ func (c *Commands[ID]) ReadExec(ctx context.Context, id ID, execID string, req R
 	case req.Wait < 0 || req.Wait > MaxWait:
 		return ExecResult{}, 0, errdefs.Invalid("wait_ms", "must be between 0 and %d", MaxWait.Milliseconds())
 	}
-	record, err = c.reading(ctx, id, execID, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
+	record, err = c.reading(ctx, id, execID, req.Wait > 0, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
 		var record ExecResult
 		var err error
 		record, next, err = runner.Poll(ctx, protocol.Attach{
@@ -78,9 +79,9 @@ func (c *Commands[ID]) ReadExec(ctx context.Context, id ID, execID string, req R
 	return record, next, err
 }
 
-// reading asks the runner for something of one exec that it may wait for. The
+// reading asks the runner for something of one exec, and may wait for it. The
 // session is in use meanwhile. If the sandbox dies, so does the exec.
-func (c *Commands[ID]) reading(ctx context.Context, id ID, execID string, ask func(context.Context, *runnerclient.Client) (ExecResult, error)) (ExecResult, error) {
+func (c *Commands[ID]) reading(ctx context.Context, id ID, execID string, waits bool, ask func(context.Context, *runnerclient.Client) (ExecResult, error)) (ExecResult, error) {
 	if err := c.checkExecID(execID); err != nil {
 		return ExecResult{}, err
 	}
@@ -89,14 +90,28 @@ func (c *Commands[ID]) reading(ctx context.Context, id ID, execID string, ask fu
 		return ExecResult{}, err
 	}
 	defer use.End()
+	known := ExecResult{ID: execID}
+	if waits { // what is said of it if the sandbox ends meanwhile
+		if known, err = use.Client.Record(ctx, execID); err != nil {
+			return ExecResult{}, use.Lost(err)
+		}
+	}
 	watched, stop := c.watch(ctx, use, 0)
 	defer stop()
 	record, err := ask(watched, use.Client)
-	return c.ended(use, execID, record, err)
+	if waits && errors.Is(err, runnerclient.ErrUnreachable) { // it was there a moment ago
+		err = fmt.Errorf("%w: %w", runnerclient.ErrLost, err)
+	}
+	return c.ended(use, known, record, err)
 }
 
-// ended completes the result of an exec.
-func (c *Commands[ID]) ended(use Use, execID string, result ExecResult, err error) (ExecResult, error) {
+// beginning is what is known of an exec that begins now.
+func beginning(id, shell string, kind protocol.Kind) ExecResult {
+	return ExecResult{ID: id, Shell: shell, Kind: kind, StartedUnixMS: time.Now().UnixMilli()}
+}
+
+// ended completes the result of an exec, of which that much was known before.
+func (c *Commands[ID]) ended(use Use, known, result ExecResult, err error) (ExecResult, error) {
 	if err == nil {
 		if result.Shell == "" && result.Kind == protocol.KindShell && result.State == protocol.StateEnded {
 			use.Moved(result.Cwd)
@@ -109,13 +124,14 @@ func (c *Commands[ID]) ended(use Use, execID string, result ExecResult, err erro
 	broke := errors.Is(err, runnerclient.ErrLost)
 	err = use.Lost(err)
 	cwd, alive := use.Alive()
-	result.ID = execID
-	if broke && !alive {
-		result.State = protocol.StateEnded
-		result.Cause = protocol.CauseSandboxGone
-		result.ExitCode = goneExitCode
-		result.Cwd = cwd
-		return result, nil
+	if !broke || alive {
+		result.ID = known.ID
+		return result, err
 	}
-	return result, err
+	known.State, known.Cause, known.ExitCode = protocol.StateEnded, protocol.CauseSandboxGone, goneExitCode
+	known.Cwd, known.OutputBytes = cwd, max(known.OutputBytes, result.OutputBytes)
+	if known.StartedUnixMS > 0 {
+		known.DurationUS = max(0, time.Since(time.UnixMilli(known.StartedUnixMS)).Microseconds())
+	}
+	return known, nil
 }

@@ -27,7 +27,7 @@ func (c *Commands[ID]) RunProcess(ctx context.Context, id ID, req ProcessRequest
 	if err := checkArgs(req.Args); err != nil {
 		return ExecResult{}, err
 	}
-	start, program, err := c.planStart(req)
+	start, program, err := c.planStart(id, req)
 	if err != nil {
 		return ExecResult{}, err
 	}
@@ -43,8 +43,9 @@ func (c *Commands[ID]) RunProcess(ctx context.Context, id ID, req ProcessRequest
 	defer use.End()
 	watched, stop := c.watch(ctx, use, start.TimeoutMS)
 	defer stop()
+	began := beginning(start.ID, "", protocol.KindProcess)
 	result, err := use.Client.Run(watched, start, program, out)
-	return c.ended(use, start.ID, result, err)
+	return c.ended(use, began, result, c.left(ctx, use, start.ID, req.Leaving, err))
 }
 
 // StartProcess starts a program in the background and returns its record. Such
@@ -56,7 +57,7 @@ func (c *Commands[ID]) StartProcess(ctx context.Context, id ID, req ProcessReque
 	if err := checkArgs(req.Args); err != nil {
 		return ExecResult{}, err
 	}
-	start, program, err := c.planStart(req)
+	start, program, err := c.planStart(id, req)
 	if err != nil {
 		return ExecResult{}, err
 	}
@@ -85,11 +86,11 @@ func (c *Commands[ID]) start(ctx context.Context, id ID, start protocol.Start, p
 
 // planStart turns a request into what the runner is asked, under a new id and
 // without a timeout. Without arguments it is for a login shell.
-func (c *Commands[ID]) planStart(req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
+func (c *Commands[ID]) planStart(id ID, req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
 	if err := checkProcess(req); err != nil {
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
-	file, err := c.outputFile(req.OutputFile)
+	file, err := c.outputFile(id, req.OutputFile)
 	if err != nil {
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
@@ -101,7 +102,8 @@ func (c *Commands[ID]) planStart(req ProcessRequest) (protocol.Start, runnerclie
 		GraceMS:      c.opts.KillGrace.Milliseconds(),
 		OutputLimit:  c.opts.OutputBytes,
 		OutputFile:   file,
-		AllowOutside: c.opts.Anywhere,
+		Merge:        req.Merged,
+		AllowOutside: c.opts.Anywhere(id),
 	}
 	if size := req.Terminal; size != nil {
 		start.TTY, start.Rows, start.Cols = true, size.Rows, size.Cols
@@ -129,12 +131,7 @@ func checkProcess(req ProcessRequest) error {
 	if err := checkStrings("cmd", req.Args); err != nil {
 		return err
 	}
-	for name := range req.Env {
-		if !check.IsEnvName(name) {
-			return errdefs.Invalid("env", "must have names of letters, digits and '_' that do not start with a digit")
-		}
-	}
-	if err := checkStrings("env", variables(req.Env)); err != nil {
+	if err := checkEnv(req.Env); err != nil {
 		return err
 	}
 	switch {
@@ -142,10 +139,19 @@ func checkProcess(req ProcessRequest) error {
 		return errdefs.OverLimit("stdin", protocol.MaxCommand)
 	case len(req.Cwd) > protocol.MaxPath || strings.ContainsRune(req.Cwd, 0):
 		return errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
-	case req.User != "" && !isUser(req.User):
+	case req.User != "" && !check.IsUser(req.User):
 		return errdefs.Invalid("user", "must be a name or a number, like agent, 1000 or 1000:1000")
 	}
 	return nil
+}
+
+func checkEnv(env map[string]string) error {
+	for name := range env {
+		if !check.IsEnvName(name) {
+			return errdefs.Invalid("env", "must have names of letters, digits and '_' that do not start with a digit")
+		}
+	}
+	return checkStrings("env", variables(env))
 }
 
 // checkStrings refuses arguments or variables that no program can be given.
@@ -162,17 +168,10 @@ func checkStrings(field string, list []string) error {
 			return err
 		}
 	}
-	if total > protocol.MaxCommand {
-		return errdefs.OverLimit(field, protocol.MaxCommand)
+	if total > protocol.MaxArguments {
+		return errdefs.OverLimit(field, protocol.MaxArguments)
 	}
 	return nil
-}
-
-// isUser reports whether s names a user, and a group if there is a colon. The
-// sandbox knows which there are.
-func isUser(s string) bool {
-	user, group, both := strings.Cut(s, ":")
-	return check.IsName(user) && (!both || check.IsName(group))
 }
 
 // stdinPatience is how long a program may take to read what it is typed.

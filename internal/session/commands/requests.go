@@ -13,10 +13,24 @@ type ExecRequest struct {
 	Stdin   []byte
 	Timeout time.Duration // 0 takes the default; more than the maximum is refused
 
+	Cwd string            // where the shell goes first, as by cd: relative paths begin where it is
+	Env map[string]string // for this command alone
+
+	Leaving Leaving
+
 	// OutputFile, if not empty, is a path as WriteFile takes it. The file gets
 	// all that the command writes, beside what is kept of it.
 	OutputFile string
 }
+
+// Leaving is what becomes of a command whose client goes away before its end.
+type Leaving bool
+
+// The kinds. The zero value lets it go on.
+const (
+	GoOn Leaving = false
+	Kill Leaving = true
+)
 
 // ProcessRequest is one program, run without a shell.
 type ProcessRequest struct {
@@ -28,6 +42,8 @@ type ProcessRequest struct {
 	OpenStdin  bool          // stdin stays open behind Stdin, for WriteStdin; a terminal's always does
 	Timeout    time.Duration // 0 takes the default, or none in the background
 	Terminal   *TerminalSize // nil has three pipes instead
+	Merged     bool          // one output instead of two
+	Leaving    Leaving       // of one that is not in the background
 	OutputFile string        // as in ExecRequest
 }
 

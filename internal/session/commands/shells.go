@@ -37,7 +37,7 @@ func (c *Commands[ID]) Shells(ctx context.Context, id ID) ([]protocol.ShellInfo,
 // The next exec that names it gets a new one.
 func (c *Commands[ID]) CloseShell(ctx context.Context, id ID, name string) error {
 	if !check.IsName(name) {
-		return errdefs.New(errdefs.NotFound, "no such shell; list the session's shells for those that it has")
+		return errdefs.New(errdefs.NotFound, "no such shell; list the session's shells for those that it has").Because(errdefs.NoSuchShell)
 	}
 	use, err := c.opts.Begin(ctx, id)
 	if err != nil {

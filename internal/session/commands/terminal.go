@@ -24,7 +24,7 @@ func (c *Commands[ID]) StartTerminal(ctx context.Context, id ID, req TerminalReq
 		}
 		process.Env = map[string]string{"TERM": req.Term}
 	}
-	start, program, err := c.planStart(process)
+	start, program, err := c.planStart(id, process)
 	if err != nil {
 		return ExecResult{}, err
 	}

@@ -21,11 +21,11 @@ func (f *Files[ID]) PackFiles(ctx context.Context, id ID, p protocol.Pack) (arch
 	if err := checkFormat(p.Format); err != nil {
 		return nil, err
 	}
-	if p.Path, err = f.Directory(p.Path); err != nil {
+	if p.Path, err = f.Directory(id, p.Path); err != nil {
 		return nil, err
 	}
-	p.AllowOutside = f.opts.Anywhere
-	return f.stream(ctx, id, func(c *runnerclient.Client) (io.ReadCloser, error) { return c.Pack(ctx, p) })
+	p.AllowOutside = f.opts.Anywhere(id)
+	return f.stream(ctx, id, p.User, func(c *runnerclient.Client) (io.ReadCloser, error) { return c.Pack(ctx, p) })
 }
 
 // UnpackFiles extracts an archive of exactly size bytes into a directory. What
@@ -40,11 +40,11 @@ func (f *Files[ID]) UnpackFiles(ctx context.Context, id ID, u protocol.Unpack, s
 	if err := checkFormat(u.Format); err != nil {
 		return done, err
 	}
-	if u.Path, err = f.Directory(u.Path); err != nil {
+	if u.Path, err = f.Directory(id, u.Path); err != nil {
 		return done, err
 	}
-	u.AllowOutside = f.opts.Anywhere
-	err = f.on(ctx, id, func(c *runnerclient.Client) (err error) {
+	u.AllowOutside = f.opts.Anywhere(id)
+	err = f.on(ctx, id, u.User, func(c *runnerclient.Client) (err error) {
 		done, err = c.Unpack(ctx, u, size, archive)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -24,8 +25,8 @@ type Options[ID any] struct {
 	// Begin begins an operation on the files of a session.
 	Begin func(context.Context, ID) (Use, error)
 
-	Anywhere bool  // paths may leave the workspace
-	MaxBytes int64 // of one file or archive that is written
+	Anywhere func(ID) bool // whether paths may leave the workspace
+	MaxBytes int64         // of one file or archive that is written
 }
 
 // New returns the Files that o describes.
@@ -47,13 +48,13 @@ func (f *Files[ID]) ReadFile(ctx context.Context, id ID, r protocol.Read) (proto
 	if r.MaxBytes < 0 {
 		return protocol.FileInfo{}, nil, errdefs.Invalid("max_bytes", "must not be negative")
 	}
-	name, err := f.filePath("path", r.Path)
+	name, err := f.filePath(id, "path", r.Path)
 	if err != nil {
 		return protocol.FileInfo{}, nil, err
 	}
-	r.Path, r.AllowOutside = inside(name), f.opts.Anywhere
+	r.Path, r.AllowOutside = inside(name), f.opts.Anywhere(id)
 	var info protocol.FileInfo
-	content, err := f.stream(ctx, id, func(c *runnerclient.Client) (content io.ReadCloser, err error) {
+	content, err := f.stream(ctx, id, r.User, func(c *runnerclient.Client) (content io.ReadCloser, err error) {
 		info, content, err = c.Read(ctx, r)
 		return content, err
 	})
@@ -78,22 +79,22 @@ func (f *Files[ID]) WriteFile(ctx context.Context, id ID, w protocol.Write, size
 	if err := checkMode(w.Mode); err != nil {
 		return err
 	}
-	if w.Path, err = f.RunnerPath("path", w.Path); err != nil {
+	if w.Path, err = f.RunnerPath(id, "path", w.Path); err != nil {
 		return err
 	}
-	w.AllowOutside = f.opts.Anywhere
-	return f.on(ctx, id, func(c *runnerclient.Client) error { return c.Write(ctx, w, size, content) })
+	w.AllowOutside = f.opts.Anywhere(id)
+	return f.on(ctx, id, w.User, func(c *runnerclient.Client) error { return c.Write(ctx, w, size, content) })
 }
 
 // StatFile describes a file.
 func (f *Files[ID]) StatFile(ctx context.Context, id ID, s protocol.Stat) (protocol.FileInfo, error) {
-	name, err := f.filePath("path", s.Path)
+	name, err := f.filePath(id, "path", s.Path)
 	if err != nil {
 		return protocol.FileInfo{}, err
 	}
-	s.Path, s.AllowOutside = inside(name), f.opts.Anywhere
+	s.Path, s.AllowOutside = inside(name), f.opts.Anywhere(id)
 	var info protocol.FileInfo
-	err = f.on(ctx, id, func(c *runnerclient.Client) (err error) {
+	err = f.on(ctx, id, s.User, func(c *runnerclient.Client) (err error) {
 		info, err = c.Stat(ctx, s)
 		return err
 	})
@@ -103,12 +104,18 @@ func (f *Files[ID]) StatFile(ctx context.Context, id ID, s protocol.Stat) (proto
 
 // stream begins an operation whose answer is read bit by bit. It is use of the
 // session until the reader is closed, which the caller must.
-func (f *Files[ID]) stream(ctx context.Context, id ID, open func(*runnerclient.Client) (io.ReadCloser, error)) (io.ReadCloser, error) {
+func (f *Files[ID]) stream(ctx context.Context, id ID, user string, open func(*runnerclient.Client) (io.ReadCloser, error)) (io.ReadCloser, error) {
+	if err := CheckUser(user); err != nil {
+		return nil, err
+	}
 	use, err := f.opts.Begin(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	content, err := open(use.Client)
+	var content io.ReadCloser
+	if err = use.Client.CheckUser(ctx, user); err == nil {
+		content, err = open(use.Client)
+	}
 	if err != nil {
 		use.End()
 		return nil, use.Lost(err)
@@ -128,14 +135,28 @@ func (r *reading) Close() error {
 }
 
 // on does one operation on the files of a session.
-func (f *Files[ID]) on(ctx context.Context, id ID, do func(*runnerclient.Client) error) error {
+func (f *Files[ID]) on(ctx context.Context, id ID, user string, do func(*runnerclient.Client) error) error {
+	if err := CheckUser(user); err != nil {
+		return err
+	}
 	use, err := f.opts.Begin(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer use.End()
-	if err := do(use.Client); err != nil {
+	if err = use.Client.CheckUser(ctx, user); err == nil {
+		err = do(use.Client)
+	}
+	if err != nil {
 		return use.Lost(err)
+	}
+	return nil
+}
+
+// CheckUser refuses what can name no user whose rights hold; "" is the sandbox's own.
+func CheckUser(user string) error {
+	if user != "" && !check.IsUser(user) {
+		return errdefs.Invalid("user", "must be a name or a number, like agent, 1000 or 1000:1000")
 	}
 	return nil
 }
@@ -149,15 +170,15 @@ func checkMode(mode uint32) error {
 
 // Directory is RunnerPath for what is a directory, which a slash at the end
 // may say.
-func (f *Files[ID]) Directory(name string) (string, error) {
+func (f *Files[ID]) Directory(id ID, name string) (string, error) {
 	if name != "/" {
 		name = strings.TrimSuffix(name, "/")
 	}
-	return f.RunnerPath("path", name)
+	return f.RunnerPath(id, "path", name)
 }
 
 // RunnerPath is the path that the runner is asked for.
-func (f *Files[ID]) RunnerPath(field, name string) (string, error) {
-	name, err := f.filePath(field, name)
+func (f *Files[ID]) RunnerPath(id ID, field, name string) (string, error) {
+	name, err := f.filePath(id, field, name)
 	return inside(name), err
 }

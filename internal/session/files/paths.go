@@ -18,7 +18,7 @@ const maxComponent = 255
 // filePath makes a path of the request field absolute and clean, once and for
 // all. It refuses what is no path and, by its spelling, what leaves the
 // workspace; the runner refuses what leaves it by a symlink.
-func (f *Files[ID]) filePath(field, name string) (string, error) {
+func (f *Files[ID]) filePath(id ID, field, name string) (string, error) {
 	switch {
 	case name == "":
 		return "", errdefs.Invalid(field, "must not be empty")
@@ -41,8 +41,8 @@ func (f *Files[ID]) filePath(field, name string) (string, error) {
 		}
 	}
 	name = path.Clean(name)
-	if !f.opts.Anywhere && name != Workspace && !strings.HasPrefix(name, Workspace+"/") {
-		return "", errdefs.Invalid(field, "must be inside %s; relative paths start there", Workspace)
+	if !f.opts.Anywhere(id) && name != Workspace && !strings.HasPrefix(name, Workspace+"/") {
+		return "", errdefs.Invalid(field, "must be inside %s, where relative paths start; a session that is created with file_scope sandbox reaches the others", Workspace).Because(errdefs.OutsideWorkspace)
 	}
 	return name, nil
 }
@@ -58,8 +58,8 @@ func inside(name string) string {
 
 // removable is RunnerPath for what is to be moved or removed, which the
 // workspace itself and the root cannot be.
-func (f *Files[ID]) removable(field, name string) (string, error) {
-	name, err := f.filePath(field, name)
+func (f *Files[ID]) removable(id ID, field, name string) (string, error) {
+	name, err := f.filePath(id, field, name)
 	if err != nil {
 		return "", err
 	}

@@ -34,11 +34,11 @@ func (f *Files[ID]) ListFiles(ctx context.Context, id ID, l protocol.List) (list
 	case len(l.After) > 0 && !isBelow(string(l.After)):
 		return list, errdefs.Invalid("cursor", "must be next_cursor of an answer to this listing")
 	}
-	if l.Path, err = f.Directory(l.Path); err != nil {
+	if l.Path, err = f.Directory(id, l.Path); err != nil {
 		return list, err
 	}
-	l.AllowOutside = f.opts.Anywhere
-	err = f.on(ctx, id, func(c *runnerclient.Client) error {
+	l.AllowOutside = f.opts.Anywhere(id)
+	err = f.on(ctx, id, l.User, func(c *runnerclient.Client) error {
 		for {
 			page, err := c.List(ctx, l)
 			if err != nil {
@@ -71,11 +71,11 @@ func (f *Files[ID]) GlobFiles(ctx context.Context, id ID, g protocol.Glob) (list
 	if err := checkPattern("pattern", g.Pattern); err != nil {
 		return list, err
 	}
-	if g.Path, err = f.Directory(g.Path); err != nil {
+	if g.Path, err = f.Directory(id, g.Path); err != nil {
 		return list, err
 	}
-	g.AllowOutside = f.opts.Anywhere
-	err = f.on(ctx, id, func(c *runnerclient.Client) (err error) {
+	g.AllowOutside = f.opts.Anywhere(id)
+	err = f.on(ctx, id, g.User, func(c *runnerclient.Client) (err error) {
 		list, err = c.Glob(ctx, g)
 		return err
 	})
@@ -105,11 +105,11 @@ func (f *Files[ID]) GrepFiles(ctx context.Context, id ID, g protocol.Grep) (foun
 			return found, err
 		}
 	}
-	if g.Path, err = f.Directory(g.Path); err != nil {
+	if g.Path, err = f.Directory(id, g.Path); err != nil {
 		return found, err
 	}
-	g.AllowOutside = f.opts.Anywhere
-	err = f.on(ctx, id, func(c *runnerclient.Client) (err error) {
+	g.AllowOutside = f.opts.Anywhere(id)
+	err = f.on(ctx, id, g.User, func(c *runnerclient.Client) (err error) {
 		found, err = c.Grep(ctx, g)
 		return err
 	})

@@ -152,7 +152,7 @@ func (m *Snapshots) sweep(ctx context.Context) error {
 }
 
 func errUnknown() error {
-	return errdefs.New(errdefs.NotFound, "no such snapshot; GET /v1/snapshots lists those that there are")
+	return errdefs.New(errdefs.NotFound, "no such snapshot; GET /v1/snapshots lists those that there are").Because(errdefs.NoSuchSnapshot)
 }
 
 func errNone() error {

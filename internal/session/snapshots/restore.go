@@ -111,6 +111,10 @@ func (m *Snapshots) receive(archive io.Reader, spool *spool) (snapshot.Manifest,
 func (m *Snapshots) RestoreSnapshot(ctx context.Context, s Snapshot, to *runnerclient.Client) (err error) {
 	archive, err := m.opts.Blobs.Open(ctx, s.ID, 0)
 	if errdefs.Is(err, errdefs.NotFound) {
+		// It may have been deleted since it was looked up.
+		if _, gone := m.GetSnapshot(ctx, s.Owner, s.ID); errdefs.Is(gone, errdefs.NotFound) {
+			return gone
+		}
 		return errdefs.Wrap(err, errdefs.Unprocessable, "the archive of snapshot %s is lost; delete it", s.ID)
 	}
 	if err != nil {

@@ -407,7 +407,7 @@ func (m *Workspaces) users(owner, id string, who who) (n int) {
 func workspaceKey(owner, id string) string { return owner + "/" + id }
 
 func errNoWorkspace() error {
-	return errdefs.New(errdefs.NotFound, "no such workspace; GET /v1/workspaces lists those that there are")
+	return errdefs.New(errdefs.NotFound, "no such workspace; GET /v1/workspaces lists those that there are").Because(errdefs.NoSuchWorkspace)
 }
 
 func errNoWorkspaces() error {

@@ -1,7 +1,7 @@
 // Command newcomer does what somebody does who begins with an SDK, and tells how
-// long it took: installs the package as it is published, in a place where nothing
-// of it is, and runs the first program of its README as it is written. It fails if
-// that prints anything but what the README says. It needs a daemon:
+// long it took: follows the README's instructions for an empty directory, with a copy
+// of the repository in which nothing is built, and runs the README's first program.
+// It fails if that prints anything but what the README says. It needs a daemon:
 //
 //	go run ./sdk/contract/run go run ./sdk/contract/newcomer
 //
@@ -13,13 +13,13 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
@@ -28,35 +28,26 @@ import (
 // patience bounds one command, downloads included.
 const patience = 5 * time.Minute
 
-// sdk is how one is packed, installed and used, by commands of the shell. $SDK is
-// its source, $PYTHON an interpreter with what packs Python's.
+// sdk is how the first program of one is run, by a command of the shell.
 type sdk struct {
-	name    string
-	fence   string // the language of its programs in the README
-	pack    string // makes $ARTEFACT, a directory that has nothing else in it
-	install string // what is timed: run in an empty directory
-	file    string // of the program
-	start   string // runs it
+	name  string
+	fence string // the language of its programs in the README
+	file  string // of the program
+	start string // runs it
 }
 
 var sdks = []sdk{
-	{
-		name: "typescript", fence: "js", file: "main.mjs", start: "exec node main.mjs",
-		pack:    `cd "$SDK" && npm pack --silent --ignore-scripts --pack-destination "$ARTEFACT"`,
-		install: `npm init --yes --silent >/dev/null && npm install --silent --no-audit --no-fund "$ARTEFACT"/*.tgz`,
-	},
-	{
-		name: "python", fence: "python", file: "main.py", start: "exec venv/bin/python main.py",
-		pack:    `"$PYTHON" -m build --wheel --no-isolation --outdir "$ARTEFACT" "$SDK"`,
-		install: `python3 -m venv venv && venv/bin/pip install --no-cache-dir --quiet --disable-pip-version-check "$ARTEFACT"/*.whl`,
-	},
-	{
-		// A module is its source; until it is published a replacement stands for the download.
-		name: "go", fence: "go", file: "main.go", start: `export GOCACHE="$PWD/../cache"; exec go run .`,
-		install: `go mod init example.org/program 2>/dev/null &&
-			go mod edit -require=github.com/sandkasten/sandkasten/sdk/go@v0.0.0 -replace=github.com/sandkasten/sandkasten/sdk/go="$SDK"`,
-	},
+	{name: "typescript", fence: "js", file: "main.mjs", start: "exec node main.mjs"},
+	{name: "python", fence: "python", file: "main.py", start: "exec venv/bin/python3 main.py"},
+	{name: "go", fence: "go", file: "main.go", start: `export GOCACHE="$PWD/../cache"; exec go run .`},
 }
+
+// copied makes $COPY, the repository as a user has it: without what was built.
+const copied = `mkdir "$COPY" && tar -C "$ROOT" -c --exclude=node_modules --exclude=dist --exclude=__pycache__ LICENSE "sdk/$SDK" |
+	tar -C "$COPY" -x`
+
+// copyDir is where the READMEs have the repository.
+var copyDir = strings.NewReplacer("~/sandkasten", `"$COPY"`, `"$HOME/sandkasten`, `"$COPY`)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -73,14 +64,12 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	python := flag.String("python", filepath.Join(root, ".task", "python", "bin", "python"), "a Python `program` with the module build")
-	flag.Parse()
 	fmt.Println("| SDK | install | start to first result | whole program |")
 	fmt.Println("| --- | --- | --- | --- |")
 	for _, s := range sdks {
-		source := filepath.Join(root, "sdk", s.name)
-		env := append(os.Environ(), "SDK="+source, "PYTHON="+*python, "GOFLAGS=", "GOWORK=off")
-		took, err := s.begin(ctx, source, env)
+		// Nothing of pip's cache, as with the build cache of Go.
+		env := append(os.Environ(), "ROOT="+root, "SDK="+s.name, "PIP_NO_CACHE_DIR=1", "GOFLAGS=", "GOWORK=off")
+		took, err := s.begin(ctx, filepath.Join(root, "sdk", s.name), env)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -107,21 +96,19 @@ func (s sdk) begin(ctx context.Context, source string, env []string) (took times
 			err = removed
 		}
 	}()
-	artefact, work := filepath.Join(dir, "artefact"), filepath.Join(dir, "work")
-	for _, made := range []string{artefact, work} {
-		if err := os.Mkdir(made, 0o755); err != nil {
-			return took, err
-		}
+	work := filepath.Join(dir, "work")
+	if err := os.Mkdir(work, 0o755); err != nil {
+		return took, err
 	}
-	env = append(env, "ARTEFACT="+artefact)
-	program, want, err := s.readme(source)
+	env = append(env, "COPY="+filepath.Join(dir, "copy"))
+	install, program, want, err := s.readme(source)
 	if err != nil {
 		return took, err
 	}
-	if _, err := shell(ctx, dir, env, s.pack); err != nil {
+	if _, err := shell(ctx, dir, env, copied); err != nil {
 		return took, err
 	}
-	if took.install, err = shell(ctx, work, env, s.install); err != nil {
+	if took.install, err = shell(ctx, work, env, "set -e\n"+copyDir.Replace(install)); err != nil {
 		return took, err
 	}
 	if err := os.WriteFile(filepath.Join(work, s.file), []byte(program), 0o600); err != nil {
@@ -143,17 +130,18 @@ func (s sdk) begin(ctx context.Context, source string, env []string) (took times
 	return took, nil
 }
 
-// readme finds the first program of a README and what it prints.
-func (s sdk) readme(source string) (program, printed string, err error) {
+// readme finds how a README installs the SDK, its first program, and what that prints.
+func (s sdk) readme(source string) (install, program, printed string, err error) {
 	text, err := os.ReadFile(filepath.Join(source, "README.md"))
 	if err != nil {
-		return "", "", err
+		return "", "", "", err
 	}
-	found := regexp.MustCompile("(?s)```" + s.fence + "\n(.*?)```(?:\\s*prints)?\\s*```text\n(.*?)```").FindSubmatch(text)
+	first := "(?s)```sh\n(.*?)```.*?```" + s.fence + "\n(.*?)```(?:\\s*prints)?\\s*```text\n(.*?)```"
+	found := regexp.MustCompile(first).FindSubmatch(text)
 	if found == nil {
-		return "", "", fmt.Errorf("its README has no program in %s with what that prints", s.fence)
+		return "", "", "", fmt.Errorf("its README has no program in %s with what that prints", s.fence)
 	}
-	return string(found[1]), string(found[2]), nil
+	return string(found[1]), string(found[2]), string(found[3]), nil
 }
 
 // printed keeps what a program prints, and when it began to.

@@ -13,6 +13,7 @@ type step struct {
 	Do     string          `json:"do"`
 	On     string          `json:"on"`
 	Client string          `json:"client"`
+	User   string          `json:"user"`
 	With   map[string]any  `json:"with"`
 	As     string          `json:"as"`
 	Expect json.RawMessage `json:"expect"`

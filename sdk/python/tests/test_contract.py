@@ -76,6 +76,8 @@ class Case:
             if field in args and (field == "workspace_id" or name == "create_workspace"):
                 self.workspaces.add(args[field])
         target = self.handles[step["on"]] if "on" in step else self.client(step.get("client", "plain"))
+        if "user" in step:
+            target = target.files_as(step["user"])
         if special := getattr(self, "do_" + name, None):
             result = special(target, args)
         else:
@@ -121,6 +123,21 @@ class Case:
 
     def do_delete_snapshot(self, client: Any, args: dict[str, Any]) -> Any:
         return self.call(client.delete_snapshot, args["id"])
+
+    def do_get_image(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.get_image, args["name"])
+
+    def do_delete_image(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.delete_image, args["name"])
+
+    def do_get_image_job(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.get_image_job, args["id"])
+
+    def do_cancel_image_job(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.cancel_image_job, args["id"])
+
+    def do_wait_image_job(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.wait_image_job, args["id"])
 
     def do_copy_snapshot(self, client: Any, args: dict[str, Any]) -> Any:
         archive = b"".join(self.side.drain(client.download_snapshot(args.pop("id"))))

@@ -106,11 +106,18 @@ def test_a_tunnel_carries_bytes_both_ways_and_half_closes(side: Any, session: An
     close(side, tunnel)
 
 
+def test_stdin_of_any_length_comes_in_pieces(side: Any, session: Any) -> None:
+    process = side.call(session.processes.start, ["wc", "-c"], open_stdin=True)
+    side.call(process.write_stdin, (b"x" * 100_000 for _ in range(200)))
+    side.call(process.close_stdin)
+    assert side.call(process.wait).output == "20000000\n"
+
+
 def test_without_the_package_it_is_said_what_to_install(
     side: Any, session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "websockets", None)
-    with pytest.raises(sandkasten.ConfigurationError, match=r"sandkasten\[terminal\]"):
+    with pytest.raises(sandkasten.ConfigurationError, match=r"pip install .websockets"):
         side.call(session.open_terminal)
 
 

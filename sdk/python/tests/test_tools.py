@@ -46,7 +46,8 @@ def test_long_output_is_cut_and_kept(side: Any, tools: Any) -> None:
     text = call(side, tools, "exec", command="seq 5000")
     assert text.startswith("1\n2\n") and text.endswith("5000\n[exit code 0, in /workspace]")
     assert len(text) < 2300
-    assert call(side, tools, "list").startswith(".output-0.txt\t")
+    assert call(side, tools, "list") == "[the directory is empty]"
+    assert call(side, tools, "list", path=".sandkasten").startswith(".gitignore\t2\noutput-0.txt\t")
     file = text.split("all of it is in ")[1].split(":")[0]
     assert call(side, tools, "exec", command=f"sed -n 2500p {file}").startswith("2500\n")
 
@@ -57,6 +58,16 @@ def test_how_a_command_ends_is_said(side: Any, tools: Any) -> None:
     assert "shell_exited" in call(side, tools, "exec", command="exit 1")
     assert "in a new shell" in call(side, tools, "exec", command="true")
     assert call(side, tools, "exec", command="cat", stdin="given") == "given\n[exit code 0, in /workspace]"
+
+
+def test_no_network_is_said_once(side: Any, tools: Any) -> None:
+    assert "has no network" in tools.tools[0].description
+    assert "has no network" in tools.anthropic()[0]["description"]
+    assert "has no network" in tools.openai()[0]["description"]
+    command = "echo 'curl: (6) Could not resolve host: example.com' >&2"
+    assert "no network" not in call(side, tools, "exec", command="echo fine")
+    assert call(side, tools, "exec", command=command).endswith("Use what is installed, or ask for it.]")
+    assert call(side, tools, "exec", command=command).endswith("[exit code 0, in /workspace]")
 
 
 def test_a_full_disk_is_said(side: Any, tools: Any) -> None:

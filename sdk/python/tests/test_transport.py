@@ -24,6 +24,7 @@ SESSION = {
     "network_mode": "none",
     "readonly_rootfs": False,
     "ttl_seconds": 1800,
+    "stopped_retention_seconds": 604800,
     "on_idle": "destroy",
     "auto_resume": True,
     "created_at": "2026-11-21T09:00:00Z",
@@ -102,6 +103,11 @@ class Broken(httpx.SyncByteStream, httpx.AsyncByteStream):
         raise httpx.ReadError("connection reset")
 
 
+async def piece_by_piece(*pieces: bytes) -> Any:
+    for piece in pieces:
+        yield piece
+
+
 def error(status: int, body: Any, **headers: str) -> httpx.Response:
     return httpx.Response(status, json=body, headers=headers)
 
@@ -154,7 +160,7 @@ def test_a_command_is_sent_again_only_if_it_did_not_run(
     side: Any, answer: Any, tries: int, raised: type[Exception]
 ) -> None:
     daemon = Daemon()
-    machine = session(side, daemon)
+    machine = session(side, daemon, retry_seconds=0)
     daemon.answers = [error(*answer) if isinstance(answer, tuple) else answer for _ in range(tries)]
     with pytest.raises(raised):
         side.call(machine.exec, "make")
@@ -211,7 +217,11 @@ END = {"exit_code": 3, "cwd": "/tmp", "duration_ms": 5, "exec_id": "e1", "cause"
 
 
 def chunk(text: str, offset: int) -> bytes:
-    return event("chunk", f"e1:{offset}", {"chunk": text, "timestamp": "2026-11-21T09:00:00.001Z"})
+    return event(
+        "chunk",
+        f"e1:{offset}",
+        {"chunk": text, "timestamp": 1795251600001, "time": "2026-11-21T09:00:00.001Z"},
+    )
 
 
 def test_a_stream_goes_on_where_it_broke(side: Any) -> None:
@@ -231,9 +241,81 @@ def test_a_stream_goes_on_where_it_broke(side: Any) -> None:
     assert again.headers["Last-Event-ID"] == "e1:2" and again.url.params["raw_output"] == "true"
 
 
+def test_a_stream_outlives_a_restart(side: Any, fast: list[float]) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [
+        httpx.Response(200, stream=Broken(START + chunk("a", 1))),
+        *(httpx.ConnectError("nothing listens") for _ in range(8)),
+        *(error(503, UNAVAILABLE) for _ in range(8)),
+        httpx.Response(200, content=chunk("b", 2) + event("done", "e1:end", END)),
+    ]
+    assert [piece.text for piece in side.drain(machine.exec_stream("make"))] == ["a", "b"]
+    assert fast
+
+
+def test_reads_outlive_a_restart_for_a_time(
+    side: Any, fast: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [*(error(503, UNAVAILABLE) for _ in range(8)), httpx.Response(200, json=SESSION)]
+    side.call(machine.refresh)
+    clock = iter(range(0, 10_000, 7))
+    monkeypatch.setattr("sandkasten._core.monotonic", lambda: next(clock))
+    daemon.answers = [error(503, UNAVAILABLE) for _ in range(9)]
+    with pytest.raises(sandkasten.UnavailableError):
+        side.call(machine.refresh)
+    assert 2 < len(daemon.answers) < 7  # it gave up after 30 s, and not before the second repetition
+
+
+def test_a_wrong_address_is_told_soon(side: Any, fast: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    daemon = Daemon(*(httpx.ConnectError("nothing listens") for _ in range(9)))
+    clock = iter(range(100))
+    monkeypatch.setattr("sandkasten._core.monotonic", lambda: next(clock))
+    with pytest.raises(sandkasten.APIConnectionError):
+        side.call(connect(side, daemon).get_session, "x")
+    assert len(daemon.answers) == 5  # after 3 s
+
+
+def test_a_deletion_whose_answer_is_lost_has_succeeded(side: Any, fast: list[float]) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    gone = error(404, {"error": "no such session", "code": "not_found"})
+    daemon.answers = [httpx.ReadError("cut"), gone]
+    side.call(machine.destroy)
+    for first in (
+        httpx.ConnectError("nothing listens"),
+        error(429, {"error": "slow down", "code": "resource_exhausted"}),
+    ):
+        daemon.answers = [first, gone]  # the first was not carried out
+        with pytest.raises(sandkasten.NotFoundError):
+            side.call(machine.destroy)
+    daemon.answers = [gone]
+    with pytest.raises(sandkasten.NotFoundError):
+        side.call(machine.destroy)
+
+
+def test_archives_are_bytes_and_streams(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [httpx.Response(200, content=b"tar") for _ in range(2)]
+    assert side.call(machine.read_archive, "src", format="tar") == b"tar"
+    assert b"".join(side.drain(machine.archive_stream("src"))) == b"tar"
+    unpacked = {"files": 1, "bytes": 3}
+    daemon.answers = [httpx.Response(200, json=unpacked), httpx.Response(200, json=unpacked)]
+    assert side.call(machine.write_archive, b"tar", "dst", format="tar").files == 1
+    pieces = (b"t", b"ar")
+    data: Any = piece_by_piece(*pieces) if side.client is sandkasten.SandboxClient else iter(pieces)
+    assert side.call(machine.write_archive, data, "dst", size=3).bytes == 3
+    assert [r.headers["Content-Length"] for r in daemon.requests[-2:]] == ["3", "3"]
+    with pytest.raises(TypeError, match="size"):
+        side.call(machine.write_archive, data, "dst")
+
+
 def test_a_stream_gives_up_where_nothing_moves(side: Any) -> None:
     daemon = Daemon()
-    machine = session(side, daemon, max_retries=1)
+    machine = session(side, daemon, max_retries=1, retry_seconds=0)
     daemon.answers = [
         httpx.Response(200, content=START),
         *(httpx.Response(200, content=b"") for _ in range(2)),
@@ -428,4 +510,4 @@ def test_the_environment_is_used(side: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_key_is_not_shown() -> None:
-    assert "secret" not in repr(_core.settings("http://x", "secret", 1, 0))
+    assert "secret" not in repr(_core.settings("http://x", "secret", 1, 0, 0))

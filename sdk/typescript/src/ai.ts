@@ -26,7 +26,16 @@ export interface SandboxToolsOptions {
   execTimeoutSeconds?: number | undefined;
 }
 
+const noNetwork =
+  "The sandbox has no network: nothing can be downloaded or installed from the internet, and pip, npm, apt-get, git and curl cannot reach other hosts. Use what is installed, or ask for it.";
+/** What programs say that have missed it. */
+const unreachable =
+  /could not resolve|couldn't resolve|temporary failure (in name resolution|resolving)|name or service not known|network is unreachable|EAI_AGAIN|getaddrinfo ENOTFOUND|bad address '/i;
+
 const defaultMaxChars = 16_000;
+/** A directory that git does not see, for outputs that an answer has no room for. */
+const hiddenDir = ".sandkasten";
+
 /** Larger files are for commands. */
 const maxReadBytes = 4 << 20;
 
@@ -34,17 +43,28 @@ const maxReadBytes = 4 << 20;
 export function sandboxTools(session: Session, options: SandboxToolsOptions = {}): AgentTool[] {
   const maxChars = options.maxChars ?? defaultMaxChars;
   let outputs = 0;
+  const offline = session.info?.networkMode === "none";
+  let hinted = !offline;
+
+  /** hint says once that there is no network, when a command has missed it. */
+  function hint(output: string): string {
+    if (hinted || !unreachable.test(output)) {
+      return "";
+    }
+    hinted = true;
+    return `\n[${noNetwork}]`;
+  }
 
   async function exec(input: Input, { signal }: CallOptions): Promise<string> {
     const seconds = input.number("timeout_seconds") ?? options.execTimeoutSeconds;
     const result = await session.exec(input.text("command"), { signal, timeoutMs: seconds === undefined ? undefined : seconds * 1000 });
     if (result.output.length <= maxChars) {
-      return withEnd(result, result.output);
+      return withEnd(result, result.output) + hint(result.output);
     }
-    const file = `.sandkasten/output-${++outputs}.txt`;
+    const file = `${hiddenDir}/output-${++outputs}.txt`;
     await session.write(file, result.output, { signal });
     const kept = result.truncated ? `its first and last parts are in ${file}` : `all of it is in ${file}`;
-    return withEnd(result, cut(result.output, maxChars, `${kept}; read parts of that, or search it with grep`));
+    return withEnd(result, cut(result.output, maxChars, `${kept}; read parts of that, or search it with grep`)) + hint(result.output);
   }
 
   async function read(input: Input, { signal }: CallOptions): Promise<string> {
@@ -78,11 +98,12 @@ export function sandboxTools(session: Session, options: SandboxToolsOptions = {}
 
   async function list(input: Input, { signal }: CallOptions): Promise<string> {
     const entries = await session.list(input.optionalText("path") ?? ".", { depth: input.number("depth"), signal });
-    return entries.length === 0 ? "The directory is empty." : cut(entries.map(line).join("\n"), maxChars, "list a directory below, or less depth");
+    const shown = entries.filter((entry) => entry.name.split("/")[0] !== hiddenDir);
+    return shown.length === 0 ? "The directory is empty." : cut(shown.map(line).join("\n"), maxChars, "list a directory below, or less depth");
   }
 
   return [
-    tool("exec", "Run shell commands in a persistent Linux shell. The directory, variables and background jobs stay from one call to the next. Answers with standard output and error together, and the exit code. Long output is shortened in the middle, and the answer says in which file the rest is. A command that waits for input that nobody gives does not end: pass flags such as -y.", {
+    tool("exec", "Run shell commands in a persistent Linux shell. The directory, variables and background jobs stay from one call to the next. Answers with standard output and error together, and the exit code. Long output is shortened in the middle, and the answer says in which file the rest is. A command that waits for input that nobody gives does not end: pass flags such as -y." + (offline ? ` ${noNetwork}` : ""), {
       command: { type: "string", description: "The commands, as bash takes them." },
       timeout_seconds: { type: "integer", description: "After this time the command and all that it started are killed, and what it printed so far is the answer. Start servers in the background with & instead of raising it." },
     }, ["command"], exec),

@@ -1,10 +1,13 @@
-import { SandkastenError } from "./errors.js";
+import { toBase64 } from "./bytes.js";
+import { ConnectionError, SandkastenError } from "./errors.js";
 import { Files } from "./files.js";
 import { bodyOf } from "./follow.js";
+import { fromWire } from "./names.js";
 import type * as schemas from "./schemas.js";
 import { Session } from "./session.js";
 import type { WebSocketConstructor } from "./socket.js";
-import { Transport, newKey } from "./transport.js";
+import { serverEvents } from "./sse.js";
+import { Transport, lost, newKey, parse } from "./transport.js";
 import type * as types from "./types.js";
 
 export interface ClientOptions {
@@ -12,8 +15,13 @@ export interface ClientOptions {
   baseUrl?: string | undefined;
   /** Without it, SANDKASTEN_API_KEY of the environment. */
   apiKey?: string | undefined;
-  /** How often a request that may be repeated is, and how often a stream that makes no progress is taken up. 2 without it. */
+  /** How often a request that may be repeated is at least, and how often a stream that makes no progress is taken up. 2 without it; with 0 nothing is repeated. */
   maxRetries?: number | undefined;
+  /**
+   * For how many milliseconds a request or a stream is repeated that found no daemon, or one that was not ready, so that it
+   * outlives a restart: 30000 without it. While nothing has ever answered at the address it is 3000 at most.
+   */
+  retryMs?: number | undefined;
   /** Used instead of the global fetch. */
   fetch?: typeof fetch | undefined;
   /** Used instead of the global WebSocket, which Node has since version 22: that of the package ws, for example. */
@@ -34,6 +42,7 @@ export class SandboxClient {
       baseUrl: baseUrl.replace(/\/+$/, ""),
       apiKey,
       maxRetries: options.maxRetries ?? 2,
+      retryMs: options.retryMs ?? 30_000,
       // Called on the global object, without which browsers refuse it.
       fetch: options.fetch ?? ((...args) => globalThis.fetch(...args)),
       webSocket: options.webSocket ?? (globalThis.WebSocket as WebSocketConstructor | undefined),
@@ -118,6 +127,92 @@ export class SandboxClient {
     return this.#transport.json("POST", "/v1/snapshots", { query, body: data as BodyInit, headers: { "Content-Type": "application/x-tar" }, signal });
   }
 
+  /** The images that the key's sessions may use, newest first. */
+  async listImages(options: types.CallOptions = {}): Promise<types.Image[]> {
+    const list = await this.#transport.json<schemas.SchemaImages>("GET", "/v1/images", options);
+    return list.images;
+  }
+
+  /** The image of a name or digest. */
+  async getImage(name: string, options: types.CallOptions = {}): Promise<types.Image> {
+    return this.#transport.json("GET", `/v1/images/${encodeURIComponent(name)}`, options);
+  }
+
+  /** Takes an image's name away, and the image with its last name. Only the daemon's own key may do this, and what else changes images. */
+  async deleteImage(name: string, options: types.CallOptions = {}): Promise<void> {
+    await this.#transport.json("DELETE", `/v1/images/${encodeURIComponent(name)}`, options);
+  }
+
+  /** Has the daemon store the image of a registry; `waitImageJob` follows the job. */
+  async pullImage(ref: string, options: types.CallOptions & { name?: string | undefined; insecure?: boolean | undefined } = {}): Promise<types.ImageJob> {
+    const { signal, ...rest } = options;
+    return this.#startImageJob("pull", { ref, ...rest }, signal);
+  }
+
+  /** Has the daemon make an image of a recipe: its text, or else the daemon's recipe of that name. `files` are what the recipe's copy may take, by their paths beside it. */
+  async buildImage(name: string, options: types.BuildImageOptions = {}): Promise<types.ImageJob> {
+    const { signal, files, ...rest } = options;
+    const beside = Object.entries(files ?? {}).map(([path, content]) => ({ path, contentBase64: toBase64(typeof content === "string" ? new TextEncoder().encode(content) : content) }));
+    return this.#startImageJob("build", { name, ...rest, ...(beside.length > 0 && { files: beside }) }, signal);
+  }
+
+  /** Has the daemon make an image of a session's image and what was changed of its root: of the session as it is, or of a snapshot of scope sandbox. */
+  async commitImage(name: string, options: types.CallOptions & { sessionId?: string | undefined; snapshotId?: string | undefined }): Promise<types.ImageJob> {
+    const { signal, ...rest } = options;
+    return this.#startImageJob("commit", { name, ...rest }, signal);
+  }
+
+  /** Makes an image of the tar file of a whole root file system: plain, gzip or zstd. */
+  async importImage(name: string, data: Uint8Array | Blob, options: types.CallOptions & { source?: string | undefined } = {}): Promise<types.Image> {
+    const { signal, source } = options;
+    return this.#transport.json("POST", "/v1/images/import", { query: { name, source }, body: data as BodyInit, headers: { "Content-Type": "application/x-tar" }, signal });
+  }
+
+  /** The jobs that the daemon knows, oldest first. */
+  async listImageJobs(options: types.CallOptions = {}): Promise<types.ImageJob[]> {
+    const list = await this.#transport.json<schemas.SchemaImageJobs>("GET", "/v1/image-jobs", options);
+    return list.jobs;
+  }
+
+  async getImageJob(id: string, options: types.CallOptions = {}): Promise<types.ImageJob> {
+    return this.#transport.json("GET", imageJobPath(id), options);
+  }
+
+  /** Ends a job, and gives it as it is then. */
+  async cancelImageJob(id: string, options: types.CallOptions = {}): Promise<types.ImageJob> {
+    return this.#transport.json("DELETE", imageJobPath(id), options);
+  }
+
+  /**
+   * Follows a job to its end. One that failed or was canceled is a result, too: its status says which. A connection that
+   * breaks is made anew. To leave ends nothing.
+   */
+  async waitImageJob(id: string, options: types.CallOptions & { onProgress?: ((progress: types.ImageProgress) => void) | undefined } = {}): Promise<types.ImageJob> {
+    const { signal, onProgress } = options;
+    const patience = this.#transport.patience();
+    for (;;) {
+      let broken: unknown = new ConnectionError("the stream of the job ended early");
+      const response = await this.#transport.response("GET", `${imageJobPath(id)}/events`, { signal });
+      try {
+        for await (const { event, data } of serverEvents(bodyOf(response))) {
+          const body = fromWire(parse(data));
+          if (event === "done") return body as types.ImageJob;
+          patience.progress();
+          onProgress?.(body as types.ImageProgress);
+        }
+      } catch (error) {
+        if (error instanceof SandkastenError) throw error;
+        broken = lost(error, signal);
+      }
+      await patience.resume(broken, signal);
+    }
+  }
+
+  /** The same request while its job is under way gives that job, so it may be sent again. */
+  async #startImageJob(what: string, json: object, signal: AbortSignal | undefined): Promise<types.ImageJob> {
+    return this.#transport.json("POST", `/v1/images/${what}`, { json, signal, repeatable: true });
+  }
+
   /** What is ready for sessions that are about to come. */
   async poolStatus(options: types.CallOptions = {}): Promise<types.PoolStatus> {
     return this.#transport.json("GET", "/v1/pool/status", options);
@@ -131,6 +226,10 @@ export class SandboxClient {
 
 function snapshotPath(id: string): string {
   return `/v1/snapshots/${encodeURIComponent(id)}`;
+}
+
+function imageJobPath(id: string): string {
+  return `/v1/image-jobs/${encodeURIComponent(id)}`;
 }
 
 function workspacePath(id: string): string {

@@ -9,6 +9,30 @@ export class SandkastenError extends Error {
 /** There was no answer, or it broke off. `cause` says more. Whether the request was carried out is not known. */
 export class ConnectionError extends SandkastenError {}
 
+/** Why, for programs. There may be others in time. */
+export type Reason =
+  | "no_such_file"
+  | "file_exists"
+  | "is_a_directory"
+  | "not_a_directory"
+  | "directory_not_empty"
+  | "not_a_regular_file"
+  | "permission_denied"
+  | "read_only"
+  | "outside_workspace"
+  | "program_not_found"
+  | "not_executable"
+  | "no_such_user"
+  | "text_not_found"
+  | "text_not_unique"
+  | "no_such_session"
+  | "no_such_image"
+  | "no_such_workspace"
+  | "no_such_snapshot"
+  | "no_such_exec"
+  | "no_such_shell"
+  | (string & {});
+
 /** What an error says beside its message. */
 export interface ErrorDetails {
   /** The HTTP status. */
@@ -17,6 +41,8 @@ export interface ErrorDetails {
   code: string;
   /** The field of the request that is at fault. */
   field?: string;
+  /** More than `code` says, where there is more to tell apart. */
+  reason?: Reason;
   /** The daemon's log has more under this id. */
   requestId?: string;
   /** Seconds after which to try again. */
@@ -28,6 +54,7 @@ export class APIError extends SandkastenError implements ErrorDetails {
   readonly status: number;
   readonly code: string;
   readonly field?: string;
+  readonly reason?: Reason;
   readonly requestId?: string;
   readonly retryAfter?: number;
 
@@ -36,6 +63,7 @@ export class APIError extends SandkastenError implements ErrorDetails {
     this.status = details.status;
     this.code = details.code;
     if (details.field !== undefined) this.field = details.field;
+    if (details.reason !== undefined) this.reason = details.reason;
     if (details.requestId !== undefined) this.requestId = details.requestId;
     if (details.retryAfter !== undefined) this.retryAfter = details.retryAfter;
   }
@@ -72,6 +100,7 @@ const codes: Record<string, [number, typeof APIError]> = {
   unauthenticated: [401, AuthenticationError],
   permission_denied: [403, PermissionDeniedError],
   not_found: [404, NotFoundError],
+  request_timeout: [408, UnavailableError],
   method_not_allowed: [405, InvalidArgumentError],
   conflict: [409, ConflictError],
   already_exists: [409, AlreadyExistsError],
@@ -79,6 +108,7 @@ const codes: Record<string, [number, typeof APIError]> = {
   too_large: [413, InvalidArgumentError],
   unsupported_media_type: [415, InvalidArgumentError],
   range_not_satisfiable: [416, InvalidArgumentError],
+  headers_too_large: [431, InvalidArgumentError],
   unprocessable: [422, UnprocessableError],
   resource_exhausted: [429, RateLimitError],
   internal: [500, InternalError],
@@ -96,6 +126,8 @@ export function apiError(body: unknown, status?: number, retryAfter?: string | n
   const details: ErrorDetails = { status: status ?? known?.[0] ?? 500, code };
   const field = text("field");
   if (field !== undefined) details.field = field;
+  const reason = text("reason");
+  if (reason !== undefined) details.reason = reason;
   const requestId = text("request_id");
   if (requestId !== undefined) details.requestId = requestId;
   const seconds = retryAfter ? Number(retryAfter) : NaN;

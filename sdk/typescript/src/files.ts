@@ -20,10 +20,22 @@ export class Files {
   /** @internal */
   protected readonly path: string;
 
+  #user: string | undefined;
+
   /** @internal */
   constructor(transport: Transport, path: string) {
     this.transport = transport;
     this.path = path;
+  }
+
+  /**
+   * The calls for files with the rights of a user of the sandbox, to whom belongs what they make: a name or a number, with
+   * `:group` if wanted.
+   */
+  filesAs(user: string): Files {
+    const files = new Files(this.transport, this.path);
+    files.#user = user;
+    return files;
   }
 
   /** Writes a file, and its directories, in one step. */
@@ -39,7 +51,7 @@ export class Files {
   /** Reads a file as bytes. */
   async read(path: string, options: types.ReadOptions = {}): Promise<Uint8Array> {
     const { signal, ...rest } = options;
-    return this.transport.bytes(`${this.path}/fs/read`, { query: { path, raw: true, ...rest }, signal });
+    return this.transport.bytes(`${this.path}/fs/read`, { query: { path, raw: true, ...rest, user: this.#user }, signal });
   }
 
   /** Reads a file as UTF-8. */
@@ -82,13 +94,13 @@ export class Files {
   async uploadFiles(files: Record<string, string | Uint8Array | Blob>, path?: string, options: types.CallOptions = {}): Promise<string[]> {
     const { body, type } = form(files, path);
     const headers = { "Content-Type": type };
-    const done = await this.transport.json<schemas.SchemaUploaded>("POST", `${this.path}/fs/upload`, { body, headers, ...options });
+    const done = await this.transport.json<schemas.SchemaUploaded>("POST", `${this.path}/fs/upload`, { query: { user: this.#user }, body, headers, ...options });
     return done.paths;
   }
 
   /** Reads a file of any size as a stream. */
   async download(path: string, options: types.CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    const response = await this.transport.response("GET", `${this.path}/fs/read`, { query: { path, raw: true }, ...options });
+    const response = await this.transport.response("GET", `${this.path}/fs/read`, { query: { path, raw: true, user: this.#user }, ...options });
     return bodyOf(response);
   }
 
@@ -155,27 +167,27 @@ export class Files {
 
   /** A directory as an archive. */
   async downloadArchive(path: string, format: types.ArchiveFormat = "tar.gz", options: types.CallOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    const response = await this.transport.response("GET", `${this.path}/fs/archive`, { query: { path, format }, ...options });
+    const response = await this.transport.response("GET", `${this.path}/fs/archive`, { query: { path, format, user: this.#user }, ...options });
     return bodyOf(response);
   }
 
   /** Unpacks an archive into a directory, which is made if it is missing. */
   async uploadArchive(path: string, data: Uint8Array | Blob, format: types.ArchiveFormat = "tar.gz", options: types.CallOptions = {}): Promise<void> {
-    await this.transport.json("PUT", `${this.path}/fs/archive`, { query: { path, format }, body: data as BodyInit, ...options });
+    await this.transport.json("PUT", `${this.path}/fs/archive`, { query: { path, format, user: this.#user }, body: data as BodyInit, ...options });
   }
 
   async #get<T>(verb: string, query: Record<string, string | number | boolean | undefined>, signal?: AbortSignal): Promise<T> {
-    return this.transport.json("GET", `${this.path}/fs/${verb}`, { query, signal });
+    return this.transport.json("GET", `${this.path}/fs/${verb}`, { query: { ...query, user: this.#user }, signal });
   }
 
   async #post<T>(verb: string, json: unknown, signal?: AbortSignal): Promise<T> {
-    return this.transport.json("POST", `${this.path}/fs/${verb}`, { json, signal });
+    return this.transport.json("POST", `${this.path}/fs/${verb}`, { query: { user: this.#user }, json, signal });
   }
 
   async #put(path: string, body: BodyInit, options: types.WriteOptions): Promise<void> {
     const { mode, create, append, signal } = options;
     await this.transport.json("PUT", `${this.path}/fs/raw`, {
-      query: { path, mode, create, append },
+      query: { path, mode, create, append, user: this.#user },
       headers: { "Content-Type": "application/octet-stream" },
       body,
       signal,
@@ -188,10 +200,10 @@ export async function* watch(
   transport: Transport,
   sessionPath: string,
   path: string,
-  options: types.CallOptions & { recursive?: boolean | undefined },
+  options: types.CallOptions & { recursive?: boolean | undefined; user?: string | undefined },
 ): AsyncGenerator<types.WatchEvent, void, undefined> {
   const response = await transport.response("GET", `${sessionPath}/fs/watch`, {
-    query: { path, recursive: options.recursive },
+    query: { path, recursive: options.recursive, user: options.user },
     signal: options.signal,
   });
   try {

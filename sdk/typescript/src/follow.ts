@@ -2,7 +2,7 @@ import { fromBase64 } from "./bytes.js";
 import { ConnectionError, SandkastenError, apiError } from "./errors.js";
 import { fromWire } from "./names.js";
 import { type ServerEvent, serverEvents } from "./sse.js";
-import { type Transport, growingPause, lost, parse, sleep } from "./transport.js";
+import { type Transport, lost, parse } from "./transport.js";
 import type { DoneEvent, ExecEvent } from "./types.js";
 
 export interface FollowOptions {
@@ -23,7 +23,7 @@ export async function* follow(
 ): AsyncGenerator<ExecEvent, void, undefined> {
   let response = await open();
   let last = ""; // the id of the last event
-  let failures = 0; // since the last event
+  const patience = transport.patience();
   for (;;) {
     let broken: unknown;
     try {
@@ -34,7 +34,7 @@ export async function* follow(
         }
         if (known.type !== "start") {
           last = event.id;
-          failures = 0;
+          patience.progress();
           yield known;
         } else if (last === "") {
           last = event.id; // a stream that goes on begins with start again
@@ -52,11 +52,10 @@ export async function* follow(
     }
     const [execId] = last.split(":");
     const failed = lost(broken ?? "the stream ended early", options.signal);
-    if (!(failed instanceof ConnectionError) || !execId || failures >= transport.maxRetries) {
+    if (!execId) {
       throw failed;
     }
-    await sleep(growingPause(failures), options.signal);
-    failures++;
+    await patience.resume(failed, options.signal);
     response = await attach(transport, sessionPath, execId, options, last);
   }
 }
@@ -81,7 +80,8 @@ interface WireChunk {
   chunk: string;
   chunk_base64?: string;
   stream?: "stdout" | "stderr";
-  timestamp: string;
+  timestamp: string | number;
+  time?: string;
 }
 
 function execEvent({ event, data }: ServerEvent): ExecEvent | undefined {
@@ -90,9 +90,9 @@ function execEvent({ event, data }: ServerEvent): ExecEvent | undefined {
     case "start":
       return { type: "start", execId: (body as { exec_id: string }).exec_id };
     case "chunk": {
-      const { chunk, chunk_base64, stream, timestamp } = body as WireChunk;
+      const { chunk, chunk_base64, stream, timestamp, time } = body as WireChunk;
       const bytes = chunk_base64 === undefined ? new TextEncoder().encode(chunk) : fromBase64(chunk_base64);
-      return { type: "chunk", text: chunk, bytes, timestamp, ...(stream && { stream }) };
+      return { type: "chunk", text: chunk, bytes, timestamp: time ?? String(timestamp), ...(stream && { stream }) };
     }
     case "done":
       return { type: "done", ...(fromWire(body) as Omit<DoneEvent, "type">) };

@@ -6,6 +6,7 @@ export {
   ConflictError,
   ConnectionError,
   type ErrorDetails,
+  type Reason,
   InsufficientSpaceError,
   InternalError,
   InvalidArgumentError,

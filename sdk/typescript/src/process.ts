@@ -32,15 +32,23 @@ export class Process {
     return this.#transport.json("GET", this.#path, options);
   }
 
-  /** Writes to standard input until the process has taken all. It must have been started with `openStdin` or `tty`. */
-  async writeStdin(data: string | Uint8Array, options: types.CallOptions = {}): Promise<void> {
-    const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
+  /**
+   * Writes to standard input until the process has taken all. It must have been started with `openStdin` or `tty`.
+   * Input of any length may come in pieces, as a stream of a file gives it.
+   */
+  async writeStdin(
+    data: string | Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+    options: types.CallOptions = {},
+  ): Promise<void> {
+    const pieces = typeof data === "string" ? [new TextEncoder().encode(data)] : data instanceof Uint8Array ? [data] : data;
     const limit = 512 << 10; // of one request; the daemon takes 1 MiB
-    let sent = 0;
-    while (sent < bytes.length) {
-      const json = { dataBase64: toBase64(bytes.subarray(sent, sent + limit)) };
-      const { acceptedBytes } = await this.#post<schemas.SchemaStdinResponse>("stdin", json, options);
-      sent += acceptedBytes;
+    for await (const bytes of pieces) {
+      let sent = 0;
+      while (sent < bytes.length) {
+        const json = { dataBase64: toBase64(bytes.subarray(sent, sent + limit)) };
+        const { acceptedBytes } = await this.#post<schemas.SchemaStdinResponse>("stdin", json, options);
+        sent += acceptedBytes;
+      }
     }
   }
 

@@ -4,6 +4,25 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        BuildRequest: {
+            /** @description What the recipe's copy may take. */
+            files?: components["schemas"]["RecipeFile"][];
+            /** @description Do nothing if this recipe has made the image already. */
+            ifAbsent?: boolean;
+            /**
+             * @description Of the image, and of its recipe if there is no other.
+             * @example tools
+             */
+            name: string;
+            /** @description Make each step anew, also one that was made a moment ago. */
+            noCache?: boolean;
+            /**
+             * @description The text of a recipe, in YAML. Without it the recipe that comes with the daemon under the name.
+             * @example from: python
+             *     packages: [python3-numpy]
+             */
+            recipe?: string;
+        };
         ChmodRequest: {
             /** @example 0755 */
             mode: string;
@@ -31,6 +50,20 @@ export interface components {
             stream: "stdout" | "stderr" | "output";
             /** @example hi */
             text?: string;
+        };
+        CommitRequest: {
+            /**
+             * @description Of the image.
+             * @example tools
+             */
+            name: string;
+            /**
+             * @description The session; or else snapshot_id.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            sessionId?: string;
+            /** @description A snapshot of scope sandbox. */
+            snapshotId?: string;
         };
         Content: {
             /** @example aGkK */
@@ -66,7 +99,7 @@ export interface components {
             autoResume?: boolean;
             /**
              * Format: double
-             * @description Cores; 1.5 is one and a half.
+             * @description Cores; 1.5 is one and a half. 0 is the default, here as in the others.
              * @example 1
              */
             cpu?: number;
@@ -85,11 +118,17 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /**
+             * @description What the calls for files reach: /workspace, or any path in the sandbox, like /tmp and home directories. Without it what the configuration says for this key.
+             * @example sandbox
+             * @enum {string}
+             */
+            fileScope?: "workspace" | "sandbox";
             /** @example sandbox */
             hostname?: string;
             /**
              * Format: int64
-             * @description Less than ttl_seconds. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
+             * @description Less than ttl_seconds, or as much to destroy. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
              * @example 300
              */
             idleTimeoutSeconds?: number;
@@ -104,7 +143,7 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description Age at which the session expires, active or not.
+             * @description Age at which the session expires, active, stopped or not.
              * @example 86400
              */
             lifetimeSeconds?: number;
@@ -115,6 +154,11 @@ export interface components {
              * @example 512
              */
             memoryMb?: number;
+            /**
+             * @description What the session is called: unique among the key's sessions that have not ended, 409 otherwise. 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', begun by a letter or digit.
+             * @example build-7
+             */
+            name?: string;
             /**
              * @description What the sandbox can reach. none is loopback only, and all that there is for now.
              * @example none
@@ -141,7 +185,7 @@ export interface components {
             restoreSnapshotId?: string;
             /**
              * Format: int64
-             * @description Idle time after which the session expires, also when it is paused or stopped.
+             * @description Idle time after which the session expires, also when it is paused. A stopped session is kept for stopped_retention_seconds.
              * @example 1800
              */
             ttlSeconds?: number;
@@ -164,6 +208,12 @@ export interface components {
             /** @example none */
             networkMode: string;
             readonlyRootfs: boolean;
+            /**
+             * Format: int64
+             * @description Of a stopped session, for the owner of the request's key.
+             * @example 604800
+             */
+            stoppedRetentionSeconds: number;
             /**
              * Format: int64
              * @description Of a command.
@@ -271,6 +321,11 @@ export interface components {
              * @example ttl_seconds
              */
             field?: string;
+            /**
+             * @description More than code says, for programs, where there is more to tell apart: of files and programs in the sandbox, and of what was not found. The values stay.
+             * @example no_such_file
+             */
+            reason?: string;
             /**
              * @description Names this request in the daemon's log; also in the X-Request-Id header. Left out of 401, which is the same for everybody.
              * @example 5YXTKD3NPQZJH3LYXAFXCLMPGE
@@ -434,6 +489,21 @@ export interface components {
              */
             cmd: string;
             /**
+             * @description Where the shell goes before the command, and stays as after cd; relative paths begin where it is. If it cannot go there the command does not run, and the answer has the shell's message and exit code.
+             * @example src
+             */
+            cwd?: string;
+            /** @description Variables for this command alone; at most 1 MiB. */
+            env?: {
+                [key: string]: string;
+            };
+            /**
+             * @description What becomes of the command if the client goes away before its end. Without it, continue.
+             * @example kill
+             * @enum {string}
+             */
+            onDisconnect?: "continue" | "kill";
+            /**
              * @description A file inside the sandbox that gets all of the output, beside what is kept for the answer. Made or replaced when the command starts.
              * @example logs/build.txt
              */
@@ -449,7 +519,7 @@ export interface components {
             stdin?: string;
             /**
              * Format: int64
-             * @description From its start. The default and the maximum are at /v1/info.
+             * @description From its start. The default, which 0 is too, and the maximum are at /v1/info.
              * @example 30000
              */
             timeoutMs?: number;
@@ -535,7 +605,7 @@ export interface components {
             count?: number;
             /**
              * Format: double
-             * @description Cores; 1.5 is one and a half.
+             * @description Cores; 1.5 is one and a half. 0 is the default, here as in the others.
              * @example 1
              */
             cpu?: number;
@@ -556,7 +626,7 @@ export interface components {
             hostname?: string;
             /**
              * Format: int64
-             * @description Less than ttl_seconds. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
+             * @description Less than ttl_seconds, or as much to destroy. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
              * @example 300
              */
             idleTimeoutSeconds?: number;
@@ -566,7 +636,7 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description Age at which the session expires, active or not.
+             * @description Age at which the session expires, active, stopped or not.
              * @example 86400
              */
             lifetimeSeconds?: number;
@@ -589,7 +659,7 @@ export interface components {
             pids?: number;
             /**
              * Format: int64
-             * @description Idle time after which the session expires, also when it is paused or stopped.
+             * @description Idle time after which the session expires, also when it is paused. A stopped session is kept for stopped_retention_seconds.
              * @example 1800
              */
             ttlSeconds?: number;
@@ -612,8 +682,119 @@ export interface components {
              *     ]
              */
             absentDrivers?: string[];
-            /** @example ok */
-            status: string;
+            /**
+             * @description disk_full, of readyz: the disk of the daemon's data is full. What is there can be used and removed, and no session be made.
+             * @example ok
+             * @enum {string}
+             */
+            status: "ok" | "disk_full";
+        };
+        Image: {
+            /**
+             * @description Whether sessions may use it (allowed_images). Only the daemon's own key sees others.
+             * @example true
+             */
+            allowed: boolean;
+            /**
+             * Format: date-time
+             * @description When it was stored.
+             */
+            createdAt: string;
+            /**
+             * @description Of its layers, environment, user and working directory; no registry's.
+             * @example sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef
+             */
+            digest: string;
+            /**
+             * @description NAME=value, sorted: what a session begins with.
+             * @example [
+             *       "HOME=/root"
+             *     ]
+             */
+            env: string[];
+            /**
+             * Format: int64
+             * @description Files, directories and links in it.
+             * @example 9800
+             */
+            files: number;
+            /**
+             * @description The digest of each layer, top first.
+             * @example [
+             *       "sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"
+             *     ]
+             */
+            layers: string[];
+            /**
+             * @description Sorted; empty if newer images took them.
+             * @example [
+             *       "python"
+             *     ]
+             */
+            names: string[];
+            /** @description The digest of the recipe that made it. */
+            recipe?: string;
+            /** @example /bin/bash */
+            shell: string;
+            /**
+             * Format: int64
+             * @description Of its files, layers shared with other images included.
+             * @example 314572800
+             */
+            sizeBytes: number;
+            /**
+             * @description Where it came from, for people.
+             * @example Debian bookworm
+             */
+            source?: string;
+            user?: string;
+            /** @description What of its archive was left out or changed. */
+            warnings?: string[];
+            /** @example /workspace */
+            workingDir?: string;
+        };
+        ImageJob: {
+            /**
+             * @description The code of that error.
+             * @example unavailable
+             */
+            code?: string;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            endedAt?: string;
+            /** @description Why the job failed. */
+            error?: string;
+            /**
+             * @description 26 characters of a-z and 2-7.
+             * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
+             */
+            id: string;
+            /** @description When the job is done. */
+            image?: components["schemas"]["Image"];
+            /**
+             * @example pull
+             * @enum {string}
+             */
+            kind: "pull" | "build" | "commit";
+            /**
+             * @description Of the image.
+             * @example python:3.12-slim
+             */
+            name: string;
+            progress: components["schemas"]["Progress"];
+            /**
+             * @description The first two go on; the others are final.
+             * @example running
+             * @enum {string}
+             */
+            status: "queued" | "running" | "done" | "failed" | "canceled";
+        };
+        ImageJobs: {
+            jobs: components["schemas"]["ImageJob"][];
+        };
+        Images: {
+            images: components["schemas"]["Image"][];
         };
         Info: {
             /**
@@ -645,10 +826,25 @@ export interface components {
             /** @description Absent if no workspace outlives its session here. */
             workspaces?: components["schemas"]["WorkspaceInfo"];
         };
+        Job: {
+            /**
+             * @description The program's name for itself, of at most 15 bytes.
+             * @example sleep
+             */
+            command: string;
+            /**
+             * Format: int64
+             * @description Inside the sandbox.
+             * @example 12
+             */
+            pid: number;
+            /** @description Of it and all that it started. */
+            usage: components["schemas"]["Usage"];
+        };
         Limits: {
             /**
              * Format: double
-             * @description Cores; 1.5 is one and a half.
+             * @description Cores; 1.5 is one and a half. 0 is the default, here as in the others.
              * @example 1
              */
             cpu?: number;
@@ -961,7 +1157,7 @@ export interface components {
             /** @description Answer as soon as it runs. */
             background?: boolean;
             /**
-             * @description The program, looked up in PATH, and its arguments; at most 1 MiB together and 128 KiB each, without NUL.
+             * @description The program, looked up in PATH, and its arguments, without NUL: 128 KiB each, and 2 MiB together with the variables, which is what the kernel takes.
              * @example [
              *       "python3",
              *       "-c",
@@ -979,10 +1175,16 @@ export interface components {
              * @example src
              */
             cwd?: string;
-            /** @description Added to the session's variables; at most 1 MiB. */
+            /** @description Added to the session's variables; see cmd for how much. */
             env?: {
                 [key: string]: string;
             };
+            /**
+             * @description As in exec; not of one in the background.
+             * @example kill
+             * @enum {string}
+             */
+            onDisconnect?: "continue" | "kill";
             /** @description Leave stdin open behind that, for stdin requests. */
             openStdin?: boolean;
             /**
@@ -997,13 +1199,19 @@ export interface components {
              * @description Of the terminal; 24 without it.
              */
             rows?: number;
+            /**
+             * @description merged: one output for both, in the order in which they were written; the answer has output then, and chunks say no stream. Without it, separate.
+             * @example merged
+             * @enum {string}
+             */
+            stderr?: "separate" | "merged";
             /** @description What the program reads; without it, nothing. */
             stdin?: string;
             /** @description Bytes instead of text. */
             stdinBase64?: string;
             /**
              * Format: int64
-             * @description Default and maximum are at /v1/info. In the background there is none without it.
+             * @description Default and maximum are at /v1/info. In the background there is none without it, or with 0.
              * @example 30000
              */
             timeoutMs?: number;
@@ -1041,7 +1249,7 @@ export interface components {
              * @example 0
              */
             exitCode?: number;
-            /** @description With a terminal, what it showed, instead of the two. */
+            /** @description With a terminal, what it showed, and of merged outputs, instead of the two. */
             output?: string;
             outputBase64?: string;
             /**
@@ -1094,6 +1302,47 @@ export interface components {
             truncated: boolean;
             usage?: components["schemas"]["Usage"];
         };
+        Progress: {
+            /**
+             * Format: int64
+             * @example 1048576
+             */
+            doneBytes: number;
+            /**
+             * @description For people; empty before the first.
+             * @example download
+             */
+            phase: string;
+            /**
+             * Format: int64
+             * @description 0 if nobody knows.
+             * @example 28230144
+             */
+            totalBytes: number;
+        };
+        PullRequest: {
+            /** @description Allow plain HTTP to a registry on another host than the daemon's. */
+            insecure?: boolean;
+            /**
+             * @description Of the image; ref without it.
+             * @example python-slim
+             */
+            name?: string;
+            /**
+             * @description As for docker pull.
+             * @example python:3.12-slim
+             */
+            ref: string;
+        };
+        RecipeFile: {
+            /** @example cHJpbnQoMSkK */
+            contentBase64: string;
+            /**
+             * @description Below the recipe's directory.
+             * @example app/main.py
+             */
+            path: string;
+        };
         Session: {
             /**
              * @description A request that needs its programs wakes it when it is paused.
@@ -1127,6 +1376,12 @@ export interface components {
              * @example 2026-11-21T09:30:00Z
              */
             expiresAt: string;
+            /**
+             * @description What the calls for files reach: /workspace, or any path in the sandbox. Absent where it did not ask: then it is what the configuration says for its key.
+             * @example workspace
+             * @enum {string}
+             */
+            fileScope?: "workspace" | "sandbox";
             /** @description The session whose files it began with; absent if it is no fork. */
             forkedFrom?: string;
             /** @example sandbox */
@@ -1153,11 +1408,16 @@ export interface components {
             lastActivity: string;
             /**
              * Format: int64
-             * @description Age at which it expires, active or not; absent if there is none.
-             * @example 86400
+             * @description Age at which it expires, active, stopped or not; absent if there is none.
+             * @example 604800
              */
             lifetimeSeconds?: number;
             limits: components["schemas"]["Limits"];
+            /**
+             * @description That it was given at create. It may stand wherever a path has the session's id.
+             * @example build-7
+             */
+            name?: string;
             /** @example none */
             networkMode: string;
             /**
@@ -1174,7 +1434,13 @@ export interface components {
             status: "creating" | "running" | "paused" | "stopping" | "stopped" | "starting" | "destroyed" | "expired" | "crashed" | "failed";
             /**
              * Format: int64
-             * @description Idle time after which it expires, also when it is paused or stopped.
+             * @description How long it is kept when it is stopped, from the stop on and up to lifetime_seconds. expires_at of a stopped session tells.
+             * @example 604800
+             */
+            stoppedRetentionSeconds: number;
+            /**
+             * Format: int64
+             * @description Idle time after which it expires, also when it is paused. A stopped session has stopped_retention_seconds.
              * @example 1800
              */
             ttlSeconds: number;
@@ -1194,6 +1460,8 @@ export interface components {
              * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
              */
             execId?: string;
+            /** @description What its commands have left running in the background. */
+            jobs?: components["schemas"]["Job"][] | null;
             /** @example default */
             name: string;
             /**
@@ -1220,7 +1488,7 @@ export interface components {
              * @description A name like TERM or SIGTERM, or a number between 1 and 64.
              * @example TERM
              */
-            signal: unknown;
+            signal: string | number;
         };
         SizeRequest: {
             /**
@@ -1487,7 +1755,7 @@ export interface components {
             autoResume?: boolean;
             /**
              * Format: int64
-             * @description Less than ttl_seconds. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
+             * @description Less than ttl_seconds, or as much to destroy. To pause or stop, 300 if it is not given, or half of ttl_seconds if that is less.
              * @example 300
              */
             idleTimeoutSeconds?: number;
@@ -1497,7 +1765,7 @@ export interface components {
             };
             /**
              * Format: int64
-             * @description Age at which the session expires, active or not.
+             * @description Age at which the session expires, active, stopped or not.
              * @example 86400
              */
             lifetimeSeconds?: number;
@@ -1509,7 +1777,7 @@ export interface components {
             onIdle?: "pause" | "stop" | "destroy";
             /**
              * Format: int64
-             * @description Idle time after which the session expires, also when it is paused or stopped.
+             * @description Idle time after which the session expires, also when it is paused. A stopped session is kept for stopped_retention_seconds.
              * @example 1800
              */
             ttlSeconds?: number;
@@ -1656,7 +1924,7 @@ export interface components {
              * @example hi
              */
             text?: string;
-        };
+        } | unknown | unknown;
     };
     responses: never;
     parameters: never;
@@ -1664,8 +1932,10 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type SchemaBuildRequest = components['schemas']['BuildRequest'];
 export type SchemaChmodRequest = components['schemas']['ChmodRequest'];
 export type SchemaChunk = components['schemas']['Chunk'];
+export type SchemaCommitRequest = components['schemas']['CommitRequest'];
 export type SchemaContent = components['schemas']['Content'];
 export type SchemaCopyRequest = components['schemas']['CopyRequest'];
 export type SchemaCreateRequest = components['schemas']['CreateRequest'];
@@ -1683,7 +1953,12 @@ export type SchemaForkRequest = components['schemas']['ForkRequest'];
 export type SchemaForked = components['schemas']['Forked'];
 export type SchemaFound = components['schemas']['Found'];
 export type SchemaHealth = components['schemas']['Health'];
+export type SchemaImage = components['schemas']['Image'];
+export type SchemaImageJob = components['schemas']['ImageJob'];
+export type SchemaImageJobs = components['schemas']['ImageJobs'];
+export type SchemaImages = components['schemas']['Images'];
 export type SchemaInfo = components['schemas']['Info'];
+export type SchemaJob = components['schemas']['Job'];
 export type SchemaLimits = components['schemas']['Limits'];
 export type SchemaList = components['schemas']['List'];
 export type SchemaMatch = components['schemas']['Match'];
@@ -1701,6 +1976,9 @@ export type SchemaPreview = components['schemas']['Preview'];
 export type SchemaPreviewRequest = components['schemas']['PreviewRequest'];
 export type SchemaProcessRequest = components['schemas']['ProcessRequest'];
 export type SchemaProcessResponse = components['schemas']['ProcessResponse'];
+export type SchemaProgress = components['schemas']['Progress'];
+export type SchemaPullRequest = components['schemas']['PullRequest'];
+export type SchemaRecipeFile = components['schemas']['RecipeFile'];
 export type SchemaSession = components['schemas']['Session'];
 export type SchemaShell = components['schemas']['Shell'];
 export type SchemaSignalRequest = components['schemas']['SignalRequest'];

@@ -83,7 +83,7 @@ export class Session extends Files {
   }
 
   /** The changes in a directory. They are all told behind the event `ready`. */
-  watch(path = ".", options: types.CallOptions & { recursive?: boolean | undefined } = {}): AsyncGenerator<types.WatchEvent, void, undefined> {
+  watch(path = ".", options: types.CallOptions & { recursive?: boolean | undefined; user?: string | undefined } = {}): AsyncGenerator<types.WatchEvent, void, undefined> {
     return watch(this.transport, this.path, path, options);
   }
 

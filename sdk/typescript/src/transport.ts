@@ -1,4 +1,4 @@
-import { APIError, ConnectionError, SandkastenError, apiError } from "./errors.js";
+import { APIError, ConnectionError, NotFoundError, SandkastenError, apiError } from "./errors.js";
 import { fromWire, toWire } from "./names.js";
 import type { WebSocketConstructor } from "./socket.js";
 
@@ -7,6 +7,7 @@ export interface TransportOptions {
   baseUrl: string;
   apiKey: string;
   maxRetries: number;
+  retryMs: number;
   fetch: typeof fetch;
   webSocket: WebSocketConstructor | undefined;
 }
@@ -30,15 +31,24 @@ export interface RequestOptions {
 const firstPauseMs = 100;
 /** The longest that a call waits because the daemon says so. */
 const maxPauseMs = 20_000;
+/** The longest pause between tries while the daemon may be restarting, so that its end is noticed soon. */
+const restartPauseMs = 2_000;
+/** How long an address is tried at which nothing has answered yet: it may be a wrong one. */
+const firstContactMs = 3_000;
 
 /** Transport sends requests with the key, repeats those that may be repeated, and throws errors of this package. */
 export class Transport {
-  readonly maxRetries: number;
   readonly #options: TransportOptions;
+  /** Something has answered at the address. */
+  #met = false;
 
   constructor(options: TransportOptions) {
     this.#options = options;
-    this.maxRetries = options.maxRetries;
+  }
+
+  /** patience decides how long one request, or one stream, is tried. */
+  patience(): Patience {
+    return new Patience(this.#options, () => this.#met);
   }
 
   get apiKey(): string {
@@ -61,14 +71,15 @@ export class Transport {
 
   /** json gives the body of a successful answer, with the names of TypeScript. */
   async json<T>(method: string, path: string, options: RequestOptions = {}): Promise<T> {
-    return this.#repeat(method, options, async () => {
+    const once = async () => {
       const response = await this.#send(method, path, options);
       const text = await response.text();
       if (response.headers.get("content-type")?.startsWith("application/json") !== true) {
         throw new SandkastenError(`${response.url} is no Sandkasten daemon: it answered with ${response.headers.get("content-type")}`);
       }
       return fromWire(JSON.parse(text)) as T;
-    });
+    };
+    return this.#repeat(method, options, once, method === "DELETE" ? ({ ok: true } as T) : undefined);
   }
 
   /** response gives a successful answer whose body the caller reads. */
@@ -112,6 +123,7 @@ export class Transport {
       init.body = options.body;
     }
     const response = await this.#options.fetch(this.url(path, options.query), init);
+    this.#met = true;
     if (!response.ok) {
       const text = await response.text();
       throw apiError(parse(text), response.status, response.headers.get("retry-after"));
@@ -119,17 +131,21 @@ export class Transport {
     return response;
   }
 
-  /** #repeat calls once until it succeeds, may not be repeated or has been tried often enough. */
-  async #repeat<T>(method: string, options: RequestOptions, once: () => Promise<T>): Promise<T> {
+  /** #repeat calls once until it succeeds, may not be repeated or has been tried for long enough. `gone` is the answer of a deletion that finds nothing because an earlier try was carried out. */
+  async #repeat<T>(method: string, options: RequestOptions, once: () => Promise<T>, gone?: T): Promise<T> {
     const repeatable = options.repeatable ?? (method === "GET" || method === "DELETE" || options.idempotencyKey !== undefined);
-    for (let attempt = 0; ; attempt++) {
+    const patience = this.patience();
+    for (;;) {
       options.signal?.throwIfAborted();
       try {
         return await once();
       } catch (error) {
         const known = error instanceof SandkastenError ? error : lost(error, options.signal);
-        const pause = pauseFor(known, repeatable, attempt);
-        if (attempt >= this.maxRetries || pause === undefined) {
+        if (gone !== undefined && patience.doubtful && known instanceof NotFoundError) {
+          return gone;
+        }
+        const pause = patience.next(known, repeatable);
+        if (pause === undefined) {
           throw known;
         }
         await sleep(pause, options.signal);
@@ -138,23 +154,83 @@ export class Transport {
   }
 }
 
-/** pauseFor says how long to wait before a request is sent again, or that it must not be. */
-function pauseFor(error: unknown, repeatable: boolean, attempt: number): number | undefined {
-  const growing = growingPause(attempt);
-  if (error instanceof ConnectionError) {
-    return repeatable ? growing : undefined;
+/**
+ * Patience decides how long one request, or one stream, is tried. Where the daemon may be restarting that is a time from the
+ * first failure on, and at least maxRetries times; where it says that there is too much, maxRetries times.
+ */
+export class Patience {
+  /** A try may have been carried out. */
+  doubtful = false;
+  #tries = 0;
+  #since: number | undefined;
+
+  constructor(
+    readonly options: Pick<TransportOptions, "maxRetries" | "retryMs">,
+    readonly met: () => boolean,
+  ) {}
+
+  /** progress begins anew: what came since was of use. */
+  progress(): void {
+    this.#tries = 0;
+    this.#since = undefined;
   }
-  // 429 says that nothing was done; 503 may come after something was.
-  if (error instanceof APIError && (error.status === 429 || (error.status === 503 && repeatable))) {
-    const asked = (error.retryAfter ?? 0) * 1000;
-    return asked > maxPauseMs ? undefined : Math.max(asked, growing);
+
+  /** next says how long to wait before another try, or that there is none. */
+  next(error: unknown, repeatable: boolean): number | undefined {
+    const refused = error instanceof ConnectionError && neverSent(error);
+    const busy = error instanceof APIError && error.status === 429; // nothing was done; 503 may come after something was
+    const absent = error instanceof ConnectionError || (error instanceof APIError && error.status === 503);
+    if (!busy && !(absent && (repeatable || refused))) {
+      return undefined;
+    }
+    this.doubtful ||= !busy && !refused;
+    this.#since ??= Date.now();
+    const growing = growingPause(this.#tries);
+    const asked = error instanceof APIError ? (error.retryAfter ?? 0) * 1000 : 0;
+    if (this.#tries++ < this.options.maxRetries) {
+      return asked > maxPauseMs ? undefined : Math.max(asked, growing);
+    }
+    if (busy || this.options.maxRetries === 0) {
+      return undefined;
+    }
+    const { retryMs } = this.options;
+    const wrongAddress = error instanceof ConnectionError && !this.met();
+    const left = this.#since + (wrongAddress ? Math.min(retryMs, firstContactMs) : retryMs) - Date.now();
+    return left > 0 ? Math.min(Math.max(asked, growing), restartPauseMs, left) : undefined;
   }
-  return undefined;
+
+  /** resume waits before a stream is taken up that broke: not at all the first time since it made progress. It throws what must not be taken up. */
+  async resume(broken: unknown, signal?: AbortSignal): Promise<void> {
+    if (!(broken instanceof ConnectionError)) {
+      throw broken;
+    }
+    if (this.#since === undefined && this.options.maxRetries > 0) {
+      this.#since = Date.now();
+      return;
+    }
+    const pause = this.next(broken, true);
+    if (pause === undefined) {
+      throw broken;
+    }
+    await sleep(pause, signal);
+  }
+}
+
+/** neverSent tells whether the daemon cannot have seen the request. Browsers do not say why. */
+function neverSent(error: ConnectionError): boolean {
+  let cause: unknown = error.cause;
+  for (let depth = 0; cause instanceof Error && depth < 5; depth++) {
+    if (["ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"].includes((cause as { code?: string }).code ?? "")) {
+      return true;
+    }
+    cause = cause.cause;
+  }
+  return false;
 }
 
 /** growingPause is the pause before repetition `attempt`, in milliseconds, spread so that many clients do not come at once. */
 export function growingPause(attempt: number): number {
-  return firstPauseMs * 2 ** attempt * (0.5 + Math.random() / 2);
+  return firstPauseMs * 2 ** Math.min(attempt, 16) * (0.5 + Math.random() / 2);
 }
 
 /** lost makes a ConnectionError of what fetch or a body threw, or gives the reason of an aborted signal. */

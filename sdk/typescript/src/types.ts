@@ -27,6 +27,12 @@ export interface ForkOptions extends CallOptions, Partial<Loose<schemas.SchemaFo
 }
 /** Files of a session at one moment. */
 export interface Snapshot extends schemas.SchemaSnapshot {}
+export interface Image extends schemas.SchemaImage {}
+export interface ImageJob extends schemas.SchemaImageJob {}
+export interface BuildImageOptions extends CallOptions, Partial<Loose<Omit<schemas.SchemaBuildRequest, "name" | "files">>> {
+  files?: Record<string, string | Uint8Array> | undefined;
+}
+export interface ImageProgress extends schemas.SchemaProgress {}
 export interface SnapshotOptions extends CallOptions, Partial<Loose<schemas.SchemaSnapshotRequest>> {
   /** The same key with the same options gives the same snapshot. Without it, each call has one of its own. */
   idempotencyKey?: string | undefined;

@@ -17,7 +17,7 @@ var unnoticed = map[string]string{
 	"R07": "held by user ids of the sandbox's own, which always stay",
 	"S06": "held by a shell without a terminal: there is nothing to take away",
 	"T07": "of the image store, which unpacks as the host's root and is not weakened",
-	"T08": "no program of an image is ever run on the host: there is nothing to take away",
+	"T08": "no program of an imported image is ever run on the host: there is nothing to take away",
 	"T09": "as T07",
 	"T10": "as T07",
 	"H10": "as T07",

@@ -22,6 +22,7 @@ var OnDocker = map[string]string{
 	"P05": "the container's own control group can be read; nothing of it can be written",
 	"P06": "the runner is the same user, and seen: its descriptors are counted, not followed, and it can be put first in line for want of memory",
 	"P12": "mounts say where the engine keeps its files, and the boot id is the host's",
+	"P15": "not at all: `/proc/meminfo`, `/proc/stat`, `/proc/cpuinfo` and `/proc/loadavg` are the host's",
 	"R02": "without the count of what was killed, which an engine does not tell",
 	"R03": "`/tmp` and `/run` are on the disk, unless the root is read-only; files in `/dev` are as many as the memory takes",
 	"R04": "no limit holds where the engine has no quotas, and a session that asks for one is refused with 501; where it has them: `TestEngineDisk` in `internal/runtime/docker`",
@@ -31,5 +32,8 @@ var OnDocker = map[string]string{
 	"R08": "terminals are the host's (`kernel.pty.max`), and one session can take all: others are refused theirs with 503 until it ends",
 	"R11": "without the peak of the memory, which an engine does not tell with cgroup v2",
 	"R14": "as R04",
+	"R16": "not at all: `fs.file-max` is a setting of the engine's host",
+	"R18": "nothing: what sockets hold is counted where the engine uses cgroup v2, and with cgroup v1 bounded by the host's `tcp_mem` and `udp_mem` alone",
+	"R19": "nothing: unread answers of netlink are bounded by open files alone",
 	"W10": "without IPv6, of which there is not even loopback",
 }

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/installation"
 )
 
 // Tasks counts the processes and threads of the host.
@@ -65,13 +65,14 @@ func Disk(dir string) (sum int64, err error) {
 	return sum, err
 }
 
-// Groups returns the control groups of sandboxes of the daemon on
-// dataDir, by whose hash the driver names them.
+// Groups returns the control groups of sandboxes of the daemon on dataDir.
 func Groups(dataDir string) ([]string, error) {
-	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
-	node := hex.EncodeToString(sum[:4])
+	node, err := installation.Read(filepath.Join(dataDir, "node"))
+	if err != nil {
+		return nil, err
+	}
 	var found []string
-	for _, pattern := range []string{"/sys/fs/cgroup/sandkasten/" + node + "/*", "/sys/fs/cgroup/*/sandkasten/" + node + "/*"} {
+	for _, pattern := range []string{"/sys/fs/cgroup/sandkasten/" + string(node) + "/*", "/sys/fs/cgroup/*/sandkasten/" + string(node) + "/*"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err

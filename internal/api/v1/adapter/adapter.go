@@ -80,8 +80,9 @@ func New(add func(api.Route)) huma.API { return huma.NewAPI(config(), adapter{ad
 
 // Where an operation carries what its route says beside its handler.
 const (
-	scopeKey = "scope"
-	classKey = "class"
+	scopeKey   = "scope"
+	classKey   = "class"
+	schemasKey = "schemas" // those that the schema of its body refers to
 )
 
 // With says what a caller's key must allow for op, and what its requests wait
@@ -124,15 +125,28 @@ func (a adapter) Handle(op *huma.Operation, handle func(huma.Context)) {
 
 const mediaType = "application/json"
 
-// isJSON reports whether what r carries for op says that it is JSON. The library
-// takes what says nothing for JSON, and such a request any page can make a
-// browser send.
+// isJSON reports whether what r carries for op says that it is JSON. What says
+// nothing any page can make a browser send, so it is taken for JSON only from what
+// is no browser: one says where a request comes from, or brings cookies.
 func isJSON(op *huma.Operation, r *http.Request) bool {
 	if op.RequestBody == nil || op.RequestBody.Content[mediaType] == nil || r.ContentLength == 0 {
 		return true
 	}
+	if len(r.Header["Content-Type"]) == 0 {
+		return !fromBrowser(r.Header)
+	}
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	return strings.TrimSpace(kind) == mediaType
+}
+
+// fromBrowser reports whether a header is there that browsers send by themselves.
+func fromBrowser(h http.Header) bool {
+	for name := range h {
+		if name == "Origin" || name == "Cookie" || name == "Referer" || strings.HasPrefix(name, "Sec-Fetch-") {
+			return true
+		}
+	}
+	return false
 }
 
 // ServeHTTP is in huma's interface and not used: api.Handler serves.
@@ -175,6 +189,7 @@ func (b deadlineBody) Close() error {
 
 // Register adds one endpoint. The handler's error decides the status.
 func Register[I, O any](to huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
+	op.Metadata[schemasKey] = to.OpenAPI().Components.Schemas
 	huma.Register(to, op, func(ctx context.Context, in *I) (*O, error) {
 		if err := decoded(ctx); err != nil {
 			return nil, failure(ctx, err)

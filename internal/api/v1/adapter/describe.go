@@ -2,8 +2,10 @@ package adapter
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,7 +41,7 @@ func describe(model *huma.ErrorModel, op *huma.Operation) error {
 			problems = append(problems, fmt.Sprintf("and %d more", len(model.Errors)-maxProblems))
 			break
 		}
-		name, problem := sentence(detail)
+		name, problem := sentence(detail, op)
 		if i == 0 {
 			field = name
 		}
@@ -55,7 +57,7 @@ func errTooLarge(limit int64) error {
 }
 
 // sentence says what is wrong with one field.
-func sentence(detail *huma.ErrorDetail) (field, problem string) {
+func sentence(detail *huma.ErrorDetail, op *huma.Operation) (field, problem string) {
 	if name, message, ok := strings.Cut(detail.Message, bodyErrorMark); ok {
 		return name, message
 	}
@@ -72,9 +74,9 @@ func sentence(detail *huma.ErrorDetail) (field, problem string) {
 	case strings.HasPrefix(detail.Message, "required "): // ... parameter is missing
 		return field, field + " is required"
 	case detail.Message == "unexpected property":
-		return field, field + " is not a field of this request"
+		return field, field + " is not a field of this request" + api.Suggestion(lastName(field), bodyFields(op, field))
 	case detail.Message == "unknown query parameter":
-		return field, field + " is not a parameter of this request"
+		return field, field + " is not a parameter of this request" + api.Suggestion(field, queryNames(op))
 	}
 	subject := field
 	if subject == "" {
@@ -122,4 +124,39 @@ func plain(text string) string {
 		return strconv.FormatFloat(n, 'f', -1, 64)
 	}
 	return text
+}
+
+// lastName is the name at the end of a field's path.
+func lastName(field string) string { return field[strings.LastIndexByte(field, '.')+1:] }
+
+// bodyFields are the names that stand beside field in the schema of op's body. Of
+// what is in arrays it knows none.
+func bodyFields(op *huma.Operation, field string) []string {
+	schemas, ok := op.Metadata[schemasKey].(huma.Registry)
+	if !ok || op.RequestBody == nil || op.RequestBody.Content[mediaType] == nil {
+		return nil
+	}
+	schema := op.RequestBody.Content[mediaType].Schema
+	parents := strings.Split(field, ".")
+	for _, name := range append([]string{""}, parents[:len(parents)-1]...) {
+		if schema != nil && name != "" {
+			schema = schema.Properties[name]
+		}
+		if schema != nil && schema.Ref != "" {
+			schema = schemas.SchemaFromRef(schema.Ref)
+		}
+	}
+	if schema == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(schema.Properties))
+}
+
+func queryNames(op *huma.Operation) (names []string) {
+	for _, parameter := range op.Parameters {
+		if parameter.In == "query" {
+			names = append(names, parameter.Name)
+		}
+	}
+	return names
 }

@@ -22,7 +22,7 @@ var ArchiveTypes = map[string]string{
 
 // ArchiveInput is a request to pack or unpack a directory.
 type ArchiveInput struct {
-	shapes.SessionPath
+	SessionFiles
 	Path   string `query:"path" default:"/workspace" maxLength:"4096" doc:"A directory, absolute or from /workspace."`
 	Format string `query:"format" default:"tar.gz" enum:"tar,tar.gz,tar.zst,zip" doc:"Of the archive."`
 }
@@ -40,7 +40,7 @@ func (h *Handlers) Pack(ctx context.Context, in *ArchiveInput) (*huma.StreamResp
 		return nil, err
 	}
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
-		archive, err := h.Manager.PackFiles(r.Context(), id, protocol.Pack{Path: in.Path, Format: in.Format})
+		archive, err := h.Manager.PackFiles(r.Context(), id, protocol.Pack{Path: in.Path, Format: in.Format, User: in.User})
 		if err != nil {
 			api.WriteError(w, r, err)
 			return
@@ -71,7 +71,7 @@ func (h *Handlers) Unpack(ctx context.Context, in *ArchiveInput) (*huma.StreamRe
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var done protocol.Unpacked
 		err := TakeBody(w, r, func(size int64, body io.Reader) (err error) {
-			done, err = h.Manager.UnpackFiles(r.Context(), id, protocol.Unpack{Path: in.Path, Format: in.Format}, size, body)
+			done, err = h.Manager.UnpackFiles(r.Context(), id, protocol.Unpack{Path: in.Path, Format: in.Format, User: in.User}, size, body)
 			return err
 		})
 		answer(w, r, Unpacked(done), err)

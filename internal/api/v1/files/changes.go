@@ -12,7 +12,7 @@ import (
 
 // Input is a request with a JSON body.
 type Input[T any] struct {
-	shapes.SessionPath
+	SessionFiles
 	Body T
 }
 
@@ -76,28 +76,28 @@ func (h *Handlers) Mkdir(ctx context.Context, in *Input[MkdirRequest]) (*shapes.
 		return nil, err
 	}
 	return change(ctx, h, in, func(id session.ID, r MkdirRequest) error {
-		return h.Manager.Mkdir(ctx, id, protocol.Mkdir{Path: r.Path, Mode: mode, Parents: r.Parents})
+		return h.Manager.Mkdir(ctx, id, protocol.Mkdir{Path: r.Path, Mode: mode, Parents: r.Parents, User: in.User})
 	})
 }
 
 // Move renames a file or directory.
 func (h *Handlers) Move(ctx context.Context, in *Input[MoveRequest]) (*shapes.OKOutput, error) {
 	return change(ctx, h, in, func(id session.ID, r MoveRequest) error {
-		return h.Manager.MoveFile(ctx, id, protocol.Move{From: r.From, To: r.To, Overwrite: r.Overwrite})
+		return h.Manager.MoveFile(ctx, id, protocol.Move{From: r.From, To: r.To, Overwrite: r.Overwrite, User: in.User})
 	})
 }
 
 // Copy copies a file or directory.
 func (h *Handlers) Copy(ctx context.Context, in *Input[CopyRequest]) (*shapes.OKOutput, error) {
 	return change(ctx, h, in, func(id session.ID, r CopyRequest) error {
-		return h.Manager.CopyFile(ctx, id, protocol.Copy{From: r.From, To: r.To, Recursive: r.Recursive, Overwrite: r.Overwrite})
+		return h.Manager.CopyFile(ctx, id, protocol.Copy{From: r.From, To: r.To, Recursive: r.Recursive, Overwrite: r.Overwrite, User: in.User})
 	})
 }
 
 // Delete removes a file or directory.
 func (h *Handlers) Delete(ctx context.Context, in *Input[DeleteRequest]) (*shapes.OKOutput, error) {
 	return change(ctx, h, in, func(id session.ID, r DeleteRequest) error {
-		return h.Manager.RemoveFile(ctx, id, protocol.Remove{Path: r.Path, Recursive: r.Recursive})
+		return h.Manager.RemoveFile(ctx, id, protocol.Remove{Path: r.Path, Recursive: r.Recursive, User: in.User})
 	})
 }
 
@@ -108,7 +108,7 @@ func (h *Handlers) Chmod(ctx context.Context, in *Input[ChmodRequest]) (*shapes.
 		return nil, err
 	}
 	return change(ctx, h, in, func(id session.ID, r ChmodRequest) error {
-		return h.Manager.ChmodFile(ctx, id, protocol.Chmod{Path: r.Path, Mode: mode, Recursive: r.Recursive})
+		return h.Manager.ChmodFile(ctx, id, protocol.Chmod{Path: r.Path, Mode: mode, Recursive: r.Recursive, User: in.User})
 	})
 }
 
@@ -134,7 +134,7 @@ func (h *Handlers) Edit(ctx context.Context, in *Input[EditRequest]) (*EditOutpu
 		return nil, errdefs.Invalid("new", "must differ from old")
 	}
 	done, err := h.Manager.EditFile(ctx, id, files.EditRequest{
-		Path: in.Body.Path, Old: in.Body.Old, New: in.Body.New, Count: in.Body.Count,
+		Path: in.Body.Path, Old: in.Body.Old, New: in.Body.New, Count: in.Body.Count, User: in.User,
 	})
 	if err != nil {
 		return nil, err

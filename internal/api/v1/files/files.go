@@ -35,6 +35,12 @@ type Handlers struct {
 	SpoolDir    string // see v1.Options
 }
 
+// SessionFiles says of which session the files are, and whose rights hold.
+type SessionFiles struct {
+	shapes.SessionPath
+	User string `query:"user" maxLength:"129" doc:"The user of the sandbox whose rights hold, and to whom belongs what is made: a name or number, with :group if wanted. Without it, the sandbox's own." example:"1000:1000"`
+}
+
 // Entry is one file as it is listed.
 type Entry struct {
 	Name       string    `json:"name" doc:"Relative to the directory. Bytes that are not UTF-8 are shown as U+FFFD." example:"a.txt"`

@@ -5,14 +5,13 @@ import (
 	"encoding/base64"
 	"path"
 
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // ListInput is a request for a directory.
 type ListInput struct {
-	shapes.SessionPath
+	SessionFiles
 	Path   string `query:"path" default:"/workspace" maxLength:"4096" doc:"A directory, absolute or from /workspace."`
 	Depth  int    `query:"depth" default:"1" minimum:"-1" maximum:"4096" doc:"How many levels of directories: 1 is this one, -1 is all. The entries of a directory follow it. Links are not followed."`
 	Limit  int    `query:"limit" default:"1000" minimum:"1" maximum:"10000" doc:"Entries in the answer."`
@@ -43,7 +42,7 @@ func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error)
 	if in.Depth == 0 {
 		return nil, errdefs.Invalid("depth", "must be at least 1, or -1 for all")
 	}
-	found, err := h.Manager.ListFiles(ctx, id, protocol.List{Path: in.Path, Depth: in.Depth, Max: in.Limit, After: after})
+	found, err := h.Manager.ListFiles(ctx, id, protocol.List{Path: in.Path, Depth: in.Depth, Max: in.Limit, After: after, User: in.User})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +67,7 @@ func decodeCursor(cursor string) (after []byte, err error) {
 
 // StatInput is a request for what is known of a file.
 type StatInput struct {
-	shapes.SessionPath
+	SessionFiles
 	Path   string `query:"path" required:"true" maxLength:"4096" doc:"Absolute, or from /workspace." example:"/workspace/a.txt"`
 	Follow bool   `query:"follow" doc:"Follow a link instead of describing it."`
 }
@@ -88,7 +87,7 @@ func (h *Handlers) Stat(ctx context.Context, in *StatInput) (*StatOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	info, err := h.Manager.StatFile(ctx, id, protocol.Stat{Path: in.Path, Follow: in.Follow})
+	info, err := h.Manager.StatFile(ctx, id, protocol.Stat{Path: in.Path, Follow: in.Follow, User: in.User})
 	if err != nil {
 		return nil, err
 	}

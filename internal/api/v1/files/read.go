@@ -26,7 +26,7 @@ import (
 
 // ReadInput is a request for a file.
 type ReadInput struct {
-	shapes.SessionPath
+	SessionFiles
 	Path     string `query:"path" required:"true" maxLength:"4096" doc:"Absolute, or from /workspace." example:"/workspace/a.txt"`
 	MaxBytes int64  `query:"max_bytes" minimum:"1" maximum:"9007199254740991" doc:"At most this much of the file: 10 MiB if not given and at most 64 MiB as JSON; the whole file if not given as bytes."`
 	Offset   int64  `query:"offset" minimum:"0" maximum:"9007199254740991" doc:"Where in the file to begin."`
@@ -91,7 +91,7 @@ func (h *Handlers) readJSON(w http.ResponseWriter, r *http.Request, id session.I
 		most = defaultRead
 	}
 	// One more shows whether there is more.
-	info, content, err := h.Manager.ReadFile(r.Context(), id, protocol.Read{Path: in.Path, Offset: in.Offset, MaxBytes: most + 1})
+	info, content, err := h.Manager.ReadFile(r.Context(), id, protocol.Read{Path: in.Path, Offset: in.Offset, MaxBytes: most + 1, User: in.User})
 	if err != nil {
 		return err
 	}
@@ -198,22 +198,22 @@ func (h *Handlers) open(r *http.Request, id session.ID, in *ReadInput) (portion,
 		return portion{}, err
 	}
 	if want == nil {
-		return h.openAt(r, id, in.Path, in.Offset, in.MaxBytes)
+		return h.openAt(r, id, in, in.Offset, in.MaxBytes)
 	}
 	if in.Offset != 0 || in.MaxBytes != 0 {
 		return portion{}, errdefs.Invalid("Range", "must not be sent together with offset or max_bytes")
 	}
 	if in.IfRange != "" || want.last {
-		now, err := h.Manager.StatFile(r.Context(), id, protocol.Stat{Path: in.Path, Follow: true})
+		now, err := h.Manager.StatFile(r.Context(), id, protocol.Stat{Path: in.Path, Follow: true, User: in.User})
 		if err != nil {
 			return portion{}, err
 		}
 		if in.IfRange != "" && in.IfRange != etag(now) {
-			return h.openAt(r, id, in.Path, 0, 0)
+			return h.openAt(r, id, in, 0, 0)
 		}
 		want.resolve(now.Size)
 	}
-	part, err := h.openAt(r, id, in.Path, want.offset, want.bytes)
+	part, err := h.openAt(r, id, in, want.offset, want.bytes)
 	if err != nil {
 		return portion{}, err
 	}
@@ -226,8 +226,8 @@ func (h *Handlers) open(r *http.Request, id session.ID, in *ReadInput) (portion,
 
 // openAt opens a file for at most most bytes from offset on; 0 is all. For HEAD
 // it opens no more than shows that the file can be read.
-func (h *Handlers) openAt(r *http.Request, id session.ID, name string, offset, most int64) (portion, error) {
-	read := protocol.Read{Path: name, Offset: offset, MaxBytes: most}
+func (h *Handlers) openAt(r *http.Request, id session.ID, in *ReadInput, offset, most int64) (portion, error) {
+	read := protocol.Read{Path: in.Path, Offset: offset, MaxBytes: most, User: in.User}
 	if r.Method == http.MethodHead {
 		read.MaxBytes = 1
 	}

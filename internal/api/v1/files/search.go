@@ -14,7 +14,7 @@ import (
 
 // GlobInput is a request for files by name.
 type GlobInput struct {
-	shapes.SessionPath
+	SessionFiles
 	Path    string `query:"path" default:"/workspace" maxLength:"4096" doc:"Where to look, absolute or from /workspace."`
 	Pattern string `query:"pattern" required:"true" minLength:"1" maxLength:"4096" doc:"* and ? and [a-z] stay within one name, ** is any number of directories, {a,b} is either. Without a slash it is matched against names at every depth." example:"src/**/*.go"`
 	Hidden  bool   `query:"hidden" doc:"Also names that begin with a dot where the pattern does not say so."`
@@ -36,7 +36,7 @@ func (h *Handlers) Glob(ctx context.Context, in *GlobInput) (*GlobOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	found, err := h.Manager.GlobFiles(ctx, id, protocol.Glob{Path: in.Path, Pattern: in.Pattern, Hidden: in.Hidden, Max: in.Limit})
+	found, err := h.Manager.GlobFiles(ctx, id, protocol.Glob{Path: in.Path, Pattern: in.Pattern, Hidden: in.Hidden, Max: in.Limit, User: in.User})
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (h *Handlers) Glob(ctx context.Context, in *GlobInput) (*GlobOutput, error)
 
 // GrepInput is a request for lines by their text.
 type GrepInput struct {
-	shapes.SessionPath
+	SessionFiles
 	Path       string `query:"path" default:"/workspace" maxLength:"4096" doc:"A directory or file, absolute or from /workspace."`
 	Pattern    string `query:"pattern" required:"true" minLength:"1" maxLength:"4096" doc:"A regular expression in RE2's syntax." example:"func \\w+Handler"`
 	Literal    bool   `query:"literal" doc:"The pattern is text."`
@@ -85,7 +85,7 @@ func (h *Handlers) Grep(ctx context.Context, in *GrepInput) (*GrepOutput, error)
 	}
 	found, err := h.Manager.GrepFiles(ctx, id, protocol.Grep{
 		Path: in.Path, Pattern: in.Pattern, Literal: in.Literal, IgnoreCase: in.IgnoreCase, Include: in.Include,
-		Hidden: in.Hidden, Before: in.Before, After: in.After, Max: in.Limit,
+		Hidden: in.Hidden, Before: in.Before, After: in.After, Max: in.Limit, User: in.User,
 	})
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (h *Handlers) Grep(ctx context.Context, in *GrepInput) (*GrepOutput, error)
 
 // WatchInput is a request to be told what changes.
 type WatchInput struct {
-	shapes.SessionPath
+	SessionFiles
 	Path      string `query:"path" default:"/workspace" maxLength:"4096" doc:"A directory, absolute or from /workspace."`
 	Recursive bool   `query:"recursive" doc:"Also in the directories below it."`
 }
@@ -120,7 +120,7 @@ func (h *Handlers) Watch(ctx context.Context, in *WatchInput) (*huma.StreamRespo
 	}
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var events *api.Events
-		err := h.Manager.WatchFiles(r.Context(), id, protocol.Watch{Path: in.Path, Recursive: in.Recursive}, func(c protocol.Change) error {
+		err := h.Manager.WatchFiles(r.Context(), id, protocol.Watch{Path: in.Path, Recursive: in.Recursive, User: in.User}, func(c protocol.Change) error {
 			if events == nil {
 				events = api.StartEvents(w)
 			}

@@ -7,6 +7,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"os"
+	"path"
 	"strings"
 	"syscall"
 
@@ -32,21 +33,21 @@ type Uploaded struct {
 }
 
 // Upload writes the files of a form.
-func (h *Handlers) Upload(ctx context.Context, in *shapes.SessionPath) (*huma.StreamResponse, error) {
-	id, err := h.Find(ctx, *in)
+func (h *Handlers) Upload(ctx context.Context, in *SessionFiles) (*huma.StreamResponse, error) {
+	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
 	// By itself, because huma would read the whole body into memory first.
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
-		uploaded, err := h.receive(w, r, id)
+		uploaded, err := h.receive(w, r, id, in.User)
 		answer(w, r, uploaded, err)
 	}), nil
 }
 
 // receive takes an upload into a spool file, since a sandbox wants a file's
 // size before its first byte, and then writes the files.
-func (h *Handlers) receive(w http.ResponseWriter, r *http.Request, id session.ID) (*Uploaded, error) {
+func (h *Handlers) receive(w http.ResponseWriter, r *http.Request, id session.ID, user string) (*Uploaded, error) {
 	body := newPatientBody(w, http.MaxBytesReader(w, r.Body, h.UploadBytes))
 	r.Body = body
 	parts, err := r.MultipartReader()
@@ -63,7 +64,7 @@ func (h *Handlers) receive(w http.ResponseWriter, r *http.Request, id session.ID
 		err = body.finish()
 	}
 	if err == nil {
-		paths, err = h.unspool(r.Context(), id, spool)
+		paths, err = h.unspool(r.Context(), id, user, spool)
 	}
 	if err = errors.Join(err, spool.close()); err != nil {
 		return nil, err
@@ -132,8 +133,8 @@ func (sp *spool) takePart(part *multipart.Part) error {
 		if len(value) > maxPath {
 			return errdefs.Invalid("path", "must be at most %d bytes", maxPath)
 		}
-		path := string(value)
-		sp.path = &path
+		asked := string(value)
+		sp.path = &asked
 		return nil
 	}
 	return errdefs.Invalid(shapes.FieldName(part.FormName()), "is not a field of an upload; those are file, files and path")
@@ -169,35 +170,39 @@ func errForm(err error) error {
 }
 
 // unspool writes the files into the session.
-func (h *Handlers) unspool(ctx context.Context, id session.ID, sp *spool) ([]string, error) {
+func (h *Handlers) unspool(ctx context.Context, id session.ID, user string, sp *spool) ([]string, error) {
 	target := "/workspace/"
 	if sp.path != nil {
 		target = *sp.path
 	}
-	if !strings.HasSuffix(target, "/") && (len(sp.parts) > 1 || h.isDirectory(ctx, id, target)) {
+	if !strings.HasSuffix(target, "/") && (len(sp.parts) > 1 || h.isDirectory(ctx, id, protocol.Stat{Path: target, Follow: true, User: user}, sp.parts[0].name)) {
 		target += "/"
 	}
 	paths := make([]string, 0, len(sp.parts))
 	for _, part := range sp.parts {
-		path := target
+		at := target
 		if strings.HasSuffix(target, "/") {
-			path += part.name
+			at += part.name
 		}
 		content := io.NewSectionReader(sp.file, part.start, part.size)
-		if err := h.Manager.WriteFile(ctx, id, protocol.Write{Path: path}, part.size, content); err != nil {
+		if err := h.Manager.WriteFile(ctx, id, protocol.Write{Path: at, User: user}, part.size, content); err != nil {
 			return nil, err
 		}
-		if !strings.HasPrefix(path, "/") {
-			path = "/workspace/" + path
+		if !strings.HasPrefix(at, "/") {
+			at = "/workspace/" + at
 		}
-		paths = append(paths, path)
+		paths = append(paths, at)
 	}
 	return paths, nil
 }
 
-// isDirectory reports whether path is a directory. If that cannot be told,
-// writing there gives the reason.
-func (h *Handlers) isDirectory(ctx context.Context, id session.ID, path string) bool {
-	info, err := h.Manager.StatFile(ctx, id, protocol.Stat{Path: path, Follow: true})
+// isDirectory reports whether what at asks for is a directory, or is to be one for a file of
+// this name: nothing is there, and only the file's name looks like one of a file.
+// If it cannot be told, writing there gives the reason.
+func (h *Handlers) isDirectory(ctx context.Context, id session.ID, at protocol.Stat, name string) bool {
+	info, err := h.Manager.StatFile(ctx, id, at)
+	if errdefs.Is(err, errdefs.NotFound) {
+		return path.Ext(at.Path) == "" && path.Ext(name) != ""
+	}
 	return err == nil && info.Type == "dir"
 }

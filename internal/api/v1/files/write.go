@@ -19,7 +19,7 @@ import (
 
 // WriteInput is a request to write a file.
 type WriteInput struct {
-	shapes.SessionPath
+	SessionFiles
 	Body WriteRequest
 }
 
@@ -48,7 +48,7 @@ func (h *Handlers) Write(ctx context.Context, in *WriteInput) (*shapes.OKOutput,
 	if err != nil {
 		return nil, err
 	}
-	w := protocol.Write{Path: in.Body.Path, Mode: mode, Create: in.Body.Create, Append: in.Body.Append}
+	w := protocol.Write{Path: in.Body.Path, Mode: mode, Create: in.Body.Create, Append: in.Body.Append, User: in.User}
 	if err := h.Manager.WriteFile(ctx, id, w, size, content); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func errWriteTooLarge(field string, most int64) error {
 
 // WriteRawInput is a request whose body is the file.
 type WriteRawInput struct {
-	shapes.SessionPath
+	SessionFiles
 	Path   string `query:"path" required:"true" maxLength:"4096" doc:"Absolute, or from /workspace." example:"/workspace/a.bin"`
 	Mode   Mode   `query:"mode" pattern:"^[0-7]{3,4}$" patternDescription:"an octal mode like 0644" doc:"Without it 0644, or the mode that the file has." example:"0644"`
 	Create bool   `query:"create" doc:"Refuse to replace a file: 409, already_exists."`
@@ -103,7 +103,7 @@ func (h *Handlers) WriteRaw(ctx context.Context, in *WriteRawInput) (*huma.Strea
 	if err != nil {
 		return nil, err
 	}
-	write := protocol.Write{Path: in.Path, Mode: mode, Create: in.Create, Append: in.Append}
+	write := protocol.Write{Path: in.Path, Mode: mode, Create: in.Create, Append: in.Append, User: in.User}
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		err := TakeBody(w, r, func(size int64, body io.Reader) error {
 			return h.Manager.WriteFile(r.Context(), id, write, size, body)
@@ -118,6 +118,11 @@ func TakeBody(w http.ResponseWriter, r *http.Request, take func(size int64, body
 	if r.ContentLength < 0 || len(r.Header["Content-Length"]) == 0 {
 		return api.LengthRequired()
 	}
+	return TakeStream(w, r, take)
+}
+
+// TakeStream hands a body to take, with its length or -1 where nobody knows that.
+func TakeStream(w http.ResponseWriter, r *http.Request, take func(size int64, body io.Reader) error) error {
 	body := newPatientBody(w, r.Body)
 	if err := take(r.ContentLength, body); err != nil {
 		if _, told := errors.AsType[*errdefs.Error](err); !told && errors.Is(err, io.ErrUnexpectedEOF) {

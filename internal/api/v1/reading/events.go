@@ -24,7 +24,7 @@ type started struct {
 
 // event is the data of the event chunk: an object with the text as chunk,
 // chunk_base64 where that cannot say it, stream for the stdout or stderr of a
-// process, and timestamp.
+// process, and when it was sent: timestamp in milliseconds since 1970, and time.
 type event struct {
 	chunk  []byte
 	stream protocol.Stream
@@ -42,7 +42,8 @@ func (e event) AppendJSON(b []byte) []byte {
 	if e.stream != protocol.StreamOutput {
 		b = append(b, `,"stream":"`+e.stream+`"`...) // one of two words
 	}
-	b = e.at.AppendFormat(append(b, `,"timestamp":"`...), time.RFC3339Nano)
+	b = strconv.AppendInt(append(b, `,"timestamp":`...), e.at.UnixMilli(), 10)
+	b = e.at.AppendFormat(append(b, `,"time":"`...), time.RFC3339Nano)
 	return append(b, `"}`...)
 }
 
@@ -94,6 +95,7 @@ type Events struct {
 	at     Place        // of the raw output, behind the last byte written
 	last   []byte       // the last few raw bytes
 	stream protocol.Stream
+	gaps   int64 // raw bytes that were dropped before they could be sent
 	err    error // of At
 }
 
@@ -119,6 +121,7 @@ func (e *Events) At(stream protocol.Stream, offset int64) {
 		return
 	}
 	e.err = e.flush()
+	e.gaps += max(0, offset-e.at.Offset)
 	e.stream, e.at.Offset, e.last = stream, offset, e.last[:0]
 }
 
@@ -170,6 +173,10 @@ func (e *Events) flush() error {
 	}
 	return e.send(e.text.Len(), 0)
 }
+
+// Missing is how many of the total bytes of an ended exec's output, from where the
+// events began, were not sent because they were not kept any more.
+func (e *Events) Missing(total int64) int64 { return e.gaps + max(0, total-e.at.Offset) }
 
 // Begun reports whether the answer has begun.
 func (e *Events) Begun() bool { return e.events != nil }

@@ -14,7 +14,7 @@ import (
 // SessionPath is what every route of one session takes. It is exported, as is
 // what else is embedded in inputs, because huma passes over what is not.
 type SessionPath struct {
-	ID string `path:"id" doc:"The session's id." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	ID string `path:"id" doc:"The session's id, its name, or the beginning of its id, of three characters or more, if no other of the key's sessions begins so." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
 }
 
 // OK is the answer where there is nothing to say.

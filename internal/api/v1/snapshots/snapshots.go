@@ -109,7 +109,11 @@ type ListOutput struct{ Body Snapshots }
 // List answers with the snapshots of a key.
 func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error) {
 	owner := api.From(ctx).Owner
-	all, err := h.Manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: owner, SessionID: in.SessionID, Name: in.Name})
+	of, err := h.Manager.Lookup(owner, in.SessionID)
+	if err != nil {
+		return nil, err
+	}
+	all, err := h.Manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: owner, SessionID: string(of), Name: in.Name})
 	if err != nil {
 		return nil, err
 	}

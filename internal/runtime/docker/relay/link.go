@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/yamux"
+
+	"github.com/sandkasten/sandkasten/internal/guard"
 )
 
 // Link is the daemon's side of a session. Its methods may be called
@@ -27,7 +29,7 @@ func Open(ctx context.Context, conn io.ReadWriteCloser) (*Link, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	l := &Link{session}
-	stop := context.AfterFunc(ctx, func() { closeQuietly(session) })
+	stop := guard.WhenDone(ctx, func() { closeQuietly(session) }, func(error) {})
 	defer stop()
 	if _, err := session.Ping(); err != nil {
 		return nil, errors.Join(context.Cause(ctx), err, session.Close())
@@ -117,11 +119,11 @@ func (l *Link) ask(ctx context.Context, kind byte) (text string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, stream.Close()) }()
-	stop := context.AfterFunc(ctx, func() {
+	stop := guard.WhenDone(ctx, func() {
 		if err := stream.SetDeadline(time.Unix(1, 0)); err != nil {
 			return // it is over
 		}
-	})
+	}, func(error) {})
 	defer stop()
 	text, err = bufio.NewReader(io.LimitReader(stream, maxAnswer)).ReadString('\n')
 	if err != nil {

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/yamux"
+
+	"github.com/sandkasten/sandkasten/internal/guard"
 )
 
 // Socket is the abstract unix socket that the runner listens on, in the
@@ -98,7 +100,8 @@ func Serve(conn io.ReadWriteCloser, socket string, programs Programs) error {
 		if err != nil {
 			return err
 		}
-		go r.serve(stream) // ends with the session, and that with the process
+		// It ends with the session, and that with the process.
+		guard.Go(func() { r.serve(stream) }, func(error) { closeQuietly(stream) })
 	}
 }
 
@@ -162,13 +165,13 @@ func (r *relay) join(stream *yamux.Stream) {
 		r.mu.Unlock()
 	}()
 	up := make(chan struct{})
-	go func() {
+	guard.Go(func() {
 		defer close(up)
 		pour(runner, stream)
 		if err := runner.CloseWrite(); err != nil {
 			return // it has ended altogether
 		}
-	}()
+	}, func(error) { closeQuietly(runner) })
 	pour(stream, runner)
 	closeQuietly(stream)
 	<-up

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,16 +33,10 @@ type Manager struct {
 	unified string            // the v2 tree
 	v1      map[string]string // controller to mount point; empty on a pure v2 host
 	name    string            // our directory below each, "sandkasten/<node>"
-}
 
-// Limits of one sandbox's workload.
-type Limits struct {
-	Memory int64 // bytes, swap included
-	CPU    float64
-	Pids   int64
+	mu   sync.Mutex
+	lock *os.File // guarded by mu; keeps others with our name away
 }
-
-const cpuPeriod = 100_000 // microseconds
 
 // runners is the group of all runners. No sandbox has that name.
 const runners = "_runners"
@@ -64,6 +59,9 @@ func (m *Manager) prepare() error {
 		if err := os.MkdirAll(filepath.Join(root, m.name), 0o700); err != nil {
 			return fmt.Errorf("make our cgroup: %w", err)
 		}
+	}
+	if err := m.ownAgain(); err != nil {
+		return err
 	}
 	if m.Hybrid() {
 		return share(filepath.Join(m.unified, m.name))
@@ -184,20 +182,6 @@ func (g Group) create(l Limits, owner int) error {
 	return g.Limit(l)
 }
 
-// Limit changes the limits of a group that exists.
-func (g Group) Limit(l Limits) error {
-	if g.m.Hybrid() {
-		return g.limitHybrid(l)
-	}
-	dir := g.unified()
-	return errors.Join(
-		write(dir, "memory.max", l.Memory),
-		optional(write(dir, "memory.swap.max", 0)), // absent without swap support
-		write(dir, "pids.max", l.Pids),
-		writeText(dir, "cpu.max", fmt.Sprintf("%d %d", quota(l.CPU), cpuPeriod)),
-	)
-}
-
 // maxParts bounds the groups below a sandbox's own.
 const maxParts = 256
 
@@ -213,30 +197,6 @@ func (g Group) delegate(owner int) error {
 		os.Chown(dir, owner, owner),
 	)
 }
-
-func (g Group) limitHybrid(l Limits) error {
-	dir, memory, withSwap := g.v1("memory"), "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"
-	order := []string{memory, withSwap} // the latter may never be below the former
-	if number(dir, withSwap) < l.Memory {
-		order = []string{withSwap, memory}
-	}
-	var errs []error
-	for _, file := range order {
-		err := write(dir, file, l.Memory)
-		if file == withSwap {
-			err = optional(err) // absent without swap accounting
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(
-		errors.Join(errs...),
-		write(g.v1("pids"), "pids.max", l.Pids),
-		write(g.v1("cpu"), "cpu.cfs_period_us", cpuPeriod),
-		write(g.v1("cpu"), "cpu.cfs_quota_us", quota(l.CPU)),
-	)
-}
-
-func quota(cores float64) int64 { return max(int64(cores*cpuPeriod), 1000) }
 
 // Runners opens the group of all runners: the v2 directory that one is to be
 // cloned into, and the v1 files by which it joins. The caller closes them.
@@ -425,19 +385,6 @@ func (m *Manager) List() ([]string, error) {
 		}
 	}
 	return ids, nil
-}
-
-// Close removes our own directories if no sandbox is left in them.
-func (m *Manager) Close() error {
-	var errs []error
-	for _, root := range m.roots() {
-		for _, dir := range []string{filepath.Join(root, m.name, runners), filepath.Join(root, m.name)} {
-			if err := unix.Rmdir(dir); err != unix.EBUSY && err != unix.ENOTEMPTY {
-				errs = append(errs, optional(err))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // enable makes controllers available to the directories below dir.

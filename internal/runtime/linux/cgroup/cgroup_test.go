@@ -128,12 +128,15 @@ func TestCreate_HybridLimits(t *testing.T) {
 	g := m.Group("a")
 	delegable(t, g)
 	touch(t, g.v1("memory")+"/memory.limit_in_bytes", g.v1("memory")+"/memory.memsw.limit_in_bytes",
-		g.v1("pids")+"/pids.max", g.v1("cpu")+"/cpu.cfs_period_us", g.v1("cpu")+"/cpu.cfs_quota_us")
+		g.v1("memory")+"/memory.kmem.tcp.limit_in_bytes", g.v1("pids")+"/pids.max", g.v1("cpu")+"/cpu.cfs_period_us", g.v1("cpu")+"/cpu.cfs_quota_us")
 	if err := g.Create(someLimits, os.Getuid()); err != nil {
 		t.Fatal(err)
 	}
 	if got := content(t, g.v1("memory")+"/memory.memsw.limit_in_bytes"); got != "115343360" {
 		t.Errorf("swap is not counted in: %q", got)
+	}
+	if got := content(t, g.v1("memory")+"/memory.kmem.tcp.limit_in_bytes"); got != "28835840" {
+		t.Errorf("sockets are not bounded: %q", got)
 	}
 	if got := content(t, g.v1("cpu")+"/cpu.cfs_quota_us"); got != "150000" {
 		t.Errorf("cpu quota: %q", got)

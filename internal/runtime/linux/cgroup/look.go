@@ -1,9 +1,9 @@
 package cgroup
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,19 +27,32 @@ func words(line string) []string {
 
 // RunnerPIDs are the processes in the group of all runners.
 func (m *Manager) RunnerPIDs() ([]int, error) {
-	text, err := os.ReadFile(filepath.Join(m.unified, m.name, runners, "cgroup.procs"))
-	if err != nil {
-		return nil, optional(err)
+	return readPIDs(filepath.Join(m.unified, m.name, runners))
+}
+
+// Exists reports whether the group is there.
+func (g Group) Exists() (bool, error) {
+	_, err := os.Stat(g.unified())
+	return err == nil, optional(err)
+}
+
+// EndAll kills the group's processes for a group that goes on, as Kill does not:
+// kernels since 6.14 kill whatever is cloned into a group that was once killed.
+// They stand still meanwhile, so that none forks, or leaves its number to another.
+// A group that was frozen before stays so.
+func (g Group) EndAll() error {
+	frozen, err := g.Freezing()
+	if err := errors.Join(err, g.Freeze(true)); err != nil {
+		return err
 	}
-	var pids []int
-	for field := range strings.FieldsSeq(string(text)) {
-		pid, err := strconv.Atoi(field)
-		if err != nil {
-			return nil, err
+	pids, err := g.PIDs()
+	errs := []error{err}
+	for _, pid := range pids {
+		if err := unix.Kill(pid, unix.SIGKILL); err != unix.ESRCH {
+			errs = append(errs, os.NewSyscallError("kill", err))
 		}
-		pids = append(pids, pid)
 	}
-	return pids, nil
+	return errors.Join(append(errs, g.Freeze(frozen))...)
 }
 
 // Owner is the id that Create gave the group to, or -1 where there is none.

@@ -31,7 +31,7 @@ func newPool(t *testing.T) (*disk.Maker, *disk.Pool, string) {
 		}
 	}
 	p := openPool(t, file)
-	m, err := disk.NewMaker(dir, p.Path("."), false)
+	m, err := disk.NewMaker(dir, p.Path("."), false, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func newPool(t *testing.T) (*disk.Maker, *disk.Pool, string) {
 
 func openPool(t *testing.T, file string) *disk.Pool {
 	t.Helper()
-	p, err := disk.OpenPool(file)
+	p, err := disk.OpenPool(file, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,11 +230,11 @@ func TestPoolOutlivesItsDaemon(t *testing.T) {
 	if err := disk.MakePool(t.Context(), file, poolSize); err != nil {
 		t.Fatal(err)
 	}
-	first, err := disk.OpenPool(file)
+	first, err := disk.OpenPool(file, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := disk.NewMaker(dir, first.Path("."), false)
+	m, err := disk.NewMaker(dir, first.Path("."), false, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

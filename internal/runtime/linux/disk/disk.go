@@ -42,6 +42,7 @@ type Maker struct {
 	scratch string // for templates
 	images  string // where images are made
 	journal bool
+	owner   string
 	control int // /dev/loop-control
 
 	mu        sync.Mutex
@@ -51,13 +52,13 @@ type Maker struct {
 // NewMaker opens the host's loop control. Images are made on the file system
 // of the directory images, which is where Keep can name them; scratch is for
 // what is needed meanwhile. Both must exist and be ours alone. With a journal
-// the disks survive a crash of the host.
-func NewMaker(scratch, images string, journal bool) (*Maker, error) {
+// the disks survive a crash of the host. Loop devices carry the owner's name.
+func NewMaker(scratch, images string, journal bool, owner string) (*Maker, error) {
 	control, err := openControl()
 	if err != nil {
 		return nil, err
 	}
-	return &Maker{scratch: scratch, images: images, journal: journal, control: control, templates: map[layout]*template{}}, nil
+	return &Maker{scratch: scratch, images: images, journal: journal, owner: owner, control: control, templates: map[layout]*template{}}, nil
 }
 
 // Close closes what NewMaker opened. Mounted disks live on.
@@ -153,7 +154,7 @@ func clearVolatile(mnt int) error {
 }
 
 func (m *Maker) mount(image int) (mnt int, dev string, err error) {
-	loop, dev, err := attach(m.control, image, 0)
+	loop, dev, err := attach(m.control, image, 0, m.owner)
 	if err != nil {
 		return -1, "", fmt.Errorf("attach a loop device: %w", err)
 	}

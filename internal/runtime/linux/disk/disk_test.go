@@ -41,7 +41,7 @@ func maker(t *testing.T) (*disk.Maker, string) {
 	testenv.NeedsRoot(t)
 	testenv.CheckHost(t)
 	dir := testenv.DataDir(t)
-	m, err := disk.NewMaker(dir, dir, false)
+	m, err := disk.NewMaker(dir, dir, false, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,13 @@ func openControl() (int, error) {
 	return fd, nil
 }
 
+// ownerPrefix is before the name of the installation that has a device.
+const ownerPrefix = "sandkasten/"
+
 // attach binds the image to a free loop device, which is free again after its
 // last use. Others take devices too, so the free one may be gone when we reach
 // for it.
-func attach(control, image int, flags uint32) (fd int, dev string, err error) {
+func attach(control, image int, flags uint32, owner string) (fd int, dev string, err error) {
 	for range 128 {
 		n, err := unix.IoctlRetInt(control, unix.LOOP_CTL_GET_FREE)
 		if err != nil {
@@ -41,6 +44,7 @@ func attach(control, image int, flags uint32) (fd int, dev string, err error) {
 		}
 		cfg := unix.LoopConfig{Fd: uint32(image), Size: sector}
 		cfg.Info.Flags = unix.LO_FLAGS_AUTOCLEAR | flags
+		copy(cfg.Info.File_name[:len(cfg.Info.File_name)-1], ownerPrefix+owner)
 		err = unix.IoctlLoopConfigure(fd, &cfg)
 		if err == nil {
 			return fd, dev, nil
@@ -121,10 +125,12 @@ type Loop struct {
 	Number        int
 	Path          string // of the file when it was attached
 	Device, Inode uint64 // of the file
+	owner         string // with its prefix; "" is not known
 }
 
-// Loops returns the devices on files that are, or were, below dir.
-func Loops(dir string) ([]Loop, error) {
+// Loops returns the devices on files that are, or were, below dir, but for those
+// that another installation than owner has: a path may be of other files elsewhere.
+func Loops(dir, owner string) ([]Loop, error) {
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	if err != nil {
 		return nil, err
@@ -141,7 +147,8 @@ func Loops(dir string) ([]Loop, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.Path = path; ok {
+		other, named := strings.CutPrefix(l.owner, ownerPrefix)
+		if l.Path = path; ok && (!named || other == owner || other == "") {
 			all = append(all, l)
 		}
 	}
@@ -165,7 +172,7 @@ func statusOf(n int) (l Loop, ok bool, err error) {
 	if err != nil {
 		return l, false, os.NewSyscallError("LOOP_GET_STATUS64", err)
 	}
-	return Loop{Number: n, Device: info.Device, Inode: info.Inode}, true, nil
+	return Loop{Number: n, Device: info.Device, Inode: info.Inode, owner: unix.ByteSliceToString(info.File_name[:])}, true, nil
 }
 
 // Detach takes the file from a loop device, if it is still the same file: now,

@@ -57,8 +57,8 @@ func mkfsXFS(ctx context.Context, args ...string) error {
 }
 
 // OpenPool mounts the pool in path, once more if it is mounted. The caller
-// closes it.
-func OpenPool(path string) (*Pool, error) {
+// closes it. Its loop device carries the owner's name.
+func OpenPool(path, owner string) (*Pool, error) {
 	lock, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func OpenPool(path string) (*Pool, error) {
 	if err := unix.Flock(lock, unix.LOCK_EX); err != nil {
 		return nil, os.NewSyscallError("flock", err)
 	}
-	dev, loop, err := poolDevice(path)
+	dev, loop, err := poolDevice(path, owner)
 	if err != nil {
 		return nil, fmt.Errorf("attach %s to a loop device: %w", path, err)
 	}
@@ -88,7 +88,7 @@ func OpenPool(path string) (*Pool, error) {
 
 // poolDevice opens the loop device that has the pool, or gives it one. It works
 // past the host's cache: what is in the pool is cached already.
-func poolDevice(path string) (dev string, loop int, err error) {
+func poolDevice(path, owner string) (dev string, loop int, err error) {
 	if loop, dev, err := device(path); err != nil || loop >= 0 {
 		return dev, loop, err
 	}
@@ -103,7 +103,7 @@ func poolDevice(path string) (dev string, loop int, err error) {
 		return "", -1, err
 	}
 	defer sys.Close(image)
-	loop, dev, err = attach(control, image, unix.LO_FLAGS_DIRECT_IO)
+	loop, dev, err = attach(control, image, unix.LO_FLAGS_DIRECT_IO, owner)
 	if err != nil {
 		return "", -1, err
 	}

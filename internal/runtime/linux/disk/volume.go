@@ -58,7 +58,7 @@ func (m *Maker) OpenVolume(ctx context.Context, path string) (int, error) {
 		return -1, err
 	}
 	defer sys.Close(image)
-	loop, dev, err := attach(m.control, image, 0)
+	loop, dev, err := attach(m.control, image, 0, m.owner)
 	if err != nil {
 		return -1, fmt.Errorf("attach a loop device: %w", err)
 	}

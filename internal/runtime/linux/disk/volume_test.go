@@ -74,7 +74,7 @@ func wantAttached(t *testing.T, image string, want bool) {
 // Two makers stand for two daemons, or one before and after a restart.
 func TestVolumeIsOneFileSystemHoweverOftenItIsOpened(t *testing.T) {
 	m, dir := maker(t)
-	other, err := disk.NewMaker(dir, dir, false)
+	other, err := disk.NewMaker(dir, dir, false, "test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,15 +2,16 @@
 // so that no two sandboxes share the kernel's per-user accounts and an id
 // found anywhere on the host belongs to one sandbox.
 //
-// A daemon leases spans of many blocks through locked files in a directory of
-// the host, so that daemons beside each other do not collide; which blocks of
-// a span are in use it knows from its sandboxes' own records.
+// A daemon leases spans of many blocks through locked directories in one that all
+// daemons of the host see, so that they do not collide; which blocks of a span are
+// in use it knows from its sandboxes' own records. In the directory of a span is an
+// empty one with the owner's name: so the tree of control groups can have leases,
+// which is the host's also where each daemon has a /run of its own.
 package ids
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,11 +62,11 @@ type Pool struct {
 
 type span struct {
 	number int
-	lock   *os.File // holds the lease while it is open
+	lock   *os.File // the directory; holds the lease while it is open
 }
 
 // Open uses dir, which is made when absent and should be emptied by a reboot.
-// owner is kept in the leases; mayTake decides whether one that a former owner
+// owner, a name for a directory, is kept in the leases; mayTake decides whether one that a former owner
 // no longer holds may be taken over, which it may not while its sandboxes live.
 func Open(dir, owner string, mayTake func(owner string) bool) (*Pool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -73,8 +74,7 @@ func Open(dir, owner string, mayTake func(owner string) bool) (*Pool, error) {
 	}
 	p := &Pool{dir: dir, owner: owner, mayTake: mayTake, used: map[Base]bool{}}
 	for n := range spanCount {
-		b, err := os.ReadFile(p.path(n))
-		if err != nil || string(b) != owner {
+		if found, err := ownerOf(p.path(n)); err != nil || found != owner {
 			continue
 		}
 		if _, err := p.lease(n); err != nil {
@@ -159,11 +159,14 @@ func (p *Pool) path(n int) string { return filepath.Join(p.dir, strconv.Itoa(n))
 
 // lease tries to take span n and reports whether it could.
 func (p *Pool) lease(n int) (bool, error) {
-	f, err := os.OpenFile(p.path(n), os.O_CREATE|os.O_RDWR, 0o600)
+	if err := os.Mkdir(p.path(n), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, err
+	}
+	f, err := os.Open(p.path(n))
 	if err != nil {
 		return false, err
 	}
-	taken, err := p.leaseFile(f)
+	taken, err := p.leaseDir(f)
 	if !taken {
 		return false, errors.Join(err, f.Close())
 	}
@@ -171,28 +174,41 @@ func (p *Pool) lease(n int) (bool, error) {
 	return true, nil
 }
 
-func (p *Pool) leaseFile(f *os.File) (bool, error) {
+func (p *Pool) leaseDir(f *os.File) (bool, error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if err == unix.EWOULDBLOCK {
 			return false, nil // its daemon runs, or it is ours already
 		}
 		return false, os.NewSyscallError("flock", err)
 	}
-	b, err := io.ReadAll(f)
+	owner, err := ownerOf(f.Name())
 	if err != nil {
 		return false, err
 	}
-	if string(b) == p.owner {
+	if owner == p.owner {
 		return true, nil
 	}
-	if len(b) > 0 && !p.mayTake(string(b)) {
-		return false, nil
+	if owner != "" {
+		if !p.mayTake(owner) {
+			return false, nil
+		}
+		if err := os.Remove(filepath.Join(f.Name(), owner)); err != nil {
+			return false, err
+		}
 	}
-	if err := f.Truncate(0); err != nil {
-		return false, err
-	}
-	_, err = f.WriteAt([]byte(p.owner), 0)
+	err = os.Mkdir(filepath.Join(f.Name(), p.owner), 0o700)
 	return err == nil, err
+}
+
+// ownerOf reads whose a span is by its directory; "" is nobody's.
+func ownerOf(span string) (string, error) {
+	entries, err := os.ReadDir(span)
+	for _, e := range entries {
+		if e.IsDir() {
+			return e.Name(), nil
+		}
+	}
+	return "", err
 }
 
 // Span is the number of the lease that an id of a block belongs to. ok is false
@@ -216,9 +232,9 @@ func Owners(dir string) (map[int]string, error) {
 		if bad != nil {
 			continue
 		}
-		b, readErr := os.ReadFile(filepath.Join(dir, e.Name()))
-		if readErr == nil {
-			owners[n] = string(b)
+		owner, readErr := ownerOf(filepath.Join(dir, e.Name()))
+		if owner != "" {
+			owners[n] = owner
 		}
 		err = errors.Join(err, readErr)
 	}

@@ -33,7 +33,7 @@ func take(t *testing.T, p *ids.Pool) ids.Base {
 
 func TestBlocksNeverOverlap(t *testing.T) {
 	dir := t.TempDir()
-	pools := []*ids.Pool{open(t, dir, "/a", true), open(t, dir, "/b", true)} // two daemons
+	pools := []*ids.Pool{open(t, dir, "a", true), open(t, dir, "b", true)} // two daemons
 	var mu sync.Mutex
 	seen := map[ids.Base]bool{}
 	var wg sync.WaitGroup
@@ -59,7 +59,7 @@ func TestBlocksNeverOverlap(t *testing.T) {
 }
 
 func TestFreedBlockRestsBeforeItIsUsedAgain(t *testing.T) {
-	p := open(t, t.TempDir(), "/a", true)
+	p := open(t, t.TempDir(), "a", true)
 	b := take(t, p)
 	p.Free(b)
 	p.Free(b)
@@ -77,12 +77,12 @@ func TestFreedBlockRestsBeforeItIsUsedAgain(t *testing.T) {
 
 func TestRestartKeepsWhatIsHeld(t *testing.T) {
 	dir := t.TempDir()
-	p := open(t, dir, "/a", true)
+	p := open(t, dir, "a", true)
 	held := take(t, p)
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	p = open(t, dir, "/a", true)
+	p = open(t, dir, "a", true)
 	if err := p.Hold(held); err != nil {
 		t.Fatal(err)
 	}
@@ -95,22 +95,22 @@ func TestRestartKeepsWhatIsHeld(t *testing.T) {
 
 func TestLeaseOfDeadDaemonIsTakenOnlyWithoutSandboxes(t *testing.T) {
 	dir := t.TempDir()
-	old := open(t, dir, "/a", true)
+	old := open(t, dir, "a", true)
 	block := take(t, old)
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if b := take(t, open(t, dir, "/b", false)); b == block {
+	if b := take(t, open(t, dir, "b", false)); b == block {
 		t.Fatal("took a block of a daemon whose sandboxes live on")
 	}
-	if b := take(t, open(t, dir, "/c", true)); b != block {
+	if b := take(t, open(t, dir, "c", true)); b != block {
 		t.Fatalf("the lease of a daemon that is gone for good was left unused: took %#x", b)
 	}
 }
 
 // The directory of leases may be lost while sandboxes live on.
 func TestHeldBlocksSurviveTheirLeases(t *testing.T) {
-	p := open(t, t.TempDir(), "/a", true)
+	p := open(t, t.TempDir(), "a", true)
 	for i := range 128 {
 		if err := p.Hold(ids.Base(0x70000000 + i*ids.Size)); err != nil {
 			t.Fatal(err)
@@ -122,7 +122,7 @@ func TestHeldBlocksSurviveTheirLeases(t *testing.T) {
 }
 
 func TestHoldRefusesWhatIsNoBlock(t *testing.T) {
-	p := open(t, t.TempDir(), "/a", true)
+	p := open(t, t.TempDir(), "a", true)
 	for _, b := range []ids.Base{0, 1000, 0x70000001, 0x7FFFFFFF, -1} {
 		if err := p.Hold(b); err == nil {
 			t.Errorf("%#x was accepted", b)
@@ -131,7 +131,7 @@ func TestHoldRefusesWhatIsNoBlock(t *testing.T) {
 }
 
 func TestNoBlocksLeft(t *testing.T) {
-	p := open(t, t.TempDir(), "/a", true)
+	p := open(t, t.TempDir(), "a", true)
 	for n := range ids.Blocks {
 		if _, err := p.Take(); err != nil {
 			t.Fatalf("only %d blocks: %v", n, err)

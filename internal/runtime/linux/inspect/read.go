@@ -66,12 +66,12 @@ func Processes(proc string, pids []int) ([]Process, error) {
 // anything.
 func parseStat(pid int, line []byte) (Process, error) {
 	fields := strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
-	const parent, start = 1, 19 // fields 4 and 22
+	const state, parent, start = 0, 1, 19 // fields 3, 4 and 22
 	if len(fields) <= start {
 		return Process{}, fmt.Errorf("the state of process %d is malformed", pid)
 	}
 	parentPID, err := strconv.Atoi(fields[parent])
-	return Process{PID: pid, Start: fields[start], Parent: parentPID}, err
+	return Process{PID: pid, Start: fields[start], Parent: parentPID, Halted: State(fields[state][0]).Halted()}, err
 }
 
 // MountsBelow returns the mount points in a mountinfo that have something of a
@@ -128,4 +128,38 @@ func uid(proc string, pid int) int {
 		return -1
 	}
 	return id
+}
+
+// Foreign are those of pids that act as users outside of a sandbox's block, which
+// begins with the id first. Nothing in a sandbox can.
+func Foreign(proc string, pids []int, first, size int) []int {
+	var found []int
+	for _, pid := range pids {
+		if id := uid(proc, pid); id >= 0 && (id < first || id >= first+size) {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// IsReadOnly reports whether the file system that a process has at point takes no
+// writes any more. Since Linux 6.15 an error leaves it writable in name.
+func IsReadOnly(proc string, pid int, point string) bool {
+	table, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "mountinfo"))
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(table)) {
+		before, after, _ := strings.Cut(line, " - ")
+		left, right := strings.Fields(before), strings.Fields(after)
+		if len(left) < 5 || len(right) < 3 || left[4] != point {
+			continue
+		}
+		for option := range strings.SplitSeq(right[2], ",") {
+			if option == "ro" || option == "emergency_ro" || option == "shutdown" {
+				return true
+			}
+		}
+	}
+	return false
 }

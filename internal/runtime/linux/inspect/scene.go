@@ -17,7 +17,8 @@ import (
 
 // Scene is all that was seen of one daemon's sandboxes.
 type Scene struct {
-	Daemon    int // the process that works on the directory now; 0 is none
+	Daemon    int    // the process that works on the directory now; 0 is none
+	Node      string // the installation
 	DataDir   string
 	Sandboxes []Sandbox
 	Volumes   map[runtime.WorkspaceID]File
@@ -38,9 +39,11 @@ type Sandbox struct {
 	Unknown  bool   // what the directory says cannot be read
 	Claimed  bool   // there is no record yet: it is being made, or a crash came between
 	Group    string // the name of its control group
+	Former   bool   // which is where earlier versions had them
 	IDs      int    // the first of its user ids; 0 is none
 	Runner   Process
 	Alive    bool
+	CutOff   bool // it lives, and its socket is gone
 	Kept     bool // its disk is to be there, whether it is alive or not
 	Disk     File
 	DiskPath string
@@ -55,6 +58,9 @@ type Group struct {
 	Name      string
 	Populated bool
 	Frozen    bool
+	Changed   []string // limits that are not its sandbox's, in words
+	PIDs      []int
+	Foreign   []int // processes that are no sandbox's, by their user ids
 }
 
 // Process is one that may be a runner.
@@ -62,6 +68,7 @@ type Process struct {
 	PID    int
 	Start  string // clock ticks since boot, as in /proc/PID/stat
 	Parent int
+	Halted bool // by a signal
 }
 
 // Loop is a loop device.
@@ -71,8 +78,7 @@ type Loop struct {
 	File   File
 }
 
-// Spans are the leases of user ids: of which a daemon's data directory is the
-// owner.
+// Spans are the leases of user ids, of which installations are the owners.
 type Spans struct {
 	Owners map[int]string
 	Of     func(id int) (span int, ok bool) // where an id belongs
@@ -80,7 +86,7 @@ type Spans struct {
 
 // Differences are what does not fit together.
 func (s Scene) Differences() []runtime.Difference {
-	all := s.directories()
+	all := append(append(s.directories(), s.groups()...), s.twins()...)
 	for _, g := range s.StrayGroups() {
 		all = append(all, runtime.Difference{
 			What: "control group", Where: g.Name, Expected: "none", Found: "a group that no sandbox has" + with(g.Populated, ", with processes"), Mend: runtime.MendAtStart,
@@ -136,6 +142,11 @@ func (s Scene) directories() []runtime.Difference {
 			add("its disk", "none at "+b.DiskPath, "remove its session: its files are lost")
 		case b.Alive && !s.hasGroup(b.Group):
 			add("the control group "+b.Group, "none", "remove its session: it has no limits any more")
+		case b.CutOff:
+			add("the socket of its runner", "none: nobody can reach it", runtime.MendAtStart+"; its session is stopped then")
+		}
+		if b.Alive && s.halted(b.Runner.PID) {
+			add("a runner that runs", "one that a signal has stopped", runtime.MendAtStart)
 		}
 	}
 	return all
@@ -143,6 +154,56 @@ func (s Scene) directories() []runtime.Difference {
 
 func (s Scene) hasGroup(name string) bool {
 	return slices.ContainsFunc(s.Groups, func(g Group) bool { return g.Name == name })
+}
+
+func (s Scene) halted(pid int) bool {
+	return slices.ContainsFunc(s.Runners, func(p Process) bool { return p.PID == pid && p.Halted })
+}
+
+// groups are the control groups of sandboxes that are not as they were made.
+func (s Scene) groups() []runtime.Difference {
+	var all []runtime.Difference
+	for _, g := range s.Groups {
+		if len(g.Changed) > 0 {
+			all = append(all, runtime.Difference{
+				What: "control group", Where: g.Name, Expected: "the limits of its sandbox", Found: strings.Join(g.Changed, ", "), Mend: runtime.MendAtStart,
+			})
+		}
+		for _, pid := range g.Foreign {
+			all = append(all, runtime.Difference{
+				What: "control group", Where: g.Name, Expected: "processes of its sandbox", Found: "process " + strconv.Itoa(pid) + ", which is the host's", Mend: runtime.MendAtStart,
+			})
+		}
+	}
+	return all
+}
+
+// TwinLoops are the devices on files that have more than one, which would be two
+// file systems in one place. To detach those of them that are in use does nothing.
+func (s Scene) TwinLoops() []Loop {
+	count := make(map[File]int, len(s.Loops))
+	for _, l := range s.Loops {
+		count[l.File]++
+	}
+	return slices.DeleteFunc(slices.Clone(s.Loops), func(l Loop) bool { return count[l.File] < 2 || filepath.Base(l.Path) == poolFile })
+}
+
+// twins is TwinLoops as one difference for each file.
+func (s Scene) twins() []runtime.Difference {
+	devices := map[File][]string{}
+	for _, l := range s.TwinLoops() {
+		devices[l.File] = append(devices[l.File], "loop"+strconv.Itoa(l.Number))
+	}
+	var all []runtime.Difference
+	for _, l := range s.TwinLoops() {
+		if names := devices[l.File]; names != nil {
+			all = append(all, runtime.Difference{
+				What: "loop device", Where: strings.Join(names, ", "), Expected: "one on " + l.Path, Found: strconv.Itoa(len(names)), Mend: runtime.MendAtStart,
+			})
+			delete(devices, l.File)
+		}
+	}
+	return all
 }
 
 // StrayGroups are control groups of no sandbox.
@@ -214,7 +275,7 @@ func (s Scene) blocks() []runtime.Difference {
 		}
 		first[b.IDs] = b.ID
 		span, ok := s.Spans.Of(b.IDs)
-		if owner := s.Spans.Owners[span]; !ok || owner != s.DataDir {
+		if owner := s.Spans.Owners[span]; !ok || owner != s.Node {
 			all = append(all, runtime.Difference{
 				What: "user ids", Where: where, Expected: "a lease of this daemon's", Found: with(owner != "", "one of "+owner) + with(owner == "", "none"), Mend: runtime.MendAtStart,
 			})

@@ -17,7 +17,7 @@ const base = 0x70000000
 // daemon that has prepared a runner.
 func clean() Scene {
 	return Scene{
-		Daemon: 1, DataDir: "/data",
+		Daemon: 1, Node: "node", DataDir: "/data",
 		Sandboxes: []Sandbox{
 			{ID: "live", Group: "pool-1", IDs: base, Runner: Process{PID: 10, Start: "5"}, Alive: true, Disk: File{1, 10}, DiskPath: "/data/sandboxes/live/disk.img"},
 			{ID: "stopped", Group: "stopped", Kept: true, Disk: File{1, 11}},
@@ -27,7 +27,7 @@ func clean() Scene {
 		Runners: []Process{{PID: 10, Start: "5", Parent: 1}, {PID: 11, Parent: 1}, {PID: 12, Parent: 10}},
 		Loops:   []Loop{{1, "/data/scratch/#1", File{1, 10}}, {2, "/data/workspaces/v/disk.img", File{1, 12}}, {3, "/data/scratch/#3", File{1, 13}}, {4, "/data/pool.img", File{1, 14}}},
 		Scratch: []string{"template-1"},
-		Spans:   Spans{Owners: map[int]string{0: "/data"}, Of: ids.Span},
+		Spans:   Spans{Owners: map[int]string{0: "node"}, Of: ids.Span},
 	}
 }
 
@@ -55,8 +55,13 @@ func TestEachDamageIsFound(t *testing.T) {
 		"a runner that died":            {func(s *Scene) { s.Sandboxes = append(s.Sandboxes, Sandbox{ID: "x", Disk: File{1, 20}}) }, "sandbox x"},
 		"a disk that is gone":           {func(s *Scene) { s.Sandboxes[1].Disk = File{} }, "sandbox stopped"},
 		"a group that is gone":          {func(s *Scene) { s.Groups = nil }, "sandbox live"},
+		"a socket that is gone":         {func(s *Scene) { s.Sandboxes[0].CutOff = true }, "sandbox live"},
+		"a runner that is stopped":      {func(s *Scene) { s.Runners[0].Halted = true }, "sandbox live"},
+		"a limit that is changed":       {func(s *Scene) { s.Groups[0].Changed = []string{"pids.max is max instead of 9"} }, "control group pool-1"},
+		"a process of the host's":       {func(s *Scene) { s.Groups[0].Foreign = []int{7} }, "control group pool-1"},
+		"a second device on a disk":     {func(s *Scene) { s.Loops = append(s.Loops, Loop{9, "/data/x", File{1, 10}}) }, "loop device loop1, loop9"},
 		"ids that nobody has leased":    {func(s *Scene) { s.Spans.Owners = nil }, "user ids user ids 1879048192 of live"},
-		"ids that another has leased":   {func(s *Scene) { s.Spans.Owners[0] = "/other" }, "user ids user ids 1879048192 of live"},
+		"ids that another has leased":   {func(s *Scene) { s.Spans.Owners[0] = "other" }, "user ids user ids 1879048192 of live"},
 		"ids that another sandbox has":  {twins, "user ids user ids 1879048192 of twin"},
 		"ids that are those of no span": {func(s *Scene) { s.Sandboxes[0].IDs = 1 }, "user ids user ids 1 of live"},
 	} {
@@ -101,12 +106,12 @@ short
 }
 
 func TestProcesses(t *testing.T) {
-	start, running, err := Stat(os.Getpid())
-	if err != nil || !running {
-		t.Fatal(running, err)
+	start, state, err := Stat(os.Getpid())
+	if err != nil || !state.Running() || state.Halted() {
+		t.Fatal(state, err)
 	}
 	got, err := Processes("/proc", []int{os.Getpid(), 1 << 30})
-	if diff := cmp.Diff([]Process{{os.Getpid(), start, os.Getppid()}}, got); err != nil || diff != "" {
+	if diff := cmp.Diff([]Process{{PID: os.Getpid(), Start: start, Parent: os.Getppid()}}, got); err != nil || diff != "" {
 		t.Error(diff, err)
 	}
 	if _, err := parseStat(1, []byte("1 (a) b) R 0 0")); err == nil {
@@ -130,5 +135,26 @@ func TestFileOf(t *testing.T) {
 	}
 	if names, err := Names(dir + "/x"); names != nil || err != nil {
 		t.Errorf("%v, %v", names, err)
+	}
+}
+
+func TestIsReadOnly(t *testing.T) {
+	for options, want := range map[string]bool{
+		"rw": false, "ro": true, "rw,emergency_ro,errors=remount-ro": true, "rw,shutdown": true, "rw,errors=remount-ro": false,
+	} {
+		proc := t.TempDir()
+		if err := os.Mkdir(proc+"/7", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		table := "1 0 0:5 / / ro - overlay overlay ro\n2 1 7:3 /workspace /workspace rw - ext4 /dev/loop3 " + options + "\n"
+		if err := os.WriteFile(proc+"/7/mountinfo", []byte(table), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := IsReadOnly(proc, 7, "/workspace"); got != want {
+			t.Errorf("%s: %v", options, got)
+		}
+	}
+	if IsReadOnly(t.TempDir(), 7, "/workspace") {
+		t.Error("of a process that is not there")
 	}
 }

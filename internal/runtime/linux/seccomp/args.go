@@ -17,8 +17,10 @@ func checked() []Rule {
 		{
 			Group: "new sockets",
 			Why: "UNIX, TCP, UDP and route netlink. Every other family, type and protocol is kernel code, often loaded on demand, " +
-				"that programs in a sandbox have no use for.",
-			Then:  notPermitted,
+				"that programs in a sandbox have no use for. The errors are those of a kernel built without them, which libaudit and " +
+				"with it `useradd`, `su` and `sudo` take for a host without audit. Raw and packet sockets say what they say without CAP_NET_RAW. " +
+				"Netlink sockets that are allowed the runner makes, 16 at a time.",
+			Then:  noFamily,
 			Check: socketCases(),
 			Calls: []string{"socket"},
 		},
@@ -58,6 +60,16 @@ func checked() []Rule {
 			Check: []Case{{When: []Cond{is(0, 0, 8, 0x20000, 0x20008, 0xffffffff)}, Then: Allow}},
 			Calls: []string{"personality"},
 		},
+		{
+			Group: "memory maps",
+			Why: "No huge pages of the host's pool, which the memory limit does not count: the error is that of a kernel without them. " +
+				"Transparent huge pages are counted, and stay.",
+			Then:  Allow,
+			Check: []Case{{When: []Cond{in(3, mapHugeTLB, eq(mapHugeTLB)...), in(3, mapAnonymous, eq(mapAnonymous)...)}, Then: invalid}},
+			Calls: []string{"mmap"},
+		},
+		hugeFlag("memory files", "memfd_create", 1, 0x4), // MFD_HUGETLB
+		hugeFlag("shared memory", "shmget", 2, 0o4000),   // SHM_HUGETLB
 		deviceNodes("mknod", 1),
 		deviceNodes("mknodat", 2),
 		{
@@ -84,6 +96,20 @@ func checked() []Rule {
 const coreLimitStays = "It is one byte, and stays so, though the call succeeds: programs that turn core dumps off give up otherwise. " +
 	"At any other value, 0 included, the kernel runs the host's `core_pattern` helper for a crash inside, as root."
 
+// Of <linux/mman.h>. MAP_HUGETLB means nothing for a file's map.
+const mapAnonymous, mapHugeTLB = 0x20, 0x40000
+
+// hugeFlag refuses a call with the flag for huge pages as a kernel without them does.
+func hugeFlag(group, call string, flagsArg int, flag uint32) Rule {
+	return Rule{
+		Group: group,
+		Why:   "No huge pages, as for `mmap`.",
+		Then:  Allow,
+		Check: []Case{{When: []Cond{in(flagsArg, flag, eq(flag)...)}, Then: notImplemented}},
+		Calls: []string{call},
+	}
+}
+
 const rlimitCore = 4 // of <asm-generic/resource.h>
 
 // namespaceFlags is CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET} and, though
@@ -92,7 +118,7 @@ const namespaceFlags = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x100
 
 // Of <linux/socket.h>, <linux/net.h> and <linux/in.h>.
 const (
-	afUnix, afInet, afInet6, afNetlink               = 1, 2, 10, 16
+	afUnix, afInet, afInet6, afNetlink, afPacket     = 1, 2, 10, 16, 17
 	sockStream, sockDgram, sockRaw, sockSeqpacket    = 1, 2, 3, 5
 	sockTypeMask                                     = 0xf // the rest is SOCK_NONBLOCK and SOCK_CLOEXEC
 	protoDefault, protoTCP, protoUDP, protoNetlinkRT = 0, 6, 17, 0
@@ -105,6 +131,9 @@ func socketCases() []Case {
 		{When: []Cond{is(0, afInet, afInet6), kind(sockStream), is(2, protoDefault, protoTCP)}, Then: Allow},
 		{When: []Cond{is(0, afInet, afInet6), kind(sockDgram), is(2, protoDefault, protoUDP)}, Then: Allow},
 		{When: []Cond{is(0, afNetlink), kind(sockDgram, sockRaw), is(2, protoNetlinkRT)}, Then: Allow},
+		{When: []Cond{is(0, afPacket)}, Then: notPermitted},
+		{When: []Cond{is(0, afInet, afInet6), kind(sockRaw)}, Then: notPermitted},
+		{When: []Cond{is(0, afUnix, afInet, afInet6, afNetlink)}, Then: noProtocol},
 	}
 }
 

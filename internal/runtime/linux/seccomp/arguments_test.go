@@ -29,7 +29,7 @@ func same(name string, nr uint32, want string, args ...uint64) argumentCase {
 func TestArguments(t *testing.T) {
 	cases := cloneCases()
 	for _, more := range [][]argumentCase{
-		ioctlCases(), socketOptionCases(), prctlCases(), personalityCases(), nodeCases(), unshareCases(), socketpairCases(), limitCases(),
+		ioctlCases(), socketOptionCases(), prctlCases(), personalityCases(), nodeCases(), unshareCases(), socketpairCases(), limitCases(), hugeCases(),
 	} {
 		cases = append(cases, more...)
 	}
@@ -83,6 +83,21 @@ func unshareCases() []argumentCase {
 		same("unshare files", unix.SYS_UNSHARE, "EPERM", unix.CLONE_FILES),
 		same("unshare user", unix.SYS_UNSHARE, "EPERM", unix.CLONE_NEWUSER),
 		same("unshare cgroup and user", unix.SYS_UNSHARE, "EPERM", unix.CLONE_NEWCGROUP|unix.CLONE_NEWUSER),
+	}
+}
+
+func hugeCases() []argumentCase {
+	const anonymous = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
+	return []argumentCase{
+		same("mmap", unix.SYS_MMAP, "allow", 0, 4096, unix.PROT_READ, anonymous),
+		same("mmap huge", unix.SYS_MMAP, "EINVAL", 0, 4096, unix.PROT_READ, anonymous|unix.MAP_HUGETLB),
+		same("mmap of 1 GiB pages", unix.SYS_MMAP, "EINVAL", 0, 4096, unix.PROT_READ, anonymous|unix.MAP_HUGETLB|30<<unix.MAP_HUGE_SHIFT),
+		same("mmap of a file, huge", unix.SYS_MMAP, "allow", 0, 4096, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_HUGETLB, 3),
+		same("memfd_create", unix.SYS_MEMFD_CREATE, "allow", 0, unix.MFD_CLOEXEC),
+		same("memfd_create huge", unix.SYS_MEMFD_CREATE, "ENOSYS", 0, unix.MFD_CLOEXEC|unix.MFD_HUGETLB),
+		same("memfd_create of 1 GiB pages", unix.SYS_MEMFD_CREATE, "ENOSYS", 0, unix.MFD_HUGETLB|unix.MFD_HUGE_1GB),
+		same("shmget", unix.SYS_SHMGET, "allow", 0, 4096, unix.IPC_CREAT|0o600),
+		same("shmget huge", unix.SYS_SHMGET, "ENOSYS", 0, 4096, unix.IPC_CREAT|0o4600),
 	}
 }
 
@@ -236,10 +251,15 @@ func TestArguments_SocketSweep(t *testing.T) {
 	for domain := range uint64(64) {
 		for kind := range uint64(16) {
 			for protocol := range uint64(300) {
-				want := "EPERM"
-				if allowed[key{domain, kind, protocol}] ||
-					domain == unix.AF_UNIX && (kind == unix.SOCK_STREAM || kind == unix.SOCK_DGRAM || kind == unix.SOCK_SEQPACKET) {
+				want := "EAFNOSUPPORT"
+				switch {
+				case allowed[key{domain, kind, protocol}],
+					domain == unix.AF_UNIX && (kind == unix.SOCK_STREAM || kind == unix.SOCK_DGRAM || kind == unix.SOCK_SEQPACKET):
 					want = "allow"
+				case domain == unix.AF_PACKET, kind == unix.SOCK_RAW && (domain == unix.AF_INET || domain == unix.AF_INET6):
+					want = "EPERM"
+				case domain == unix.AF_UNIX, domain == unix.AF_INET, domain == unix.AF_INET6, domain == unix.AF_NETLINK:
+					want = "EPROTONOSUPPORT"
 				}
 				for _, flags := range []uint64{0, unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK, 1 << 32} {
 					c := call{nr: unix.SYS_SOCKET, arch: auditAMD64, args: [6]uint64{domain, kind | flags, protocol | flags>>32<<40}}
@@ -247,6 +267,23 @@ func TestArguments_SocketSweep(t *testing.T) {
 						t.Fatalf("socket %x: got %s, want %s", c.args, got, want)
 					}
 				}
+			}
+		}
+	}
+}
+
+// The runner is asked for netlink sockets, whatever is in the arguments' high
+// halves, and for nothing else.
+func TestNetlink(t *testing.T) {
+	prog := compile(t, seccomp.Netlink(runtime.SeccompStrict))
+	for nr := range uint32(1024) {
+		for _, family := range []uint64{0, unix.AF_UNIX, unix.AF_INET, unix.AF_NETLINK, 1<<32 | unix.AF_NETLINK} {
+			want := "allow"
+			if nr == unix.SYS_SOCKET && uint32(family) == unix.AF_NETLINK {
+				want = "notify"
+			}
+			if got := answer(t, prog, call{nr: nr, arch: auditAMD64, args: [6]uint64{family}}); got != want {
+				t.Errorf("call %d of family %#x: %s, want %s", nr, family, got, want)
 			}
 		}
 	}

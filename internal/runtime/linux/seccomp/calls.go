@@ -21,14 +21,13 @@ func allowed() []Rule {
 			Group: "waiting and events",
 			Calls: strings.Fields(`
 				epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2
-				inotify_add_watch inotify_init inotify_init1 inotify_rm_watch io_cancel io_destroy io_getevents
-				io_pgetevents io_setup io_submit pipe pipe2 poll ppoll pselect6 select signalfd signalfd4
+				inotify_add_watch inotify_init inotify_init1 inotify_rm_watch pipe pipe2 poll ppoll pselect6 select signalfd signalfd4
 				timerfd_create timerfd_gettime timerfd_settime`),
 		},
 		{
 			Group: "memory",
 			Calls: strings.Fields(`
-				brk madvise map_shadow_stack membarrier memfd_create mincore mlock mlock2 mlockall mmap mprotect
+				brk madvise map_shadow_stack membarrier mlock mlock2 mlockall mprotect
 				mremap mseal msync munlock munlockall munmap pkey_alloc pkey_free pkey_mprotect`),
 		},
 		{
@@ -57,7 +56,7 @@ func allowed() []Rule {
 			Calls: strings.Fields(`
 				accept accept4 bind connect getpeername getsockname getsockopt listen mq_getsetattr mq_notify mq_open
 				mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd recvfrom recvmmsg recvmsg semctl
-				semget semop semtimedop sendmmsg sendmsg sendto shmat shmctl shmdt shmget shutdown`),
+				semget semop semtimedop sendmmsg sendmsg sendto shmat shmctl shmdt shutdown`),
 		},
 		{Group: "about the system", Calls: strings.Fields(`getrandom sysinfo uname`)},
 	}
@@ -100,7 +99,9 @@ func refusedSurface() []Rule {
 		refuse("other processes' memory and descriptors", "Only debuggers and checkpointing need it.",
 			`kcmp pidfd_getfd process_madvise process_mrelease`),
 		refuse("segments", "Sixteen-bit segments have a long record of kernel errors.", `modify_ldt`),
-		refuse("page cache probing", "Tells what others read of a shared image.", `cachestat`),
+		absent("page cache probing", "Tells what others read of a shared image. Who asks takes all pages for absent.", `cachestat mincore`),
+		absent("asynchronous I/O", "Its queues count against one limit of the whole host, `fs.aio-max-nr`. Databases fall back to threads or to "+
+			"plain writes, as on a kernel without it.", `io_cancel io_destroy io_getevents io_pgetevents io_setup io_submit`),
 		refuse("remapped files", "Emulated by the kernel since 4.0 and used by nothing current.", `remap_file_pages`),
 		absent("io_uring", "A second way to make most calls, which a filter does not see. Users of it fall back.",
 			`io_uring_enter io_uring_register io_uring_setup`),

@@ -106,6 +106,8 @@ func verdict(a seccomp.Action) string {
 		return "allow"
 	case seccomp.KillProcess:
 		return "kill"
+	case 0x7fc00000: // SECCOMP_RET_USER_NOTIF
+		return "notify"
 	case seccomp.Errno(0):
 		return "done"
 	case seccomp.Errno(unix.EPERM):
@@ -114,6 +116,10 @@ func verdict(a seccomp.Action) string {
 		return "ENOSYS"
 	case seccomp.Errno(unix.EINVAL):
 		return "EINVAL"
+	case seccomp.Errno(unix.EAFNOSUPPORT):
+		return "EAFNOSUPPORT"
+	case seccomp.Errno(unix.EPROTONOSUPPORT):
+		return "EPROTONOSUPPORT"
 	}
 	return fmt.Sprintf("%#x", uint32(a))
 }

@@ -35,6 +35,22 @@ func Narrow(mode runtime.SeccompMode) Policy {
 	return newPolicy(append(workloadOnly(), inherited))
 }
 
+// Netlink is what the runner listens to: it decides of each netlink socket that
+// Workload allows. Calls of other instruction sets are Runner's to kill.
+func Netlink(mode runtime.SeccompMode) Policy {
+	if mode == runtime.SeccompOff {
+		return Policy{}
+	}
+	ask := Rule{Then: Allow, Check: []Case{{When: []Cond{is(0, afNetlink)}, Then: notify}}, Calls: []string{"socket"}}
+	others := Rule{Then: Allow}
+	for _, name := range amd64().Calls {
+		if name != "" && name != "socket" {
+			others.Calls = append(others.Calls, name)
+		}
+	}
+	return Policy{Arch: amd64(), Rules: []Rule{ask, others}, Foreign: Allow, Unknown: Allow}
+}
+
 func newPolicy(rules []Rule) Policy {
 	return Policy{Arch: amd64(), Rules: rules, Foreign: KillProcess, Unknown: notImplemented}
 }

@@ -53,10 +53,11 @@ type Arch struct {
 // Action is what becomes of a call: a SECCOMP_RET value.
 type Action uint32
 
-// The two actions that carry no error number.
+// The actions that carry no error number.
 const (
 	Allow       Action = 0x7fff0000
 	KillProcess Action = 0x80000000
+	notify      Action = 0x7fc00000 // the listener decides
 )
 
 // errno is the action that returns the error number in its low 16 bits.
@@ -68,10 +69,12 @@ func Errno(err syscall.Errno) Action { return errno | Action(err)&0xffff }
 // done makes the call return success without reaching the kernel's code for it.
 const done = errno
 
-// The refusals. Not permitted is the plain one. Not implemented and invalid
-// make a program take its fallback where one exists.
+// The refusals. Not permitted is the plain one. The others are what a kernel
+// that was built without the thing says, so that a program takes its fallback.
 const (
 	notPermitted   = errno | Action(syscall.EPERM)
 	notImplemented = errno | Action(syscall.ENOSYS)
 	invalid        = errno | Action(syscall.EINVAL)
+	noFamily       = errno | Action(syscall.EAFNOSUPPORT)
+	noProtocol     = errno | Action(syscall.EPROTONOSUPPORT)
 )

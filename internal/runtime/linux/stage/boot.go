@@ -22,7 +22,7 @@ import (
 const ControlFD = 3
 
 // Boot is the daemon's one message to a runner. It is followed by descriptors
-// in this order: the layers, the disk, the volume if there is one, the
+// in this order: the layers, the disk, the facade, the volume if there is one, the
 // listening socket, the file that counts OOM kills, the cgroup v2 directory
 // that the workload's processes are cloned into, the tasks files.
 type Boot struct {
@@ -32,19 +32,22 @@ type Boot struct {
 	Volatile     bool    `json:"volatile"` // nothing that is written to the root has to survive a crash of the host
 	Mounts       []Mount `json:"mounts"`   // in order, below the new root
 	Masks        Masks   `json:"masks"`    // after the mounts
+	Faces        []Face  `json:"faces"`    // after the masks
 	Links        []Link  `json:"links"`
 	Hostname     string  `json:"hostname"`
 	HostsFile    string  `json:"hosts_file,omitempty"` // content of /etc/hosts where it differs from the disk's
 	MachineID    string  `json:"machine_id,omitempty"` // for an /etc/machine-id, which is the image's or another sandbox's
-	BootID       string  `json:"boot_id,omitempty"`    // for BootIDFile; empty leaves the kernel's own there
 	Workspace    string  `json:"workspace"`
 	Env          Env     `json:"env"`
 	Quiet        bool    `json:"quiet,omitempty"` // no program is started before somebody asks for one
+
+	CPUs []int `json:"cpus,omitempty"` // that programs begin on; none is all
 
 	TasksFiles int `json:"tasks_files"` // of cgroup v1, which the workload's processes join by writing to them
 
 	RunnerFilter   Filter `json:"runner_filter,omitempty"`
 	WorkloadFilter Filter `json:"workload_filter,omitempty"`
+	NetlinkFilter  Filter `json:"netlink_filter,omitempty"` // has the kernel ask the runner
 	Landlock       bool   `json:"landlock"`
 	KeepCaps       bool   `json:"keep_caps,omitempty"` // escape tests only
 }
@@ -119,14 +122,27 @@ type Masks struct {
 	ReadOnly []string `json:"read_only"`
 }
 
+// Face covers a file of /proc with one of the facade. A path that does not exist
+// is skipped.
+type Face struct {
+	Path string `json:"path"`
+	File string `json:"file"` // its name in the facade
+}
+
+// EmptyFile is the file of the facade that masks show.
+const EmptyFile = "empty"
+
 // Source says where a Mount comes from.
 type Source string
 
 // The sources.
 const (
 	FromNew  Source = "new"  // a new file system of type FS
-	FromHost Source = "host" // Path as the host has it: devices
+	FromHost Source = "host" // Path as the host has it: for tests
 	FromDisk Source = "disk" // Path on the sandbox's disk
+	// FromFacade is Path on the file system of devices and of files for /proc that
+	// the host's root made for this sandbox alone.
+	FromFacade Source = "facade"
 	// FromVolume is Path on the volume that comes with the Boot.
 	FromVolume Source = "volume"
 )
@@ -216,7 +232,7 @@ func receive(sock int) (*Boot, []int, error) {
 // for is not the first.
 func Warm() error {
 	b := Boot{
-		Mounts: []Mount{{}}, Links: []Link{{}}, Masks: Masks{Files: []string{""}, Dirs: []string{""}, ReadOnly: []string{""}},
+		Mounts: []Mount{{}}, Links: []Link{{}}, Masks: Masks{Files: []string{""}, Dirs: []string{""}, ReadOnly: []string{""}}, Faces: []Face{{}}, CPUs: []int{0},
 		Env: Env{0}, RunnerFilter: Filter{0},
 	}
 	msg, err := json.Marshal(b)
@@ -229,10 +245,10 @@ func Warm() error {
 // descriptors is how many come with the message.
 func (b *Boot) descriptors() int { return b.mounts() + 3 + b.TasksFiles }
 
-// mounts is how many of them are mounts: the layers, the disk, the volume.
+// mounts is how many of them are mounts: the layers, the disk, the facade, the volume.
 func (b *Boot) mounts() int {
 	if b.Volume {
-		return b.Layers + 2
+		return b.Layers + 3
 	}
-	return b.Layers + 1
+	return b.Layers + 2
 }

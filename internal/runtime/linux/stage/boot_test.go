@@ -54,10 +54,10 @@ func TestBootTravelsWithDescriptors(t *testing.T) {
 	if !reflect.DeepEqual(got, sent) {
 		t.Errorf("got %+v\nwant %+v", got, sent)
 	}
-	if len(gotFDs) != 7 { // two layers, one tasks file, and the four of every boot
+	if len(gotFDs) != 8 { // two layers, one tasks file, and the five of every boot
 		t.Errorf("%d descriptors", len(gotFDs))
 	}
-	if with := (&Boot{Layers: 2, Volume: true, TasksFiles: 1}).descriptors(); with != 8 {
+	if with := (&Boot{Layers: 2, Volume: true, TasksFiles: 1}).descriptors(); with != 9 {
 		t.Errorf("%d descriptors with a volume", with)
 	}
 	for _, fd := range gotFDs {
@@ -72,7 +72,7 @@ func TestReceiveRefusesMissingDescriptors(t *testing.T) {
 	if err := Send(a, someBoot(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := receive(b); err == nil || !strings.Contains(err.Error(), "0 descriptors, not 7") {
+	if _, _, err := receive(b); err == nil || !strings.Contains(err.Error(), "0 descriptors, not 8") {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 )
@@ -61,7 +61,7 @@ type Contained struct {
 	User      *User // as in ContainerBoot
 
 	filter   []unix.SockFilter
-	clone    func(*spawn.Cmd) (*spawn.Process, error)
+	thread   cloneThread
 	oomCount int // -1 where it cannot be seen
 }
 
@@ -90,7 +90,7 @@ func EnterContainer() (*Contained, error) {
 		return nil, fmt.Errorf("act as the user of the sandbox: %w", err)
 	}
 	var err error
-	if c.clone, err = cloner(&Boot{Landlock: true}); err != nil {
+	if c.thread, err = cloner(&Boot{Landlock: true}); err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
 	c.Listener, err = listenAbstract(b.Socket)
@@ -159,18 +159,19 @@ func HideProcess() error {
 // container the workload can leave no room for new ones, and the runtime ends
 // the process when it cannot make one.
 func SpareThreads(n int) {
-	enough := make(chan struct{})
-	var made, all sync.WaitGroup
-	made.Add(n)
+	made, enough := make(chan struct{}, n), make(chan struct{})
+	var all guard.Group
 	for range n {
 		all.Go(func() {
 			runtime.LockOSThread() // so that the next gets another
 			defer runtime.UnlockOSThread()
-			made.Done()
+			made <- struct{}{}
 			<-enough
-		})
+		}, func(error) { made <- struct{}{} })
 	}
-	made.Wait()
+	for range n {
+		<-made
+	}
 	close(enough)
 	all.Wait()
 }
@@ -258,7 +259,7 @@ func (c *Contained) Clone(cmd *spawn.Cmd) (*spawn.Process, error) {
 	if len(c.filter) > 0 {
 		cmd.Final = append(cmd.Final, spawn.Seccomp(c.filter))
 	}
-	return c.clone(cmd)
+	return c.thread.clone(cmd)
 }
 
 // OOMKills counts the processes that the memory limit has killed.

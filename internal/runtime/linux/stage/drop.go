@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/guard"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 )
@@ -81,35 +82,64 @@ func allThreads(name string, nr, a, b uintptr) error {
 // could neither see nor signal each other. The runner itself stays outside,
 // where it reaches all of them and none of them reaches it: not with its first
 // thread inside, which the kernel takes for the process when it asks who may signal it.
-func cloner(b *Boot) (func(*spawn.Cmd) (*spawn.Process, error), error) {
-	if !b.Landlock {
-		return (*spawn.Cmd).Clone, nil
+func cloner(b *Boot) (cloneThread, error) {
+	work, confined := make(cloneThread), make(chan error)
+	guard.Go(func() {
+		sys.OnOtherThread(func() { // as long as the process lives
+			err := errors.Join(blockSignals(), placeLauncher(b.CPUs))
+			if b.Landlock {
+				err = errors.Join(err, landlock())
+			}
+			confined <- err
+			for do := range work {
+				do()
+			}
+		})
+	}, func(err error) { confined <- err })
+	return work, <-confined
+}
+
+// cloneThread takes what the one thread is to do.
+type cloneThread chan func()
+
+func (t cloneThread) do(f func() error) error {
+	done := make(chan error)
+	t <- func() { done <- guard.Try(f) }
+	return <-done
+}
+
+// clone clones c on the thread.
+func (t cloneThread) clone(c *spawn.Cmd) (p *spawn.Process, err error) {
+	err = t.do(func() (err error) { p, err = c.Clone(); return err })
+	return p, err
+}
+
+// watchNetlink loads the filter that has the kernel ask the runner for netlink
+// sockets. It comes after the runner's own, which all threads take together.
+func (t cloneThread) watchNetlink(f Filter) error {
+	if len(f) == 0 {
+		return nil
 	}
-	type answer struct {
-		p   *spawn.Process
-		err error
+	return t.do(func() error { return listenNetlink(f.program()) })
+}
+
+// LauncherName is the name of the thread that starts programs, for the daemon to find
+// it by.
+const LauncherName = "launcher"
+
+// placeLauncher has what the calling thread starts run on some processors only.
+func placeLauncher(cpus []int) error {
+	if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(unsafe.StringData(LauncherName+"\x00"))), 0, 0, 0); err != nil {
+		return os.NewSyscallError("prctl", err)
 	}
-	type request struct {
-		c    *spawn.Cmd
-		done chan answer
+	if len(cpus) == 0 {
+		return nil
 	}
-	requests, confined := make(chan request), make(chan error)
-	go sys.OnOtherThread(func() { // as long as the process lives
-		confined <- errors.Join(blockSignals(), landlock())
-		for r := range requests {
-			p, err := r.c.Clone()
-			r.done <- answer{p, err}
-		}
-	})
-	if err := <-confined; err != nil {
-		return nil, err
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
 	}
-	return func(c *spawn.Cmd) (*spawn.Process, error) {
-		r := request{c, make(chan answer)}
-		requests <- r
-		a := <-r.done
-		return a.p, a.err
-	}, nil
+	return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(0, &set))
 }
 
 // blockSignals keeps signals from the calling thread: those of its own domain

@@ -24,7 +24,7 @@ type Inside struct {
 	Changes   int // the open directory that has what was written to the root
 
 	filter   []unix.SockFilter // of the workload; empty without
-	clone    func(*spawn.Cmd) (*spawn.Process, error)
+	thread   cloneThread
 	cgroup   int   // of the workload
 	tasks    []int // the same, on v1
 	oomCount int
@@ -71,11 +71,14 @@ func Enter() (*Inside, error) {
 		filter: b.WorkloadFilter.program(), oomCount: rest[1], cgroup: rest[2], tasks: rest[3:],
 	}
 	in.Parts.parent = in.cgroup
-	if in.clone, err = cloner(b); err != nil {
+	if in.thread, err = cloner(b); err != nil {
 		return nil, fmt.Errorf("landlock: %w", err)
 	}
 	if err := drop(b); err != nil {
 		return nil, fmt.Errorf("drop rights: %w", err)
+	}
+	if err := in.thread.watchNetlink(b.NetlinkFilter); err != nil {
+		return nil, fmt.Errorf("watch netlink sockets: %w", err)
 	}
 	if b.ReadonlyRoot { // nothing can be put into it
 		return in, nil
@@ -143,9 +146,9 @@ func answer(text string) error {
 // it names one.
 func (in *Inside) Clone(c *spawn.Cmd) (*spawn.Process, error) {
 	if first := in.prepare(c); !first {
-		return in.clone(c)
+		return in.thread.clone(c)
 	}
-	p, err := in.clone(c)
+	p, err := in.thread.clone(c)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 // sandbox's own /proc/self/mountinfo shows of its overlay.
 const (
 	diskDir   = "disk"
+	facadeDir = "facade"
 	volumeDir = "volume"
 	rootDir   = "root"
 )
@@ -50,8 +51,11 @@ func buildRoot(b *Boot, mounts []int) (changes int, err error) {
 	if err := m.mask(b.Masks); err != nil {
 		return -1, err
 	}
-	if err := m.coverBootID(b.BootID); err != nil { // it lies below what masks make read-only
-		return -1, fmt.Errorf("boot id: %w", err)
+	for _, f := range b.Faces { // some lie below what masks make read-only
+		// Writable for the daemon, whose files they are; nobody inside may write to them.
+		if err := m.cover(f.Path, hidden&^unix.MOUNT_ATTR_RDONLY, facadeFile(f.File)); err != nil {
+			return -1, fmt.Errorf("cover %s: %w", f.Path, err)
+		}
 	}
 	for _, l := range b.Links {
 		if err := m.link(l); err != nil {
@@ -77,7 +81,7 @@ func buildRoot(b *Boot, mounts []int) (changes int, err error) {
 // copy of a part. It covers /proc, the one directory that every host has;
 // nothing needs the host's from here on.
 func stagingArea(layers int, mounts []int) error {
-	fd, err := newFS("tmpfs", "size=64k,mode=700", 0)
+	fd, err := NewFS("tmpfs", "size=64k,mode=700", 0)
 	if err != nil {
 		return err
 	}
@@ -99,6 +103,8 @@ func stagingArea(layers int, mounts []int) error {
 		case layers:
 			dir = diskDir
 		case layers + 1:
+			dir = facadeDir
+		case layers + 2:
 			dir = volumeDir
 		}
 		if err := attach(mnt, dir); err != nil {
@@ -138,7 +144,7 @@ func mountOverlay(layers int, volatile bool) (int, error) {
 	if weaken.Off(weaken.NoSuid) {
 		attrs &^= unix.MOUNT_ATTR_NOSUID
 	}
-	fd, err := newFS("overlay", "source=sandbox,lowerdir="+strings.Join(lower, ":")+",upperdir="+diskDir+"/upper,workdir="+diskDir+"/work,"+
+	fd, err := NewFS("overlay", "source=sandbox,lowerdir="+strings.Join(lower, ":")+",upperdir="+diskDir+"/upper,workdir="+diskDir+"/work,"+
 		"userxattr,xino=off,index=off,metacopy=off"+flag, attrs)
 	if err != nil {
 		return -1, err
@@ -151,8 +157,8 @@ func mountOverlay(layers int, volatile bool) (int, error) {
 	return fd, sys.MoveMount(fd, at)
 }
 
-// newFS makes a detached file system.
-func newFS(fstype, options string, attrs uint64) (int, error) {
+// NewFS makes a detached file system.
+func NewFS(fstype, options string, attrs uint64) (int, error) {
 	fs, err := sys.Fsopen(fstype)
 	if err != nil {
 		return -1, err
@@ -219,9 +225,11 @@ func (m *mounter) mount(mt Mount) error {
 func source(mt Mount) (int, error) {
 	switch mt.From {
 	case FromNew:
-		return newFS(mt.FS, mt.Options, mt.Attrs)
+		return NewFS(mt.FS, mt.Options, mt.Attrs)
 	case FromHost:
 		return sys.OpenTree(unix.AT_FDCWD, mt.Path)
+	case FromFacade:
+		return part(facadeDir + "/" + mt.Path)
 	case FromDisk:
 		return part(diskDir + "/" + mt.Path)
 	case FromVolume:
@@ -243,11 +251,12 @@ func part(path string) (int, error) {
 
 const hidden = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-// mask covers files with the host's null device and directories with an empty
-// one. Null is the host's, not the sandbox's: nothing inside can have put
-// something else in its place (CVE-2025-31133).
+// mask covers files with an empty one and directories with an empty one. Both come
+// from the staging area, where nothing inside can have put something else in
+// their place (CVE-2025-31133), and both are this sandbox's alone: what others
+// open, lock or watch is another inode.
 func (m *mounter) mask(masks Masks) error {
-	empty, err := newFS("tmpfs", "size=4k,nr_inodes=1,mode=555", hidden)
+	empty, err := NewFS("tmpfs", "size=4k,nr_inodes=1,mode=555", hidden)
 	if err != nil {
 		return fmt.Errorf("mask: %w", err)
 	}
@@ -255,6 +264,11 @@ func (m *mounter) mask(masks Masks) error {
 	if err := attach(empty, "empty"); err != nil { // only an attached mount can be copied
 		return fmt.Errorf("mask: %w", err)
 	}
+	blank, err := blankFile()
+	if err != nil {
+		return fmt.Errorf("mask: %w", err)
+	}
+	defer sys.Close(blank)
 	cover := func(paths []string, attrs uint64, source func(at int) (int, error)) error {
 		for _, path := range paths {
 			if err := m.cover(path, attrs, source); err != nil {
@@ -264,27 +278,37 @@ func (m *mounter) mask(masks Masks) error {
 		return nil
 	}
 	return errors.Join(
-		cover(masks.Files, hidden&^unix.MOUNT_ATTR_NODEV, func(int) (int, error) { return sys.OpenTree(unix.AT_FDCWD, "/dev/null") }),
-		cover(masks.Dirs, 0, func(int) (int, error) { return sys.OpenTree(empty, "") }),
+		// First, since it covers what is mounted below.
 		cover(masks.ReadOnly, hidden, func(at int) (int, error) { return sys.OpenTree(at, "") }),
+		cover(masks.Files, 0, func(int) (int, error) { return sys.OpenTree(blank, "") }),
+		cover(masks.Dirs, 0, func(int) (int, error) { return sys.OpenTree(empty, "") }),
 	)
 }
 
-// coverBootID has the kernel's boot id show text.
-func (m *mounter) coverBootID(text string) error {
-	if text == "" {
-		return nil
-	}
-	const name = "id" // in the staging area
-	file, err := sys.Open(unix.AT_FDCWD, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o444)
+// blankFile returns the mount of the facade's empty file, attached to be copied, with
+// its attributes: there are dozens of masks, and every create waits for them.
+func blankFile() (int, error) {
+	fd, err := part(facadeDir + "/" + EmptyFile)
 	if err != nil {
-		return err
+		return -1, err
 	}
-	defer sys.Close(file)
-	if err := sys.Write(file, text+"\n"); err != nil {
-		return err
+	const name = "blank"
+	at, err := sys.Open(unix.AT_FDCWD, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o444)
+	if err == nil {
+		err = errors.Join(sys.MountSetattr(fd, &unix.MountAttr{Attr_set: hidden}), sys.MoveMount(fd, at))
+		sys.Close(at)
 	}
-	return m.cover(BootIDFile, hidden, func(int) (int, error) { return sys.OpenTree(unix.AT_FDCWD, name) })
+	if err != nil {
+		sys.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// facadeFile returns a source for cover: a copy of the mount of a file of the
+// facade.
+func facadeFile(name string) func(int) (int, error) {
+	return func(int) (int, error) { return part(facadeDir + "/" + name) }
 }
 
 // cover mounts what source makes of the handle on path over it.

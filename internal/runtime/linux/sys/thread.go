@@ -4,6 +4,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/guard"
 )
 
 // OnOtherThread calls do on a thread that nothing else runs on, that ends with it,
@@ -18,11 +20,11 @@ func OnOtherThread(do func()) {
 		return
 	}
 	other := make(chan struct{})
-	go func() { // elsewhere, for this thread is taken
+	guard.Go(func() { // elsewhere, for this thread is taken
 		runtime.LockOSThread()
 		close(other)
 		do()
-	}()
+	}, func(error) {})
 	<-other
 	runtime.UnlockOSThread()
 }

@@ -9,8 +9,9 @@ import random
 import re
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -21,6 +22,7 @@ from ._errors import (
     APIError,
     APITimeoutError,
     ConfigurationError,
+    NotFoundError,
     ProtocolError,
     SandkastenError,
 )
@@ -34,6 +36,12 @@ STREAM_SILENCE = 50.0
 
 FIRST_DELAY, LONGEST_DELAY = 0.25, 30.0
 
+# Between tries within the time for a restart, so that its end is noticed soon.
+RESTART_DELAY = 2.0
+
+# For an address at which there has been no answer yet: it may be a wrong one.
+FIRST_CONTACT = 3.0
+
 # Requests that wait for a command have no timeout of their own: a dead peer is
 # found by the kernel's probes, within about a minute and a half.
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPALIVE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
@@ -45,6 +53,18 @@ Pairs = Sequence["tuple[str, str | int | None]"]
 Body = Callable[[], "AsyncIterator[bytes] | Iterator[bytes]"]
 
 
+def once(data: Any) -> Body:
+    """A body that cannot be sent again; SandkastenError if it is to be."""
+    left = [data]
+
+    def body() -> Any:
+        if not left:
+            raise SandkastenError("the daemon did not take what was sent, and it cannot be read again")
+        return left.pop()
+
+    return body
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a client was made with."""
@@ -53,6 +73,7 @@ class Settings:
     api_key: str = field(repr=False)
     timeout: float
     max_retries: int
+    retry_seconds: float
 
     @property
     def headers(self) -> dict[str, str]:
@@ -63,7 +84,9 @@ class Settings:
         }
 
 
-def settings(base_url: str | None, api_key: str | None, timeout: float, max_retries: int) -> Settings:
+def settings(
+    base_url: str | None, api_key: str | None, timeout: float, max_retries: int, retry_seconds: float
+) -> Settings:
     """Fills in from the environment what is None; ConfigurationError if something is missing or wrong."""
     url = (base_url or os.environ.get("SANDKASTEN_URL") or DEFAULT_URL).rstrip("/")
     key = api_key or os.environ.get("SANDKASTEN_API_KEY")
@@ -73,9 +96,11 @@ def settings(base_url: str | None, api_key: str | None, timeout: float, max_retr
         raise ConfigurationError("no API key: pass api_key or set SANDKASTEN_API_KEY")
     if not re.fullmatch(r"[!-~]+", key):
         raise ConfigurationError("the API key has characters that no header can have")
-    if max_retries < 0 or timeout <= 0:
-        raise ConfigurationError("timeout must be more than 0 seconds, max_retries 0 or more")
-    return Settings(url, key, timeout, max_retries)
+    if max_retries < 0 or retry_seconds < 0 or timeout <= 0:
+        raise ConfigurationError(
+            "timeout must be more than 0 seconds, max_retries and retry_seconds 0 or more"
+        )
+    return Settings(url, key, timeout, max_retries, retry_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,10 +184,58 @@ def may_retry(err: SandkastenError, request: Request) -> bool:
     return False
 
 
+class Patience:
+    """Decides how long one request, or one stream, is tried.
+
+    Where the daemon may be restarting that is a time from the first failure on, and
+    at least max_retries times; where it says that there is too much, max_retries times.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tries = 0
+        self._since: float | None = None
+        self._doubtful = False
+
+    def progress(self) -> None:
+        """Begins anew: what came since was of use."""
+        self._tries, self._since = 0, None
+
+    def first_break(self) -> bool:
+        """Whether a stream broke for the first time since it made progress, and is to be taken up at once."""
+        first = self._since is None
+        if first:
+            self._since = monotonic()
+        return first
+
+    def pause(self, err: SandkastenError, request: Request, *, met: bool) -> float | None:
+        """Seconds until the next try, None if there is none. met: something has answered at the address."""
+        if not may_retry(err, request):
+            return None
+        busy = isinstance(err, APIError) and err.status == 429
+        lost = isinstance(err, APIConnectionError)
+        self._doubtful = self._doubtful or (err.sent if isinstance(err, APIConnectionError) else not busy)
+        now = monotonic()
+        self._since = now if self._since is None else self._since
+        seconds = delay(self._tries, err)
+        self._tries += 1
+        if self._tries <= self._settings.max_retries:
+            return seconds
+        if busy or self._settings.max_retries == 0:
+            return None
+        budget = self._settings.retry_seconds
+        left = self._since + (budget if met or not lost else min(budget, FIRST_CONTACT)) - now
+        return min(seconds, RESTART_DELAY, left) if left > 0 else None
+
+    def gone(self, err: SandkastenError, request: Request) -> bool:
+        """Whether a deletion finds nothing because one of its earlier tries was carried out."""
+        return self._doubtful and request.method == "DELETE" and isinstance(err, NotFoundError)
+
+
 def delay(attempt: int, err: SandkastenError | None = None) -> float:
     """Seconds to wait before another try, the first of which has number 0."""
     asked = err.retry_after if isinstance(err, APIError) else None
-    backoff = FIRST_DELAY * float(2**attempt) * random.uniform(0.5, 1)
+    backoff = FIRST_DELAY * float(2 ** min(attempt, 16)) * random.uniform(0.5, 1)
     return min(max(asked or 0, backoff), LONGEST_DELAY)
 
 
@@ -175,25 +248,9 @@ def socket_options() -> list[tuple[int, int, int]]:
     return options
 
 
-def exec_body(
-    cmd: str,
-    timeout_ms: int | None,
-    stdin: str | None,
-    shell: str | None,
-    output_file: str | None,
-    raw_output: bool | None,
-) -> dict[str, Any]:
+def exec_body(cmd: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The body of a request for a command of a shell."""
-    return given(
-        {
-            "cmd": cmd,
-            "timeout_ms": timeout_ms,
-            "stdin": stdin,
-            "shell": shell,
-            "output_file": output_file,
-            "raw_output": raw_output,
-        }
-    )
+    return given({"cmd": cmd, **options})
 
 
 def process_body(cmd: Sequence[str], options: ProcessOptions) -> dict[str, Any]:
@@ -205,6 +262,26 @@ def process_body(cmd: Sequence[str], options: ProcessOptions) -> dict[str, Any]:
         del body["stdin"]
         body["stdin_base64"] = base64.b64encode(stdin).decode()
     return given(body)
+
+
+# The API takes 1 MiB of input at once.
+STDIN_PIECE = 512 * 1024
+
+
+def stdin_pieces(data: str | bytes | Iterable[bytes]) -> Iterator[bytes]:
+    """What one request each sends to a standard input; of an iterable no more is in memory."""
+    if isinstance(data, str):
+        data = data.encode()
+    if isinstance(data, bytes):
+        data = [data]
+    held = bytearray()
+    for piece in data:
+        held += piece
+        while len(held) >= STDIN_PIECE:
+            yield bytes(held[:STDIN_PIECE])
+            del held[:STDIN_PIECE]
+    if held:
+        yield bytes(held)
 
 
 def as_object(answer: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -59,7 +59,9 @@ def _converter(hint: Any) -> Callable[[Any], Any]:
     return lambda value: value
 
 
-def _time(text: str) -> datetime:
-    """RFC 3339, of which Python 3.10 reads neither Z nor nanoseconds."""
+def _time(text: str | int) -> datetime:
+    """RFC 3339, of which Python 3.10 reads neither Z nor nanoseconds; or milliseconds since 1970."""
+    if isinstance(text, int):
+        return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=text)
     head, dot, fraction = text.removesuffix("Z").partition(".")
     return datetime.fromisoformat(f"{head}{dot}{fraction[:6].ljust(6, '0') if dot else ''}+00:00")

@@ -53,6 +53,7 @@ class APIError(SandkastenError):
         code: str,
         status: int | None = None,
         field: str | None = None,
+        reason: str | None = None,
         request_id: str | None = None,
         retry_after: float | None = None,
     ) -> None:
@@ -64,6 +65,11 @@ class APIError(SandkastenError):
         """The HTTP status; None for an error that came in a stream."""
         self.field = field
         """The field of the request that is at fault, if one is."""
+        self.reason = reason
+        """More than code says, where there is more to tell apart: no_such_file, is_a_directory and so on.
+
+        The values are those of the API's documentation.
+        """
         self.request_id = request_id
         """Names the request in the daemon's log."""
         self.retry_after = retry_after
@@ -125,6 +131,8 @@ _CODES: Mapping[str, type[APIError]] = {
     "too_large": InvalidArgumentError,
     "unsupported_media_type": InvalidArgumentError,
     "range_not_satisfiable": InvalidArgumentError,
+    "headers_too_large": InvalidArgumentError,
+    "request_timeout": UnavailableError,
     "unauthenticated": AuthenticationError,
     "permission_denied": PermissionDeniedError,
     "not_found": NotFoundError,
@@ -155,6 +163,7 @@ def error_from_body(
         code=code,
         status=status,
         field=body.get("field"),
+        reason=body.get("reason"),
         request_id=body.get("request_id") or headers.get("x-request-id"),
         retry_after=_seconds(headers.get("retry-after")),
     )

@@ -29,7 +29,7 @@ class Limits:
     """What a sandbox may take."""
 
     cpu: float | None = None
-    """Cores; 1.5 is one and a half."""
+    """Cores; 1.5 is one and a half. 0 is the default, here as in the others."""
 
     disk_mb: int | None = None
     """All that the sandbox writes, but for a workspace that outlives it."""
@@ -66,6 +66,10 @@ class SessionInfo:
     expires_at: datetime
     """When it expires if nothing happens. Activity moves it, up to the maximum lifetime."""
 
+    file_scope: Literal["workspace", "sandbox"] | None = None
+    """What the calls for files reach: /workspace, or any path in the sandbox. Absent where it did not ask:
+    then it is what the configuration says for its key."""
+
     forked_from: str | None = None
     """The session whose files it began with; absent if it is no fork."""
 
@@ -87,9 +91,12 @@ class SessionInfo:
     last_activity: datetime
 
     lifetime_seconds: int | None = None
-    """Age at which it expires, active or not; absent if there is none."""
+    """Age at which it expires, active, stopped or not; absent if there is none."""
 
     limits: Limits
+
+    name: str | None = None
+    """That it was given at create. It may stand wherever a path has the session's id."""
 
     network_mode: str
 
@@ -111,8 +118,13 @@ class SessionInfo:
         "failed",
     ]
 
+    stopped_retention_seconds: int
+    """How long it is kept when it is stopped, from the stop on and up to lifetime_seconds. expires_at of a
+    stopped session tells."""
+
     ttl_seconds: int
-    """Idle time after which it expires, also when it is paused or stopped."""
+    """Idle time after which it expires, also when it is paused. A stopped session has
+    stopped_retention_seconds."""
 
     workspace_id: str | None = None
     """Of the workspace that outlives the session; absent if it has none."""
@@ -372,7 +384,7 @@ class ProcessResult(ProcessBytes):
     """As in exec; this and what follows, when it has ended."""
 
     output: str | None = None
-    """With a terminal, what it showed, instead of the two."""
+    """With a terminal, what it showed, and of merged outputs, instead of the two."""
 
     output_base64: str | None = None
 
@@ -463,6 +475,20 @@ class OutputPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A process in the background of a shell."""
+
+    command: str
+    """The program's name for itself, of at most 15 bytes."""
+
+    pid: int
+    """Inside the sandbox."""
+
+    usage: Usage
+    """Of it and all that it started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
     """One of a session's shells."""
 
@@ -473,6 +499,9 @@ class Shell:
 
     exec_id: str | None = None
     """The command that it runs."""
+
+    jobs: list[Job] = field(default_factory=list)
+    """What its commands have left running in the background."""
 
     name: str
 
@@ -731,6 +760,94 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """What sessions can be made of."""
+
+    allowed: bool
+    """Whether sessions may use it (allowed_images). Only the daemon's own key sees others."""
+
+    created_at: datetime
+    """When it was stored."""
+
+    digest: str
+    """Of its layers, environment, user and working directory; no registry's."""
+
+    env: list[str]
+    """NAME=value, sorted: what a session begins with."""
+
+    files: int
+    """Files, directories and links in it."""
+
+    layers: list[str]
+    """The digest of each layer, top first."""
+
+    names: list[str]
+    """Sorted; empty if newer images took them."""
+
+    recipe: str | None = None
+    """The digest of the recipe that made it."""
+
+    shell: str
+
+    size_bytes: int
+    """Of its files, layers shared with other images included."""
+
+    source: str | None = None
+    """Where it came from, for people."""
+
+    user: str | None = None
+
+    warnings: list[str] = field(default_factory=list)
+    """What of its archive was left out or changed."""
+
+    working_dir: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageProgress:
+    """How far a job is."""
+
+    done_bytes: int
+
+    phase: str
+    """For people; empty before the first."""
+
+    total_bytes: int
+    """0 if nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageJob:
+    """Work on an image that the daemon does by itself, as it was at one moment."""
+
+    code: str | None = None
+    """The code of that error."""
+
+    created_at: datetime
+
+    ended_at: datetime | None = None
+
+    error: str | None = None
+    """Why the job failed."""
+
+    id: str
+    """26 characters of a-z and 2-7."""
+
+    image: Image | None = None
+    """When the job is done."""
+
+    kind: Literal["pull", "build", "commit"]
+
+    name: str
+    """Of the image."""
+
+    progress: ImageProgress
+
+    status: Literal["queued", "running", "done", "failed", "canceled"]
+    """The first two go on; the others are final."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
     """What a session gets that asks for nothing else."""
 
@@ -744,6 +861,9 @@ class Defaults:
     network_mode: str
 
     readonly_rootfs: bool
+
+    stopped_retention_seconds: int
+    """Of a stopped session, for the owner of the request's key."""
 
     timeout_ms: int
     """Of a command."""

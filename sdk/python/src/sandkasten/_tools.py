@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -102,3 +103,27 @@ TOOLS = (
         ),
     ),
 )
+
+NO_NETWORK = (
+    "The sandbox has no network: nothing can be downloaded or installed from the internet, and "
+    "pip, npm, apt-get, git and curl cannot reach other hosts. Use what is installed, or ask for it."
+)
+
+_UNREACHABLE = re.compile(
+    r"could not resolve|couldn't resolve|temporary failure (in name resolution|resolving)"
+    r"|name or service not known|network is unreachable|EAI_AGAIN|getaddrinfo ENOTFOUND|bad address '",
+    re.IGNORECASE,
+)
+
+
+def without_network(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """The tools of a session that has no network: exec says so."""
+    return tuple(
+        replace(tool, description=f"{tool.description} {NO_NETWORK}") if tool.name == "exec" else tool
+        for tool in tools
+    )
+
+
+def misses_network(output: str) -> bool:
+    """Whether a command has failed for want of a network, as far as its output tells."""
+    return _UNREACHABLE.search(output) is not None

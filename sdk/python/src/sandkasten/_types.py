@@ -72,6 +72,9 @@ class FileChange:
     """The path before a rename."""
 
 
+OnDisconnect = Literal["continue", "kill"]
+
+
 class ProcessOptions(TypedDict, total=False):
     """How a process runs."""
 
@@ -89,6 +92,10 @@ class ProcessOptions(TypedDict, total=False):
     """In the background there is none without it."""
     tty: bool
     """Run on a terminal: output instead of stdout and stderr."""
+    stderr: Literal["separate", "merged"]
+    """merged: output instead of stdout and stderr, in the order in which they were written."""
+    on_disconnect: OnDisconnect
+    """kill: it ends when the call is interrupted or cancelled, or the connection breaks."""
     rows: int
     cols: int
     output_file: str

@@ -5,8 +5,8 @@ with SyncSandboxClient() as client, client.create_session(image="python") as ses
     agent = create_deep_agent(model, backend=SandkastenSandbox(session))
 ```
 
-It is there with `pip install "sandkasten[deepagents]"`. The session's image needs sh, and
-python3 for the file tools of deepagents, which run in it.
+It needs the extra `deepagents` of the distribution, which is called sandkasten-sdk. The
+session's image needs sh, and python3 for the file tools of deepagents, which run in it.
 """
 
 from __future__ import annotations

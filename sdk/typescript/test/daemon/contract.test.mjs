@@ -30,14 +30,14 @@ class Run {
   sessions = new Set();
 
   async step(step) {
-    const { do: name, on, with: given = {}, as, expect, error } = this.#resolve(step);
+    const { do: name, on, user, with: given = {}, as, expect, error } = this.#resolve(step);
     const target = on === undefined ? clients[step.client ?? "ordinary"] : this.objects[on];
     const operations = on === undefined ? onClient : target instanceof sdk.Process ? onProcess : onSession;
     const call = operations[toSDKName(name)];
     assert(call, `${name} is not known`);
     const workspace = name === "create_workspace" ? given.id : given.workspace_id;
     if (workspace) this.workspaces.add(workspace);
-    const pending = (async () => call(target, toSDK(given)))();
+    const pending = (async () => call(user === undefined ? target : target.filesAs(user), toSDK(given)))();
     if (error) {
       await this.#fails(pending, error);
       return;
@@ -59,8 +59,8 @@ class Run {
   async #fails(pending, want) {
     const error = await pending.then((result) => assert.fail(`no error but ${JSON.stringify(result)}`), (e) => e);
     assert(error instanceof sdk.APIError, error);
-    const { status, code, field, message, requestId, retryAfter } = error;
-    const got = { status, code, field, message, request_id: requestId, retry_after: retryAfter };
+    const { status, code, field, reason, message, requestId, retryAfter } = error;
+    const got = { status, code, field, reason, message, request_id: requestId, retry_after: retryAfter };
     if (!matches(want, got)) assert.fail(`got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
     assert(error instanceof classes[want.status], `${error.name} is not the class for ${want.status}`);
     assert.equal(error instanceof sdk.AlreadyExistsError, want.code === "already_exists");

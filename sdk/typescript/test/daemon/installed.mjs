@@ -21,7 +21,7 @@ export async function run(dir, program, ...args) {
 /** Makes a directory with the package in its node_modules. The caller removes it. */
 export async function install() {
   const dir = await mkdtemp(join(tmpdir(), "sandkasten-sdk-"));
-  // Built already: prepack would do so again while other tests use it.
+  // Built already: prepare would do so again while other tests use it.
   await run(root, "npm", "pack", "--ignore-scripts", "--pack-destination", dir);
   const [artefact] = (await readdir(dir)).filter((name) => name.endsWith(".tgz"));
   await writeFile(join(dir, "package.json"), '{ "private": true, "type": "module" }');

@@ -47,6 +47,16 @@ export const onClient = {
   deleteSnapshot: (client, { id }) => client.deleteSnapshot(id),
   copySnapshot: async (client, { id, ...options }) =>
     client.uploadSnapshot(await new Response(await client.downloadSnapshot(id)).blob(), options),
+  listImages: (client) => client.listImages(),
+  getImage: (client, { name }) => client.getImage(name),
+  deleteImage: (client, { name }) => client.deleteImage(name),
+  pullImage: (client, { ref, ...options }) => client.pullImage(ref, options),
+  buildImage: (client, { name, ...options }) => client.buildImage(name, options),
+  commitImage: (client, { name, ...options }) => client.commitImage(name, options),
+  listImageJobs: (client) => client.listImageJobs(),
+  getImageJob: (client, { id }) => client.getImageJob(id),
+  cancelImageJob: (client, { id }) => client.cancelImageJob(id),
+  waitImageJob: (client, { id }) => client.waitImageJob(id),
   info: (client) => client.info(),
 };
 

@@ -39,6 +39,19 @@ test("long output is cut in the middle at whole lines, and the whole is kept in 
   assert.deepEqual(written, { ".sandkasten/output-1.txt": output });
 });
 
+test("that there is no network is said in the description, and once when it was missed", async () => {
+  const output = "curl: (6) Could not resolve host: example.com\n";
+  const session = { info: { networkMode: "none" }, exec: async (command) => ({ ...ended, output: command === "curl" ? output : "fine\n" }) };
+  const tools = toolsOf(session);
+  assert.match(tools[0].description, /has no network/);
+  assert.doesNotMatch(await callTool(tools, "exec", { command: "x" }), /no network/);
+  assert.match(await callTool(tools, "exec", { command: "curl" }), /directory \/workspace\]\n\[The sandbox has no network: .*\]$/);
+  assert.doesNotMatch(await callTool(tools, "exec", { command: "curl" }), /no network/);
+  const online = toolsOf({ ...session, info: { networkMode: "bridge" } });
+  assert.doesNotMatch(online[0].description, /no network/);
+  assert.doesNotMatch(await callTool(online, "exec", { command: "curl" }), /no network/);
+});
+
 test("no character is cut in two", async () => {
   for (const pad of ["", "x"]) {
     const output = pad + "😀".repeat(2000);
@@ -124,4 +137,11 @@ test("tools are written as each API wants them", async () => {
   const vercel = vercelTools(tools, (schema) => ({ schema }));
   assert.deepEqual(Object.keys(vercel), ["exec", "read", "write", "edit", "list"]);
   assert.match(await vercel.exec.execute({ command: "x" }, { abortSignal: AbortSignal.abort() }), /^true/);
+});
+
+test("a list leaves the directory of kept outputs out, unless it is of that", async () => {
+  const entries = [".sandkasten", ".sandkasten/output-1.txt", "src"].map((name) => ({ name, type: "dir" }));
+  const tools = toolsOf({ list: async (path) => (path === "." ? entries : [{ name: "output-1.txt", type: "file", size: 3 }]) });
+  assert.equal(await callTool(tools, "list", {}), "src/");
+  assert.match(await callTool(tools, "list", { path: ".sandkasten" }), /output-1\.txt/);
 });

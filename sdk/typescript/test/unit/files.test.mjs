@@ -113,6 +113,17 @@ test("standard input is sent until all of it is taken", async () => {
   assert.deepEqual(fake.requests.slice(1).map((r) => Buffer.from(r.body.data_base64, "base64").toString()), ["hello", "lo"]);
 });
 
+test("standard input of any length comes in pieces", async () => {
+  const taken = (accepted_bytes) => json(200, { accepted_bytes });
+  const fake = await sandbox([json(201, { exec_id: "p", pid: 7 }), taken(512 << 10), taken(100_000), taken(2)]);
+  const process = await fake.session.processes.start(["cat"], { openStdin: true });
+  await process.writeStdin((async function* () {
+    yield new Uint8Array((512 << 10) + 100_000);
+    yield new Uint8Array(2);
+  })());
+  assert.deepEqual(fake.requests.slice(1).map((r) => Buffer.from(r.body.data_base64, "base64").length), [512 << 10, 100_000, 2]);
+});
+
 test("the end of a process is waited for in pieces", async () => {
   const fake = await sandbox([json(200, { state: "running" }), lost, json(200, { state: "ended", exit_code: 0 })]);
   assert.equal((await fake.session.processes.get("p").wait()).exitCode, 0);

@@ -5,13 +5,21 @@ import * as sdk from "../../dist/esm/index.js";
 import { client, error, json, lost, sandbox, session } from "./fake.mjs";
 
 const result = { exit_code: 0, output: "hi\n" };
+const refused = () => {
+  throw new TypeError("fetch failed", { cause: Object.assign(new Error("connect"), { code: "ECONNREFUSED" }) });
+};
 const again = { "Retry-After": "0" };
 
 for (const { name, answers, options, prepare, call, sent, fails } of [
   { name: "a GET is repeated after a lost connection", answers: [lost, lost, json(200, session)], call: (c) => c.getSession("x"), sent: 3 },
   { name: "a GET is repeated after a 503", answers: [error(503, "unavailable", again), json(200, session)], call: (c) => c.getSession("x"), sent: 2 },
+  { name: "a restart is outlived", answers: [lost, lost, error(503, "unavailable", again), error(503, "unavailable", again), json(200, session)], call: (c) => c.getSession("x"), sent: 5 },
+  { name: "a deletion whose answer is lost has succeeded", answers: [lost, error(404, "not_found")], call: (c) => c.deleteWorkspace("w"), sent: 2 },
+  { name: "a deletion that was not begun has not", answers: [refused, error(404, "not_found")], call: (c) => c.deleteWorkspace("w"), sent: 2, fails: sdk.NotFoundError },
+  { name: "a deletion of nothing has not", answers: [error(404, "not_found")], call: (c) => c.deleteWorkspace("w"), sent: 1, fails: sdk.NotFoundError },
+  { name: "a command that never arrived is sent again", prepare: true, answers: [refused, json(200, { exit_code: 0, output: "" })], call: (c, s) => s.exec("make"), sent: 2 },
   { name: "a DELETE is repeated", answers: [lost, json(200, { ok: true })], call: (c) => c.deleteWorkspace("w"), sent: 2 },
-  { name: "retries end", answers: [lost, lost, lost], call: (c) => c.getSession("x"), sent: 3, fails: sdk.ConnectionError },
+  { name: "retries end", answers: [lost, lost, lost], options: { retryMs: 0 }, call: (c) => c.getSession("x"), sent: 3, fails: sdk.ConnectionError },
   { name: "none are made where none are wanted", answers: [lost], options: { maxRetries: 0 }, call: (c) => c.getSession("x"), sent: 1, fails: sdk.ConnectionError },
   { name: "a 404 is an answer", answers: [error(404, "not_found")], call: (c) => c.getSession("x"), sent: 1, fails: sdk.NotFoundError },
   { name: "a wait that is too long is not waited for", answers: [error(429, "resource_exhausted", { "Retry-After": "3600" })], call: (c) => c.getSession("x"), sent: 1, fails: sdk.RateLimitError },
@@ -30,6 +38,13 @@ for (const { name, answers, options, prepare, call, sent, fails } of [
     assert.equal(keys.size, 1, "each attempt has the same key");
   });
 }
+
+test("a wrong address is told soon", async () => {
+  const fake = client(Array(20).fill(refused), { retryMs: 60_000 });
+  const began = Date.now();
+  await assert.rejects(fake.client.getSession("x"), sdk.ConnectionError);
+  assert.ok(Date.now() - began < 8_000 && fake.requests.length > 3, `${fake.requests.length} requests in ${Date.now() - began} ms`);
+});
 
 test("a command is not run again after its answer was lost", async () => {
   for (const answer of [lost, error(503, "unavailable", again)]) {

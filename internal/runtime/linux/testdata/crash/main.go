@@ -41,7 +41,7 @@ func run(dataDir, runDir, runner, rootfs, poolMB string) error {
 	if err != nil {
 		return err
 	}
-	d, err := linux.New(linux.Options{DataDir: dataDir, RunDir: runDir, Runner: program, Images: images(rootfs), PoolMB: pool})
+	d, err := linux.New(linux.Options{DataDir: dataDir, LeaseDir: runDir, Runner: program, Images: images(rootfs), PoolMB: pool})
 	if err != nil {
 		return err
 	}

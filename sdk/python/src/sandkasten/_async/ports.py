@@ -31,7 +31,7 @@ class Ports:
     async def connect(self, port: int) -> Tunnel:
         """A TCP connection to a port, for any protocol.
 
-        It needs `pip install "sandkasten[terminal]"`.
+        It needs websockets, the extra `terminal`: `pip install "websockets>=15,<18"`.
         """
         return Tunnel(await connect(self._transport, f"{self._session_path}/tunnel", [("port", port)]))
 

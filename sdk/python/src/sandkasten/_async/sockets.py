@@ -31,7 +31,7 @@ async def connect(transport: Transport, path: str, query: _core.Pairs) -> Client
         from websockets import exceptions
         from websockets.asyncio import client
     except ImportError as err:
-        raise ConfigurationError('this needs more: pip install "sandkasten[terminal]"') from err
+        raise ConfigurationError('this needs websockets: pip install "websockets>=15,<18"') from err
     settings = transport.settings
     try:
         return await client.connect(

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .._core import STREAM_SILENCE, Request
+from .._core import STREAM_SILENCE, Patience, Request
 from .._decode import decode
 from .._errors import APIConnectionError, ProtocolError, error_from_body
 from .._sse import Event
@@ -63,13 +63,14 @@ class ExecStream(Closing):
         return await self._chunks.__anext__()
 
     async def _follow(self) -> AsyncGenerator[ExecChunk, None]:
-        failures = 0
+        patience = Patience(self._transport.settings)
         while True:
             broken = APIConnectionError("the stream ended before the command")
             try:
                 async for event in self._transport.events(self._request):
                     if event.id:
-                        self._last_id, failures = event.id, 0
+                        self._last_id = event.id
+                        patience.progress()
                     if event.name == "chunk":
                         yield decode(ExecChunk, event.json())
                     elif self._ends(event):
@@ -78,8 +79,8 @@ class ExecStream(Closing):
                 broken = err
             if self.exec_id is None:
                 raise broken
-            failures = await self._transport.before_resuming(failures, broken)
             self._request = self._resumption(self.exec_id)
+            await self._transport.before_resuming(patience, self._request, broken)
 
     def _ends(self, event: Event) -> bool:
         if event.name == "start":
@@ -146,12 +147,12 @@ class FileWatch(Closing):
 
     async def _follow(self) -> AsyncGenerator[FileChange, None]:
         """The first that it yields stands for `ready`."""
-        failures, kind = 0, "ready"
+        patience, kind = Patience(self._transport.settings), "ready"
         while True:
             broken = APIConnectionError("the daemon ended the stream")
             try:
                 async for event in self._transport.events(self._request):
-                    failures = 0
+                    patience.progress()
                     if event.name == "ready":
                         yield FileChange(kind=kind)
                         kind = "overflow"
@@ -163,7 +164,7 @@ class FileWatch(Closing):
                 broken = err
             if kind == "ready":
                 raise broken
-            failures = await self._transport.before_resuming(failures, broken)
+            await self._transport.before_resuming(patience, self._request, broken)
 
 
 def _change(event: Event) -> FileChange:

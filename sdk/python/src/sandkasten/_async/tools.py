@@ -10,14 +10,16 @@ from typing import Any
 
 from .._cut import LIMIT, cut
 from .._errors import APIError
-from .._tools import TOOLS, Tool, ToolResult
+from .._tools import NO_NETWORK, TOOLS, Tool, ToolResult, misses_network, without_network
 from .session import Session
 
 # Objects that the packages of the model APIs have types of their own for.
 Schemas = list[Any]
 
-# Files that keep the full output of the last commands, one after another.
+# Files that keep the full output of the last commands, one after another, in a
+# directory that git does not see.
 KEPT = 10
+HIDDEN = ".sandkasten"
 
 # How many lines of a file are read at once, if the model does not say.
 LINES = 1000
@@ -38,6 +40,7 @@ class SandboxTools:
         self._session = session
         self._limit = limit
         self._count = itertools.count()
+        self._hinted = session.info.network_mode != "none"
         self._functions: dict[str, Callable[..., Awaitable[str]]] = {
             "exec": self.exec,
             "read": self.read,
@@ -49,7 +52,7 @@ class SandboxTools:
     @property
     def tools(self) -> tuple[Tool, ...]:
         """What a model is told of the tools."""
-        return TOOLS
+        return without_network(TOOLS) if self._session.info.network_mode == "none" else TOOLS
 
     def openai(self) -> Schemas:
         """The tools for OpenAI's Responses API."""
@@ -63,7 +66,7 @@ class SandboxTools:
         """The tools for Anthropic's Messages API."""
         return [
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-            for tool in TOOLS
+            for tool in self.tools
         ]
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -80,7 +83,7 @@ class SandboxTools:
 
     async def exec(self, command: str, timeout_seconds: float | None = None, stdin: str | None = None) -> str:
         """Runs shell code; its output and how it ended, as text for the model."""
-        file = f"/workspace/.output-{next(self._count) % KEPT}.txt"
+        file = f"/workspace/{HIDDEN}/output-{next(self._count) % KEPT}.txt"
         timeout_ms = None if timeout_seconds is None else int(timeout_seconds * 1000)
         result = await self._session.exec(command, timeout_ms=timeout_ms, stdin=stdin, output_file=file)
         kept = "the beginning of it" if result.output_file_error else "all of it"
@@ -97,7 +100,7 @@ class SandboxTools:
             notes.append("the disk is full")
         if result.shell_restarted:
             notes.append("in a new shell: the one before had ended")
-        return f"{output}[{', '.join(notes)}]"
+        return f"{output}[{', '.join(notes)}]{self._hint(result.output)}"
 
     async def read(self, path: str, offset: int = 1, limit: int = LINES) -> str:
         """Lines of a file with their numbers, as text for the model."""
@@ -132,8 +135,16 @@ class SandboxTools:
     async def list(self, path: str = ".", depth: int = 1) -> str:
         """What is in a directory, as text for the model."""
         entries = await self._session.list(path, depth=depth)
-        lines = [f"{e.name}/" if e.type == "dir" else f"{e.name}\t{e.size}" for e in entries]
+        shown = [e for e in entries if e.name.split("/")[0] != HIDDEN]
+        lines = [f"{e.name}/" if e.type == "dir" else f"{e.name}\t{e.size}" for e in shown]
         return cut("\n".join(lines), self._limit) or "[the directory is empty]"
+
+    def _hint(self, output: str) -> str:
+        """Says once that there is no network, when a command has missed it."""
+        if self._hinted or not misses_network(output):
+            return ""
+        self._hinted = True
+        return f"\n[{NO_NETWORK}]"
 
     async def _forget(self, file: str) -> None:
         """Removes what nobody is told of. A sandbox that has ended under its command has no files."""
@@ -158,5 +169,5 @@ class SandboxTools:
     def _openai(self) -> Schemas:
         return [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-            for tool in TOOLS
+            for tool in self.tools
         ]

@@ -23,6 +23,7 @@ class Transport:
 
     def __init__(self, settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.settings = settings
+        self._met = False  # something has answered at the address
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
         self._client = httpx.AsyncClient(
             base_url=settings.base_url,
@@ -37,7 +38,7 @@ class Transport:
 
     async def json(self, request: Request) -> Any:
         """The JSON of the answer."""
-        return await self._retry(request, self._json)
+        return await self._retry(request, self._json, gone={"ok": True})
 
     async def content(self, request: Request) -> bytes:
         """The bytes of the answer."""
@@ -69,24 +70,31 @@ class Transport:
                 for event in decoder.feed(data):
                     yield event
 
-    async def before_resuming(self, failures: int, broken: APIConnectionError) -> int:
-        """Waits before a stream is taken up that failed so often without progress, and counts one more."""
-        if failures > self.settings.max_retries:
+    async def before_resuming(
+        self, patience: _core.Patience, request: Request, broken: APIConnectionError
+    ) -> None:
+        """Waits before a stream is taken up; raises broken where it broke too often without progress."""
+        if patience.first_break():
+            return
+        seconds = patience.pause(broken, request, met=self._met)
+        if seconds is None:
             raise broken
-        if failures:
-            await anyio.sleep(_core.delay(failures - 1))
-        return failures + 1
+        await anyio.sleep(seconds)
 
-    async def _retry(self, request: Request, attempt: Callable[[Request], Awaitable[T]]) -> T:
-        tries = 0
+    async def _retry(
+        self, request: Request, attempt: Callable[[Request], Awaitable[T]], gone: T | None = None
+    ) -> T:
+        patience = _core.Patience(self.settings)
         while True:
             try:
                 return await attempt(request)
             except SandkastenError as err:
-                if tries == self.settings.max_retries or not _core.may_retry(err, request):
+                if gone is not None and patience.gone(err, request):
+                    return gone
+                seconds = patience.pause(err, request, met=self._met)
+                if seconds is None:
                     raise
-                await anyio.sleep(_core.delay(tries, err))
-            tries += 1
+                await anyio.sleep(seconds)
 
     async def _json(self, request: Request) -> Any:
         try:
@@ -109,6 +117,7 @@ class Transport:
             response = await self._client.send(
                 request.build(self._client, self.settings.timeout), stream=True
             )
+            self._met = True
             if response.is_success:
                 return response
             try:

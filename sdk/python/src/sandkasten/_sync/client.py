@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Literal
 
 import httpx
@@ -12,13 +13,24 @@ import httpx
 from .. import _core
 from .._core import Request
 from .._decode import decode, decode_list
-from .._models import DaemonInfo, PoolStatus, SessionInfo, Snapshot, WorkspaceInfo
+from .._errors import APIConnectionError
+from .._models import (
+    DaemonInfo,
+    Image,
+    ImageJob,
+    ImageProgress,
+    PoolStatus,
+    SessionInfo,
+    Snapshot,
+    WorkspaceInfo,
+)
 from .closing import Closing
 from .files import pieces
 from .session import OnIdle, SyncSession, SyncWorkspace
 from .transport import SyncTransport
 
 NetworkMode = Literal["none"]
+FileScope = Literal["workspace", "sandbox"]
 
 
 class SyncSandboxClient(Closing):
@@ -27,8 +39,10 @@ class SyncSandboxClient(Closing):
     base_url and api_key are taken from SANDKASTEN_URL and SANDKASTEN_API_KEY if they are
     not given. timeout is in seconds and for requests that are answered at once; one
     that waits for a command has none but the command's own. Requests that may be repeated
-    are, max_retries times, when the connection breaks or the daemon says that it is
-    overloaded. transport replaces that of httpx, for tests and proxies.
+    are, when the connection breaks or the daemon is not ready, for retry_seconds from the first
+    failure on, so that they outlive its restart; for 3 s at most while nothing has ever answered
+    at the address. Over a limit of rate they are repeated max_retries times. With max_retries 0
+    nothing is repeated. transport replaces that of httpx, for tests and proxies.
 
     A call that is interrupted or cancelled ends only here: what was asked for goes on in the daemon.
     Close it, or use it as a context manager.
@@ -41,9 +55,12 @@ class SyncSandboxClient(Closing):
         *,
         timeout: float = 60.0,
         max_retries: int = 2,
+        retry_seconds: float = 30.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._transport = SyncTransport(_core.settings(base_url, api_key, timeout, max_retries), transport)
+        self._transport = SyncTransport(
+            _core.settings(base_url, api_key, timeout, max_retries, retry_seconds), transport
+        )
 
     def close(self) -> None:
         """Closes the connections. Sessions go on."""
@@ -52,6 +69,7 @@ class SyncSandboxClient(Closing):
     def create_session(
         self,
         *,
+        name: str | None = None,
         image: str | None = None,
         driver: str | None = None,
         ttl_seconds: int | None = None,
@@ -70,6 +88,7 @@ class SyncSandboxClient(Closing):
         hostname: str | None = None,
         network_mode: NetworkMode | None = None,
         readonly_rootfs: bool | None = None,
+        file_scope: FileScope | None = None,
         idempotency_key: str | None = None,
     ) -> SyncSession:
         """Makes a session and returns when it can run commands.
@@ -77,9 +96,11 @@ class SyncSandboxClient(Closing):
         What is not given is as the daemon is configured. Each call makes one session,
         also if it has to be sent more than once; an idempotency_key of your own
         makes that last over several calls. It begins with the files of the snapshot
-        restore_snapshot_id, and with its image if none is given.
+        restore_snapshot_id, and with its image if none is given. With file_scope sandbox its
+        files calls reach any path, as /tmp and home directories, and not /workspace alone.
         """
         body = {
+            "name": name,
             "image": image,
             "driver": driver,
             "ttl_seconds": ttl_seconds,
@@ -98,12 +119,16 @@ class SyncSandboxClient(Closing):
             "hostname": hostname,
             "network_mode": network_mode,
             "readonly_rootfs": readonly_rootfs,
+            "file_scope": file_scope,
         }
         request = _core.creation(_core.url_path("sessions"), body, idempotency_key)
         return SyncSession(self._transport, decode(SessionInfo, self._transport.json(request)))
 
     def get_session(self, session_id: str) -> SyncSession:
-        """A session that is there; NotFoundError if it is not, or belongs to another key."""
+        """A session that is there, by its id, its name or the beginning of its id.
+
+        NotFoundError if it is not there, or belongs to another key.
+        """
         return SyncSession(self._transport, decode(SessionInfo, self._get("sessions", session_id)))
 
     def list_sessions(self, *, include_ended: bool | None = None) -> list[SyncSession]:
@@ -182,6 +207,123 @@ class SyncSandboxClient(Closing):
             wait=True,
         )
         return decode(Snapshot, self._transport.json(request))
+
+    def list_images(self) -> list[Image]:
+        """The images that the key's sessions may use, newest first."""
+        return decode_list(Image, _core.as_object(self._get("images")).get("images"))
+
+    def get_image(self, name: str) -> Image:
+        """The image of a name or digest."""
+        return decode(Image, self._get("images", name))
+
+    def delete_image(self, name: str) -> None:
+        """Takes an image's name away, and the image with its last name.
+
+        Only the daemon's own key may do this, and what else changes images.
+        """
+        path = _core.url_path("images", name)
+        self._transport.json(Request(method="DELETE", path=path, safe=True, wait=True))
+
+    def pull_image(self, ref: str, *, name: str | None = None, insecure: bool | None = None) -> ImageJob:
+        """Has the daemon store the image of a registry; `wait_image_job` follows the job."""
+        return self._image_job("pull", {"ref": ref, "name": name, "insecure": insecure})
+
+    def build_image(
+        self,
+        name: str,
+        *,
+        recipe: str | None = None,
+        files: Mapping[str, bytes] | None = None,
+        if_absent: bool | None = None,
+        no_cache: bool | None = None,
+    ) -> ImageJob:
+        """Has the daemon make an image of a recipe: its text, or else the daemon's recipe of that name.
+
+        files are what the recipe's copy may take, by their paths beside it.
+        """
+        beside = [
+            {"path": path, "content_base64": base64.b64encode(content).decode()}
+            for path, content in (files or {}).items()
+        ]
+        body = {
+            "name": name,
+            "recipe": recipe,
+            "files": beside or None,
+            "if_absent": if_absent,
+            "no_cache": no_cache,
+        }
+        return self._image_job("build", body)
+
+    def commit_image(
+        self, name: str, *, session_id: str | None = None, snapshot_id: str | None = None
+    ) -> ImageJob:
+        """Has the daemon make an image of a session's image and what was changed of its root.
+
+        Of the session as it is, or of a snapshot of scope sandbox.
+        """
+        body = {"name": name, "session_id": session_id, "snapshot_id": snapshot_id}
+        return self._image_job("commit", body)
+
+    def import_image(
+        self, name: str, archive: bytes | os.PathLike[str], *, source: str | None = None
+    ) -> Image:
+        """Makes an image of the tar file of a whole root file system: plain, gzip or zstd.
+
+        The archive is given as it is or as a local file (a `pathlib.Path`).
+        """
+        size = len(archive) if isinstance(archive, bytes) else os.stat(archive).st_size
+        request = Request(
+            method="POST",
+            path=_core.url_path("images", "import"),
+            query={"name": name, "source": source},
+            body=archive if isinstance(archive, bytes) else lambda: pieces(archive),
+            headers={"Content-Type": "application/x-tar", "Content-Length": str(size)},
+            wait=True,
+        )
+        return decode(Image, self._transport.json(request))
+
+    def list_image_jobs(self) -> list[ImageJob]:
+        """The jobs that the daemon knows, oldest first."""
+        return decode_list(ImageJob, _core.as_object(self._get("image-jobs")).get("jobs"))
+
+    def get_image_job(self, job_id: str) -> ImageJob:
+        """A job as it is."""
+        return decode(ImageJob, self._get("image-jobs", job_id))
+
+    def cancel_image_job(self, job_id: str) -> ImageJob:
+        """Ends a job; the answer is the job as it is then."""
+        path = _core.url_path("image-jobs", job_id)
+        request = Request(method="DELETE", path=path, safe=True, wait=True)
+        return decode(ImageJob, self._transport.json(request))
+
+    def wait_image_job(
+        self, job_id: str, *, on_progress: Callable[[ImageProgress], None] | None = None
+    ) -> ImageJob:
+        """Follows a job to its end. One that failed or was canceled is a result, too: status says which.
+
+        A connection that breaks is made anew. To leave ends nothing.
+        """
+        path = _core.url_path("image-jobs", job_id) + "/events"
+        request = Request(method="GET", path=path, safe=True)
+        patience = _core.Patience(self._transport.settings)
+        while True:
+            broken = APIConnectionError("the stream of the job ended early")
+            try:
+                for event in self._transport.events(request):
+                    if event.name == "done":
+                        return decode(ImageJob, event.json())
+                    patience.progress()
+                    if on_progress:
+                        on_progress(decode(ImageProgress, event.json()))
+            except APIConnectionError as err:
+                broken = err
+            self._transport.before_resuming(patience, request, broken)
+
+    def _image_job(self, what: str, body: Mapping[str, object]) -> ImageJob:
+        # The same request while its job is under way gives that job, so it may be sent again.
+        path = _core.url_path("images", what)
+        request = Request(method="POST", path=path, json=_core.given(body), safe=True)
+        return decode(ImageJob, self._transport.json(request))
 
     def pool_status(self) -> PoolStatus:
         """What is ready for sessions that are about to come."""

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any, Literal
 
 from .. import _core
-from .._core import Body, Request
+from .._core import Body, Patience, Request
 from .._decode import decode
 from .._errors import APIConnectionError, ConflictError, InvalidArgumentError, NotFoundError
 from .._form import FileData, Form
@@ -28,6 +28,16 @@ class SyncFiles:
     def __init__(self, transport: SyncTransport, path: str) -> None:
         self._transport = transport
         self._path = path
+        self._user: str | None = None
+
+    def files_as(self, user: str) -> SyncFiles:
+        """The file calls with the rights of a user of the sandbox, to whom belongs what they make.
+
+        user is a name or a number, with :group if wanted.
+        """
+        files = SyncFiles(self._transport, self._path)
+        files._user = user
+        return files
 
     def read(self, path: str, *, offset: int | None = None, max_bytes: int | None = None) -> bytes:
         """The bytes of a file, or max_bytes of them from offset on: fewer where the file ends before."""
@@ -54,23 +64,25 @@ class SyncFiles:
         Where the connection breaks the rest is asked for; ConflictError if the file has
         changed since.
         """
-        seen, failures = 0, 0
+        seen, patience = 0, Patience(self._transport.settings)
         etag: str | None = None
         while True:
             headers = _rest(seen, etag)
+            request = self._read_request(path, headers)
             try:
-                with self._transport.stream(self._read_request(path, headers)) as response:
+                with self._transport.stream(request) as response:
                     if headers and response.status_code != 206:
                         raise ConflictError(f"{path} has changed while it was read", code="conflict")
                     etag = response.headers.get("etag")
                     for piece in response.iter_bytes():
-                        seen, failures = seen + len(piece), 0
+                        seen += len(piece)
+                        patience.progress()
                         yield piece
                 return
             except APIConnectionError as err:
                 if seen and not etag:
                     raise
-                failures = self._transport.before_resuming(failures, err)
+                self._transport.before_resuming(patience, request, err)
 
     def download(self, path: str, local: str | os.PathLike[str]) -> int:
         """Copies a file of any size to a local one, and returns its size."""
@@ -113,15 +125,16 @@ class SyncFiles:
     def upload_files(self, files: Mapping[str, FileData], path: str | None = None) -> Paths:
         """Writes files, given by their names, in one request, and returns their paths.
 
-        What is in one is text, bytes, or a local file (a `pathlib.Path`). With one file, path
-        is its path unless it ends in a slash or is a directory; with several it is the
-        directory; without it, /workspace. Each file is written atomically, and none before
-        all have arrived.
+        What is in one is text, bytes, or a local file (a `pathlib.Path`). With several path is
+        their directory. With one it is the file's path, unless it ends in a slash, is a
+        directory, or is nothing yet and has no extension while the file has one. Without path
+        they go to /workspace. Each is written atomically, and none before all have arrived.
         """
         form = Form(files, path)
         request = Request(
             method="POST",
             path=f"{self._path}/fs/upload",
+            query=self._as({}),
             body=lambda: form_pieces(form),
             headers={"Content-Type": form.content_type, "Content-Length": str(form.size)},
             wait=True,
@@ -222,24 +235,58 @@ class SyncFiles:
         self, path: str, local: str | os.PathLike[str], *, format: ArchiveFormat | None = None
     ) -> int:
         """Packs a directory into a local file, and returns the archive's size."""
-        query = {"path": path, "format": format}
-        request = Request(method="GET", path=f"{self._path}/fs/archive", query=query, safe=True)
         size = 0
-        with self._transport.stream(request) as response, open(local, "wb") as out:
-            for piece in response.iter_bytes():
+        with open(local, "wb") as out:
+            for piece in self.archive_stream(path, format=format):
                 size += out.write(piece)
         return size
+
+    def read_archive(self, path: str, *, format: ArchiveFormat | None = None) -> bytes:
+        """Packs a directory, and returns the archive."""
+        return b"".join([piece for piece in self.archive_stream(path, format=format)])
+
+    def archive_stream(self, path: str, *, format: ArchiveFormat | None = None) -> Generator[bytes, None]:
+        """Packs a directory, and gives the archive piece by piece.
+
+        One that breaks raises APIConnectionError: what came until then is no archive.
+        """
+        query = self._as({"path": path, "format": format})
+        request = Request(method="GET", path=f"{self._path}/fs/archive", query=query, safe=True)
+        with self._transport.stream(request) as response:
+            for piece in response.iter_bytes():
+                yield piece
 
     def upload_archive(
         self, local: str | os.PathLike[str], path: str, *, format: ArchiveFormat | None = None
     ) -> Unpacked:
         """Unpacks a local archive into a directory, which is made if it is missing."""
+        return self._unpack(lambda: pieces(local), os.stat(local).st_size, path, format)
+
+    def write_archive(
+        self,
+        data: bytes | Iterator[bytes],
+        path: str,
+        *,
+        format: ArchiveFormat | None = None,
+        size: int | None = None,
+    ) -> Unpacked:
+        """Unpacks an archive into a directory, which is made if it is missing.
+
+        Of one that comes piece by piece the size has to be known, and it is sent once.
+        """
+        if isinstance(data, bytes):
+            return self._unpack(data, len(data), path, format)
+        if size is None:
+            raise TypeError("an archive that comes piece by piece needs its size")
+        return self._unpack(_core.once(data), size, path, format)
+
+    def _unpack(self, body: Body | bytes, size: int, path: str, format: ArchiveFormat | None) -> Unpacked:
         request = Request(
             method="PUT",
             path=f"{self._path}/fs/archive",
-            query={"path": path, "format": format},
-            body=lambda: pieces(local),
-            headers=_octets(os.stat(local).st_size),
+            query=self._as({"path": path, "format": format}),
+            body=body,
+            headers=_octets(size),
             wait=True,
         )
         return decode(Unpacked, self._transport.json(request))
@@ -248,7 +295,7 @@ class SyncFiles:
         request = Request(
             method="PUT",
             path=f"{self._path}/fs/raw",
-            query={"path": path, **options},
+            query=self._as({"path": path, **options}),
             body=body,
             headers=_octets(size),
         )
@@ -256,15 +303,20 @@ class SyncFiles:
 
     def _get(self, name: str, query: dict[str, Any]) -> object:
         return self._transport.json(
-            Request(method="GET", path=f"{self._path}/fs/{name}", query=query, safe=True)
+            Request(method="GET", path=f"{self._path}/fs/{name}", query=self._as(query), safe=True)
         )
 
     def _change(self, name: str, body: dict[str, Any]) -> object:
-        path = f"{self._path}/fs/{name}"
-        return self._transport.json(Request(method="POST", path=path, json=_core.given(body)))
+        request = Request(
+            method="POST", path=f"{self._path}/fs/{name}", query=self._as({}), json=_core.given(body)
+        )
+        return self._transport.json(request)
+
+    def _as(self, query: dict[str, Any]) -> dict[str, Any]:
+        return {**query, "user": self._user}
 
     def _read_request(self, path: str, headers: dict[str, str]) -> Request:
-        query = {"path": path, "raw": True}
+        query = self._as({"path": path, "raw": True})
         return Request(method="GET", path=f"{self._path}/fs/read", query=query, headers=headers, safe=True)
 
 

@@ -32,7 +32,7 @@ class SyncPorts:
     def connect(self, port: int) -> SyncTunnel:
         """A TCP connection to a port, for any protocol.
 
-        It needs `pip install "sandkasten[terminal]"`.
+        It needs websockets, the extra `terminal`: `pip install "websockets>=15,<18"`.
         """
         return SyncTunnel(connect(self._transport, f"{self._session_path}/tunnel", [("port", port)]))
 

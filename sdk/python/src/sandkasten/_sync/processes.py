@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .. import _core
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 # What one request of wait asks for, less than the API's limit of 10 minutes.
 WAIT_MS = 5 * 60 * 1000
-
-# The API takes 1 MiB of input at once.
-STDIN_PIECE = 512 * 1024
 
 Records = list[ExecRecord]
 
@@ -74,12 +71,16 @@ class SyncProcess:
         query = {"since_seq": since_seq, "max_chunks": max_chunks, "wait_ms": wait_ms}
         return decode(OutputPage, self._get("/output", query))
 
-    def write_stdin(self, data: str | bytes) -> None:
-        """Writes to its standard input, and returns when the process has taken all of it."""
-        rest = data.encode() if isinstance(data, str) else data
-        while rest:
-            body = {"data_base64": base64.b64encode(rest[:STDIN_PIECE]).decode()}
-            rest = rest[(self._post("/stdin", body))["accepted_bytes"] :]
+    def write_stdin(self, data: str | bytes | Iterable[bytes]) -> None:
+        """Writes to its standard input, and returns when the process has taken all of it.
+
+        Input of any length may come in pieces, as a file that is open in binary mode gives it.
+        """
+        for piece in _core.stdin_pieces(data):
+            rest = piece
+            while rest:
+                body = {"data_base64": base64.b64encode(rest).decode()}
+                rest = rest[(self._post("/stdin", body))["accepted_bytes"] :]
 
     def close_stdin(self) -> None:
         """Ends its standard input."""

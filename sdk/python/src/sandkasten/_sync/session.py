@@ -19,6 +19,7 @@ from .._models import (
     Stats,
     WorkspaceInfo,
 )
+from .._types import OnDisconnect
 from .files import SyncFiles
 from .ports import SyncPorts
 from .processes import Records, SyncProcesses
@@ -74,15 +75,29 @@ class SyncSession(SyncFiles):
         shell: str | None = None,
         output_file: str | None = None,
         raw_output: bool | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        on_disconnect: OnDisconnect | None = None,
     ) -> ExecResult:
         """Runs shell code in the session's persistent shell and returns at its end.
 
         Directory, variables, functions and background jobs stay for the next command.
         A command that fails is no exception: see exit_code and cause. Commands of one
-        shell run one after another; the name of another shell runs them beside it. When
-        this call is interrupted or cancelled the command goes on.
+        shell run one after another; the name of another shell runs them beside it. The
+        shell goes to cwd first, and stays there; env is for this command alone. When this
+        call is interrupted or cancelled the command goes on, unless on_disconnect is kill.
         """
-        body = _core.exec_body(cmd, timeout_ms, stdin, shell, output_file, raw_output)
+        options = {
+            "timeout_ms": timeout_ms,
+            "stdin": stdin,
+            "shell": shell,
+            "output_file": output_file,
+            "raw_output": raw_output,
+            "cwd": cwd,
+            "env": env,
+            "on_disconnect": on_disconnect,
+        }
+        body = _core.exec_body(cmd, options)
         return decode(ExecResult, self._post("/exec", body, wait=True))
 
     def exec_stream(
@@ -94,9 +109,22 @@ class SyncSession(SyncFiles):
         shell: str | None = None,
         output_file: str | None = None,
         raw_output: bool | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        on_disconnect: OnDisconnect | None = None,
     ) -> SyncExecStream:
         """The same, with the output as it is written. It starts with the first step of the iteration."""
-        body = _core.exec_body(cmd, timeout_ms, stdin, shell, output_file, raw_output)
+        options = {
+            "timeout_ms": timeout_ms,
+            "stdin": stdin,
+            "shell": shell,
+            "output_file": output_file,
+            "raw_output": raw_output,
+            "cwd": cwd,
+            "env": env,
+            "on_disconnect": on_disconnect,
+        }
+        body = _core.exec_body(cmd, options)
         return self._stream("/exec/stream", body)
 
     def execs(self) -> Records:
@@ -126,7 +154,7 @@ class SyncSession(SyncFiles):
     ) -> SyncTerminal:
         """Runs a program, a login shell without one, on a terminal of its own, and attaches to it.
 
-        It needs `pip install "sandkasten[terminal]"`.
+        It needs websockets, the extra `terminal`: `pip install "websockets>=15,<18"`.
         """
         words = [("command", word) for word in command]
         query: _core.Pairs = [("rows", rows), ("cols", cols), ("term", term), *words]
@@ -148,11 +176,12 @@ class SyncSession(SyncFiles):
         query = [("terminal_id", terminal_id), ("rows", rows), ("cols", cols), ("since_seq", since_seq)]
         return SyncTerminal._open(self._transport, self._path, query)
 
-    def watch(self, path: str = ".", *, recursive: bool | None = None) -> SyncFileWatch:
+    def watch(
+        self, path: str = ".", *, recursive: bool | None = None, user: str | None = None
+    ) -> SyncFileWatch:
         """Tells what changes in a directory. It does not count as use of the session."""
-        return SyncFileWatch(
-            self._transport, f"{self._path}/fs/watch", {"path": path, "recursive": recursive}
-        )
+        query = {"path": path, "recursive": recursive, "user": user}
+        return SyncFileWatch(self._transport, f"{self._path}/fs/watch", query)
 
     def refresh(self) -> SessionInfo:
         """Asks for the session's state, and keeps it in info."""

@@ -32,7 +32,7 @@ def connect(transport: SyncTransport, path: str, query: _core.Pairs) -> ClientCo
         from websockets import exceptions
         from websockets.sync import client
     except ImportError as err:
-        raise ConfigurationError('this needs more: pip install "sandkasten[terminal]"') from err
+        raise ConfigurationError('this needs websockets: pip install "websockets>=15,<18"') from err
     settings = transport.settings
     try:
         return client.connect(

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .._core import STREAM_SILENCE, Request
+from .._core import STREAM_SILENCE, Patience, Request
 from .._decode import decode
 from .._errors import APIConnectionError, ProtocolError, error_from_body
 from .._sse import Event
@@ -64,13 +64,14 @@ class SyncExecStream(Closing):
         return self._chunks.__next__()
 
     def _follow(self) -> Generator[ExecChunk, None]:
-        failures = 0
+        patience = Patience(self._transport.settings)
         while True:
             broken = APIConnectionError("the stream ended before the command")
             try:
                 for event in self._transport.events(self._request):
                     if event.id:
-                        self._last_id, failures = event.id, 0
+                        self._last_id = event.id
+                        patience.progress()
                     if event.name == "chunk":
                         yield decode(ExecChunk, event.json())
                     elif self._ends(event):
@@ -79,8 +80,8 @@ class SyncExecStream(Closing):
                 broken = err
             if self.exec_id is None:
                 raise broken
-            failures = self._transport.before_resuming(failures, broken)
             self._request = self._resumption(self.exec_id)
+            self._transport.before_resuming(patience, self._request, broken)
 
     def _ends(self, event: Event) -> bool:
         if event.name == "start":
@@ -147,12 +148,12 @@ class SyncFileWatch(Closing):
 
     def _follow(self) -> Generator[FileChange, None]:
         """The first that it yields stands for `ready`."""
-        failures, kind = 0, "ready"
+        patience, kind = Patience(self._transport.settings), "ready"
         while True:
             broken = APIConnectionError("the daemon ended the stream")
             try:
                 for event in self._transport.events(self._request):
-                    failures = 0
+                    patience.progress()
                     if event.name == "ready":
                         yield FileChange(kind=kind)
                         kind = "overflow"
@@ -164,7 +165,7 @@ class SyncFileWatch(Closing):
                 broken = err
             if kind == "ready":
                 raise broken
-            failures = self._transport.before_resuming(failures, broken)
+            self._transport.before_resuming(patience, self._request, broken)
 
 
 def _change(event: Event) -> FileChange:

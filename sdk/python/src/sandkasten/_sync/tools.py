@@ -11,14 +11,16 @@ from typing import Any
 
 from .._cut import LIMIT, cut
 from .._errors import APIError
-from .._tools import TOOLS, Tool, ToolResult
+from .._tools import NO_NETWORK, TOOLS, Tool, ToolResult, misses_network, without_network
 from .session import SyncSession
 
 # Objects that the packages of the model APIs have types of their own for.
 Schemas = list[Any]
 
-# SyncFiles that keep the full output of the last commands, one after another.
+# SyncFiles that keep the full output of the last commands, one after another, in a
+# directory that git does not see.
 KEPT = 10
+HIDDEN = ".sandkasten"
 
 # How many lines of a file are read at once, if the model does not say.
 LINES = 1000
@@ -39,6 +41,7 @@ class SyncSandboxTools:
         self._session = session
         self._limit = limit
         self._count = itertools.count()
+        self._hinted = session.info.network_mode != "none"
         self._functions: dict[str, Callable[..., str]] = {
             "exec": self.exec,
             "read": self.read,
@@ -50,7 +53,7 @@ class SyncSandboxTools:
     @property
     def tools(self) -> tuple[Tool, ...]:
         """What a model is told of the tools."""
-        return TOOLS
+        return without_network(TOOLS) if self._session.info.network_mode == "none" else TOOLS
 
     def openai(self) -> Schemas:
         """The tools for OpenAI's Responses API."""
@@ -64,7 +67,7 @@ class SyncSandboxTools:
         """The tools for Anthropic's Messages API."""
         return [
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-            for tool in TOOLS
+            for tool in self.tools
         ]
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -81,7 +84,7 @@ class SyncSandboxTools:
 
     def exec(self, command: str, timeout_seconds: float | None = None, stdin: str | None = None) -> str:
         """Runs shell code; its output and how it ended, as text for the model."""
-        file = f"/workspace/.output-{next(self._count) % KEPT}.txt"
+        file = f"/workspace/{HIDDEN}/output-{next(self._count) % KEPT}.txt"
         timeout_ms = None if timeout_seconds is None else int(timeout_seconds * 1000)
         result = self._session.exec(command, timeout_ms=timeout_ms, stdin=stdin, output_file=file)
         kept = "the beginning of it" if result.output_file_error else "all of it"
@@ -98,7 +101,7 @@ class SyncSandboxTools:
             notes.append("the disk is full")
         if result.shell_restarted:
             notes.append("in a new shell: the one before had ended")
-        return f"{output}[{', '.join(notes)}]"
+        return f"{output}[{', '.join(notes)}]{self._hint(result.output)}"
 
     def read(self, path: str, offset: int = 1, limit: int = LINES) -> str:
         """Lines of a file with their numbers, as text for the model."""
@@ -133,8 +136,16 @@ class SyncSandboxTools:
     def list(self, path: str = ".", depth: int = 1) -> str:
         """What is in a directory, as text for the model."""
         entries = self._session.list(path, depth=depth)
-        lines = [f"{e.name}/" if e.type == "dir" else f"{e.name}\t{e.size}" for e in entries]
+        shown = [e for e in entries if e.name.split("/")[0] != HIDDEN]
+        lines = [f"{e.name}/" if e.type == "dir" else f"{e.name}\t{e.size}" for e in shown]
         return cut("\n".join(lines), self._limit) or "[the directory is empty]"
+
+    def _hint(self, output: str) -> str:
+        """Says once that there is no network, when a command has missed it."""
+        if self._hinted or not misses_network(output):
+            return ""
+        self._hinted = True
+        return f"\n[{NO_NETWORK}]"
 
     def _forget(self, file: str) -> None:
         """Removes what nobody is told of. A sandbox that has ended under its command has no files."""
@@ -159,5 +170,5 @@ class SyncSandboxTools:
     def _openai(self) -> Schemas:
         return [
             {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-            for tool in TOOLS
+            for tool in self.tools
         ]

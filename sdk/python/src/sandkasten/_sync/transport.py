@@ -24,6 +24,7 @@ class SyncTransport:
 
     def __init__(self, settings: Settings, transport: httpx.BaseTransport | None = None) -> None:
         self.settings = settings
+        self._met = False  # something has answered at the address
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
         self._client = httpx.Client(
             base_url=settings.base_url,
@@ -37,7 +38,7 @@ class SyncTransport:
 
     def json(self, request: Request) -> Any:
         """The JSON of the answer."""
-        return self._retry(request, self._json)
+        return self._retry(request, self._json, gone={"ok": True})
 
     def content(self, request: Request) -> bytes:
         """The bytes of the answer."""
@@ -69,24 +70,27 @@ class SyncTransport:
                 for event in decoder.feed(data):
                     yield event
 
-    def before_resuming(self, failures: int, broken: APIConnectionError) -> int:
-        """Waits before a stream is taken up that failed so often without progress, and counts one more."""
-        if failures > self.settings.max_retries:
+    def before_resuming(self, patience: _core.Patience, request: Request, broken: APIConnectionError) -> None:
+        """Waits before a stream is taken up; raises broken where it broke too often without progress."""
+        if patience.first_break():
+            return
+        seconds = patience.pause(broken, request, met=self._met)
+        if seconds is None:
             raise broken
-        if failures:
-            time.sleep(_core.delay(failures - 1))
-        return failures + 1
+        time.sleep(seconds)
 
-    def _retry(self, request: Request, attempt: Callable[[Request], T]) -> T:
-        tries = 0
+    def _retry(self, request: Request, attempt: Callable[[Request], T], gone: T | None = None) -> T:
+        patience = _core.Patience(self.settings)
         while True:
             try:
                 return attempt(request)
             except SandkastenError as err:
-                if tries == self.settings.max_retries or not _core.may_retry(err, request):
+                if gone is not None and patience.gone(err, request):
+                    return gone
+                seconds = patience.pause(err, request, met=self._met)
+                if seconds is None:
                     raise
-                time.sleep(_core.delay(tries, err))
-            tries += 1
+                time.sleep(seconds)
 
     def _json(self, request: Request) -> Any:
         try:
@@ -107,6 +111,7 @@ class SyncTransport:
         """The answer, of which only the header is read. An error's status is raised."""
         try:
             response = self._client.send(request.build(self._client, self.settings.timeout), stream=True)
+            self._met = True
             if response.is_success:
                 return response
             try:

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+// imageDaemon is the client of the daemon that works on the images: the one of
+// --url, or the configuration's if that runs. It is nil if nobody does, and the
+// store is this command's.
+func imageDaemon(a *cli.App) (*sandkasten.Client, error) {
+	if a.URL != "" {
+		return a.Client()
+	}
+	cfg, err := a.Configuration()
+	if err != nil {
+		return nil, err
+	}
+	// Whoever may not look into the data directory may not work in it either.
+	if _, held, err := dirlock.Holder(cfg.DataDir); !held && err == nil {
+		return nil, nil
+	}
+	return a.Client()
+}
+
+const cancelTime = 10 * time.Second
+
+// followImageJob shows a job until its end. An interrupt cancels it; a client that
+// is killed, or loses its connection, does not.
+func followImageJob(ctx context.Context, a *cli.App, cl *sandkasten.Client, job sandkasten.ImageJob, err error, detach bool) error {
+	if err != nil {
+		return err
+	}
+	if detach {
+		_, err := fmt.Fprintln(a.Out, job.ID)
+		return err
+	}
+	p := show.NewProgress(a.Err)
+	end, err := cl.WaitImageJob(ctx, job.ID, func(now sandkasten.ImageProgress) {
+		if now.Phase != "" {
+			p.Show(images.Progress{Phase: now.Phase, Done: now.DoneBytes, Total: now.TotalBytes})
+		}
+	})
+	p.End()
+	if ctx.Err() != nil {
+		canceling, done := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+		defer done()
+		if _, err := cl.CancelImageJob(canceling, job.ID); err != nil {
+			a.Say("The job %s may go on: `sandkasten image cancel %s` ends it.", job.ID, job.ID)
+		}
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		a.Say("The job %s goes on: `sandkasten image jobs` shows it.", job.ID)
+		return err
+	}
+	return printJob(a, end)
+}
+
+// printJob is the end of a command whose job has ended.
+func printJob(a *cli.App, job sandkasten.ImageJob) error {
+	switch {
+	case job.Status == sandkasten.JobFailed:
+		return errdefs.New(errdefs.Code(job.Code), "%s", job.Error)
+	case job.Image == nil:
+		return errdefs.New(errdefs.Conflict, "somebody has canceled the job %s", job.ID)
+	}
+	return printImage(a, *job.Image, nil)
+}
+
+type imageJobsCmd struct {
+	JSON bool `name:"json" help:"Print JSON."`
+}
+
+func (c imageJobsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	list, err := cl.ListImageJobs(ctx)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return show.JSON(a.Out, list)
+	}
+	rows := [][]string{{"ID", "KIND", "IMAGE", "STATUS", "AGE", "PROGRESS"}}
+	for _, job := range list {
+		progress := job.Progress.Phase
+		switch {
+		case job.Error != "":
+			progress = job.Error
+		case job.EndedAt != nil:
+			progress = ""
+		case job.Progress.TotalBytes > 0:
+			progress += fmt.Sprintf(" %s of %s", show.Size(job.Progress.DoneBytes), show.Size(job.Progress.TotalBytes))
+		}
+		rows = append(rows, []string{job.ID, job.Kind, job.Name, job.Status, show.Span(time.Since(job.CreatedAt)), show.Printable(progress)})
+	}
+	return show.Table(a.Out, rows)
+}
+
+type imageCancelCmd struct {
+	Jobs []string `arg:"" help:"Job ids."`
+}
+
+func (c imageCancelCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	for _, id := range c.Jobs {
+		if _, err := cl.CancelImageJob(ctx, id); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(a.Out, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+type topCmd struct {
+	Interval cli.Span `short:"i" default:"2s" placeholder:"TIME" help:"Between two looks."`
+	Count    int      `short:"n" placeholder:"N" help:"End after so many looks."`
+	Sessions []string `arg:"" optional:"" name:"session" help:"Sessions; all by default."`
+}
+
+func (topCmd) Help() string {
+	return `Who uses most of the processors comes first; 100% is one core. On a terminal it
+shows itself anew until Ctrl-C, elsewhere it prints one table after the other. To
+look does not count as use.
+
+  sandkasten top
+  sandkasten top -n 1 -i 5s`
+}
+
+// used is what a session used between two looks.
+type used struct {
+	namedStats
+	percent float64 // of one core
+}
+
+func (c topCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	before, err := gatherStats(ctx, cl, c.Sessions)
+	looked := time.Now()
+	for n := 1; err == nil; n++ {
+		if err := sleep(ctx, c.Interval.Duration()); err != nil {
+			return err
+		}
+		var now []namedStats
+		if now, err = gatherStats(ctx, cl, c.Sessions); err != nil {
+			break
+		}
+		at := time.Now()
+		if show.IsTerminal(a.Out) {
+			fmt.Fprint(a.Out, "\x1b[H\x1b[2J") //nolint:errcheck // the table after it tells
+		}
+		if err := show.Table(a.Out, topRows(usedSince(before, now, at.Sub(looked)))); err != nil {
+			return err
+		}
+		if n == c.Count {
+			return nil
+		}
+		before, looked = now, at
+	}
+	return err
+}
+
+// sleep waits, or returns why the context has ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// usedSince compares two looks: what was not there at the first has used all that
+// it has since then.
+func usedSince(before, now []namedStats, took time.Duration) []used {
+	earlier := make(map[string]int64, len(before))
+	for _, s := range before {
+		earlier[s.ID] = s.CPUUsageUsec
+	}
+	all := make([]used, len(now))
+	for i, s := range now {
+		spent := max(0, s.CPUUsageUsec-earlier[s.ID]) // less after a restart of the session
+		all[i] = used{s, 100 * float64(spent) / float64(max(1, took.Microseconds()))}
+	}
+	slices.SortStableFunc(all, func(a, b used) int { return cmp.Compare(b.percent, a.percent) })
+	return all
+}
+
+func topRows(all []used) [][]string {
+	rows := [][]string{{"ID", "NAME", "CPU", "OF", "MEMORY", "OF", "PIDS", "DISK", "CPU TIME"}}
+	for _, s := range all {
+		rows = append(rows, []string{
+			s.ID, s.Name, strconv.FormatFloat(s.percent, 'f', 1, 64) + "%", strconv.FormatFloat(100*s.CPULimit, 'f', -1, 64) + "%",
+			show.Size(s.MemoryBytes), show.Size(s.MemoryLimit), strconv.FormatInt(s.Pids, 10), show.Size(s.DiskBytes),
+			(time.Duration(s.CPUUsageUsec) * time.Microsecond).Round(time.Millisecond).String(),
+		})
+	}
+	return rows
+}

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// What the host is short of is no fault of the daemon's: a client may try again.
+func TestShortHostIsUnavailable(t *testing.T) {
+	for cause, want := range map[syscall.Errno]int{
+		syscall.EMFILE: http.StatusServiceUnavailable, syscall.ENFILE: http.StatusServiceUnavailable, syscall.ENOMEM: http.StatusServiceUnavailable,
+		syscall.EAGAIN: http.StatusServiceUnavailable, syscall.ENOSPC: http.StatusInsufficientStorage, syscall.EBADF: http.StatusInternalServerError,
+	} {
+		answer := httptest.NewRecorder()
+		err := fmt.Errorf("list the images: %w", &os.PathError{Op: "open", Path: "/secret", Err: cause})
+		WriteError(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), err)
+		if answer.Code != want || (answer.Header().Get("Retry-After") != "") != (want == http.StatusServiceUnavailable) {
+			t.Errorf("%v: %d, Retry-After %q", cause, answer.Code, answer.Header().Get("Retry-After"))
+		}
+	}
+}
+
+// Connections leave a part of the descriptors to the requests on those that there
+// are.
+func TestConnectionsLeaveDescriptors(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	client, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var fd uint64
+	control, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := control.Control(func(n uintptr) { fd = uint64(n) }); err != nil {
+		t.Fatal(err)
+	}
+	for limit, want := range map[uint64]bool{0: false, fd: true, fd + 1: true, fd * 2: false, 1 << 20: false} {
+		c := &Connections{descriptors: func() uint64 { return limit }}
+		if got := c.scarce(conn); got != want {
+			t.Errorf("descriptor %d of %d is of the reserve: %v", fd, limit, got)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package v1
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// documentStatuses adds the answers of success that are not the only one of their
+// operation.
+func documentStatuses(doc *huma.OpenAPI) {
+	process := doc.Components.Schemas.Schema(reflect.TypeFor[ProcessResponse](), true, "")
+	doc.Paths["/v1/sessions/{id}/processes"].Post.Responses["201"] = &huma.Response{
+		Description: "It runs in the background.",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: process, Example: map[string]any{
+			"exec_id": "f5q2bz7lq4m3k5n6p7r2s3t4u5", "status": "running", "pid": 42, "timed_out": false, "duration_ms": 0,
+			"truncated": false, "dropped_bytes": 0, "output_bytes": 0,
+		}}},
+	}
+	for path, item := range doc.Paths {
+		if item.Get != nil && strings.HasSuffix(path, "/stream") {
+			item.Get.Responses["204"] = &huma.Response{Description: "Last-Event-ID is that of done: there is nothing behind it."}
+		}
+	}
+}
+
+// What the daemon checks by itself, in words that are closer to the matter than
+// those of a schema. It is in the document for those who make requests of it, and
+// not for validation.
+const (
+	noNUL = `^[^\x00]*$`
+	aFile = `^(/|[^\x00]*[^\x00/])$` // no slash at the end, but for the root
+	// aName is neither . nor ..
+	aName      = `^([A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9._-])[A-Za-z0-9._-]*$`
+	aVariable  = `^[A-Za-z_][A-Za-z0-9_]*$`
+	aShortName = `^[A-Za-z0-9._-]*$`
+)
+
+// patterns are those of strings, by schema and property. A property that ends in []
+// means its items, one that ends in {} its names.
+var patterns = map[string]string{
+	"ExecRequest.cmd": noNUL, "ExecRequest.cwd": noNUL, "ExecRequest.env{}": aVariable, "ExecRequest.output_file": aFile,
+	"ProcessRequest.cmd[]": noNUL, "ProcessRequest.cwd": noNUL, "ProcessRequest.env{}": aVariable, "ProcessRequest.output_file": aFile,
+	"CreateRequest.env{}": aVariable, "ForkRequest.env{}": aVariable,
+	"WriteRequest.path": aFile, "EditRequest.path": aFile, "MkdirRequest.path": noNUL, "ChmodRequest.path": aFile, "DeleteRequest.path": aFile,
+	"MoveRequest.from": aFile, "MoveRequest.to": aFile, "CopyRequest.from": aFile, "CopyRequest.to": aFile,
+	"WorkspaceRequest.id": aName, "SnapshotRequest.name": aShortName,
+}
+
+// exclusions are pairs of fields of which a request has at most one, by schema.
+var exclusions = map[string][][]any{
+	"ProcessRequest": {{"stdin", "stdin_base64"}},
+	"StdinRequest":   {{"data", "data_base64"}},
+	"WriteRequest":   {{"text", "content_base64"}, {"create", "append"}},
+}
+
+// choices are fields of which a request needs one.
+var choices = map[string][]any{
+	"WriteRequest": {"text", "content_base64"},
+}
+
+// documentConstraints puts them into the schemas.
+func documentConstraints(schemas map[string]*huma.Schema) {
+	required := func(names ...any) map[string]any { return map[string]any{"required": names} }
+	for place, pattern := range patterns {
+		name, property, _ := strings.Cut(place, ".")
+		schema, ok := schemas[name]
+		if !ok {
+			panic("v1: no schema " + name)
+		}
+		field, items := strings.CutSuffix(property, "[]")
+		field, names := strings.CutSuffix(field, "{}")
+		p, ok := schema.Properties[field]
+		if !ok {
+			panic("v1: " + name + " has no field " + field)
+		}
+		switch {
+		case items:
+			extend(p.Items, "pattern", pattern)
+		case names:
+			extend(p, "propertyNames", map[string]any{"pattern": pattern})
+		default:
+			extend(p, "pattern", pattern)
+		}
+	}
+	for name, pairs := range exclusions {
+		var never []any
+		for _, pair := range pairs {
+			never = append(never, required(pair...))
+		}
+		extend(schemas[name], "not", map[string]any{"anyOf": never})
+	}
+	for name, fields := range choices {
+		var one []any
+		for _, field := range fields {
+			one = append(one, required(field))
+		}
+		extend(schemas[name], "anyOf", one)
+	}
+	names := strings.Join(signals, "|")
+	extend(schemas["SignalRequest"].Properties["signal"], "anyOf", []any{
+		map[string]any{"type": "string", "pattern": "^(SIG)?(" + names + ")$|^(sig)?(" + strings.ToLower(names) + ")$"},
+		map[string]any{"type": "integer", "minimum": 1, "maximum": maxSignal},
+	})
+}
+
+func extend(s *huma.Schema, key string, value any) {
+	if s.Extensions == nil {
+		s.Extensions = make(map[string]any)
+	}
+	s.Extensions[key] = value
+}

@@ -1,0 +1,114 @@
+package v1
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// register adds a route. Where it has an id in its path, the beginning of that does
+// as well, and the name of a session. The handlers and the logs see ids.
+func (s *surface) register(r api.Route) {
+	_, path, hasMethod := strings.Cut(r.Pattern, " ")
+	if !hasMethod {
+		path = r.Pattern
+	}
+	switch {
+	case strings.Contains(path, "{exec_id}"):
+		r.Resolve = s.resolveExec
+	case strings.HasPrefix(path, "/v1/sessions/{id}"):
+		r.Resolve = s.resolveSession
+	case strings.HasPrefix(path, "/v1/snapshots/{id}"):
+		r.Resolve = s.resolveSnapshot
+	}
+	s.routes = append(s.routes, r)
+}
+
+func (s *surface) resolveSession(r *http.Request) error {
+	id, err := s.manager.Lookup(api.From(r.Context()).Owner, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	r.SetPathValue("id", string(id))
+	return nil
+}
+
+func (s *surface) resolveExec(r *http.Request) error {
+	if err := s.resolveSession(r); err != nil {
+		return err
+	}
+	id, err := s.execID(r.Context(), SessionPath{ID: r.PathValue("id")}, "exec_id", r.PathValue("exec_id"))
+	if err != nil {
+		return err
+	}
+	r.SetPathValue("exec_id", id)
+	return nil
+}
+
+func (s *surface) resolveSnapshot(r *http.Request) error {
+	id, err := s.snapshotID(r.Context(), "id", r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	r.SetPathValue("id", id)
+	return nil
+}
+
+// execID is the id of the command that the caller's session has and that begins with
+// ref, or ref. What keeps it from looking the handler finds as well, and answers.
+func (s *surface) execID(ctx context.Context, of SessionPath, field, ref string) (string, error) {
+	if !abbreviates(ref) {
+		return ref, nil
+	}
+	id, err := s.find(ctx, of)
+	if err != nil {
+		return ref, nil //nolint:nilerr // see above
+	}
+	all, err := s.manager.Execs(ctx, id)
+	if err != nil {
+		return ref, nil //nolint:nilerr // see above
+	}
+	ids := make([]string, len(all))
+	for i, one := range all {
+		ids[i] = one.ID
+	}
+	return abbreviated(field, ref, ids)
+}
+
+// snapshotID is the same for the caller's snapshots.
+func (s *surface) snapshotID(ctx context.Context, field, ref string) (string, error) {
+	if !abbreviates(ref) {
+		return ref, nil
+	}
+	all, err := s.manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: api.From(ctx).Owner})
+	if err != nil {
+		return ref, nil //nolint:nilerr // see execID
+	}
+	ids := make([]string, len(all))
+	for i, one := range all {
+		ids[i] = one.ID
+	}
+	return abbreviated(field, ref, ids)
+}
+
+// abbreviates reports whether ref may be the beginning of an id.
+func abbreviates(ref string) bool { return len(ref) >= session.MinPrefix && !isID(ref) }
+
+// abbreviated is the one id that begins with ref, or ref if there is none.
+func abbreviated(field, ref string, ids []string) (string, error) {
+	found := ref
+	for _, id := range ids {
+		if !strings.HasPrefix(id, ref) {
+			continue
+		}
+		if found != ref {
+			return "", errdefs.Invalid(field, "is the beginning of more than one id; write more of it")
+		}
+		found = id
+	}
+	return found, nil
+}

@@ -1,0 +1,94 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Deviations are the limits of the group that are not as in l, in words. A group
+// that does not exist has none.
+func (g Group) Deviations(l Limits) ([]string, error) {
+	page := int64(os.Getpagesize())
+	memory := strconv.FormatInt(l.Memory/page*page, 10) // the kernel counts pages
+	wanted := []struct{ dir, file, want string }{
+		{g.unified(), "memory.max", memory},
+		{g.unified(), "pids.max", strconv.FormatInt(l.Pids, 10)},
+		{g.unified(), "cpu.max", fmt.Sprintf("%d %d", quota(l.CPU), cpuPeriod)},
+	}
+	if g.m.Hybrid() {
+		wanted = []struct{ dir, file, want string }{
+			{g.v1("memory"), "memory.limit_in_bytes", memory},
+			{g.v1("pids"), "pids.max", strconv.FormatInt(l.Pids, 10)},
+			{g.v1("cpu"), "cpu.cfs_quota_us", strconv.FormatInt(quota(l.CPU), 10)},
+			{g.v1("cpu"), "cpu.cfs_period_us", strconv.Itoa(cpuPeriod)},
+		}
+	}
+	var found []string
+	var errs []error
+	for _, w := range wanted {
+		text, err := os.ReadFile(filepath.Join(w.dir, w.file))
+		if err != nil {
+			errs = append(errs, optional(err))
+			continue
+		}
+		if is := strings.TrimSpace(string(text)); is != w.want {
+			found = append(found, fmt.Sprintf("%s is %s instead of %s", w.file, is, w.want))
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// PIDs are the processes of the group in any hierarchy, and in the groups below.
+func (g Group) PIDs() ([]int, error) {
+	var pids []int
+	for _, root := range g.m.roots() {
+		err := filepath.WalkDir(g.dir(root), func(dir string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return optional(err)
+			}
+			more, err := readPIDs(dir)
+			pids = append(pids, more...)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
+}
+
+// readPIDs reads the processes of one directory. The kernel calls those of
+// another pid namespace 0: they are left out.
+func readPIDs(dir string) ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return nil, optional(err)
+	}
+	var pids []int
+	for word := range strings.FieldsSeq(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, err
+		}
+		if pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, nil
+}
+
+// Expel moves a process out of all our groups, to where the host's own are.
+func (m *Manager) Expel(pid int) error {
+	var errs []error
+	for _, root := range m.roots() {
+		errs = append(errs, write(root, "cgroup.procs", int64(pid)))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,115 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// Whoever waits for a command learns that its sandbox is gone, whether it has
+// printed or not, however the sandbox went and whatever the client waits with.
+func TestSandboxGoneUnderWhoeverWaits(t *testing.T) {
+	const rounds = 5
+	program := func(text string) []string { return []string{"sh", "-c", text} }
+	for name, c := range map[string]struct {
+		command string
+		printed int64
+	}{"silent": {"sleep 600", 0}, "printed": {"printf four; sleep 600", 4}} {
+		for how, wait := range map[string]waiting{
+			"exec": func(ctx context.Context, d *daemon, id session.ID, _ string) (commands.ExecResult, error) {
+				return d.Exec(ctx, id, commands.ExecRequest{Command: c.command}, io.Discard)
+			},
+			"process": func(ctx context.Context, d *daemon, id session.ID, _ string) (commands.ExecResult, error) {
+				return d.RunProcess(ctx, id, commands.ProcessRequest{Args: program(c.command)}, io.Discard)
+			},
+			"attach": func(ctx context.Context, d *daemon, id session.ID, execID string) (commands.ExecResult, error) {
+				return d.Attach(ctx, id, execID, 0, io.Discard)
+			},
+			"wait": func(ctx context.Context, d *daemon, id session.ID, execID string) (commands.ExecResult, error) {
+				return d.WaitExec(ctx, id, execID, time.Minute)
+			},
+			"poll": func(ctx context.Context, d *daemon, id session.ID, execID string) (commands.ExecResult, error) {
+				r, _, err := d.ReadExec(ctx, id, execID, commands.ReadRequest{Offset: c.printed, Wait: time.Minute}, io.Discard)
+				return r, err
+			},
+		} {
+			for end, stop := range map[string]func(*daemon, session.ID) error{
+				"destroyed": func(d *daemon, id session.ID) error { return d.Destroy(t.Context(), id) },
+				"stopped":   func(d *daemon, id session.ID) error { _, err := d.Stop(t.Context(), id); return err },
+			} {
+				t.Run(name+"/"+how+"/"+end, func(t *testing.T) {
+					t.Parallel()
+					d := newHost(t).start(t)
+					for range rounds {
+						r, err := goneUnder(t, d, c.command, c.printed, how, wait, stop)
+						for tries := 0; errdefs.Is(err, errdefs.Conflict) && tries < 3; tries++ { // it came too late to wait
+							r, err = goneUnder(t, d, c.command, c.printed, how, wait, stop)
+						}
+						if err != nil || r.Cause != protocol.CauseSandboxGone || r.State != protocol.StateEnded || r.ExitCode == 0 || r.ID == "" {
+							t.Fatalf("%+v, %v", r, err)
+						}
+						if r.OutputBytes != c.printed || r.DurationUS <= 0 {
+							t.Errorf("%d bytes of output in %d us, want %d in some", r.OutputBytes, r.DurationUS, c.printed)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// waiting waits for the end of a command.
+type waiting func(ctx context.Context, d *daemon, id session.ID, execID string) (commands.ExecResult, error)
+
+func goneUnder(t *testing.T, d *daemon, command string, printed int64, how string, wait waiting, stop func(*daemon, session.ID) error) (commands.ExecResult, error) {
+	t.Helper()
+	s := d.create(t, session.CreateRequest{})
+	execID := ""
+	waitUntilPrinted := func() {
+		for err := printedSo(d, s.ID, printed); err != nil; err = printedSo(d, s.ID, printed) {
+			if t.Context().Err() != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	if how != "exec" && how != "process" {
+		r, err := d.StartProcess(t.Context(), s.ID, commands.ProcessRequest{Args: []string{"sh", "-c", command}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		execID = r.ID
+		waitUntilPrinted()
+	}
+	type answer struct {
+		record commands.ExecResult
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		r, err := wait(t.Context(), d, s.ID, execID)
+		answers <- answer{r, err}
+	}()
+	waitUntilPrinted()
+	time.Sleep(50 * time.Millisecond) // for who waits to be there; what is too late is refused
+	if err := stop(d, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	a := <-answers
+	return a.record, a.err
+}
+
+func printedSo(d *daemon, id session.ID, printed int64) error {
+	all, err := d.Execs(context.Background(), id)
+	if err == nil && (len(all) != 1 || all[0].OutputBytes != printed || all[0].State != protocol.StateRunning) {
+		err = errors.New("it is not so far")
+	}
+	return err
+}

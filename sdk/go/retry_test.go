@@ -1,0 +1,116 @@
+package sandkasten
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scripted is a daemon that is reached without a network, so that time is the
+// test's. It answers by what it is told, and counts.
+type scripted struct {
+	round func(r *http.Request, number int) (*http.Response, error)
+	seen  int
+}
+
+func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.seen++
+	return s.round(r, s.seen)
+}
+
+func scriptedClient(t *testing.T, round func(*http.Request, int) (*http.Response, error)) (*Client, *scripted) {
+	t.Helper()
+	s := &scripted{round: round}
+	c, err := New(Options{URL: "http://box.test", APIKey: "key", HTTPClient: &http.Client{Transport: s}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.firstPause = time.Millisecond
+	return c, s
+}
+
+func answered(status int, body string) (*http.Response, error) {
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+var refusedDial = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+
+// What may be repeated outlives a restart: a time without a daemon, and one in
+// which it starts.
+func TestRequestsOutliveARestart(t *testing.T) {
+	began := time.Now()
+	c, daemon := scriptedClient(t, func(_ *http.Request, n int) (*http.Response, error) {
+		switch since := time.Since(began); {
+		case n == 1:
+			return answered(200, aSession)
+		case since < 100*time.Millisecond:
+			return nil, refusedDial
+		case since < 200*time.Millisecond:
+			return answered(503, unavailable)
+		}
+		return answered(200, aSession)
+	})
+	c.retryTime = time.Hour
+	for range 2 {
+		if _, err := c.Session("s1").Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if daemon.seen < 3+defaultRetries {
+		t.Errorf("%d requests", daemon.seen)
+	}
+}
+
+// What never comes back is given up after a time, and soon where nothing ever was.
+func TestRequestsAreGivenUp(t *testing.T) {
+	for name, tt := range map[string]struct {
+		met                     bool
+		retryTime, firstContact time.Duration
+	}{
+		"a daemon that was there": {true, 50 * time.Millisecond, time.Hour},
+		"a wrong address":         {false, time.Hour, 50 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := scriptedClient(t, func(*http.Request, int) (*http.Response, error) { return nil, refusedDial })
+			c.met.Store(tt.met)
+			c.retryTime, c.firstContact = tt.retryTime, tt.firstContact
+			began := time.Now()
+			_, err := c.Session("s1").Refresh(t.Context())
+			var lost *ConnectionError
+			if took := time.Since(began); !errors.As(err, &lost) || took < 50*time.Millisecond {
+				t.Errorf("%v after %v", err, took)
+			}
+		})
+	}
+}
+
+// A deletion that finds nothing has succeeded if an earlier attempt may have.
+func TestADeletionWhoseAnswerIsLostHasSucceeded(t *testing.T) {
+	cut := errors.New("connection reset")
+	for name, tt := range map[string]struct {
+		first  func() (*http.Response, error)
+		wanted error
+	}{
+		"answer lost":       {func() (*http.Response, error) { return nil, cut }, nil},
+		"not ready":         {func() (*http.Response, error) { return answered(503, unavailable) }, nil},
+		"never sent":        {func() (*http.Response, error) { return nil, refusedDial }, ErrNotFound},
+		"too many requests": {func() (*http.Response, error) { return answered(429, `{"code": "resource_exhausted"}`) }, ErrNotFound},
+		"the first time":    {func() (*http.Response, error) { return answered(404, `{"code": "not_found"}`) }, ErrNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := scriptedClient(t, func(_ *http.Request, n int) (*http.Response, error) {
+				if n == 1 {
+					return tt.first()
+				}
+				return answered(404, `{"code": "not_found"}`)
+			})
+			if err := c.Session("s1").Destroy(t.Context()); !errors.Is(err, tt.wanted) {
+				t.Error(err)
+			}
+		})
+	}
+}
