@@ -14,7 +14,7 @@ import (
 
 // previousCommit is what the previous build is made of: the last commit with the
 // protocol and the schema that releases before this one have.
-const previousCommit = "48dfcd84e1d3a9e3a92370b230b3914d2292ab0e"
+const previousCommit = "0e7faa52e503570c0389a316f6d61043e9eb7516"
 
 // previous builds the program as it was, of the repository's own history.
 func previous(t *testing.T) string {
