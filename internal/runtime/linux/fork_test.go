@@ -249,7 +249,9 @@ func TestForkRoom(t *testing.T) {
 // A pool that is full refuses forks, and harms nothing that is in it.
 func TestForksInAFullPool(t *testing.T) {
 	d := pooled(t)
-	d.opts.ReserveMB = 512
+	// The forks want more than the spare room, and the source has enough of it.
+	const reserve, spare, forks = 512 << 20, 60 << 20, 80
+	d.opts.ReserveMB = reserve >> 20
 	sh := create(t, d, "a", runtime.Spec{})
 	sh("echo before > f; sync")
 	var fs unix.Statfs_t
@@ -261,10 +263,14 @@ func TestForksInAFullPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	free := int64(fs.Bavail) * fs.Bsize
-	if err := errors.Join(unix.Fallocate(int(filler.Fd()), 0, 0, free-500<<20), filler.Close()); err != nil {
+	if err := errors.Join(unix.Fallocate(int(filler.Fd()), 0, 0, free-reserve-spare), filler.Close()); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Fork(t.Context(), "a", []runtime.Branch{{ID: "b"}, {ID: "c"}}, runtime.Spec{Image: "test"})
+	branches := make([]runtime.Branch, forks)
+	for i := range branches {
+		branches[i].ID = runtime.ID(fmt.Sprint("b", i))
+	}
+	_, err = d.Fork(t.Context(), "a", branches, runtime.Spec{Image: "test"})
 	if !errdefs.Is(err, errdefs.InsufficientSpace) {
 		t.Errorf("with a full pool: %v", err)
 	}

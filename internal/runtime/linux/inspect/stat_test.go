@@ -59,13 +59,26 @@ func childOf(t *testing.T, name string, args ...string) int {
 		}
 		if child, err := strconv.Atoi(strings.TrimSpace(string(list))); err == nil {
 			t.Cleanup(func() { unix.Kill(child, unix.SIGKILL) })
-			if err := unix.Kill(parent.Process.Pid, unix.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			stop(t, parent.Process.Pid)
 			return child
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	t.Fatalf("%s has no child", name)
 	return 0
+}
+
+// stop stops a process and waits until it stands still: one that wakes up for the
+// signal looks after its children first.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if _, state, err := Stat(pid); err != nil || state.Halted() {
+			return
+		}
+	}
+	t.Fatalf("process %d does not stop", pid)
 }
