@@ -290,7 +290,11 @@ func TestK20_KillEverything(t *testing.T) {
 		t.Errorf("not all was killed: %q", out)
 	}
 	b.next()
-	b.none(`ps -eo comm= | grep sleep`)
+	const sleepers = `ps -eo comm= | grep sleep`
+	for end := time.Now().Add(paced(5 * time.Second)); b.x(sleepers) != "" && time.Now().Before(end); {
+		time.Sleep(50 * time.Millisecond) // what was killed is reaped one by one
+	}
+	b.none(sleepers)
 	if r, err := b.neighbour.Exec(t.Context(), `kill -0 `+theirs+` && echo lives; kill `+theirs, nil); err != nil || !strings.HasPrefix(r.Output, "lives") {
 		t.Errorf("the neighbour's process: %q, %v", r.Output, err)
 	}
