@@ -65,3 +65,66 @@ func TestDetails(t *testing.T) {
 		t.Errorf("of a group that is not there: %+v", use)
 	}
 }
+
+// Each limit that somebody changes is found, those of swap and of sockets too, but for
+// that of a group that is swapped out. What a kernel does not have is no difference.
+func TestDeviations(t *testing.T) {
+	for name, c := range map[string]struct {
+		hybrid bool
+		files  map[string]string // below the group's directories, changed
+	}{
+		"v2": {false, map[string]string{
+			"unified/memory.max": "max", "unified/pids.max": "max", "unified/cpu.max": "max 100000",
+		}},
+		"hybrid": {true, map[string]string{
+			"memory/memory.limit_in_bytes": "1", "memory/memory.memsw.limit_in_bytes": "9223372036854771712",
+			"memory/memory.kmem.tcp.limit_in_bytes": "9223372036854771712", "pids/pids.max": "max",
+			"cpu/cpu.cfs_period_us": "1", "cpu/cpu.cfs_quota_us": "-1",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := tree(t, c.hybrid).Group("a")
+			path := func(file string) string {
+				root, base := filepath.Split(file)
+				if !c.hybrid {
+					return filepath.Join(g.unified(), base)
+				}
+				return filepath.Join(g.v1(filepath.Clean(root)), base)
+			}
+			for file := range c.files {
+				touch(t, path(file))
+			}
+			if err := g.Limit(someLimits); err != nil {
+				t.Fatal(err)
+			}
+			if found, err := g.Deviations(someLimits); err != nil || len(found) > 0 {
+				t.Fatalf("of what was just set differs %q, %v", found, err)
+			}
+			if !c.hybrid {
+				touch(t, path("unified/memory.swap.max"))
+				if err := g.SwapOut(func() bool { return false }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for file, changed := range c.files {
+				was := content(t, path(file))
+				if err := os.WriteFile(path(file), []byte(changed), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				want := []string{filepath.Base(file) + " is " + changed + " instead of " + was}
+				if found, err := g.Deviations(someLimits); err != nil || !slices.Equal(found, want) {
+					t.Errorf("found %q, %v; want %q", found, err, want)
+				}
+				if err := os.Remove(path(file)); err != nil {
+					t.Fatal(err)
+				}
+				if found, err := g.Deviations(someLimits); err != nil || len(found) > 0 {
+					t.Errorf("without %s differs %q, %v", file, found, err)
+				}
+				if err := os.WriteFile(path(file), []byte(was), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}

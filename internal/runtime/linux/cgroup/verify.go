@@ -14,31 +14,19 @@ import (
 // Deviations are the limits of the group that are not as in l, in words. A group
 // that does not exist has none.
 func (g Group) Deviations(l Limits) ([]string, error) {
-	page := int64(os.Getpagesize())
-	memory := strconv.FormatInt(l.Memory/page*page, 10) // the kernel counts pages
-	wanted := []struct{ dir, file, want string }{
-		{g.unified(), "memory.max", memory},
-		{g.unified(), "pids.max", strconv.FormatInt(l.Pids, 10)},
-		{g.unified(), "cpu.max", fmt.Sprintf("%d %d", quota(l.CPU), cpuPeriod)},
-	}
-	if g.m.Hybrid() {
-		wanted = []struct{ dir, file, want string }{
-			{g.v1("memory"), "memory.limit_in_bytes", memory},
-			{g.v1("pids"), "pids.max", strconv.FormatInt(l.Pids, 10)},
-			{g.v1("cpu"), "cpu.cfs_quota_us", strconv.FormatInt(quota(l.CPU), 10)},
-			{g.v1("cpu"), "cpu.cfs_period_us", strconv.Itoa(cpuPeriod)},
-		}
-	}
 	var found []string
 	var errs []error
-	for _, w := range wanted {
-		text, err := os.ReadFile(filepath.Join(w.dir, w.file))
+	for _, s := range g.settings(l) {
+		if s.varies {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(s.dir, s.file))
 		if err != nil {
 			errs = append(errs, optional(err))
 			continue
 		}
-		if is := strings.TrimSpace(string(text)); is != w.want {
-			found = append(found, fmt.Sprintf("%s is %s instead of %s", w.file, is, w.want))
+		if is := strings.TrimSpace(string(text)); is != s.value {
+			found = append(found, fmt.Sprintf("%s is %s instead of %s", s.file, is, s.value))
 		}
 	}
 	return found, errors.Join(errs...)
