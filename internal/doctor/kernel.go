@@ -136,6 +136,28 @@ func cgroups(h Host) Finding {
 	return fine("hybrid: v1 controllers, v2 for ending")
 }
 
+// socketMemory asks who bounds what waits in the sockets of a session: v2 counts it as
+// memory unless it was told not to at boot, and v1 has a limit of its own for it.
+func socketMemory(h Host) Finding {
+	const unbounded = "in no limit: a session can fill the host's memory with what waits in its sockets"
+	if !h.exists("sys/fs/cgroup/cgroup.controllers") {
+		if !h.exists("sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes") {
+			return warn(unbounded, "boot with systemd.unified_cgroup_hierarchy=1: cgroup v2 counts it")
+		}
+		return fine("v1 limits it apart")
+	}
+	options, err := h.text("proc/cmdline")
+	if err != nil {
+		return warn("unknown", "mount /proc")
+	}
+	for option := range strings.FieldsSeq(options) {
+		if value, ours := strings.CutPrefix(option, "cgroup.memory="); ours && slices.Contains(strings.Split(value, ","), "nosocket") {
+			return warn(unbounded, "boot without cgroup.memory=nosocket")
+		}
+	}
+	return fine("v2 counts it")
+}
+
 func without(needed, have []string) []string {
 	return slices.DeleteFunc(slices.Clone(needed), func(n string) bool { return slices.Contains(have, n) })
 }
