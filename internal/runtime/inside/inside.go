@@ -33,7 +33,7 @@ var MaskedFiles = slices.Concat(
 		schedstat slabinfo softirqs swaps sysrq-trigger timer_list timer_stats vmallocinfo vmcore vmstat zoneinfo`),
 	// Settings may be read; these are counts of what the whole host does, or name its parts.
 	proc(`sys/fs/aio-nr sys/fs/dentry-state sys/fs/file-nr sys/fs/inode-nr sys/fs/inode-state sys/fs/nfs/nlm_grace_period
-		sys/kernel/pty/nr sys/kernel/random/entropy_avail sys/kernel/tainted sys/vm/numa_stat`),
+		sys/kernel/hung_task_detect_count sys/kernel/pty/nr sys/kernel/random/entropy_avail sys/kernel/tainted sys/vm/numa_stat`),
 )
 
 // MaskedDirs must not be seen either.
