@@ -48,7 +48,7 @@ var checks = []check{
 	{name: "user namespaces", look: userNamespaces, native: true},
 	{name: "number of namespaces", look: namespaceCounts, native: true},
 	{name: "cgroups", look: cgroups, native: true},
-	{name: "memory of sockets", look: socketMemory, native: true},
+	{name: "kernel memory", look: kernelMemory, native: true},
 	{name: "overlayfs", look: overlayfs, native: true},
 	{name: "seccomp", look: seccomp, native: true},
 	{name: "landlock", look: landlock, native: true},

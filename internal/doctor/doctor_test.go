@@ -39,7 +39,7 @@ func goodHost(t *testing.T) doctor.Host {
 		"proc/sys/kernel/pty/reserve":           "1024\n",
 		"proc/sys/kernel/threads-max":           "190000\n",
 		"proc/sys/fs/file-max":                  "9223372036854775807\n",
-		"proc/cmdline":                          "root=/dev/sda1 cgroup.memory=nokmem\n",
+		"proc/cmdline":                          "root=/dev/sda1 cgroup.memory=nobpf\n",
 		"proc/meminfo":                          "MemTotal:        8165432 kB\nMemFree: 1 kB\n",
 		"proc/sys/kernel/core_pattern":          "core\n",
 		"proc/sys/dev/tty/legacy_tiocsti":       "0\n",
@@ -158,13 +158,17 @@ func TestFindings(t *testing.T) {
 			remove(t, *h, "sys/fs/cgroup/unified")
 			write(t, *h, "proc/sys/kernel/osrelease", "6.6.87.2-microsoft-standard-WSL2")
 		}, doctor.Warn, "v1", `%UserProfile%\.wslconfig`},
-		{"memory of sockets", file("proc/cmdline", "quiet cgroup.memory=nokmem,nosocket"), doctor.Warn, "in no limit", "without cgroup.memory=nosocket"},
-		{"memory of sockets", gone("proc/cmdline"), doctor.Warn, "unknown", "/proc"},
-		{"memory of sockets", hybrid, doctor.OK, "v1", ""},
-		{"memory of sockets", func(t *testing.T, h *doctor.Host) {
+		{"kernel memory", file("proc/cmdline", "quiet cgroup.memory=nobpf,nosocket"), doctor.Warn, "sockets are in no limit", "without cgroup.memory=nosocket"},
+		{"kernel memory", file("proc/cmdline", "cgroup.memory=nokmem"), doctor.Warn, "pipes and queues are in no limit", "without cgroup.memory=nokmem"},
+		{"kernel memory", gone("proc/cmdline"), doctor.Warn, "unknown", "/proc"},
+		{"kernel memory", func(t *testing.T, h *doctor.Host) {
+			hybrid(t, h)
+			write(t, *h, "proc/cmdline", "cgroup.memory=nosocket") // which v1 does not heed
+		}, doctor.OK, "in the limits", ""},
+		{"kernel memory", func(t *testing.T, h *doctor.Host) {
 			hybrid(t, h)
 			remove(t, *h, "sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes")
-		}, doctor.Warn, "in no limit", "unified_cgroup_hierarchy"},
+		}, doctor.Warn, "sockets are in no limit", "unified_cgroup_hierarchy"},
 		{"overlayfs", file("proc/filesystems", "\text4\n"), doctor.Fail, "not loaded", "modprobe overlay"},
 		{"seccomp", gone("proc/sys/kernel/seccomp"), doctor.Fail, "no seccomp", "CONFIG_SECCOMP_FILTER"},
 		{"landlock", host(func(h *doctor.Host) { h.LandlockABI = func() (int, error) { return 0, nil } }), doctor.Warn, "not available", "lsm="},

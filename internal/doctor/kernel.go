@@ -136,26 +136,31 @@ func cgroups(h Host) Finding {
 	return fine("hybrid: v1 controllers, v2 for ending")
 }
 
-// socketMemory asks who bounds what waits in the sockets of a session: v2 counts it as
-// memory unless it was told not to at boot, and v1 has a limit of its own for it.
-func socketMemory(h Host) Finding {
-	const unbounded = "in no limit: a session can fill the host's memory with what waits in its sockets"
-	if !h.exists("sys/fs/cgroup/cgroup.controllers") {
-		if !h.exists("sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes") {
-			return warn(unbounded, "boot with systemd.unified_cgroup_hierarchy=1: cgroup v2 counts it")
-		}
-		return fine("v1 limits it apart")
-	}
+// kernelMemory asks whether the limits on memory count what the kernel keeps for a
+// session: files, pipes, queues, and what waits in sockets. v2 counts all of it unless it
+// was told not to at boot; v1 has a limit of its own for TCP and UDP.
+func kernelMemory(h Host) Finding {
 	options, err := h.text("proc/cmdline")
 	if err != nil {
 		return warn("unknown", "mount /proc")
 	}
+	var off []string
 	for option := range strings.FieldsSeq(options) {
-		if value, ours := strings.CutPrefix(option, "cgroup.memory="); ours && slices.Contains(strings.Split(value, ","), "nosocket") {
-			return warn(unbounded, "boot without cgroup.memory=nosocket")
+		if value, ours := strings.CutPrefix(option, "cgroup.memory="); ours {
+			off = append(off, strings.Split(value, ",")...)
 		}
 	}
-	return fine("v2 counts it")
+	const unbounded = " in no limit: a session can fill the host's memory with them"
+	v2 := h.exists("sys/fs/cgroup/cgroup.controllers")
+	switch {
+	case slices.Contains(off, "nokmem"):
+		return warn("files, pipes and queues are"+unbounded, "boot without cgroup.memory=nokmem")
+	case v2 && slices.Contains(off, "nosocket"):
+		return warn("sockets are"+unbounded, "boot without cgroup.memory=nosocket")
+	case !v2 && !h.exists("sys/fs/cgroup/memory/memory.kmem.tcp.limit_in_bytes"):
+		return warn("sockets are"+unbounded, "boot with systemd.unified_cgroup_hierarchy=1: cgroup v2 counts them")
+	}
+	return fine("in the limits")
 }
 
 func without(needed, have []string) []string {
