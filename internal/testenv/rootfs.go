@@ -37,7 +37,7 @@ var base = debian{"rootfs-bookworm-4", "procps,python3,python-is-python3,xfsprog
 // programs has the servers, runtimes and tools of docs/programs.md beside that.
 // Packages of Java and PostgreSQL want the manual's directories.
 var programs = debian{
-	"rootfs-programs-1", base.packages + ",sudo,cron,openssh-server,openssh-client,postgresql,redis-server,nginx-light,nodejs," +
+	"rootfs-programs-2", base.packages + ",sudo,cron,openssh-server,openssh-client,postgresql,mariadb-server,redis-server,nginx-light,nodejs," +
 		"default-jre-headless,luajit,gdb,strace,docker.io,systemd-standalone-tmpfiles,iproute2,iputils-ping,git,curl,ca-certificates",
 	[]string{"doc", "locale"},
 }
@@ -66,7 +66,7 @@ func BaseRootfs(t testing.TB) string {
 }
 
 // ProgramsRootfs returns the directory of a Debian root file system with servers,
-// language runtimes and debuggers, for the long tier: it is some 900 MB. The
+// language runtimes and debuggers, for the long tier: it is some 1.2 GB. The
 // test must have called NeedsRoot.
 func ProgramsRootfs(t testing.TB) string {
 	t.Helper()

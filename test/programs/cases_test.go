@@ -66,6 +66,14 @@ var servers = []program{
 		runuser -u postgres -- $B/pg_ctl -D /tmp/pg -o '-p 5499' -w -l /tmp/pg.log start >/dev/null &&
 		test "$(runuser -u postgres -- psql -p 5499 -Atc 'create table t (a int); insert into t select generate_series(1, 1000); select sum(a) from t' | tail -1)" = 500500 &&
 		runuser -u postgres -- $B/pg_ctl -D /tmp/pg -w -m fast stop >/dev/null && echo ok`},
+	// It asks for io_uring and then for io_setup, and says what it found instead.
+	{name: "MariaDB", does: "a server without asynchronous I/O, InnoDB, a client", script: `
+		mkdir /tmp/maria && chown mysql /tmp/maria && mariadb-install-db --user=mysql --datadir=/tmp/maria >/tmp/install.log 2>&1 &&
+		{ mariadbd --no-defaults --user=mysql --datadir=/tmp/maria --socket=/tmp/maria.sock --skip-networking >/tmp/maria.log 2>&1 & } &&
+		for i in $(seq 300); do mariadb-admin -S /tmp/maria.sock ping >/dev/null 2>&1 && break; sleep 0.2; done &&
+		test "$(mariadb -S /tmp/maria.sock -N test -e 'create table t (a int) engine=innodb; insert into t select seq from seq_1_to_1000; select sum(a) from t')" = 500500 &&
+		mariadb-admin -S /tmp/maria.sock shutdown && wait && grep -q 'falling back to libaio' /tmp/maria.log &&
+		grep -q 'falling back to innodb_use_native_aio=OFF' /tmp/maria.log && echo ok`},
 	{name: "Redis", does: "a server that is written to and saves", script: `
 		redis-server --port 6399 --daemonize yes --dir /tmp >/dev/null && sleep 1 && redis-cli -p 6399 set k v >/dev/null && redis-cli -p 6399 save >/dev/null &&
 		test "$(redis-cli -p 6399 get k)" = v && redis-cli -p 6399 shutdown && echo ok`},
