@@ -40,6 +40,7 @@ func TestTimeout(t *testing.T) {
 		{"E02 loop in eval", `echo begun; eval 'while [[ 1 ]]; do sleep 0.01; done'; echo never`, false},
 		{"E02 loop over words", `echo begun; for i in {1..1000}; do sleep MARK; done; echo never`, false},
 		{"E02 loop over words begins", `echo begun; sleep MARK; for i in {1..1000}; do echo never; done; for i in 1; do ((i++)); done`, false},
+		{"E02 loop of subshells", `echo begun; for i in {1..1000}; do (sleep MARK); done; echo never`, false},
 		{"E02 loop of counts", `echo begun; for ((i = 0; i < 1000000; i++)); do sleep 0.01; done; echo never`, false},
 		{"E02 loop without a condition", `echo begun; for ((;;)); do sleep MARK; done; echo never; for ((;;)); do echo never; done`, false},
 		{"E02 loops over words and counts", `echo begun; for i in 1 2; do for ((;;)); do for x in 1 2; do sleep MARK; done; done; done; echo never`, false},
