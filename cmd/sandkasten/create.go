@@ -11,16 +11,16 @@ import (
 type sessionFlags struct {
 	policyFlags
 
-	Name      string            `short:"n" placeholder:"NAME" help:"What to call it wherever an id is taken; no two sessions of yours have the same."`
-	Driver    string            `placeholder:"NAME" help:"What makes the sandbox, as docker; by default the daemon's driver."`
-	Workspace string            `short:"w" placeholder:"ID" help:"Workspace at /workspace, which outlives the session; made if there is none."`
-	CPU       float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
-	Memory    cli.Mebibytes     `placeholder:"SIZE" help:"Memory, as 512m or 2g; a number alone is MiB."`
-	Pids      int64             `placeholder:"N" help:"Processes and threads."`
-	Disk      cli.Mebibytes     `placeholder:"SIZE" help:"Disk, as 512m or 10g; a number alone is MiB."`
-	Env       map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
-	Hostname  string            `placeholder:"NAME" help:"Host name inside."`
-	FileScope string            `placeholder:"SCOPE" enum:"workspace,sandbox," default:"" help:"What file calls reach: workspace, or sandbox for any path."`
+	Name      string             `short:"n" placeholder:"NAME" help:"What to call it wherever an id is taken; no two sessions of yours have the same."`
+	Driver    string             `placeholder:"NAME" help:"What makes the sandbox, as docker; by default the daemon's driver."`
+	Workspace string             `short:"w" placeholder:"ID" help:"Workspace at /workspace, which outlives the session; made if there is none."`
+	CPU       float64            `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
+	Memory    cli.LimitMebibytes `placeholder:"SIZE" help:"Memory, as 512m or 2g; a number alone is MiB."`
+	Pids      int64              `placeholder:"N" help:"Processes and threads."`
+	Disk      cli.LimitMebibytes `placeholder:"SIZE" help:"Disk, as 512m or 10g; a number alone is MiB."`
+	Env       map[string]string  `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
+	Hostname  string             `placeholder:"NAME" help:"Host name inside."`
+	FileScope string             `placeholder:"SCOPE" enum:"workspace,sandbox," default:"" help:"What file calls reach: workspace, or sandbox for any path."`
 }
 
 // policyFlags say how long a session lives, and what it is called.

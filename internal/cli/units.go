@@ -34,6 +34,19 @@ func (m *Mebibytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// LimitMebibytes is a limit in a flag: a size, or 0 for the daemon's default, as for
+// limits that are no sizes and in the API.
+type LimitMebibytes int64
+
+// UnmarshalText reads a size or 0.
+func (m *LimitMebibytes) UnmarshalText(text []byte) error {
+	if string(text) == "0" {
+		*m = 0
+		return nil
+	}
+	return (*Mebibytes)(m).UnmarshalText(text)
+}
+
 // Span is a time in a flag: 90s, 10m, 2h30m or 10d. A number alone is seconds.
 type Span time.Duration
 

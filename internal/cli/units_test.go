@@ -18,6 +18,17 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// A limit of 0 is the default in the API and in flags that are numbers.
+func TestLimitsOfSize(t *testing.T) {
+	for text, want := range map[string]LimitMebibytes{"0": 0, "512": 512, "2g": 2048, "": -1, "0k": -1, "-1": -1, "x": -1} {
+		got := LimitMebibytes(7)
+		err := got.UnmarshalText([]byte(text))
+		if (err != nil) != (want < 0) || err == nil && got != want {
+			t.Errorf("%q is %d MiB, %v", text, got, err)
+		}
+	}
+}
+
 func TestTimes(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"1": time.Second, "90": 90 * time.Second, "0.5": time.Second / 2, "90s": 90 * time.Second, "10d": 240 * time.Hour,

@@ -136,10 +136,8 @@ func (c *Client) CommitImage(ctx context.Context, name string, o *CommitImageOpt
 // startImageJob may send its request again: the daemon takes the same one for the
 // job that is under way.
 func (c *Client) startImageJob(ctx context.Context, path string, body any) (ImageJob, error) {
-	r := post(path, body)
-	r.safe = true
 	var job ImageJob
-	err := c.call(ctx, r, &job)
+	err := c.call(ctx, postSame(path, body), &job)
 	return job, err
 }
 

@@ -274,12 +274,14 @@ func (p *Process) Signal(ctx context.Context, signal string) error {
 
 // Resize changes the size of the process's terminal.
 func (p *Process) Resize(ctx context.Context, rows, cols uint16) error {
-	return p.post(ctx, "/resize", map[string]uint16{"rows": rows, "cols": cols})
+	return p.session.client.call(ctx, postSame(p.path+"/resize", map[string]uint16{"rows": rows, "cols": cols}), nil)
 }
 
 // Kill ends the process with all that it started: TERM, and soon KILL. Again, or
 // after its end, is no error.
-func (p *Process) Kill(ctx context.Context) error { return p.post(ctx, "/cancel", nil) }
+func (p *Process) Kill(ctx context.Context) error {
+	return p.session.client.call(ctx, postSame(p.path+"/cancel", nil), nil)
+}
 
 func (p *Process) post(ctx context.Context, path string, body any) error {
 	return p.session.client.call(ctx, post(p.path+path, body), nil)

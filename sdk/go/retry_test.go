@@ -65,6 +65,41 @@ func TestRequestsOutliveARestart(t *testing.T) {
 	}
 }
 
+// What may be asked again is: its answer is lost, and then the daemon starts. A
+// signal is sent once, since nobody knows whether it came.
+func TestWhatMayBeAskedAgainOutlivesARestart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		ask   func(s *Session) error
+		again bool
+	}{
+		"update":    {func(s *Session) error { _, err := s.Update(t.Context(), nil); return err }, true},
+		"heartbeat": {func(s *Session) error { return s.Heartbeat(t.Context()) }, true},
+		"pause":     {func(s *Session) error { _, err := s.Pause(t.Context(), nil); return err }, true},
+		"resume":    {func(s *Session) error { _, err := s.Resume(t.Context()); return err }, true},
+		"stop":      {func(s *Session) error { _, err := s.Stop(t.Context()); return err }, true},
+		"start":     {func(s *Session) error { _, err := s.Start(t.Context()); return err }, true},
+		"kill":      {func(s *Session) error { return s.Process("e1").Kill(t.Context()) }, true},
+		"resize":    {func(s *Session) error { return s.Process("e1").Resize(t.Context(), 1, 2) }, true},
+		"signal":    {func(s *Session) error { return s.Process("e1").Signal(t.Context(), "USR1") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := scriptedClient(t, func(_ *http.Request, n int) (*http.Response, error) {
+				switch n {
+				case 1:
+					return nil, errors.New("connection reset")
+				case 2, 3, 4, 5, 6:
+					return answered(503, unavailable)
+				}
+				return answered(200, aSession)
+			})
+			c.retryTime = time.Hour
+			if err := tt.ask(c.Session("s1")); (err == nil) != tt.again {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // What never comes back is given up after a time, and soon where nothing ever was.
 func TestRequestsAreGivenUp(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -187,12 +187,12 @@ func (s *Session) Update(ctx context.Context, o *UpdateOptions) (SessionInfo, er
 		UpdateOptions
 		times
 	}{options, options.times()}
-	return s.change(ctx, request{method: http.MethodPatch, path: s.path, json: body})
+	return s.change(ctx, request{method: http.MethodPatch, path: s.path, json: body, safe: true})
 }
 
 // Heartbeat counts as use of the session and does nothing else.
 func (s *Session) Heartbeat(ctx context.Context) error {
-	return s.client.call(ctx, post(s.path+"/heartbeat", nil), nil)
+	return s.client.call(ctx, postSame(s.path+"/heartbeat", nil), nil)
 }
 
 // PauseOptions says how a session is paused.
@@ -203,22 +203,22 @@ type PauseOptions struct {
 // Pause stops the session's programs where they are. Pausing what is paused is no
 // error; nor is it with the next three.
 func (s *Session) Pause(ctx context.Context, o *PauseOptions) (SessionInfo, error) {
-	return s.change(ctx, post(s.path+"/pause", value(o)))
+	return s.change(ctx, postSame(s.path+"/pause", value(o)))
 }
 
 // Resume lets the programs of a paused session go on.
 func (s *Session) Resume(ctx context.Context) (SessionInfo, error) {
-	return s.change(ctx, post(s.path+"/resume", nil))
+	return s.change(ctx, postSame(s.path+"/resume", nil))
 }
 
 // Stop ends the session's programs and keeps its files.
 func (s *Session) Stop(ctx context.Context) (SessionInfo, error) {
-	return s.change(ctx, post(s.path+"/stop", nil))
+	return s.change(ctx, postSame(s.path+"/stop", nil))
 }
 
 // Start boots a stopped session on its files.
 func (s *Session) Start(ctx context.Context) (SessionInfo, error) {
-	return s.change(ctx, post(s.path+"/start", nil))
+	return s.change(ctx, postSame(s.path+"/start", nil))
 }
 
 // Destroy ends the session with all that is in it but its workspace. Again is no

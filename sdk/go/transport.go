@@ -41,6 +41,14 @@ func post(path string, body any) request {
 	return request{method: http.MethodPost, path: path, json: body}
 }
 
+// postSame makes a request that changes nothing more when the daemon carries it out
+// again.
+func postSame(path string, body any) request {
+	r := post(path, body)
+	r.safe = true
+	return r
+}
+
 // postOnce makes a request that the daemon carries out once, however often it is
 // sent. An empty key takes a new one.
 func postOnce(path, key string, body any) request {

@@ -90,10 +90,19 @@ const saveAtExit = `{ \builtin declare -px;\builtin printf 'cd -- %q\n#exit.\n' 
 // killed. To bash a skipped command has succeeded, so a loop around some would
 // never end; break 0 is an error that ends all loops, and skips as well. A DEBUG
 // trap of the user's own is lost then.
-const skipAll = `\builtin shopt -s extdebug;\builtin trap "\builtin test \"\${BASH_COMMAND/__sk}\" != \"\$BASH_COMMAND\" || { \builtin break 0 2>/dev/null && ! \builtin :; }" DEBUG`
+//
+// The head of a for loop does not take notice of break 0: it would end the first
+// loop after it instead, or everything if there is none. It is skipped without a
+// break, which ends for ((;;)) and takes "for x in" to its next word. Each hundredth
+// is not: "for x in" is let through and ends in its body, and ((...)), which may also
+// be the command of an endless loop, breaks.
+const skipAll = `\builtin shopt -s extdebug;\builtin trap "\builtin test \"\${BASH_COMMAND/__sk}\" != \"\$BASH_COMMAND\" || ` +
+	`{ { \builtin test \"\${BASH_COMMAND#((}\${BASH_COMMAND#for }\" = \"\$BASH_COMMAND\$BASH_COMMAND\" || ` +
+	`{ __sk_heads+=x; \builtin test \${#__sk_heads} = 100 && \builtin unset __sk_heads; }; } && ` +
+	`{ \builtin test \"\${BASH_COMMAND#for }\" != \"\$BASH_COMMAND\" || { \builtin break 0 2>/dev/null && ! \builtin :; }; }; }" DEBUG`
 
 func (bash) Skip() (unix.Signal, []byte) {
-	return sigRTMax, []byte(`\builtin shopt -u extdebug ${__sk+};\builtin trap - DEBUG ${__sk+}` + "\n\n")
+	return sigRTMax, []byte(`\builtin shopt -u extdebug ${__sk+};\builtin trap - DEBUG ${__sk+};\builtin unset __sk_heads` + "\n\n")
 }
 
 const sigRTMax = unix.Signal(64)

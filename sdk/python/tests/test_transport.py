@@ -269,6 +269,31 @@ def test_reads_outlive_a_restart_for_a_time(
     assert 2 < len(daemon.answers) < 7  # it gave up after 30 s, and not before the second repetition
 
 
+@pytest.mark.parametrize("verb", ["update", "heartbeat", "pause", "resume", "stop", "start"])
+def test_what_may_be_asked_again_outlives_a_restart(side: Any, fast: list[float], verb: str) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [
+        httpx.ReadError("cut"),
+        *(error(503, UNAVAILABLE) for _ in range(8)),
+        httpx.Response(200, json=SESSION),
+    ]
+    side.call(getattr(machine, verb))
+    assert not daemon.answers
+
+
+def test_a_signal_is_sent_once(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    process = machine.processes.get("e1")
+    daemon.answers = [httpx.ReadError("cut"), httpx.Response(200, json={"ok": True})]
+    side.call(process.kill)
+    assert not daemon.answers
+    daemon.answers = [httpx.ReadError("cut")]
+    with pytest.raises(sandkasten.APIConnectionError):
+        side.call(process.signal, "USR1")
+
+
 def test_a_wrong_address_is_told_soon(side: Any, fast: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     daemon = Daemon(*(httpx.ConnectError("nothing listens") for _ in range(9)))
     clock = iter(range(100))

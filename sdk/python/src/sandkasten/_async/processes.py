@@ -89,18 +89,20 @@ class Process:
 
     async def resize(self, *, rows: int, cols: int) -> None:
         """Changes the size of its terminal."""
-        await self._post("/resize", {"rows": rows, "cols": cols})
+        await self._post("/resize", {"rows": rows, "cols": cols}, safe=True)
 
     async def kill(self) -> None:
         """Ends it with all its processes: TERM, and soon KILL. Again, or after its end, is no error."""
-        await self._post("/cancel")
+        await self._post("/cancel", safe=True)
 
     async def _get(self, path: str, query: dict[str, int | bool | None]) -> object:
         request = Request(method="GET", path=self._path + path, query=query, safe=True, wait=True)
         return await self._transport.json(request)
 
-    async def _post(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, int]:
-        request = Request(method="POST", path=self._path + path, json=body, wait=True)
+    async def _post(
+        self, path: str, body: Mapping[str, object] | None = None, *, safe: bool = False
+    ) -> dict[str, int]:
+        request = Request(method="POST", path=self._path + path, json=body, safe=safe, wait=True)
         return _core.as_object(await self._transport.json(request))
 
 

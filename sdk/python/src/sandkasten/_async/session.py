@@ -210,28 +210,28 @@ class Session(Files):
             "auto_resume": auto_resume,
             "labels": labels,
         }
-        request = Request(method="PATCH", path=self._path, json=_core.given(body))
+        request = Request(method="PATCH", path=self._path, json=_core.given(body), safe=True)
         return self._keep(await self._transport.json(request))
 
     async def heartbeat(self) -> SessionInfo:
         """Is use of the session, and nothing else."""
-        return self._keep(await self._post("/heartbeat"))
+        return self._keep(await self._post("/heartbeat", safe=True))
 
     async def pause(self, *, memory: Literal["ram", "disk"] | None = None) -> SessionInfo:
         """Stops its programs where they are; they keep their memory and cost no processor time."""
-        return self._keep(await self._post("/pause", _core.given({"memory": memory}), wait=True))
+        return self._keep(await self._post("/pause", _core.given({"memory": memory}), safe=True, wait=True))
 
     async def resume(self) -> SessionInfo:
         """Lets them go on."""
-        return self._keep(await self._post("/resume", wait=True))
+        return self._keep(await self._post("/resume", safe=True, wait=True))
 
     async def stop(self) -> SessionInfo:
         """Kills all processes and keeps all files."""
-        return self._keep(await self._post("/stop", wait=True))
+        return self._keep(await self._post("/stop", safe=True, wait=True))
 
     async def start(self) -> SessionInfo:
         """Boots a stopped session on its files."""
-        return self._keep(await self._post("/start", wait=True))
+        return self._keep(await self._post("/start", safe=True, wait=True))
 
     async def snapshot(
         self,
@@ -316,8 +316,10 @@ class Session(Files):
     async def _get_path(self, path: str) -> object:
         return await self._transport.json(Request(method="GET", path=self._path + path, safe=True))
 
-    async def _post(self, path: str, body: dict[str, Any] | None = None, *, wait: bool = False) -> object:
-        request = Request(method="POST", path=self._path + path, json=body, wait=wait)
+    async def _post(
+        self, path: str, body: dict[str, Any] | None = None, *, safe: bool = False, wait: bool = False
+    ) -> object:
+        request = Request(method="POST", path=self._path + path, json=body, safe=safe, wait=wait)
         return await self._transport.json(request)
 
 

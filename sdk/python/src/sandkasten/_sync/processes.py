@@ -92,18 +92,20 @@ class SyncProcess:
 
     def resize(self, *, rows: int, cols: int) -> None:
         """Changes the size of its terminal."""
-        self._post("/resize", {"rows": rows, "cols": cols})
+        self._post("/resize", {"rows": rows, "cols": cols}, safe=True)
 
     def kill(self) -> None:
         """Ends it with all its processes: TERM, and soon KILL. Again, or after its end, is no error."""
-        self._post("/cancel")
+        self._post("/cancel", safe=True)
 
     def _get(self, path: str, query: dict[str, int | bool | None]) -> object:
         request = Request(method="GET", path=self._path + path, query=query, safe=True, wait=True)
         return self._transport.json(request)
 
-    def _post(self, path: str, body: Mapping[str, object] | None = None) -> dict[str, int]:
-        request = Request(method="POST", path=self._path + path, json=body, wait=True)
+    def _post(
+        self, path: str, body: Mapping[str, object] | None = None, *, safe: bool = False
+    ) -> dict[str, int]:
+        request = Request(method="POST", path=self._path + path, json=body, safe=safe, wait=True)
         return _core.as_object(self._transport.json(request))
 
 
