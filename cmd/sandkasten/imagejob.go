@@ -76,17 +76,12 @@ func printJob(a *cli.App, job sandkasten.ImageJob) error {
 	return printImage(a, *job.Image, nil)
 }
 
-type imageJobsCmd struct {
-	JSON bool `name:"json" help:"Print JSON."`
-}
+type imageJobsCmd struct{ cli.ListFlags }
 
 func (c imageJobsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	list, err := cl.ListImageJobs(ctx)
 	if err != nil {
 		return err
-	}
-	if c.JSON {
-		return show.JSON(a.Out, list)
 	}
 	rows := [][]string{{"ID", "KIND", "IMAGE", "STATUS", "AGE", "PROGRESS"}}
 	for _, job := range list {
@@ -101,7 +96,7 @@ func (c imageJobsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client
 		}
 		rows = append(rows, []string{job.ID, job.Kind, job.Name, job.Status, show.Span(time.Since(job.CreatedAt)), show.Printable(progress)})
 	}
-	return show.Table(a.Out, rows)
+	return c.Print(a, list, rows, "No image jobs since the daemon's start.")
 }
 
 type imageCancelCmd struct {

@@ -45,6 +45,9 @@ func TestImagesOfADaemon(t *testing.T) {
 	if out := tm.want("image", "jobs"); strings.Count(out, "\n") != 3 || !strings.Contains(out, "done") || !strings.Contains(out, "failed") {
 		t.Errorf("jobs: %s", out)
 	}
+	if out := tm.want("image", "jobs", "--format", "{{.Kind}} {{.Status}}"); strings.Count(out, "pull ") != 2 || !strings.Contains(out, "pull done\n") {
+		t.Errorf("image jobs --format = %s", out)
+	}
 	if r := tm.run("image", "rm", "team/tool", "absent"); r.code == 0 || r.out != "team/tool\n" || !strings.Contains(r.errOut, "absent") {
 		t.Errorf("rm: %+v", r)
 	}

@@ -27,6 +27,7 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 		"ctrl-c":         {cli.SignalError(syscall.SIGINT), 130, ""},
 		"terminated":     {errors.Join(cli.SignalError(syscall.SIGTERM)), 143, ""},
 		"refused":        {refused, 1, `no such session\x1b[2J`},
+		"no such exec":   {&sandkasten.APIError{Status: 404, Code: "not_found", Message: "no such exec; list the session's execs for those that it still knows"}, 1, "`sandkasten ps` list"},
 		"refused in run": {cli.NotRun(refused), 125, `no such session`},
 		"no daemon":      {away, 3, "start one with `sandkasten daemon`"},
 		"no daemon, run": {cli.NotRun(away), 125, "no daemon at http://x (refused)"},

@@ -35,6 +35,13 @@ const (
 	aName      = `^([A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9._-])[A-Za-z0-9._-]*$`
 	aVariable  = `^[A-Za-z_][A-Za-z0-9_]*$`
 	aShortName = `^[A-Za-z0-9._-]*$`
+	aLabel     = `^[^\x00-\x1F\x7F]{1,63}$`
+	aHostname  = `^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$`
+	aSession   = `^[A-Za-z0-9][A-Za-z0-9._-]*$`
+	aSnapshot  = `^[a-z2-7]{3,26}$`
+	aUser      = `^([A-Za-z0-9._-]{1,64}(:[A-Za-z0-9._-]{1,64})?)?$`
+	anImage    = `^[a-z0-9][a-z0-9._/:-]*$`
+	inBase64   = `^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`
 )
 
 // patterns are those of strings, by schema and property. A property that ends in []
@@ -42,14 +49,20 @@ const (
 var patterns = map[string]string{
 	"ExecRequest.cmd": noNUL, "ExecRequest.cwd": noNUL, "ExecRequest.env{}": aVariable, "ExecRequest.output_file": aFile,
 	"ProcessRequest.cmd[]": noNUL, "ProcessRequest.cwd": noNUL, "ProcessRequest.env{}": aVariable, "ProcessRequest.output_file": aFile,
-	"CreateRequest.env{}": aVariable, "ForkRequest.env{}": aVariable,
-	"WriteRequest.path": aFile, "EditRequest.path": aFile, "MkdirRequest.path": noNUL, "ChmodRequest.path": aFile, "DeleteRequest.path": aFile,
+	"ProcessRequest.stdin_base64": inBase64, "ProcessRequest.user": aUser, "StdinRequest.data_base64": inBase64,
+	"CreateRequest.env{}": aVariable, "CreateRequest.name": aSession, "CreateRequest.hostname": aHostname, "CreateRequest.workspace_id": aName,
+	"CreateRequest.restore_snapshot_id": aSnapshot, "CreateRequest.labels{}": aLabel,
+	"ForkRequest.env{}": aVariable, "ForkRequest.hostname": aHostname, "ForkRequest.labels{}": aLabel, "UpdateRequest.labels{}": aLabel,
+	"WriteRequest.path": aFile, "WriteRequest.content_base64": inBase64, "EditRequest.path": aFile, "MkdirRequest.path": noNUL, "ChmodRequest.path": aFile, "DeleteRequest.path": aFile,
 	"MoveRequest.from": aFile, "MoveRequest.to": aFile, "CopyRequest.from": aFile, "CopyRequest.to": aFile,
-	"WorkspaceRequest.id": aName, "SnapshotRequest.name": aShortName,
+	"WorkspaceRequest.id": aName, "WorkspaceRequest.labels{}": aLabel, "SnapshotRequest.name": aShortName,
+	"BuildRequest.name": anImage, "CommitRequest.name": anImage,
 }
 
 // exclusions are pairs of fields of which a request has at most one, by schema.
 var exclusions = map[string][][]any{
+	"CreateRequest":  {{"limits", "cpu"}, {"limits", "memory_mb"}, {"limits", "pids"}, {"limits", "disk_mb"}},
+	"CommitRequest":  {{"session_id", "snapshot_id"}},
 	"ProcessRequest": {{"stdin", "stdin_base64"}},
 	"StdinRequest":   {{"data", "data_base64"}},
 	"WriteRequest":   {{"text", "content_base64"}, {"create", "append"}},

@@ -41,10 +41,26 @@ func TestSchemasForbidWhatIsRefused(t *testing.T) {
 		{"POST", path + "/fs/move", "MoveRequest", `{"from":"a/","to":"b"}`},
 		{"POST", path + "/fs/move", "MoveRequest", `{"from":"a","to":"b/"}`},
 		{"POST", path + "/fs/copy", "CopyRequest", `{"from":"a\u0000","to":"b"}`},
+		{"POST", path + "/processes", "ProcessRequest", `{"cmd":null}`},
+		{"POST", path + "/processes", "ProcessRequest", `{"cmd":["cat"],"stdin_base64":"YQ"}`},
+		{"POST", path + "/processes", "ProcessRequest", `{"cmd":["true"],"user":"a b"}`},
+		{"POST", path + "/execs/aaaaaaaaaaaaaaaaaaaaaaaaaa/stdin", "StdinRequest", `{"data_base64":"!"}`},
+		{"POST", path + "/fs/write", "WriteRequest", `{"path":"a","content_base64":"!"}`},
 		{"POST", "/v1/sessions", "CreateRequest", `{"env":{"1a":"x"}}`},
+		{"POST", "/v1/sessions", "CreateRequest", `{"name":"-x"}`},
+		{"POST", "/v1/sessions", "CreateRequest", `{"hostname":"a_b"}`},
+		{"POST", "/v1/sessions", "CreateRequest", `{"hostname":"a-"}`},
+		{"POST", "/v1/sessions", "CreateRequest", `{"workspace_id":".."}`},
+		{"POST", "/v1/sessions", "CreateRequest", `{"restore_snapshot_id":"A1"}`},
+		{"POST", "/v1/sessions", "CreateRequest", `{"labels":{"":"x"}}`},
+		{"POST", "/v1/sessions", "CreateRequest", `{"limits":{"pids":9},"cpu":1}`},
+		{"PATCH", path, "UpdateRequest", `{"labels":{"a\nb":"x"}}`},
+		{"POST", path + "/fork", "ForkRequest", `{"hostname":"-"}`},
 		{"POST", path + "/fork", "ForkRequest", `{"env":{"a=b":"x"}}`},
 		{"POST", "/v1/workspaces", "WorkspaceRequest", `{"id":".."}`},
+		{"POST", "/v1/workspaces", "WorkspaceRequest", `{"labels":{"":"x"}}`},
 		{"POST", path + "/snapshots", "SnapshotRequest", `{"name":"a b"}`},
+		{"POST", path + "/snapshots", "SnapshotRequest", `{"include_paths":null}`},
 	}
 	for _, tt := range tests {
 		got := s.do(t, tt.method, tt.path, tt.body)
@@ -86,6 +102,8 @@ func allows(t *testing.T, s schema, v any) bool {
 	case s["type"] == "string" && fmt.Sprintf("%T", v) != "string":
 		return false
 	case s["type"] == "integer" && !isNumber:
+		return false
+	case s["type"] == "array" && v == nil:
 		return false
 	case isNumber && s["maximum"] != nil && n > s["maximum"].(float64):
 		return false

@@ -88,6 +88,19 @@ func TestOpenAPIIsWhole(t *testing.T) {
 	}
 }
 
+// The files of a workspace have the parameters of a session's, but for the id.
+func TestWorkspacesAreNoSessions(t *testing.T) {
+	for path, item := range at(readDocument(t, "openapi.json"), "paths") {
+		text, err := json.Marshal(item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(path, "/v1/workspaces/") && bytes.Contains(text, []byte("The session's id")) {
+			t.Errorf("%s takes a session's id", path)
+		}
+	}
+}
+
 // TestEveryBodyHasAnExample looks for what a reader could not copy.
 func TestEveryBodyHasAnExample(t *testing.T) {
 	doc := readDocument(t, "openapi.json")

@@ -17,7 +17,7 @@ type processInput struct {
 
 // ProcessRequest is a program to run without a shell.
 type ProcessRequest struct {
-	Cmd          []string          `json:"cmd" minItems:"1" maxItems:"262144" doc:"The program, looked up in PATH, and its arguments, without NUL: 128 KiB each, and 2 MiB together with the variables, which is what the kernel takes." example:"[\"python3\",\"-c\",\"print(1)\"]"`
+	Cmd          []string          `json:"cmd" nullable:"false" minItems:"1" maxItems:"262144" doc:"The program, looked up in PATH, and its arguments, without NUL: 128 KiB each, and 2 MiB together with the variables, which is what the kernel takes." example:"[\"python3\",\"-c\",\"print(1)\"]"`
 	Cwd          string            `json:"cwd,omitempty" maxLength:"4096" doc:"Relative paths begin at /workspace, which is also the default." example:"src"`
 	Env          map[string]string `json:"env,omitempty" doc:"Added to the session's variables; see cmd for how much."`
 	Stdin        string            `json:"stdin,omitempty" maxLength:"1048576" doc:"What the program reads; without it, nothing."`

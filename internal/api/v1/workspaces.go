@@ -162,8 +162,10 @@ func copyBodies(to, from *huma.Operation) {
 	}
 	for i, p := range to.Parameters {
 		if p.In == "path" && p.Name == "id" {
-			p := *p
+			p, described := *p, *p.Schema
 			p.Description, p.Example = "The workspace's id.", "project"
+			described.Description, described.Examples = p.Description, []any{p.Example}
+			p.Schema = &described
 			to.Parameters[i] = &p
 		}
 	}

@@ -66,8 +66,8 @@ func Seconds(field string, asked, longest time.Duration) error {
 
 // What a request may carry.
 const (
-	maxImage       = 255      // the length of a name
-	maxEnv         = 128      // variables
+	maxImage       = 512      // the length of a name, with a digest
+	maxEnv         = 256      // variables
 	maxEnvBytes    = 64 << 10 // names and values together
 	maxLabels      = 64
 	maxLabelKey    = 63

@@ -1164,7 +1164,7 @@ export interface components {
              *       "print(1)"
              *     ]
              */
-            cmd: string[] | null;
+            cmd: string[];
             /**
              * Format: int32
              * @description Of the terminal; 80 without it.
@@ -1566,14 +1566,14 @@ export interface components {
              *       "node_modules"
              *     ]
              */
-            excludePaths?: string[] | null;
+            excludePaths?: string[];
             /**
              * @description Absolute, or from /workspace: only these, and what is below them.
              * @example [
              *       "src"
              *     ]
              */
-            includePaths?: string[] | null;
+            includePaths?: string[];
             /** @description The client's own note. */
             label?: string;
             /**

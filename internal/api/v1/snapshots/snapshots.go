@@ -58,8 +58,8 @@ type SnapshotRequest struct {
 	Name         string                `json:"name,omitempty" maxLength:"64" doc:"Of a-z, A-Z, 0-9, '.', '_' and '-'. Several may have the same." example:"before-upgrade"`
 	Label        string                `json:"label,omitempty" maxLength:"256" doc:"The client's own note."`
 	Scope        session.SnapshotScope `json:"scope,omitempty" enum:"workspace,sandbox" doc:"workspace, the default, is /workspace. sandbox is that and whatever else was changed of the root." example:"workspace"`
-	IncludePaths []string              `json:"include_paths,omitempty" maxItems:"256" doc:"Absolute, or from /workspace: only these, and what is below them." example:"[\"src\"]"`
-	ExcludePaths []string              `json:"exclude_paths,omitempty" maxItems:"256" doc:"And not these." example:"[\"node_modules\"]"`
+	IncludePaths []string              `json:"include_paths,omitempty" nullable:"false" maxItems:"256" doc:"Absolute, or from /workspace: only these, and what is below them." example:"[\"src\"]"`
+	ExcludePaths []string              `json:"exclude_paths,omitempty" nullable:"false" maxItems:"256" doc:"And not these." example:"[\"node_modules\"]"`
 }
 
 // CreateInput is a request for a snapshot.
