@@ -26,8 +26,8 @@ var Rules = map[string]Rule{
 	"internal/wsl":       {}, // a client from outside, on Windows
 	"cmd/runner": {
 		Ours: []string{
-			"internal/guard", "internal/runner", "internal/runner/archive", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",
-			"internal/runtime/linux/stage",
+			"internal/guard", "internal/runner", "internal/runner/archive", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/sandbox/relay",
+			"internal/sandbox/stage",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
@@ -37,7 +37,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
 			"internal/errdefs", "internal/images", "internal/images/jobs", "internal/installation", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
-			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/service", "internal/session", "internal/store",
+			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/multidriver", "internal/service", "internal/session", "internal/store",
 			"internal/blob", "internal/blob/s3", "internal/clock", "internal/weaken", "internal/fsck", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
 			"internal/tracing", "internal/tracing/otlp",
 		},
@@ -180,40 +180,32 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/klauspost/compress", unix},
 	},
 
-	// Drivers.
-	"internal/runtime":        {},
-	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/weaken"}},
+	// Drivers. None imports another; what they share is below internal/sandbox.
+	"internal/runtime": {},
 	"internal/runtime/linux": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
-			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/inside", "internal/runtime/linux/inspect", "internal/runtime/linux/procview", "internal/runtime/linux/stage", "internal/runtime/linux/sys",
-			"internal/runtime/linux/turns", "internal/smallfile", "internal/spawn", "protocol", "internal/weaken",
+			"internal/runtime/linux/disk", "internal/runtime/linux/fairshare", "internal/runtime/linux/ids", "internal/runtime/linux/inspect", "internal/runtime/linux/procview",
+			"internal/sandbox/guest", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn", "protocol", "internal/weaken",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
-	"internal/runtime/linux/cgroup": {Ours: []string{"internal/runtime/linux/sys", "internal/weaken"}, Libraries: []string{unix}},
-	"internal/runtime/linux/disk":   {Ours: []string{"internal/runtime/linux/sys", "internal/weaken"}, Libraries: []string{unix}},
-	"internal/runtime/linux/ids":    {Libraries: []string{unix}},
+	"internal/runtime/linux/backlog":   {Ours: []string{"internal/runtime/linux/cgroup"}},
+	"internal/runtime/linux/cgroup":    {Ours: []string{"internal/sandbox/sys", "internal/weaken"}, Libraries: []string{unix}},
+	"internal/runtime/linux/disk":      {Ours: []string{"internal/sandbox/sys", "internal/weaken"}, Libraries: []string{unix}},
+	"internal/runtime/linux/fairshare": {Ours: []string{"internal/runtime/linux/cgroup"}},
+	"internal/runtime/linux/ids":       {Libraries: []string{unix}},
 	"internal/runtime/linux/inspect": {
-		Ours:      []string{"internal/runtime", "internal/runtime/linux/cgroup", "internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/sys"},
+		Ours:      []string{"internal/runtime", "internal/runtime/linux/cgroup", "internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/sandbox/sys"},
 		Libraries: []string{unix},
 	},
-	"internal/runtime/linux/seccomp": {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
-	"internal/runtime/linux/stage": {
-		Ours: []string{"internal/guard", "internal/runtime/linux/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
-	},
-	"internal/runtime/linux/backlog":  {Ours: []string{"internal/runtime/linux/cgroup"}},
 	"internal/runtime/linux/procview": {},
-	"internal/runtime/linux/turns":    {Ours: []string{"internal/runtime/linux/cgroup"}},
-	"internal/runtime/linux/sys":      {Ours: []string{"internal/guard"}, Libraries: []string{unix}, Not: slow},
 
-	// The engine's client stays in here. The policies and the runner's way into a
-	// sandbox are the native driver's.
+	// The engine's client stays in here.
 	"internal/runtime/docker": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/docker/flatten",
-			"internal/runtime/docker/relay", "internal/runtime/inside", "internal/runtime/linux/seccomp", "internal/runtime/linux/stage",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime",
+			"internal/sandbox/flatten", "internal/sandbox/guest", "internal/sandbox/relay", "internal/sandbox/seccomp", "internal/sandbox/stage",
 			"internal/runner/lookup", // finds a user in an image as a runner does in its sandbox
 			"protocol",
 		},
@@ -222,11 +214,20 @@ var Rules = map[string]Rule{
 			"golang.org/x/sync",
 		},
 	},
-	"internal/runtime/docker/flatten": {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
-	"internal/runtime/docker/relay":   {Ours: []string{"internal/guard"}, Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 
 	// What joins drivers knows none.
-	"internal/runtime/several": {Ours: []string{"internal/errdefs", "internal/runtime"}},
+	"internal/runtime/multidriver": {Ours: []string{"internal/errdefs", "internal/runtime"}},
+
+	// What a driver makes a sandbox with, whichever driver it is.
+	"internal/sandbox/flatten":             {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
+	"internal/sandbox/guest":               {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/weaken"}},
+	"internal/sandbox/relay":               {Ours: []string{"internal/guard"}, Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
+	"internal/sandbox/seccomp":             {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
+	"internal/sandbox/seccomp/seccomptest": {TestOnly: true},
+	"internal/sandbox/stage": {
+		Ours: []string{"internal/guard", "internal/sandbox/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
+	},
+	"internal/sandbox/sys": {Ours: []string{"internal/guard"}, Libraries: []string{unix}, Not: slow},
 
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/images"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
+	"github.com/sandkasten/sandkasten/internal/sandbox/flatten"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/docker"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux"
-	"github.com/sandkasten/sandkasten/internal/runtime/several"
+	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
 )
 
 // hostDriver is a driver with what belongs to a process rather than to a
@@ -77,7 +77,7 @@ func newDriver(cfg config.Config, store *images.Store, log *slog.Logger) (hostDr
 		}
 		all.parts, made[name] = append(all.parts, d), d
 	}
-	all.Driver = several.New(made, cfg.Driver)
+	all.Driver = multidriver.New(made, cfg.Driver)
 	return all, nil
 }
 
@@ -95,7 +95,7 @@ func newNamed(name string, cfg config.Config, store *images.Store, log *slog.Log
 
 // hostDrivers is a hostDriver made of several.
 type hostDrivers struct {
-	*several.Driver
+	*multidriver.Driver
 
 	parts []hostDriver
 }

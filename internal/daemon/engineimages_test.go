@@ -23,7 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/sandkasten/sandkasten/internal/config"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
+	"github.com/sandkasten/sandkasten/internal/sandbox/flatten"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 

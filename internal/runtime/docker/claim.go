@@ -14,7 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -26,7 +26,7 @@ import (
 // itself nor its volumes, nor file systems in memory, whose sizes follow from
 // the memory: a spec with others is Unimplemented.
 func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := inside.CheckSpec(id, spec); err != nil {
+	if err := guest.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
 	got, err := d.inspect(ctx, ready)
@@ -58,7 +58,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 		err = d.limit(ctx, id, spec.Limits)
 	}
 	if err == nil {
-		err = errors.Join(failpoint.Hit("docker.claim.limited"), inside.Settle(ctx, s, protocol.Settle{}, spec.Env, nil), failpoint.Hit("docker.claim.settled"))
+		err = errors.Join(failpoint.Hit("docker.claim.limited"), guest.Settle(ctx, s, protocol.Settle{}, spec.Env, nil), failpoint.Hit("docker.claim.settled"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim sandbox %s as %s: %w", ready, id, err)
@@ -142,7 +142,7 @@ func (d *Driver) settleAgain(ctx context.Context, id runtime.ID, config *contain
 	if err != nil || len(env) == 0 {
 		return err
 	}
-	return inside.Settle(ctx, &sandbox{d: d, id: id}, protocol.Settle{}, env, nil)
+	return guest.Settle(ctx, &sandbox{d: d, id: id}, protocol.Settle{}, env, nil)
 }
 
 // The environment of a container is settled when it is made. What one is

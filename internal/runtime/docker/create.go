@@ -16,7 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
 )
 
 // callTime bounds one call that changes something in the engine. Such calls
@@ -32,7 +32,7 @@ func call(ctx context.Context) (context.Context, context.CancelFunc) {
 // Create implements runtime.Driver. The container's name is the claim to the
 // id: the engine gives it to one of those who ask at the same time.
 func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := inside.CheckSpec(id, spec); err != nil {
+	if err := guest.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
 	spec.Limits = d.limitsFor(spec.Limits, spec.ReadonlyRoot)
@@ -166,7 +166,7 @@ func (d *Driver) undo(ctx context.Context, c creation) error {
 
 // Destroy implements runtime.Driver.
 func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
-	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
+	if err := guest.CheckSpec(id, runtime.Spec{}); err != nil {
 		return err
 	}
 	got, err := d.inspect(ctx, id)

@@ -12,7 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
+	"github.com/sandkasten/sandkasten/internal/sandbox/flatten"
 )
 
 // diskLimit is what an engine can limit of what a container writes.

@@ -15,10 +15,10 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -28,7 +28,7 @@ var _ runtime.Claimer = (*Driver)(nil)
 // the session's after that: so one that has anything of a session is never
 // found under the name of a ready one.
 func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := inside.CheckSpec(id, spec); err != nil {
+	if err := guest.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
 	s, err := d.readState(ready)
@@ -178,7 +178,7 @@ func (c *claiming) remount(context.Context) error {
 	if c.volume < 0 {
 		return nil
 	}
-	return replaceMount(c.state.Process.PID, c.volume, disk.Workspace, inside.Workspace)
+	return replaceMount(c.state.Process.PID, c.volume, disk.Workspace, guest.Workspace)
 }
 
 // settle tells the runner. While that wakes up the state is written, if there is
@@ -193,5 +193,5 @@ func (c *claiming) settle(ctx context.Context) error {
 	if !differ(c.from, spec) {
 		write = nil
 	}
-	return inside.Settle(ctx, &sandbox{d: c.d, state: c.state}, told, spec.Env, write)
+	return guest.Settle(ctx, &sandbox{d: c.d, state: c.state}, told, spec.Env, write)
 }

@@ -14,17 +14,17 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 // Destroy ends a sandbox in whatever state it is. It works from disk and from
 // the ID alone, so it finishes what a crash has interrupted.
 func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
-	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
+	if err := guest.CheckSpec(id, runtime.Spec{}); err != nil {
 		return err
 	}
 	d.parked.drop(id)
@@ -177,7 +177,7 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id
 // sandbox, where it is the host's, and for a sandbox whose workspace is not on
 // its disk: that workspace stays, and the disk is mounted once more.
 func (d *Driver) openDisk(id runtime.ID, s *state) int {
-	dir, path := -1, filepath.Base(inside.Workspace)
+	dir, path := -1, filepath.Base(guest.Workspace)
 	var err error
 	if s.Spec.Workspace == "" {
 		dir, err = openRoot(s.Process.PID)

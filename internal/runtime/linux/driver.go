@@ -29,15 +29,15 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/backlog"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/fairshare"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/seccomp"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/turns"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/seccomp"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -122,7 +122,7 @@ type Driver struct {
 type filters struct{ runner, workload, netlink stage.Filter }
 
 // defaults are for fields that neither Spec nor Options set.
-var defaults = inside.Limits
+var defaults = guest.Limits
 
 // New prepares the driver's directories and cgroups. Close ends it; sandboxes
 // live on.
@@ -145,7 +145,7 @@ func New(opts Options) (*Driver, error) {
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	d.wg.Go(func() { turns.New(d.cgroups, d.opts.Log).Run(d.quit) })
+	d.wg.Go(func() { fairshare.New(d.cgroups, d.opts.Log).Run(d.quit) })
 	d.wg.Go(d.renewViews)
 	if !weaken.Off(weaken.Backlog) {
 		d.wg.Go(func() { backlog.New(d.cgroups, d.opts.Log).Run(d.quit) })

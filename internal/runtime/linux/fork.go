@@ -12,9 +12,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 var _ runtime.Forker = (*Driver)(nil)
@@ -43,7 +43,7 @@ func (d *Driver) Fork(ctx context.Context, from runtime.ID, branches []runtime.B
 // forkable finds the source and completes the spec with what is its.
 func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runtime.Branch, spec *runtime.Spec) (*state, Rootfs, error) {
 	for _, b := range branches {
-		if err := inside.CheckSpec(b.ID, *spec); err != nil {
+		if err := guest.CheckSpec(b.ID, *spec); err != nil {
 			return nil, Rootfs{}, err
 		}
 	}

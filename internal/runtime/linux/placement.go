@@ -13,7 +13,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 // A sandbox runs on as many processors as its limit rounds up to, so that programs

@@ -14,8 +14,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )

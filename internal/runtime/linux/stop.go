@@ -13,8 +13,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
 )
 
 var _ runtime.QuietStarter = (*Driver)(nil)
@@ -49,7 +49,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 
 // known reads the state of a sandbox that Create was through with.
 func (d *Driver) known(id runtime.ID) (*state, error) {
-	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
+	if err := guest.CheckSpec(id, runtime.Spec{}); err != nil {
 		return nil, err
 	}
 	s, err := d.readState(id)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 const (
