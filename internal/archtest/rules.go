@@ -16,7 +16,8 @@ var Rules = map[string]Rule{
 	"cmd/sandkasten": {
 		Ours: []string{
 			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
-			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/heap", "internal/images", "internal/service",
+			"internal/daemon", "internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/heap", "internal/hostcheck", "internal/images", "internal/maintenance",
+			"internal/service",
 			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
@@ -32,16 +33,38 @@ var Rules = map[string]Rule{
 		Libraries: []string{unix}, Not: slow,
 	},
 
-	// The composition root: the one place that knows every concrete type.
+	// The composition root: what a daemon is made of, and in which order. Which
+	// drivers there are it asks the table.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
-			"internal/errdefs", "internal/images", "internal/images/jobs", "internal/installation", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
-			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/multidriver", "internal/service", "internal/session", "internal/store",
-			"internal/blob", "internal/blob/s3", "internal/clock", "internal/weaken", "internal/fsck", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
-			"internal/tracing", "internal/tracing/otlp",
+			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
+			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
+			"internal/maintenance", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/service", "internal/session", "internal/store",
+			"internal/tracing", "internal/tracing/otlp", "internal/weaken",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
+	},
+
+	// The drivers that there are, and what works on a data directory without being
+	// its daemon.
+	"internal/drivers": {
+		Ours: []string{
+			"internal/config", "internal/datadir", "internal/images", "internal/installation", "internal/runnerbin", "internal/runtime", "internal/runtime/docker",
+			"internal/runtime/linux", "internal/runtime/multidriver", "internal/sandbox/stage", "internal/smallfile",
+		},
+	},
+	"internal/datadir": {Ours: []string{"internal/blob", "internal/blob/s3", "internal/config", "internal/dirlock", "internal/images"}},
+	"internal/hostcheck": {
+		Ours: []string{
+			"internal/config", "internal/datadir", "internal/dirlock", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/images", "internal/runtime",
+		},
+	},
+	"internal/maintenance": {
+		Ours: []string{
+			"internal/blob", "internal/config", "internal/datadir", "internal/dirlock", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/images",
+			"internal/installation", "internal/pool", "internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
+			"internal/store",
+		},
 	},
 	"internal/config":       {Libraries: []string{"go.yaml.in/yaml/v3"}},
 	"internal/doctor":       {Ours: []string{"internal/dirlock"}},
@@ -100,16 +123,16 @@ var Rules = map[string]Rule{
 
 	// The command line: what its commands share, and those that have much to do. It
 	// is a client like others, by the SDK, which is a module of its own.
-	"internal/cli": {Ours: []string{"internal/cli/show", "internal/config", "sdk/go"}},
+	"internal/cli": {Ours: []string{"internal/cli/show", "internal/config", "internal/drivers", "sdk/go"}},
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "sdk/go"},
 	},
 	"internal/cli/auditlog":  {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
-	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config"}},
+	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config", "internal/drivers"}},
 	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/upkeep": {
-		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck"},
+		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck", "internal/maintenance"},
 	},
 	"internal/cli/show": {
 		Ours: []string{"internal/images", "internal/weaken"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},

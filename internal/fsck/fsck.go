@@ -170,6 +170,12 @@ func Lost(rows Rows, found Found) string {
 	return ""
 }
 
+// LostError says that the database cannot be the one of what is on the disk, and
+// what brings the rows back.
+func LostError(path, why string) error {
+	return fmt.Errorf("%s: nothing is removed; the database is %s: bring back a backup (`sandkasten restore FILE`), or make rows for what is there (`sandkasten recover`)", why, path)
+}
+
 // countSandboxes counts what could be a session's, and what is one's.
 func countSandboxes(rows Rows, found Found) (there, named int) {
 	wanted := wantedSandboxes(rows)

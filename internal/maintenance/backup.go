@@ -1,4 +1,4 @@
-package daemon
+package maintenance
 
 import (
 	"archive/tar"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/installation"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
@@ -137,11 +138,11 @@ type Restored struct {
 // of snapshots, which is not replaced. A backup that cannot be used changes
 // nothing.
 func Restore(ctx context.Context, cfg config.Config, path string) (done Restored, err error) {
-	d := &Daemon{cfg: cfg}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := d.lock(); err != nil {
+	release, err := datadir.Lock(cfg)
+	if err != nil {
 		return done, err
 	}
+	defer func() { err = errors.Join(err, release()) }()
 	scratch, err := os.MkdirTemp(cfg.DataDir, ".restore-")
 	if err != nil {
 		return done, fmt.Errorf("restore: %w", err)

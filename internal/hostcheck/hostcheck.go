@@ -1,21 +1,20 @@
-package daemon
+// Package hostcheck puts together what stands in the way of a daemon on this host:
+// what the doctor finds, the image store, and the drivers, which are tried. It
+// decides nothing: the daemon and the command doctor do.
+package hostcheck
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
-	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux"
 )
 
 // Examine is all that `sandkasten doctor` tells of a host: the doctor's
@@ -23,35 +22,36 @@ import (
 // do what a create needs, which is tried. It leaves nothing behind, and makes no
 // data directory.
 func Examine(ctx context.Context, cfg config.Config) []doctor.Finding {
-	h := host(cfg)
+	h := Host(cfg)
 	findings := append(doctor.Examine(h), doctor.Daemon(h))
-	store, err := storeThatIs(cfg)
+	store, err := openExistingImages(cfg)
 	if err != nil {
 		return append(findings, doctor.Finding{Check: "images", Status: doctor.Fail, Found: err.Error(), Mend: "run it as the owner of " + cfg.DataDir})
 	}
-	return append(append(findings, examineImage(ctx, store, cfg.DefaultImage)), examineDrivers(ctx, cfg, store)...)
+	return append(append(findings, Image(ctx, store, cfg.DefaultImage)), examineDrivers(ctx, cfg, store)...)
 }
 
-// storeThatIs opens the image store of cfg, or returns nil if there is none yet.
-func storeThatIs(cfg config.Config) (*images.Store, error) {
-	if _, err := os.Stat(imageDir(cfg)); errors.Is(err, os.ErrNotExist) {
+// openExistingImages opens the image store of cfg, or returns nil if there is none yet.
+func openExistingImages(cfg config.Config) (*images.Store, error) {
+	if _, err := os.Stat(cfg.ImageDir()); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
-	return openImages(cfg, slog.New(slog.DiscardHandler))
+	return datadir.OpenImages(cfg, nil)
 }
 
-func host(cfg config.Config) doctor.Host {
+// Host is where the doctor looks for cfg.
+func Host(cfg config.Config) doctor.Host {
 	h := doctor.ThisHost()
 	h.DataDir, h.MaxSessions, h.Pool = cfg.DataDir, cfg.MaxSessions, cfg.Disk.PoolMB > 0
-	if h.Engine = !slices.Contains(cfg.Drivers(), runtime.Native); !h.Engine {
-		h.MaxIDs = linux.MaxSandboxes
-	}
+	makes, most := drivers.HostKernel(cfg)
+	h.Engine, h.MaxIDs = !makes, most
 	return h
 }
 
 var errNoImages error = errdefs.New(errdefs.NotFound, "there are no images yet")
 
-func examineImage(ctx context.Context, store *images.Store, name string) doctor.Finding {
+// Image has a finding of the image that sessions get when they ask for none.
+func Image(ctx context.Context, store *images.Store, name string) doctor.Finding {
 	f := doctor.Finding{Check: "default image", Status: doctor.OK, Found: name}
 	err := errNoImages
 	if store != nil {
@@ -79,18 +79,14 @@ func examineDrivers(ctx context.Context, cfg config.Config, store *images.Store)
 	return findings
 }
 
-// checkDrivers has a finding of each driver. An extra one that does not answer
-// is no reason to keep the sessions of the others waiting.
-func checkDrivers(ctx context.Context, cfg config.Config, d hostDriver) []doctor.Finding {
-	parts := []hostDriver{d}
-	if all, ok := d.(hostDrivers); ok {
-		parts = all.parts
-	}
+// Drivers has a finding of each driver. An extra one that does not answer is no
+// reason to keep the sessions of the others waiting.
+func Drivers(ctx context.Context, set *drivers.Set) []doctor.Finding {
 	var findings []doctor.Finding
-	for i, name := range cfg.Drivers() {
-		f := doctor.Finding{Check: "driver " + name, Status: doctor.OK, Found: "it can make sandboxes here"}
-		err := parts[i].Check(ctx)
-		if l, ok := parts[i].(diskLimiter); ok && err == nil && !l.LimitsDisk(false) {
+	for i, part := range set.Parts {
+		f := doctor.Finding{Check: "driver " + part.Name, Status: doctor.OK, Found: "it can make sandboxes here"}
+		err := part.Driver.Check(ctx)
+		if err == nil && !set.DiskLimited(part.Name, false) {
 			f.Found += "; without limits of the disk, for its storage has no quotas"
 		}
 		if err != nil {
@@ -102,28 +98,4 @@ func checkDrivers(ctx context.Context, cfg config.Config, d hostDriver) []doctor
 		findings = append(findings, f)
 	}
 	return findings
-}
-
-// admit logs what has to be mended and refuses a host on which sandboxes
-// cannot work.
-func admit(ctx context.Context, log *slog.Logger, findings []doctor.Finding) error {
-	var fatal []error
-	for _, f := range findings {
-		if f.Status == doctor.Fail && f.Creates {
-			log.ErrorContext(ctx, "host check: what is there can be used and removed, and no session be made", "check", f.Check, "found", f.Found, "mend", f.Mend)
-			continue
-		}
-		switch f.Status {
-		case doctor.OK:
-			log.DebugContext(ctx, "host check", "check", f.Check, "found", f.Found)
-		case doctor.Warn:
-			log.WarnContext(ctx, "host check", "check", f.Check, "found", f.Found, "mend", f.Mend)
-		case doctor.Fail:
-			fatal = append(fatal, errors.New(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", f.Check, f.Found, f.Mend), ": ")))
-		}
-	}
-	if len(fatal) == 0 {
-		return nil
-	}
-	return fmt.Errorf("this host is not ready (`sandkasten doctor` tells all of it):\n%w", errors.Join(fatal...))
 }

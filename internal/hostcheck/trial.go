@@ -1,4 +1,4 @@
-package daemon
+package hostcheck
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 )
@@ -21,7 +23,7 @@ import (
 type trial struct {
 	cfg     config.Config // with the trial's data directory
 	store   *images.Store // nil if there is none yet
-	drivers hostDriver
+	drivers *drivers.Set
 }
 
 // newTrial makes the directory beside cfg's, or where that would be.
@@ -44,11 +46,11 @@ func newTrial(cfg config.Config, store *images.Store) (*trial, error) {
 	// A pool is made once, and as large as it is configured: not for a trial.
 	t.cfg.DataDir, t.cfg.Disk.PoolMB = dir, 0
 	if store == nil { // the drivers want one
-		if store, err = openImages(t.cfg, slog.New(slog.DiscardHandler)); err != nil {
+		if store, err = datadir.OpenImages(t.cfg, nil); err != nil {
 			return nil, errors.Join(err, t.close())
 		}
 	}
-	if t.drivers, err = newDriver(t.cfg, store, slog.New(slog.DiscardHandler)); err != nil {
+	if t.drivers, err = drivers.Open(t.cfg, store, slog.New(slog.DiscardHandler)); err != nil {
 		return nil, errors.Join(err, t.close())
 	}
 	return t, nil
@@ -65,41 +67,30 @@ func (t *trial) close() (err error) {
 // examine has a finding of each driver: what its check says, and then what happens
 // to a sandbox.
 func (t *trial) examine(ctx context.Context) []doctor.Finding {
-	findings := checkDrivers(ctx, t.cfg, t.drivers)
-	if len(findings) == 0 || findings[0].Status != doctor.OK || t.cfg.Driver != runtime.Native {
+	findings := Drivers(ctx, t.drivers)
+	first := t.drivers.Parts[0]
+	p, ok := first.Driver.(runtime.Preparer)
+	if !ok || findings[0].Status != doctor.OK {
 		return findings
 	}
-	if err := t.create(ctx); err != nil {
-		findings[0].Status, findings[0].Found = doctor.Fail, "a sandbox could not be made: "+err.Error()
-		findings[0].Mend = "run the daemon outside of chroots and of containers that may not make user namespaces and mounts"
+	if err := t.create(ctx, p); err != nil {
+		findings[0].Status, findings[0].Found, findings[0].Mend = doctor.Fail, "a sandbox could not be made: "+err.Error(), first.Mend
 	}
 	return findings
 }
 
-// preparer is a driver that can try the greater part of a create without an image.
-type preparer interface {
-	Prepare(ctx context.Context) error
-}
-
 // create makes a sandbox of the default image and removes it. Without that image it
 // makes what needs none.
-func (t *trial) create(ctx context.Context) error {
+func (t *trial) create(ctx context.Context, p runtime.Preparer) error {
 	if t.store != nil {
 		if digest, err := t.store.Resolve(ctx, t.cfg.DefaultImage); err == nil {
 			id := runtime.ID(strings.ToLower(rand.Text()))
-			_, err := t.drivers.Create(ctx, id, runtime.Spec{Image: digest, Network: runtime.NetworkNone, Seccomp: runtime.SeccompMode(t.cfg.Security.Seccomp)})
-			if destroyed := t.drivers.Destroy(ctx, id); destroyed != nil {
+			_, err := t.drivers.Driver.Create(ctx, id, runtime.Spec{Image: digest, Network: runtime.NetworkNone, Seccomp: runtime.SeccompMode(t.cfg.Security.Seccomp)})
+			if destroyed := t.drivers.Driver.Destroy(ctx, id); destroyed != nil {
 				err = errors.Join(err, fmt.Errorf("remove the sandbox of the trial: %w", destroyed))
 			}
 			return err
 		}
 	}
-	parts := []hostDriver{t.drivers}
-	if all, ok := t.drivers.(hostDrivers); ok {
-		parts = all.parts
-	}
-	if p, ok := parts[0].(preparer); ok {
-		return p.Prepare(ctx)
-	}
-	return nil
+	return p.Prepare(ctx)
 }

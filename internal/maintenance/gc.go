@@ -1,11 +1,10 @@
-package daemon
+package maintenance
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/fsck"
 )
@@ -35,7 +35,7 @@ func FindGarbage(ctx context.Context, cfg config.Config, archives bool) ([]Garba
 	if err != nil {
 		return nil, err
 	}
-	store, err := OpenImages(cfg)
+	store, err := datadir.OpenImages(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func FindGarbage(ctx context.Context, cfg config.Config, archives bool) ([]Garba
 	if running {
 		return all, nil
 	}
-	for what, dir := range map[string]string{"upload": spool(cfg), "scratch": filepath.Join(cfg.DataDir, "scratch"), "archive, cut off": cfg.Snapshots.Dir} {
+	for what, dir := range map[string]string{"upload": cfg.SpoolDir(), "scratch": filepath.Join(cfg.DataDir, "scratch"), "archive, cut off": cfg.Snapshots.Dir} {
 		names, err := namesIn(dir)
 		if err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func strayArchives(ctx context.Context, cfg config.Config) ([]Garbage, error) {
 		delete(sizes, s.ID)
 	}
 	if len(sizes) == found {
-		return nil, lostError(cfg.DBPath, fmt.Sprintf("the session database names none of the %d archives of snapshots that are there", found))
+		return nil, fsck.LostError(cfg.DBPath, fmt.Sprintf("the session database names none of the %d archives of snapshots that are there", found))
 	}
 	var all []Garbage
 	for key, size := range sizes {
@@ -98,8 +98,8 @@ func strayArchives(ctx context.Context, cfg config.Config) ([]Garbage, error) {
 }
 
 // Collect removes what nothing needs, and says what is gone. While no daemon
-// runs it also finishes what the last one left, as Repair does.
-func Collect(ctx context.Context, cfg config.Config, archives bool, opts Options) ([]Garbage, error) {
+// runs repair finishes what the last one left: it is the daemon's own start.
+func Collect(ctx context.Context, cfg config.Config, archives bool, repair func(context.Context) error) ([]Garbage, error) {
 	before, err := FindGarbage(ctx, cfg, archives)
 	if err != nil {
 		return nil, err
@@ -114,13 +114,13 @@ func Collect(ctx context.Context, cfg config.Config, archives bool, opts Options
 		}
 	}
 	if running {
-		store, openErr := openImages(cfg, slog.New(slog.DiscardHandler))
+		store, openErr := datadir.OpenImages(cfg, nil)
 		if openErr != nil {
 			return nil, openErr
 		}
 		_, err = store.GC(ctx, ImagesInUse(ctx, cfg))
 	} else {
-		err = Repair(ctx, cfg, opts)
+		err = repair(ctx)
 	}
 	after, listErr := FindGarbage(ctx, cfg, archives)
 	gone := slices.DeleteFunc(before, func(g Garbage) bool {
@@ -134,7 +134,7 @@ func deleteArchives(ctx context.Context, cfg config.Config) error {
 	if err != nil || len(stray) == 0 {
 		return err
 	}
-	blobs, err := openBlobs(cfg.Snapshots)
+	blobs, err := datadir.OpenBlobs(cfg.Snapshots)
 	if err != nil {
 		return err
 	}

@@ -1,23 +1,20 @@
-package daemon
+package maintenance
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/fsck"
-	"github.com/sandkasten/sandkasten/internal/installation"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
@@ -68,7 +65,7 @@ func lookAtAll(ctx context.Context, cfg config.Config) (found []fsck.Difference,
 		seen.Reserved = pool.Owns
 	}
 	for _, name := range cfg.Drivers() {
-		inspection, err := inspectDriver(ctx, cfg, name, pid)
+		inspection, err := drivers.Inspect(ctx, cfg, name, pid)
 		if err != nil {
 			return nil, running, fmt.Errorf("look at the sandboxes of driver %s: %w", name, err)
 		}
@@ -77,7 +74,7 @@ func lookAtAll(ctx context.Context, cfg config.Config) (found []fsck.Difference,
 	if seen.Blobs, err = listBlobs(ctx, cfg); err != nil {
 		return nil, running, fmt.Errorf("look at the archives of snapshots: %w", err)
 	}
-	if seen.Spool, err = namesIn(spool(cfg)); err != nil {
+	if seen.Spool, err = namesIn(cfg.SpoolDir()); err != nil {
 		return nil, running, err
 	}
 	rows, err := readRows(ctx, cfg)
@@ -86,52 +83,6 @@ func lookAtAll(ctx context.Context, cfg config.Config) (found []fsck.Difference,
 	}
 	seen.Images, err = checkImages(ctx, cfg, rows.Sessions)
 	return fsck.Compare(rows, seen), running, err
-}
-
-// inspectNative is what the native driver has on this host.
-func inspectNative(cfg config.Config, daemon int) (runtime.Inspection, error) {
-	node, err := installation.Read(cfg.NodeFile())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // without one nothing has its name
-		return runtime.Inspection{}, err
-	}
-	return linux.Inspect(linux.Options{DataDir: cfg.DataDir, Node: string(node)}, daemon)
-}
-
-// inspectDriver is what there is of one driver's sandboxes, beside the daemon of
-// that process, or 0.
-func inspectDriver(ctx context.Context, cfg config.Config, name string, daemon int) (seen runtime.Inspection, err error) {
-	if name == runtime.Native {
-		return inspectNative(cfg, daemon)
-	}
-	if _, err := os.Stat(cfg.NodeFile()); errors.Is(err, fs.ErrNotExist) {
-		return seen, nil // it has never run, and has no name in the engine
-	}
-	store, err := OpenImages(cfg)
-	if err != nil {
-		return seen, err
-	}
-	d, err := newNamed(name, cfg, store, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return seen, err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	all, err := runtime.Survey(ctx, d)
-	if err != nil {
-		return seen, err
-	}
-	seen.Sandboxes = all.Sandboxes
-	keeper, ok := d.(runtime.WorkspaceKeeper)
-	if !ok {
-		return seen, nil
-	}
-	seen.Workspaces = map[runtime.WorkspaceID]bool{}
-	for id, err := range keeper.Workspaces(ctx) {
-		if err != nil {
-			return seen, err
-		}
-		seen.Workspaces[id] = true
-	}
-	return seen, nil
 }
 
 // listBlobs has the sizes of the snapshots' archives, or nil without snapshots.
@@ -144,7 +95,7 @@ func listBlobs(ctx context.Context, cfg config.Config) (map[string]int64, error)
 			return map[string]int64{}, nil
 		}
 	}
-	blobs, err := openBlobs(cfg.Snapshots)
+	blobs, err := datadir.OpenBlobs(cfg.Snapshots)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +140,7 @@ func checkImages(ctx context.Context, cfg config.Config, sessions []session.Sess
 	if len(sessions) == 0 {
 		return bad, nil
 	}
-	store, err := OpenImages(cfg)
+	store, err := datadir.OpenImages(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -216,36 +167,4 @@ func namesIn(dir string) (names []string, err error) {
 		names = append(names, e.Name())
 	}
 	return names, err
-}
-
-// Repair does what the daemon does at its start, and a round of its reaper, and
-// returns when that is done. No daemon may be running.
-func Repair(ctx context.Context, cfg config.Config, opts Options) (err error) {
-	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{})}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := d.lock(); err != nil {
-		return err
-	}
-	if _, err := d.openSessions(ctx); err != nil {
-		return err
-	}
-	g, inner := errgroup.WithContext(ctx)
-	inner, stop := context.WithCancel(inner)
-	g.Go(func() error {
-		if err := d.driver.Sweep(inner); err != nil {
-			d.log.ErrorContext(inner, "cannot remove everything that a crash left", "err", err)
-		}
-		return d.manager.Run(inner)
-	})
-	g.Go(func() error {
-		defer stop()
-		select {
-		case <-d.settled:
-		case <-inner.Done():
-			return inner.Err()
-		}
-		d.sweepFiles(inner)
-		return d.reaper.Round(inner)
-	})
-	return g.Wait()
 }

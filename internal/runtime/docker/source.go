@@ -11,38 +11,32 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
-// OwnImage is an image of the engine's that did not come from us.
-type OwnImage struct {
-	ID         string // sha256:...
-	Env        []string
-	WorkingDir string
-	User       string
-}
+// SourceName implements runtime.ImageSource.
+func (d *Driver) SourceName() string { return "Docker engine" }
 
-// FindOwn returns the image that the engine has under a name. The error is
-// NotFound if it has none, or one that we loaded into it.
-func (d *Driver) FindOwn(ctx context.Context, name string) (OwnImage, error) {
+// FindImage implements runtime.ImageSource.
+func (d *Driver) FindImage(ctx context.Context, name string) (runtime.SourceImage, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	got, err := d.engine.ImageInspect(ctx, name)
 	if err != nil && !cerrdefs.IsNotFound(err) {
-		return OwnImage{}, d.unavailable(err)
+		return runtime.SourceImage{}, d.unavailable(err)
 	}
 	if err != nil || got.Config != nil && got.Config.Labels[labelNode] != "" {
-		return OwnImage{}, errdefs.New(errdefs.NotFound, "the Docker engine has no image %q", name)
+		return runtime.SourceImage{}, errdefs.New(errdefs.NotFound, "the Docker engine has no image %q", name)
 	}
-	own := OwnImage{ID: got.ID}
+	own := runtime.SourceImage{ID: got.ID}
 	if got.Config != nil {
 		own.Env, own.WorkingDir, own.User = got.Config.Env, got.Config.WorkingDir, got.Config.User
 	}
 	return own, nil
 }
 
-// PullOwn has the engine pull an image, with credentials in the form of the
-// engine's API, which may be empty. Progress hears phases for people and bytes.
-func (d *Driver) PullOwn(ctx context.Context, name, credentials string, progress func(phase string, done, total int64)) error {
+// PullImage implements runtime.ImageSource.
+func (d *Driver) PullImage(ctx context.Context, name, credentials string, progress func(phase string, done, total int64)) error {
 	report, err := d.engine.ImagePull(ctx, name, client.ImagePullOptions{RegistryAuth: credentials})
 	if err != nil {
 		return d.explainPull(name, err)
@@ -76,9 +70,8 @@ func (d *Driver) explainPull(name string, err error) error {
 	return errdefs.Wrap(err, errdefs.NotFound, "no image %q here, and the Docker engine cannot pull it: %s", name, err)
 }
 
-// ExportOwn opens the archive of an image's whole root file system. The caller
-// closes it.
-func (d *Driver) ExportOwn(ctx context.Context, id string) (io.ReadCloser, error) {
+// ExportImage implements runtime.ImageSource.
+func (d *Driver) ExportImage(ctx context.Context, id string) (io.ReadCloser, error) {
 	creating, cancel := call(ctx)
 	defer cancel()
 	name := d.helperName()

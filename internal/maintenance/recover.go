@@ -1,4 +1,4 @@
-package daemon
+package maintenance
 
 import (
 	"cmp"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/datadir"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/fsck"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -30,18 +32,19 @@ type Recovered struct {
 }
 
 // Recover makes rows for what is on the disk and has none: sandboxes and volumes
-// of the native driver, and archives of snapshots; a session that is stopped and
+// of the drivers that can be inspected without being opened, and archives of
+// snapshots; a session that is stopped and
 // whose sandbox runs becomes running. No daemon may be running. It
 // ends no process and removes nothing. What only the database knew is lost:
 // labels, names, times of expiry, and who the owner was, which becomes owner but
 // for snapshots, whose archives say.
 func Recover(ctx context.Context, cfg config.Config, owner string) (r Recovered, err error) {
-	d := &Daemon{cfg: cfg}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := d.lock(); err != nil {
+	release, err := datadir.Lock(cfg)
+	if err != nil {
 		return r, err
 	}
-	seen, err := inspectNative(cfg, 0)
+	defer func() { err = errors.Join(err, release()) }()
+	hosts, err := drivers.InspectHost(cfg)
 	if err != nil {
 		return r, err
 	}
@@ -54,12 +57,14 @@ func Recover(ctx context.Context, cfg config.Config, owner string) (r Recovered,
 	if err != nil {
 		return r, err
 	}
-	volumes, err := recoverWorkspaces(ctx, rows, known, seen, owner, &r)
-	if err != nil {
-		return r, err
-	}
-	if err := recoverSessions(ctx, cfg, rows, known, seen, owner, volumes, &r); err != nil {
-		return r, err
+	for _, seen := range hosts {
+		volumes, err := recoverWorkspaces(ctx, rows, known, seen, owner, &r)
+		if err != nil {
+			return r, err
+		}
+		if err := recoverSessions(ctx, cfg, rows, known, seen, owner, volumes, &r); err != nil {
+			return r, err
+		}
 	}
 	err = recoverSnapshots(ctx, cfg, rows, known, owner, &r)
 	return r, err
@@ -146,7 +151,7 @@ func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store,
 	for _, s := range known.Snapshots {
 		delete(sizes, s.ID)
 	}
-	blobs, err := openBlobs(cfg.Snapshots)
+	blobs, err := datadir.OpenBlobs(cfg.Snapshots)
 	if err != nil {
 		return err
 	}
