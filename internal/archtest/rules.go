@@ -204,7 +204,7 @@ var Rules = map[string]Rule{
 	},
 
 	// Drivers. None imports another; what they share is below internal/sandbox.
-	"internal/runtime": {},
+	"internal/runtime": {Ours: []string{"internal/errdefs"}},
 	"internal/runtime/linux": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",

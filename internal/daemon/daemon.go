@@ -282,7 +282,7 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 			ExecTimeout:  cfg.Defaults.ExecTimeout,
 			OutputBytes:  cfg.Exec.OutputLimitBytes,
 			Limits:       drivers.Limits(cfg.Defaults.Limits),
-			Network:      runtime.NetworkMode(cfg.Defaults.NetworkMode),
+			Network:      runtime.Network{Mode: runtime.NetworkMode(cfg.Defaults.NetworkMode)},
 			ReadonlyRoot: cfg.Defaults.ReadonlyRootfs,
 		},
 		Maxima: session.Maxima{

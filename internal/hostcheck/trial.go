@@ -85,7 +85,7 @@ func (t *trial) create(ctx context.Context, p runtime.Preparer) error {
 	if t.store != nil {
 		if digest, err := t.store.Resolve(ctx, t.cfg.DefaultImage); err == nil {
 			id := runtime.ID(strings.ToLower(rand.Text()))
-			_, err := t.drivers.Driver.Create(ctx, id, runtime.Spec{Image: digest, Network: runtime.NetworkNone, Seccomp: runtime.SeccompMode(t.cfg.Security.Seccomp)})
+			_, err := t.drivers.Driver.Create(ctx, id, runtime.Spec{Image: digest, Seccomp: runtime.SeccompMode(t.cfg.Security.Seccomp)})
 			if destroyed := t.drivers.Driver.Destroy(ctx, id); destroyed != nil {
 				err = errors.Join(err, fmt.Errorf("remove the sandbox of the trial: %w", destroyed))
 			}

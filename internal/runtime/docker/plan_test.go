@@ -114,7 +114,7 @@ func TestRefusedSpecs(t *testing.T) {
 		"no id":         {"", runtime.Spec{}, errdefs.InvalidArgument},
 		"a path":        {"../x", runtime.Spec{}, errdefs.InvalidArgument},
 		"seccomp":       {"x", runtime.Spec{Seccomp: "lax"}, errdefs.InvalidArgument},
-		"a network":     {"x", runtime.Spec{Network: "host"}, errdefs.Unimplemented},
+		"a network":     {"x", runtime.Spec{Network: runtime.Network{Mode: "host"}}, errdefs.Unimplemented},
 		"no such image": {"x", runtime.Spec{Image: "sha256:0"}, errdefs.NotFound},
 		"no engine":     {"x", runtime.Spec{Image: testImage}, errdefs.Unavailable},
 	} {

@@ -53,7 +53,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 // claimable reports whether a sandbox made of ready can become one of spec.
 func claimable(ready, spec runtime.Spec) error {
 	same := ready.Image == spec.Image && ready.Limits.DiskMB == spec.Limits.DiskMB && ready.ReadonlyRoot == spec.ReadonlyRoot &&
-		ready.Network == spec.Network && ready.Seccomp == spec.Seccomp
+		ready.Network.Equal(spec.Network) && ready.Seccomp == spec.Seccomp
 	plain := ready.Workspace == "" && len(ready.Env) == 0 && hostname(ready) == disk.DefaultHostname
 	// Its /etc cannot be written any more.
 	renamed := spec.ReadonlyRoot && hostname(spec) != disk.DefaultHostname

@@ -107,8 +107,5 @@ func CheckSpec(id runtime.ID, spec runtime.Spec) error {
 	if !slices.Contains([]runtime.SeccompMode{"", runtime.SeccompStrict, runtime.SeccompMVP, runtime.SeccompOff}, spec.Seccomp) {
 		return errdefs.Invalid("seccomp", "must be strict, mvp or off, not %q", spec.Seccomp)
 	}
-	if spec.Network != "" && spec.Network != runtime.NetworkNone {
-		return errdefs.New(errdefs.Unimplemented, "network mode %q is not available: use %q", spec.Network, runtime.NetworkNone)
-	}
-	return nil
+	return spec.Network.Validate()
 }

@@ -22,12 +22,12 @@ func TestCheckSpec(t *testing.T) {
 		spec runtime.Spec
 		want errdefs.Code // "" is none
 	}{
-		"good":      {"x1", runtime.Spec{Seccomp: runtime.SeccompMVP, Network: runtime.NetworkNone}, ""},
+		"good":      {"x1", runtime.Spec{Seccomp: runtime.SeccompMVP, Network: runtime.Network{Mode: runtime.NetworkNone}}, ""},
 		"silent":    {"x1", runtime.Spec{}, ""},
 		"no id":     {"", runtime.Spec{}, errdefs.InvalidArgument},
 		"a path":    {"../x", runtime.Spec{}, errdefs.InvalidArgument},
 		"seccomp":   {"x", runtime.Spec{Seccomp: "lax"}, errdefs.InvalidArgument},
-		"a network": {"x", runtime.Spec{Network: "host"}, errdefs.Unimplemented},
+		"a network": {"x", runtime.Spec{Network: runtime.Network{Mode: "host"}}, errdefs.Unimplemented},
 	} {
 		err := CheckSpec(c.id, c.spec)
 		if c.want == "" && err != nil || c.want != "" && !errdefs.Is(err, c.want) {
