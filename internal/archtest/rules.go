@@ -352,6 +352,18 @@ var Rules = map[string]Rule{
 	"sdk/contract/newcomer": {TestOnly: true, Ours: []string{"internal/testenv"}},
 }
 
+// Drivers are known to their table alone.
+var Drivers = DriverRules{
+	Contract: "internal/runtime",
+	Shared:   []string{"multidriver", "runtimetest"},
+	Names:    []string{"native", "docker"},
+	Table:    "internal/drivers",
+	Neutral: []string{
+		"internal/admission", "internal/config", "internal/daemon", "internal/datadir", "internal/doctor", "internal/fsck", "internal/hostcheck", "internal/images",
+		"internal/maintenance", "internal/reaper", "internal/sandbox",
+	},
+}
+
 // Limits are the budgets of this repository. That of packages is an alarm and no
 // knife: one of 2,500 lines is looked at, and cut where it has two ideas.
 var Limits = Budgets{
