@@ -179,7 +179,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	}
 
 	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: d.drivers.PoolDir()}
-	gate := admission.New(host.Read, reserve(d.cfg, host))
+	gate := admission.New(host.Read, admissionReserve(d.cfg, host))
 	sessions := sessionOptions(d.cfg, rows, d.drivers, d.images, d.log)
 	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
 		return nil, err

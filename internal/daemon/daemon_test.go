@@ -108,7 +108,7 @@ func TestReserve(t *testing.T) {
 	} {
 		cfg := config.Default(drivers.Names())
 		cfg.Disk.PoolMB, cfg.Admission.DiskReserveMB = c.poolMB, c.diskReserveMB
-		got := reserve(cfg, admission.Host{PoolDir: c.dir})
+		got := admissionReserve(cfg, admission.Host{PoolDir: c.dir})
 		if got.DiskBytes != c.disk<<20 || got.PoolBytes != c.pool<<20 || got.MemoryBytes == 0 || got.Pids == 0 {
 			t.Errorf("%+v: %+v", c, got)
 		}

@@ -34,7 +34,7 @@ func newPool(cfg config.Config, build string, sessions session.Options, set *dri
 		}
 	}
 	// What sessions leave free, and more: a ready sandbox is nobody's loss.
-	kept := reserve(cfg, host)
+	kept := admissionReserve(cfg, host)
 	kept.MemoryBytes = max(cfg.Pool.MemoryReserveMB<<20, kept.MemoryBytes)
 	gate := admission.New(host.Read, kept)
 	d := sessions.Defaults
@@ -56,8 +56,8 @@ func newPool(cfg config.Config, build string, sessions session.Options, set *dri
 	})
 }
 
-// reserve is what sessions leave free.
-func reserve(cfg config.Config, host admission.Host) admission.Reserve {
+// admissionReserve is what sessions leave free.
+func admissionReserve(cfg config.Config, host admission.Host) admission.Reserve {
 	r := admission.Reserve{
 		MemoryBytes: cfg.Admission.MemoryReserveMB << 20,
 		DiskBytes:   cfg.Admission.DiskReserveMB << 20,

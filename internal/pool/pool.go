@@ -208,12 +208,12 @@ func (p *Pool) arrived(key string) *shelf {
 		return nil
 	}
 	found.demand.add(p.claimedAt)
-	p.stir()
+	p.wakeRun()
 	return found
 }
 
-// stir wakes Run. It never blocks.
-func (p *Pool) stir() {
+// wakeRun wakes Run. It never blocks.
+func (p *Pool) wakeRun() {
 	select {
 	case p.wake <- struct{}{}:
 	default: // it is awake already
@@ -248,7 +248,7 @@ func (p *Pool) discard(ids ...runtime.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.discards = append(p.discards, ids...)
-	p.stir()
+	p.wakeRun()
 }
 
 func (p *Pool) count(n *int64) {

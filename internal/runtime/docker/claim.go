@@ -81,7 +81,7 @@ func (d *Driver) claimable(ready container.InspectResponse, spec runtime.Spec) e
 		{ready.HostConfig.ReadonlyRootfs == spec.ReadonlyRoot, "root"},
 		{was.DiskMB == spec.Limits.DiskMB, "disk limit"},
 		{was.MemoryMB == spec.Limits.MemoryMB, "memory limit"},
-		{ready.Config.Hostname == hostname(spec), "host name"},
+		{ready.Config.Hostname == hostnameOf(spec), "host name"},
 		{spec.Workspace == "", "workspace"},
 	} {
 		if !c.same {
@@ -107,7 +107,7 @@ func (d *Driver) rename(ctx context.Context, ready, id runtime.ID) error {
 		delete(d.claims, ready)
 		d.mu.Unlock()
 	}()
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	_, err := d.engine.ContainerRename(ctx, d.container(ready), client.ContainerRenameOptions{NewName: d.container(id)})
 	switch {
@@ -129,7 +129,7 @@ func (d *Driver) rename(ctx context.Context, ready, id runtime.ID) error {
 
 // limit changes what a claim can change of a container's limits.
 func (d *Driver) limit(ctx context.Context, id runtime.ID, l runtime.Limits) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	_, err := d.engine.ContainerUpdate(ctx, d.container(id), client.ContainerUpdateOptions{Resources: limitsOf(l)})
 	return d.classify(err, id)
@@ -161,7 +161,7 @@ func (d *Driver) keepEnv(ctx context.Context, id runtime.ID, env map[string]stri
 	if err != nil {
 		return err
 	}
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	_, err = d.engine.VolumeCreate(ctx, client.VolumeCreateOptions{
 		Name: d.envVolume(id), Labels: map[string]string{labelNode: d.opts.Node, labelEnv: string(text)},

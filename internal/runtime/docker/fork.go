@@ -206,7 +206,7 @@ func (f *forking) still(ctx context.Context) (thaw func() error, err error) {
 		return nil, errdefs.Wrap(err, errdefs.Unavailable, "the programs of sandbox %s cannot be made to stand still now; try again", f.from)
 	}
 	return func() error {
-		ctx, cancel := call(ctx)
+		ctx, cancel := callContext(ctx)
 		defer cancel()
 		return source.Resume(ctx)
 	}, nil

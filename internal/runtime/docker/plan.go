@@ -105,7 +105,7 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 			labelUser: c.userLabel,
 		},
 	}
-	config.Hostname = hostname(c.spec)
+	config.Hostname = hostnameOf(c.spec)
 	return client.ContainerCreateOptions{Name: d.container(c.id), Config: config, HostConfig: d.planHost(c, p)}, nil
 }
 
@@ -131,7 +131,7 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		Mounts: []mount.Mount{
 			{Type: mount.TypeVolume, Source: c.volume, Target: programDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 		},
-		StorageOpt: storage(c.size),
+		StorageOpt: storageOptions(c.size),
 		Resources:  *limitsOf(c.spec.Limits),
 	}
 	if c.size == 0 || c.apart || c.spec.Workspace != "" {
@@ -174,8 +174,8 @@ var maskedSys = []string{
 	"/sys/module", "/sys/power", "/sys/fs/bpf", "/sys/fs/btrfs", "/sys/fs/ext4", "/sys/fs/fuse", "/sys/fs/pstore", "/sys/fs/xfs",
 }
 
-// hostname is the name of a sandbox of spec.
-func hostname(spec runtime.Spec) string { return cmp.Or(spec.Hostname, guest.Hostname) }
+// hostnameOf is the name of a sandbox of spec.
+func hostnameOf(spec runtime.Spec) string { return cmp.Or(spec.Hostname, guest.Hostname) }
 
 // capabilityNames is <linux/capability.h> as far as a sandbox can have it.
 var capabilityNames = map[int]string{

@@ -72,7 +72,7 @@ func (d *Driver) explainPull(name string, err error) error {
 
 // ExportImage implements runtime.ImageSource.
 func (d *Driver) ExportImage(ctx context.Context, id string) (io.ReadCloser, error) {
-	creating, cancel := call(ctx)
+	creating, cancel := callContext(ctx)
 	defer cancel()
 	name := d.helperName()
 	_, err := d.engine.ContainerCreate(creating, client.ContainerCreateOptions{
@@ -92,7 +92,7 @@ func (d *Driver) ExportImage(ctx context.Context, id string) (io.ReadCloser, err
 }
 
 func (d *Driver) removeHelper(ctx context.Context, name string) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	_, err := d.engine.ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true})
 	return err

@@ -54,22 +54,22 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 func claimable(ready, spec runtime.Spec) error {
 	same := ready.Image == spec.Image && ready.Limits.DiskMB == spec.Limits.DiskMB && ready.ReadonlyRoot == spec.ReadonlyRoot &&
 		ready.Network.Equal(spec.Network) && ready.Seccomp == spec.Seccomp
-	plain := ready.Workspace == "" && len(ready.Env) == 0 && hostname(ready) == disk.DefaultHostname
+	plain := ready.Workspace == "" && len(ready.Env) == 0 && hostnameOf(ready) == disk.DefaultHostname
 	// Its /etc cannot be written any more.
-	renamed := spec.ReadonlyRoot && hostname(spec) != disk.DefaultHostname
+	renamed := spec.ReadonlyRoot && hostnameOf(spec) != disk.DefaultHostname
 	if !same || !plain || renamed {
 		return errdefs.New(errdefs.Unimplemented, "a ready sandbox of %+v cannot become one of another kind", ready)
 	}
 	return nil
 }
 
-// hostname is the name of a sandbox of spec.
-func hostname(spec runtime.Spec) string { return cmp.Or(spec.Hostname, disk.DefaultHostname) }
+// hostnameOf is the name of a sandbox of spec.
+func hostnameOf(spec runtime.Spec) string { return cmp.Or(spec.Hostname, disk.DefaultHostname) }
 
-// differ reports whether a sandbox of ready, which can become one of spec, is
+// needsChange reports whether a sandbox of ready, which can become one of spec, is
 // none yet.
-func differ(ready, spec runtime.Spec) bool {
-	return ready.Limits != spec.Limits || spec.Workspace != "" || len(spec.Env) > 0 || hostname(ready) != hostname(spec)
+func needsChange(ready, spec runtime.Spec) bool {
+	return ready.Limits != spec.Limits || spec.Workspace != "" || len(spec.Env) > 0 || hostnameOf(ready) != hostnameOf(spec)
 }
 
 // claiming is one Claim under way.
@@ -185,13 +185,13 @@ func (c *claiming) remount(context.Context) error {
 // anything new: a new file takes as long as the runner's answer.
 func (c *claiming) settle(ctx context.Context) error {
 	spec := c.state.Spec
-	told := protocol.Settle{Moved: spec.Workspace != ""}
-	if name := hostname(spec); name != disk.DefaultHostname {
-		told.Hostname, told.HostsFile = name, disk.HostsFile(name)
+	message := protocol.Settle{Moved: spec.Workspace != ""}
+	if name := hostnameOf(spec); name != disk.DefaultHostname {
+		message.Hostname, message.HostsFile = name, disk.HostsFile(name)
 	}
 	write := func() error { return errors.Join(c.d.writeState(c.state), failpoint.Hit("linux.claim.state")) }
-	if !differ(c.from, spec) {
+	if !needsChange(c.from, spec) {
 		write = nil
 	}
-	return guest.Settle(ctx, &sandbox{d: c.d, state: c.state}, told, spec.Env, write)
+	return guest.Settle(ctx, &sandbox{d: c.d, state: c.state}, message, spec.Env, write)
 }

@@ -325,7 +325,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Masks:        c.d.masks,
 		Faces:        planFaces(leaveOut),
 		Links:        devLinks,
-		Hostname:     hostname(c.spec),
+		Hostname:     hostnameOf(c.spec),
 		Workspace:    guest.Workspace,
 		Env:          stage.NewEnv(guest.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		Quiet:        c.quiet,

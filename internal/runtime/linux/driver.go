@@ -138,7 +138,7 @@ func New(opts Options) (*Driver, error) {
 		sandboxes:  filepath.Join(opts.DataDir, "sandboxes"),
 		workspaces: filepath.Join(opts.DataDir, "workspaces"),
 		scratch:    filepath.Join(opts.DataDir, "scratch"),
-		masks:      planMasks(readable, opts.leaveOut),
+		masks:      planMasks(canRead, opts.leaveOut),
 		runner:     -1,
 		quit:       make(chan struct{}),
 	}
@@ -291,9 +291,9 @@ func (d *Driver) Close() error {
 // on a copy of the data directory, and end the sandboxes of the original.
 func (d *Driver) Own() error { return d.cgroups.Own() }
 
-// readable reports whether a sandbox could read path of the host's /proc: its
+// canRead reports whether a sandbox could read path of the host's /proc: its
 // root is nobody there.
-func readable(path string) bool {
+func canRead(path string) bool {
 	fi, err := os.Lstat(path)
 	return err == nil && fi.Mode().Perm()&0o007 != 0
 }

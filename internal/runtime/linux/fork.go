@@ -210,7 +210,7 @@ func (f *forking) boot(ctx context.Context, b runtime.Branch) (runtime.Sandbox, 
 		d: f.d, name: "fork", spec: spec, rootfs: f.rootfs, first: true,
 		state: state{ID: b.ID, Node: f.d.opts.Node, Group: string(b.ID), Spec: spec, CreatedAt: time.Now().UTC(), Durable: f.from.Durable},
 		group: f.d.cgroups.Group(string(b.ID)),
-		disk:  keptDisk, named: hostname(f.from.Spec),
+		disk:  keptDisk, named: hostnameOf(f.from.Spec),
 	}
 	if err := c.run(ctx); err != nil {
 		return nil, errors.Join(err, c.abandon())

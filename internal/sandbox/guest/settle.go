@@ -18,7 +18,7 @@ const settleTimeout = 10 * time.Second
 // too: that the runner answers proves that it is alive and has served nobody. The
 // connection is parked, if the sandbox can do that. Meanwhile is for runnerclient's
 // Settle.
-func Settle(ctx context.Context, s runtime.Sandbox, told protocol.Settle, env map[string]string, meanwhile func() error) (err error) {
+func Settle(ctx context.Context, s runtime.Sandbox, message protocol.Settle, env map[string]string, meanwhile func() error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	client := &runnerclient.Client{Dial: s.DialRunner}
@@ -26,5 +26,5 @@ func Settle(ctx context.Context, s runtime.Sandbox, told protocol.Settle, env ma
 		client.Park = p.Park
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	return client.Settle(ctx, told, Variables(env), meanwhile)
+	return client.Settle(ctx, message, Variables(env), meanwhile)
 }

@@ -27,9 +27,9 @@ func (g Group) Limit(l Limits) error {
 	}
 	dir := g.unified()
 	return errors.Join(
-		write(dir, "memory.max", l.Memory),
-		optional(write(dir, "memory.swap.max", 0)), // absent without swap support
-		write(dir, "pids.max", l.Pids),
+		writeNumber(dir, "memory.max", l.Memory),
+		ignoreMissing(writeNumber(dir, "memory.swap.max", 0)), // absent without swap support
+		writeNumber(dir, "pids.max", l.Pids),
 		writeText(dir, "cpu.max", fmt.Sprintf("%d %d", quota(l.CPU), cpuPeriod)),
 	)
 }
@@ -42,9 +42,9 @@ func (g Group) limitHybrid(l Limits) error {
 	}
 	var errs []error
 	for _, file := range order {
-		err := write(dir, file, l.Memory)
+		err := writeNumber(dir, file, l.Memory)
 		if file == withSwap {
-			err = optional(err) // absent without swap accounting
+			err = ignoreMissing(err) // absent without swap accounting
 		}
 		errs = append(errs, err)
 	}
@@ -52,10 +52,10 @@ func (g Group) limitHybrid(l Limits) error {
 		errors.Join(errs...),
 		// The limit on memory counts no socket's here, as that of v2 does. Despite its
 		// name this one counts UDP, too.
-		optional(write(dir, "memory.kmem.tcp.limit_in_bytes", weaken.Wider(weaken.SocketMemory, l.Memory/socketShare, 64))),
-		write(g.v1("pids"), "pids.max", l.Pids),
-		write(g.v1("cpu"), "cpu.cfs_period_us", cpuPeriod),
-		write(g.v1("cpu"), "cpu.cfs_quota_us", quota(l.CPU)),
+		ignoreMissing(writeNumber(dir, "memory.kmem.tcp.limit_in_bytes", weaken.Wider(weaken.SocketMemory, l.Memory/socketShare, 64))),
+		writeNumber(g.v1("pids"), "pids.max", l.Pids),
+		writeNumber(g.v1("cpu"), "cpu.cfs_period_us", cpuPeriod),
+		writeNumber(g.v1("cpu"), "cpu.cfs_quota_us", quota(l.CPU)),
 	)
 }
 
