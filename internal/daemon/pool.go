@@ -43,16 +43,16 @@ func newPool(cfg config.Config, build string, sessions session.Options, set *dri
 		spec.Limits.DiskMB = 0 // as its sessions have
 	}
 	return pool.New(pool.Options{
-		Driver:   claimer,
-		Of:       cfg.Driver,
-		Resolve:  sessions.Images.Resolve,
-		Images:   sizes,
-		Spec:     spec,
-		Room:     gate.Admit,
-		MaxReady: cfg.Pool.MaxReady,
-		CPU:      cfg.Pool.CPU,
-		Build:    build,
-		Log:      sessions.Log,
+		Driver:     claimer,
+		DriverName: cfg.Driver,
+		Resolve:    sessions.Images.Resolve,
+		Images:     sizes,
+		Spec:       spec,
+		Room:       gate.Admit,
+		MaxReady:   cfg.Pool.MaxReady,
+		CPU:        cfg.Pool.CPU,
+		Build:      build,
+		Log:        sessions.Log,
 	})
 }
 
