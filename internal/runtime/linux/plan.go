@@ -85,7 +85,7 @@ func planMasks(readable func(path string) bool, leaveOut protections) stage.Mask
 		return stage.Masks{}
 	}
 	pick := func(paths []string) []string {
-		return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !canRead(p) })
+		return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !readable(p) })
 	}
 	return stage.Masks{Files: pick(guest.MaskedFiles), Dirs: pick(guest.MaskedDirs), ReadOnly: pick(guest.ReadonlyPaths)}
 }
