@@ -18,8 +18,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
 	"github.com/sandkasten/sandkasten/internal/runner/pause"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/relay"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 func main() {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/daemon"
 	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/hostcheck"
 )
 
 type doctorCmd struct {
@@ -29,7 +29,7 @@ func (c doctorCmd) Run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	findings := daemon.Examine(ctx, cfg)
+	findings := hostcheck.Examine(ctx, cfg)
 	if c.JSON {
 		err = show.JSON(a.Out, findings)
 	} else {

@@ -12,10 +12,12 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/daemon"
+	"github.com/sandkasten/sandkasten/internal/datadir"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
+	"github.com/sandkasten/sandkasten/internal/maintenance"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -50,7 +52,7 @@ func openImages(a *cli.App) (*images.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return daemon.OpenImages(cfg)
+	return datadir.OpenImages(cfg, nil)
 }
 
 type imageImportCmd struct {
@@ -188,10 +190,10 @@ func printImage(a *cli.App, img sandkasten.Image, err error) error {
 // its first session.
 func loadStored(ctx context.Context, a *cli.App, p *show.Progress, img images.Image) error {
 	cfg, err := a.Configuration()
-	if err != nil || cfg.Driver != "docker" {
+	if err != nil || !drivers.LoadsImages(cfg.Driver) {
 		return err
 	}
-	err = daemon.LoadImage(ctx, cfg, img, p.Show)
+	err = drivers.LoadImage(ctx, cfg, img, p.Show)
 	if errdefs.Is(err, errdefs.Unavailable) {
 		p.End()
 		a.Say("note: the image is stored and not loaded: %s. Its first session loads it, or `sandkasten image load`.", show.Printable(errdefs.MessageOf(err)))
@@ -216,10 +218,10 @@ func (c imageLoadCmd) Run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(cfg.Drivers(), "docker") {
+	if !slices.ContainsFunc(cfg.Drivers(), drivers.LoadsImages) {
 		return errdefs.New(errdefs.InvalidArgument, "there is no Docker engine to load into: driver and extra_drivers of the configuration do not name docker")
 	}
-	store, err := daemon.OpenImages(cfg)
+	store, err := datadir.OpenImages(cfg, nil)
 	if err != nil {
 		return err
 	}
@@ -229,7 +231,7 @@ func (c imageLoadCmd) Run(ctx context.Context, a *cli.App) error {
 			return err
 		}
 		p := show.NewProgress(a.Err)
-		err = daemon.LoadImage(ctx, cfg, img, p.Show)
+		err = drivers.LoadImage(ctx, cfg, img, p.Show)
 		p.End()
 		if err != nil {
 			return err
@@ -396,11 +398,11 @@ func imageRemover(a *cli.App) (func(context.Context, string) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := daemon.OpenImages(cfg)
+	store, err := datadir.OpenImages(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, name string) error {
-		return store.Remove(ctx, name, daemon.ImagesInUse(ctx, cfg))
+		return store.Remove(ctx, name, maintenance.ImagesInUse(ctx, cfg))
 	}, nil
 }

@@ -47,7 +47,7 @@ func NewBallast(dir string) *Ballast {
 func (b *Ballast) GiveBack() (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	left, err := space(filepath.Dir(b.path))
+	left, err := freeSpace(filepath.Dir(b.path))
 	if err != nil || left >= ballastLeast || b.held == 0 {
 		return false, err
 	}
@@ -80,7 +80,7 @@ func (b *Ballast) Hold() error {
 // hold is Hold for a caller who holds mu.
 func (b *Ballast) hold() error {
 	b.at = time.Now()
-	left, err := space(filepath.Dir(b.path))
+	left, err := freeSpace(filepath.Dir(b.path))
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (b *Ballast) hold() error {
 			b.held = size
 			return nil
 		}
-		if !full(err) {
+		if !isDiskFull(err) {
 			return err
 		}
 	}

@@ -57,7 +57,7 @@ func TestBallast(t *testing.T) {
 		if gave, err := b.GiveBack(); !gave || err != nil {
 			t.Fatalf("round %d: given back %v, %v", round, gave, err)
 		}
-		if left, err := space(dir); left < ballastLeast || err != nil {
+		if left, err := freeSpace(dir); left < ballastLeast || err != nil {
 			t.Fatalf("round %d: %d bytes are left, %v", round, left, err)
 		}
 		if err := b.Hold(); err != nil {

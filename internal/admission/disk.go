@@ -63,7 +63,7 @@ func (d *Disk) Full() bool {
 
 func (d *Disk) short() bool {
 	return slices.ContainsFunc(d.dirs, func(dir string) bool {
-		left, err := space(dir)
+		left, err := freeSpace(dir)
 		return err == nil && left < ballastLeast
 	})
 }
@@ -90,19 +90,21 @@ const tmpfile = 0x400000 | syscall.O_DIRECTORY
 func writeTo(dir string) (err error) {
 	f, err := os.OpenFile(dir, os.O_RDWR|tmpfile, 0o600)
 	switch {
-	case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.EISDIR), full(err):
+	case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.EISDIR), isDiskFull(err):
 		return readOnly(dir) // such files are not for every file system
 	case err != nil:
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if _, err := f.Write([]byte{0}); !full(err) {
+	if _, err := f.Write([]byte{0}); !isDiskFull(err) {
 		return err
 	}
 	return nil
 }
 
-func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+func isDiskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
 
 // readOnly asks the file system itself.
 func readOnly(dir string) error {

@@ -26,15 +26,15 @@ func (h Host) Read() (r Reading, err error) {
 	if r.Pids, err = h.pids(); err != nil {
 		return r, err
 	}
-	if r.DiskBytes, err = space(h.DataDir); err != nil || h.PoolDir == "" {
+	if r.DiskBytes, err = freeSpace(h.DataDir); err != nil || h.PoolDir == "" {
 		return r, err
 	}
-	r.PoolBytes, err = space(h.PoolDir)
+	r.PoolBytes, err = freeSpace(h.PoolDir)
 	return r, err
 }
 
-// space is what root can still write in a directory.
-func space(dir string) (int64, error) {
+// freeSpace is what root can still write in a directory.
+func freeSpace(dir string) (int64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}

@@ -92,6 +92,30 @@ func TestGoroutines(t *testing.T) {
 	)
 }
 
+func TestDrivers(t *testing.T) {
+	const module = archtest.Module
+	repo := load(t, map[string]string{
+		"run/run.go":       imports("run") + "const Native = `native`\n",
+		"run/one/one.go":   imports("one", module+"/run", module+"/run/one/sub", module+"/run/join"),
+		"run/one/sub/s.go": imports("sub"),
+		"run/two/two.go":   imports("two", module+"/run/one/sub"),
+		"run/join/j.go":    imports("join"),
+		"table/table.go":   imports("table", module+"/run/one", module+"/run/two") + "const name = `two`\n",
+		"plain/p.go":       imports("plain", module+"/run/two", module+"/run") + "const a, b = `two`, `two of them`\nvar c = runtime.Native\n",
+		"plain/p_test.go":  imports("plain") + "const d = `two`\n",
+		"plain/sub/s.go":   imports("sub") + "const e = \"one\"\n",
+		"free/f.go":        imports("free") + "const f = `one`\n",
+	})
+	rules := archtest.DriverRules{Contract: "run", Shared: []string{"join"}, Names: []string{"one", "two"}, Table: "table", Neutral: []string{"plain"}}
+	want(t, repo.Drivers(rules),
+		"plain/p.go:2: imports the driver two, which is for table alone",
+		"plain/p.go:4: names the driver two: ask table",
+		"plain/p.go:5: names the driver native",
+		"plain/sub/s.go:2: names the driver one",
+		"run/two/two.go:2: imports the driver one, which is for table alone",
+	)
+}
+
 func TestSizes(t *testing.T) {
 	long := "package a\n\nfunc F() {\n" + strings.Repeat("\t_ = 0\n", 8) + "}\n"
 	repo := load(t, map[string]string{

@@ -35,6 +35,7 @@ func TestRepository(t *testing.T) {
 		},
 		"limits have tests": func() ([]string, error) { return repo.TestNames("docs/limits.md") },
 		"links":             repo.Links,
+		"drivers":           func() ([]string, error) { return repo.Drivers(archtest.Drivers), nil },
 		"goroutines":        func() ([]string, error) { return repo.Goroutines("cmd/runner", "internal/guard"), nil },
 		"tasks":             repo.Tasks,
 		"foreign paths":     repo.ForeignPaths,

@@ -16,7 +16,8 @@ var Rules = map[string]Rule{
 	"cmd/sandkasten": {
 		Ours: []string{
 			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
-			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/heap", "internal/images", "internal/service",
+			"internal/daemon", "internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/heap", "internal/hostcheck", "internal/images", "internal/maintenance",
+			"internal/service",
 			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
@@ -26,22 +27,44 @@ var Rules = map[string]Rule{
 	"internal/wsl":       {}, // a client from outside, on Windows
 	"cmd/runner": {
 		Ours: []string{
-			"internal/guard", "internal/runner", "internal/runner/archive", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/runtime/docker/relay",
-			"internal/runtime/linux/stage",
+			"internal/guard", "internal/runner", "internal/runner/archive", "internal/runner/fileops", "internal/runner/pause", "internal/runner/proc", "internal/sandbox/relay",
+			"internal/sandbox/stage",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
 
-	// The composition root: the one place that knows every concrete type.
+	// The composition root: what a daemon is made of, and in which order. Which
+	// drivers there are it asks the table.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/config", "internal/dirlock", "internal/doctor",
-			"internal/errdefs", "internal/images", "internal/images/jobs", "internal/installation", "internal/pool", "internal/preview", "internal/reaper", "internal/runnerbin", "internal/runtime",
-			"internal/runtime/docker", "internal/runtime/linux", "internal/runtime/several", "internal/service", "internal/session", "internal/store",
-			"internal/blob", "internal/blob/s3", "internal/clock", "internal/weaken", "internal/fsck", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
-			"internal/tracing", "internal/tracing/otlp",
+			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
+			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
+			"internal/maintenance", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/service", "internal/session", "internal/store",
+			"internal/tracing", "internal/tracing/otlp", "internal/weaken",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
+	},
+
+	// The drivers that there are, and what works on a data directory without being
+	// its daemon.
+	"internal/drivers": {
+		Ours: []string{
+			"internal/config", "internal/datadir", "internal/images", "internal/installation", "internal/runnerbin", "internal/runtime", "internal/runtime/docker",
+			"internal/runtime/linux", "internal/runtime/multidriver", "internal/sandbox/stage", "internal/smallfile",
+		},
+	},
+	"internal/datadir": {Ours: []string{"internal/blob", "internal/blob/s3", "internal/config", "internal/dirlock", "internal/images"}},
+	"internal/hostcheck": {
+		Ours: []string{
+			"internal/config", "internal/datadir", "internal/dirlock", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/images", "internal/runtime",
+		},
+	},
+	"internal/maintenance": {
+		Ours: []string{
+			"internal/blob", "internal/config", "internal/datadir", "internal/dirlock", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/images",
+			"internal/installation", "internal/pool", "internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
+			"internal/store",
+		},
 	},
 	"internal/config":       {Libraries: []string{"go.yaml.in/yaml/v3"}},
 	"internal/doctor":       {Ours: []string{"internal/dirlock"}},
@@ -100,16 +123,16 @@ var Rules = map[string]Rule{
 
 	// The command line: what its commands share, and those that have much to do. It
 	// is a client like others, by the SDK, which is a module of its own.
-	"internal/cli": {Ours: []string{"internal/cli/show", "internal/config", "sdk/go"}},
+	"internal/cli": {Ours: []string{"internal/cli/show", "internal/config", "internal/drivers", "sdk/go"}},
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "sdk/go"},
 	},
 	"internal/cli/auditlog":  {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
-	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config"}},
+	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config", "internal/drivers"}},
 	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/upkeep": {
-		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck"},
+		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck", "internal/maintenance"},
 	},
 	"internal/cli/show": {
 		Ours: []string{"internal/images", "internal/weaken"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
@@ -180,40 +203,32 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/klauspost/compress", unix},
 	},
 
-	// Drivers.
-	"internal/runtime":        {},
-	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/weaken"}},
+	// Drivers. None imports another; what they share is below internal/sandbox.
+	"internal/runtime": {Ours: []string{"internal/errdefs"}},
 	"internal/runtime/linux": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
-			"internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/seccomp",
-			"internal/runtime/inside", "internal/runtime/linux/inspect", "internal/runtime/linux/procview", "internal/runtime/linux/stage", "internal/runtime/linux/sys",
-			"internal/runtime/linux/turns", "internal/smallfile", "internal/spawn", "protocol", "internal/weaken",
+			"internal/runtime/linux/disk", "internal/runtime/linux/fairshare", "internal/runtime/linux/ids", "internal/runtime/linux/inspect", "internal/runtime/linux/procview",
+			"internal/sandbox/guest", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn", "protocol", "internal/weaken",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
-	"internal/runtime/linux/cgroup": {Ours: []string{"internal/runtime/linux/sys", "internal/weaken"}, Libraries: []string{unix}},
-	"internal/runtime/linux/disk":   {Ours: []string{"internal/runtime/linux/sys", "internal/weaken"}, Libraries: []string{unix}},
-	"internal/runtime/linux/ids":    {Libraries: []string{unix}},
+	"internal/runtime/linux/backlog":   {Ours: []string{"internal/runtime/linux/cgroup"}},
+	"internal/runtime/linux/cgroup":    {Ours: []string{"internal/sandbox/sys", "internal/weaken"}, Libraries: []string{unix}},
+	"internal/runtime/linux/disk":      {Ours: []string{"internal/sandbox/sys", "internal/weaken"}, Libraries: []string{unix}},
+	"internal/runtime/linux/fairshare": {Ours: []string{"internal/runtime/linux/cgroup"}},
+	"internal/runtime/linux/ids":       {Libraries: []string{unix}},
 	"internal/runtime/linux/inspect": {
-		Ours:      []string{"internal/runtime", "internal/runtime/linux/cgroup", "internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/runtime/linux/sys"},
+		Ours:      []string{"internal/runtime", "internal/runtime/linux/cgroup", "internal/runtime/linux/disk", "internal/runtime/linux/ids", "internal/sandbox/sys"},
 		Libraries: []string{unix},
 	},
-	"internal/runtime/linux/seccomp": {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
-	"internal/runtime/linux/stage": {
-		Ours: []string{"internal/guard", "internal/runtime/linux/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
-	},
-	"internal/runtime/linux/backlog":  {Ours: []string{"internal/runtime/linux/cgroup"}},
 	"internal/runtime/linux/procview": {},
-	"internal/runtime/linux/turns":    {Ours: []string{"internal/runtime/linux/cgroup"}},
-	"internal/runtime/linux/sys":      {Ours: []string{"internal/guard"}, Libraries: []string{unix}, Not: slow},
 
-	// The engine's client stays in here. The policies and the runner's way into a
-	// sandbox are the native driver's.
+	// The engine's client stays in here.
 	"internal/runtime/docker": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/docker/flatten",
-			"internal/runtime/docker/relay", "internal/runtime/inside", "internal/runtime/linux/seccomp", "internal/runtime/linux/stage",
+			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime",
+			"internal/sandbox/flatten", "internal/sandbox/guest", "internal/sandbox/relay", "internal/sandbox/seccomp", "internal/sandbox/stage",
 			"internal/runner/lookup", // finds a user in an image as a runner does in its sandbox
 			"protocol",
 		},
@@ -222,11 +237,20 @@ var Rules = map[string]Rule{
 			"golang.org/x/sync",
 		},
 	},
-	"internal/runtime/docker/flatten": {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
-	"internal/runtime/docker/relay":   {Ours: []string{"internal/guard"}, Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 
 	// What joins drivers knows none.
-	"internal/runtime/several": {Ours: []string{"internal/errdefs", "internal/runtime"}},
+	"internal/runtime/multidriver": {Ours: []string{"internal/errdefs", "internal/runtime"}},
+
+	// What a driver makes a sandbox with, whichever driver it is.
+	"internal/sandbox/flatten":             {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
+	"internal/sandbox/guest":               {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/weaken"}},
+	"internal/sandbox/relay":               {Ours: []string{"internal/guard"}, Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
+	"internal/sandbox/seccomp":             {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
+	"internal/sandbox/seccomp/seccomptest": {TestOnly: true},
+	"internal/sandbox/stage": {
+		Ours: []string{"internal/guard", "internal/sandbox/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
+	},
+	"internal/sandbox/sys": {Ours: []string{"internal/guard"}, Libraries: []string{unix}, Not: slow},
 
 	// Both ends of the protocol, and what they share.
 	"internal/runner": {
@@ -326,6 +350,18 @@ var Rules = map[string]Rule{
 	// What the tests of the SDKs run against.
 	"sdk/contract/run":      {TestOnly: true, Ours: []string{"internal/testenv"}},
 	"sdk/contract/newcomer": {TestOnly: true, Ours: []string{"internal/testenv"}},
+}
+
+// Drivers are known to their table alone.
+var Drivers = DriverRules{
+	Contract: "internal/runtime",
+	Shared:   []string{"multidriver", "runtimetest"},
+	Names:    []string{"native", "docker"},
+	Table:    "internal/drivers",
+	Neutral: []string{
+		"internal/admission", "internal/config", "internal/daemon", "internal/datadir", "internal/doctor", "internal/fsck", "internal/hostcheck", "internal/images",
+		"internal/maintenance", "internal/reaper", "internal/sandbox",
+	},
 }
 
 // Limits are the budgets of this repository. That of packages is an alarm and no

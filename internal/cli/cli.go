@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -40,7 +41,7 @@ func (a *App) Say(format string, args ...any) {
 
 // Configuration reads the file that --config names, or the system's.
 func (a *App) Configuration() (config.Config, error) {
-	return config.Load(a.ConfigFile(), a.Environ)
+	return config.Load(a.ConfigFile(), a.Environ, drivers.Names())
 }
 
 // ConfigFile is the one to read, or empty if there is none.

@@ -21,7 +21,7 @@ type Config struct {
 	CORSOrigins   []string // of pages that may call the API
 	DataDir       string
 	DBPath        string
-	Driver        string   // native, docker
+	Driver        string
 	ExtraDrivers  []string // others that clients may choose
 	Docker        Docker
 	DefaultImage  string
@@ -221,12 +221,13 @@ type Tracing struct {
 	Ratio    float64 // of requests
 }
 
-// Default is the configuration of an empty file.
-func Default() Config {
+// Default is the configuration of an empty file, where those drivers are, the
+// default first.
+func Default(drivers []string) Config {
 	return Config{
 		Listen:         "127.0.0.1:8787",
 		DataDir:        "/var/lib/sandkasten",
-		Driver:         "native",
+		Driver:         drivers[0],
 		DefaultImage:   "base",
 		SessionTTL:     30 * time.Minute,
 		SessionIdle:    5 * time.Minute,
@@ -276,6 +277,21 @@ func (c Config) PreviewSecretFile() string { return filepath.Join(c.DataDir, "pr
 // NodeFile is where the daemon keeps what tells its objects on a host and in an engine
 // from those of other daemons.
 func (c Config) NodeFile() string { return filepath.Join(c.DataDir, "node") }
+
+// SpoolDir is where uploads wait for their end.
+func (c Config) SpoolDir() string { return filepath.Join(c.DataDir, "uploads") }
+
+// ImageDir is where the image store is.
+func (c Config) ImageDir() string { return filepath.Join(c.DataDir, "images") }
+
+// DiskReserveMB is what sessions leave free where their disks are: of a small pool
+// not so much that nothing is left to them.
+func (c Config) DiskReserveMB() int64 {
+	if pool := c.Disk.PoolMB; pool > 0 {
+		return min(c.Admission.DiskReserveMB, pool/8)
+	}
+	return c.Admission.DiskReserveMB
+}
 
 // URL is where a client on this machine reaches the daemon.
 func (c Config) URL() string {

@@ -17,8 +17,11 @@ func load(t *testing.T, text string, environ ...string) (Config, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Load(path, environ)
+	return Load(path, environ, drivers)
 }
+
+// drivers are those that there are.
+var drivers = []string{"native", "docker"}
 
 func mustLoad(t *testing.T, text string, environ ...string) Config {
 	t.Helper()
@@ -30,11 +33,11 @@ func mustLoad(t *testing.T, text string, environ ...string) Config {
 }
 
 func TestLoadWithoutFileIsDefault(t *testing.T) {
-	got, err := Load("", nil)
+	got, err := Load("", nil, drivers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Default()
+	want := Default(drivers)
 	want.Snapshots.Dir = "/var/lib/sandkasten/snapshots"
 	want.DBPath = "/var/lib/sandkasten/sandkasten.db"
 	want.Audit.Dir = "/var/lib/sandkasten/audit"
@@ -213,7 +216,7 @@ func TestUnwrittenLimitGivesWay(t *testing.T) {
 func TestSnapshotsInABucket(t *testing.T) {
 	c := mustLoad(t, "data_dir: /d\nsnapshots:\n  store: s3\n  s3_endpoint: http://127.0.0.1:9000/\n  s3_bucket: b\n  s3_access_key: a\n",
 		"SANDKASTEN_SNAPSHOTS__S3_SECRET_KEY=s", "SANDKASTEN_SNAPSHOTS__ENCRYPTION_KEY=k")
-	want := Default().Snapshots
+	want := Default(drivers).Snapshots
 	want.Store, want.Dir, want.Key = "s3", "/d/snapshots", "k"
 	want.S3 = S3{Endpoint: "http://127.0.0.1:9000", Bucket: "b", PathStyle: true, AccessKey: "a", SecretKey: "s"}
 	if diff := cmp.Diff(want, c.Snapshots); diff != "" {
@@ -259,7 +262,7 @@ func TestLoopback(t *testing.T) {
 }
 
 func TestFileErrors(t *testing.T) {
-	if _, err := Load(filepath.Join(t.TempDir(), "absent.yaml"), nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Load(filepath.Join(t.TempDir(), "absent.yaml"), nil, drivers); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("absent file: %v", err)
 	}
 	if _, err := load(t, strings.Repeat("#", maxFile+1)); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
@@ -272,7 +275,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add("a: &a {a: *a}\n")
 	f.Add("pool: {images: {x: 1}}\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, problems := parse([]byte(text), nil)
+		c, problems := parse([]byte(text), nil, drivers)
 		if len(problems) == 0 && !Loopback(c.Listen) && c.APIKey == "" {
 			t.Errorf("accepted %q: reachable without a key", text)
 		}

@@ -44,10 +44,10 @@ func TestDocsTableMatchesTheCode(t *testing.T) {
 }
 
 func table() string {
-	c := Default()
+	c := Default(drivers)
 	var b strings.Builder
 	b.WriteString("| key | value | default | meaning |\n| --- | --- | --- | --- |\n")
-	for _, o := range c.options() {
+	for _, o := range c.options(drivers) {
 		shown := o.value.show()
 		if shown != "" {
 			shown = "`" + shown + "`"
@@ -76,7 +76,7 @@ func TestDocsExamplesLoad(t *testing.T) {
 				continue
 			}
 			// What an example leaves to the environment.
-			_, problems := parse([]byte(example[1]), []string{"SANDKASTEN_SNAPSHOTS__S3_SECRET_KEY=secret"})
+			_, problems := parse([]byte(example[1]), []string{"SANDKASTEN_SNAPSHOTS__S3_SECRET_KEY=secret"}, drivers)
 			if len(problems) > 0 {
 				t.Errorf("%s shows a configuration with mistakes: %v\n%s", page, problems, example[1])
 			}
@@ -91,7 +91,7 @@ func TestDocsExamplesLoad(t *testing.T) {
 // The sample holds every key with its default, so that it can be copied and
 // edited: read as it is, it changes nothing.
 func TestSampleFileMatchesTheCode(t *testing.T) {
-	want := Sample()
+	want := Sample(drivers)
 	if *update {
 		if err := os.WriteFile(sampleFile, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
@@ -104,16 +104,16 @@ func TestSampleFileMatchesTheCode(t *testing.T) {
 	if diff := cmp.Diff(want, string(data)); diff != "" {
 		t.Errorf("%s is behind the code; run go test ./internal/config -update (-code +file):\n%s", sampleFile, diff)
 	}
-	got, err := Load(sampleFile, nil)
+	got, err := Load(sampleFile, nil, drivers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defaults, err := Load("", nil)
+	defaults, err := Load("", nil, drivers)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, o := range got.options() {
-		if d := defaults.options()[i]; o.value.show() != d.value.show() {
+	for i, o := range got.options(drivers) {
+		if d := defaults.options(drivers)[i]; o.value.show() != d.value.show() {
 			t.Errorf("%s is %s in the sample and %s by default", o.key, o.value.show(), d.value.show())
 		}
 	}

@@ -54,8 +54,9 @@ func (e *Error) Error() string {
 
 // Load reads the file at path, if path is not empty, and then environ
 // ("NAME=value", as os.Environ gives it), which overrides it. Mistakes are
-// reported all together as *Error; any other error is the file's own.
-func Load(path string, environ []string) (Config, error) {
+// reported all together as *Error; any other error is the file's own. Drivers are those
+// that it may name, the default first.
+func Load(path string, environ, drivers []string) (Config, error) {
 	var data []byte
 	if path != "" {
 		var err error
@@ -63,7 +64,7 @@ func Load(path string, environ []string) (Config, error) {
 			return Config{}, err
 		}
 	}
-	c, problems := parse(data, environ)
+	c, problems := parse(data, environ, drivers)
 	if len(problems) > 0 {
 		return Config{}, &Error{File: path, Problems: problems}
 	}
@@ -86,10 +87,10 @@ func readFile(path string) (data []byte, err error) {
 	return data, nil
 }
 
-func parse(data []byte, environ []string) (Config, []Problem) {
-	c := Default()
+func parse(data []byte, environ, drivers []string) (Config, []Problem) {
+	c := Default(drivers)
 	l := loader{options: map[string]option{}, sections: map[string]bool{"": true}, set: map[string]string{}}
-	for _, o := range c.options() {
+	for _, o := range c.options(drivers) {
 		l.options[o.key] = o
 		if section, _, nested := cutLast(o.key); nested {
 			l.sections[section] = true

@@ -16,11 +16,11 @@ const (
 	year = 365 * day
 )
 
-func (c *Config) options() []option {
-	return slices.Concat(c.daemonOptions(), c.sessionOptions(), c.hostOptions(), c.snapshotOptions())
+func (c *Config) options(drivers []string) []option {
+	return slices.Concat(c.daemonOptions(drivers), c.sessionOptions(), c.hostOptions(), c.snapshotOptions())
 }
 
-func (c *Config) daemonOptions() []option {
+func (c *Config) daemonOptions(drivers []string) []option {
 	return []option{
 		{"listen", address(&c.Listen), "Address of the HTTP API. An address that other machines can reach needs `api_key`."},
 		{"api_key", secret(&c.APIKey), "Key that clients send as `Authorization: Bearer`. When it is not set the daemon makes one and keeps it in `<data_dir>/api_key`, mode 0600."},
@@ -29,8 +29,8 @@ func (c *Config) daemonOptions() []option {
 		{"cors_origins", origins(&c.CORSOrigins), "Web sites beside the daemon's own whose pages may call the API, as their browsers name them: `https://app.example.org`, `http://localhost:5173`. They still need a key, which whoever reads the page's memory then has."},
 		{"data_dir", path(&c.DataDir), "Where images, sandboxes and the key are kept. One daemon per directory."},
 		{"db_path", path(&c.DBPath), "The SQLite database of sessions. When it is not set: `<data_dir>/sandkasten.db`."},
-		{"driver", oneOf(&c.Driver, "native", "docker"), "What makes sandboxes: this host's kernel (`native`), or a Docker engine, which isolates less (docs/docker.md)."},
-		{"extra_drivers", someOf(&c.ExtraDrivers, "native", "docker"), "Drivers that clients may ask for (`driver` of a create) beside that of `driver`, which has the workspaces. One that does not answer leaves the others alone (docs/docker.md)."},
+		{"driver", oneOf(&c.Driver, drivers...), "What makes sandboxes: this host's kernel (`native`), or a Docker engine, which isolates less (docs/docker.md)."},
+		{"extra_drivers", someOf(&c.ExtraDrivers, drivers...), "Drivers that clients may ask for (`driver` of a create) beside that of `driver`, which has the workspaces. One that does not answer leaves the others alone (docs/docker.md)."},
 		{"shutdown_grace_seconds", seconds(&c.ShutdownGrace, 0, 600), "How long a stopping daemon waits for requests to end. Sessions keep running."},
 	}
 }

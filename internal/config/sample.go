@@ -6,14 +6,14 @@ import (
 )
 
 // Sample is a file with every key, its meaning and its default. It changes
-// nothing as it is.
-func Sample() string {
-	c := Default()
+// nothing as it is. Drivers are as for Load.
+func Sample(drivers []string) string {
+	c := Default(drivers)
 	var b strings.Builder
 	b.WriteString("# Sandkasten's configuration. Every key is here with its default: copy the file\n" +
 		"# and keep what you change. docs/configuration.md tells more.\n")
 	in := ""
-	for _, o := range c.options() {
+	for _, o := range c.options(drivers) {
 		section, name, nested := cutLast(o.key)
 		indent := ""
 		if nested {

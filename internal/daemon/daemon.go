@@ -8,10 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -23,11 +22,14 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/clock"
 	"github.com/sandkasten/sandkasten/internal/config"
-	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/fsck"
+	"github.com/sandkasten/sandkasten/internal/hostcheck"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
+	"github.com/sandkasten/sandkasten/internal/maintenance"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/reaper"
@@ -58,7 +60,7 @@ type Daemon struct {
 	settled  chan struct{} // closed when the sessions of an earlier daemon have been taken up
 	images   *images.Store
 	library  *jobs.Library // of images
-	driver   hostDriver
+	drivers  *drivers.Set
 	pool     *pool.Pool // nil if there is none
 	manager  *session.Manager
 	reaper   *reaper.Reaper
@@ -88,13 +90,15 @@ func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) 
 func (d *Daemon) open(ctx context.Context) error {
 	// The lock comes before anything that writes into the directory, the
 	// listener before anything that may take long.
-	if err := d.lock(); err != nil {
+	release, err := datadir.Lock(d.cfg)
+	if err != nil {
 		return err
 	}
+	d.closers = append(d.closers, release)
 	if err := d.listen(ctx); err != nil {
 		return err
 	}
-	if err := admit(ctx, d.log, doctor.Examine(host(d.cfg))); err != nil {
+	if err := admit(ctx, d.log, doctor.Examine(hostcheck.Host(d.cfg))); err != nil {
 		return err
 	}
 	traces, err := d.trace(ctx)
@@ -150,10 +154,10 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		return nil, err
 	}
 	var err error
-	if d.images, err = openImages(d.cfg, d.log); err != nil {
+	if d.images, err = datadir.OpenImages(d.cfg, d.log); err != nil {
 		return nil, err
 	}
-	if err := d.openDriver(ctx, d.images); err != nil {
+	if err := d.openDrivers(ctx, d.images); err != nil {
 		return nil, err
 	}
 	d.library = d.openLibrary(ctx)
@@ -174,9 +178,9 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		return nil, err
 	}
 
-	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: poolDir(d.driver)}
-	gate := admission.New(host.Read, reserve(d.cfg, host))
-	sessions := sessionOptions(d.cfg, rows, d.driver, d.images, d.log)
+	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: d.drivers.PoolDir()}
+	gate := admission.New(host.Read, admissionReserve(d.cfg, host))
+	sessions := sessionOptions(d.cfg, rows, d.drivers, d.images, d.log)
 	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
 		return nil, err
 	}
@@ -184,11 +188,11 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		return nil, fmt.Errorf("hold room in data_dir: %w", err)
 	}
 	sessions.Admit = d.admitSession(gate)
-	if engine := engineOf(d.driver); engine != nil {
-		sessions.FetchImage = (&engineImages{library: d.library, engine: engine}).fetch
+	if sources := maps.Collect(drivers.Able[runtime.ImageSource](d.drivers)); len(sources) > 0 {
+		sessions.FetchImage = (&sourceImages{library: d.library, sources: sources}).fetch
 	}
 	sessions.Settled = func() { close(d.settled) }
-	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.driver, host); d.pool != nil {
+	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.drivers, host); d.pool != nil {
 		sessions.Creator, sessions.Reserved = d.pool, pool.Owns
 	}
 	d.manager = session.New(sessions)
@@ -219,39 +223,6 @@ func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context) error 
 		}
 		return d.ballast.Whole(ctx)
 	}
-}
-
-// lock makes the data directory and takes it for this process.
-func (d *Daemon) lock() error {
-	for _, dir := range []string{d.cfg.DataDir, spool(d.cfg), filepath.Dir(d.cfg.DBPath)} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("make data_dir: %w", err)
-		}
-	}
-	lock, err := dirlock.Acquire(d.cfg.DataDir)
-	if held, ok := errors.AsType[*dirlock.HeldError](err); ok {
-		return fmt.Errorf("a daemon (process %d) works on %s already: stop it, or choose another data_dir and listen", held.PID, held.Dir)
-	}
-	if err != nil {
-		return err
-	}
-	d.closers = append(d.closers, lock.Release)
-	return emptyDir(spool(d.cfg)) // of what a daemon that was killed had not finished
-}
-
-// spool is where uploads wait for their end.
-func spool(cfg config.Config) string { return filepath.Join(cfg.DataDir, "uploads") }
-
-func emptyDir(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, e := range entries {
-		errs = append(errs, os.RemoveAll(filepath.Join(dir, e.Name())))
-	}
-	return errors.Join(errs...)
 }
 
 func (d *Daemon) listen(ctx context.Context) error {
@@ -286,20 +257,20 @@ func (d *Daemon) previews() (*preview.Previews, error) {
 	}), nil
 }
 
-func (d *Daemon) openDriver(ctx context.Context, imageStore *images.Store) error {
-	driver, err := newDriver(d.cfg, imageStore, d.log)
+func (d *Daemon) openDrivers(ctx context.Context, imageStore *images.Store) error {
+	set, err := drivers.Open(d.cfg, imageStore, d.log)
 	if err != nil {
 		return err
 	}
-	d.driver = driver
-	d.closers = append(d.closers, driver.Close)
-	return admit(ctx, d.log, append(checkDrivers(ctx, d.cfg, driver), examineImage(ctx, imageStore, d.cfg.DefaultImage)))
+	d.drivers = set
+	d.closers = append(d.closers, set.Close)
+	return admit(ctx, d.log, append(hostcheck.Drivers(ctx, set), hostcheck.Image(ctx, imageStore, d.cfg.DefaultImage)))
 }
 
-func sessionOptions(cfg config.Config, rows *store.Store, driver hostDriver, imageStore *images.Store, log *slog.Logger) session.Options {
+func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imageStore *images.Store, log *slog.Logger) session.Options {
 	return session.Options{
 		Store:  rows,
-		Driver: driver, Drivers: cfg.Drivers(), DiskLimited: diskLimited(driver, cfg.Drivers()),
+		Driver: set.Driver, Drivers: cfg.Drivers(), DiskLimited: set.DiskLimited,
 		Images: imageStore,
 		Log:    log,
 		Defaults: session.Defaults{
@@ -310,15 +281,15 @@ func sessionOptions(cfg config.Config, rows *store.Store, driver hostDriver, ima
 			RetentionOf:  retentionOf(cfg),
 			ExecTimeout:  cfg.Defaults.ExecTimeout,
 			OutputBytes:  cfg.Exec.OutputLimitBytes,
-			Limits:       limits(cfg.Defaults.Limits),
-			Network:      runtime.NetworkMode(cfg.Defaults.NetworkMode),
+			Limits:       drivers.Limits(cfg.Defaults.Limits),
+			Network:      runtime.Network{Mode: runtime.NetworkMode(cfg.Defaults.NetworkMode)},
 			ReadonlyRoot: cfg.Defaults.ReadonlyRootfs,
 		},
 		Maxima: session.Maxima{
 			TTL:              cfg.MaxSessionTTL,
 			Lifetime:         cfg.MaxLifetime,
 			ExecTimeout:      cfg.Defaults.MaxExecTimeout,
-			Limits:           limits(cfg.Maximum),
+			Limits:           drivers.Limits(cfg.Maximum),
 			Sessions:         cfg.MaxSessions,
 			SessionsPerOwner: cfg.OwnerSessions,
 			SessionsOf:       sessionsOf(cfg),
@@ -363,7 +334,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer stop()
 	g, inner := errgroup.WithContext(inner)
 	g.Go(func() error {
-		if err := d.driver.Sweep(inner); err != nil && inner.Err() == nil {
+		if err := d.drivers.Sweep(inner); err != nil && inner.Err() == nil {
 			d.log.ErrorContext(inner, "cannot remove everything that a crash left", "err", err)
 		}
 		if d.pool != nil {
@@ -426,7 +397,7 @@ func (d *Daemon) answers(ctx context.Context) error {
 // sweepFiles removes what interrupted imports and uploads of earlier runs left,
 // and images that nothing names or uses any more.
 func (d *Daemon) sweepFiles(ctx context.Context) {
-	swept, err := d.images.GC(ctx, ImagesInUse(ctx, d.cfg))
+	swept, err := d.images.GC(ctx, maintenance.ImagesInUse(ctx, d.cfg))
 	if err != nil && ctx.Err() == nil {
 		d.log.ErrorContext(ctx, "cannot sweep the image store", "err", err)
 	}

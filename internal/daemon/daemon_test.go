@@ -14,15 +14,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/doctor"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/runnerbin"
-	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -32,7 +30,7 @@ var silent = slog.New(slog.DiscardHandler)
 
 func testConfig(t *testing.T) config.Config {
 	t.Helper()
-	c := config.Default()
+	c := config.Default(drivers.Names())
 	c.Listen = "127.0.0.1:0"
 	c.DataDir = filepath.Join(testenv.DataDir(t), "data")
 	c.DBPath = filepath.Join(c.DataDir, "sandkasten.db")
@@ -108,9 +106,9 @@ func TestReserve(t *testing.T) {
 		{1024, 512, "/pool", 512, 128},
 		{1024, 0, "/pool", 0, 0},
 	} {
-		cfg := config.Default()
+		cfg := config.Default(drivers.Names())
 		cfg.Disk.PoolMB, cfg.Admission.DiskReserveMB = c.poolMB, c.diskReserveMB
-		got := reserve(cfg, admission.Host{PoolDir: c.dir})
+		got := admissionReserve(cfg, admission.Host{PoolDir: c.dir})
 		if got.DiskBytes != c.disk<<20 || got.PoolBytes != c.pool<<20 || got.MemoryBytes == 0 || got.Pids == 0 {
 			t.Errorf("%+v: %+v", c, got)
 		}
@@ -129,50 +127,6 @@ func TestNewLog(t *testing.T) {
 		if got := json.Valid(out.Bytes()); got != wantJSON {
 			t.Errorf("%s: JSON is %v: %s", format, got, out.String())
 		}
-	}
-}
-
-func TestImagesInUse(t *testing.T) {
-	cfg := testConfig(t)
-	inUse := ImagesInUse(t.Context(), cfg)
-	if used, err := inUse("sha256:a"); used || err != nil {
-		t.Errorf("before any daemon: %v, %v", used, err)
-	}
-	if err := os.Mkdir(cfg.DataDir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := store.Open(t.Context(), cfg.DBPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for digest, state := range map[string]session.State{"sha256:a": session.Creating, "sha256:b": session.Stopping, "sha256:c": session.Destroyed} {
-		s := session.Session{ID: session.ID(digest), ImageDigest: digest, State: state, CreatedAt: time.Now(), LastActivity: time.Now()}
-		if state.Ended() {
-			s.EndedAt = time.Now()
-		}
-		if err := rows.Put(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for digest, want := range map[string]bool{"sha256:a": true, "sha256:b": true, "sha256:c": false} {
-		if used, err := inUse(digest); used != want || err != nil {
-			t.Errorf("%s in use: %v, %v; want %v", digest, used, err, want)
-		}
-	}
-	if err := rows.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestUnknownDriver(t *testing.T) {
-	cfg := testConfig(t)
-	cfg.Driver = "magic"
-	if _, err := newDriver(cfg, nil, silent); err == nil || !strings.Contains(err.Error(), "native") {
-		t.Errorf("newDriver = %v, want the list of drivers", err)
-	}
-	cfg.ExtraDrivers = []string{"docker"}
-	if _, err := newDriver(cfg, nil, silent); err == nil || !strings.Contains(err.Error(), "magic") {
-		t.Errorf("newDriver = %v, want the list here, too", err)
 	}
 }
 
@@ -262,33 +216,5 @@ func TestDaemonServesWithItsOwnKeyAndStops(t *testing.T) {
 	d, _ = start(t, cfg)
 	if status, _ := get(t, d.URL()+"/v1/sessions", strings.TrimSpace(string(key))); status != http.StatusOK {
 		t.Errorf("the key has changed: %d", status)
-	}
-}
-
-func TestExamineTellsOfEverything(t *testing.T) {
-	testenv.NeedsRoot(t)
-	if _, err := runnerbin.Bytes(); errors.Is(err, runnerbin.ErrMissing) {
-		testenv.Unsupported(t, "%v", err)
-	}
-	cfg := testConfig(t)
-	beside := t.TempDir()
-	cfg.DataDir = filepath.Join(beside, "below", "data")
-	seen := map[string]doctor.Finding{}
-	for _, f := range Examine(t.Context(), cfg) {
-		seen[f.Check] = f
-	}
-	if f := seen["driver native"]; f.Status != doctor.OK {
-		t.Errorf("driver: %+v", f)
-	}
-	if f := seen["default image"]; f.Status != doctor.Warn || !strings.Contains(f.Mend, "sandkasten image build base") {
-		t.Errorf("default image: %+v", f)
-	}
-	for _, check := range []string{"kernel", "cgroups", "daemon"} {
-		if _, ok := seen[check]; !ok {
-			t.Errorf("no finding of %q", check)
-		}
-	}
-	if left, err := os.ReadDir(beside); err != nil || len(left) > 0 {
-		t.Errorf("it has left %v behind, %v", left, err)
 	}
 }

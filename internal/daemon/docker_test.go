@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/images"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
+	"github.com/sandkasten/sandkasten/internal/sandbox/flatten"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // giveImage imports the tests' root file system as the default image.
 func giveImage(t *testing.T, cfg config.Config) {
 	t.Helper()
-	store, err := OpenImages(cfg)
+	store, err := datadir.OpenImages(cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"io/fs"
@@ -8,12 +9,23 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandkasten/sandkasten/internal/config"
-	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/maintenance"
 )
+
+// repairer is what gc does while no daemon runs.
+func repairer(cfg config.Config) func(context.Context) error {
+	return func(ctx context.Context) error { return Repair(ctx, cfg, Options{Log: silent}) }
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
 const lostArchive = "abcdefghijklmnopqrstuvwxyz"
 
@@ -53,34 +65,34 @@ func TestMaintenanceWithoutItsDatabase(t *testing.T) {
 	} {
 		for command, run := range map[string]func(t *testing.T, cfg config.Config) error{
 			"gc --dry-run": func(t *testing.T, cfg config.Config) error {
-				_, err := FindGarbage(t.Context(), cfg, false)
+				_, err := maintenance.FindGarbage(t.Context(), cfg, false)
 				return err
 			},
 			"gc": func(t *testing.T, cfg config.Config) error {
-				_, err := Collect(t.Context(), cfg, false, Options{Log: silent})
+				_, err := maintenance.Collect(t.Context(), cfg, false, repairer(cfg))
 				return err
 			},
 			"gc --archives": func(t *testing.T, cfg config.Config) error {
-				_, err := Collect(t.Context(), cfg, true, Options{Log: silent})
+				_, err := maintenance.Collect(t.Context(), cfg, true, repairer(cfg))
 				return err
 			},
 			"fsck --repair": func(t *testing.T, cfg config.Config) error { return Repair(t.Context(), cfg, Options{Log: silent}) },
 			"backup": func(t *testing.T, cfg config.Config) error {
-				err := Backup(t.Context(), cfg, "", filepath.Join(t.TempDir(), "b"))
+				err := maintenance.Backup(t.Context(), cfg, "", filepath.Join(t.TempDir(), "b"))
 				if errors.Is(err, fs.ErrNotExist) {
 					return errors.New("recover") // there is nothing to advise
 				}
 				return err
 			},
 			"image rm": func(t *testing.T, cfg config.Config) error {
-				_, err := ImagesInUse(t.Context(), cfg)("sha256:a")
+				_, err := maintenance.ImagesInUse(t.Context(), cfg)("sha256:a")
 				return err
 			},
 			"image rm, alone": func(t *testing.T, cfg config.Config) error {
 				if err := os.RemoveAll(filepath.Join(cfg.DataDir, "sandboxes")); err != nil {
 					return err
 				}
-				_, err := ImagesInUse(t.Context(), cfg)("sha256:a")
+				_, err := maintenance.ImagesInUse(t.Context(), cfg)("sha256:a")
 				return err
 			},
 		} {
@@ -105,41 +117,19 @@ func TestMaintenanceWithoutItsDatabase(t *testing.T) {
 	}
 }
 
-// An archive without a row is a lost snapshot or another daemon's: it goes when
-// that is asked for, and only from a database that knows some.
-func TestArchivesAreKeptUnlessAskedFor(t *testing.T) {
+func TestRepairBesideADaemon(t *testing.T) {
 	cfg := testConfig(t)
-	cfg.Snapshots.Enabled = true
-	if err := os.MkdirAll(cfg.Snapshots.Dir, 0o700); err != nil {
+	if err := os.Mkdir(cfg.DataDir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	stray := filepath.Join(cfg.Snapshots.Dir, lostArchive)
-	write(t, stray, "an archive")
-	addSession(t, cfg, "first")
-	if all, err := FindGarbage(t.Context(), cfg, false); len(all) > 0 || err != nil {
-		t.Errorf("garbage is %v, %v", all, err)
-	}
-	if _, err := FindGarbage(t.Context(), cfg, true); err == nil || !strings.Contains(err.Error(), "none of the 1 archives") {
-		t.Errorf("with archives, of which none is known: %v", err)
-	}
-	own := strings.Repeat("b", len(lostArchive))
-	write(t, filepath.Join(cfg.Snapshots.Dir, own), "an archive")
-	rows, err := store.Open(t.Context(), cfg.DBPath)
+	lock, err := dirlock.Acquire(cfg.DataDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = rows.AddSnapshot(t.Context(), session.Snapshot{ID: own, Owner: "o", CreatedAt: time.Now()}, 0)
-	if err := errors.Join(err, rows.Close()); err != nil {
-		t.Fatal(err)
+	if err := Repair(t.Context(), cfg, Options{Log: silent}); err == nil || !strings.Contains(err.Error(), "works on") {
+		t.Errorf("repair beside a daemon: %v", err)
 	}
-	all, err := FindGarbage(t.Context(), cfg, true)
-	if err != nil || len(all) != 1 || all[0].Where != lostArchive {
-		t.Errorf("garbage is %v, %v", all, err)
-	}
-	if err := deleteArchives(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := os.ReadDir(cfg.Snapshots.Dir); len(left) != 1 || left[0].Name() != own || err != nil {
-		t.Errorf("left %v, %v", left, err)
+	if err := lock.Release(); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -13,11 +14,11 @@ import (
 // newPool returns the pool that cfg asks for, or nil if it asks for none or
 // the driver cannot have one. Its sandboxes are for sessions that ask for
 // nothing, made as sessions say.
-func newPool(cfg config.Config, build string, sessions session.Options, driver runtime.Driver, host admission.Host) *pool.Pool {
+func newPool(cfg config.Config, build string, sessions session.Options, set *drivers.Set, host admission.Host) *pool.Pool {
 	if !cfg.Pool.Enabled {
 		return nil
 	}
-	claimer, ok := driver.(pool.Driver)
+	claimer, ok := set.Driver.(pool.Driver)
 	if !ok {
 		sessions.Log.Warn("this driver cannot keep sandboxes ready: pool.enabled has no effect", "driver", cfg.Driver)
 		return nil
@@ -33,7 +34,7 @@ func newPool(cfg config.Config, build string, sessions session.Options, driver r
 		}
 	}
 	// What sessions leave free, and more: a ready sandbox is nobody's loss.
-	kept := reserve(cfg, host)
+	kept := admissionReserve(cfg, host)
 	kept.MemoryBytes = max(cfg.Pool.MemoryReserveMB<<20, kept.MemoryBytes)
 	gate := admission.New(host.Read, kept)
 	d := sessions.Defaults
@@ -42,37 +43,28 @@ func newPool(cfg config.Config, build string, sessions session.Options, driver r
 		spec.Limits.DiskMB = 0 // as its sessions have
 	}
 	return pool.New(pool.Options{
-		Driver:   claimer,
-		Of:       cfg.Driver,
-		Resolve:  sessions.Images.Resolve,
-		Images:   sizes,
-		Spec:     spec,
-		Room:     gate.Admit,
-		MaxReady: cfg.Pool.MaxReady,
-		CPU:      cfg.Pool.CPU,
-		Build:    build,
-		Log:      sessions.Log,
+		Driver:     claimer,
+		DriverName: cfg.Driver,
+		Resolve:    sessions.Images.Resolve,
+		Images:     sizes,
+		Spec:       spec,
+		Room:       gate.Admit,
+		MaxReady:   cfg.Pool.MaxReady,
+		CPU:        cfg.Pool.CPU,
+		Build:      build,
+		Log:        sessions.Log,
 	})
 }
 
-// reserve is what sessions leave free.
-func reserve(cfg config.Config, host admission.Host) admission.Reserve {
+// admissionReserve is what sessions leave free.
+func admissionReserve(cfg config.Config, host admission.Host) admission.Reserve {
 	r := admission.Reserve{
 		MemoryBytes: cfg.Admission.MemoryReserveMB << 20,
 		DiskBytes:   cfg.Admission.DiskReserveMB << 20,
 		Pids:        cfg.Admission.PidsReserve,
 	}
 	if host.PoolDir != "" {
-		r.PoolBytes = diskReserveMB(cfg) << 20
+		r.PoolBytes = cfg.DiskReserveMB() << 20
 	}
 	return r
-}
-
-// diskReserveMB is what sessions leave free where their disks are: of a small
-// pool not so much that nothing is left to them.
-func diskReserveMB(cfg config.Config) int64 {
-	if pool := cfg.Disk.PoolMB; pool > 0 {
-		return min(cfg.Admission.DiskReserveMB, pool/8)
-	}
-	return cfg.Admission.DiskReserveMB
 }

@@ -31,7 +31,7 @@ func surfaces(cfg config.Config, version string, manager *session.Manager, previ
 			Version:     version,
 			OutputBytes: cfg.Exec.OutputLimitBytes,
 			UploadBytes: cfg.Files.MaxUploadMB << 20,
-			SpoolDir:    spool(cfg),
+			SpoolDir:    cfg.SpoolDir(),
 			Writable:    disk.Writable,
 			DiskFull:    disk.Full,
 			Registry:    registry,

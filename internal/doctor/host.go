@@ -40,13 +40,13 @@ func ThisHost() Host {
 		Root:          "/",
 		UID:           os.Geteuid(),
 		LookPath:      exec.LookPath,
-		Space:         space,
+		Space:         measureSpace,
 		LandlockABI:   landlockABI,
 		ClockUnsynced: clockUnsynced,
 	}
 }
 
-func space(dir string) (Space, error) {
+func measureSpace(dir string) (Space, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return Space{}, os.NewSyscallError("statfs "+dir, err)

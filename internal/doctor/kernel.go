@@ -82,7 +82,7 @@ func userNamespaces(h Host) Finding {
 	case n == 0:
 		return fail("switched off", "sysctl -w "+name+"=65536")
 	case n < int64(h.MaxSessions):
-		return short(h, name, n, 2*int64(h.MaxSessions))
+		return tooLow(h, name, n, 2*int64(h.MaxSessions))
 	}
 	return fine(fmt.Sprintf("at most %d", n))
 }
@@ -102,7 +102,7 @@ func namespaceCounts(h Host) Finding {
 		}
 	}
 	if least < int64(h.MaxSessions) {
-		return short(h, kind, least, 2*int64(h.MaxSessions))
+		return tooLow(h, kind, least, 2*int64(h.MaxSessions))
 	}
 	return fine(fmt.Sprintf("at most %d of each kind", least))
 }
@@ -116,7 +116,7 @@ func cgroups(h Host) Finding {
 		v2 = "write kernelCommandLine=cgroup_no_v1=all below [wsl2] in %UserProfile%\\.wslconfig and wsl --shutdown"
 	}
 	if controllers, err := h.text("sys/fs/cgroup/cgroup.controllers"); err == nil {
-		if missing := without(needed, strings.Fields(controllers)); len(missing) > 0 {
+		if missing := missingFrom(needed, strings.Fields(controllers)); len(missing) > 0 {
 			return fail("v2 without "+strings.Join(missing, ", "), "boot without cgroup_disable=, or hand these controllers down to this cgroup")
 		}
 		return fine("v2 with " + controllers)
@@ -127,7 +127,7 @@ func cgroups(h Host) Finding {
 			mounted = append(mounted, controller)
 		}
 	}
-	if missing := without(needed, mounted); len(missing) > 0 {
+	if missing := missingFrom(needed, mounted); len(missing) > 0 {
 		return fail("v1 without "+strings.Join(missing, ", "), "mount cgroup v2 on /sys/fs/cgroup, or "+v2)
 	}
 	if !h.exists("sys/fs/cgroup/unified/cgroup.procs") {
@@ -163,7 +163,7 @@ func kernelMemory(h Host) Finding {
 	return fine("in the limits")
 }
 
-func without(needed, have []string) []string {
+func missingFrom(needed, have []string) []string {
 	return slices.DeleteFunc(slices.Clone(needed), func(n string) bool { return slices.Contains(have, n) })
 }
 

@@ -206,7 +206,7 @@ func terminals(h Host) Finding {
 		return warn("cannot read "+name, "mount /proc/sys")
 	}
 	if n-reserve < int64(h.MaxSessions) {
-		return short(h, name, n, int64(h.MaxSessions)+reserve)
+		return tooLow(h, name, n, int64(h.MaxSessions)+reserve)
 	}
 	return fine(fmt.Sprintf("%s is %d, of which sandboxes may have %d", name, n, n-reserve))
 }
@@ -229,14 +229,14 @@ func enough(h Host, name string, needed int64) Finding {
 	case err != nil || absent:
 		return warn("cannot read "+name, "mount /proc/sys")
 	case n < needed:
-		return short(h, name, n, needed)
+		return tooLow(h, name, n, needed)
 	}
 	return fine(fmt.Sprintf("%s is %d", name, n))
 }
 
-// short says that a setting is too low for all sessions, and how to raise it
+// tooLow says that a setting is too low for all sessions, and how to raise it
 // for now and for good.
-func short(h Host, name string, n, needed int64) Finding {
+func tooLow(h Host, name string, n, needed int64) Finding {
 	return warn(fmt.Sprintf("%s is %d, for up to %d sessions", name, n, h.MaxSessions),
 		fmt.Sprintf("sysctl -w %[1]s=%[2]d and write %[1]s=%[2]d into /etc/sysctl.d/sandkasten.conf, or lower max_sessions", name, needed))
 }

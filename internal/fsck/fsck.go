@@ -56,7 +56,7 @@ func Compare(rows Rows, found Found) []Difference {
 	if why := Lost(rows, found); why != "" {
 		all = append(all, newDifference("database", "sessions", "the rows of what is here", why, mendLost))
 	}
-	for _, name := range sorted(found.Inspection) {
+	for _, name := range sortedKeys(found.Inspection) {
 		all = append(all, found.Inspection[name].Differences...)
 	}
 	all = append(all, compareSessions(rows, found)...)
@@ -71,7 +71,7 @@ func Compare(rows Rows, found Found) []Difference {
 	return slices.Compact(all)
 }
 
-func sorted[V any](m map[string]V) []string {
+func sortedKeys[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {
 		names = append(names, name)
@@ -141,10 +141,10 @@ func compareSession(s session.Session, host runtime.Inspection, found Found, add
 	}
 }
 
-// counted are the numbers that are not 0, with their names.
-func counted(numbers map[string]int) []string {
+// nonZero are the numbers that are not 0, with their names.
+func nonZero(numbers map[string]int) []string {
 	var all []string
-	for _, name := range sorted(numbers) {
+	for _, name := range sortedKeys(numbers) {
 		if numbers[name] > 0 {
 			all = append(all, fmt.Sprintf("%d %s", numbers[name], name))
 		}
@@ -158,16 +158,22 @@ func counted(numbers map[string]int) []string {
 func Lost(rows Rows, found Found) string {
 	boxes, named := countSandboxes(rows, found)
 	volumes, owned := countVolumes(rows, found)
-	archives := len(slices.DeleteFunc(sorted(found.Blobs), func(key string) bool { return !IsSnapshot(key) }))
+	archives := len(slices.DeleteFunc(sortedKeys(found.Blobs), func(key string) bool { return !IsSnapshot(key) }))
 	switch {
 	case !rows.Exists && boxes+volumes+archives > 0:
-		return "the session database is gone, and " + strings.Join(counted(map[string]int{"sandboxes": boxes, "workspaces": volumes, "snapshots": archives}), ", ") + " are there"
+		return "the session database is gone, and " + strings.Join(nonZero(map[string]int{"sandboxes": boxes, "workspaces": volumes, "snapshots": archives}), ", ") + " are there"
 	case boxes > 0 && named == 0:
 		return fmt.Sprintf("the session database names none of the %d sandboxes that are there", boxes)
 	case volumes > 0 && owned == 0:
 		return fmt.Sprintf("the session database names none of the %d workspaces that are there", volumes)
 	}
 	return ""
+}
+
+// LostError says that the database cannot be the one of what is on the disk, and
+// what brings the rows back.
+func LostError(path, why string) error {
+	return fmt.Errorf("%s: nothing is removed; the database is %s: bring back a backup (`sandkasten restore FILE`), or make rows for what is there (`sandkasten recover`)", why, path)
 }
 
 // countSandboxes counts what could be a session's, and what is one's.
@@ -215,12 +221,12 @@ func compareOrphans(rows Rows, found Found) []Difference {
 		mend = mendLost
 	}
 	var all []Difference
-	for _, name := range sorted(found.Inspection) {
+	for _, name := range sortedKeys(found.Inspection) {
 		ids := make(map[string]runtime.Status)
 		for id, status := range found.Inspection[name].Sandboxes {
 			ids[string(id)] = status
 		}
-		for _, id := range sorted(ids) {
+		for _, id := range sortedKeys(ids) {
 			if !wanted[runtime.ID(id)] && !found.Reserved(runtime.ID(id)) {
 				is := "a sandbox that no session has"
 				if ids[id].Alive {
@@ -253,7 +259,7 @@ func compareWorkspaces(rows Rows, found Found) []Difference {
 	for id := range there {
 		volumes[string(id)] = true
 	}
-	for _, id := range sorted(volumes) {
+	for _, id := range sortedKeys(volumes) {
 		if !known[runtime.WorkspaceID(id)] {
 			all = append(all, newDifference("volume", id, "a workspace that it belongs to", "no row of it; it is left alone", "sandkasten recover, which makes it a workspace again"))
 		}
@@ -279,7 +285,7 @@ func compareSnapshots(rows Rows, found Found) []Difference {
 			all = append(all, newDifference("snapshot", s.ID, fmt.Sprintf("an archive of %d bytes", s.Size), fmt.Sprintf("one of %d", size), "remove the snapshot: it is damaged"))
 		}
 	}
-	for _, key := range sorted(found.Blobs) {
+	for _, key := range sortedKeys(found.Blobs) {
 		if !known[key] && IsSnapshot(key) {
 			all = append(all, newDifference("archive", key, "a snapshot that it belongs to", "no row of it; it is left alone",
 				"sandkasten recover, which makes it a snapshot again; sandkasten gc --archives, which deletes it"))

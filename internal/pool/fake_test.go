@@ -164,7 +164,7 @@ func (b box) DialRunner(context.Context) (net.Conn, error) {
 
 // spec is what sessions of the tests want.
 func spec(digest string) runtime.Spec {
-	return runtime.Spec{Image: digest, Limits: runtime.Limits{CPU: 1, MemoryMB: 512, Pids: 256, DiskMB: 1024}, Network: runtime.NetworkNone}
+	return runtime.Spec{Image: digest, Limits: runtime.Limits{CPU: 1, MemoryMB: 512, Pids: 256, DiskMB: 1024}, Network: runtime.Network{Mode: runtime.NetworkNone}}
 }
 
 // harness is a pool that runs in a bubble of synctest.

@@ -39,10 +39,10 @@ const Auto = -1
 
 // Options configures a Pool. Driver and Resolve are required.
 type Options struct {
-	Driver  Driver
-	Of      string // the name of the driver whose sandboxes are kept ready: runtime.Native
-	Resolve func(ctx context.Context, image string) (digest string, err error)
-	Images  map[string]int // how many of which image, by name; Auto learns
+	Driver     Driver
+	DriverName string // the name of the driver whose sandboxes are kept ready: runtime.Native
+	Resolve    func(ctx context.Context, image string) (digest string, err error)
+	Images     map[string]int // how many of which image, by name; Auto learns
 
 	// Spec is what a session gets that asks for nothing but an image. Sessions
 	// with other cpu, memory or pids, an environment, a host name or a workspace
@@ -96,7 +96,7 @@ type shelf struct {
 
 // New returns a Pool that does nothing yet: Run starts it.
 func New(o Options) *Pool {
-	o.Of = cmp.Or(o.Of, runtime.Native)
+	o.DriverName = cmp.Or(o.DriverName, runtime.Native)
 	o.MaxReady = cmp.Or(o.MaxReady, 100)
 	o.CPU = min(cmp.Or(o.CPU, 0.5), 1)
 	o.Every = cmp.Or(o.Every, 5*time.Second)
@@ -136,7 +136,7 @@ func (p *Pool) key(spec runtime.Spec) string {
 
 // newID makes an id that says what the sandbox can be used for.
 func (p *Pool) newID(key string) runtime.ID {
-	return runtime.ID(prefix + key + "-" + strings.ToLower(rand.Text())).In(p.opts.Of)
+	return runtime.ID(prefix + key + "-" + strings.ToLower(rand.Text())).In(p.opts.DriverName)
 }
 
 // keyOf is newID's reverse; "" is of no ready sandbox.
@@ -153,7 +153,7 @@ func keyOf(id runtime.ID) string {
 // are those of the driver's Create: what goes wrong with a ready one is no
 // reason to refuse.
 func (p *Pool) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if id.Driver() != p.opts.Of { // which the ready ones are of
+	if id.Driver() != p.opts.DriverName { // which the ready ones are of
 		return p.opts.Driver.Create(ctx, id, spec)
 	}
 	s := p.arrived(p.key(spec))
@@ -208,12 +208,12 @@ func (p *Pool) arrived(key string) *shelf {
 		return nil
 	}
 	found.demand.add(p.claimedAt)
-	p.stir()
+	p.wakeRun()
 	return found
 }
 
-// stir wakes Run. It never blocks.
-func (p *Pool) stir() {
+// wakeRun wakes Run. It never blocks.
+func (p *Pool) wakeRun() {
 	select {
 	case p.wake <- struct{}{}:
 	default: // it is awake already
@@ -248,7 +248,7 @@ func (p *Pool) discard(ids ...runtime.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.discards = append(p.discards, ids...)
-	p.stir()
+	p.wakeRun()
 }
 
 func (p *Pool) count(n *int64) {

@@ -100,7 +100,7 @@ func (p *Pool) next(short error, now time.Time) func(context.Context) {
 		s.ready = s.ready[1:]
 		return func(ctx context.Context) { p.destroy(ctx, oldest) }
 	}
-	if s := p.neediest(now); s != nil {
+	if s := p.nextShelf(now); s != nil {
 		spec, key := s.spec, s.key
 		return func(ctx context.Context) { p.make(ctx, s, spec, key) }
 	}
@@ -151,23 +151,23 @@ func (p *Pool) stock(now time.Time) float64 {
 	return least
 }
 
-// neediest returns the shelf that lacks the largest part of what is wanted, or
+// nextShelf returns the shelf that lacks the largest part of what is wanted, or
 // nil if nothing is to be made.
-func (p *Pool) neediest(now time.Time) *shelf {
+func (p *Pool) nextShelf(now time.Time) *shelf {
 	if now.Before(p.roomAt) || p.readyNow() >= p.opts.MaxReady {
 		return nil
 	}
-	var neediest *shelf
+	var next *shelf
 	least := 1.0
 	for _, s := range p.shelves {
 		if s.key == "" || now.Before(s.retry.at) {
 			continue
 		}
 		if has := s.stock(now); has < least {
-			neediest, least = s, has
+			next, least = s, has
 		}
 	}
-	return neediest
+	return next
 }
 
 // readyNow counts what is ready. The caller holds mu.

@@ -46,7 +46,7 @@ type Spec struct {
 	Image        string // the resolved digest, "sha256:..."
 	Limits       Limits
 	ReadonlyRoot bool
-	Network      NetworkMode
+	Network      Network
 	Seccomp      SeccompMode
 
 	Workspace WorkspaceID       // of a WorkspaceKeeper; "" is one of the sandbox's own, which ends with it
@@ -68,12 +68,6 @@ func (l Limits) Or(d Limits) Limits {
 		CPU: cmp.Or(l.CPU, d.CPU), MemoryMB: cmp.Or(l.MemoryMB, d.MemoryMB), Pids: cmp.Or(l.Pids, d.Pids), DiskMB: cmp.Or(l.DiskMB, d.DiskMB),
 	}
 }
-
-// NetworkMode says what a sandbox can reach.
-type NetworkMode string
-
-// NetworkNone is a namespace of its own with loopback only.
-const NetworkNone NetworkMode = "none"
 
 // SeccompMode names a system call policy.
 type SeccompMode string

@@ -11,8 +11,8 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
-	"github.com/sandkasten/sandkasten/internal/runtime/several"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
@@ -65,7 +65,7 @@ func TestAbsentDriver(t *testing.T) {
 	h := newHost(t)
 	other := &leaving{Local: runtimetest.NewLocal(t)}
 	options := func(o *session.Options) {
-		o.Driver = several.New(map[string]runtime.Driver{runtime.Native: h.driver, "other": other}, runtime.Native)
+		o.Driver = multidriver.New(map[string]runtime.Driver{runtime.Native: h.driver, "other": other}, runtime.Native)
 		o.Drivers = []string{runtime.Native, "other"}
 	}
 	d := h.start(t, options)

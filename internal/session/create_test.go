@@ -111,7 +111,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"much memory", session.CreateRequest{Limits: runtime.Limits{MemoryMB: math.MaxInt64}}, errdefs.InvalidArgument, "limits.memory_mb"},
 		{"few pids", session.CreateRequest{Limits: runtime.Limits{Pids: 1}}, errdefs.InvalidArgument, "limits.pids"},
 		{"negative disk", session.CreateRequest{Limits: runtime.Limits{DiskMB: -5}}, errdefs.InvalidArgument, "limits.disk_mb"},
-		{"network", session.CreateRequest{Network: "full"}, errdefs.Unimplemented, "network_mode"},
+		{"network", session.CreateRequest{Network: runtime.Network{Mode: "full"}}, errdefs.Unimplemented, "network_mode"},
 		{"env name", session.CreateRequest{Env: map[string]string{"A=B": "x"}}, errdefs.InvalidArgument, "env"},
 		{"env name with a digit", session.CreateRequest{Env: map[string]string{"1A": "x"}}, errdefs.InvalidArgument, "env"},
 		{"env value with NUL", session.CreateRequest{Env: map[string]string{"A": "x\x00"}}, errdefs.InvalidArgument, "env"},

@@ -7,8 +7,8 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
-	"github.com/sandkasten/sandkasten/internal/runtime/several"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -19,7 +19,7 @@ func TestDriver(t *testing.T) {
 	drivers := map[string]runtime.Driver{runtime.Native: h.driver, "other": runtimetest.NewLocal(t)}
 	of := func(names ...string) func(*session.Options) {
 		return func(o *session.Options) {
-			o.Driver, o.Drivers = several.New(drivers, names[0]), names
+			o.Driver, o.Drivers = multidriver.New(drivers, names[0]), names
 			o.Workspaces = session.WorkspaceOptions{Store: o.Store.(session.WorkspaceStore), PersistByDefault: true}
 		}
 	}
@@ -63,7 +63,7 @@ func TestDriver(t *testing.T) {
 func TestDiskWithoutLimit(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, func(o *session.Options) {
-		o.Driver = several.New(map[string]runtime.Driver{runtime.Native: h.driver, "other": runtimetest.NewLocal(t), "some": runtimetest.NewLocal(t)}, runtime.Native)
+		o.Driver = multidriver.New(map[string]runtime.Driver{runtime.Native: h.driver, "other": runtimetest.NewLocal(t), "some": runtimetest.NewLocal(t)}, runtime.Native)
 		o.Drivers = []string{runtime.Native, "other", "some"}
 		o.DiskLimited = func(driver string, readonlyRoot bool) bool {
 			return driver != "other" && !(driver == "some" && readonlyRoot)

@@ -40,7 +40,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		Cwd:            files.Workspace,
 		Hostname:       cmp.Or(req.Hostname, d.Hostname),
 		Limits:         req.Limits.Or(d.Limits),
-		Network:        cmp.Or(req.Network, d.Network),
+		Network:        req.Network.Or(d.Network),
 		ReadonlyRoot:   d.ReadonlyRoot,
 		FileScope:      req.FileScope,
 		Env:            req.Env,
@@ -91,7 +91,7 @@ func hashOf(text []byte) string {
 
 func (m *Manager) checkCreate(req CreateRequest) error {
 	for _, err := range []error{
-		checkName(req.Name), check.Image(cmp.Or(req.Image, m.opts.Defaults.Image)), check.Driver(req.Driver, m.opts.Drivers), m.checkWorkspace(req), check.Limits(req.Limits, m.opts.Maxima.Limits), check.Network(cmp.Or(req.Network, m.opts.Defaults.Network)),
+		checkName(req.Name), check.Image(cmp.Or(req.Image, m.opts.Defaults.Image)), check.Driver(req.Driver, m.opts.Drivers), m.checkWorkspace(req), check.Limits(req.Limits, m.opts.Maxima.Limits), req.Network.Or(m.opts.Defaults.Network).Validate(),
 		check.Env(req.Env), check.Hostname(req.Hostname), check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels), req.FileScope.Check(),
 	} {
 		if err != nil {

@@ -15,7 +15,7 @@ type CreateRequest struct {
 	TTL            time.Duration
 	WorkspaceID    string // made if the owner has none of this id
 	Limits         runtime.Limits
-	Network        runtime.NetworkMode
+	Network        runtime.Network
 	ReadonlyRoot   *bool
 	FileScope      FileScope `json:",omitempty"` // without it as before, also for the hash of a request of then
 	Env            map[string]string

@@ -29,7 +29,7 @@ type Session struct {
 	Cwd            string // of the default shell, as last reported
 	Hostname       string
 	Limits         runtime.Limits
-	Network        runtime.NetworkMode
+	Network        runtime.Network
 	ReadonlyRoot   bool
 	FileScope      FileScope
 	Env            map[string]string // never logged and never shown again

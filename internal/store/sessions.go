@@ -41,7 +41,7 @@ func values(s session.Session) ([]any, error) {
 	}
 	return []any{
 		string(s.ID), string(s.Sandbox), s.Image, s.ImageDigest, string(s.State), string(s.End), s.EndReason, s.WorkspaceID, s.Cwd, s.Hostname,
-		s.Limits.CPU, s.Limits.MemoryMB, s.Limits.Pids, s.Limits.DiskMB, string(s.Network), s.ReadonlyRoot, string(labels), s.Owner, s.IdempotencyKey, s.RequestHash,
+		s.Limits.CPU, s.Limits.MemoryMB, s.Limits.Pids, s.Limits.DiskMB, string(s.Network.Mode), s.ReadonlyRoot, string(labels), s.Owner, s.IdempotencyKey, s.RequestHash,
 		micros(s.CreatedAt), micros(s.LastActivity), s.TTL.Microseconds(), s.MaxLifetime.Microseconds(), micros(s.EndedAt),
 		s.BootID, s.IdleTimeout.Microseconds(), string(s.OnIdle), s.AutoResume, s.Helper, string(s.ForkedFrom), s.Name, string(s.FileScope),
 	}, nil
@@ -53,7 +53,7 @@ func scan(row row) (session.Session, error) {
 	var created, active, ttl, lifetime, ended, idle int64
 	err := row.Scan(
 		&s.ID, &s.Sandbox, &s.Image, &s.ImageDigest, &s.State, &s.End, &s.EndReason, &s.WorkspaceID, &s.Cwd, &s.Hostname,
-		&s.Limits.CPU, &s.Limits.MemoryMB, &s.Limits.Pids, &s.Limits.DiskMB, &s.Network, &s.ReadonlyRoot, &labels, &s.Owner, &s.IdempotencyKey, &s.RequestHash,
+		&s.Limits.CPU, &s.Limits.MemoryMB, &s.Limits.Pids, &s.Limits.DiskMB, &s.Network.Mode, &s.ReadonlyRoot, &labels, &s.Owner, &s.IdempotencyKey, &s.RequestHash,
 		&created, &active, &ttl, &lifetime, &ended,
 		&s.BootID, &idle, &s.OnIdle, &s.AutoResume, &s.Helper, &s.ForkedFrom, &s.Name, &s.FileScope,
 	)

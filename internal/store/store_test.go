@@ -63,7 +63,7 @@ func full(id session.ID) session.Session {
 		ID: id, Sandbox: runtime.ID("box-" + id), Image: "python", ImageDigest: "sha256:1", State: session.Stopping,
 		End: session.Expired, EndReason: "it was idle", WorkspaceID: "w", Cwd: "/workspace/ä", Hostname: "h",
 		Limits:  runtime.Limits{CPU: 1.5, MemoryMB: 2, Pids: 3, DiskMB: 4},
-		Network: runtime.NetworkNone, ReadonlyRoot: true, FileScope: session.FileScopeSandbox, Labels: map[string]string{"a": `"b"`},
+		Network: runtime.Network{Mode: runtime.NetworkNone}, ReadonlyRoot: true, FileScope: session.FileScopeSandbox, Labels: map[string]string{"a": `"b"`},
 		Owner: "alice", Helper: true, ForkedFrom: "source", IdempotencyKey: "key-" + string(id), RequestHash: "hash",
 		CreatedAt: epoch, LastActivity: epoch.Add(time.Second), TTL: time.Minute, MaxLifetime: time.Hour, EndedAt: epoch.Add(time.Minute),
 		BootID: "boot", IdleTimeout: time.Second, OnIdle: session.OnIdlePause, AutoResume: true,

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
+	"github.com/sandkasten/sandkasten/internal/sandbox/flatten"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 

@@ -16,10 +16,10 @@ import (
 // empty list means all tests of the package. The rest runs on the host in every
 // run, and in the machine as slices of the long tier.
 var onCgroup2 = map[string][]string{
-	module + "/internal/spawn":                nil,
-	module + "/internal/runtime/linux/cgroup": nil,
-	module + "/internal/runtime/linux/stage":  nil,
-	module + "/internal/runtime/linux/turns":  nil,
+	module + "/internal/spawn":                   nil,
+	module + "/internal/runtime/linux/cgroup":    nil,
+	module + "/internal/sandbox/stage":           nil,
+	module + "/internal/runtime/linux/fairshare": nil,
 	module + "/internal/runtime/linux": {
 		"TestDriverSuite",
 		"TestCheckKernel",

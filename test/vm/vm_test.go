@@ -41,7 +41,7 @@ var notHere = map[string]map[string]string{
 		"TestCrashOfFork":               "a minute of the same; the suite forks",
 		"TestCrashOfClaim":              "a minute of the same; the suite claims",
 	},
-	module + "/internal/runtime/linux/seccomp": {
+	module + "/internal/sandbox/seccomp": {
 		"TestDocs":                    "reads the repository",
 		"TestKernel_ForeignCallsKill": "needs a compiler",
 		"TestKernel_ProgramsWork":     "needs the programs of a workstation",

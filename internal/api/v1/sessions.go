@@ -56,7 +56,7 @@ func view(s session.Session) Session {
 		ID: s.ID, Name: s.Name, Driver: s.Driver(), Image: s.Image, ImageDigest: s.ImageDigest, Status: s.State, EndReason: s.EndReason,
 		Cwd: s.Cwd, WorkspaceID: s.WorkspaceID, Hostname: s.Hostname, Labels: s.Labels,
 		Limits:      Limits{CPU: s.Limits.CPU, MemoryMB: s.Limits.MemoryMB, Pids: s.Limits.Pids, DiskMB: s.Limits.DiskMB},
-		NetworkMode: string(s.Network), ReadonlyRootfs: s.ReadonlyRoot, FileScope: s.FileScope,
+		NetworkMode: string(s.Network.Mode), ReadonlyRootfs: s.ReadonlyRoot, FileScope: s.FileScope,
 		ForkedFrom: s.ForkedFrom, BootID: s.BootID, OnIdle: s.OnIdle, AutoResume: s.AutoResume,
 		TTLSeconds: int64(s.TTL / time.Second), Lifetime: int64(s.MaxLifetime / time.Second), Retention: int64(s.Retention / time.Second), IdleTimeout: int64(s.IdleTimeout / time.Second),
 		CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt().UTC(), LastActivity: s.LastActivity.UTC(),
@@ -154,7 +154,7 @@ func (in *createInput) request(owner string) (session.CreateRequest, error) {
 	req.WorkspaceID = body.WorkspaceID
 	req.RestoreSnapshotID = body.RestoreID
 	req.Limits = runtime.Limits{CPU: limits.CPU, MemoryMB: limits.MemoryMB, Pids: limits.Pids, DiskMB: limits.DiskMB}
-	req.Network = runtime.NetworkMode(body.NetworkMode)
+	req.Network.Mode = runtime.NetworkMode(body.NetworkMode)
 	req.ReadonlyRoot = body.ReadonlyRootfs
 	req.FileScope = body.FileScope
 	req.Env = body.Env

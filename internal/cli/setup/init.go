@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 )
 
 // InitCmd writes the configuration with all defaults.
@@ -38,7 +39,7 @@ func (c InitCmd) Run(a *cli.App) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	if err := writeWhole(file, config.Sample(), c.Force); err != nil {
+	if err := writeWhole(file, config.Sample(drivers.Names()), c.Force); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("%s is there already: --force replaces it, --config names another", file)
 		}

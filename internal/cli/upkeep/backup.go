@@ -9,7 +9,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
-	"github.com/sandkasten/sandkasten/internal/daemon"
+	"github.com/sandkasten/sandkasten/internal/maintenance"
 )
 
 // BackupCmd saves what a daemon cannot find out again by itself.
@@ -33,7 +33,7 @@ func (c BackupCmd) Run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	if err := daemon.Backup(ctx, cfg, a.Config, c.File); err != nil {
+	if err := maintenance.Backup(ctx, cfg, a.Config, c.File); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(a.Out, c.File)
@@ -64,7 +64,7 @@ func (c RestoreCmd) Run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	done, err := daemon.Restore(ctx, cfg, c.File)
+	done, err := maintenance.Restore(ctx, cfg, c.File)
 	var said []string
 	for _, path := range done.Files {
 		said = append(said, "restored "+path)
@@ -114,7 +114,7 @@ func recovered(ctx context.Context, a *cli.App, owner string) error {
 	if err != nil {
 		return err
 	}
-	r, err := daemon.Recover(ctx, cfg, owner)
+	r, err := maintenance.Recover(ctx, cfg, owner)
 	for what, ids := range map[string][]string{"session": r.Sessions, "workspace": r.Workspaces, "snapshot": r.Snapshots} {
 		for _, id := range ids {
 			err = errors.Join(err, lines(a.Out, []string{"recovered " + what + " " + id}))

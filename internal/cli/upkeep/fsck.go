@@ -1,7 +1,7 @@
 // Package upkeep is the part of the command line that looks after a daemon's
 // data: comparing, repairing and clearing it away. It works on
 // the data directory itself, with or without a daemon; what is compared and how
-// it is repaired is package daemon's.
+// it is repaired is package maintenance's.
 package upkeep
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/daemon"
 	"github.com/sandkasten/sandkasten/internal/fsck"
+	"github.com/sandkasten/sandkasten/internal/maintenance"
 )
 
 // FsckCmd compares what there is with what should be.
@@ -41,7 +42,7 @@ func (c FsckCmd) Run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	found, err := daemon.Fsck(ctx, cfg)
+	found, err := maintenance.Fsck(ctx, cfg)
 	if err != nil {
 		return unreadable(a, err)
 	}
@@ -66,7 +67,7 @@ func repair(ctx context.Context, a *cli.App, cfg config.Config) ([]fsck.Differen
 	if err := daemon.Repair(ctx, cfg, daemon.Options{Version: "fsck", Log: daemon.NewLog(cfg.Log, a.Err)}); err != nil {
 		return nil, err
 	}
-	return daemon.Fsck(ctx, cfg)
+	return maintenance.Fsck(ctx, cfg)
 }
 
 // unreadable ends the command with the code for not knowing.

@@ -7,6 +7,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/daemon"
+	"github.com/sandkasten/sandkasten/internal/maintenance"
 )
 
 // GCCmd removes what nothing needs.
@@ -36,17 +37,19 @@ func (c GCCmd) Run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	var gone []daemon.Garbage
+	var gone []maintenance.Garbage
 	if c.DryRun {
-		gone, err = daemon.FindGarbage(ctx, cfg, c.Archives)
+		gone, err = maintenance.FindGarbage(ctx, cfg, c.Archives)
 	} else {
-		gone, err = daemon.Collect(ctx, cfg, c.Archives, daemon.Options{Version: "gc", Log: daemon.NewLog(cfg.Log, a.Err)})
+		gone, err = maintenance.Collect(ctx, cfg, c.Archives, func(ctx context.Context) error {
+			return daemon.Repair(ctx, cfg, daemon.Options{Version: "gc", Log: daemon.NewLog(cfg.Log, a.Err)})
+		})
 	}
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return show.JSON(a.Out, append([]daemon.Garbage{}, gone...))
+		return show.JSON(a.Out, append([]maintenance.Garbage{}, gone...))
 	}
 	rows := [][]string{{"WHAT", "WHERE", "SIZE"}}
 	total := int64(0)

@@ -5,7 +5,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
+	"github.com/sandkasten/sandkasten/internal/sandbox/flatten"
 )
 
 // provideBaseline puts the list of what an image is made of where the runners

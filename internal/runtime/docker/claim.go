@@ -14,7 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -26,7 +26,7 @@ import (
 // itself nor its volumes, nor file systems in memory, whose sizes follow from
 // the memory: a spec with others is Unimplemented.
 func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := inside.CheckSpec(id, spec); err != nil {
+	if err := guest.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
 	got, err := d.inspect(ctx, ready)
@@ -58,7 +58,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 		err = d.limit(ctx, id, spec.Limits)
 	}
 	if err == nil {
-		err = errors.Join(failpoint.Hit("docker.claim.limited"), inside.Settle(ctx, s, protocol.Settle{}, spec.Env, nil), failpoint.Hit("docker.claim.settled"))
+		err = errors.Join(failpoint.Hit("docker.claim.limited"), guest.Settle(ctx, s, protocol.Settle{}, spec.Env, nil), failpoint.Hit("docker.claim.settled"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("claim sandbox %s as %s: %w", ready, id, err)
@@ -81,7 +81,7 @@ func (d *Driver) claimable(ready container.InspectResponse, spec runtime.Spec) e
 		{ready.HostConfig.ReadonlyRootfs == spec.ReadonlyRoot, "root"},
 		{was.DiskMB == spec.Limits.DiskMB, "disk limit"},
 		{was.MemoryMB == spec.Limits.MemoryMB, "memory limit"},
-		{ready.Config.Hostname == hostname(spec), "host name"},
+		{ready.Config.Hostname == hostnameOf(spec), "host name"},
 		{spec.Workspace == "", "workspace"},
 	} {
 		if !c.same {
@@ -107,7 +107,7 @@ func (d *Driver) rename(ctx context.Context, ready, id runtime.ID) error {
 		delete(d.claims, ready)
 		d.mu.Unlock()
 	}()
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	_, err := d.engine.ContainerRename(ctx, d.container(ready), client.ContainerRenameOptions{NewName: d.container(id)})
 	switch {
@@ -129,7 +129,7 @@ func (d *Driver) rename(ctx context.Context, ready, id runtime.ID) error {
 
 // limit changes what a claim can change of a container's limits.
 func (d *Driver) limit(ctx context.Context, id runtime.ID, l runtime.Limits) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	_, err := d.engine.ContainerUpdate(ctx, d.container(id), client.ContainerUpdateOptions{Resources: limitsOf(l)})
 	return d.classify(err, id)
@@ -142,7 +142,7 @@ func (d *Driver) settleAgain(ctx context.Context, id runtime.ID, config *contain
 	if err != nil || len(env) == 0 {
 		return err
 	}
-	return inside.Settle(ctx, &sandbox{d: d, id: id}, protocol.Settle{}, env, nil)
+	return guest.Settle(ctx, &sandbox{d: d, id: id}, protocol.Settle{}, env, nil)
 }
 
 // The environment of a container is settled when it is made. What one is
@@ -161,7 +161,7 @@ func (d *Driver) keepEnv(ctx context.Context, id runtime.ID, env map[string]stri
 	if err != nil {
 		return err
 	}
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	_, err = d.engine.VolumeCreate(ctx, client.VolumeCreateOptions{
 		Name: d.envVolume(id), Labels: map[string]string{labelNode: d.opts.Node, labelEnv: string(text)},

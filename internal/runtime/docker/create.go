@@ -16,7 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
 )
 
 // callTime bounds one call that changes something in the engine. Such calls
@@ -24,15 +24,15 @@ import (
 // would know what it made.
 const callTime = time.Minute
 
-// call is a context for one of them.
-func call(ctx context.Context) (context.Context, context.CancelFunc) {
+// callContext is a context for one of them.
+func callContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), callTime)
 }
 
 // Create implements runtime.Driver. The container's name is the claim to the
 // id: the engine gives it to one of those who ask at the same time.
 func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := inside.CheckSpec(id, spec); err != nil {
+	if err := guest.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
 	spec.Limits = d.limitsFor(spec.Limits, spec.ReadonlyRoot)
@@ -90,7 +90,7 @@ func (d *Driver) provide(ctx context.Context, c *creation) (err error) {
 }
 
 func (d *Driver) createContainer(ctx context.Context, options client.ContainerCreateOptions) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	_, err := d.engine.ContainerCreate(ctx, options)
 	id := runtime.ID(options.Config.Labels[labelSandbox])
@@ -135,7 +135,7 @@ func (d *Driver) start(ctx context.Context, id runtime.ID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	if _, err := d.engine.ContainerStart(ctx, d.container(id), client.ContainerStartOptions{}); err != nil {
 		return fmt.Errorf("start the container of sandbox %s: %w", id, d.classify(err, id))
@@ -146,7 +146,7 @@ func (d *Driver) start(ctx context.Context, id runtime.ID) error {
 // undo is the way back from Create: that of Destroy, if the container is this
 // Create's.
 func (d *Driver) undo(ctx context.Context, c creation) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	got, err := d.inspect(ctx, c.id)
 	switch {
@@ -166,7 +166,7 @@ func (d *Driver) undo(ctx context.Context, c creation) error {
 
 // Destroy implements runtime.Driver.
 func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
-	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
+	if err := guest.CheckSpec(id, runtime.Spec{}); err != nil {
 		return err
 	}
 	got, err := d.inspect(ctx, id)
@@ -176,14 +176,14 @@ func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
 	if err := errors.Join(d.removeContainer(ctx, id), d.unlink(id)); err != nil || got.Config == nil {
 		return err
 	}
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	return errors.Join(d.dropEnv(ctx, id, got.Config), d.dropForkImage(ctx, got.Config.Labels[labelFork]))
 }
 
 // removeContainer returns when the container is gone.
 func (d *Driver) removeContainer(ctx context.Context, id runtime.ID) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	for {
 		_, err := d.engine.ContainerRemove(ctx, d.container(id), client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
@@ -211,7 +211,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 		return d.notRunning(id) // it never has
 	}
 	unlink := d.unlink(id)
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	at := 0
 	if _, err := d.engine.ContainerStop(ctx, d.container(id), client.ContainerStopOptions{Timeout: &at}); err != nil {

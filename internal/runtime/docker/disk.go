@@ -12,7 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
+	"github.com/sandkasten/sandkasten/internal/sandbox/flatten"
 )
 
 // diskLimit is what an engine can limit of what a container writes.
@@ -140,8 +140,8 @@ func (d *Driver) diskBytes(ctx context.Context, spec runtime.Spec, rootfs Rootfs
 	return image + size, nil
 }
 
-// storage is what an engine is told of the size of a root.
-func storage(bytes int64) map[string]string {
+// storageOptions is what an engine is told of the size of a root.
+func storageOptions(bytes int64) map[string]string {
 	if bytes == 0 {
 		return nil
 	}

@@ -25,8 +25,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/relay"
 )
 
 // Rootfs is an image as the engine gets it.
@@ -98,7 +98,7 @@ func New(opts Options) (*Driver, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	opts.Defaults = opts.Defaults.Or(inside.Limits)
+	opts.Defaults = opts.Defaults.Or(guest.Limits)
 	profiles, err := newProfiles()
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 const (
@@ -63,7 +63,7 @@ type forking struct {
 // forkable finds the source, and completes the spec with what is its.
 func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runtime.Branch, spec runtime.Spec) (*forking, error) {
 	for _, b := range branches {
-		if err := inside.CheckSpec(b.ID, spec); err != nil {
+		if err := guest.CheckSpec(b.ID, spec); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +116,7 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 		switch {
 		case m.Destination == programDir:
 			f.plan.volume = m.Name
-		case m.Destination == inside.Workspace && spec.Workspace == "":
+		case m.Destination == guest.Workspace && spec.Workspace == "":
 			f.workspace, f.plan.apart = m.Name, true
 		}
 	}
@@ -206,7 +206,7 @@ func (f *forking) still(ctx context.Context) (thaw func() error, err error) {
 		return nil, errdefs.Wrap(err, errdefs.Unavailable, "the programs of sandbox %s cannot be made to stand still now; try again", f.from)
 	}
 	return func() error {
-		ctx, cancel := call(ctx)
+		ctx, cancel := callContext(ctx)
 		defer cancel()
 		return source.Resume(ctx)
 	}, nil
@@ -276,7 +276,7 @@ func (f *forking) workspaceOf(ctx context.Context, id runtime.ID) (string, error
 		return "", err
 	}
 	for _, m := range got.Mounts {
-		if m.Destination == inside.Workspace {
+		if m.Destination == guest.Workspace {
 			return m.Name, nil
 		}
 	}

@@ -22,14 +22,14 @@ func (d *Driver) helperName() string {
 // runHelper runs a container of ours until it ends, and removes it. It is an
 // error that says why if it fails.
 func (d *Driver) runHelper(ctx context.Context, options client.ContainerCreateOptions) (err error) {
-	creating, cancel := call(ctx)
+	creating, cancel := callContext(ctx)
 	defer cancel()
 	options.HostConfig.LogConfig = container.LogConfig{Type: "json-file", Config: map[string]string{"max-size": "64k", "max-file": "1"}} // for lastWords
 	if _, err := d.engine.ContainerCreate(creating, options); err != nil {
 		return err
 	}
 	defer func() {
-		ctx, cancel := call(ctx)
+		ctx, cancel := callContext(ctx)
 		defer cancel()
 		_, removeErr := d.engine.ContainerRemove(ctx, options.Name, client.ContainerRemoveOptions{Force: true})
 		err = errors.Join(err, removeErr)
@@ -51,7 +51,7 @@ func (d *Driver) runHelper(ctx context.Context, options client.ContainerCreateOp
 
 // lastWords is what a runner that has ended said, as an error.
 func (d *Driver) lastWords(ctx context.Context, name string) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	logs, err := d.engine.ContainerLogs(ctx, name, client.ContainerLogsOptions{ShowStderr: true, Tail: "10"})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
+	"github.com/sandkasten/sandkasten/internal/sandbox/relay"
 )
 
 // link returns the link to a sandbox, and opens it if there is none: after a

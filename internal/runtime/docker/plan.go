@@ -11,9 +11,9 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/relay"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 // Labels of what is ours in the engine. Everything has the first.
@@ -71,12 +71,12 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 	p := d.profiles[c.spec.Seccomp]
 	machineID := ""
 	if !c.spec.ReadonlyRoot {
-		machineID = inside.NewMachineID()
+		machineID = guest.NewMachineID()
 	}
 	boot, err := json.Marshal(stage.ContainerBoot{
 		Socket:         relay.Socket,
-		Workspace:      inside.Workspace,
-		Env:            stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
+		Workspace:      guest.Workspace,
+		Env:            stage.NewEnv(guest.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		WorkloadFilter: p.workload,
 		Baseline:       c.baseline,
 		MachineID:      machineID,
@@ -105,7 +105,7 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 			labelUser: c.userLabel,
 		},
 	}
-	config.Hostname = hostname(c.spec)
+	config.Hostname = hostnameOf(c.spec)
 	return client.ContainerCreateOptions{Name: d.container(c.id), Config: config, HostConfig: d.planHost(c, p)}, nil
 }
 
@@ -119,8 +119,8 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		CapDrop:        []string{"ALL"},
 		CapAdd:         capabilities(stage.ContainerCaps),
 		SecurityOpt:    []string{"no-new-privileges", "seccomp=" + p.engine},
-		MaskedPaths:    append(append(append([]string{}, inside.MaskedFiles...), inside.MaskedDirs...), maskedSys...),
-		ReadonlyPaths:  append([]string{"/sys/fs/cgroup"}, inside.ReadonlyPaths...), // its top is a tmpfs on cgroup v1
+		MaskedPaths:    append(append(append([]string{}, guest.MaskedFiles...), guest.MaskedDirs...), maskedSys...),
+		ReadonlyPaths:  append([]string{"/sys/fs/cgroup"}, guest.ReadonlyPaths...), // its top is a tmpfs on cgroup v1
 		ReadonlyRootfs: c.spec.ReadonlyRoot,
 		ShmSize:        max(memory/2, 1<<20),
 		Runtime:        d.opts.Runtime,
@@ -131,12 +131,12 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		Mounts: []mount.Mount{
 			{Type: mount.TypeVolume, Source: c.volume, Target: programDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 		},
-		StorageOpt: storage(c.size),
+		StorageOpt: storageOptions(c.size),
 		Resources:  *limitsOf(c.spec.Limits),
 	}
 	if c.size == 0 || c.apart || c.spec.Workspace != "" {
 		host.Mounts = append(host.Mounts, mount.Mount{
-			Type: mount.TypeVolume, Source: d.workspaceVolume(c.spec.Workspace), Target: inside.Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
+			Type: mount.TypeVolume, Source: d.workspaceVolume(c.spec.Workspace), Target: guest.Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
 		})
 	}
 	host.Memory, host.MemorySwap = memory, memory
@@ -174,8 +174,8 @@ var maskedSys = []string{
 	"/sys/module", "/sys/power", "/sys/fs/bpf", "/sys/fs/btrfs", "/sys/fs/ext4", "/sys/fs/fuse", "/sys/fs/pstore", "/sys/fs/xfs",
 }
 
-// hostname is the name of a sandbox of spec.
-func hostname(spec runtime.Spec) string { return cmp.Or(spec.Hostname, inside.Hostname) }
+// hostnameOf is the name of a sandbox of spec.
+func hostnameOf(spec runtime.Spec) string { return cmp.Or(spec.Hostname, guest.Hostname) }
 
 // capabilityNames is <linux/capability.h> as far as a sandbox can have it.
 var capabilityNames = map[int]string{

@@ -12,9 +12,9 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/seccomp"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/seccomp"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 // offline is a driver that never gets to an engine.
@@ -83,7 +83,7 @@ func TestPlan(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkHardened(t, d, spec, got.Config, got.HostConfig)
-			if got.Name != "sandkasten-test-s1" || got.Config.Hostname != cmp.Or(spec.Hostname, inside.Hostname) {
+			if got.Name != "sandkasten-test-s1" || got.Config.Hostname != cmp.Or(spec.Hostname, guest.Hostname) {
 				t.Errorf("name %q, host name %q", got.Name, got.Config.Hostname)
 			}
 			if source := got.HostConfig.Mounts[1].Source; (source == "sandkasten-test-workspace-w1") != (spec.Workspace != "") {
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &boot); !ok || err != nil || len(got.Config.Env) != 1 {
 				t.Fatalf("%v: %q", err, got.Config.Env)
 			}
-			if want := inside.Environment([]string{"IMAGE=x"}, spec.Env, "/bin/sh"); string(boot.Env) != string(stage.NewEnv(want)) {
+			if want := guest.Environment([]string{"IMAGE=x"}, spec.Env, "/bin/sh"); string(boot.Env) != string(stage.NewEnv(want)) {
 				t.Errorf("environment %q", boot.Env)
 			}
 			if (len(boot.WorkloadFilter) == 0) != (spec.Seccomp == runtime.SeccompOff) {
@@ -114,7 +114,7 @@ func TestRefusedSpecs(t *testing.T) {
 		"no id":         {"", runtime.Spec{}, errdefs.InvalidArgument},
 		"a path":        {"../x", runtime.Spec{}, errdefs.InvalidArgument},
 		"seccomp":       {"x", runtime.Spec{Seccomp: "lax"}, errdefs.InvalidArgument},
-		"a network":     {"x", runtime.Spec{Network: "host"}, errdefs.Unimplemented},
+		"a network":     {"x", runtime.Spec{Network: runtime.Network{Mode: "host"}}, errdefs.Unimplemented},
 		"no such image": {"x", runtime.Spec{Image: "sha256:0"}, errdefs.NotFound},
 		"no engine":     {"x", runtime.Spec{Image: testImage}, errdefs.Unavailable},
 	} {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/seccomp"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/seccomp"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 // profile is one mode's policy in the two forms that are used: for the engine,

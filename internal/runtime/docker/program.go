@@ -48,7 +48,7 @@ type volumeFile struct {
 // ours, and is read-only there.
 func (d *Driver) provideFile(ctx context.Context, image string, f volumeFile) error {
 	done := d.loads.DoChan(d.programVolume()+"/"+f.name, func() (any, error) {
-		ctx, cancel := call(ctx)
+		ctx, cancel := callContext(ctx)
 		defer cancel()
 		return nil, d.fillVolume(ctx, image, f)
 	})

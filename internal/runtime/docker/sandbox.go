@@ -12,7 +12,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/relay"
+	"github.com/sandkasten/sandkasten/internal/sandbox/relay"
 )
 
 // sandbox is a handle. All it knows is in the container's labels too.

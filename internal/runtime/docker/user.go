@@ -10,9 +10,9 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runner/lookup"
-	"github.com/sandkasten/sandkasten/internal/runtime/docker/flatten"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/flatten"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 // ImageUser is the Options.User that is each image's own.
@@ -53,7 +53,7 @@ func (d *Driver) chooseUser(c *creation) error {
 	// One that the image does not know has no directory of its own either.
 	name, home := cmp.Or(u.Name, strconv.Itoa(u.UID)), u.Home
 	if !path.IsAbs(home) || strings.ContainsRune(name+home, 0) {
-		name, home = strconv.Itoa(u.UID), inside.Workspace
+		name, home = strconv.Itoa(u.UID), guest.Workspace
 	}
 	env := []string{"HOME=" + home, "USER=" + name, "LOGNAME=" + name}
 	for _, kv := range c.rootfs.Env {

@@ -31,7 +31,7 @@ func (d *Driver) CreateWorkspace(ctx context.Context, id runtime.WorkspaceID, _ 
 	case !errdefs.Is(err, errdefs.NotFound):
 		return err
 	}
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	_, err := d.engine.VolumeCreate(ctx, client.VolumeCreateOptions{
 		Name:   d.workspaceVolume(id),
@@ -62,7 +62,7 @@ func (d *Driver) checkWorkspace(ctx context.Context, id runtime.WorkspaceID) err
 
 // DestroyWorkspace implements runtime.WorkspaceKeeper.
 func (d *Driver) DestroyWorkspace(ctx context.Context, id runtime.WorkspaceID) error {
-	ctx, cancel := call(ctx)
+	ctx, cancel := callContext(ctx)
 	defer cancel()
 	err := d.removeVolume(ctx, d.workspaceVolume(id))
 	switch {

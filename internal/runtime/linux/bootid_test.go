@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 // Each boot of each sandbox has an id of its own in /proc, in the form of the

@@ -15,10 +15,10 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -28,7 +28,7 @@ var _ runtime.Claimer = (*Driver)(nil)
 // the session's after that: so one that has anything of a session is never
 // found under the name of a ready one.
 func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := inside.CheckSpec(id, spec); err != nil {
+	if err := guest.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
 	s, err := d.readState(ready)
@@ -53,23 +53,23 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 // claimable reports whether a sandbox made of ready can become one of spec.
 func claimable(ready, spec runtime.Spec) error {
 	same := ready.Image == spec.Image && ready.Limits.DiskMB == spec.Limits.DiskMB && ready.ReadonlyRoot == spec.ReadonlyRoot &&
-		ready.Network == spec.Network && ready.Seccomp == spec.Seccomp
-	plain := ready.Workspace == "" && len(ready.Env) == 0 && hostname(ready) == disk.DefaultHostname
+		ready.Network.Equal(spec.Network) && ready.Seccomp == spec.Seccomp
+	plain := ready.Workspace == "" && len(ready.Env) == 0 && hostnameOf(ready) == disk.DefaultHostname
 	// Its /etc cannot be written any more.
-	renamed := spec.ReadonlyRoot && hostname(spec) != disk.DefaultHostname
+	renamed := spec.ReadonlyRoot && hostnameOf(spec) != disk.DefaultHostname
 	if !same || !plain || renamed {
 		return errdefs.New(errdefs.Unimplemented, "a ready sandbox of %+v cannot become one of another kind", ready)
 	}
 	return nil
 }
 
-// hostname is the name of a sandbox of spec.
-func hostname(spec runtime.Spec) string { return cmp.Or(spec.Hostname, disk.DefaultHostname) }
+// hostnameOf is the name of a sandbox of spec.
+func hostnameOf(spec runtime.Spec) string { return cmp.Or(spec.Hostname, disk.DefaultHostname) }
 
-// differ reports whether a sandbox of ready, which can become one of spec, is
+// needsChange reports whether a sandbox of ready, which can become one of spec, is
 // none yet.
-func differ(ready, spec runtime.Spec) bool {
-	return ready.Limits != spec.Limits || spec.Workspace != "" || len(spec.Env) > 0 || hostname(ready) != hostname(spec)
+func needsChange(ready, spec runtime.Spec) bool {
+	return ready.Limits != spec.Limits || spec.Workspace != "" || len(spec.Env) > 0 || hostnameOf(ready) != hostnameOf(spec)
 }
 
 // claiming is one Claim under way.
@@ -178,20 +178,20 @@ func (c *claiming) remount(context.Context) error {
 	if c.volume < 0 {
 		return nil
 	}
-	return replaceMount(c.state.Process.PID, c.volume, disk.Workspace, inside.Workspace)
+	return replaceMount(c.state.Process.PID, c.volume, disk.Workspace, guest.Workspace)
 }
 
 // settle tells the runner. While that wakes up the state is written, if there is
 // anything new: a new file takes as long as the runner's answer.
 func (c *claiming) settle(ctx context.Context) error {
 	spec := c.state.Spec
-	told := protocol.Settle{Moved: spec.Workspace != ""}
-	if name := hostname(spec); name != disk.DefaultHostname {
-		told.Hostname, told.HostsFile = name, disk.HostsFile(name)
+	message := protocol.Settle{Moved: spec.Workspace != ""}
+	if name := hostnameOf(spec); name != disk.DefaultHostname {
+		message.Hostname, message.HostsFile = name, disk.HostsFile(name)
 	}
 	write := func() error { return errors.Join(c.d.writeState(c.state), failpoint.Hit("linux.claim.state")) }
-	if !differ(c.from, spec) {
+	if !needsChange(c.from, spec) {
 		write = nil
 	}
-	return inside.Settle(ctx, &sandbox{d: c.d, state: c.state}, told, spec.Env, write)
+	return guest.Settle(ctx, &sandbox{d: c.d, state: c.state}, message, spec.Env, write)
 }

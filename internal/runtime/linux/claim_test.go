@@ -141,7 +141,7 @@ func TestClaimWritesWhatChanges(t *testing.T) {
 			}
 			s, err := d.readState(claimed)
 			spec.Limits = spec.Limits.Or(d.opts.Defaults)
-			if err != nil || s.Spec.Limits != spec.Limits || hostname(s.Spec) != hostname(spec) || !maps.Equal(s.Spec.Env, spec.Env) {
+			if err != nil || s.Spec.Limits != spec.Limits || hostnameOf(s.Spec) != hostnameOf(spec) || !maps.Equal(s.Spec.Env, spec.Env) {
 				t.Errorf("it says %+v, %v", s, err)
 			}
 			if err := d.Destroy(t.Context(), claimed); err != nil {

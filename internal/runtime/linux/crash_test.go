@@ -199,7 +199,7 @@ func wantKept(t *testing.T, d *Driver) {
 	image := filepath.Join(d.workspaceDir("kept"), diskFile)
 	ctx, cancel := context.WithTimeout(t.Context(), detachTimeout)
 	defer cancel()
-	if err := await(ctx, func() (bool, error) {
+	if err := awaitDone(ctx, func() (bool, error) {
 		attached, err := disk.Attached(image)
 		return !attached, err
 	}, "the workspace stays attached"); err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -27,7 +27,7 @@ import (
 // or the state file before it is made, or ends with us (prepared), and the way
 // back from any of them is Destroy.
 func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
-	if err := inside.CheckSpec(id, spec); err != nil {
+	if err := guest.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
 	rootfs, err := d.opts.Images.Rootfs(ctx, spec.Image)
@@ -325,9 +325,9 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Masks:        c.d.masks,
 		Faces:        planFaces(leaveOut),
 		Links:        devLinks,
-		Hostname:     hostname(c.spec),
-		Workspace:    inside.Workspace,
-		Env:          stage.NewEnv(inside.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
+		Hostname:     hostnameOf(c.spec),
+		Workspace:    guest.Workspace,
+		Env:          stage.NewEnv(guest.Environment(c.rootfs.Env, c.spec.Env, c.rootfs.Shell)),
 		Quiet:        c.quiet,
 		CPUs:         c.place(),
 		TasksFiles:   tasks,
@@ -338,7 +338,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		b.HostsFile = disk.HostsFile(b.Hostname)
 	}
 	if c.first {
-		b.MachineID = inside.NewMachineID()
+		b.MachineID = guest.NewMachineID()
 	}
 	if !leaveOut["seccomp"] {
 		f := c.d.filters[c.spec.Seccomp]

@@ -14,17 +14,17 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 // Destroy ends a sandbox in whatever state it is. It works from disk and from
 // the ID alone, so it finishes what a crash has interrupted.
 func (d *Driver) Destroy(ctx context.Context, id runtime.ID) error {
-	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
+	if err := guest.CheckSpec(id, runtime.Spec{}); err != nil {
 		return err
 	}
 	d.parked.drop(id)
@@ -87,7 +87,7 @@ func (d *Driver) endRunner(ctx context.Context, p process) error {
 		return err
 	}
 	defer sys.Close(pidfd)
-	return errors.Join(end(ctx, pidfd), reapChild(p.PID))
+	return errors.Join(endProcess(ctx, pidfd), reapChild(p.PID))
 }
 
 // discard drops what is still unwritten of a disk instead of writing it for
@@ -150,11 +150,11 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id
 	if s.Node == "" && pidfd < 0 {
 		killGroup = func() error { return nil } // the name alone does not make it ours, and its runner took all along
 	}
-	if err := errors.Join(strike(pidfd), killGroup(), failpoint.Hit("linux.kill.signaled")); err != nil {
+	if err := errors.Join(killProcess(pidfd), killGroup(), failpoint.Hit("linux.kill.signaled")); err != nil {
 		return err
 	}
 	if pidfd >= 0 {
-		if err := end(ctx, pidfd); err != nil {
+		if err := endProcess(ctx, pidfd); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id
 // sandbox, where it is the host's, and for a sandbox whose workspace is not on
 // its disk: that workspace stays, and the disk is mounted once more.
 func (d *Driver) openDisk(id runtime.ID, s *state) int {
-	dir, path := -1, filepath.Base(inside.Workspace)
+	dir, path := -1, filepath.Base(guest.Workspace)
 	var err error
 	if s.Spec.Workspace == "" {
 		dir, err = openRoot(s.Process.PID)
@@ -223,10 +223,10 @@ func (p *process) pidfd(bootID string) (int, error) {
 	return fd, nil
 }
 
-// end kills a runner and waits for its end. With PID 1 the kernel ends the
+// endProcess kills a runner and waits for its end. With PID 1 the kernel ends the
 // whole namespace, and PID 1 ends last: when it is gone, all are.
-func end(ctx context.Context, pidfd int) error {
-	if err := strike(pidfd); err != nil {
+func endProcess(ctx context.Context, pidfd int) error {
+	if err := killProcess(pidfd); err != nil {
 		return err
 	}
 	for {
@@ -244,8 +244,8 @@ func end(ctx context.Context, pidfd int) error {
 	}
 }
 
-// strike kills a process that is there; -1 is none.
-func strike(pidfd int) error {
+// killProcess kills a process that is there; -1 is none.
+func killProcess(pidfd int) error {
 	if pidfd < 0 {
 		return nil
 	}
@@ -277,12 +277,12 @@ func waitEmpty(ctx context.Context, populated func() (bool, error)) error {
 		busy, err := populated()
 		return !busy, err
 	}
-	return await(ctx, gone, "the cgroup still has processes; it is tried again later")
+	return awaitDone(ctx, gone, "the cgroup still has processes; it is tried again later")
 }
 
-// await looks until the kernel has done what it was told, and fails with
+// awaitDone looks until the kernel has done what it was told, and fails with
 // otherwise when ctx is done.
-func await(ctx context.Context, done func() (bool, error), otherwise string) error {
+func awaitDone(ctx context.Context, done func() (bool, error), otherwise string) error {
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		if ok, err := done(); err != nil || ok {
 			return err

@@ -29,15 +29,15 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/backlog"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/fairshare"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/seccomp"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/turns"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/seccomp"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -122,7 +122,7 @@ type Driver struct {
 type filters struct{ runner, workload, netlink stage.Filter }
 
 // defaults are for fields that neither Spec nor Options set.
-var defaults = inside.Limits
+var defaults = guest.Limits
 
 // New prepares the driver's directories and cgroups. Close ends it; sandboxes
 // live on.
@@ -138,14 +138,14 @@ func New(opts Options) (*Driver, error) {
 		sandboxes:  filepath.Join(opts.DataDir, "sandboxes"),
 		workspaces: filepath.Join(opts.DataDir, "workspaces"),
 		scratch:    filepath.Join(opts.DataDir, "scratch"),
-		masks:      planMasks(readable, opts.leaveOut),
+		masks:      planMasks(canRead, opts.leaveOut),
 		runner:     -1,
 		quit:       make(chan struct{}),
 	}
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	d.wg.Go(func() { turns.New(d.cgroups, d.opts.Log).Run(d.quit) })
+	d.wg.Go(func() { fairshare.New(d.cgroups, d.opts.Log).Run(d.quit) })
 	d.wg.Go(d.renewViews)
 	if !weaken.Off(weaken.Backlog) {
 		d.wg.Go(func() { backlog.New(d.cgroups, d.opts.Log).Run(d.quit) })
@@ -291,9 +291,9 @@ func (d *Driver) Close() error {
 // on a copy of the data directory, and end the sandboxes of the original.
 func (d *Driver) Own() error { return d.cgroups.Own() }
 
-// readable reports whether a sandbox could read path of the host's /proc: its
+// canRead reports whether a sandbox could read path of the host's /proc: its
 // root is nobody there.
-func readable(path string) bool {
+func canRead(path string) bool {
 	fi, err := os.Lstat(path)
 	return err == nil && fi.Mode().Perm()&0o007 != 0
 }

@@ -158,7 +158,7 @@ func TestCreateRefusesWhatItCannotDo(t *testing.T) {
 		spec runtime.Spec
 		code errdefs.Code
 	}{
-		"network": {"a", runtime.Spec{Network: "full"}, errdefs.Unimplemented},
+		"network": {"a", runtime.Spec{Network: runtime.Network{Mode: "full"}}, errdefs.Unimplemented},
 		"seccomp": {"a", runtime.Spec{Seccomp: "none"}, errdefs.InvalidArgument},
 		"path":    {"../a", runtime.Spec{}, errdefs.InvalidArgument},
 		"empty":   {"", runtime.Spec{}, errdefs.InvalidArgument},

@@ -1,18 +1,13 @@
 package linux
 
 import (
-	_ "embed"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/sandbox/seccomp/seccomptest"
 )
-
-// callTable is what becomes of each system call, written by hand.
-//
-//go:embed seccomp/testdata/calls.txt
-var callTable string
 
 // The written table of every system call is what a session meets: each that it
 // refuses is made from inside, in both modes, with arguments that no call can
@@ -38,7 +33,7 @@ func TestEscape_WrittenTable(t *testing.T) {
 func refusedCalls(t *testing.T, column int) (list []call, want map[string]string) {
 	t.Helper()
 	want = map[string]string{}
-	for line := range strings.Lines(callTable) {
+	for line := range strings.Lines(seccomptest.Calls) {
 		fields := strings.Fields(line)
 		if len(fields) != 5 || fields[0] == "#" || fields[column] == "allow" || fields[column] == "args" {
 			continue

@@ -6,10 +6,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/procview"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -60,7 +60,7 @@ func makeFacade(files map[string]string) (int, error) {
 	for _, dev := range devices() {
 		errs = append(errs, makeDevice(fs, dev))
 	}
-	errs = append(errs, writeFace(fs, stage.EmptyFile, ""), writeFace(fs, bootIDName, inside.NewBootID()+"\n"))
+	errs = append(errs, writeFace(fs, stage.EmptyFile, ""), writeFace(fs, bootIDName, guest.NewBootID()+"\n"))
 	for name, text := range files {
 		errs = append(errs, writeFace(fs, name, text))
 	}

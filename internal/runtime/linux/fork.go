@@ -12,9 +12,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 var _ runtime.Forker = (*Driver)(nil)
@@ -43,7 +43,7 @@ func (d *Driver) Fork(ctx context.Context, from runtime.ID, branches []runtime.B
 // forkable finds the source and completes the spec with what is its.
 func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runtime.Branch, spec *runtime.Spec) (*state, Rootfs, error) {
 	for _, b := range branches {
-		if err := inside.CheckSpec(b.ID, *spec); err != nil {
+		if err := guest.CheckSpec(b.ID, *spec); err != nil {
 			return nil, Rootfs{}, err
 		}
 	}
@@ -210,7 +210,7 @@ func (f *forking) boot(ctx context.Context, b runtime.Branch) (runtime.Sandbox, 
 		d: f.d, name: "fork", spec: spec, rootfs: f.rootfs, first: true,
 		state: state{ID: b.ID, Node: f.d.opts.Node, Group: string(b.ID), Spec: spec, CreatedAt: time.Now().UTC(), Durable: f.from.Durable},
 		group: f.d.cgroups.Group(string(b.ID)),
-		disk:  keptDisk, named: hostname(f.from.Spec),
+		disk:  keptDisk, named: hostnameOf(f.from.Spec),
 	}
 	if err := c.run(ctx); err != nil {
 		return nil, errors.Join(err, c.abandon())

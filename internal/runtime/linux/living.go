@@ -23,6 +23,3 @@ func Living(dataDir string) (living int, err error) {
 	}
 	return living, err
 }
-
-// BootID tells one run of the host's kernel from another.
-func BootID() (string, error) { return readBootID() }

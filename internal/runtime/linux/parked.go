@@ -39,7 +39,7 @@ func (p *parked) take(id runtime.ID) net.Conn {
 	conn := p.conns[id]
 	delete(p.conns, id)
 	p.mu.Unlock()
-	if conn != nil && !silent(conn) {
+	if conn != nil && !isSilent(conn) {
 		conn.Close()
 		return nil
 	}
@@ -69,8 +69,8 @@ func (p *parked) close() {
 	p.conns = nil
 }
 
-// silent reports whether the other end of conn is open and has sent nothing.
-func silent(conn net.Conn) bool {
+// isSilent reports whether the other end of conn is open and has sent nothing.
+func isSilent(conn net.Conn) bool {
 	c, ok := conn.(syscall.Conn)
 	if !ok {
 		return false

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 // A sandbox runs on as many processors as its limit rounds up to, so that programs
@@ -113,7 +113,7 @@ func (d *Driver) rebalance(one *view) error {
 // moveThreads gives the threads of a process another affinity that have the one from.
 // A thread that a program has given another is left alone.
 func moveThreads(pid int, from, to unix.CPUSet) error {
-	tids, err := threads(pid)
+	tids, err := listThreads(pid)
 	errs := []error{gone(err)}
 	for _, tid := range tids {
 		var has unix.CPUSet
@@ -153,7 +153,7 @@ const launcherTries = 10
 // launcher finds the thread of a runner that starts programs, or 0.
 func launcher(runner int) (int, error) {
 	for range launcherTries {
-		tids, err := threads(runner)
+		tids, err := listThreads(runner)
 		if err != nil {
 			return 0, err
 		}
@@ -167,7 +167,7 @@ func launcher(runner int) (int, error) {
 	return 0, nil
 }
 
-func threads(pid int) ([]int, error) {
+func listThreads(pid int) ([]int, error) {
 	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	tids := make([]int, 0, len(entries))
 	for _, e := range entries {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -46,7 +46,7 @@ func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
 			Options: fmt.Sprintf("newinstance,ptmxmode=666,mode=620,gid=5,max=%d", weaken.Wider(weaken.Terminals, 64, 4)),
 		},
 		memoryFS("/dev/shm", spec.Limits.MemoryMB/2, stage.MakeDir),
-		stage.Mount{From: workspaceSource(spec), Path: disk.Workspace, Target: inside.Workspace, Attrs: noSuidDev},
+		stage.Mount{From: workspaceSource(spec), Path: disk.Workspace, Target: guest.Workspace, Attrs: noSuidDev},
 	)
 	if spec.ReadonlyRoot {
 		// What programs need to write although the root is read-only. Its size
@@ -87,7 +87,7 @@ func planMasks(readable func(path string) bool, leaveOut protections) stage.Mask
 	pick := func(paths []string) []string {
 		return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return !readable(p) })
 	}
-	return stage.Masks{Files: pick(inside.MaskedFiles), Dirs: pick(inside.MaskedDirs), ReadOnly: pick(inside.ReadonlyPaths)}
+	return stage.Masks{Files: pick(guest.MaskedFiles), Dirs: pick(guest.MaskedDirs), ReadOnly: pick(guest.ReadonlyPaths)}
 }
 
 // devLinks are the customary names in /dev.

@@ -14,8 +14,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/spawn"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
@@ -215,15 +215,15 @@ func (p *prepared) clone() (*spawn.Process, error) {
 		Files:      map[int]int{stage.ControlFD: theirs},
 		Identity:   &spawn.Identity{UID: id, GID: id},
 		CgroupFD:   cgroupDir,
-		CloneFlags: namespaces(),
+		CloneFlags: namespaceFlags(),
 		Steps:      p.d.runnerSteps(tasks, ours, theirs),
 	}
 	return cmd.Clone()
 }
 
-// namespaces are those that a runner begins in. The cgroup namespaces of its
+// namespaceFlags are those that a runner begins in. The cgroup namespaces of its
 // children are made when they are where they belong.
-func namespaces() uint64 {
+func namespaceFlags() uint64 {
 	var all uint64 = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if weaken.Off(weaken.NetworkNS) {
 		all &^= unix.CLONE_NEWNET
@@ -265,7 +265,7 @@ func (p *prepared) discard() error {
 	defer cancel()
 	var errs []error
 	if p.running {
-		errs = append(errs, end(ctx, p.pidfd), reapChild(p.process.PID))
+		errs = append(errs, endProcess(ctx, p.pidfd), reapChild(p.process.PID))
 	}
 	p.close()
 	if err := errors.Join(errs...); err != nil {

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 // belowRoot is how paths in a sandbox in which nothing of a client has run are

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/smallfile"
 )
 
@@ -154,7 +154,7 @@ func (d *Driver) measureDisks() ([]disk.Growth, error) {
 			continue
 		}
 		for _, g := range found {
-			if g.Errors && inspect.IsReadOnly("/proc", s.Process.PID, inside.Workspace) {
+			if g.Errors && inspect.IsReadOnly("/proc", s.Process.PID, guest.Workspace) {
 				failing[s.Process] = true
 			} else if !seen[g.Loop] { // a workspace may be in several
 				seen[g.Loop] = true
@@ -173,7 +173,7 @@ func (d *Driver) measure(s *state) ([]disk.Growth, error) {
 		return nil, err
 	}
 	defer sys.Close(root)
-	workspace, err := sys.Openat2(root, filepath.Base(inside.Workspace), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	workspace, err := sys.Openat2(root, filepath.Base(guest.Workspace), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return nil, err
 	}

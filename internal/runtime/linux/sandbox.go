@@ -14,7 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 // sandbox is a handle. All it knows is on disk too.
@@ -82,7 +82,7 @@ func freeze(ctx context.Context, group cgroup.Group) error {
 	defer cancel()
 	err := group.Freeze(true)
 	if err == nil {
-		err = await(ctx, group.Frozen, "a program in the sandbox cannot be stopped now: it waits in the kernel")
+		err = awaitDone(ctx, group.Frozen, "a program in the sandbox cannot be stopped now: it waits in the kernel")
 	}
 	if err != nil {
 		return errors.Join(err, group.Freeze(false))

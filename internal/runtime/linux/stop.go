@@ -13,8 +13,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/runtime/inside"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
 )
 
 var _ runtime.QuietStarter = (*Driver)(nil)
@@ -49,7 +49,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 
 // known reads the state of a sandbox that Create was through with.
 func (d *Driver) known(id runtime.ID) (*state, error) {
-	if err := inside.CheckSpec(id, runtime.Spec{}); err != nil {
+	if err := guest.CheckSpec(id, runtime.Spec{}); err != nil {
 		return nil, err
 	}
 	s, err := d.readState(id)
@@ -74,7 +74,7 @@ func (d *Driver) settleDisk(ctx context.Context, id runtime.ID) error {
 		used, err := disk.Attached(path)
 		return !used, err
 	}
-	switch err := await(ctx, unmounted, "the disk is still being unmounted; it is tried again later"); {
+	switch err := awaitDone(ctx, unmounted, "the disk is still being unmounted; it is tried again later"); {
 	case errors.Is(err, fs.ErrNotExist):
 		return errdefs.Wrap(err, errdefs.NotFound, "sandbox %s has no disk", id) // Create did not come so far
 	case err != nil:
@@ -132,7 +132,7 @@ func (d *Driver) starting(ctx context.Context, id runtime.ID) (*creation, error)
 	return &creation{
 		d: d, name: "start", spec: s.Spec, rootfs: rootfs, state: *s,
 		group: d.group(s),
-		disk:  keptDisk, named: hostname(s.Spec),
+		disk:  keptDisk, named: hostnameOf(s.Spec),
 	}, nil
 }
 

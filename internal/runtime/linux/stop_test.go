@@ -100,7 +100,7 @@ func reboot(t *testing.T, d *Driver, id runtime.ID) {
 		used, err := disk.Attached(d.diskPath(id))
 		return !used, err
 	}
-	if err := errors.Join(d.removeGroup(&state{Group: string(id)}), await(ctx, unmounted, "")); err != nil {
+	if err := errors.Join(d.removeGroup(&state{Group: string(id)}), awaitDone(ctx, unmounted, "")); err != nil {
 		t.Fatal(err)
 	}
 	d.ids.Free(s.IDs)

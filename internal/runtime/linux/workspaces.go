@@ -17,7 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 var _ runtime.WorkspaceKeeper = (*Driver)(nil)
@@ -73,7 +73,7 @@ func (d *Driver) DestroyWorkspace(ctx context.Context, id runtime.WorkspaceID) e
 	defer cancel()
 	image := filepath.Join(d.workspaceDir(id), diskFile)
 	var broken error
-	err = await(detaching, func() (bool, error) {
+	err = awaitDone(detaching, func() (bool, error) {
 		var attached bool
 		attached, broken = disk.Attached(image)
 		return !attached, broken
@@ -122,7 +122,7 @@ func (d *Driver) WorkspaceBytes(ctx context.Context, id runtime.WorkspaceID) (in
 	}
 	defer unlock()
 	n, err := disk.VolumeBytes(filepath.Join(d.workspaceDir(id), diskFile))
-	return n, unusable(id, err)
+	return n, unusableWorkspace(id, err)
 }
 
 // attachWorkspace returns a mount of a workspace's volume, detached.
@@ -133,11 +133,11 @@ func (d *Driver) attachWorkspace(ctx context.Context, id runtime.WorkspaceID) (i
 	}
 	defer unlock()
 	mnt, err := d.disks.OpenVolume(ctx, filepath.Join(d.workspaceDir(id), diskFile))
-	return mnt, unusable(id, err)
+	return mnt, unusableWorkspace(id, err)
 }
 
-// unusable gives the errors that last their code: trying again is no help.
-func unusable(id runtime.WorkspaceID, err error) error {
+// unusableWorkspace gives the errors that last their code: trying again is no help.
+func unusableWorkspace(id runtime.WorkspaceID, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return errdefs.Wrap(err, errdefs.NotFound, "the files of workspace %s are gone from the host", id)
@@ -187,7 +187,7 @@ func (d *Driver) lockWorkspace(ctx context.Context, id runtime.WorkspaceID) (unl
 		}
 		return true, os.NewSyscallError("flock", err)
 	}
-	if err := await(ctx, locked, "its lock is held"); err != nil {
+	if err := awaitDone(ctx, locked, "its lock is held"); err != nil {
 		return nil, errdefs.Wrap(err, errdefs.Unavailable, "workspace %s is being repaired or removed; try again later", id)
 	}
 	// Who had the lock before may have moved the directory away to remove it.

@@ -145,7 +145,7 @@ func (s *suite) spec() runtime.Spec {
 	return runtime.Spec{
 		Image:    s.opts.Image,
 		Limits:   runtime.Limits{CPU: 1, MemoryMB: 256, Pids: 64, DiskMB: 64},
-		Network:  runtime.NetworkNone,
+		Network:  runtime.Network{Mode: runtime.NetworkNone},
 		Seccomp:  runtime.SeccompStrict,
 		Hostname: "suite",
 	}

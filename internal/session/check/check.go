@@ -42,14 +42,6 @@ func Driver(name string, all []string) error {
 	return nil
 }
 
-// Network refuses a mode that this version does not have.
-func Network(mode runtime.NetworkMode) error {
-	if mode != runtime.NetworkNone {
-		return Missing("network_mode", "network_mode %q is not available; this version has only %q (loopback)", mode, runtime.NetworkNone)
-	}
-	return nil
-}
-
 // Seconds refuses a time that a client gave; 0 is none, and for longest it is
 // no maximum.
 func Seconds(field string, asked, longest time.Duration) error {

@@ -25,7 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 // Manager works below the host's cgroup mounts in directories named Name.
@@ -44,7 +44,7 @@ const runners = "_runners"
 // New finds the host's cgroup mounts in mountinfo (a copy of
 // /proc/self/mountinfo) and makes the directory name in each that is needed.
 func New(mountinfo, name string) (*Manager, error) {
-	m, err := detect(mountinfo)
+	m, err := detectHierarchy(mountinfo)
 	if err != nil {
 		return nil, err
 	}
@@ -84,9 +84,9 @@ func share(dir string) error {
 	return errors.Join(os.Chmod(dir, 0o700), os.Chmod(filepath.Join(dir, "cgroup.procs"), 0o666))
 }
 
-// detect reads the mounts. It wants a v2 tree, and where that has no
+// detectHierarchy reads the mounts. It wants a v2 tree, and where that has no
 // controllers the three v1 ones.
-func detect(mountinfo string) (*Manager, error) {
+func detectHierarchy(mountinfo string) (*Manager, error) {
 	m := &Manager{v1: map[string]string{}}
 	for line := range strings.Lines(mountinfo) {
 		pre, post, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
@@ -191,8 +191,8 @@ const maxParts = 256
 func (g Group) delegate(owner int) error {
 	dir := g.unified()
 	return errors.Join(
-		write(dir, "cgroup.max.descendants", maxParts),
-		write(dir, "cgroup.max.depth", 1),
+		writeNumber(dir, "cgroup.max.descendants", maxParts),
+		writeNumber(dir, "cgroup.max.depth", 1),
 		os.Chown(filepath.Join(dir, "cgroup.procs"), owner, owner),
 		os.Chown(dir, owner, owner),
 	)
@@ -207,7 +207,7 @@ func (m *Manager) Runners() (dir int, tasks []int, err error) {
 	}
 	// Beside the groups of sandboxes: all runners together would have the share of
 	// one of them.
-	if err := optional(write(path, "cpu.weight", runnersWeight)); err != nil {
+	if err := ignoreMissing(writeNumber(path, "cpu.weight", runnersWeight)); err != nil {
 		return -1, nil, err
 	}
 	if m.Hybrid() {
@@ -268,7 +268,7 @@ func openAll(flags int, paths ...string) ([]int, error) {
 
 // Kill sends KILL to every process of the group at once, also while they
 // fork. It does not wait. A group that does not exist has none.
-func (g Group) Kill() error { return optional(writeText(g.unified(), "cgroup.kill", "1")) }
+func (g Group) Kill() error { return ignoreMissing(writeText(g.unified(), "cgroup.kill", "1")) }
 
 // Populated reports whether the group has a process, in any part of it.
 func (g Group) Populated() (bool, error) { return g.event("populated") }
@@ -294,12 +294,12 @@ func (g Group) SwapOut(more func() bool) error {
 	const piece = 16 << 20
 	dir := g.unified()
 	if err := writeText(dir, "memory.swap.max", "max"); err != nil {
-		return optional(err) // a kernel without swap
+		return ignoreMissing(err) // a kernel without swap
 	}
 	for more() && number(dir, "memory.current") > 0 {
 		// EAGAIN is the kernel's word for less than that.
-		if err := write(dir, "memory.reclaim", piece); err != nil {
-			return optional(ignore(err, unix.EAGAIN))
+		if err := writeNumber(dir, "memory.reclaim", piece); err != nil {
+			return ignoreMissing(ignoreError(err, unix.EAGAIN))
 		}
 	}
 	return nil
@@ -311,10 +311,10 @@ func (g Group) SwapIn() error {
 	if g.m.Hybrid() {
 		return nil
 	}
-	return optional(write(g.unified(), "memory.swap.max", 0))
+	return ignoreMissing(writeNumber(g.unified(), "memory.swap.max", 0))
 }
 
-func ignore(err, expected error) error {
+func ignoreError(err, expected error) error {
 	if errors.Is(err, expected) {
 		return nil
 	}
@@ -328,13 +328,13 @@ func (g Group) Frozen() (bool, error) { return g.event("frozen") }
 // Freezing reports what Freeze was last told.
 func (g Group) Freezing() (bool, error) {
 	b, err := os.ReadFile(filepath.Join(g.unified(), "cgroup.freeze"))
-	return strings.TrimSpace(string(b)) == "1", optional(err)
+	return strings.TrimSpace(string(b)) == "1", ignoreMissing(err)
 }
 
 // event reads one of the states of the whole group. One that does not exist has none.
 func (g Group) event(name string) (bool, error) {
 	b, err := os.ReadFile(filepath.Join(g.unified(), "cgroup.events"))
-	return strings.Contains(string(b), name+" 1"), optional(err)
+	return strings.Contains(string(b), name+" 1"), ignoreMissing(err)
 }
 
 // Remove removes the directories, with those below. The kernel may still be
@@ -343,7 +343,7 @@ func (g Group) Remove(wait time.Duration) error {
 	var errs []error
 	deadline := time.Now().Add(wait)
 	parts, err := os.ReadDir(g.unified())
-	errs = append(errs, optional(err))
+	errs = append(errs, ignoreMissing(err))
 	for _, part := range parts {
 		if part.IsDir() {
 			errs = append(errs, rmdir(filepath.Join(g.unified(), part.Name()), deadline))
@@ -415,7 +415,7 @@ func mkdir(dir string) error {
 	return nil
 }
 
-func write(dir, file string, v int64) error {
+func writeNumber(dir, file string, v int64) error {
 	return writeText(dir, file, strconv.FormatInt(v, 10))
 }
 
@@ -431,8 +431,8 @@ func writeText(dir, file, text string) error {
 	return nil
 }
 
-// optional forgives a file or group that does not exist.
-func optional(err error) error {
+// ignoreMissing forgives a file or group that does not exist.
+func ignoreMissing(err error) error {
 	if absent(err) {
 		return nil
 	}

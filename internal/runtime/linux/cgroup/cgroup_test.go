@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 const (
@@ -22,11 +22,11 @@ const (
 )
 
 func TestDetect(t *testing.T) {
-	m, err := detect(mountinfoV2)
+	m, err := detectHierarchy(mountinfoV2)
 	if err != nil || m.Hybrid() || m.unified != "/sys/fs/cgroup" {
 		t.Fatalf("v2: %+v, %v", m, err)
 	}
-	m, err = detect(mountinfoHybrid)
+	m, err = detectHierarchy(mountinfoHybrid)
 	if err != nil || !m.Hybrid() || m.unified != "/sys/fs/cgroup/unified" {
 		t.Fatalf("hybrid: %+v, %v", m, err)
 	}
@@ -42,7 +42,7 @@ func TestDetect_SaysWhatIsMissing(t *testing.T) {
 		{"malformed\n", "mount -t cgroup2"},
 		{strings.ReplaceAll(mountinfoHybrid, "rw,memory", "rw,hugetlb"), "only [cpu cpuacct pids] are mounted"},
 	} {
-		if _, err := detect(tc.mountinfo); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := detectHierarchy(tc.mountinfo); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("got %v, want %q", err, tc.want)
 		}
 	}
@@ -316,7 +316,7 @@ func TestLimit_HybridAgain(t *testing.T) {
 			touch(t, memory+"/memory.limit_in_bytes", g.v1("pids")+"/pids.max", g.v1("cpu")+"/cpu.cfs_period_us", g.v1("cpu")+"/cpu.cfs_quota_us")
 			if was >= 0 {
 				touch(t, memory+"/memory.memsw.limit_in_bytes")
-				if err := write(memory, "memory.memsw.limit_in_bytes", was); err != nil {
+				if err := writeNumber(memory, "memory.memsw.limit_in_bytes", was); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -19,7 +19,7 @@ func FuzzDetect(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, mountinfo string) {
-		m, err := detect(mountinfo)
+		m, err := detectHierarchy(mountinfo)
 		if err != nil {
 			return
 		}

@@ -36,7 +36,7 @@ func (g Group) Limit(l Limits) error {
 	for _, s := range g.settings(l) {
 		err := writeText(s.dir, s.file, s.value)
 		if s.optional {
-			err = optional(err)
+			err = ignoreMissing(err)
 		}
 		errs = append(errs, err)
 	}

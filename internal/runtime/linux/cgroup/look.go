@@ -11,7 +11,7 @@ import (
 
 // Look is New for who only reads: it makes nothing.
 func Look(mountinfo, name string) (*Manager, error) {
-	m, err := detect(mountinfo)
+	m, err := detectHierarchy(mountinfo)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (m *Manager) RunnerPIDs() ([]int, error) {
 // Exists reports whether the group is there.
 func (g Group) Exists() (bool, error) {
 	_, err := os.Stat(g.unified())
-	return err == nil, optional(err)
+	return err == nil, ignoreMissing(err)
 }
 
 // EndAll kills the group's processes for a group that goes on, as Kill does not:
@@ -60,7 +60,7 @@ func (g Group) Owner() (int, error) {
 	var st unix.Stat_t
 	err := unix.Stat(g.unified(), &st)
 	if err != nil {
-		return -1, optional(os.NewSyscallError("stat", err))
+		return -1, ignoreMissing(os.NewSyscallError("stat", err))
 	}
 	return int(st.Uid), nil
 }

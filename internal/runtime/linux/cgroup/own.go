@@ -83,7 +83,7 @@ func (m *Manager) Close() error {
 	for _, root := range m.roots() {
 		for _, dir := range []string{filepath.Join(root, m.name, runners), filepath.Join(root, m.name)} {
 			if err := unix.Rmdir(dir); err != unix.EBUSY && err != unix.ENOTEMPTY {
-				errs = append(errs, optional(err))
+				errs = append(errs, ignoreMissing(err))
 			}
 		}
 	}

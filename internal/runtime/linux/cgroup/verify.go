@@ -22,7 +22,7 @@ func (g Group) Deviations(l Limits) ([]string, error) {
 		}
 		text, err := os.ReadFile(filepath.Join(s.dir, s.file))
 		if err != nil {
-			errs = append(errs, optional(err))
+			errs = append(errs, ignoreMissing(err))
 			continue
 		}
 		if is := strings.TrimSpace(string(text)); is != s.value {
@@ -38,7 +38,7 @@ func (g Group) PIDs() ([]int, error) {
 	for _, root := range g.m.roots() {
 		err := filepath.WalkDir(g.dir(root), func(dir string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
-				return optional(err)
+				return ignoreMissing(err)
 			}
 			more, err := readPIDs(dir)
 			pids = append(pids, more...)
@@ -57,7 +57,7 @@ func (g Group) PIDs() ([]int, error) {
 func readPIDs(dir string) ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
-		return nil, optional(err)
+		return nil, ignoreMissing(err)
 	}
 	var pids []int
 	for word := range strings.FieldsSeq(string(text)) {
@@ -76,7 +76,7 @@ func readPIDs(dir string) ([]int, error) {
 func (m *Manager) Expel(pid int) error {
 	var errs []error
 	for _, root := range m.roots() {
-		errs = append(errs, write(root, "cgroup.procs", int64(pid)))
+		errs = append(errs, writeNumber(root, "cgroup.procs", int64(pid)))
 	}
 	return errors.Join(errs...)
 }

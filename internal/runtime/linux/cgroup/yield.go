@@ -13,15 +13,15 @@ func (g Group) Yield(on bool) error {
 		idle, weight, shares = 1, 1, 2
 	}
 	dir := g.cpuDir()
-	err := write(dir, "cpu.idle", idle)
+	err := writeNumber(dir, "cpu.idle", idle)
 	if !absent(err) {
 		return err
 	}
 	// A kernel before 5.15: almost the same, but that it takes its turn.
 	if g.m.Hybrid() {
-		return optional(write(dir, "cpu.shares", shares))
+		return ignoreMissing(writeNumber(dir, "cpu.shares", shares))
 	}
-	return optional(write(dir, "cpu.weight", weight))
+	return ignoreMissing(writeNumber(dir, "cpu.weight", weight))
 }
 
 // Yields reports what Yield said last, where the kernel knows.

@@ -36,7 +36,7 @@ func Snapshot(ctx context.Context, fd int, from, to string, room Room) (copied b
 		if err := unix.Syncfs(fd); err != nil {
 			return false, os.NewSyscallError("syncfs", err)
 		}
-		before, err := writes(loop)
+		before, err := countWrites(loop)
 		if err != nil {
 			return false, err
 		}
@@ -54,7 +54,7 @@ func Snapshot(ctx context.Context, fd int, from, to string, room Room) (copied b
 // cloneAtRest clones an image unless its device is written to.
 func cloneAtRest(ctx context.Context, loop int, before, from, to string, room Room) (copied bool, err error) {
 	rests := func() error {
-		now, err := writes(loop)
+		now, err := countWrites(loop)
 		if err == nil && now != before {
 			err = ErrBusy
 		}
@@ -72,9 +72,9 @@ func cloneAtRest(ctx context.Context, loop int, before, from, to string, room Ro
 	return copied, nil
 }
 
-// writes returns what changes with every write to a loop device: how much was
+// countWrites returns what changes with every write to a loop device: how much was
 // written and discarded, and how many requests are on their way.
-func writes(loop int) (string, error) {
+func countWrites(loop int) (string, error) {
 	b, err := os.ReadFile("/sys/block/loop" + strconv.Itoa(loop) + "/stat")
 	if err != nil {
 		return "", err

@@ -25,7 +25,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
@@ -88,7 +88,7 @@ func (d *Disk) Keep(path string) error {
 
 // Note has MountAgain find a disk of that name without looking at every loop
 // device of the host.
-func (d *Disk) Note(path string) error { return note(path, d.dev) }
+func (d *Disk) Note(path string) error { return writeNote(path, d.dev) }
 
 // Make makes a disk of size bytes. The caller closes it. Until Keep there is
 // nothing that a crash could leave behind.
@@ -154,7 +154,7 @@ func clearVolatile(mnt int) error {
 }
 
 func (m *Maker) mount(image int) (mnt int, dev string, err error) {
-	loop, dev, err := attach(m.control, image, 0, m.owner)
+	loop, dev, err := attachLoop(m.control, image, 0, m.owner)
 	if err != nil {
 		return -1, "", fmt.Errorf("attach a loop device: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 func openControl() (int, error) {
@@ -25,10 +25,10 @@ func openControl() (int, error) {
 // ownerPrefix is before the name of the installation that has a device.
 const ownerPrefix = "sandkasten/"
 
-// attach binds the image to a free loop device, which is free again after its
+// attachLoop binds the image to a free loop device, which is free again after its
 // last use. Others take devices too, so the free one may be gone when we reach
 // for it.
-func attach(control, image int, flags uint32, owner string) (fd int, dev string, err error) {
+func attachLoop(control, image int, flags uint32, owner string) (fd int, dev string, err error) {
 	for range 128 {
 		n, err := unix.IoctlRetInt(control, unix.LOOP_CTL_GET_FREE)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 // Pool is a directory for images on a file system that can copy them without
@@ -103,11 +103,11 @@ func poolDevice(path, owner string) (dev string, loop int, err error) {
 		return "", -1, err
 	}
 	defer sys.Close(image)
-	loop, dev, err = attach(control, image, unix.LO_FLAGS_DIRECT_IO, owner)
+	loop, dev, err = attachLoop(control, image, unix.LO_FLAGS_DIRECT_IO, owner)
 	if err != nil {
 		return "", -1, err
 	}
-	if err := note(path, dev); err != nil {
+	if err := writeNote(path, dev); err != nil {
 		sys.Close(loop)
 		return "", -1, err
 	}

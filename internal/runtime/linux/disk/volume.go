@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/sys"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 // MakeVolume writes an empty volume of size bytes to path, which must not
@@ -58,13 +58,13 @@ func (m *Maker) OpenVolume(ctx context.Context, path string) (int, error) {
 		return -1, err
 	}
 	defer sys.Close(image)
-	loop, dev, err := attach(m.control, image, 0, m.owner)
+	loop, dev, err := attachLoop(m.control, image, 0, m.owner)
 	if err != nil {
 		return -1, fmt.Errorf("attach a loop device: %w", err)
 	}
 	defer sys.Close(loop)
 	// Before it is mounted: until then the device ends with us.
-	if err := note(path, dev); err != nil {
+	if err := writeNote(path, dev); err != nil {
 		return -1, err
 	}
 	// What is deleted inside makes room on the host. The tables of inodes are
@@ -75,7 +75,7 @@ func (m *Maker) OpenVolume(ctx context.Context, path string) (int, error) {
 // noteSuffix ends the name of the file that names an image's last device.
 const noteSuffix = ".loop"
 
-func note(path, dev string) error { return os.WriteFile(path+noteSuffix, []byte(dev), 0o600) }
+func writeNote(path, dev string) error { return os.WriteFile(path+noteSuffix, []byte(dev), 0o600) }
 
 // Remove deletes an image, if it is there, and what was noted of it.
 func Remove(path string) error {

@@ -39,7 +39,7 @@ type Facts struct {
 
 // Files are the contents by name of all but CPUInfo, which does not change.
 func Files(f Facts) map[string]string {
-	return map[string]string{Meminfo: meminfo(f.Memory), Stat: stat(f), Loadavg: f.Load.text(f.Tasks)}
+	return map[string]string{Meminfo: meminfo(f.Memory), Stat: statFile(f), Loadavg: f.Load.text(f.Tasks)}
 }
 
 func meminfo(m Memory) string {
@@ -88,8 +88,8 @@ func meminfo(m Memory) string {
 // userHz is the unit of processor time in /proc.
 const userHz = 100
 
-// stat has the processor time spread evenly: which processor ran what is the host's.
-func stat(f Facts) string {
+// statFile has the processor time spread evenly: which processor ran what is the host's.
+func statFile(f Facts) string {
 	ticks := func(d time.Duration) int64 { return int64(d.Seconds() * userHz) }
 	cpus := max(f.CPUs, 1)
 	user, system := ticks(f.User), ticks(f.System)

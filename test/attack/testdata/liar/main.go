@@ -17,7 +17,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runner"
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
-	"github.com/sandkasten/sandkasten/internal/runtime/linux/stage"
+	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
 
 func main() {

@@ -1,0 +1,35 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/doctor"
+)
+
+// admit logs what has to be mended and refuses a host on which sandboxes
+// cannot work.
+func admit(ctx context.Context, log *slog.Logger, findings []doctor.Finding) error {
+	var fatal []error
+	for _, f := range findings {
+		if f.Status == doctor.Fail && f.Creates {
+			log.ErrorContext(ctx, "host check: what is there can be used and removed, and no session be made", "check", f.Check, "found", f.Found, "mend", f.Mend)
+			continue
+		}
+		switch f.Status {
+		case doctor.OK:
+			log.DebugContext(ctx, "host check", "check", f.Check, "found", f.Found)
+		case doctor.Warn:
+			log.WarnContext(ctx, "host check", "check", f.Check, "found", f.Found, "mend", f.Mend)
+		case doctor.Fail:
+			fatal = append(fatal, errors.New(strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", f.Check, f.Found, f.Mend), ": ")))
+		}
+	}
+	if len(fatal) == 0 {
+		return nil
+	}
+	return fmt.Errorf("this host is not ready (`sandkasten doctor` tells all of it):\n%w", errors.Join(fatal...))
+}

@@ -1,0 +1,83 @@
+package drivers
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+var silent = slog.New(slog.DiscardHandler)
+
+func TestUnknownDriver(t *testing.T) {
+	cfg := config.Default(Names())
+	cfg.Driver = "magic"
+	if _, err := Open(cfg, nil, silent); err == nil || !strings.Contains(err.Error(), "native") {
+		t.Errorf("Open = %v, want the list of drivers", err)
+	}
+	cfg.ExtraDrivers = []string{"docker"}
+	if _, err := Open(cfg, nil, silent); err == nil || !strings.Contains(err.Error(), "magic") {
+		t.Errorf("Open = %v, want the list here, too", err)
+	}
+}
+
+// fake is a driver with an ability or two.
+type fake struct {
+	HostDriver
+	dir    string
+	closed int
+}
+
+func (f *fake) PoolDir() string        { return f.dir }
+func (f *fake) LimitsDisk(r bool) bool { return !r }
+func (f *fake) Close() error           { f.closed++; return nil }
+
+type plain struct{ HostDriver }
+
+func (plain) Close() error { return nil }
+
+func TestAbilitiesAreFoundByAssertion(t *testing.T) {
+	able := &fake{dir: "/pool"}
+	set := &Set{Parts: []Part{{Row{Name: "plain"}, plain{}}, {Row{Name: "able"}, able}}}
+	if got := set.PoolDir(); got != "/pool" {
+		t.Errorf("PoolDir is %q", got)
+	}
+	for _, c := range []struct {
+		driver   string
+		readonly bool
+		want     bool
+	}{{"plain", true, true}, {"able", false, true}, {"able", true, false}, {"none", true, true}} {
+		if got := set.DiskLimited(c.driver, c.readonly); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	for name, found := range Able[runtime.DiskPool](set) {
+		if name != "able" || found != runtime.DiskPool(able) {
+			t.Errorf("%s is %v", name, found)
+		}
+	}
+	for name := range Able[runtime.ImageLoader](set) {
+		t.Errorf("%s loads images", name)
+	}
+	if err := set.Close(); err != nil || able.closed != 1 {
+		t.Errorf("closed %d times, %v", able.closed, err)
+	}
+}
+
+func TestTable(t *testing.T) {
+	seen := map[string]bool{}
+	for _, row := range table() {
+		if row.Name == "" || seen[row.Name] || strings.ContainsAny(row.Name, "_/.") || row.Open == nil || row.Uses == nil {
+			t.Errorf("%+v", row)
+		}
+		seen[row.Name] = true
+	}
+	if Names()[0] != runtime.Native {
+		t.Errorf("the default is %s: ids without a driver are %s's", Names()[0], runtime.Native)
+	}
+}

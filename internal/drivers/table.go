@@ -1,0 +1,102 @@
+// Package drivers is the table of the drivers that there are, and what the
+// configuration means to each: this is the one place that knows their names and
+// types. It opens those that a daemon has, as one. What a driver does is its own
+// package's.
+package drivers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// table has the drivers, the default first. To add one is to add its row.
+func table() []Row { return []Row{nativeRow(), dockerRow()} }
+
+// Row is what the rest of the program knows of a driver before there is one.
+type Row struct {
+	Name string // in the configuration, in ids and in the API
+
+	// Open makes the driver that cfg wants. The caller closes it.
+	Open func(cfg config.Config, store *images.Store, log *slog.Logger) (HostDriver, error)
+
+	// Inspect is what there is of its sandboxes beside a daemon of that process, or
+	// 0, seen without opening the driver. A driver that is opened for it has none.
+	Inspect func(cfg config.Config, daemon int) (runtime.Inspection, error)
+
+	// Uses has words for what may still belong to the data directory that cfg's is
+	// a copy of, or "".
+	Uses func(cfg config.Config) (string, error)
+
+	HostKernel   bool   // this host's kernel makes its sandboxes: the doctor looks at what that takes
+	MaxSandboxes int    // on a host; 0 is no limit of its own
+	LoadsImages  bool   // it is a runtime.ImageLoader
+	Mend         string // what to do where no sandbox can be made for a trial
+}
+
+// HostDriver is a driver with what belongs to a process rather than to a sandbox.
+type HostDriver interface {
+	runtime.Driver
+
+	// Sweep removes what an earlier process left and no sandbox owns. It is
+	// called once, before anything is created.
+	Sweep(ctx context.Context) error
+
+	// Close lets go of what this process holds. Sandboxes live on.
+	Close() error
+}
+
+// Names are the drivers that a configuration can name, the default first.
+func Names() []string {
+	var names []string
+	for _, row := range table() {
+		names = append(names, row.Name)
+	}
+	return names
+}
+
+// Find returns the row of a driver.
+func Find(name string) (Row, error) {
+	rows := table()
+	if i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == name }); i >= 0 {
+		return rows[i], nil
+	}
+	return Row{}, fmt.Errorf("no driver %q: there is %s", name, strings.Join(Names(), ", "))
+}
+
+// rowsOf are the rows of the drivers of a configuration, in its order.
+func rowsOf(cfg config.Config) ([]Row, error) {
+	var rows []Row
+	for _, name := range cfg.Drivers() {
+		row, err := Find(name)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// HostKernel reports whether this host's kernel makes sandboxes of cfg's daemon,
+// and how many of those there can be at one time: 0 is as many as there are
+// sessions.
+func HostKernel(cfg config.Config) (makes bool, most int) {
+	for _, row := range table() {
+		if row.HostKernel && slices.Contains(cfg.Drivers(), row.Name) {
+			makes, most = true, max(most, row.MaxSandboxes)
+		}
+	}
+	return makes, most
+}
+
+// LoadsImages reports whether images have to be brought to a driver.
+func LoadsImages(name string) bool {
+	row, err := Find(name)
+	return err == nil && row.LoadsImages
+}

@@ -1,0 +1,186 @@
+package maintenance
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/blob"
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/datadir"
+	"github.com/sandkasten/sandkasten/internal/drivers"
+	"github.com/sandkasten/sandkasten/internal/fsck"
+	"github.com/sandkasten/sandkasten/internal/pool"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
+	"github.com/sandkasten/sandkasten/internal/store"
+)
+
+// Recovered is what has a row again.
+type Recovered struct {
+	Sessions   []string `json:"sessions"`
+	Workspaces []string `json:"workspaces"`
+	Snapshots  []string `json:"snapshots"`
+}
+
+// Recover makes rows for what is on the disk and has none: sandboxes and volumes
+// of the drivers that can be inspected without being opened, and archives of
+// snapshots; a session that is stopped and
+// whose sandbox runs becomes running. No daemon may be running. It
+// ends no process and removes nothing. What only the database knew is lost:
+// labels, names, times of expiry, and who the owner was, which becomes owner but
+// for snapshots, whose archives say.
+func Recover(ctx context.Context, cfg config.Config, owner string) (r Recovered, err error) {
+	release, err := datadir.Lock(cfg)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	hosts, err := drivers.InspectHost(cfg)
+	if err != nil {
+		return r, err
+	}
+	rows, err := store.Open(ctx, cfg.DBPath)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	known, err := readRows(ctx, cfg)
+	if err != nil {
+		return r, err
+	}
+	for _, seen := range hosts {
+		volumes, err := recoverWorkspaces(ctx, rows, known, seen, owner, &r)
+		if err != nil {
+			return r, err
+		}
+		if err := recoverSessions(ctx, cfg, rows, known, seen, owner, volumes, &r); err != nil {
+			return r, err
+		}
+	}
+	err = recoverSnapshots(ctx, cfg, rows, known, owner, &r)
+	return r, err
+}
+
+// recoverWorkspaces returns all workspaces by their volumes.
+func recoverWorkspaces(ctx context.Context, rows *store.Store, known fsck.Rows, seen runtime.Inspection, owner string, r *Recovered) (map[runtime.WorkspaceID]session.Workspace, error) {
+	volumes := map[runtime.WorkspaceID]session.Workspace{}
+	for _, w := range known.Workspaces {
+		volumes[w.Volume] = w
+	}
+	now := time.Now().UTC()
+	for volume, size := range seen.WorkspaceMB {
+		if _, has := volumes[volume]; has || !seen.Workspaces[volume] {
+			continue
+		}
+		w := session.Workspace{
+			Owner: owner, ID: string(volume), Volume: volume, State: workspaces.WorkspaceReady, SizeMB: size, Labels: map[string]string{}, CreatedAt: now, LastUsed: now,
+		}
+		if err := rows.AddWorkspace(ctx, w, 0); err != nil {
+			return nil, err
+		}
+		volumes[volume] = w
+		r.Workspaces = append(r.Workspaces, w.ID)
+	}
+	return volumes, nil
+}
+
+func recoverSessions(ctx context.Context, cfg config.Config, rows *store.Store, known fsck.Rows, seen runtime.Inspection, owner string, volumes map[runtime.WorkspaceID]session.Workspace, r *Recovered) error {
+	has := map[runtime.ID]bool{}
+	for _, s := range known.Sessions {
+		has[s.Sandbox] = true
+		if s.State != session.Stopped || !seen.Sandboxes[s.Sandbox].Alive {
+			continue
+		}
+		// It was started after the backup that says otherwise.
+		s.State, s.EndReason = session.Running, ""
+		if err := rows.Put(ctx, s); err != nil {
+			return err
+		}
+		r.Sessions = append(r.Sessions, string(s.ID))
+	}
+	for id, status := range seen.Sandboxes {
+		spec, whole := seen.Specs[id]
+		if has[id] || pool.Owns(id) || !whole || !status.Alive && !status.Startable {
+			continue
+		}
+		s := recoveredSession(cfg, status, spec, owner)
+		if w, ok := volumes[spec.Workspace]; ok {
+			s.WorkspaceID, s.Owner = w.ID, w.Owner
+		}
+		if seen.Paused[id] {
+			s.State = session.Paused
+		}
+		if err := rows.Put(ctx, s); err != nil {
+			return err
+		}
+		r.Sessions = append(r.Sessions, string(s.ID))
+	}
+	return nil
+}
+
+// recoveredSession is what a sandbox says of its session.
+func recoveredSession(cfg config.Config, status runtime.Status, spec runtime.Spec, owner string) session.Session {
+	now := time.Now().UTC()
+	state := session.Stopped
+	if status.Alive {
+		state = session.Running
+	}
+	return session.Session{
+		ID: session.ID(status.ID), Sandbox: status.ID, Image: spec.Image, ImageDigest: spec.Image, State: state,
+		BootID: strings.ToLower(rand.Text()), Cwd: "/workspace", Hostname: spec.Hostname, Limits: spec.Limits,
+		Network: spec.Network, ReadonlyRoot: spec.ReadonlyRoot, Labels: map[string]string{"recovered": now.Format(time.RFC3339)}, Owner: owner,
+		CreatedAt: status.CreatedAt, LastActivity: now, TTL: cfg.MaxSessionTTL, OnIdle: session.OnIdleDestroy, AutoResume: true,
+	}
+}
+
+// recoverSnapshots reads the beginning of each archive, which is its manifest.
+func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store, known fsck.Rows, owner string, r *Recovered) error {
+	sizes, err := listBlobs(ctx, cfg)
+	if err != nil || len(sizes) == 0 {
+		return err
+	}
+	for _, s := range known.Snapshots {
+		delete(sizes, s.ID)
+	}
+	blobs, err := datadir.OpenBlobs(cfg.Snapshots)
+	if err != nil {
+		return err
+	}
+	for key, size := range sizes {
+		if !fsck.IsSnapshot(key) {
+			continue
+		}
+		m, err := readManifest(ctx, blobs, key)
+		if err != nil {
+			return fmt.Errorf("read the archive %s: %w", key, err)
+		}
+		s := session.Snapshot{ID: key, Owner: cmp.Or(m.Owner, owner), State: snapshots.Ready, Size: size, Manifest: m, CreatedAt: m.CreatedAt}
+		if err := rows.AddSnapshot(ctx, s, 0); err != nil {
+			return err
+		}
+		r.Snapshots = append(r.Snapshots, key)
+	}
+	return nil
+}
+
+func readManifest(ctx context.Context, blobs blob.Store, key string) (m snapshot.Manifest, err error) {
+	archive, err := blobs.Open(ctx, key, 0)
+	if err != nil {
+		return m, err
+	}
+	defer func(c io.Closer) { err = errors.Join(err, c.Close()) }(archive)
+	in, err := snapshot.NewReader(archive)
+	if err != nil {
+		return m, err
+	}
+	return in.Manifest, nil
+}

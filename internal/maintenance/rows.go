@@ -1,0 +1,62 @@
+package maintenance
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/dirlock"
+	"github.com/sandkasten/sandkasten/internal/drivers"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/fsck"
+	"github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/pool"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session"
+)
+
+// requireRows refuses to go on where the database is missing, empty or another
+// installation's: all that lives would look like garbage. It changes nothing.
+func requireRows(ctx context.Context, cfg config.Config) error {
+	pid, _, err := dirlock.Holder(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	seen := fsck.Found{Keeper: cfg.Driver, Inspection: map[string]runtime.Inspection{}, Reserved: pool.Owns}
+	for _, name := range cfg.Drivers() {
+		inspection, err := drivers.Inspect(ctx, cfg, name, pid)
+		if errdefs.Is(err, errdefs.Unavailable) {
+			continue // of what is away nothing is removed
+		}
+		if err != nil {
+			return err
+		}
+		seen.Inspection[name] = inspection
+	}
+	if seen.Blobs, err = listBlobs(ctx, cfg); err != nil {
+		return err
+	}
+	rows, err := readRows(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if why := fsck.Lost(rows, seen); why != "" {
+		return fsck.LostError(cfg.DBPath, why)
+	}
+	return nil
+}
+
+// ImagesInUse knows which images the sessions of cfg's daemon have, from its
+// database, where a session is before its sandbox. Where the database is lost it
+// is an error: all images would look unused.
+func ImagesInUse(ctx context.Context, cfg config.Config) images.InUse {
+	known := sync.OnceValue(func() error { return requireRows(ctx, cfg) })
+	return func(digest string) (used bool, err error) {
+		if err := known(); err != nil {
+			return false, err
+		}
+		rows, err := readRows(ctx, cfg)
+		return slices.ContainsFunc(rows.Sessions, func(s session.Session) bool { return s.ImageDigest == digest }), err
+	}
+}

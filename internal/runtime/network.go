@@ -1,0 +1,40 @@
+package runtime
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// Network says what a sandbox can reach. On the wire, in the database and in the
+// configuration it is its Mode, a string.
+type Network struct {
+	Mode NetworkMode `json:"mode"` // "" is NetworkNone
+}
+
+// NetworkMode is the kind of a Network.
+type NetworkMode string
+
+// NetworkNone is a namespace of its own with loopback only.
+const NetworkNone NetworkMode = "none"
+
+// Or fills in from d what n leaves open.
+func (n Network) Or(d Network) Network { return Network{Mode: cmp.Or(n.Mode, d.Mode)} }
+
+// Equal reports whether a sandbox of n is one of other.
+func (n Network) Equal(other Network) bool {
+	return cmp.Or(n.Mode, NetworkNone) == cmp.Or(other.Mode, NetworkNone)
+}
+
+// Validate refuses what no driver can do. It is the one place that knows which
+// modes there are.
+func (n Network) Validate() error {
+	if n.Mode == "" || n.Mode == NetworkNone {
+		return nil
+	}
+	return &errdefs.Error{
+		Code: errdefs.Unimplemented, Field: "network_mode",
+		Message: fmt.Sprintf("network_mode %q is not available; this version has only %q (loopback)", n.Mode, NetworkNone),
+	}
+}
