@@ -106,6 +106,8 @@ func TestSizes(t *testing.T) {
 		"a/long.go: 12 lines, budget 11",
 		"a: 11 lines, budget 7",
 	)
+	want(t, repo.Large(archtest.Budgets{Review: 11}))
+	want(t, repo.Large(archtest.Budgets{Review: 5}), "a: 11 lines, to be looked at from 5", "b: 6 lines, to be looked at from 5")
 	budgets.Exceptions = map[string]string{"a/long.go:F": "r", "a/long.go": "r", "a": "r", "b": "r"}
 	want(t, repo.Sizes(budgets, nil), "b: has an exception that it does not need")
 	want(t, repo.Sizes(archtest.Budgets{Func: 10, FuncP90: 9, File: 12, Package: 11, TestRatio: 0.1}, nil))

@@ -25,6 +25,9 @@ func TestRepository(t *testing.T) {
 		t.Fatal(err)
 	}
 	gomod := string(text)
+	for _, large := range repo.Large(archtest.Limits) {
+		t.Log(large)
+	}
 	for name, rule := range map[string]func() ([]string, error){
 		"imports":          func() ([]string, error) { return repo.Imports(archtest.Rules), nil },
 		"sizes":            func() ([]string, error) { return repo.Sizes(archtest.Limits, archtest.Rules), nil },

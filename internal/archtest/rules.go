@@ -328,9 +328,9 @@ var Rules = map[string]Rule{
 	"sdk/contract/newcomer": {TestOnly: true, Ours: []string{"internal/testenv"}},
 }
 
-// Limits are the budgets of this repository. That of packages is an alarm and no
-// knife: one of 2,500 lines is looked at, and cut where it has two ideas.
+// Limits are the budgets of this repository. A package of 2,500 lines is reviewed,
+// and cut if it has two ideas; one of 4,000 fails.
 var Limits = Budgets{
-	Func: 100, FuncP90: 40, File: 500, Package: 4000, TestRatio: 0.8,
+	Func: 100, FuncP90: 40, File: 500, Package: 4000, Review: 2500, TestRatio: 0.8,
 	Exceptions: map[string]string{},
 }
