@@ -105,8 +105,6 @@ type Frame struct {
 type Pong struct {
 	Version int `json:"version"`       // the newest
 	Min     int `json:"min,omitempty"` // the oldest; a runner that does not know the field speaks one
-
-	FileUsers bool `json:"file_users,omitempty"` // it knows User in requests about files
 }
 
 // Agree returns the newest version that both the runner and this build speak,

@@ -99,7 +99,6 @@ type Driver struct {
 	filters    map[runtime.SeccompMode]filters
 
 	cgroups *cgroup.Manager
-	former  *cgroup.Manager // where versions before had the groups of their sandboxes; we make none there
 	ids     *ids.Pool
 	disks   *disk.Maker
 	pool    *disk.Pool // nil without one
@@ -127,7 +126,7 @@ var defaults = inside.Limits
 // New prepares the driver's directories and cgroups. Close ends it; sandboxes
 // live on.
 func New(opts Options) (*Driver, error) {
-	opts.Node = cmp.Or(opts.Node, formerNode(opts.DataDir))
+	opts.Node = cmp.Or(opts.Node, nodeOfPath(opts.DataDir))
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	opts.Defaults = opts.Defaults.Or(defaults)
 	for _, p := range weaken.Named() {
@@ -176,9 +175,6 @@ func (d *Driver) open() error {
 		return err
 	}
 	if d.cgroups, err = cgroup.New(string(mountinfo), groupsOf(d.opts.Node)); err != nil {
-		return err
-	}
-	if d.former, err = cgroup.Look(string(mountinfo), groupsOf(formerNode(d.opts.DataDir))); err != nil {
 		return err
 	}
 	if d.views, err = newViews(); err != nil {
@@ -275,9 +271,6 @@ func (d *Driver) Close() error {
 	if d.pool != nil {
 		errs = append(errs, d.pool.Close())
 	}
-	if d.former != nil {
-		errs = append(errs, d.former.Close())
-	}
 	if d.cgroups != nil {
 		errs = append(errs, d.cgroups.Close())
 	}
@@ -303,9 +296,9 @@ func groupsOf(node string) string { return "sandkasten/" + node }
 
 func (d *Driver) leaseDir() string { return cmp.Or(d.opts.LeaseDir, d.cgroups.LeaseDir()) }
 
-// formerNode is what told daemons apart before they had an identity: the path of
-// the data directory. Two that see different directories there have the same.
-func formerNode(dataDir string) string {
+// nodeOfPath names an installation that Options does not: by the path of its data
+// directory.
+func nodeOfPath(dataDir string) string {
 	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
 	return hex.EncodeToString(sum[:4])
 }
