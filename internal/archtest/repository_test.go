@@ -36,6 +36,9 @@ func TestRepository(t *testing.T) {
 		"claims have tests": func() ([]string, error) {
 			return repo.TestNames("docs/security.md")
 		},
+		"protections are taken away in few places": func() ([]string, error) {
+			return repo.WeakenSites("internal/weaken", "test/attack/control/table.go", archtest.WeakenSites), nil
+		},
 		"limits have tests": func() ([]string, error) { return repo.TestNames("docs/limits.md") },
 		"links":             repo.Links,
 		"goroutines":        func() ([]string, error) { return repo.Goroutines("cmd/runner", "internal/guard"), nil },

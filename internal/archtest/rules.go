@@ -297,8 +297,8 @@ var Rules = map[string]Rule{
 	"test/compose":         {TestOnly: true},
 	"test/packages":        {TestOnly: true},
 	"test/attack":          {TestOnly: true},
-	"test/attack/control":  {TestOnly: true, Ours: []string{"internal/weaken"}},
-	"test/attack/coverage": {TestOnly: true},
+	"test/attack/control":  {TestOnly: true, Ours: []string{"internal/weaken", "test/attack/coverage"}},
+	"test/attack/coverage": {TestOnly: true, Ours: []string{"docs"}},
 	"test/bench": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{
@@ -334,3 +334,7 @@ var Limits = Budgets{
 	Func: 100, FuncP90: 40, File: 500, Package: 4000, Review: 2500, TestRatio: 0.8,
 	Exceptions: map[string]string{},
 }
+
+// WeakenSites is in how many places the build with the tag weaken takes a
+// protection away. Each is a branch in code that protects: one more is a decision.
+const WeakenSites = 94

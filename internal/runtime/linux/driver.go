@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -69,18 +68,6 @@ type Options struct {
 
 	ReserveMB int64 // that sandboxes leave free where disks are
 
-	leaveOut protections // escape tests only
-}
-
-// protections are parts of the isolation that an escape test leaves out, to
-// see that it notices: masks, seccomp, caps, landlock, nnp, corelimit.
-type protections map[string]bool
-
-// and returns the protections with one more.
-func (p protections) and(name string) protections {
-	all := protections{name: true}
-	maps.Copy(all, p)
-	return all
 }
 
 // MaxSandboxes is how many can run on a host at one time, those of all its
@@ -129,15 +116,12 @@ func New(opts Options) (*Driver, error) {
 	opts.Node = cmp.Or(opts.Node, nodeOfPath(opts.DataDir))
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	opts.Defaults = opts.Defaults.Or(defaults)
-	for _, p := range weaken.Named() {
-		opts.leaveOut = opts.leaveOut.and(string(p))
-	}
 	d := &Driver{
 		opts:       opts,
 		sandboxes:  filepath.Join(opts.DataDir, "sandboxes"),
 		workspaces: filepath.Join(opts.DataDir, "workspaces"),
 		scratch:    filepath.Join(opts.DataDir, "scratch"),
-		masks:      planMasks(readable, opts.leaveOut),
+		masks:      planMasks(readable),
 		runner:     -1,
 		quit:       make(chan struct{}),
 	}
@@ -189,7 +173,7 @@ func (d *Driver) open() error {
 	if d.filters, err = compileFilters(); err != nil {
 		return err
 	}
-	d.runner, err = sealedFile("sandkasten-runner", d.opts.Runner, programMode(d.opts.leaveOut))
+	d.runner, err = sealedFile("sandkasten-runner", d.opts.Runner, programMode())
 	return err
 }
 
@@ -307,8 +291,8 @@ func nodeOfPath(dataDir string) string {
 // then keeps others from reading, tracing and taking over a process that runs
 // it, also where they have its ids: a tool of the runner's is the sandbox's
 // root as they are, and holds the daemon's connection.
-func programMode(leaveOut protections) os.FileMode {
-	if leaveOut["programmode"] {
+func programMode() os.FileMode {
+	if weaken.Off(weaken.ProgramMode) {
 		return 0o555
 	}
 	return 0o511
