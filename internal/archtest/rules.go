@@ -17,7 +17,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/doctor", "internal/errdefs", "internal/heap", "internal/images", "internal/service",
-			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
+			"internal/cli/man", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -106,7 +106,6 @@ var Rules = map[string]Rule{
 	},
 	"internal/cli/auditlog":  {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
-	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config"}},
 	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/upkeep": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck"},
@@ -302,12 +301,11 @@ var Rules = map[string]Rule{
 	"test/bench": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{
-			"test/bench/direct", "test/bench/docker", "test/bench/machine", "test/bench/report", "test/bench/sample", "test/bench/service",
+			"test/bench/direct", "test/bench/docker", "test/bench/machine", "test/bench/report", "test/bench/service",
 		},
 	},
 	"test/bench/direct":  {TestOnly: true},
 	"test/bench/docker":  {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/service"}},
-	"test/bench/sample":  {TestOnly: true},
 	"test/bench/machine": {TestOnly: true, Ours: []string{"internal/installation"}, Libraries: []string{unix}},
 	"test/bench/report":  {TestOnly: true, Ours: []string{"test/bench/machine"}},
 	"test/bench/service": {TestOnly: true},
