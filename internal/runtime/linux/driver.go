@@ -67,7 +67,6 @@ type Options struct {
 	Log      *slog.Logger
 
 	ReserveMB int64 // that sandboxes leave free where disks are
-
 }
 
 // MaxSandboxes is how many can run on a host at one time, those of all its
