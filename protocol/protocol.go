@@ -25,6 +25,7 @@ const (
 	MaxCommand   = 1 << 20   // an Exec's command, and the stdin of an Exec and a Start
 	MaxArguments = 2 << 20   // a Start's arguments, and its environment: as much as the kernel takes of both, with a stack of 8 MiB
 	MaxPath      = 4096
+	MaxPattern   = 4096 // a glob or a regular expression
 )
 
 // Type names a message. The comment says who sends it and what the body is.
@@ -105,8 +106,6 @@ type Frame struct {
 type Pong struct {
 	Version int `json:"version"`       // the newest
 	Min     int `json:"min,omitempty"` // the oldest; a runner that does not know the field speaks one
-
-	FileUsers bool `json:"file_users,omitempty"` // it knows User in requests about files
 }
 
 // Agree returns the newest version that both the runner and this build speak,

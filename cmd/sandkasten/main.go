@@ -17,7 +17,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/cli/auditlog"
 	"github.com/sandkasten/sandkasten/internal/cli/files"
 	"github.com/sandkasten/sandkasten/internal/cli/man"
-	"github.com/sandkasten/sandkasten/internal/cli/setup"
 	"github.com/sandkasten/sandkasten/internal/cli/snapshots"
 	"github.com/sandkasten/sandkasten/internal/cli/upkeep"
 )
@@ -56,7 +55,7 @@ type commands struct {
 
 	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions, to begin others with." group:"session"`
 
-	Init    setup.InitCmd     `cmd:"" help:"Write a configuration to begin with." group:"host"`
+	Init    cli.InitCmd       `cmd:"" help:"Write a configuration to begin with." group:"host"`
 	Daemon  daemonCmd         `cmd:"" help:"Run the daemon." group:"host"`
 	Doctor  doctorCmd         `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
 	Fsck    upkeep.FsckCmd    `cmd:"" help:"Compare what there is with what should be, and repair it." group:"host"`

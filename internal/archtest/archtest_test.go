@@ -130,6 +130,8 @@ func TestSizes(t *testing.T) {
 		"a/long.go: 12 lines, budget 11",
 		"a: 11 lines, budget 7",
 	)
+	want(t, repo.Large(archtest.Budgets{Review: 11}))
+	want(t, repo.Large(archtest.Budgets{Review: 5}), "a: 11 lines, to be looked at from 5", "b: 6 lines, to be looked at from 5")
 	budgets.Exceptions = map[string]string{"a/long.go:F": "r", "a/long.go": "r", "a": "r", "b": "r"}
 	want(t, repo.Sizes(budgets, nil), "b: has an exception that it does not need")
 	want(t, repo.Sizes(archtest.Budgets{Func: 10, FuncP90: 9, File: 12, Package: 11, TestRatio: 0.1}, nil))
@@ -278,4 +280,24 @@ func TestRequirements(t *testing.T) {
 		"\texample.org/a/v2 v2.0.0 // indirect\n\texample.org/test v1.0.0-0.20200101-abc\n\texample.org/tool v1.0.0 // indirect\n"+
 		"\texample.org/ab v1.0.0\n\texample.org/deep v1.0.0+incompatible // indirect\n)\n"),
 		"go.mod: example.org/a/v2 is imported, and called indirect", "go.mod: nothing imports example.org/ab")
+}
+
+func TestWeakenSites(t *testing.T) {
+	repo := load(t, map[string]string{
+		"w/w.go":      "package w\n\nconst (\n\tA = \"a\"\n\tB = \"b\"\n\tC = \"c\"\n)\n",
+		"t/table.go":  "package t\n\nvar rows = off(weaken.A, weaken.C)\n",
+		"x/x.go":      "package x\n\nvar a, b, c = weaken.Off(weaken.A), weaken.Wider(weaken.B, 1, 2), weaken.Off(p)\n",
+		"x/x_test.go": "package x\n\nvar d = weaken.Off(weaken.C)\n",
+	})
+	want(t, repo.WeakenSites("w", "t/table.go", 3),
+		"x/x.go:3: takes away a protection that is no constant of w",
+		"t/table.go: has no row for B",
+		"w: C is taken away nowhere",
+	)
+	want(t, repo.WeakenSites("w", "t/table.go", 4),
+		"x/x.go:3: takes away a protection that is no constant of w",
+		"t/table.go: has no row for B",
+		"w: C is taken away nowhere",
+		"protections are taken away in 3 places, and rules.go says 4",
+	)
 }

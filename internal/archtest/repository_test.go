@@ -25,6 +25,9 @@ func TestRepository(t *testing.T) {
 		t.Fatal(err)
 	}
 	gomod := string(text)
+	for _, large := range repo.Large(archtest.Limits) {
+		t.Log(large)
+	}
 	for name, rule := range map[string]func() ([]string, error){
 		"imports":          func() ([]string, error) { return repo.Imports(archtest.Rules), nil },
 		"sizes":            func() ([]string, error) { return repo.Sizes(archtest.Limits, archtest.Rules), nil },
@@ -32,6 +35,9 @@ func TestRepository(t *testing.T) {
 		"names":            func() ([]string, error) { return repo.Names(), nil },
 		"claims have tests": func() ([]string, error) {
 			return repo.TestNames("docs/security.md")
+		},
+		"protections are taken away in few places": func() ([]string, error) {
+			return repo.WeakenSites("internal/weaken", "test/attack/control/table.go", archtest.WeakenSites), nil
 		},
 		"limits have tests": func() ([]string, error) { return repo.TestNames("docs/limits.md") },
 		"links":             repo.Links,

@@ -18,7 +18,7 @@ var Rules = map[string]Rule{
 			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/heap", "internal/hostcheck", "internal/images", "internal/maintenance",
 			"internal/service",
-			"internal/cli/man", "internal/cli/setup", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
+			"internal/cli/man", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -129,7 +129,6 @@ var Rules = map[string]Rule{
 	},
 	"internal/cli/auditlog":  {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
-	"internal/cli/setup":     {Ours: []string{"internal/cli", "internal/config", "internal/drivers"}},
 	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/upkeep": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck", "internal/maintenance"},
@@ -321,17 +320,16 @@ var Rules = map[string]Rule{
 	"test/compose":         {TestOnly: true},
 	"test/packages":        {TestOnly: true},
 	"test/attack":          {TestOnly: true},
-	"test/attack/control":  {TestOnly: true, Ours: []string{"internal/weaken"}},
-	"test/attack/coverage": {TestOnly: true},
+	"test/attack/control":  {TestOnly: true, Ours: []string{"internal/weaken", "test/attack/coverage"}},
+	"test/attack/coverage": {TestOnly: true, Ours: []string{"docs"}},
 	"test/bench": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{
-			"test/bench/direct", "test/bench/docker", "test/bench/machine", "test/bench/report", "test/bench/sample", "test/bench/service",
+			"test/bench/direct", "test/bench/docker", "test/bench/machine", "test/bench/report", "test/bench/service",
 		},
 	},
 	"test/bench/direct":  {TestOnly: true},
 	"test/bench/docker":  {TestOnly: true, Ours: []string{"test/bench/direct", "test/bench/service"}},
-	"test/bench/sample":  {TestOnly: true},
 	"test/bench/machine": {TestOnly: true, Ours: []string{"internal/installation"}, Libraries: []string{unix}},
 	"test/bench/report":  {TestOnly: true, Ours: []string{"test/bench/machine"}},
 	"test/bench/service": {TestOnly: true},
@@ -364,9 +362,13 @@ var Drivers = DriverRules{
 	},
 }
 
-// Limits are the budgets of this repository. That of packages is an alarm and no
-// knife: one of 2,500 lines is looked at, and cut where it has two ideas.
+// Limits are the budgets of this repository. A package of 2,500 lines is reviewed,
+// and cut if it has two ideas; one of 4,000 fails.
 var Limits = Budgets{
-	Func: 100, FuncP90: 40, File: 500, Package: 4000, TestRatio: 0.8,
+	Func: 100, FuncP90: 40, File: 500, Package: 4000, Review: 2500, TestRatio: 0.8,
 	Exceptions: map[string]string{},
 }
+
+// WeakenSites is in how many places the build with the tag weaken takes a
+// protection away. Each is a branch in code that protects: one more is a decision.
+const WeakenSites = 94

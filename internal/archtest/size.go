@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"maps"
@@ -14,6 +15,7 @@ type Budgets struct {
 	FuncP90    int     // lines of nine functions in ten
 	File       int     // lines of one file
 	Package    int     // lines of code in one package
+	Review     int     // lines of code from which a package is worth a look; see Large
 	TestRatio  float64 // lines of test code per line of code, at least
 	Exceptions map[string]string
 }
@@ -68,6 +70,28 @@ func (r *Repo) Sizes(b Budgets, rules map[string]Rule) []string {
 	}
 	slices.Sort(found)
 	return found
+}
+
+// Large returns the packages that have more lines of code than b.Review, the
+// largest first. They are for a reviewer to look at, and no findings.
+func (r *Repo) Large(b Budgets) []string {
+	lines := map[string]int{}
+	for _, p := range r.Packages {
+		for _, f := range p.Files {
+			if !f.Test {
+				lines[p.Dir] += f.Code
+			}
+		}
+	}
+	maps.DeleteFunc(lines, func(_ string, sum int) bool { return sum <= b.Review })
+	dirs := slices.SortedFunc(maps.Keys(lines), func(a, b string) int {
+		return cmp.Or(cmp.Compare(lines[b], lines[a]), cmp.Compare(a, b))
+	})
+	large := make([]string, 0, len(dirs))
+	for _, dir := range dirs {
+		large = append(large, fmt.Sprintf("%s: %d lines, to be looked at from %d", dir, lines[dir], b.Review))
+	}
+	return large
 }
 
 // funcs returns the lines of each function and method of f, by name.

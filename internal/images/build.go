@@ -169,7 +169,7 @@ func startBootstrap(ctx context.Context, t *transaction, req BuildRequest) (*boo
 		return nil, fmt.Errorf("start mmdebstrap: %w", err)
 	}
 	b := &bootstrap{cmd: cmd, out: out, said: make(chan []string, 1)}
-	go func() { b.said <- follow(words, req.Progress) }() // ends with the child's stderr; wait receives
+	go func() { b.said <- followBuild(words, req.Progress) }() // ends with the child's stderr; wait receives
 	return b, nil
 }
 
@@ -196,8 +196,8 @@ func bootstrapArgs(r Recipe, mirrors []string) []string {
 	return append(append(args, r.Suite, "-"), mirrors...)
 }
 
-// follow reports mmdebstrap's own progress lines and keeps its last words.
-func follow(words io.Reader, report ProgressFunc) []string {
+// followBuild reports mmdebstrap's own progress lines and keeps its last words.
+func followBuild(words io.Reader, report ProgressFunc) []string {
 	var last []string
 	lines := bufio.NewScanner(words)
 	lines.Buffer(nil, maxBuildLine)

@@ -90,7 +90,7 @@ func (l *layout) root(tag string) (v1.Descriptor, error) {
 	}
 	im, err := v1.ParseIndexManifest(bytes.NewReader(l.index))
 	if err != nil {
-		return d, refusedBy(err, "its index is not valid JSON")
+		return d, refusedImageBy(err, "its index is not valid JSON")
 	}
 	for _, m := range im.Manifests {
 		if m.Annotations[refNameAnnotation] == tag {
@@ -119,11 +119,11 @@ func (l *layout) open(name string) (*os.File, error) {
 		return nil, errdefs.Wrap(err, errdefs.Unprocessable, "the image is refused: the layout lacks %s", name)
 	}
 	if err != nil {
-		return nil, refusedBy(err, "%s in the layout cannot be read", name)
+		return nil, refusedImageBy(err, "%s in the layout cannot be read", name)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = refused("%s in the layout is not a file", name)
+		err = refusedImage("%s in the layout is not a file", name)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

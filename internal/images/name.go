@@ -7,7 +7,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
-const maxName = 200
+// MaxName is the length of an image's name, without a digest.
+const MaxName = 200
 
 var (
 	component = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
@@ -39,7 +40,7 @@ func parseReference(s string) (reference, error) {
 }
 
 func parseName(s string) (string, error) {
-	if len(s) > maxName || !namePat.MatchString(s) || strings.HasPrefix(s, "sha256:") {
+	if len(s) > MaxName || !namePat.MatchString(s) || strings.HasPrefix(s, "sha256:") {
 		return "", errdefs.Invalid("image",
 			"%.100q is not an image name; use lower case letters, digits, and . _ - / with an optional :tag", s)
 	}

@@ -46,7 +46,7 @@ func findImage(ctx context.Context, from blobs, root v1.Descriptor) (ociImage, e
 	d := root
 	for depth := 1; d.MediaType.IsIndex(); depth++ {
 		if depth > maxIndexDepth {
-			return ociImage{}, refused("its indexes are nested more than %d deep", maxIndexDepth)
+			return ociImage{}, refusedImage("its indexes are nested more than %d deep", maxIndexDepth)
 		}
 		data, err := readDocument(ctx, from.document, d)
 		if err != nil {
@@ -57,7 +57,7 @@ func findImage(ctx context.Context, from blobs, root v1.Descriptor) (ociImage, e
 		}
 	}
 	if !d.MediaType.IsImage() {
-		return ociImage{}, refused("%.100q is not the type of an image", d.MediaType)
+		return ociImage{}, refusedImage("%.100q is not the type of an image", d.MediaType)
 	}
 	return readImage(ctx, from, d)
 }
@@ -66,13 +66,13 @@ func findImage(ctx context.Context, from blobs, root v1.Descriptor) (ociImage, e
 func choose(index []byte) (v1.Descriptor, error) {
 	im, err := v1.ParseIndexManifest(bytes.NewReader(index))
 	if err != nil {
-		return v1.Descriptor{}, refusedBy(err, "its index is not valid JSON")
+		return v1.Descriptor{}, refusedImageBy(err, "its index is not valid JSON")
 	}
 	if len(im.Manifests) > maxManifests {
-		return v1.Descriptor{}, refused("its index has more than %d entries", maxManifests)
+		return v1.Descriptor{}, refusedImage("its index has more than %d entries", maxManifests)
 	}
 	if im.MediaType != "" && !im.MediaType.IsIndex() {
-		return v1.Descriptor{}, refused("its index calls itself %.100q", im.MediaType)
+		return v1.Descriptor{}, refusedImage("its index calls itself %.100q", im.MediaType)
 	}
 	var named, unnamed []v1.Descriptor
 	for _, d := range im.Manifests {
@@ -90,9 +90,9 @@ func choose(index []byte) (v1.Descriptor, error) {
 	case len(unnamed) == 1:
 		return unnamed[0], nil
 	case len(unnamed) > 1:
-		return v1.Descriptor{}, refused("it holds %d images; say which with its tag", len(unnamed))
+		return v1.Descriptor{}, refusedImage("it holds %d images; say which with its tag", len(unnamed))
 	}
-	return v1.Descriptor{}, refused("it has nothing for linux/amd64")
+	return v1.Descriptor{}, refusedImage("it has nothing for linux/amd64")
 }
 
 func readImage(ctx context.Context, from blobs, d v1.Descriptor) (ociImage, error) {
@@ -102,10 +102,10 @@ func readImage(ctx context.Context, from blobs, d v1.Descriptor) (ociImage, erro
 	}
 	m, err := v1.ParseManifest(bytes.NewReader(data))
 	if err != nil {
-		return ociImage{}, refusedBy(err, "its manifest is not valid JSON")
+		return ociImage{}, refusedImageBy(err, "its manifest is not valid JSON")
 	}
 	if m.MediaType != "" && m.MediaType != d.MediaType {
-		return ociImage{}, refused("its manifest calls itself %.100q", m.MediaType)
+		return ociImage{}, refusedImage("its manifest calls itself %.100q", m.MediaType)
 	}
 	if err := checkManifest(m); err != nil {
 		return ociImage{}, err
@@ -116,18 +116,18 @@ func readImage(ctx context.Context, from blobs, d v1.Descriptor) (ociImage, erro
 	}
 	c, err := v1.ParseConfigFile(bytes.NewReader(data))
 	if err != nil {
-		return ociImage{}, refusedBy(err, "its configuration is not valid JSON")
+		return ociImage{}, refusedImageBy(err, "its configuration is not valid JSON")
 	}
 	if c.OS != "linux" || c.Architecture != "amd64" {
-		return ociImage{}, refused("it is for %.20q/%.20q, not linux/amd64", c.OS, c.Architecture)
+		return ociImage{}, refusedImage("it is for %.20q/%.20q, not linux/amd64", c.OS, c.Architecture)
 	}
 	if len(c.RootFS.DiffIDs) != len(m.Layers) {
-		return ociImage{}, refused("it lists %d layers and %d digests for them", len(m.Layers), len(c.RootFS.DiffIDs))
+		return ociImage{}, refusedImage("it lists %d layers and %d digests for them", len(m.Layers), len(c.RootFS.DiffIDs))
 	}
 	img := ociImage{layers: m.Layers, config: c.Config}
 	for _, id := range c.RootFS.DiffIDs {
 		if id.Algorithm != "sha256" {
-			return ociImage{}, refused("digest %.100q is not sha256", id)
+			return ociImage{}, refusedImage("digest %.100q is not sha256", id)
 		}
 		img.diffIDs = append(img.diffIDs, id.String())
 	}
@@ -136,20 +136,20 @@ func readImage(ctx context.Context, from blobs, d v1.Descriptor) (ociImage, erro
 
 func checkManifest(m *v1.Manifest) error {
 	if len(m.Layers) == 0 || len(m.Layers) > maxLayers {
-		return refused("it has %d layers; 1 to %d are allowed", len(m.Layers), maxLayers)
+		return refusedImage("it has %d layers; 1 to %d are allowed", len(m.Layers), maxLayers)
 	}
 	if !m.Config.MediaType.IsConfig() {
-		return refused("%.100q is not the type of an image's configuration", m.Config.MediaType)
+		return refusedImage("%.100q is not the type of an image's configuration", m.Config.MediaType)
 	}
 	for _, l := range m.Layers {
 		switch l.MediaType {
 		case types.OCILayer, types.OCILayerZStd, types.OCIUncompressedLayer, types.DockerLayer, types.DockerUncompressedLayer:
 		default:
-			return refused("%.100q is not the type of a layer that can be used", l.MediaType)
+			return refusedImage("%.100q is not the type of a layer that can be used", l.MediaType)
 		}
 		// A layer elsewhere would let the image choose whom this host talks to.
 		if len(l.URLs) > 0 {
-			return refused("a layer is kept elsewhere, under an URL of its own")
+			return refusedImage("a layer is kept elsewhere, under an URL of its own")
 		}
 	}
 	return nil
@@ -180,7 +180,7 @@ type verified struct {
 
 func openVerified(ctx context.Context, open func(context.Context, v1.Descriptor) (io.ReadCloser, error), d v1.Descriptor) (*verified, error) {
 	if d.Digest.Algorithm != "sha256" || d.Size < 0 {
-		return nil, refused("digest %.100q is not sha256", d.Digest)
+		return nil, refusedImage("digest %.100q is not sha256", d.Digest)
 	}
 	r, err := open(ctx, d)
 	if err != nil {
@@ -195,12 +195,12 @@ func (v *verified) Read(p []byte) (int, error) {
 	v.n += int64(n)
 	v.sum.Write(p[:n])
 	if v.n > v.want.Size {
-		return n, refused("%s is longer than announced", v.want.Digest)
+		return n, refusedImage("%s is longer than announced", v.want.Digest)
 	}
 	// Some sources check by themselves and end with an error of their own.
 	ended := errors.Is(err, io.EOF) || (err != nil && v.n == v.want.Size)
 	if ended && (v.n != v.want.Size || hex.EncodeToString(v.sum.Sum(nil)) != v.want.Digest.Hex) {
-		return n, refused("%s has other content than announced", v.want.Digest)
+		return n, refusedImage("%s has other content than announced", v.want.Digest)
 	}
 	return n, err
 }
@@ -249,15 +249,15 @@ func (t *transaction) addVerified(ctx context.Context, from blobs, d v1.Descript
 		return Layer{}, err
 	}
 	if got := unpacked.info.DiffID; got != diffID {
-		return Layer{}, refused("a layer unpacks to %s instead of %s", got, diffID)
+		return Layer{}, refusedImage("a layer unpacks to %s instead of %s", got, diffID)
 	}
 	return t.keep(ctx, unpacked)
 }
 
-func refused(format string, args ...any) error {
+func refusedImage(format string, args ...any) error {
 	return errdefs.New(errdefs.Unprocessable, "the image is refused: %s", fmt.Sprintf(format, args...))
 }
 
-func refusedBy(cause error, format string, args ...any) error {
+func refusedImageBy(cause error, format string, args ...any) error {
 	return errdefs.Wrap(cause, errdefs.Unprocessable, "the image is refused: %s", fmt.Sprintf(format, args...))
 }

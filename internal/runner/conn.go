@@ -137,36 +137,36 @@ func (c *conn) complain(f *protocol.Error) error {
 func (c *conn) answer(h protocol.Header) error {
 	switch h.Type {
 	case protocol.TypePing:
-		return c.out.Send(protocol.TypePong, protocol.Pong{Version: protocol.Version, Min: protocol.MinVersion, FileUsers: true}, nil)
+		return c.out.Send(protocol.TypePong, protocol.Pong{Version: protocol.Version, Min: protocol.MinVersion}, nil)
 	case protocol.TypeExec:
-		return decoded(h, c.exec)
+		return handleDecoded(h, c.exec)
 	case protocol.TypeAttach:
-		return decoded(h, c.attach)
+		return handleDecoded(h, c.attach)
 	case protocol.TypeCancel:
-		return decoded(h, c.cancel)
+		return handleDecoded(h, c.cancel)
 	case protocol.TypeExecs:
 		return c.execs()
 	case protocol.TypeStart:
-		return decoded(h, c.start)
+		return handleDecoded(h, c.start)
 	case protocol.TypeStdin:
-		return decoded(h, c.stdin)
+		return handleDecoded(h, c.stdin)
 	case protocol.TypeSignal:
-		return decoded(h, c.signal)
+		return handleDecoded(h, c.signal)
 	case protocol.TypeResize:
-		return decoded(h, c.resize)
+		return handleDecoded(h, c.resize)
 	case protocol.TypeShells:
 		return c.out.Send(protocol.TypeShellList, protocol.ShellList{Shells: c.r.shellJobs(c.r.shellInfos())}, nil)
 	case protocol.TypeCloseShell:
-		return decoded(h, c.closeShell)
+		return handleDecoded(h, c.closeShell)
 	case protocol.TypeSettle:
-		return decoded(h, c.settle)
+		return handleDecoded(h, c.settle)
 	case protocol.TypeHold:
-		return decoded(h, c.hold)
+		return handleDecoded(h, c.hold)
 
 	case protocol.TypePorts:
 		return c.ports()
 	case protocol.TypeDial:
-		return decoded(h, c.dial)
+		return handleDecoded(h, c.dial)
 	}
 	if fileops.Handles(h.Type) {
 		return c.answerFiles(h)
@@ -174,8 +174,8 @@ func (c *conn) answer(h protocol.Header) error {
 	return protocol.Refuse(protocol.CodeInvalid, "a %s frame is not a request", h.Type)
 }
 
-// decoded hands a request's body to its handler.
-func decoded[T any](h protocol.Header, handle func(T, int64) error) error {
+// handleDecoded hands a request's body to its handler.
+func handleDecoded[T any](h protocol.Header, handle func(T, int64) error) error {
 	var body T
 	if err := h.Decode(&body); err != nil {
 		return protocol.Refuse(protocol.CodeInvalid, "%v", err)

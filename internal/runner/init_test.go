@@ -120,7 +120,7 @@ func newInitHost(t *testing.T) *host {
 func TestInitSurvivesSignals(t *testing.T) {
 	p := newInitHost(t).dial()
 	// Without 34: with -race this program has threads that are not Go's, and the
-	// runtime lets them die of it. TestEscape_SignalsToTheRunner sends it too.
+	// runtime lets them die of it. TestN01_SignalsToTheRunner sends it too.
 	p.sh("for s in $(seq 1 64 | grep -vx 34); do kill -$s 1; done").want(t, "", 0, protocol.CauseExited)
 	p.next()
 	p.sh("for s in SEGV BUS FPE ILL TRAP ABRT SYS; do for i in 1 2 3; do kill -$s 1; done; done").want(t, "", 0, protocol.CauseExited)

@@ -495,8 +495,8 @@ func TestWhenAnExecIsAccepted(t *testing.T) {
 	}{
 		{"accepted", []func(*link){accept, output, finish}, "<e1>out", nil},
 		{"accepted and quiet", []func(*link){accept, finish}, "<e1>", nil},
-		{"of an older runner", []func(*link){output, finish}, "<e1>out", nil},
-		{"of an older runner, quiet", []func(*link){finish}, "<e1>", nil},
+		{"output before", []func(*link){output, finish}, "", runnerclient.ErrProtocol},
+		{"the end before", []func(*link){finish}, "", runnerclient.ErrProtocol},
 		{"refused", []func(*link){refuse}, "", errdefs.New(errdefs.ResourceExhausted, "no")},
 		{"refused later", []func(*link){accept, refuse}, "<e1>", errdefs.New(errdefs.ResourceExhausted, "no")},
 		{"twice", []func(*link){accept, accept}, "<e1>", runnerclient.ErrProtocol},

@@ -32,22 +32,6 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// CheckUser refuses a request about files with the rights of user, unless that is
-// "", where the runner would do it with all rights: one from before it knew of users.
-func (c *Client) CheckUser(ctx context.Context, user string) error {
-	if user == "" {
-		return nil
-	}
-	var pong protocol.Pong
-	if err := c.ask(ctx, protocol.TypePing, nil, protocol.TypePong, &pong); err != nil {
-		return err
-	}
-	if !pong.FileUsers {
-		return errdefs.New(errdefs.Unimplemented, "the runner of this session is of an older version of sandkasten, which knows no user of file requests; stop and start the session, which keeps its files")
-	}
-	return nil
-}
-
 // versions is a range for people.
 func versions(oldest, newest int) string {
 	if oldest == 0 || oldest == newest {
@@ -147,11 +131,12 @@ func (c *Client) follow(ctx context.Context, f *following, send func(*call) erro
 		if h.Type == protocol.TypeAccepted && f.witness == nil {
 			return protocol.Record{}, k.violation("it accepted what it was not asked to, or twice")
 		}
-		if f.witness != nil { // an older runner's first output says the same
-			f.witness.Accepted(f.id)
-			f.witness = nil
+		if f.witness != nil && h.Type != protocol.TypeAccepted {
+			return protocol.Record{}, k.violation("a %s before it accepted", h.Type)
 		}
 		if h.Type == protocol.TypeAccepted {
+			f.witness.Accepted(f.id)
+			f.witness = nil
 			continue
 		}
 		if h.Type == protocol.TypeDone {

@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/check"
 )
 
 // creator is a Creator made of a function.
@@ -86,7 +87,7 @@ func TestCreateRefuses(t *testing.T) {
 		o.Maxima.Limits.CPU = 4
 	})
 	many := make(map[string]string)
-	for i := range 257 {
+	for i := range check.MaxEnv + 1 {
 		many[fmt.Sprint("K", i)] = "v"
 	}
 	for _, c := range []struct {
@@ -96,7 +97,7 @@ func TestCreateRefuses(t *testing.T) {
 		field string
 	}{
 		{"image with a newline", session.CreateRequest{Image: "a\nb"}, errdefs.InvalidArgument, "image"},
-		{"long image", session.CreateRequest{Image: strings.Repeat("a", 513)}, errdefs.InvalidArgument, "image"},
+		{"long image", session.CreateRequest{Image: strings.Repeat("a", check.MaxImage+1)}, errdefs.InvalidArgument, "image"},
 		{"ttl too long", session.CreateRequest{TTL: 2 * time.Hour}, errdefs.InvalidArgument, "ttl_seconds"},
 		{"ttl too short", session.CreateRequest{TTL: time.Millisecond}, errdefs.InvalidArgument, "ttl_seconds"},
 		{"ttl negative", session.CreateRequest{TTL: -time.Second}, errdefs.InvalidArgument, "ttl_seconds"},

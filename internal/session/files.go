@@ -91,9 +91,6 @@ func watch(ctx context.Context, e *entry, w protocol.Watch, tell func(protocol.C
 		}
 	})
 	client := e.box().client
-	if err := client.CheckUser(ctx, w.User); err != nil {
-		return err
-	}
 	watching, err := client.Watch(ctx, w)
 	if err != nil {
 		return err

@@ -17,14 +17,14 @@ const first = 4096
 // Read returns what the file at path holds. Its errors are *os.PathError, as
 // os.ReadFile's are.
 func Read(path string) ([]byte, error) {
-	fd, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	fd, err := retryInterrupted(func() (int, error) { return unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	defer unix.Close(fd)
 	text := make([]byte, 0, first)
 	for {
-		n, err := retry(func() (int, error) { return unix.Read(fd, text[len(text):cap(text)]) })
+		n, err := retryInterrupted(func() (int, error) { return unix.Read(fd, text[len(text):cap(text)]) })
 		if err != nil {
 			return nil, &os.PathError{Op: "read", Path: path, Err: err}
 		}
@@ -37,8 +37,8 @@ func Read(path string) ([]byte, error) {
 	}
 }
 
-// retry makes a call until no signal interrupts it.
-func retry(call func() (int, error)) (int, error) {
+// retryInterrupted makes a call until no signal interrupts it.
+func retryInterrupted(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
 		if !errors.Is(err, unix.EINTR) {

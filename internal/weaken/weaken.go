@@ -1,6 +1,7 @@
-// Package weaken names the protections that the negative control of the attack
-// battery takes away, one at a time, to see that the battery notices. A build
-// without the tag "weaken" compiles Off to false and has nothing of it. Which
+// Package weaken names the protections that test/attack/control takes away, one
+// at a time, to see that the attacks notice: those on a daemon and those on the
+// native driver alone. It is the only way to take one away, and archtest counts the
+// places. A build without the tag "weaken" compiles Off to false and has nothing of it. Which
 // protections are off comes from the environment, so the control chooses and
 // the code only says where each one is. What a protection consists of does not
 // belong here.

@@ -2,16 +2,9 @@ package weaken_test
 
 import (
 	"bytes"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
@@ -72,56 +65,4 @@ func TestReleaseHasNoneOfIt(t *testing.T) {
 			t.Errorf("%s with tags %q: %s found: %t", c.pkg, c.tags, variable, !c.found)
 		}
 	}
-}
-
-// Each protection has a place where it is taken away, by its constant or in the
-// driver's own table, by its name.
-func TestEveryProtectionHasAPlace(t *testing.T) {
-	root, err := testenv.ModuleRoot()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var source strings.Builder
-	err = filepath.WalkDir(filepath.Join(root, "internal"), func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || filepath.Base(filepath.Dir(path)) == "weaken" {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		source.Write(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range constants(t) {
-		if !strings.Contains(source.String(), "weaken."+name+")") && !strings.Contains(source.String(), "(weaken."+name+",") && !strings.Contains(source.String(), `leaveOut["`+value+`"]`) {
-			t.Errorf("%s is taken away nowhere", name)
-		}
-	}
-}
-
-// constants are the protections of this package, names and values.
-func constants(t *testing.T) map[string]string {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "weaken.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[spec.Names[0].Name] = value
-		return true
-	})
-	if len(all) < 30 {
-		t.Fatalf("found only %d", len(all))
-	}
-	return all
 }

@@ -4,59 +4,65 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/test/attack/coverage"
 )
 
-// sections are those of the list that the battery has so far.
-const sections = "KPHTRESNWACID"
+// driverTests is where the cases of the level driver have their tests.
+const driverTests = "../../internal/runtime/linux"
 
-// Each case of the list has a test here, or a reason in coverage, and no test
-// is for a case that is not on the list.
+// Each case of the list has a test at its level, or a reason to have none, and no
+// test is for a case that is not on the list.
 func TestCoverage(t *testing.T) {
-	tests := caseTests(t)
-	listed := slices.Concat(coverage.Starred, coverage.Others)
-	for _, id := range listed {
-		reason, excused := coverage.Without[id]
+	tests := map[coverage.Level]map[string][]string{coverage.API: caseTests(t, "."), coverage.Driver: caseTests(t, driverTests)}
+	previous := ""
+	for _, c := range listedCases(t) {
+		names := tests[c.Level][c.ID]
+		delete(tests[c.Level], c.ID)
 		switch {
-		case len(tests[id]) > 0 && excused:
-			t.Errorf("%s has the test %s, and a reason to have none: %s", id, tests[id][0], reason)
-		case excused && len(reason) < 20:
-			t.Errorf("%s: that is no reason: %q", id, reason)
-		case len(tests[id]) == 0 && !excused && strings.Contains(sections, id[:1]):
-			t.Errorf("%s has neither a test nor a reason", id)
+		case c.ID <= previous:
+			t.Errorf("%s comes behind %s", c.ID, previous)
+		case c.Level != coverage.API && c.Level != coverage.Driver:
+			t.Errorf("%s is of the level %s", c.ID, c.Level)
+		case len(c.Holds) < 20:
+			t.Errorf("%s does not say what must hold: %q", c.ID, c.Holds)
+		case len(names) > 0 && c.Without != "":
+			t.Errorf("%s has the test %s, and a reason to have none: %s", c.ID, names[0], c.Without)
+		case len(names) == 0 && len(c.Without) < 20:
+			t.Errorf("%s has neither a test nor a reason: %q", c.ID, c.Without)
 		}
+		previous = c.ID
 	}
-	for id, names := range tests {
-		if !slices.Contains(listed, id) {
-			t.Errorf("%s is for a case that is not on the list", names[0])
-		}
-	}
-	for id := range coverage.Without {
-		if !slices.Contains(listed, id) {
-			t.Errorf("%s has a reason and is not on the list", id)
+	for level, left := range tests {
+		for _, names := range left {
+			t.Errorf("%s is for a case of the level %s that is not on the list", names[0], level)
 		}
 	}
 }
 
-// caseTests are the names of this package's tests by their cases: TestK01_Name.
-func caseTests(t *testing.T) map[string][]string {
+// listedCases are the cases of docs/attacks.md.
+func listedCases(t *testing.T) []coverage.Case {
 	t.Helper()
-	entries, err := os.ReadDir(".")
+	cases, err := coverage.Cases()
+	if err != nil || len(cases) == 0 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	return cases
+}
+
+// caseTests are the names of a directory's tests by their cases: TestK01_Name.
+func caseTests(t *testing.T, dir string) map[string][]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string][]string{}
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) != ".go" {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), e.Name(), nil, 0)
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

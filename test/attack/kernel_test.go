@@ -41,6 +41,17 @@ func TestK01_MountAndRemount(t *testing.T) {
 	}
 }
 
+// K26: mounting, which most ways out begin with, is refused by each of three
+// protections, of which the control takes away the other two.
+func TestK26_MountsByEachLayer(t *testing.T) {
+	b := attack(t)
+	b.needProbe()
+	b.denied(
+		call{"mount", unix.SYS_MOUNT, []any{"x", "/mnt", "tmpfs", 0, 0}},
+		call{"umount", unix.SYS_UMOUNT2, []any{"/dev/shm", unix.MNT_DETACH}},
+	)
+}
+
 // namespaces are the flags that clone, unshare and setns know.
 var namespaces = map[string]int{
 	"user": unix.CLONE_NEWUSER, "mnt": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "pid": unix.CLONE_NEWPID,
@@ -333,6 +344,7 @@ func TestK14_MemoryControls(t *testing.T) {
 		call{"mbind", unix.SYS_MBIND, []any{0, 0, 0, 0, 0}},
 		call{"migrate_pages", unix.SYS_MIGRATE_PAGES, []any{1, 64, "\x01\x00\x00\x00\x00\x00\x00\x00", "\x01\x00\x00\x00\x00\x00\x00\x00"}},
 		call{"move_pages", unix.SYS_MOVE_PAGES, []any{1, 0, 0, 0, 0, 0}},
+		call{"memfd_secret", unix.SYS_MEMFD_SECRET, []any{0}},
 	)
 }
 

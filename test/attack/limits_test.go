@@ -292,7 +292,25 @@ func TestR06_OutputFloods(t *testing.T) {
 		t.Errorf("the daemon had %d KB and has %d", before, after)
 	}
 	t.Logf("%d MiB were dropped", dropped>>20)
+	if rss := b.runnerMemory(); rss > 64<<10 {
+		t.Errorf("the runner has %d KB", rss)
+	}
 	b.manyOutputs()
+}
+
+// runnerMemory is what the session's first process has in memory, in KB.
+func (b *box) runnerMemory() (kb int) {
+	b.t.Helper()
+	for _, status := range b.threads() {
+		if fields := strings.Fields(status["NStgid"]); len(fields) > 1 && fields[len(fields)-1] == "1" {
+			if _, err := fmt.Sscan(status["VmRSS"], &kb); err != nil {
+				b.t.Fatal(err)
+			}
+			return kb
+		}
+	}
+	b.t.Error("the runner was not found")
+	return 0
 }
 
 // manyOutputs fills what all outputs of a session may take with those of programs

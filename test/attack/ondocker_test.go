@@ -26,11 +26,12 @@ const (
 // docs/docker.md has each case of D02 with its test or the reason for none, and a
 // case is said to be otherwise there if its test asks where it is.
 func TestDockerTable(t *testing.T) {
-	tests, asking := caseTests(t), askingTests(t)
+	tests, asking := caseTests(t, "."), askingTests(t)
 	var table strings.Builder
 	table.WriteString("| case | test | otherwise in containers |\n| --- | --- | --- |\n")
-	listed := slices.Sorted(slices.Values(slices.Concat(coverage.Starred, coverage.Others)))
-	for _, id := range listed {
+	listed := listedCases(t)
+	for _, c := range listed {
+		id := c.ID
 		if !strings.Contains(coverage.DockerSections, id[:1]) {
 			continue
 		}
@@ -40,13 +41,13 @@ func TestDockerTable(t *testing.T) {
 		case asks != (said != ""):
 			t.Errorf("%s: its test asks whether it is in a container: %v; coverage.OnDocker says %q", id, asks, said)
 		case len(names) == 0:
-			fmt.Fprintf(&table, "| %s | none: %s | |\n", id, coverage.Without[id])
+			fmt.Fprintf(&table, "| %s | none: %s | |\n", id, c.Without)
 		default:
 			fmt.Fprintf(&table, "| %s | `%s` | %s |\n", id, strings.Join(names, "`, `"), said)
 		}
 	}
 	for id := range coverage.OnDocker {
-		if !slices.Contains(listed, id) || !strings.Contains(coverage.DockerSections, id[:1]) {
+		if !slices.ContainsFunc(listed, func(c coverage.Case) bool { return c.ID == id }) || !strings.Contains(coverage.DockerSections, id[:1]) {
 			t.Errorf("%s is no case that is run in containers", id)
 		}
 	}

@@ -32,7 +32,7 @@ func TestP01_MaskedPaths(t *testing.T) {
 			vmallocinfo kpagecount kpageflags kpagecgroup kallsyms modules iomem ioports interrupts softirqs config.gz \
 			cmdline pagetypeinfo diskstats partitions locks cgroups zoneinfo vmstat buddyinfo devices misc swaps schedstat \
 			consoles crypto mtrr dma fb mdstat execdomains sys/fs/file-nr sys/fs/inode-nr sys/fs/inode-state sys/fs/dentry-state \
-			sys/fs/aio-nr sys/kernel/pty/nr sys/kernel/random/entropy_avail /sys/firmware/efi/systab /sys/kernel/notes; do
+			sys/fs/aio-nr sys/kernel/hung_task_detect_count sys/kernel/pty/nr sys/kernel/random/entropy_avail /sys/firmware/efi/systab /sys/kernel/notes; do
 			[ -e $f ] && n=$(timeout 2 head -c 64 $f 2>/dev/null | wc -c) && [ "$n" != 0 ] && echo "reads $f"
 		done
 		for d in acpi asound scsi bus fs irq driver dynamic_debug tty/driver pressure /sys/firmware /sys/kernel /sys/devices \

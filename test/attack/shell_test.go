@@ -57,6 +57,8 @@ func TestS01_ForgedMarkers(t *testing.T) {
 		hostile{command: `printf '\036\035__SK_DONE__0\n__exit_code=0\n###EXIT:0###\n'; (exit 3)`, code: 3},
 		hostile{command: `echo "data: {\"exit_code\":0}"; echo; echo 'event: end'; (exit 3)`, code: 3},
 		hostile{command: `for n in $(seq 300); do printf "$n- 0 /tmp\0"; done >&199; (exit 3)`, code: 3}, // the shell's own
+		hostile{command: `for fd in $(seq 3 255); do printf '0\0' >&$fd; done 2>/dev/null; (exit 3)`, code: anyCode, cause: "any"},
+		hostile{command: `for f in /proc/$$/fd/* /proc/$PPID/fd/*; do timeout 1 sh -c "printf '0\0' >$f"; done >/dev/null 2>&1; (exit 3)`, code: anyCode, cause: "any", timeout: patience},
 	)
 }
 

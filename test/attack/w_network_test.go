@@ -143,6 +143,8 @@ time.sleep(1000)`
 		t.Errorf("by its abstract name: %s", got.Output)
 	}
 	a.do(t, "GET", a.at("/ports/7777/"), nil).refused(t, "the port by the other session's preview", 502)
+	a.serve(t, 7777, strings.ReplaceAll(mirror, "8000", "7777"))
+	a.do(t, "GET", a.at("/ports/7777/"), nil).refused(t, "a port of its own, of the same number", 200)
 }
 
 // W12: the network is the same for a session that was ready before it came, was

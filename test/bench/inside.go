@@ -17,7 +17,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/test/bench/direct"
 	"github.com/sandkasten/sandkasten/test/bench/report"
-	"github.com/sandkasten/sandkasten/test/bench/sample"
 )
 
 // What is measured inside of living sandboxes beside the round trip of `true`:
@@ -345,7 +344,7 @@ func (s *suite) files(ctx context.Context) (err error) {
 	box := &session{s.daemon, made.ID}
 	defer func() { err = errors.Join(err, box.destroy(ctx)) }()
 	size := int64(float64(fileBytes) * s.scale)
-	source, err := sample.File(s.daemon.dir, size)
+	source, err := sampleFile(s.daemon.dir, size)
 	if err != nil {
 		return err
 	}

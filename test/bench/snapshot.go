@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/sandkasten/sandkasten/test/bench/sample"
 )
 
 // Names of the rows of snapshots.
@@ -55,7 +53,7 @@ func (s *suite) snapshots(ctx context.Context) (err error) {
 		s.daemon.key, s.daemon.base, kept.ID, dir)
 	pack := fmt.Sprintf("tar -C %[1]s/files -c . | zstd -1 -q -f -o %[1]s/archive", dir)
 	// The order is of chance: who unpacks first needs an archive too.
-	if err := sample.Shell(ctx, "mkdir -p "+dir+"/files && "+fetch+" && "+pack); err != nil {
+	if err := runShell(ctx, "mkdir -p "+dir+"/files && "+fetch+" && "+pack); err != nil {
 		return err
 	}
 	measured, err := interleave(ctx, s.rng, []contestant{
@@ -71,10 +69,10 @@ func (s *suite) snapshots(ctx context.Context) (err error) {
 			return (&session{s.daemon, made.ID}).destroy(ctx)
 		}),
 		onlyTimed(snapPack, func(ctx context.Context) error {
-			return sample.Shell(ctx, pack)
+			return runShell(ctx, pack)
 		}),
 		onlyTimed(snapUnpack, func(ctx context.Context) error {
-			return sample.Shell(ctx, fmt.Sprintf("mkdir %[1]s/out && zstd -dqc %[1]s/archive | tar -x -C %[1]s/out && rm -r %[1]s/out", dir))
+			return runShell(ctx, fmt.Sprintf("mkdir %[1]s/out && zstd -dqc %[1]s/archive | tar -x -C %[1]s/out && rm -r %[1]s/out", dir))
 		}),
 	}, 1, 3)
 	s.results.Snapshots = rates(measured["all"], kept.FileBytes)

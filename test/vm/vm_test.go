@@ -31,15 +31,9 @@ var suitePatterns = []string{
 // on the host itself.
 var notHere = map[string]map[string]string{
 	module + "/internal/runtime/linux": {
-		"TestSecurityClaimsHaveTests":   "reads the repository",
-		"TestEscape_HostileImages":      "54 sandboxes, two minutes, about paths in images",
-		"TestEscape_SocketFamilies":     "its control takes 46 to 63 s of a limit of 60, about system calls",
-		"TestEscape_Inodes":             "makes 100000 files within a minute; the disk package's own test of that runs",
-		"TestEscape_Disk":               "writes 2.4 GB in a minute; the disk package's own test of that runs",
-		"TestEscape_DestroyOfHugeTrees": "24 s of making files, near its time limit, about the disk",
-		"TestCrashOfStopAndStart":       "two minutes of starting a program again, about files; the suite stops and starts",
-		"TestCrashOfFork":               "a minute of the same; the suite forks",
-		"TestCrashOfClaim":              "a minute of the same; the suite claims",
+		"TestCrashOfStopAndStart": "two minutes of starting a program again, about files; the suite stops and starts",
+		"TestCrashOfFork":         "a minute of the same; the suite forks",
+		"TestCrashOfClaim":        "a minute of the same; the suite claims",
 	},
 	module + "/internal/sandbox/seccomp": {
 		"TestDocs":                    "reads the repository",

@@ -110,7 +110,6 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 		return &processOutput{http.StatusCreated, ProcessResponse{ExecID: record.ID, Status: "running", PID: record.PID}}, nil
 	}
 	output := s.streams(in.Body.RawOutput)
-	output.merged = req.Merged
 	record, err := s.manager.RunProcess(ctx, id, req, output)
 	if err != nil {
 		return nil, err
@@ -132,8 +131,6 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 type streams struct {
 	each map[protocol.Stream]*reading.Collector
 	now  *reading.Collector // of the bytes to come
-
-	merged bool
 }
 
 func (s *surface) streams(raw bool) *streams {
@@ -146,9 +143,6 @@ func (s *surface) streams(raw bool) *streams {
 
 // At is told which stream the next bytes are of.
 func (t *streams) At(stream protocol.Stream, _ int64) {
-	if t.merged { // a runner from before there was merging has two
-		stream = protocol.StreamOutput
-	}
 	t.now = t.each[stream]
 }
 

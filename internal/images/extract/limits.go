@@ -47,7 +47,7 @@ func malformed(format string, args ...any) error {
 	return errdefs.New(errdefs.Unprocessable, "the archive is refused: %s", fmt.Sprintf(format, args...))
 }
 
-func unreadable(cause error) error {
+func unreadableArchive(cause error) error {
 	return errdefs.Wrap(cause, errdefs.Unprocessable, "the archive is damaged or not a tar archive (plain, gzip or zstd)")
 }
 

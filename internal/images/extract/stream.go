@@ -53,7 +53,7 @@ func openStream(ctx context.Context, r io.Reader, limits Limits) (*stream, error
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		z, err := gzip.NewReader(head)
 		if err != nil {
-			return nil, unreadable(err)
+			return nil, unreadableArchive(err)
 		}
 		s.r = z
 	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
@@ -63,7 +63,7 @@ func openStream(ctx context.Context, r io.Reader, limits Limits) (*stream, error
 			zstd.WithDecoderMaxMemory(maxDecoderMemory),
 			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
-			return nil, unreadable(err)
+			return nil, unreadableArchive(err)
 		}
 		s.r, s.close = z, z.Close
 	case bytes.HasPrefix(magic, []byte{0xfd, '7', 'z', 'X', 'Z'}), bytes.HasPrefix(magic, []byte("BZh")):
@@ -125,5 +125,5 @@ func readError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return unreadable(err)
+	return unreadableArchive(err)
 }

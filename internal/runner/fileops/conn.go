@@ -77,41 +77,41 @@ func Handles(t protocol.Type) bool {
 func (c *Conn) Answer(h protocol.Header) error {
 	switch h.Type {
 	case protocol.TypeRead:
-		return decoded(h, c.read)
+		return handleDecoded(h, c.read)
 	case protocol.TypeWrite:
-		return decoded(h, func(r protocol.Write) error { return c.ok(c.Files.Write(r, c.In, h.Bytes)) })
+		return handleDecoded(h, func(r protocol.Write) error { return c.ok(c.Files.Write(r, c.In, h.Bytes)) })
 	case protocol.TypeList:
-		return decoded(h, func(r protocol.List) error { return c.entries(c.Files.List(r, c.check)) })
+		return handleDecoded(h, func(r protocol.List) error { return c.entries(c.Files.List(r, c.check)) })
 	case protocol.TypeStat:
-		return decoded(h, c.stat)
+		return handleDecoded(h, c.stat)
 	case protocol.TypeMkdir:
-		return decoded(h, func(r protocol.Mkdir) error { return c.ok(c.Files.Mkdir(r)) })
+		return handleDecoded(h, func(r protocol.Mkdir) error { return c.ok(c.Files.Mkdir(r)) })
 	case protocol.TypeMove:
-		return decoded(h, func(r protocol.Move) error { return c.ok(c.Files.Move(r)) })
+		return handleDecoded(h, func(r protocol.Move) error { return c.ok(c.Files.Move(r)) })
 	case protocol.TypeCopy:
-		return decoded(h, func(r protocol.Copy) error { return c.ok(c.Files.Copy(r, c.check)) })
+		return handleDecoded(h, func(r protocol.Copy) error { return c.ok(c.Files.Copy(r, c.check)) })
 	case protocol.TypeRemove:
-		return decoded(h, func(r protocol.Remove) error { return c.ok(c.Files.Remove(r, c.check)) })
+		return handleDecoded(h, func(r protocol.Remove) error { return c.ok(c.Files.Remove(r, c.check)) })
 	case protocol.TypeChmod:
-		return decoded(h, func(r protocol.Chmod) error { return c.ok(c.Files.Chmod(r, c.check)) })
+		return handleDecoded(h, func(r protocol.Chmod) error { return c.ok(c.Files.Chmod(r, c.check)) })
 	case protocol.TypeGlob:
-		return decoded(h, func(r protocol.Glob) error { return c.entries(c.Files.Glob(r, c.check)) })
+		return handleDecoded(h, func(r protocol.Glob) error { return c.entries(c.Files.Glob(r, c.check)) })
 	case protocol.TypeGrep:
-		return decoded(h, c.grep)
+		return handleDecoded(h, c.grep)
 	case protocol.TypeEdit:
-		return decoded(h, func(r protocol.Edit) error { return c.edit(r, h.Bytes) })
+		return handleDecoded(h, func(r protocol.Edit) error { return c.edit(r, h.Bytes) })
 	case protocol.TypeWatch:
-		return decoded(h, c.watch)
+		return handleDecoded(h, c.watch)
 	case protocol.TypePack:
-		return decoded(h, c.pack)
+		return handleDecoded(h, c.pack)
 	case protocol.TypeUnpack:
-		return decoded(h, c.unpack)
+		return handleDecoded(h, c.unpack)
 	}
 	return protocol.Refuse(protocol.CodeInvalid, "a %s frame is not a request about files", h.Type)
 }
 
-// decoded hands a request's body to its handler.
-func decoded[T any](h protocol.Header, handle func(T) error) error {
+// handleDecoded hands a request's body to its handler.
+func handleDecoded[T any](h protocol.Header, handle func(T) error) error {
 	var body T
 	if err := h.Decode(&body); err != nil {
 		return protocol.Refuse(protocol.CodeInvalid, "%v", err)

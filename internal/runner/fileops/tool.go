@@ -48,28 +48,28 @@ func (c *Conn) Heavy(h protocol.Header) bool {
 	case protocol.TypePack:
 		// A tool would stand still with the programs. Who asks sees to it that
 		// there is one such request at a time.
-		err = decoded(h, func(r protocol.Pack) error { heavy = r.Snapshot == ""; return nil })
+		err = handleDecoded(h, func(r protocol.Pack) error { heavy = r.Snapshot == ""; return nil })
 	case protocol.TypeWrite:
 		return h.Bytes > light
 	case protocol.TypeRead:
-		err = decoded(h, func(r protocol.Read) error {
+		err = handleDecoded(h, func(r protocol.Read) error {
 			heavy = (r.MaxBytes == 0 || r.MaxBytes > light) && size(r.Path, r.AllowOutside)-r.Offset > light
 			return nil
 		})
 	case protocol.TypeList:
-		err = decoded(h, func(r protocol.List) error {
+		err = handleDecoded(h, func(r protocol.List) error {
 			heavy = r.Depth < 0 || r.Depth > 1 || size(r.Path, r.AllowOutside) > light
 			return nil
 		})
 	case protocol.TypeEdit:
-		err = decoded(h, func(r protocol.Edit) error {
+		err = handleDecoded(h, func(r protocol.Edit) error {
 			heavy = h.Bytes > lightEdit || size(r.Path, r.AllowOutside) > light
 			return nil
 		})
 	case protocol.TypeRemove:
-		err = decoded(h, func(r protocol.Remove) error { heavy = r.Recursive; return nil })
+		err = handleDecoded(h, func(r protocol.Remove) error { heavy = r.Recursive; return nil })
 	case protocol.TypeChmod:
-		err = decoded(h, func(r protocol.Chmod) error { heavy = r.Recursive; return nil })
+		err = handleDecoded(h, func(r protocol.Chmod) error { heavy = r.Recursive; return nil })
 	}
 	return heavy && err == nil
 }
@@ -79,7 +79,7 @@ func User(h protocol.Header) (user string, err error) {
 	type asked struct {
 		User string `json:"user"`
 	}
-	err = decoded(h, func(r asked) error { user = r.User; return nil })
+	err = handleDecoded(h, func(r asked) error { user = r.User; return nil })
 	return user, err
 }
 
@@ -87,7 +87,7 @@ func User(h protocol.Header) (user string, err error) {
 // each to its owner, which root alone can.
 func RestoresOwners(h protocol.Header) bool {
 	restores := false
-	err := decoded(h, func(r protocol.Unpack) error { restores = r.Snapshot == protocol.SnapshotLayer; return nil })
+	err := handleDecoded(h, func(r protocol.Unpack) error { restores = r.Snapshot == protocol.SnapshotLayer; return nil })
 	return h.Type == protocol.TypeUnpack && restores && err == nil
 }
 

@@ -72,8 +72,8 @@ func newGrep(req protocol.Grep, check Check) (*grep, error) {
 		return nil, protocol.Refuse(protocol.CodeInvalid, "max, before and after must not be negative")
 	case req.Before > maxContext || req.After > maxContext:
 		return nil, protocol.Refuse(protocol.CodeInvalid, "before and after are limited to %d lines", maxContext)
-	case req.Pattern == "" || len(req.Pattern) > maxPattern:
-		return nil, badPattern("it must have 1 to %d bytes", maxPattern)
+	case req.Pattern == "" || len(req.Pattern) > protocol.MaxPattern:
+		return nil, badPattern("it must have 1 to %d bytes", protocol.MaxPattern)
 	}
 	if req.Max == 0 || req.Max > maxMatches {
 		req.Max = maxMatches

@@ -101,7 +101,7 @@ func eachBelow(w *tree.Walk, visit func(*tree.Entry) (enter bool, err error)) er
 			return err
 		}
 		if enter && e.Type() == unix.S_IFDIR {
-			if err := w.Enter(); err != nil && !unreadable(err) {
+			if err := w.Enter(); err != nil && !isUnreadable(err) {
 				return err
 			}
 		}
@@ -109,9 +109,9 @@ func eachBelow(w *tree.Walk, visit func(*tree.Entry) (enter bool, err error)) er
 	})
 }
 
-// unreadable reports whether a directory could just not be entered: it is
+// isUnreadable reports whether a directory could just not be entered: it is
 // another file by now, forbidden, or the kernel's.
-func unreadable(err error) bool {
+func isUnreadable(err error) bool {
 	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EACCES, unix.EPERM, tree.ErrKernelFS} {
 		if errors.Is(err, e) {
 			return true

@@ -7,9 +7,6 @@ import (
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// maxPattern is the length of a glob pattern or regular expression.
-const maxPattern = 1024
-
 // pattern is a compiled glob pattern. Matching takes time linear in the path,
 // whatever the pattern.
 type pattern struct {
@@ -22,8 +19,8 @@ type pattern struct {
 
 // compilePattern compiles a glob pattern.
 func compilePattern(glob string, hidden bool) (*pattern, error) {
-	if glob == "" || len(glob) > maxPattern {
-		return nil, badPattern("it must have 1 to %d bytes", maxPattern)
+	if glob == "" || len(glob) > protocol.MaxPattern {
+		return nil, badPattern("it must have 1 to %d bytes", protocol.MaxPattern)
 	}
 	glob = strings.TrimPrefix(glob, "./")
 	if strings.HasPrefix(glob, "/") {

@@ -88,7 +88,7 @@ func TestGlob(t *testing.T) {
 			t.Errorf("%s (%v): %q, %v; want %q", tc.pattern, tc.hidden, names(got), err, tc.want)
 		}
 	}
-	for _, bad := range []string{"", "/etc/*", "[a", "{a", `a\`, "[]", "[z-a]", "[a/b]", strings.Repeat("{", 9) + strings.Repeat("}", 9), strings.Repeat("a", 1025)} {
+	for _, bad := range []string{"", "/etc/*", "[a", "{a", `a\`, "[]", "[z-a]", "[a/b]", strings.Repeat("{", 9) + strings.Repeat("}", 9), strings.Repeat("a", protocol.MaxPattern+1)} {
 		if got, err := s.Glob(protocol.Glob{Path: ".", Pattern: bad}, always); codeOf(err) != protocol.CodeInvalid {
 			t.Errorf("%q: %v, %v", bad, names(got), err)
 		}

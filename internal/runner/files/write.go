@@ -86,7 +86,7 @@ func replace(dir int, name string, to target, content io.Reader, size int64) err
 		return inPlace(dir, name, content, size)
 	}
 	return withTemp(dir, name, to, func(fd int) error {
-		if err := reserve(fd, size); err != nil {
+		if err := reserveSpace(fd, size); err != nil {
 			return err
 		}
 		return receive(fd, content, size)
@@ -102,9 +102,9 @@ func inPlace(dir int, name string, content io.Reader, size int64) error {
 	return errors.Join(receive(fd, content, size), unix.Close(fd))
 }
 
-// reserve takes the blocks of a new file of size bytes. Writing to them then
+// reserveSpace takes the blocks of a new file of size bytes. Writing to them then
 // costs a third less, and a disk without room says so before the content comes.
-func reserve(fd int, size int64) error {
+func reserveSpace(fd int, size int64) error {
 	if size <= bulk {
 		return nil
 	}

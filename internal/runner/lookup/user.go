@@ -49,15 +49,15 @@ func Account(spec string, passwd, group Source) (User, error) {
 }
 
 func findUser(name string, passwd Source) (User, error) {
-	id, numeric := number(name)
+	id, numeric := parseNumber(name)
 	var u User
 	found := false
 	scan(passwd, func(f []string) bool {
 		if len(f) < 6 || f[0] != name && (!numeric || f[2] != name) {
 			return true
 		}
-		uid, ok1 := number(f[2])
-		gid, ok2 := number(f[3])
+		uid, ok1 := parseNumber(f[2])
+		gid, ok2 := parseNumber(f[3])
 		if found = ok1 && ok2; found {
 			u = User{UID: uid, GID: gid, Name: f[0], Home: f[5]}
 		}
@@ -74,11 +74,11 @@ func findUser(name string, passwd Source) (User, error) {
 }
 
 func findGroup(name string, group Source) (int, error) {
-	id, found := number(name)
+	id, found := parseNumber(name)
 	if !found {
 		scan(group, func(f []string) bool {
 			if len(f) >= 3 && f[0] == name {
-				id, found = number(f[2])
+				id, found = parseNumber(f[2])
 			}
 			return !found
 		})
@@ -100,7 +100,7 @@ func listing(user string, group Source) []int {
 			return true
 		}
 		for member := range strings.SplitSeq(f[3], ",") {
-			if id, ok := number(f[2]); ok && member == user {
+			if id, ok := parseNumber(f[2]); ok && member == user {
 				ids = append(ids, id)
 				break
 			}
@@ -126,8 +126,8 @@ func scan(open Source, next func(fields []string) bool) {
 	}
 }
 
-// number reads an id.
-func number(s string) (int, bool) {
+// parseNumber reads an id.
+func parseNumber(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	return int(n), err == nil
 }

@@ -115,7 +115,7 @@ func (c *Chain) Close() {
 
 // OpenDir opens the directory name in dir, and nothing else.
 func OpenDir(dir int, name string) (int, error) {
-	return retry(func() (int, error) {
+	return retryInterrupted(func() (int, error) {
 		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	})
 }
@@ -123,7 +123,7 @@ func OpenDir(dir int, name string) (int, error) {
 // OpenFile opens the regular file name in dir to be read. Whatever else is
 // there by now is refused without harm, with ELOOP or ENXIO.
 func OpenFile(dir int, name string) (int, *unix.Stat_t, error) {
-	fd, err := retry(func() (int, error) {
+	fd, err := retryInterrupted(func() (int, error) {
 		return unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
@@ -140,7 +140,7 @@ func OpenFile(dir int, name string) (int, *unix.Stat_t, error) {
 	return fd, &st, nil
 }
 
-func retry(open func() (int, error)) (int, error) {
+func retryInterrupted(open func() (int, error)) (int, error) {
 	for {
 		fd, err := open()
 		if !errors.Is(err, unix.EINTR) {

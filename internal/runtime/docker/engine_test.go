@@ -225,52 +225,6 @@ func relaysOf(t *testing.T, x *box) string {
 	return x.run(t, "pgrep -fc '[r]unner relay' || true")
 }
 
-// testSilent: a container whose runner does not listen at its standard input, as
-// those of the first version, starts, forks and is started again.
-func testSilent(t *testing.T, d *Driver) {
-	c := creation{id: "silent", try: "1", spec: testSpec(), silent: true}
-	c.spec.Limits = d.limitsFor(c.spec.Limits, false)
-	if err := d.provide(t.Context(), &c); err != nil {
-		t.Fatal(err)
-	}
-	options, err := d.plan(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.createContainer(t.Context(), options); err != nil {
-		t.Fatal(err)
-	}
-	x := use(d, &sandbox{d: d, id: c.id})
-	defer func() {
-		if err := x.destroy(); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := d.boot(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	if n := relaysOf(t, x); n != "1" {
-		t.Errorf("%s relays", n)
-	}
-	forked, err := d.Fork(t.Context(), c.id, []runtime.Branch{{ID: "fork"}}, testSpec())
-	if err != nil {
-		t.Fatal(err)
-	}
-	y := use(d, forked.Sandboxes[0])
-	if n := relaysOf(t, y); n != "1" {
-		t.Errorf("%s relays of its fork", n)
-	}
-	if err := errors.Join(y.destroy(), x.client.Close(), d.Stop(t.Context(), c.id)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.Start(t.Context(), c.id); err != nil {
-		t.Fatal(err)
-	}
-	if n := relaysOf(t, x); n != "1" {
-		t.Errorf("%s relays when it was started again", n)
-	}
-}
-
 // testByHand removes a container behind our back.
 func testByHand(t *testing.T, d *Driver) {
 	x := newBox(t, d, "hand")

@@ -110,7 +110,7 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 	}
 	// With the volume, and so the runner, that the source has, for the time at which
 	// its list of the image was written: all changes are later.
-	f.plan.baseline, f.plan.silent = boot.Baseline, !got.Config.OpenStdin
+	f.plan.baseline = boot.Baseline
 	f.plan.user, f.plan.userLabel = boot.User, got.Config.Labels[labelUser] // whose the files are
 	for _, m := range got.Mounts {
 		switch {
@@ -154,7 +154,7 @@ func (f *forking) run(ctx context.Context, branches []runtime.Branch) ([]runtime
 	for i, c := range f.made {
 		all.Go(func() error {
 			made[i] = &sandbox{d: f.d, id: c.id, limits: c.spec.Limits}
-			return f.d.boot(ctx, c)
+			return f.d.boot(ctx, c.id)
 		})
 	}
 	return made, errors.Join(all.Wait(), failpoint.Hit("docker.fork.ready"))

@@ -58,7 +58,6 @@ type creation struct {
 	size   int64  // of the root in bytes, with a workspace of its own in it, or 0: no limit, and the workspace is a volume
 	apart  bool   // the workspace is a volume in any case
 
-	silent    bool        // its runner is of an earlier version, which does not listen at its standard input
 	user      *stage.User // whom the programs are; nil is root
 	userLabel string      // Options.User that this is by
 	baseline  string      // the path of the list of what the image is made of
@@ -96,8 +95,8 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 		WorkingDir: "/",
 		Entrypoint: []string{program, stage.ContainerCommand},
 		Env:        []string{stage.ContainerBootVar + "=" + string(boot)},
-		OpenStdin:  !c.silent, // over which the first link is opened
-		StdinOnce:  !c.silent, // the runner hears of its end
+		OpenStdin:  true,      // over which the first link is opened
+		StdinOnce:  true,      // the runner hears of its end
 		StopSignal: "SIGKILL", // what a session's programs are to hear is the runner's business
 		Labels: map[string]string{
 			labelNode: d.opts.Node, labelSandbox: string(c.id), labelTry: c.try, labelLimits: string(limits),

@@ -88,7 +88,6 @@ func TestEngine(t *testing.T) {
 		"memory":    testMemory,
 		"processes": testProcesses,
 		"links":     testLinks,
-		"silent":    testSilent,
 		"byHand":    testByHand,
 		"program":   testProgram,
 		"crash":     testCrash,

@@ -160,8 +160,8 @@ func (c *claiming) limit(context.Context) error {
 		return err
 	}
 	defer sys.Close(root)
-	before := planMounts(c.from, c.d.opts.leaveOut)
-	for _, m := range planMounts(c.state.Spec, c.d.opts.leaveOut) {
+	before := planMounts(c.from)
+	for _, m := range planMounts(c.state.Spec) {
 		i := slices.IndexFunc(before, func(b stage.Mount) bool { return b.Target == m.Target })
 		if m.FS != "tmpfs" || before[i].Options == m.Options {
 			continue

@@ -31,9 +31,9 @@ const census = `while [ "$(ps -eo args= | grep -c '^bash ')" -gt 2 ]; do sleep 0
 	cat /proc/self/cgroup /proc/net/tcp /proc/net/udp /proc/net/unix | sed 's/^[0-9a-f]*: //; s/ [0-9]*$//' | sort
 	cat /proc/sysvipc/shm; ulimit -a; umask; pwd`
 
-// A session cannot tell whether its sandbox was made for it or was ready: so it
+// L06: a session cannot tell whether its sandbox was made for it or was ready: so it
 // has nothing of the pool and nothing of a sibling.
-func TestEscape_ReadySandboxes(t *testing.T) {
+func TestL06_ReadySandboxes(t *testing.T) {
 	d := root(t)
 	spec := runtime.Spec{Image: "test", Hostname: "mine", Env: map[string]string{"TOKEN": "own"}, Limits: runtime.Limits{MemoryMB: 128, DiskMB: 64}}
 	plain := runtime.Spec{Image: "test", Limits: runtime.Limits{DiskMB: 64}}

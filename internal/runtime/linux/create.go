@@ -315,15 +315,14 @@ func idmap(fd, userns int, attrs uint64) error {
 
 // boot is what the runner is told.
 func (c *creation) boot(tasks int) *stage.Boot {
-	leaveOut := c.d.opts.leaveOut
 	b := &stage.Boot{
 		Layers:       len(c.rootfs.Layers),
 		Volume:       c.spec.Workspace != "",
 		ReadonlyRoot: c.spec.ReadonlyRoot,
 		Volatile:     !c.state.Durable,
-		Mounts:       planMounts(c.spec, leaveOut),
+		Mounts:       planMounts(c.spec),
 		Masks:        c.d.masks,
-		Faces:        planFaces(leaveOut),
+		Faces:        planFaces(),
 		Links:        devLinks,
 		Hostname:     hostnameOf(c.spec),
 		Workspace:    guest.Workspace,
@@ -331,8 +330,8 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Quiet:        c.quiet,
 		CPUs:         c.place(),
 		TasksFiles:   tasks,
-		Landlock:     !leaveOut["landlock"],
-		KeepCaps:     leaveOut["caps"],
+		Landlock:     !weaken.Off(weaken.Landlock),
+		KeepCaps:     weaken.Off(weaken.Capabilities),
 	}
 	if b.Hostname != c.named { // else the disk has it, and perhaps the sandbox's own
 		b.HostsFile = disk.HostsFile(b.Hostname)
@@ -340,7 +339,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 	if c.first {
 		b.MachineID = guest.NewMachineID()
 	}
-	if !leaveOut["seccomp"] {
+	if !weaken.Off(weaken.Seccomp) {
 		f := c.d.filters[c.spec.Seccomp]
 		b.RunnerFilter, b.WorkloadFilter, b.NetlinkFilter = f.runner, f.workload, f.netlink
 	}

@@ -146,11 +146,7 @@ func (d *Driver) kill(ctx context.Context, id runtime.ID, s *state, last func(id
 	group := d.group(s)
 	// The runner first: of the others' end it would tell as if they had ended by
 	// themselves.
-	killGroup := group.Kill
-	if s.Node == "" && pidfd < 0 {
-		killGroup = func() error { return nil } // the name alone does not make it ours, and its runner took all along
-	}
-	if err := errors.Join(killProcess(pidfd), killGroup(), failpoint.Hit("linux.kill.signaled")); err != nil {
+	if err := errors.Join(killProcess(pidfd), group.Kill(), failpoint.Hit("linux.kill.signaled")); err != nil {
 		return err
 	}
 	if pidfd >= 0 {

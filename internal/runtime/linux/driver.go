@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -68,19 +67,6 @@ type Options struct {
 	Log      *slog.Logger
 
 	ReserveMB int64 // that sandboxes leave free where disks are
-
-	leaveOut protections // escape tests only
-}
-
-// protections are parts of the isolation that an escape test leaves out, to
-// see that it notices: masks, seccomp, caps, landlock, nnp, corelimit.
-type protections map[string]bool
-
-// and returns the protections with one more.
-func (p protections) and(name string) protections {
-	all := protections{name: true}
-	maps.Copy(all, p)
-	return all
 }
 
 // MaxSandboxes is how many can run on a host at one time, those of all its
@@ -99,7 +85,6 @@ type Driver struct {
 	filters    map[runtime.SeccompMode]filters
 
 	cgroups *cgroup.Manager
-	former  *cgroup.Manager // where versions before had the groups of their sandboxes; we make none there
 	ids     *ids.Pool
 	disks   *disk.Maker
 	pool    *disk.Pool // nil without one
@@ -127,18 +112,15 @@ var defaults = guest.Limits
 // New prepares the driver's directories and cgroups. Close ends it; sandboxes
 // live on.
 func New(opts Options) (*Driver, error) {
-	opts.Node = cmp.Or(opts.Node, formerNode(opts.DataDir))
+	opts.Node = cmp.Or(opts.Node, nodeOfPath(opts.DataDir))
 	opts.Log = cmp.Or(opts.Log, slog.New(slog.DiscardHandler))
 	opts.Defaults = opts.Defaults.Or(defaults)
-	for _, p := range weaken.Named() {
-		opts.leaveOut = opts.leaveOut.and(string(p))
-	}
 	d := &Driver{
 		opts:       opts,
 		sandboxes:  filepath.Join(opts.DataDir, "sandboxes"),
 		workspaces: filepath.Join(opts.DataDir, "workspaces"),
 		scratch:    filepath.Join(opts.DataDir, "scratch"),
-		masks:      planMasks(canRead, opts.leaveOut),
+		masks:      planMasks(canRead),
 		runner:     -1,
 		quit:       make(chan struct{}),
 	}
@@ -178,9 +160,6 @@ func (d *Driver) open() error {
 	if d.cgroups, err = cgroup.New(string(mountinfo), groupsOf(d.opts.Node)); err != nil {
 		return err
 	}
-	if d.former, err = cgroup.Look(string(mountinfo), groupsOf(formerNode(d.opts.DataDir))); err != nil {
-		return err
-	}
 	if d.views, err = newViews(); err != nil {
 		return err
 	}
@@ -193,7 +172,7 @@ func (d *Driver) open() error {
 	if d.filters, err = compileFilters(); err != nil {
 		return err
 	}
-	d.runner, err = sealedFile("sandkasten-runner", d.opts.Runner, programMode(d.opts.leaveOut))
+	d.runner, err = sealedFile("sandkasten-runner", d.opts.Runner, programMode())
 	return err
 }
 
@@ -275,9 +254,6 @@ func (d *Driver) Close() error {
 	if d.pool != nil {
 		errs = append(errs, d.pool.Close())
 	}
-	if d.former != nil {
-		errs = append(errs, d.former.Close())
-	}
 	if d.cgroups != nil {
 		errs = append(errs, d.cgroups.Close())
 	}
@@ -303,9 +279,9 @@ func groupsOf(node string) string { return "sandkasten/" + node }
 
 func (d *Driver) leaseDir() string { return cmp.Or(d.opts.LeaseDir, d.cgroups.LeaseDir()) }
 
-// formerNode is what told daemons apart before they had an identity: the path of
-// the data directory. Two that see different directories there have the same.
-func formerNode(dataDir string) string {
+// nodeOfPath names an installation that Options does not: by the path of its data
+// directory.
+func nodeOfPath(dataDir string) string {
 	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
 	return hex.EncodeToString(sum[:4])
 }
@@ -314,8 +290,8 @@ func formerNode(dataDir string) string {
 // then keeps others from reading, tracing and taking over a process that runs
 // it, also where they have its ids: a tool of the runner's is the sandbox's
 // root as they are, and holds the daemon's connection.
-func programMode(leaveOut protections) os.FileMode {
-	if leaveOut["programmode"] {
+func programMode() os.FileMode {
+	if weaken.Off(weaken.ProgramMode) {
 		return 0o555
 	}
 	return 0o511

@@ -9,21 +9,21 @@ import (
 	"github.com/sandkasten/sandkasten/internal/sandbox/seccomp/seccomptest"
 )
 
-// The written table of every system call is what a session meets: each that it
-// refuses is made from inside, in both modes, with arguments that no call can
+// L01: the written table of every system call is what a session meets: each that
+// it refuses is made from inside, in both modes, with arguments that no call can
 // use, and comes back with the table's error.
-func TestEscape_WrittenTable(t *testing.T) {
+func TestL01_WrittenTable(t *testing.T) {
 	for mode, column := range map[string]int{"strict": 2, "mvp": 3} {
 		t.Run(mode, func(t *testing.T) {
 			list, want := refusedCalls(t, column)
-			escapeTest{spec: func(s *runtime.Spec) { s.Seccomp = runtime.SeccompMode(mode) }, control: without("seccomp"), attack: func(b *box) {
-				answers := b.answers(`$PROBE calls`, list)
-				for name, refusal := range want {
-					if answers[name] != refusal {
-						b.got("%s: %s, not %s", name, answers[name], refusal)
-					}
+			b := newBox(t, func(s *runtime.Spec) { s.Seccomp = runtime.SeccompMode(mode) })
+			answers := b.answers(`$PROBE calls`, list)
+			for name, refusal := range want {
+				if answers[name] != refusal {
+					t.Errorf("%s: %s, not %s", name, answers[name], refusal)
 				}
-			}}.run(t)
+			}
+			b.guard()
 		})
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
-// A link in the place of a workspace's directory is not followed: neither to
+// L08: a link in the place of a workspace's directory is not followed: neither to
 // the host's files nor to those of the sandbox.
-func TestEscape_VolumeWithALink(t *testing.T) {
+func TestL08_VolumeWithALink(t *testing.T) {
 	d := root(t)
 	for i, target := range []string{"/etc", "lost+found"} {
 		spec := runtime.Spec{Image: "test", Workspace: runtime.WorkspaceID(fmt.Sprint("w", i))}
@@ -43,12 +43,12 @@ func TestEscape_VolumeWithALink(t *testing.T) {
 	}
 }
 
-// While a ready sandbox gets its workspace, programs of a hostile image can run
+// L09: while a ready sandbox gets its workspace, programs of a hostile image can run
 // in it. They never get at what is beside the workspace in its volume.
-func TestEscape_VolumeOfAClaim(t *testing.T) {
+func TestL09_VolumeOfAClaim(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.CheckHost(t)
-	d := newEscapeDriver(t, []string{probeLayer(t), testenv.BaseRootfs(t)}, nil)
+	d := newEscapeDriver(t, probeLayer(t), testenv.BaseRootfs(t))
 	makeWorkspace(t, d, "w")
 	sh := create(t, d, "ready", runtime.Spec{})
 	sh("mkfifo /tmp/ready; /opt/probe volume /tmp/ready > /tmp/seen 2>&1 & read -r line < /tmp/ready")

@@ -38,9 +38,9 @@ func devices() []device {
 const bootIDName = "id"
 
 // planFaces lists which files of /proc the facade's cover.
-func planFaces(leaveOut protections) []stage.Face {
+func planFaces() []stage.Face {
 	faces := []stage.Face{{Path: stage.BootIDFile, File: bootIDName}}
-	if leaveOut["masks"] {
+	if weaken.Off(weaken.MaskedPaths) {
 		return faces
 	}
 	for _, name := range []string{procview.CPUInfo, procview.Loadavg, procview.Meminfo, procview.Stat} {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // fileMaxPath has how many files all processes of the host may have open that are not
@@ -22,7 +24,7 @@ const chargedPerFile = 128
 // takes 1024 bytes for one, so that two sandboxes could use up what the whole host may
 // have. systemd removes the limit at boot for the same reason.
 func (d *Driver) raiseFileTable() error {
-	if d.opts.leaveOut["file-table"] {
+	if weaken.Off(weaken.FileTable) {
 		return nil
 	}
 	text, err := os.ReadFile(fileMaxPath)

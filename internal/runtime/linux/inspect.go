@@ -25,7 +25,7 @@ import (
 // being made or removed then looks like a difference: look twice.
 func Inspect(opts Options, daemon int) (runtime.Inspection, error) {
 	d := &Driver{opts: opts, sandboxes: filepath.Join(opts.DataDir, "sandboxes")}
-	d.opts.Node = cmp.Or(opts.Node, formerNode(opts.DataDir))
+	d.opts.Node = cmp.Or(opts.Node, nodeOfPath(opts.DataDir))
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return runtime.Inspection{}, err
@@ -34,9 +34,6 @@ func Inspect(opts Options, daemon int) (runtime.Inspection, error) {
 		return runtime.Inspection{}, err
 	}
 	if d.cgroups, err = cgroup.Look(string(mountinfo), groupsOf(d.opts.Node)); err != nil {
-		return runtime.Inspection{}, err
-	}
-	if d.former, err = cgroup.Look(string(mountinfo), groupsOf(formerNode(opts.DataDir))); err != nil {
 		return runtime.Inspection{}, err
 	}
 	s, err := d.scene(daemon)
@@ -58,32 +55,8 @@ func (d *Driver) scene(daemon int) (inspect.Scene, error) {
 		b, badly := d.record(runtime.ID(id))
 		err = errors.Join(err, badly)
 		s.Sandboxes = append(s.Sandboxes, b)
-		if b.Former && b.Alive {
-			err = errors.Join(err, d.addFormer(&s, b))
-		}
 	}
 	return s, errors.Join(err, d.examineGroups(&s))
-}
-
-// addFormer adds the group and the runner of a sandbox that an earlier version has
-// made. Others there may be another daemon's.
-func (d *Driver) addFormer(s *inspect.Scene, b inspect.Sandbox) error {
-	g, err := inspect.LookAt(d.former, b.Group)
-	exists, statErr := d.former.Group(b.Group).Exists()
-	if exists {
-		s.Groups = append(s.Groups, g)
-	}
-	runners, procErr := inspect.Processes("/proc", []int{b.Runner.PID})
-	s.Runners = append(s.Runners, runners...)
-	return errors.Join(err, statErr, procErr)
-}
-
-// groupOf is the control group of a sandbox that was inspected.
-func (d *Driver) groupOf(b inspect.Sandbox) cgroup.Group {
-	if b.Former {
-		return d.former.Group(b.Group)
-	}
-	return d.cgroups.Group(b.Group)
 }
 
 // examineGroups compares the control groups with what their sandboxes are to have.
@@ -97,7 +70,7 @@ func (d *Driver) examineGroups(s *inspect.Scene) error {
 		}
 		b := s.Sandboxes[at]
 		var err error
-		g.Changed, err = d.groupOf(b).Deviations(groupLimits(b.Spec.Limits))
+		g.Changed, err = d.cgroups.Group(b.Group).Deviations(groupLimits(b.Spec.Limits))
 		errs = append(errs, err)
 		g.Foreign = inspect.Foreign("/proc", g.PIDs, b.IDs, ids.Size)
 	}
@@ -108,7 +81,7 @@ func (d *Driver) examineGroups(s *inspect.Scene) error {
 func (d *Driver) record(id runtime.ID) (inspect.Sandbox, error) {
 	s, err := d.readState(id)
 	none := errors.Is(err, fs.ErrNotExist)
-	b := inspect.Sandbox{ID: id, Group: s.groupName(), Former: s.Node == "", DiskPath: filepath.Join(d.dir(id), diskFile), Claimed: none, Unknown: err != nil && !none}
+	b := inspect.Sandbox{ID: id, Group: s.groupName(), DiskPath: filepath.Join(d.dir(id), diskFile), Claimed: none, Unknown: err != nil && !none}
 	if err == nil {
 		b.Made, b.Spec = s.CreatedAt, s.Spec
 		b.IDs, b.Runner = int(s.IDs), inspect.Process{PID: s.Process.PID, Start: s.Process.StartTime}
@@ -156,7 +129,7 @@ func (d *Driver) mendSandboxes(ctx context.Context, s inspect.Scene) error {
 	for _, g := range s.Groups {
 		if len(g.Changed) > 0 {
 			d.opts.Log.WarnContext(ctx, "set the limits of a sandbox again", "group", g.Name, "found", g.Changed)
-			errs = append(errs, d.groupOf(owners[g.Name]).Limit(groupLimits(owners[g.Name].Spec.Limits)))
+			errs = append(errs, d.cgroups.Group(g.Name).Limit(groupLimits(owners[g.Name].Spec.Limits)))
 		}
 		for _, pid := range g.Foreign {
 			d.opts.Log.WarnContext(ctx, "move a process of the host out of a sandbox's control group", "group", g.Name, "process", pid)

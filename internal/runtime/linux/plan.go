@@ -19,12 +19,12 @@ const (
 )
 
 // planMounts lists what is mounted below a sandbox's root, in order.
-func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
+func planMounts(spec runtime.Spec) []stage.Mount {
 	mounts := []stage.Mount{
 		// A process sees its own user's only, so nobody sees the runner. File
 		// modes alone would not do: the kernel gives the files of a process that
 		// cannot be dumped to root, here the sandbox's.
-		{From: stage.FromNew, FS: "proc", Target: "/proc", Attrs: noSuidDevExec, Options: "hidepid=" + hidepid(leaveOut)},
+		{From: stage.FromNew, FS: "proc", Target: "/proc", Attrs: noSuidDevExec, Options: "hidepid=" + hidepid()},
 		{
 			From: stage.FromNew, FS: "tmpfs", Target: "/dev", Attrs: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC,
 			Options: "size=64k,nr_inodes=64,mode=755",
@@ -35,7 +35,7 @@ func planMounts(spec runtime.Spec, leaveOut protections) []stage.Mount {
 			From: stage.FromFacade, Path: dev.name, Target: "/dev/" + dev.name, Make: stage.MakeFile,
 			Attrs: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC,
 		}
-		if leaveOut["own-inodes"] {
+		if weaken.Off(weaken.OwnInodes) {
 			node.From, node.Path = stage.FromHost, node.Target
 		}
 		mounts = append(mounts, node)
@@ -63,8 +63,8 @@ func workspaceSource(spec runtime.Spec) stage.Source {
 	return stage.FromDisk
 }
 
-func hidepid(leaveOut protections) string {
-	if leaveOut["hidepid"] {
+func hidepid() string {
+	if weaken.Off(weaken.Hidepid) {
 		return "off"
 	}
 	return "invisible"
@@ -80,8 +80,8 @@ func memoryFS(target string, mib int64, create stage.Kind) stage.Mount {
 }
 
 // planMasks picks from the lists what others than root can read on this host.
-func planMasks(readable func(path string) bool, leaveOut protections) stage.Masks {
-	if leaveOut["masks"] {
+func planMasks(readable func(path string) bool) stage.Masks {
+	if weaken.Off(weaken.MaskedPaths) {
 		return stage.Masks{}
 	}
 	pick := func(paths []string) []string {

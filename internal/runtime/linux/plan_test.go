@@ -43,8 +43,8 @@ func someHost(p string) bool {
 
 func TestPlanMounts(t *testing.T) {
 	limits := runtime.Limits{MemoryMB: 512}
-	golden(t, "mounts.json", planMounts(runtime.Spec{Limits: limits}, nil))
-	golden(t, "mounts-readonly.json", planMounts(runtime.Spec{Limits: limits, ReadonlyRoot: true}, nil))
-	golden(t, "mounts-workspace.json", planMounts(runtime.Spec{Limits: limits, Workspace: "w"}, nil))
-	golden(t, "masks.json", planMasks(someHost, nil))
+	golden(t, "mounts.json", planMounts(runtime.Spec{Limits: limits}))
+	golden(t, "mounts-readonly.json", planMounts(runtime.Spec{Limits: limits, ReadonlyRoot: true}))
+	golden(t, "mounts-workspace.json", planMounts(runtime.Spec{Limits: limits, Workspace: "w"}))
+	golden(t, "masks.json", planMasks(someHost))
 }

@@ -291,7 +291,7 @@ func (d *Driver) runnerSteps(tasks []int, ours, theirs int) []spawn.Step {
 		// A runner's heap is less than one of them. It shares our memory until it
 		// executes, so this is said of us as well, who have no use for them either.
 		spawn.HugePages(false),
-		spawn.Rlimit("core", unix.RLIMIT_CORE, coreLimit(d.opts.leaveOut)),
+		spawn.Rlimit("core", unix.RLIMIT_CORE, coreLimit()),
 		spawn.Rlimit("nofile", unix.RLIMIT_NOFILE, openFiles).Optional(), // raising it takes a right we may lack
 		spawn.Rlimit("memlock", unix.RLIMIT_MEMLOCK, 64<<10),
 		spawn.Rlimit("msgqueue", unix.RLIMIT_MSGQUEUE, 819200),
@@ -306,14 +306,14 @@ func (d *Driver) runnerSteps(tasks []int, ours, theirs int) []spawn.Step {
 	}
 	// The bounding set is what root inside can come to have by exec. After the
 	// above, which it would limit too.
-	if !d.opts.leaveOut["caps"] {
+	if !weaken.Off(weaken.Capabilities) {
 		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 			if stage.WorkloadCaps&(1<<c) == 0 {
 				steps = append(steps, spawn.Prctl("PR_CAPBSET_DROP", unix.PR_CAPBSET_DROP, c))
 			}
 		}
 	}
-	if !d.opts.leaveOut["nnp"] {
+	if !weaken.Off(weaken.NoNewPrivs) {
 		steps = append(steps, spawn.Prctl("PR_SET_NO_NEW_PRIVS", unix.PR_SET_NO_NEW_PRIVS, 1))
 	}
 	return steps
@@ -323,8 +323,8 @@ const openFiles = 16384
 
 // coreLimit keeps cores from being dumped. The kernel runs a core_pattern
 // helper as the host's root even at a limit of 0, but not at 1.
-func coreLimit(leaveOut protections) uint64 {
-	if leaveOut["corelimit"] {
+func coreLimit() uint64 {
+	if weaken.Off(weaken.CoreLimit) {
 		return unix.RLIM_INFINITY
 	}
 	return 1

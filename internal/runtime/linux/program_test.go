@@ -100,7 +100,7 @@ func programGroups(t *testing.T, d *Driver, id runtime.ID) (groups, processes in
 func TestTimersOfTheWorkloadAreExact(t *testing.T) {
 	testenv.NeedsRoot(t)
 	testenv.CheckHost(t)
-	b := newBox(t, escapeTest{}, variant{})
+	b := newBox(t, nil)
 	const usual = "50000\n"
 	if got := b.sh("cat /proc/self/timerslack_ns"); got != usual {
 		t.Errorf("in a shell: %q ns", got)

@@ -93,9 +93,9 @@ func TestSnapshotOfTheRoot(t *testing.T) {
 	}
 }
 
-// H10, T04: a root that is hostile makes no layer that reaches anything, and
+// L10: a root that is hostile makes no layer that reaches anything, and
 // takes the runner no memory.
-func TestEscape_HostileRootInSnapshot(t *testing.T) {
+func TestL10_HostileRootInSnapshot(t *testing.T) {
 	d := root(t)
 	d.opts.Images = layers{testenv.BaseRootfs(t)}
 	sh := create(t, d, "hostile", runtime.Spec{})

@@ -28,7 +28,7 @@ import (
 // it, and when it has been stopped; what is made else is named by the ID alone.
 type state struct {
 	ID        runtime.ID   `json:"-"`     // the directory's name
-	Node      string       `json:"node"`  // whose process, ids and group it has; "" is a version's that had no identity
+	Node      string       `json:"node"`  // whose process, ids and group it has
 	Group     string       `json:"group"` // its control group: the id that it was made under; "" is ID
 	Spec      runtime.Spec `json:"spec"`  // for the next boot; its environment is why only root may read the file
 	IDs       ids.Base     `json:"ids"`
@@ -128,7 +128,7 @@ func (d *Driver) readState(id runtime.ID) (*state, error) {
 	if err != nil {
 		s.Node = d.opts.Node
 	}
-	if s.Node != "" && s.Node != d.opts.Node {
+	if s.Node != d.opts.Node {
 		// A copy of a sandbox of another installation's. Only its files are ours.
 		s.Node, s.Process, s.IDs, s.Group = d.opts.Node, process{}, 0, noGroup
 	}
@@ -138,9 +138,6 @@ func (d *Driver) readState(id runtime.ID) (*state, error) {
 // group is the control group of a sandbox, which keeps its name when another
 // id takes the sandbox.
 func (d *Driver) group(s *state) cgroup.Group {
-	if s.Node == "" {
-		return d.former.Group(s.groupName())
-	}
 	return d.cgroups.Group(s.groupName())
 }
 

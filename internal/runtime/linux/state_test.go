@@ -18,7 +18,7 @@ import (
 
 // The leak check knows the groups of tests that run beside others by this name.
 func TestTestsKnowTheNameOfANode(t *testing.T) {
-	if got, want := testenv.NodeName("/var/tmp/data/"), formerNode("/var/tmp/data/"); got != want {
+	if got, want := testenv.NodeName("/var/tmp/data/"), nodeOfPath("/var/tmp/data/"); got != want {
 		t.Errorf("testenv says %s, the driver %s", got, want)
 	}
 }

@@ -125,7 +125,6 @@ func (d *Driver) starting(ctx context.Context, id runtime.ID) (*creation, error)
 	if err != nil {
 		return nil, err
 	}
-	s.Node = d.opts.Node
 	if s.Group == noGroup { // that was another installation's
 		s.Group = string(s.ID)
 	}

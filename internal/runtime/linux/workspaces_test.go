@@ -97,9 +97,9 @@ func TestWorkspaceOfSeveralImages(t *testing.T) {
 	}
 }
 
-// Nothing of a workspace is mounted where the host could see it, a program
+// L07: nothing of a workspace is mounted where the host could see it, a program
 // there gains no rights, and a device there is none.
-func TestEscape_Workspace(t *testing.T) {
+func TestL07_Workspace(t *testing.T) {
 	d := root(t)
 	makeWorkspace(t, d, "w")
 	sh := create(t, d, "a", runtime.Spec{Workspace: "w"})

@@ -49,7 +49,7 @@ type Boot struct {
 	WorkloadFilter Filter `json:"workload_filter,omitempty"`
 	NetlinkFilter  Filter `json:"netlink_filter,omitempty"` // has the kernel ask the runner
 	Landlock       bool   `json:"landlock"`
-	KeepCaps       bool   `json:"keep_caps,omitempty"` // escape tests only
+	KeepCaps       bool   `json:"keep_caps,omitempty"` // a build that is weaker for a test
 }
 
 // BootIDFile has the kernel's name for its run. It would tell the sandboxes of one

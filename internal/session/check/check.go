@@ -28,8 +28,8 @@ func Image(name string) error {
 	if name == "" {
 		return errdefs.Invalid("image", "must be given: this daemon has no default image")
 	}
-	if len(name) > maxImage || !IsPrintable(name) {
-		return errdefs.Invalid("image", "must be at most %d printable characters", maxImage)
+	if len(name) > MaxImage || !IsPrintable(name) {
+		return errdefs.Invalid("image", "must be at most %d printable characters", MaxImage)
 	}
 	return nil
 }
@@ -56,19 +56,26 @@ func Seconds(field string, asked, longest time.Duration) error {
 	return nil
 }
 
-// What a request may carry.
+// What a request may carry. The API's document says the same, which a test of it
+// compares.
 const (
-	maxImage       = 512      // the length of a name, with a digest
-	maxEnv         = 256      // variables
-	maxEnvBytes    = 64 << 10 // names and values together
-	maxLabels      = 64
-	maxLabelKey    = 63
-	maxLabelValue  = 255
-	maxIdempotency = 255
-	minMemoryMB    = 16
-	minPids        = 8
-	minDiskMB      = 16
-	minCPU         = 0.01
+	MaxImage          = 512      // bytes of a name with a digest
+	MaxEnv            = 256      // variables
+	maxEnvBytes       = 64 << 10 // names and values together
+	MaxLabels         = 64
+	maxLabelKey       = 63
+	maxLabelValue     = 255
+	MaxIdempotencyKey = 255
+	MaxName           = 64 // of a session, a shell and what else has one
+	MaxHostname       = 63
+)
+
+// What a sandbox can do with.
+const (
+	minMemoryMB = 16
+	minPids     = 8
+	minDiskMB   = 16
+	minCPU      = 0.01
 )
 
 // Limits refuses those that are out of range; x are the maxima.
@@ -106,8 +113,8 @@ func NoDisk(mb int64, driver string, readonlyRoot bool) error {
 
 // Env refuses an environment.
 func Env(env map[string]string) error {
-	if len(env) > weaken.Wider(weaken.RequestSizes, maxEnv, 256) {
-		return errdefs.Invalid("env", "must have at most %d variables", maxEnv)
+	if len(env) > weaken.Wider(weaken.RequestSizes, MaxEnv, 256) {
+		return errdefs.Invalid("env", "must have at most %d variables", MaxEnv)
 	}
 	total := 0
 	for name, value := range env {
@@ -130,7 +137,7 @@ func Hostname(h string) error {
 	if h == "" {
 		return nil
 	}
-	if len(h) > 63 || strings.Trim(strings.ToLower(h), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" ||
+	if len(h) > MaxHostname || strings.Trim(strings.ToLower(h), "abcdefghijklmnopqrstuvwxyz0123456789-") != "" ||
 		strings.HasPrefix(h, "-") || strings.HasSuffix(h, "-") {
 		return errdefs.Invalid("hostname", "must be 1 to 63 letters, digits and '-', and not start or end with '-'")
 	}
@@ -139,8 +146,8 @@ func Hostname(h string) error {
 
 // Labels refuses what a client notes of what it owns.
 func Labels(labels map[string]string) error {
-	if len(labels) > maxLabels {
-		return errdefs.Invalid("labels", "must be at most %d", maxLabels)
+	if len(labels) > MaxLabels {
+		return errdefs.Invalid("labels", "must be at most %d", MaxLabels)
 	}
 	for k, v := range labels {
 		if k == "" || len(k) > maxLabelKey || !IsPrintable(k) {
@@ -155,8 +162,8 @@ func Labels(labels map[string]string) error {
 
 // IdempotencyKey refuses a key; "" is none.
 func IdempotencyKey(key string) error {
-	if len(key) > maxIdempotency || !IsPrintable(key) {
-		return errdefs.Invalid("Idempotency-Key", "must be at most %d printable characters", maxIdempotency)
+	if len(key) > MaxIdempotencyKey || !IsPrintable(key) {
+		return errdefs.Invalid("Idempotency-Key", "must be at most %d printable characters", MaxIdempotencyKey)
 	}
 	return nil
 }
@@ -171,7 +178,7 @@ func IsUser(s string) bool {
 // IsName reports whether s is safe as a part of any name: 1 to 64 of
 // [a-zA-Z0-9._-].
 func IsName(s string) bool {
-	if s == "" || len(s) > 64 {
+	if s == "" || len(s) > MaxName {
 		return false
 	}
 	for _, c := range []byte(s) {

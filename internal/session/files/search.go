@@ -19,9 +19,6 @@ const (
 	MaxContext = 50     // lines around each, on either side
 )
 
-// maxPattern bounds a pattern of glob or grep.
-const maxPattern = 4096
-
 // ListFiles returns a directory's entries, sorted by name, at most l.Max of
 // those behind l.After, and whether there are more. It asks the runner as often
 // as it takes to fill the page.
@@ -120,8 +117,8 @@ func checkPattern(field, pattern string) error {
 	switch {
 	case pattern == "":
 		return errdefs.Invalid(field, "must not be empty")
-	case len(pattern) > maxPattern:
-		return errdefs.OverLimit(field, maxPattern)
+	case len(pattern) > protocol.MaxPattern:
+		return errdefs.OverLimit(field, protocol.MaxPattern)
 	case strings.ContainsRune(pattern, 0) || !utf8.ValidString(pattern):
 		return errdefs.Invalid(field, "must be valid UTF-8 without NUL bytes")
 	}

@@ -16,7 +16,7 @@ const (
 	workspaceDir = "/workspace"
 	maxPaths     = 256
 	maxPathBytes = 64 << 10 // of all of them together
-	maxText      = 256      // of a name or label
+	maxText      = 256      // of a label
 )
 
 // partPlan is what is packed for one part.

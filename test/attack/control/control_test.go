@@ -3,8 +3,6 @@ package main
 import (
 	"maps"
 	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,58 +10,48 @@ import (
 	"github.com/sandkasten/sandkasten/test/attack/coverage"
 )
 
-var caseTest = regexp.MustCompile(`(?m)^func Test([A-Z][0-9]{2})_`)
-
-// battery is the cases that have tests.
-func battery(t *testing.T) []string {
-	t.Helper()
-	files, err := filepath.Glob("../*_test.go")
+// Each case of the list that has a test is in a row, or there is a reason why
+// nothing that is taken away turns it red.
+func TestEveryCaseIsAccountedFor(t *testing.T) {
+	cases, err := coverage.Cases()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ids []string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range caseTest.FindAllStringSubmatch(string(text), -1) {
-			ids = append(ids, m[1])
-		}
+	rowed, listed := map[string]bool{}, map[string]bool{}
+	for _, c := range cases {
+		listed[c.ID] = true
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-// Each case of the battery is in a row, or there is a reason why nothing that is
-// taken away turns it red.
-func TestEveryCaseIsAccountedFor(t *testing.T) {
-	rowed := map[string]bool{}
 	for _, r := range rows {
-		for _, id := range r.ids() {
-			rowed[id] = true
-			if !slices.Contains(coverage.Starred, id) && !slices.Contains(coverage.Others, id) {
+		for _, id := range slices.Concat(r.ids(), r.holding()) {
+			if !listed[id] {
 				t.Errorf("%s has %s, which is no case", r.name(), id)
 			}
 		}
-	}
-	for _, id := range battery(t) {
-		reason, excused := unnoticed[id]
-		switch {
-		case rowed[id] && excused:
-			t.Errorf("%s is in a row, and has a reason not to be", id)
-		case slices.Contains(unasked, id):
-			if rowed[id] || excused {
-				t.Errorf("%s is asked for after all", id)
-			}
-		case !rowed[id] && !excused:
-			t.Errorf("%s is in no row, and has no reason", id)
-		case excused && len(reason) < 6:
-			t.Errorf("%s: that is no reason: %q", id, reason)
+		for _, id := range r.ids() {
+			rowed[id] = true
 		}
 	}
-	for _, id := range slices.Concat(slices.Collect(maps.Keys(unnoticed)), unasked) {
-		if !slices.Contains(coverage.Starred, id) && !slices.Contains(coverage.Others, id) {
+	for _, c := range cases {
+		reason, excused := withoutRow[c.ID]
+		switch {
+		case c.Without != "":
+			if rowed[c.ID] || excused {
+				t.Errorf("%s has no test, and is asked for", c.ID)
+			}
+		case rowed[c.ID] && excused:
+			t.Errorf("%s is in a row, and has a reason not to be", c.ID)
+		case slices.Contains(unasked, c.ID):
+			if rowed[c.ID] || excused {
+				t.Errorf("%s is asked for after all", c.ID)
+			}
+		case !rowed[c.ID] && !excused:
+			t.Errorf("%s is in no row, and has no reason", c.ID)
+		case excused && len(reason) < 6:
+			t.Errorf("%s: that is no reason: %q", c.ID, reason)
+		}
+	}
+	for _, id := range slices.Concat(slices.Collect(maps.Keys(withoutRow)), unasked) {
+		if !listed[id] {
 			t.Errorf("%s is no case", id)
 		}
 	}
@@ -104,5 +92,13 @@ func TestRead(t *testing.T) {
 	}
 	if why := o.why(); len(why) != 1 || !strings.HasPrefix(why[0], "TestK01_A: x_test.go:7: achieved") {
 		t.Errorf("%q", why)
+	}
+}
+
+func TestWrong(t *testing.T) {
+	r := row{cases: "K01 K02 K03", holds: "K04 K05"}
+	unnoticed, broken := outcome{red: []string{"K01", "K04"}, green: []string{"K02", "K05"}, absent: []string{"K03"}}.wrong(r)
+	if !slices.Equal(unnoticed, []string{"K02", "K03"}) || !slices.Equal(broken, []string{"K04"}) {
+		t.Errorf("unnoticed %v, broken %v", unnoticed, broken)
 	}
 }

@@ -1,9 +1,10 @@
-// Command control is the negative control of the attack battery: it builds the
-// program with the tag weaken, takes the protections of a table away, a row at
-// a time, and runs the battery's cases that have to notice. A case that passes
-// there is not a test. What it found is kept in matrix.json, from which the
-// matrix in docs/security.md is written. The attacks are the battery's, and what
-// a protection consists of is the product's.
+// Command control is the negative control of the attacks in docs/attacks.md: it
+// builds the program and the native driver's tests with the tag weaken, takes the
+// protections of a table away, a row at a time, and runs the cases that have to
+// notice, and those that hold by another protection. A case that passes where it has
+// to notice is not a test. What it found is kept in matrix.json, from which the
+// matrix in docs/security.md is written. The attacks are the tests', and what a
+// protection consists of is the product's.
 package main
 
 import (
@@ -14,7 +15,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"github.com/sandkasten/sandkasten/test/attack/coverage"
 )
 
 func main() {
@@ -63,7 +67,7 @@ func control(ctx context.Context, args []string) (err error) {
 		err = keep(filepath.Join(root, "test/attack/control/matrix.json"), filepath.Join(root, "docs/security.md"), found)
 	}
 	if failed > 0 {
-		err = errors.Join(err, fmt.Errorf("%d cases do not notice what they are for", failed))
+		err = errors.Join(err, fmt.Errorf("%d cases do not notice what they are for, or do not hold", failed))
 	}
 	return err
 }
@@ -72,21 +76,29 @@ func control(ctx context.Context, args []string) (err error) {
 // were not.
 func (p programs) all(ctx context.Context, rows []row, verbose bool) (found map[string][]string, failed int, err error) {
 	found = map[string][]string{}
+	levels, err := levelsOfCases()
+	if err != nil {
+		return found, failed, err
+	}
 	for _, r := range rows {
 		if ctx.Err() != nil {
 			fmt.Println("interrupted before", r.name())
 			break
 		}
-		o, err := p.run(ctx, r.name(), r.ids())
+		o, err := p.runRow(ctx, r, levels)
 		if err != nil {
 			return found, failed, err
 		}
-		fmt.Printf("%-32s red %v", r.name(), o.red)
-		if len(o.green) > 0 {
-			fmt.Printf(", NOT NOTICED by %v", o.green)
+		unnoticed, broken := o.wrong(r)
+		fmt.Printf("%-32s red %v, green %v", r.name(), o.red, o.green)
+		if len(unnoticed) > 0 {
+			fmt.Printf(", NOT NOTICED by %v", unnoticed)
+		}
+		if len(broken) > 0 {
+			fmt.Printf(", DOES NOT HOLD: %v", broken)
 		}
 		if len(o.absent) > 0 {
-			fmt.Printf(", not in the battery %v", o.absent)
+			fmt.Printf(", without a test %v", o.absent)
 		}
 		fmt.Printf(" (%s)\n", o.took.Round(time.Second/10))
 		if verbose {
@@ -97,8 +109,18 @@ func (p programs) all(ctx context.Context, rows []row, verbose bool) (found map[
 		if len(o.red) == 0 && len(o.green) == 0 {
 			fmt.Println(o.log[max(0, len(o.log)-3000):])
 		}
-		found[r.name()] = o.red
-		failed += len(o.green)
+		found[r.name()] = slices.DeleteFunc(r.ids(), func(id string) bool { return !slices.Contains(o.red, id) })
+		failed += len(unnoticed) + len(broken)
 	}
 	return found, failed, nil
+}
+
+// levelsOfCases is at which level each case of the list is.
+func levelsOfCases() (map[string]coverage.Level, error) {
+	cases, err := coverage.Cases()
+	levels := map[string]coverage.Level{}
+	for _, c := range cases {
+		levels[c.ID] = c.Level
+	}
+	return levels, err
 }

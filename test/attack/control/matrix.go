@@ -69,12 +69,15 @@ func withMatrix(page string, matrix map[string][]string) (string, error) {
 	return before + matrixBegin + "\n" + table(matrix) + "\n" + matrixEnd + after, nil
 }
 
+// nameInText is a row's name as the page has it.
+func nameInText(r row) string { return "`" + strings.ReplaceAll(r.name(), "+", "` and `") + "`" }
+
 // table writes the matrix, without its empty fields: a line for each case.
 func table(matrix map[string][]string) string {
 	notice := map[string][]string{}
 	for _, r := range rows {
 		for _, id := range matrix[r.name()] {
-			notice[id] = append(notice[id], "`"+strings.Join(strings.Split(r.name(), "+"), "` and `")+"`")
+			notice[id] = append(notice[id], nameInText(r))
 		}
 	}
 	var text strings.Builder
@@ -82,14 +85,23 @@ func table(matrix map[string][]string) string {
 	for _, id := range slices.Sorted(maps.Keys(notice)) {
 		fmt.Fprintf(&text, "| %s | %s |\n", id, strings.Join(notice[id], "; "))
 	}
+	text.WriteString("\n| case | holds without, by the protection that is left |\n| --- | --- |\n")
+	for _, r := range rows {
+		if _, ran := matrix[r.name()]; !ran {
+			continue
+		}
+		for _, id := range r.holding() {
+			fmt.Fprintf(&text, "| %s | %s |\n", id, nameInText(r))
+		}
+	}
 	text.WriteString("\n| case | why nothing turns it red |\n| --- | --- |\n")
-	for _, id := range slices.Sorted(maps.Keys(unnoticed)) {
-		fmt.Fprintf(&text, "| %s | %s |\n", id, unnoticed[id])
+	for _, id := range slices.Sorted(maps.Keys(withoutRow)) {
+		fmt.Fprintf(&text, "| %s | %s |\n", id, withoutRow[id])
 	}
 	var waiting []string
 	for _, r := range rows {
 		if _, ran := matrix[r.name()]; !ran {
-			waiting = append(waiting, "`"+r.name()+"` ("+strings.Join(r.ids(), " ")+")")
+			waiting = append(waiting, "`"+r.name()+"` ("+strings.TrimSpace(r.cases+" "+r.holds)+")")
 		}
 	}
 	if len(waiting) > 0 {

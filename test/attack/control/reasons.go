@@ -1,7 +1,14 @@
 package main
 
-// unnoticed are the cases of the battery that no row is for, and why.
-var unnoticed = map[string]string{
+// withoutRow are the cases of the list that no row is for, and why.
+var withoutRow = map[string]string{
+	"L04": "a sealed copy in memory, of which nobody else has the file: there is nothing to take away",
+	"L05": "held by one confinement for all, without which shells would have several: there is nothing to take away",
+	"L06": "has a control of its own: sandboxes with another name, environment and memory, which its census tells apart",
+	"L07": "held by the mount namespace, without which the host's files would be at stake",
+	"L08": "held by opening beneath a directory, without which the host's files would be at stake",
+	"L09": "held by the mount namespace, without which the host's files would be at stake",
+	"L10": "of the image store, which unpacks as the host's root and is not weakened",
 	"K22": "looks for what nobody knows of: there is nothing to take away that it would have to notice",
 	"K23": "the kernel refuses it because of the user namespace, which always stays",
 	"K24": "the kernel asks for capabilities over the host's user namespace, which nothing inside ever has",

@@ -20,11 +20,8 @@ import (
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// Limits of an upload beside its size.
-const (
-	maxFiles = 1000
-	maxPath  = 4096
-)
+// maxFiles is the limit of an upload beside its size.
+const maxFiles = 1000
 
 // Uploaded is the answer to an upload.
 type Uploaded struct {
@@ -126,12 +123,12 @@ func (sp *spool) takePart(part *multipart.Part) error {
 		if sp.path != nil {
 			return errdefs.Invalid("path", "appears twice")
 		}
-		value, err := io.ReadAll(io.LimitReader(part, maxPath+1))
+		value, err := io.ReadAll(io.LimitReader(part, protocol.MaxPath+1))
 		if err != nil {
 			return errForm(err)
 		}
-		if len(value) > maxPath {
-			return errdefs.Invalid("path", "must be at most %d bytes", maxPath)
+		if len(value) > protocol.MaxPath {
+			return errdefs.Invalid("path", "must be at most %d bytes", protocol.MaxPath)
 		}
 		asked := string(value)
 		sp.path = &asked

@@ -11,8 +11,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 )
 
-// LookAt sees one group.
-func LookAt(groups *cgroup.Manager, name string) (Group, error) {
+// lookAtGroup sees one group.
+func lookAtGroup(groups *cgroup.Manager, name string) (Group, error) {
 	g := groups.Group(name)
 	populated, popErr := g.Populated()
 	frozen, err := g.Freezing()
@@ -28,7 +28,7 @@ func Look(groups *cgroup.Manager, node, dataDir, leases string, daemon int) (s S
 	names, err := groups.List()
 	errs = append(errs, err)
 	for _, name := range names {
-		g, err := LookAt(groups, name)
+		g, err := lookAtGroup(groups, name)
 		errs = append(errs, err)
 		s.Groups = append(s.Groups, g)
 	}

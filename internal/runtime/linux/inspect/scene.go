@@ -39,7 +39,6 @@ type Sandbox struct {
 	Unknown  bool   // what the directory says cannot be read
 	Claimed  bool   // there is no record yet: it is being made, or a crash came between
 	Group    string // the name of its control group
-	Former   bool   // which is where earlier versions had them
 	IDs      int    // the first of its user ids; 0 is none
 	Runner   Process
 	Alive    bool

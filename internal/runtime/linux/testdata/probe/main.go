@@ -1,4 +1,4 @@
-// Command probe runs inside a sandbox for the escape tests. It does what its
+// Command probe runs inside a sandbox for the attacks. It does what its
 // first argument says and prints what came of it; it judges nothing.
 package main
 

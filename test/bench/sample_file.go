@@ -1,6 +1,4 @@
-// Package sample has what measurements work on: files, and the programs of the
-// host that do with them what a sandbox does. It does not measure.
-package sample
+package main
 
 import (
 	"bytes"
@@ -11,9 +9,9 @@ import (
 	"os/exec"
 )
 
-// File returns a file without a name that has size bytes, none of which a
+// sampleFile returns a file without a name that has size bytes, none of which a
 // file system stores as a hole. The caller closes it.
-func File(dir string, size int64) (*os.File, error) {
+func sampleFile(dir string, size int64) (*os.File, error) {
 	file, err := os.CreateTemp(dir, "source-*")
 	if err != nil {
 		return nil, err
@@ -29,8 +27,8 @@ func File(dir string, size int64) (*os.File, error) {
 	return file, nil
 }
 
-// Shell runs a command of the host's.
-func Shell(ctx context.Context, command string) error {
+// runShell runs a command of the host's.
+func runShell(ctx context.Context, command string) error {
 	out, err := exec.CommandContext(ctx, "bash", "-o", "pipefail", "-c", command).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", command, err, out)

@@ -1,6 +1,4 @@
-// Package setup is the command that writes a configuration to begin with. What
-// is in it is internal/config's; where the daemon looks for it is internal/cli's.
-package setup
+package cli
 
 import (
 	"errors"
@@ -9,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/drivers"
 )
@@ -31,7 +28,7 @@ alone can read it, since a key may come into it.
 }
 
 // Run refuses to replace a file, unless it is forced to.
-func (c InitCmd) Run(a *cli.App) error {
+func (c InitCmd) Run(a *App) error {
 	file := a.Config
 	if file == "" {
 		file = config.SystemFile

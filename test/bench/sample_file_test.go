@@ -1,4 +1,4 @@
-package sample
+package main
 
 import (
 	"io"
@@ -10,7 +10,7 @@ import (
 func TestFileIsAsLongAsAskedAndHasNoHoles(t *testing.T) {
 	dir := t.TempDir()
 	const size = 3<<20 + 1
-	source, err := File(dir, size)
+	source, err := sampleFile(dir, size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,10 +25,10 @@ func TestFileIsAsLongAsAskedAndHasNoHoles(t *testing.T) {
 }
 
 func TestShell(t *testing.T) {
-	if err := Shell(t.Context(), "true | true"); err != nil {
+	if err := runShell(t.Context(), "true | true"); err != nil {
 		t.Error(err)
 	}
-	if err := Shell(t.Context(), "(echo why; false) | cat"); err == nil || !strings.Contains(err.Error(), "why") {
+	if err := runShell(t.Context(), "(echo why; false) | cat"); err == nil || !strings.Contains(err.Error(), "why") {
 		t.Errorf("a failure in a pipe: %v", err)
 	}
 }
