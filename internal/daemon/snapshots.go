@@ -8,19 +8,19 @@ import (
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/blob/s3"
 	"github.com/sandkasten/sandkasten/internal/config"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
-func snapshotOptions(cfg config.Config, rows session.SnapshotStore) (session.SnapshotOptions, error) {
+func snapshotOptions(cfg config.Config, rows snapshots.Store) (snapshots.Options, error) {
 	c := cfg.Snapshots
 	if !c.Enabled {
-		return session.SnapshotOptions{}, nil
+		return snapshots.Options{}, nil
 	}
 	blobs, err := openBlobs(c)
 	if err != nil {
-		return session.SnapshotOptions{}, fmt.Errorf("snapshots: %w", err)
+		return snapshots.Options{}, fmt.Errorf("snapshots: %w", err)
 	}
-	return session.SnapshotOptions{
+	return snapshots.Options{
 		Store:     rows,
 		Blobs:     blobs,
 		SpoolDir:  spool(cfg),
@@ -28,7 +28,6 @@ func snapshotOptions(cfg config.Config, rows session.SnapshotStore) (session.Sna
 		MaxUnpack: c.MaxUnpackMB << 20,
 		MaxFiles:  c.MaxFiles,
 		MaxCount:  c.MaxCount,
-		MaxTotal:  c.MaxTotalMB << 20,
 		Retention: c.Retention,
 	}, nil
 }

@@ -4,20 +4,23 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/session/files"
+	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
 // entry is what the manager keeps in memory of a session that has not ended:
 // a copy of its row, the handle on its sandbox, and its use.
 type entry struct {
-	id    ID
-	owner string
-	key   string // the idempotency key
-	name  string // "" if it has none
+	id     ID
+	owner  string
+	helper bool
+	key    string // the idempotency key
+	name   string // "" if it has none
 
 	// changing holds one token. Who takes it may change the session's state
 	// and call the driver for its sandbox; it is held across both.
@@ -37,9 +40,9 @@ type entry struct {
 	madeWorkspace bool
 
 	// What the client of the create asked for; they are Create's alone.
-	restoreID string    // the snapshot to begin with, "" without
-	image     string    // "" if it named none
-	restore   *Snapshot // that of restoreID, when it is known
+	restoreID string              // the snapshot to begin with, "" without
+	image     string              // "" if it named none
+	restore   *snapshots.Snapshot // that of restoreID, when it is known
 
 	// cancelCreate stops the driver from making the sandbox.
 	cancelCreate context.CancelFunc
@@ -74,6 +77,7 @@ func newEntry(s Session) *entry {
 	return &entry{
 		id:           s.ID,
 		owner:        s.Owner,
+		helper:       s.Helper,
 		key:          s.IdempotencyKey,
 		name:         s.Name,
 		changing:     make(chan struct{}, 1),
@@ -202,7 +206,7 @@ func (e *entry) reopen(sandbox runtime.Sandbox, bootID string) {
 	e.open(sandbox)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.s.BootID, e.s.Cwd = bootID, files.Workspace
+	e.s.BootID, e.s.Cwd = bootID, check.WorkspaceDir
 	e.touch()
 }
 
@@ -311,4 +315,11 @@ func (e *entry) interruptible(stop context.CancelFunc) (done func()) {
 		defer e.mu.Unlock()
 		e.interrupt = nil
 	}
+}
+
+// clockSet has e tell times by the wall clock as it is now.
+func (e *entry) clockSet(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.s.CreatedAt, e.s.LastActivity = now.Add(e.s.CreatedAt.Sub(now)), now.Add(e.s.LastActivity.Sub(now))
 }

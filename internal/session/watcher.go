@@ -1,4 +1,4 @@
-package commands
+package session
 
 import (
 	"context"
@@ -34,16 +34,16 @@ type watcher struct {
 	timer   *time.Timer
 }
 
-// watch returns a context for an operation that may take long. It ends with
+// watchRunner returns a context for an operation that may take long. It ends with
 // errSilent when the runner stops answering. The first look is when a command
 // with a timeout must have ended, if that is sooner than usual; it may well be
 // that it waits for its shell. The caller calls stop.
-func (c *Commands[ID]) watch(ctx context.Context, use Use, timeoutMS int64) (watched context.Context, stop func()) {
+func (c *Execs) watchRunner(ctx context.Context, use use, timeoutMS int64) (watched context.Context, stop func()) {
 	first := watchEvery
 	if timeoutMS > 0 {
 		first = min(first, time.Duration(timeoutMS)*time.Millisecond+c.opts.KillGrace+watchMargin)
 	}
-	w := &watcher{client: use.Client}
+	w := &watcher{client: use.client}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
 	w.looking.Lock()
 	defer w.looking.Unlock()

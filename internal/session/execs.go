@@ -1,4 +1,4 @@
-package commands
+package session
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/weaken"
@@ -16,59 +17,67 @@ import (
 // MaxWait is the longest that ReadExec and WaitExec wait.
 const MaxWait = 10 * time.Minute
 
-// Execs lists the execs that the session still knows, commands of shells and
+// List lists the execs that the session still knows, commands of shells and
 // processes alike, oldest first. It is not activity.
-func (c *Commands[ID]) Execs(ctx context.Context, id ID) ([]ExecResult, error) {
-	use, err := c.opts.Look(ctx, id)
+func (c *Execs) List(ctx context.Context, p auth.Principal, id ID) ([]ExecResult, error) {
+	use, err := c.look(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
-	execs, err := use.Client.Execs(ctx)
+	execs, err := use.client.Execs(ctx)
 	if err != nil {
-		return nil, use.Lost(err)
+		return nil, use.lost(ctx, err)
 	}
 	return execs, nil
 }
 
-// ExecRecord returns what the session knows of one exec, ended or not. It is
+// Get returns what the session knows of one exec, ended or not. It is
 // not activity.
-func (c *Commands[ID]) ExecRecord(ctx context.Context, id ID, execID string) (ExecResult, error) {
-	if err := c.checkExecID(execID); err != nil {
-		return ExecResult{}, err
+func (c *Execs) Get(ctx context.Context, p auth.Principal, id ID, execID string) (ExecResult, error) {
+	use, err := c.look(ctx, p, id)
+	if err == nil {
+		err = c.checkExecID(execID)
 	}
-	use, err := c.opts.Look(ctx, id)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	record, err := use.Client.Record(ctx, execID)
+	record, err := use.client.Record(ctx, execID)
 	if err != nil {
-		return ExecResult{}, use.Lost(err)
+		return ExecResult{}, use.lost(ctx, err)
 	}
 	return record, nil
 }
 
-// WaitExec returns an exec's record when it has ended, or as it is after wait.
-func (c *Commands[ID]) WaitExec(ctx context.Context, id ID, execID string, wait time.Duration) (ExecResult, error) {
+// Wait returns an exec's record when it has ended, or as it is after wait.
+func (c *Execs) Wait(ctx context.Context, p auth.Principal, id ID, execID string, wait time.Duration) (ExecResult, error) {
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return ExecResult{}, err
+	}
 	if wait < 0 || wait > MaxWait {
 		return ExecResult{}, errdefs.Invalid("timeout_ms", "must be between 0 and %d", MaxWait.Milliseconds())
 	}
-	return c.reading(ctx, id, execID, wait > 0, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
+	return c.readExec(ctx, e, execID, wait > 0, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
 		return runner.Wait(ctx, execID, wait)
 	})
 }
 
-// ReadExec writes what is kept of an exec's output from an offset on to out,
+// Read writes what is kept of an exec's output from an offset on to out,
 // without following it: next is the offset to go on from. The record may be of
 // an exec that goes on. As with Attach, an out that is a runnerclient.Sink is
 // told of gaps.
-func (c *Commands[ID]) ReadExec(ctx context.Context, id ID, execID string, req ReadRequest, out io.Writer) (record ExecResult, next int64, err error) {
+func (c *Execs) Read(ctx context.Context, p auth.Principal, id ID, execID string, req ReadRequest, out io.Writer) (record ExecResult, next int64, err error) {
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return ExecResult{}, 0, err
+	}
 	switch {
 	case req.Offset < 0:
 		return ExecResult{}, 0, errdefs.Invalid("since_seq", "must not be negative")
 	case req.Wait < 0 || req.Wait > MaxWait:
 		return ExecResult{}, 0, errdefs.Invalid("wait_ms", "must be between 0 and %d", MaxWait.Milliseconds())
 	}
-	record, err = c.reading(ctx, id, execID, req.Wait > 0, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
+	record, err = c.readExec(ctx, e, execID, req.Wait > 0, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
 		var record ExecResult
 		var err error
 		record, next, err = runner.Poll(ctx, protocol.Attach{
@@ -79,30 +88,30 @@ func (c *Commands[ID]) ReadExec(ctx context.Context, id ID, execID string, req R
 	return record, next, err
 }
 
-// reading asks the runner for something of one exec, and may wait for it. The
+// readExec asks the runner for something of one exec, and may wait for it. The
 // session is in use meanwhile. If the sandbox dies, so does the exec.
-func (c *Commands[ID]) reading(ctx context.Context, id ID, execID string, waits bool, ask func(context.Context, *runnerclient.Client) (ExecResult, error)) (ExecResult, error) {
+func (c *Execs) readExec(ctx context.Context, e *entry, execID string, waits bool, ask func(context.Context, *runnerclient.Client) (ExecResult, error)) (ExecResult, error) {
 	if err := c.checkExecID(execID); err != nil {
 		return ExecResult{}, err
 	}
-	use, err := c.opts.Begin(ctx, id)
+	use, err := c.begin(ctx, e)
 	if err != nil {
 		return ExecResult{}, err
 	}
-	defer use.End()
+	defer use.end()
 	known := ExecResult{ID: execID}
 	if waits { // what is said of it if the sandbox ends meanwhile
-		if known, err = use.Client.Record(ctx, execID); err != nil {
-			return ExecResult{}, use.Lost(err)
+		if known, err = use.client.Record(ctx, execID); err != nil {
+			return ExecResult{}, use.lost(ctx, err)
 		}
 	}
-	watched, stop := c.watch(ctx, use, 0)
+	watched, stop := c.watchRunner(ctx, use, 0)
 	defer stop()
-	record, err := ask(watched, use.Client)
+	record, err := ask(watched, use.client)
 	if waits && errors.Is(err, runnerclient.ErrUnreachable) { // it was there a moment ago
 		err = fmt.Errorf("%w: %w", runnerclient.ErrLost, err)
 	}
-	return c.ended(use, known, record, err)
+	return c.ended(ctx, use, known, record, err)
 }
 
 // beginning is what is known of an exec that begins now.
@@ -111,10 +120,10 @@ func beginning(id, shell string, kind protocol.Kind) ExecResult {
 }
 
 // ended completes the result of an exec, of which that much was known before.
-func (c *Commands[ID]) ended(use Use, known, result ExecResult, err error) (ExecResult, error) {
+func (c *Execs) ended(ctx context.Context, use use, known, result ExecResult, err error) (ExecResult, error) {
 	if err == nil {
 		if result.Shell == "" && result.Kind == protocol.KindShell && result.State == protocol.StateEnded {
-			use.Moved(result.Cwd)
+			use.entry.moved(result.Cwd)
 		}
 		return result, nil
 	}
@@ -122,14 +131,14 @@ func (c *Commands[ID]) ended(use Use, known, result ExecResult, err error) (Exec
 		return result, err
 	}
 	broke := errors.Is(err, runnerclient.ErrLost)
-	err = use.Lost(err)
-	cwd, alive := use.Alive()
-	if !broke || alive {
+	err = use.lost(ctx, err)
+	s := use.entry.snapshot()
+	if !broke || s.State.Alive() {
 		result.ID = known.ID
 		return result, err
 	}
 	known.State, known.Cause, known.ExitCode = protocol.StateEnded, protocol.CauseSandboxGone, goneExitCode
-	known.Cwd, known.OutputBytes = cwd, max(known.OutputBytes, result.OutputBytes)
+	known.Cwd, known.OutputBytes = s.Cwd, max(known.OutputBytes, result.OutputBytes)
 	if known.StartedUnixMS > 0 {
 		known.DurationUS = max(0, time.Since(time.UnixMilli(known.StartedUnixMS)).Microseconds())
 	}

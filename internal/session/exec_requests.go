@@ -1,4 +1,4 @@
-package commands
+package session
 
 import (
 	"time"
