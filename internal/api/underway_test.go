@@ -213,3 +213,30 @@ func quiet(t *testing.T) net.Listener {
 	}
 	return l
 }
+
+// changing has one quota for all, which a test changes between requests.
+type changing struct{ quota auth.Quota }
+
+func (c *changing) QuotaOf(auth.Principal) auth.Quota { return c.quota }
+
+// Quotas are asked at each request: a change holds from the next one on.
+func TestQuotasChange(t *testing.T) {
+	quotas := &changing{auth.Quota{RequestsPerSecond: 0.001, Burst: 1, Requests: 1}}
+	s := newStuck(api.Options{Quotas: quotas})
+	want := func(when string, status int) {
+		t.Helper()
+		if w := s.ask("alice", "/short?now"); w.Code != status {
+			t.Errorf("%s: %d %s, want %d", when, w.Code, w.Body, status)
+		}
+	}
+	want("the first", http.StatusOK)
+	want("the second", http.StatusTooManyRequests)
+	quotas.quota.RequestsPerSecond = 0
+	want("without a rate", http.StatusOK)
+
+	s.hold("alice", "/short", 1)
+	want("beside one under way", http.StatusTooManyRequests)
+	quotas.quota.Requests = 2
+	want("with room for two", http.StatusOK)
+	s.letGo()
+}

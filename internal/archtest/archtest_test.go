@@ -255,3 +255,21 @@ func TestRequirements(t *testing.T) {
 		"\texample.org/ab v1.0.0\n\texample.org/deep v1.0.0+incompatible // indirect\n)\n"),
 		"go.mod: example.org/a/v2 is imported, and called indirect", "go.mod: nothing imports example.org/ab")
 }
+
+func TestSeams(t *testing.T) {
+	repo := load(t, map[string]string{
+		"internal/api/v1/a.go": `package v1
+func f() bool { return s.Owner == p.Owner || s.Owner != "" }
+var _ = "GET /v1/sessions"`,
+		"internal/session/a.go": `package session
+type Record = protocol.Record
+type list = []int
+func g() bool { return s.Owner == p.Owner && store.GetOwned() }
+var _ = "no such session; GET /v1/sessions lists them"`,
+		"internal/reaper/a.go": `package reaper
+var _ = store.GetOwned`,
+	})
+	want(t, repo.Owners(), "internal/api/v1/a.go:2: compares owners", "internal/reaper/a.go:2: reads an owner's row")
+	want(t, repo.Routes(), "internal/session/a.go:5: names a route")
+	want(t, repo.Aliases("internal/session"), "internal/session/a.go:2: Record is another package's type")
+}

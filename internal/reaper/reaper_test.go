@@ -21,6 +21,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -124,7 +125,7 @@ func (s *system) make(req session.CreateRequest) session.Session {
 	return created
 }
 
-func (s *system) exec(id session.ID, command string) session.ExecResult {
+func (s *system) exec(id session.ID, command string) protocol.Record {
 	s.t.Helper()
 	var out bytes.Buffer
 	r, err := s.Execs.Run(s.t.Context(), everyone, id, session.ExecRequest{Command: command}, &out)

@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// activity is what uses a session.
+type activity struct {
+	using   int  // operations in progress
+	filing  int  // those of them that work on files
+	unsaved bool // there is activity that the store does not know
+}
+
 // flushUntil writes activity to the store every FlushEvery until ctx is done,
 // and once more then.
 func (c *core) flushUntil(ctx context.Context) {
@@ -24,21 +31,21 @@ func (c *core) flushUntil(ctx context.Context) {
 // flush writes the activity that the store does not know, in one transaction.
 // What is lost in a crash is at most FlushEvery of idle time and a cwd.
 func (c *core) flush(ctx context.Context) {
-	var news []Activity
+	var unsaved []Activity
 	var from []*entry
 	for _, e := range c.entries() {
-		if a, any := e.news(); any {
-			news = append(news, a)
+		if a, any := e.takeUnsaved(); any {
+			unsaved = append(unsaved, a)
 			from = append(from, e)
 		}
 	}
-	if len(news) == 0 {
+	if len(unsaved) == 0 {
 		return
 	}
-	if err := c.store.Touch(ctx, news); err != nil {
-		c.log.ErrorContext(ctx, "cannot write activity; trying again later", "sessions", len(news), "err", err)
+	if err := c.store.Touch(ctx, unsaved); err != nil {
+		c.log.ErrorContext(ctx, "cannot write activity; trying again later", "sessions", len(unsaved), "err", err)
 		for _, e := range from {
-			e.notTold()
+			e.markUnsaved()
 		}
 	}
 }

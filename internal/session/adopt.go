@@ -228,7 +228,7 @@ func (c *core) adoptOne(ctx context.Context, e *entry, status *runtime.Status) {
 	var err error
 	switch s := e.snapshot(); {
 	case s.State == Creating:
-		// Nobody was told of it, and what was made of it is not known.
+		// No client knows of it, and what was made of it is not known.
 		e.createErr = errdefs.New(errdefs.Unavailable, "the daemon stopped while it created this session; try again")
 		err = c.end(ctx, e, as(Failed, "the daemon stopped while it was created"))
 	case s.State.Alive() && status != nil && status.Alive:

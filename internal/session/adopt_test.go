@@ -72,7 +72,7 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 	fifo := strings.TrimSpace(d.output(t, s.ID, "mkfifo go && realpath go"))
 	ctx, die := context.WithCancel(t.Context())
 	out := newSignaler("before")
-	cut := make(chan session.ExecResult, 1)
+	cut := make(chan protocol.Record, 1)
 	go func() {
 		result, err := d.Execs.Run(ctx, everyone, s.ID, session.ExecRequest{Command: "echo before; cat go; echo after; exit 9"}, out)
 		if !errors.Is(err, context.Canceled) {

@@ -179,8 +179,8 @@ func (c *core) record(ctx context.Context, e *entry) (first bool, err error) {
 	return false, err
 }
 
-// undo removes what create made of e after the row, and returns what the
-// client of the create is told.
+// undo removes what create made of e after the row, and returns the
+// error for the client.
 func (c *core) undo(ctx context.Context, e *entry, cause error) error {
 	s := e.snapshot()
 	end, reason := Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause)

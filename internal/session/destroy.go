@@ -190,14 +190,14 @@ func (c *core) lost(ctx context.Context, e *entry, err error) error {
 }
 
 // quarantine ends e's processes, whose runner broke the protocol, and keeps the
-// files if the driver can. It returns what a client is told.
+// files if the driver can. It returns the error for the client.
 func (c *core) quarantine(ctx context.Context, e *entry, err error) error {
-	end, told := Failed, "was ended; create a new one"
+	end, outcome := Failed, "was ended; create a new one"
 	if c.stops != nil && !e.snapshot().Helper {
-		end, told = Stopped, "was stopped; its files are kept, and it can be started again"
+		end, outcome = Stopped, "was stopped; its files are kept, and it can be started again"
 	}
 	endErr := c.endLocked(ctx, e, as(end, reasonBroke))
-	return errors.Join(errdefs.Wrap(err, errdefs.Conflict, "session %s misbehaved and %s", e.id, told), endErr)
+	return errors.Join(errdefs.Wrap(err, errdefs.Conflict, "session %s misbehaved and %s", e.id, outcome), endErr)
 }
 
 // died reports whether e no longer runs, and ends it if its runner has died.

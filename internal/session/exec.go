@@ -27,29 +27,29 @@ const goneExitCode = 137
 // command has ended, ctx is done or out fails. In the last two cases the
 // command goes on, and the result says which one to Attach to. An exit code
 // that is not zero is not an error. If the sandbox dies under the command, the
-// result's cause is sandbox_gone. An out that is a runnerclient.Witness is told the
+// result's cause is sandbox_gone. An out that is a runnerclient.Witness gets the
 // exec's id when it can be attached to.
-func (c *Execs) Run(ctx context.Context, p auth.Principal, id ID, req ExecRequest, out io.Writer) (_ ExecResult, err error) {
+func (c *Execs) Run(ctx context.Context, p auth.Principal, id ID, req ExecRequest, out io.Writer) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "exec")
 	defer func() { span.End(err) }()
 	e, err := c.living(ctx, p, id)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	exec, err := c.planExec(e, req)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	command, err := commandText(req)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	use, err := c.begin(ctx, e)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	defer use.end()
-	watched, stop := c.watchRunner(ctx, use, exec.TimeoutMS)
+	watched, stop := c.supervise(ctx, use, exec.TimeoutMS)
 	defer stop()
 	began := beginning(exec.ID, exec.Shell, protocol.KindShell)
 	result, err := use.client.Exec(watched, exec, command, req.Stdin, out)
@@ -57,21 +57,35 @@ func (c *Execs) Run(ctx context.Context, p auth.Principal, id ID, req ExecReques
 }
 
 // Attach writes an exec's output from offset on to out and follows it to its
-// end, as Exec does. Where output was dropped it goes on behind the gap, which
-// the result counts, and of which an out that is a runnerclient.Sink is told.
-func (c *Execs) Attach(ctx context.Context, p auth.Principal, id ID, execID string, offset int64, out io.Writer) (_ ExecResult, err error) {
+// end, as Run does. Where output was dropped it goes on behind the gap. The result
+// counts what is missing, and an out that is a runnerclient.Sink sees where.
+func (c *Execs) Attach(ctx context.Context, p auth.Principal, id ID, execID string, offset int64, out io.Writer) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "attach")
 	defer func() { span.End(err) }()
 	e, err := c.living(ctx, p, id)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	if offset < 0 {
-		return ExecResult{}, errdefs.Invalid("offset", "must not be negative")
+		return protocol.Record{}, errdefs.Invalid("offset", "must not be negative")
 	}
-	return c.readExec(ctx, e, execID, true, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
+	return c.readExec(ctx, e, execID, true, func(ctx context.Context, runner *runnerclient.Client) (protocol.Record, error) {
 		return runner.Attach(ctx, execID, offset, out)
 	})
+}
+
+// superviseMargin is what an answer may take beyond a command's time and grace.
+const superviseMargin = 5 * time.Second
+
+// supervise returns a context that ends when the runner stops answering. It is
+// asked first when a command with a timeout must have ended, if that is soon; it
+// may well be that it waits for its shell. The caller calls stop.
+func (c *Execs) supervise(ctx context.Context, use use, timeoutMS int64) (supervised context.Context, stop func()) {
+	first := time.Hour // which is later than usual
+	if timeoutMS > 0 {
+		first = time.Duration(timeoutMS)*time.Millisecond + c.opts.KillGrace + superviseMargin
+	}
+	return use.client.Supervise(ctx, first)
 }
 
 // planExec turns a request into what the runner is asked, under a new id.

@@ -18,13 +18,6 @@ func (c *Files) reach(ctx context.Context, p auth.Principal, id ID) (*entry, err
 	return c.living(ctx, p.With(auth.ScopeHelpers), id)
 }
 
-// Check refuses a session that the principal may not use or that has ended, for
-// callers who have much to do before they work on files.
-func (c *Files) Check(ctx context.Context, p auth.Principal, id ID) error {
-	_, err := c.reach(ctx, p, id)
-	return err
-}
-
 // Read opens a file of the session, at most r.MaxBytes of it from r.Offset
 // on; 0 is all. The caller closes the reader, within the life of ctx.
 func (c *Files) Read(ctx context.Context, p auth.Principal, id ID, r protocol.Read) (protocol.FileInfo, io.ReadCloser, error) {

@@ -110,7 +110,7 @@ func (d *daemon) services() map[string]reflect.Value {
 
 // callAs calls a method in the name of p, with id wherever it takes one and with
 // nothing for the rest. It reports the error and whether there is a principal.
-func callAs(t *testing.T, method reflect.Value, p auth.Principal, id string) (err error, takesPrincipal bool) { //nolint:revive // the error is what is asked for
+func callAs(t *testing.T, method reflect.Value, p auth.Principal, id string) (err error, takesPrincipal bool) {
 	t.Helper()
 	var args []reflect.Value
 	named := false // later strings name other things

@@ -311,21 +311,21 @@ func (f *forking) fork(ctx context.Context) error {
 }
 
 // undo ends what has a row, takes back the claims of what has none, and returns
-// what the client is told.
+// the error for the client.
 func (f *forking) undo(ctx context.Context, recorded, claimed []*entry, cause error) error {
-	told := cause
+	answer := cause
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		told = errdefs.Wrap(cause, errdefs.Unavailable, "the forks were not ready within %s; try again, or fork fewer at once", f.core.opts.CreateTimeout)
+		answer = errdefs.Wrap(cause, errdefs.Unavailable, "the forks were not ready within %s; try again, or fork fewer at once", f.core.opts.CreateTimeout)
 	}
 	for _, e := range claimed {
 		f.core.forget(e)
 	}
 	for _, e := range recorded {
 		if err := f.core.end(ctx, e, as(Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause))); err != nil {
-			told = errors.Join(told, err)
+			answer = errors.Join(answer, err)
 		}
 	}
-	return told
+	return answer
 }
 
 func (f *forking) result() Forked {

@@ -22,19 +22,19 @@ func TestSandboxGoneUnderWhoeverWaits(t *testing.T) {
 		printed int64
 	}{"silent": {"sleep 600", 0}, "printed": {"printf four; sleep 600", 4}} {
 		for how, wait := range map[string]waiting{
-			"exec": func(ctx context.Context, d *daemon, id session.ID, _ string) (session.ExecResult, error) {
+			"exec": func(ctx context.Context, d *daemon, id session.ID, _ string) (protocol.Record, error) {
 				return d.Execs.Run(ctx, everyone, id, session.ExecRequest{Command: c.command}, io.Discard)
 			},
-			"process": func(ctx context.Context, d *daemon, id session.ID, _ string) (session.ExecResult, error) {
+			"process": func(ctx context.Context, d *daemon, id session.ID, _ string) (protocol.Record, error) {
 				return d.Execs.RunProcess(ctx, everyone, id, session.ProcessRequest{Args: program(c.command)}, io.Discard)
 			},
-			"attach": func(ctx context.Context, d *daemon, id session.ID, execID string) (session.ExecResult, error) {
+			"attach": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
 				return d.Execs.Attach(ctx, everyone, id, execID, 0, io.Discard)
 			},
-			"wait": func(ctx context.Context, d *daemon, id session.ID, execID string) (session.ExecResult, error) {
+			"wait": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
 				return d.Execs.Wait(ctx, everyone, id, execID, time.Minute)
 			},
-			"poll": func(ctx context.Context, d *daemon, id session.ID, execID string) (session.ExecResult, error) {
+			"poll": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
 				r, _, err := d.Execs.Read(ctx, everyone, id, execID, session.ReadRequest{Offset: c.printed, Wait: time.Minute}, io.Discard)
 				return r, err
 			},
@@ -65,9 +65,9 @@ func TestSandboxGoneUnderWhoeverWaits(t *testing.T) {
 }
 
 // waiting waits for the end of a command.
-type waiting func(ctx context.Context, d *daemon, id session.ID, execID string) (session.ExecResult, error)
+type waiting func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error)
 
-func goneUnder(t *testing.T, d *daemon, command string, printed int64, how string, wait waiting, stop func(*daemon, session.ID) error) (session.ExecResult, error) {
+func goneUnder(t *testing.T, d *daemon, command string, printed int64, how string, wait waiting, stop func(*daemon, session.ID) error) (protocol.Record, error) {
 	t.Helper()
 	s := d.create(t, session.CreateRequest{})
 	execID := ""
@@ -88,7 +88,7 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 		waitUntilPrinted()
 	}
 	type answer struct {
-		record session.ExecResult
+		record protocol.Record
 		err    error
 	}
 	answers := make(chan answer, 1)

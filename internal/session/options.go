@@ -30,8 +30,8 @@ type Options struct {
 
 	Images ImageResolver
 
-	// FetchImage is told of the image of each new session before Images is asked:
-	// it may bring what a driver's own store has, which may take minutes. Nil brings
+	// FetchImage gets the image of each new session before Images is asked: it
+	// may bring what a driver's own store has, which may take minutes. Nil brings
 	// nothing.
 	FetchImage func(context.Context, ImageFetch) error
 	Log        *slog.Logger // silence

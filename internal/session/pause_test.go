@@ -132,7 +132,7 @@ func TestPauseUnderAnExec(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	fifo := strings.TrimSpace(d.output(t, s.ID, "mkfifo go && realpath go"))
 	out := newSignaler("before")
-	ended := make(chan session.ExecResult, 1)
+	ended := make(chan protocol.Record, 1)
 	go func() {
 		result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo before; exec 3<>go; read line <&3; echo after; exit 9"}, out)
 		if err != nil {

@@ -15,34 +15,34 @@ import (
 )
 
 // RunProcess runs a program without a shell, beside everything else that runs
-// in the session, and is like Exec in all else. An out that is a
+// in the session, and is like Run in all else. An out that is a
 // runnerclient.Sink learns which bytes are of which stream. A program that
 // cannot be started is Unprocessable.
-func (c *Execs) RunProcess(ctx context.Context, p auth.Principal, id ID, req ProcessRequest, out io.Writer) (_ ExecResult, err error) {
+func (c *Execs) RunProcess(ctx context.Context, p auth.Principal, id ID, req ProcessRequest, out io.Writer) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "run_process")
 	defer func() { span.End(err) }()
 	e, err := c.living(ctx, p, id)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	if err := check.Args(req.Args); err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	start, program, err := c.planStart(e, req)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	timeout, err := c.timeout(req.Timeout)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	start.TimeoutMS = timeout.Milliseconds()
 	use, err := c.begin(ctx, e)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	defer use.end()
-	watched, stop := c.watchRunner(ctx, use, start.TimeoutMS)
+	watched, stop := c.supervise(ctx, use, start.TimeoutMS)
 	defer stop()
 	began := beginning(start.ID, "", protocol.KindProcess)
 	result, err := use.client.Run(watched, start, program, out)
@@ -52,39 +52,39 @@ func (c *Execs) RunProcess(ctx context.Context, p auth.Principal, id ID, req Pro
 // StartProcess starts a program in the background and returns its record. Such
 // a program is no use of the session by itself: it ends with the session when
 // nobody uses that for its TTL.
-func (c *Execs) StartProcess(ctx context.Context, p auth.Principal, id ID, req ProcessRequest) (_ ExecResult, err error) {
+func (c *Execs) StartProcess(ctx context.Context, p auth.Principal, id ID, req ProcessRequest) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "start_process")
 	defer func() { span.End(err) }()
 	e, err := c.living(ctx, p, id)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	if err := check.Args(req.Args); err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	start, program, err := c.planStart(e, req)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	if req.Timeout != 0 {
 		timeout, err := c.timeout(req.Timeout)
 		if err != nil {
-			return ExecResult{}, err
+			return protocol.Record{}, err
 		}
 		start.TimeoutMS = timeout.Milliseconds()
 	}
 	return c.startProgram(ctx, e, start, program)
 }
 
-func (c *Execs) startProgram(ctx context.Context, e *entry, start protocol.Start, program runnerclient.Program) (ExecResult, error) {
+func (c *Execs) startProgram(ctx context.Context, e *entry, start protocol.Start, program runnerclient.Program) (protocol.Record, error) {
 	use, err := c.begin(ctx, e)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	defer use.end()
 	record, err := use.client.Start(ctx, start, program)
 	if err != nil {
-		return ExecResult{}, use.lost(ctx, err)
+		return protocol.Record{}, use.lost(ctx, err)
 	}
 	return record, nil
 }

@@ -70,18 +70,18 @@ func TestBackgroundIsNoUse(t *testing.T) {
 func TestSandboxDiesUnderAProcess(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
-	for name, follow := range map[string]func(session.ID, io.Writer) (session.ExecResult, error){
-		"run": func(id session.ID, out io.Writer) (session.ExecResult, error) {
+	for name, follow := range map[string]func(session.ID, io.Writer) (protocol.Record, error){
+		"run": func(id session.ID, out io.Writer) (protocol.Record, error) {
 			return d.Execs.RunProcess(t.Context(), everyone, id, session.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}}, out)
 		},
-		"attach": func(id session.ID, out io.Writer) (session.ExecResult, error) {
+		"attach": func(id session.ID, out io.Writer) (protocol.Record, error) {
 			p, err := d.Execs.StartProcess(t.Context(), everyone, id, session.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}})
 			if err != nil {
 				return p, err
 			}
 			return d.Execs.Attach(t.Context(), everyone, id, p.ID, 0, out)
 		},
-		"wait": func(id session.ID, out io.Writer) (session.ExecResult, error) {
+		"wait": func(id session.ID, out io.Writer) (protocol.Record, error) {
 			p, err := d.Execs.StartProcess(t.Context(), everyone, id, session.ProcessRequest{Args: []string{"sleep", "600"}})
 			if err != nil {
 				return p, err
@@ -147,7 +147,7 @@ func TestReadExec(t *testing.T) {
 	wantCode(t, err, errdefs.NotFound)
 }
 
-func second(_ session.ExecResult, _ int64, err error) error { return err }
+func second(_ protocol.Record, _ int64, err error) error { return err }
 
 // deaf is a sandbox that was stopped from the host: it takes connections and
 // says nothing.

@@ -180,11 +180,10 @@ func runnerFailed(err error) bool {
 	return errors.Is(err, runnerclient.ErrUnreachable) || errors.Is(err, runnerclient.ErrLost) || errors.Is(err, runnerclient.ErrProtocol)
 }
 
-// field says which field of the request an error that the client is told is
-// about.
+// field names the field of the request that an error for the client is about.
 func field(name string, err error) error {
-	if told, ok := errors.AsType[*errdefs.Error](err); ok && told.Field == "" {
-		named := *told
+	if known, ok := errors.AsType[*errdefs.Error](err); ok && known.Field == "" {
+		named := *known
 		named.Field = name
 		return &named
 	}

@@ -90,7 +90,7 @@ func TestStopUnderAnExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
 	out := newSignaler("started")
-	results := make(chan session.ExecResult, 1)
+	results := make(chan protocol.Record, 1)
 	go func() {
 		result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
 		if err != nil {

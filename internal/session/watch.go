@@ -18,14 +18,14 @@ const maxFiling = 64
 func (e *entry) beginFiling() (end func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.filing == maxFiling {
+	if e.activity.filing == maxFiling {
 		return nil, errdefs.New(errdefs.ResourceExhausted, "the session has %d operations on files in progress, which is the limit; wait for one to end", maxFiling)
 	}
-	e.filing++
+	e.activity.filing++
 	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.filing--
+		e.activity.filing--
 	}, nil
 }
 

@@ -76,7 +76,7 @@ func usageOf(u *protocol.Usage) *Usage {
 	return &Usage{CPUMS: u.CPUUS / 1000, MemoryBytes: u.MemoryBytes, Processes: u.Processes}
 }
 
-func endOf(r session.ExecResult) End {
+func endOf(r protocol.Record) End {
 	return End{
 		ExitCode: r.ExitCode, Cwd: r.Cwd, DurationMS: r.DurationUS / 1000, ExecID: r.ID,
 		Cause: r.Cause, Signal: r.Signal, TimedOut: r.Cause == protocol.CauseTimeout, DiskFull: r.DiskFull,

@@ -35,7 +35,7 @@ type ExecRecord struct {
 	OutputFileError string `json:"output_file_error,omitempty" doc:"As in exec."`
 }
 
-func recordOf(r session.ExecResult) ExecRecord {
+func recordOf(r protocol.Record) ExecRecord {
 	record := ExecRecord{
 		ExecID: r.ID, Kind: "shell", Shell: shellName(r.Shell), Command: r.Command, State: r.State, Cause: r.Cause, Signal: r.Signal,
 		TimedOut: r.Cause == protocol.CauseTimeout, DiskFull: r.DiskFull, Cwd: r.Cwd, ShellRestarted: r.ShellRestarted,
@@ -52,7 +52,7 @@ func recordOf(r session.ExecResult) ExecRecord {
 }
 
 // startedAt is nil for what waits for its shell.
-func startedAt(r session.ExecResult) *time.Time {
+func startedAt(r protocol.Record) *time.Time {
 	if r.StartedUnixMS <= 0 {
 		return nil
 	}
@@ -65,14 +65,14 @@ type execsOutput struct {
 }
 
 func (s *surface) listExecs(ctx context.Context, in *SessionPath) (*execsOutput, error) {
-	return s.records(ctx, in, func(session.ExecResult) bool { return true })
+	return s.records(ctx, in, func(protocol.Record) bool { return true })
 }
 
 func (s *surface) listProcesses(ctx context.Context, in *SessionPath) (*execsOutput, error) {
-	return s.records(ctx, in, func(r session.ExecResult) bool { return r.Kind == protocol.KindProcess })
+	return s.records(ctx, in, func(r protocol.Record) bool { return r.Kind == protocol.KindProcess })
 }
 
-func (s *surface) records(ctx context.Context, in *SessionPath, wanted func(session.ExecResult) bool) (*execsOutput, error) {
+func (s *surface) records(ctx context.Context, in *SessionPath, wanted func(protocol.Record) bool) (*execsOutput, error) {
 	id, err := s.find(ctx, *in)
 	if err != nil {
 		return nil, err

@@ -3,12 +3,13 @@ package v1_test
 import (
 	"context"
 	"fmt"
-	"github.com/sandkasten/sandkasten/internal/auth"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
 )
 
 // anyone makes an owner of every key.

@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // done is the data of the event done.
@@ -30,7 +31,7 @@ func (s *surface) execStream(ctx context.Context, in *execInput) (*huma.StreamRe
 
 func (s *surface) streamExec(ctx context.Context, id session.ID, body *ExecRequest) *huma.StreamResponse {
 	req := body.request()
-	return s.streamRun(ctx, body.RawOutput, func(out io.Writer) (session.ExecResult, error) {
+	return s.streamRun(ctx, body.RawOutput, func(out io.Writer) (protocol.Record, error) {
 		return s.manager.Execs.Run(ctx, api.Caller(ctx), id, req, out)
 	})
 }
@@ -47,13 +48,13 @@ func (s *surface) processStream(ctx context.Context, in *processInput) (*huma.St
 	if err != nil {
 		return nil, err
 	}
-	return s.streamRun(ctx, in.Body.RawOutput, func(out io.Writer) (session.ExecResult, error) {
+	return s.streamRun(ctx, in.Body.RawOutput, func(out io.Writer) (protocol.Record, error) {
 		return s.manager.Execs.RunProcess(ctx, api.Caller(ctx), id, req, out)
 	}), nil
 }
 
 // streamRun answers with the events of an exec that run runs.
-func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Writer) (session.ExecResult, error)) *huma.StreamResponse {
+func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Writer) (protocol.Record, error)) *huma.StreamResponse {
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		out := announced{reading.NewEvents(raw), ctx, w}
 		result, err := run(out)
@@ -151,7 +152,7 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Plac
 	}
 	return shapes.Streaming(func(w http.ResponseWriter, _ *http.Request) {
 		out := reading.NewEvents(raw)
-		var record session.ExecResult
+		var record protocol.Record
 		err := out.Begin(w, at)
 		if err == nil {
 			record, err = s.manager.Execs.Attach(ctx, api.Caller(ctx), id, at.Exec, at.Offset, out)
@@ -161,7 +162,7 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Plac
 }
 
 // endEvents sends the last event.
-func endEvents(ctx context.Context, out *reading.Events, result session.ExecResult, err error) {
+func endEvents(ctx context.Context, out *reading.Events, result protocol.Record, err error) {
 	if err == nil {
 		err = out.End(done{End: endOf(result), DroppedBytes: out.Missing(result.OutputBytes)})
 	} else {

@@ -82,7 +82,7 @@ func New(o Options) api.Surface {
 	}
 	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: metrics.New(o.Registry, o.Manager)}
 	s.files = &files.Handlers{
-		Manager: o.Manager, Find: s.find, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
+		Manager: o.Manager, Find: s.findKnown, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
 	}
 	ofWorkspaces := *s.files
 	ofWorkspaces.Find = s.findWorkspaceFiles

@@ -1,5 +1,5 @@
 // Package snapshots keeps saved files of sessions: it has them packed while the
-// session's programs stand still, keeps the archives where it is told to, and
+// session's programs stand still, keeps the archives in Blobs, and
 // brings them back into new sessions. What sessions are, and when one may be
 // made to stand still, is not its business.
 package snapshots

@@ -345,7 +345,7 @@ func (k *Keeper) addWorkspace(ctx context.Context, owner string, req WorkspaceRe
 	if err == nil {
 		return w, nil
 	}
-	// Nobody was told of it. A row that stays all the same says that it was not
+	// No client knows of it. A row that stays all the same says that it was not
 	// made, which the next session to ask for it or the reaper makes up for.
 	ctx = context.WithoutCancel(ctx)
 	if undone := k.volumes.DestroyWorkspace(ctx, w.Volume); undone != nil {

@@ -38,9 +38,6 @@ func (h *Handlers) Upload(ctx context.Context, in *SessionFiles) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
-	if err := h.Manager.Files.Check(ctx, api.Caller(ctx), id); err != nil { // before a body of gigabytes arrives
-		return nil, err
-	}
 	// By itself, because huma would read the whole body into memory first.
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		uploaded, err := h.receive(w, r, id, in.User)

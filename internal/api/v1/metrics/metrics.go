@@ -83,7 +83,7 @@ func (m *Metrics) Created(took time.Duration, err error) {
 }
 
 // Ran notes that a command ended.
-func (m *Metrics) Ran(result session.ExecResult) {
+func (m *Metrics) Ran(result protocol.Record) {
 	if m == nil {
 		return
 	}

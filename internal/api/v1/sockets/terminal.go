@@ -123,7 +123,7 @@ type exit struct {
 	} `json:"exit"`
 }
 
-func exitOf(record session.ExecResult) (message exit) {
+func exitOf(record protocol.Record) (message exit) {
 	message.Exit.ExitCode = record.ExitCode
 	message.Exit.Cause = record.Cause
 	return message
