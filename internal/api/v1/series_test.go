@@ -152,5 +152,4 @@ func TestUseOfAllSessions(t *testing.T) {
 	if again := use(); again["memory_limit_bytes"] != 96<<20 {
 		t.Errorf("measured again at once: %v", again)
 	}
-
 }
