@@ -23,6 +23,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
@@ -71,13 +72,13 @@ func startDaemon(t *testing.T) *console {
 		}
 	})
 	key := auth.NewKey()
-	keys, err := auth.NewKeys(auth.Key{Owner: "test", Hash: auth.HashKey(key)})
+	keys, err := auth.NewKeys(auth.Key{Owner: auth.Admin, Hash: auth.HashKey(key)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	manager := session.New(session.Options{
 		Store: rows, Driver: runtimetest.NewLocal(t), Images: anyImage{}, Defaults: session.Defaults{Image: "base"},
-		Workspaces: session.WorkspaceOptions{Store: rows},
+		Workspaces: workspaces.WorkspaceOptions{Store: rows},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
@@ -90,7 +91,7 @@ func startDaemon(t *testing.T) *console {
 	})
 	silent := slog.New(slog.DiscardHandler)
 	srv := httptest.NewUnstartedServer(nil)
-	srv.Config = api.NewServer(api.Handler(api.Options{Log: silent, Keys: keys},
+	srv.Config = api.NewServer(api.Handler(api.Options{Log: silent, Authenticator: keys},
 		v1.New(v1.Options{Manager: manager, SpoolDir: t.TempDir(), Images: library(t)})), silent)
 	srv.Start()
 	t.Cleanup(srv.Close)

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/audit"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/internal/weaken"
@@ -31,7 +32,7 @@ const (
 	Public       // nothing: what it answers is the same for everybody
 	Key          // an API key, as Authorization: Bearer or X-API-Key
 	Socket       // an API key, also as a WebSocket's subprotocol, for what a page's script opens
-	Admin        // an API key of Options.Admin, for what tells of everybody's sessions
+	Admin        // an API key of a principal with auth.ScopeDaemon, for what tells of everybody's sessions
 )
 
 // Route is one endpoint. A surface's routes are its whole contract: reading
@@ -43,12 +44,12 @@ type Route struct {
 	Class   Class // Short if nothing is said
 
 	// Ticket, which may be nil, finds a credential that opens this route alone
-	// and is taken instead of a key. It returns the owner of what the ticket is
-	// for, and whether the request shows a ticket at all.
-	Ticket func(r *http.Request) (owner string, shown bool, err error)
+	// and is taken instead of a key. It returns the principal that may use what the
+	// ticket is for, and whether the request shows a ticket at all.
+	Ticket func(r *http.Request) (p auth.Principal, shown bool, err error)
 
 	// Resolve, which may be nil, turns what the path calls a thing into its id, with
-	// SetPathValue: once, before handlers and logs see it. The owner is known.
+	// SetPathValue: once, before handlers and logs see it. The caller is known.
 	Resolve func(r *http.Request) error
 }
 
@@ -58,18 +59,14 @@ type Surface struct {
 	Routes []Route
 }
 
-// Keys finds the owner of an API key. Authenticate compares in constant time
-// and says Unauthenticated for any key that is not valid, whatever the reason.
-type Keys interface {
-	Authenticate(key string) (owner string, err error)
-}
-
 // Options configures Handler. Every zero value is usable.
 type Options struct {
 	Log   *slog.Logger // silence
-	Keys  Keys         // nil asks nobody for a key: only for a daemon on a loopback address
-	Admin string       // the owner whose keys open the routes of scope Admin; "" opens them to every key
 	Hosts Hosts        // which Host headers are ours; the zero value is loopback names only
+
+	// Authenticator knows API keys; nil asks nobody for one, and every caller is
+	// auth.Anonymous: only for a daemon on a loopback address.
+	Authenticator auth.Authenticator
 
 	Origins []string // of other web sites whose pages may call the API, as https://app.example.org
 
@@ -78,11 +75,8 @@ type Options struct {
 	// there, and its paths are taken as they come. nil is for hosts of no site.
 	Site func(host string) *Route
 
-	Rate   Rate            // of one owner, over all routes and keys
-	RateOf map[string]Rate // of owners who have another one; what is zero in it is Rate's
-
-	Concurrent   Concurrencies  // requests under way at once
-	ConcurrentOf map[string]int // those of class Short, of owners who may have more or fewer
+	Quotas     auth.Quotas   // of callers, asked at each request; nil has no limits
+	Concurrent Concurrencies // requests of all callers that may be under way at once
 
 	Registry prometheus.Registerer // nil keeps no metrics
 	Audit    *audit.Log            // of what clients do; nil keeps none
@@ -96,6 +90,9 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Quotas == nil {
+		o.Quotas = auth.FixedQuotas{}
+	}
 	if o.Site == nil {
 		o.Site = func(string) *Route { return nil }
 	}
@@ -104,12 +101,11 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		hosts:   o.Hosts,
 		origins: o.Origins,
 		site:    o.Site,
-		keys:    o.Keys,
-		admin:   o.Admin,
-		rates:   newRates(o.Rate, o.RateOf),
+		keys:    o.Authenticator,
+		rates:   newRates(o.Quotas),
 		metrics: newMetrics(o.Registry),
 		tracer:  o.Tracer,
-		under:   newUnderway(o.Concurrent, o.ConcurrentOf, o.Registry),
+		under:   newUnderway(o.Concurrent, o.Quotas, o.Registry),
 		audit:   o.Audit,
 		mux:     http.NewServeMux(),
 	}
@@ -132,8 +128,7 @@ type handler struct {
 	hosts   Hosts
 	origins []string
 	site    func(host string) *Route
-	keys    Keys
-	admin   string
+	keys    auth.Authenticator
 	rates   *rates
 	metrics *metrics
 	tracer  *tracing.Tracer
@@ -208,47 +203,6 @@ func (h *handler) guard(route Route) http.Handler {
 		}
 		h.under.serve(w, r, route)
 	})
-}
-
-// admit decides on a request that needs a key or a ticket.
-func (h *handler) admit(r *http.Request, route Route) error {
-	if err := checkOrigin(r); err != nil {
-		return err
-	}
-	owner, err := h.owner(r, route)
-	if err != nil {
-		return err
-	}
-	From(r.Context()).Owner = owner
-	if err := h.rates.take(owner); err != nil {
-		h.under.refuse(limitRate)
-		return err
-	}
-	if route.Scope == Admin && h.admin != "" && owner != h.admin {
-		return errdefs.New(errdefs.PermissionDenied, "this tells of the sessions of all owners: use the daemon's own key, whose owner is %s", h.admin)
-	}
-	return nil
-}
-
-// owner finds out in whose name a request is made.
-func (h *handler) owner(r *http.Request, route Route) (string, error) {
-	if route.Ticket != nil {
-		if owner, shown, err := route.Ticket(r); shown {
-			return owner, err
-		}
-	}
-	if h.keys == nil || weaken.Off(weaken.Keys) {
-		return "", nil
-	}
-	key, err := credential(r, route.Scope)
-	if err != nil {
-		return "", err
-	}
-	owner, err := h.keys.Authenticate(key)
-	if err != nil {
-		return "", errUnauthenticated(err)
-	}
-	return owner, nil
 }
 
 // unknown answers what no route matches: 405 where another method would.

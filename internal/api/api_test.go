@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -22,23 +24,31 @@ const goodKey = "sk-good"
 
 type keys struct{}
 
-func (keys) Authenticate(key string) (string, error) {
+func (keys) Authenticate(_ context.Context, key string) (auth.Principal, error) {
 	if subtle.ConstantTimeCompare([]byte(key), []byte(goodKey)) == 1 {
-		return "alice", nil
+		return auth.Principal{Owner: "alice", Quota: "alice"}, nil
 	}
-	return "", errdefs.New(errdefs.Unauthenticated, "unknown key")
+	return auth.Principal{}, errdefs.New(errdefs.Unauthenticated, "unknown key")
+}
+
+// scoped is keys whose principal has scopes.
+type scoped struct{ scopes auth.Scopes }
+
+func (s scoped) Authenticate(ctx context.Context, key string) (auth.Principal, error) {
+	p, err := keys{}.Authenticate(ctx, key)
+	return p.With(s.scopes), err
 }
 
 // handler has one route of each scope, and some that misbehave.
 func handler(t testing.TB, set ...func(*api.Options)) http.Handler {
 	t.Helper()
 	ok := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		api.WriteJSON(w, r, http.StatusOK, map[string]string{"owner": api.From(r.Context()).Owner})
+		api.WriteJSON(w, r, http.StatusOK, map[string]string{"owner": api.Caller(r.Context()).Owner})
 	})
 	fail := func(err error) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.WriteError(w, r, err) })
 	}
-	o := api.Options{Keys: keys{}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	o := api.Options{Authenticator: keys{}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	for _, s := range set {
 		s(&o)
 	}
@@ -144,7 +154,7 @@ func TestKeys(t *testing.T) {
 	if w := serve(h, request("GET", "/public", bad["none"])); w.Code != http.StatusOK {
 		t.Errorf("public route without a key: %d", w.Code)
 	}
-	open := handler(t, func(o *api.Options) { o.Keys = nil })
+	open := handler(t, func(o *api.Options) { o.Authenticator = nil })
 	if w := serve(open, request("GET", "/thing/1", bad["none"])); w.Code != http.StatusOK {
 		t.Errorf("with keys off: %d", w.Code)
 	}
@@ -336,7 +346,9 @@ func TestLog(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
-	h := handler(t, func(o *api.Options) { o.Rate = api.Rate{PerSecond: 0.001, Burst: 2} })
+	h := handler(t, func(o *api.Options) {
+		o.Quotas = auth.FixedQuotas{General: auth.Quota{RequestsPerSecond: 0.001, Burst: 2}}
+	})
 	for i := range 3 {
 		w := serve(h, request("GET", "/thing/1"))
 		if i < 2 && w.Code != http.StatusOK {
@@ -357,17 +369,17 @@ func TestRate(t *testing.T) {
 // An owner may have a rate of their own, above or below that of all.
 func TestRateOfOneOwner(t *testing.T) {
 	for name, tt := range map[string]struct {
-		general, own api.Rate
+		general, own auth.Quota
 		want         int // requests that are answered
 	}{
-		"less":        {api.Rate{PerSecond: 0.001, Burst: 5}, api.Rate{Burst: 2}, 2},
-		"more":        {api.Rate{PerSecond: 0.001, Burst: 1}, api.Rate{Burst: 4}, 4},
-		"only theirs": {api.Rate{Burst: 3}, api.Rate{PerSecond: 0.001}, 3},
-		"burst":       {api.Rate{}, api.Rate{PerSecond: 0.5}, 1},
-		"somebody's":  {api.Rate{}, api.Rate{}, 10},
+		"less":        {auth.Quota{RequestsPerSecond: 0.001, Burst: 5}, auth.Quota{Burst: 2}, 2},
+		"more":        {auth.Quota{RequestsPerSecond: 0.001, Burst: 1}, auth.Quota{Burst: 4}, 4},
+		"only theirs": {auth.Quota{Burst: 3}, auth.Quota{RequestsPerSecond: 0.001}, 3},
+		"burst":       {auth.Quota{}, auth.Quota{RequestsPerSecond: 0.5}, 1},
+		"somebody's":  {auth.Quota{}, auth.Quota{}, 10},
 	} {
 		h := handler(t, func(o *api.Options) {
-			o.Rate, o.RateOf = tt.general, map[string]api.Rate{"alice": tt.own, "bob": {PerSecond: 0.001, Burst: 1}}
+			o.Quotas = auth.FixedQuotas{General: tt.general, Of: map[string]auth.Quota{"alice": tt.own, "bob": {RequestsPerSecond: 0.001, Burst: 1}}}
 		})
 		got := 0
 		for range 10 {
@@ -383,16 +395,16 @@ func TestRateOfOneOwner(t *testing.T) {
 
 // What tells of everybody is for the daemon's own key.
 func TestAdminRoutes(t *testing.T) {
-	for admin, status := range map[string]int{"": 200, "alice": 200, "admin": 403} {
-		h := handler(t, func(o *api.Options) { o.Admin = admin })
+	for scopes, status := range map[auth.Scopes]int{0: 403, auth.ScopeEveryOwner: 403, auth.ScopeDaemon: 200} {
+		h := handler(t, func(o *api.Options) { o.Authenticator = scoped{scopes} })
 		if w := serve(h, request("GET", "/admin")); w.Code != status {
-			t.Errorf("admin is %q: %d", admin, w.Code)
+			t.Errorf("scopes %b: %d", scopes, w.Code)
 		}
 		if w := serve(h, request("GET", "/admin", set("Authorization", "Bearer x"))); w.Code != http.StatusUnauthorized {
 			t.Errorf("without a key: %d", w.Code)
 		}
 	}
-	h := handler(t, func(o *api.Options) { o.Admin = "admin" })
+	h := handler(t)
 	wantError(t, serve(h, request("GET", "/admin")), http.StatusForbidden, "permission_denied")
 }
 

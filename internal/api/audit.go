@@ -34,7 +34,7 @@ func (h *handler) auditEnd(rec *recorder, r *http.Request, req *Request, elapsed
 		return
 	}
 	write := h.audit.Append
-	if refused && req.Owner == "" && !weaken.Off(weaken.AuditSample) {
+	if refused && req.Principal.Owner == "" && !weaken.Off(weaken.AuditSample) {
 		write = h.audit.Refuse
 	}
 	write(r.Context(), auditEntry("answered", rec, r, req, elapsed))
@@ -58,7 +58,7 @@ func auditEntry(event string, rec *recorder, r *http.Request, req *Request, elap
 		route = clean(r.Method) + " (none)"
 	}
 	return audit.Entry{
-		Event: event, RequestID: req.ID, Owner: req.Owner, Remote: r.RemoteAddr, Route: route, IDs: ids,
+		Event: event, RequestID: req.ID, Owner: req.Principal.Owner, Remote: r.RemoteAddr, Route: route, IDs: ids,
 		Status: rec.status, BytesIn: r.ContentLength, BytesOut: rec.bytes, Took: float64(elapsed.Microseconds()) / 1000,
 	}
 }

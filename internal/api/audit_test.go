@@ -32,7 +32,7 @@ func TestAudit(t *testing.T) {
 		}
 		return text
 	}
-	handler := api.Handler(api.Options{Keys: threeKeys{}, Audit: log}, api.Surface{Name: "test", Routes: []api.Route{
+	handler := api.Handler(api.Options{Authenticator: threeKeys{}, Audit: log}, api.Surface{Name: "test", Routes: []api.Route{
 		{Pattern: "GET /public", Scope: api.Public, Handler: http.NotFoundHandler()},
 		{Pattern: "GET /things/{id}", Scope: api.Key, Handler: http.NotFoundHandler()},
 		{Pattern: "POST /things", Scope: api.Key, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -116,7 +116,7 @@ func TestStrangersKeepHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	handler := api.Handler(api.Options{Keys: threeKeys{}, Audit: log, Log: slog.New(slog.NewJSONHandler(&out, nil))}, api.Surface{Name: "test", Routes: []api.Route{
+	handler := api.Handler(api.Options{Authenticator: threeKeys{}, Audit: log, Log: slog.New(slog.NewJSONHandler(&out, nil))}, api.Surface{Name: "test", Routes: []api.Route{
 		{Pattern: "POST /things", Scope: api.Key, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
 		{Pattern: "GET /public", Scope: api.Public, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})},
 	}})

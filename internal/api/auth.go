@@ -1,12 +1,60 @@
 package api
 
 import (
+	"context"
 	"encoding/base64"
 	"net/http"
 	"strings"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/weaken"
 )
+
+// Caller is the principal in whose name the request is made that ctx belongs to.
+// Outside a request it is one that owns nothing.
+func Caller(ctx context.Context) auth.Principal { return From(ctx).Principal }
+
+// admit decides on a request that needs a key or a ticket.
+func (h *handler) admit(r *http.Request, route Route) error {
+	if err := checkOrigin(r); err != nil {
+		return err
+	}
+	p, err := h.authenticate(r, route)
+	if err != nil {
+		return err
+	}
+	From(r.Context()).Principal = p
+	if err := h.rates.take(p); err != nil {
+		h.under.refuse(limitRate)
+		return err
+	}
+	if route.Scope == Admin && !p.Has(auth.ScopeDaemon) {
+		return errdefs.New(errdefs.PermissionDenied, "this tells of the sessions of all owners: use the daemon's own key, whose owner is %s", auth.Admin)
+	}
+	return nil
+}
+
+// authenticate finds out in whose name a request is made.
+func (h *handler) authenticate(r *http.Request, route Route) (auth.Principal, error) {
+	if route.Ticket != nil {
+		if p, shown, err := route.Ticket(r); shown {
+			return p, err
+		}
+	}
+	if h.keys == nil || weaken.Off(weaken.Keys) {
+		return auth.Anonymous(), nil
+	}
+	key, err := credential(r, route.Scope)
+	if err != nil {
+		return auth.Principal{}, err
+	}
+	p, err := h.keys.Authenticate(r.Context(), key)
+	if err != nil {
+		return auth.Principal{}, errUnauthenticated(err)
+	}
+	return p, nil
+}
 
 // maxKey bounds what is hashed for a caller whom we do not know yet.
 const maxKey = 512

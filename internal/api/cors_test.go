@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 )
 
 func TestOrigins(t *testing.T) {
@@ -71,13 +72,13 @@ func TestOrigins(t *testing.T) {
 // key opens, not what its visitor's cookies do.
 func TestOriginsHaveNoCookies(t *testing.T) {
 	const app = "https://app.example"
-	ticket := func(r *http.Request) (owner string, shown bool, err error) {
-		return "alice", len(r.CookiesNamed("ticket")) > 0, nil
+	ticket := func(r *http.Request) (p auth.Principal, shown bool, err error) {
+		return auth.Principal{Owner: "alice"}, len(r.CookiesNamed("ticket")) > 0, nil
 	}
 	route := api.Route{Pattern: "GET /port", Scope: api.Key, Ticket: ticket, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		api.WriteJSON(w, r, http.StatusOK, r.Header["Cookie"])
 	})}
-	h := api.Handler(api.Options{Keys: keys{}, Origins: []string{app}}, api.Surface{Name: "test", Routes: []api.Route{route}})
+	h := api.Handler(api.Options{Authenticator: keys{}, Origins: []string{app}}, api.Surface{Name: "test", Routes: []api.Route{route}})
 	cookie, noKey := set("Cookie", "ticket=1; own=2"), set("Authorization")
 	if w := serve(h, request("GET", "/port", cookie, noKey)); w.Code != http.StatusOK {
 		t.Errorf("the visitor's own: %d", w.Code)

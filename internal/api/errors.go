@@ -104,6 +104,9 @@ func Describe(ctx context.Context, err error) (ErrorBody, int) {
 	body := ErrorBody{Error: errdefs.MessageOf(err), Code: code, RequestID: From(ctx).ID}
 	if e, ok := errors.AsType[*errdefs.Error](err); ok {
 		body.Field, body.Reason = e.Field, e.Reason
+		if hint := hints[e.Reason]; hint != "" {
+			body.Error += "; " + hint
+		}
 	}
 	if code == errdefs.Unauthenticated {
 		body.RequestID = ""

@@ -153,8 +153,8 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 		slog.Duration("took", elapsed),
 		slog.String("remote", r.RemoteAddr),
 	}
-	if req.Owner != "" {
-		attrs = append(attrs, slog.String("owner", req.Owner))
+	if req.Principal.Owner != "" {
+		attrs = append(attrs, slog.String("owner", req.Principal.Owner))
 	}
 	if cause := errors.Join(req.cause, rec.failed); cause != nil {
 		attrs = append(attrs, slog.String("error", clean(cause.Error())))
@@ -165,7 +165,7 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 // worthLogging says whether a request gets its line: those of strangers, who need
 // no key to make them, are sampled, or they would push out all others' lines.
 func (h *handler) worthLogging(r *http.Request, req *Request) bool {
-	if h.keys == nil || req.Owner != "" || weaken.Off(weaken.AuditSample) {
+	if h.keys == nil || req.Principal.Owner != "" || weaken.Off(weaken.AuditSample) {
 		return true
 	}
 	if left := h.strangers.Left(); left > 0 {

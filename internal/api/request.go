@@ -7,15 +7,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
 // Request is what the layers around a handler know of one request.
 type Request struct {
-	ID    string // the client's X-Request-Id if that is sane, else ours
-	Owner string // of the key or ticket; empty where none was asked for
-	Host  string // as the client has called us
-	TLS   bool   // it came to us over TLS
+	ID   string // the client's X-Request-Id if that is sane, else ours
+	Host string // as the client has called us
+	TLS  bool   // it came to us over TLS
+
+	Principal auth.Principal // of the key or ticket; zero where none was asked for, and before
 
 	// Foreign says that the answer is that of a program in a sandbox: its
 	// status tells nothing of the daemon.

@@ -1,12 +1,12 @@
 package api
 
 import (
-	"cmp"
 	"net/http"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -30,21 +30,20 @@ func (c Class) under() string {
 	return [classes]string{"requests", "requests that wait or stream", "requests that carry files"}[c]
 }
 
-// Concurrency is how many requests of a class may be under way at once. Zero is
-// no limit.
-type Concurrency struct {
-	Total    int // of all owners
-	PerOwner int
-}
+// Concurrencies is how many requests of each class may be under way at once, of
+// all owners together. Zero is no limit.
+type Concurrencies [classes]int
 
-// Concurrencies has one for each class.
-type Concurrencies [classes]Concurrency
+// quotaOf is how many of them one owner may have.
+func (c Class) quotaOf(quota auth.Quota) int {
+	return [classes]int{quota.Requests, quota.Waiting, quota.Transfers}[c]
+}
 
 // underway counts the requests under way. Owners come from valid keys only, and
 // those without requests are not in it.
 type underway struct {
 	limits Concurrencies
-	of     map[string]int // PerOwner of Short, for owners who have another one
+	quotas auth.Quotas
 
 	mu    sync.Mutex
 	owned map[string]*[classes]int // guarded by mu
@@ -58,8 +57,8 @@ var (
 	atMostDesc   = prometheus.NewDesc("sandkasten_http_requests_in_flight_limit", "How many requests may be under way, of all keys and of one; 0 is no limit.", []string{"class", "of"}, nil)
 )
 
-func newUnderway(limits Concurrencies, of map[string]int, registry prometheus.Registerer) *underway {
-	u := &underway{limits: limits, of: of, owned: make(map[string]*[classes]int)}
+func newUnderway(limits Concurrencies, quotas auth.Quotas, registry prometheus.Registerer) *underway {
+	u := &underway{limits: limits, quotas: quotas, owned: make(map[string]*[classes]int)}
 	if registry != nil {
 		u.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sandkasten_http_requests_refused_total",
@@ -80,31 +79,28 @@ const (
 	limitDaemon = "daemon"
 )
 
-// begin counts a request of owner until end is called, or refuses it.
-func (u *underway) begin(owner string, class Class) (end func(), err error) {
+// begin counts a request of p until end is called, or refuses it.
+func (u *underway) begin(p auth.Principal, class Class) (end func(), err error) {
+	most := class.quotaOf(u.quotas.QuotaOf(p))
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	limit := u.limits[class]
-	if class == Short {
-		limit.PerOwner = cmp.Or(u.of[owner], limit.PerOwner)
-	}
-	own := u.owned[owner]
+	own := u.owned[p.Owner]
 	if own == nil {
 		own = new([classes]int)
 	}
 	// The owner's first: who has too many is to hear so, not that others have.
-	if limit.PerOwner > 0 && own[class] >= limit.PerOwner {
+	if most > 0 && own[class] >= most {
 		u.refuse(limitKey)
 		return nil, errdefs.New(errdefs.ResourceExhausted, "%d %s of this key are under way, which is its limit; wait for one to end and try again", own[class], class.under())
 	}
-	if limit.Total > 0 && u.total[class] >= limit.Total {
+	if limit := u.limits[class]; limit > 0 && u.total[class] >= limit {
 		u.refuse(limitDaemon)
 		return nil, errdefs.New(errdefs.Unavailable, "%d %s of all keys are under way, which is the daemon's limit; try again", u.total[class], class.under())
 	}
 	own[class]++
 	u.total[class]++
-	u.owned[owner] = own
-	return func() { u.end(owner, class) }, nil
+	u.owned[p.Owner] = own
+	return func() { u.end(p.Owner, class) }, nil
 }
 
 func (u *underway) end(owner string, class Class) {
@@ -135,16 +131,17 @@ func (u *underway) Collect(out chan<- prometheus.Metric) {
 	u.mu.Lock()
 	total := u.total
 	u.mu.Unlock()
+	general := u.quotas.QuotaOf(auth.Principal{})
 	for c := range Class(classes) {
 		out <- prometheus.MustNewConstMetric(inFlightDesc, prometheus.GaugeValue, float64(total[c]), c.String())
-		out <- prometheus.MustNewConstMetric(atMostDesc, prometheus.GaugeValue, float64(u.limits[c].Total), c.String(), "daemon")
-		out <- prometheus.MustNewConstMetric(atMostDesc, prometheus.GaugeValue, float64(u.limits[c].PerOwner), c.String(), "key")
+		out <- prometheus.MustNewConstMetric(atMostDesc, prometheus.GaugeValue, float64(u.limits[c]), c.String(), "daemon")
+		out <- prometheus.MustNewConstMetric(atMostDesc, prometheus.GaugeValue, float64(c.quotaOf(general)), c.String(), "key")
 	}
 }
 
 // serve is a route's handler with its requests counted.
 func (u *underway) serve(w http.ResponseWriter, r *http.Request, route Route) {
-	end, err := u.begin(From(r.Context()).Owner, route.Class)
+	end, err := u.begin(Caller(r.Context()), route.Class)
 	if err != nil {
 		WriteError(w, r, err)
 		return

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/subtle"
 	"io"
 	"log/slog"
@@ -16,19 +17,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
 // threeKeys have an owner each of the same name.
 type threeKeys struct{}
 
-func (threeKeys) Authenticate(key string) (string, error) {
+func (threeKeys) Authenticate(_ context.Context, key string) (auth.Principal, error) {
 	for _, known := range []string{"alice", "bob", "carol"} {
 		if subtle.ConstantTimeCompare([]byte(key), []byte(known)) == 1 {
-			return known, nil
+			return auth.Principal{Owner: known, Quota: known}, nil
 		}
 	}
-	return "", errdefs.New(errdefs.Unauthenticated, "unknown key")
+	return auth.Principal{}, errdefs.New(errdefs.Unauthenticated, "unknown key")
 }
 
 // stuck has a route of each class, which answers once it is let go.
@@ -51,7 +53,7 @@ func newStuck(o api.Options) *stuck {
 			panic("on the way out")
 		}
 	})
-	o.Keys = threeKeys{}
+	o.Authenticator = threeKeys{}
 	s.Handler = api.Handler(o, api.Surface{Name: "test", Routes: []api.Route{
 		{Pattern: "GET /short", Scope: api.Key, Handler: handle},
 		{Pattern: "GET /long", Scope: api.Key, Class: api.Long, Handler: handle},
@@ -85,9 +87,9 @@ func TestConcurrentRequests(t *testing.T) {
 	s := newStuck(api.Options{
 		Registry: registry,
 		Concurrent: api.Concurrencies{
-			api.Short: {Total: 5, PerOwner: 2}, api.Long: {Total: 3, PerOwner: 3}, api.Transfer: {},
+			api.Short: 5, api.Long: 3,
 		},
-		ConcurrentOf: map[string]int{"bob": 4},
+		Quotas: auth.FixedQuotas{General: auth.Quota{Requests: 2, Waiting: 3}, Of: map[string]auth.Quota{"bob": {Requests: 4}}},
 	})
 	for range 2 { // the second time shows that everything was given back
 		s.hold("alice", "/short?panic", 2)
@@ -210,4 +212,31 @@ func quiet(t *testing.T) net.Listener {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// changing has one quota for all, which a test changes between requests.
+type changing struct{ quota auth.Quota }
+
+func (c *changing) QuotaOf(auth.Principal) auth.Quota { return c.quota }
+
+// Quotas are asked at each request: a change holds from the next one on.
+func TestQuotasChange(t *testing.T) {
+	quotas := &changing{auth.Quota{RequestsPerSecond: 0.001, Burst: 1, Requests: 1}}
+	s := newStuck(api.Options{Quotas: quotas})
+	want := func(when string, status int) {
+		t.Helper()
+		if w := s.ask("alice", "/short?now"); w.Code != status {
+			t.Errorf("%s: %d %s, want %d", when, w.Code, w.Body, status)
+		}
+	}
+	want("the first", http.StatusOK)
+	want("the second", http.StatusTooManyRequests)
+	quotas.quota.RequestsPerSecond = 0
+	want("without a rate", http.StatusOK)
+
+	s.hold("alice", "/short", 1)
+	want("beside one under way", http.StatusTooManyRequests)
+	quotas.quota.Requests = 2
+	want("with room for two", http.StatusOK)
+	s.letGo()
 }

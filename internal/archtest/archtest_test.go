@@ -301,3 +301,21 @@ func TestWeakenSites(t *testing.T) {
 		"protections are taken away in 3 places, and rules.go says 4",
 	)
 }
+
+func TestSeams(t *testing.T) {
+	repo := load(t, map[string]string{
+		"internal/api/v1/a.go": `package v1
+func f() bool { return s.Owner == p.Owner || s.Owner != "" }
+var _ = "GET /v1/sessions"`,
+		"internal/session/a.go": `package session
+type Record = protocol.Record
+type list = []int
+func g() bool { return s.Owner == p.Owner && store.GetOwned() }
+var _ = "no such session; GET /v1/sessions lists them"`,
+		"internal/reaper/a.go": `package reaper
+var _ = store.GetOwned`,
+	})
+	want(t, repo.Owners(), "internal/api/v1/a.go:2: compares owners", "internal/reaper/a.go:2: reads an owner's row")
+	want(t, repo.Routes(), "internal/session/a.go:5: names a route")
+	want(t, repo.Aliases("internal/session"), "internal/session/a.go:2: Record is another package's type")
+}

@@ -79,21 +79,21 @@ var Rules = map[string]Rule{
 
 	// Surfaces.
 	"internal/api": {
-		Ours:      []string{"internal/audit", "internal/errdefs", "internal/tracing", "internal/weaken"},
+		Ours:      []string{"internal/auth", "internal/audit", "internal/errdefs", "internal/tracing", "internal/weaken"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
 	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "internal/weaken", "protocol"}},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/images", "internal/api/v1/metrics", "internal/api/v1/reading", "internal/api/v1/shapes",
+			"internal/auth", "internal/session/snapshots", "internal/session/workspaces", "internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/images", "internal/api/v1/metrics", "internal/api/v1/reading", "internal/api/v1/shapes",
 			"internal/api/v1/snapshots", "internal/api/v1/sockets", "internal/errdefs", "internal/images/jobs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
-			"internal/session/commands", "protocol", "internal/weaken",
+			"protocol", "internal/weaken",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
 	"internal/api/v1/metrics": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands", "protocol"},
+		Ours:      []string{"internal/auth", "internal/session/snapshots", "internal/api", "internal/errdefs", "internal/session", "protocol"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
 	"internal/api/v1/adapter": {
@@ -101,21 +101,21 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/sockets": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "internal/session/commands", "protocol"},
+		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "protocol"},
 		Libraries: []string{"github.com/coder/websocket"},
 	},
-	"internal/preview": {Ours: []string{"internal/api", "internal/errdefs", "internal/session", "internal/weaken"}},
+	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/weaken"}},
 	"internal/api/v1/files": {
-		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "internal/session/files", "protocol", "internal/weaken"},
+		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "protocol", "internal/weaken"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/snapshots": {
-		Ours:      []string{"internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/session"},
+		Ours:      []string{"internal/session/snapshots", "internal/snapshot", "internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/session"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/v1/images": {
 		Ours: []string{
-			"internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/errdefs", "internal/images", "internal/images/jobs", "internal/session", "internal/snapshot",
+			"internal/auth", "internal/session/snapshots", "internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/errdefs", "internal/images", "internal/images/jobs", "internal/session", "internal/snapshot",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
@@ -145,26 +145,22 @@ var Rules = map[string]Rule{
 	// The heart, and what works for it.
 	"internal/session": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
-			"internal/session/commands", "internal/session/files", "internal/session/workspaces", "protocol",
+			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
+			"internal/session/workspaces", "protocol",
 			"internal/session/snapshots", "internal/snapshot", "internal/tracing", "internal/weaken",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
-	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime", "internal/weaken"}},
+	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime", "internal/weaken", "protocol"}},
 	"internal/session/workspaces": {
-		Ours: []string{"internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
+		Ours: []string{"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
 	},
 	"internal/session/snapshots": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
+			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
 		},
 	},
 	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/weaken"}},
-	"internal/session/commands": {
-		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "internal/tracing", "internal/weaken", "protocol"},
-	},
-	"internal/session/files": {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/session/check", "protocol"}},
 	"internal/store": {
 		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
@@ -175,7 +171,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/blob", "internal/errdefs", "internal/weaken"}, Libraries: []string{"github.com/minio/minio-go/v7"},
 	},
 	"internal/reaper": {
-		Ours: []string{"internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
+		Ours: []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/admission": {
 		Ours: []string{"internal/errdefs", "internal/smallfile"}, Libraries: []string{"github.com/prometheus/client_golang"},

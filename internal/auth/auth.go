@@ -1,10 +1,12 @@
-// Package auth knows API keys: how they are made, kept in a file, stored as
-// hashes and recognised. How a key comes with a request is a surface's
-// business; what its owner may do is not decided here yet, for every key may
-// do everything to what it owns.
+// Package auth knows who asks: principals, the credentials that they come from
+// and how much they may have. API keys are its first credentials: how they are
+// made, kept in a file, stored as hashes and recognised. How a credential comes
+// with a request is a surface's business, and what a principal may do with a
+// session the session core's.
 package auth
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -33,17 +35,26 @@ type Hash [sha256.Size]byte
 // HashKey returns the hash of key.
 func HashKey(key string) Hash { return sha256.Sum256([]byte(key)) }
 
-// Admin is the owner of the key that a daemon always has, whose holder may
-// also see what is the whole daemon's.
+// Admin is the owner of the key that a daemon always has, whose keys have
+// ScopeDaemon.
 const Admin = "admin"
 
 // Key is a key that may be used. An owner may have several.
 type Key struct {
+	ID    string // Principal.ID of who shows it
 	Owner string // whom its sessions belong to
 	Hash  Hash
 }
 
-// Keys recognises a fixed set of keys.
+func (k Key) principal() Principal {
+	p := Principal{Owner: k.Owner, ID: k.ID, Quota: k.Owner}
+	if k.Owner == Admin {
+		p.Scopes = ScopeDaemon
+	}
+	return p
+}
+
+// Keys is the Authenticator of a fixed set of keys.
 type Keys struct{ known []Key }
 
 // NewKeys returns Keys that knows these. Owners must have names, and no two
@@ -64,17 +75,17 @@ func NewKeys(known ...Key) (*Keys, error) {
 	return &Keys{known: known}, nil
 }
 
-// Authenticate returns the owner of key, or Unauthenticated. The time it takes
-// tells nothing of the keys: it hashes the one it is given and compares the
-// hash with every one it knows.
-func (k *Keys) Authenticate(key string) (owner string, err error) {
+// Authenticate implements Authenticator. The time it takes tells nothing of the
+// keys: it hashes the one it is given and compares the hash with every one it
+// knows.
+func (k *Keys) Authenticate(_ context.Context, key string) (Principal, error) {
 	given := HashKey(key)
 	found := -1
 	for i, known := range k.known {
 		found = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(given[:], known.Hash[:]), i, found)
 	}
 	if found < 0 {
-		return "", errdefs.New(errdefs.Unauthenticated, "the API key is not valid")
+		return Principal{}, errdefs.New(errdefs.Unauthenticated, "the API key is not valid")
 	}
-	return k.known[found].Owner, nil
+	return k.known[found].principal(), nil
 }

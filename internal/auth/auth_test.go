@@ -32,27 +32,29 @@ func keys(t *testing.T, known ...auth.Key) *auth.Keys {
 }
 
 func TestAuthenticate(t *testing.T) {
-	k := keys(t, auth.Key{"alice", auth.HashKey("a-key")}, auth.Key{"bob", auth.HashKey("b-key")})
-	for key, want := range map[string]string{"a-key": "alice", "b-key": "bob"} {
-		if owner, err := k.Authenticate(key); err != nil || owner != want {
-			t.Errorf("%q: %q, %v", key, owner, err)
+	k := keys(t, auth.Key{"1", "alice", auth.HashKey("a-key")}, auth.Key{"2", auth.Admin, auth.HashKey("b-key")})
+	for key, want := range map[string]auth.Principal{
+		"a-key": {Owner: "alice", ID: "1", Quota: "alice"}, "b-key": {Owner: auth.Admin, ID: "2", Quota: auth.Admin, Scopes: auth.ScopeDaemon},
+	} {
+		if p, err := k.Authenticate(t.Context(), key); err != nil || p != want {
+			t.Errorf("%q: %+v, %v", key, p, err)
 		}
 	}
 	for _, key := range []string{"", "a-ke", "a-key ", "A-KEY", "a-keyb-key", "\x00"} {
-		if owner, err := k.Authenticate(key); owner != "" || !errdefs.Is(err, errdefs.Unauthenticated) {
-			t.Errorf("%q: %q, %v", key, owner, err)
+		if p, err := k.Authenticate(t.Context(), key); p != (auth.Principal{}) || !errdefs.Is(err, errdefs.Unauthenticated) {
+			t.Errorf("%q: %+v, %v", key, p, err)
 		}
 	}
-	if _, err := keys(t).Authenticate(""); !errdefs.Is(err, errdefs.Unauthenticated) {
+	if _, err := keys(t).Authenticate(t.Context(), ""); !errdefs.Is(err, errdefs.Unauthenticated) {
 		t.Errorf("no keys at all: %v", err)
 	}
 }
 
 func TestNewKeysRefuses(t *testing.T) {
 	for name, known := range map[string][]auth.Key{
-		"no owner":  {{"", auth.HashKey("a")}},
-		"empty key": {{"alice", auth.HashKey("")}},
-		"twice":     {{"alice", auth.HashKey("a")}, {"bob", auth.HashKey("a")}},
+		"no owner":  {{"1", "", auth.HashKey("a")}},
+		"empty key": {{"1", "alice", auth.HashKey("")}},
+		"twice":     {{"1", "alice", auth.HashKey("a")}, {"2", "bob", auth.HashKey("a")}},
 	} {
 		if _, err := auth.NewKeys(known...); err == nil {
 			t.Errorf("%s: accepted", name)

@@ -36,6 +36,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/service"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/weaken"
 )
@@ -126,19 +127,16 @@ func (d *Daemon) open(ctx context.Context) error {
 		registry.MustRegister(d.pool)
 	}
 	handler := api.Handler(api.Options{
-		Log:          d.log,
-		Keys:         keys,
-		Admin:        auth.Admin,
-		Hosts:        api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
-		Origins:      d.cfg.CORSOrigins,
-		Site:         previews.Site,
-		Rate:         api.Rate{PerSecond: d.cfg.RateLimit.RequestsPerSecond, Burst: d.cfg.RateLimit.Burst},
-		RateOf:       rates(d.cfg),
-		Concurrent:   concurrent(d.cfg.Requests),
-		ConcurrentOf: concurrentOf(d.cfg),
-		Registry:     registry,
-		Audit:        d.audit,
-		Tracer:       traces,
+		Log:           d.log,
+		Authenticator: keys,
+		Hosts:         api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
+		Origins:       d.cfg.CORSOrigins,
+		Site:          previews.Site,
+		Quotas:        quotas(d.cfg),
+		Concurrent:    concurrent(d.cfg.Requests),
+		Registry:      registry,
+		Audit:         d.audit,
+		Tracer:        traces,
 	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, d.library, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	connections := api.NewConnections(d.cfg.Requests.Connections)
@@ -286,15 +284,14 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 			ReadonlyRoot: cfg.Defaults.ReadonlyRootfs,
 		},
 		Maxima: session.Maxima{
-			TTL:              cfg.MaxSessionTTL,
-			Lifetime:         cfg.MaxLifetime,
-			ExecTimeout:      cfg.Defaults.MaxExecTimeout,
-			Limits:           drivers.Limits(cfg.Maximum),
-			Sessions:         cfg.MaxSessions,
-			SessionsPerOwner: cfg.OwnerSessions,
-			SessionsOf:       sessionsOf(cfg),
-			FileBytes:        cfg.Files.MaxUploadMB << 20,
+			TTL:         cfg.MaxSessionTTL,
+			Lifetime:    cfg.MaxLifetime,
+			ExecTimeout: cfg.Defaults.MaxExecTimeout,
+			Limits:      drivers.Limits(cfg.Maximum),
+			Sessions:    cfg.MaxSessions,
+			FileBytes:   cfg.Files.MaxUploadMB << 20,
 		},
+		Quotas:                quotas(cfg),
 		Workspaces:            workspaceOptions(cfg.Workspace, rows),
 		KillGrace:             cfg.Exec.KillGrace,
 		TerminalDetach:        cfg.Terminal.Detach,
@@ -304,11 +301,11 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 	}
 }
 
-func workspaceOptions(cfg config.Workspace, rows session.WorkspaceStore) session.WorkspaceOptions {
+func workspaceOptions(cfg config.Workspace, rows workspaces.WorkspaceStore) workspaces.WorkspaceOptions {
 	if !cfg.Enabled {
-		return session.WorkspaceOptions{}
+		return workspaces.WorkspaceOptions{}
 	}
-	return session.WorkspaceOptions{
+	return workspaces.WorkspaceOptions{
 		Store:            rows,
 		PersistByDefault: cfg.PersistByDefault,
 		DefaultSizeMB:    cfg.DefaultSizeMB,

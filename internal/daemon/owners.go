@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -17,7 +18,7 @@ func (d *Daemon) keys() (*auth.Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := []auth.Key{{Owner: auth.Admin, Hash: auth.HashKey(own)}}
+	known := []auth.Key{{ID: "api_key", Owner: auth.Admin, Hash: auth.HashKey(own)}}
 	for i, k := range d.cfg.APIKeys {
 		key, err := d.key(k.Key, k.KeyFile, k.Owner)
 		if err == nil {
@@ -26,7 +27,7 @@ func (d *Daemon) keys() (*auth.Keys, error) {
 		if err != nil {
 			return nil, fmt.Errorf("api_keys[%d], of %s: %w", i, k.Owner, err)
 		}
-		known = append(known, auth.Key{Owner: k.Owner, Hash: auth.HashKey(key)})
+		known = append(known, auth.Key{ID: fmt.Sprintf("api_keys[%d]", i), Owner: k.Owner, Hash: auth.HashKey(key)})
 	}
 	return auth.NewKeys(known...)
 }
@@ -44,17 +45,6 @@ func (d *Daemon) key(key, file, owner string) (string, error) {
 	return key, err
 }
 
-// sessionsOf are the numbers of sessions of those who have one of their own.
-func sessionsOf(cfg config.Config) map[string]int {
-	of := map[string]int{}
-	for _, k := range cfg.APIKeys {
-		if k.MaxSessions > 0 {
-			of[k.Owner] = k.MaxSessions
-		}
-	}
-	return of
-}
-
 // retentionOf is how long stopped sessions are kept of owners who have their own
 // time.
 func retentionOf(cfg config.Config) map[string]time.Duration {
@@ -67,35 +57,35 @@ func retentionOf(cfg config.Config) map[string]time.Duration {
 	return of
 }
 
-// rates are those of owners who have their own.
-func rates(cfg config.Config) map[string]api.Rate {
-	of := map[string]api.Rate{}
+// quotas are what each owner may have.
+func quotas(cfg config.Config) auth.Quotas {
+	fixed := auth.FixedQuotas{
+		General: auth.Quota{
+			Sessions:          cfg.OwnerSessions,
+			SnapshotBytes:     cfg.Snapshots.MaxTotalMB << 20,
+			RequestsPerSecond: cfg.RateLimit.RequestsPerSecond,
+			Burst:             cfg.RateLimit.Burst,
+			Requests:          cfg.Requests.ConcurrentPerKey,
+			Waiting:           cfg.Requests.WaitingPerKey,
+			Transfers:         cfg.Requests.TransfersPerKey,
+		},
+		Of: map[string]auth.Quota{},
+	}
 	for _, k := range cfg.APIKeys {
+		q := fixed.Of[k.Owner] // another key of theirs may say other things
+		q.Sessions = cmp.Or(k.MaxSessions, q.Sessions)
+		q.Requests = cmp.Or(k.MaxConcurrent, q.Requests)
 		if k.RequestsPerSecond > 0 || k.Burst > 0 {
-			of[k.Owner] = api.Rate{PerSecond: k.RequestsPerSecond, Burst: k.Burst}
+			q.RequestsPerSecond, q.Burst = k.RequestsPerSecond, k.Burst
 		}
+		fixed.Of[k.Owner] = q
 	}
-	return of
+	return fixed
 }
 
-// concurrent is how many requests may be under way at once.
+// concurrent is how many requests of all owners may be under way at once.
 func concurrent(r config.Requests) api.Concurrencies {
-	return api.Concurrencies{
-		api.Short:    {Total: r.Concurrent, PerOwner: r.ConcurrentPerKey},
-		api.Long:     {Total: r.Waiting, PerOwner: r.WaitingPerKey},
-		api.Transfer: {Total: r.Transfers, PerOwner: r.TransfersPerKey},
-	}
-}
-
-// concurrentOf are the numbers of requests of owners who have their own.
-func concurrentOf(cfg config.Config) map[string]int {
-	of := map[string]int{}
-	for _, k := range cfg.APIKeys {
-		if k.MaxConcurrent > 0 {
-			of[k.Owner] = k.MaxConcurrent
-		}
-	}
-	return of
+	return api.Concurrencies{api.Short: r.Concurrent, api.Long: r.Waiting, api.Transfer: r.Transfers}
 }
 
 // fileScopeOf are the scopes of owners who have one of their own.

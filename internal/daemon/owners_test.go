@@ -38,8 +38,8 @@ func TestKeys(t *testing.T) {
 	for shown, want := range map[string]string{
 		key(cfg.KeyFile()): auth.Admin, "sk_second_key_of_16": auth.Admin, "sk_alice_key_of_16": "alice", key(bobs): "bob", "sk_mallory": "",
 	} {
-		if owner, err := keys.Authenticate(shown); owner != want || (err == nil) != (want != "") {
-			t.Errorf("owner %q, %v; want %q", owner, err, want)
+		if p, err := keys.Authenticate(t.Context(), shown); p.Owner != want || p.Has(auth.ScopeDaemon) != (want == auth.Admin) || (err == nil) != (want != "") {
+			t.Errorf("%+v, %v; want %q", p, err, want)
 		}
 	}
 	if strings.Contains(log.String(), key(bobs)) || !strings.Contains(log.String(), "owner=bob") {

@@ -5,19 +5,19 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
-func snapshotOptions(cfg config.Config, rows session.SnapshotStore) (session.SnapshotOptions, error) {
+func snapshotOptions(cfg config.Config, rows snapshots.Store) (snapshots.Options, error) {
 	c := cfg.Snapshots
 	if !c.Enabled {
-		return session.SnapshotOptions{}, nil
+		return snapshots.Options{}, nil
 	}
 	blobs, err := datadir.OpenBlobs(c)
 	if err != nil {
-		return session.SnapshotOptions{}, fmt.Errorf("snapshots: %w", err)
+		return snapshots.Options{}, fmt.Errorf("snapshots: %w", err)
 	}
-	return session.SnapshotOptions{
+	return snapshots.Options{
 		Store:     rows,
 		Blobs:     blobs,
 		SpoolDir:  cfg.SpoolDir(),
@@ -25,7 +25,6 @@ func snapshotOptions(cfg config.Config, rows session.SnapshotStore) (session.Sna
 		MaxUnpack: c.MaxUnpackMB << 20,
 		MaxFiles:  c.MaxFiles,
 		MaxCount:  c.MaxCount,
-		MaxTotal:  c.MaxTotalMB << 20,
 		Retention: c.Retention,
 	}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -18,6 +19,9 @@ import (
 // stopsAtOnce bounds how many sessions are stopped at one time: each is written
 // out to the disk.
 const stopsAtOnce = 8
+
+// stopper is in whose name all sessions are stopped.
+var stopper = auth.System("stop-sessions")
 
 // stopSessions stops the sessions of all owners, which keep their files, once
 // they have been taken up. It goes on where one cannot be stopped; the error
@@ -28,7 +32,7 @@ func (d *Daemon) stopSessions(ctx context.Context) error {
 		return nil
 	case <-d.settled:
 	}
-	all, err := d.manager.List(ctx, session.ListFilter{Helpers: true})
+	all, err := d.manager.Sessions.List(ctx, stopper, session.ListRequest{Helpers: true})
 	if err != nil {
 		return err
 	}
@@ -57,9 +61,9 @@ func (d *Daemon) stopSessions(ctx context.Context) error {
 // stopOne ends a hidden session: its files are a workspace's.
 func (d *Daemon) stopOne(ctx context.Context, s session.Session) error {
 	if s.Helper {
-		return d.manager.Destroy(ctx, s.ID)
+		return d.manager.Sessions.Destroy(ctx, stopper, s.ID)
 	}
-	_, err := d.manager.Stop(ctx, s.ID)
+	_, err := d.manager.Sessions.Stop(ctx, stopper, s.ID)
 	return err
 }
 

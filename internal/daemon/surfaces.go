@@ -10,7 +10,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/site"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
-	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
@@ -27,7 +26,6 @@ func surfaces(cfg config.Config, version string, manager *session.Manager, previ
 			Previews:    previews,
 			Pool:        ready,
 			Images:      library,
-			Admin:       auth.Admin,
 			Version:     version,
 			OutputBytes: cfg.Exec.OutputLimitBytes,
 			UploadBytes: cfg.Files.MaxUploadMB << 20,

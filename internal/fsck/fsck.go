@@ -23,8 +23,8 @@ type Difference = runtime.Difference
 type Rows struct {
 	Exists     bool              // there is a database
 	Sessions   []session.Session // that have not ended, helpers too
-	Workspaces []session.Workspace
-	Snapshots  []session.Snapshot
+	Workspaces []workspaces.Workspace
+	Snapshots  []snapshots.Snapshot
 }
 
 // Found is what there is.

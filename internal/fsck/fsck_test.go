@@ -27,8 +27,8 @@ func inOrder() (Rows, Found) {
 	rows := Rows{
 		Exists:     true,
 		Sessions:   []session.Session{running, row("paused", session.Paused), row("stopped", session.Stopped)},
-		Workspaces: []session.Workspace{{Owner: "o", ID: "w", Volume: "v", State: workspaces.WorkspaceReady}},
-		Snapshots:  []session.Snapshot{{ID: archive, State: snapshots.Ready, Size: 3}},
+		Workspaces: []workspaces.Workspace{{Owner: "o", ID: "w", Volume: "v", State: workspaces.WorkspaceReady}},
+		Snapshots:  []snapshots.Snapshot{{ID: archive, State: snapshots.Ready, Size: 3}},
 	}
 	return rows, Found{
 		Now: now, Keeper: runtime.Native, Reserved: func(id runtime.ID) bool { return id == "pool" },

@@ -123,14 +123,14 @@ func readRows(ctx context.Context, cfg config.Config) (rows fsck.Rows, err error
 	if rows.Sessions, err = db.List(ctx, session.ListFilter{Helpers: true}); err != nil {
 		return rows, err
 	}
-	volumes, err := db.ListWorkspaces(ctx, "")
+	volumes, err := db.AllWorkspaces(ctx)
 	if err != nil {
 		return rows, err
 	}
 	for _, w := range volumes {
 		rows.Workspaces = append(rows.Workspaces, w.Workspace)
 	}
-	rows.Snapshots, err = db.ListSnapshots(ctx, "")
+	rows.Snapshots, err = db.AllSnapshots(ctx)
 	return rows, err
 }
 

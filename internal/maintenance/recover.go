@@ -71,8 +71,8 @@ func Recover(ctx context.Context, cfg config.Config, owner string) (r Recovered,
 }
 
 // recoverWorkspaces returns all workspaces by their volumes.
-func recoverWorkspaces(ctx context.Context, rows *store.Store, known fsck.Rows, seen runtime.Inspection, owner string, r *Recovered) (map[runtime.WorkspaceID]session.Workspace, error) {
-	volumes := map[runtime.WorkspaceID]session.Workspace{}
+func recoverWorkspaces(ctx context.Context, rows *store.Store, known fsck.Rows, seen runtime.Inspection, owner string, r *Recovered) (map[runtime.WorkspaceID]workspaces.Workspace, error) {
+	volumes := map[runtime.WorkspaceID]workspaces.Workspace{}
 	for _, w := range known.Workspaces {
 		volumes[w.Volume] = w
 	}
@@ -81,7 +81,7 @@ func recoverWorkspaces(ctx context.Context, rows *store.Store, known fsck.Rows, 
 		if _, has := volumes[volume]; has || !seen.Workspaces[volume] {
 			continue
 		}
-		w := session.Workspace{
+		w := workspaces.Workspace{
 			Owner: owner, ID: string(volume), Volume: volume, State: workspaces.WorkspaceReady, SizeMB: size, Labels: map[string]string{}, CreatedAt: now, LastUsed: now,
 		}
 		if err := rows.AddWorkspace(ctx, w, 0); err != nil {
@@ -93,7 +93,7 @@ func recoverWorkspaces(ctx context.Context, rows *store.Store, known fsck.Rows, 
 	return volumes, nil
 }
 
-func recoverSessions(ctx context.Context, cfg config.Config, rows *store.Store, known fsck.Rows, seen runtime.Inspection, owner string, volumes map[runtime.WorkspaceID]session.Workspace, r *Recovered) error {
+func recoverSessions(ctx context.Context, cfg config.Config, rows *store.Store, known fsck.Rows, seen runtime.Inspection, owner string, volumes map[runtime.WorkspaceID]workspaces.Workspace, r *Recovered) error {
 	has := map[runtime.ID]bool{}
 	for _, s := range known.Sessions {
 		has[s.Sandbox] = true
@@ -163,7 +163,7 @@ func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store,
 		if err != nil {
 			return fmt.Errorf("read the archive %s: %w", key, err)
 		}
-		s := session.Snapshot{ID: key, Owner: cmp.Or(m.Owner, owner), State: snapshots.Ready, Size: size, Manifest: m, CreatedAt: m.CreatedAt}
+		s := snapshots.Snapshot{ID: key, Owner: cmp.Or(m.Owner, owner), State: snapshots.Ready, Size: size, Manifest: m, CreatedAt: m.CreatedAt}
 		if err := rows.AddSnapshot(ctx, s, 0); err != nil {
 			return err
 		}

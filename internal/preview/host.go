@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 )
 
 // host is the name of a target's own origin.
@@ -32,7 +33,7 @@ func (p *Previews) Site(host string) *api.Route {
 		Class:   api.Long,
 		Pattern: "preview",
 		Scope:   api.Key,
-		Ticket:  func(r *http.Request) (string, bool, error) { return p.Ticket(r, t) },
+		Ticket:  func(r *http.Request) (auth.Principal, bool, error) { return p.Ticket(r, t) },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			p.Serve(w, r, t, "")
 		}),

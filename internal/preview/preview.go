@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -106,8 +107,8 @@ func (p *Previews) scheme(req *api.Request) string {
 	return "http"
 }
 
-// owner is whose session the target is in.
-func (p *Previews) owner(ctx context.Context, t Target) (string, error) {
-	s, err := p.opts.Manager.Get(ctx, t.Session)
-	return s.Owner, err
+// visitor is who shows a token for a target: one who may use what its owner has.
+func (p *Previews) visitor(ctx context.Context, t Target) (auth.Principal, error) {
+	s, err := p.opts.Manager.Sessions.Get(ctx, auth.System("previews"), t.Session)
+	return auth.Principal{Owner: s.Owner, ID: "preview", Quota: s.Owner}, err
 }

@@ -37,7 +37,7 @@ func (p *Previews) newTransport() *http.Transport {
 			if err != nil {
 				return nil, err
 			}
-			conn, err := p.opts.Manager.Dial(ctx, session.ID(id), number)
+			conn, err := p.opts.Manager.Execs.Dial(ctx, api.Caller(ctx), session.ID(id), number)
 			if err != nil {
 				return nil, err
 			}

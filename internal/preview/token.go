@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -73,11 +74,11 @@ func (p *Previews) expiry(t Target, token string) (expires time.Time, ok bool) {
 }
 
 // Ticket is api.Route.Ticket for the target of a route.
-func (p *Previews) Ticket(r *http.Request, t Target) (owner string, shown bool, err error) {
+func (p *Previews) Ticket(r *http.Request, t Target) (visitor auth.Principal, shown bool, err error) {
 	given := slices.Concat(r.Header[tokenHeader], r.URL.Query()[tokenParam])
 	for _, token := range given {
 		if _, ok := p.expiry(t, token); !ok {
-			return "", true, errdefs.New(errdefs.Unauthenticated, "the preview token has expired or is for another port; ask whoever gave it to you for a new one")
+			return visitor, true, errdefs.New(errdefs.Unauthenticated, "the preview token has expired or is for another port; ask whoever gave it to you for a new one")
 		}
 	}
 	shown = len(given) > 0
@@ -88,10 +89,10 @@ func (p *Previews) Ticket(r *http.Request, t Target) (owner string, shown bool, 
 		shown = shown || ok
 	}
 	if !shown {
-		return "", false, nil
+		return visitor, false, nil
 	}
-	owner, err = p.owner(r.Context(), t)
-	return owner, true, err
+	visitor, err = p.visitor(r.Context(), t)
+	return visitor, true, err
 }
 
 // keep answers a browser that follows a link with a token: it gets the token
@@ -149,6 +150,6 @@ func withoutToken(query string) string {
 
 // allowed refuses the session of another owner, as if there were none.
 func (p *Previews) allowed(ctx context.Context, t Target) error {
-	_, err := p.opts.Manager.GetOwned(ctx, api.From(ctx).Owner, t.Session)
+	_, err := p.opts.Manager.Sessions.Get(ctx, api.Caller(ctx), t.Session)
 	return err
 }

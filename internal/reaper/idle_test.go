@@ -31,7 +31,7 @@ func TestIdleSessionIsStoppedAndEnds(t *testing.T) {
 		s.exec(x.ID, "echo kept > file")
 		time.Sleep(10*time.Minute + 6*time.Second)
 		s.want(x.ID, session.Stopped)
-		if _, err := s.Start(t.Context(), x.ID); err != nil {
+		if _, err := s.Sessions.Start(t.Context(), everyone, x.ID); err != nil {
 			t.Fatal(err)
 		}
 		if r := s.exec(x.ID, "grep kept file"); r.ExitCode != 0 {
@@ -57,10 +57,10 @@ func TestIdleTimeoutOfDestroy(t *testing.T) {
 func TestLifetimeEndsWhatIsPausedOrStopped(t *testing.T) {
 	run(t, time.Hour, 2*time.Hour, func(t *testing.T, s *system) {
 		paused, stopped := s.make(session.CreateRequest{Lifetime: time.Minute}), s.make(session.CreateRequest{Lifetime: time.Minute})
-		if _, err := s.Pause(t.Context(), paused.ID, session.MemoryRAM); err != nil {
+		if _, err := s.Sessions.Pause(t.Context(), everyone, paused.ID, session.MemoryRAM); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Stop(t.Context(), stopped.ID); err != nil {
+		if _, err := s.Sessions.Stop(t.Context(), everyone, stopped.ID); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(50 * time.Second)
@@ -76,7 +76,7 @@ func TestStopIsTriedAgain(t *testing.T) {
 	run(t, time.Hour, 0, func(t *testing.T, s *system) {
 		x := s.create()
 		s.driver.stops.Store(3)
-		if _, err := s.Stop(t.Context(), x.ID); !errdefs.Is(err, errdefs.Unavailable) {
+		if _, err := s.Sessions.Stop(t.Context(), everyone, x.ID); !errdefs.Is(err, errdefs.Unavailable) {
 			t.Fatal(err)
 		}
 		time.Sleep(30 * time.Second)
@@ -87,7 +87,7 @@ func TestStopIsTriedAgain(t *testing.T) {
 func TestPausedSandboxThatDiesIsNoticed(t *testing.T) {
 	run(t, time.Hour, 0, func(t *testing.T, s *system) {
 		x := s.create()
-		if _, err := s.Pause(t.Context(), x.ID, session.MemoryRAM); err != nil {
+		if _, err := s.Sessions.Pause(t.Context(), everyone, x.ID, session.MemoryRAM); err != nil {
 			t.Fatal(err)
 		}
 		s.local.KillRunner(t, x.Sandbox)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -26,6 +27,9 @@ type Options struct {
 	Align   func(context.Context) error // before a round compares times with the clock; nothing
 	Keep    time.Duration               // of the rows of sessions that ended: 24 h
 }
+
+// reaper is in whose name sessions are ended.
+var reaper = auth.System("reaper")
 
 // atOnce bounds the sessions that one round ends at the same time.
 const atOnce = 16
@@ -79,11 +83,11 @@ func (r *Reaper) Round(ctx context.Context) error {
 	if err := r.opts.Align(ctx); err != nil {
 		return err
 	}
-	sessions, err := r.opts.Manager.List(ctx, session.ListFilter{Helpers: true})
+	sessions, err := r.opts.Manager.Sessions.List(ctx, reaper, session.ListRequest{Helpers: true})
 	if err != nil {
 		return fmt.Errorf("list the sessions: %w", err)
 	}
-	seen, err := r.opts.Manager.Survey(ctx)
+	seen, err := r.opts.Manager.Upkeep.Survey(ctx, reaper)
 	if err != nil {
 		return err
 	}
@@ -99,7 +103,7 @@ func (r *Reaper) Round(ctx context.Context) error {
 			continue
 		}
 		ending.Go(func() error {
-			if err := end(ctx, s.ID); err != nil {
+			if err := end(ctx, reaper, s.ID); err != nil {
 				r.opts.Log.ErrorContext(ctx, "cannot end, stop or pause a session yet", "session", s.ID, "state", s.State, "err", err)
 			}
 			return nil
@@ -113,20 +117,20 @@ func (r *Reaper) Round(ctx context.Context) error {
 
 // judge returns what is to be done to s, or nil. Those methods look again
 // before they act, so what has changed since the list was made does not matter.
-func (r *Reaper) judge(s session.Session, now time.Time, sandbox runtime.Status) func(context.Context, session.ID) error {
+func (r *Reaper) judge(s session.Session, now time.Time, sandbox runtime.Status) func(context.Context, auth.Principal, session.ID) error {
 	switch {
 	case s.State == session.Stopping:
-		return r.opts.Manager.Finish
+		return r.opts.Manager.Upkeep.Finish
 	case s.State.Alive() && !sandbox.Alive:
-		return r.opts.Manager.CheckAlive
+		return r.opts.Manager.Upkeep.CheckAlive
 	case s.State.Alive() && sandbox.Failing != "":
-		return func(ctx context.Context, id session.ID) error {
-			return r.opts.Manager.StopFailing(ctx, id, sandbox.Failing)
+		return func(ctx context.Context, p auth.Principal, id session.ID) error {
+			return r.opts.Manager.Upkeep.StopFailing(ctx, p, id, sandbox.Failing)
 		}
 	case (s.State.Alive() || s.State == session.Stopped) && !now.Before(s.ExpiresAt()):
-		return r.opts.Manager.Expire
+		return r.opts.Manager.Upkeep.Expire
 	case !s.IdleAt().IsZero() && !now.Before(s.IdleAt()):
-		return r.opts.Manager.Idle
+		return r.opts.Manager.Upkeep.Idle
 	}
 	return nil
 }
@@ -138,7 +142,7 @@ func (r *Reaper) prune(ctx context.Context, now time.Time) error {
 	if now.Sub(r.pruned) < pruneEvery {
 		return nil
 	}
-	n, err := r.opts.Manager.Prune(ctx, now.Add(-r.opts.Keep))
+	n, err := r.opts.Manager.Upkeep.Prune(ctx, reaper, now.Add(-r.opts.Keep))
 	if err != nil {
 		return fmt.Errorf("forget ended sessions: %w", err)
 	}
@@ -146,14 +150,14 @@ func (r *Reaper) prune(ctx context.Context, now time.Time) error {
 	if n > 0 {
 		r.opts.Log.DebugContext(ctx, "forgot ended sessions", "sessions", n)
 	}
-	removed, err := r.opts.Manager.PruneWorkspaces(ctx)
+	removed, err := r.opts.Manager.Upkeep.PruneWorkspaces(ctx, reaper)
 	if removed > 0 {
 		r.opts.Log.InfoContext(ctx, "removed workspaces", "workspaces", removed)
 	}
 	if err != nil {
 		return fmt.Errorf("remove workspaces: %w", err)
 	}
-	removed, err = r.opts.Manager.PruneSnapshots(ctx)
+	removed, err = r.opts.Manager.Upkeep.PruneSnapshots(ctx, reaper)
 	if removed > 0 {
 		r.opts.Log.InfoContext(ctx, "removed snapshots", "snapshots", removed)
 	}

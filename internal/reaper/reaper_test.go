@@ -13,13 +13,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/reaper"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,6 +65,12 @@ func (f *flaky) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 	return f.Local.List(ctx)
 }
 
+// everyone may use the sessions of all owners, and part is one of the daemon.
+var (
+	everyone = auth.Anonymous()
+	part     = auth.System("test")
+)
+
 // system is a manager and a reaper at work, in a bubble of its own time.
 type system struct {
 	*session.Manager
@@ -90,7 +98,7 @@ func run(t *testing.T, ttl, life time.Duration, test func(*testing.T, *system)) 
 			Store: db, Driver: driver, Images: images{},
 			Defaults:   session.Defaults{Image: "base", TTL: ttl},
 			Maxima:     session.Maxima{Lifetime: life},
-			Workspaces: session.WorkspaceOptions{Store: db, Retention: retention},
+			Workspaces: workspaces.WorkspaceOptions{Store: db, Retention: retention},
 		})
 		s := &system{Manager: manager, t: t, local: local, driver: driver}
 		s.reaper = reaper.New(reaper.Options{Manager: manager, Every: 5 * time.Second, Keep: 24 * time.Hour})
@@ -110,17 +118,17 @@ func (s *system) create() session.Session { return s.make(session.CreateRequest{
 
 func (s *system) make(req session.CreateRequest) session.Session {
 	s.t.Helper()
-	created, err := s.Create(s.t.Context(), req)
+	created, err := s.Sessions.Create(s.t.Context(), everyone, req)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return created
 }
 
-func (s *system) exec(id session.ID, command string) commands.ExecResult {
+func (s *system) exec(id session.ID, command string) protocol.Record {
 	s.t.Helper()
 	var out bytes.Buffer
-	r, err := s.Exec(s.t.Context(), id, commands.ExecRequest{Command: command}, &out)
+	r, err := s.Execs.Run(s.t.Context(), everyone, id, session.ExecRequest{Command: command}, &out)
 	if err != nil {
 		s.t.Fatalf("%s: %v", command, err)
 	}
@@ -131,7 +139,7 @@ func (s *system) exec(id session.ID, command string) commands.ExecResult {
 func (s *system) want(id session.ID, state session.State) {
 	s.t.Helper()
 	synctest.Wait()
-	x, err := s.Get(s.t.Context(), id)
+	x, err := s.Sessions.Get(s.t.Context(), everyone, id)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -164,10 +172,10 @@ func TestActivityExtends(t *testing.T) {
 		s.want(x.ID, session.Running)
 		for range 5 { // looking is not using
 			time.Sleep(15 * time.Minute)
-			if _, err := s.Get(t.Context(), x.ID); err != nil {
+			if _, err := s.Sessions.Get(t.Context(), everyone, x.ID); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.List(t.Context(), session.ListFilter{}); err != nil {
+			if _, err := s.Sessions.List(t.Context(), everyone, session.ListRequest{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -202,11 +210,11 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	run(t, time.Hour, 0, func(t *testing.T, s *system) {
 		x := s.create()
 		s.driver.destroys.Store(3)
-		if err := s.Destroy(t.Context(), x.ID); !errdefs.Is(err, errdefs.Unavailable) {
+		if err := s.Sessions.Destroy(t.Context(), everyone, x.ID); !errdefs.Is(err, errdefs.Unavailable) {
 			t.Fatal(err)
 		}
 		time.Sleep(6 * time.Second)
-		if got, err := s.Get(t.Context(), x.ID); err != nil || got.State != session.Stopping {
+		if got, err := s.Sessions.Get(t.Context(), everyone, x.ID); err != nil || got.State != session.Stopping {
 			t.Errorf("%s, %v", got.State, err)
 		}
 		time.Sleep(20 * time.Second)
@@ -250,7 +258,7 @@ func TestAbsentDriver(t *testing.T) {
 func TestEndedRowsAreForgotten(t *testing.T) {
 	run(t, time.Hour, 0, func(t *testing.T, s *system) {
 		old := s.create()
-		if err := s.Destroy(t.Context(), old.ID); err != nil {
+		if err := s.Sessions.Destroy(t.Context(), everyone, old.ID); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(23 * time.Hour)
@@ -259,7 +267,7 @@ func TestEndedRowsAreForgotten(t *testing.T) {
 		time.Sleep(25 * time.Minute)
 		s.exec(alive.ID, "true")
 		time.Sleep(50 * time.Minute)
-		if _, err := s.Get(t.Context(), old.ID); !errdefs.Is(err, errdefs.NotFound) {
+		if _, err := s.Sessions.Get(t.Context(), everyone, old.ID); !errdefs.Is(err, errdefs.NotFound) {
 			t.Errorf("after a day: %v", err)
 		}
 		s.want(alive.ID, session.Running)
@@ -276,7 +284,7 @@ func TestSecondRoundFindsNothing(t *testing.T) {
 			if err := s.reaper.Round(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			all, err := s.List(t.Context(), session.ListFilter{})
+			all, err := s.Sessions.List(t.Context(), everyone, session.ListRequest{})
 			if err != nil || len(all) != 1 || all[0].ID != kept.ID {
 				t.Errorf("alive %v, %v", all, err)
 			}
@@ -292,13 +300,13 @@ func TestExtendAgainstExpire(t *testing.T) {
 			x := s.create()
 			time.Sleep(time.Until(x.ExpiresAt()))
 			expired := make(chan error, 1)
-			go func() { expired <- s.Expire(t.Context(), x.ID) }()
+			go func() { expired <- s.Upkeep.Expire(t.Context(), part, x.ID) }()
 			var out bytes.Buffer
-			r, err := s.Exec(t.Context(), x.ID, commands.ExecRequest{Command: "echo ok"}, &out)
+			r, err := s.Execs.Run(t.Context(), everyone, x.ID, session.ExecRequest{Command: "echo ok"}, &out)
 			if e := <-expired; e != nil {
 				t.Error(e)
 			}
-			got, getErr := s.Get(t.Context(), x.ID)
+			got, getErr := s.Sessions.Get(t.Context(), everyone, x.ID)
 			switch {
 			case getErr != nil:
 				t.Error(getErr)
@@ -318,27 +326,27 @@ func TestExtendAgainstExpire(t *testing.T) {
 func TestWorkspacesExpire(t *testing.T) {
 	run(t, 2*time.Hour, 0, func(t *testing.T, s *system) {
 		exists := func(id string) bool {
-			_, err := s.GetWorkspace(t.Context(), "", id)
+			_, err := s.Workspaces.Get(t.Context(), everyone, id)
 			if err != nil && !errdefs.Is(err, errdefs.NotFound) {
 				t.Fatal(err)
 			}
 			return err == nil
 		}
 		for _, id := range []string{"unused", "used"} {
-			if _, err := s.CreateWorkspace(t.Context(), session.WorkspaceRequest{ID: id}); err != nil {
+			if _, err := s.Workspaces.Create(t.Context(), everyone, workspaces.WorkspaceRequest{ID: id}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(2 * time.Hour)
-		if _, err := s.Create(t.Context(), session.CreateRequest{WorkspaceID: "used"}); err != nil {
+		if _, err := s.Sessions.Create(t.Context(), everyone, session.CreateRequest{WorkspaceID: "used"}); err != nil {
 			t.Fatal(err)
 		}
-		helper, err := s.WorkspaceFiles(t.Context(), "", "used")
+		helper, err := s.Files.OfWorkspace(t.Context(), everyone, "used")
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if all, err := s.List(t.Context(), session.ListFilter{Helpers: true}); err != nil || len(all) != 1 || all[0].ID == helper {
+		if all, err := s.Sessions.List(t.Context(), part, session.ListRequest{Helpers: true}); err != nil || len(all) != 1 || all[0].ID == helper {
 			t.Errorf("after a minute: %+v, %v", all, err)
 		}
 		time.Sleep(70 * time.Minute)

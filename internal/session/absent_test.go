@@ -14,7 +14,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
 // leaving is a driver that can be away, as an engine that is down.
@@ -75,10 +74,10 @@ func TestAbsentDriver(t *testing.T) {
 	dies := d.create(t, session.CreateRequest{Driver: "other"})
 	stopped := d.create(t, session.CreateRequest{Driver: "other"})
 	d.output(t, lives.ID, "x=kept")
-	if _, err := d.Stop(t.Context(), stopped.ID); err != nil {
+	if _, err := d.Sessions.Stop(t.Context(), everyone, stopped.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Pause(t.Context(), paused.ID, session.MemoryRAM); err != nil {
+	if _, err := d.Sessions.Pause(t.Context(), everyone, paused.ID, session.MemoryRAM); err != nil {
 		t.Fatal(err)
 	}
 	d.stop()
@@ -94,9 +93,9 @@ func TestAbsentDriver(t *testing.T) {
 	if got := d.Absent(); !slices.Equal(got, []string{"other"}) {
 		t.Errorf("absent: %v", got)
 	}
-	_, err := d.Exec(t.Context(), lives.ID, commands.ExecRequest{Command: "true"}, new(bytes.Buffer))
+	_, err := d.Execs.Run(t.Context(), everyone, lives.ID, session.ExecRequest{Command: "true"}, new(bytes.Buffer))
 	wantCode(t, err, errdefs.Unavailable)
-	_, err = d.Create(t.Context(), session.CreateRequest{Driver: "other"})
+	_, err = d.Sessions.Create(t.Context(), everyone, session.CreateRequest{Driver: "other"})
 	wantCode(t, err, errdefs.Unavailable)
 	for s, state := range map[session.ID]session.State{
 		usual.ID: session.Running, lives.ID: session.Running, dies.ID: session.Running,
@@ -108,7 +107,7 @@ func TestAbsentDriver(t *testing.T) {
 	other.away.Store(false)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		_, err := other.Open(t.Context(), orphan)
-		died, getErr := d.Get(t.Context(), dies.ID)
+		died, getErr := d.Sessions.Get(t.Context(), everyone, dies.ID)
 		if getErr != nil {
 			t.Fatal(getErr)
 		}
@@ -123,7 +122,7 @@ func TestAbsentDriver(t *testing.T) {
 		t.Errorf("the session that lived on: %q", got)
 	}
 	d.want(t, paused.ID, session.Paused)
-	if _, err := d.Start(t.Context(), stopped.ID); err != nil {
+	if _, err := d.Sessions.Start(t.Context(), everyone, stopped.ID); err != nil {
 		t.Errorf("start of the stopped one: %v", err)
 	}
 }

@@ -5,17 +5,24 @@ import (
 	"time"
 )
 
+// activity is what uses a session.
+type activity struct {
+	using   int  // operations in progress
+	filing  int  // those of them that work on files
+	unsaved bool // there is activity that the store does not know
+}
+
 // flushUntil writes activity to the store every FlushEvery until ctx is done,
 // and once more then.
-func (m *Manager) flushUntil(ctx context.Context) {
-	tick := time.NewTicker(m.opts.FlushEvery)
+func (c *core) flushUntil(ctx context.Context) {
+	tick := time.NewTicker(c.opts.FlushEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			m.flush(ctx)
+			c.flush(ctx)
 		case <-ctx.Done():
-			m.flush(context.WithoutCancel(ctx))
+			c.flush(context.WithoutCancel(ctx))
 			return
 		}
 	}
@@ -23,27 +30,22 @@ func (m *Manager) flushUntil(ctx context.Context) {
 
 // flush writes the activity that the store does not know, in one transaction.
 // What is lost in a crash is at most FlushEvery of idle time and a cwd.
-func (m *Manager) flush(ctx context.Context) {
-	var news []Activity
+func (c *core) flush(ctx context.Context) {
+	var unsaved []Activity
 	var from []*entry
-	for _, e := range m.entries() {
-		if a, any := e.news(); any {
-			news = append(news, a)
+	for _, e := range c.entries() {
+		if a, any := e.takeUnsaved(); any {
+			unsaved = append(unsaved, a)
 			from = append(from, e)
 		}
 	}
-	if len(news) == 0 {
+	if len(unsaved) == 0 {
 		return
 	}
-	if err := m.store.Touch(ctx, news); err != nil {
-		m.log.ErrorContext(ctx, "cannot write activity; trying again later", "sessions", len(news), "err", err)
+	if err := c.store.Touch(ctx, unsaved); err != nil {
+		c.log.ErrorContext(ctx, "cannot write activity; trying again later", "sessions", len(unsaved), "err", err)
 		for _, e := range from {
-			e.notTold()
+			e.markUnsaved()
 		}
 	}
-}
-
-// Prune forgets the sessions that ended before a time and says how many.
-func (m *Manager) Prune(ctx context.Context, endedBefore time.Time) (int64, error) {
-	return m.store.Prune(ctx, endedBefore)
 }

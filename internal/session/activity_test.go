@@ -91,15 +91,15 @@ func TestOpenFileIsUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := h.start(t, func(o *session.Options) { o.Defaults.TTL = time.Minute })
 		s := d.create(t, session.CreateRequest{})
-		if err := d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 5, strings.NewReader("hello")); err != nil {
+		if err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 5, strings.NewReader("hello")); err != nil {
 			t.Fatal(err)
 		}
-		_, r, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "f"})
+		_, r, err := d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: "f"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if err := d.Expire(t.Context(), s.ID); err != nil {
+		if err := d.Upkeep.Expire(t.Context(), part, s.ID); err != nil {
 			t.Fatal(err)
 		}
 		d.want(t, s.ID, session.Running)
@@ -110,12 +110,12 @@ func TestOpenFileIsUse(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(59 * time.Second)
-		if err := d.Expire(t.Context(), s.ID); err != nil {
+		if err := d.Upkeep.Expire(t.Context(), part, s.ID); err != nil {
 			t.Fatal(err)
 		}
 		d.want(t, s.ID, session.Running)
 		time.Sleep(time.Second)
-		if err := d.Expire(t.Context(), s.ID); err != nil {
+		if err := d.Upkeep.Expire(t.Context(), part, s.ID); err != nil {
 			t.Fatal(err)
 		}
 		d.want(t, s.ID, session.Expired)

@@ -26,13 +26,14 @@ const (
 // store from time to time, until ctx is done. It returns an error only if the
 // store cannot be read. Sandboxes live on when it returns.
 func (m *Manager) Run(ctx context.Context) error {
-	if err := errors.Join(m.load(ctx), m.AbandonSnapshots(ctx), failpoint.Hit("adopt.loaded")); err != nil {
+	c := m.core
+	if err := errors.Join(c.load(ctx), c.snapshots.Abandon(ctx), failpoint.Hit("adopt.loaded")); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
 		}
 		return err
 	}
-	adopted, absent := m.adoptUntil(ctx)
+	adopted, absent := c.adoptUntil(ctx)
 	if adopted == nil {
 		return nil
 	}
@@ -40,19 +41,19 @@ func (m *Manager) Run(ctx context.Context) error {
 	case <-adopted:
 	case <-time.After(adoptPatience):
 		// What is left is locked one by one, and holds up nobody else.
-		m.log.WarnContext(ctx, "some sessions are not in order yet; going on with the others")
+		c.log.WarnContext(ctx, "some sessions are not in order yet; going on with the others")
 	}
-	if err := errors.Join(m.CheckVolumes(ctx), failpoint.Hit("adopt.volumes")); err != nil {
-		m.log.ErrorContext(ctx, "cannot compare the workspaces with the driver's", "err", err)
+	if err := errors.Join(c.workspaces.CheckVolumes(ctx), failpoint.Hit("adopt.volumes")); err != nil {
+		c.log.ErrorContext(ctx, "cannot compare the workspaces with the driver's", "err", err)
 	}
-	m.ready.Store(true)
-	m.opts.Settled()
+	c.ready.Store(true)
+	c.opts.Settled()
 	late := make(chan struct{})
 	go func() {
 		defer close(late)
-		m.adoptLate(ctx, absent)
+		c.adoptLate(ctx, absent)
 	}()
-	m.flushUntil(ctx)
+	c.flushUntil(ctx)
 	<-adopted
 	<-late
 	return nil
@@ -60,16 +61,16 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // adoptUntil tries to adopt until the driver can tell what there is, and
 // returns what adopt does. The channel is nil if ctx is done first.
-func (m *Manager) adoptUntil(ctx context.Context) (adopted <-chan struct{}, absent map[string]error) {
+func (c *core) adoptUntil(ctx context.Context) (adopted <-chan struct{}, absent map[string]error) {
 	for {
-		adopted, absent, err := m.adopt(ctx)
+		adopted, absent, err := c.adopt(ctx)
 		if err == nil {
 			return adopted, absent
 		}
 		if ctx.Err() != nil {
 			return nil, nil
 		}
-		m.log.ErrorContext(ctx, "cannot take up the sessions yet", "err", err)
+		c.log.ErrorContext(ctx, "cannot take up the sessions yet", "err", err)
 		select {
 		case <-time.After(adoptRetry):
 		case <-ctx.Done():
@@ -79,25 +80,18 @@ func (m *Manager) adoptUntil(ctx context.Context) (adopted <-chan struct{}, abse
 }
 
 // load makes an entry, locked, of every row that has not ended.
-func (m *Manager) load(ctx context.Context) error {
-	rows, err := m.store.List(ctx, ListFilter{Helpers: true})
+func (c *core) load(ctx context.Context) error {
+	rows, err := c.store.List(ctx, ListFilter{Helpers: true})
 	if err != nil {
 		return fmt.Errorf("read the sessions: %w", err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := clock()
 	for _, s := range rows {
 		s.CreatedAt, s.LastActivity = rebase(s.CreatedAt, now), rebase(s.LastActivity, now)
-		s = m.withRetention(s)
-		e := newEntry(s)
-		m.live[s.ID] = e
-		if s.IdempotencyKey != "" {
-			m.byKey[key{s.Owner, s.IdempotencyKey}] = e
-		}
-		if s.Name != "" {
-			m.byName[named{s.Owner, s.Name}] = e
-		}
+		s = c.withRetention(s)
+		c.add(newEntry(s))
 	}
 	return nil
 }
@@ -114,54 +108,54 @@ func rebase(t, now time.Time) time.Time {
 // them agree; the channel is closed when they do. Sessions of an absent driver
 // stay as they are: see adoptLate. It returns an error, having changed nothing,
 // if the driver cannot tell.
-func (m *Manager) adopt(ctx context.Context) (adopted <-chan struct{}, absent map[string]error, err error) {
-	seen, err := m.Survey(ctx)
+func (c *core) adopt(ctx context.Context) (adopted <-chan struct{}, absent map[string]error, err error) {
+	seen, err := c.survey(ctx)
 	if err = errors.Join(err, failpoint.Hit("adopt.surveyed")); err != nil {
 		return nil, nil, err
 	}
 	var work []func()
-	for _, e := range m.entries() {
+	for _, e := range c.entries() {
 		s := e.snapshot()
 		status, there := seen.Sandboxes[s.Sandbox]
 		delete(seen.Sandboxes, s.Sandbox)
 		work = append(work, func() {
 			switch _, away := seen.Absent[s.Driver()]; {
 			case there:
-				m.adoptOne(ctx, e, &status)
+				c.adoptOne(ctx, e, &status)
 			case away && s.State.settled():
 				close(e.created)
 				e.unlock()
 			default:
-				m.adoptOne(ctx, e, nil)
+				c.adoptOne(ctx, e, nil)
 			}
 		})
 	}
-	orphans := m.orphans(ctx, seen.Sandboxes)
+	orphans := c.orphans(ctx, seen.Sandboxes)
 	sessions := len(work)
 
 	start := time.Now()
 	done := make(chan struct{})
 	go func() { // Run waits for it
 		defer close(done)
-		m.doAll(append(work, orphans...))
-		m.log.InfoContext(ctx, "took up the sessions of the last run", "sessions", sessions, "orphans", len(orphans), "took", time.Since(start))
+		c.doAll(append(work, orphans...))
+		c.log.InfoContext(ctx, "took up the sessions of the last run", "sessions", sessions, "orphans", len(orphans), "took", time.Since(start))
 	}()
 	return done, seen.Absent, nil
 }
 
 // orphans are the removals of sandboxes that have no entry.
-func (m *Manager) orphans(ctx context.Context, left map[runtime.ID]runtime.Status) (work []func()) {
+func (c *core) orphans(ctx context.Context, left map[runtime.ID]runtime.Status) (work []func()) {
 	for id := range left {
-		if !m.opts.Reserved(id) {
-			work = append(work, func() { m.removeOrphan(ctx, id) })
+		if !c.opts.Reserved(id) {
+			work = append(work, func() { c.removeOrphan(ctx, id) })
 		}
 	}
 	return work
 }
 
-func (m *Manager) doAll(work []func()) {
+func (c *core) doAll(work []func()) {
 	var all errgroup.Group
-	all.SetLimit(m.opts.AdoptParallel)
+	all.SetLimit(c.opts.AdoptParallel)
 	for _, do := range work {
 		all.Go(func() error { do(); return nil })
 	}
@@ -170,21 +164,21 @@ func (m *Manager) doAll(work []func()) {
 
 // adoptLate takes up the sessions of the drivers that were absent at the start,
 // each when it answers, until ctx is done.
-func (m *Manager) adoptLate(ctx context.Context, absent map[string]error) {
+func (c *core) adoptLate(ctx context.Context, absent map[string]error) {
 	for len(absent) > 0 {
 		select {
 		case <-time.After(adoptRetry):
 		case <-ctx.Done():
 			return
 		}
-		seen, err := m.Survey(ctx)
+		seen, err := c.survey(ctx)
 		if err != nil {
 			continue // the reaper says so
 		}
 		for name := range absent {
 			if _, still := seen.Absent[name]; !still {
 				delete(absent, name)
-				m.adoptDriver(ctx, name, seen.Sandboxes)
+				c.adoptDriver(ctx, name, seen.Sandboxes)
 			}
 		}
 	}
@@ -193,80 +187,80 @@ func (m *Manager) adoptLate(ctx context.Context, absent map[string]error) {
 // adoptDriver takes up the sessions of one driver. There may be new ones and
 // more sandboxes than in seen by now, but none in seen is of an entry that is
 // still to come: an entry is first.
-func (m *Manager) adoptDriver(ctx context.Context, name string, seen map[runtime.ID]runtime.Status) {
+func (c *core) adoptDriver(ctx context.Context, name string, seen map[runtime.ID]runtime.Status) {
 	left := maps.Clone(seen)
 	maps.DeleteFunc(left, func(id runtime.ID, _ runtime.Status) bool { return id.Driver() != name })
 	var work []func()
-	for _, e := range m.entries() {
+	for _, e := range c.entries() {
 		s := e.snapshot()
 		delete(left, s.Sandbox)
 		if s.Driver() == name && s.State.Alive() {
-			work = append(work, func() { m.adoptAgain(ctx, e) })
+			work = append(work, func() { c.adoptAgain(ctx, e) })
 		}
 	}
-	m.doAll(append(work, m.orphans(ctx, left)...))
+	c.doAll(append(work, c.orphans(ctx, left)...))
 }
 
 // adoptAgain is adoptOne for a session that seemed to be alive when its driver
 // was absent.
-func (m *Manager) adoptAgain(ctx context.Context, e *entry) {
-	err := m.CheckAlive(ctx, e.id)
+func (c *core) adoptAgain(ctx context.Context, e *entry) {
+	err := c.checkAlive(ctx, e)
 	if err == nil {
 		err = e.lock(ctx)
 	}
 	if err != nil {
-		m.log.ErrorContext(ctx, "a session is not in order after its driver came back; the reaper goes on", "session", e.id, "err", err)
+		c.log.ErrorContext(ctx, "a session is not in order after its driver came back; the reaper goes on", "session", e.id, "err", err)
 		return
 	}
 	defer e.unlock()
 	if e.snapshot().State.Alive() && e.box().sandbox == nil {
-		if err := m.reopen(ctx, e); err != nil {
-			m.log.WarnContext(ctx, "a session does not answer after its driver came back", "session", e.id, "err", err)
+		if err := c.reopen(ctx, e); err != nil {
+			c.log.WarnContext(ctx, "a session does not answer after its driver came back", "session", e.id, "err", err)
 		}
 	}
 }
 
 // adoptOne brings one entry, which is locked, in line with its sandbox, and
 // unlocks it. The status is nil if the driver sees no sandbox.
-func (m *Manager) adoptOne(ctx context.Context, e *entry, status *runtime.Status) {
+func (c *core) adoptOne(ctx context.Context, e *entry, status *runtime.Status) {
 	defer e.unlock()
 	defer close(e.created)
 	var err error
 	switch s := e.snapshot(); {
 	case s.State == Creating:
-		// Nobody was told of it, and what was made of it is not known.
+		// No client knows of it, and what was made of it is not known.
 		e.createErr = errdefs.New(errdefs.Unavailable, "the daemon stopped while it created this session; try again")
-		err = m.end(ctx, e, as(Failed, "the daemon stopped while it was created"))
+		err = c.end(ctx, e, as(Failed, "the daemon stopped while it was created"))
 	case s.State.Alive() && status != nil && status.Alive:
-		err = m.reopen(ctx, e)
+		err = c.reopen(ctx, e)
 	case s.State.Alive() && status != nil && status.Startable && !s.Helper:
-		err = m.end(ctx, e, as(Stopped, m.whyDead(ctx, s.Sandbox, "its processes were gone when the daemon started")))
+		err = c.end(ctx, e, as(Stopped, c.whyDead(ctx, s.Sandbox, "its processes were gone when the daemon started")))
 	case s.State.Alive():
-		err = m.end(ctx, e, as(Crashed, "its sandbox was gone when the daemon started"))
+		err = c.end(ctx, e, as(Crashed, "its sandbox was gone when the daemon started"))
 	case s.State == Starting:
-		err = m.end(ctx, e, as(Stopped, "the daemon stopped while it was started"))
+		err = c.end(ctx, e, as(Stopped, "the daemon stopped while it was started"))
 	case s.State == Stopped && status == nil:
-		err = m.end(ctx, e, as(Crashed, "its files were gone when the daemon started"))
+		err = c.end(ctx, e, as(Crashed, "its files were gone when the daemon started"))
 	case s.State == Stopping:
-		err = m.end(ctx, e, as(s.End, s.EndReason))
+		err = c.end(ctx, e, as(s.End, s.EndReason))
 	}
 	if err = errors.Join(err, failpoint.Hit("adopt.session")); err != nil {
-		m.log.ErrorContext(ctx, "a session is not in order after the start; the reaper goes on", "session", e.id, "err", err)
+		c.log.ErrorContext(ctx, "a session is not in order after the start; the reaper goes on", "session", e.id, "err", err)
 	}
 }
 
 // reopen gives a running session its way into the sandbox. A runner that does
 // not answer is not dead: only the driver can say so.
-func (m *Manager) reopen(ctx context.Context, e *entry) error {
-	sandbox, err := m.driver.Open(ctx, e.snapshot().Sandbox)
+func (c *core) reopen(ctx context.Context, e *entry) error {
+	sandbox, err := c.driver.Open(ctx, e.snapshot().Sandbox)
 	if errdefs.Is(err, errdefs.NotFound) {
-		return m.end(ctx, e, as(m.endOfDead(ctx, e.snapshot())))
+		return c.end(ctx, e, as(c.endOfDead(ctx, e.snapshot())))
 	}
 	if err != nil {
 		return fmt.Errorf("open the sandbox: %w", err)
 	}
 	e.open(sandbox)
-	if err := m.conform(ctx, e); err != nil {
+	if err := c.conform(ctx, e); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
@@ -279,11 +273,11 @@ func (m *Manager) reopen(ctx context.Context, e *entry) error {
 
 // removeOrphan destroys a sandbox that no row names. It is left from a crash;
 // if it cannot be removed now, the next start tries again.
-func (m *Manager) removeOrphan(ctx context.Context, id runtime.ID) {
-	ctx, cancel := context.WithTimeout(ctx, m.opts.DestroyTimeout)
+func (c *core) removeOrphan(ctx context.Context, id runtime.ID) {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.DestroyTimeout)
 	defer cancel()
-	err := errors.Join(m.driver.Destroy(ctx, id), failpoint.Hit("adopt.orphan"))
+	err := errors.Join(c.driver.Destroy(ctx, id), failpoint.Hit("adopt.orphan"))
 	if err != nil && !errors.Is(err, context.Canceled) {
-		m.log.ErrorContext(ctx, "cannot remove a sandbox that belongs to no session", "sandbox", id, "err", err)
+		c.log.ErrorContext(ctx, "cannot remove a sandbox that belongs to no session", "sandbox", id, "err", err)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -29,21 +28,21 @@ func TestBeforeAdoption(t *testing.T) {
 
 	d = h.prepare(t)
 	d.want(t, s.ID, session.Running)
-	if all, err := d.List(t.Context(), session.ListFilter{}); err != nil || len(all) != 1 {
+	if all, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{}); err != nil || len(all) != 1 {
 		t.Errorf("list %v, %v", all, err)
 	}
-	_, err := d.Create(t.Context(), session.CreateRequest{})
+	_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{})
 	wantCode(t, err, errdefs.Unavailable)
-	_, err = d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err = d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Unavailable)
-	wantCode(t, d.Destroy(t.Context(), s.ID), errdefs.Unavailable)
+	wantCode(t, d.Sessions.Destroy(t.Context(), everyone, s.ID), errdefs.Unavailable)
 	h.wantSandboxes(t, s.Sandbox)
 }
 
 func (d *daemon) output(t *testing.T, id session.ID, command string) string {
 	t.Helper()
 	var out bytes.Buffer
-	result, err := d.Exec(t.Context(), id, commands.ExecRequest{Command: command}, &out)
+	result, err := d.Execs.Run(t.Context(), everyone, id, session.ExecRequest{Command: command}, &out)
 	if err != nil || result.ExitCode != 0 {
 		t.Fatalf("%s: %+v, %v", command, result, err)
 	}
@@ -73,9 +72,9 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 	fifo := strings.TrimSpace(d.output(t, s.ID, "mkfifo go && realpath go"))
 	ctx, die := context.WithCancel(t.Context())
 	out := newSignaler("before")
-	cut := make(chan commands.ExecResult, 1)
+	cut := make(chan protocol.Record, 1)
 	go func() {
-		result, err := d.Exec(ctx, s.ID, commands.ExecRequest{Command: "echo before; cat go; echo after; exit 9"}, out)
+		result, err := d.Execs.Run(ctx, everyone, s.ID, session.ExecRequest{Command: "echo before; cat go; echo after; exit 9"}, out)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("cut off with %v", err)
 		}
@@ -87,7 +86,7 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 	d.stop()
 
 	d = h.start(t)
-	execs, err := d.Execs(t.Context(), s.ID)
+	execs, err := d.Execs.List(t.Context(), everyone, s.ID)
 	if err != nil || len(execs) == 0 || execs[len(execs)-1].ID != exec.ID || execs[len(execs)-1].State != protocol.StateRunning {
 		t.Fatalf("execs %+v, %v; want %s running", execs, err, exec.ID)
 	}
@@ -97,7 +96,7 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 		}
 	}()
 	var all bytes.Buffer
-	result, err := d.Attach(t.Context(), s.ID, exec.ID, 0, &all)
+	result, err := d.Execs.Attach(t.Context(), everyone, s.ID, exec.ID, 0, &all)
 	if err != nil || all.String() != "before\nmiddle\nafter\n" || result.ExitCode != 9 {
 		t.Errorf("%q, %+v, %v", all.String(), result, err)
 	}
@@ -154,7 +153,7 @@ func TestAdopt(t *testing.T) {
 	d.output(t, alive.ID, "true")
 	if again := d.create(t, session.CreateRequest{IdempotencyKey: "half"}); again.ID == half.ID {
 		t.Error("the key of a create that a crash cut off gives the failed session")
-	} else if err := d.Destroy(t.Context(), again.ID); err != nil {
+	} else if err := d.Sessions.Destroy(t.Context(), everyone, again.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.stop()
@@ -201,7 +200,7 @@ func TestUnknownIsNotDead(t *testing.T) {
 		}}
 	})
 	d.want(t, s.ID, session.Running)
-	_, err := d.Stats(t.Context(), s.ID)
+	_, err := d.Sessions.Stats(t.Context(), everyone, s.ID)
 	wantCode(t, err, errdefs.Unavailable)
 	d.want(t, s.ID, session.Running)
 	trouble.Store(false)
@@ -262,7 +261,7 @@ func TestStuckRemovalHoldsUpNobody(t *testing.T) {
 		d.output(t, good.ID, "true")
 		d.want(t, stuck.ID, session.Stopping)
 		close(free)
-		if err := d.Destroy(t.Context(), stuck.ID); err != nil {
+		if err := d.Sessions.Destroy(t.Context(), everyone, stuck.ID); err != nil {
 			t.Error(err)
 		}
 		d.want(t, stuck.ID, session.Crashed)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
 // BenchmarkExec is the round trip of a command below HTTP and without
@@ -14,7 +13,7 @@ func BenchmarkExec(b *testing.B) {
 	d := newHost(b).start(b)
 	s := d.create(b, session.CreateRequest{})
 	for b.Loop() {
-		if _, err := d.Exec(b.Context(), s.ID, commands.ExecRequest{Command: "true"}, io.Discard); err != nil {
+		if _, err := d.Execs.Run(b.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, io.Discard); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -26,7 +25,7 @@ func BenchmarkCreateDestroy(b *testing.B) {
 	d := newHost(b).start(b)
 	for b.Loop() {
 		s := d.create(b, session.CreateRequest{})
-		if err := d.Destroy(b.Context(), s.ID); err != nil {
+		if err := d.Sessions.Destroy(b.Context(), everyone, s.ID); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -26,7 +27,7 @@ const (
 	failpointAt = "SANDKASTEN_FAILPOINT"
 )
 
-var crashRequest = session.CreateRequest{IdempotencyKey: "crash", Owner: "alice"}
+var crashRequest = session.CreateRequest{IdempotencyKey: "crash"}
 
 var crashFork = session.ForkRequest{Count: 2, IdempotencyKey: "fork"}
 
@@ -35,27 +36,27 @@ var crashActs = map[string]func(*testing.T, *daemon, session.ID){
 	"begin":  nil, // it does not even create one
 	"create": func(*testing.T, *daemon, session.ID) {},
 	"destroy": func(t *testing.T, d *daemon, id session.ID) {
-		if err := d.Destroy(t.Context(), id); err != nil {
+		if err := d.Sessions.Destroy(t.Context(), everyone, id); err != nil {
 			t.Fatal(err)
 		}
 	},
 	"pause": func(t *testing.T, d *daemon, id session.ID) { d.pause(t, id) },
 	"resume": func(t *testing.T, d *daemon, id session.ID) {
 		d.pause(t, id)
-		if _, err := d.Resume(t.Context(), id); err != nil {
+		if _, err := d.Sessions.Resume(t.Context(), everyone, id); err != nil {
 			t.Fatal(err)
 		}
 	},
 	"stop": func(t *testing.T, d *daemon, id session.ID) {
-		if _, err := d.Stop(t.Context(), id); err != nil {
+		if _, err := d.Sessions.Stop(t.Context(), everyone, id); err != nil {
 			t.Fatal(err)
 		}
 	},
 	"start": func(t *testing.T, d *daemon, id session.ID) {
-		if _, err := d.Stop(t.Context(), id); err != nil {
+		if _, err := d.Sessions.Stop(t.Context(), everyone, id); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Start(t.Context(), id); err != nil {
+		if _, err := d.Sessions.Start(t.Context(), everyone, id); err != nil {
 			t.Fatal(err)
 		}
 	},
@@ -63,10 +64,10 @@ var crashActs = map[string]func(*testing.T, *daemon, session.ID){
 	"workspace": func(t *testing.T, d *daemon, _ session.ID) { d.useAndDeleteWorkspace(t) },
 	"snapshot":  func(t *testing.T, d *daemon, id session.ID) { d.saveAndRestore(t, id) },
 	"snapshot of a stopped one": func(t *testing.T, d *daemon, id session.ID) {
-		if _, err := d.Stop(t.Context(), id); err != nil {
+		if _, err := d.Sessions.Stop(t.Context(), everyone, id); err != nil {
 			t.Fatal(err)
 		}
-		d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(id)})
+		d.save(t, as("alice"), string(id), snapshots.Request{})
 	},
 }
 
@@ -83,7 +84,7 @@ func TestCrashingDaemon(t *testing.T) {
 	}
 	d := h.start(t, withWorkspaces, h.withSnapshots(t))
 	if act != nil {
-		act(t, d, d.create(t, crashRequest).ID)
+		act(t, d, d.createAs(t, as("alice"), crashRequest).ID)
 	}
 }
 
@@ -162,7 +163,7 @@ func TestCrash(t *testing.T) {
 				h.crash(t, binary, "begin", c.again)
 			}
 			d := h.start(t)
-			all, err := d.List(context.Background(), session.ListFilter{IncludeEnded: true})
+			all, err := d.Sessions.List(context.Background(), everyone, session.ListRequest{IncludeEnded: true})
 			if err != nil || len(all) != 1 {
 				t.Fatalf("rows %+v, %v", all, err)
 			}
@@ -188,11 +189,11 @@ func TestCrash(t *testing.T) {
 			}
 
 			d = h.start(t)
-			if again := d.create(t, crashRequest); (again.ID == s.ID) != (c.want != session.Failed) {
+			if again := d.createAs(t, as("alice"), crashRequest); (again.ID == s.ID) != (c.want != session.Failed) {
 				t.Errorf("the same request gives session %s, the first was %s and is %s", again.ID, s.ID, c.want)
 			}
 			if c.want == session.Stopped {
-				if _, err := d.Start(context.Background(), s.ID); err != nil {
+				if _, err := d.Sessions.Start(context.Background(), everyone, s.ID); err != nil {
 					t.Error(err)
 				}
 			}
@@ -208,10 +209,10 @@ func TestCrash(t *testing.T) {
 // deletes one of them with its session.
 func (d *daemon) useAndDeleteWorkspace(t *testing.T) {
 	for _, id := range []string{"stays", "goes"} {
-		s := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: id})
+		s := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: id})
 		d.output(t, s.ID, "echo kept > f")
 	}
-	if err := d.ForceDeleteWorkspace(t.Context(), "alice", "goes"); err != nil {
+	if err := d.Workspaces.ForceDelete(t.Context(), as("alice"), "goes"); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -237,10 +238,10 @@ func TestCrashOfWorkspaces(t *testing.T) {
 			d := h.start(t, withWorkspaces)
 			var left []string
 			for range 2 { // the second time there is nothing to do
-				if _, err := d.PruneWorkspaces(t.Context()); err != nil {
+				if _, err := d.Upkeep.PruneWorkspaces(t.Context(), part); err != nil {
 					t.Fatal(err)
 				}
-				all, err := d.ListWorkspaces(t.Context(), "alice")
+				all, err := d.Workspaces.List(t.Context(), as("alice"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -254,7 +255,7 @@ func TestCrashOfWorkspaces(t *testing.T) {
 			}
 			h.wantVolumes(t, len(left))
 			for _, id := range []string{"stays", "goes"} {
-				s := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: id})
+				s := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: id})
 				want := ""
 				if strings.Contains(c.want, id) {
 					want = "kept\n"
@@ -269,9 +270,9 @@ func TestCrashOfWorkspaces(t *testing.T) {
 
 func (d *daemon) saveAndRestore(t *testing.T, id session.ID) {
 	d.output(t, id, "echo kept > f")
-	s := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(id), IdempotencyKey: "k"})
-	d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: s.ID})
-	if err := d.DeleteSnapshot(t.Context(), "alice", s.ID); err != nil {
+	s := d.save(t, as("alice"), string(id), snapshots.Request{IdempotencyKey: "k"})
+	d.createAs(t, as("alice"), session.CreateRequest{RestoreSnapshotID: s.ID})
+	if err := d.Snapshots.Delete(t.Context(), as("alice"), s.ID); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -301,24 +302,24 @@ func TestCrashOfSnapshots(t *testing.T) {
 			h.crash(t, binary, "snapshot", c.point)
 			d := h.start(t, h.withSnapshots(t))
 			for range 2 { // the second time there is nothing to do
-				if _, err := d.PruneSnapshots(t.Context()); err != nil {
+				if _, err := d.Upkeep.PruneSnapshots(t.Context(), part); err != nil {
 					t.Fatal(err)
 				}
-				all, err := d.ListSnapshots(t.Context(), session.SnapshotFilter{Owner: "alice"})
+				all, err := d.Snapshots.List(t.Context(), as("alice"), snapshots.Filter{})
 				if err != nil || len(all) != c.want {
 					t.Errorf("%d snapshots, want %d: %v", len(all), c.want, err)
 				}
 				h.wantArchives(t, c.want)
 			}
-			if alive, err := d.List(t.Context(), session.ListFilter{}); err != nil || len(alive) != c.alive {
+			if alive, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{}); err != nil || len(alive) != c.alive {
 				t.Errorf("%d sessions, want %d: %v", len(alive), c.alive, err)
 			}
 			// The session runs, whatever became of its snapshot, and the same request
 			// gives one that can be used.
-			from := d.create(t, crashRequest)
+			from := d.createAs(t, as("alice"), crashRequest)
 			d.output(t, from.ID, "true")
-			s := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), IdempotencyKey: "k"})
-			to := d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: s.ID})
+			s := d.save(t, as("alice"), string(from.ID), snapshots.Request{IdempotencyKey: "k"})
+			to := d.createAs(t, as("alice"), session.CreateRequest{RestoreSnapshotID: s.ID})
 			if out := d.output(t, to.ID, "cat f"); out != "kept\n" {
 				t.Errorf("the restored session has %q", out)
 			}

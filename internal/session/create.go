@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -21,18 +22,23 @@ import (
 // gives Unprocessable. A key whose create failed is free again. With a key,
 // Create goes on when ctx is done, for the client can ask again; without one
 // it is undone.
-func (m *Manager) Create(ctx context.Context, req CreateRequest) (_ Session, err error) {
+func (c *Sessions) Create(ctx context.Context, p auth.Principal, req CreateRequest) (_ Session, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "create")
 	defer func() { span.End(err) }()
-	if err := m.checkReady(); err != nil {
+	return c.createFor(ctx, p, req)
+}
+
+// createFor is Create, also of hidden sessions.
+func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateRequest) (Session, error) {
+	if err := c.checkReady(); err != nil {
 		return Session{}, err
 	}
-	s, err := m.plan(req)
+	s, err := c.plan(p, req)
 	if err != nil {
 		return Session{}, err
 	}
-	if m.opts.FetchImage != nil && (req.RestoreSnapshotID == "" || req.Image != "") {
-		if err := m.opts.FetchImage(ctx, ImageFetch{Owner: s.Owner, Driver: s.Driver(), Image: s.Image}); err != nil {
+	if c.opts.FetchImage != nil && (req.RestoreSnapshotID == "" || req.Image != "") {
+		if err := c.opts.FetchImage(ctx, ImageFetch{Owner: s.Owner, Driver: s.Driver(), Image: s.Image}); err != nil {
 			return Session{}, err
 		}
 	}
@@ -40,13 +46,13 @@ func (m *Manager) Create(ctx context.Context, req CreateRequest) (_ Session, err
 	if req.IdempotencyKey != "" {
 		making = context.WithoutCancel(ctx)
 	}
-	timeout := m.opts.CreateTimeout
+	timeout := c.opts.CreateTimeout
 	if req.RestoreSnapshotID != "" {
-		timeout += m.opts.RestoreTimeout
+		timeout += c.opts.RestoreTimeout
 	}
 	making, cancel := context.WithTimeout(making, timeout)
 	defer cancel()
-	e, first, err := m.claim(s, cancel)
+	e, first, err := c.claim(s, cancel, c.roomFor(p))
 	if err != nil {
 		return Session{}, err
 	}
@@ -54,9 +60,9 @@ func (m *Manager) Create(ctx context.Context, req CreateRequest) (_ Session, err
 		return follow(ctx, e, s)
 	}
 	e.restoreID, e.image = req.RestoreSnapshotID, req.Image
-	err = m.create(making, e)
+	err = c.create(making, e)
 	if err != nil && e.madeWorkspace {
-		err = errors.Join(err, m.UnmakeWorkspace(ctx, userOf(e.snapshot())))
+		err = errors.Join(err, c.workspaces.Unmake(ctx, userOf(e.snapshot())))
 	}
 	e.finishCreate(err)
 	if err != nil {
@@ -65,54 +71,9 @@ func (m *Manager) Create(ctx context.Context, req CreateRequest) (_ Session, err
 	return e.snapshot(), nil
 }
 
-// claim enters s into the live sessions, within the maxima, or returns the
-// entry that already has its idempotency key. It is the one place where two
-// creates meet, and does no I/O.
-func (m *Manager) claim(s Session, cancel context.CancelFunc) (e *entry, first bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	k := key{s.Owner, s.IdempotencyKey}
-	if e := m.byKey[k]; e != nil {
-		return e, false, nil
-	}
-	if err := m.checkRoom(s.Owner); err != nil {
-		return nil, false, err
-	}
-	n := named{s.Owner, s.Name}
-	if other := m.byName[n]; other != nil {
-		return nil, false, errTaken(s.Name, other.id)
-	}
-	e = newEntry(s)
-	e.cancelCreate = cancel
-	m.live[s.ID] = e
-	if k.key != "" {
-		m.byKey[k] = e
-	}
-	if n.name != "" {
-		m.byName[n] = e
-	}
-	return e, true, nil
-}
-
-// checkRoom refuses a session over the maxima. The caller holds mu.
-func (m *Manager) checkRoom(owner string) error {
-	_, x := m.Limits(owner)
-	if x.Sessions > 0 && len(m.live) >= x.Sessions {
-		return errdefs.New(errdefs.ResourceExhausted, "the daemon's maximum of %d sessions is reached; destroy one or wait for one to expire", x.Sessions)
-	}
-	if x.SessionsPerOwner == 0 {
-		return nil
-	}
-	n := 0
-	for _, e := range m.live {
-		if e.owner == owner {
-			n++
-		}
-	}
-	if n >= x.SessionsPerOwner {
-		return errdefs.New(errdefs.ResourceExhausted, "the maximum of %d sessions for this key is reached; destroy one or wait for one to expire", x.SessionsPerOwner)
-	}
-	return nil
+// roomFor is how many sessions there may be when p makes one.
+func (c *core) roomFor(p auth.Principal) room {
+	return room{all: c.opts.Maxima.Sessions, owner: c.opts.Quotas.QuotaOf(p).Sessions}
 }
 
 // follow waits for another request with the same idempotency key.
@@ -139,9 +100,9 @@ func sameRequest(earlier, s Session) (Session, error) {
 
 // create makes e's sandbox. It owns e's lock, which newEntry took, and gives
 // it back.
-func (m *Manager) create(ctx context.Context, e *entry) error {
+func (c *core) create(ctx context.Context, e *entry) error {
 	defer e.unlock()
-	first, err := m.record(ctx, e)
+	first, err := c.record(ctx, e)
 	if err != nil || !first {
 		return err
 	}
@@ -149,35 +110,35 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 	err = failpoint.Hit("create.row")
 	var volume runtime.WorkspaceID
 	if err == nil {
-		volume, e.madeWorkspace, err = m.Attachable(ctx, userOf(s))
+		volume, e.madeWorkspace, err = c.workspaces.Attachable(ctx, userOf(s))
 	}
 	var sandbox runtime.Sandbox
 	if err == nil {
 		making, span := tracing.Start(ctx, tracing.Driver, "create")
-		sandbox, err = m.opts.Creator.Create(making, s.Sandbox, m.spec(s, volume))
+		sandbox, err = c.opts.Creator.Create(making, s.Sandbox, c.spec(s, volume))
 		span.End(err)
 	}
 	if err != nil {
-		return m.undo(ctx, e, err)
+		return c.undo(ctx, e, err)
 	}
 	e.open(sandbox)
 	if s.OnIdle == OnIdlePause {
 		if _, err := pauserOf(e); err != nil {
-			return m.undo(ctx, e, err)
+			return c.undo(ctx, e, err)
 		}
 	}
 	err = failpoint.Hit("create.sandbox")
 	if err == nil {
-		err = m.restore(ctx, e)
+		err = c.restore(ctx, e)
 	}
 	if err != nil {
-		return m.undo(ctx, e, err)
+		return c.undo(ctx, e, err)
 	}
 	if !e.wanted() {
-		return m.undo(ctx, e, context.Canceled)
+		return c.undo(ctx, e, context.Canceled)
 	}
-	if err := m.commit(ctx, e, Running, ""); err != nil {
-		return m.undo(ctx, e, err)
+	if err := c.commit(ctx, e, Running, ""); err != nil {
+		return c.undo(ctx, e, err)
 	}
 	return failpoint.Hit("create.running")
 }
@@ -185,29 +146,29 @@ func (m *Manager) create(ctx context.Context, e *entry) error {
 // record asks whether there is room for e, resolves its image unless that is
 // known, and writes its first row. If it is not the first because a session
 // that has ended has e's idempotency key, e becomes that session. When it fails there is no row, and e is an entry of nothing.
-func (m *Manager) record(ctx context.Context, e *entry) (first bool, err error) {
+func (c *core) record(ctx context.Context, e *entry) (first bool, err error) {
 	s := e.snapshot()
-	if err = m.opts.Admit(ctx); err == nil {
-		err = m.planRestore(ctx, e, &s)
+	if err = c.opts.Admit(ctx); err == nil {
+		err = c.planRestore(ctx, e, &s)
 	}
 	if err == nil && s.ImageDigest == "" {
-		s.ImageDigest, err = m.opts.Images.Resolve(ctx, s.Image)
+		s.ImageDigest, err = c.opts.Images.Resolve(ctx, s.Image)
 	}
 	if err == nil {
-		err = m.put(ctx, s)
+		err = c.put(ctx, s)
 	}
 	if err == nil {
 		e.replace(s)
 		return true, nil
 	}
 
-	defer m.forget(e)
+	defer c.forget(e)
 	if s.IdempotencyKey != "" && errdefs.Is(err, errdefs.AlreadyExists) {
-		earlier, err := m.store.FindKey(ctx, s.Owner, s.IdempotencyKey)
+		earlier, err := c.store.FindKey(ctx, s.Owner, s.IdempotencyKey)
 		if err != nil {
 			return false, err
 		}
-		e.become(m.withRetention(earlier))
+		e.become(c.withRetention(earlier))
 		_, err = sameRequest(earlier, s)
 		return false, err
 	}
@@ -218,9 +179,9 @@ func (m *Manager) record(ctx context.Context, e *entry) (first bool, err error) 
 	return false, err
 }
 
-// undo removes what create made of e after the row, and returns what the
-// client of the create is told.
-func (m *Manager) undo(ctx context.Context, e *entry, cause error) error {
+// undo removes what create made of e after the row, and returns the
+// error for the client.
+func (c *core) undo(ctx context.Context, e *entry, cause error) error {
 	s := e.snapshot()
 	end, reason := Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause)
 	switch {
@@ -231,7 +192,7 @@ func (m *Manager) undo(ctx context.Context, e *entry, cause error) error {
 		reason = "its sandbox was not ready in time"
 		cause = errdefs.Wrap(cause, errdefs.Unavailable, "the sandbox was not ready in time; try again")
 	}
-	if err := m.end(ctx, e, as(end, reason)); err != nil {
+	if err := c.end(ctx, e, as(end, reason)); err != nil {
 		return errors.Join(cause, err)
 	}
 	return cause
@@ -239,13 +200,13 @@ func (m *Manager) undo(ctx context.Context, e *entry, cause error) error {
 
 // spec is what the driver makes for s. Sessions of equal requests have equal
 // specs but for Workspace, Env and Hostname, so a pool can serve them.
-func (m *Manager) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
+func (c *core) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 	return runtime.Spec{
 		Image:        s.ImageDigest,
 		Limits:       s.Limits,
 		ReadonlyRoot: s.ReadonlyRoot,
 		Network:      s.Network,
-		Seccomp:      m.opts.Seccomp,
+		Seccomp:      c.opts.Seccomp,
 		Workspace:    volume,
 		Env:          s.Env,
 		Hostname:     s.Hostname,

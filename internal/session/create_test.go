@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
@@ -56,9 +57,9 @@ func TestCreate(t *testing.T) {
 	})
 	readonly := true
 	before := time.Now()
-	s := d.create(t, session.CreateRequest{
+	s := d.createAs(t, as("alice"), session.CreateRequest{
 		Image: "python", Limits: runtime.Limits{CPU: 2}, ReadonlyRoot: &readonly,
-		Labels: map[string]string{"a": "b"}, Owner: "alice", Hostname: "box",
+		Labels: map[string]string{"a": "b"}, Hostname: "box",
 	})
 	if s.State != session.Running || s.Image != "python" || s.ImageDigest != runtimetest.LocalImage || s.Cwd != "/workspace" ||
 		!s.ReadonlyRoot || s.Hostname != "box" || s.Owner != "alice" || !maps.Equal(s.Labels, map[string]string{"a": "b"}) {
@@ -75,7 +76,7 @@ func TestCreate(t *testing.T) {
 	if err != nil || row.State != session.Running || row.Sandbox != s.Sandbox {
 		t.Errorf("row %+v, %v", row, err)
 	}
-	all, err := d.List(t.Context(), session.ListFilter{})
+	all, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{})
 	if err != nil || len(all) != 1 || all[0].ID != s.ID {
 		t.Errorf("list %+v, %v", all, err)
 	}
@@ -126,7 +127,7 @@ func TestCreateRefuses(t *testing.T) {
 		{"idempotency key", session.CreateRequest{IdempotencyKey: "a\tb"}, errdefs.InvalidArgument, "Idempotency-Key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := d.Create(t.Context(), c.req)
+			_, err := d.Sessions.Create(t.Context(), everyone, c.req)
 			wantCode(t, err, c.code)
 			var e *errdefs.Error
 			if !errors.As(err, &e) || e.Field != c.field || !strings.HasPrefix(e.Message, c.field) {
@@ -143,9 +144,9 @@ func TestCreateRefuses(t *testing.T) {
 func TestCreateUnknownImage(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
-	_, err := d.Create(t.Context(), session.CreateRequest{Image: "missing"})
+	_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{Image: "missing"})
 	wantCode(t, err, errdefs.NotFound)
-	all, err := d.List(t.Context(), session.ListFilter{IncludeEnded: true})
+	all, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{IncludeEnded: true})
 	if err != nil || len(all) != 0 {
 		t.Errorf("left %v, %v", all, err)
 	}
@@ -184,10 +185,10 @@ func TestCreateUndone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := h.start(t, c.option)
-			_, err := d.Create(t.Context(), session.CreateRequest{Labels: map[string]string{"test": c.name}})
+			_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{Labels: map[string]string{"test": c.name}})
 			wantCode(t, err, c.code)
 			h.wantSandboxes(t)
-			all, err := d.List(t.Context(), session.ListFilter{IncludeEnded: true})
+			all, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{IncludeEnded: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +201,7 @@ func TestCreateUndone(t *testing.T) {
 			if c.state == "" && len(states) > 0 || c.state != "" && (len(states) != 1 || states[0] != c.state) {
 				t.Errorf("rows in states %v, want %q", states, c.state)
 			}
-			if alive, err := d.List(t.Context(), session.ListFilter{}); err != nil || len(alive) > 0 {
+			if alive, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{}); err != nil || len(alive) > 0 {
 				t.Errorf("alive: %v, %v", alive, err)
 			}
 		})
@@ -221,7 +222,7 @@ func TestCreateTakesTheSandboxItGets(t *testing.T) {
 
 	d = h.start(t)
 	d.want(t, s.ID, session.Running)
-	if err := d.Destroy(t.Context(), s.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	h.wantSandboxes(t)
@@ -230,12 +231,12 @@ func TestCreateTakesTheSandboxItGets(t *testing.T) {
 func TestIdempotencyAtOnce(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, func(o *session.Options) { o.Maxima.Sessions = 1 })
-	req := session.CreateRequest{IdempotencyKey: "k", Owner: "alice"}
+	req := session.CreateRequest{IdempotencyKey: "k"}
 	ids := make([]session.ID, 100)
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() {
-			s, err := d.Create(t.Context(), req)
+			s, err := d.Sessions.Create(t.Context(), as("alice"), req)
 			if err != nil {
 				t.Error(err)
 			}
@@ -257,35 +258,33 @@ func TestIdempotencyAtOnce(t *testing.T) {
 func TestIdempotency(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
-	req := session.CreateRequest{IdempotencyKey: "k", Owner: "alice", Env: map[string]string{"A": "1"}}
-	first := d.create(t, req)
+	req := session.CreateRequest{IdempotencyKey: "k", Env: map[string]string{"A": "1"}}
+	first := d.createAs(t, as("alice"), req)
 
 	other := req
 	other.Env = map[string]string{"A": "2"}
-	_, err := d.Create(t.Context(), other)
+	_, err := d.Sessions.Create(t.Context(), as("alice"), other)
 	wantCode(t, err, errdefs.Unprocessable)
 
-	bobs := req
-	bobs.Owner = "bob"
-	if s := d.create(t, bobs); s.ID == first.ID {
+	if s := d.createAs(t, as("bob"), req); s.ID == first.ID {
 		t.Error("bob got alice's session")
 	}
 
 	d.stop()
 	d = h.start(t)
-	if s := d.create(t, req); s.ID != first.ID {
+	if s := d.createAs(t, as("alice"), req); s.ID != first.ID {
 		t.Errorf("after a restart: session %s, want %s", s.ID, first.ID)
 	}
-	_, err = d.Create(t.Context(), other)
+	_, err = d.Sessions.Create(t.Context(), as("alice"), other)
 	wantCode(t, err, errdefs.Unprocessable)
 
-	if err := d.Destroy(t.Context(), first.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, first.ID); err != nil {
 		t.Fatal(err)
 	}
-	if s := d.create(t, req); s.ID != first.ID || s.State != session.Destroyed {
+	if s := d.createAs(t, as("alice"), req); s.ID != first.ID || s.State != session.Destroyed {
 		t.Errorf("after its end: session %s in state %s", s.ID, s.State)
 	}
-	_, err = d.Create(t.Context(), other)
+	_, err = d.Sessions.Create(t.Context(), as("alice"), other)
 	wantCode(t, err, errdefs.Unprocessable)
 }
 
@@ -299,7 +298,7 @@ func TestIdempotencyKeyOfAFailedCreateIsFree(t *testing.T) {
 		return h.driver.Create(ctx, id, spec)
 	}))
 	req := session.CreateRequest{IdempotencyKey: "k"}
-	if _, err := d.Create(t.Context(), req); err == nil {
+	if _, err := d.Sessions.Create(t.Context(), as("alice"), req); err == nil {
 		t.Fatal("created")
 	}
 	fail = false
@@ -318,16 +317,16 @@ func TestCreateWhenTheClientGoes(t *testing.T) {
 				cancel()
 				return h.driver.Create(making, id, spec)
 			}))
-			_, err := d.Create(ctx, session.CreateRequest{IdempotencyKey: c.key})
+			_, err := d.Sessions.Create(ctx, everyone, session.CreateRequest{IdempotencyKey: c.key})
 			if (err == nil) != c.goesOn {
 				t.Errorf("error %v", err)
 			}
-			alive, err := d.List(t.Context(), session.ListFilter{})
+			alive, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{})
 			if err != nil || (len(alive) == 1) != c.goesOn {
 				t.Errorf("alive %v, %v", alive, err)
 			}
 			for _, s := range alive {
-				if err := d.Destroy(t.Context(), s.ID); err != nil {
+				if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 					t.Error(err)
 				}
 			}
@@ -339,20 +338,19 @@ func TestCreateWhenTheClientGoes(t *testing.T) {
 // An owner may have a maximum of their own, above or below that of all others.
 func TestMaxSessionsOfOneOwner(t *testing.T) {
 	d := newHost(t).start(t, func(o *session.Options) {
-		o.Maxima.SessionsPerOwner = 2
-		o.Maxima.SessionsOf = map[string]int{"alice": 1, "bob": 3}
+		o.Quotas = auth.FixedQuotas{General: auth.Quota{Sessions: 2}, Of: map[string]auth.Quota{"alice": {Sessions: 1}, "bob": {Sessions: 3}}}
 	})
 	for owner, most := range map[string]int{"alice": 1, "bob": 3, "carol": 2} {
 		for range most {
-			d.create(t, session.CreateRequest{Owner: owner})
+			d.createAs(t, as(owner), session.CreateRequest{})
 		}
-		_, err := d.Create(t.Context(), session.CreateRequest{Owner: owner})
+		_, err := d.Sessions.Create(t.Context(), as(owner), session.CreateRequest{})
 		wantCode(t, err, errdefs.ResourceExhausted)
 		if want := fmt.Sprintf("the maximum of %d sessions for this key is reached", most); err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", owner, err)
 		}
-		if _, x := d.Limits(owner); x.SessionsPerOwner != most {
-			t.Errorf("%s may have %d", owner, x.SessionsPerOwner)
+		if _, _, quota := d.Sessions.Limits(as(owner)); quota.Sessions != most {
+			t.Errorf("%s may have %d", owner, quota.Sessions)
 		}
 	}
 }
@@ -360,7 +358,7 @@ func TestMaxSessionsOfOneOwner(t *testing.T) {
 func TestMaxSessions(t *testing.T) {
 	d := newHost(t).start(t, func(o *session.Options) {
 		o.Maxima.Sessions = 3
-		o.Maxima.SessionsPerOwner = 2
+		o.Quotas = quota(auth.Quota{Sessions: 2})
 	})
 	var mu sync.Mutex
 	made := make(map[string][]session.ID)
@@ -368,7 +366,7 @@ func TestMaxSessions(t *testing.T) {
 	for i := range 12 {
 		owner := []string{"alice", "bob"}[i%2]
 		all.Go(func() {
-			s, err := d.Create(t.Context(), session.CreateRequest{Owner: owner})
+			s, err := d.Sessions.Create(t.Context(), as(owner), session.CreateRequest{})
 			if err != nil {
 				wantCode(t, err, errdefs.ResourceExhausted)
 				return
@@ -383,10 +381,10 @@ func TestMaxSessions(t *testing.T) {
 		t.Fatalf("made %v", made)
 	}
 	for owner, ids := range made {
-		if err := d.Destroy(t.Context(), ids[0]); err != nil {
+		if err := d.Sessions.Destroy(t.Context(), everyone, ids[0]); err != nil {
 			t.Fatal(err)
 		}
-		d.create(t, session.CreateRequest{Owner: owner})
+		d.createAs(t, as(owner), session.CreateRequest{})
 		break
 	}
 }

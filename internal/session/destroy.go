@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
@@ -32,101 +33,31 @@ func as(end State, reason string) ending {
 // It may be repeated. It wins over a Create that is not through. If the driver
 // cannot remove the sandbox now, it returns Unavailable, the session stays in
 // state stopping and the next Destroy, of a client or the reaper, goes on.
-func (m *Manager) Destroy(ctx context.Context, id ID) (err error) {
+func (c *Sessions) Destroy(ctx context.Context, p auth.Principal, id ID) (err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "destroy")
 	defer func() { span.End(err) }()
-	if err := m.checkReady(); err != nil {
+	if err := c.checkReady(); err != nil {
 		return err
 	}
-	e := m.entry(id)
+	e := c.lookup(p, id)
 	if e == nil {
-		_, err := m.store.Get(ctx, id) // ended before, or never was
+		_, err := c.row(ctx, p, id) // ended before, or never was
 		return err
 	}
+	return c.destroy(ctx, e)
+}
+
+// destroy is Destroy of a session that has not ended.
+func (c *core) destroy(ctx context.Context, e *entry) error {
 	e.refuse()
 	e.cancelCreate()
-	return m.endLocked(ctx, e, as(Destroyed, reasonDestroyed))
-}
-
-// Finish goes on with a stop or an end that could not be finished.
-func (m *Manager) Finish(ctx context.Context, id ID) error {
-	e := m.entry(id)
-	if e == nil {
-		return nil
-	}
-	return m.endLocked(ctx, e, func(s Session) (State, string) { return s.End, s.EndReason })
-}
-
-// Expire ends a session whose time is up. It looks again first: an operation
-// that came in time keeps the session alive.
-func (m *Manager) Expire(ctx context.Context, id ID) error {
-	e := m.entry(id)
-	if e == nil {
-		return nil
-	}
-	return m.endLocked(ctx, e, func(s Session) (State, string) {
-		now := time.Now()
-		switch {
-		case !s.State.settled() || now.Before(s.ExpiresAt()):
-			return "", ""
-		case s.MaxLifetime > 0 && !now.Before(s.CreatedAt.Add(s.MaxLifetime)):
-			return Expired, "it reached its maximum lifetime of " + s.MaxLifetime.String()
-		default:
-			return Expired, idleFor(s.ExpiresAt().Sub(s.LastActivity))
-		}
-	})
-}
-
-func idleFor(d time.Duration) string { return "it was idle for " + d.String() }
-
-// CheckAlive ends a running session whose runner has died: as stopped if the
-// driver has kept its files, else as crashed. It acts on the driver's positive
-// word only: an error is not death.
-func (m *Manager) CheckAlive(ctx context.Context, id ID) error {
-	e := m.entry(id)
-	if e == nil {
-		return nil
-	}
-	seen := e.snapshot()
-	if !seen.State.Alive() {
-		return nil
-	}
-	_, err := m.driver.Open(ctx, seen.Sandbox)
-	if !errdefs.Is(err, errdefs.NotFound) {
-		return nil // the driver does not know it to be dead
-	}
-	how, reason := m.endOfDead(ctx, seen)
-	return m.endLocked(ctx, e, func(s Session) (State, string) {
-		if !s.State.Alive() || s.BootID != seen.BootID {
-			return "", ""
-		}
-		return how, reason // the dead stay dead: no need to look again
-	})
-}
-
-// StopFailing stops a session whose sandbox cannot go on, as the driver says with the
-// reason, and keeps its files. Where files cannot be kept the session has failed.
-func (m *Manager) StopFailing(ctx context.Context, id ID, reason string) error {
-	e := m.entry(id)
-	if e == nil {
-		return nil
-	}
-	end := Stopped
-	if m.stops == nil {
-		end = Failed
-	}
-	return m.endLocked(ctx, e, func(s Session) (State, string) {
-		if !s.State.Alive() {
-			return "", ""
-		}
-		return end, reason
-	})
+	return c.endLocked(ctx, e, as(Destroyed, reasonDestroyed))
 }
 
 // whyDead is what is known of the end of a sandbox that the driver calls dead, or
 // else what the caller thinks.
-func (m *Manager) whyDead(ctx context.Context, id runtime.ID, otherwise string) string {
-	if _, err := m.driver.Open(ctx, id); errors.Is(err, runtime.ErrCutOff) {
+func (c *core) whyDead(ctx context.Context, id runtime.ID, otherwise string) string {
+	if _, err := c.driver.Open(ctx, id); errors.Is(err, runtime.ErrCutOff) {
 		return runtime.ErrCutOff.Error()
 	}
 	return otherwise
@@ -135,19 +66,19 @@ func (m *Manager) whyDead(ctx context.Context, id runtime.ID, otherwise string) 
 // endOfDead is the end of a session whose runner has died: stopped if the driver
 // says that it can go on with the files, else crashed. Nobody knows a helper, so
 // nobody would start it.
-func (m *Manager) endOfDead(ctx context.Context, s Session) (State, string) {
+func (c *core) endOfDead(ctx context.Context, s Session) (State, string) {
 	end, reason := Crashed, reasonDied
-	if seen, err := m.Survey(ctx); err == nil && m.stops != nil && !s.Helper && seen.Sandboxes[s.Sandbox].Startable {
+	if seen, err := c.survey(ctx); err == nil && c.stops != nil && !s.Helper && seen.Sandboxes[s.Sandbox].Startable {
 		end, reason = Stopped, reasonKept
 	}
-	reason = m.whyDead(ctx, s.Sandbox, reason)
-	m.log.ErrorContext(ctx, "the runner of a session died", "session", s.ID, "sandbox", s.Sandbox, "end", end, "reason", reason)
+	reason = c.whyDead(ctx, s.Sandbox, reason)
+	c.log.ErrorContext(ctx, "the runner of a session died", "session", s.ID, "sandbox", s.Sandbox, "end", end, "reason", reason)
 	return end, reason
 }
 
 // endLocked is end for a caller who does not hold e's lock. A session that has
 // ended meanwhile is not an error.
-func (m *Manager) endLocked(ctx context.Context, e *entry, how ending) error {
+func (c *core) endLocked(ctx context.Context, e *entry, how ending) error {
 	if err := e.lock(ctx); err != nil {
 		return err
 	}
@@ -155,15 +86,15 @@ func (m *Manager) endLocked(ctx context.Context, e *entry, how ending) error {
 	if e.snapshot().State.Ended() {
 		return nil
 	}
-	return m.end(ctx, e, how)
+	return c.end(ctx, e, how)
 }
 
 // end removes or stops e's sandbox: the row in state stopping, the sandbox, the
 // row in the state that how said. It goes on where an earlier end stopped, and
 // to the state that the earlier one was for. It does not stop when ctx is done.
 // The caller holds e's lock.
-func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.opts.DestroyTimeout)
+func (c *core) end(ctx context.Context, e *entry, how ending) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.DestroyTimeout)
 	defer cancel()
 	s, err := e.stop(how)
 	if err != nil || s.State != Stopping {
@@ -171,22 +102,22 @@ func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
 	}
 	// A row that cannot be written is no reason to keep the sandbox: on a full
 	// disk its removal is what makes room for the row.
-	if err := m.put(ctx, s); err != nil {
-		m.log.WarnContext(ctx, "cannot record that a session is stopping; removing its sandbox all the same", "session", s.ID, "err", err)
+	if err := c.put(ctx, s); err != nil {
+		c.log.WarnContext(ctx, "cannot record that a session is stopping; removing its sandbox all the same", "session", s.ID, "err", err)
 	}
-	name, remove := "destroy", m.driver.Destroy
+	name, remove := "destroy", c.driver.Destroy
 	if s.End == Stopped {
-		name, remove = "stop", m.halt
+		name, remove = "stop", c.halt
 	}
 	if err := failpoint.Hit(name + ".row"); err != nil {
 		return err
 	}
 	if err := e.box().close(); err != nil {
-		m.log.DebugContext(ctx, "closing connections to a runner", "session", s.ID, "err", err)
+		c.log.DebugContext(ctx, "closing connections to a runner", "session", s.ID, "err", err)
 	}
 	err = tracing.Do(ctx, tracing.Driver, name, func(ctx context.Context) error { return remove(ctx, s.Sandbox) })
 	if s.End == Stopped && errdefs.Is(err, errdefs.NotFound) {
-		return m.end(ctx, e, as(Crashed, "its files are lost: "+errdefs.MessageOf(err)))
+		return c.end(ctx, e, as(Crashed, "its files are lost: "+errdefs.MessageOf(err)))
 	}
 	if err != nil {
 		return errdefs.Wrap(err, errdefs.Unavailable, "session %s is not stopped completely yet; the daemon goes on trying", s.ID)
@@ -195,21 +126,21 @@ func (m *Manager) end(ctx context.Context, e *entry, how ending) error {
 		return err
 	}
 	e.shut()
-	m.Left(ctx, userOf(s))
+	c.workspaces.Left(ctx, userOf(s))
 	if s.End == Stopped {
 		e.use() // it is kept from now on
 	}
-	if err := m.commit(ctx, e, s.End, s.EndReason); err != nil {
+	if err := c.commit(ctx, e, s.End, s.EndReason); err != nil {
 		return err
 	}
 	if s.End.Ended() {
-		m.forget(e)
+		c.forget(e)
 	}
 	return failpoint.Hit(name + ".done")
 }
 
 // commit changes e's state in its row and then in memory.
-func (m *Manager) commit(ctx context.Context, e *entry, to State, reason string) error {
+func (c *core) commit(ctx context.Context, e *entry, to State, reason string) error {
 	s := e.snapshot()
 	if err := s.To(to, reason); err != nil {
 		return err
@@ -218,7 +149,7 @@ func (m *Manager) commit(ctx context.Context, e *entry, to State, reason string)
 	if to.Ended() {
 		s.EndedAt = clock()
 	}
-	if err := m.put(ctx, s); err != nil {
+	if err := c.put(ctx, s); err != nil {
 		return fmt.Errorf("record session %s as %s: %w", s.ID, to, err)
 	}
 	e.replace(s)
@@ -227,38 +158,23 @@ func (m *Manager) commit(ctx context.Context, e *entry, to State, reason string)
 
 // put writes a row. It takes no notice of ctx's end, for a write that is cut
 // off may or may not have happened; the store bounds how long it takes.
-func (m *Manager) put(ctx context.Context, s Session) error {
-	return m.store.Put(context.WithoutCancel(ctx), s)
-}
-
-// forget takes e out of the live sessions. Its row stays.
-func (m *Manager) forget(e *entry) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.live, e.id)
-	e.overOnce.Do(func() { close(e.over) })
-	k := key{e.owner, e.key}
-	if m.byKey[k] == e {
-		delete(m.byKey, k)
-	}
-	if n := (named{e.owner, e.name}); m.byName[n] == e {
-		delete(m.byName, n)
-	}
+func (c *core) put(ctx context.Context, s Session) error {
+	return c.store.Put(context.WithoutCancel(ctx), s)
 }
 
 // lost returns what the failure of an operation on e means, having ended e if
 // its runner has died or is not to be trusted. Other errors it returns as
 // they are.
-func (m *Manager) lost(ctx context.Context, e *entry, err error) error {
+func (c *core) lost(ctx context.Context, e *entry, err error) error {
 	ctx = context.WithoutCancel(ctx)
 	switch {
 	case errors.Is(err, runnerclient.ErrProtocol):
-		m.log.ErrorContext(ctx, "ending a session whose runner broke the protocol", "session", e.id, "err", err)
-		return m.quarantine(ctx, e, err)
+		c.log.ErrorContext(ctx, "ending a session whose runner broke the protocol", "session", e.id, "err", err)
+		return c.quarantine(ctx, e, err)
 	case errors.Is(err, runnerclient.ErrUnreachable) && errdefs.Is(err, errdefs.Unavailable):
 		return err // so the driver says: nobody has died
 	case errors.Is(err, runnerclient.ErrUnreachable), errors.Is(err, runnerclient.ErrLost):
-		if m.died(ctx, e) {
+		if c.died(ctx, e) {
 			return errors.Join(notRunning(e.snapshot()), err)
 		}
 		return errdefs.Wrap(err, errdefs.Unavailable, "session %s does not answer now; try again", e.id)
@@ -274,24 +190,24 @@ func (m *Manager) lost(ctx context.Context, e *entry, err error) error {
 }
 
 // quarantine ends e's processes, whose runner broke the protocol, and keeps the
-// files if the driver can. It returns what a client is told.
-func (m *Manager) quarantine(ctx context.Context, e *entry, err error) error {
-	end, told := Failed, "was ended; create a new one"
-	if m.stops != nil && !e.snapshot().Helper {
-		end, told = Stopped, "was stopped; its files are kept, and it can be started again"
+// files if the driver can. It returns the error for the client.
+func (c *core) quarantine(ctx context.Context, e *entry, err error) error {
+	end, outcome := Failed, "was ended; create a new one"
+	if c.stops != nil && !e.snapshot().Helper {
+		end, outcome = Stopped, "was stopped; its files are kept, and it can be started again"
 	}
-	endErr := m.endLocked(ctx, e, as(end, reasonBroke))
-	return errors.Join(errdefs.Wrap(err, errdefs.Conflict, "session %s misbehaved and %s", e.id, told), endErr)
+	endErr := c.endLocked(ctx, e, as(end, reasonBroke))
+	return errors.Join(errdefs.Wrap(err, errdefs.Conflict, "session %s misbehaved and %s", e.id, outcome), endErr)
 }
 
 // died reports whether e no longer runs, and ends it if its runner has died.
 // The kernel closes a dying runner's connections a moment before the driver
 // can see its death, so it looks for a second before it believes in life.
-func (m *Manager) died(ctx context.Context, e *entry) bool {
+func (c *core) died(ctx context.Context, e *entry) bool {
 	const first, last = 5 * time.Millisecond, 640 * time.Millisecond
 	for wait := first; ; wait *= 2 {
-		if err := m.CheckAlive(ctx, e.id); err != nil {
-			m.log.ErrorContext(ctx, "a session died and is not removed yet", "session", e.id, "err", err)
+		if err := c.checkAlive(ctx, e); err != nil {
+			c.log.ErrorContext(ctx, "a session died and is not removed yet", "session", e.id, "err", err)
 		}
 		if !e.snapshot().State.Alive() {
 			return true

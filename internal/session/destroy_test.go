@@ -12,7 +12,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -44,7 +43,7 @@ func TestDestroy(t *testing.T) {
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
 	for range 3 {
-		if err := d.Destroy(t.Context(), s.ID); err != nil {
+		if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 			t.Fatal(err)
 		}
 		h.wantSandboxes(t)
@@ -53,11 +52,11 @@ func TestDestroy(t *testing.T) {
 	if ended.EndedAt.IsZero() || ended.EndReason == "" || ended.End != "" {
 		t.Errorf("%+v", ended)
 	}
-	wantCode(t, d.Destroy(t.Context(), "nosuchsession"), errdefs.NotFound)
+	wantCode(t, d.Sessions.Destroy(t.Context(), everyone, "nosuchsession"), errdefs.NotFound)
 
-	_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Conflict)
-	_, err = d.Exec(t.Context(), "nosuchsession", commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err = d.Execs.Run(t.Context(), everyone, "nosuchsession", session.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.NotFound)
 }
 
@@ -68,7 +67,7 @@ func TestDestroyAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if err := d.Destroy(t.Context(), s.ID); err != nil {
+			if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 				t.Error(err)
 			}
 		})
@@ -96,12 +95,12 @@ func TestDestroyWinsOverCreate(t *testing.T) {
 			}))
 			created := make(chan error, 1)
 			go func() {
-				_, err := d.Create(t.Context(), session.CreateRequest{IdempotencyKey: c.name})
+				_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{IdempotencyKey: c.name})
 				created <- err
 			}()
 			id := <-started
 			d.want(t, id, session.Creating)
-			if err := d.Destroy(t.Context(), id); err != nil {
+			if err := d.Sessions.Destroy(t.Context(), everyone, id); err != nil {
 				t.Error(err)
 			}
 			wantCode(t, <-created, errdefs.Conflict)
@@ -120,15 +119,15 @@ func TestDestroyGoesOnWhereItStopped(t *testing.T) {
 		}}
 	})
 	s := d.create(t, session.CreateRequest{})
-	wantCode(t, d.Destroy(t.Context(), s.ID), errdefs.Unavailable)
+	wantCode(t, d.Sessions.Destroy(t.Context(), everyone, s.ID), errdefs.Unavailable)
 	if s := d.want(t, s.ID, session.Stopping); s.End != session.Destroyed {
 		t.Errorf("on its way to %q", s.End)
 	}
-	_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Conflict)
 
 	broken = false
-	if err := d.Destroy(t.Context(), s.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.want(t, s.ID, session.Destroyed)
@@ -141,7 +140,7 @@ func TestDestroyOnAFullDisk(t *testing.T) {
 		return map[session.State]error{session.Stopping: errBroken}[s.State]
 	}))
 	s := d.create(t, session.CreateRequest{})
-	if err := d.Destroy(t.Context(), s.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.want(t, s.ID, session.Destroyed)
@@ -174,16 +173,16 @@ func TestDestroyUnderAnExec(t *testing.T) {
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
 	out := newSignaler("started")
-	results := make(chan commands.ExecResult, 1)
+	results := make(chan protocol.Record, 1)
 	go func() {
-		result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo started; sleep 600"}, out)
+		result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
 		if err != nil {
 			t.Error(err)
 		}
 		results <- result
 	}()
 	<-out.ok
-	if err := d.Destroy(t.Context(), s.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-results; r.Cause != protocol.CauseSandboxGone || r.ExitCode == 0 || r.State != protocol.StateEnded || r.ID == "" {
@@ -230,7 +229,7 @@ func TestASessionThatIsCutOffIsStopped(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, func(o *session.Options) { o.Driver = cutOff{h.driver} })
 	s := d.create(t, session.CreateRequest{})
-	if err := d.CheckAlive(t.Context(), s.ID); err != nil {
+	if err := d.Upkeep.CheckAlive(t.Context(), part, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.want(t, s.ID, session.Stopped); !strings.Contains(got.EndReason, "socket") {
@@ -244,14 +243,14 @@ func TestASessionThatFailsIsStoppedWithTheReason(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	d.output(t, s.ID, "echo kept > file")
 	for range 2 { // the reaper may come twice
-		if err := d.StopFailing(t.Context(), s.ID, "its disk failed"); err != nil {
+		if err := d.Upkeep.StopFailing(t.Context(), part, s.ID, "its disk failed"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := d.want(t, s.ID, session.Stopped); got.EndReason != "its disk failed" {
 		t.Errorf("the reason is %q", got.EndReason)
 	}
-	if _, err := d.Start(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Start(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.output(t, s.ID, "cat file"); got != "kept\n" {
@@ -265,19 +264,19 @@ func TestCheckAlive(t *testing.T) {
 		d := h.start(t, func(o *session.Options) { o.Driver = driver })
 		s := d.create(t, session.CreateRequest{})
 		d.output(t, s.ID, "echo kept > file")
-		if err := d.CheckAlive(t.Context(), s.ID); err != nil {
+		if err := d.Upkeep.CheckAlive(t.Context(), part, s.ID); err != nil {
 			t.Fatal(err)
 		}
 		d.want(t, s.ID, session.Running)
 		h.driver.KillRunner(t, s.Sandbox)
-		if err := d.CheckAlive(t.Context(), s.ID); err != nil {
+		if err := d.Upkeep.CheckAlive(t.Context(), part, s.ID); err != nil {
 			t.Fatal(err)
 		}
 		if got := d.want(t, s.ID, want); !strings.Contains(got.EndReason, "its runner died") {
 			t.Errorf("the reason is %q", got.EndReason)
 		}
 		if want == session.Stopped {
-			if _, err := d.Start(t.Context(), s.ID); err != nil {
+			if _, err := d.Sessions.Start(t.Context(), everyone, s.ID); err != nil {
 				t.Fatal(err)
 			}
 			if got := d.output(t, s.ID, "cat file"); got != "kept\n" {

@@ -10,6 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
 // TestDriver takes sessions of two drivers over a restart, after which the
@@ -20,7 +21,7 @@ func TestDriver(t *testing.T) {
 	of := func(names ...string) func(*session.Options) {
 		return func(o *session.Options) {
 			o.Driver, o.Drivers = multidriver.New(drivers, names[0]), names
-			o.Workspaces = session.WorkspaceOptions{Store: o.Store.(session.WorkspaceStore), PersistByDefault: true}
+			o.Workspaces = workspaces.WorkspaceOptions{Store: o.Store.(workspaces.WorkspaceStore), PersistByDefault: true}
 		}
 	}
 	d := h.start(t, of(runtime.Native, "other"))
@@ -40,7 +41,7 @@ func TestDriver(t *testing.T) {
 		"driver":       {Driver: "magic"},
 		"workspace_id": {Driver: "other", WorkspaceID: "w"},
 	} {
-		_, err := d.Create(t.Context(), req)
+		_, err := d.Sessions.Create(t.Context(), everyone, req)
 		want := map[string]errdefs.Code{"driver": errdefs.InvalidArgument, "workspace_id": errdefs.Unimplemented}[field]
 		got, ok := errors.AsType[*errdefs.Error](err)
 		if !ok || got.Code != want || got.Field != field || !strings.Contains(got.Message, runtime.Native) {
@@ -81,7 +82,7 @@ func TestDiskWithoutLimit(t *testing.T) {
 		"under a root that cannot": {Driver: "some", ReadonlyRoot: &yes},
 	} {
 		req.Limits.DiskMB = 50
-		_, err := d.Create(t.Context(), req)
+		_, err := d.Sessions.Create(t.Context(), everyone, req)
 		if got, ok := errors.AsType[*errdefs.Error](err); !ok || got.Code != errdefs.Unimplemented || got.Field != "limits.disk_mb" {
 			t.Errorf("%s: %v", what, err)
 		}

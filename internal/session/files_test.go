@@ -8,7 +8,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -17,10 +16,10 @@ func TestFiles(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	for _, name := range []string{"dir/a", "/workspace/dir/a", "./dir/../dir//a"} {
 		content := "content of " + name
-		if err := d.WriteFile(t.Context(), s.ID, protocol.Write{Path: name, Mode: 0o600}, int64(len(content)), strings.NewReader(content)); err != nil {
+		if err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: name, Mode: 0o600}, int64(len(content)), strings.NewReader(content)); err != nil {
 			t.Fatal(err)
 		}
-		info, r, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: name, Offset: 3, MaxBytes: 4})
+		info, r, err := d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: name, Offset: 3, MaxBytes: 4})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,12 +32,12 @@ func TestFiles(t *testing.T) {
 		}
 	}
 	for _, name := range []string{".", "/workspace", "/workspace/", "dir/.."} {
-		list, err := d.ListFiles(t.Context(), s.ID, protocol.List{Path: name, Max: 10})
+		list, err := d.Files.List(t.Context(), everyone, s.ID, protocol.List{Path: name, Max: 10})
 		if err != nil || list.Truncated || len(list.Entries) != 1 || list.Entries[0].Name != "dir" || list.Entries[0].Type != "dir" {
 			t.Errorf("list %s: %+v, %v", name, list, err)
 		}
 	}
-	_, _, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "no"})
+	_, _, err := d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: "no"})
 	wantCode(t, err, errdefs.NotFound)
 }
 
@@ -60,14 +59,14 @@ func TestFilePaths(t *testing.T) {
 		"out and in":     "/workspace/../etc/passwd",
 		"root":           "/",
 	} {
-		_, _, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: path})
+		_, _, err := d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: path})
 		var e *errdefs.Error
 		if !errors.As(err, &e) || e.Code != errdefs.InvalidArgument || e.Field != "path" {
 			t.Errorf("read, %s: %v", name, err)
 		}
-		wantCode(t, d.WriteFile(t.Context(), s.ID, protocol.Write{Path: path}, 0, strings.NewReader("")), errdefs.InvalidArgument)
+		wantCode(t, d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: path}, 0, strings.NewReader("")), errdefs.InvalidArgument)
 		if name != "a slash behind" {
-			_, err = d.ListFiles(t.Context(), s.ID, protocol.List{Path: path, Max: 1})
+			_, err = d.Files.List(t.Context(), everyone, s.ID, protocol.List{Path: path, Max: 1})
 			wantCode(t, err, errdefs.InvalidArgument)
 		}
 	}
@@ -95,15 +94,15 @@ func TestFileScope(t *testing.T) {
 			o.FileScopeOf = map[string]session.FileScope{"alice": tt.owner}
 		}
 		d := h.start(t, set)
-		s := d.create(t, session.CreateRequest{Owner: "alice", FileScope: tt.asks})
+		s := d.createAs(t, as("alice"), session.CreateRequest{FileScope: tt.asks})
 		check := func(when string) {
 			t.Helper()
-			_, err := d.StatFile(t.Context(), s.ID, protocol.Stat{Path: "/etc/hostname"})
+			_, err := d.Files.Stat(t.Context(), everyone, s.ID, protocol.Stat{Path: "/etc/hostname"})
 			var e *errdefs.Error
 			if tt.all != (err == nil) || err != nil && (!errors.As(err, &e) || e.Reason != errdefs.OutsideWorkspace || !strings.Contains(e.Message, "file_scope")) {
 				t.Errorf("%s, %+v: %v", when, tt, err)
 			}
-			_, err = d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true", OutputFile: "/tmp/" + string(s.ID)}, io.Discard)
+			_, err = d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true", OutputFile: "/tmp/" + string(s.ID)}, io.Discard)
 			if tt.all != (err == nil) {
 				t.Errorf("%s, %+v, output_file: %v", when, tt, err)
 			}
@@ -115,7 +114,7 @@ func TestFileScope(t *testing.T) {
 		d.stop()
 	}
 	d := h.start(t)
-	_, err := d.Create(t.Context(), session.CreateRequest{FileScope: "host"})
+	_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{FileScope: "host"})
 	wantCode(t, err, errdefs.InvalidArgument)
 }
 
@@ -123,7 +122,7 @@ func TestFilesOutsideTheWorkspace(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, func(o *session.Options) { o.FilesOutsideWorkspace = true })
 	s := d.create(t, session.CreateRequest{})
-	_, r, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "/etc/hostname"})
+	_, r, err := d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: "/etc/hostname"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +130,7 @@ func TestFilesOutsideTheWorkspace(t *testing.T) {
 		t.Error(err)
 	}
 	d.output(t, s.ID, "ln -s /etc/hostname link")
-	if _, r, err = d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "link"}); err != nil {
+	if _, r, err = d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: "link"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Close(); err != nil {
@@ -140,7 +139,7 @@ func TestFilesOutsideTheWorkspace(t *testing.T) {
 	d.stop()
 
 	d = h.start(t)
-	_, _, err = d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "link"})
+	_, _, err = d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: "link"})
 	if err == nil || errdefs.CodeOf(err) == errdefs.Internal {
 		t.Errorf("a link leads out of the workspace: %v", err)
 	}
@@ -150,7 +149,7 @@ func TestFileNumbers(t *testing.T) {
 	d := newHost(t).start(t, func(o *session.Options) { o.Maxima.FileBytes = 10 })
 	s := d.create(t, session.CreateRequest{})
 	write := func(mode uint32, size int64) error {
-		return d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f", Mode: mode}, size, strings.NewReader("0123456789abc"))
+		return d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f", Mode: mode}, size, strings.NewReader("0123456789abc"))
 	}
 	wantCode(t, write(0, 11), errdefs.TooLarge)
 	wantCode(t, write(0, -1), errdefs.InvalidArgument)
@@ -158,9 +157,9 @@ func TestFileNumbers(t *testing.T) {
 	if err := write(0, 10); err != nil {
 		t.Error(err)
 	}
-	_, _, err := d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "f", Offset: -1})
+	_, _, err := d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: "f", Offset: -1})
 	wantCode(t, err, errdefs.InvalidArgument)
-	_, _, err = d.ReadFile(t.Context(), s.ID, protocol.Read{Path: "f", MaxBytes: -1})
+	_, _, err = d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: "f", MaxBytes: -1})
 	wantCode(t, err, errdefs.InvalidArgument)
 }
 
@@ -168,10 +167,10 @@ func TestFileNumbers(t *testing.T) {
 func TestWriteOfABrokenUpload(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	if err := d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 3, strings.NewReader("old")); err != nil {
+	if err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 3, strings.NewReader("old")); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 100, strings.NewReader("new")); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 100, strings.NewReader("new")); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 	if got := d.output(t, s.ID, "cat f; ls -A"); got != "oldf\n" {

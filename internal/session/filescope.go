@@ -28,14 +28,10 @@ func (s FileScope) Check() error {
 
 // reachesAll reports whether the calls for files reach all of a session's sandbox.
 // What a session did not ask for follows the configuration, over restarts, too.
-func (m *Manager) reachesAll(id ID) bool {
-	e := m.entry(id)
-	if e == nil {
-		return m.opts.FilesOutsideWorkspace
-	}
+func (c *core) reachesAll(e *entry) bool {
 	s := e.snapshot()
-	if scope := cmp.Or(s.FileScope, m.opts.FileScopeOf[s.Owner]); scope != "" {
+	if scope := cmp.Or(s.FileScope, c.opts.FileScopeOf[s.Owner]); scope != "" {
 		return scope == FileScopeSandbox
 	}
-	return m.opts.FilesOutsideWorkspace
+	return c.opts.FilesOutsideWorkspace
 }

@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
-	"github.com/sandkasten/sandkasten/internal/session/files"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -43,30 +43,30 @@ type Forked struct {
 // workspace that outlives sessions they share with it. The source may run, be
 // paused or be stopped, and stays so. It makes all or none, and is as Create
 // for the rest, idempotency keys included.
-func (m *Manager) Fork(ctx context.Context, id ID, req ForkRequest) (_ Forked, err error) {
+func (c *Sessions) Fork(ctx context.Context, p auth.Principal, id ID, req ForkRequest) (_ Forked, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "fork")
 	defer func() { span.End(err) }()
-	source, err := m.living(ctx, id)
+	source, err := c.living(ctx, p, id)
 	if err != nil {
 		return Forked{}, err
 	}
-	if m.forks == nil {
+	if c.forks == nil {
 		return Forked{}, errdefs.New(errdefs.Unimplemented, "this daemon's driver cannot fork a session; create one, and copy the files as an archive")
 	}
-	if err := m.checkFork(req); err != nil {
+	if err := c.checkFork(req); err != nil {
 		return Forked{}, err
 	}
 	making := ctx
 	if req.IdempotencyKey != "" {
 		making = context.WithoutCancel(ctx)
 	}
-	making, cancel := context.WithTimeout(making, m.opts.CreateTimeout)
+	making, cancel := context.WithTimeout(making, c.opts.CreateTimeout)
 	defer cancel()
 	if err := source.lock(making); err != nil {
 		return Forked{}, err
 	}
 	defer source.unlock()
-	f := &forking{m: m, source: source}
+	f := &forking{core: c.core, source: source, room: c.roomFor(p)}
 	planned, err := f.plan(req)
 	if err != nil {
 		return Forked{}, err
@@ -88,7 +88,7 @@ func (m *Manager) Fork(ctx context.Context, id ID, req ForkRequest) (_ Forked, e
 	return f.result(), nil
 }
 
-func (m *Manager) checkFork(req ForkRequest) error {
+func (c *core) checkFork(req ForkRequest) error {
 	if req.Count < 1 || req.Count > MaxForks {
 		return errdefs.Invalid("count", "must be from 1 to %d", MaxForks)
 	}
@@ -96,7 +96,7 @@ func (m *Manager) checkFork(req ForkRequest) error {
 		return errdefs.Invalid("disk_mb", "must be left out: a fork's disk is as large as the session's that it is of")
 	}
 	for _, err := range []error{
-		check.Limits(req.Limits, m.opts.Maxima.Limits), check.Env(req.Env), check.Hostname(req.Hostname),
+		check.Limits(req.Limits, c.opts.Maxima.Limits), check.Env(req.Env), check.Hostname(req.Hostname),
 		check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels),
 	} {
 		if err != nil {
@@ -109,7 +109,8 @@ func (m *Manager) checkFork(req ForkRequest) error {
 // forking is one Fork under way. It holds the source's lock, and those of what
 // it makes.
 type forking struct {
-	m      *Manager
+	core   *core
+	room   room
 	source *entry
 	made   []*entry
 	env    map[string]string // nil is the source's, which the driver knows
@@ -130,7 +131,7 @@ func (f *forking) plan(req ForkRequest) ([]Session, error) {
 	s := from
 	s.ForkedFrom, s.RequestHash, s.Helper = from.ID, hash, false
 	s.Name = "" // a name is of one session
-	s.State, s.End, s.EndReason, s.Cwd = Creating, "", "", files.Workspace
+	s.State, s.End, s.EndReason, s.Cwd = Creating, "", "", check.WorkspaceDir
 	s.Limits = req.Limits.Or(from.Limits)
 	if req.Env != nil {
 		s.Env = req.Env
@@ -140,7 +141,7 @@ func (f *forking) plan(req ForkRequest) ([]Session, error) {
 	}
 	now := clock()
 	s.CreatedAt, s.LastActivity = now, now
-	if s, err = f.m.decide(s, req.Policy); err != nil {
+	if s, err = f.core.decide(s, req.Policy); err != nil {
 		return nil, err
 	}
 	all := make([]Session, req.Count)
@@ -197,7 +198,7 @@ func (f *forking) earlier(ctx context.Context, planned []Session) ([]Session, er
 	}
 	var found []Session
 	for _, s := range planned {
-		row, err := f.m.store.FindKey(ctx, s.Owner, s.IdempotencyKey)
+		row, err := f.core.store.FindKey(ctx, s.Owner, s.IdempotencyKey)
 		if errdefs.Is(err, errdefs.NotFound) && len(found) == 0 {
 			return nil, nil
 		}
@@ -207,7 +208,7 @@ func (f *forking) earlier(ctx context.Context, planned []Session) ([]Session, er
 		if err != nil {
 			return nil, err
 		}
-		if e := f.m.entry(row.ID); e != nil {
+		if e := f.core.entry(row.ID); e != nil {
 			row = e.snapshot()
 		}
 		found = append(found, row)
@@ -218,7 +219,7 @@ func (f *forking) earlier(ctx context.Context, planned []Session) ([]Session, er
 // claim enters the forks into the live sessions, all or none.
 func (f *forking) claim(ctx context.Context, planned []Session) error {
 	for i, s := range planned {
-		e, first, err := f.m.claim(s, func() {})
+		e, first, err := f.core.claim(s, func() {}, f.room)
 		if err == nil && !first {
 			if i == 0 { // of a create that has no row yet
 				_, err = follow(ctx, e, s)
@@ -241,7 +242,7 @@ func errHalfRemoved() error {
 // forget takes back claims of what has no row.
 func (f *forking) forget(err error) {
 	for _, e := range f.made {
-		f.m.forget(e)
+		f.core.forget(e)
 		e.finishCreate(err)
 		e.unlock()
 	}
@@ -252,7 +253,7 @@ func (f *forking) forget(err error) {
 // When it fails nothing is left but rows that say so.
 func (f *forking) run(ctx context.Context) error {
 	for i, e := range f.made {
-		first, err := f.m.record(ctx, e)
+		first, err := f.core.record(ctx, e)
 		if err == nil && !first {
 			err = errHalfRemoved()
 		}
@@ -269,7 +270,7 @@ func (f *forking) run(ctx context.Context) error {
 	}
 	for _, e := range f.made {
 		if err == nil {
-			err = f.m.commit(ctx, e, Running, "")
+			err = f.core.commit(ctx, e, Running, "")
 		}
 	}
 	if err != nil {
@@ -282,11 +283,11 @@ func (f *forking) run(ctx context.Context) error {
 // fork has the driver make the sandboxes.
 func (f *forking) fork(ctx context.Context) error {
 	s := f.made[0].snapshot()
-	volume, _, err := f.m.Attachable(ctx, userOf(s))
+	volume, _, err := f.core.workspaces.Attachable(ctx, userOf(s))
 	if err != nil {
 		return err
 	}
-	spec := f.m.spec(s, volume)
+	spec := f.core.spec(s, volume)
 	spec.Env = f.env
 	branches := make([]runtime.Branch, len(f.made))
 	for i, e := range f.made {
@@ -294,7 +295,7 @@ func (f *forking) fork(ctx context.Context) error {
 		branches[i] = runtime.Branch{ID: fork.Sandbox, Hostname: fork.Hostname}
 	}
 	forking, span := tracing.Start(ctx, tracing.Driver, "fork")
-	made, err := f.m.forks.Fork(forking, f.source.snapshot().Sandbox, branches, spec)
+	made, err := f.core.forks.Fork(forking, f.source.snapshot().Sandbox, branches, spec)
 	span.End(err)
 	if err != nil {
 		return err
@@ -310,21 +311,21 @@ func (f *forking) fork(ctx context.Context) error {
 }
 
 // undo ends what has a row, takes back the claims of what has none, and returns
-// what the client is told.
+// the error for the client.
 func (f *forking) undo(ctx context.Context, recorded, claimed []*entry, cause error) error {
-	told := cause
+	answer := cause
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		told = errdefs.Wrap(cause, errdefs.Unavailable, "the forks were not ready within %s; try again, or fork fewer at once", f.m.opts.CreateTimeout)
+		answer = errdefs.Wrap(cause, errdefs.Unavailable, "the forks were not ready within %s; try again, or fork fewer at once", f.core.opts.CreateTimeout)
 	}
 	for _, e := range claimed {
-		f.m.forget(e)
+		f.core.forget(e)
 	}
 	for _, e := range recorded {
-		if err := f.m.end(ctx, e, as(Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause))); err != nil {
-			told = errors.Join(told, err)
+		if err := f.core.end(ctx, e, as(Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause))); err != nil {
+			answer = errors.Join(answer, err)
 		}
 	}
-	return told
+	return answer
 }
 
 func (f *forking) result() Forked {

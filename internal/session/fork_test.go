@@ -17,7 +17,7 @@ import (
 
 func (d *daemon) fork(t testing.TB, id session.ID, req session.ForkRequest) []session.Session {
 	t.Helper()
-	made, err := d.Fork(t.Context(), id, req)
+	made, err := d.Sessions.Fork(t.Context(), everyone, id, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +30,8 @@ func (d *daemon) fork(t testing.TB, id session.ID, req session.ForkRequest) []se
 func TestFork(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
-	s := d.create(t, session.CreateRequest{
-		Owner: "alice", Hostname: "box", Labels: map[string]string{"task": "1"}, Env: map[string]string{"A": "1"},
+	s := d.createAs(t, as("alice"), session.CreateRequest{
+		Hostname: "box", Labels: map[string]string{"task": "1"}, Env: map[string]string{"A": "1"},
 		Limits: runtime.Limits{MemoryMB: 300, DiskMB: 99}, TTL: 20 * time.Minute, IdempotencyKey: "create",
 	})
 	d.output(t, s.ID, "echo kept > file; x=1")
@@ -79,7 +79,7 @@ func TestForkOfWhatDoesNotRun(t *testing.T) {
 	d.pause(t, s.ID)
 	paused := d.fork(t, s.ID, session.ForkRequest{Count: 1})[0]
 	d.want(t, s.ID, session.Paused)
-	if _, err := d.Stop(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Stop(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.stop()
@@ -92,15 +92,15 @@ func TestForkOfWhatDoesNotRun(t *testing.T) {
 		}
 	}
 	d.destroy(t, s.ID)
-	_, err := d.Fork(t.Context(), s.ID, session.ForkRequest{Count: 1})
+	_, err := d.Sessions.Fork(t.Context(), everyone, s.ID, session.ForkRequest{Count: 1})
 	wantCode(t, err, errdefs.Conflict)
-	_, err = d.Fork(t.Context(), "nosuchsession", session.ForkRequest{Count: 1})
+	_, err = d.Sessions.Fork(t.Context(), everyone, "nosuchsession", session.ForkRequest{Count: 1})
 	wantCode(t, err, errdefs.NotFound)
 }
 
 func TestForkSharesAWorkspace(t *testing.T) {
 	d := newHost(t).start(t, withWorkspaces)
-	s := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "w"})
+	s := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "w"})
 	f := d.fork(t, s.ID, session.ForkRequest{Count: 2})
 	d.output(t, s.ID, "echo later > file")
 	if got := d.output(t, f[1].ID, "cat file"); got != "later\n" {
@@ -116,7 +116,7 @@ func TestForkSharesAWorkspace(t *testing.T) {
 func TestForkIsIdempotent(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
-	s := d.create(t, session.CreateRequest{Owner: "alice", IdempotencyKey: "taken"})
+	s := d.createAs(t, as("alice"), session.CreateRequest{IdempotencyKey: "taken"})
 	req := session.ForkRequest{Count: 3, IdempotencyKey: "k"}
 	answers := make([]string, 4)
 	ids := func(d *daemon) string {
@@ -145,7 +145,7 @@ func TestForkIsIdempotent(t *testing.T) {
 		t.Errorf("after a restart %s, before %s", again, answers[0])
 	}
 	for key, count := range map[string]int{"k": 2, "taken": 1} {
-		_, err := d.Fork(t.Context(), s.ID, session.ForkRequest{Count: count, IdempotencyKey: key})
+		_, err := d.Sessions.Fork(t.Context(), everyone, s.ID, session.ForkRequest{Count: count, IdempotencyKey: key})
 		wantCode(t, err, errdefs.Unprocessable)
 	}
 	if n := len(d.list(t)); n != 2 { // the source and the fork that is left
@@ -155,7 +155,7 @@ func TestForkIsIdempotent(t *testing.T) {
 
 func (d *daemon) list(t *testing.T) []session.Session {
 	t.Helper()
-	all, err := d.List(t.Context(), session.ListFilter{})
+	all, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestForkFails(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, func(o *session.Options) { o.Maxima.Sessions = 3 })
 	s := d.create(t, session.CreateRequest{})
-	_, err := d.Fork(t.Context(), s.ID, session.ForkRequest{Count: 3})
+	_, err := d.Sessions.Fork(t.Context(), everyone, s.ID, session.ForkRequest{Count: 3})
 	wantCode(t, err, errdefs.ResourceExhausted)
 	for field, req := range map[string]session.ForkRequest{
 		"count":     {},
@@ -176,7 +176,7 @@ func TestForkFails(t *testing.T) {
 		"memory_mb": {Count: 1, Limits: runtime.Limits{MemoryMB: -1}},
 		"hostname":  {Count: 1, Hostname: "-"},
 	} {
-		_, err := d.Fork(t.Context(), s.ID, req)
+		_, err := d.Sessions.Fork(t.Context(), everyone, s.ID, req)
 		wantCode(t, err, errdefs.InvalidArgument)
 		if !strings.Contains(fmt.Sprint(err), strings.TrimSpace(field)) {
 			t.Errorf("%s: %v", field, err)
@@ -187,7 +187,7 @@ func TestForkFails(t *testing.T) {
 
 	broken := errdefs.New(errdefs.InsufficientSpace, "full")
 	d = h.start(t, func(o *session.Options) { o.Driver = faultyForker{h.driver, broken} })
-	_, err = d.Fork(t.Context(), s.ID, session.ForkRequest{Count: 2, IdempotencyKey: "k"})
+	_, err = d.Sessions.Fork(t.Context(), everyone, s.ID, session.ForkRequest{Count: 2, IdempotencyKey: "k"})
 	wantCode(t, err, errdefs.InsufficientSpace)
 	if n := len(d.list(t)); n != 1 {
 		t.Errorf("%d sessions", n)
@@ -198,7 +198,7 @@ func TestForkFails(t *testing.T) {
 	d.fork(t, s.ID, session.ForkRequest{Count: 2, IdempotencyKey: "k"}) // the key is free again
 	d.stop()
 	d = h.start(t, func(o *session.Options) { o.Driver = plainDriver{h.driver} })
-	_, err = d.Fork(t.Context(), s.ID, session.ForkRequest{Count: 1})
+	_, err = d.Sessions.Fork(t.Context(), everyone, s.ID, session.ForkRequest{Count: 1})
 	wantCode(t, err, errdefs.Unimplemented)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -23,26 +22,26 @@ func TestSandboxGoneUnderWhoeverWaits(t *testing.T) {
 		printed int64
 	}{"silent": {"sleep 600", 0}, "printed": {"printf four; sleep 600", 4}} {
 		for how, wait := range map[string]waiting{
-			"exec": func(ctx context.Context, d *daemon, id session.ID, _ string) (commands.ExecResult, error) {
-				return d.Exec(ctx, id, commands.ExecRequest{Command: c.command}, io.Discard)
+			"exec": func(ctx context.Context, d *daemon, id session.ID, _ string) (protocol.Record, error) {
+				return d.Execs.Run(ctx, everyone, id, session.ExecRequest{Command: c.command}, io.Discard)
 			},
-			"process": func(ctx context.Context, d *daemon, id session.ID, _ string) (commands.ExecResult, error) {
-				return d.RunProcess(ctx, id, commands.ProcessRequest{Args: program(c.command)}, io.Discard)
+			"process": func(ctx context.Context, d *daemon, id session.ID, _ string) (protocol.Record, error) {
+				return d.Execs.RunProcess(ctx, everyone, id, session.ProcessRequest{Args: program(c.command)}, io.Discard)
 			},
-			"attach": func(ctx context.Context, d *daemon, id session.ID, execID string) (commands.ExecResult, error) {
-				return d.Attach(ctx, id, execID, 0, io.Discard)
+			"attach": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
+				return d.Execs.Attach(ctx, everyone, id, execID, 0, io.Discard)
 			},
-			"wait": func(ctx context.Context, d *daemon, id session.ID, execID string) (commands.ExecResult, error) {
-				return d.WaitExec(ctx, id, execID, time.Minute)
+			"wait": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
+				return d.Execs.Wait(ctx, everyone, id, execID, time.Minute)
 			},
-			"poll": func(ctx context.Context, d *daemon, id session.ID, execID string) (commands.ExecResult, error) {
-				r, _, err := d.ReadExec(ctx, id, execID, commands.ReadRequest{Offset: c.printed, Wait: time.Minute}, io.Discard)
+			"poll": func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error) {
+				r, _, err := d.Execs.Read(ctx, everyone, id, execID, session.ReadRequest{Offset: c.printed, Wait: time.Minute}, io.Discard)
 				return r, err
 			},
 		} {
 			for end, stop := range map[string]func(*daemon, session.ID) error{
-				"destroyed": func(d *daemon, id session.ID) error { return d.Destroy(t.Context(), id) },
-				"stopped":   func(d *daemon, id session.ID) error { _, err := d.Stop(t.Context(), id); return err },
+				"destroyed": func(d *daemon, id session.ID) error { return d.Sessions.Destroy(t.Context(), everyone, id) },
+				"stopped":   func(d *daemon, id session.ID) error { _, err := d.Sessions.Stop(t.Context(), everyone, id); return err },
 			} {
 				t.Run(name+"/"+how+"/"+end, func(t *testing.T) {
 					t.Parallel()
@@ -66,9 +65,9 @@ func TestSandboxGoneUnderWhoeverWaits(t *testing.T) {
 }
 
 // waiting waits for the end of a command.
-type waiting func(ctx context.Context, d *daemon, id session.ID, execID string) (commands.ExecResult, error)
+type waiting func(ctx context.Context, d *daemon, id session.ID, execID string) (protocol.Record, error)
 
-func goneUnder(t *testing.T, d *daemon, command string, printed int64, how string, wait waiting, stop func(*daemon, session.ID) error) (commands.ExecResult, error) {
+func goneUnder(t *testing.T, d *daemon, command string, printed int64, how string, wait waiting, stop func(*daemon, session.ID) error) (protocol.Record, error) {
 	t.Helper()
 	s := d.create(t, session.CreateRequest{})
 	execID := ""
@@ -81,7 +80,7 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 		}
 	}
 	if how != "exec" && how != "process" {
-		r, err := d.StartProcess(t.Context(), s.ID, commands.ProcessRequest{Args: []string{"sh", "-c", command}})
+		r, err := d.Execs.StartProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"sh", "-c", command}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +88,7 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 		waitUntilPrinted()
 	}
 	type answer struct {
-		record commands.ExecResult
+		record protocol.Record
 		err    error
 	}
 	answers := make(chan answer, 1)
@@ -107,7 +106,7 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 }
 
 func printedSo(d *daemon, id session.ID, printed int64) error {
-	all, err := d.Execs(context.Background(), id)
+	all, err := d.Execs.List(context.Background(), everyone, id)
 	if err == nil && (len(all) != 1 || all[0].OutputBytes != printed || all[0].State != protocol.StateRunning) {
 		err = errors.New("it is not so far")
 	}

@@ -1,13 +1,20 @@
 package session
 
-import "cmp"
+import (
+	"cmp"
 
-// Limits returns the defaults and maxima that the manager applies to owner,
-// with every value filled in; "" is an owner without maxima of their own.
-func (m *Manager) Limits(owner string) (Defaults, Maxima) {
-	x := m.opts.Maxima
-	x.SessionsPerOwner = cmp.Or(x.SessionsOf[owner], x.SessionsPerOwner)
-	d := m.opts.Defaults
+	"github.com/sandkasten/sandkasten/internal/auth"
+)
+
+// Limits returns the defaults and maxima that hold for p, with every value
+// filled in, and its quota as it is now.
+func (c *Sessions) Limits(p auth.Principal) (Defaults, Maxima, auth.Quota) {
+	return c.defaultsOf(p.Owner), c.opts.Maxima, c.opts.Quotas.QuotaOf(p)
+}
+
+// defaultsOf are the defaults of an owner's sessions.
+func (c *core) defaultsOf(owner string) Defaults {
+	d := c.opts.Defaults
 	d.Retention = cmp.Or(d.RetentionOf[owner], d.Retention)
-	return d, x
+	return d
 }

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
@@ -117,9 +118,26 @@ func (d *daemon) waitReady() {
 	}
 }
 
+// everyone may use the sessions of all owners, and part is one of the daemon.
+var (
+	everyone = auth.Anonymous()
+	part     = auth.System("test")
+)
+
+// as is a client with an owner's key.
+func as(owner string) auth.Principal { return auth.Principal{Owner: owner, Quota: owner} }
+
+// quota is one that all principals have.
+func quota(q auth.Quota) auth.Quotas { return auth.FixedQuotas{General: q} }
+
 func (d *daemon) create(t testing.TB, req session.CreateRequest) session.Session {
 	t.Helper()
-	s, err := d.Create(t.Context(), req)
+	return d.createAs(t, everyone, req)
+}
+
+func (d *daemon) createAs(t testing.TB, p auth.Principal, req session.CreateRequest) session.Session {
+	t.Helper()
+	s, err := d.Sessions.Create(t.Context(), p, req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +146,7 @@ func (d *daemon) create(t testing.TB, req session.CreateRequest) session.Session
 
 func (d *daemon) want(t testing.TB, id session.ID, state session.State) session.Session {
 	t.Helper()
-	s, err := d.Get(t.Context(), id)
+	s, err := d.Sessions.Get(t.Context(), everyone, id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,16 +3,13 @@ package session
 import (
 	"strings"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session/check"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // MinPrefix is how much of an id is enough to mean the only thing whose id begins so. Less would be a mistake more often than an abbreviation.
 const MinPrefix = 3
-
-// named is a session's name; each owner has names of his own.
-type named struct{ owner, name string }
 
 // checkName refuses a name; "" is none. What could be an id is none, so that an id
 // never means another session.
@@ -33,23 +30,24 @@ func errTaken(name string, by ID) error {
 	return errdefs.New(errdefs.AlreadyExists, "the name %s is session %s's; destroy that, or take another name", name, by)
 }
 
-// Lookup returns the id of the owner's session that is called ref: by its name, or
-// by the beginning of its id if no other session of his begins so. It knows those
+// Find returns the id of the session that is called ref: by its name, or by the
+// beginning of its id if no other session that p may use begins so. It knows those
 // that have not ended. A whole id is returned as it is, whether there is such a
-// session or not, and so is what is called nothing. The owner "" is every owner.
-func (m *Manager) Lookup(owner, ref string) (ID, error) {
+// session or not, and so is what is called nothing.
+func (c *Sessions) Find(p auth.Principal, ref string) (ID, error) {
 	if isID(ref) {
 		return ID(ref), nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e := m.byName[named{owner, ref}]; e != nil && ref != "" {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byName[named{p.Owner, ref}]; e != nil && ref != "" {
 		return e.id, nil
 	}
+	everyone := p.Has(auth.ScopeEveryOwner)
 	var found []ID
-	for id, e := range m.live {
-		mine := owner == "" || owner == e.owner || weaken.Off(weaken.Owner)
-		if mine && (owner == "" && ref != "" && e.name == ref || len(ref) >= MinPrefix && strings.HasPrefix(string(id), ref)) {
+	for id, e := range c.live {
+		called := everyone && ref != "" && e.name == ref || len(ref) >= MinPrefix && strings.HasPrefix(string(id), ref)
+		if called && mayUse(p, e.owner, false) {
 			found = append(found, id)
 		}
 	}

@@ -10,21 +10,25 @@ import (
 func TestANameIsOfOneSessionOfItsOwner(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
-	s := d.create(t, session.CreateRequest{Owner: "alice", Name: "build-7"})
-	theirs := d.create(t, session.CreateRequest{Owner: "bob", Name: "build-7"})
+	s := d.createAs(t, as("alice"), session.CreateRequest{Name: "build-7"})
+	theirs := d.createAs(t, as("bob"), session.CreateRequest{Name: "build-7"})
 	refused := func(req session.CreateRequest, want errdefs.Code) {
 		t.Helper()
-		if _, err := d.Create(t.Context(), req); !errdefs.Is(err, want) {
+		if _, err := d.Sessions.Create(t.Context(), as("alice"), req); !errdefs.Is(err, want) {
 			t.Errorf("create of %q: %v", req.Name, err)
 		}
 	}
-	refused(session.CreateRequest{Owner: "alice", Name: "build-7"}, errdefs.AlreadyExists)
+	refused(session.CreateRequest{Name: "build-7"}, errdefs.AlreadyExists)
 	for _, name := range []string{"a b", "-a", ".", "a/b", "a:b", string(s.ID), "\x00"} {
-		refused(session.CreateRequest{Owner: "alice", Name: name}, errdefs.InvalidArgument)
+		refused(session.CreateRequest{Name: name}, errdefs.InvalidArgument)
 	}
 	lookup := func(owner, ref string, want session.ID) {
 		t.Helper()
-		if got, err := d.Lookup(owner, ref); err != nil || got != want {
+		p := as(owner)
+		if owner == "" {
+			p = everyone
+		}
+		if got, err := d.Sessions.Find(p, ref); err != nil || got != want {
 			t.Errorf("%s of %s is %s, %v, not %s", ref, owner, got, err, want)
 		}
 	}
@@ -37,7 +41,7 @@ func TestANameIsOfOneSessionOfItsOwner(t *testing.T) {
 	lookup("bob", string(s.ID[:6]), s.ID[:6])   // alice's
 	lookup("", string(s.ID[:6]), s.ID)
 	lookup("alice", "", "")
-	if got, err := d.Lookup("", "build-7"); !errdefs.Is(err, errdefs.InvalidArgument) {
+	if got, err := d.Sessions.Find(everyone, "build-7"); !errdefs.Is(err, errdefs.InvalidArgument) {
 		t.Errorf("a name of two owners' sessions is %s, %v for who has all", got, err)
 	}
 
@@ -52,15 +56,15 @@ func TestANameIsOfOneSessionOfItsOwner(t *testing.T) {
 	}
 	d.destroy(t, s.ID)
 	lookup("alice", "build-7", "build-7")
-	d.create(t, session.CreateRequest{Owner: "alice", Name: "build-7"})
+	d.createAs(t, as("alice"), session.CreateRequest{Name: "build-7"})
 }
 
 func TestABeginningOfAnIDMeansOneSession(t *testing.T) {
 	d := newHost(t).start(t)
-	s := d.create(t, session.CreateRequest{Owner: "alice", Name: "one"})
+	s := d.createAs(t, as("alice"), session.CreateRequest{Name: "one"})
 	// A name that is the beginning of another session's id means the named one.
-	named := d.create(t, session.CreateRequest{Owner: "alice", Name: string(s.ID[:5])})
-	if got, err := d.Lookup("alice", string(s.ID[:5])); err != nil || got != named.ID {
+	named := d.createAs(t, as("alice"), session.CreateRequest{Name: string(s.ID[:5])})
+	if got, err := d.Sessions.Find(as("alice"), string(s.ID[:5])); err != nil || got != named.ID {
 		t.Errorf("it means %s, %v", got, err)
 	}
 }

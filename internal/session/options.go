@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
 // Options configures a Manager. Store, Driver and Images are required. Every
@@ -28,8 +30,8 @@ type Options struct {
 
 	Images ImageResolver
 
-	// FetchImage is told of the image of each new session before Images is asked:
-	// it may bring what a driver's own store has, which may take minutes. Nil brings
+	// FetchImage gets the image of each new session before Images is asked: it
+	// may bring what a driver's own store has, which may take minutes. Nil brings
 	// nothing.
 	FetchImage func(context.Context, ImageFetch) error
 	Log        *slog.Logger // silence
@@ -43,9 +45,10 @@ type Options struct {
 
 	Defaults Defaults
 	Maxima   Maxima
+	Quotas   auth.Quotas // asked at every use; no limits
 
-	Workspaces WorkspaceOptions
-	Snapshots  SnapshotOptions
+	Workspaces workspaces.WorkspaceOptions
+	Snapshots  snapshots.Options
 
 	FilesOutsideWorkspace bool                 // file paths may leave /workspace, where neither session nor owner says otherwise
 	FileScopeOf           map[string]FileScope // of owners who have one of their own
@@ -58,13 +61,6 @@ type Options struct {
 	RestoreTimeout        time.Duration        // beside that, to restore a snapshot: 30 minutes
 	DestroyTimeout        time.Duration        // for the driver to remove one: 60 s
 }
-
-type (
-	// Defaults are for what a request leaves out.
-	Defaults = check.Defaults
-	// Maxima are what a request may ask for at most.
-	Maxima = check.Maxima
-)
 
 // Creator makes sandboxes: a runtime.Driver, or the pool in front of one.
 type Creator interface {
@@ -113,9 +109,10 @@ type Activity struct {
 	Cwd string
 }
 
-// ListFilter selects sessions. Its zero value selects all that have not ended.
+// ListFilter selects rows. Its zero value selects all of sessions that have not
+// ended.
 type ListFilter struct {
-	Owner        string // "" is every owner
+	Owner        *string // nil is every owner
 	IncludeEnded bool
 	Helpers      bool // also the hidden sessions behind file calls of workspaces
 }
@@ -136,6 +133,9 @@ func (o Options) withDefaults() Options {
 	if o.Admit == nil {
 		o.Admit = func(context.Context) error { return nil }
 	}
+	if o.Quotas == nil {
+		o.Quotas = auth.FixedQuotas{}
+	}
 	if o.Settled == nil {
 		o.Settled = func() {}
 	}
@@ -146,6 +146,6 @@ func (o Options) withDefaults() Options {
 	o.CreateTimeout = cmp.Or(o.CreateTimeout, time.Minute)
 	o.RestoreTimeout = cmp.Or(o.RestoreTimeout, 30*time.Minute)
 	o.DestroyTimeout = cmp.Or(o.DestroyTimeout, time.Minute)
-	o.Defaults, o.Maxima = check.Complete(o.Defaults, o.Maxima)
+	o.Defaults, o.Maxima = complete(o.Defaults, o.Maxima)
 	return o
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -30,14 +31,14 @@ func (c askedStore) GetOwned(ctx context.Context, owner string, id session.ID) (
 func TestForeignSessionsAreAsThoseThatNeverWere(t *testing.T) {
 	var asked atomic.Int64
 	d := newHost(t).start(t, func(o *session.Options) { o.Store = askedStore{o.Store, &asked} })
-	living, ended := d.create(t, session.CreateRequest{Owner: "alice"}), d.create(t, session.CreateRequest{Owner: "alice"})
-	if err := d.Destroy(t.Context(), ended.ID); err != nil {
+	living, ended := d.createAs(t, as("alice"), session.CreateRequest{}), d.createAs(t, as("alice"), session.CreateRequest{})
+	if err := d.Sessions.Destroy(t.Context(), everyone, ended.ID); err != nil {
 		t.Fatal(err)
 	}
 	var first string
 	for name, id := range map[string]session.ID{"living": living.ID, "ended": ended.ID, "none": "aaaaaaaaaaaaaaaaaaaaaaaaaa"} {
 		asked.Store(0)
-		_, err := d.GetOwned(t.Context(), "bob", id)
+		_, err := d.Sessions.Get(t.Context(), as("bob"), id)
 		wantCode(t, err, errdefs.NotFound)
 		if first == "" {
 			first = err.Error()
@@ -46,10 +47,10 @@ func TestForeignSessionsAreAsThoseThatNeverWere(t *testing.T) {
 			t.Errorf("%s: %v after %d questions to the store; another was %q after 1", name, err, asked.Load(), first)
 		}
 	}
-	for _, owner := range []string{"alice", ""} {
+	for _, owner := range []auth.Principal{as("alice"), everyone} {
 		for _, id := range []session.ID{living.ID, ended.ID} {
-			if s, err := d.GetOwned(t.Context(), owner, id); err != nil || s.ID != id {
-				t.Errorf("its owner %q: %v", owner, err)
+			if s, err := d.Sessions.Get(t.Context(), owner, id); err != nil || s.ID != id {
+				t.Errorf("%v: %v", owner, err)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -31,14 +32,14 @@ const (
 // costs no processor time and survives the daemon. To pause what is paused is
 // not an error. The next operation wakes the session, unless its AutoResume is
 // off. When it fails the session runs.
-func (m *Manager) Pause(ctx context.Context, id ID, memory Memory) (_ Session, err error) {
+func (c *Sessions) Pause(ctx context.Context, p auth.Principal, id ID, memory Memory) (_ Session, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "pause")
 	defer func() { span.End(err) }()
 	if memory == MemoryDisk {
 		return Session{}, check.Missing("memory", "memory cannot be written to disk: no tool that this host has can bring a sandbox's processes back from there; "+
 			"leave memory out to keep it in RAM, or stop the session to keep its files only")
 	}
-	e, err := m.running(ctx, id)
+	e, err := c.running(ctx, p, id)
 	if err != nil {
 		return Session{}, err
 	}
@@ -48,7 +49,7 @@ func (m *Manager) Pause(ctx context.Context, id ID, memory Memory) (_ Session, e
 	defer e.unlock()
 	switch s := e.snapshot(); s.State {
 	case Running:
-		err = m.pause(ctx, e, func(Session) string { return "a client paused it" })
+		err = c.pause(ctx, e, func(Session) string { return "a client paused it" })
 	case Paused:
 	default:
 		err = notRunning(s)
@@ -63,7 +64,7 @@ func (m *Manager) Pause(ctx context.Context, id ID, memory Memory) (_ Session, e
 // pause is Pause for a caller who holds e's lock, if why has a reason for it:
 // the row, then the programs, so that a daemon that dies in between finishes
 // it.
-func (m *Manager) pause(ctx context.Context, e *entry, why func(Session) string) error {
+func (c *core) pause(ctx context.Context, e *entry, why func(Session) string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), switchTimeout)
 	defer cancel()
 	p, err := pauserOf(e)
@@ -73,7 +74,7 @@ func (m *Manager) pause(ctx context.Context, e *entry, why func(Session) string)
 	if paused, err := e.pause(why); err != nil || !paused {
 		return err
 	}
-	err = m.put(ctx, e.snapshot())
+	err = c.put(ctx, e.snapshot())
 	if err == nil {
 		err = failpoint.Hit("pause.row")
 	}
@@ -85,17 +86,17 @@ func (m *Manager) pause(ctx context.Context, e *entry, why func(Session) string)
 	}
 	if err != nil {
 		err = fmt.Errorf("pause session %s: %w", e.id, err)
-		return errors.Join(err, m.resume(ctx, e))
+		return errors.Join(err, c.resume(ctx, e))
 	}
 	return nil
 }
 
 // Resume lets a paused session's programs go on and returns the session. To
 // resume what runs is not an error.
-func (m *Manager) Resume(ctx context.Context, id ID) (_ Session, err error) {
+func (c *Sessions) Resume(ctx context.Context, p auth.Principal, id ID) (_ Session, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "resume")
 	defer func() { span.End(err) }()
-	e, err := m.running(ctx, id)
+	e, err := c.running(ctx, p, id)
 	if err != nil {
 		return Session{}, err
 	}
@@ -106,7 +107,7 @@ func (m *Manager) Resume(ctx context.Context, id ID) (_ Session, err error) {
 	switch s := e.snapshot(); s.State {
 	case Running:
 	case Paused:
-		err = m.resume(ctx, e)
+		err = c.resume(ctx, e)
 	default:
 		err = notRunning(s)
 	}
@@ -119,7 +120,7 @@ func (m *Manager) Resume(ctx context.Context, id ID) (_ Session, err error) {
 
 // resume is Resume of a paused session for a caller who holds e's lock: the
 // row, then the programs. When it fails the session is paused.
-func (m *Manager) resume(ctx context.Context, e *entry) error {
+func (c *core) resume(ctx context.Context, e *entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), switchTimeout)
 	defer cancel()
 	p, err := pauserOf(e)
@@ -131,7 +132,7 @@ func (m *Manager) resume(ctx context.Context, e *entry) error {
 	if err := s.To(Running, ""); err != nil {
 		return err
 	}
-	err = m.put(ctx, s)
+	err = c.put(ctx, s)
 	if err == nil {
 		err = failpoint.Hit("resume.row")
 	}
@@ -142,14 +143,14 @@ func (m *Manager) resume(ctx context.Context, e *entry) error {
 		err = failpoint.Hit("resume.sandbox")
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("resume session %s: %w", e.id, err), m.put(ctx, paused))
+		return errors.Join(fmt.Errorf("resume session %s: %w", e.id, err), c.put(ctx, paused))
 	}
 	e.replace(s)
 	return nil
 }
 
 // wake resumes e for an operation, and begins that.
-func (m *Manager) wake(ctx context.Context, e *entry) (end func(), err error) {
+func (c *core) wake(ctx context.Context, e *entry) (end func(), err error) {
 	if err := e.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func (m *Manager) wake(ctx context.Context, e *entry) (end func(), err error) {
 		if !s.AutoResume {
 			return nil, errdefs.New(errdefs.Conflict, "session %s is paused and its auto_resume is off: resume it first", s.ID)
 		}
-		if err := m.resume(ctx, e); err != nil {
+		if err := c.resume(ctx, e); err != nil {
 			return nil, err
 		}
 	}
@@ -167,7 +168,7 @@ func (m *Manager) wake(ctx context.Context, e *entry) (end func(), err error) {
 
 // conform makes a sandbox that was just opened stand still or run, as its
 // session's state says: a daemon may have died between the two.
-func (m *Manager) conform(ctx context.Context, e *entry) error {
+func (c *core) conform(ctx context.Context, e *entry) error {
 	p, err := pauserOf(e)
 	if err != nil {
 		return nil //nolint:nilerr // a driver that cannot pause has paused nothing

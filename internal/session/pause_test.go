@@ -8,16 +8,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
 func (d *daemon) pause(t testing.TB, id session.ID) {
 	t.Helper()
-	s, err := d.Pause(context.Background(), id, session.MemoryRAM)
+	s, err := d.Sessions.Pause(context.Background(), everyone, id, session.MemoryRAM)
 	if err != nil || s.State != session.Paused {
 		t.Fatalf("pause: %+v, %v", s, err)
 	}
@@ -48,15 +48,15 @@ func TestPause(t *testing.T) {
 		t.Errorf("row %+v, %v", row, err)
 	}
 	// Looking is no reason to wake it.
-	if _, err := d.Stats(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Stats(t.Context(), everyone, s.ID); err != nil {
 		t.Error(err)
 	}
-	if execs, err := d.Execs(t.Context(), s.ID); err != nil || len(execs) != 1 {
+	if execs, err := d.Execs.List(t.Context(), everyone, s.ID); err != nil || len(execs) != 1 {
 		t.Errorf("execs %v, %v", execs, err)
 	}
 	d.want(t, s.ID, session.Paused)
 	for range 2 {
-		if s, err := d.Resume(t.Context(), s.ID); err != nil || s.State != session.Running || s.EndReason != "" {
+		if s, err := d.Sessions.Resume(t.Context(), everyone, s.ID); err != nil || s.State != session.Running || s.EndReason != "" {
 			t.Errorf("resume: %+v, %v", s, err)
 		}
 		h.wantPaused(t, s.Sandbox, false)
@@ -75,22 +75,25 @@ func TestOperationsWake(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	for name, operation := range map[string]func() error{
 		"exec": func() error {
-			_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, io.Discard)
+			_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, io.Discard)
 			return err
 		},
 		"write": func() error {
-			return d.WriteFile(t.Context(), s.ID, protocol.Write{Path: "f"}, 2, strings.NewReader("hi"))
+			return d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 2, strings.NewReader("hi"))
 		},
-		"list": func() error { _, err := d.ListFiles(t.Context(), s.ID, protocol.List{Path: ".", Max: 10}); return err },
+		"list": func() error {
+			_, err := d.Files.List(t.Context(), everyone, s.ID, protocol.List{Path: ".", Max: 10})
+			return err
+		},
 		"port": func() error {
-			_, err := d.Dial(t.Context(), s.ID, 1)
+			_, err := d.Execs.Dial(t.Context(), everyone, s.ID, 1)
 			if errdefs.Is(err, errdefs.NotFound) { // nothing listens there, says somebody who is awake
 				return nil
 			}
 			return err
 		},
 		"terminal": func() error {
-			_, err := d.StartTerminal(t.Context(), s.ID, commands.TerminalRequest{Command: []string{"true"}})
+			_, err := d.Execs.StartTerminal(t.Context(), everyone, s.ID, session.TerminalRequest{Command: []string{"true"}})
 			return err
 		},
 	} {
@@ -110,13 +113,13 @@ func TestAutoResumeOff(t *testing.T) {
 	off := false
 	s := d.create(t, session.CreateRequest{AutoResume: &off})
 	d.pause(t, s.ID)
-	_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, io.Discard)
+	_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, io.Discard)
 	wantCode(t, err, errdefs.Conflict)
 	if !strings.Contains(errdefs.MessageOf(err), "resume it first") {
 		t.Errorf("it does not say what to do: %v", err)
 	}
 	d.want(t, s.ID, session.Paused)
-	if _, err := d.Resume(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Resume(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.output(t, s.ID, "true")
@@ -129,9 +132,9 @@ func TestPauseUnderAnExec(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	fifo := strings.TrimSpace(d.output(t, s.ID, "mkfifo go && realpath go"))
 	out := newSignaler("before")
-	ended := make(chan commands.ExecResult, 1)
+	ended := make(chan protocol.Record, 1)
 	go func() {
-		result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo before; exec 3<>go; read line <&3; echo after; exit 9"}, out)
+		result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo before; exec 3<>go; read line <&3; echo after; exit 9"}, out)
 		if err != nil {
 			t.Error(err)
 		}
@@ -149,7 +152,7 @@ func TestPauseUnderAnExec(t *testing.T) {
 		t.Error(err)
 	}
 	d.want(t, s.ID, session.Paused)
-	if _, err := d.Resume(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Resume(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if result := <-ended; result.ExitCode != 9 {
@@ -167,7 +170,7 @@ func TestPauseAgainstExec(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				if _, err := d.Pause(t.Context(), s.ID, session.MemoryRAM); err != nil {
+				if _, err := d.Sessions.Pause(t.Context(), everyone, s.ID, session.MemoryRAM); err != nil {
 					t.Error(err)
 				}
 			})
@@ -176,7 +179,7 @@ func TestPauseAgainstExec(t *testing.T) {
 		for range 3 {
 			execs.Go(func() {
 				var out bytes.Buffer
-				result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo ok"}, &out)
+				result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo ok"}, &out)
 				if err != nil || out.String() != "ok\n" {
 					t.Errorf("%q, %+v, %v", out.String(), result, err)
 				}
@@ -184,11 +187,11 @@ func TestPauseAgainstExec(t *testing.T) {
 		}
 		all.Wait()
 		// A pause may have come after they began: they wait until somebody resumes.
-		if _, err := d.Resume(t.Context(), s.ID); err != nil {
+		if _, err := d.Sessions.Resume(t.Context(), everyone, s.ID); err != nil {
 			t.Fatal(err)
 		}
 		execs.Wait()
-		got, err := d.Get(t.Context(), s.ID)
+		got, err := d.Sessions.Get(t.Context(), everyone, s.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,20 +206,20 @@ func TestPauseAgainstTheEnd(t *testing.T) {
 	for range 10 {
 		s := d.create(t, session.CreateRequest{})
 		var all sync.WaitGroup
-		for _, change := range []func(context.Context, session.ID) (session.Session, error){
-			func(ctx context.Context, id session.ID) (session.Session, error) {
-				return d.Pause(ctx, id, session.MemoryRAM)
+		for _, change := range []func(context.Context, auth.Principal, session.ID) (session.Session, error){
+			func(ctx context.Context, p auth.Principal, id session.ID) (session.Session, error) {
+				return d.Sessions.Pause(ctx, p, id, session.MemoryRAM)
 			},
-			d.Resume, d.Stop, d.Start, d.Heartbeat,
+			d.Sessions.Resume, d.Sessions.Stop, d.Sessions.Start, d.Sessions.Heartbeat,
 		} {
 			all.Go(func() {
-				if _, err := change(t.Context(), s.ID); err != nil && !errdefs.Is(err, errdefs.Conflict) {
+				if _, err := change(t.Context(), everyone, s.ID); err != nil && !errdefs.Is(err, errdefs.Conflict) {
 					t.Error(err)
 				}
 			})
 		}
 		all.Go(func() {
-			if err := d.Destroy(t.Context(), s.ID); err != nil {
+			if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 				t.Error(err)
 			}
 		})
@@ -259,7 +262,7 @@ func TestPauseAndResumeFail(t *testing.T) {
 	}))
 	s := d.create(t, session.CreateRequest{})
 	pause = errBroken
-	if _, err := d.Pause(t.Context(), s.ID, session.MemoryRAM); err == nil {
+	if _, err := d.Sessions.Pause(t.Context(), everyone, s.ID, session.MemoryRAM); err == nil {
 		t.Error("paused in spite of the driver")
 	}
 	d.want(t, s.ID, session.Running)
@@ -270,10 +273,10 @@ func TestPauseAndResumeFail(t *testing.T) {
 
 	pause, resume = nil, errBroken
 	d.pause(t, s.ID)
-	if _, err := d.Resume(t.Context(), s.ID); err == nil {
+	if _, err := d.Sessions.Resume(t.Context(), everyone, s.ID); err == nil {
 		t.Error("resumed in spite of the driver")
 	}
-	if _, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, io.Discard); err == nil {
+	if _, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, io.Discard); err == nil {
 		t.Error("woken in spite of the driver")
 	}
 	d.want(t, s.ID, session.Paused)
@@ -291,11 +294,11 @@ func TestDriverThatCannotPause(t *testing.T) {
 		return plain{sandbox}, err
 	}))
 	s := d.create(t, session.CreateRequest{})
-	_, err := d.Pause(t.Context(), s.ID, session.MemoryRAM)
+	_, err := d.Sessions.Pause(t.Context(), everyone, s.ID, session.MemoryRAM)
 	wantCode(t, err, errdefs.Unimplemented)
-	_, err = d.Update(t.Context(), s.ID, session.UpdateRequest{Policy: session.Policy{OnIdle: session.OnIdlePause}})
+	_, err = d.Sessions.Update(t.Context(), everyone, s.ID, session.UpdateRequest{Policy: session.Policy{OnIdle: session.OnIdlePause}})
 	wantCode(t, err, errdefs.Unimplemented)
-	_, err = d.Create(t.Context(), session.CreateRequest{OnIdle: session.OnIdlePause})
+	_, err = d.Sessions.Create(t.Context(), everyone, session.CreateRequest{OnIdle: session.OnIdlePause})
 	wantCode(t, err, errdefs.Unimplemented)
 	d.want(t, s.ID, session.Running)
 	h.wantSandboxes(t, s.Sandbox)
@@ -304,7 +307,7 @@ func TestDriverThatCannotPause(t *testing.T) {
 func TestMemoryToDisk(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	_, err := d.Pause(t.Context(), s.ID, session.MemoryDisk)
+	_, err := d.Sessions.Pause(t.Context(), everyone, s.ID, session.MemoryDisk)
 	wantCode(t, err, errdefs.Unimplemented)
 	d.want(t, s.ID, session.Running)
 }
@@ -349,7 +352,7 @@ func TestPausedSandboxDies(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	d.pause(t, s.ID)
 	h.driver.KillRunner(t, s.Sandbox)
-	if err := d.CheckAlive(t.Context(), s.ID); err != nil {
+	if err := d.Upkeep.CheckAlive(t.Context(), part, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.want(t, s.ID, session.Stopped)

@@ -7,17 +7,17 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
-	"github.com/sandkasten/sandkasten/internal/session/files"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
 // plan turns a request into the session that it asks for, in state creating
 // under a new id, with every default filled in.
-func (m *Manager) plan(req CreateRequest) (Session, error) {
-	if err := m.checkCreate(req); err != nil {
+func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
+	if err := c.checkCreate(req); err != nil {
 		return Session{}, err
 	}
 	if req.RestoreSnapshotID != "" && !isID(req.RestoreSnapshotID) {
@@ -27,9 +27,9 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 	if err != nil {
 		return Session{}, err
 	}
-	d, _ := m.Limits(req.Owner)
+	d := c.defaultsOf(p.Owner)
 	now := clock()
-	id, driver := newID(), cmp.Or(req.Driver, m.opts.Drivers[0])
+	id, driver := newID(), cmp.Or(req.Driver, c.opts.Drivers[0])
 	s := Session{
 		ID:             ID(id),
 		Name:           req.Name,
@@ -37,7 +37,7 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		Image:          cmp.Or(req.Image, d.Image),
 		State:          Creating,
 		WorkspaceID:    req.WorkspaceID,
-		Cwd:            files.Workspace,
+		Cwd:            check.WorkspaceDir,
 		Hostname:       cmp.Or(req.Hostname, d.Hostname),
 		Limits:         req.Limits.Or(d.Limits),
 		Network:        req.Network.Or(d.Network),
@@ -45,38 +45,38 @@ func (m *Manager) plan(req CreateRequest) (Session, error) {
 		FileScope:      req.FileScope,
 		Env:            req.Env,
 		Labels:         req.Labels,
-		Owner:          req.Owner,
+		Owner:          p.Owner,
 		Helper:         req.helper,
 		IdempotencyKey: req.IdempotencyKey,
 		RequestHash:    hash,
 		CreatedAt:      now,
 		LastActivity:   now,
 		TTL:            d.TTL,
-		MaxLifetime:    m.opts.Maxima.Lifetime,
+		MaxLifetime:    c.opts.Maxima.Lifetime,
 		Retention:      d.Retention,
 		OnIdle:         OnIdleDestroy,
 		AutoResume:     true,
 		BootID:         newID(),
 	}
-	if w, ok := m.WorkspaceOptions(); ok && s.WorkspaceID == "" && w.PersistByDefault && s.Driver() == m.opts.Drivers[0] {
+	if w, ok := c.workspaces.Options(); ok && s.WorkspaceID == "" && w.PersistByDefault && s.Driver() == c.opts.Drivers[0] {
 		s.WorkspaceID = newID()
 	}
 	if req.ReadonlyRoot != nil {
 		s.ReadonlyRoot = *req.ReadonlyRoot
 	}
-	if m.opts.DiskLimited != nil && !m.opts.DiskLimited(driver, s.ReadonlyRoot) {
+	if c.opts.DiskLimited != nil && !c.opts.DiskLimited(driver, s.ReadonlyRoot) {
 		if err := check.NoDisk(req.Limits.DiskMB, driver, s.ReadonlyRoot); err != nil {
 			return Session{}, err
 		}
 		s.Limits.DiskMB = 0
 	}
-	return m.decide(s, req.Policy())
+	return c.decide(s, req.Policy())
 }
 
 // requestHash tells a retry from another request. Defaults are not part of it,
 // so a retry after a change of the configuration is still one.
 func requestHash(req CreateRequest) (string, error) {
-	req.IdempotencyKey, req.Owner = "", ""
+	req.IdempotencyKey = ""
 	text, err := json.Marshal(req) // maps come out sorted
 	if err != nil {
 		return "", fmt.Errorf("hash create request: %w", err)
@@ -89,9 +89,9 @@ func hashOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (m *Manager) checkCreate(req CreateRequest) error {
+func (c *core) checkCreate(req CreateRequest) error {
 	for _, err := range []error{
-		checkName(req.Name), check.Image(cmp.Or(req.Image, m.opts.Defaults.Image)), check.Driver(req.Driver, m.opts.Drivers), m.checkWorkspace(req), check.Limits(req.Limits, m.opts.Maxima.Limits), req.Network.Or(m.opts.Defaults.Network).Validate(),
+		checkName(req.Name), check.Image(cmp.Or(req.Image, c.opts.Defaults.Image)), check.Driver(req.Driver, c.opts.Drivers), c.checkWorkspace(req), check.Limits(req.Limits, c.opts.Maxima.Limits), req.Network.Or(c.opts.Defaults.Network).Validate(),
 		check.Env(req.Env), check.Hostname(req.Hostname), check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels), req.FileScope.Check(),
 	} {
 		if err != nil {
@@ -101,16 +101,21 @@ func (m *Manager) checkCreate(req CreateRequest) error {
 	return nil
 }
 
-func (m *Manager) checkWorkspace(req CreateRequest) error {
+func (c *core) checkWorkspace(req CreateRequest) error {
 	switch {
 	case req.WorkspaceID == "":
 		return nil
 	case !workspaces.IsID(req.WorkspaceID):
 		return errdefs.Invalid("workspace_id", workspaces.IDRule)
-	case req.Driver != "" && req.Driver != m.opts.Drivers[0]:
-		return check.Missing("workspace_id", "workspaces are of the driver %s; leave workspace_id out, or driver", m.opts.Drivers[0])
-	case !m.HasWorkspaces():
+	case req.Driver != "" && req.Driver != c.opts.Drivers[0]:
+		return check.Missing("workspace_id", "workspaces are of the driver %s; leave workspace_id out, or driver", c.opts.Drivers[0])
+	case !c.hasWorkspaces():
 		return check.Missing("workspace_id", "workspace_id needs workspaces that outlive sessions, which this daemon does not have; leave it out for one that ends with the session")
 	}
 	return nil
+}
+
+func (c *core) hasWorkspaces() bool {
+	_, ok := c.workspaces.Options()
+	return ok
 }

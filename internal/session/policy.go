@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session/check"
 )
@@ -29,11 +30,11 @@ type UpdateRequest struct {
 
 // Update changes a session that has not ended, and returns it. It is not
 // activity.
-func (m *Manager) Update(ctx context.Context, id ID, req UpdateRequest) (Session, error) {
+func (c *Sessions) Update(ctx context.Context, p auth.Principal, id ID, req UpdateRequest) (Session, error) {
 	if err := check.Labels(req.Labels); err != nil {
 		return Session{}, err
 	}
-	e, err := m.living(ctx, id)
+	e, err := c.living(ctx, p, id)
 	if err != nil {
 		return Session{}, err
 	}
@@ -45,7 +46,7 @@ func (m *Manager) Update(ctx context.Context, id ID, req UpdateRequest) (Session
 	if !s.State.settled() {
 		return Session{}, notRunning(s)
 	}
-	if s, err = m.decide(s, req.Policy); err != nil {
+	if s, err = c.decide(s, req.Policy); err != nil {
 		return Session{}, err
 	}
 	if s.OnIdle == OnIdlePause && s.State == Running {
@@ -56,7 +57,7 @@ func (m *Manager) Update(ctx context.Context, id ID, req UpdateRequest) (Session
 	if req.Labels != nil {
 		s.Labels = req.Labels
 	}
-	if err := m.put(ctx, s); err != nil {
+	if err := c.put(ctx, s); err != nil {
 		return Session{}, err
 	}
 	e.replace(s)
@@ -64,8 +65,8 @@ func (m *Manager) Update(ctx context.Context, id ID, req UpdateRequest) (Session
 }
 
 // Heartbeat is activity, and nothing else: it does not wake what is paused.
-func (m *Manager) Heartbeat(ctx context.Context, id ID) (Session, error) {
-	e, err := m.living(ctx, id)
+func (c *Sessions) Heartbeat(ctx context.Context, p auth.Principal, id ID) (Session, error) {
+	e, err := c.living(ctx, p, id)
 	if err != nil {
 		return Session{}, err
 	}
@@ -76,45 +77,13 @@ func (m *Manager) Heartbeat(ctx context.Context, id ID) (Session, error) {
 	return e.snapshot(), nil
 }
 
-// Idle pauses or stops a session that nothing has used for its idle timeout,
-// as it wants. It looks again first: an operation that came in time keeps the
-// session as it is.
-func (m *Manager) Idle(ctx context.Context, id ID) error {
-	e, err := m.running(ctx, id)
-	if errdefs.Is(err, errdefs.Conflict) {
-		return nil // it is not idle but gone
-	}
-	if err != nil {
-		return err
-	}
-	if err := e.lock(ctx); err != nil {
-		return err
-	}
-	defer e.unlock()
-	due := func(s Session) string {
-		if at := s.IdleAt(); at.IsZero() || time.Now().Before(at) {
-			return ""
-		}
-		return idleFor(s.IdleTimeout)
-	}
-	if e.snapshot().OnIdle == OnIdlePause {
-		return m.pause(ctx, e, due)
-	}
-	return m.end(ctx, e, func(s Session) (State, string) {
-		if reason := due(s); reason != "" {
-			return Stopped, reason
-		}
-		return "", ""
-	})
-}
-
 // decide returns s with a policy, if it is one that s may have.
-func (m *Manager) decide(s Session, p Policy) (Session, error) {
+func (c *core) decide(s Session, p Policy) (Session, error) {
 	err := errors.Join(
-		check.Seconds("ttl_seconds", p.TTL, m.opts.Maxima.TTL),
-		check.Seconds("lifetime_seconds", p.Lifetime, m.opts.Maxima.Lifetime),
-		check.Seconds("idle_timeout_seconds", p.IdleTimeout, m.opts.Maxima.TTL),
-		m.checkOnIdle(p.OnIdle),
+		check.Seconds("ttl_seconds", p.TTL, c.opts.Maxima.TTL),
+		check.Seconds("lifetime_seconds", p.Lifetime, c.opts.Maxima.Lifetime),
+		check.Seconds("idle_timeout_seconds", p.IdleTimeout, c.opts.Maxima.TTL),
+		c.checkOnIdle(p.OnIdle),
 	)
 	if err != nil {
 		return s, err
@@ -133,7 +102,7 @@ func (m *Manager) decide(s Session, p Policy) (Session, error) {
 		return s, nil
 	}
 	if s.IdleTimeout == 0 {
-		s.IdleTimeout = max(time.Second, min(m.opts.Defaults.IdleTimeout, s.TTL/2).Truncate(time.Second))
+		s.IdleTimeout = max(time.Second, min(c.opts.Defaults.IdleTimeout, s.TTL/2).Truncate(time.Second))
 	}
 	if s.IdleTimeout >= s.TTL {
 		return s, errNeverIdle(s)
@@ -149,17 +118,16 @@ func errNeverIdle(s Session) error {
 
 // withRetention returns a session that was read with what the configuration says
 // of it.
-func (m *Manager) withRetention(s Session) Session {
-	d, _ := m.Limits(s.Owner)
-	s.Retention = d.Retention
+func (c *core) withRetention(s Session) Session {
+	s.Retention = c.defaultsOf(s.Owner).Retention
 	return s
 }
 
-func (m *Manager) checkOnIdle(what OnIdle) error {
+func (c *core) checkOnIdle(what OnIdle) error {
 	if !slices.Contains([]OnIdle{"", OnIdlePause, OnIdleStop, OnIdleDestroy}, what) {
 		return errdefs.Invalid("on_idle", "must be pause, stop or destroy")
 	}
-	if what == OnIdleStop && m.stops == nil {
+	if what == OnIdleStop && c.stops == nil {
 		return field("on_idle", errCannotStop())
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -69,8 +68,8 @@ func TestPolicy(t *testing.T) {
 					t.Errorf("idle timeout %v, idle after %v, ends after %v", s.IdleTimeout, idleAt, ends)
 				}
 			}
-			check(d.Create(t.Context(), session.CreateRequest{TTL: c.ask.TTL, Lifetime: c.ask.Lifetime, IdleTimeout: c.ask.IdleTimeout, OnIdle: c.ask.OnIdle}))
-			check(d.Update(t.Context(), d.create(t, session.CreateRequest{}).ID, session.UpdateRequest{Policy: c.ask}))
+			check(d.Sessions.Create(t.Context(), everyone, session.CreateRequest{TTL: c.ask.TTL, Lifetime: c.ask.Lifetime, IdleTimeout: c.ask.IdleTimeout, OnIdle: c.ask.OnIdle}))
+			check(d.Sessions.Update(t.Context(), everyone, d.create(t, session.CreateRequest{}).ID, session.UpdateRequest{Policy: c.ask}))
 		})
 	}
 }
@@ -80,14 +79,14 @@ func TestUpdate(t *testing.T) {
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{Labels: map[string]string{"a": "b", "c": "d"}})
 	off := false
-	changed, err := d.Update(t.Context(), s.ID, session.UpdateRequest{
+	changed, err := d.Sessions.Update(t.Context(), everyone, s.ID, session.UpdateRequest{
 		Policy: session.Policy{TTL: time.Minute, OnIdle: session.OnIdleStop, AutoResume: &off},
 		Labels: map[string]string{"e": "f"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, err := d.Update(t.Context(), s.ID, session.UpdateRequest{})
+	same, err := d.Sessions.Update(t.Context(), everyone, s.ID, session.UpdateRequest{})
 	if diff := cmp.Diff(changed, same); err != nil || diff != "" {
 		t.Errorf("an empty update: %v %s", err, diff)
 	}
@@ -97,7 +96,7 @@ func TestUpdate(t *testing.T) {
 	if changed.LastActivity != s.LastActivity {
 		t.Error("it counts as activity")
 	}
-	_, err = d.Update(t.Context(), s.ID, session.UpdateRequest{Labels: map[string]string{"": "x"}})
+	_, err = d.Sessions.Update(t.Context(), everyone, s.ID, session.UpdateRequest{Labels: map[string]string{"": "x"}})
 	wantCode(t, err, errdefs.InvalidArgument)
 	d.stop()
 
@@ -106,18 +105,18 @@ func TestUpdate(t *testing.T) {
 	if row.TTL != time.Minute || row.OnIdle != session.OnIdleStop || row.AutoResume || row.IdleTimeout != 30*time.Second || row.Labels["e"] != "f" || row.BootID != s.BootID {
 		t.Errorf("after a restart: %+v", row)
 	}
-	if _, err := d.Stop(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Stop(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if stopped, err := d.Update(t.Context(), s.ID, session.UpdateRequest{Policy: session.Policy{TTL: time.Hour}}); err != nil || stopped.TTL != time.Hour || stopped.State != session.Stopped {
+	if stopped, err := d.Sessions.Update(t.Context(), everyone, s.ID, session.UpdateRequest{Policy: session.Policy{TTL: time.Hour}}); err != nil || stopped.TTL != time.Hour || stopped.State != session.Stopped {
 		t.Errorf("of a stopped one: %+v, %v", stopped, err)
 	}
-	if err := d.Destroy(t.Context(), s.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Update(t.Context(), s.ID, session.UpdateRequest{})
+	_, err = d.Sessions.Update(t.Context(), everyone, s.ID, session.UpdateRequest{})
 	wantCode(t, err, errdefs.Conflict)
-	_, err = d.Update(t.Context(), "nosuchsession", session.UpdateRequest{})
+	_, err = d.Sessions.Update(t.Context(), everyone, "nosuchsession", session.UpdateRequest{})
 	wantCode(t, err, errdefs.NotFound)
 }
 
@@ -129,20 +128,20 @@ func TestHeartbeat(t *testing.T) {
 		d.pause(t, s.ID)
 		for range 3 {
 			time.Sleep(50 * time.Second)
-			if got, err := d.Heartbeat(t.Context(), s.ID); err != nil || got.State != session.Paused || time.Until(got.ExpiresAt()) != time.Minute {
+			if got, err := d.Sessions.Heartbeat(t.Context(), everyone, s.ID); err != nil || got.State != session.Paused || time.Until(got.ExpiresAt()) != time.Minute {
 				t.Errorf("%+v, %v", got, err)
 			}
-			if err := d.Expire(t.Context(), s.ID); err != nil {
+			if err := d.Upkeep.Expire(t.Context(), part, s.ID); err != nil {
 				t.Error(err)
 			}
 			d.want(t, s.ID, session.Paused)
 		}
 		time.Sleep(time.Minute)
-		if err := d.Expire(t.Context(), s.ID); err != nil {
+		if err := d.Upkeep.Expire(t.Context(), part, s.ID); err != nil {
 			t.Error(err)
 		}
 		d.want(t, s.ID, session.Expired)
-		_, err := d.Heartbeat(t.Context(), s.ID)
+		_, err := d.Sessions.Heartbeat(t.Context(), everyone, s.ID)
 		wantCode(t, err, errdefs.Conflict)
 		d.stop()
 	})
@@ -157,14 +156,14 @@ func TestIdleLooksAgain(t *testing.T) {
 			s := d.create(t, session.CreateRequest{OnIdle: what, IdleTimeout: time.Minute})
 			idle := func(want session.State) {
 				t.Helper()
-				if err := d.Idle(t.Context(), s.ID); err != nil {
+				if err := d.Upkeep.Idle(t.Context(), part, s.ID); err != nil {
 					t.Error(err)
 				}
 				d.want(t, s.ID, want)
 			}
 			time.Sleep(59 * time.Second)
 			idle(session.Running)
-			if _, err := d.StatFile(t.Context(), s.ID, protocol.Stat{Path: "."}); err != nil {
+			if _, err := d.Files.Stat(t.Context(), everyone, s.ID, protocol.Stat{Path: "."}); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(59 * time.Second)
@@ -193,9 +192,9 @@ func TestIdleAgainstExec(t *testing.T) {
 			s := d.create(t, session.CreateRequest{OnIdle: session.OnIdlePause, IdleTimeout: time.Minute})
 			time.Sleep(time.Minute)
 			idle := make(chan error, 1)
-			go func() { idle <- d.Idle(t.Context(), s.ID) }()
+			go func() { idle <- d.Upkeep.Idle(t.Context(), part, s.ID) }()
 			var out bytes.Buffer
-			result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo ok"}, &out)
+			result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo ok"}, &out)
 			if err != nil || out.String() != "ok\n" {
 				t.Errorf("%q, %+v, %v", out.String(), result, err)
 			}

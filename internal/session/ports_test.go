@@ -43,7 +43,7 @@ func listen(t *testing.T) (port int) {
 func TestDial(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	conn, err := d.Dial(t.Context(), s.ID, listen(t))
+	conn, err := d.Execs.Dial(t.Context(), everyone, s.ID, listen(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,13 +65,13 @@ func TestDialIsUse(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
 	active := func() time.Time {
-		now, err := d.Get(t.Context(), s.ID)
+		now, err := d.Sessions.Get(t.Context(), everyone, s.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return now.LastActivity
 	}
-	conn, err := d.Dial(t.Context(), s.ID, listen(t))
+	conn, err := d.Execs.Dial(t.Context(), everyone, s.ID, listen(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,17 +92,17 @@ func TestDialRefuses(t *testing.T) {
 	for port, code := range map[int]errdefs.Code{
 		0: errdefs.InvalidArgument, -1: errdefs.InvalidArgument, 65536: errdefs.InvalidArgument, testenv.UnusedPort(t): errdefs.NotFound,
 	} {
-		_, err := d.Dial(t.Context(), s.ID, port)
+		_, err := d.Execs.Dial(t.Context(), everyone, s.ID, port)
 		wantCode(t, err, code)
 	}
-	_, err := d.Dial(t.Context(), "nosuchsession", 80)
+	_, err := d.Execs.Dial(t.Context(), everyone, "nosuchsession", 80)
 	wantCode(t, err, errdefs.NotFound)
 }
 
 func TestDialEndsWithTheSession(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	conn, err := d.Dial(t.Context(), s.ID, listen(t))
+	conn, err := d.Execs.Dial(t.Context(), everyone, s.ID, listen(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,13 +110,13 @@ func TestDialEndsWithTheSession(t *testing.T) {
 	if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Destroy(t.Context(), s.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 		t.Errorf("the connection outlives its session: %v", err)
 	}
-	_, err = d.Dial(t.Context(), s.ID, 80)
+	_, err = d.Execs.Dial(t.Context(), everyone, s.ID, 80)
 	wantCode(t, err, errdefs.Conflict)
 }
 
@@ -129,7 +129,7 @@ func TestPorts(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
 	port := listen(t)
-	got, err := d.Ports(t.Context(), s.ID)
+	got, err := d.Execs.Ports(t.Context(), everyone, s.ID)
 	if err != nil || !slices.Contains(got, protocol.Port{Port: port, Address: "127.0.0.1", Loopback: true}) {
 		t.Errorf("no port %d in %+v, %v", port, got, err)
 	}

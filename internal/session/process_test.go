@@ -14,7 +14,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -23,7 +22,7 @@ func TestRunProcess(t *testing.T) {
 	s := d.create(t, session.CreateRequest{Env: map[string]string{"A": "session's"}})
 	d.output(t, s.ID, "cd /tmp") // a shell's directory is not a process's
 	var out bytes.Buffer
-	r, err := d.RunProcess(t.Context(), s.ID, commands.ProcessRequest{
+	r, err := d.Execs.RunProcess(t.Context(), everyone, s.ID, session.ProcessRequest{
 		Args: []string{"sh", "-c", `echo "$A $B"; cat; exit 3`}, Env: map[string]string{"B": "its own"}, Stdin: []byte("in\n"), Cwd: "/usr",
 	}, &out)
 	if err != nil || out.String() != "session's its own\nin\n" || r.ExitCode != 3 || r.Kind != protocol.KindProcess {
@@ -39,7 +38,7 @@ func TestRunProcess(t *testing.T) {
 func TestBackgroundIsNoUse(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	p, err := d.StartProcess(t.Context(), s.ID, commands.ProcessRequest{Args: []string{"sleep", "600"}})
+	p, err := d.Execs.StartProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"sleep", "600"}})
 	if err != nil || p.State != protocol.StateRunning {
 		t.Fatalf("%+v, %v", p, err)
 	}
@@ -50,7 +49,7 @@ func TestBackgroundIsNoUse(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	waited := make(chan error, 1)
 	go func() {
-		_, err := d.WaitExec(ctx, s.ID, p.ID, commands.MaxWait)
+		_, err := d.Execs.Wait(ctx, everyone, s.ID, p.ID, session.MaxWait)
 		waited <- err
 	}()
 	for { // in use, a session is active at every look
@@ -63,7 +62,7 @@ func TestBackgroundIsNoUse(t *testing.T) {
 	if err := <-waited; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := d.CancelExec(t.Context(), s.ID, p.ID); err != nil {
+	if err := d.Execs.Cancel(t.Context(), everyone, s.ID, p.ID); err != nil {
 		t.Error(err)
 	}
 }
@@ -71,26 +70,26 @@ func TestBackgroundIsNoUse(t *testing.T) {
 func TestSandboxDiesUnderAProcess(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
-	for name, follow := range map[string]func(session.ID, io.Writer) (commands.ExecResult, error){
-		"run": func(id session.ID, out io.Writer) (commands.ExecResult, error) {
-			return d.RunProcess(t.Context(), id, commands.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}}, out)
+	for name, follow := range map[string]func(session.ID, io.Writer) (protocol.Record, error){
+		"run": func(id session.ID, out io.Writer) (protocol.Record, error) {
+			return d.Execs.RunProcess(t.Context(), everyone, id, session.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}}, out)
 		},
-		"attach": func(id session.ID, out io.Writer) (commands.ExecResult, error) {
-			p, err := d.StartProcess(t.Context(), id, commands.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}})
+		"attach": func(id session.ID, out io.Writer) (protocol.Record, error) {
+			p, err := d.Execs.StartProcess(t.Context(), everyone, id, session.ProcessRequest{Args: []string{"sh", "-c", "echo started; sleep 600"}})
 			if err != nil {
 				return p, err
 			}
-			return d.Attach(t.Context(), id, p.ID, 0, out)
+			return d.Execs.Attach(t.Context(), everyone, id, p.ID, 0, out)
 		},
-		"wait": func(id session.ID, out io.Writer) (commands.ExecResult, error) {
-			p, err := d.StartProcess(t.Context(), id, commands.ProcessRequest{Args: []string{"sleep", "600"}})
+		"wait": func(id session.ID, out io.Writer) (protocol.Record, error) {
+			p, err := d.Execs.StartProcess(t.Context(), everyone, id, session.ProcessRequest{Args: []string{"sleep", "600"}})
 			if err != nil {
 				return p, err
 			}
 			if _, err := out.Write([]byte("started")); err != nil {
 				return p, err
 			}
-			return d.WaitExec(t.Context(), id, p.ID, commands.MaxWait)
+			return d.Execs.Wait(t.Context(), everyone, id, p.ID, session.MaxWait)
 		},
 	} {
 		s := d.create(t, session.CreateRequest{})
@@ -106,7 +105,7 @@ func TestSandboxDiesUnderAProcess(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		d.want(t, s.ID, session.Stopped)
-		if err := d.Destroy(t.Context(), s.ID); err != nil {
+		if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 			t.Error(err)
 		}
 	}
@@ -116,39 +115,39 @@ func TestSandboxDiesUnderAProcess(t *testing.T) {
 func TestReadExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	p, err := d.StartProcess(t.Context(), s.ID, commands.ProcessRequest{Args: []string{"sh", "-c", "echo one; cat"}, OpenStdin: true})
+	p, err := d.Execs.StartProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"sh", "-c", "echo one; cat"}, OpenStdin: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	r, next, err := d.ReadExec(t.Context(), s.ID, p.ID, commands.ReadRequest{Wait: time.Minute}, &out)
+	r, next, err := d.Execs.Read(t.Context(), everyone, s.ID, p.ID, session.ReadRequest{Wait: time.Minute}, &out)
 	if err != nil || next != 4 || out.String() != "one\n" || r.State != protocol.StateRunning {
 		t.Errorf("%q, %d, %+v, %v", out.String(), next, r, err)
 	}
-	if n, err := d.WriteStdin(t.Context(), s.ID, p.ID, []byte("two\n"), true); n.Bytes != 4 || !n.Closed || err != nil {
+	if n, err := d.Execs.WriteStdin(t.Context(), everyone, s.ID, p.ID, []byte("two\n"), true); n.Bytes != 4 || !n.Closed || err != nil {
 		t.Error(n, err)
 	}
 	out.Reset()
-	if r, err = d.Attach(t.Context(), s.ID, p.ID, next, &out); err != nil || out.String() != "two\n" {
+	if r, err = d.Execs.Attach(t.Context(), everyone, s.ID, p.ID, next, &out); err != nil || out.String() != "two\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
-	_, err = d.WriteStdin(t.Context(), s.ID, p.ID, []byte("x"), false)
+	_, err = d.Execs.WriteStdin(t.Context(), everyone, s.ID, p.ID, []byte("x"), false)
 	wantCode(t, err, errdefs.Conflict)
 	for name, err := range map[string]error{
-		"offset": second(d.ReadExec(t.Context(), s.ID, p.ID, commands.ReadRequest{Offset: -1}, io.Discard)),
-		"wait":   second(d.ReadExec(t.Context(), s.ID, p.ID, commands.ReadRequest{Wait: commands.MaxWait + 1}, io.Discard)),
-		"signal": d.SignalExec(t.Context(), s.ID, p.ID, 65),
-		"size":   d.ResizeExec(t.Context(), s.ID, p.ID, commands.TerminalSize{Rows: 1}),
+		"offset": second(d.Execs.Read(t.Context(), everyone, s.ID, p.ID, session.ReadRequest{Offset: -1}, io.Discard)),
+		"wait":   second(d.Execs.Read(t.Context(), everyone, s.ID, p.ID, session.ReadRequest{Wait: session.MaxWait + 1}, io.Discard)),
+		"signal": d.Execs.Signal(t.Context(), everyone, s.ID, p.ID, 65),
+		"size":   d.Execs.Resize(t.Context(), everyone, s.ID, p.ID, session.TerminalSize{Rows: 1}),
 	} {
 		if !errdefs.Is(err, errdefs.InvalidArgument) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err = d.ExecRecord(t.Context(), s.ID, strings.Repeat("a", 26))
+	_, err = d.Execs.Get(t.Context(), everyone, s.ID, strings.Repeat("a", 26))
 	wantCode(t, err, errdefs.NotFound)
 }
 
-func second(_ commands.ExecResult, _ int64, err error) error { return err }
+func second(_ protocol.Record, _ int64, err error) error { return err }
 
 // deaf is a sandbox that was stopped from the host: it takes connections and
 // says nothing.
@@ -175,30 +174,30 @@ func TestSandboxThatDoesNotAnswer(t *testing.T) {
 			within  time.Duration
 		}{
 			"exec": {func() error {
-				_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true", Timeout: time.Second}, io.Discard)
+				_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true", Timeout: time.Second}, io.Discard)
 				return err
 			}, 20 * time.Second},
 			"long exec": {func() error {
-				_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true", Timeout: 10 * time.Minute}, io.Discard)
+				_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true", Timeout: 10 * time.Minute}, io.Discard)
 				return err
 			}, time.Minute},
 			"process": {func() error {
-				_, err := d.RunProcess(t.Context(), s.ID, commands.ProcessRequest{Args: []string{"true"}, Timeout: time.Second}, io.Discard)
+				_, err := d.Execs.RunProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"true"}, Timeout: time.Second}, io.Discard)
 				return err
 			}, 20 * time.Second},
 			"background": {func() error {
-				_, err := d.StartProcess(t.Context(), s.ID, commands.ProcessRequest{Args: []string{"true"}})
+				_, err := d.Execs.StartProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"true"}})
 				return err
 			}, 2 * time.Minute},
 			"attach": {func() error {
-				_, err := d.Attach(t.Context(), s.ID, strings.Repeat("a", 26), 0, io.Discard)
+				_, err := d.Execs.Attach(t.Context(), everyone, s.ID, strings.Repeat("a", 26), 0, io.Discard)
 				return err
 			}, time.Minute},
 			"wait": {func() error {
-				_, err := d.WaitExec(t.Context(), s.ID, strings.Repeat("a", 26), commands.MaxWait)
+				_, err := d.Execs.Wait(t.Context(), everyone, s.ID, strings.Repeat("a", 26), session.MaxWait)
 				return err
 			}, time.Minute},
-			"signal": {func() error { return d.SignalExec(t.Context(), s.ID, strings.Repeat("a", 26), 15) }, time.Minute},
+			"signal": {func() error { return d.Execs.Signal(t.Context(), everyone, s.ID, strings.Repeat("a", 26), 15) }, time.Minute},
 		} {
 			began := time.Now()
 			err := c.operate()
@@ -225,11 +224,11 @@ func TestQueuedExecIsNoSilence(t *testing.T) {
 			time.Sleep(time.Hour) // of the bubble
 			close(release)
 		}()
-		r, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true", Timeout: time.Second}, io.Discard)
+		r, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true", Timeout: time.Second}, io.Discard)
 		if err != nil || r.Cause != protocol.CauseExited {
 			t.Errorf("%+v, %v", r, err)
 		}
-		if err := d.Destroy(t.Context(), s.ID); err != nil { // with its idle connections
+		if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil { // with its idle connections
 			t.Error(err)
 		}
 		d.stop()
@@ -273,22 +272,22 @@ func (b busy) DialRunner(context.Context) (net.Conn, error) {
 func TestShells(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	if _, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "x=1", Shell: commands.DefaultShell}, io.Discard); err != nil {
+	if _, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "x=1", Shell: session.DefaultShell}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.output(t, s.ID, "echo $x"); got != "1\n" {
 		t.Errorf("default is another shell: %q", got)
 	}
-	if err := d.CloseShell(t.Context(), s.ID, commands.DefaultShell); err != nil {
+	if err := d.Execs.CloseShell(t.Context(), everyone, s.ID, session.DefaultShell); err != nil {
 		t.Error(err)
 	}
 	if got := d.output(t, s.ID, "echo ${x-new}"); got != "new\n" {
 		t.Errorf("%q", got)
 	}
-	shells, err := d.Shells(t.Context(), s.ID)
+	shells, err := d.Execs.Shells(t.Context(), everyone, s.ID)
 	if err != nil || len(shells) != 1 || shells[0].Name != "" {
 		t.Errorf("%+v, %v", shells, err)
 	}
-	wantCode(t, d.CloseShell(t.Context(), s.ID, "none"), errdefs.NotFound)
-	wantCode(t, d.CloseShell(t.Context(), s.ID, "a b"), errdefs.NotFound)
+	wantCode(t, d.Execs.CloseShell(t.Context(), everyone, s.ID, "none"), errdefs.NotFound)
+	wantCode(t, d.Execs.CloseShell(t.Context(), everyone, s.ID, "a b"), errdefs.NotFound)
 }

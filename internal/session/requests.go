@@ -21,7 +21,6 @@ type CreateRequest struct {
 	Env            map[string]string
 	Hostname       string
 	Labels         map[string]string
-	Owner          string
 	IdempotencyKey string
 
 	RestoreSnapshotID string // the session begins with its files, and its image if there is no other

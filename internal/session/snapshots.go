@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
@@ -14,36 +15,31 @@ import (
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
-// What callers of the Manager need of snapshots.
-type (
-	// Snapshot is what package snapshots keeps.
-	Snapshot = snapshots.Snapshot
-	// SnapshotRequest asks for one.
-	SnapshotRequest = snapshots.Request
-	// SnapshotUpload brings one.
-	SnapshotUpload = snapshots.UploadRequest
-	// SnapshotFilter selects some.
-	SnapshotFilter = snapshots.Filter
-	// SnapshotOptions configures them.
-	SnapshotOptions = snapshots.Options
-	// SnapshotStore remembers them.
-	SnapshotStore = snapshots.Store
-	// SnapshotScope is how much one has.
-	SnapshotScope = snapshot.Scope
-)
+// Admit implements snapshots.Sessions.
+func (h host) Admit(ctx context.Context) error { return h.core.opts.Admit(ctx) }
 
-// standStill calls do while the programs of a session stand still, if the
+// CheckKnown implements snapshots.Sessions.
+func (h host) CheckKnown(ctx context.Context, p auth.Principal, id string) error {
+	if h.core.lookup(p, ID(id)) != nil {
+		return nil
+	}
+	_, err := h.core.row(ctx, p, ID(id))
+	return err
+}
+
+// StandStill implements snapshots.Sessions: it calls do while the programs of a session stand still, if the
 // driver can pause them, and nobody changes its state but to destroy it, which
 // ends do. A paused session stays paused, and a stopped one stopped.
-func (m *Manager) standStill(ctx context.Context, id string, do func(context.Context, snapshots.Source) error) error {
-	e, err := m.living(ctx, ID(id))
+func (h host) StandStill(ctx context.Context, p auth.Principal, id string, do func(context.Context, snapshots.Source) error) error {
+	c := h.core
+	e, err := c.living(ctx, p, ID(id))
 	if err == nil && e.snapshot().State != Stopped {
-		e, err = m.running(ctx, ID(id))
+		err = c.reachable(ctx, e)
 	}
 	if err != nil {
 		return err
 	}
-	stopped, err := m.still(ctx, e, do)
+	stopped, err := c.still(ctx, e, do)
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() == nil:
 		return errdefs.Wrap(err, errdefs.Conflict, "session %s was destroyed while its snapshot was made", id)
@@ -52,12 +48,12 @@ func (m *Manager) standStill(ctx context.Context, id string, do func(context.Con
 	case stopped:
 		return err
 	}
-	return m.lost(ctx, e, err)
+	return c.lost(ctx, e, err)
 }
 
-// still is standStill but for what its errors mean, which depends on whether
+// still is StandStill but for what its errors mean, which depends on whether
 // the session was stopped.
-func (m *Manager) still(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (stopped bool, err error) {
+func (c *core) still(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (stopped bool, err error) {
 	patience, cancel := context.WithTimeout(ctx, stillTimeout)
 	defer cancel()
 	if err := e.lock(patience); err != nil {
@@ -68,9 +64,9 @@ func (m *Manager) still(ctx context.Context, e *entry, do func(context.Context, 
 	defer cancel()
 	defer e.interruptible(cancel)()
 	if e.snapshot().State == Stopped {
-		return true, m.whileStopped(ctx, e, do)
+		return true, c.whileStopped(ctx, e, do)
 	}
-	return false, m.whilePaused(ctx, e, do)
+	return false, c.whilePaused(ctx, e, do)
 }
 
 // stillTimeout is how long a snapshot waits for whatever else changes its
@@ -79,20 +75,20 @@ const stillTimeout = time.Minute
 
 // whileStopped boots a stopped session without its programs for do. A daemon
 // that dies meanwhile leaves what one leaves that dies while it starts one.
-func (m *Manager) whileStopped(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (err error) {
-	quiet, ok := m.driver.(runtime.QuietStarter)
+func (c *core) whileStopped(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (err error) {
+	quiet, ok := c.driver.(runtime.QuietStarter)
 	if !ok {
 		return errdefs.New(errdefs.Unimplemented, "this daemon's driver cannot read the files of a stopped session: start it first")
 	}
 	s := e.snapshot()
-	if err := m.commit(ctx, e, Starting, "its files are being read for a snapshot"); err != nil {
+	if err := c.commit(ctx, e, Starting, "its files are being read for a snapshot"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, m.end(ctx, e, as(Stopped, s.EndReason))) }()
+	defer func() { err = errors.Join(err, c.end(ctx, e, as(Stopped, s.EndReason))) }()
 	if err := failpoint.Hit("snapshot.starting"); err != nil {
 		return err
 	}
-	booting, cancel := context.WithTimeout(ctx, m.opts.CreateTimeout)
+	booting, cancel := context.WithTimeout(ctx, c.opts.CreateTimeout)
 	defer cancel()
 	sandbox, err := quiet.StartQuiet(booting, s.Sandbox)
 	if err != nil {
@@ -112,7 +108,7 @@ func sourceOf(s Session, client *runnerclient.Client) snapshots.Source {
 }
 
 // whilePaused pauses a running session for do.
-func (m *Manager) whilePaused(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (err error) {
+func (c *core) whilePaused(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (err error) {
 	s := e.snapshot()
 	if !s.State.Alive() {
 		return notRunning(s)
@@ -141,11 +137,11 @@ func (m *Manager) whilePaused(ctx context.Context, e *entry, do func(context.Con
 
 // planRestore looks up what e is to be restored from. The session gets its
 // image, if its client named none.
-func (m *Manager) planRestore(ctx context.Context, e *entry, s *Session) error {
+func (c *core) planRestore(ctx context.Context, e *entry, s *Session) error {
 	if e.restoreID == "" {
 		return nil
 	}
-	from, err := m.GetSnapshot(ctx, s.Owner, e.restoreID)
+	from, err := c.snapshots.Get(ctx, s.Owner, e.restoreID)
 	if err != nil {
 		return field("restore_snapshot_id", err)
 	}
@@ -162,14 +158,14 @@ func (m *Manager) planRestore(ctx context.Context, e *entry, s *Session) error {
 }
 
 // restore brings the files of e's snapshot into its new sandbox.
-func (m *Manager) restore(ctx context.Context, e *entry) error {
+func (c *core) restore(ctx context.Context, e *entry) error {
 	if e.restore == nil {
 		return nil
 	}
 	if s := e.snapshot(); s.WorkspaceID != "" && !e.madeWorkspace {
 		return field("workspace_id", errdefs.New(errdefs.Conflict, "workspace %s is there already, and a snapshot is restored to a new one only; choose another id", s.WorkspaceID))
 	}
-	err := m.RestoreSnapshot(ctx, *e.restore, e.box().client)
+	err := c.snapshots.Restore(ctx, *e.restore, e.box().client)
 	switch {
 	case runnerFailed(err):
 		err = errdefs.Wrap(err, errdefs.Unavailable, "the sandbox ended while the snapshot was restored, perhaps for want of memory; try again with more")
@@ -184,11 +180,10 @@ func runnerFailed(err error) bool {
 	return errors.Is(err, runnerclient.ErrUnreachable) || errors.Is(err, runnerclient.ErrLost) || errors.Is(err, runnerclient.ErrProtocol)
 }
 
-// field says which field of the request an error that the client is told is
-// about.
+// field names the field of the request that an error for the client is about.
 func field(name string, err error) error {
-	if told, ok := errors.AsType[*errdefs.Error](err); ok && told.Field == "" {
-		named := *told
+	if known, ok := errors.AsType[*errdefs.Error](err); ok && known.Field == "" {
+		named := *known
 		named.Field = name
 		return &named
 	}

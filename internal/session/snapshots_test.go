@@ -12,11 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
@@ -28,7 +31,7 @@ func (h host) withSnapshots(t testing.TB) func(*session.Options) {
 		t.Fatal(err)
 	}
 	return func(o *session.Options) {
-		o.Snapshots.Store, o.Snapshots.Blobs, o.Snapshots.SpoolDir = o.Store.(session.SnapshotStore), blobs, filepath.Dir(h.db)
+		o.Snapshots.Store, o.Snapshots.Blobs, o.Snapshots.SpoolDir = o.Store.(snapshots.Store), blobs, filepath.Dir(h.db)
 	}
 }
 
@@ -50,18 +53,18 @@ func (h host) wantArchives(t testing.TB, want int) {
 	}
 }
 
-func (d *daemon) save(t testing.TB, req session.SnapshotRequest) session.Snapshot {
+func (d *daemon) save(t testing.TB, p auth.Principal, id string, req snapshots.Request) snapshots.Snapshot {
 	t.Helper()
-	s, err := d.CreateSnapshot(t.Context(), req)
+	s, err := d.Snapshots.Create(t.Context(), p, id, req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func (d *daemon) download(t testing.TB, s session.Snapshot) []byte {
+func (d *daemon) download(t testing.TB, s snapshots.Snapshot) []byte {
 	t.Helper()
-	_, archive, err := d.OpenSnapshot(t.Context(), s.Owner, s.ID)
+	_, archive, err := d.Snapshots.Open(t.Context(), as(s.Owner), s.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,17 +75,17 @@ func (d *daemon) download(t testing.TB, s session.Snapshot) []byte {
 	return data
 }
 
-func (d *daemon) upload(owner string, data []byte) (session.Snapshot, error) {
-	return d.UploadSnapshot(context.Background(), session.SnapshotUpload{Owner: owner, Size: int64(len(data))}, bytes.NewReader(data))
+func (d *daemon) upload(owner string, data []byte) (snapshots.Snapshot, error) {
+	return d.Snapshots.Upload(context.Background(), as(owner), snapshots.UploadRequest{Size: int64(len(data))}, bytes.NewReader(data))
 }
 
 func TestSnapshot(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, h.withSnapshots(t))
-	from := d.create(t, session.CreateRequest{Owner: "alice", Image: "tools"})
+	from := d.createAs(t, as("alice"), session.CreateRequest{Image: "tools"})
 	d.output(t, from.ID, "mkdir -p src/deep node; echo one > src/deep/f; chmod 640 src/deep/f; ln -s deep/f src/l; echo x > node/y; truncate -s 3M zeros")
-	made := d.save(t, session.SnapshotRequest{
-		Owner: "alice", SessionID: string(from.ID), Name: "v1", Label: "first", Exclude: []string{"node", "/workspace/nothing"},
+	made := d.save(t, as("alice"), string(from.ID), snapshots.Request{
+		Name: "v1", Label: "first", Exclude: []string{"node", "/workspace/nothing"},
 	})
 	if made.Size == 0 || made.Manifest.Entries() != 5 || made.Manifest.Bytes() != 4+3<<20 || made.Manifest.Image != "tools" {
 		t.Errorf("%+v", made)
@@ -90,35 +93,38 @@ func TestSnapshot(t *testing.T) {
 	d.output(t, from.ID, "rm -r src")
 	d.destroy(t, from.ID)
 
-	to := d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: made.ID})
+	to := d.createAs(t, as("alice"), session.CreateRequest{RestoreSnapshotID: made.ID})
 	if out := d.output(t, to.ID, "cat src/l; stat -c '%a %s' src/deep/f zeros; ls"); out != "one\n640 4\n644 3145728\nsrc\nzeros\n" || to.Image != "tools" {
 		t.Errorf("%s: %q", to.Image, out)
 	}
-	if to = d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: made.ID, Image: "other"}); to.Image != "other" {
+	if to = d.createAs(t, as("alice"), session.CreateRequest{RestoreSnapshotID: made.ID, Image: "other"}); to.Image != "other" {
 		t.Errorf("the image is %s", to.Image)
 	}
 
-	if all, err := d.ListSnapshots(t.Context(), session.SnapshotFilter{Owner: "alice", SessionID: string(from.ID), Name: "v1"}); err != nil || len(all) != 1 {
+	if all, err := d.Snapshots.List(t.Context(), as("alice"), snapshots.Filter{SessionID: string(from.ID), Name: "v1"}); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
-	for _, f := range []session.SnapshotFilter{{Owner: "bob"}, {SessionID: string(to.ID)}, {Name: "v2"}} {
-		if all, err := d.ListSnapshots(t.Context(), f); err != nil || len(all) != 0 {
+	if all, err := d.Snapshots.List(t.Context(), as("bob"), snapshots.Filter{}); err != nil || len(all) != 0 {
+		t.Errorf("bob has %+v, %v", all, err)
+	}
+	for _, f := range []snapshots.Filter{{SessionID: string(to.ID)}, {Name: "v2"}} {
+		if all, err := d.Snapshots.List(t.Context(), everyone, f); err != nil || len(all) != 0 {
 			t.Errorf("%+v: %v, %v", f, all, err)
 		}
 	}
-	_, err := d.GetSnapshot(t.Context(), "bob", made.ID)
+	_, err := d.Snapshots.Get(t.Context(), as("bob"), made.ID)
 	wantCode(t, err, errdefs.NotFound)
-	_, _, err = d.OpenSnapshot(t.Context(), "bob", made.ID)
+	_, _, err = d.Snapshots.Open(t.Context(), as("bob"), made.ID)
 	wantCode(t, err, errdefs.NotFound)
-	wantCode(t, d.DeleteSnapshot(t.Context(), "bob", made.ID), errdefs.NotFound)
-	_, err = d.Create(t.Context(), session.CreateRequest{Owner: "bob", RestoreSnapshotID: made.ID})
+	wantCode(t, d.Snapshots.Delete(t.Context(), as("bob"), made.ID), errdefs.NotFound)
+	_, err = d.Sessions.Create(t.Context(), as("bob"), session.CreateRequest{RestoreSnapshotID: made.ID})
 	wantCode(t, err, errdefs.NotFound)
 
-	if err := d.DeleteSnapshot(t.Context(), "alice", made.ID); err != nil {
+	if err := d.Snapshots.Delete(t.Context(), as("alice"), made.ID); err != nil {
 		t.Fatal(err)
 	}
 	h.wantArchives(t, 0)
-	_, err = d.GetSnapshot(t.Context(), "alice", made.ID)
+	_, err = d.Snapshots.Get(t.Context(), as("alice"), made.ID)
 	wantCode(t, err, errdefs.NotFound)
 }
 
@@ -126,16 +132,16 @@ func TestSnapshot(t *testing.T) {
 func TestSnapshotTravels(t *testing.T) {
 	h, other := newHost(t), newHost(t)
 	d := h.start(t, h.withSnapshots(t))
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
 	d.output(t, from.ID, "echo far > f")
-	archive := d.download(t, d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)}))
+	archive := d.download(t, d.save(t, as("alice"), string(from.ID), snapshots.Request{}))
 
 	there := other.start(t, other.withSnapshots(t))
 	got, err := there.upload("bob", archive)
 	if err != nil || got.Owner != "bob" || got.Manifest.Owner != "bob" || got.Manifest.ID != got.ID || got.Manifest.SessionID != string(from.ID) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	s := there.create(t, session.CreateRequest{Owner: "bob", RestoreSnapshotID: got.ID})
+	s := there.createAs(t, as("bob"), session.CreateRequest{RestoreSnapshotID: got.ID})
 	if out := there.output(t, s.ID, "cat f"); out != "far\n" {
 		t.Errorf("%q", out)
 	}
@@ -146,11 +152,11 @@ func TestSnapshotsAreAdmitted(t *testing.T) {
 	h := newHost(t)
 	var short error
 	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Admit = func(context.Context) error { return short } })
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
-	req := session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)}
-	archive := d.download(t, d.save(t, req))
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
+	var req snapshots.Request
+	archive := d.download(t, d.save(t, as("alice"), string(from.ID), req))
 	short = errdefs.New(errdefs.Unavailable, "no room")
-	_, err := d.CreateSnapshot(t.Context(), req)
+	_, err := d.Snapshots.Create(t.Context(), as("alice"), string(from.ID), req)
 	wantCode(t, err, errdefs.Unavailable)
 	_, err = d.upload("alice", archive)
 	wantCode(t, err, errdefs.Unavailable)
@@ -167,7 +173,7 @@ func TestUploadsAtOnce(t *testing.T) {
 		r, w := io.Pipe()
 		senders = append(senders, w)
 		go func() {
-			_, err := d.UploadSnapshot(t.Context(), session.SnapshotUpload{Owner: "alice"}, r)
+			_, err := d.Snapshots.Upload(t.Context(), as("alice"), snapshots.UploadRequest{}, r)
 			ended <- err
 		}()
 		if _, err := w.Write([]byte("x")); err != nil { // which it reads, and waits for more
@@ -175,7 +181,7 @@ func TestUploadsAtOnce(t *testing.T) {
 		}
 	}
 	upload := func(owner string) error {
-		_, err := d.UploadSnapshot(t.Context(), session.SnapshotUpload{Owner: owner}, strings.NewReader("x"))
+		_, err := d.Snapshots.Upload(t.Context(), as(owner), snapshots.UploadRequest{}, strings.NewReader("x"))
 		return err
 	}
 	if err := upload("alice"); !errdefs.Is(err, errdefs.ResourceExhausted) {
@@ -201,9 +207,9 @@ func TestUploadsAtOnce(t *testing.T) {
 func TestUploadsRefused(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxUnpack = 1 << 20 })
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
 	d.output(t, from.ID, "head -c 20000 /dev/urandom > f")
-	good := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+	good := d.save(t, as("alice"), string(from.ID), snapshots.Request{})
 	archive := d.download(t, good)
 	flipped := bytes.Clone(archive)
 	flipped[len(flipped)/2] ^= 1
@@ -235,7 +241,7 @@ func TestUploadsRefused(t *testing.T) {
 		}
 	}
 	h.wantArchives(t, 1)
-	if all, err := d.ListSnapshots(t.Context(), session.SnapshotFilter{Owner: "bob"}); err != nil || len(all) != 0 {
+	if all, err := d.Snapshots.List(t.Context(), as("bob"), snapshots.Filter{}); err != nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
 }
@@ -244,10 +250,10 @@ func TestUploadsRefused(t *testing.T) {
 func TestRestoreOfAnotherArchive(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, h.withSnapshots(t))
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
 	d.output(t, from.ID, "head -c 20000 /dev/urandom > f")
-	mine := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
-	others := d.download(t, d.save(t, session.SnapshotRequest{Owner: "bob", SessionID: string(from.ID)}))
+	mine := d.save(t, as("alice"), string(from.ID), snapshots.Request{})
+	others := d.download(t, d.save(t, as("bob").With(auth.ScopeEveryOwner), string(from.ID), snapshots.Request{}))
 	good := d.download(t, mine)
 	flipped := bytes.Clone(good)
 	flipped[len(flipped)/2] ^= 1
@@ -259,7 +265,7 @@ func TestRestoreOfAnotherArchive(t *testing.T) {
 		if _, err := blobs.Put(t.Context(), mine.ID, bytes.NewReader(data)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := d.Create(t.Context(), session.CreateRequest{Owner: "alice", RestoreSnapshotID: mine.ID})
+		_, err := d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{RestoreSnapshotID: mine.ID})
 		if told, ok := errors.AsType[*errdefs.Error](err); !ok || told.Code != errdefs.Unprocessable || told.Field != "restore_snapshot_id" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -267,7 +273,7 @@ func TestRestoreOfAnotherArchive(t *testing.T) {
 	if err := blobs.Delete(t.Context(), mine.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Create(t.Context(), session.CreateRequest{Owner: "alice", RestoreSnapshotID: mine.ID})
+	_, err = d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{RestoreSnapshotID: mine.ID})
 	wantCode(t, err, errdefs.Unprocessable)
 	h.wantSandboxes(t, from.Sandbox)
 }
@@ -277,27 +283,30 @@ func TestSnapshotRequests(t *testing.T) {
 	d := h.start(t, h.withSnapshots(t), withWorkspaces, func(o *session.Options) {
 		o.Snapshots.MaxCount, o.Snapshots.MaxBytes, o.Snapshots.MaxFiles, o.Snapshots.MaxUnpack = 2, 100<<10, 10, 1<<20
 	})
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
 	id := string(from.ID)
 	for _, c := range []struct {
 		name  string
-		req   session.SnapshotRequest
+		req   snapshots.Request
 		code  errdefs.Code
 		field string
 	}{
-		{"no session", session.SnapshotRequest{SessionID: strings.Repeat("a", 26)}, errdefs.NotFound, ""},
-		{"scope", session.SnapshotRequest{SessionID: id, Scope: "all"}, errdefs.InvalidArgument, "scope"},
-		{"name", session.SnapshotRequest{SessionID: id, Name: "a b"}, errdefs.InvalidArgument, "name"},
-		{"label", session.SnapshotRequest{SessionID: id, Label: "a\nb"}, errdefs.InvalidArgument, "label"},
-		{"outside", session.SnapshotRequest{SessionID: id, Include: []string{"/etc"}}, errdefs.InvalidArgument, "include_paths"},
-		{"climbs", session.SnapshotRequest{SessionID: id, Exclude: []string{"../etc"}}, errdefs.InvalidArgument, "exclude_paths"},
-		{"empty", session.SnapshotRequest{SessionID: id, Include: []string{""}}, errdefs.InvalidArgument, "include_paths"},
-		{"everything", session.SnapshotRequest{SessionID: id, Exclude: []string{"."}}, errdefs.InvalidArgument, "exclude_paths"},
-		{"too many", session.SnapshotRequest{SessionID: id, Include: make([]string, 300)}, errdefs.InvalidArgument, "include_paths"},
-		{"of a driver without", session.SnapshotRequest{SessionID: id, Scope: snapshot.ScopeSandbox}, errdefs.Unimplemented, ""},
+		{"no session", snapshots.Request{}, errdefs.NotFound, ""},
+		{"scope", snapshots.Request{Scope: "all"}, errdefs.InvalidArgument, "scope"},
+		{"name", snapshots.Request{Name: "a b"}, errdefs.InvalidArgument, "name"},
+		{"label", snapshots.Request{Label: "a\nb"}, errdefs.InvalidArgument, "label"},
+		{"outside", snapshots.Request{Include: []string{"/etc"}}, errdefs.InvalidArgument, "include_paths"},
+		{"climbs", snapshots.Request{Exclude: []string{"../etc"}}, errdefs.InvalidArgument, "exclude_paths"},
+		{"empty", snapshots.Request{Include: []string{""}}, errdefs.InvalidArgument, "include_paths"},
+		{"everything", snapshots.Request{Exclude: []string{"."}}, errdefs.InvalidArgument, "exclude_paths"},
+		{"too many", snapshots.Request{Include: make([]string, 300)}, errdefs.InvalidArgument, "include_paths"},
+		{"of a driver without", snapshots.Request{Scope: snapshot.ScopeSandbox}, errdefs.Unimplemented, ""},
 	} {
-		c.req.Owner = "alice"
-		_, err := d.CreateSnapshot(t.Context(), c.req)
+		of := id
+		if c.code == errdefs.NotFound {
+			of = strings.Repeat("a", 26)
+		}
+		_, err := d.Snapshots.Create(t.Context(), as("alice"), of, c.req)
 		wantCode(t, err, c.code)
 		if told, ok := errors.AsType[*errdefs.Error](err); !ok || told.Field != c.field {
 			t.Errorf("%s: %v does not name %q", c.name, err, c.field)
@@ -309,18 +318,18 @@ func TestSnapshotRequests(t *testing.T) {
 		"touch 1 2 3 4 5 6 7 8 9 10 11":     errdefs.TooLarge,
 	} {
 		d.output(t, from.ID, cmd)
-		_, err := d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: id})
+		_, err := d.Snapshots.Create(t.Context(), as("alice"), id, snapshots.Request{})
 		wantCode(t, err, code)
 		d.output(t, from.ID, "rm -f *")
 	}
 	h.wantArchives(t, 0)
 
-	one := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: id})
-	d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: id})
-	_, err := d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: id})
+	one := d.save(t, as("alice"), id, snapshots.Request{})
+	d.save(t, as("alice"), id, snapshots.Request{})
+	_, err := d.Snapshots.Create(t.Context(), as("alice"), id, snapshots.Request{})
 	wantCode(t, err, errdefs.ResourceExhausted)
 
-	if _, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "alice", ID: "there"}); err != nil {
+	if _, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{ID: "there"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -331,31 +340,30 @@ func TestSnapshotRequests(t *testing.T) {
 		{session.CreateRequest{RestoreSnapshotID: strings.Repeat("a", 26)}, errdefs.NotFound},
 		{session.CreateRequest{RestoreSnapshotID: one.ID, WorkspaceID: "there"}, errdefs.Conflict},
 	} {
-		c.req.Owner = "alice"
-		_, err := d.Create(t.Context(), c.req)
+		_, err := d.Sessions.Create(t.Context(), as("alice"), c.req)
 		wantCode(t, err, c.code)
 	}
-	d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: one.ID, WorkspaceID: "new"})
+	d.createAs(t, as("alice"), session.CreateRequest{RestoreSnapshotID: one.ID, WorkspaceID: "new"})
 	none := newHost(t).start(t)
-	_, err = none.ListSnapshots(t.Context(), session.SnapshotFilter{})
+	_, err = none.Snapshots.List(t.Context(), everyone, snapshots.Filter{})
 	wantCode(t, err, errdefs.Unimplemented)
 }
 
 // What the archives of a key take is bounded, however they came.
 func TestSnapshotTotal(t *testing.T) {
 	h := newHost(t)
-	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = 150 << 10 })
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Quotas = quota(auth.Quota{SnapshotBytes: 150 << 10}) })
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
 	d.output(t, from.ID, "head -c 100000 /dev/urandom > f")
-	req := session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), IdempotencyKey: "k"}
-	first := d.save(t, req)
-	if again := d.save(t, req); again.ID != first.ID {
+	req := snapshots.Request{IdempotencyKey: "k"}
+	first := d.save(t, as("alice"), string(from.ID), req)
+	if again := d.save(t, as("alice"), string(from.ID), req); again.ID != first.ID {
 		t.Error("the same request made another one")
 	}
 	req.IdempotencyKey = ""
 	usage := func(want int64) {
 		t.Helper()
-		if got, most, err := d.SnapshotUsage(t.Context(), "alice"); err != nil || got != want || most != 150<<10 {
+		if got, most, err := d.Snapshots.Usage(t.Context(), as("alice")); err != nil || got != want || most != 150<<10 {
 			t.Errorf("%d of %d bytes, want %d: %v", got, most, want, err)
 		}
 	}
@@ -367,7 +375,7 @@ func TestSnapshotTotal(t *testing.T) {
 			t.Errorf("it does not say what to delete: %s", text)
 		}
 	}
-	_, err := d.CreateSnapshot(t.Context(), req)
+	_, err := d.Snapshots.Create(t.Context(), as("alice"), string(from.ID), req)
 	wantFull(err)
 	archive := d.download(t, first)
 	_, err = d.upload("alice", archive)
@@ -377,7 +385,7 @@ func TestSnapshotTotal(t *testing.T) {
 	if _, err := d.upload("bob", archive); err != nil {
 		t.Errorf("another key: %v", err)
 	}
-	if err := d.DeleteSnapshot(t.Context(), "alice", first.ID); err != nil {
+	if err := d.Snapshots.Delete(t.Context(), as("alice"), first.ID); err != nil {
 		t.Fatal(err)
 	}
 	usage(0)
@@ -388,18 +396,18 @@ func TestSnapshotTotal(t *testing.T) {
 
 	// Without anything left it is not begun.
 	d.stop()
-	d = h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = first.Size })
+	d = h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Quotas = quota(auth.Quota{SnapshotBytes: first.Size}) })
 	req.Exclude, req.IdempotencyKey = []string{"f"}, "other"
-	_, err = d.CreateSnapshot(t.Context(), req)
+	_, err = d.Snapshots.Create(t.Context(), as("alice"), string(from.ID), req)
 	wantFull(err)
-	if err := d.DeleteSnapshot(t.Context(), "alice", first.ID); err != nil {
+	if err := d.Snapshots.Delete(t.Context(), as("alice"), first.ID); err != nil {
 		t.Fatal(err)
 	}
 	req.IdempotencyKey = "full"
-	kept := d.save(t, req)
+	kept := d.save(t, as("alice"), string(from.ID), req)
 	d.stop()
-	d = h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.MaxTotal = 1 })
-	if again := d.save(t, req); again.ID != kept.ID {
+	d = h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Quotas = quota(auth.Quota{SnapshotBytes: 1}) })
+	if again := d.save(t, as("alice"), string(from.ID), req); again.ID != kept.ID {
 		t.Error("the request that made one is refused for want of room")
 	}
 }
@@ -408,13 +416,13 @@ func TestSnapshotTotal(t *testing.T) {
 func TestSnapshotIdempotency(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, h.withSnapshots(t))
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
-	req := session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), IdempotencyKey: "k"}
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
+	req := snapshots.Request{IdempotencyKey: "k"}
 	ids := make([]string, 5)
 	var all sync.WaitGroup
 	for i := range ids {
 		all.Go(func() {
-			s, err := d.CreateSnapshot(context.Background(), req)
+			s, err := d.Snapshots.Create(context.Background(), as("alice"), string(from.ID), req)
 			if err != nil {
 				t.Error(err)
 			}
@@ -430,12 +438,12 @@ func TestSnapshotIdempotency(t *testing.T) {
 	h.wantArchives(t, 1)
 	other := req
 	other.Name = "other"
-	_, err := d.CreateSnapshot(t.Context(), other)
+	_, err := d.Snapshots.Create(t.Context(), as("alice"), string(from.ID), other)
 	wantCode(t, err, errdefs.Unprocessable)
-	if err := d.DeleteSnapshot(t.Context(), "alice", ids[0]); err != nil {
+	if err := d.Snapshots.Delete(t.Context(), as("alice"), ids[0]); err != nil {
 		t.Fatal(err)
 	}
-	if again := d.save(t, req); again.ID == ids[0] {
+	if again := d.save(t, as("alice"), string(from.ID), req); again.ID == ids[0] {
 		t.Error("a snapshot that was removed came back")
 	}
 }
@@ -444,19 +452,19 @@ func TestSnapshotIdempotency(t *testing.T) {
 func TestSnapshotOfMovingFiles(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, h.withSnapshots(t))
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
 	// Two files that are never more than one step apart.
 	d.output(t, from.ID, "echo 0 > a; echo 0 > z; (i=0; while :; do i=$((i+1)); echo $i > a.n; mv a.n a; echo $i > z.n; mv z.n z; done) >/dev/null 2>&1 & disown")
 	for range 5 {
-		s := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID), Include: []string{"a", "z"}})
-		to := d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: s.ID})
+		s := d.save(t, as("alice"), string(from.ID), snapshots.Request{Include: []string{"a", "z"}})
+		to := d.createAs(t, as("alice"), session.CreateRequest{RestoreSnapshotID: s.ID})
 		if out := d.output(t, to.ID, "echo $(( $(cat a) - $(cat z) ))"); out != "0\n" && out != "1\n" {
 			t.Errorf("%q steps lie between the files", out)
 		}
 	}
 	d.want(t, from.ID, session.Running)
 	d.pause(t, from.ID)
-	d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+	d.save(t, as("alice"), string(from.ID), snapshots.Request{})
 	d.want(t, from.ID, session.Paused)
 }
 
@@ -465,25 +473,25 @@ func TestSnapshotOfMovingFiles(t *testing.T) {
 func TestSnapshotOfAStoppedSession(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, h.withSnapshots(t))
-	from := d.create(t, session.CreateRequest{Owner: "alice", Env: map[string]string{"BASH_ENV": "hook"}})
+	from := d.createAs(t, as("alice"), session.CreateRequest{Env: map[string]string{"BASH_ENV": "hook"}})
 	d.output(t, from.ID, "echo text > f; echo 'echo ran >> ran' > hook")
-	stopped, err := d.Stop(t.Context(), from.ID)
+	stopped, err := d.Sessions.Stop(t.Context(), everyone, from.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+	made := d.save(t, as("alice"), string(from.ID), snapshots.Request{})
 	if made.Manifest.Entries() != 2 || made.Manifest.Image != from.Image || made.Manifest.Cwd == "" {
 		t.Errorf("%+v", made.Manifest)
 	}
 	if after := d.want(t, from.ID, session.Stopped); after.EndReason != stopped.EndReason || after.BootID != stopped.BootID {
 		t.Errorf("it was %+v, and is %+v", stopped, after)
 	}
-	to := d.create(t, session.CreateRequest{Owner: "alice", RestoreSnapshotID: made.ID})
+	to := d.createAs(t, as("alice"), session.CreateRequest{RestoreSnapshotID: made.ID})
 	if out := d.output(t, to.ID, "cat f"); out != "text\n" {
 		t.Errorf("%q", out)
 	}
 	d.destroy(t, to.ID)
-	if _, err := d.Start(t.Context(), from.ID); err != nil {
+	if _, err := d.Sessions.Start(t.Context(), everyone, from.ID); err != nil {
 		t.Fatal(err)
 	}
 	if out := d.output(t, from.ID, "cat f ran"); out != "text\nran\n" {
@@ -502,12 +510,12 @@ func TestSnapshotOfAStoppedSessionFails(t *testing.T) {
 	d := h.start(t, h.withSnapshots(t), func(o *session.Options) {
 		o.Driver = quietStarter{h.driver, func(ctx context.Context) error { return quiet(ctx) }}
 	})
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
-	if _, err := d.Stop(t.Context(), from.ID); err != nil {
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
+	if _, err := d.Sessions.Stop(t.Context(), everyone, from.ID); err != nil {
 		t.Fatal(err)
 	}
 	save := func() error {
-		_, err := d.CreateSnapshot(t.Context(), session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+		_, err := d.Snapshots.Create(t.Context(), as("alice"), string(from.ID), snapshots.Request{})
 		return err
 	}
 	wantCode(t, save(), errdefs.Unavailable)
@@ -523,7 +531,7 @@ func TestSnapshotOfAStoppedSessionFails(t *testing.T) {
 		defer close(destroyed)
 		<-reached
 		d.want(t, from.ID, session.Starting)
-		if err := d.Destroy(t.Context(), from.ID); err != nil {
+		if err := d.Sessions.Destroy(t.Context(), everyone, from.ID); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -550,9 +558,9 @@ func (q quietStarter) StartQuiet(ctx context.Context, id runtime.ID) (runtime.Sa
 func TestSnapshotRetention(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Snapshots.Retention = time.Nanosecond })
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
-	d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
-	if n, err := d.PruneSnapshots(t.Context()); err != nil || n != 1 {
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
+	d.save(t, as("alice"), string(from.ID), snapshots.Request{})
+	if n, err := d.Upkeep.PruneSnapshots(t.Context(), part); err != nil || n != 1 {
 		t.Errorf("%d removed, %v", n, err)
 	}
 	h.wantArchives(t, 0)
@@ -562,11 +570,11 @@ func TestSnapshotRetention(t *testing.T) {
 func TestDestroyDuringSnapshot(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, h.withSnapshots(t))
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
 	d.output(t, from.ID, "truncate -s 8G zeros")
 	made := make(chan error, 1)
 	go func() {
-		_, err := d.CreateSnapshot(context.Background(), session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)})
+		_, err := d.Snapshots.Create(context.Background(), as("alice"), string(from.ID), snapshots.Request{})
 		made <- err
 	}()
 	sandbox, err := h.driver.Open(t.Context(), from.Sandbox)
@@ -593,15 +601,15 @@ func TestRestoreOfADeletedSnapshot(t *testing.T) {
 	var id string
 	d = h.start(t, h.withSnapshots(t), withCreator(func(ctx context.Context, box runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
 		if id != "" {
-			if err := d.DeleteSnapshot(ctx, "alice", id); err != nil {
+			if err := d.Snapshots.Delete(ctx, as("alice"), id); err != nil {
 				t.Error(err)
 			}
 		}
 		return h.driver.Create(ctx, box, spec)
 	}))
-	from := d.create(t, session.CreateRequest{Owner: "alice"})
-	id = d.save(t, session.SnapshotRequest{Owner: "alice", SessionID: string(from.ID)}).ID
-	_, err := d.Create(t.Context(), session.CreateRequest{Owner: "alice", RestoreSnapshotID: id})
+	from := d.createAs(t, as("alice"), session.CreateRequest{})
+	id = d.save(t, as("alice"), string(from.ID), snapshots.Request{}).ID
+	_, err := d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{RestoreSnapshotID: id})
 	wantCode(t, err, errdefs.NotFound)
 	h.wantSandboxes(t, from.Sandbox)
 }

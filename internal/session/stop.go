@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -15,14 +16,14 @@ import (
 // stopped is not an error. If the driver cannot do it now, it returns
 // Unavailable and the session stays in state stopping; the next Stop, or the
 // reaper, goes on. If the files turn out to be lost, the session crashed.
-func (m *Manager) Stop(ctx context.Context, id ID) (_ Session, err error) {
+func (c *Sessions) Stop(ctx context.Context, p auth.Principal, id ID) (_ Session, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "stop")
 	defer func() { span.End(err) }()
-	e, err := m.living(ctx, id)
+	e, err := c.living(ctx, p, id)
 	if err != nil {
 		return Session{}, err
 	}
-	if m.stops == nil {
+	if c.stops == nil {
 		return Session{}, errCannotStop()
 	}
 	if err := e.lock(ctx); err != nil {
@@ -34,7 +35,7 @@ func (m *Manager) Stop(ctx context.Context, id ID) (_ Session, err error) {
 		return s, nil
 	case s.State.Alive(), s.State == Stopping && s.End == Stopped:
 		e.use()
-		err = m.end(ctx, e, as(Stopped, "a client stopped it"))
+		err = c.end(ctx, e, as(Stopped, "a client stopped it"))
 	default:
 		err = notRunning(s)
 	}
@@ -49,14 +50,14 @@ func (m *Manager) Stop(ctx context.Context, id ID) (_ Session, err error) {
 // another BootID, new shells and the limits and environment that it had. To
 // start what runs, or is paused, is not an error. When it fails the session is
 // stopped as before. It does not stop when ctx is done.
-func (m *Manager) Start(ctx context.Context, id ID) (_ Session, err error) {
+func (c *Sessions) Start(ctx context.Context, p auth.Principal, id ID) (_ Session, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "start")
 	defer func() { span.End(err) }()
-	e, err := m.living(ctx, id)
+	e, err := c.living(ctx, p, id)
 	if err != nil {
 		return Session{}, err
 	}
-	if m.stops == nil {
+	if c.stops == nil {
 		return Session{}, errCannotStop()
 	}
 	if err := e.lock(ctx); err != nil {
@@ -66,7 +67,7 @@ func (m *Manager) Start(ctx context.Context, id ID) (_ Session, err error) {
 	switch s := e.snapshot(); {
 	case s.State.Alive():
 	case s.State == Stopped:
-		err = m.boot(ctx, e)
+		err = c.boot(ctx, e)
 	default:
 		err = notRunning(s)
 	}
@@ -75,20 +76,20 @@ func (m *Manager) Start(ctx context.Context, id ID) (_ Session, err error) {
 
 // boot is Start of a stopped session for a caller who holds e's lock: the row
 // in state starting, the sandbox, the row in state running.
-func (m *Manager) boot(ctx context.Context, e *entry) error {
-	if err := m.opts.Admit(ctx); err != nil {
+func (c *core) boot(ctx context.Context, e *entry) error {
+	if err := c.opts.Admit(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.opts.CreateTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.CreateTimeout)
 	defer cancel()
-	if err := m.commit(ctx, e, Starting, ""); err != nil {
+	if err := c.commit(ctx, e, Starting, ""); err != nil {
 		return err
 	}
 	err := failpoint.Hit("start.row")
 	var sandbox runtime.Sandbox
 	if err == nil {
 		starting, span := tracing.Start(ctx, tracing.Driver, "start")
-		sandbox, err = m.stops.Start(starting, e.snapshot().Sandbox)
+		sandbox, err = c.stops.Start(starting, e.snapshot().Sandbox)
 		span.End(err)
 	}
 	if err == nil {
@@ -96,21 +97,21 @@ func (m *Manager) boot(ctx context.Context, e *entry) error {
 	}
 	if err == nil {
 		e.reopen(sandbox, newID())
-		err = m.commit(ctx, e, Running, "")
+		err = c.commit(ctx, e, Running, "")
 	}
 	if err != nil {
 		reason := "it could not be started: " + errdefs.MessageOf(err)
-		return errors.Join(err, m.end(ctx, e, as(Stopped, reason)))
+		return errors.Join(err, c.end(ctx, e, as(Stopped, reason)))
 	}
 	return failpoint.Hit("start.running")
 }
 
 // halt stops a sandbox.
-func (m *Manager) halt(ctx context.Context, id runtime.ID) error {
-	if m.stops == nil { // this daemon has another driver than the last one
+func (c *core) halt(ctx context.Context, id runtime.ID) error {
+	if c.stops == nil { // this daemon has another driver than the last one
 		return errdefs.New(errdefs.NotFound, "this daemon's driver keeps no stopped sandboxes")
 	}
-	return m.stops.Stop(ctx, id)
+	return c.stops.Stop(ctx, id)
 }
 
 func errCannotStop() *errdefs.Error {

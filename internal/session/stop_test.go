@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -23,7 +23,7 @@ func TestStopAndStart(t *testing.T) {
 	s := d.create(t, session.CreateRequest{Env: map[string]string{"GREETING": "hello"}})
 	d.output(t, s.ID, "echo kept > file; x=1; cd /tmp")
 	for range 2 {
-		stopped, err := d.Stop(t.Context(), s.ID)
+		stopped, err := d.Sessions.Stop(t.Context(), everyone, s.ID)
 		if err != nil || stopped.State != session.Stopped || stopped.End != "" || !stopped.EndedAt.IsZero() {
 			t.Fatalf("stop: %+v, %v", stopped, err)
 		}
@@ -35,35 +35,35 @@ func TestStopAndStart(t *testing.T) {
 	if row, err := d.store.Get(t.Context(), s.ID); err != nil || row.State != session.Stopped {
 		t.Errorf("row %+v, %v", row, err)
 	}
-	_, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "true"}, &bytes.Buffer{})
+	_, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "true"}, &bytes.Buffer{})
 	wantCode(t, err, errdefs.Conflict)
 	if !strings.Contains(errdefs.MessageOf(err), "start it first") {
 		t.Errorf("it does not say what to do: %v", err)
 	}
-	_, err = d.Stats(t.Context(), s.ID)
+	_, err = d.Sessions.Stats(t.Context(), everyone, s.ID)
 	wantCode(t, err, errdefs.Conflict)
 	d.stop()
 
 	d = h.start(t) // which does not know the environment
 	d.want(t, s.ID, session.Stopped)
-	started, err := d.Start(t.Context(), s.ID)
+	started, err := d.Sessions.Start(t.Context(), everyone, s.ID)
 	if err != nil || started.State != session.Running || started.BootID == s.BootID || started.Cwd != "/workspace" || started.EndReason != "" {
 		t.Fatalf("start: %+v, %v", started, err)
 	}
-	if again, err := d.Start(t.Context(), s.ID); err != nil || again.BootID != started.BootID {
+	if again, err := d.Sessions.Start(t.Context(), everyone, s.ID); err != nil || again.BootID != started.BootID {
 		t.Errorf("start of what runs: %+v, %v", again, err)
 	}
 	if got := d.output(t, s.ID, `cat file; echo "$GREETING,$x"`); got != "kept\nhello,\n" {
 		t.Errorf("got %q", got)
 	}
-	if err := d.Destroy(t.Context(), s.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	h.wantSandboxes(t)
-	for _, change := range []func(context.Context, session.ID) (session.Session, error){d.Stop, d.Start} {
-		_, err := change(t.Context(), s.ID)
+	for _, change := range []func(context.Context, auth.Principal, session.ID) (session.Session, error){d.Sessions.Stop, d.Sessions.Start} {
+		_, err := change(t.Context(), everyone, s.ID)
 		wantCode(t, err, errdefs.Conflict)
-		_, err = change(t.Context(), "nosuchsession")
+		_, err = change(t.Context(), everyone, "nosuchsession")
 		wantCode(t, err, errdefs.NotFound)
 	}
 }
@@ -72,14 +72,14 @@ func TestDestroyAndExpireStopped(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
-	if _, err := d.Stop(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Stop(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Expire(t.Context(), s.ID); err != nil { // its time is not up
+	if err := d.Upkeep.Expire(t.Context(), part, s.ID); err != nil { // its time is not up
 		t.Fatal(err)
 	}
 	d.want(t, s.ID, session.Stopped)
-	if err := d.Destroy(t.Context(), s.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.want(t, s.ID, session.Destroyed)
@@ -90,9 +90,9 @@ func TestStopUnderAnExec(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
 	out := newSignaler("started")
-	results := make(chan commands.ExecResult, 1)
+	results := make(chan protocol.Record, 1)
 	go func() {
-		result, err := d.Exec(t.Context(), s.ID, commands.ExecRequest{Command: "echo started; sleep 600"}, out)
+		result, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo started; sleep 600"}, out)
 		if err != nil {
 			t.Error(err)
 		}
@@ -100,7 +100,7 @@ func TestStopUnderAnExec(t *testing.T) {
 	}()
 	<-out.ok
 	d.pause(t, s.ID)
-	if _, err := d.Stop(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Stop(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if r := <-results; r.Cause != protocol.CauseSandboxGone {
@@ -139,9 +139,14 @@ func TestStopGoesOnWhereItStopped(t *testing.T) {
 		again func(*daemon, context.Context, session.ID) error
 		want  session.State
 	}{
-		{"by another stop", func(d *daemon, ctx context.Context, id session.ID) error { _, err := d.Stop(ctx, id); return err }, session.Stopped},
-		{"by the reaper", func(d *daemon, ctx context.Context, id session.ID) error { return d.Finish(ctx, id) }, session.Stopped},
-		{"by its end", func(d *daemon, ctx context.Context, id session.ID) error { return d.Destroy(ctx, id) }, session.Destroyed},
+		{"by another stop", func(d *daemon, ctx context.Context, id session.ID) error {
+			_, err := d.Sessions.Stop(ctx, everyone, id)
+			return err
+		}, session.Stopped},
+		{"by the reaper", func(d *daemon, ctx context.Context, id session.ID) error { return d.Upkeep.Finish(ctx, part, id) }, session.Stopped},
+		{"by its end", func(d *daemon, ctx context.Context, id session.ID) error {
+			return d.Sessions.Destroy(ctx, everyone, id)
+		}, session.Destroyed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHost(t)
@@ -150,7 +155,7 @@ func TestStopGoesOnWhereItStopped(t *testing.T) {
 				o.Driver = faultyStopper{Local: h.driver, stop: func() error { return err }}
 			})
 			s := d.create(t, session.CreateRequest{})
-			_, stopErr := d.Stop(t.Context(), s.ID)
+			_, stopErr := d.Sessions.Stop(t.Context(), everyone, s.ID)
 			wantCode(t, stopErr, errdefs.Unavailable)
 			if s := d.want(t, s.ID, session.Stopping); s.End != session.Stopped {
 				t.Errorf("on its way to %q", s.End)
@@ -170,7 +175,7 @@ func TestStopFindsTheFilesLost(t *testing.T) {
 		o.Driver = faultyStopper{Local: h.driver, stop: func() error { return errdefs.New(errdefs.NotFound, "lost") }}
 	})
 	s := d.create(t, session.CreateRequest{})
-	_, err := d.Stop(t.Context(), s.ID)
+	_, err := d.Sessions.Stop(t.Context(), everyone, s.ID)
 	wantCode(t, err, errdefs.Conflict)
 	if s := d.want(t, s.ID, session.Crashed); !strings.Contains(s.EndReason, "lost") {
 		t.Errorf("reason %q", s.EndReason)
@@ -186,27 +191,27 @@ func TestStartFails(t *testing.T) {
 		o.Admit = func(context.Context) error { return admit }
 	})
 	s := d.create(t, session.CreateRequest{})
-	if _, err := d.Stop(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Stop(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	start = errBroken
-	if _, err := d.Start(t.Context(), s.ID); !errors.Is(err, errBroken) {
+	if _, err := d.Sessions.Start(t.Context(), everyone, s.ID); !errors.Is(err, errBroken) {
 		t.Errorf("start: %v", err)
 	}
 	if s := d.want(t, s.ID, session.Stopped); !strings.Contains(s.EndReason, "could not be started") {
 		t.Errorf("reason %q", s.EndReason)
 	}
 	start, admit = nil, errdefs.New(errdefs.Unavailable, "no room")
-	_, err := d.Start(t.Context(), s.ID)
+	_, err := d.Sessions.Start(t.Context(), everyone, s.ID)
 	wantCode(t, err, errdefs.Unavailable)
 	d.want(t, s.ID, session.Stopped)
-	_, err = d.Create(t.Context(), session.CreateRequest{})
+	_, err = d.Sessions.Create(t.Context(), everyone, session.CreateRequest{})
 	wantCode(t, err, errdefs.Unavailable)
 	if rows, err := d.store.List(t.Context(), session.ListFilter{IncludeEnded: true}); err != nil || len(rows) != 1 {
 		t.Errorf("a refused create left rows: %v, %v", rows, err)
 	}
 	admit = nil
-	if _, err := d.Start(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Start(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.output(t, s.ID, "true")
@@ -216,22 +221,22 @@ func TestDriverThatCannotStop(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t)
 	stopped := d.create(t, session.CreateRequest{})
-	if _, err := d.Stop(t.Context(), stopped.ID); err != nil {
+	if _, err := d.Sessions.Stop(t.Context(), everyone, stopped.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.stop()
 
 	d = h.start(t, func(o *session.Options) { o.Driver = faultyDriver{Driver: h.driver} })
 	s := d.create(t, session.CreateRequest{})
-	_, err := d.Stop(t.Context(), s.ID)
+	_, err := d.Sessions.Stop(t.Context(), everyone, s.ID)
 	wantCode(t, err, errdefs.Unimplemented)
-	_, err = d.Start(t.Context(), stopped.ID)
+	_, err = d.Sessions.Start(t.Context(), everyone, stopped.ID)
 	wantCode(t, err, errdefs.Unimplemented)
-	_, err = d.Create(t.Context(), session.CreateRequest{OnIdle: session.OnIdleStop})
+	_, err = d.Sessions.Create(t.Context(), everyone, session.CreateRequest{OnIdle: session.OnIdleStop})
 	wantCode(t, err, errdefs.Unimplemented)
 	d.want(t, s.ID, session.Running)
 	d.want(t, stopped.ID, session.Stopped)
-	if err := d.Destroy(t.Context(), stopped.ID); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, stopped.ID); err != nil {
 		t.Error(err)
 	}
 }
@@ -243,16 +248,16 @@ func TestStopAndStartAtOnce(t *testing.T) {
 	d.output(t, s.ID, "echo kept > file")
 	var all sync.WaitGroup
 	for range 5 {
-		for _, change := range []func(context.Context, session.ID) (session.Session, error){d.Stop, d.Start} {
+		for _, change := range []func(context.Context, auth.Principal, session.ID) (session.Session, error){d.Sessions.Stop, d.Sessions.Start} {
 			all.Go(func() {
-				if _, err := change(t.Context(), s.ID); err != nil {
+				if _, err := change(t.Context(), everyone, s.ID); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 	}
 	all.Wait()
-	if _, err := d.Start(t.Context(), s.ID); err != nil {
+	if _, err := d.Sessions.Start(t.Context(), everyone, s.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.output(t, s.ID, "cat file"); got != "kept\n" {
@@ -269,7 +274,7 @@ func TestAdoptStopped(t *testing.T) {
 	rebooted, asleep, starting, lost := d.create(t, session.CreateRequest{}), d.create(t, session.CreateRequest{}), d.create(t, session.CreateRequest{}), d.create(t, session.CreateRequest{})
 	d.pause(t, asleep.ID)
 	d.output(t, rebooted.ID, "echo kept > file")
-	if _, err := d.Stop(t.Context(), lost.ID); err != nil {
+	if _, err := d.Sessions.Stop(t.Context(), everyone, lost.ID); err != nil {
 		t.Fatal(err)
 	}
 	d.stop()
@@ -292,7 +297,7 @@ func TestAdoptStopped(t *testing.T) {
 		d.want(t, s.ID, session.Stopped)
 	}
 	d.want(t, lost.ID, session.Crashed)
-	if _, err := d.Start(t.Context(), rebooted.ID); err != nil {
+	if _, err := d.Sessions.Start(t.Context(), everyone, rebooted.ID); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.output(t, rebooted.ID, "cat file"); got != "kept\n" {
@@ -308,15 +313,15 @@ func TestStoppedSessionsAreKept(t *testing.T) {
 		o.Defaults.RetentionOf = map[string]time.Duration{"hasty": time.Second}
 		o.Maxima.Lifetime = 30 * time.Minute
 	})
-	kept := d.create(t, session.CreateRequest{Owner: "patient"})
-	hasty := d.create(t, session.CreateRequest{Owner: "hasty"})
-	idle := d.create(t, session.CreateRequest{Owner: "patient", TTL: 2 * time.Second, IdleTimeout: time.Second, OnIdle: session.OnIdleStop})
+	kept := d.createAs(t, as("patient"), session.CreateRequest{})
+	hasty := d.createAs(t, as("hasty"), session.CreateRequest{})
+	idle := d.createAs(t, as("patient"), session.CreateRequest{TTL: 2 * time.Second, IdleTimeout: time.Second, OnIdle: session.OnIdleStop})
 	time.Sleep(1100 * time.Millisecond)
-	if err := d.Idle(t.Context(), idle.ID); err != nil {
+	if err := d.Upkeep.Idle(t.Context(), part, idle.ID); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []session.ID{kept.ID, hasty.ID} {
-		s, err := d.Stop(t.Context(), id)
+		s, err := d.Sessions.Stop(t.Context(), everyone, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,14 +334,14 @@ func TestStoppedSessionsAreKept(t *testing.T) {
 	}
 	time.Sleep(1100 * time.Millisecond)
 	for _, s := range []session.Session{kept, hasty, idle} {
-		if err := d.Expire(t.Context(), s.ID); err != nil {
+		if err := d.Upkeep.Expire(t.Context(), part, s.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
 	d.want(t, kept.ID, session.Stopped)
 	d.want(t, idle.ID, session.Stopped)
 	d.want(t, hasty.ID, session.Expired)
-	if _, err := d.Start(t.Context(), kept.ID); err != nil {
+	if _, err := d.Sessions.Start(t.Context(), everyone, kept.ID); err != nil {
 		t.Error(err)
 	}
 	if s := d.want(t, kept.ID, session.Running); time.Until(s.ExpiresAt()) > 2*time.Second {

@@ -39,7 +39,7 @@ func TestAWatchSaysThatItsSessionEnds(t *testing.T) {
 	driver.files = strings.TrimSpace(d.output(t, s.ID, "mkdir d; cd d; pwd -P"))
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- d.WatchFiles(t.Context(), s.ID, protocol.Watch{Path: "d"}, func(c protocol.Change) error {
+		ended <- d.Files.Watch(t.Context(), everyone, s.ID, protocol.Watch{Path: "d"}, func(c protocol.Change) error {
 			if c.Op == "ready" {
 				close(ready)
 			}
@@ -48,7 +48,7 @@ func TestAWatchSaysThatItsSessionEnds(t *testing.T) {
 	}()
 	<-ready
 	destroyed := make(chan error, 1)
-	go func() { destroyed <- d.Destroy(t.Context(), s.ID) }()
+	go func() { destroyed <- d.Sessions.Destroy(t.Context(), everyone, s.ID) }()
 	select {
 	case err := <-ended:
 		wantCode(t, err, errdefs.Conflict)

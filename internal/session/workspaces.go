@@ -6,57 +6,51 @@ import (
 	"iter"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
-)
-
-// What callers of the Manager need of workspaces.
-type (
-	// Workspace is what package workspaces keeps.
-	Workspace = workspaces.Workspace
-	// WorkspaceUse is one with what is known of its use.
-	WorkspaceUse = workspaces.WorkspaceUse
-	// WorkspaceRequest asks for one.
-	WorkspaceRequest = workspaces.WorkspaceRequest
-	// WorkspaceOptions configures them.
-	WorkspaceOptions = workspaces.WorkspaceOptions
-	// WorkspaceStore remembers them.
-	WorkspaceStore = workspaces.WorkspaceStore
 )
 
 // filesTTL is how long the hidden session behind the file calls of a workspace
 // waits for the next call.
 const filesTTL = 15 * time.Second
 
-// WorkspaceFiles returns a session through which a workspace's files can be
+// OfWorkspace returns a session through which a workspace's files can be
 // reached. It is nobody's: hidden, counted like any other, and it expires by
 // itself soon after its last use.
-func (m *Manager) WorkspaceFiles(ctx context.Context, owner, id string) (ID, error) {
-	if err := m.checkReady(); err != nil {
+func (c *Files) OfWorkspace(ctx context.Context, p auth.Principal, id string) (ID, error) {
+	if err := c.checkReady(); err != nil {
 		return "", err
 	}
-	unlock, err := m.LockFiles(ctx, owner, id)
+	unlock, err := c.workspaces.LockFiles(ctx, p.Owner, id)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	for e, s := range m.users() {
-		if s.Helper && s.Owner == owner && s.WorkspaceID == id {
+	for e, s := range c.users() {
+		if s.Helper && s.Owner == p.Owner && s.WorkspaceID == id {
 			if end, err := e.begin(); err == nil { // its time begins anew
 				end()
 				return s.ID, nil
 			}
 		}
 	}
-	s, err := m.Create(ctx, CreateRequest{
-		Owner: owner, WorkspaceID: id, TTL: min(filesTTL, m.opts.Maxima.TTL), helper: true,
-	})
+	s, err := c.createFor(ctx, p, CreateRequest{WorkspaceID: id, TTL: min(filesTTL, c.opts.Maxima.TTL), helper: true})
 	return s.ID, err
 }
 
+// Workspace returns the workspace of a session that has one.
+func (c *Sessions) Workspace(ctx context.Context, p auth.Principal, id ID) (workspaces.WorkspaceUse, error) {
+	s, err := c.Get(ctx, p, id)
+	if err != nil {
+		return workspaces.WorkspaceUse{}, err
+	}
+	return c.workspaces.Get(ctx, s.Owner, s.WorkspaceID)
+}
+
 // users yields the sessions that have a workspace, or are about to.
-func (m *Manager) users() iter.Seq2[*entry, Session] {
+func (c *core) users() iter.Seq2[*entry, Session] {
 	return func(yield func(*entry, Session) bool) {
-		for _, e := range m.entries() {
+		for _, e := range c.entries() {
 			if s := e.snapshot(); s.WorkspaceID != "" && !yield(e, s) {
 				return
 			}
@@ -64,10 +58,10 @@ func (m *Manager) users() iter.Seq2[*entry, Session] {
 	}
 }
 
-// workspaceUsers is users as package workspaces sees them.
-func (m *Manager) workspaceUsers() iter.Seq[workspaces.User] {
+// Users implements workspaces.Sessions.
+func (h host) Users() iter.Seq[workspaces.User] {
 	return func(yield func(workspaces.User) bool) {
-		for _, s := range m.users() {
+		for _, s := range h.core.users() {
 			if !yield(userOf(s)) {
 				return
 			}
@@ -79,12 +73,13 @@ func userOf(s Session) workspaces.User {
 	return workspaces.User{Owner: s.Owner, WorkspaceID: s.WorkspaceID, Helper: s.Helper}
 }
 
-// endUsers destroys the sessions that have a workspace.
-func (m *Manager) endUsers(ctx context.Context, owner, id string) error {
+// EndUsers implements workspaces.Sessions: it destroys the sessions that have a
+// workspace.
+func (h host) EndUsers(ctx context.Context, owner, id string) error {
 	var errs []error
-	for _, s := range m.users() {
+	for e, s := range h.core.users() {
 		if s.Owner == owner && s.WorkspaceID == id {
-			errs = append(errs, m.Destroy(ctx, s.ID))
+			errs = append(errs, h.core.destroy(ctx, e))
 		}
 	}
 	return errors.Join(errs...)

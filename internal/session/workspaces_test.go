@@ -13,15 +13,16 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // withWorkspaces gives a manager workspaces.
-func withWorkspaces(o *session.Options) { o.Workspaces.Store = o.Store.(session.WorkspaceStore) }
+func withWorkspaces(o *session.Options) { o.Workspaces.Store = o.Store.(workspaces.WorkspaceStore) }
 
-func (d *daemon) workspace(t testing.TB, owner, id string) session.WorkspaceUse {
+func (d *daemon) workspace(t testing.TB, owner, id string) workspaces.WorkspaceUse {
 	t.Helper()
-	w, err := d.GetWorkspace(t.Context(), owner, id)
+	w, err := d.Workspaces.Get(t.Context(), as(owner), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func (d *daemon) workspace(t testing.TB, owner, id string) session.WorkspaceUse 
 
 func (d *daemon) destroy(t testing.TB, id session.ID) {
 	t.Helper()
-	if err := d.Destroy(t.Context(), id); err != nil {
+	if err := d.Sessions.Destroy(t.Context(), everyone, id); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -53,9 +54,9 @@ func (h host) wantVolumes(t testing.TB, want int) {
 func TestWorkspaceOutlivesItsSessions(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, withWorkspaces)
-	first := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "project.v2"})
+	first := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "project.v2"})
 	d.output(t, first.ID, "echo kept > f")
-	second := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "project.v2"})
+	second := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "project.v2"})
 	if out := d.output(t, second.ID, "cat f"); out != "kept\n" {
 		t.Errorf("a session beside it reads %q", out)
 	}
@@ -70,7 +71,7 @@ func TestWorkspaceOutlivesItsSessions(t *testing.T) {
 	d.stop()
 
 	d = h.start(t, withWorkspaces)
-	third := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "project.v2"})
+	third := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "project.v2"})
 	if out := d.output(t, third.ID, "cat f"); out != "kept\n" {
 		t.Errorf("after a restart a session reads %q", out)
 	}
@@ -79,8 +80,8 @@ func TestWorkspaceOutlivesItsSessions(t *testing.T) {
 	if w := d.workspace(t, "alice", "project.v2"); w.Active != 1 {
 		t.Errorf("with an adopted session: %+v", w)
 	}
-	wantCode(t, d.DeleteWorkspace(t.Context(), "alice", "project.v2"), errdefs.Conflict)
-	if err := d.ForceDeleteWorkspace(t.Context(), "alice", "project.v2"); err != nil {
+	wantCode(t, d.Workspaces.Delete(t.Context(), as("alice"), "project.v2"), errdefs.Conflict)
+	if err := d.Workspaces.ForceDelete(t.Context(), as("alice"), "project.v2"); err != nil {
 		t.Fatal(err)
 	}
 	d.want(t, third.ID, session.Destroyed)
@@ -92,21 +93,21 @@ func TestWorkspaceOutlivesItsSessions(t *testing.T) {
 func TestWorkspacesOfOwners(t *testing.T) {
 	d := newHost(t).start(t, withWorkspaces)
 	for _, owner := range []string{"alice", "bob"} {
-		s := d.create(t, session.CreateRequest{Owner: owner, WorkspaceID: "w"})
+		s := d.createAs(t, as(owner), session.CreateRequest{WorkspaceID: "w"})
 		d.output(t, s.ID, "cat owner 2>/dev/null; echo "+owner+" >> owner")
 		if out := d.output(t, s.ID, "cat owner"); out != owner+"\n" {
 			t.Errorf("%s reads %q", owner, out)
 		}
 	}
-	if all, err := d.ListWorkspaces(t.Context(), "bob"); err != nil || len(all) != 1 || all[0].Owner != "bob" || all[0].Active != 1 {
+	if all, err := d.Workspaces.List(t.Context(), as("bob")); err != nil || len(all) != 1 || all[0].Owner != "bob" || all[0].Active != 1 {
 		t.Errorf("bob's: %+v, %v", all, err)
 	}
-	_, err := d.GetWorkspace(t.Context(), "carol", "w")
+	_, err := d.Workspaces.Get(t.Context(), as("carol"), "w")
 	wantCode(t, err, errdefs.NotFound)
-	wantCode(t, d.ForceDeleteWorkspace(t.Context(), "carol", "w"), errdefs.NotFound)
-	_, err = d.WorkspaceFiles(t.Context(), "carol", "w")
+	wantCode(t, d.Workspaces.ForceDelete(t.Context(), as("carol"), "w"), errdefs.NotFound)
+	_, err = d.Files.OfWorkspace(t.Context(), as("carol"), "w")
 	wantCode(t, err, errdefs.NotFound)
-	if err := d.ForceDeleteWorkspace(t.Context(), "alice", "w"); err != nil {
+	if err := d.Workspaces.ForceDelete(t.Context(), as("alice"), "w"); err != nil {
 		t.Fatal(err)
 	}
 	if w := d.workspace(t, "bob", "w"); w.Active != 1 {
@@ -119,38 +120,38 @@ func TestCreateWorkspace(t *testing.T) {
 	d := h.start(t, withWorkspaces, func(o *session.Options) {
 		o.Workspaces.DefaultSizeMB, o.Workspaces.MaxSizeMB, o.Workspaces.MaxCount = 100, 200, 2
 	})
-	made, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "alice", Labels: map[string]string{"a": "b"}})
+	made, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{Labels: map[string]string{"a": "b"}})
 	if err != nil || len(made.ID) != 26 || made.SizeMB != 100 || made.Labels["a"] != "b" {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	for _, c := range []struct {
 		name  string
-		req   session.WorkspaceRequest
+		req   workspaces.WorkspaceRequest
 		code  errdefs.Code
 		field string
 	}{
-		{"taken", session.WorkspaceRequest{Owner: "alice", ID: made.ID}, errdefs.AlreadyExists, ""},
-		{"a path", session.WorkspaceRequest{ID: "../x"}, errdefs.InvalidArgument, "id"},
-		{"parent", session.WorkspaceRequest{ID: ".."}, errdefs.InvalidArgument, "id"},
-		{"long", session.WorkspaceRequest{ID: strings.Repeat("x", 65)}, errdefs.InvalidArgument, "id"},
-		{"a newline", session.WorkspaceRequest{ID: "a\n"}, errdefs.InvalidArgument, "id"},
-		{"too small", session.WorkspaceRequest{SizeMB: 1}, errdefs.InvalidArgument, "size_mb"},
-		{"negative", session.WorkspaceRequest{SizeMB: -100}, errdefs.InvalidArgument, "size_mb"},
-		{"too large", session.WorkspaceRequest{SizeMB: 201}, errdefs.InvalidArgument, "size_mb"},
-		{"label", session.WorkspaceRequest{Labels: map[string]string{"": "x"}}, errdefs.InvalidArgument, "labels"},
+		{"taken", workspaces.WorkspaceRequest{ID: made.ID}, errdefs.AlreadyExists, ""},
+		{"a path", workspaces.WorkspaceRequest{ID: "../x"}, errdefs.InvalidArgument, "id"},
+		{"parent", workspaces.WorkspaceRequest{ID: ".."}, errdefs.InvalidArgument, "id"},
+		{"long", workspaces.WorkspaceRequest{ID: strings.Repeat("x", 65)}, errdefs.InvalidArgument, "id"},
+		{"a newline", workspaces.WorkspaceRequest{ID: "a\n"}, errdefs.InvalidArgument, "id"},
+		{"too small", workspaces.WorkspaceRequest{SizeMB: 1}, errdefs.InvalidArgument, "size_mb"},
+		{"negative", workspaces.WorkspaceRequest{SizeMB: -100}, errdefs.InvalidArgument, "size_mb"},
+		{"too large", workspaces.WorkspaceRequest{SizeMB: 201}, errdefs.InvalidArgument, "size_mb"},
+		{"label", workspaces.WorkspaceRequest{Labels: map[string]string{"": "x"}}, errdefs.InvalidArgument, "labels"},
 	} {
-		_, err := d.CreateWorkspace(t.Context(), c.req)
+		_, err := d.Workspaces.Create(t.Context(), as("alice"), c.req)
 		wantCode(t, err, c.code)
 		if e, ok := errors.AsType[*errdefs.Error](err); !ok || e.Field != c.field {
 			t.Errorf("%s: %v does not name %q", c.name, err, c.field)
 		}
 	}
-	if w, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "bob", ID: "x", SizeMB: 200}); err != nil || w.SizeMB != 200 {
+	if w, err := d.Workspaces.Create(t.Context(), as("bob"), workspaces.WorkspaceRequest{ID: "x", SizeMB: 200}); err != nil || w.SizeMB != 200 {
 		t.Fatalf("%+v, %v", w, err)
 	}
-	_, err = d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "bob", ID: "y"})
+	_, err = d.Workspaces.Create(t.Context(), as("bob"), workspaces.WorkspaceRequest{ID: "y"})
 	wantCode(t, err, errdefs.ResourceExhausted)
-	_, err = d.Create(t.Context(), session.CreateRequest{Owner: "bob", WorkspaceID: "y"})
+	_, err = d.Sessions.Create(t.Context(), as("bob"), session.CreateRequest{WorkspaceID: "y"})
 	wantCode(t, err, errdefs.ResourceExhausted)
 	h.wantVolumes(t, 2)
 	h.wantSandboxes(t)
@@ -165,17 +166,17 @@ func TestDriverWithoutWorkspaces(t *testing.T) {
 		o.Driver = withoutWorkspaces{h.driver}
 		o.Workspaces.PersistByDefault = true
 	})
-	_, err := d.Create(t.Context(), session.CreateRequest{WorkspaceID: "w"})
+	_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{WorkspaceID: "w"})
 	wantCode(t, err, errdefs.Unimplemented)
-	_, err = d.CreateWorkspace(t.Context(), session.WorkspaceRequest{})
+	_, err = d.Workspaces.Create(t.Context(), everyone, workspaces.WorkspaceRequest{})
 	wantCode(t, err, errdefs.Unimplemented)
-	_, err = d.ListWorkspaces(t.Context(), "")
+	_, err = d.Workspaces.List(t.Context(), everyone)
 	wantCode(t, err, errdefs.Unimplemented)
-	_, err = d.GetWorkspace(t.Context(), "", "w")
+	_, err = d.Workspaces.Get(t.Context(), as(""), "w")
 	wantCode(t, err, errdefs.Unimplemented)
-	_, err = d.WorkspaceFiles(t.Context(), "", "w")
+	_, err = d.Files.OfWorkspace(t.Context(), as(""), "w")
 	wantCode(t, err, errdefs.Unimplemented)
-	wantCode(t, d.ForceDeleteWorkspace(t.Context(), "", "w"), errdefs.Unimplemented)
+	wantCode(t, d.Workspaces.ForceDelete(t.Context(), as(""), "w"), errdefs.Unimplemented)
 	if s := d.create(t, session.CreateRequest{}); s.WorkspaceID != "" {
 		t.Errorf("a session has workspace %q", s.WorkspaceID)
 	}
@@ -184,13 +185,13 @@ func TestDriverWithoutWorkspaces(t *testing.T) {
 func TestPersistByDefault(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, withWorkspaces, func(o *session.Options) { o.Workspaces.PersistByDefault = true })
-	a, b := d.create(t, session.CreateRequest{Owner: "alice"}), d.create(t, session.CreateRequest{Owner: "alice"})
+	a, b := d.createAs(t, as("alice"), session.CreateRequest{}), d.createAs(t, as("alice"), session.CreateRequest{})
 	if a.WorkspaceID == "" || a.WorkspaceID == b.WorkspaceID {
 		t.Fatalf("workspaces %q and %q", a.WorkspaceID, b.WorkspaceID)
 	}
 	d.output(t, a.ID, "echo kept > f")
 	d.destroy(t, a.ID)
-	again := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: a.WorkspaceID})
+	again := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: a.WorkspaceID})
 	if out := d.output(t, again.ID, "cat f"); out != "kept\n" {
 		t.Errorf("got %q", out)
 	}
@@ -213,12 +214,12 @@ func TestFailedCreateAndItsWorkspace(t *testing.T) {
 	d.destroy(t, s.ID)
 	broken = true
 	for _, id := range []string{"there", "new"} {
-		_, err := d.Create(t.Context(), session.CreateRequest{WorkspaceID: id})
+		_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{WorkspaceID: id})
 		wantCode(t, err, errdefs.Unavailable)
 	}
-	_, err := d.Create(t.Context(), session.CreateRequest{WorkspaceID: "newer", Image: "missing"})
+	_, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{WorkspaceID: "newer", Image: "missing"})
 	wantCode(t, err, errdefs.NotFound)
-	if all, err := d.ListWorkspaces(t.Context(), ""); err != nil || len(all) != 1 || all[0].ID != "there" {
+	if all, err := d.Workspaces.List(t.Context(), everyone); err != nil || len(all) != 1 || all[0].ID != "there" {
 		t.Errorf("workspaces %+v, %v", all, err)
 	}
 	h.wantVolumes(t, 1)
@@ -235,11 +236,11 @@ func (f creatorFunc) Create(ctx context.Context, id runtime.ID, spec runtime.Spe
 func TestWorkspaceFiles(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, withWorkspaces)
-	_, err := d.WorkspaceFiles(t.Context(), "alice", "w")
+	_, err := d.Files.OfWorkspace(t.Context(), as("alice"), "w")
 	wantCode(t, err, errdefs.NotFound)
-	_, err = d.WorkspaceFiles(t.Context(), "alice", "../w")
+	_, err = d.Files.OfWorkspace(t.Context(), as("alice"), "../w")
 	wantCode(t, err, errdefs.NotFound)
-	if _, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{Owner: "alice", ID: "w"}); err != nil {
+	if _, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{ID: "w"}); err != nil {
 		t.Fatal(err)
 	}
 	ids := make([]session.ID, 4)
@@ -247,12 +248,12 @@ func TestWorkspaceFiles(t *testing.T) {
 	for i := range ids {
 		all.Go(func() {
 			var err error
-			if ids[i], err = d.WorkspaceFiles(t.Context(), "alice", "w"); err != nil {
+			if ids[i], err = d.Files.OfWorkspace(t.Context(), as("alice"), "w"); err != nil {
 				t.Error(err)
 				return
 			}
 			text := fmt.Sprint("text ", i)
-			if err := d.WriteFile(t.Context(), ids[i], protocol.Write{Path: fmt.Sprint("f", i)}, int64(len(text)), strings.NewReader(text)); err != nil {
+			if err := d.Files.Write(t.Context(), everyone, ids[i], protocol.Write{Path: fmt.Sprint("f", i)}, int64(len(text)), strings.NewReader(text)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -263,15 +264,15 @@ func TestWorkspaceFiles(t *testing.T) {
 			t.Errorf("several helpers: %v", ids)
 		}
 	}
-	_, err = d.Get(t.Context(), ids[0])
+	_, err = d.Sessions.Get(t.Context(), everyone, ids[0])
 	wantCode(t, err, errdefs.NotFound)
-	if shown, err := d.List(t.Context(), session.ListFilter{IncludeEnded: true}); err != nil || len(shown) != 0 {
+	if shown, err := d.Sessions.List(t.Context(), everyone, session.ListRequest{IncludeEnded: true}); err != nil || len(shown) != 0 {
 		t.Errorf("listed: %+v, %v", shown, err)
 	}
 	if w := d.workspace(t, "alice", "w"); w.Sessions != 0 || w.Active != 0 {
 		t.Errorf("counted: %+v", w)
 	}
-	s := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "w"})
+	s := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "w"})
 	if out := d.output(t, s.ID, "cat f0 f1 f2 f3"); out != "text 0text 1text 2text 3" {
 		t.Errorf("a session reads %q", out)
 	}
@@ -279,14 +280,14 @@ func TestWorkspaceFiles(t *testing.T) {
 	d.stop()
 
 	d = h.start(t, withWorkspaces)
-	again, err := d.WorkspaceFiles(t.Context(), "alice", "w")
+	again, err := d.Files.OfWorkspace(t.Context(), as("alice"), "w")
 	if err != nil || again != ids[0] {
 		t.Errorf("after a restart %s instead of %s, %v", again, ids[0], err)
 	}
-	if shown, err := d.List(t.Context(), session.ListFilter{Helpers: true}); err != nil || len(shown) != 1 || shown[0].TTL > time.Minute {
+	if shown, err := d.Sessions.List(t.Context(), part, session.ListRequest{Helpers: true}); err != nil || len(shown) != 1 || shown[0].TTL > time.Minute {
 		t.Errorf("for the reaper: %+v, %v", shown, err)
 	}
-	if err := d.DeleteWorkspace(t.Context(), "alice", "w"); err != nil {
+	if err := d.Workspaces.Delete(t.Context(), as("alice"), "w"); err != nil {
 		t.Fatal(err)
 	}
 	h.wantVolumes(t, 0)
@@ -296,11 +297,11 @@ func TestWorkspaceFiles(t *testing.T) {
 // The helper counts like any session.
 func TestWorkspaceFilesAreLimited(t *testing.T) {
 	d := newHost(t).start(t, withWorkspaces, func(o *session.Options) { o.Maxima.Sessions = 1 })
-	s := d.create(t, session.CreateRequest{Owner: "alice", WorkspaceID: "w"})
-	_, err := d.WorkspaceFiles(t.Context(), "alice", "w")
+	s := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "w"})
+	_, err := d.Files.OfWorkspace(t.Context(), as("alice"), "w")
 	wantCode(t, err, errdefs.ResourceExhausted)
 	d.destroy(t, s.ID)
-	if _, err := d.WorkspaceFiles(t.Context(), "alice", "w"); err != nil {
+	if _, err := d.Files.OfWorkspace(t.Context(), as("alice"), "w"); err != nil {
 		t.Error(err)
 	}
 }
@@ -325,23 +326,23 @@ func TestRemovalOfAWorkspaceThatFails(t *testing.T) {
 	driver := &stubborn{Local: h.driver, refuse: true}
 	d := h.start(t, withWorkspaces, func(o *session.Options) { o.Driver = driver })
 	s := d.create(t, session.CreateRequest{WorkspaceID: "w"})
-	wantCode(t, d.ForceDeleteWorkspace(t.Context(), "", "w"), errdefs.Unavailable)
+	wantCode(t, d.Workspaces.ForceDelete(t.Context(), as(""), "w"), errdefs.Unavailable)
 	d.want(t, s.ID, session.Destroyed)
-	_, err := d.GetWorkspace(t.Context(), "", "w")
+	_, err := d.Workspaces.Get(t.Context(), as(""), "w")
 	wantCode(t, err, errdefs.NotFound)
-	_, err = d.Create(t.Context(), session.CreateRequest{WorkspaceID: "w"})
+	_, err = d.Sessions.Create(t.Context(), everyone, session.CreateRequest{WorkspaceID: "w"})
 	wantCode(t, err, errdefs.Conflict)
-	_, err = d.CreateWorkspace(t.Context(), session.WorkspaceRequest{ID: "w"})
+	_, err = d.Workspaces.Create(t.Context(), everyone, workspaces.WorkspaceRequest{ID: "w"})
 	wantCode(t, err, errdefs.AlreadyExists)
-	if n, err := d.PruneWorkspaces(t.Context()); n != 0 || err == nil {
+	if n, err := d.Upkeep.PruneWorkspaces(t.Context(), part); n != 0 || err == nil {
 		t.Errorf("pruned %d, %v", n, err)
 	}
 	driver.refuse = false
-	if n, err := d.PruneWorkspaces(t.Context()); n != 1 || err != nil {
+	if n, err := d.Upkeep.PruneWorkspaces(t.Context(), part); n != 1 || err != nil {
 		t.Errorf("pruned %d, %v", n, err)
 	}
 	h.wantVolumes(t, 0)
-	if _, err := d.CreateWorkspace(t.Context(), session.WorkspaceRequest{ID: "w"}); err != nil {
+	if _, err := d.Workspaces.Create(t.Context(), everyone, workspaces.WorkspaceRequest{ID: "w"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -354,7 +355,7 @@ func TestWorkspacesThatNoRowNames(t *testing.T) {
 	d.stop()
 	h.db += "-new"
 	d = h.start(t, withWorkspaces)
-	if n, err := d.PruneWorkspaces(t.Context()); n != 0 || err != nil {
+	if n, err := d.Upkeep.PruneWorkspaces(t.Context(), part); n != 0 || err != nil {
 		t.Errorf("pruned %d, %v", n, err)
 	}
 	h.wantVolumes(t, 1)
@@ -370,18 +371,18 @@ func TestDeleteWorkspaceAmongCreates(t *testing.T) {
 		all.Go(func() {
 			for range 3 {
 				if i%3 == 0 {
-					err := d.ForceDeleteWorkspace(t.Context(), "", "w")
+					err := d.Workspaces.ForceDelete(t.Context(), as(""), "w")
 					if err != nil && !errdefs.Is(err, errdefs.NotFound) {
 						t.Errorf("delete: %v", err)
 					}
 					continue
 				}
-				s, err := d.Create(t.Context(), session.CreateRequest{WorkspaceID: "w"})
+				s, err := d.Sessions.Create(t.Context(), everyone, session.CreateRequest{WorkspaceID: "w"})
 				if err != nil && !errdefs.Is(err, errdefs.Conflict) {
 					t.Errorf("create: %v", err)
 				}
 				if err == nil {
-					if err := d.Destroy(t.Context(), s.ID); err != nil {
+					if err := d.Sessions.Destroy(t.Context(), everyone, s.ID); err != nil {
 						t.Errorf("destroy: %v", err)
 					}
 				}
@@ -389,7 +390,7 @@ func TestDeleteWorkspaceAmongCreates(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := d.ForceDeleteWorkspace(t.Context(), "", "w"); err != nil && !errdefs.Is(err, errdefs.NotFound) {
+	if err := d.Workspaces.ForceDelete(t.Context(), as(""), "w"); err != nil && !errdefs.Is(err, errdefs.NotFound) {
 		t.Error(err)
 	}
 	h.wantVolumes(t, 0)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/clock"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
 // Times follow a clock that was set, and only in the same boot; none comes to lie in
@@ -18,7 +18,7 @@ func TestAlign(t *testing.T) {
 	alive.CreatedAt, alive.LastActivity = first, first.Add(9*time.Minute)
 	ended.CreatedAt, ended.LastActivity, ended.EndedAt = first, first, first.Add(time.Minute)
 	put(t, s, alive, ended)
-	w := session.Workspace{Owner: "alice", ID: "w", Volume: "v", State: "ready", CreatedAt: first, LastUsed: first}
+	w := workspaces.Workspace{Owner: "alice", ID: "w", Volume: "v", State: "ready", CreatedAt: first, LastUsed: first}
 	if err := s.AddWorkspace(t.Context(), w, 10); err != nil {
 		t.Fatal(err)
 	}

@@ -140,9 +140,9 @@ func (s *Store) List(ctx context.Context, filter session.ListFilter) ([]session.
 	if !filter.Helpers {
 		query += " AND NOT helper"
 	}
-	if filter.Owner != "" {
+	if filter.Owner != nil {
 		query += " AND owner = ?"
-		args = append(args, filter.Owner)
+		args = append(args, *filter.Owner)
 	}
 	return list(ctx, s, "list sessions", scan, query+" ORDER BY created_at, id", args...)
 }

@@ -11,17 +11,16 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
-var _ session.SnapshotStore = (*Store)(nil)
+var _ snapshots.Store = (*Store)(nil)
 
 // snapshotSQL selects what scanSnapshot reads.
 const snapshotSQL = "SELECT id, owner, name, label, state, size, manifest, created_at, idempotency_key, request_hash FROM snapshots"
 
-func scanSnapshot(row row) (session.Snapshot, error) {
-	var s session.Snapshot
+func scanSnapshot(row row) (snapshots.Snapshot, error) {
+	var s snapshots.Snapshot
 	var manifest string
 	var created int64
 	err := row.Scan(&s.ID, &s.Owner, &s.Name, &s.Label, &s.State, &s.Size, &manifest, &created, &s.IdempotencyKey, &s.RequestHash)
@@ -35,7 +34,7 @@ func scanSnapshot(row row) (session.Snapshot, error) {
 	return s, nil
 }
 
-func encodeManifest(s session.Snapshot) (string, error) {
+func encodeManifest(s snapshots.Snapshot) (string, error) {
 	text, err := json.Marshal(s.Manifest)
 	if err != nil {
 		return "", fmt.Errorf("encode the manifest of snapshot %s: %w", s.ID, err)
@@ -43,8 +42,8 @@ func encodeManifest(s session.Snapshot) (string, error) {
 	return string(text), nil
 }
 
-// AddSnapshot implements session.SnapshotStore.
-func (s *Store) AddSnapshot(ctx context.Context, snap session.Snapshot, most int) error {
+// AddSnapshot implements snapshots.Store.
+func (s *Store) AddSnapshot(ctx context.Context, snap snapshots.Snapshot, most int) error {
 	manifest, err := encodeManifest(snap)
 	if err != nil {
 		return err
@@ -67,8 +66,8 @@ func (s *Store) AddSnapshot(ctx context.Context, snap session.Snapshot, most int
 	return err
 }
 
-// PutSnapshot implements session.SnapshotStore.
-func (s *Store) PutSnapshot(ctx context.Context, snap session.Snapshot) error {
+// PutSnapshot implements snapshots.Store.
+func (s *Store) PutSnapshot(ctx context.Context, snap snapshots.Snapshot) error {
 	manifest, err := encodeManifest(snap)
 	if err != nil {
 		return err
@@ -80,8 +79,8 @@ func (s *Store) PutSnapshot(ctx context.Context, snap session.Snapshot) error {
 	return nil
 }
 
-// CountSnapshot implements session.SnapshotStore.
-func (s *Store) CountSnapshot(ctx context.Context, snap session.Snapshot, most int64) error {
+// CountSnapshot implements snapshots.Store.
+func (s *Store) CountSnapshot(ctx context.Context, snap snapshots.Snapshot, most int64) error {
 	result, err := s.write.ExecContext(ctx, `UPDATE snapshots SET size = ? WHERE id = ?
 		AND (? = 0 OR ? + (SELECT coalesce(sum(size), 0) FROM snapshots WHERE owner = ? AND id <> ?) <= ?)`,
 		snap.Size, snap.ID, most, snap.Size, snap.Owner, snap.ID, most)
@@ -95,20 +94,20 @@ func (s *Store) CountSnapshot(ctx context.Context, snap session.Snapshot, most i
 	return err
 }
 
-// GetSnapshot implements session.SnapshotStore.
-func (s *Store) GetSnapshot(ctx context.Context, owner, id string) (session.Snapshot, error) {
+// GetSnapshot implements snapshots.Store.
+func (s *Store) GetSnapshot(ctx context.Context, owner, id string) (snapshots.Snapshot, error) {
 	return s.findSnapshot(ctx, " WHERE owner = ? AND id = ?", owner, id)
 }
 
-// FindSnapshot implements session.SnapshotStore.
-func (s *Store) FindSnapshot(ctx context.Context, owner, key string) (session.Snapshot, error) {
+// FindSnapshot implements snapshots.Store.
+func (s *Store) FindSnapshot(ctx context.Context, owner, key string) (snapshots.Snapshot, error) {
 	return s.findSnapshot(ctx, " WHERE owner = ? AND idempotency_key = ? AND idempotency_key <> '' AND state <> ?", owner, key, string(snapshots.Deleting))
 }
 
-func (s *Store) findSnapshot(ctx context.Context, where string, args ...any) (session.Snapshot, error) {
+func (s *Store) findSnapshot(ctx context.Context, where string, args ...any) (snapshots.Snapshot, error) {
 	found, err := scanSnapshot(s.read.QueryRowContext(ctx, snapshotSQL+where, args...))
 	if errors.Is(err, sql.ErrNoRows) {
-		return found, errdefs.New(errdefs.NotFound, "no such snapshot; GET /v1/snapshots lists those that there are").Because(errdefs.NoSuchSnapshot)
+		return found, errdefs.New(errdefs.NotFound, "no such snapshot").Because(errdefs.NoSuchSnapshot)
 	}
 	if err != nil {
 		return found, wrap("read a snapshot", err)
@@ -116,12 +115,17 @@ func (s *Store) findSnapshot(ctx context.Context, where string, args ...any) (se
 	return found, nil
 }
 
-// ListSnapshots implements session.SnapshotStore.
-func (s *Store) ListSnapshots(ctx context.Context, owner string) ([]session.Snapshot, error) {
-	return list(ctx, s, "list snapshots", scanSnapshot, snapshotSQL+" WHERE owner = ? OR ? = '' ORDER BY created_at, id", owner, owner)
+// SnapshotsOf implements snapshots.Store.
+func (s *Store) SnapshotsOf(ctx context.Context, owner string) ([]snapshots.Snapshot, error) {
+	return list(ctx, s, "list snapshots", scanSnapshot, snapshotSQL+" WHERE owner = ? ORDER BY created_at, id", owner)
 }
 
-// DeleteSnapshot implements session.SnapshotStore.
+// AllSnapshots implements snapshots.Store.
+func (s *Store) AllSnapshots(ctx context.Context) ([]snapshots.Snapshot, error) {
+	return list(ctx, s, "list snapshots", scanSnapshot, snapshotSQL+" ORDER BY created_at, id")
+}
+
+// DeleteSnapshot implements snapshots.Store.
 func (s *Store) DeleteSnapshot(ctx context.Context, id string) error {
 	if _, err := s.execChange(ctx, "DELETE FROM snapshots WHERE id = ?", id); err != nil {
 		return wrap("forget snapshot "+id, err)
@@ -129,7 +133,7 @@ func (s *Store) DeleteSnapshot(ctx context.Context, id string) error {
 	return nil
 }
 
-// AbandonSnapshots implements session.SnapshotStore.
+// AbandonSnapshots implements snapshots.Store.
 func (s *Store) AbandonSnapshots(ctx context.Context) error {
 	if _, err := s.write.ExecContext(ctx, "UPDATE snapshots SET state = ? WHERE state = ?",
 		string(snapshots.Deleting), string(snapshots.Creating)); err != nil {

@@ -8,14 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
 
-func snap(owner, id, key string) session.Snapshot {
-	return session.Snapshot{
+func snap(owner, id, key string) snapshots.Snapshot {
+	return snapshots.Snapshot{
 		ID: id, Owner: owner, Name: "n", Label: `a "label"`, State: snapshots.Creating, Size: 5, CreatedAt: epoch, IdempotencyKey: key, RequestHash: "h",
 		Manifest: snapshot.Manifest{Format: 1, ID: id, Include: []string{"/a\xff"[:2]}, CreatedAt: epoch, Parts: []snapshot.Part{{Name: snapshot.Root, Size: 3}}},
 	}
@@ -30,7 +29,10 @@ func code(t *testing.T, what string, err error, want errdefs.Code) {
 
 func ids(t *testing.T, s *store.Store, owner string) (list []string) {
 	t.Helper()
-	all, err := s.ListSnapshots(t.Context(), owner)
+	all, err := s.SnapshotsOf(t.Context(), owner)
+	if owner == "" {
+		all, err = s.AllSnapshots(t.Context())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,7 @@ func TestSnapshots(t *testing.T) {
 	code(t, "the same key", s.AddSnapshot(t.Context(), snap("alice", "2", "key"), 0), errdefs.AlreadyExists)
 	second := snap("alice", "2", "")
 	second.CreatedAt = epoch.Add(time.Second)
-	for _, one := range []session.Snapshot{second, snap("bob", "3", "key")} {
+	for _, one := range []snapshots.Snapshot{second, snap("bob", "3", "key")} {
 		if err := s.AddSnapshot(t.Context(), one, 2); err != nil {
 			t.Error(err)
 		}
@@ -103,7 +105,7 @@ func TestSnapshots(t *testing.T) {
 // The sizes of an owner's snapshots are bounded together, whatever their state.
 func TestCountSnapshot(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "db"))
-	for _, one := range []session.Snapshot{snap("alice", "1", ""), snap("alice", "2", ""), snap("bob", "3", "")} {
+	for _, one := range []snapshots.Snapshot{snap("alice", "1", ""), snap("alice", "2", ""), snap("bob", "3", "")} {
 		if err := s.AddSnapshot(t.Context(), one, 0); err != nil { // each of 5 bytes
 			t.Fatal(err)
 		}

@@ -148,10 +148,10 @@ func TestList(t *testing.T) {
 		want   string
 	}{
 		{session.ListFilter{}, "old other young"},
-		{session.ListFilter{Owner: "alice"}, "old young"},
-		{session.ListFilter{Owner: "alice", IncludeEnded: true}, "old young"},
-		{session.ListFilter{Owner: "alice", IncludeEnded: true, Helpers: true}, "ended old young"},
-		{session.ListFilter{Owner: "carol"}, ""},
+		{session.ListFilter{Owner: new("alice")}, "old young"},
+		{session.ListFilter{Owner: new("alice"), IncludeEnded: true}, "old young"},
+		{session.ListFilter{Owner: new("alice"), IncludeEnded: true, Helpers: true}, "ended old young"},
+		{session.ListFilter{Owner: new("carol")}, ""},
 	} {
 		found, err := s.List(t.Context(), c.filter)
 		if err != nil {

@@ -11,18 +11,18 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
-var _ session.WorkspaceStore = (*Store)(nil)
+var _ workspaces.WorkspaceStore = (*Store)(nil)
 
 // workspaceSQL selects what scanWorkspace reads.
 const workspaceSQL = `SELECT owner, id, volume, state, size_mb, labels, created_at, last_used,
 	(SELECT count(*) FROM sessions s WHERE s.owner = w.owner AND s.workspace_id = w.id AND s.workspace_id <> '' AND NOT s.helper)
 	FROM workspaces w`
 
-func scanWorkspace(row row) (session.WorkspaceUse, error) {
-	var w session.WorkspaceUse
+func scanWorkspace(row row) (workspaces.WorkspaceUse, error) {
+	var w workspaces.WorkspaceUse
 	var labels string
 	var created, used int64
 	err := row.Scan(&w.Owner, &w.ID, &w.Volume, &w.State, &w.SizeMB, &labels, &created, &used, &w.Sessions)
@@ -36,8 +36,8 @@ func scanWorkspace(row row) (session.WorkspaceUse, error) {
 	return w, nil
 }
 
-// AddWorkspace implements session.WorkspaceStore.
-func (s *Store) AddWorkspace(ctx context.Context, w session.Workspace, most int) error {
+// AddWorkspace implements workspaces.WorkspaceStore.
+func (s *Store) AddWorkspace(ctx context.Context, w workspaces.Workspace, most int) error {
 	labels, err := json.Marshal(w.Labels)
 	if err != nil {
 		return fmt.Errorf("encode labels: %w", err)
@@ -58,8 +58,8 @@ func (s *Store) AddWorkspace(ctx context.Context, w session.Workspace, most int)
 	return err
 }
 
-// PutWorkspace implements session.WorkspaceStore.
-func (s *Store) PutWorkspace(ctx context.Context, w session.Workspace) error {
+// PutWorkspace implements workspaces.WorkspaceStore.
+func (s *Store) PutWorkspace(ctx context.Context, w workspaces.Workspace) error {
 	_, err := s.execChange(ctx, "UPDATE workspaces SET state = ?, last_used = max(last_used, ?) WHERE owner = ? AND id = ?",
 		string(w.State), micros(w.LastUsed), w.Owner, w.ID)
 	if err != nil {
@@ -68,11 +68,11 @@ func (s *Store) PutWorkspace(ctx context.Context, w session.Workspace) error {
 	return nil
 }
 
-// GetWorkspace implements session.WorkspaceStore.
-func (s *Store) GetWorkspace(ctx context.Context, owner, id string) (session.WorkspaceUse, error) {
+// GetWorkspace implements workspaces.WorkspaceStore.
+func (s *Store) GetWorkspace(ctx context.Context, owner, id string) (workspaces.WorkspaceUse, error) {
 	w, err := scanWorkspace(s.read.QueryRowContext(ctx, workspaceSQL+" WHERE owner = ? AND id = ?", owner, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return w, errdefs.New(errdefs.NotFound, "no such workspace; GET /v1/workspaces lists those that there are").Because(errdefs.NoSuchWorkspace)
+		return w, errdefs.New(errdefs.NotFound, "no such workspace").Because(errdefs.NoSuchWorkspace)
 	}
 	if err != nil {
 		return w, wrap("read a workspace", err)
@@ -80,13 +80,18 @@ func (s *Store) GetWorkspace(ctx context.Context, owner, id string) (session.Wor
 	return w, nil
 }
 
-// ListWorkspaces implements session.WorkspaceStore.
-func (s *Store) ListWorkspaces(ctx context.Context, owner string) ([]session.WorkspaceUse, error) {
-	return list(ctx, s, "list workspaces", scanWorkspace, workspaceSQL+" WHERE owner = ? OR ? = '' ORDER BY created_at, owner, id", owner, owner)
+// WorkspacesOf implements workspaces.WorkspaceStore.
+func (s *Store) WorkspacesOf(ctx context.Context, owner string) ([]workspaces.WorkspaceUse, error) {
+	return list(ctx, s, "list workspaces", scanWorkspace, workspaceSQL+" WHERE owner = ? ORDER BY created_at, id", owner)
 }
 
-// DeleteWorkspace implements session.WorkspaceStore.
-func (s *Store) DeleteWorkspace(ctx context.Context, w session.Workspace) error {
+// AllWorkspaces implements workspaces.WorkspaceStore.
+func (s *Store) AllWorkspaces(ctx context.Context) ([]workspaces.WorkspaceUse, error) {
+	return list(ctx, s, "list workspaces", scanWorkspace, workspaceSQL+" ORDER BY created_at, owner, id")
+}
+
+// DeleteWorkspace implements workspaces.WorkspaceStore.
+func (s *Store) DeleteWorkspace(ctx context.Context, w workspaces.Workspace) error {
 	if _, err := s.execChange(ctx, "DELETE FROM workspaces WHERE volume = ?", string(w.Volume)); err != nil {
 		return wrap("forget workspace "+w.ID, err)
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/sandkasten/sandkasten/internal/store"
 )
 
-func workspace(owner, id string) session.Workspace {
-	return session.Workspace{
+func workspace(owner, id string) workspaces.Workspace {
+	return workspaces.Workspace{
 		Owner: owner, ID: id, Volume: runtime.WorkspaceID("volume-" + owner + id), State: workspaces.WorkspaceCreating, SizeMB: 7,
 		Labels: map[string]string{"a": `"b"`}, CreatedAt: epoch, LastUsed: epoch.Add(time.Second),
 	}
 }
 
-func add(t *testing.T, s *store.Store, all ...session.Workspace) {
+func add(t *testing.T, s *store.Store, all ...workspaces.Workspace) {
 	t.Helper()
 	for _, w := range all {
 		if err := s.AddWorkspace(t.Context(), w, 0); err != nil {
@@ -35,7 +35,7 @@ func add(t *testing.T, s *store.Store, all ...session.Workspace) {
 	}
 }
 
-func wantWorkspace(t *testing.T, s *store.Store, want session.WorkspaceUse) {
+func wantWorkspace(t *testing.T, s *store.Store, want workspaces.WorkspaceUse) {
 	t.Helper()
 	got, err := s.GetWorkspace(t.Context(), want.Owner, want.ID)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestWorkspaceKeepsEveryField(t *testing.T) {
 	first := open(t, path)
 	w := workspace("alice", "w")
 	add(t, first, w)
-	wantWorkspace(t, open(t, path), session.WorkspaceUse{Workspace: w})
+	wantWorkspace(t, open(t, path), workspaces.WorkspaceUse{Workspace: w})
 
 	w.State, w.LastUsed = workspaces.WorkspaceReady, epoch.Add(time.Hour)
 	if err := first.PutWorkspace(t.Context(), w); err != nil {
@@ -62,7 +62,7 @@ func TestWorkspaceKeepsEveryField(t *testing.T) {
 	if err := first.PutWorkspace(t.Context(), older); err != nil {
 		t.Fatal(err)
 	}
-	wantWorkspace(t, first, session.WorkspaceUse{Workspace: w})
+	wantWorkspace(t, first, workspaces.WorkspaceUse{Workspace: w})
 }
 
 func TestWorkspacesOfOwners(t *testing.T) {
@@ -76,7 +76,10 @@ func TestWorkspacesOfOwners(t *testing.T) {
 		t.Errorf("twice: %v", err)
 	}
 	for owner, want := range map[string]string{"alice": "alice/w alice/a ", "bob": "bob/w ", "carol": "", "": "alice/w bob/w alice/a "} {
-		all, err := s.ListWorkspaces(t.Context(), owner)
+		all, err := s.WorkspacesOf(t.Context(), owner)
+		if owner == "" {
+			all, err = s.AllWorkspaces(t.Context())
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +97,7 @@ func TestWorkspacesOfOwners(t *testing.T) {
 	if _, err := s.GetWorkspace(t.Context(), "alice", "w"); !errdefs.Is(err, errdefs.NotFound) {
 		t.Errorf("after its end: %v", err)
 	}
-	wantWorkspace(t, s, session.WorkspaceUse{Workspace: workspace("bob", "w")})
+	wantWorkspace(t, s, workspaces.WorkspaceUse{Workspace: workspace("bob", "w")})
 }
 
 func TestMostWorkspaces(t *testing.T) {
@@ -124,7 +127,7 @@ func TestSessionsOfAWorkspace(t *testing.T) {
 		change(&x)
 		put(t, s, x)
 	}
-	wantWorkspace(t, s, session.WorkspaceUse{Workspace: w, Sessions: 2})
+	wantWorkspace(t, s, workspaces.WorkspaceUse{Workspace: w, Sessions: 2})
 }
 
 // A database from before there were workspaces is taken along.

@@ -1,6 +1,7 @@
 package site_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -16,14 +17,15 @@ import (
 	"github.com/sandkasten/sandkasten/docs"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/site"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
 // nobody has a key.
 type nobody struct{}
 
-func (nobody) Authenticate(string) (string, error) {
-	return "", errdefs.New(errdefs.Unauthenticated, "no")
+func (nobody) Authenticate(context.Context, string) (auth.Principal, error) {
+	return auth.Principal{}, errdefs.New(errdefs.Unauthenticated, "no")
 }
 
 // get asks for a page as a browser does, which has no key.
@@ -37,7 +39,7 @@ func get(t *testing.T, h http.Handler, target string) *httptest.ResponseRecorder
 
 // TestServed holds that pages need no key and may load their own files only.
 func TestServed(t *testing.T) {
-	h := api.Handler(api.Options{Keys: nobody{}}, site.New(docs.FS))
+	h := api.Handler(api.Options{Authenticator: nobody{}}, site.New(docs.FS))
 	for target, want := range map[string]string{
 		"/docs/":                     "text/html; charset=utf-8",
 		"/docs/quickstart.html":      "text/html; charset=utf-8",

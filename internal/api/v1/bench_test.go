@@ -14,8 +14,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
 // BenchmarkExec is a round trip of the shortest command over a kept
@@ -75,7 +75,7 @@ func BenchmarkExecWithoutHTTP(b *testing.B) {
 	s := start(b, quiet)
 	id := session.ID(strings.TrimPrefix(s.create(b), "/v1/sessions/"))
 	for b.Loop() {
-		if _, err := s.manager.Exec(b.Context(), id, commands.ExecRequest{Command: "true"}, io.Discard); err != nil {
+		if _, err := s.manager.Execs.Run(b.Context(), auth.Anonymous(), id, session.ExecRequest{Command: "true"}, io.Discard); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 type waitInput struct {
@@ -29,11 +30,11 @@ func (s *surface) waitExec(ctx context.Context, in *waitInput) (*execRecordOutpu
 	if err != nil {
 		return nil, err
 	}
-	wait := commands.MaxWait
+	wait := session.MaxWait
 	if in.Body != nil && in.Body.TimeoutMS > 0 {
 		wait = time.Duration(in.Body.TimeoutMS) * time.Millisecond
 	}
-	record, err := s.manager.WaitExec(ctx, id, in.ExecID, wait)
+	record, err := s.manager.Execs.Wait(ctx, api.Caller(ctx), id, in.ExecID, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func (s *surface) writeStdin(ctx context.Context, in *stdinInput) (*stdinOutput,
 	if len(data) == 0 && !in.Body.Close {
 		return nil, errdefs.Invalid("data", "or data_base64 or close is needed")
 	}
-	taken, err := s.manager.WriteStdin(ctx, id, in.ExecID, data, in.Body.Close)
+	taken, err := s.manager.Execs.WriteStdin(ctx, api.Caller(ctx), id, in.ExecID, data, in.Body.Close)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func (s *surface) signalExec(ctx context.Context, in *signalInput) (*shapes.OKOu
 	if err != nil {
 		return nil, err
 	}
-	if err := s.manager.SignalExec(ctx, id, in.ExecID, number); err != nil {
+	if err := s.manager.Execs.Signal(ctx, api.Caller(ctx), id, in.ExecID, number); err != nil {
 		return nil, err
 	}
 	return shapes.Done(), nil
@@ -156,8 +157,8 @@ func (s *surface) resizeExec(ctx context.Context, in *resizeInput) (*shapes.OKOu
 	if err != nil {
 		return nil, err
 	}
-	size := commands.TerminalSize{Rows: in.Body.Rows, Cols: in.Body.Cols}
-	if err := s.manager.ResizeExec(ctx, id, in.ExecID, size); err != nil {
+	size := session.TerminalSize{Rows: in.Body.Rows, Cols: in.Body.Cols}
+	if err := s.manager.Execs.Resize(ctx, api.Caller(ctx), id, in.ExecID, size); err != nil {
 		return nil, err
 	}
 	return shapes.Done(), nil

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -102,7 +103,7 @@ func (s *surface) documentFiles(doc *huma.OpenAPI) {
 	body := func(op *huma.Operation, limit int64, media map[string]*huma.MediaType) {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: media, Description: fmt.Sprintf("At most %d bytes.", limit)}
 	}
-	_, maxima := s.manager.Limits("")
+	_, maxima, _ := s.manager.Sessions.Limits(auth.Principal{})
 	archives := make(map[string]*huma.MediaType)
 	for _, media := range files.ArchiveTypes {
 		archives[media] = &huma.MediaType{Schema: raw}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -29,8 +30,8 @@ type ExecRequest struct {
 	OutputFile string `json:"output_file,omitempty" maxLength:"4096" doc:"A file inside the sandbox that gets all of the output, beside what is kept for the answer. Made or replaced when the command starts." example:"logs/build.txt"`
 }
 
-func (r *ExecRequest) request() commands.ExecRequest {
-	return commands.ExecRequest{
+func (r *ExecRequest) request() session.ExecRequest {
+	return session.ExecRequest{
 		Command:    r.Cmd,
 		Shell:      r.Shell,
 		Stdin:      []byte(r.Stdin),
@@ -75,7 +76,7 @@ func usageOf(u *protocol.Usage) *Usage {
 	return &Usage{CPUMS: u.CPUUS / 1000, MemoryBytes: u.MemoryBytes, Processes: u.Processes}
 }
 
-func endOf(r commands.ExecResult) End {
+func endOf(r protocol.Record) End {
 	return End{
 		ExitCode: r.ExitCode, Cwd: r.Cwd, DurationMS: r.DurationUS / 1000, ExecID: r.ID,
 		Cause: r.Cause, Signal: r.Signal, TimedOut: r.Cause == protocol.CauseTimeout, DiskFull: r.DiskFull,
@@ -125,7 +126,7 @@ func (s *surface) exec(ctx context.Context, in *execInput) (*execOutput, error) 
 		return nil, err
 	}
 	output := s.collector(in.Body.RawOutput)
-	result, err := s.manager.Exec(ctx, id, in.Body.request(), output)
+	result, err := s.manager.Execs.Run(ctx, api.Caller(ctx), id, in.Body.request(), output)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -34,7 +35,7 @@ type ExecRecord struct {
 	OutputFileError string `json:"output_file_error,omitempty" doc:"As in exec."`
 }
 
-func recordOf(r commands.ExecResult) ExecRecord {
+func recordOf(r protocol.Record) ExecRecord {
 	record := ExecRecord{
 		ExecID: r.ID, Kind: "shell", Shell: shellName(r.Shell), Command: r.Command, State: r.State, Cause: r.Cause, Signal: r.Signal,
 		TimedOut: r.Cause == protocol.CauseTimeout, DiskFull: r.DiskFull, Cwd: r.Cwd, ShellRestarted: r.ShellRestarted,
@@ -51,7 +52,7 @@ func recordOf(r commands.ExecResult) ExecRecord {
 }
 
 // startedAt is nil for what waits for its shell.
-func startedAt(r commands.ExecResult) *time.Time {
+func startedAt(r protocol.Record) *time.Time {
 	if r.StartedUnixMS <= 0 {
 		return nil
 	}
@@ -64,19 +65,19 @@ type execsOutput struct {
 }
 
 func (s *surface) listExecs(ctx context.Context, in *SessionPath) (*execsOutput, error) {
-	return s.records(ctx, in, func(commands.ExecResult) bool { return true })
+	return s.records(ctx, in, func(protocol.Record) bool { return true })
 }
 
 func (s *surface) listProcesses(ctx context.Context, in *SessionPath) (*execsOutput, error) {
-	return s.records(ctx, in, func(r commands.ExecResult) bool { return r.Kind == protocol.KindProcess })
+	return s.records(ctx, in, func(r protocol.Record) bool { return r.Kind == protocol.KindProcess })
 }
 
-func (s *surface) records(ctx context.Context, in *SessionPath, wanted func(commands.ExecResult) bool) (*execsOutput, error) {
+func (s *surface) records(ctx context.Context, in *SessionPath, wanted func(protocol.Record) bool) (*execsOutput, error) {
 	id, err := s.find(ctx, *in)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.manager.Execs(ctx, id)
+	all, err := s.manager.Execs.List(ctx, api.Caller(ctx), id)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func (s *surface) getExec(ctx context.Context, in *getExecInput) (*execDetailOut
 		return nil, err
 	}
 	if in.WaitMS > 0 {
-		record, err := s.manager.WaitExec(ctx, id, in.ExecID, time.Duration(in.WaitMS)*time.Millisecond)
+		record, err := s.manager.Execs.Wait(ctx, api.Caller(ctx), id, in.ExecID, time.Duration(in.WaitMS)*time.Millisecond)
 		if err != nil {
 			return nil, err
 		}
@@ -124,7 +125,7 @@ func (s *surface) getExec(ctx context.Context, in *getExecInput) (*execDetailOut
 		}
 	}
 	output := s.collector(in.RawOutput)
-	record, _, err := s.manager.ReadExec(ctx, id, in.ExecID, commands.ReadRequest{}, output)
+	record, _, err := s.manager.Execs.Read(ctx, api.Caller(ctx), id, in.ExecID, session.ReadRequest{}, output)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +141,7 @@ func (s *surface) cancelExec(ctx context.Context, in *ExecPath) (*okOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := s.manager.CancelExec(ctx, id, in.ExecID); err != nil {
+	if err := s.manager.Execs.Cancel(ctx, api.Caller(ctx), id, in.ExecID); err != nil {
 		return nil, err
 	}
 	return shapes.Done(), nil

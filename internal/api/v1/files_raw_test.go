@@ -14,6 +14,7 @@ import (
 	"time"
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -305,7 +306,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestEndedSession(t *testing.T) {
 	s := start(t)
 	path := s.create(t)
-	if err := s.manager.Destroy(t.Context(), session.ID(strings.TrimPrefix(path, "/v1/sessions/"))); err != nil {
+	if err := s.manager.Sessions.Destroy(t.Context(), auth.Anonymous(), session.ID(strings.TrimPrefix(path, "/v1/sessions/"))); err != nil {
 		t.Fatal(err)
 	}
 	for _, route := range []string{"read?raw=1&path=a", "read?path=a", "list", "stat?path=a", "glob?pattern=a", "grep?pattern=a", "watch", "archive"} {

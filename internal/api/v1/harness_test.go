@@ -18,11 +18,14 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
@@ -35,15 +38,21 @@ const (
 )
 
 // keys is two owners with one key each.
-type keys struct{}
+type keys struct {
+	operator string // who sees what is the whole daemon's; "" is both
+}
 
-func (keys) Authenticate(key string) (string, error) {
+func (k keys) Authenticate(_ context.Context, key string) (auth.Principal, error) {
 	for owner, theirs := range map[string]string{"alice": aliceKey, "bob": bobKey} {
 		if subtle.ConstantTimeCompare([]byte(key), []byte(theirs)) == 1 {
-			return owner, nil
+			p := auth.Principal{Owner: owner, Quota: owner}
+			if k.operator == "" || k.operator == owner {
+				p.Scopes = auth.ScopeDaemon
+			}
+			return p, nil
 		}
 	}
-	return "", errdefs.New(errdefs.Unauthenticated, "no such key")
+	return auth.Principal{}, errdefs.New(errdefs.Unauthenticated, "no such key")
 }
 
 // images knows every name but "missing".
@@ -91,11 +100,11 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 		session: session.Options{
 			Store: db, Driver: runtimetest.NewLocal(tb), Images: images{},
 			Defaults:   session.Defaults{Image: "base"},
-			Workspaces: session.WorkspaceOptions{Store: db},
-			Snapshots:  session.SnapshotOptions{Store: db, Blobs: blobs, SpoolDir: tb.TempDir()},
+			Workspaces: workspaces.WorkspaceOptions{Store: db},
+			Snapshots:  snapshots.Options{Store: db, Blobs: blobs, SpoolDir: tb.TempDir()},
 		},
 		v1:  v1.Options{Version: "test", SpoolDir: tb.TempDir(), Registry: registry},
-		api: api.Options{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), Keys: keys{}, Registry: registry},
+		api: api.Options{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), Authenticator: keys{}, Registry: registry},
 	}
 	for _, set := range options {
 		set(&o)

@@ -34,7 +34,7 @@ func withLibrary(tb testing.TB, allowed ...string) func(*setup) {
 			}
 		})
 		inUse := func(digest string) (bool, error) { return false, nil }
-		o.v1.Images, o.v1.Admin, o.api.Admin = &jobs.Library{Store: store, Jobs: m, InUse: inUse}, "alice", "alice"
+		o.v1.Images, o.api.Authenticator = &jobs.Library{Store: store, Jobs: m, InUse: inUse}, keys{operator: "alice"}
 	}
 }
 

@@ -65,10 +65,10 @@ type Maxima struct {
 type infoOutput struct{ Body Info }
 
 func (s *surface) info(ctx context.Context, _ *struct{}) (*infoOutput, error) {
-	d, x := s.manager.Limits(api.From(ctx).Owner)
+	d, x, quota := s.manager.Sessions.Limits(api.Caller(ctx))
 	drivers := s.manager.Drivers()
 	var workspaces *WorkspaceInfo
-	if w, ok := s.manager.WorkspaceOptions(); ok {
+	if w, ok := s.manager.Workspaces.Options(); ok {
 		workspaces = &WorkspaceInfo{
 			PersistByDefault: w.PersistByDefault, DefaultSizeMB: w.DefaultSizeMB, MaxSizeMB: w.MaxSizeMB,
 			MaxCount: w.MaxCount, RetentionSeconds: int64(w.Retention / time.Second),
@@ -84,7 +84,7 @@ func (s *surface) info(ctx context.Context, _ *struct{}) (*infoOutput, error) {
 		},
 		Limits: Maxima{
 			TTLSeconds: int64(x.TTL / time.Second), LifetimeSeconds: int64(x.Lifetime / time.Second),
-			TimeoutMS: x.ExecTimeout.Milliseconds(), Sessions: x.Sessions, SessionsPerKey: x.SessionsPerOwner,
+			TimeoutMS: x.ExecTimeout.Milliseconds(), Sessions: x.Sessions, SessionsPerKey: quota.Sessions,
 			Limits:       Limits{CPU: x.Limits.CPU, MemoryMB: x.Limits.MemoryMB, Pids: x.Limits.Pids, DiskMB: x.Limits.DiskMB},
 			CommandBytes: protocol.MaxCommand, OutputBytes: s.opts.OutputBytes, ReadBytes: files.MaxRead,
 			WriteBytes: s.opts.WriteBytes, UploadBytes: s.opts.UploadBytes, FileBytes: x.FileBytes,

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -40,8 +42,8 @@ type UpdateRequest struct {
 }
 
 func (s *surface) updateSession(ctx context.Context, in *updateInput) (*sessionOutput, error) {
-	return s.change(ctx, in.SessionPath, func(ctx context.Context, id session.ID) (session.Session, error) {
-		return s.manager.Update(ctx, id, session.UpdateRequest{Policy: in.Body.policy(), Labels: in.Body.Labels})
+	return s.change(ctx, in.SessionPath, func(ctx context.Context, p auth.Principal, id session.ID) (session.Session, error) {
+		return s.manager.Sessions.Update(ctx, p, id, session.UpdateRequest{Policy: in.Body.policy(), Labels: in.Body.Labels})
 	})
 }
 
@@ -60,35 +62,35 @@ func (s *surface) pauseSession(ctx context.Context, in *pauseInput) (*sessionOut
 	if in.Body != nil && in.Body.Memory != "" {
 		memory = session.Memory(in.Body.Memory)
 	}
-	return s.change(ctx, in.SessionPath, func(ctx context.Context, id session.ID) (session.Session, error) {
-		return s.manager.Pause(ctx, id, memory)
+	return s.change(ctx, in.SessionPath, func(ctx context.Context, p auth.Principal, id session.ID) (session.Session, error) {
+		return s.manager.Sessions.Pause(ctx, p, id, memory)
 	})
 }
 
 func (s *surface) resumeSession(ctx context.Context, in *SessionPath) (*sessionOutput, error) {
-	return s.change(ctx, *in, s.manager.Resume)
+	return s.change(ctx, *in, s.manager.Sessions.Resume)
 }
 
 func (s *surface) stopSession(ctx context.Context, in *SessionPath) (*sessionOutput, error) {
-	return s.change(ctx, *in, s.manager.Stop)
+	return s.change(ctx, *in, s.manager.Sessions.Stop)
 }
 
 func (s *surface) startSession(ctx context.Context, in *SessionPath) (*sessionOutput, error) {
-	return s.change(ctx, *in, s.manager.Start)
+	return s.change(ctx, *in, s.manager.Sessions.Start)
 }
 
 func (s *surface) heartbeat(ctx context.Context, in *SessionPath) (*sessionOutput, error) {
-	return s.change(ctx, *in, s.manager.Heartbeat)
+	return s.change(ctx, *in, s.manager.Sessions.Heartbeat)
 }
 
 // change does something to a session of the caller's and answers with what it
 // is then.
-func (s *surface) change(ctx context.Context, in SessionPath, do func(context.Context, session.ID) (session.Session, error)) (*sessionOutput, error) {
+func (s *surface) change(ctx context.Context, in SessionPath, do func(context.Context, auth.Principal, session.ID) (session.Session, error)) (*sessionOutput, error) {
 	id, err := s.find(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := do(ctx, id)
+	changed, err := do(ctx, api.Caller(ctx), id)
 	if err != nil {
 		return nil, err
 	}

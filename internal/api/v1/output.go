@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -37,7 +38,7 @@ func (s *surface) readOutput(ctx context.Context, in *outputInput) (*outputOutpu
 		return nil, err
 	}
 	c := reading.NewChunker(int(in.MaxChunks), in.SinceSeq)
-	record, next, err := s.manager.ReadExec(ctx, id, in.ExecID, commands.ReadRequest{
+	record, next, err := s.manager.Execs.Read(ctx, api.Caller(ctx), id, in.ExecID, session.ReadRequest{
 		Offset: in.SinceSeq, MaxBytes: min(s.opts.OutputBytes, in.MaxChunks*reading.MaxChunk), Wait: time.Duration(in.WaitMS) * time.Millisecond,
 	}, c)
 	if err != nil {

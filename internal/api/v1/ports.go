@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/api/v1/sockets"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/preview"
 )
 
@@ -32,7 +33,7 @@ func (s *surface) listPorts(ctx context.Context, in *SessionPath) (*portsOutput,
 	if err != nil {
 		return nil, err
 	}
-	ports, err := s.manager.Ports(ctx, id)
+	ports, err := s.manager.Execs.Ports(ctx, api.Caller(ctx), id)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ type previewInput struct {
 type previewOutput struct{ Body Preview }
 
 func (s *surface) createPreview(ctx context.Context, in *previewInput) (*previewOutput, error) {
-	id, err := s.find(ctx, in.SessionPath)
+	id, err := s.findKnown(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +105,10 @@ func (s *surface) proxyPort(w http.ResponseWriter, r *http.Request) {
 }
 
 // portTicket lets a preview token open the port that it is for.
-func (s *surface) portTicket(r *http.Request) (owner string, shown bool, err error) {
+func (s *surface) portTicket(r *http.Request) (p auth.Principal, shown bool, err error) {
 	t, err := preview.ParseTarget(r.PathValue("id"), r.PathValue("port"))
 	if err != nil {
-		return "", false, nil // who has a key learns what is wrong
+		return p, false, nil // who has a key learns what is wrong
 	}
 	return s.previews.Ticket(r, t)
 }
@@ -118,7 +119,7 @@ type tunnelInput struct {
 }
 
 func (s *surface) tunnel(ctx context.Context, in *tunnelInput) (*huma.StreamResponse, error) {
-	id, err := s.find(ctx, in.SessionPath)
+	id, err := s.findKnown(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (s *surface) tunnel(ctx context.Context, in *tunnelInput) (*huma.StreamResp
 			return
 		}
 		// Before the upgrade, so that a refusal is an ordinary answer.
-		conn, err := s.manager.Dial(ctx, id, in.Port)
+		conn, err := s.manager.Execs.Dial(ctx, api.Caller(ctx), id, in.Port)
 		if err != nil {
 			api.WriteError(w, r, err)
 			return

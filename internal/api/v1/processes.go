@@ -5,8 +5,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -35,18 +36,18 @@ type ProcessRequest struct {
 	RawOutput    bool              `json:"raw_output,omitempty" doc:"As in exec."`
 }
 
-func (r *ProcessRequest) request() (commands.ProcessRequest, error) {
+func (r *ProcessRequest) request() (session.ProcessRequest, error) {
 	stdin, err := textOrBase64("stdin", r.Stdin, r.StdinBase64)
 	if err != nil {
-		return commands.ProcessRequest{}, err
+		return session.ProcessRequest{}, err
 	}
-	req := commands.ProcessRequest{
+	req := session.ProcessRequest{
 		Args: r.Cmd, Env: r.Env, Cwd: r.Cwd, User: r.User, Stdin: stdin, OpenStdin: r.OpenStdin,
 		Timeout: time.Duration(r.TimeoutMS) * time.Millisecond, OutputFile: r.OutputFile,
 		Merged: r.Stderr == "merged", Leaving: r.OnDisconnect == "kill",
 	}
 	if r.TTY {
-		req.Terminal = &commands.TerminalSize{Rows: r.Rows, Cols: r.Cols}
+		req.Terminal = &session.TerminalSize{Rows: r.Rows, Cols: r.Cols}
 		if r.Rows == 0 {
 			req.Terminal.Rows = defaultRows
 		}
@@ -103,14 +104,14 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 		return nil, err
 	}
 	if in.Body.Background {
-		record, err := s.manager.StartProcess(ctx, id, req)
+		record, err := s.manager.Execs.StartProcess(ctx, api.Caller(ctx), id, req)
 		if err != nil {
 			return nil, err
 		}
 		return &processOutput{http.StatusCreated, ProcessResponse{ExecID: record.ID, Status: "running", PID: record.PID}}, nil
 	}
 	output := s.streams(in.Body.RawOutput)
-	record, err := s.manager.RunProcess(ctx, id, req, output)
+	record, err := s.manager.Execs.RunProcess(ctx, api.Caller(ctx), id, req, output)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
 // register adds a route. Where it has an id in its path, the beginning of that does
@@ -29,7 +30,7 @@ func (s *surface) register(r api.Route) {
 }
 
 func (s *surface) resolveSession(r *http.Request) error {
-	id, err := s.manager.Lookup(api.From(r.Context()).Owner, r.PathValue("id"))
+	id, err := s.manager.Sessions.Find(api.Caller(r.Context()), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,7 @@ func (s *surface) execID(ctx context.Context, of SessionPath, field, ref string)
 	if err != nil {
 		return ref, nil //nolint:nilerr // see above
 	}
-	all, err := s.manager.Execs(ctx, id)
+	all, err := s.manager.Execs.List(ctx, api.Caller(ctx), id)
 	if err != nil {
 		return ref, nil //nolint:nilerr // see above
 	}
@@ -84,7 +85,7 @@ func (s *surface) snapshotID(ctx context.Context, field, ref string) (string, er
 	if !abbreviates(ref) {
 		return ref, nil
 	}
-	all, err := s.manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: api.From(ctx).Owner})
+	all, err := s.manager.Snapshots.List(ctx, api.Caller(ctx), snapshots.Filter{})
 	if err != nil {
 		return ref, nil //nolint:nilerr // see execID
 	}

@@ -1,18 +1,23 @@
 package v1_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
 )
 
 // anyone makes an owner of every key.
 type anyone struct{}
 
-func (anyone) Authenticate(key string) (string, error) { return key, nil }
+func (anyone) Authenticate(_ context.Context, key string) (auth.Principal, error) {
+	return auth.Principal{Owner: key}, nil
+}
 
 // series is how many there are, and their names.
 func (s *server) series(tb testing.TB) (n int, names string) {
@@ -58,7 +63,7 @@ func (s *server) counted(tb testing.TB, n uint64) {
 // The first session's requests make all series that there will be: neither more
 // sessions nor more owners, commands and paths make others.
 func TestSeriesDoNotGrowWithSessionsOrOwners(t *testing.T) {
-	s := start(t, func(o *setup) { o.api.Keys = anyone{} })
+	s := start(t, func(o *setup) { o.api.Authenticator = anyone{} })
 	work := func(owner, what string) {
 		as := header("Authorization", "Bearer "+owner)
 		var created struct{ ID string }

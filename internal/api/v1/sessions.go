@@ -9,7 +9,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Session is the contract's view of a session.
@@ -77,22 +76,28 @@ type (
 	okOutput = shapes.OKOutput
 )
 
-// find returns the id of a session that the caller may use. To another key a
-// session does not exist.
-func (s *surface) find(ctx context.Context, in SessionPath) (session.ID, error) {
+// find returns the id that a path has. Whose the session is, and whether there is
+// one, the core says to whoever uses the id.
+func (s *surface) find(_ context.Context, in SessionPath) (session.ID, error) {
+	if !isID(in.ID) {
+		return "", session.ErrNoSession()
+	}
+	return session.ID(in.ID), nil
+}
+
+// findKnown is find, and refuses what is no session of the caller's before the
+// handler has other objections.
+func (s *surface) findKnown(ctx context.Context, in SessionPath) (session.ID, error) {
 	found, err := s.get(ctx, in)
 	return found.ID, err
 }
 
 func (s *surface) get(ctx context.Context, in SessionPath) (session.Session, error) {
-	if !isID(in.ID) {
-		return session.Session{}, session.ErrNoSession()
+	id, err := s.find(ctx, in)
+	if err != nil {
+		return session.Session{}, err
 	}
-	owner := api.From(ctx).Owner
-	if weaken.Off(weaken.Owner) {
-		owner = ""
-	}
-	return s.manager.GetOwned(ctx, owner, session.ID(in.ID))
+	return s.manager.Sessions.Get(ctx, api.Caller(ctx), id)
 }
 
 // isID reports whether s is the id of anything here. What is not is refused
@@ -135,8 +140,8 @@ type CreateRequest struct {
 
 // request gives the manager's request. Numbers are in the schema's range, so
 // that no conversion can overflow.
-func (in *createInput) request(owner string) (session.CreateRequest, error) {
-	req := session.CreateRequest{Owner: owner, IdempotencyKey: in.IdempotencyKey}
+func (in *createInput) request() (session.CreateRequest, error) {
+	req := session.CreateRequest{IdempotencyKey: in.IdempotencyKey}
 	body := in.Body
 	if body == nil {
 		return req, nil
@@ -166,7 +171,7 @@ func (in *createInput) request(owner string) (session.CreateRequest, error) {
 type sessionOutput struct{ Body Session }
 
 func (s *surface) createSession(ctx context.Context, in *createInput) (*sessionOutput, error) {
-	req, err := in.request(api.From(ctx).Owner)
+	req, err := in.request()
 	if err == nil {
 		req.RestoreSnapshotID, err = s.snapshotID(ctx, "restore_snapshot_id", req.RestoreSnapshotID)
 	}
@@ -174,7 +179,7 @@ func (s *surface) createSession(ctx context.Context, in *createInput) (*sessionO
 		return nil, err
 	}
 	start := time.Now()
-	created, err := s.manager.Create(ctx, req)
+	created, err := s.manager.Sessions.Create(ctx, api.Caller(ctx), req)
 	s.metrics.Created(time.Since(start), err)
 	if err != nil {
 		return nil, err
@@ -192,7 +197,7 @@ type listOutput struct {
 }
 
 func (s *surface) listSessions(ctx context.Context, in *listInput) (*listOutput, error) {
-	all, err := s.manager.List(ctx, session.ListFilter{Owner: api.From(ctx).Owner, IncludeEnded: in.IncludeEnded})
+	all, err := s.manager.Sessions.List(ctx, api.Caller(ctx), session.ListRequest{IncludeEnded: in.IncludeEnded})
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +221,7 @@ func (s *surface) destroySession(ctx context.Context, in *SessionPath) (*okOutpu
 	if err != nil {
 		return nil, err
 	}
-	if err := s.manager.Destroy(ctx, id); err != nil {
+	if err := s.manager.Sessions.Destroy(ctx, api.Caller(ctx), id); err != nil {
 		return nil, err
 	}
 	return shapes.Done(), nil
@@ -248,7 +253,7 @@ func (s *surface) stats(ctx context.Context, in *SessionPath) (*statsOutput, err
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.manager.Stats(ctx, found.ID)
+	st, err := s.manager.Sessions.Stats(ctx, api.Caller(ctx), found.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -261,7 +266,7 @@ func (s *surface) stats(ctx context.Context, in *SessionPath) (*statsOutput, err
 	if found.WorkspaceID == "" {
 		return out, nil
 	}
-	w, err := s.manager.GetWorkspace(ctx, found.Owner, found.WorkspaceID)
+	w, err := s.manager.Sessions.Workspace(ctx, api.Caller(ctx), found.ID)
 	if err != nil {
 		return nil, err
 	}

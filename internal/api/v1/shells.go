@@ -5,8 +5,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // Shell is a persistent shell of a session.
@@ -38,7 +39,7 @@ func (s *surface) listShells(ctx context.Context, in *SessionPath) (*shellsOutpu
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.manager.Shells(ctx, id)
+	all, err := s.manager.Execs.Shells(ctx, api.Caller(ctx), id)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (s *surface) listShells(ctx context.Context, in *SessionPath) (*shellsOutpu
 }
 
 // shellName is what clients call a shell.
-func shellName(name string) string { return cmp.Or(name, commands.DefaultShell) }
+func shellName(name string) string { return cmp.Or(name, session.DefaultShell) }
 
 type shellPath struct {
 	SessionPath
@@ -71,7 +72,7 @@ func (s *surface) closeShell(ctx context.Context, in *shellPath) (*shapes.OKOutp
 	if err != nil {
 		return nil, err
 	}
-	if err := s.manager.CloseShell(ctx, id, in.Name); err != nil {
+	if err := s.manager.Execs.CloseShell(ctx, api.Caller(ctx), id, in.Name); err != nil {
 		return nil, err
 	}
 	return shapes.Done(), nil

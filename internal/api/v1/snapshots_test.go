@@ -7,7 +7,8 @@ import (
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/auth"
+	saved "github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
 func TestSnapshots(t *testing.T) {
@@ -83,10 +84,10 @@ func TestSnapshotMistakes(t *testing.T) {
 	s.exec(t, path, "head -c 20000 /dev/urandom > f")
 	s.do(t, "POST", path+"/snapshots", "").wantError(t, 413, "too_large", "")
 
-	full := start(t, func(o *setup) { o.session.Snapshots.MaxTotal = 10 })
+	full := start(t, func(o *setup) { o.session.Quotas = auth.FixedQuotas{General: auth.Quota{SnapshotBytes: 10}} })
 	full.do(t, "POST", full.create(t)+"/snapshots", "").wantError(t, 507, "insufficient_space", "")
 
-	none := start(t, func(o *setup) { o.session.Snapshots = session.SnapshotOptions{} })
+	none := start(t, func(o *setup) { o.session.Snapshots = saved.Options{} })
 	path = none.create(t)
 	none.do(t, "POST", path+"/snapshots", "").wantError(t, 501, "unimplemented", "")
 	none.do(t, "GET", "/v1/snapshots", "").wantError(t, 501, "unimplemented", "")

@@ -12,7 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // done is the data of the event done.
@@ -31,8 +31,8 @@ func (s *surface) execStream(ctx context.Context, in *execInput) (*huma.StreamRe
 
 func (s *surface) streamExec(ctx context.Context, id session.ID, body *ExecRequest) *huma.StreamResponse {
 	req := body.request()
-	return s.streamRun(ctx, body.RawOutput, func(out io.Writer) (commands.ExecResult, error) {
-		return s.manager.Exec(ctx, id, req, out)
+	return s.streamRun(ctx, body.RawOutput, func(out io.Writer) (protocol.Record, error) {
+		return s.manager.Execs.Run(ctx, api.Caller(ctx), id, req, out)
 	})
 }
 
@@ -48,13 +48,13 @@ func (s *surface) processStream(ctx context.Context, in *processInput) (*huma.St
 	if err != nil {
 		return nil, err
 	}
-	return s.streamRun(ctx, in.Body.RawOutput, func(out io.Writer) (commands.ExecResult, error) {
-		return s.manager.RunProcess(ctx, id, req, out)
+	return s.streamRun(ctx, in.Body.RawOutput, func(out io.Writer) (protocol.Record, error) {
+		return s.manager.Execs.RunProcess(ctx, api.Caller(ctx), id, req, out)
 	}), nil
 }
 
 // streamRun answers with the events of an exec that run runs.
-func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Writer) (commands.ExecResult, error)) *huma.StreamResponse {
+func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Writer) (protocol.Record, error)) *huma.StreamResponse {
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		out := announced{reading.NewEvents(raw), ctx, w}
 		result, err := run(out)
@@ -147,22 +147,22 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Plac
 	if at.Ended {
 		return shapes.Streaming(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
 	}
-	if _, err := s.manager.ExecRecord(ctx, id, at.Exec); err != nil {
+	if _, err := s.manager.Execs.Get(ctx, api.Caller(ctx), id, at.Exec); err != nil {
 		return nil, err
 	}
 	return shapes.Streaming(func(w http.ResponseWriter, _ *http.Request) {
 		out := reading.NewEvents(raw)
-		var record commands.ExecResult
+		var record protocol.Record
 		err := out.Begin(w, at)
 		if err == nil {
-			record, err = s.manager.Attach(ctx, id, at.Exec, at.Offset, out)
+			record, err = s.manager.Execs.Attach(ctx, api.Caller(ctx), id, at.Exec, at.Offset, out)
 		}
 		endEvents(ctx, out, record, err)
 	}), nil
 }
 
 // endEvents sends the last event.
-func endEvents(ctx context.Context, out *reading.Events, result commands.ExecResult, err error) {
+func endEvents(ctx context.Context, out *reading.Events, result protocol.Record, err error) {
 	if err == nil {
 		err = out.End(done{End: endOf(result), DroppedBytes: out.Missing(result.OutputBytes)})
 	} else {

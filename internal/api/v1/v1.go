@@ -36,7 +36,6 @@ type Options struct {
 	Pool *pool.Pool // what keeps sandboxes ready for the manager; may be nil
 
 	Images *jobs.Library // nil has none, and answers that it is not there
-	Admin  string        // the owner who sees images that sessions may not use; "" is everybody
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 4 MiB
@@ -83,13 +82,13 @@ func New(o Options) api.Surface {
 	}
 	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: metrics.New(o.Registry, o.Manager)}
 	s.files = &files.Handlers{
-		Manager: o.Manager, Find: s.find, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
+		Manager: o.Manager, Find: s.findKnown, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
 	}
 	ofWorkspaces := *s.files
 	ofWorkspaces.Find = s.findWorkspaceFiles
 	s.workspaceFiles = &ofWorkspaces
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
-	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Admin: o.Admin, Find: s.find}
+	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find}
 	s.huma = adapter.New(s.register)
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")

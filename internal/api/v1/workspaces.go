@@ -12,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
 // Workspace is the contract's view of a workspace.
@@ -26,7 +27,7 @@ type Workspace struct {
 	LastUsedAt         time.Time         `json:"last_used_at" doc:"The last start or end of a session with it; now, while one has it."`
 }
 
-func viewWorkspace(w session.WorkspaceUse) Workspace {
+func viewWorkspace(w workspaces.WorkspaceUse) Workspace {
 	return Workspace{
 		ID: w.ID, Labels: w.Labels, SizeMB: w.SizeMB, SizeBytes: w.Bytes, SessionCount: w.Sessions, ActiveSessionCount: w.Active,
 		CreatedAt: w.CreatedAt.UTC(), LastUsedAt: w.LastUsed.UTC(),
@@ -45,11 +46,11 @@ type createWorkspaceInput struct{ Body *WorkspaceRequest }
 type workspaceOutput struct{ Body Workspace }
 
 func (s *surface) createWorkspace(ctx context.Context, in *createWorkspaceInput) (*workspaceOutput, error) {
-	req := session.WorkspaceRequest{Owner: api.From(ctx).Owner}
+	var req workspaces.WorkspaceRequest
 	if in.Body != nil {
 		req.ID, req.Labels, req.SizeMB = in.Body.ID, in.Body.Labels, in.Body.SizeMB
 	}
-	made, err := s.manager.CreateWorkspace(ctx, req)
+	made, err := s.manager.Workspaces.Create(ctx, api.Caller(ctx), req)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ type Workspaces struct {
 type workspacesOutput struct{ Body Workspaces }
 
 func (s *surface) listWorkspaces(ctx context.Context, _ *struct{}) (*workspacesOutput, error) {
-	all, err := s.manager.ListWorkspaces(ctx, api.From(ctx).Owner)
+	all, err := s.manager.Workspaces.List(ctx, api.Caller(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ type WorkspacePath struct {
 }
 
 func (s *surface) getWorkspace(ctx context.Context, in *WorkspacePath) (*workspaceOutput, error) {
-	found, err := s.manager.GetWorkspace(ctx, api.From(ctx).Owner, in.ID)
+	found, err := s.manager.Workspaces.Get(ctx, api.Caller(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -95,11 +96,11 @@ type deleteWorkspaceInput struct {
 }
 
 func (s *surface) deleteWorkspace(ctx context.Context, in *deleteWorkspaceInput) (*okOutput, error) {
-	remove := s.manager.DeleteWorkspace
+	remove := s.manager.Workspaces.Delete
 	if in.Force {
-		remove = s.manager.ForceDeleteWorkspace
+		remove = s.manager.Workspaces.ForceDelete
 	}
-	if err := remove(ctx, api.From(ctx).Owner, in.ID); err != nil {
+	if err := remove(ctx, api.Caller(ctx), in.ID); err != nil {
 		return nil, err
 	}
 	return shapes.Done(), nil
@@ -108,7 +109,7 @@ func (s *surface) deleteWorkspace(ctx context.Context, in *deleteWorkspaceInput)
 // findWorkspaceFiles returns the session through which the files of a workspace
 // that the caller may use are reached.
 func (s *surface) findWorkspaceFiles(ctx context.Context, in SessionPath) (session.ID, error) {
-	return s.manager.WorkspaceFiles(ctx, api.From(ctx).Owner, in.ID)
+	return s.manager.Files.OfWorkspace(ctx, api.Caller(ctx), in.ID)
 }
 
 // Where sessions and workspaces have the same routes.

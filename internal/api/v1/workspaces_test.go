@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -150,7 +151,7 @@ func TestWorkspaceFiles(t *testing.T) {
 	if len(sessions) != 0 {
 		t.Errorf("a session is seen: %s", sessions)
 	}
-	helpers, err := s.manager.List(t.Context(), session.ListFilter{Helpers: true})
+	helpers, err := s.manager.Sessions.List(t.Context(), auth.System("test"), session.ListRequest{Helpers: true})
 	if err != nil || len(helpers) != 1 {
 		t.Fatalf("helpers %+v, %v", helpers, err)
 	}

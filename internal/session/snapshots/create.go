@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
@@ -21,58 +22,66 @@ import (
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// CreateSnapshot saves the files of a session as they are at one moment: its
+// Create saves the files of a session as they are at one moment: its
 // programs stand still while they are read. It returns when the archive is
 // kept. When it fails, nothing is left.
 //
 // With an idempotency key it goes on when ctx is done, and a request with a key
 // that was used returns the snapshot of the first, which it waits for.
-func (m *Snapshots) CreateSnapshot(ctx context.Context, req Request) (_ Snapshot, err error) {
-	if err := m.host.Ready(); err != nil {
+func (s *Snapshots) Create(ctx context.Context, p auth.Principal, sessionID string, req Request) (_ Snapshot, err error) {
+	k := s.keeper
+	if err := k.sessions.CheckReady(); err != nil {
 		return Snapshot{}, err
 	}
-	plan, err := m.plan(&req)
+	if err := k.sessions.CheckKnown(ctx, p, sessionID); err != nil {
+		return Snapshot{}, err
+	}
+	plan, err := k.plan(&req)
 	if err != nil {
 		return Snapshot{}, err
 	}
-	if err := m.host.Admit(ctx); err != nil {
+	if err := k.sessions.Admit(ctx); err != nil {
 		return Snapshot{}, err
 	}
-	s := Snapshot{
-		ID: m.host.NewID(), Owner: req.Owner, Name: req.Name, Label: req.Label, State: Creating,
+	made := Snapshot{
+		ID: k.sessions.NewID(), Owner: p.Owner, Name: req.Name, Label: req.Label, State: Creating,
 		CreatedAt: time.Now().UTC(), IdempotencyKey: req.IdempotencyKey,
 	}
-	if s.RequestHash, err = requestHash(req); err != nil {
+	if made.RequestHash, err = requestHash(sessionID, req); err != nil {
 		return Snapshot{}, err
 	}
-	s.Manifest = snapshot.Manifest{
-		Format: snapshot.Format, ID: s.ID, Owner: s.Owner, SessionID: req.SessionID, Scope: req.Scope,
-		CreatedAt: s.CreatedAt, Include: req.Include, Exclude: req.Exclude,
+	made.Manifest = snapshot.Manifest{
+		Format: snapshot.Format, ID: made.ID, Owner: made.Owner, SessionID: sessionID, Scope: req.Scope,
+		CreatedAt: made.CreatedAt, Include: req.Include, Exclude: req.Exclude,
 	}
 	making := ctx
 	if req.IdempotencyKey != "" {
 		making = context.WithoutCancel(ctx)
 	}
-	spool, err := newSpool(m.opts.SpoolDir)
+	spool, err := newSpool(k.opts.SpoolDir)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	defer func() { err = errors.Join(err, spool.close()) }()
-	made, err := m.make(making, s, spool, func(ctx context.Context) (_ snapshot.Manifest, err error) {
-		if spool.room, err = m.room(ctx, s.Owner); err != nil {
+	kept, err := k.make(making, p, made, spool, func(ctx context.Context) (_ snapshot.Manifest, err error) {
+		if spool.room, err = k.room(ctx, p); err != nil {
 			return snapshot.Manifest{}, err
 		}
-		return m.pack(ctx, s.Manifest, plan, spool)
+		return k.pack(ctx, p, made.Manifest, plan, spool)
 	})
 	if req.IdempotencyKey != "" && errdefs.Is(err, errdefs.AlreadyExists) {
-		return m.follow(ctx, s)
+		return k.follow(ctx, made)
 	}
-	return made, err
+	return kept, err
 }
 
-func requestHash(req Request) (string, error) {
-	req.IdempotencyKey, req.Owner = "", ""
-	text, err := json.Marshal(req)
+// requestHash tells a retry from another request.
+func requestHash(sessionID string, req Request) (string, error) {
+	req.IdempotencyKey = ""
+	text, err := json.Marshal(struct {
+		SessionID string
+		Request
+	}{sessionID, req})
 	if err != nil {
 		return "", fmt.Errorf("hash a request: %w", err)
 	}
@@ -81,17 +90,17 @@ func requestHash(req Request) (string, error) {
 }
 
 // follow returns the snapshot that has s's idempotency key already.
-func (m *Snapshots) follow(ctx context.Context, s Snapshot) (Snapshot, error) {
-	first, err := m.opts.Store.FindSnapshot(ctx, s.Owner, s.IdempotencyKey)
+func (k *Keeper) follow(ctx context.Context, s Snapshot) (Snapshot, error) {
+	first, err := k.opts.Store.FindSnapshot(ctx, s.Owner, s.IdempotencyKey)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	if first.RequestHash != s.RequestHash {
 		return Snapshot{}, errdefs.New(errdefs.Unprocessable, "this Idempotency-Key was used with another request; send a new key")
 	}
-	m.mu.Lock()
-	made := m.making[first.ID]
-	m.mu.Unlock()
+	k.mu.Lock()
+	made := k.making[first.ID]
+	k.mu.Unlock()
 	if made != nil {
 		select {
 		case <-made:
@@ -99,7 +108,7 @@ func (m *Snapshots) follow(ctx context.Context, s Snapshot) (Snapshot, error) {
 			return Snapshot{}, ctx.Err()
 		}
 	}
-	found, err := m.GetSnapshot(ctx, s.Owner, first.ID)
+	found, err := k.Get(ctx, s.Owner, first.ID)
 	if errdefs.Is(err, errdefs.NotFound) {
 		return found, errdefs.Wrap(err, errdefs.Unavailable, "the snapshot could not be made; try again")
 	}
@@ -108,22 +117,22 @@ func (m *Snapshots) follow(ctx context.Context, s Snapshot) (Snapshot, error) {
 
 // make makes a snapshot of the parts in the spool, of which fill returns the
 // manifest when they are there: its row, the archive, its row again.
-func (m *Snapshots) make(ctx context.Context, s Snapshot, spool *spool, fill func(context.Context) (snapshot.Manifest, error)) (_ Snapshot, err error) {
-	ctx, cancel := context.WithTimeout(ctx, m.opts.Timeout)
+func (k *Keeper) make(ctx context.Context, p auth.Principal, s Snapshot, spool *spool, fill func(context.Context) (snapshot.Manifest, error)) (_ Snapshot, err error) {
+	ctx, cancel := context.WithTimeout(ctx, k.opts.Timeout)
 	defer cancel()
-	defer m.begin(s.ID)()
-	if err := m.opts.Store.AddSnapshot(ctx, s, m.opts.MaxCount); err != nil {
+	defer k.begin(s.ID)()
+	if err := k.opts.Store.AddSnapshot(ctx, s, k.opts.MaxCount); err != nil {
 		return Snapshot{}, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, m.remove(ctx, s))
+			err = errors.Join(err, k.remove(ctx, s))
 		}
 	}()
 	if err := failpoint.Hit("snapshot.row"); err != nil {
 		return Snapshot{}, err
 	}
-	done, err := m.slots.take(ctx, s.Owner)
+	done, err := k.slots.take(ctx, s.Owner)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -134,47 +143,47 @@ func (m *Snapshots) make(ctx context.Context, s Snapshot, spool *spool, fill fun
 	// Others of the owner may have been made meanwhile.
 	counted := s
 	counted.Size = spool.size
-	if err := m.opts.Store.CountSnapshot(ctx, counted, m.opts.MaxTotal); err != nil {
+	if err := k.opts.Store.CountSnapshot(ctx, counted, k.quotas.QuotaOf(p).SnapshotBytes); err != nil {
 		return Snapshot{}, err
 	}
 	s = counted
 	if err := failpoint.Hit("snapshot.counted"); err != nil {
 		return Snapshot{}, err
 	}
-	if s.Size, err = m.keep(ctx, s, spool); err != nil {
+	if s.Size, err = k.keep(ctx, s, spool); err != nil {
 		return Snapshot{}, err
 	}
 	if err := failpoint.Hit("snapshot.kept"); err != nil {
 		return Snapshot{}, err
 	}
 	s.State = Ready
-	if err := m.opts.Store.PutSnapshot(context.WithoutCancel(ctx), s); err != nil {
+	if err := k.opts.Store.PutSnapshot(context.WithoutCancel(ctx), s); err != nil {
 		return Snapshot{}, err
 	}
 	return s, failpoint.Hit("snapshot.ready")
 }
 
 // begin notes that a snapshot is being made, until end is called.
-func (m *Snapshots) begin(id string) (end func()) {
+func (k *Keeper) begin(id string) (end func()) {
 	made := make(chan struct{})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.making[id] = made
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.making[id] = made
 	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.making, id)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.making, id)
 		close(made)
 	}
 }
 
 // pack has a session packed while it stands still, and looks at what came when
 // it goes on.
-func (m *Snapshots) pack(ctx context.Context, man snapshot.Manifest, plan []partPlan, spool *spool) (snapshot.Manifest, error) {
-	err := m.host.Still(ctx, man.SessionID, func(ctx context.Context, from Source) error {
+func (k *Keeper) pack(ctx context.Context, p auth.Principal, man snapshot.Manifest, plan []partPlan, spool *spool) (snapshot.Manifest, error) {
+	err := k.sessions.StandStill(ctx, p, man.SessionID, func(ctx context.Context, from Source) error {
 		man.Image, man.ImageDigest, man.Cwd = from.Image, from.ImageDigest, from.Cwd
 		for _, p := range plan {
-			part, err := m.packPart(ctx, from.Client, p, spool)
+			part, err := k.packPart(ctx, from.Client, p, spool)
 			if err != nil {
 				return err
 			}
@@ -185,10 +194,10 @@ func (m *Snapshots) pack(ctx context.Context, man snapshot.Manifest, plan []part
 	if err != nil {
 		return man, err
 	}
-	return man, m.scan(ctx, &man, spool)
+	return man, k.scan(ctx, &man, spool)
 }
 
-func (m *Snapshots) packPart(ctx context.Context, from *runnerclient.Client, p partPlan, spool *spool) (snapshot.Part, error) {
+func (k *Keeper) packPart(ctx context.Context, from *runnerclient.Client, p partPlan, spool *spool) (snapshot.Part, error) {
 	packed, err := from.Pack(ctx, protocol.Pack{
 		Path: top, Format: archiveFormat, Snapshot: p.how, Include: p.include, Exclude: p.exclude,
 	})
@@ -200,8 +209,8 @@ func (m *Snapshots) packPart(ctx context.Context, from *runnerclient.Client, p p
 }
 
 // scan looks at every part in the spool and notes what is in it.
-func (m *Snapshots) scan(ctx context.Context, man *snapshot.Manifest, spool *spool) error {
-	left := snapshot.Limits{Bytes: m.opts.MaxUnpack, Entries: m.opts.MaxFiles}
+func (k *Keeper) scan(ctx context.Context, man *snapshot.Manifest, spool *spool) error {
+	left := snapshot.Limits{Bytes: k.opts.MaxUnpack, Entries: k.opts.MaxFiles}
 	for i, r := range spool.readers(man.Parts) {
 		p := &man.Parts[i]
 		var err error
@@ -214,13 +223,13 @@ func (m *Snapshots) scan(ctx context.Context, man *snapshot.Manifest, spool *spo
 }
 
 // keep writes the archive to where it stays.
-func (m *Snapshots) keep(ctx context.Context, s Snapshot, spool *spool) (size int64, err error) {
+func (k *Keeper) keep(ctx context.Context, s Snapshot, spool *spool) (size int64, err error) {
 	r, w := io.Pipe()
 	var writing sync.WaitGroup
 	writing.Go(func() {
 		w.CloseWithError(snapshot.Write(w, s.Manifest, spool.readers(s.Manifest.Parts)...))
 	})
-	size, err = m.opts.Blobs.Put(ctx, s.ID, r)
+	size, err = k.opts.Blobs.Put(ctx, s.ID, r)
 	err = errors.Join(err, r.Close()) // which ends the writer, too
 	writing.Wait()
 	return size, err

@@ -8,16 +8,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 )
 
-// Snapshots makes, keeps and restores snapshots. Its methods may be called
-// concurrently.
-type Snapshots struct {
-	opts  Options
-	host  Host
-	slots *slots
+// Keeper makes, keeps and restores snapshots. Its methods are for the core;
+// clients have its Service. They may be called concurrently.
+type Keeper struct {
+	opts     Options
+	sessions Sessions
+	quotas   auth.Quotas
+	slots    *slots
 
 	mu     sync.Mutex
 	making map[string]chan struct{} // guarded by mu; by id, closed when it is made or not
@@ -25,134 +27,159 @@ type Snapshots struct {
 }
 
 // New returns what there is of snapshots.
-func New(o Options, h Host) *Snapshots {
+func New(o Options, sessions Sessions, quotas auth.Quotas) *Keeper {
 	o = o.withDefaults()
-	return &Snapshots{opts: o, host: h, slots: newSlots(o.AtOnce, o.Patience), making: map[string]chan struct{}{}, coming: map[string]int{}}
+	return &Keeper{
+		opts: o, sessions: sessions, quotas: quotas, slots: newSlots(o.AtOnce, o.Patience),
+		making: map[string]chan struct{}{}, coming: map[string]int{},
+	}
 }
 
-// HasSnapshots reports whether there can be any.
-func (m *Snapshots) HasSnapshots() bool { return m.opts.Store != nil }
+// Service is what clients may do with the snapshots of k.
+func (k *Keeper) Service() *Snapshots { return &Snapshots{k} }
+
+// Snapshots is what clients do with snapshots. Each principal knows those of its
+// owner; to every other one they do not exist.
+type Snapshots struct{ keeper *Keeper }
+
+func (k *Keeper) hasSnapshots() bool { return k.opts.Store != nil }
+
+// Enabled reports whether there can be any.
+func (s *Snapshots) Enabled() bool { return s.keeper.hasSnapshots() }
 
 // MaxArchive is how large an archive may be, in bytes.
-func (m *Snapshots) MaxArchive() int64 { return m.opts.MaxBytes }
+func (s *Snapshots) MaxArchive() int64 { return s.keeper.opts.MaxBytes }
 
-// GetSnapshot returns one of an owner's snapshots.
-func (m *Snapshots) GetSnapshot(ctx context.Context, owner, id string) (Snapshot, error) {
-	if !m.HasSnapshots() {
+// Get returns one snapshot.
+func (s *Snapshots) Get(ctx context.Context, p auth.Principal, id string) (Snapshot, error) {
+	return s.keeper.Get(ctx, p.Owner, id)
+}
+
+// Get returns one of an owner's snapshots.
+func (k *Keeper) Get(ctx context.Context, owner, id string) (Snapshot, error) {
+	if !k.hasSnapshots() {
 		return Snapshot{}, errNone()
 	}
-	s, err := m.opts.Store.GetSnapshot(ctx, owner, id)
+	s, err := k.opts.Store.GetSnapshot(ctx, owner, id)
 	if err == nil && s.State != Ready {
 		return Snapshot{}, errUnknown()
 	}
 	return s, err
 }
 
-// ListSnapshots returns the snapshots that match, oldest first.
-func (m *Snapshots) ListSnapshots(ctx context.Context, f Filter) ([]Snapshot, error) {
-	if !m.HasSnapshots() {
-		return nil, errNone()
-	}
-	all, err := m.opts.Store.ListSnapshots(ctx, f.Owner)
+// List returns the principal's snapshots that match, oldest first.
+func (s *Snapshots) List(ctx context.Context, p auth.Principal, f Filter) ([]Snapshot, error) {
+	all, err := s.keeper.rowsOf(ctx, p)
 	return slices.DeleteFunc(all, func(s Snapshot) bool {
 		return s.State != Ready || f.SessionID != "" && f.SessionID != s.Manifest.SessionID || f.Name != "" && f.Name != s.Name
 	}), err
 }
 
-// OpenSnapshot opens the archive of a snapshot. The caller closes it.
-func (m *Snapshots) OpenSnapshot(ctx context.Context, owner, id string) (Snapshot, io.ReadCloser, error) {
-	s, err := m.GetSnapshot(ctx, owner, id)
-	if err != nil {
-		return s, nil, err
+// rowsOf are the rows that p may know of, in whatever state.
+func (k *Keeper) rowsOf(ctx context.Context, p auth.Principal) ([]Snapshot, error) {
+	switch {
+	case !k.hasSnapshots():
+		return nil, errNone()
+	case p.Has(auth.ScopeEveryOwner):
+		return k.opts.Store.AllSnapshots(ctx)
 	}
-	archive, err := m.opts.Blobs.Open(ctx, s.ID, 0)
-	return s, archive, err
+	return k.opts.Store.SnapshotsOf(ctx, p.Owner)
 }
 
-// DeleteSnapshot removes a snapshot. Sessions that were made from it stay.
-func (m *Snapshots) DeleteSnapshot(ctx context.Context, owner, id string) error {
-	if err := m.host.Ready(); err != nil {
+// Open opens the archive of a snapshot. The caller closes it.
+func (s *Snapshots) Open(ctx context.Context, p auth.Principal, id string) (Snapshot, io.ReadCloser, error) {
+	found, err := s.Get(ctx, p, id)
+	if err != nil {
+		return found, nil, err
+	}
+	archive, err := s.keeper.opts.Blobs.Open(ctx, found.ID, 0)
+	return found, archive, err
+}
+
+// Delete removes a snapshot. Sessions that were made from it stay.
+func (s *Snapshots) Delete(ctx context.Context, p auth.Principal, id string) error {
+	if err := s.keeper.sessions.CheckReady(); err != nil {
 		return err
 	}
-	s, err := m.GetSnapshot(ctx, owner, id)
+	found, err := s.Get(ctx, p, id)
 	if err != nil {
 		return err
 	}
-	return m.remove(ctx, s)
+	return s.keeper.remove(ctx, found)
 }
 
 // remove takes a snapshot out of the list, and then its archive and its row
-// away. What fails of that is tried again by PruneSnapshots.
-func (m *Snapshots) remove(ctx context.Context, s Snapshot) error {
+// away. What fails of that is tried again by Prune.
+func (k *Keeper) remove(ctx context.Context, s Snapshot) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	if s.State != Deleting {
 		s.State = Deleting
-		if err := m.opts.Store.PutSnapshot(ctx, s); err != nil {
+		if err := k.opts.Store.PutSnapshot(ctx, s); err != nil {
 			return err
 		}
 	}
 	if err := failpoint.Hit("snapshot.deleting"); err != nil {
 		return err
 	}
-	if err := m.opts.Blobs.Delete(ctx, s.ID); err != nil {
+	if err := k.opts.Blobs.Delete(ctx, s.ID); err != nil {
 		return errdefs.Wrap(err, errdefs.Unavailable, "snapshot %s is not removed completely yet; the daemon goes on trying", s.ID)
 	}
 	if err := failpoint.Hit("snapshot.removed"); err != nil {
 		return err
 	}
-	return m.opts.Store.DeleteSnapshot(ctx, s.ID)
+	return k.opts.Store.DeleteSnapshot(ctx, s.ID)
 }
 
 const removeTimeout = time.Minute
 
-// AbandonSnapshots gives up what an earlier daemon has not finished. It is
+// Abandon gives up what an earlier daemon has not finished. It is
 // called before anything else.
-func (m *Snapshots) AbandonSnapshots(ctx context.Context) error {
-	if !m.HasSnapshots() {
+func (k *Keeper) Abandon(ctx context.Context) error {
+	if !k.hasSnapshots() {
 		return nil
 	}
-	return m.opts.Store.AbandonSnapshots(ctx)
+	return k.opts.Store.AbandonSnapshots(ctx)
 }
 
-// PruneSnapshots goes on with removals that did not finish, and removes what is
+// Prune goes on with removals that did not finish, and removes what is
 // older than the time of Retention. It says how many are gone.
-func (m *Snapshots) PruneSnapshots(ctx context.Context) (removed int, err error) {
-	if !m.HasSnapshots() {
+func (k *Keeper) Prune(ctx context.Context) (removed int, err error) {
+	if !k.hasSnapshots() {
 		return 0, nil
 	}
-	all, err := m.opts.Store.ListSnapshots(ctx, "")
+	all, err := k.opts.Store.AllSnapshots(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var errs []error
 	for _, s := range all {
-		old := m.opts.Retention > 0 && time.Since(s.CreatedAt) >= m.opts.Retention
+		old := k.opts.Retention > 0 && time.Since(s.CreatedAt) >= k.opts.Retention
 		if s.State != Deleting && (s.State != Ready || !old) {
 			continue
 		}
-		if err := m.remove(ctx, s); err != nil {
+		if err := k.remove(ctx, s); err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		removed++
 	}
-	return removed, errors.Join(append(errs, m.sweep(ctx))...)
+	return removed, errors.Join(append(errs, k.sweep(ctx))...)
 }
 
 // sweep has Blobs swept if no archive is on its way there, which would look
 // like one that a crash has left.
-func (m *Snapshots) sweep(ctx context.Context) error {
-	done, ok := m.slots.alone()
+func (k *Keeper) sweep(ctx context.Context) error {
+	done, ok := k.slots.alone()
 	if !ok {
 		return nil
 	}
 	defer done()
-	return m.opts.Blobs.Sweep(ctx)
+	return k.opts.Blobs.Sweep(ctx)
 }
 
 func errUnknown() error {
-	return errdefs.New(errdefs.NotFound, "no such snapshot; GET /v1/snapshots lists those that there are").Because(errdefs.NoSuchSnapshot)
+	return errdefs.New(errdefs.NotFound, "no such snapshot").Because(errdefs.NoSuchSnapshot)
 }
 
 func errNone() error {

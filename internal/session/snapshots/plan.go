@@ -28,8 +28,8 @@ type partPlan struct {
 
 // plan checks a request, fills in its defaults and makes its paths absolute. It
 // returns the parts that are wanted.
-func (m *Snapshots) plan(req *Request) ([]partPlan, error) {
-	if !m.HasSnapshots() {
+func (k *Keeper) plan(req *Request) ([]partPlan, error) {
+	if !k.hasSnapshots() {
 		return nil, errNone()
 	}
 	if err := checkNames(req.Name, req.Label); err != nil {

@@ -7,17 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
-// SnapshotUsage is what the archives of an owner take together, those included
-// that are being made or removed, and what they may take: 0 is no maximum.
-func (m *Snapshots) SnapshotUsage(ctx context.Context, owner string) (bytes, most int64, err error) {
-	if !m.HasSnapshots() {
-		return 0, 0, errNone()
-	}
-	all, err := m.opts.Store.ListSnapshots(ctx, owner)
-	return total(all), m.opts.MaxTotal, err
+// Usage is what the principal's archives take together, those included that are
+// being made or removed, and what they may take: 0 is no maximum.
+func (s *Snapshots) Usage(ctx context.Context, p auth.Principal) (bytes, most int64, err error) {
+	all, err := s.keeper.rowsOf(ctx, p)
+	return total(all), s.keeper.quotas.QuotaOf(p).SnapshotBytes, err
 }
 
 func total(all []Snapshot) (bytes int64) {
@@ -33,23 +31,24 @@ type room struct {
 	over  error
 }
 
-// room returns what an owner has left for one more archive, at most MaxBytes.
+// room returns what p's owner has left for one more archive, at most MaxBytes.
 // It returns InsufficientSpace if that is nothing.
-func (m *Snapshots) room(ctx context.Context, owner string) (room, error) {
-	r := room{m.opts.MaxBytes, errdefs.New(errdefs.TooLarge, "the snapshot has more than %d bytes, which is the limit; leave something out", m.opts.MaxBytes)}
-	if m.opts.MaxTotal == 0 {
+func (k *Keeper) room(ctx context.Context, p auth.Principal) (room, error) {
+	r := room{k.opts.MaxBytes, errdefs.New(errdefs.TooLarge, "the snapshot has more than %d bytes, which is the limit; leave something out", k.opts.MaxBytes)}
+	most := k.quotas.QuotaOf(p).SnapshotBytes
+	if most == 0 {
 		return r, nil
 	}
-	all, err := m.opts.Store.ListSnapshots(ctx, owner)
+	all, err := k.opts.Store.SnapshotsOf(ctx, p.Owner)
 	if err != nil {
 		return room{}, err
 	}
-	left := m.opts.MaxTotal - total(all)
-	if left >= m.opts.MaxBytes {
+	left := most - total(all)
+	if left >= k.opts.MaxBytes {
 		return r, nil
 	}
 	r = room{left, errdefs.New(errdefs.InsufficientSpace, "the snapshot has more than the %d MiB that are left of the %d MiB for the snapshots of this key (snapshots.max_total_mb); %s",
-		max(left, 0)>>20, m.opts.MaxTotal>>20, advice(all))}
+		max(left, 0)>>20, most>>20, advice(all))}
 	if left <= 0 {
 		return room{}, r.over
 	}

@@ -7,54 +7,56 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
-// UploadSnapshot makes a snapshot of an archive, which may be anybody's. It is
+// Upload makes a snapshot of an archive, which may be anybody's. It is
 // read to its end and everything in it looked at before there is a snapshot.
-func (m *Snapshots) UploadSnapshot(ctx context.Context, req UploadRequest, archive io.Reader) (_ Snapshot, err error) {
-	if err := m.host.Ready(); err != nil {
+func (s *Snapshots) Upload(ctx context.Context, p auth.Principal, req UploadRequest, archive io.Reader) (_ Snapshot, err error) {
+	k := s.keeper
+	if err := k.sessions.CheckReady(); err != nil {
 		return Snapshot{}, err
 	}
 	switch {
-	case !m.HasSnapshots():
+	case !k.hasSnapshots():
 		return Snapshot{}, errNone()
-	case req.Size > m.opts.MaxBytes:
-		return Snapshot{}, errdefs.New(errdefs.TooLarge, "the archive has %d bytes; the maximum is %d", req.Size, m.opts.MaxBytes)
+	case req.Size > k.opts.MaxBytes:
+		return Snapshot{}, errdefs.New(errdefs.TooLarge, "the archive has %d bytes; the maximum is %d", req.Size, k.opts.MaxBytes)
 	}
 	if err := checkNames(req.Name, req.Label); err != nil {
 		return Snapshot{}, err
 	}
-	s := Snapshot{
-		ID: m.host.NewID(), Owner: req.Owner, Name: req.Name, Label: req.Label, State: Creating, CreatedAt: time.Now().UTC(),
+	made := Snapshot{
+		ID: k.sessions.NewID(), Owner: p.Owner, Name: req.Name, Label: req.Label, State: Creating, CreatedAt: time.Now().UTC(),
 	}
-	if err := m.host.Admit(ctx); err != nil {
+	if err := k.sessions.Admit(ctx); err != nil {
 		return Snapshot{}, err
 	}
-	left, err := m.arrive(req.Owner)
+	left, err := k.arrive(p.Owner)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	defer left()
-	spool, err := newSpool(m.opts.SpoolDir)
+	spool, err := newSpool(k.opts.SpoolDir)
 	if err != nil {
 		return Snapshot{}, err
 	}
 	defer func() { err = errors.Join(err, spool.close()) }()
-	if spool.room, err = m.room(ctx, req.Owner); err != nil {
+	if spool.room, err = k.room(ctx, p); err != nil {
 		return Snapshot{}, err
 	}
-	man, err := m.receive(archive, spool) // for as long as its client takes, and before others have to wait
+	man, err := k.receive(archive, spool) // for as long as its client takes, and before others have to wait
 	if err != nil {
 		return Snapshot{}, err
 	}
-	return m.make(ctx, s, spool, func(ctx context.Context) (snapshot.Manifest, error) {
-		man.ID, man.Owner = s.ID, s.Owner // whatever it says
+	return k.make(ctx, p, made, spool, func(ctx context.Context) (snapshot.Manifest, error) {
+		man.ID, man.Owner = made.ID, made.Owner // whatever it says
 		claimed := append([]snapshot.Part(nil), man.Parts...)
-		if err := m.scan(ctx, &man, spool); err != nil {
+		if err := k.scan(ctx, &man, spool); err != nil {
 			return man, err
 		}
 		if !reflect.DeepEqual(claimed, man.Parts) {
@@ -69,24 +71,24 @@ func (m *Snapshots) UploadSnapshot(ctx context.Context, req UploadRequest, archi
 const maxComing = 2
 
 // arrive counts an upload until left is called, or refuses it.
-func (m *Snapshots) arrive(owner string) (left func(), err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.coming[owner] >= maxComing {
+func (k *Keeper) arrive(owner string) (left func(), err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.coming[owner] >= maxComing {
 		return nil, errdefs.New(errdefs.ResourceExhausted, "%d snapshots are being uploaded with this key, which is the maximum; wait for one", maxComing)
 	}
-	m.coming[owner]++
+	k.coming[owner]++
 	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.coming[owner]--; m.coming[owner] == 0 {
-			delete(m.coming, owner)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.coming[owner]--; k.coming[owner] == 0 {
+			delete(k.coming, owner)
 		}
 	}, nil
 }
 
 // receive puts the parts of an archive into the spool.
-func (m *Snapshots) receive(archive io.Reader, spool *spool) (snapshot.Manifest, error) {
+func (k *Keeper) receive(archive io.Reader, spool *spool) (snapshot.Manifest, error) {
 	in, err := snapshot.NewReader(archive)
 	if err != nil {
 		return snapshot.Manifest{}, err
@@ -105,14 +107,14 @@ func (m *Snapshots) receive(archive io.Reader, spool *spool) (snapshot.Manifest,
 	}
 }
 
-// RestoreSnapshot unpacks a snapshot into a sandbox that nobody uses yet. When
+// Restore unpacks a snapshot into a sandbox that nobody uses yet. When
 // it fails, or what it read was not what was kept, the sandbox is to be thrown
 // away.
-func (m *Snapshots) RestoreSnapshot(ctx context.Context, s Snapshot, to *runnerclient.Client) (err error) {
-	archive, err := m.opts.Blobs.Open(ctx, s.ID, 0)
+func (k *Keeper) Restore(ctx context.Context, s Snapshot, to *runnerclient.Client) (err error) {
+	archive, err := k.opts.Blobs.Open(ctx, s.ID, 0)
 	if errdefs.Is(err, errdefs.NotFound) {
 		// It may have been deleted since it was looked up.
-		if _, gone := m.GetSnapshot(ctx, s.Owner, s.ID); errdefs.Is(gone, errdefs.NotFound) {
+		if _, gone := k.Get(ctx, s.Owner, s.ID); errdefs.Is(gone, errdefs.NotFound) {
 			return gone
 		}
 		return errdefs.Wrap(err, errdefs.Unprocessable, "the archive of snapshot %s is lost; delete it", s.ID)

@@ -1,5 +1,5 @@
 // Package snapshots keeps saved files of sessions: it has them packed while the
-// session's programs stand still, keeps the archives where it is told to, and
+// session's programs stand still, keeps the archives in Blobs, and
 // brings them back into new sessions. What sessions are, and when one may be
 // made to stand still, is not its business.
 package snapshots
@@ -8,9 +8,9 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"log/slog"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
@@ -44,8 +44,6 @@ const (
 // Request asks for a snapshot of a session. Its zero values are everything in
 // the workspace.
 type Request struct {
-	Owner          string
-	SessionID      string
 	Name           string
 	Label          string
 	Scope          snapshot.Scope
@@ -56,7 +54,6 @@ type Request struct {
 
 // UploadRequest is for a snapshot from an archive.
 type UploadRequest struct {
-	Owner string
 	Name  string
 	Label string
 	Size  int64 // of the archive
@@ -64,7 +61,6 @@ type UploadRequest struct {
 
 // Filter selects snapshots. Its zero value selects all.
 type Filter struct {
-	Owner     string
 	SessionID string
 	Name      string
 }
@@ -79,7 +75,6 @@ type Options struct {
 	MaxFiles  int64         // files, directories and links in one: 1 million
 	MaxUnpack int64         // bytes of its files, holes included: 16 GiB
 	MaxCount  int           // of one owner; 0 is no maximum
-	MaxTotal  int64         // bytes of all archives of one owner; 0 is no maximum
 	Retention time.Duration // after which one is removed; 0 is for ever
 	AtOnce    int           // made or uploaded, of one owner one less: 3
 	Patience  time.Duration // of one that waits because of that: 1 minute
@@ -103,9 +98,10 @@ type Store interface {
 	GetSnapshot(ctx context.Context, owner, id string) (Snapshot, error)
 	// FindSnapshot returns the one of an idempotency key, or NotFound.
 	FindSnapshot(ctx context.Context, owner, key string) (Snapshot, error)
-	// ListSnapshots returns an owner's snapshots, oldest first; "" is every
-	// owner.
-	ListSnapshots(ctx context.Context, owner string) ([]Snapshot, error)
+	// SnapshotsOf returns an owner's snapshots, oldest first.
+	SnapshotsOf(ctx context.Context, owner string) ([]Snapshot, error)
+	// AllSnapshots returns the snapshots of all owners, oldest first.
+	AllSnapshots(ctx context.Context) ([]Snapshot, error)
 	// DeleteSnapshot forgets a snapshot. An unknown one is not an error.
 	DeleteSnapshot(ctx context.Context, id string) error
 	// AbandonSnapshots changes all that are Creating to Deleting.
@@ -124,15 +120,16 @@ type Blobs interface {
 	Sweep(ctx context.Context) error
 }
 
-// Host is what snapshots need of sessions.
-type Host struct {
-	Ready func() error                // refuses changes before the sessions are known
-	Admit func(context.Context) error // refuses what the host has no room for
-	// Still calls do while the programs of a session stand still, and its state
-	// does not change.
-	Still func(ctx context.Context, sessionID string, do func(context.Context, Source) error) error
-	NewID func() string // never the same one twice
-	Log   *slog.Logger
+// Sessions is what snapshots need of sessions.
+type Sessions interface {
+	CheckReady() error               // refuses changes before the sessions are known
+	Admit(ctx context.Context) error // refuses what the host has no room for
+	// CheckKnown refuses a session that p may not use, as one that never was.
+	CheckKnown(ctx context.Context, p auth.Principal, id string) error
+	// StandStill calls do while the programs of a session stand still, and its
+	// state does not change.
+	StandStill(ctx context.Context, p auth.Principal, id string, do func(context.Context, Source) error) error
+	NewID() string // never the same one twice
 }
 
 // Source is a session that stands still.

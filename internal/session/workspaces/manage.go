@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -25,23 +26,23 @@ type User struct {
 	Helper      bool   // hidden: it serves the workspace's files
 }
 
-// Host is what workspaces need of the sessions that use them.
-type Host struct {
-	Keeper        runtime.WorkspaceKeeper // nil if the driver has no workspaces
-	Ready         func() error            // refuses changes before the sessions are known
-	Users         func() iter.Seq[User]   // of all sessions that have not ended
-	EndUsers      func(ctx context.Context, owner, id string) error
-	NewID         func() string // never the same one twice
-	RemoveTimeout time.Duration
-	Log           *slog.Logger
+// Sessions is what workspaces need of the sessions that use them.
+type Sessions interface {
+	CheckReady() error                                    // refuses changes before the sessions are known
+	Users() iter.Seq[User]                                // of all sessions that have not ended
+	EndUsers(ctx context.Context, owner, id string) error // ends the sessions that have a workspace
+	NewID() string                                        // never the same one twice
 }
 
-// Workspaces makes and removes workspaces, and says who may have them. Its
-// methods may be called concurrently.
-type Workspaces struct {
-	opts   WorkspaceOptions
-	host   Host
-	keeper runtime.WorkspaceKeeper // nil without workspaces
+// Keeper makes and removes workspaces, and says who may have them. Its methods
+// are for the core, which knows whose they are; clients have its Service. They may
+// be called concurrently.
+type Keeper struct {
+	opts          WorkspaceOptions
+	sessions      Sessions
+	volumes       runtime.WorkspaceKeeper // nil without workspaces
+	removeTimeout time.Duration
+	log           *slog.Logger
 
 	// locks are held while a workspace is made, marked for removal or handed to
 	// a new session, and who has one of those waits for no session's lock. The
@@ -50,120 +51,146 @@ type Workspaces struct {
 	locks keyLock
 }
 
-// New returns what there is of workspaces: nothing without a store or a keeper.
-func New(o WorkspaceOptions, h Host) *Workspaces {
-	m := &Workspaces{opts: o.withDefaults(), host: h}
+// New returns what there is of workspaces: nothing without a store or a driver
+// that has volumes, which may be nil.
+func New(o WorkspaceOptions, volumes runtime.WorkspaceKeeper, sessions Sessions, removeTimeout time.Duration, log *slog.Logger) *Keeper {
+	k := &Keeper{opts: o.withDefaults(), sessions: sessions, removeTimeout: removeTimeout, log: log}
 	if o.Store != nil {
-		m.keeper = h.Keeper
+		k.volumes = volumes
 	}
-	return m
+	return k
 }
 
-// WorkspaceOptions returns the options of workspaces with every default filled
-// in, and whether there are any.
-func (m *Workspaces) WorkspaceOptions() (WorkspaceOptions, bool) {
-	return m.opts, m.keeper != nil
-}
+// Service is what clients may do with the workspaces of k.
+func (k *Keeper) Service() *Workspaces { return &Workspaces{k} }
 
-// HasWorkspaces reports whether there can be any.
-func (m *Workspaces) HasWorkspaces() bool { return m.keeper != nil }
+// Workspaces is what clients do with workspaces. Each principal knows those of
+// its owner; to every other one they do not exist.
+type Workspaces struct{ keeper *Keeper }
 
-// CreateWorkspace makes an empty workspace. An id that the owner has already
-// gives AlreadyExists.
-func (m *Workspaces) CreateWorkspace(ctx context.Context, req WorkspaceRequest) (WorkspaceUse, error) {
-	if err := m.host.Ready(); err != nil {
+// Options returns the options of workspaces with every default filled in, and
+// whether there are any.
+func (w *Workspaces) Options() (WorkspaceOptions, bool) { return w.keeper.Options() }
+
+// Enabled reports whether there can be any.
+func (w *Workspaces) Enabled() bool { return w.keeper.volumes != nil }
+
+// Options is Workspaces.Options.
+func (k *Keeper) Options() (WorkspaceOptions, bool) { return k.opts, k.volumes != nil }
+
+// Create makes an empty workspace. An id that the owner has already gives
+// AlreadyExists.
+func (w *Workspaces) Create(ctx context.Context, p auth.Principal, req WorkspaceRequest) (WorkspaceUse, error) {
+	k := w.keeper
+	if err := k.sessions.CheckReady(); err != nil {
 		return WorkspaceUse{}, err
 	}
-	if err := m.checkWorkspaceRequest(req); err != nil {
+	if err := k.checkWorkspaceRequest(req); err != nil {
 		return WorkspaceUse{}, err
 	}
-	req.ID = cmp.Or(req.ID, m.host.NewID())
-	unlock, err := m.locks.lock(ctx, workspaceKey(req.Owner, req.ID))
+	req.ID = cmp.Or(req.ID, k.sessions.NewID())
+	unlock, err := k.locks.lock(ctx, workspaceKey(p.Owner, req.ID))
 	if err != nil {
 		return WorkspaceUse{}, err
 	}
 	defer unlock()
-	w, err := m.addWorkspace(ctx, req)
+	made, err := k.addWorkspace(ctx, p.Owner, req)
 	if err != nil {
 		return WorkspaceUse{}, err
 	}
-	return m.measured(ctx, WorkspaceUse{Workspace: w}), nil
+	return k.measured(ctx, WorkspaceUse{Workspace: made}), nil
 }
 
-// GetWorkspace returns one of an owner's workspaces.
-func (m *Workspaces) GetWorkspace(ctx context.Context, owner, id string) (WorkspaceUse, error) {
-	w, err := m.find(ctx, owner, id)
+// Get returns one workspace.
+func (w *Workspaces) Get(ctx context.Context, p auth.Principal, id string) (WorkspaceUse, error) {
+	return w.keeper.Get(ctx, p.Owner, id)
+}
+
+// Get returns one of an owner's workspaces.
+func (k *Keeper) Get(ctx context.Context, owner, id string) (WorkspaceUse, error) {
+	w, err := k.find(ctx, owner, id)
 	if err != nil {
 		return WorkspaceUse{}, err
 	}
 	if w.State != WorkspaceReady {
 		return WorkspaceUse{}, errNoWorkspace()
 	}
-	w.Active = m.users(owner, id, clients)
-	return m.measured(ctx, w), nil
+	w.Active = k.users(owner, id, clients)
+	return k.measured(ctx, w), nil
 }
 
-// ListWorkspaces returns an owner's workspaces, oldest first; "" is every
-// owner.
-func (m *Workspaces) ListWorkspaces(ctx context.Context, owner string) ([]WorkspaceUse, error) {
-	if m.keeper == nil {
+// List returns the principal's workspaces, oldest first.
+func (w *Workspaces) List(ctx context.Context, p auth.Principal) ([]WorkspaceUse, error) {
+	k := w.keeper
+	if k.volumes == nil {
 		return nil, errNoWorkspaces()
 	}
-	all, err := m.opts.Store.ListWorkspaces(ctx, owner)
+	all, err := k.rowsOf(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(w WorkspaceUse) bool { return w.State != WorkspaceReady })
 	active := make(map[string]int)
-	for u := range m.host.Users() {
+	for u := range k.sessions.Users() {
 		if clients(u) {
 			active[workspaceKey(u.Owner, u.WorkspaceID)]++
 		}
 	}
 	for i, w := range all {
 		w.Active = active[workspaceKey(w.Owner, w.ID)]
-		all[i] = m.measured(ctx, w)
+		all[i] = k.measured(ctx, w)
 	}
 	return all, nil
 }
 
-// DeleteWorkspace removes a workspace and all that is in it. It refuses one
-// that a session has with Conflict.
-func (m *Workspaces) DeleteWorkspace(ctx context.Context, owner, id string) error {
-	return m.deleteWorkspace(ctx, owner, id, func() error {
-		if n := m.users(owner, id, clients); n > 0 {
+func (k *Keeper) rowsOf(ctx context.Context, p auth.Principal) ([]WorkspaceUse, error) {
+	if p.Has(auth.ScopeEveryOwner) {
+		return k.opts.Store.AllWorkspaces(ctx)
+	}
+	return k.opts.Store.WorkspacesOf(ctx, p.Owner)
+}
+
+// Delete removes a workspace and all that is in it. It refuses one that a session
+// has with Conflict.
+func (w *Workspaces) Delete(ctx context.Context, p auth.Principal, id string) error {
+	return w.keeper.deleteUnused(ctx, p.Owner, id)
+}
+
+// ForceDelete ends the sessions that have a workspace and removes it.
+func (w *Workspaces) ForceDelete(ctx context.Context, p auth.Principal, id string) error {
+	return w.keeper.deleteWorkspace(ctx, p.Owner, id, func() error { return nil })
+}
+
+func (k *Keeper) deleteUnused(ctx context.Context, owner, id string) error {
+	return k.deleteWorkspace(ctx, owner, id, func() error {
+		if n := k.users(owner, id, clients); n > 0 {
 			return errdefs.New(errdefs.Conflict, "workspace %s is in use by %d sessions; destroy them first, or use force to have them destroyed with it", id, n)
 		}
 		return nil
 	})
 }
 
-// ForceDeleteWorkspace ends the sessions that have a workspace and removes it.
-func (m *Workspaces) ForceDeleteWorkspace(ctx context.Context, owner, id string) error {
-	return m.deleteWorkspace(ctx, owner, id, func() error { return nil })
-}
-
 // deleteWorkspace removes a workspace unless check refuses. From the moment
 // that its row says so no session gets it, and a crash is made up for by
-// PruneWorkspaces.
-func (m *Workspaces) deleteWorkspace(ctx context.Context, owner, id string, check func() error) error {
-	if err := m.host.Ready(); err != nil {
+// Prune.
+func (k *Keeper) deleteWorkspace(ctx context.Context, owner, id string, check func() error) error {
+	if err := k.sessions.CheckReady(); err != nil {
 		return err
 	}
-	w, err := m.markDeleting(ctx, owner, id, check)
+	w, err := k.markDeleting(ctx, owner, id, check)
 	if err != nil {
 		return err
 	}
-	return m.removeWorkspace(ctx, w)
+	return k.removeWorkspace(ctx, w)
 }
 
-func (m *Workspaces) markDeleting(ctx context.Context, owner, id string, check func() error) (Workspace, error) {
-	unlock, err := m.locks.lock(ctx, workspaceKey(owner, id))
+func (k *Keeper) markDeleting(ctx context.Context, owner, id string, check func() error) (Workspace, error) {
+	unlock, err := k.locks.lock(ctx, workspaceKey(owner, id))
 	if err != nil {
 		return Workspace{}, err
 	}
 	defer unlock()
-	w, err := m.find(ctx, owner, id)
+	w, err := k.find(ctx, owner, id)
 	if err != nil || w.State == WorkspaceDeleting {
 		return w.Workspace, err
 	}
@@ -171,27 +198,27 @@ func (m *Workspaces) markDeleting(ctx context.Context, owner, id string, check f
 		return w.Workspace, err
 	}
 	w.State = WorkspaceDeleting
-	err = m.opts.Store.PutWorkspace(context.WithoutCancel(ctx), w.Workspace)
+	err = k.opts.Store.PutWorkspace(context.WithoutCancel(ctx), w.Workspace)
 	return w.Workspace, errors.Join(err, failpoint.Hit("workspace.deleting"))
 }
 
 // removeWorkspace ends what still has a workspace that is being deleted, and
 // removes its files and its row. It does not stop when ctx is done.
-func (m *Workspaces) removeWorkspace(ctx context.Context, w Workspace) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.host.RemoveTimeout)
+func (k *Keeper) removeWorkspace(ctx context.Context, w Workspace) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.removeTimeout)
 	defer cancel()
-	unlock, err := m.locks.lock(ctx, "remove/"+string(w.Volume))
+	unlock, err := k.locks.lock(ctx, "remove/"+string(w.Volume))
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	// Whoever was here before us may be through, and the id another's by now.
-	if now, err := m.find(ctx, w.Owner, w.ID); errdefs.Is(err, errdefs.NotFound) || err == nil && now.Volume != w.Volume {
+	if now, err := k.find(ctx, w.Owner, w.ID); errdefs.Is(err, errdefs.NotFound) || err == nil && now.Volume != w.Volume {
 		return nil
 	}
-	err = m.host.EndUsers(ctx, w.Owner, w.ID)
+	err = k.sessions.EndUsers(ctx, w.Owner, w.ID)
 	if err == nil {
-		err = m.keeper.DestroyWorkspace(ctx, w.Volume)
+		err = k.volumes.DestroyWorkspace(ctx, w.Volume)
 	}
 	if err != nil {
 		return errdefs.Wrap(err, errdefs.Unavailable, "workspace %s is not removed completely yet; the daemon goes on trying", w.ID)
@@ -199,41 +226,41 @@ func (m *Workspaces) removeWorkspace(ctx context.Context, w Workspace) error {
 	if err := failpoint.Hit("workspace.removed"); err != nil {
 		return err
 	}
-	return m.opts.Store.DeleteWorkspace(ctx, w)
+	return k.opts.Store.DeleteWorkspace(ctx, w)
 }
 
-// UnmakeWorkspace removes the workspace that was made for a session that could
+// Unmake removes the workspace that was made for a session that could
 // not be, unless others have come to use it. The session's lock must be free:
 // whoever is removing the workspace already may be waiting for it.
-func (m *Workspaces) UnmakeWorkspace(ctx context.Context, u User) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.host.RemoveTimeout)
+func (k *Keeper) Unmake(ctx context.Context, u User) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.removeTimeout)
 	defer cancel()
-	err := m.DeleteWorkspace(ctx, u.Owner, u.WorkspaceID)
+	err := k.deleteUnused(ctx, u.Owner, u.WorkspaceID)
 	if errdefs.Is(err, errdefs.Conflict) || errdefs.Is(err, errdefs.NotFound) {
 		return nil
 	}
 	return err
 }
 
-// PruneWorkspaces goes on with removals that did not finish, and removes
+// Prune goes on with removals that did not finish, and removes
 // workspaces whose making did not, and those that no session has used for the
 // time of Retention. It says how many are gone.
-func (m *Workspaces) PruneWorkspaces(ctx context.Context) (removed int, err error) {
-	if m.keeper == nil {
+func (k *Keeper) Prune(ctx context.Context) (removed int, err error) {
+	if k.volumes == nil {
 		return 0, nil
 	}
-	all, err := m.opts.Store.ListWorkspaces(ctx, "")
+	all, err := k.opts.Store.AllWorkspaces(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var errs []error
 	for _, w := range all {
-		keep := m.opts.Retention
+		keep := k.opts.Retention
 		switch {
 		case w.State == WorkspaceDeleting:
-			err = m.removeWorkspace(ctx, w.Workspace)
+			err = k.removeWorkspace(ctx, w.Workspace)
 		case w.State == WorkspaceCreating, keep > 0 && time.Since(w.LastUsed) >= keep:
-			err = m.expireWorkspace(ctx, w.Workspace)
+			err = k.expireWorkspace(ctx, w.Workspace)
 		default:
 			continue
 		}
@@ -248,10 +275,10 @@ func (m *Workspaces) PruneWorkspaces(ctx context.Context) (removed int, err erro
 
 // expireWorkspace removes a workspace if nothing has become of it since it was
 // seen.
-func (m *Workspaces) expireWorkspace(ctx context.Context, seen Workspace) error {
-	return m.deleteWorkspace(ctx, seen.Owner, seen.ID, func() error {
-		w, err := m.find(ctx, seen.Owner, seen.ID)
-		if err == nil && (m.users(w.Owner, w.ID, everybody) > 0 || w.State != seen.State || w.LastUsed.After(seen.LastUsed)) {
+func (k *Keeper) expireWorkspace(ctx context.Context, seen Workspace) error {
+	return k.deleteWorkspace(ctx, seen.Owner, seen.ID, func() error {
+		w, err := k.find(ctx, seen.Owner, seen.ID)
+		if err == nil && (k.users(w.Owner, w.ID, everybody) > 0 || w.State != seen.State || w.LastUsed.After(seen.LastUsed)) {
 			return errdefs.New(errdefs.Conflict, "workspace %s is in use", w.ID)
 		}
 		return err
@@ -260,68 +287,68 @@ func (m *Workspaces) expireWorkspace(ctx context.Context, seen Workspace) error 
 
 // LockFiles keeps others from making another session for the files of a
 // workspace that is there, until unlock is called.
-func (m *Workspaces) LockFiles(ctx context.Context, owner, id string) (unlock func(), err error) {
-	switch w, err := m.find(ctx, owner, id); {
+func (k *Keeper) LockFiles(ctx context.Context, owner, id string) (unlock func(), err error) {
+	switch w, err := k.find(ctx, owner, id); {
 	case err != nil:
 		return nil, err
 	case w.State != WorkspaceReady:
 		return nil, errNoWorkspace()
 	}
-	return m.locks.lock(ctx, "files/"+workspaceKey(owner, id))
+	return k.locks.lock(ctx, "files/"+workspaceKey(owner, id))
 }
 
 // Attachable returns the workspace that u is to have, for the driver. One that
 // does not exist is made, and made says so.
-func (m *Workspaces) Attachable(ctx context.Context, u User) (volume runtime.WorkspaceID, made bool, err error) {
+func (k *Keeper) Attachable(ctx context.Context, u User) (volume runtime.WorkspaceID, made bool, err error) {
 	if u.WorkspaceID == "" {
 		return "", false, nil
 	}
-	unlock, err := m.locks.lock(ctx, workspaceKey(u.Owner, u.WorkspaceID))
+	unlock, err := k.locks.lock(ctx, workspaceKey(u.Owner, u.WorkspaceID))
 	if err != nil {
 		return "", false, err
 	}
 	defer unlock()
-	found, err := m.find(ctx, u.Owner, u.WorkspaceID)
+	found, err := k.find(ctx, u.Owner, u.WorkspaceID)
 	w := found.Workspace
 	switch {
 	case errdefs.Is(err, errdefs.NotFound) && !u.Helper:
-		w, err = m.addWorkspace(ctx, WorkspaceRequest{Owner: u.Owner, ID: u.WorkspaceID})
+		w, err = k.addWorkspace(ctx, u.Owner, WorkspaceRequest{ID: u.WorkspaceID})
 		return w.Volume, err == nil, err
 	case err != nil:
 		return "", false, err
 	case w.State == WorkspaceDeleting:
 		return "", false, errdefs.New(errdefs.Conflict, "workspace %s is being removed; try again later", w.ID)
 	case w.State == WorkspaceCreating:
-		err = m.makeVolume(ctx, &w)
+		err = k.makeVolume(ctx, &w)
 	}
 	if err != nil {
 		return "", false, err
 	}
-	return w.Volume, false, m.touchWorkspace(ctx, w)
+	return w.Volume, false, k.touchWorkspace(ctx, w)
 }
 
 // addWorkspace makes a workspace that does not exist. The caller has its lock.
-func (m *Workspaces) addWorkspace(ctx context.Context, req WorkspaceRequest) (Workspace, error) {
+func (k *Keeper) addWorkspace(ctx context.Context, owner string, req WorkspaceRequest) (Workspace, error) {
 	now := time.Now().UTC()
 	w := Workspace{
-		Owner: req.Owner, ID: req.ID, Volume: runtime.WorkspaceID(m.host.NewID()), State: WorkspaceCreating,
-		SizeMB: cmp.Or(req.SizeMB, m.opts.DefaultSizeMB), Labels: req.Labels, CreatedAt: now, LastUsed: now,
+		Owner: owner, ID: req.ID, Volume: runtime.WorkspaceID(k.sessions.NewID()), State: WorkspaceCreating,
+		SizeMB: cmp.Or(req.SizeMB, k.opts.DefaultSizeMB), Labels: req.Labels, CreatedAt: now, LastUsed: now,
 	}
-	rows := m.opts.Store
-	if err := rows.AddWorkspace(context.WithoutCancel(ctx), w, m.opts.MaxCount); err != nil {
+	rows := k.opts.Store
+	if err := rows.AddWorkspace(context.WithoutCancel(ctx), w, k.opts.MaxCount); err != nil {
 		return w, err
 	}
 	err := failpoint.Hit("workspace.row")
 	if err == nil {
-		err = m.makeVolume(ctx, &w)
+		err = k.makeVolume(ctx, &w)
 	}
 	if err == nil {
 		return w, nil
 	}
-	// Nobody was told of it. A row that stays all the same says that it was not
+	// No client knows of it. A row that stays all the same says that it was not
 	// made, which the next session to ask for it or the reaper makes up for.
 	ctx = context.WithoutCancel(ctx)
-	if undone := m.keeper.DestroyWorkspace(ctx, w.Volume); undone != nil {
+	if undone := k.volumes.DestroyWorkspace(ctx, w.Volume); undone != nil {
 		return w, errors.Join(err, undone)
 	}
 	return w, errors.Join(err, rows.DeleteWorkspace(ctx, w))
@@ -329,8 +356,8 @@ func (m *Workspaces) addWorkspace(ctx context.Context, req WorkspaceRequest) (Wo
 
 // makeVolume has the driver make w's files, if a crash did not come between
 // that and the row.
-func (m *Workspaces) makeVolume(ctx context.Context, w *Workspace) error {
-	err := m.keeper.CreateWorkspace(ctx, w.Volume, w.SizeMB)
+func (k *Keeper) makeVolume(ctx context.Context, w *Workspace) error {
+	err := k.volumes.CreateWorkspace(ctx, w.Volume, w.SizeMB)
 	if err != nil && !errdefs.Is(err, errdefs.AlreadyExists) {
 		return err
 	}
@@ -338,52 +365,52 @@ func (m *Workspaces) makeVolume(ctx context.Context, w *Workspace) error {
 		return err
 	}
 	w.State = WorkspaceReady
-	return m.opts.Store.PutWorkspace(context.WithoutCancel(ctx), *w)
+	return k.opts.Store.PutWorkspace(context.WithoutCancel(ctx), *w)
 }
 
 // touchWorkspace notes that w is used now. The caller has its lock.
-func (m *Workspaces) touchWorkspace(ctx context.Context, w Workspace) error {
+func (k *Keeper) touchWorkspace(ctx context.Context, w Workspace) error {
 	w.LastUsed = time.Now().UTC()
-	return m.opts.Store.PutWorkspace(context.WithoutCancel(ctx), w)
+	return k.opts.Store.PutWorkspace(context.WithoutCancel(ctx), w)
 }
 
 // Left notes the end of a session's use of its workspace.
-func (m *Workspaces) Left(ctx context.Context, u User) {
-	if u.WorkspaceID == "" || m.keeper == nil {
+func (k *Keeper) Left(ctx context.Context, u User) {
+	if u.WorkspaceID == "" || k.volumes == nil {
 		return
 	}
-	unlock, err := m.locks.lock(ctx, workspaceKey(u.Owner, u.WorkspaceID))
+	unlock, err := k.locks.lock(ctx, workspaceKey(u.Owner, u.WorkspaceID))
 	if err == nil {
 		defer unlock()
 		var w WorkspaceUse
-		if w, err = m.find(ctx, u.Owner, u.WorkspaceID); err == nil {
-			err = m.touchWorkspace(ctx, w.Workspace)
+		if w, err = k.find(ctx, u.Owner, u.WorkspaceID); err == nil {
+			err = k.touchWorkspace(ctx, w.Workspace)
 		}
 	}
 	if err != nil && !errdefs.Is(err, errdefs.NotFound) {
-		m.host.Log.WarnContext(ctx, "cannot note when a workspace was used last", "workspace", u.WorkspaceID, "err", err)
+		k.log.WarnContext(ctx, "cannot note when a workspace was used last", "workspace", u.WorkspaceID, "err", err)
 	}
 }
 
 // find returns a row, also of a workspace that is not ready.
-func (m *Workspaces) find(ctx context.Context, owner, id string) (WorkspaceUse, error) {
-	if m.keeper == nil {
+func (k *Keeper) find(ctx context.Context, owner, id string) (WorkspaceUse, error) {
+	if k.volumes == nil {
 		return WorkspaceUse{}, errNoWorkspaces()
 	}
 	if !IsID(id) {
 		return WorkspaceUse{}, errNoWorkspace()
 	}
-	return m.opts.Store.GetWorkspace(ctx, owner, id)
+	return k.opts.Store.GetWorkspace(ctx, owner, id)
 }
 
 // measured fills in what only the driver knows of a workspace's use.
-func (m *Workspaces) measured(ctx context.Context, w WorkspaceUse) WorkspaceUse {
+func (k *Keeper) measured(ctx context.Context, w WorkspaceUse) WorkspaceUse {
 	if w.Active > 0 {
 		w.LastUsed = time.Now().UTC()
 	}
 	var err error
-	if w.Bytes, err = m.keeper.WorkspaceBytes(ctx, w.Volume); err != nil {
-		m.host.Log.WarnContext(ctx, "cannot tell what a workspace takes", "workspace", w.ID, "volume", w.Volume, "err", err)
+	if w.Bytes, err = k.volumes.WorkspaceBytes(ctx, w.Volume); err != nil {
+		k.log.WarnContext(ctx, "cannot tell what a workspace takes", "workspace", w.ID, "volume", w.Volume, "err", err)
 	}
 	return w
 }
@@ -395,8 +422,8 @@ func clients(u User) bool { return !u.Helper }
 func everybody(User) bool { return true }
 
 // users counts the sessions that have a workspace, or are about to.
-func (m *Workspaces) users(owner, id string, who who) (n int) {
-	for u := range m.host.Users() {
+func (k *Keeper) users(owner, id string, who who) (n int) {
+	for u := range k.sessions.Users() {
 		if u.Owner == owner && u.WorkspaceID == id && who(u) {
 			n++
 		}
@@ -407,17 +434,17 @@ func (m *Workspaces) users(owner, id string, who who) (n int) {
 func workspaceKey(owner, id string) string { return owner + "/" + id }
 
 func errNoWorkspace() error {
-	return errdefs.New(errdefs.NotFound, "no such workspace; GET /v1/workspaces lists those that there are").Because(errdefs.NoSuchWorkspace)
+	return errdefs.New(errdefs.NotFound, "no such workspace").Because(errdefs.NoSuchWorkspace)
 }
 
 func errNoWorkspaces() error {
 	return errdefs.New(errdefs.Unimplemented, "this daemon has no workspaces that outlive sessions: they need workspace.enabled in its configuration, and a driver that has them")
 }
 
-func (m *Workspaces) checkWorkspaceRequest(req WorkspaceRequest) error {
-	most := m.opts.MaxSizeMB
+func (k *Keeper) checkWorkspaceRequest(req WorkspaceRequest) error {
+	most := k.opts.MaxSizeMB
 	switch {
-	case m.keeper == nil:
+	case k.volumes == nil:
 		return errNoWorkspaces()
 	case req.ID != "" && !IsID(req.ID):
 		return errdefs.Invalid("id", IDRule)
@@ -435,11 +462,11 @@ func IsID(id string) bool { return check.IsName(id) && id != "." && id != ".." }
 
 // CheckVolumes warns of files that no row names. They are never removed: a
 // session database that was lost or replaced must not take them along.
-func (m *Workspaces) CheckVolumes(ctx context.Context) error {
-	if m.keeper == nil {
+func (k *Keeper) CheckVolumes(ctx context.Context) error {
+	if k.volumes == nil {
 		return nil
 	}
-	all, err := m.opts.Store.ListWorkspaces(ctx, "")
+	all, err := k.opts.Store.AllWorkspaces(ctx)
 	if err != nil {
 		return err
 	}
@@ -447,12 +474,12 @@ func (m *Workspaces) CheckVolumes(ctx context.Context) error {
 	for _, w := range all {
 		known[w.Volume] = true
 	}
-	for volume, err := range m.keeper.Workspaces(ctx) {
+	for volume, err := range k.volumes.Workspaces(ctx) {
 		if err != nil {
 			return err
 		}
 		if !known[volume] {
-			m.host.Log.WarnContext(ctx, "the driver has a workspace that is not in the database; it is left alone", "volume", volume)
+			k.log.WarnContext(ctx, "the driver has a workspace that is not in the database; it is left alone", "volume", volume)
 		}
 	}
 	return nil

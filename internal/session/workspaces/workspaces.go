@@ -48,7 +48,6 @@ type WorkspaceUse struct {
 // WorkspaceRequest is what a client may choose of a workspace. Zero values take
 // the defaults of WorkspaceOptions.
 type WorkspaceRequest struct {
-	Owner  string
 	ID     string // "" takes a new one
 	SizeMB int64
 	Labels map[string]string
@@ -78,9 +77,11 @@ type WorkspaceStore interface {
 	// GetWorkspace returns NotFound if the owner has none of that id. Of the use
 	// it knows Sessions.
 	GetWorkspace(ctx context.Context, owner, id string) (WorkspaceUse, error)
-	// ListWorkspaces returns an owner's workspaces as GetWorkspace does, oldest
-	// first; "" is every owner.
-	ListWorkspaces(ctx context.Context, owner string) ([]WorkspaceUse, error)
+	// WorkspacesOf returns an owner's workspaces as GetWorkspace does, oldest
+	// first.
+	WorkspacesOf(ctx context.Context, owner string) ([]WorkspaceUse, error)
+	// AllWorkspaces is WorkspacesOf of all owners.
+	AllWorkspaces(ctx context.Context) ([]WorkspaceUse, error)
 	// DeleteWorkspace forgets a workspace, by its Volume: one that has its id by
 	// now stays. An unknown one is not an error.
 	DeleteWorkspace(ctx context.Context, w Workspace) error

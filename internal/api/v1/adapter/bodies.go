@@ -136,7 +136,7 @@ func (c counts) serve(w http.ResponseWriter, r *http.Request, op *huma.Operation
 	if n < 0 {
 		n = op.MaxBodyBytes - 1
 	}
-	ctx, end, err := c.begin(r.Context(), api.From(r.Context()).Owner, n, class)
+	ctx, end, err := c.begin(r.Context(), api.Caller(r.Context()).Owner, n, class)
 	if err != nil {
 		api.WriteError(w, r, err)
 		return

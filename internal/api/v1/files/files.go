@@ -27,7 +27,7 @@ import (
 // Handlers answers the requests. All fields but SpoolDir are required.
 type Handlers struct {
 	Manager *session.Manager
-	// Find returns the id of a session that the caller may use.
+	// Find returns the id of the session whose files they are, if the caller may use it.
 	Find func(context.Context, shapes.SessionPath) (session.ID, error)
 
 	WriteBytes  int64  // of a file in one fs/write

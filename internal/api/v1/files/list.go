@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"path"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -42,7 +43,7 @@ func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error)
 	if in.Depth == 0 {
 		return nil, errdefs.Invalid("depth", "must be at least 1, or -1 for all")
 	}
-	found, err := h.Manager.ListFiles(ctx, id, protocol.List{Path: in.Path, Depth: in.Depth, Max: in.Limit, After: after, User: in.User})
+	found, err := h.Manager.Files.List(ctx, api.Caller(ctx), id, protocol.List{Path: in.Path, Depth: in.Depth, Max: in.Limit, After: after, User: in.User})
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (h *Handlers) Stat(ctx context.Context, in *StatInput) (*StatOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	info, err := h.Manager.StatFile(ctx, id, protocol.Stat{Path: in.Path, Follow: in.Follow, User: in.User})
+	info, err := h.Manager.Files.Stat(ctx, api.Caller(ctx), id, protocol.Stat{Path: in.Path, Follow: in.Follow, User: in.User})
 	if err != nil {
 		return nil, err
 	}

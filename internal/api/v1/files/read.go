@@ -91,7 +91,7 @@ func (h *Handlers) readJSON(w http.ResponseWriter, r *http.Request, id session.I
 		most = defaultRead
 	}
 	// One more shows whether there is more.
-	info, content, err := h.Manager.ReadFile(r.Context(), id, protocol.Read{Path: in.Path, Offset: in.Offset, MaxBytes: most + 1, User: in.User})
+	info, content, err := h.Manager.Files.Read(r.Context(), api.Caller(r.Context()), id, protocol.Read{Path: in.Path, Offset: in.Offset, MaxBytes: most + 1, User: in.User})
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (h *Handlers) open(r *http.Request, id session.ID, in *ReadInput) (portion,
 		return portion{}, errdefs.Invalid("Range", "must not be sent together with offset or max_bytes")
 	}
 	if in.IfRange != "" || want.last {
-		now, err := h.Manager.StatFile(r.Context(), id, protocol.Stat{Path: in.Path, Follow: true, User: in.User})
+		now, err := h.Manager.Files.Stat(r.Context(), api.Caller(r.Context()), id, protocol.Stat{Path: in.Path, Follow: true, User: in.User})
 		if err != nil {
 			return portion{}, err
 		}
@@ -231,7 +231,7 @@ func (h *Handlers) openAt(r *http.Request, id session.ID, in *ReadInput, offset,
 	if r.Method == http.MethodHead {
 		read.MaxBytes = 1
 	}
-	info, content, err := h.Manager.ReadFile(r.Context(), id, read)
+	info, content, err := h.Manager.Files.Read(r.Context(), api.Caller(r.Context()), id, read)
 	if err != nil {
 		return portion{}, err
 	}

@@ -49,7 +49,7 @@ func (h *Handlers) Write(ctx context.Context, in *WriteInput) (*shapes.OKOutput,
 		return nil, err
 	}
 	w := protocol.Write{Path: in.Body.Path, Mode: mode, Create: in.Body.Create, Append: in.Body.Append, User: in.User}
-	if err := h.Manager.WriteFile(ctx, id, w, size, content); err != nil {
+	if err := h.Manager.Files.Write(ctx, api.Caller(ctx), id, w, size, content); err != nil {
 		return nil, err
 	}
 	return shapes.Done(), nil
@@ -106,7 +106,7 @@ func (h *Handlers) WriteRaw(ctx context.Context, in *WriteRawInput) (*huma.Strea
 	write := protocol.Write{Path: in.Path, Mode: mode, Create: in.Create, Append: in.Append, User: in.User}
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		err := TakeBody(w, r, func(size int64, body io.Reader) error {
-			return h.Manager.WriteFile(r.Context(), id, write, size, body)
+			return h.Manager.Files.Write(r.Context(), api.Caller(ctx), id, write, size, body)
 		})
 		answer(w, r, shapes.OK{OK: true}, err)
 	}), nil

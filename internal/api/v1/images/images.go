@@ -18,10 +18,12 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
@@ -29,9 +31,7 @@ import (
 type Handlers struct {
 	Manager *session.Manager
 	Library *jobs.Library
-	// Admin is the owner who sees every image; "" is everybody.
-	Admin string
-	// Find returns the session of a path, if the caller may use it.
+	// Find returns the session of a path.
 	Find func(context.Context, shapes.SessionPath) (session.ID, error)
 }
 
@@ -90,7 +90,7 @@ func (h *Handlers) library() (*jobs.Library, error) {
 
 // seesAll reports whether the caller sees images that sessions may not use.
 func (h *Handlers) seesAll(ctx context.Context) bool {
-	return h.Admin == "" || api.From(ctx).Owner == h.Admin
+	return api.Caller(ctx).Has(auth.ScopeDaemon)
 }
 
 // List answers with the images.
@@ -253,39 +253,40 @@ func (h *Handlers) Commit(ctx context.Context, in *CommitInput) (*JobOutput, err
 	if (b.SessionID == "") == (b.SnapshotID == "") {
 		return nil, errdefs.Invalid("session_id", "or snapshot_id is needed, one of them")
 	}
-	owner := api.From(ctx).Owner
+	p := api.Caller(ctx)
 	if b.SnapshotID != "" {
-		if _, err := h.Manager.GetSnapshot(ctx, owner, b.SnapshotID); err != nil {
+		if _, err := h.Manager.Snapshots.Get(ctx, p, b.SnapshotID); err != nil {
 			return nil, err
 		}
-		return h.started(ctx)(l.Commit(b.Name, "snapshot "+b.SnapshotID, h.openSnapshot(owner, b.SnapshotID)))
+		return h.started(ctx)(l.Commit(b.Name, "snapshot "+b.SnapshotID, h.openSnapshot(p, b.SnapshotID)))
 	}
 	id, err := h.Find(ctx, shapes.SessionPath{ID: b.SessionID})
+	if err == nil {
+		_, err = h.Manager.Sessions.Get(ctx, p, id)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return h.started(ctx)(l.Commit(b.Name, "session "+string(id), h.saveSession(owner, string(id))))
+	return h.started(ctx)(l.Commit(b.Name, "session "+string(id), h.saveSession(p, string(id))))
 }
 
-func (h *Handlers) openSnapshot(owner, id string) jobs.Archive {
+func (h *Handlers) openSnapshot(p auth.Principal, id string) jobs.Archive {
 	return func(ctx context.Context) (io.ReadCloser, error) {
-		_, archive, err := h.Manager.OpenSnapshot(ctx, owner, id)
+		_, archive, err := h.Manager.Snapshots.Open(ctx, p, id)
 		return archive, err
 	}
 }
 
 // saveSession opens a snapshot that is made for this and removed when the archive
 // is closed.
-func (h *Handlers) saveSession(owner, id string) jobs.Archive {
+func (h *Handlers) saveSession(p auth.Principal, id string) jobs.Archive {
 	return func(ctx context.Context) (io.ReadCloser, error) {
-		made, err := h.Manager.CreateSnapshot(ctx, session.SnapshotRequest{
-			Owner: owner, SessionID: id, Label: "of an image under way", Scope: snapshot.ScopeSandbox,
-		})
+		made, err := h.Manager.Snapshots.Create(ctx, p, id, snapshots.Request{Label: "of an image under way", Scope: snapshot.ScopeSandbox})
 		if err != nil {
 			return nil, err
 		}
-		remove := func() error { return h.Manager.DeleteSnapshot(context.WithoutCancel(ctx), owner, made.ID) }
-		archive, err := h.openSnapshot(owner, made.ID)(ctx)
+		remove := func() error { return h.Manager.Snapshots.Delete(context.WithoutCancel(ctx), p, made.ID) }
+		archive, err := h.openSnapshot(p, made.ID)(ctx)
 		if err != nil {
 			return nil, errors.Join(err, remove())
 		}

@@ -12,9 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/commands"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -50,10 +51,10 @@ func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 		m.exec.WithLabelValues(string(cause))
 	}
 	registry.MustRegister(m.create, m.exec, m.full, sessionCounter{manager}, &useCounter{manager: manager})
-	if manager.HasWorkspaces() {
+	if manager.Workspaces.Enabled() {
 		registry.MustRegister(workspaceCounter{manager})
 	}
-	if manager.HasSnapshots() {
+	if manager.Snapshots.Enabled() {
 		registry.MustRegister(snapshotCounter{manager})
 	}
 	return m
@@ -82,7 +83,7 @@ func (m *Metrics) Created(took time.Duration, err error) {
 }
 
 // Ran notes that a command ended.
-func (m *Metrics) Ran(result commands.ExecResult) {
+func (m *Metrics) Ran(result protocol.Record) {
 	if m == nil {
 		return
 	}
@@ -111,7 +112,7 @@ func (sessionCounter) Describe(out chan<- *prometheus.Desc) {
 func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := scrape()
 	defer cancel()
-	all, err := c.manager.List(ctx, session.ListFilter{})
+	all, err := c.manager.Sessions.List(ctx, reader, session.ListRequest{})
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(sessionsDesc, err)
 		return
@@ -119,7 +120,7 @@ func (c sessionCounter) Collect(out chan<- prometheus.Metric) {
 	for of, n := range counts(all, c.manager.Drivers()) {
 		out <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(n), string(of.state), of.driver)
 	}
-	_, maxima := c.manager.Limits("")
+	_, maxima, _ := c.manager.Sessions.Limits(reader)
 	out <- prometheus.MustNewConstMetric(sessionsLimitDesc, prometheus.GaugeValue, float64(maxima.Sessions))
 }
 
@@ -166,7 +167,7 @@ func (workspaceCounter) Describe(out chan<- *prometheus.Desc) {
 func (c workspaceCounter) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := scrape()
 	defer cancel()
-	all, err := c.manager.ListWorkspaces(ctx, "")
+	all, err := c.manager.Workspaces.List(ctx, reader)
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(workspacesDesc, err)
 		return
@@ -203,10 +204,10 @@ func (snapshotCounter) Describe(out chan<- *prometheus.Desc) {
 func (c snapshotCounter) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := scrape()
 	defer cancel()
-	all, err := c.manager.ListSnapshots(ctx, session.SnapshotFilter{})
+	all, err := c.manager.Snapshots.List(ctx, reader, snapshots.Filter{})
 	bytes := int64(0)
 	if err == nil {
-		bytes, _, err = c.manager.SnapshotUsage(ctx, "")
+		bytes, _, err = c.manager.Snapshots.Usage(ctx, reader)
 	}
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(snapshotsDesc, err)
@@ -215,6 +216,9 @@ func (c snapshotCounter) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(snapshotsDesc, prometheus.GaugeValue, float64(len(all)))
 	out <- prometheus.MustNewConstMetric(snapshotBytesDesc, prometheus.GaugeValue, float64(bytes))
 }
+
+// reader is in whose name metrics are read.
+var reader = auth.System("metrics")
 
 // scrape bounds what a collector does, which is given no context.
 func scrape() (context.Context, context.CancelFunc) {

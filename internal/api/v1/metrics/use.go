@@ -92,7 +92,7 @@ func (c *useCounter) now() map[string]use {
 func (c *useCounter) measure() (map[string]use, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), useTimeout) //nolint:forbidigo // a collector is given none
 	defer cancel()
-	all, err := c.manager.List(ctx, session.ListFilter{})
+	all, err := c.manager.Sessions.List(ctx, reader, session.ListRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (c *useCounter) measure() (map[string]use, error) {
 			continue
 		}
 		readers.Go(func() error {
-			st, err := c.manager.Stats(ctx, s.ID)
+			st, err := c.manager.Sessions.Stats(ctx, reader, s.ID)
 			mu.Lock()
 			defer mu.Unlock()
 			u := found[s.Driver()]

@@ -17,34 +17,36 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/snapshot"
 )
 
 // Handlers answer the calls. Both fields are required.
 type Handlers struct {
 	Manager *session.Manager
-	// Find returns the session of a path, if the caller may use it.
+	// Find returns the session of a path.
 	Find func(context.Context, shapes.SessionPath) (session.ID, error)
 }
 
 // Snapshot is the contract's view of a snapshot.
 type Snapshot struct {
-	ID           string                `json:"id" doc:"26 characters of a-z and 2-7." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
-	Name         string                `json:"name,omitempty" example:"before-upgrade"`
-	Label        string                `json:"label,omitempty"`
-	SessionID    string                `json:"session_id" doc:"What it was made of; perhaps on another host." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
-	Scope        session.SnapshotScope `json:"scope" enum:"workspace,sandbox" example:"workspace"`
-	Image        string                `json:"image" doc:"Of the session, as its client wrote it." example:"base"`
-	ImageDigest  string                `json:"image_digest" doc:"What that was. The files of scope sandbox lie on it." example:"sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"`
-	Cwd          string                `json:"cwd" doc:"Of the default shell then." example:"/workspace"`
-	IncludePaths []string              `json:"include_paths,omitempty"`
-	ExcludePaths []string              `json:"exclude_paths,omitempty"`
-	SizeBytes    int64                 `json:"size_bytes" doc:"Of the archive." example:"52428800"`
-	FileBytes    int64                 `json:"file_bytes" doc:"Of all files in it, holes included." example:"209715200"`
-	Files        int64                 `json:"files" doc:"Files, directories and links in it." example:"1200"`
-	CreatedAt    time.Time             `json:"created_at"`
+	ID           string         `json:"id" doc:"26 characters of a-z and 2-7." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
+	Name         string         `json:"name,omitempty" example:"before-upgrade"`
+	Label        string         `json:"label,omitempty"`
+	SessionID    string         `json:"session_id" doc:"What it was made of; perhaps on another host." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
+	Scope        snapshot.Scope `json:"scope" enum:"workspace,sandbox" example:"workspace"`
+	Image        string         `json:"image" doc:"Of the session, as its client wrote it." example:"base"`
+	ImageDigest  string         `json:"image_digest" doc:"What that was. The files of scope sandbox lie on it." example:"sha256:5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef"`
+	Cwd          string         `json:"cwd" doc:"Of the default shell then." example:"/workspace"`
+	IncludePaths []string       `json:"include_paths,omitempty"`
+	ExcludePaths []string       `json:"exclude_paths,omitempty"`
+	SizeBytes    int64          `json:"size_bytes" doc:"Of the archive." example:"52428800"`
+	FileBytes    int64          `json:"file_bytes" doc:"Of all files in it, holes included." example:"209715200"`
+	Files        int64          `json:"files" doc:"Files, directories and links in it." example:"1200"`
+	CreatedAt    time.Time      `json:"created_at"`
 }
 
-func view(s session.Snapshot) Snapshot {
+func view(s snapshots.Snapshot) Snapshot {
 	m := s.Manifest
 	return Snapshot{
 		ID: s.ID, Name: s.Name, Label: s.Label, SessionID: m.SessionID, Scope: m.Scope, Image: m.Image, ImageDigest: m.ImageDigest,
@@ -55,11 +57,11 @@ func view(s session.Snapshot) Snapshot {
 
 // SnapshotRequest is what a client may say of a new snapshot.
 type SnapshotRequest struct {
-	Name         string                `json:"name,omitempty" maxLength:"64" doc:"Of a-z, A-Z, 0-9, '.', '_' and '-'. Several may have the same." example:"before-upgrade"`
-	Label        string                `json:"label,omitempty" maxLength:"256" doc:"The client's own note."`
-	Scope        session.SnapshotScope `json:"scope,omitempty" enum:"workspace,sandbox" doc:"workspace, the default, is /workspace. sandbox is that and whatever else was changed of the root." example:"workspace"`
-	IncludePaths []string              `json:"include_paths,omitempty" nullable:"false" maxItems:"256" doc:"Absolute, or from /workspace: only these, and what is below them." example:"[\"src\"]"`
-	ExcludePaths []string              `json:"exclude_paths,omitempty" nullable:"false" maxItems:"256" doc:"And not these." example:"[\"node_modules\"]"`
+	Name         string         `json:"name,omitempty" maxLength:"64" doc:"Of a-z, A-Z, 0-9, '.', '_' and '-'. Several may have the same." example:"before-upgrade"`
+	Label        string         `json:"label,omitempty" maxLength:"256" doc:"The client's own note."`
+	Scope        snapshot.Scope `json:"scope,omitempty" enum:"workspace,sandbox" doc:"workspace, the default, is /workspace. sandbox is that and whatever else was changed of the root." example:"workspace"`
+	IncludePaths []string       `json:"include_paths,omitempty" nullable:"false" maxItems:"256" doc:"Absolute, or from /workspace: only these, and what is below them." example:"[\"src\"]"`
+	ExcludePaths []string       `json:"exclude_paths,omitempty" nullable:"false" maxItems:"256" doc:"And not these." example:"[\"node_modules\"]"`
 }
 
 // CreateInput is a request for a snapshot.
@@ -78,11 +80,11 @@ func (h *Handlers) Create(ctx context.Context, in *CreateInput) (*Output, error)
 	if err != nil {
 		return nil, err
 	}
-	req := session.SnapshotRequest{Owner: api.From(ctx).Owner, SessionID: string(id), IdempotencyKey: in.IdempotencyKey}
+	req := snapshots.Request{IdempotencyKey: in.IdempotencyKey}
 	if b := in.Body; b != nil {
 		req.Name, req.Label, req.Scope, req.Include, req.Exclude = b.Name, b.Label, b.Scope, b.IncludePaths, b.ExcludePaths
 	}
-	made, err := h.Manager.CreateSnapshot(ctx, req)
+	made, err := h.Manager.Snapshots.Create(ctx, api.Caller(ctx), string(id), req)
 	if err != nil {
 		return nil, err
 	}
@@ -108,16 +110,16 @@ type ListOutput struct{ Body Snapshots }
 
 // List answers with the snapshots of a key.
 func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error) {
-	owner := api.From(ctx).Owner
-	of, err := h.Manager.Lookup(owner, in.SessionID)
+	p := api.Caller(ctx)
+	of, err := h.Manager.Sessions.Find(p, in.SessionID)
 	if err != nil {
 		return nil, err
 	}
-	all, err := h.Manager.ListSnapshots(ctx, session.SnapshotFilter{Owner: owner, SessionID: string(of), Name: in.Name})
+	all, err := h.Manager.Snapshots.List(ctx, p, snapshots.Filter{SessionID: string(of), Name: in.Name})
 	if err != nil {
 		return nil, err
 	}
-	total, most, err := h.Manager.SnapshotUsage(ctx, owner)
+	total, most, err := h.Manager.Snapshots.Usage(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +137,7 @@ type Path struct {
 
 // Get answers with one.
 func (h *Handlers) Get(ctx context.Context, in *Path) (*Output, error) {
-	found, err := h.Manager.GetSnapshot(ctx, api.From(ctx).Owner, in.ID)
+	found, err := h.Manager.Snapshots.Get(ctx, api.Caller(ctx), in.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +146,7 @@ func (h *Handlers) Get(ctx context.Context, in *Path) (*Output, error) {
 
 // Delete removes one.
 func (h *Handlers) Delete(ctx context.Context, in *Path) (*shapes.OKOutput, error) {
-	if err := h.Manager.DeleteSnapshot(ctx, api.From(ctx).Owner, in.ID); err != nil {
+	if err := h.Manager.Snapshots.Delete(ctx, api.Caller(ctx), in.ID); err != nil {
 		return nil, err
 	}
 	return shapes.Done(), nil
@@ -152,9 +154,9 @@ func (h *Handlers) Delete(ctx context.Context, in *Path) (*shapes.OKOutput, erro
 
 // Download answers with an archive.
 func (h *Handlers) Download(ctx context.Context, in *Path) (*huma.StreamResponse, error) {
-	owner := api.From(ctx).Owner
+	p := api.Caller(ctx)
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
-		found, archive, err := h.Manager.OpenSnapshot(r.Context(), owner, in.ID)
+		found, archive, err := h.Manager.Snapshots.Open(r.Context(), p, in.ID)
 		if err != nil {
 			api.WriteError(w, r, err)
 			return
@@ -173,11 +175,11 @@ type UploadInput struct {
 
 // Upload makes a snapshot of the request's body.
 func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*huma.StreamResponse, error) {
-	owner := api.From(ctx).Owner
+	p := api.Caller(ctx)
 	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
-		var made session.Snapshot
+		var made snapshots.Snapshot
 		err := files.TakeBody(w, r, func(size int64, body io.Reader) (err error) {
-			made, err = h.Manager.UploadSnapshot(r.Context(), session.SnapshotUpload{Owner: owner, Name: in.Name, Label: in.Label, Size: size}, body)
+			made, err = h.Manager.Snapshots.Upload(r.Context(), p, snapshots.UploadRequest{Name: in.Name, Label: in.Label, Size: size}, body)
 			return err
 		})
 		if err != nil {
@@ -195,7 +197,7 @@ func (h *Handlers) Document(doc *huma.OpenAPI) {
 	archive := map[string]*huma.MediaType{files.ArchiveTypes["tar"]: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
 	doc.Paths["/v1/snapshots/{id}/download"].Get.Responses["200"].Content = archive
 	upload := doc.Paths["/v1/snapshots"].Post
-	upload.RequestBody = &huma.RequestBody{Required: true, Content: archive, Description: fmt.Sprintf("At most %d bytes.", h.Manager.MaxArchive())}
+	upload.RequestBody = &huma.RequestBody{Required: true, Content: archive, Description: fmt.Sprintf("At most %d bytes.", h.Manager.Snapshots.MaxArchive())}
 	upload.Responses["201"].Content = map[string]*huma.MediaType{
 		"application/json": {Schema: doc.Components.Schemas.Schema(reflect.TypeFor[Snapshot](), true, "")},
 	}

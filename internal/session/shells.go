@@ -1,8 +1,9 @@
-package commands
+package session
 
 import (
 	"context"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -21,31 +22,35 @@ func wireShell(name string) string {
 }
 
 // Shells lists the session's shells by name. It is not activity.
-func (c *Commands[ID]) Shells(ctx context.Context, id ID) ([]protocol.ShellInfo, error) {
-	use, err := c.opts.Look(ctx, id)
+func (c *Execs) Shells(ctx context.Context, p auth.Principal, id ID) ([]protocol.ShellInfo, error) {
+	use, err := c.look(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
-	shells, err := use.Client.Shells(ctx)
+	shells, err := use.client.Shells(ctx)
 	if err != nil {
-		return nil, use.Lost(err)
+		return nil, use.lost(ctx, err)
 	}
 	return shells, nil
 }
 
 // CloseShell ends a shell with all that it started; its execs end as canceled.
 // The next exec that names it gets a new one.
-func (c *Commands[ID]) CloseShell(ctx context.Context, id ID, name string) error {
-	if !check.IsName(name) {
-		return errdefs.New(errdefs.NotFound, "no such shell; list the session's shells for those that it has").Because(errdefs.NoSuchShell)
-	}
-	use, err := c.opts.Begin(ctx, id)
+func (c *Execs) CloseShell(ctx context.Context, p auth.Principal, id ID, name string) error {
+	e, err := c.living(ctx, p, id)
 	if err != nil {
 		return err
 	}
-	defer use.End()
-	if err := use.Client.CloseShell(ctx, wireShell(name)); err != nil {
-		return use.Lost(err)
+	if !check.IsName(name) {
+		return errdefs.New(errdefs.NotFound, "no such shell; list the session's shells for those that it has").Because(errdefs.NoSuchShell)
+	}
+	use, err := c.begin(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer use.end()
+	if err := use.client.CloseShell(ctx, wireShell(name)); err != nil {
+		return use.lost(ctx, err)
 	}
 	return nil
 }

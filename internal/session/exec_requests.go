@@ -1,9 +1,7 @@
-package commands
+package session
 
 import (
 	"time"
-
-	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // ExecRequest is one command for a session's shell.
@@ -49,9 +47,6 @@ type ProcessRequest struct {
 
 // TerminalSize is in characters.
 type TerminalSize struct{ Rows, Cols uint16 }
-
-// ExecResult is the record of an exec, ended or not.
-type ExecResult = protocol.Record
 
 // TerminalRequest opens an interactive terminal.
 type TerminalRequest struct {

@@ -1,4 +1,4 @@
-package check
+package session
 
 import (
 	"cmp"
@@ -24,18 +24,16 @@ type Defaults struct {
 
 // Maxima are what a request may ask for at most.
 type Maxima struct {
-	TTL              time.Duration  // 24 hours
-	Lifetime         time.Duration  // of a session from its creation; 0 is no end
-	ExecTimeout      time.Duration  // 10 minutes
-	Limits           runtime.Limits // a zero field is Defaults' or 64 cores, 1 TB, 65536 pids, 4 TB, whichever is more
-	Sessions         int            // alive at once; 0 is no maximum
-	SessionsPerOwner int            // alive at once for one owner; 0 is no maximum
-	SessionsOf       map[string]int // SessionsPerOwner for owners who have another one
-	FileBytes        int64          // one file written: 1 GiB
+	TTL         time.Duration  // 24 hours
+	Lifetime    time.Duration  // of a session from its creation; 0 is no end
+	ExecTimeout time.Duration  // 10 minutes
+	Limits      runtime.Limits // a zero field is Defaults' or 64 cores, 1 TB, 65536 pids, 4 TB, whichever is more
+	Sessions    int            // alive at once; 0 is no maximum
+	FileBytes   int64          // one file written: 1 GiB
 }
 
-// Complete returns both with the values of their comments where they have none.
-func Complete(d Defaults, x Maxima) (Defaults, Maxima) {
+// complete returns both with the values of their comments where they have none.
+func complete(d Defaults, x Maxima) (Defaults, Maxima) {
 	x = x.withDefaults(d)
 	return d.withDefaults(x), x
 }

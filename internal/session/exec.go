@@ -1,4 +1,4 @@
-package commands
+package session
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/session/check"
@@ -21,52 +22,74 @@ import (
 // after SIGKILL, since that is what the kernel sends to all that is inside.
 const goneExitCode = 137
 
-// Exec runs a command in one of the session's shells, after those that came
+// Run runs a command in one of the session's shells, after those that came
 // before it, and writes its output to out as it appears. It returns when the
 // command has ended, ctx is done or out fails. In the last two cases the
 // command goes on, and the result says which one to Attach to. An exit code
 // that is not zero is not an error. If the sandbox dies under the command, the
-// result's cause is sandbox_gone. An out that is a runnerclient.Witness is told the
+// result's cause is sandbox_gone. An out that is a runnerclient.Witness gets the
 // exec's id when it can be attached to.
-func (c *Commands[ID]) Exec(ctx context.Context, id ID, req ExecRequest, out io.Writer) (_ ExecResult, err error) {
+func (c *Execs) Run(ctx context.Context, p auth.Principal, id ID, req ExecRequest, out io.Writer) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "exec")
 	defer func() { span.End(err) }()
-	exec, err := c.planExec(id, req)
+	e, err := c.living(ctx, p, id)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
+	}
+	exec, err := c.planExec(e, req)
+	if err != nil {
+		return protocol.Record{}, err
 	}
 	command, err := commandText(req)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
-	use, err := c.opts.Begin(ctx, id)
+	use, err := c.begin(ctx, e)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
-	defer use.End()
-	watched, stop := c.watch(ctx, use, exec.TimeoutMS)
+	defer use.end()
+	watched, stop := c.supervise(ctx, use, exec.TimeoutMS)
 	defer stop()
 	began := beginning(exec.ID, exec.Shell, protocol.KindShell)
-	result, err := use.Client.Exec(watched, exec, command, req.Stdin, out)
-	return c.ended(use, began, result, c.left(ctx, use, exec.ID, req.Leaving, err))
+	result, err := use.client.Exec(watched, exec, command, req.Stdin, out)
+	return c.ended(ctx, use, began, result, c.endLeft(ctx, use, exec.ID, req.Leaving, err))
 }
 
 // Attach writes an exec's output from offset on to out and follows it to its
-// end, as Exec does. Where output was dropped it goes on behind the gap, which
-// the result counts, and of which an out that is a runnerclient.Sink is told.
-func (c *Commands[ID]) Attach(ctx context.Context, id ID, execID string, offset int64, out io.Writer) (_ ExecResult, err error) {
+// end, as Run does. Where output was dropped it goes on behind the gap. The result
+// counts what is missing, and an out that is a runnerclient.Sink sees where.
+func (c *Execs) Attach(ctx context.Context, p auth.Principal, id ID, execID string, offset int64, out io.Writer) (_ protocol.Record, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "attach")
 	defer func() { span.End(err) }()
-	if offset < 0 {
-		return ExecResult{}, errdefs.Invalid("offset", "must not be negative")
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return protocol.Record{}, err
 	}
-	return c.reading(ctx, id, execID, true, func(ctx context.Context, runner *runnerclient.Client) (ExecResult, error) {
+	if offset < 0 {
+		return protocol.Record{}, errdefs.Invalid("offset", "must not be negative")
+	}
+	return c.readExec(ctx, e, execID, true, func(ctx context.Context, runner *runnerclient.Client) (protocol.Record, error) {
 		return runner.Attach(ctx, execID, offset, out)
 	})
 }
 
+// superviseMargin is what an answer may take beyond a command's time and grace.
+const superviseMargin = 5 * time.Second
+
+// supervise returns a context that ends when the runner stops answering. It is
+// asked first when a command with a timeout must have ended, if that is soon; it
+// may well be that it waits for its shell. The caller calls stop.
+func (c *Execs) supervise(ctx context.Context, use use, timeoutMS int64) (supervised context.Context, stop func()) {
+	first := time.Hour // which is later than usual
+	if timeoutMS > 0 {
+		first = time.Duration(timeoutMS)*time.Millisecond + c.opts.KillGrace + superviseMargin
+	}
+	return use.client.Supervise(ctx, first)
+}
+
 // planExec turns a request into what the runner is asked, under a new id.
-func (c *Commands[ID]) planExec(id ID, req ExecRequest) (protocol.Exec, error) {
+func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
 	switch {
 	case req.Command == "":
 		return protocol.Exec{}, errdefs.Invalid("cmd", "must not be empty")
@@ -79,7 +102,7 @@ func (c *Commands[ID]) planExec(id ID, req ExecRequest) (protocol.Exec, error) {
 	case req.Shell != "" && !check.IsName(req.Shell):
 		return protocol.Exec{}, errdefs.Invalid("shell", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
 	}
-	file, err := c.outputFile(id, req.OutputFile)
+	file, err := c.outputFile(e, req.OutputFile)
 	if err != nil {
 		return protocol.Exec{}, err
 	}
@@ -88,28 +111,28 @@ func (c *Commands[ID]) planExec(id ID, req ExecRequest) (protocol.Exec, error) {
 		return protocol.Exec{}, err
 	}
 	return protocol.Exec{
-		ID:           c.opts.NewID(),
+		ID:           newID(),
 		Shell:        wireShell(req.Shell),
 		TimeoutMS:    timeout.Milliseconds(),
 		GraceMS:      c.opts.KillGrace.Milliseconds(),
-		OutputLimit:  c.opts.OutputBytes,
+		OutputLimit:  c.opts.Defaults.OutputBytes,
 		OutputFile:   file,
-		AllowOutside: c.opts.Anywhere(id),
+		AllowOutside: c.reachesAll(e),
 	}, nil
 }
 
 // killTime is how long the end of a command is asked for whose client is gone.
 const killTime = 10 * time.Second
 
-// left ends a command that ended its request by err, if its client wanted that. What
+// endLeft ends a command that ended its request by err, if its client wanted that. What
 // never began, or has lost its sandbox, has ended.
-func (c *Commands[ID]) left(ctx context.Context, use Use, execID string, leaving Leaving, err error) error {
+func (c *Execs) endLeft(ctx context.Context, use use, execID string, leaving Leaving, err error) error {
 	if err == nil || leaving == GoOn || ctx.Err() == nil && errors.Is(err, runnerclient.ErrLost) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
 	defer cancel()
-	if failed := use.Client.Cancel(ctx, execID); failed != nil && !errdefs.Is(failed, errdefs.NotFound) {
+	if failed := use.client.Cancel(ctx, execID); failed != nil && !errdefs.Is(failed, errdefs.NotFound) {
 		return errors.Join(err, fmt.Errorf("end a command whose client is gone: %w", failed))
 	}
 	return err
@@ -125,7 +148,7 @@ func commandText(req ExecRequest) (string, error) {
 	if len(req.Cwd) > protocol.MaxPath || strings.ContainsRune(req.Cwd, 0) {
 		return "", errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
 	}
-	if err := checkEnv(req.Env); err != nil {
+	if err := check.ProcessEnv(req.Env); err != nil {
 		return "", err
 	}
 	var b strings.Builder
@@ -136,7 +159,7 @@ func commandText(req ExecRequest) (string, error) {
 		}
 		b.WriteString(`\command cd -- ` + quoted(dir) + " && ")
 	}
-	for _, kv := range variables(req.Env) {
+	for _, kv := range check.Variables(req.Env) {
 		name, value, _ := strings.Cut(kv, "=")
 		b.WriteString(name + "=" + quoted(value) + " ")
 	}
@@ -151,30 +174,30 @@ func commandText(req ExecRequest) (string, error) {
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 // outputFile returns an output_file as the runner is asked for it; "" is none.
-func (c *Commands[ID]) outputFile(id ID, name string) (string, error) {
+func (c *Execs) outputFile(e *entry, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	return c.opts.Path(id, "output_file", name)
+	return c.runnerPath(e, "output_file", name)
 }
 
 // timeout returns the timeout to set: the default for 0.
-func (c *Commands[ID]) timeout(asked time.Duration) (time.Duration, error) {
+func (c *Execs) timeout(asked time.Duration) (time.Duration, error) {
 	switch {
 	case asked < 0:
 		return 0, errdefs.Invalid("timeout_ms", "must not be negative")
-	case asked > c.opts.MaxTimeout:
-		return 0, errdefs.Invalid("timeout_ms", "must be at most %d", c.opts.MaxTimeout.Milliseconds())
+	case asked > c.opts.Maxima.ExecTimeout:
+		return 0, errdefs.Invalid("timeout_ms", "must be at most %d", c.opts.Maxima.ExecTimeout.Milliseconds())
 	case asked > 0 && asked < time.Millisecond:
 		return time.Millisecond, nil // 0 would be no timeout on the wire
 	case asked == 0:
-		return c.opts.Timeout, nil
+		return c.opts.Defaults.ExecTimeout, nil
 	}
 	return asked, nil
 }
 
-func (c *Commands[ID]) checkExecID(id string) error {
-	if !c.opts.IsID(id) {
+func (c *Execs) checkExecID(id string) error {
+	if !isID(id) {
 		return errdefs.New(errdefs.NotFound, "no such exec; list the session's execs for those that it still knows").Because(errdefs.NoSuchExec)
 	}
 	return nil

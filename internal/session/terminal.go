@@ -1,11 +1,13 @@
-package commands
+package session
 
 import (
 	"context"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // atOnce is the least that a terminal without a client waits for one: whoever
@@ -16,18 +18,22 @@ const atOnce = time.Second
 // shell, or the command of the request. It is a process like others, to be
 // attached to by any number of clients. When it is without one for
 // Options.TerminalDetach it is hung up.
-func (c *Commands[ID]) StartTerminal(ctx context.Context, id ID, req TerminalRequest) (ExecResult, error) {
+func (c *Execs) StartTerminal(ctx context.Context, p auth.Principal, id ID, req TerminalRequest) (protocol.Record, error) {
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return protocol.Record{}, err
+	}
 	process := ProcessRequest{Args: req.Command, Terminal: &req.Size}
 	if req.Term != "" {
 		if !check.IsName(req.Term) {
-			return ExecResult{}, errdefs.Invalid("term", "must be the name of a terminal, like xterm-256color")
+			return protocol.Record{}, errdefs.Invalid("term", "must be the name of a terminal, like xterm-256color")
 		}
 		process.Env = map[string]string{"TERM": req.Term}
 	}
-	start, program, err := c.planStart(id, process)
+	start, program, err := c.planStart(e, process)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.Record{}, err
 	}
 	start.HangupMS = max(c.opts.TerminalDetach, atOnce).Milliseconds()
-	return c.start(ctx, id, start, program)
+	return c.startProgram(ctx, e, start, program)
 }

@@ -1,24 +1,25 @@
-package commands
+package session
 
 import (
 	"context"
 	"errors"
 	"net"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
 // Ports lists what is listened on in the session's sandbox, by number. Asking
 // is not activity.
-func (c *Commands[ID]) Ports(ctx context.Context, id ID) ([]protocol.Port, error) {
-	use, err := c.opts.Look(ctx, id)
+func (c *Execs) Ports(ctx context.Context, p auth.Principal, id ID) ([]protocol.Port, error) {
+	use, err := c.look(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := use.Client.Ports(ctx)
+	ports, err := use.client.Ports(ctx)
 	if err != nil {
-		return nil, use.Lost(err)
+		return nil, use.lost(ctx, err)
 	}
 	return ports, nil
 }
@@ -28,20 +29,24 @@ func (c *Commands[ID]) Ports(ctx context.Context, id ID) ([]protocol.Port, error
 // NotFound if nothing listens there. ctx is for the dialling only. The caller
 // closes the connection, which has a method CloseWrite() error; while it is
 // open the session is in use, and when the session ends so does it.
-func (c *Commands[ID]) Dial(ctx context.Context, id ID, port int) (net.Conn, error) {
-	if port < 1 || port > 65535 {
-		return nil, errdefs.Invalid("port", "must be between 1 and 65535")
-	}
-	use, err := c.opts.Begin(ctx, id)
+func (c *Execs) Dial(ctx context.Context, p auth.Principal, id ID, port int) (net.Conn, error) {
+	e, err := c.living(ctx, p, id)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := use.Client.DialPort(ctx, port)
-	if err != nil {
-		use.End()
-		return nil, use.Lost(err)
+	if port < 1 || port > 65535 {
+		return nil, errdefs.Invalid("port", "must be between 1 and 65535")
 	}
-	return &dialled{Conn: conn, end: use.End}, nil
+	use, err := c.begin(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := use.client.DialPort(ctx, port)
+	if err != nil {
+		use.end()
+		return nil, use.lost(ctx, err)
+	}
+	return &dialled{Conn: conn, end: use.end}, nil
 }
 
 // dialled is a connection that is use of the session until it is closed.

@@ -1,0 +1,48 @@
+package auth
+
+import "context"
+
+// Principal is in whose name something is done. Every operation of the session
+// core takes one, and the core alone decides what it may do.
+type Principal struct {
+	Owner  string // whom the sessions, workspaces and snapshots belong to that it makes
+	ID     string // of the credential, for logs; never the credential itself
+	Scopes Scopes
+	Quota  string // what Quotas knows its quota by; credentials of one owner share one
+}
+
+// Scopes is what a principal may do beside using what its owner has.
+type Scopes uint8
+
+// The scopes.
+const (
+	ScopeEveryOwner Scopes = 1 << iota // use what any owner has
+	ScopeHelpers                       // see the hidden sessions behind the files of workspaces
+	ScopeDaemon                        // see what is the whole daemon's: metrics, the pool, all images
+)
+
+// Has reports whether p has a scope.
+func (p Principal) Has(scope Scopes) bool { return p.Scopes&scope == scope }
+
+// With returns p with one scope more.
+func (p Principal) With(scope Scopes) Principal {
+	p.Scopes |= scope
+	return p
+}
+
+// System is the principal of a part of the daemon that works for all owners.
+func System(part string) Principal {
+	return Principal{ID: "daemon/" + part, Scopes: ScopeEveryOwner | ScopeHelpers | ScopeDaemon}
+}
+
+// Anonymous is the principal of all clients of a daemon that asks for no keys.
+func Anonymous() Principal {
+	return Principal{ID: "anonymous", Scopes: ScopeEveryOwner | ScopeDaemon}
+}
+
+// Authenticator makes principals of credentials. It says Unauthenticated for any
+// credential that is not valid, whatever the reason, and its time tells nothing
+// of those that are.
+type Authenticator interface {
+	Authenticate(ctx context.Context, credential string) (Principal, error)
+}

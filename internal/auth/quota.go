@@ -1,0 +1,44 @@
+package auth
+
+import "cmp"
+
+// Quota is how much an owner may have and ask for. Zero is no limit.
+type Quota struct {
+	Sessions      int   // that have not ended
+	SnapshotBytes int64 // of all archives together
+
+	RequestsPerSecond float64 // on average
+	Burst             int     // requests at once before the rate counts; 0 is RequestsPerSecond
+
+	Requests  int // under way at once that wait for the daemon alone
+	Waiting   int // and that wait for a program or an event
+	Transfers int // and that carry files
+}
+
+// or fills what is zero in q from general.
+func (q Quota) or(general Quota) Quota {
+	return Quota{
+		Sessions:          cmp.Or(q.Sessions, general.Sessions),
+		SnapshotBytes:     cmp.Or(q.SnapshotBytes, general.SnapshotBytes),
+		RequestsPerSecond: cmp.Or(q.RequestsPerSecond, general.RequestsPerSecond),
+		Burst:             cmp.Or(q.Burst, general.Burst),
+		Requests:          cmp.Or(q.Requests, general.Requests),
+		Waiting:           cmp.Or(q.Waiting, general.Waiting),
+		Transfers:         cmp.Or(q.Transfers, general.Transfers),
+	}
+}
+
+// Quotas knows what principals may have. It is asked at every use and must be
+// fast: an answer may differ from the one before, and holds from then on.
+type Quotas interface {
+	QuotaOf(p Principal) Quota
+}
+
+// FixedQuotas are those of a configuration.
+type FixedQuotas struct {
+	General Quota            // of who has none of his own
+	Of      map[string]Quota // by Principal.Quota; what is zero in one is General's
+}
+
+// QuotaOf implements Quotas.
+func (f FixedQuotas) QuotaOf(p Principal) Quota { return f.Of[p.Quota].or(f.General) }

@@ -1,0 +1,173 @@
+package session_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/session/workspaces"
+)
+
+// ofNothing are the operations that name nothing of anybody's, with what a
+// foreigner gets from each.
+var ofNothing = map[string]errdefs.Code{
+	"Sessions.Create": "", "Sessions.List": "", "Sessions.Find": "", "Sessions.Limits": "",
+	"Workspaces.Create": "", "Workspaces.List": "", "Workspaces.Enabled": "", "Workspaces.Options": "",
+	"Snapshots.Upload": errdefs.Unprocessable, "Snapshots.List": "", "Snapshots.Usage": "", "Snapshots.Enabled": "", "Snapshots.MaxArchive": "",
+	"Upkeep.Survey": errdefs.PermissionDenied, "Upkeep.Prune": errdefs.PermissionDenied,
+	"Upkeep.PruneWorkspaces": errdefs.PermissionDenied, "Upkeep.PruneSnapshots": errdefs.PermissionDenied,
+}
+
+// TestForeignPrincipals calls every public operation of the core on what is
+// alice's, in bob's name, and on what never was. Both are NotFound in the same words.
+func TestForeignPrincipals(t *testing.T) {
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) {
+		o.Workspaces = workspaces.WorkspaceOptions{Store: o.Store.(workspaces.WorkspaceStore)}
+	})
+	theirs := d.createAs(t, as("alice"), session.CreateRequest{Name: "theirs", WorkspaceID: "w"})
+	saved := d.save(t, as("alice"), string(theirs.ID), snapshots.Request{})
+	rows, err := d.Sessions.List(t.Context(), as("alice"), session.ListRequest{IncludeEnded: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := strings.Repeat("a", 26)
+	called := 0
+	for name, service := range d.services() {
+		ids := [2]string{string(theirs.ID), never}
+		switch name {
+		case "Workspaces":
+			ids = [2]string{"w", "never"}
+		case "Snapshots":
+			ids = [2]string{saved.ID, never}
+		}
+		for i := range service.NumMethod() {
+			method := name + "." + service.Type().Method(i).Name
+			called++
+			if method == "Snapshots.Create" {
+				ids[0] = string(theirs.ID)
+			}
+			got, takesPrincipal := callAs(t, service.Method(i), as("bob"), ids[0])
+			want, exempt := ofNothing[method]
+			switch {
+			case exempt:
+				if want != "" {
+					wantCode(t, got, want)
+				} else if got != nil {
+					t.Errorf("%s: %v", method, got)
+				}
+			case !takesPrincipal:
+				t.Errorf("%s takes no principal", method)
+			default:
+				none, _ := callAs(t, service.Method(i), as("bob"), ids[1])
+				if !errdefs.Is(got, errdefs.NotFound) || got.Error() != none.Error() {
+					t.Errorf("%s of alice's: %v; of what never was: %v", method, got, none)
+				}
+			}
+			if name == "Snapshots" {
+				ids[0] = saved.ID
+			}
+		}
+	}
+	if called < 50 {
+		t.Errorf("only %d operations were found", called)
+	}
+	after, err := d.Sessions.List(t.Context(), as("alice"), session.ListRequest{IncludeEnded: true})
+	if err != nil || len(after) != len(rows) || after[0].State != session.Running {
+		t.Errorf("alice has %+v, %v", after, err)
+	}
+	if found, err := d.Sessions.Find(as("bob"), "theirs"); err != nil || found != "theirs" {
+		t.Errorf("bob finds alice's %s, %v", found, err)
+	}
+	if all, err := d.Snapshots.List(t.Context(), as("bob"), snapshots.Filter{}); err != nil || len(all) != 0 {
+		t.Errorf("bob has the snapshots %+v, %v", all, err)
+	}
+	for _, s := range must(d.Sessions.List(t.Context(), as("bob"), session.ListRequest{IncludeEnded: true, Helpers: true})) {
+		if s.Owner != "bob" {
+			t.Errorf("bob sees the session %s of %s", s.ID, s.Owner)
+		}
+	}
+}
+
+// services are those of a manager, by name. A field that is none fails the test.
+func (d *daemon) services() map[string]reflect.Value {
+	all := map[string]reflect.Value{}
+	manager := reflect.ValueOf(*d.Manager)
+	for _, field := range reflect.VisibleFields(manager.Type()) {
+		if field.IsExported() {
+			all[field.Name] = manager.FieldByIndex(field.Index)
+		}
+	}
+	return all
+}
+
+// callAs calls a method in the name of p, with id wherever it takes one and with
+// nothing for the rest. It reports the error and whether there is a principal.
+func callAs(t *testing.T, method reflect.Value, p auth.Principal, id string) (err error, takesPrincipal bool) {
+	t.Helper()
+	var args []reflect.Value
+	named := false // later strings name other things
+	for i := range method.Type().NumIn() {
+		in := method.Type().In(i)
+		arg := reflect.New(in).Elem()
+		switch {
+		case in == reflect.TypeFor[context.Context]():
+			arg.Set(reflect.ValueOf(t.Context()))
+		case in == reflect.TypeFor[auth.Principal]():
+			arg.Set(reflect.ValueOf(p))
+			takesPrincipal = true
+		case in.Kind() == reflect.String && !named:
+			arg.SetString(id)
+			named = true
+		case in.Kind() == reflect.Interface && reflect.TypeFor[*strings.Reader]().Implements(in):
+			arg.Set(reflect.ValueOf(strings.NewReader("")))
+		}
+		args = append(args, arg)
+	}
+	results := method.Call(args)
+	last := results[len(results)-1]
+	if !slices.Contains([]reflect.Type{reflect.TypeFor[error]()}, last.Type()) || last.IsNil() {
+		return nil, takesPrincipal
+	}
+	return last.Interface().(error), takesPrincipal
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(fmt.Sprint(err))
+	}
+	return v
+}
+
+// Quotas are asked at every use: what a principal may have changes while the
+// daemon runs.
+func TestQuotasChange(t *testing.T) {
+	quotas := &changingQuotas{}
+	h := newHost(t)
+	d := h.start(t, h.withSnapshots(t), func(o *session.Options) { o.Quotas = quotas })
+	quotas.quota.Sessions = 1
+	first := d.createAs(t, as("alice"), session.CreateRequest{})
+	_, err := d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{})
+	wantCode(t, err, errdefs.ResourceExhausted)
+	quotas.quota.Sessions = 2
+	d.createAs(t, as("alice"), session.CreateRequest{})
+
+	d.output(t, first.ID, "head -c 20000 /dev/urandom > f")
+	quotas.quota.SnapshotBytes = 1000
+	_, err = d.Snapshots.Create(t.Context(), as("alice"), string(first.ID), snapshots.Request{})
+	wantCode(t, err, errdefs.InsufficientSpace)
+	quotas.quota.SnapshotBytes = 1 << 20
+	d.save(t, as("alice"), string(first.ID), snapshots.Request{})
+}
+
+// changingQuotas has one quota for all.
+type changingQuotas struct{ quota auth.Quota }
+
+func (c *changingQuotas) QuotaOf(auth.Principal) auth.Quota { return c.quota }

@@ -1,0 +1,208 @@
+package session
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/tracing"
+	"github.com/sandkasten/sandkasten/protocol"
+)
+
+// RunProcess runs a program without a shell, beside everything else that runs
+// in the session, and is like Run in all else. An out that is a
+// runnerclient.Sink learns which bytes are of which stream. A program that
+// cannot be started is Unprocessable.
+func (c *Execs) RunProcess(ctx context.Context, p auth.Principal, id ID, req ProcessRequest, out io.Writer) (_ protocol.Record, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "run_process")
+	defer func() { span.End(err) }()
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return protocol.Record{}, err
+	}
+	if err := check.Args(req.Args); err != nil {
+		return protocol.Record{}, err
+	}
+	start, program, err := c.planStart(e, req)
+	if err != nil {
+		return protocol.Record{}, err
+	}
+	timeout, err := c.timeout(req.Timeout)
+	if err != nil {
+		return protocol.Record{}, err
+	}
+	start.TimeoutMS = timeout.Milliseconds()
+	use, err := c.begin(ctx, e)
+	if err != nil {
+		return protocol.Record{}, err
+	}
+	defer use.end()
+	watched, stop := c.supervise(ctx, use, start.TimeoutMS)
+	defer stop()
+	began := beginning(start.ID, "", protocol.KindProcess)
+	result, err := use.client.Run(watched, start, program, out)
+	return c.ended(ctx, use, began, result, c.endLeft(ctx, use, start.ID, req.Leaving, err))
+}
+
+// StartProcess starts a program in the background and returns its record. Such
+// a program is no use of the session by itself: it ends with the session when
+// nobody uses that for its TTL.
+func (c *Execs) StartProcess(ctx context.Context, p auth.Principal, id ID, req ProcessRequest) (_ protocol.Record, err error) {
+	ctx, span := tracing.Start(ctx, tracing.Manager, "start_process")
+	defer func() { span.End(err) }()
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return protocol.Record{}, err
+	}
+	if err := check.Args(req.Args); err != nil {
+		return protocol.Record{}, err
+	}
+	start, program, err := c.planStart(e, req)
+	if err != nil {
+		return protocol.Record{}, err
+	}
+	if req.Timeout != 0 {
+		timeout, err := c.timeout(req.Timeout)
+		if err != nil {
+			return protocol.Record{}, err
+		}
+		start.TimeoutMS = timeout.Milliseconds()
+	}
+	return c.startProgram(ctx, e, start, program)
+}
+
+func (c *Execs) startProgram(ctx context.Context, e *entry, start protocol.Start, program runnerclient.Program) (protocol.Record, error) {
+	use, err := c.begin(ctx, e)
+	if err != nil {
+		return protocol.Record{}, err
+	}
+	defer use.end()
+	record, err := use.client.Start(ctx, start, program)
+	if err != nil {
+		return protocol.Record{}, use.lost(ctx, err)
+	}
+	return record, nil
+}
+
+// planStart turns a request into what the runner is asked, under a new id and
+// without a timeout. Without arguments it is for a login shell.
+func (c *Execs) planStart(e *entry, req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
+	if err := checkProcess(req); err != nil {
+		return protocol.Start{}, runnerclient.Program{}, err
+	}
+	file, err := c.outputFile(e, req.OutputFile)
+	if err != nil {
+		return protocol.Start{}, runnerclient.Program{}, err
+	}
+	start := protocol.Start{
+		ID:           newID(),
+		Cwd:          req.Cwd,
+		User:         req.User,
+		OpenStdin:    req.OpenStdin,
+		GraceMS:      c.opts.KillGrace.Milliseconds(),
+		OutputLimit:  c.opts.Defaults.OutputBytes,
+		OutputFile:   file,
+		Merge:        req.Merged,
+		AllowOutside: c.reachesAll(e),
+	}
+	if size := req.Terminal; size != nil {
+		start.TTY, start.Rows, start.Cols = true, size.Rows, size.Cols
+	}
+	return start, runnerclient.Program{Args: req.Args, Env: check.Variables(req.Env), Stdin: req.Stdin}, nil
+}
+
+func checkProcess(req ProcessRequest) error {
+	if err := check.Strings("cmd", req.Args); err != nil {
+		return err
+	}
+	if err := check.ProcessEnv(req.Env); err != nil {
+		return err
+	}
+	switch {
+	case len(req.Stdin) > protocol.MaxCommand:
+		return errdefs.OverLimit("stdin", protocol.MaxCommand)
+	case len(req.Cwd) > protocol.MaxPath || strings.ContainsRune(req.Cwd, 0):
+		return errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
+	}
+	return check.User(req.User)
+}
+
+// stdinPatience is how long a program may take to read what it is typed.
+const stdinPatience = 5 * time.Second
+
+// WriteStdin gives data to a program that was started with its stdin open, and
+// ends its stdin behind it if last is set. It returns how much the program
+// took: less than all if it did not read within some seconds. Conflict says
+// that its stdin is not open.
+func (c *Execs) WriteStdin(ctx context.Context, p auth.Principal, id ID, execID string, data []byte, last bool) (taken protocol.Taken, err error) {
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return taken, err
+	}
+	if len(data) > protocol.MaxCommand {
+		return taken, errdefs.OverLimit("data", protocol.MaxCommand)
+	}
+	err = c.onExec(ctx, e, execID, func(runner *runnerclient.Client) error {
+		taken, err = runner.Stdin(ctx, protocol.Stdin{ID: execID, Close: last, WaitMS: stdinPatience.Milliseconds()}, data)
+		return err
+	})
+	return taken, err
+}
+
+// Signal sends a signal to the processes of an exec's own group.
+func (c *Execs) Signal(ctx context.Context, p auth.Principal, id ID, execID string, signal int) error {
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return err
+	}
+	if signal < 1 || signal > 64 {
+		return errdefs.Invalid("signal", "must be between 1 and 64, or a name like TERM")
+	}
+	return c.onExec(ctx, e, execID, func(runner *runnerclient.Client) error { return runner.Signal(ctx, execID, signal) })
+}
+
+// Resize gives a program's terminal a size.
+func (c *Execs) Resize(ctx context.Context, p auth.Principal, id ID, execID string, size TerminalSize) error {
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return err
+	}
+	if size.Rows == 0 || size.Cols == 0 {
+		return errdefs.Invalid("rows", "and cols must be at least 1")
+	}
+	return c.onExec(ctx, e, execID, func(runner *runnerclient.Client) error {
+		return runner.Resize(ctx, protocol.Resize{ID: execID, Rows: size.Rows, Cols: size.Cols})
+	})
+}
+
+// Cancel ends an exec the way a timeout does. One that has ended already
+// is not an error.
+func (c *Execs) Cancel(ctx context.Context, p auth.Principal, id ID, execID string) error {
+	e, err := c.living(ctx, p, id)
+	if err != nil {
+		return err
+	}
+	return c.onExec(ctx, e, execID, func(runner *runnerclient.Client) error { return runner.Cancel(ctx, execID) })
+}
+
+// onExec asks the runner for something that concerns one exec, which is
+// activity.
+func (c *Execs) onExec(ctx context.Context, e *entry, execID string, ask func(*runnerclient.Client) error) error {
+	if err := c.checkExecID(execID); err != nil {
+		return err
+	}
+	use, err := c.begin(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer use.end()
+	if err := ask(use.client); err != nil {
+		return use.lost(ctx, err)
+	}
+	return nil
+}

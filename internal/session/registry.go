@@ -1,0 +1,186 @@
+package session
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/weaken"
+)
+
+// registry holds the sessions that have not ended, and is the one place that
+// decides who may use which session, living or ended. It does no I/O under its
+// lock.
+type registry struct {
+	store Store
+	ready atomic.Bool // the sessions of an earlier daemon have been adopted
+
+	mu     sync.Mutex
+	live   map[ID]*entry    // guarded by mu
+	byKey  map[key]*entry   // guarded by mu; those of live that have an idempotency key
+	byName map[named]*entry // guarded by mu; those of live that have a name
+}
+
+// key is an idempotency key; each owner has keys of his own.
+type key struct{ owner, key string }
+
+// named is a session's name; each owner has names of his own.
+type named struct{ owner, name string }
+
+func newRegistry(store Store) *registry {
+	return &registry{store: store, live: make(map[ID]*entry), byKey: make(map[key]*entry), byName: make(map[named]*entry)}
+}
+
+// checkReady refuses what would change or use a sandbox before adoption.
+func (r *registry) checkReady() error {
+	if r.ready.Load() {
+		return nil
+	}
+	return errdefs.New(errdefs.Unavailable, "the daemon is starting and takes up its sessions; try again in a second")
+}
+
+// mayUse reports whether p may know of a session.
+func mayUse(p auth.Principal, owner string, helper bool) bool {
+	return (owner == p.Owner || usesEveryOwner(p)) && (!helper || p.Has(auth.ScopeHelpers))
+}
+
+func usesEveryOwner(p auth.Principal) bool {
+	return p.Has(auth.ScopeEveryOwner) || weaken.Off(weaken.Owner)
+}
+
+// lookup returns the entry of a session that has not ended and that p may use,
+// or nil. What of others is in memory shows neither here nor in row.
+func (r *registry) lookup(p auth.Principal, id ID) *entry {
+	r.mu.Lock()
+	e := r.live[id]
+	r.mu.Unlock()
+	if e == nil || !mayUse(p, e.owner, e.helper) {
+		return nil
+	}
+	return e
+}
+
+// row returns the row of a session that p may use. That of another owner takes
+// the same way as one that never was.
+func (r *registry) row(ctx context.Context, p auth.Principal, id ID) (Session, error) {
+	var s Session
+	var err error
+	if usesEveryOwner(p) {
+		s, err = r.store.Get(ctx, id)
+	} else {
+		s, err = r.store.GetOwned(ctx, p.Owner, id)
+	}
+	if err == nil && !mayUse(p, s.Owner, s.Helper) {
+		return Session{}, ErrNoSession()
+	}
+	return s, err
+}
+
+// ErrNoSession is of a session that never was, or is not the caller's.
+func ErrNoSession() error {
+	return errdefs.New(errdefs.NotFound, "no such session").Because(errdefs.NoSuchSession)
+}
+
+// living returns the entry of a session that has not ended and that p may use.
+func (r *registry) living(ctx context.Context, p auth.Principal, id ID) (*entry, error) {
+	if err := r.checkReady(); err != nil {
+		return nil, err
+	}
+	e := r.lookup(p, id)
+	if e == nil {
+		s, err := r.row(ctx, p, id)
+		if err != nil {
+			return nil, err
+		}
+		return nil, notRunning(s)
+	}
+	return e, nil
+}
+
+// entry returns what is known of a session that has not ended, or nil.
+func (r *registry) entry(id ID) *entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live[id]
+}
+
+func (r *registry) entries() []*entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*entry, 0, len(r.live))
+	for _, e := range r.live {
+		all = append(all, e)
+	}
+	return all
+}
+
+// claim enters a new session into the live ones if limit lets it, or returns the
+// entry that already has its idempotency key. It is the one place where two
+// creates meet.
+func (r *registry) claim(s Session, cancel context.CancelFunc, limit room) (e *entry, first bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.byKey[key{s.Owner, s.IdempotencyKey}]; e != nil {
+		return e, false, nil
+	}
+	if err := r.checkRoom(s.Owner, limit); err != nil {
+		return nil, false, err
+	}
+	if other := r.byName[named{s.Owner, s.Name}]; other != nil {
+		return nil, false, errTaken(s.Name, other.id)
+	}
+	e = newEntry(s)
+	e.cancelCreate = cancel
+	r.add(e)
+	return e, true, nil
+}
+
+// add enters e into the live sessions. The caller holds mu.
+func (r *registry) add(e *entry) {
+	r.live[e.id] = e
+	if e.key != "" {
+		r.byKey[key{e.owner, e.key}] = e
+	}
+	if e.name != "" {
+		r.byName[named{e.owner, e.name}] = e
+	}
+}
+
+// room is how many sessions there may be; 0 is no maximum.
+type room struct{ all, owner int }
+
+// checkRoom refuses a session over the maxima. The caller holds mu.
+func (r *registry) checkRoom(owner string, limit room) error {
+	if limit.all > 0 && len(r.live) >= limit.all {
+		return errdefs.New(errdefs.ResourceExhausted, "the daemon's maximum of %d sessions is reached; destroy one or wait for one to expire", limit.all)
+	}
+	if limit.owner == 0 {
+		return nil
+	}
+	n := 0
+	for _, e := range r.live {
+		if e.owner == owner {
+			n++
+		}
+	}
+	if n >= limit.owner {
+		return errdefs.New(errdefs.ResourceExhausted, "the maximum of %d sessions for this key is reached; destroy one or wait for one to expire", limit.owner)
+	}
+	return nil
+}
+
+// forget takes e out of the live sessions. Its row stays.
+func (r *registry) forget(e *entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.live, e.id)
+	e.overOnce.Do(func() { close(e.over) })
+	if k := (key{e.owner, e.key}); r.byKey[k] == e {
+		delete(r.byKey, k)
+	}
+	if n := (named{e.owner, e.name}); r.byName[n] == e {
+		delete(r.byName, n)
+	}
+}

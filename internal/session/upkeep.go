@@ -1,0 +1,220 @@
+package session
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// find returns the entry of a session, or nil: without an error if the session
+// has ended, which leaves nothing to do.
+func (c *Upkeep) find(ctx context.Context, p auth.Principal, id ID) (*entry, error) {
+	e := c.lookup(p, id)
+	if e == nil {
+		_, err := c.row(ctx, p, id)
+		return nil, err
+	}
+	return e, nil
+}
+
+// checkScope refuses what is for every owner's sessions at once.
+func checkScope(p auth.Principal) error {
+	if !p.Has(auth.ScopeEveryOwner) {
+		return errdefs.New(errdefs.PermissionDenied, "this is for the sessions of all owners")
+	}
+	return nil
+}
+
+// Survey asks the driver what there is, and notes for Manager.Absent which of
+// several drivers do not answer.
+func (c *Upkeep) Survey(ctx context.Context, p auth.Principal) (runtime.Seen, error) {
+	if err := checkScope(p); err != nil {
+		return runtime.Seen{}, err
+	}
+	return c.survey(ctx)
+}
+
+func (c *core) survey(ctx context.Context) (runtime.Seen, error) {
+	seen, err := runtime.Survey(ctx, c.driver)
+	if err != nil {
+		return runtime.Seen{}, err
+	}
+	gone, back := c.absence.note(slices.Sorted(maps.Keys(seen.Absent)))
+	for _, name := range gone {
+		c.log.WarnContext(ctx, "a driver does not answer: its sessions wait for it", "driver", name, "err", seen.Absent[name])
+	}
+	for _, name := range back {
+		c.log.InfoContext(ctx, "a driver answers again", "driver", name)
+	}
+	return seen, nil
+}
+
+// absence is which drivers did not answer the last survey.
+type absence struct {
+	mu    sync.Mutex
+	names []string // guarded by mu; sorted
+}
+
+// note replaces the names, and returns those that are new and those that went.
+func (a *absence) note(names []string) (gone, back []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	without := func(all, some []string) []string {
+		return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(some, name) })
+	}
+	gone, back = without(names, a.names), without(a.names, names)
+	a.names = names
+	return gone, back
+}
+
+func (a *absence) drivers() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.names)
+}
+
+// Finish goes on with a stop or an end that could not be finished.
+func (c *Upkeep) Finish(ctx context.Context, p auth.Principal, id ID) error {
+	e, err := c.find(ctx, p, id)
+	if e == nil {
+		return err
+	}
+	return c.endLocked(ctx, e, func(s Session) (State, string) { return s.End, s.EndReason })
+}
+
+// Expire ends a session whose time is up. It looks again first: an operation
+// that came in time keeps the session alive.
+func (c *Upkeep) Expire(ctx context.Context, p auth.Principal, id ID) error {
+	e, err := c.find(ctx, p, id)
+	if e == nil {
+		return err
+	}
+	return c.endLocked(ctx, e, func(s Session) (State, string) {
+		now := time.Now()
+		switch {
+		case !s.State.settled() || now.Before(s.ExpiresAt()):
+			return "", ""
+		case s.MaxLifetime > 0 && !now.Before(s.CreatedAt.Add(s.MaxLifetime)):
+			return Expired, "it reached its maximum lifetime of " + s.MaxLifetime.String()
+		default:
+			return Expired, idleFor(s.ExpiresAt().Sub(s.LastActivity))
+		}
+	})
+}
+
+func idleFor(d time.Duration) string { return "it was idle for " + d.String() }
+
+// CheckAlive ends a running session whose runner has died: as stopped if the
+// driver has kept its files, else as crashed. It acts on the driver's positive
+// word only: an error is not death.
+func (c *Upkeep) CheckAlive(ctx context.Context, p auth.Principal, id ID) error {
+	e, err := c.find(ctx, p, id)
+	if e == nil {
+		return err
+	}
+	return c.checkAlive(ctx, e)
+}
+
+// checkAlive is CheckAlive of a session that has not ended.
+func (c *core) checkAlive(ctx context.Context, e *entry) error {
+	seen := e.snapshot()
+	if !seen.State.Alive() {
+		return nil
+	}
+	_, err := c.driver.Open(ctx, seen.Sandbox)
+	if !errdefs.Is(err, errdefs.NotFound) {
+		return nil // the driver does not know it to be dead
+	}
+	how, reason := c.endOfDead(ctx, seen)
+	return c.endLocked(ctx, e, func(s Session) (State, string) {
+		if !s.State.Alive() || s.BootID != seen.BootID {
+			return "", ""
+		}
+		return how, reason // the dead stay dead: no need to look again
+	})
+}
+
+// StopFailing stops a session whose sandbox cannot go on, as the driver says with the
+// reason, and keeps its files. Where files cannot be kept the session has failed.
+func (c *Upkeep) StopFailing(ctx context.Context, p auth.Principal, id ID, reason string) error {
+	e, err := c.find(ctx, p, id)
+	if e == nil {
+		return err
+	}
+	end := Stopped
+	if c.stops == nil {
+		end = Failed
+	}
+	return c.endLocked(ctx, e, func(s Session) (State, string) {
+		if !s.State.Alive() {
+			return "", ""
+		}
+		return end, reason
+	})
+}
+
+// Idle pauses or stops a session that nothing has used for its idle timeout,
+// as it wants. It looks again first: an operation that came in time keeps the
+// session as it is.
+func (c *Upkeep) Idle(ctx context.Context, p auth.Principal, id ID) error {
+	e, err := c.find(ctx, p, id)
+	if e == nil {
+		return err
+	}
+	if err := c.reachable(ctx, e); errdefs.Is(err, errdefs.Conflict) {
+		return nil // it is not idle but gone
+	} else if err != nil {
+		return err
+	}
+	if err := e.lock(ctx); err != nil {
+		return err
+	}
+	defer e.unlock()
+	due := func(s Session) string {
+		if at := s.IdleAt(); at.IsZero() || time.Now().Before(at) {
+			return ""
+		}
+		return idleFor(s.IdleTimeout)
+	}
+	if e.snapshot().OnIdle == OnIdlePause {
+		return c.pause(ctx, e, due)
+	}
+	return c.end(ctx, e, func(s Session) (State, string) {
+		if reason := due(s); reason != "" {
+			return Stopped, reason
+		}
+		return "", ""
+	})
+}
+
+// Prune forgets the sessions that ended before a time and says how many.
+func (c *Upkeep) Prune(ctx context.Context, p auth.Principal, endedBefore time.Time) (int64, error) {
+	if err := checkScope(p); err != nil {
+		return 0, err
+	}
+	return c.store.Prune(ctx, endedBefore)
+}
+
+// PruneWorkspaces goes on with removals of workspaces that did not finish, and
+// removes those that no session has used for long. It says how many are gone.
+func (c *Upkeep) PruneWorkspaces(ctx context.Context, p auth.Principal) (removed int, err error) {
+	if err := checkScope(p); err != nil {
+		return 0, err
+	}
+	return c.workspaces.Prune(ctx)
+}
+
+// PruneSnapshots goes on with removals of snapshots that did not finish, and
+// removes those that are too old. It says how many are gone.
+func (c *Upkeep) PruneSnapshots(ctx context.Context, p auth.Principal) (removed int, err error) {
+	if err := checkScope(p); err != nil {
+		return 0, err
+	}
+	return c.snapshots.Prune(ctx)
+}
