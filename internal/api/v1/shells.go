@@ -5,7 +5,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/session/commands"
 )
 
@@ -66,7 +66,7 @@ type shellPath struct {
 	Name string `path:"name" doc:"The shell's name." example:"build"`
 }
 
-func (s *surface) closeShell(ctx context.Context, in *shellPath) (*shapes.OKOutput, error) {
+func (s *surface) closeShell(ctx context.Context, in *shellPath) (*contract.OKOutput, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -74,5 +74,5 @@ func (s *surface) closeShell(ctx context.Context, in *shellPath) (*shapes.OKOutp
 	if err := s.manager.CloseShell(ctx, id, in.Name); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }

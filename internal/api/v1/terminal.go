@@ -4,11 +4,9 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
-	"github.com/sandkasten/sandkasten/internal/api/v1/sockets"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/sockets"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/commands"
@@ -36,7 +34,7 @@ func (in *terminalInput) size() commands.TerminalSize {
 	return commands.TerminalSize{Rows: in.Rows, Cols: in.Cols}
 }
 
-func (s *surface) terminal(ctx context.Context, in *terminalInput) (*huma.StreamResponse, error) {
+func (s *surface) terminal(ctx context.Context, in *terminalInput) (*kit.Stream, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err == nil {
 		in.TerminalID, err = s.execID(ctx, in.SessionPath, "terminal_id", in.TerminalID)
@@ -44,7 +42,7 @@ func (s *surface) terminal(ctx context.Context, in *terminalInput) (*huma.Stream
 	if err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		if err := sockets.Wanted(r); err != nil {
 			api.WriteError(w, r, err)
 			return
