@@ -87,7 +87,7 @@ func (p Problem) Error() error {
 	return errdefs.Invalid(field, "%s", p.What)
 }
 
-func duties(field, duty string) Problem { return Problem{field, "must " + duty} }
+func newProblem(field, duty string) Problem { return Problem{field, "must " + duty} }
 
 // fieldIndex is the place of a field, or -1.
 func (sc *Schema) fieldIndex(name []byte) int {
@@ -129,7 +129,7 @@ func (sc *Schema) CheckCount(field string, n int) []Problem {
 
 func problemsOf(field string, wrong []string) (problems []Problem) {
 	for _, duty := range wrong {
-		problems = append(problems, duties(field, duty))
+		problems = append(problems, newProblem(field, duty))
 	}
 	return problems
 }

@@ -137,16 +137,16 @@ func (s *scanner) place() string {
 }
 
 // refuse is an error about the value at pos.
-func (s *scanner) refuse(format string, args ...any) error {
+func (s *scanner) refuse(why string) error {
 	name := s.place()
 	if name == "" {
 		name = wholeBody
 	}
-	return errdefs.Invalid(name, format, args...)
+	return errdefs.Invalid(name, "%s", why)
 }
 
 // report notes what the schema forbids about the value at pos.
-func (s *scanner) report(duty string) { s.problems = append(s.problems, duties(s.place(), duty)) }
+func (s *scanner) report(duty string) { s.problems = append(s.problems, newProblem(s.place(), duty)) }
 
 // value checks the value at pos against a schema, nil for anything.
 func (s *scanner) value(as *Schema, depth int) error {

@@ -10,9 +10,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
-// Where a path has an id, the beginning of that does as well, and the name of a
-// session. The handlers and the logs see ids.
-
+// resolveSession turns a session's name, or the beginning of its id, into its id.
+// It is for the rows of routes with a session in their path, as the others here
+// are for theirs: the handlers and the logs see ids.
 func (s *surface) resolveSession(r *http.Request) error {
 	id, err := s.manager.Lookup(api.From(r.Context()).Owner, r.PathValue("id"))
 	if err != nil {
