@@ -164,7 +164,7 @@ func endEvents(ctx context.Context, out *execstream.Events, result commands.Exec
 	if err == nil {
 		err = out.End(done{End: endOf(result), DroppedBytes: out.Missing(result.OutputBytes)})
 	} else {
-		body, _ := api.Describe(ctx, err)
+		body, _ := api.ErrorForm(ctx, err)
 		err = out.Fail(body)
 	}
 	if err != nil { // the client is gone

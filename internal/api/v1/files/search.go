@@ -132,7 +132,7 @@ func (h *Handlers) Watch(ctx context.Context, in *WatchInput) (*kit.Stream, erro
 			return
 		}
 		defer events.Close()
-		body, _ := api.Describe(r.Context(), err)
+		body, _ := api.ErrorForm(r.Context(), err)
 		if err := events.Send("error", "", body); err != nil {
 			api.Failed(r.Context(), errors.Join(err, r.Context().Err()))
 		}
