@@ -38,8 +38,10 @@ func TestSchema(t *testing.T) {
 		{"large, written out", `{"name":"ab","count":1e9}`, "count must be at most 31536000"},
 		{"fraction", `{"name":"ab","count":1.5}`, "count must be an integer"},
 		{"kinds", `{"any":null1,"name":1}`, "not valid JSON"},
-		{"wrong kinds, in the order of the schema", `{"env":1,"list":{},"on":"x","count":"1","name":true}`,
-			"name must be a string; count must be an integer; on must be true or false; list must be a list; env must be an object"},
+		{
+			"wrong kinds, in the order of the schema", `{"env":1,"list":{},"on":"x","count":"1","name":true}`,
+			"name must be a string; count must be an integer; on must be true or false; list must be a list; env must be an object",
+		},
 		{"lists", `{"name":"ab","list":[1,"x",2]}`, "list must have at most this many entries: 2; list[1] must be a number"},
 		{"empty list", `{"name":"ab","list":[]}`, "list must have at least this many entries: 1"},
 		{"maps", `{"name":"ab","env":{"A":1,"B":"","C":""}}`, "env must have at most 2 properties; env.A must be a string"},
