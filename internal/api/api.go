@@ -57,6 +57,9 @@ type Route struct {
 type Surface struct {
 	Name   string
 	Routes []Route
+
+	Prefix  string  // of its paths, which may be empty; what no route matches there is answered in its dialect
+	Dialect Dialect // nil is ErrorBody
 }
 
 // Options configures Handler. Every zero value is usable.
@@ -114,13 +117,31 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 			if route.Scope < Public || route.Scope > Admin {
 				panic("api: " + s.Name + ": route " + route.Pattern + " has no scope")
 			}
-			h.mux.Handle(route.Pattern, h.guard(route))
+			h.mux.Handle(route.Pattern, speak(s.Dialect, h.guard(route)))
+		}
+		if s.Prefix != "" {
+			h.mux.Handle(s.Prefix, speak(s.Dialect, h.guard(h.unknownRoute())))
 		}
 	}
 	// An unknown path asks for a key too: without one, nobody learns which
 	// paths exist.
-	h.mux.Handle("/", h.guard(Route{Pattern: "/", Scope: Key, Handler: http.HandlerFunc(h.unknown)}))
+	h.mux.Handle("/", h.guard(h.unknownRoute()))
 	return h
+}
+
+func (h *handler) unknownRoute() Route {
+	return Route{Scope: Key, Handler: http.HandlerFunc(h.unknown)}
+}
+
+// speak has a surface's errors written in its dialect.
+func speak(dialect Dialect, next http.Handler) http.Handler {
+	if dialect == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		From(r.Context()).dialect = dialect
+		next.ServeHTTP(w, r)
+	})
 }
 
 type handler struct {
@@ -210,7 +231,7 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
-		if _, pattern := h.mux.Handler(probe); pattern != "/" {
+		if _, pattern := h.mux.Handler(probe); pattern != r.Pattern {
 			allowed = append(allowed, method)
 		}
 	}

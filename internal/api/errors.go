@@ -142,8 +142,8 @@ func classify(err error) error {
 	return err
 }
 
-// ErrorHeader sets the headers that go with an error's status.
-func ErrorHeader(header http.Header, status int) {
+// errorHeader sets the headers that go with an error's status.
+func errorHeader(header http.Header, status int) {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		header.Set("Retry-After", retryAfter)
@@ -154,10 +154,22 @@ func ErrorHeader(header http.Header, status int) {
 	}
 }
 
-// WriteError answers a request with err.
+// Dialect is the form that a surface gives to errors. It may choose another status.
+type Dialect func(e ErrorBody, status int) (body any, as int)
+
+// ErrorForm is err in the dialect of the request's surface, with its status.
+func ErrorForm(ctx context.Context, err error) (body any, status int) {
+	plain, status := Describe(ctx, err)
+	if dialect := From(ctx).dialect; dialect != nil {
+		return dialect(plain, status)
+	}
+	return plain, status
+}
+
+// WriteError answers a request with err, in the dialect of its surface.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
-	body, status := Describe(r.Context(), err)
-	ErrorHeader(w.Header(), status)
+	body, status := ErrorForm(r.Context(), err)
+	errorHeader(w.Header(), status)
 	WriteJSON(w, r, status, body)
 }
 

@@ -23,6 +23,8 @@ type Request struct {
 	// status tells nothing of the daemon.
 	Foreign bool
 
+	dialect Dialect // of the surface that the request is for
+
 	otherOrigin bool // it comes from a page of one of Options.Origins
 
 	audited bool              // it gets a line in the audit log, whatever the answer

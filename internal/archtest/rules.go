@@ -37,7 +37,7 @@ var Rules = map[string]Rule{
 	// drivers there are it asks the table.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/admission", "internal/api", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
+			"docs", "internal/admission", "internal/api", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
 			"internal/maintenance", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/service", "internal/session", "internal/store",
 			"internal/tracing", "internal/tracing/otlp", "internal/weaken",
@@ -83,43 +83,44 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
-	"internal/api/v1/reading": {Ours: []string{"internal/api", "internal/errdefs", "internal/weaken", "protocol"}},
+	"internal/api/execstream": {Ours: []string{"internal/api", "internal/errdefs", "internal/weaken", "protocol"}},
+	"internal/api/strictjson": {Ours: []string{"internal/errdefs", "internal/weaken"}},
+	// The library huma sees types at start and no request: it is for documents.
+	"internal/api/kit": {
+		Ours:      []string{"internal/api", "internal/api/strictjson", "internal/errdefs", "internal/weaken"},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
+	},
+	"internal/api/sessionmetrics": {
+		Ours:      []string{"internal/api", "internal/auth", "internal/errdefs", "internal/session", "internal/session/snapshots", "protocol"},
+		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
+	},
+	"internal/api/sockets": {
+		Ours:      []string{"internal/api", "internal/api/strictjson", "internal/errdefs", "internal/session", "protocol"},
+		Libraries: []string{"github.com/coder/websocket"},
+	},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/auth", "internal/session/snapshots", "internal/session/workspaces", "internal/api", "internal/api/v1/adapter", "internal/api/v1/files", "internal/api/v1/images", "internal/api/v1/metrics", "internal/api/v1/reading", "internal/api/v1/shapes",
-			"internal/api/v1/snapshots", "internal/api/v1/sockets", "internal/errdefs", "internal/images/jobs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
-			"protocol", "internal/weaken",
+			"internal/auth", "internal/session/snapshots", "internal/session/workspaces",
+			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
+			"internal/api/v1/images", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
+			"protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
-	"internal/api/v1/metrics": {
-		Ours:      []string{"internal/auth", "internal/session/snapshots", "internal/api", "internal/errdefs", "internal/session", "protocol"},
-		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
-	},
-	"internal/api/v1/adapter": {
-		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/weaken"},
-		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
-	},
-	"internal/api/v1/sockets": {
-		Ours:      []string{"internal/api", "internal/errdefs", "internal/session", "protocol"},
-		Libraries: []string{"github.com/coder/websocket"},
-	},
 	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/weaken"}},
 	"internal/api/v1/files": {
-		Ours:      []string{"internal/api", "internal/api/v1/shapes", "internal/errdefs", "internal/session", "protocol", "internal/weaken"},
-		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
+		Ours: []string{
+			"internal/api", "internal/api/kit", "internal/api/strictjson", "internal/api/v1/contract", "internal/errdefs", "internal/session", "protocol", "internal/weaken",
+		},
 	},
-	"internal/api/v1/snapshots": {
-		Ours:      []string{"internal/session/snapshots", "internal/snapshot", "internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/session"},
-		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
-	},
+	"internal/api/v1/snapshots": {Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/session", "internal/session/snapshots", "internal/snapshot"}},
 	"internal/api/v1/images": {
 		Ours: []string{
-			"internal/auth", "internal/session/snapshots", "internal/api", "internal/api/v1/files", "internal/api/v1/shapes", "internal/errdefs", "internal/images", "internal/images/jobs", "internal/session", "internal/snapshot",
+			"internal/auth", "internal/session/snapshots",
+			"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/errdefs", "internal/images", "internal/images/jobs", "internal/session", "internal/snapshot",
 		},
-		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
-	"internal/api/v1/shapes": {Libraries: []string{"github.com/danielgtaylor/huma/v2"}},
+	"internal/api/v1/contract": {},
 
 	// The command line: what its commands share, and those that have much to do. It
 	// is a client like others, by the SDK, which is a module of its own.

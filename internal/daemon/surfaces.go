@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/docs"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	"github.com/sandkasten/sandkasten/internal/api/site"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -33,6 +34,7 @@ func surfaces(cfg config.Config, version string, manager *session.Manager, previ
 			Writable:    disk.Writable,
 			DiskFull:    disk.Full,
 			Registry:    registry,
+			Metrics:     sessionmetrics.New(registry, manager),
 		}),
 		site.New(docs.FS),
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
 
@@ -37,7 +38,7 @@ func TestArchivesAreKeptUnlessAskedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = rows.AddSnapshot(t.Context(), session.Snapshot{ID: own, Owner: "o", CreatedAt: time.Now()}, 0)
+	err = rows.AddSnapshot(t.Context(), snapshots.Snapshot{ID: own, Owner: "o", CreatedAt: time.Now()}, 0)
 	if err := errors.Join(err, rows.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,7 @@ var parts = []part{
 	{"create", (*suite).create},
 	{"claim", (*suite).claim},
 	{"exec", (*suite).exec},
+	{"cpu", (*suite).cpu},
 	{"stream", (*suite).firstByte},
 	{"output", (*suite).output},
 	{"files", (*suite).files},

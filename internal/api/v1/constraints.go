@@ -1,29 +1,10 @@
 package v1
 
 import (
-	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 )
-
-// documentStatuses adds the answers of success that are not the only one of their
-// operation.
-func documentStatuses(doc *huma.OpenAPI) {
-	process := doc.Components.Schemas.Schema(reflect.TypeFor[ProcessResponse](), true, "")
-	doc.Paths["/v1/sessions/{id}/processes"].Post.Responses["201"] = &huma.Response{
-		Description: "It runs in the background.",
-		Content: map[string]*huma.MediaType{"application/json": {Schema: process, Example: map[string]any{
-			"exec_id": "f5q2bz7lq4m3k5n6p7r2s3t4u5", "status": "running", "pid": 42, "timed_out": false, "duration_ms": 0,
-			"truncated": false, "dropped_bytes": 0, "output_bytes": 0,
-		}}},
-	}
-	for path, item := range doc.Paths {
-		if item.Get != nil && strings.HasSuffix(path, "/stream") {
-			item.Get.Responses["204"] = &huma.Response{Description: "Last-Event-ID is that of done: there is nothing behind it."}
-		}
-	}
-}
 
 // What the daemon checks by itself, in words that are closer to the matter than
 // those of a schema. It is in the document for those who make requests of it, and

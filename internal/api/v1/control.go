@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -106,7 +106,7 @@ type SignalRequest struct {
 	Signal any `json:"signal" doc:"A name like TERM or SIGTERM, or a number between 1 and 64." example:"\"TERM\""`
 }
 
-func (s *surface) signalExec(ctx context.Context, in *signalInput) (*shapes.OKOutput, error) {
+func (s *surface) signalExec(ctx context.Context, in *signalInput) (*contract.OKOutput, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (s *surface) signalExec(ctx context.Context, in *signalInput) (*shapes.OKOu
 	if err := s.manager.Execs.Signal(ctx, api.Caller(ctx), id, in.ExecID, number); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }
 
 // signals are the names of Linux's signals, by their number less one.
@@ -152,7 +152,7 @@ type SizeRequest struct {
 	Cols uint16 `json:"cols" minimum:"1" maximum:"4096" example:"80"`
 }
 
-func (s *surface) resizeExec(ctx context.Context, in *resizeInput) (*shapes.OKOutput, error) {
+func (s *surface) resizeExec(ctx context.Context, in *resizeInput) (*contract.OKOutput, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -161,5 +161,5 @@ func (s *surface) resizeExec(ctx context.Context, in *resizeInput) (*shapes.OKOu
 	if err := s.manager.Execs.Resize(ctx, api.Caller(ctx), id, in.ExecID, size); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }

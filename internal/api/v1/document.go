@@ -1,16 +1,12 @@
 package v1
 
 import (
-	"fmt"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/sandkasten/sandkasten/internal/api/v1/files"
-	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -42,7 +38,7 @@ var errorExamples = []struct {
 
 // document completes the OpenAPI document when all routes are registered.
 func (s *surface) document() *huma.OpenAPI {
-	doc := s.huma.OpenAPI()
+	doc := s.kit.Document()
 	doc.Info = &huma.Info{
 		Title: "Sandkasten", Version: "1",
 		Description: "Isolated Linux machines for agents. Every error has the fields error, code, sometimes field, and request_id. Unknown fields, doubled fields and null are refused. Times are RFC 3339 in UTC.",
@@ -68,18 +64,8 @@ func (s *surface) document() *huma.OpenAPI {
 			}},
 		}
 	}
-	s.documentFiles(doc)
-	s.snapshots.Document(doc)
-	s.images.Document(doc)
-	documentWorkspaces(doc)
-	documentStatuses(doc)
 	documentConstraints(doc.Components.Schemas.Map())
 	documentExamples(doc.Components.Schemas)
-	for _, item := range doc.Paths {
-		if item.Post != nil && item.Post.RequestBody != nil && item.Post.MaxBodyBytes > 0 {
-			item.Post.RequestBody.Description = fmt.Sprintf("At most %d bytes.", item.Post.MaxBodyBytes-1)
-		}
-	}
 	// Requests are closed, answers are open: they get new fields.
 	for name, schema := range doc.Components.Schemas.Map() {
 		if !strings.HasSuffix(name, "Request") && name != "Limits" {
@@ -87,56 +73,6 @@ func (s *surface) document() *huma.OpenAPI {
 		}
 	}
 	return doc
-}
-
-// documentFiles describes the bodies that do not go through huma.
-func (s *surface) documentFiles(doc *huma.OpenAPI) {
-	raw := &huma.Schema{Type: "string", Format: "binary"}
-	schema := func(t reflect.Type) *huma.MediaType {
-		return &huma.MediaType{Schema: doc.Components.Schemas.Schema(t, true, "")}
-	}
-	answer := func(op *huma.Operation, t reflect.Type) {
-		op.Responses["200"].Content = map[string]*huma.MediaType{"application/json": schema(t)}
-	}
-	// Request bodies are set here because huma would read those that it knows
-	// of into memory.
-	body := func(op *huma.Operation, limit int64, media map[string]*huma.MediaType) {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: media, Description: fmt.Sprintf("At most %d bytes.", limit)}
-	}
-	_, maxima, _ := s.manager.Sessions.Limits(auth.Principal{})
-	archives := make(map[string]*huma.MediaType)
-	for _, media := range files.ArchiveTypes {
-		archives[media] = &huma.MediaType{Schema: raw}
-	}
-	const fs = "/v1/sessions/{id}/fs/"
-
-	read := doc.Paths[fs+"read"].Get
-	answer(read, reflect.TypeFor[files.Content]())
-	read.Responses["200"].Content["application/octet-stream"] = &huma.MediaType{Schema: raw}
-	read.Responses["206"] = &huma.Response{
-		Description: http.StatusText(http.StatusPartialContent),
-		Content:     map[string]*huma.MediaType{"application/octet-stream": {Schema: raw}},
-	}
-
-	write := doc.Paths[fs+"raw"].Put
-	answer(write, reflect.TypeFor[OK]())
-	body(write, maxima.FileBytes, map[string]*huma.MediaType{"application/octet-stream": {Schema: raw}})
-
-	doc.Paths[fs+"archive"].Get.Responses["200"].Content = archives
-	unpack := doc.Paths[fs+"archive"].Put
-	answer(unpack, reflect.TypeFor[files.Unpacked]())
-	body(unpack, maxima.FileBytes, archives)
-
-	upload := doc.Paths[fs+"upload"].Post
-	answer(upload, reflect.TypeFor[files.Uploaded]())
-	body(upload, s.opts.UploadBytes, map[string]*huma.MediaType{"multipart/form-data": {Schema: &huma.Schema{
-		Type: "object",
-		Properties: map[string]*huma.Schema{
-			"file":  {Type: "string", Format: "binary", Description: "A file. Its name is the part's filename."},
-			"files": {Type: "array", Items: raw, Description: "More files: repeat the part."},
-			"path":  {Type: "string", Description: "Where to. See above.", Examples: []any{"/workspace/data/"}},
-		},
-	}}})
 }
 
 // The examples of the document.
@@ -150,6 +86,11 @@ var exampleProcess = map[string]any{
 	"exec_id": "f5q2bz7lq4m3k5n6p7r2s3t4u5", "status": "completed", "pid": 42, "exit_code": 0, "cause": "exited", "timed_out": false,
 	"duration_ms": 12, "stdout": "1\n", "stderr": "", "truncated": false, "dropped_bytes": 0, "output_bytes": 2,
 	"usage": map[string]any{"cpu_ms": 9, "memory_bytes": 8192000, "processes": 0},
+}
+
+var exampleStarted = map[string]any{
+	"exec_id": "f5q2bz7lq4m3k5n6p7r2s3t4u5", "status": "running", "pid": 42, "timed_out": false, "duration_ms": 0,
+	"truncated": false, "dropped_bytes": 0, "output_bytes": 0,
 }
 
 const exampleStream = `event: start

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
+	"github.com/sandkasten/sandkasten/internal/api/execstream"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -99,19 +99,19 @@ type ExecResponse struct {
 	Text
 }
 
-func (s *surface) collector(raw bool) *reading.Collector {
-	return reading.NewCollector(s.opts.OutputBytes, raw)
+func (s *surface) collector(raw bool) *execstream.Collector {
+	return execstream.NewCollector(s.opts.OutputBytes, raw)
 }
 
 // textOf is what was collected of a command that wrote total bytes until now.
-func textOf(c *reading.Collector, total int64) (Text, error) {
+func textOf(c *execstream.Collector, total int64) (Text, error) {
 	kept, missing, err := c.Bytes()
 	if err != nil {
 		return Text{}, err
 	}
 	dropped := missing + max(0, total-c.Taken())
 	text := Text{OutputEncoding: "utf-8", Truncated: dropped > 0, DroppedBytes: dropped}
-	text.Output, text.OutputBase64 = reading.Encoded(kept)
+	text.Output, text.OutputBase64 = execstream.Encoded(kept)
 	if text.OutputBase64 != "" {
 		text.OutputEncoding = "base64"
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -144,5 +144,5 @@ func (s *surface) cancelExec(ctx context.Context, in *ExecPath) (*okOutput, erro
 	if err := s.manager.Execs.Cancel(ctx, api.Caller(ctx), id, in.ExecID); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }

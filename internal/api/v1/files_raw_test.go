@@ -316,3 +316,23 @@ func TestEndedSession(t *testing.T) {
 		s.put(t, path+"/fs/"+route, "x").wantError(t, 409, "conflict", "")
 	}
 }
+
+// TestFilesAreNoJSON uploads two files at once that together are more than one key
+// may have of JSON under way: neither waits for the other.
+func TestFilesAreNoJSON(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	const size = 20 << 20
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = fmt.Fprintf(conn, "PUT %s/fs/raw?path=slow HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\nnew", path, aliceKey, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, path+"/fs/raw?path=f", strings.Repeat("x", size)).into(t, 200, &v1.OK{})
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

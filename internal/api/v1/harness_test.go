@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
@@ -115,6 +116,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	}
 	o.v1.Manager, o.preview.Manager = s.manager, s.manager
 	o.v1.Previews = preview.New(o.preview)
+	o.v1.Metrics = sessionmetrics.New(o.v1.Registry, s.manager)
 	o.api.Site = o.v1.Previews.Site
 	s.Server = httptest.NewUnstartedServer(nil)
 	s.Config = api.NewServer(api.Handler(o.api, v1.New(o.v1)), slog.New(slog.DiscardHandler))

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
+	"github.com/sandkasten/sandkasten/internal/api/execstream"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -19,10 +19,10 @@ type outputInput struct {
 
 // OutputResponse is the next part of an output.
 type OutputResponse struct {
-	Chunks  []reading.Chunk `json:"chunks" nullable:"false"`
-	NextSeq int64           `json:"next_seq" doc:"What to send as since_seq for what comes next." example:"3"`
-	Done    bool            `json:"done" doc:"It has ended and there is nothing to come."`
-	Dropped int64           `json:"dropped" doc:"Bytes between since_seq and next_seq that are in no chunk, since they are not kept."`
+	Chunks  []execstream.Chunk `json:"chunks" nullable:"false"`
+	NextSeq int64              `json:"next_seq" doc:"What to send as since_seq for what comes next." example:"3"`
+	Done    bool               `json:"done" doc:"It has ended and there is nothing to come."`
+	Dropped int64              `json:"dropped" doc:"Bytes between since_seq and next_seq that are in no chunk, since they are not kept."`
 
 	Status   string         `json:"status" enum:"running,completed"`
 	ExitCode *int           `json:"exit_code,omitempty" doc:"This and cause when it is done."`
@@ -37,9 +37,9 @@ func (s *surface) readOutput(ctx context.Context, in *outputInput) (*outputOutpu
 	if err != nil {
 		return nil, err
 	}
-	c := reading.NewChunker(int(in.MaxChunks), in.SinceSeq)
+	c := execstream.NewChunker(int(in.MaxChunks), in.SinceSeq)
 	record, next, err := s.manager.Execs.Read(ctx, api.Caller(ctx), id, in.ExecID, session.ReadRequest{
-		Offset: in.SinceSeq, MaxBytes: min(s.opts.OutputBytes, in.MaxChunks*reading.MaxChunk), Wait: time.Duration(in.WaitMS) * time.Millisecond,
+		Offset: in.SinceSeq, MaxBytes: min(s.opts.OutputBytes, in.MaxChunks*execstream.MaxChunk), Wait: time.Duration(in.WaitMS) * time.Millisecond,
 	}, c)
 	if err != nil {
 		return nil, err

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
-	"github.com/sandkasten/sandkasten/internal/api/v1/sockets"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/sockets"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/preview"
 )
@@ -118,12 +116,12 @@ type tunnelInput struct {
 	Port int `query:"port" required:"true" minimum:"1" maximum:"65535" example:"5432"`
 }
 
-func (s *surface) tunnel(ctx context.Context, in *tunnelInput) (*huma.StreamResponse, error) {
+func (s *surface) tunnel(ctx context.Context, in *tunnelInput) (*kit.Stream, error) {
 	id, err := s.findKnown(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		if err := sockets.Wanted(r); err != nil {
 			api.WriteError(w, r, err)
 			return

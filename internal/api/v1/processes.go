@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
+	"github.com/sandkasten/sandkasten/internal/api/execstream"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -130,12 +130,12 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 // streams takes a process's output for one answer, each stream by itself. It
 // is a runnerclient.Sink.
 type streams struct {
-	each map[protocol.Stream]*reading.Collector
-	now  *reading.Collector // of the bytes to come
+	each map[protocol.Stream]*execstream.Collector
+	now  *execstream.Collector // of the bytes to come
 }
 
 func (s *surface) streams(raw bool) *streams {
-	t := &streams{each: make(map[protocol.Stream]*reading.Collector)}
+	t := &streams{each: make(map[protocol.Stream]*execstream.Collector)}
 	for _, name := range []protocol.Stream{protocol.StreamOutput, protocol.StreamStdout, protocol.StreamStderr} {
 		t.each[name] = s.collector(raw)
 	}
@@ -160,7 +160,7 @@ func (t *streams) fill(r *ProcessResponse, one bool) error {
 			return err
 		}
 		dropped += missing - c.Taken()
-		plain, coded := reading.Encoded(kept)
+		plain, coded := execstream.Encoded(kept)
 		*text, *inBase64 = &plain, coded
 		if coded != "" {
 			*encoding = "base64"

@@ -11,24 +11,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
-// register adds a route. Where it has an id in its path, the beginning of that does
-// as well, and the name of a session. The handlers and the logs see ids.
-func (s *surface) register(r api.Route) {
-	_, path, hasMethod := strings.Cut(r.Pattern, " ")
-	if !hasMethod {
-		path = r.Pattern
-	}
-	switch {
-	case strings.Contains(path, "{exec_id}"):
-		r.Resolve = s.resolveExec
-	case strings.HasPrefix(path, "/v1/sessions/{id}"):
-		r.Resolve = s.resolveSession
-	case strings.HasPrefix(path, "/v1/snapshots/{id}"):
-		r.Resolve = s.resolveSnapshot
-	}
-	s.routes = append(s.routes, r)
-}
-
+// resolveSession turns a session's name, or the beginning of its id, into its id.
+// It is for the rows of routes with a session in their path, as the others here
+// are for theirs: the handlers and the logs see ids.
 func (s *surface) resolveSession(r *http.Request) error {
 	id, err := s.manager.Sessions.Find(api.Caller(r.Context()), r.PathValue("id"))
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -70,10 +70,10 @@ func view(s session.Session) Session {
 // What the parts of this surface share.
 type (
 	// SessionPath is what every route of one session takes.
-	SessionPath = shapes.SessionPath
+	SessionPath = contract.SessionPath
 	// OK is the answer where there is nothing to say.
-	OK       = shapes.OK
-	okOutput = shapes.OKOutput
+	OK       = contract.OK
+	okOutput = contract.OKOutput
 )
 
 // find returns the id that a path has. Whose the session is, and whether there is
@@ -224,7 +224,7 @@ func (s *surface) destroySession(ctx context.Context, in *SessionPath) (*okOutpu
 	if err := s.manager.Sessions.Destroy(ctx, api.Caller(ctx), id); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }
 
 // Stats is what a session uses and may use.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -67,7 +67,7 @@ type shellPath struct {
 	Name string `path:"name" doc:"The shell's name." example:"build"`
 }
 
-func (s *surface) closeShell(ctx context.Context, in *shellPath) (*shapes.OKOutput, error) {
+func (s *surface) closeShell(ctx context.Context, in *shellPath) (*contract.OKOutput, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -75,5 +75,5 @@ func (s *surface) closeShell(ctx context.Context, in *shellPath) (*shapes.OKOutp
 	if err := s.manager.Execs.CloseShell(ctx, api.Caller(ctx), id, in.Name); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }

@@ -5,11 +5,9 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/execstream"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -21,7 +19,7 @@ type done struct {
 	DroppedBytes int64 `json:"dropped_bytes"` // that this stream lacks
 }
 
-func (s *surface) execStream(ctx context.Context, in *execInput) (*huma.StreamResponse, error) {
+func (s *surface) execStream(ctx context.Context, in *execInput) (*kit.Stream, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -29,14 +27,14 @@ func (s *surface) execStream(ctx context.Context, in *execInput) (*huma.StreamRe
 	return s.streamExec(ctx, id, &in.Body), nil
 }
 
-func (s *surface) streamExec(ctx context.Context, id session.ID, body *ExecRequest) *huma.StreamResponse {
+func (s *surface) streamExec(ctx context.Context, id session.ID, body *ExecRequest) *kit.Stream {
 	req := body.request()
 	return s.streamRun(ctx, body.RawOutput, func(out io.Writer) (protocol.Record, error) {
 		return s.manager.Execs.Run(ctx, api.Caller(ctx), id, req, out)
 	})
 }
 
-func (s *surface) processStream(ctx context.Context, in *processInput) (*huma.StreamResponse, error) {
+func (s *surface) processStream(ctx context.Context, in *processInput) (*kit.Stream, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -54,9 +52,9 @@ func (s *surface) processStream(ctx context.Context, in *processInput) (*huma.St
 }
 
 // streamRun answers with the events of an exec that run runs.
-func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Writer) (protocol.Record, error)) *huma.StreamResponse {
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
-		out := announced{reading.NewEvents(raw), ctx, w}
+func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Writer) (protocol.Record, error)) *kit.Stream {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		out := announced{execstream.NewEvents(raw), ctx, w}
 		result, err := run(out)
 		switch {
 		case err == nil:
@@ -75,7 +73,7 @@ func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Write
 // announced is events that begin when the exec can be attached to: whoever has read
 // its id comes back for the rest when the connection breaks.
 type announced struct {
-	*reading.Events
+	*execstream.Events
 	ctx context.Context
 	w   http.ResponseWriter
 }
@@ -83,7 +81,7 @@ type announced struct {
 // Accepted begins the events.
 func (a announced) Accepted(execID string) {
 	// If it fails, so does the first chunk, which ends the stream.
-	if err := a.Begin(a.w, reading.Place{Exec: execID}); err != nil {
+	if err := a.Begin(a.w, execstream.Place{Exec: execID}); err != nil {
 		api.Failed(a.ctx, err)
 	}
 }
@@ -100,12 +98,12 @@ type execEventsInput struct {
 
 // execEvents is execStream for an EventSource, which comes back by itself when
 // its connection breaks, and goes on asking until it is told to stop.
-func (s *surface) execEvents(ctx context.Context, in *execEventsInput) (*huma.StreamResponse, error) {
+func (s *surface) execEvents(ctx context.Context, in *execEventsInput) (*kit.Stream, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
-	at, err := reading.ParsePlace(in.LastEventID)
+	at, err := execstream.ParsePlace(in.LastEventID)
 	switch {
 	case err != nil:
 		return nil, err
@@ -126,12 +124,12 @@ type attachInput struct {
 	RawOutput   bool   `query:"raw_output" doc:"Leave the output as it is; see exec."`
 }
 
-func (s *surface) attachStream(ctx context.Context, in *attachInput) (*huma.StreamResponse, error) {
+func (s *surface) attachStream(ctx context.Context, in *attachInput) (*kit.Stream, error) {
 	id, err := s.find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
-	at, err := reading.ParsePlace(in.LastEventID)
+	at, err := execstream.ParsePlace(in.LastEventID)
 	if err != nil {
 		return nil, err
 	}
@@ -143,15 +141,15 @@ func (s *surface) attachStream(ctx context.Context, in *attachInput) (*huma.Stre
 }
 
 // streamFrom answers with an exec's events from a place on.
-func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Place, raw bool) (*huma.StreamResponse, error) {
+func (s *surface) streamFrom(ctx context.Context, id session.ID, at execstream.Place, raw bool) (*kit.Stream, error) {
 	if at.Ended {
-		return shapes.Streaming(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
+		return kit.Streaming(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), nil
 	}
 	if _, err := s.manager.Execs.Get(ctx, api.Caller(ctx), id, at.Exec); err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, _ *http.Request) {
-		out := reading.NewEvents(raw)
+	return kit.Streaming(func(w http.ResponseWriter, _ *http.Request) {
+		out := execstream.NewEvents(raw)
 		var record protocol.Record
 		err := out.Begin(w, at)
 		if err == nil {
@@ -162,11 +160,11 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at reading.Plac
 }
 
 // endEvents sends the last event.
-func endEvents(ctx context.Context, out *reading.Events, result protocol.Record, err error) {
+func endEvents(ctx context.Context, out *execstream.Events, result protocol.Record, err error) {
 	if err == nil {
 		err = out.End(done{End: endOf(result), DroppedBytes: out.Missing(result.OutputBytes)})
 	} else {
-		body, _ := api.Describe(ctx, err)
+		body, _ := api.ErrorForm(ctx, err)
 		err = out.Fail(body)
 	}
 	if err != nil { // the client is gone

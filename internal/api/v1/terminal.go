@@ -4,11 +4,9 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
-	"github.com/sandkasten/sandkasten/internal/api/v1/sockets"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/sockets"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -35,7 +33,7 @@ func (in *terminalInput) size() session.TerminalSize {
 	return session.TerminalSize{Rows: in.Rows, Cols: in.Cols}
 }
 
-func (s *surface) terminal(ctx context.Context, in *terminalInput) (*huma.StreamResponse, error) {
+func (s *surface) terminal(ctx context.Context, in *terminalInput) (*kit.Stream, error) {
 	id, err := s.findKnown(ctx, in.SessionPath)
 	if err == nil {
 		in.TerminalID, err = s.execID(ctx, in.SessionPath, "terminal_id", in.TerminalID)
@@ -43,7 +41,7 @@ func (s *surface) terminal(ctx context.Context, in *terminalInput) (*huma.Stream
 	if err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		if err := sockets.Wanted(r); err != nil {
 			api.WriteError(w, r, err)
 			return

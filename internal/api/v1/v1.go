@@ -9,16 +9,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/adapter"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/api/v1/images"
-	"github.com/sandkasten/sandkasten/internal/api/v1/metrics"
 	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
@@ -48,7 +46,8 @@ type Options struct {
 	// DiskFull reports whether there is no room for more, which /readyz says too.
 	DiskFull func() bool
 
-	Registry *prometheus.Registry // what /metrics shows; nil has no /metrics
+	Registry *prometheus.Registry    // what /metrics shows; nil has no /metrics
+	Metrics  *sessionmetrics.Metrics // of the sessions that it makes and what they run; nil keeps none
 }
 
 type surface struct {
@@ -59,9 +58,8 @@ type surface struct {
 	snapshots      *snapshots.Handlers
 	images         *images.Handlers
 	opts           Options
-	huma           huma.API
-	metrics        *metrics.Metrics
-	routes         []api.Route
+	kit            *kit.Surface
+	metrics        *sessionmetrics.Metrics
 	openapi        []byte // the document as it is served
 }
 
@@ -80,7 +78,7 @@ func New(o Options) api.Surface {
 	if o.Previews == nil {
 		o.Previews = preview.New(preview.Options{Manager: o.Manager})
 	}
-	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: metrics.New(o.Registry, o.Manager)}
+	s := &surface{manager: o.Manager, previews: o.Previews, opts: o, metrics: o.Metrics}
 	s.files = &files.Handlers{
 		Manager: o.Manager, Find: s.findKnown, WriteBytes: o.WriteBytes, UploadBytes: o.UploadBytes, SpoolDir: o.SpoolDir,
 	}
@@ -89,17 +87,12 @@ func New(o Options) api.Surface {
 	s.workspaceFiles = &ofWorkspaces
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find}
-	s.huma = adapter.New(s.register)
+	s.kit = kit.New(kit.Options{Name: "v1", LargeBodies: "send files by PUT fs/raw"})
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")
 	if err != nil {
 		panic(fmt.Sprintf("v1: openapi document: %v", err))
 	}
 	s.openapi = append(document, '\n')
-	return api.Surface{Name: "v1", Routes: s.routes}
-}
-
-// plain adds a route that is no part of the OpenAPI document.
-func (s *surface) plain(pattern string, scope api.Scope, handle http.HandlerFunc) {
-	s.routes = append(s.routes, api.Route{Pattern: pattern, Scope: scope, Handler: handle})
+	return s.kit.Surface()
 }

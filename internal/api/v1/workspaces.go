@@ -2,15 +2,10 @@ package v1
 
 import (
 	"context"
-	"net/http"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
@@ -103,71 +98,11 @@ func (s *surface) deleteWorkspace(ctx context.Context, in *deleteWorkspaceInput)
 	if err := remove(ctx, api.Caller(ctx), in.ID); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }
 
 // findWorkspaceFiles returns the session through which the files of a workspace
 // that the caller may use are reached.
 func (s *surface) findWorkspaceFiles(ctx context.Context, in SessionPath) (session.ID, error) {
 	return s.manager.Files.OfWorkspace(ctx, api.Caller(ctx), in.ID)
-}
-
-// Where sessions and workspaces have the same routes.
-const (
-	sessionRoutes   = "/v1/sessions/{id}/"
-	workspaceRoutes = "/v1/workspaces/{id}/"
-)
-
-// workspaceFileOperation documents the calls that the files of a workspace have
-// in common with those of a session.
-func workspaceFileOperation(pattern string) (operation, bool) {
-	twin := strings.Replace(pattern, workspaceRoutes, sessionRoutes, 1)
-	doc, ok := operations[twin]
-	doc.id = "workspace-" + doc.id
-	doc.summary += " in a workspace"
-	doc.description = "As " + twin + ", without a session."
-	doc.errors = append(slices.Clone(doc.errors), http.StatusNotImplemented)
-	return doc, ok
-}
-
-// documentWorkspaces gives the routes of workspaceFileOperation what the
-// document says of the same routes of a session beside their types.
-func documentWorkspaces(doc *huma.OpenAPI) {
-	for path, item := range doc.Paths {
-		rest, ok := strings.CutPrefix(path, workspaceRoutes)
-		if !ok {
-			continue
-		}
-		if rest == "fs" {
-			rest = "fs/list" // under a shorter path
-		}
-		twin := doc.Paths[sessionRoutes+rest]
-		copyBodies(item.Get, twin.Get)
-		copyBodies(item.Post, twin.Post)
-		copyBodies(item.Put, twin.Put)
-	}
-}
-
-func copyBodies(to, from *huma.Operation) {
-	if to == nil {
-		return
-	}
-	for status, response := range from.Responses {
-		if response.Content != nil {
-			to.Responses[status] = response
-		}
-	}
-	if from.RequestBody != nil {
-		body := *from.RequestBody
-		to.RequestBody = &body
-	}
-	for i, p := range to.Parameters {
-		if p.In == "path" && p.Name == "id" {
-			p, described := *p, *p.Schema
-			p.Description, p.Example = "The workspace's id.", "project"
-			described.Description, described.Examples = p.Description, []any{p.Example}
-			p.Schema = &described
-			to.Parameters[i] = &p
-		}
-	}
 }

@@ -19,6 +19,7 @@ func (r Results) Markdown() string {
 	writeLatencies(&b, "A session until its first answer, with and without a pool (ms)", r.Claim)
 	writeBurst(&b, r)
 	writeLatencies(&b, "`true` in a living sandbox, one at a time (ms)", r.Exec)
+	writeDaemonCPU(&b, r)
 	writeLatencies(&b, "From a command's printf to the client's read (ms)", r.FirstByte)
 	writeSpeeds(&b, "Output of a command (MB per second)", r.Output)
 	writeSpeeds(&b, "A file of 1 GiB (MB per second)", r.Files)
@@ -60,6 +61,19 @@ func writeLatencies(b *strings.Builder, title string, latencies map[string]Summa
 		s := latencies[name]
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %d |\n", name, millis(s.Min), millis(s.P50), millis(s.P95), millis(s.P99),
 			millis(s.Max), times(ratio(s.P50, latencies[Ours].P50)), s.N)
+	}
+}
+
+// writeDaemonCPU writes what requests cost the daemon's process.
+func writeDaemonCPU(b *strings.Builder, r Results) {
+	if len(r.DaemonCPU) == 0 {
+		return
+	}
+	b.WriteString("\n## Processor time of the daemon for one request (ms)\n\n| | | to GET /healthz |\n|---|---|---|\n")
+	for _, row := range []struct{ name, probe string }{
+		{CPUProbe, CPUProbe}, {CPUExec, CPUProbe}, {CPUProbeBusy, CPUProbeBusy}, {CPUExecBusy, CPUProbeBusy},
+	} {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", row.name, millis(r.DaemonCPU[row.name]), times(ratio(r.DaemonCPU[row.name], r.DaemonCPU[row.probe])))
 	}
 }
 

@@ -26,6 +26,7 @@ func goodResults() Results {
 		Claim:      map[string]Summary{Ours: ms(7, 9), Pooled: ms(1.9, 7.5)},
 		Burst:      []Load{{Pooled, "create", BurstN, BurstN, Outcome{Latency: ms(60, 290)}}},
 		Exec:       map[string]Summary{Ours: ms(0.3, 0.9), "crun exec": ms(5, 7), Program: ms(1.2, 2), HostProgram: ms(1, 1.5)},
+		DaemonCPU:  map[string]time.Duration{CPUProbe: 150 * time.Microsecond, CPUExec: 300 * time.Microsecond, CPUProbeBusy: time.Millisecond, CPUExecBusy: time.Millisecond},
 		FirstByte:  map[string]Summary{Ours: ms(0.2, 3)},
 		Output:     map[string]float64{Ours: 250e6},
 		Files:      map[string]float64{FilesCopy: 1000e6, FilesUp: 800e6, FilesDown: 700e6},

@@ -24,6 +24,11 @@ const (
 	ForkCold    = "cold create"
 	ForkSettled = "fork, settled"
 	Bullied     = "true, beside five bullies"
+
+	CPUProbe     = "GET /healthz, one at a time"
+	CPUExec      = "exec of true, one at a time"
+	CPUProbeBusy = "GET /healthz, 8 clients"
+	CPUExecBusy  = "exec of true, 8 clients"
 )
 
 // Sizes of what is measured that the promises name.
@@ -42,6 +47,7 @@ type Results struct {
 	Claim      map[string]Summary            `json:"claim,omitempty"`
 	Burst      []Load                        `json:"burst,omitempty"`
 	Exec       map[string]Summary            `json:"exec,omitempty"`
+	DaemonCPU  map[string]time.Duration      `json:"daemon_cpu,omitempty"` // of one request
 	FirstByte  map[string]Summary            `json:"first_byte,omitempty"`
 	Output     map[string]float64            `json:"output_bytes_per_second,omitempty"`
 	Files      map[string]float64            `json:"file_bytes_per_second,omitempty"`

@@ -41,6 +41,9 @@ offered whether or not earlier work is done, and a latency counts from the momen
 waiting for a busy system is part of it. *Throughput* keeps a number of clients busy instead; it says
 what the machine can do, and its latencies are not what independent clients would see.
 
+*Processor time of the daemon* is that of its process alone, from /proc, in user mode and in the kernel: not of
+clients, runners and commands. A request that comes alone finds the daemon asleep, and pays for waking it.
+
 *From a command's printf to the client's read* is taken with the time that the command prints. *Output* is
 text that is read to its end: over HTTP as server-sent events, decoded by the client. *A file* goes through
 ` + "`PUT .../fs/raw` and `GET .../fs/read?raw=1`" + `, beside cp within the same directory of the sandbox. *Busy

@@ -5,10 +5,8 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -34,12 +32,12 @@ type Unpacked struct {
 }
 
 // Pack answers with a directory as an archive.
-func (h *Handlers) Pack(ctx context.Context, in *ArchiveInput) (*huma.StreamResponse, error) {
+func (h *Handlers) Pack(ctx context.Context, in *ArchiveInput) (*kit.Stream, error) {
 	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		archive, err := h.Manager.Files.Pack(r.Context(), api.Caller(ctx), id, protocol.Pack{Path: in.Path, Format: in.Format, User: in.User})
 		if err != nil {
 			api.WriteError(w, r, err)
@@ -63,12 +61,12 @@ func Download(w http.ResponseWriter, r *http.Request, name string, content io.Re
 }
 
 // Unpack extracts the request's body into a directory while it arrives.
-func (h *Handlers) Unpack(ctx context.Context, in *ArchiveInput) (*huma.StreamResponse, error) {
+func (h *Handlers) Unpack(ctx context.Context, in *ArchiveInput) (*kit.Stream, error) {
 	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var done protocol.Unpacked
 		err := TakeBody(w, r, func(size int64, body io.Reader) (err error) {
 			done, err = h.Manager.Files.Unpack(r.Context(), api.Caller(ctx), id, protocol.Unpack{Path: in.Path, Format: in.Format, User: in.User}, size, body)

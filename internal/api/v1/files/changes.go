@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -66,11 +66,11 @@ type EditResponse struct {
 	DiffTruncated bool   `json:"diff_truncated" doc:"The change is larger than the diff, which has at most 256 KiB."`
 }
 
-// EditOutput is EditResponse as huma wants it.
+// EditOutput is EditResponse as the kit wants it.
 type EditOutput struct{ Body EditResponse }
 
 // Mkdir makes a directory.
-func (h *Handlers) Mkdir(ctx context.Context, in *Input[MkdirRequest]) (*shapes.OKOutput, error) {
+func (h *Handlers) Mkdir(ctx context.Context, in *Input[MkdirRequest]) (*contract.OKOutput, error) {
 	mode, err := in.Body.Mode.forNew()
 	if err != nil {
 		return nil, err
@@ -81,28 +81,28 @@ func (h *Handlers) Mkdir(ctx context.Context, in *Input[MkdirRequest]) (*shapes.
 }
 
 // Move renames a file or directory.
-func (h *Handlers) Move(ctx context.Context, in *Input[MoveRequest]) (*shapes.OKOutput, error) {
+func (h *Handlers) Move(ctx context.Context, in *Input[MoveRequest]) (*contract.OKOutput, error) {
 	return change(ctx, h, in, func(id session.ID, r MoveRequest) error {
 		return h.Manager.Files.Move(ctx, api.Caller(ctx), id, protocol.Move{From: r.From, To: r.To, Overwrite: r.Overwrite, User: in.User})
 	})
 }
 
 // Copy copies a file or directory.
-func (h *Handlers) Copy(ctx context.Context, in *Input[CopyRequest]) (*shapes.OKOutput, error) {
+func (h *Handlers) Copy(ctx context.Context, in *Input[CopyRequest]) (*contract.OKOutput, error) {
 	return change(ctx, h, in, func(id session.ID, r CopyRequest) error {
 		return h.Manager.Files.Copy(ctx, api.Caller(ctx), id, protocol.Copy{From: r.From, To: r.To, Recursive: r.Recursive, Overwrite: r.Overwrite, User: in.User})
 	})
 }
 
 // Delete removes a file or directory.
-func (h *Handlers) Delete(ctx context.Context, in *Input[DeleteRequest]) (*shapes.OKOutput, error) {
+func (h *Handlers) Delete(ctx context.Context, in *Input[DeleteRequest]) (*contract.OKOutput, error) {
 	return change(ctx, h, in, func(id session.ID, r DeleteRequest) error {
 		return h.Manager.Files.Remove(ctx, api.Caller(ctx), id, protocol.Remove{Path: r.Path, Recursive: r.Recursive, User: in.User})
 	})
 }
 
 // Chmod sets the mode of a file, or of all in a directory.
-func (h *Handlers) Chmod(ctx context.Context, in *Input[ChmodRequest]) (*shapes.OKOutput, error) {
+func (h *Handlers) Chmod(ctx context.Context, in *Input[ChmodRequest]) (*contract.OKOutput, error) {
 	mode, err := in.Body.Mode.bits()
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (h *Handlers) Chmod(ctx context.Context, in *Input[ChmodRequest]) (*shapes.
 }
 
 // change does to a session what a request asks for.
-func change[T any](ctx context.Context, h *Handlers, in *Input[T], do func(session.ID, T) error) (*shapes.OKOutput, error) {
+func change[T any](ctx context.Context, h *Handlers, in *Input[T], do func(session.ID, T) error) (*contract.OKOutput, error) {
 	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func change[T any](ctx context.Context, h *Handlers, in *Input[T], do func(sessi
 	if err := do(id, in.Body); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }
 
 // Edit replaces text in a file.

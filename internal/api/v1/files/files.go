@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -28,7 +28,7 @@ import (
 type Handlers struct {
 	Manager *session.Manager
 	// Find returns the id of the session whose files they are, if the caller may use it.
-	Find func(context.Context, shapes.SessionPath) (session.ID, error)
+	Find func(context.Context, contract.SessionPath) (session.ID, error)
 
 	WriteBytes  int64  // of a file in one fs/write
 	UploadBytes int64  // of one fs/upload
@@ -37,7 +37,7 @@ type Handlers struct {
 
 // SessionFiles says of which session the files are, and whose rights hold.
 type SessionFiles struct {
-	shapes.SessionPath
+	contract.SessionPath
 	User string `query:"user" maxLength:"129" doc:"The user of the sandbox whose rights hold, and to whom belongs what is made: a name or number, with :group if wanted. Without it, the sandbox's own." example:"1000:1000"`
 }
 

@@ -27,7 +27,7 @@ type List struct {
 	NextCursor string  `json:"next_cursor,omitempty" doc:"Send it as cursor, with the same path and depth."`
 }
 
-// ListOutput is List as huma wants it.
+// ListOutput is List as the kit wants it.
 type ListOutput struct{ Body List }
 
 // List lists a directory.
@@ -79,7 +79,7 @@ type Stat struct {
 	Entry
 }
 
-// StatOutput is Stat as huma wants it.
+// StatOutput is Stat as the kit wants it.
 type StatOutput struct{ Body Stat }
 
 // Stat describes a file.

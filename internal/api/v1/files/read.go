@@ -14,10 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/weaken"
@@ -52,12 +50,12 @@ type Content struct {
 }
 
 // Read answers with a file, or a part of it.
-func (h *Handlers) Read(ctx context.Context, in *ReadInput) (*huma.StreamResponse, error) {
+func (h *Handlers) Read(ctx context.Context, in *ReadInput) (*kit.Stream, error) {
 	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		send := h.readJSON
 		if in.Raw || in.Range != "" || accepts(r, "application/octet-stream") {
 			send = h.readRaw

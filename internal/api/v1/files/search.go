@@ -5,10 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -27,7 +25,7 @@ type Found struct {
 	Truncated bool    `json:"truncated" doc:"There are more: give a narrower pattern or path."`
 }
 
-// GlobOutput is Found as huma wants it.
+// GlobOutput is Found as the kit wants it.
 type GlobOutput struct{ Body Found }
 
 // Glob finds files by name.
@@ -74,7 +72,7 @@ type Matches struct {
 	Truncated bool    `json:"truncated" doc:"There are more: give a narrower pattern, include or path."`
 }
 
-// GrepOutput is Matches as huma wants it.
+// GrepOutput is Matches as the kit wants it.
 type GrepOutput struct{ Body Matches }
 
 // Grep finds lines by their text.
@@ -113,12 +111,12 @@ type Change struct {
 
 // Watch tells what changes in a directory until the client goes away or the
 // session ends.
-func (h *Handlers) Watch(ctx context.Context, in *WatchInput) (*huma.StreamResponse, error) {
+func (h *Handlers) Watch(ctx context.Context, in *WatchInput) (*kit.Stream, error) {
 	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var events *api.Events
 		err := h.Manager.Files.Watch(r.Context(), api.Caller(ctx), id, protocol.Watch{Path: in.Path, Recursive: in.Recursive, User: in.User}, func(c protocol.Change) error {
 			if events == nil {
@@ -134,7 +132,7 @@ func (h *Handlers) Watch(ctx context.Context, in *WatchInput) (*huma.StreamRespo
 			return
 		}
 		defer events.Close()
-		body, _ := api.Describe(r.Context(), err)
+		body, _ := api.ErrorForm(r.Context(), err)
 		if err := events.Send("error", "", body); err != nil {
 			api.Failed(r.Context(), errors.Join(err, r.Context().Err()))
 		}

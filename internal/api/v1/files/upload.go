@@ -11,10 +11,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/strictjson"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -30,13 +29,13 @@ type Uploaded struct {
 }
 
 // Upload writes the files of a form.
-func (h *Handlers) Upload(ctx context.Context, in *SessionFiles) (*huma.StreamResponse, error) {
+func (h *Handlers) Upload(ctx context.Context, in *SessionFiles) (*kit.Stream, error) {
 	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
 	}
-	// By itself, because huma would read the whole body into memory first.
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	// By itself, because the kit would read the whole body into memory first.
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		uploaded, err := h.receive(w, r, id, in.User)
 		answer(w, r, uploaded, err)
 	}), nil
@@ -134,7 +133,7 @@ func (sp *spool) takePart(part *multipart.Part) error {
 		sp.path = &asked
 		return nil
 	}
-	return errdefs.Invalid(shapes.FieldName(part.FormName()), "is not a field of an upload; those are file, files and path")
+	return errdefs.Invalid(strictjson.FieldName(part.FormName()), "is not a field of an upload; those are file, files and path")
 }
 
 func (sp *spool) takeFile(part *multipart.Part) error {

@@ -9,10 +9,9 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -35,7 +34,7 @@ type WriteRequest struct {
 }
 
 // Write writes a file that is in the request.
-func (h *Handlers) Write(ctx context.Context, in *WriteInput) (*shapes.OKOutput, error) {
+func (h *Handlers) Write(ctx context.Context, in *WriteInput) (*contract.OKOutput, error) {
 	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func (h *Handlers) Write(ctx context.Context, in *WriteInput) (*shapes.OKOutput,
 	if err := h.Manager.Files.Write(ctx, api.Caller(ctx), id, w, size, content); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }
 
 // content is what to write, at most most bytes, and how much it is.
@@ -94,7 +93,7 @@ type WriteRawInput struct {
 }
 
 // WriteRaw writes the request's body to a file while it arrives.
-func (h *Handlers) WriteRaw(ctx context.Context, in *WriteRawInput) (*huma.StreamResponse, error) {
+func (h *Handlers) WriteRaw(ctx context.Context, in *WriteRawInput) (*kit.Stream, error) {
 	id, err := h.Find(ctx, in.SessionPath)
 	if err != nil {
 		return nil, err
@@ -104,11 +103,11 @@ func (h *Handlers) WriteRaw(ctx context.Context, in *WriteRawInput) (*huma.Strea
 		return nil, err
 	}
 	write := protocol.Write{Path: in.Path, Mode: mode, Create: in.Create, Append: in.Append, User: in.User}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		err := TakeBody(w, r, func(size int64, body io.Reader) error {
 			return h.Manager.Files.Write(r.Context(), api.Caller(ctx), id, write, size, body)
 		})
-		answer(w, r, shapes.OK{OK: true}, err)
+		answer(w, r, contract.OK{OK: true}, err)
 	}), nil
 }
 

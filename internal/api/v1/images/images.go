@@ -9,15 +9,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"reflect"
 	"strings"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
@@ -32,7 +30,7 @@ type Handlers struct {
 	Manager *session.Manager
 	Library *jobs.Library
 	// Find returns the session of a path.
-	Find func(context.Context, shapes.SessionPath) (session.ID, error)
+	Find func(context.Context, contract.SessionPath) (session.ID, error)
 }
 
 // Image is the contract's view of an image.
@@ -70,10 +68,10 @@ type Images struct {
 	Images []Image `json:"images" nullable:"false"`
 }
 
-// ListOutput is a list as huma wants it.
+// ListOutput is a list as the kit wants it.
 type ListOutput struct{ Body Images }
 
-// Output is one image as huma wants it.
+// Output is one image as the kit wants it.
 type Output struct{ Body Image }
 
 // Path is what every route of one image takes.
@@ -124,7 +122,7 @@ func (h *Handlers) Get(ctx context.Context, in *Path) (*Output, error) {
 }
 
 // Delete removes one.
-func (h *Handlers) Delete(ctx context.Context, in *Path) (*shapes.OKOutput, error) {
+func (h *Handlers) Delete(ctx context.Context, in *Path) (*contract.OKOutput, error) {
 	l, err := h.library()
 	if err != nil {
 		return nil, err
@@ -132,7 +130,7 @@ func (h *Handlers) Delete(ctx context.Context, in *Path) (*shapes.OKOutput, erro
 	if err := l.Remove(ctx, in.Image); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }
 
 // ImportInput is what is said of an archive.
@@ -142,7 +140,7 @@ type ImportInput struct {
 }
 
 // Import makes an image of the request's body.
-func (h *Handlers) Import(_ context.Context, in *ImportInput) (*huma.StreamResponse, error) {
+func (h *Handlers) Import(_ context.Context, in *ImportInput) (*kit.Stream, error) {
 	l, err := h.library()
 	if err != nil {
 		return nil, err
@@ -150,7 +148,7 @@ func (h *Handlers) Import(_ context.Context, in *ImportInput) (*huma.StreamRespo
 	if _, err := images.CheckName(in.Name); err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var made images.Image
 		err := files.TakeStream(w, r, func(size int64, body io.Reader) (err error) {
 			made, err = l.Import(r.Context(), images.ImportRequest{
@@ -178,7 +176,7 @@ type PullRequest struct {
 	Insecure bool   `json:"insecure,omitempty" doc:"Allow plain HTTP to a registry on another host than the daemon's."`
 }
 
-// PullInput is a PullRequest as huma wants it.
+// PullInput is a PullRequest as the kit wants it.
 type PullInput struct{ Body PullRequest }
 
 // Pull starts a job.
@@ -206,7 +204,7 @@ type RecipeFile struct {
 	Content []byte `json:"content_base64" example:"cHJpbnQoMSkK"`
 }
 
-// BuildInput is a BuildRequest as huma wants it.
+// BuildInput is a BuildRequest as the kit wants it.
 type BuildInput struct{ Body BuildRequest }
 
 // Build starts a job.
@@ -240,7 +238,7 @@ type CommitRequest struct {
 	SnapshotID string `json:"snapshot_id,omitempty" maxLength:"64" doc:"A snapshot of scope sandbox."`
 }
 
-// CommitInput is a CommitRequest as huma wants it.
+// CommitInput is a CommitRequest as the kit wants it.
 type CommitInput struct{ Body CommitRequest }
 
 // Commit starts a job.
@@ -260,7 +258,7 @@ func (h *Handlers) Commit(ctx context.Context, in *CommitInput) (*JobOutput, err
 		}
 		return h.started(ctx)(l.Commit(b.Name, "snapshot "+b.SnapshotID, h.openSnapshot(p, b.SnapshotID)))
 	}
-	id, err := h.Find(ctx, shapes.SessionPath{ID: b.SessionID})
+	id, err := h.Find(ctx, contract.SessionPath{ID: b.SessionID})
 	if err == nil {
 		_, err = h.Manager.Sessions.Get(ctx, p, id)
 	}
@@ -303,15 +301,3 @@ type temporary struct {
 
 // Close closes the archive and removes the snapshot.
 func (t *temporary) Close() error { return errors.Join(t.ReadCloser.Close(), t.remove()) }
-
-// Document says what the document needs to know of the bodies that huma does not
-// see.
-func (h *Handlers) Document(doc *huma.OpenAPI) {
-	schema := func(t reflect.Type) map[string]*huma.MediaType {
-		return map[string]*huma.MediaType{"application/json": {Schema: doc.Components.Schemas.Schema(t, true, "")}}
-	}
-	archive := map[string]*huma.MediaType{files.ArchiveTypes["tar"]: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
-	upload := doc.Paths["/v1/images/import"].Post
-	upload.RequestBody = &huma.RequestBody{Required: true, Content: archive, Description: "Plain, gzip or zstd. It needs no Content-Length."}
-	upload.Responses["201"].Content = schema(reflect.TypeFor[Image]())
-}

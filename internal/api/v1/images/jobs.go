@@ -5,10 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
@@ -59,7 +57,7 @@ func (h *Handlers) viewJob(ctx context.Context, j jobs.Job) ImageJob {
 	return v
 }
 
-// JobOutput is one job as huma wants it.
+// JobOutput is one job as the kit wants it.
 type JobOutput struct{ Body ImageJob }
 
 // started answers with a job that has just begun.
@@ -83,7 +81,7 @@ type ImageJobs struct {
 	Jobs []ImageJob `json:"jobs" nullable:"false"`
 }
 
-// JobsOutput is a list as huma wants it.
+// JobsOutput is a list as the kit wants it.
 type JobsOutput struct{ Body ImageJobs }
 
 // ListJobs answers with the jobs that are known.
@@ -130,7 +128,7 @@ func (h *Handlers) CancelJob(ctx context.Context, in *JobPath) (*JobOutput, erro
 const eventPause = 100 * time.Millisecond
 
 // JobEvents follows a job to its end.
-func (h *Handlers) JobEvents(_ context.Context, in *JobPath) (*huma.StreamResponse, error) {
+func (h *Handlers) JobEvents(_ context.Context, in *JobPath) (*kit.Stream, error) {
 	l, err := h.library()
 	if err != nil {
 		return nil, err
@@ -138,7 +136,7 @@ func (h *Handlers) JobEvents(_ context.Context, in *JobPath) (*huma.StreamRespon
 	if _, err := l.Jobs.Get(in.ID); err != nil {
 		return nil, err
 	}
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		events := api.StartEvents(w)
 		defer events.Close()
 		for {

@@ -4,18 +4,15 @@ package snapshots
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"strconv"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
-	"github.com/sandkasten/sandkasten/internal/api/v1/shapes"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/snapshot"
@@ -25,7 +22,7 @@ import (
 type Handlers struct {
 	Manager *session.Manager
 	// Find returns the session of a path.
-	Find func(context.Context, shapes.SessionPath) (session.ID, error)
+	Find func(context.Context, contract.SessionPath) (session.ID, error)
 }
 
 // Snapshot is the contract's view of a snapshot.
@@ -66,12 +63,12 @@ type SnapshotRequest struct {
 
 // CreateInput is a request for a snapshot.
 type CreateInput struct {
-	shapes.SessionPath
+	contract.SessionPath
 	IdempotencyKey string `header:"Idempotency-Key" maxLength:"255" pattern:"^[!-~]+$" patternDescription:"visible ASCII characters" doc:"Chosen by the client. A repeated request with the same key and body gives the same snapshot."`
 	Body           *SnapshotRequest
 }
 
-// Output is one snapshot as huma wants it.
+// Output is one snapshot as the kit wants it.
 type Output struct{ Body Snapshot }
 
 // Create saves the files of a session.
@@ -105,7 +102,7 @@ type Snapshots struct {
 	MaxTotalBytes int64      `json:"max_total_bytes" doc:"What they may take (snapshots.max_total_mb). 0 is no maximum." example:"68719476736"`
 }
 
-// ListOutput is a list as huma wants it.
+// ListOutput is a list as the kit wants it.
 type ListOutput struct{ Body Snapshots }
 
 // List answers with the snapshots of a key.
@@ -145,17 +142,17 @@ func (h *Handlers) Get(ctx context.Context, in *Path) (*Output, error) {
 }
 
 // Delete removes one.
-func (h *Handlers) Delete(ctx context.Context, in *Path) (*shapes.OKOutput, error) {
+func (h *Handlers) Delete(ctx context.Context, in *Path) (*contract.OKOutput, error) {
 	if err := h.Manager.Snapshots.Delete(ctx, api.Caller(ctx), in.ID); err != nil {
 		return nil, err
 	}
-	return shapes.Done(), nil
+	return contract.Done(), nil
 }
 
 // Download answers with an archive.
-func (h *Handlers) Download(ctx context.Context, in *Path) (*huma.StreamResponse, error) {
+func (h *Handlers) Download(ctx context.Context, in *Path) (*kit.Stream, error) {
 	p := api.Caller(ctx)
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		found, archive, err := h.Manager.Snapshots.Open(r.Context(), p, in.ID)
 		if err != nil {
 			api.WriteError(w, r, err)
@@ -174,9 +171,9 @@ type UploadInput struct {
 }
 
 // Upload makes a snapshot of the request's body.
-func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*huma.StreamResponse, error) {
+func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*kit.Stream, error) {
 	p := api.Caller(ctx)
-	return shapes.Streaming(func(w http.ResponseWriter, r *http.Request) {
+	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		var made snapshots.Snapshot
 		err := files.TakeBody(w, r, func(size int64, body io.Reader) (err error) {
 			made, err = h.Manager.Snapshots.Upload(r.Context(), p, snapshots.UploadRequest{Name: in.Name, Label: in.Label, Size: size}, body)
@@ -189,16 +186,4 @@ func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*huma.StreamRes
 		api.Made(r.Context(), "snapshot", made.ID)
 		api.WriteJSON(w, r, http.StatusCreated, view(made))
 	}), nil
-}
-
-// Document says what the document needs to know of the bodies that
-// huma does not see.
-func (h *Handlers) Document(doc *huma.OpenAPI) {
-	archive := map[string]*huma.MediaType{files.ArchiveTypes["tar"]: {Schema: &huma.Schema{Type: "string", Format: "binary"}}}
-	doc.Paths["/v1/snapshots/{id}/download"].Get.Responses["200"].Content = archive
-	upload := doc.Paths["/v1/snapshots"].Post
-	upload.RequestBody = &huma.RequestBody{Required: true, Content: archive, Description: fmt.Sprintf("At most %d bytes.", h.Manager.Snapshots.MaxArchive())}
-	upload.Responses["201"].Content = map[string]*huma.MediaType{
-		"application/json": {Schema: doc.Components.Schemas.Schema(reflect.TypeFor[Snapshot](), true, "")},
-	}
 }

@@ -1,4 +1,4 @@
-package reading
+package execstream
 
 import (
 	"encoding/base64"

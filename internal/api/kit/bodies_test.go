@@ -1,4 +1,4 @@
-package adapter
+package kit
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // while, and nothing stays counted.
 func TestBodiesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBodies(bodiesTotal, bodiesPerOwner, bodyPatience)
+		b := newBodies(bodiesTotal, bodiesPerOwner, bodyPatience, "")
 		take := func(owner string, n int64) func() {
 			t.Helper()
 			give, err := b.take(t.Context(), owner, n)
@@ -58,14 +58,15 @@ func TestBodiesAreBounded(t *testing.T) {
 // What waits for a program is counted apart once its body has been decoded: an
 // owner's are bounded, at once and as long as they last, and nobody else waits.
 func TestHeldBodiesAreBounded(t *testing.T) {
-	c := newCounts()
+	c := newCounts("")
 	const size = 8 << 20
 	hold := func(owner string) (end func(), err error) {
-		ctx, end, err := c.begin(t.Context(), owner, size, api.Long)
+		charged, err := c.begin(t.Context(), owner, size, api.Long)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return end, decoded(ctx)
+		err = charged.hold()
+		return charged.end, err
 	}
 	var ends []func()
 	for range heldPerOwner / size {
@@ -96,9 +97,9 @@ func TestHeldBodiesAreBounded(t *testing.T) {
 		t.Errorf("afterwards %d bytes are being decoded, %d are held", c.decoding.total, c.held.total)
 	}
 	// Who waits for nothing is not held.
-	ctx, end, err := c.begin(t.Context(), "alice", size, api.Short)
-	if err := errors.Join(err, decoded(ctx)); err != nil || c.held.total != 0 {
+	charged, err := c.begin(t.Context(), "alice", size, api.Short)
+	if err := errors.Join(err, charged.hold()); err != nil || c.held.total != 0 {
 		t.Errorf("%v, %d bytes are held", err, c.held.total)
 	}
-	end()
+	charged.end()
 }

@@ -1,7 +1,6 @@
-package api
+package strictjson
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -11,11 +10,6 @@ var otherWords = map[string]string{
 	"command": "cmd", "directory": "cwd", "workdir": "cwd", "working_dir": "cwd", "environment": "env", "environ": "env", "envs": "env",
 	"content": "text", "contents": "text", "tags": "labels", "metadata": "labels", "workspace": "workspace_id", "snapshot": "restore_snapshot_id",
 	"ram": "memory_mb", "cpus": "cpu", "cores": "cpu", "template": "image", "args": "argv", "input": "stdin", "old": "old_text", "new": "new_text",
-}
-
-// suggestion is Suggestion for a field of f.
-func (f *fields) suggestion(name string) string {
-	return Suggestion(name, slices.Sorted(maps.Keys(f.named)))
 }
 
 // Suggestion names the field that somebody meant who wrote name, "; did you mean x?",

@@ -1,4 +1,4 @@
-package api_test
+package strictjson_test
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/strictjson"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -31,7 +31,7 @@ type wanted struct {
 	List []inner           `json:"list"`
 }
 
-func TestDecodeJSON(t *testing.T) {
+func TestDecode(t *testing.T) {
 	tests := []struct{ name, in, field, says string }{
 		{"good", `{"name":"x","n":1,"env":{"A":"1","a":"2"},"in":{"deep":2},"list":[{"deep":3}],"top":"t"}`, "", ""},
 		{"white space", " { \"name\" :\t\"x\" , \"list\" : [ ] } \n", "", ""},
@@ -64,7 +64,7 @@ func TestDecodeJSON(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var v wanted
-			err := api.DecodeJSON([]byte(tt.in), &v)
+			err := strictjson.Decode([]byte(tt.in), &v)
 			if tt.says == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -82,18 +82,18 @@ func TestDecodeJSON(t *testing.T) {
 	}
 }
 
-func TestDecodeJSONDepth(t *testing.T) {
+func TestDecodeDepth(t *testing.T) {
 	deep := strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000)
 	for _, in := range []string{deep, deep[50_000-40:50_000] + deep[150_000-60:150_000-20]} {
 		var v any
-		if err := api.DecodeJSON([]byte(in), &v); !errdefs.Is(err, errdefs.InvalidArgument) {
+		if err := strictjson.Decode([]byte(in), &v); !errdefs.Is(err, errdefs.InvalidArgument) {
 			t.Errorf("%d levels gave %v", len(in)/2, err)
 		}
 	}
 }
 
-// TestDecodeJSONManyKeys takes no longer than the keys are many.
-func TestDecodeJSONManyKeys(t *testing.T) {
+// TestDecodeManyKeys takes no longer than the keys are many.
+func TestDecodeManyKeys(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString(`{"env":{"x":"x"`)
 	for i := range 200_000 {
@@ -103,7 +103,7 @@ func TestDecodeJSONManyKeys(t *testing.T) {
 	}
 	b.WriteString("}}")
 	var v wanted
-	if err := api.DecodeJSON(b.Bytes(), &v); err != nil {
+	if err := strictjson.Decode(b.Bytes(), &v); err != nil {
 		t.Fatal(err)
 	}
 	if len(v.Env) != 200_001 {
@@ -111,13 +111,13 @@ func TestDecodeJSONManyKeys(t *testing.T) {
 	}
 }
 
-func FuzzDecodeJSON(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"name":"x","n":1,"env":{"A":"1"},"in":{"deep":2},"list":[{"deep":3}]}`))
 	f.Add([]byte(`{"name":"\ud83d\ude00"}`))
 	f.Add([]byte(`[[{"a":[null]}]]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var strict, lenient wanted
-		err := api.DecodeJSON(data, &strict)
+		err := strictjson.Decode(data, &strict)
 		lenientErr := json.Unmarshal(data, &lenient)
 		if err == nil && (lenientErr != nil || !reflect.DeepEqual(strict, lenient)) {
 			t.Fatalf("accepted as %+v, encoding/json says %+v, %v", strict, lenient, lenientErr)
@@ -126,7 +126,7 @@ func FuzzDecodeJSON(f *testing.F) {
 			t.Fatalf("error without a code: %v", err)
 		}
 		var anything any
-		if err := api.DecodeJSON(data, &anything); err == nil && !json.Valid(data) {
+		if err := strictjson.Decode(data, &anything); err == nil && !json.Valid(data) {
 			t.Fatal("accepted what is not JSON")
 		}
 	})

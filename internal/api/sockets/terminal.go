@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/strictjson"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
@@ -84,7 +85,7 @@ func (t *terminal) run(ctx context.Context) error {
 	case ctx.Err() != nil:
 		err = t.ws.CloseNow()
 	default:
-		body, _ := api.Describe(ctx, err)
+		body, _ := api.ErrorForm(ctx, err)
 		err = errors.Join(t.say(ctx, body), t.ws.Close(websocket.StatusInternalError, "the terminal ended"))
 	}
 	cancel()
@@ -196,7 +197,7 @@ func (t *terminal) keys(ctx context.Context, typed []byte) error {
 
 func (t *terminal) resize(ctx context.Context, message []byte) error {
 	var m fromClient
-	if err := api.DecodeJSON(message, &m); err != nil {
+	if err := strictjson.Decode(message, &m); err != nil {
 		return err
 	}
 	if m.Resize == nil || m.Resize.Rows == 0 || m.Resize.Cols == 0 {

@@ -1,12 +1,9 @@
-package adapter
+package kit
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -30,6 +27,7 @@ type bodies struct {
 	most     int64 // of all owners; 0 is any number
 	perOwner int64
 	patience time.Duration
+	instead  string // what an error says to do, behind "or"
 
 	mu      sync.Mutex
 	total   int64            // guarded by mu
@@ -37,8 +35,11 @@ type bodies struct {
 	changed chan struct{}    // guarded by mu; closed when there is less
 }
 
-func newBodies(most, perOwner int64, patience time.Duration) *bodies {
-	return &bodies{most: most, perOwner: perOwner, patience: patience, owned: make(map[string]int64), changed: make(chan struct{})}
+func newBodies(most, perOwner int64, patience time.Duration, instead string) *bodies {
+	if instead != "" {
+		instead = ", or " + instead
+	}
+	return &bodies{instead: instead, most: most, perOwner: perOwner, patience: patience, owned: make(map[string]int64), changed: make(chan struct{})}
 }
 
 // take counts n bytes of owner until give is called, which may be called twice.
@@ -71,9 +72,9 @@ func (b *bodies) try(owner string, n int64) (changed <-chan struct{}, err error)
 	switch {
 	// One alone is always let through.
 	case b.owned[owner] > 0 && b.owned[owner]+n > b.perOwner:
-		return b.changed, errdefs.New(errdefs.ResourceExhausted, "requests of this key with %d bytes of JSON are under way, and %d is its limit; wait for one to end, or send files by PUT fs/raw", b.owned[owner], b.perOwner)
+		return b.changed, errdefs.New(errdefs.ResourceExhausted, "requests of this key with %d bytes of JSON are under way, and %d is its limit; wait for one to end%s", b.owned[owner], b.perOwner, b.instead)
 	case b.most > 0 && b.total > 0 && b.total+n > b.most:
-		return b.changed, errdefs.New(errdefs.Unavailable, "requests of all keys with %d bytes of JSON are under way, and %d is the daemon's limit; try again, or send files by PUT fs/raw", b.total, b.most)
+		return b.changed, errdefs.New(errdefs.Unavailable, "requests of all keys with %d bytes of JSON are under way, and %d is the daemon's limit; try again%s", b.total, b.most, b.instead)
 	}
 	b.owned[owner] += n
 	b.total += n
@@ -97,53 +98,41 @@ type counts struct {
 	held     *bodies // by requests that wait for programs
 }
 
-func newCounts() counts {
-	return counts{newBodies(bodiesTotal, bodiesPerOwner, bodyPatience), newBodies(0, heldPerOwner, 0)}
+func newCounts(instead string) counts {
+	return counts{newBodies(bodiesTotal, bodiesPerOwner, bodyPatience, instead), newBodies(0, heldPerOwner, 0, instead)}
 }
 
-type decodedKey struct{}
-
-// begin counts a body of n bytes until end is called: as one that is held once it
-// has been decoded, if its request waits for a program then.
-func (c counts) begin(ctx context.Context, owner string, n int64, class api.Class) (counted context.Context, end func(), err error) {
+// begin counts the body of a request until the charge ends.
+func (c counts) begin(ctx context.Context, owner string, n int64, class api.Class) (*charge, error) {
 	give, err := c.decoding.take(ctx, owner, n)
-	if err != nil || class != api.Long {
-		return ctx, give, err
-	}
-	hold := func() error {
-		held, err := c.held.take(ctx, owner, n)
-		if err == nil {
-			give()
-			give = held
-		}
-		return err
-	}
-	return context.WithValue(ctx, decodedKey{}, hold), func() { give() }, nil
-}
-
-// decoded says that the body of ctx's request has been decoded, and returns why it
-// cannot be held.
-func decoded(ctx context.Context) error {
-	if hold, ok := ctx.Value(decodedKey{}).(func() error); ok {
-		return hold()
-	}
-	return nil
-}
-
-// serve has handle answer a request of op while its body is counted.
-func (c counts) serve(w http.ResponseWriter, r *http.Request, op *huma.Operation, class api.Class, handle func(http.ResponseWriter, *http.Request)) {
-	n := r.ContentLength
-	if n < 0 {
-		n = op.MaxBodyBytes - 1
-	}
-	ctx, end, err := c.begin(r.Context(), api.Caller(r.Context()).Owner, n, class)
 	if err != nil {
-		api.WriteError(w, r, err)
-		return
+		return nil, err
 	}
-	defer end()
-	if ctx != r.Context() {
-		r = r.WithContext(ctx)
+	charged := &charge{give: give}
+	if class == api.Long {
+		charged.take = func() (func(), error) { return c.held.take(ctx, owner, n) }
 	}
-	handle(w, r)
+	return charged, nil
 }
+
+// charge is one body that is counted.
+type charge struct {
+	give func()
+	take func() (give func(), err error) // nil for what waits for no program
+}
+
+// hold is called when the body has been decoded: it is counted as one that is
+// held then, if its request waits for a program.
+func (c *charge) hold() error {
+	if c.take == nil {
+		return nil
+	}
+	held, err := c.take()
+	if err == nil {
+		c.give()
+		c.give = held
+	}
+	return err
+}
+
+func (c *charge) end() { c.give() }

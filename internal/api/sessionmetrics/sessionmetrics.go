@@ -1,7 +1,7 @@
-// Package metrics measures what clients do with sessions, for Prometheus. It
+// Package sessionmetrics measures what clients do with sessions, for Prometheus. It
 // belongs here if it is a number about sessions, workspaces or requests; what a
 // package measures of itself, it registers by itself.
-package metrics
+package sessionmetrics
 
 import (
 	"context"

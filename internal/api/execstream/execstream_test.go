@@ -1,11 +1,11 @@
-package reading_test
+package execstream_test
 
 import (
 	"encoding/base64"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/sandkasten/sandkasten/internal/api/v1/reading"
+	"github.com/sandkasten/sandkasten/internal/api/execstream"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -34,7 +34,7 @@ func randomOutput(r *rand.Rand) []run {
 		one := run{offset: total, stream: names[r.IntN(len(names))]}
 		most := 20
 		if r.IntN(8) == 0 {
-			most = reading.MaxChunk
+			most = execstream.MaxChunk
 		}
 		for range r.IntN(most) {
 			one.data = append(one.data, alphabet[r.IntN(len(alphabet))]...)
@@ -46,7 +46,7 @@ func randomOutput(r *rand.Rand) []run {
 }
 
 // poll gives a chunker what there is from an offset on, in frames of any size.
-func poll(r *rand.Rand, c *reading.Chunker, runs []run, since int64) {
+func poll(r *rand.Rand, c *execstream.Chunker, runs []run, since int64) {
 	for _, one := range runs {
 		data := one.data[min(max(since-one.offset, 0), int64(len(one.data))):]
 		offset := max(one.offset, since)
@@ -83,7 +83,7 @@ func TestChunksAreTheOutput(t *testing.T) {
 		var since, dropped int64
 		for {
 			most := 1 + r.IntN(5)
-			c := reading.NewChunker(most, since)
+			c := execstream.NewChunker(most, since)
 			poll(r, c, runs, since)
 			ended := r.IntN(2) == 0
 			c.End(ended)
@@ -102,7 +102,7 @@ func TestChunksAreTheOutput(t *testing.T) {
 					}
 					data = string(b)
 				}
-				if len(data) == 0 || len(data) > reading.MaxChunk || chunk.Seq <= since {
+				if len(data) == 0 || len(data) > execstream.MaxChunk || chunk.Seq <= since {
 					t.Fatalf("seed %d: a chunk of %d bytes up to %d behind %d", seed, len(data), chunk.Seq, since)
 				}
 				since = chunk.Seq
@@ -135,14 +135,14 @@ func trailing(runs []run) int64 {
 }
 
 func TestPlaces(t *testing.T) {
-	for id, want := range map[string]reading.Place{
+	for id, want := range map[string]execstream.Place{
 		"":         {},
 		"12":       {Offset: 12},
 		"abc:0":    {Exec: "abc"},
 		"abc:4000": {Exec: "abc", Offset: 4000},
 		"abc:end":  {Exec: "abc", Ended: true},
 	} {
-		got, err := reading.ParsePlace(id)
+		got, err := execstream.ParsePlace(id)
 		if err != nil || got != want {
 			t.Errorf("%q is %+v, %v", id, got, err)
 		}
@@ -151,7 +151,7 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"x", "-1", "abc:", "abc:-1", "abc:1:2", ":1", ":", "99999999999999999999", "abc:1e3", "end", ":end"} {
-		if got, err := reading.ParsePlace(id); !errdefs.Is(err, errdefs.InvalidArgument) {
+		if got, err := execstream.ParsePlace(id); !errdefs.Is(err, errdefs.InvalidArgument) {
 			t.Errorf("%q is %+v, %v", id, got, err)
 		}
 	}

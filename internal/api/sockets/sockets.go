@@ -1,4 +1,4 @@
-// Package sockets is what goes over the WebSockets of /v1 once a request for one
+// Package sockets is what goes over the WebSockets of any surface once a request for one
 // was accepted: a terminal's keys and output, and the bytes of a connection to a
 // port. Which terminal or port that is, who may have it and what a refusal looks
 // like is decided before.

@@ -1,0 +1,143 @@
+// Package kit makes a surface of rows: what a request of each route may say, who
+// may send it, how long it takes, how much it carries and what answers it. A
+// request is decoded and checked against the struct tags of the handler's input,
+// errors take the surface's form, and the OpenAPI document says the same things.
+// It knows no endpoint.
+package kit
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/weaken"
+)
+
+// Bounds of request bodies.
+const (
+	DefaultBody = 1 << 20
+	NoLimit     = -1 // the handler has one
+)
+
+// Row is one route: all that there is to know of it but its types, which are its
+// handler's.
+type Row struct {
+	Pattern string // of net/http: "POST /v1/sessions/{id}/exec"
+	Scope   api.Scope
+	Class   api.Class
+	MaxBody int64 // DefaultBody if nothing is said
+	Resolve func(r *http.Request) error
+	Doc     Doc
+}
+
+// Options describes a surface.
+type Options struct {
+	Name    string
+	Prefix  string      // of its paths; those that it does not have are answered in its dialect
+	Dialect api.Dialect // nil is api.ErrorBody
+
+	// LargeBodies is what else a client can do who may not send a large body:
+	// "send files by PUT fs/raw". It may be empty.
+	LargeBodies string
+}
+
+// Surface collects the rows of one public API.
+type Surface struct {
+	opts     Options
+	document *documenter
+	bodies   counts
+	routes   []api.Route
+}
+
+// New returns a surface without rows.
+func New(o Options) *Surface {
+	return &Surface{opts: o, document: newDocumenter(), bodies: newCounts(o.LargeBodies)}
+}
+
+// Surface is what is served.
+func (s *Surface) Surface() api.Surface {
+	return api.Surface{Name: s.opts.Name, Routes: s.routes, Prefix: s.opts.Prefix, Dialect: s.opts.Dialect}
+}
+
+// Plain adds a route that decodes its requests by itself and is no part of the
+// document.
+func (s *Surface) Plain(route api.Route) { s.routes = append(s.routes, route) }
+
+// Route adds a row. Its handler's input has fields with the tags path, query and
+// header, and may have a field Body, which is JSON. Its output is a *Stream, or
+// has a field Body, which is sent as JSON, and may have a field Status. It panics
+// at start if a type says what cannot be checked.
+func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, error)) {
+	if row.MaxBody == 0 {
+		row.MaxBody = DefaultBody
+	}
+	if weaken.Off(weaken.BodyLimit) && row.MaxBody > 0 {
+		row.MaxBody <<= 10
+	}
+	documentRow[I, O](s.document, row)
+	in := newBinder(s.document, reflect.TypeFor[I](), row, &s.bodies)
+	out := newAnswer(reflect.TypeFor[O](), row)
+	s.routes = append(s.routes, api.Route{
+		Pattern: row.Pattern, Scope: row.Scope, Class: row.Class, Resolve: row.Resolve,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			input := new(I)
+			release, err := in.bind(w, r, input)
+			if err != nil {
+				api.WriteError(w, r, err)
+				return
+			}
+			defer release()
+			output, err := handle(r.Context(), input)
+			if err != nil {
+				api.WriteError(w, r, err)
+				return
+			}
+			out.write(w, r, output)
+		}),
+	})
+}
+
+// Stream is the answer of a route that writes by itself once its input was
+// accepted. Until then it fails like any other.
+type Stream struct {
+	serve func(w http.ResponseWriter, r *http.Request)
+}
+
+// Streaming is the Stream that serve writes.
+func Streaming(serve func(w http.ResponseWriter, r *http.Request)) *Stream { return &Stream{serve} }
+
+// answer is how the outputs of one route are written.
+type answer struct {
+	stream bool
+	status int
+	body   int // the index of the output's field, or -1
+	coded  int // that of Status, or -1
+}
+
+func newAnswer(t reflect.Type, row Row) answer {
+	a := answer{stream: t == reflect.TypeFor[Stream](), status: row.Doc.status(), body: -1, coded: -1}
+	if f, ok := t.FieldByName("Body"); ok {
+		a.body = f.Index[0]
+	}
+	if f, ok := t.FieldByName("Status"); ok {
+		a.coded = f.Index[0]
+	}
+	if !a.stream && a.body < 0 {
+		panic("kit: " + row.Pattern + ": the output " + t.String() + " has no Body")
+	}
+	return a
+}
+
+func (a answer) write(w http.ResponseWriter, r *http.Request, output any) {
+	if a.stream {
+		output.(*Stream).serve(w, r)
+		return
+	}
+	fields := reflect.ValueOf(output).Elem()
+	status := a.status
+	if a.coded >= 0 {
+		status = int(fields.Field(a.coded).Int())
+	}
+	api.WriteJSON(w, r, status, fields.Field(a.body).Addr().Interface())
+}
