@@ -107,6 +107,7 @@ type Pong struct {
 	Min     int `json:"min,omitempty"` // the oldest; a runner that does not know the field speaks one
 
 	FileUsers bool `json:"file_users,omitempty"` // it knows User in requests about files
+	ExecStdin bool `json:"exec_stdin,omitempty"` // it knows OpenStdin of an Exec
 }
 
 // Agree returns the newest version that both the runner and this build speak,
@@ -147,6 +148,8 @@ type Exec struct {
 	AllowOutside bool   `json:"allow_outside,omitempty"` // for OutputFile
 
 	Accept bool `json:"accept,omitempty"` // send Accepted when the exec can be attached to, before its output
+
+	OpenStdin bool `json:"open_stdin,omitempty"` // stdin is a pipe that stays open for Stdin
 }
 
 // Start runs a program without a shell. The first ArgvBytes of the payload are
@@ -179,8 +182,8 @@ type Start struct {
 	AllowOutside bool   `json:"allow_outside,omitempty"`
 }
 
-// Stdin hands bytes to a program whose stdin is open. Taken tells how many it
-// took within WaitMS; the rest was not delivered.
+// Stdin hands bytes to a program or a shell's command whose stdin is open. Taken
+// tells how many it took within WaitMS; the rest was not delivered.
 type Stdin struct {
 	ID     string `json:"id"`
 	Close  bool   `json:"close,omitempty"` // end of file behind the bytes, once all are taken

@@ -137,7 +137,7 @@ func (c *conn) complain(f *protocol.Error) error {
 func (c *conn) answer(h protocol.Header) error {
 	switch h.Type {
 	case protocol.TypePing:
-		return c.out.Send(protocol.TypePong, protocol.Pong{Version: protocol.Version, Min: protocol.MinVersion, FileUsers: true}, nil)
+		return c.out.Send(protocol.TypePong, protocol.Pong{Version: protocol.Version, Min: protocol.MinVersion, FileUsers: true, ExecStdin: true}, nil)
 	case protocol.TypeExec:
 		return decoded(h, c.exec)
 	case protocol.TypeAttach:

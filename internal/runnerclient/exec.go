@@ -38,12 +38,17 @@ func (c *Client) CheckUser(ctx context.Context, user string) error {
 	if user == "" {
 		return nil
 	}
+	return c.need(ctx, "user of file requests", func(p protocol.Pong) bool { return p.FileUsers })
+}
+
+// need refuses what an older runner would not do, and would not refuse either.
+func (c *Client) need(ctx context.Context, what string, has func(protocol.Pong) bool) error {
 	var pong protocol.Pong
 	if err := c.ask(ctx, protocol.TypePing, nil, protocol.TypePong, &pong); err != nil {
 		return err
 	}
-	if !pong.FileUsers {
-		return errdefs.New(errdefs.Unimplemented, "the runner of this session is of an older version of sandkasten, which knows no user of file requests; stop and start the session, which keeps its files")
+	if !has(pong) {
+		return errdefs.New(errdefs.Unimplemented, "the runner of this session is of an older version of sandkasten, which knows no %s; stop and start the session, which keeps its files", what)
 	}
 	return nil
 }
@@ -78,6 +83,11 @@ type Witness interface {
 // it attaches again once and goes on where it was, so the command runs once and
 // its output comes once. When out fails or ctx is done the command goes on.
 func (c *Client) Exec(ctx context.Context, e protocol.Exec, command string, stdin []byte, out io.Writer) (protocol.Record, error) {
+	if e.OpenStdin {
+		if err := c.need(ctx, "open_stdin of a shell's command", func(p protocol.Pong) bool { return p.ExecStdin }); err != nil {
+			return protocol.Record{}, err
+		}
+	}
 	e.CommandBytes = int64(len(command))
 	payload := make([]byte, 0, len(command)+len(stdin))
 	payload = append(append(payload, command...), stdin...)

@@ -121,7 +121,7 @@ var operations = map[string]operation{
 	},
 	"POST /v1/sessions/{id}/execs/{exec_id}/stdin": {
 		id: "exec-stdin", summary: "Write to standard input of a command", body: maxExecBody, errors: []int{404, 409, 415},
-		description: "Of a process that was started with open_stdin or tty. 409 if its stdin is not open, or not any more. The answer comes when the process has taken the data, or after 5 s with how much of it it took.",
+		description: "Of a command or process that was started with open_stdin, or a process with tty. 409 if its stdin is not open, or not any more: it has ended, or the stdin was closed. The answer comes when the command has taken the data, or after 5 s with how much of it it took; a command that waits for its shell takes nothing yet.",
 	},
 	"POST /v1/sessions/{id}/execs/{exec_id}/signal": {
 		id: "signal-exec", summary: "Send a signal to a command", errors: []int{404, 409, 415},

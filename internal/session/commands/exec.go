@@ -94,6 +94,7 @@ func (c *Commands[ID]) planExec(id ID, req ExecRequest) (protocol.Exec, error) {
 		GraceMS:      c.opts.KillGrace.Milliseconds(),
 		OutputLimit:  c.opts.OutputBytes,
 		OutputFile:   file,
+		OpenStdin:    req.OpenStdin,
 		AllowOutside: c.opts.Anywhere(id),
 	}, nil
 }
