@@ -100,16 +100,22 @@ func (c execCmd) stream(ctx context.Context, a *cli.App, s *sandkasten.Session, 
 	defer over()
 	stream := s.StreamProcess(cmd, o)
 	if c.Stdin {
-		stream.OnStart = func(execID string) {
-			// Not waited for: its read of our input cannot be interrupted, and
-			// ends with this process.
-			go feed(fed, a, s.Process(execID))
-		}
+		stream = feeding(fed, a, s, stream)
 	}
 	return passOn(ctx, a, s, stream, c.outputs(a))
 }
 
-// feed gives our standard input to a program as it comes.
+// feeding gives what a stream starts our standard input, until ctx is over.
+func feeding(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sandkasten.ExecStream) *sandkasten.ExecStream {
+	stream.OnStart = func(execID string) {
+		// Not waited for: its read of our input cannot be interrupted, and
+		// ends with this process.
+		go feed(ctx, a, s.Process(execID))
+	}
+	return stream
+}
+
+// feed gives our standard input to a command or program as it comes.
 func feed(ctx context.Context, a *cli.App, p *sandkasten.Process) {
 	err := p.WriteStdin(ctx, a.In)
 	if err == nil {
@@ -120,7 +126,7 @@ func feed(ctx context.Context, a *cli.App, p *sandkasten.Process) {
 	case errors.Is(err, sandkasten.ErrConflict), errors.Is(err, sandkasten.ErrNotFound): // it reads no more, as programs may
 	default:
 		// It must not take for the end what is not, nor wait for ever.
-		a.Say("sandkasten: standard input was not passed on, and the program is ended: %s", cli.Explain(err))
+		a.Say("sandkasten: standard input was not passed on, and the command is ended: %s", cli.Explain(err))
 		if err := p.Kill(ctx); err != nil {
 			a.Say("sandkasten: %s", cli.Explain(err))
 		}

@@ -20,7 +20,7 @@ type runCmd struct {
 	rawFlag
 
 	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, as 90s."`
-	Stdin   bool     `short:"i" help:"Give the command our standard input, up to 1 MiB. Without this it has none."`
+	Stdin   bool     `short:"i" help:"Give the command our standard input as it comes, whatever its length. Without this it has none."`
 	TTY     bool     `name:"tty" short:"t" help:"Run the command, or a login shell, on a terminal with our keyboard."`
 	Keep    bool     `help:"Keep the session and print its id to standard error."`
 	Image   string   `arg:"" help:"Image of the session."`
@@ -69,10 +69,7 @@ func (c runCmd) prepare(a *cli.App) (func(context.Context, *sandkasten.Session) 
 	case len(c.Command) == 0:
 		return nil, errors.New("name a command to run, or write -it for a shell on this terminal")
 	}
-	cmd, o, err := execOptions(a, c.Command, c.Timeout.Duration(), c.Stdin)
-	if err != nil {
-		return nil, err
-	}
+	cmd, o := execOptions(c.Command, c.Timeout.Duration(), c.Stdin)
 	return func(ctx context.Context, s *sandkasten.Session) error { return runIn(ctx, a, s, cmd, o, c.outputs(a)) }, nil
 }
 
