@@ -440,8 +440,15 @@ func TestWrongFlags(t *testing.T) {
 
 func (tm *console) decode(v any, args ...string) {
 	tm.t.Helper()
-	if err := json.Unmarshal([]byte(tm.want(args...)), v); err != nil {
-		tm.t.Fatal(err)
+	tm.decodeAs(0, v, args...)
+}
+
+// decodeAs is that of a command which ends with an exit code.
+func (tm *console) decodeAs(code int, v any, args ...string) {
+	tm.t.Helper()
+	r := tm.run(args...)
+	if err := json.Unmarshal([]byte(r.out), v); err != nil || r.code != code {
+		tm.t.Fatalf("%v: %+v (%v)", args, r, err)
 	}
 }
 

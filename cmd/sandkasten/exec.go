@@ -9,18 +9,17 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type execCmd struct {
 	processFlags
 	rawFlag
+	cli.FormFlags
 
 	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, as 90s."`
 	Stdin   bool     `short:"i" help:"Give the command our standard input as it comes, whatever its length. Without this it has none."`
 	Shell   string   `placeholder:"NAME" help:"Another shell of the session. It is made when it is first named, and runs beside the others."`
-	JSON    bool     `name:"json" help:"Wait for the end and print the result as JSON, with the output in it."`
 	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Command []string `arg:"" passthrough:"partial" help:"Command. One word is a line for the shell, several are a program and its arguments."`
 }
@@ -47,7 +46,9 @@ program inside cannot move the cursor, fill the clipboard or type in your name.
   sandkasten exec -i --argv $id -- tar x < source.tar
   sandkasten exec -t -u root -w /etc $id -- vi hosts
   sandkasten exec -u root -e A=1 $id 'id; echo $A'
-  sandkasten exec -d -e PORT=3000 $id -- npm start`
+  sandkasten exec -d -e PORT=3000 $id -- npm start
+
+--json and --format wait for the end and print the result, with the output in it.`
 }
 
 func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -60,15 +61,20 @@ func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	}
 	cmd, o := execOptions(c.Command, c.Timeout.Duration(), c.Stdin)
 	o.Shell = c.Shell
-	if !c.JSON {
+	if !c.Wanted() {
 		return runIn(ctx, a, s, cmd, o, c.outputs(a))
 	}
+	return showResult(ctx, a, s, cmd, o, c.FormFlags)
+}
+
+// showResult runs a command to its end and prints the result, with the output in it.
+func showResult(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string, o *sandkasten.ExecOptions, form cli.FormFlags) error {
 	o.RawOutput = false
 	r, err := resultOf(ctx, a, s, cmd, o)
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	if err := show.JSON(a.Out, r); err != nil {
+	if _, err := form.Done(a, r); err != nil {
 		return err
 	}
 	return ended(r.ExecEnd)
@@ -88,6 +94,9 @@ func resultOf(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string
 	defer over()
 	stream := feeding(fed, a, s, s.ExecStream(cmd, o))
 	if r.ExecEnd, err = stream.Copy(ctx, io.Discard, io.Discard); err != nil {
+		if ctx.Err() != nil && stream.ExecID() != "" { // its input will not end
+			err = errors.Join(err, cancel(ctx, s.Process(stream.ExecID())))
+		}
 		return r, err
 	}
 	detail, err := s.Process(stream.ExecID()).Get(ctx, nil)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/cli/terminal"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
@@ -37,7 +36,7 @@ func (c execCmd) process(ctx context.Context, a *cli.App, s *sandkasten.Session)
 		return c.onTerminal(ctx, a, s, cmd, o)
 	case c.Background:
 		return c.start(ctx, a, s, cmd, o)
-	case c.JSON:
+	case c.Wanted():
 		return c.wait(ctx, a, s, cmd, o)
 	}
 	return c.stream(ctx, a, s, cmd, o)
@@ -55,8 +54,8 @@ func (c execCmd) processOptions() (cmd []string, o *sandkasten.ProcessOptions, e
 		}
 		o.Env[name] = value
 	}
-	if c.Stdin && (c.JSON || c.Background) {
-		return nil, nil, errors.New("--stdin needs a program that we stay with: leave --json and --background out")
+	if c.Stdin && (c.Wanted() || c.Background) {
+		return nil, nil, errors.New("--stdin needs a program that we stay with: leave --json, --format and --background out")
 	}
 	return cmd, o, nil
 }
@@ -73,12 +72,22 @@ func programOf(words []string, argv bool) []string {
 	return []string{"sh", "-c", words[0]}
 }
 
+// started is what is known of a program in the background.
+type started struct {
+	ExecID string `json:"exec_id"`
+	Status string `json:"status"`
+	PID    int    `json:"pid"`
+}
+
 func (c execCmd) start(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd []string, o *sandkasten.ProcessOptions) error {
 	p, err := s.StartProcess(ctx, cmd, o)
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	return a.PrintMade(p.ID, map[string]any{"exec_id": p.ID, "status": "running", "pid": p.PID}, c.JSON)
+	if done, err := c.Done(a, started{p.ID, "running", p.PID}); done || err != nil {
+		return err
+	}
+	return a.PrintID(p.ID)
 }
 
 // wait runs a program to its end and prints the result.
@@ -88,7 +97,7 @@ func (c execCmd) wait(ctx context.Context, a *cli.App, s *sandkasten.Session, cm
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	if err := show.JSON(a.Out, r); err != nil {
+	if _, err := c.Done(a, r); err != nil {
 		return err
 	}
 	return ended(r.ExecEnd)
