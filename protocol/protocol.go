@@ -146,6 +146,8 @@ type Exec struct {
 	AllowOutside bool   `json:"allow_outside,omitempty"` // for OutputFile
 
 	Accept bool `json:"accept,omitempty"` // send Accepted when the exec can be attached to, before its output
+
+	OpenStdin bool `json:"open_stdin,omitempty"` // stdin is a pipe that stays open for Stdin
 }
 
 // Start runs a program without a shell. The first ArgvBytes of the payload are
@@ -178,8 +180,8 @@ type Start struct {
 	AllowOutside bool   `json:"allow_outside,omitempty"`
 }
 
-// Stdin hands bytes to a program whose stdin is open. Taken tells how many it
-// took within WaitMS; the rest was not delivered.
+// Stdin hands bytes to a program or a shell's command whose stdin is open. Taken
+// tells how many it took within WaitMS; the rest was not delivered.
 type Stdin struct {
 	ID     string `json:"id"`
 	Close  bool   `json:"close,omitempty"` // end of file behind the bytes, once all are taken

@@ -26,6 +26,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -112,8 +113,7 @@ func (tm *console) run(args ...string) result { return tm.runCtx(tm.t.Context(),
 
 func (tm *console) runCtx(ctx context.Context, input string, args ...string) result {
 	tm.t.Helper()
-	dir := tm.t.TempDir()
-	in := filepath.Join(dir, "in")
+	in := filepath.Join(tm.t.TempDir(), "in")
 	if err := os.WriteFile(in, []byte(input), 0o600); err != nil {
 		tm.t.Fatal(err)
 	}
@@ -122,7 +122,12 @@ func (tm *console) runCtx(ctx context.Context, input string, args ...string) res
 		tm.t.Fatal(err)
 	}
 	defer stdin.Close()
-	stdout, err := os.CreateTemp(dir, "out")
+	return tm.runFrom(ctx, stdin, args...)
+}
+
+func (tm *console) runFrom(ctx context.Context, stdin *os.File, args ...string) result {
+	tm.t.Helper()
+	stdout, err := os.CreateTemp(tm.t.TempDir(), "out")
 	if err != nil {
 		tm.t.Fatal(err)
 	}
@@ -223,12 +228,49 @@ func TestExecKeepsTheShell(t *testing.T) {
 	}
 }
 
-func TestExecRefusesInputThatTheAPICannotTake(t *testing.T) {
+func TestExecOfALineReadsInputOfAnyLength(t *testing.T) {
 	tm := startDaemon(t)
-	for input, want := range map[string]string{"\xff\xfe": "not text", strings.Repeat("x", maxStdin+1): "more than 1 MiB"} {
-		if r := tm.runCtx(t.Context(), input, "exec", "-i", "abc", "cat"); r.code != cli.ExitNotRun || !strings.Contains(r.errOut, want) {
-			t.Errorf("exec -i = %+v, want %q", r, want)
+	id := tm.create()
+	long := strings.Repeat("\xff", 3_000_000)
+	for name, test := range map[string]struct {
+		args       []string
+		input, out string
+	}{
+		"long and binary": {[]string{"exec", "-i", id, "wc -c"}, long, "3000000\n"},
+		"not read":        {[]string{"exec", "-i", id, "true"}, long, ""},
+		"read in part":    {[]string{"exec", "-i", id, "head -c 3 | wc -c"}, long, "3\n"},
+		"empty":           {[]string{"exec", "-i", id, "cat; echo over"}, "", "over\n"},
+		"another shell":   {[]string{"exec", "-i", "--shell", "b", id, "wc -c"}, long, "3000000\n"},
+		"of run":          {[]string{"run", "-i", "base", "wc -c"}, long, "3000000\n"},
+	} {
+		if r := tm.runCtx(t.Context(), test.input, test.args...); r.code != 0 || r.out != test.out {
+			t.Errorf("%s: %+v", name, r)
 		}
+	}
+	var got sandkasten.ExecResult
+	r := tm.runCtx(t.Context(), long, "exec", "-i", "--json", id, "wc -c")
+	if err := json.Unmarshal([]byte(r.out), &got); err != nil || got.Output != "3000000\n" || got.Cause != "exited" || r.code != 0 {
+		t.Errorf("exec -i --json = %+v (%v)", r, err)
+	}
+}
+
+// TestExecOfALineHoldsLittleOfItsInput reads no more of an endless input than a command takes.
+func TestExecOfALineHoldsLittleOfItsInput(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	input, err := os.Create(filepath.Join(t.TempDir(), "in"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
+	if err := input.Truncate(1 << 40); err != nil {
+		t.Fatal(err)
+	}
+	if r := tm.runFrom(t.Context(), input, "exec", "-i", id, "head -c 100000 >/dev/null; sleep 0.5; (exit 4)"); r.code != 4 {
+		t.Errorf("%+v", r)
+	}
+	if n, err := input.Seek(0, io.SeekCurrent); err != nil || n > 4<<20 {
+		t.Errorf("it read %d bytes of its input (%v)", n, err)
 	}
 }
 
@@ -399,8 +441,15 @@ func TestWrongFlags(t *testing.T) {
 
 func (tm *console) decode(v any, args ...string) {
 	tm.t.Helper()
-	if err := json.Unmarshal([]byte(tm.want(args...)), v); err != nil {
-		tm.t.Fatal(err)
+	tm.decodeAs(0, v, args...)
+}
+
+// decodeAs is that of a command which ends with an exit code.
+func (tm *console) decodeAs(code int, v any, args ...string) {
+	tm.t.Helper()
+	r := tm.run(args...)
+	if err := json.Unmarshal([]byte(r.out), v); err != nil || r.code != code {
+		tm.t.Fatalf("%v: %+v (%v)", args, r, err)
 	}
 }
 

@@ -7,21 +7,19 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 type execCmd struct {
 	processFlags
 	rawFlag
+	cli.FormFlags
 
 	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, as 90s."`
-	Stdin   bool     `short:"i" help:"Give the command our standard input: up to 1 MiB for the shell, as it comes for a program. Without this it has none."`
+	Stdin   bool     `short:"i" help:"Give the command our standard input as it comes, whatever its length. Without this it has none."`
 	Shell   string   `placeholder:"NAME" help:"Another shell of the session. It is made when it is first named, and runs beside the others."`
-	JSON    bool     `name:"json" help:"Wait for the end and print the result as JSON, with the output in it."`
 	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Command []string `arg:"" passthrough:"partial" help:"Command. One word is a line for the shell, several are a program and its arguments."`
 }
@@ -43,11 +41,14 @@ program inside cannot move the cursor, fill the clipboard or type in your name.
   sandkasten exec $id 'echo $PWD $MODE'
   sandkasten exec $id -- grep -r 'two words' .
   sandkasten exec -i $id 'psql mydb' < dump.sql
+  tar c src | sandkasten exec -i $id 'tar x'
   sandkasten exec --argv $id -- ./check --all 2>errors
   sandkasten exec -i --argv $id -- tar x < source.tar
   sandkasten exec -t -u root -w /etc $id -- vi hosts
   sandkasten exec -u root -e A=1 $id 'id; echo $A'
-  sandkasten exec -d -e PORT=3000 $id -- npm start`
+  sandkasten exec -d -e PORT=3000 $id -- npm start
+
+--json and --format wait for the end and print the result, with the output in it.`
 }
 
 func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -58,44 +59,49 @@ func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 		}
 		return c.process(ctx, a, s)
 	}
-	cmd, o, err := execOptions(a, c.Command, c.Timeout.Duration(), c.Stdin)
-	if err != nil {
-		return cli.NotRun(err)
-	}
+	cmd, o := execOptions(c.Command, c.Timeout.Duration(), c.Stdin)
 	o.Shell = c.Shell
-	if !c.JSON {
+	if !c.Wanted() {
 		return runIn(ctx, a, s, cmd, o, c.outputs(a))
 	}
+	return showResult(ctx, a, s, cmd, o, c.FormFlags)
+}
+
+// showResult runs a command to its end and prints the result, with the output in it.
+func showResult(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string, o *sandkasten.ExecOptions, form cli.FormFlags) error {
 	o.RawOutput = false
-	r, err := s.Exec(ctx, cmd, o)
+	r, err := resultOf(ctx, a, s, cmd, o)
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	if err := show.JSON(a.Out, r); err != nil {
+	if _, err := form.Done(a, r); err != nil {
 		return err
 	}
 	return ended(r.ExecEnd)
 }
 
-// maxStdin is what the API takes for one command.
-const maxStdin = 1 << 20
+func execOptions(words []string, timeout time.Duration, stdin bool) (cmd string, o *sandkasten.ExecOptions) {
+	return commandLine(words), &sandkasten.ExecOptions{Timeout: timeout, RawOutput: true, OpenStdin: stdin}
+}
 
-func execOptions(a *cli.App, words []string, timeout time.Duration, stdin bool) (cmd string, o *sandkasten.ExecOptions, err error) {
-	cmd, o = commandLine(words), &sandkasten.ExecOptions{Timeout: timeout, RawOutput: true}
-	if !stdin {
-		return cmd, o, nil
+// resultOf runs a command to its end. One that reads our input is followed meanwhile,
+// because only its stream tells where to send that.
+func resultOf(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string, o *sandkasten.ExecOptions) (r sandkasten.ExecResult, err error) {
+	if !o.OpenStdin {
+		return s.Exec(ctx, cmd, o)
 	}
-	data, err := io.ReadAll(io.LimitReader(a.In, maxStdin+1))
-	switch {
-	case err != nil:
-		return "", nil, fmt.Errorf("read standard input: %w", err)
-	case len(data) > maxStdin:
-		return "", nil, errors.New("standard input is more than 1 MiB: copy it in with `sandkasten cp` and read it from there")
-	case !utf8.Valid(data):
-		return "", nil, errors.New("standard input is not text: copy it in with `sandkasten cp` and read it from there")
+	fed, over := context.WithCancel(ctx)
+	defer over()
+	stream := feeding(fed, a, s, s.ExecStream(cmd, o))
+	if r.ExecEnd, err = stream.Copy(ctx, io.Discard, io.Discard); err != nil {
+		if ctx.Err() != nil && stream.ExecID() != "" { // its input will not end
+			err = errors.Join(err, cancel(ctx, s.Process(stream.ExecID())))
+		}
+		return r, err
 	}
-	o.Stdin = string(data)
-	return cmd, o, nil
+	detail, err := s.Process(stream.ExecID()).Get(ctx, nil)
+	r.Text = detail.Text
+	return r, err
 }
 
 // commandLine makes one line for the shell. A single word is one already;
@@ -128,7 +134,13 @@ func quote(word string) string {
 // runIn streams one command's output. When we are told to stop, so is the
 // command.
 func runIn(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string, o *sandkasten.ExecOptions, to outputs) error {
-	return passOn(ctx, a, s, s.ExecStream(cmd, o), to)
+	stream := s.ExecStream(cmd, o)
+	if o.OpenStdin {
+		fed, over := context.WithCancel(ctx)
+		defer over()
+		stream = feeding(fed, a, s, stream)
+	}
+	return passOn(ctx, a, s, stream, to)
 }
 
 // passOn passes on the output of what we run and tells how it has ended, and ends

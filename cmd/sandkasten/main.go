@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -101,6 +102,9 @@ func run(ctx context.Context, a *cli.App, args []string) int {
 		return usage(a, err)
 	}
 	a.Flags = flags.Flags
+	a.HasFlag = func(name string) bool {
+		return slices.ContainsFunc(k.Flags(), func(f *kong.Flag) bool { return f.Name == name })
+	}
 	k.BindTo(ctx, (*context.Context)(nil))
 	k.Bind(parser)
 	if err := k.BindSingletonProvider(a.Client); err != nil {

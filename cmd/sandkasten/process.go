@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
-	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/cli/terminal"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
@@ -37,7 +36,7 @@ func (c execCmd) process(ctx context.Context, a *cli.App, s *sandkasten.Session)
 		return c.onTerminal(ctx, a, s, cmd, o)
 	case c.Background:
 		return c.start(ctx, a, s, cmd, o)
-	case c.JSON:
+	case c.Wanted():
 		return c.wait(ctx, a, s, cmd, o)
 	}
 	return c.stream(ctx, a, s, cmd, o)
@@ -55,8 +54,8 @@ func (c execCmd) processOptions() (cmd []string, o *sandkasten.ProcessOptions, e
 		}
 		o.Env[name] = value
 	}
-	if c.Stdin && (c.JSON || c.Background) {
-		return nil, nil, errors.New("--stdin needs a program that we stay with: leave --json and --background out")
+	if c.Stdin && (c.Wanted() || c.Background) {
+		return nil, nil, errors.New("--stdin needs a program that we stay with: leave --json, --format and --background out")
 	}
 	return cmd, o, nil
 }
@@ -73,12 +72,22 @@ func programOf(words []string, argv bool) []string {
 	return []string{"sh", "-c", words[0]}
 }
 
+// started is what is known of a program in the background.
+type started struct {
+	ExecID string `json:"exec_id"`
+	Status string `json:"status"`
+	PID    int    `json:"pid"`
+}
+
 func (c execCmd) start(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd []string, o *sandkasten.ProcessOptions) error {
 	p, err := s.StartProcess(ctx, cmd, o)
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	return a.PrintMade(p.ID, map[string]any{"exec_id": p.ID, "status": "running", "pid": p.PID}, c.JSON)
+	if done, err := c.Done(a, started{p.ID, "running", p.PID}); done || err != nil {
+		return err
+	}
+	return a.PrintID(p.ID)
 }
 
 // wait runs a program to its end and prints the result.
@@ -88,7 +97,7 @@ func (c execCmd) wait(ctx context.Context, a *cli.App, s *sandkasten.Session, cm
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	if err := show.JSON(a.Out, r); err != nil {
+	if _, err := c.Done(a, r); err != nil {
 		return err
 	}
 	return ended(r.ExecEnd)
@@ -100,16 +109,22 @@ func (c execCmd) stream(ctx context.Context, a *cli.App, s *sandkasten.Session, 
 	defer over()
 	stream := s.StreamProcess(cmd, o)
 	if c.Stdin {
-		stream.OnStart = func(execID string) {
-			// Not waited for: its read of our input cannot be interrupted, and
-			// ends with this process.
-			go feed(fed, a, s.Process(execID))
-		}
+		stream = feeding(fed, a, s, stream)
 	}
 	return passOn(ctx, a, s, stream, c.outputs(a))
 }
 
-// feed gives our standard input to a program as it comes.
+// feeding gives what a stream starts our standard input, until ctx is over.
+func feeding(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sandkasten.ExecStream) *sandkasten.ExecStream {
+	stream.OnStart = func(execID string) {
+		// Not waited for: its read of our input cannot be interrupted, and
+		// ends with this process.
+		go feed(ctx, a, s.Process(execID))
+	}
+	return stream
+}
+
+// feed gives our standard input to a command or program as it comes.
 func feed(ctx context.Context, a *cli.App, p *sandkasten.Process) {
 	err := p.WriteStdin(ctx, a.In)
 	if err == nil {
@@ -120,7 +135,7 @@ func feed(ctx context.Context, a *cli.App, p *sandkasten.Process) {
 	case errors.Is(err, sandkasten.ErrConflict), errors.Is(err, sandkasten.ErrNotFound): // it reads no more, as programs may
 	default:
 		// It must not take for the end what is not, nor wait for ever.
-		a.Say("sandkasten: standard input was not passed on, and the program is ended: %s", cli.Explain(err))
+		a.Say("sandkasten: standard input was not passed on, and the command is ended: %s", cli.Explain(err))
 		if err := p.Kill(ctx); err != nil {
 			a.Say("sandkasten: %s", cli.Explain(err))
 		}

@@ -18,9 +18,10 @@ const removeTimeout = 15 * time.Second
 type runCmd struct {
 	sessionFlags
 	rawFlag
+	cli.FormFlags
 
 	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, as 90s."`
-	Stdin   bool     `short:"i" help:"Give the command our standard input, up to 1 MiB. Without this it has none."`
+	Stdin   bool     `short:"i" help:"Give the command our standard input as it comes, whatever its length. Without this it has none."`
 	TTY     bool     `name:"tty" short:"t" help:"Run the command, or a login shell, on a terminal with our keyboard."`
 	Keep    bool     `help:"Keep the session and print its id to standard error."`
 	Image   string   `arg:"" help:"Image of the session."`
@@ -34,6 +35,7 @@ code. The session is removed at the end, after Ctrl-C too.
   sandkasten run python -- python3 -c 'print(1)'
   sandkasten run base 'ls / | wc -l'
   sandkasten run -it python
+  sandkasten run --json python 'pip list'
   sandkasten run base --memory 256m --timeout 10s -- ./check.sh`
 }
 
@@ -61,6 +63,8 @@ func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 // returns what runs it.
 func (c runCmd) prepare(a *cli.App) (func(context.Context, *sandkasten.Session) error, error) {
 	switch {
+	case c.TTY && c.Wanted():
+		return nil, errors.New("a terminal's output goes to ours as it comes: leave --json and --format out")
 	case c.TTY:
 		if err := terminal.Needed(a, "run --tty"); err != nil {
 			return nil, err
@@ -69,9 +73,11 @@ func (c runCmd) prepare(a *cli.App) (func(context.Context, *sandkasten.Session) 
 	case len(c.Command) == 0:
 		return nil, errors.New("name a command to run, or write -it for a shell on this terminal")
 	}
-	cmd, o, err := execOptions(a, c.Command, c.Timeout.Duration(), c.Stdin)
-	if err != nil {
-		return nil, err
+	cmd, o := execOptions(c.Command, c.Timeout.Duration(), c.Stdin)
+	if c.Wanted() {
+		return func(ctx context.Context, s *sandkasten.Session) error {
+			return showResult(ctx, a, s, cmd, o, c.FormFlags)
+		}, nil
 	}
 	return func(ctx context.Context, s *sandkasten.Session) error { return runIn(ctx, a, s, cmd, o, c.outputs(a)) }, nil
 }

@@ -14,6 +14,8 @@ import (
 )
 
 type topCmd struct {
+	cli.FormFlags
+
 	Interval cli.Span `short:"i" default:"2s" placeholder:"TIME" help:"Between two looks."`
 	Count    int      `short:"n" placeholder:"N" help:"End after so many looks."`
 	Sessions []string `arg:"" optional:"" name:"session" help:"Sessions; all by default."`
@@ -25,13 +27,14 @@ shows itself anew until Ctrl-C, elsewhere it prints one table after the other. T
 look does not count as use.
 
   sandkasten top
-  sandkasten top -n 1 -i 5s`
+  sandkasten top -n 1 -i 5s
+  sandkasten top --format '{{.Name}} {{.CPUPercent}}'`
 }
 
 // used is what a session used between two looks.
 type used struct {
 	namedStats
-	percent float64 // of one core
+	CPUPercent float64 `json:"cpu_percent"` // of one core
 }
 
 func (c topCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -46,10 +49,7 @@ func (c topCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 			break
 		}
 		at := time.Now()
-		if show.IsTerminal(a.Out) {
-			fmt.Fprint(a.Out, "\x1b[H\x1b[2J") //nolint:errcheck // the table after it tells
-		}
-		if err := show.Table(a.Out, topRows(usedSince(before, now, at.Sub(looked)))); err != nil {
+		if err := c.show(a, usedSince(before, now, at.Sub(looked))); err != nil {
 			return err
 		}
 		if n == c.Count {
@@ -58,6 +58,17 @@ func (c topCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 		before, looked = now, at
 	}
 	return err
+}
+
+// show prints what sessions used between two looks.
+func (c topCmd) show(a *cli.App, all []used) error {
+	if done, err := c.Done(a, all); done || err != nil {
+		return err
+	}
+	if show.IsTerminal(a.Out) {
+		fmt.Fprint(a.Out, "\x1b[H\x1b[2J") //nolint:errcheck // the table after it tells
+	}
+	return show.Table(a.Out, topRows(all))
 }
 
 // sleep waits, or returns why the context has ended.
@@ -84,7 +95,7 @@ func usedSince(before, now []namedStats, took time.Duration) []used {
 		spent := max(0, s.CPUUsageUsec-earlier[s.ID]) // less after a restart of the session
 		all[i] = used{s, 100 * float64(spent) / float64(max(1, took.Microseconds()))}
 	}
-	slices.SortStableFunc(all, func(a, b used) int { return cmp.Compare(b.percent, a.percent) })
+	slices.SortStableFunc(all, func(a, b used) int { return cmp.Compare(b.CPUPercent, a.CPUPercent) })
 	return all
 }
 
@@ -92,7 +103,7 @@ func topRows(all []used) [][]string {
 	rows := [][]string{{"ID", "NAME", "CPU", "OF", "MEMORY", "OF", "PIDS", "DISK", "CPU TIME"}}
 	for _, s := range all {
 		rows = append(rows, []string{
-			s.ID, s.Name, strconv.FormatFloat(s.percent, 'f', 1, 64) + "%", strconv.FormatFloat(100*s.CPULimit, 'f', -1, 64) + "%",
+			s.ID, s.Name, strconv.FormatFloat(s.CPUPercent, 'f', 1, 64) + "%", strconv.FormatFloat(100*s.CPULimit, 'f', -1, 64) + "%",
 			show.Size(s.MemoryBytes), show.Size(s.MemoryLimit), strconv.FormatInt(s.Pids, 10), show.Size(s.DiskBytes),
 			(time.Duration(s.CPUUsageUsec) * time.Microsecond).Round(time.Millisecond).String(),
 		})

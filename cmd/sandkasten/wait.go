@@ -9,6 +9,8 @@ import (
 )
 
 type waitCmd struct {
+	cli.FormFlags
+
 	Timeout cli.Span `placeholder:"TIME" help:"Give up after this time, as 90s, with exit code 124. What is waited for goes on."`
 	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
 	Exec    string   `arg:"" help:"Exec id, as ps shows it."`
@@ -18,7 +20,8 @@ func (waitCmd) Help() string {
 	return `sandkasten ends with the exit code of what it waited for.
 
   server=$(sandkasten exec -d $id -- npm start)
-  sandkasten wait $id $server`
+  sandkasten wait $id $server
+  sandkasten wait --format '{{.Cause}} after {{.DurationMS}} ms' $id $server`
 }
 
 // errPatience is why we give up.
@@ -39,6 +42,10 @@ func (c waitCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 		return cli.NotRun(err)
 	}
 	end, _ := r.End()
-	comment(a, end)
+	if done, err := c.Done(a, r); err != nil {
+		return cli.NotRun(err)
+	} else if !done {
+		comment(a, end)
+	}
 	return ended(end)
 }

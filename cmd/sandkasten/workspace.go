@@ -119,6 +119,8 @@ func (c workspaceFilesCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.C
 }
 
 type workspaceCpCmd struct {
+	cli.FormFlags
+
 	From string `arg:"" help:"A local path, or WORKSPACE:PATH."`
 	To   string `arg:"" help:"A local path, or WORKSPACE:PATH."`
 }
@@ -133,7 +135,7 @@ a colon in it needs a slash before that: ./a:b.
 
 func (c workspaceCpCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	r := files.Remote{Noun: "WORKSPACE", Never: "/", Files: func(id string) *sandkasten.Files { return &cl.Workspace(id).Files }}
-	return files.Copy(ctx, a, r, c.From, c.To)
+	return files.Copy(ctx, a, r, c.From, c.To, c.FormFlags)
 }
 
 type workspaceRmCmd struct {

@@ -31,6 +31,8 @@ type App struct {
 	Err     io.Writer
 	Environ []string // of this process, as os.Environ has it
 	Flags
+
+	HasFlag func(name string) bool // of the command that runs; nil is none
 }
 
 // Say writes a line for people to standard error.

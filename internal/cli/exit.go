@@ -64,7 +64,7 @@ func (a *App) Exit(err error) int {
 	if s, ok := errors.AsType[SignalError](err); ok {
 		return ExitSignaled + int(s)
 	}
-	a.Say("sandkasten: %s", Explain(err))
+	a.Say("sandkasten: %s", a.inFlags(err, Explain(err)))
 	if _, ok := errors.AsType[notRunError](err); ok {
 		return ExitNotRun
 	}

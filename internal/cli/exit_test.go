@@ -29,6 +29,11 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 		"refused":        {refused, 1, `no such session\x1b[2J`},
 		"no such exec":   {&sandkasten.APIError{Status: 404, Code: "not_found", Message: "no such exec; list the session's execs for those that it still knows"}, 1, "`sandkasten ps` list"},
 		"refused in run": {cli.NotRun(refused), 125, `no such session`},
+		"a flag":         {&sandkasten.APIError{Code: "invalid_argument", Field: "ttl_seconds", Message: "ttl_seconds must be at most 60"}, 1, "sandkasten: --ttl must be at most 60 seconds"},
+		"a flag deeper":  {&sandkasten.APIError{Code: "invalid_argument", Field: "limits.memory_mb", Message: "limits.memory_mb must be between 16 and 32"}, 1, "--memory must be between 16 and 32 MiB"},
+		"no unit":        {&sandkasten.APIError{Code: "invalid_argument", Field: "limits.cpu", Message: "cpu must be at most 4"}, 1, "sandkasten: --cpu must be at most 4\n"},
+		"its own name":   {cli.NotRun(&sandkasten.APIError{Code: "invalid_argument", Field: "file_scope", Message: "file_scope must be one of a, b"}), 125, "sandkasten: --file-scope must be one of a, b\n"},
+		"no such flag":   {&sandkasten.APIError{Code: "invalid_argument", Field: "cursor", Message: "cursor must be a number"}, 1, "sandkasten: cursor must be a number"},
 		"no daemon":      {away, 3, "start one with `sandkasten daemon`"},
 		"no daemon, run": {cli.NotRun(away), 125, "no daemon at http://x (refused)"},
 		"broken off":     {broken, 1, "sandkasten: the connection to http://x broke: unexpected EOF"},
@@ -40,7 +45,7 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var said strings.Builder
-			a := &cli.App{Err: &said}
+			a := &cli.App{Err: &said, HasFlag: func(name string) bool { return name != "cursor" }}
 			if code := a.Exit(test.err); code != test.code {
 				t.Errorf("exit code = %d, want %d", code, test.code)
 			}

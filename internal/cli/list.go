@@ -17,6 +17,9 @@ type FormFlags struct {
 	Format string `placeholder:"TEMPLATE" xor:"form" help:"Print each by this Go template, as '{{.ID}} {{.Image}}'; {{json .}} is all of it."`
 }
 
+// Wanted reports whether what there is is to be printed for a program.
+func (f FormFlags) Wanted() bool { return f.JSON || f.Format != "" }
+
 // Done prints what there is as JSON or by the template, if one is wanted, and
 // reports whether. A list is printed element by element.
 func (f FormFlags) Done(a *App, v any) (bool, error) {

@@ -104,7 +104,7 @@ func (r *Runner) program(id string) (*program, error) {
 	}
 	p, ok := what.(*program)
 	if !ok {
-		return nil, protocol.Refuse(protocol.CodeConflict, "%q is a command in a shell, which has neither an open stdin nor a terminal; run it as a process for that", id)
+		return nil, protocol.Refuse(protocol.CodeConflict, "%q is a command in a shell, which has no terminal, and no open stdin unless it was started with open_stdin", id)
 	}
 	return p, nil
 }
@@ -113,11 +113,11 @@ func (c *conn) stdin(req protocol.Stdin, _ int64) error {
 	if req.WaitMS < 0 {
 		return protocol.Refuse(protocol.CodeInvalid, "wait_ms must not be negative")
 	}
-	p, err := c.r.program(req.ID)
+	to, err := c.r.stdinTaker(req.ID)
 	if err != nil {
 		return err
 	}
-	taken, err := p.takeStdin(req, c.in, func() bool { return !c.gone() })
+	taken, err := to.takeStdin(req, c.in, func() bool { return !c.gone() })
 	if err != nil {
 		return err
 	}

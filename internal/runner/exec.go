@@ -16,6 +16,7 @@ type exec struct {
 	command []byte        // of a shell's; dropped at the end
 	release func()        // gives back what the payload takes of the runner's; the first time
 	stdin   []byte        // of a shell's; dropped at the end
+	input   *input        // of a shell's; nil unless its stdin stays open
 	out     *output.Output
 	file    *output.Spill // nil without an output file; the shell's loop or the program's only
 
@@ -46,6 +47,9 @@ func newExec(req protocol.Exec, payload []byte, b *output.Budget) *exec {
 	e := queued(req, output.New(b, output.Combined, req.OutputLimit))
 	e.command, e.stdin = command, payload[req.CommandBytes:]
 	e.rec.Command = string(command[:min(len(command), shownCommand)])
+	if req.OpenStdin {
+		e.input = newInput()
+	}
 	return e
 }
 
@@ -137,6 +141,7 @@ func signalOf(code int) int {
 // end marks the end, and returns its time. Nothing of the exec changes after it.
 func (e *exec) end(how ending) time.Time {
 	at := time.Now()
+	e.input.close()
 	e.out.End()
 	trouble := e.file.Wait()
 	e.mu.Lock()
@@ -165,6 +170,7 @@ func (e *exec) end(how ending) time.Time {
 
 // abort says that the exec could not be run at all.
 func (e *exec) abort(err error) {
+	e.input.close()
 	e.out.End()
 	e.file.Wait()
 	e.mu.Lock()

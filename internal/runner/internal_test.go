@@ -141,6 +141,41 @@ func testPosixShell(t *testing.T, d dialect.Dialect) {
 	}
 }
 
+func TestPosixShellOpenStdin(t *testing.T) {
+	for _, name := range []string{"dash", "busybox"} {
+		path, err := osexec.LookPath(name)
+		if err != nil {
+			t.Logf("no %s here", name)
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := startTestShell(t, dialect.Posix(path), t.TempDir())
+			for _, id := range []string{"once", "again"} {
+				const command = "wc -c"
+				e := newExec(protocol.Exec{ID: id, CommandBytes: int64(len(command)), OpenStdin: true, TimeoutMS: 10_000}, []byte(command+"head"), &s.r.records.budget)
+				if err := s.r.records.add(e); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.submit(e); err != nil {
+					t.Fatal(err)
+				}
+				taken, err := e.takeStdin(protocol.Stdin{ID: id, Close: true, WaitMS: 5000}, strings.NewReader(strings.Repeat("x", 2_000_000)), func() bool { return true })
+				if err != nil || taken.Bytes != 2_000_000 || !taken.Closed {
+					t.Errorf("took %+v, %v", taken, err)
+				}
+				<-e.done
+				rd := e.out.Attach(0)
+				buf := make([]byte, 100)
+				c, _ := rd.Read(buf)
+				rd.Detach()
+				if got := strings.TrimSpace(string(buf[:c.Bytes])); got != "2000004" {
+					t.Errorf("it read %s bytes", got)
+				}
+			}
+		})
+	}
+}
+
 type testShell struct {
 	*shell
 	n int

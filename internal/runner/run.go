@@ -40,6 +40,9 @@ func (s *shell) brief(e *exec) *run {
 	if x == nil {
 		return nil
 	}
+	if e.input != nil { // what it is to read comes only when the client knows of it
+		return x
+	}
 	limit, out := shortTime, (*pipe.Output)(nil)
 	for {
 		st, what := s.proc.Wait(limit, out)
@@ -121,7 +124,9 @@ func (s *shell) begin(e *exec) *run {
 func (s *shell) again(x *run) bool {
 	x.out.Direct(nil)
 	if s.spoiled || s.proc.Dead() {
-		s.discard()
+		if !s.renew(x) {
+			return false
+		}
 	} else {
 		s.spoiled = true
 		x.tries--
@@ -142,10 +147,25 @@ func (s *shell) order(x *run) bool {
 			return true
 		}
 		x.out.Direct(nil)
-		s.discard()
+		if !s.renew(x) {
+			return false
+		}
 	}
-	s.give(x.e, protocol.Refuse(protocol.CodeUnavailable, "the shell cannot run commands; the sandbox may be out of memory, processes or descriptors"))
+	s.give(x.e, errNoShell)
 	return false
+}
+
+var errNoShell = protocol.Refuse(protocol.CodeUnavailable, "the shell cannot run commands; the sandbox may be out of memory, processes or descriptors")
+
+// renew discards a process that could not run x. If x has been given some of its
+// stdin, another process has not got that: x is given up.
+func (s *shell) renew(x *run) bool {
+	fresh := x.e.input.forget()
+	s.discard()
+	if !fresh {
+		s.give(x.e, errNoShell)
+	}
+	return fresh
 }
 
 // write is one try of order.
@@ -162,15 +182,28 @@ func (s *shell) write(x *run) error {
 	s.seq++
 	x.asked, x.begun = s.last == codeSyntax && s.r.dialect.Idles(), false
 	o := dialect.Order{
-		Seq: s.seq, Text: x.e.command, Stdin: len(x.e.stdin) > 0, Out: k, Last: s.last,
+		Seq: s.seq, Text: x.e.command, Out: k, Last: s.last,
 		Save: quiet || mayExport(x.e.command), Tell: x.asked, Spoiled: s.spoiled,
 	}
-	if o.Stdin {
+	switch {
+	case x.e.input != nil:
+		o.Stdin = dialect.OpenStdin
+		if err := x.e.input.connect(s.proc.Source); err != nil {
+			return err
+		}
+	case len(x.e.stdin) > 0:
+		o.Stdin = dialect.FileStdin
 		if err := s.proc.Stdin.Fill(x.e.stdin); err != nil {
 			return err
 		}
 	}
-	return s.proc.Order(s.r.dialect.Command(o))
+	if err := s.proc.Order(s.r.dialect.Command(o)); err != nil {
+		return err
+	}
+	if in, head := x.e.input.begin(x.e.stdin), x.e.stdin; in != nil {
+		s.r.wg.Go(func() { in.Feed(head, false) }, x.e.fault)
+	}
+	return nil
 }
 
 // mayExport reports whether a command looks as if it changed an exported

@@ -37,6 +37,7 @@ func (s *shell) stop(x *run, how ending) ending {
 	// children, and not the command's.
 	x.out.Settle()
 	x.out.Direct(nil)
+	x.e.input.close() // or the shell's own read would wait for more
 	st, ok := shellproc.Report{}, false
 	if skip != 0 {
 		s.r.reaper.Go(func() { s.proc.Signal(unix.SIGCONT) })

@@ -117,6 +117,7 @@ func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
 		GraceMS:      c.opts.KillGrace.Milliseconds(),
 		OutputLimit:  c.opts.Defaults.OutputBytes,
 		OutputFile:   file,
+		OpenStdin:    req.OpenStdin,
 		AllowOutside: c.reachesAll(e),
 	}, nil
 }

@@ -14,7 +14,8 @@ type ExecRequest struct {
 	Cwd string            // where the shell goes first, as by cd: relative paths begin where it is
 	Env map[string]string // for this command alone
 
-	Leaving Leaving
+	OpenStdin bool // stdin stays open behind Stdin, for WriteStdin
+	Leaving   Leaving
 
 	// OutputFile, if not empty, is a path as WriteFile takes it. The file gets
 	// all that the command writes, beside what is kept of it.

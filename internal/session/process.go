@@ -135,9 +135,9 @@ func checkProcess(req ProcessRequest) error {
 // stdinPatience is how long a program may take to read what it is typed.
 const stdinPatience = 5 * time.Second
 
-// WriteStdin gives data to a program that was started with its stdin open, and
-// ends its stdin behind it if last is set. It returns how much the program
-// took: less than all if it did not read within some seconds. Conflict says
+// WriteStdin gives data to a program or a shell's command that was started with
+// its stdin open, and ends its stdin behind it if last is set. It returns how much
+// it took: less than all if it did not read within some seconds. Conflict says
 // that its stdin is not open.
 func (c *Execs) WriteStdin(ctx context.Context, p auth.Principal, id ID, execID string, data []byte, last bool) (taken protocol.Taken, err error) {
 	e, err := c.living(ctx, p, id)

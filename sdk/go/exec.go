@@ -11,6 +11,7 @@ import (
 type ExecOptions struct {
 	Timeout    time.Duration `json:"-"`                     // after which it is ended; whole milliseconds
 	Stdin      string        `json:"stdin,omitempty"`       // what it reads; at most 1 MiB
+	OpenStdin  bool          `json:"open_stdin,omitempty"`  // for WriteStdin of Session.Process, with the id that ExecStream.OnStart gets
 	Shell      string        `json:"shell,omitempty"`       // another shell of the session, made if it is missing
 	OutputFile string        `json:"output_file,omitempty"` // in the sandbox, for all of the output
 	RawOutput  bool          `json:"raw_output,omitempty"`  // keep escape sequences and line ends as written

@@ -46,7 +46,7 @@ type stdinInput struct {
 	Body StdinRequest
 }
 
-// StdinRequest is what a process reads next.
+// StdinRequest is what a process or a command reads next.
 type StdinRequest struct {
 	Data       string `json:"data,omitempty" maxLength:"1048576" doc:"Text of at most 1 MiB." example:"yes\n"`
 	DataBase64 string `json:"data_base64,omitempty" maxLength:"1398104" contentEncoding:"base64" doc:"Bytes instead of text."`
@@ -55,7 +55,7 @@ type StdinRequest struct {
 
 // StdinResponse says what became of it.
 type StdinResponse struct {
-	AcceptedBytes int64 `json:"accepted_bytes" doc:"What the process took. If it is less than was sent, the process did not read within 5 s; send the rest again." example:"4"`
+	AcceptedBytes int64 `json:"accepted_bytes" doc:"What the command took. If it is less than was sent, the command did not read within 5 s; send the rest again." example:"4"`
 	Closed        bool  `json:"closed" doc:"Its stdin has ended."`
 }
 

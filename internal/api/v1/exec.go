@@ -21,6 +21,7 @@ type ExecRequest struct {
 	TimeoutMS int64  `json:"timeout_ms,omitempty" minimum:"0" maximum:"86400000" doc:"From its start. The default, which 0 is too, and the maximum are at /v1/info." example:"30000"`
 	RawOutput bool   `json:"raw_output,omitempty" doc:"Leave the output as it is. Without it terminal control sequences are taken out and all of \\r\\n, \\r and \\n become \\n."`
 	Stdin     string `json:"stdin,omitempty" maxLength:"1048576" doc:"What the command reads; without it, nothing."`
+	OpenStdin bool   `json:"open_stdin,omitempty" doc:"Leave stdin open behind that, for stdin requests."`
 	Shell     string `json:"shell,omitempty" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9._-]+$" doc:"Another shell of the session, by name. Shells run beside each other. Without it, or as default, it is the one that every session has." example:"build"`
 
 	Cwd          string            `json:"cwd,omitempty" minLength:"1" maxLength:"4096" doc:"Where the shell goes before the command, and stays as after cd; relative paths begin where it is. If it cannot go there the command does not run, and the answer has the shell's message and exit code." example:"src"`
@@ -35,6 +36,7 @@ func (r *ExecRequest) request() session.ExecRequest {
 		Command:    r.Cmd,
 		Shell:      r.Shell,
 		Stdin:      []byte(r.Stdin),
+		OpenStdin:  r.OpenStdin,
 		Timeout:    time.Duration(r.TimeoutMS) * time.Millisecond,
 		OutputFile: r.OutputFile,
 		Cwd:        r.Cwd,

@@ -136,7 +136,7 @@ func (s *surface) oneExec(of execRoutes) {
 		Pattern: "POST " + of.path + "/stdin", Scope: api.Key, MaxBody: maxExecBody, Resolve: s.resolveExec,
 		Doc: kit.Doc{
 			ID: of.noun + "-stdin", Summary: "Write to standard input of " + of.thing, Errors: []int{404, 409, 415},
-			Description: "Of a process that was started with open_stdin or tty. 409 if its stdin is not open, or not any more. The answer comes when the process has taken the data, or after 5 s with how much of it it took.",
+			Description: "Of a command or process that was started with open_stdin, or a process with tty. 409 if its stdin is not open, or not any more: it has ended, or the stdin was closed. The answer comes when the command has taken the data, or after 5 s with how much of it it took; a command that waits for its shell takes nothing yet.",
 		},
 	}, s.writeStdin)
 	kit.Route(s.kit, kit.Row{

@@ -20,6 +20,8 @@ import (
 
 // CopyCmd copies between here and a session.
 type CopyCmd struct {
+	cli.FormFlags
+
 	From string `arg:"" help:"A local path, SESSION:PATH, or - for standard input."`
 	To   string `arg:"" help:"A local path, SESSION:PATH, or - for standard output."`
 }
@@ -37,13 +39,14 @@ directory that is copied to here.
   sandkasten cp $id:/workspace/result.json .
   sandkasten cp $id:/workspace/project ./copy
   date | sandkasten cp - $id:started
+  sandkasten cp --format '{{.To}}' ./project $id:
   sandkasten cp $id:log.txt - | tail`
 }
 
 // Run copies.
 func (c CopyCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	r := Remote{Noun: "SESSION", Never: "/.", Files: func(id string) *sandkasten.Files { return &cl.Session(id).Files }}
-	return Copy(ctx, a, r, c.From, c.To)
+	return Copy(ctx, a, r, c.From, c.To, c.FormFlags)
 }
 
 // Remote is how a path on the other side is written.
@@ -54,12 +57,23 @@ type Remote struct {
 	Files func(id string) *sandkasten.Files // of what has an id
 }
 
-// Copy copies between this side and another.
-func Copy(ctx context.Context, a *cli.App, r Remote, from, to string) error {
+// copied is what a copy has done, for programs.
+type copied struct {
+	From    string `json:"from"`
+	To      string `json:"to"` // the path that it got: a directory has it put into it
+	Skipped int    `json:"skipped"`
+}
+
+// Copy copies between this side and another, and prints what it has done if form
+// says so.
+func Copy(ctx context.Context, a *cli.App, r Remote, from, to string, form cli.FormFlags) error {
 	fromID, fromPath, fromInside := r.split(from)
 	toID, toPath, toInside := r.split(to)
 	if fromInside == toInside {
 		return fmt.Errorf("one of the two has to be %s:PATH", r.Noun)
+	}
+	if form.Wanted() && to == standard {
+		return errors.New("standard output gets the file: leave --json and --format out")
 	}
 	copying := transfer{a: a}
 	var err error
@@ -73,6 +87,10 @@ func Copy(ctx context.Context, a *cli.App, r Remote, from, to string) error {
 	if copying.skipped > 0 {
 		a.Say("%d links and special files were left out", copying.skipped)
 	}
+	if err != nil {
+		return err
+	}
+	_, err = form.Done(a, copied{From: from, To: copying.target, Skipped: copying.skipped})
 	return err
 }
 
@@ -93,6 +111,7 @@ const standard = "-"
 type transfer struct {
 	a       *cli.App
 	inside  *sandkasten.Files
+	target  string // where the copy is
 	skipped int
 }
 
@@ -113,6 +132,7 @@ func (t *transfer) in(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
+	t.target = to
 	if info.IsDir() {
 		return t.sendTree(ctx, whole, to)
 	}
@@ -128,6 +148,7 @@ func (t *transfer) standardIn(ctx context.Context, to string) error {
 	if to == "" || strings.HasSuffix(to, "/") {
 		return errors.New("standard input has no name: say what the file is called inside, as SESSION:PATH")
 	}
+	t.target = to
 	f, err := sized(t.a.In)
 	if err != nil {
 		return err
@@ -219,6 +240,7 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
 		to = filepath.Join(to, path.Base(path.Join("/workspace", from)))
 	}
+	t.target = to
 	if found.IsDir() {
 		return t.fetchTree(ctx, from, to)
 	}

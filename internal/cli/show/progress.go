@@ -89,3 +89,39 @@ func (m *metered) Read(b []byte) (int, error) {
 	m.p.Show(m.now)
 	return n, err
 }
+
+// Working shows, if w is a terminal, that something goes on whose progress nobody
+// tells, and for how long. done takes that away.
+func Working(w io.Writer, what string) (done func()) {
+	if f, ok := w.(*os.File); !ok || !IsTerminal(f) {
+		return func() {}
+	}
+	return spin(w, what, time.Second)
+}
+
+const clearLine = "\r\x1b[K"
+
+// spin shows anew after each tick how long it has been.
+func spin(w io.Writer, what string, tick time.Duration) (done func()) {
+	begin, stop, stopped := time.Now(), make(chan struct{}), make(chan struct{})
+	// What cannot be shown is no reason to stop.
+	show := func(line string) { io.WriteString(w, clearLine+line) } //nolint:errcheck // see above
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		for {
+			show(fmt.Sprintf("%s: %s", Printable(what), time.Since(begin).Round(time.Second)))
+			select {
+			case <-ticker.C:
+			case <-stop:
+				show("")
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+	}
+}

@@ -54,11 +54,16 @@ func (createCmd) Help() string {
 }
 
 func (c createCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	began, done := time.Now(), show.Working(a.Err, "saving "+c.Session)
 	s, err := cl.Session(c.Session).Snapshot(ctx, &sandkasten.SnapshotOptions{
 		Name: c.Name, Label: c.Label, Scope: c.Scope, IncludePaths: c.Include, ExcludePaths: c.Exclude,
 	})
+	done()
 	if err != nil {
 		return err
+	}
+	if f, ok := a.Err.(*os.File); ok && show.IsTerminal(f) {
+		a.Say("saved %d files of %s in %s", s.Files, show.Size(s.FileBytes), time.Since(began).Round(100*time.Millisecond))
 	}
 	return a.PrintMade(s.ID, s, c.JSON)
 }

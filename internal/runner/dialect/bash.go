@@ -40,7 +40,7 @@ func (bash) Steps() []spawn.Step {
 // numbers that no script uses, so that a script's own survive from one command
 // to the next.
 func (bash) FDs() FDs {
-	return FDs{Text: 185, Stdin: 186, State: 187, Status: 189, Out: [OutPipes]int{181, 182, 183}}
+	return FDs{Source: 184, Text: 185, Stdin: 186, State: 187, Status: 189, Out: [OutPipes]int{181, 182, 183}}
 }
 
 func (bash) Adopts() bool { return true }
@@ -51,7 +51,7 @@ func (bash) Idles() bool { return true }
 // to close them. bash has no word for that, but the copies that it keeps of
 // redirected descriptors have the flag, the first of them is number 10, and a
 // copy of such a copy inherits it.
-const moveFDs = `for __sk in 1 2 3 5 6 7 9; do eval "{ exec 19$__sk<&10; } 18$__sk<&-; exec 18$__sk<&-"; done; `
+const moveFDs = `for __sk in 1 2 3 4 5 6 7 9; do eval "{ exec 19$__sk<&10; } 18$__sk<&-; exec 18$__sk<&-"; done; `
 
 // runText is what a line does: it loads the text file into the array __sk and
 // evaluates that. Where there is an __sk already, or no text file, it reports that
@@ -148,11 +148,14 @@ func (bash) Command(o Order) (line, file []byte) {
 	} else {
 		file = append(file, `\builtin eval "${`+name+`[`+firstLine+`]}" <`...)
 	}
-	if weaken.Off(weaken.ShellStdin) {
+	switch {
+	case weaken.Off(weaken.ShellStdin):
 		file = append(file, "&0"...)
-	} else if o.Stdin {
+	case o.Stdin == FileStdin:
 		file = append(file, "/proc/self/fd/196"...)
-	} else {
+	case o.Stdin == OpenStdin:
+		file = append(file, "/proc/self/fd/194"...)
+	default:
 		file = append(file, "&1"...)
 	}
 	file = append(file, " >|/proc/self/fd/19"...)

@@ -54,7 +54,7 @@ type Dialect interface {
 type Order struct {
 	Seq     uint64
 	Text    []byte
-	Stdin   bool // the stdin file is to be read, instead of nothing
+	Stdin   Stdin
 	Out     int  // index of the output pipe
 	Last    int  // the exit code of the command before, shown as $?
 	Save    bool // write the state file after the report
@@ -62,10 +62,21 @@ type Order struct {
 	Tell    bool // report 0 and that it ran, before the command; for a shell that idles
 }
 
+// Stdin is what a command reads.
+type Stdin int
+
+// The kinds of stdin.
+const (
+	NoStdin   Stdin = iota // nothing
+	FileStdin              // the stdin file
+	OpenStdin              // the stdin pipe, while it has a writer
+)
+
 // FDs are descriptor numbers in a shell.
 type FDs struct {
 	Text   int // the text file
 	Stdin  int // the file with a command's stdin
+	Source int // the pipe that is a command's stdin if that stays open
 	State  int // the file that keeps what a later shell needs; see package shellproc
 	Status int // the status pipe
 	Out    [OutPipes]int

@@ -19,9 +19,11 @@ func (p posix) Program() (string, []string) { return p.path, []string{"sh", "-s"
 
 func (posix) Steps() []spawn.Step { return nil }
 
-// FDs have one digit: POSIX promises no more.
+// FDs have one digit: POSIX promises no more. There is none left for the pipe,
+// which is opened by path alone. A command inherits it, and can do nothing with
+// it that it cannot do with its stdin.
 func (posix) FDs() FDs {
-	return FDs{Stdin: 3, State: 4, Text: 5, Status: 9, Out: [OutPipes]int{6, 7, 8}}
+	return FDs{Source: 10, Stdin: 3, State: 4, Text: 5, Status: 9, Out: [OutPipes]int{6, 7, 8}}
 }
 
 func (posix) Adopts() bool { return false }
@@ -42,9 +44,12 @@ func (posix) Command(o Order) (line, file []byte) {
 		line = append(line, `command eval `...)
 		line = Quote(line, o.Text)
 	}
-	if o.Stdin {
+	switch o.Stdin {
+	case FileStdin:
 		line = append(line, " </proc/self/fd/3"...)
-	} else {
+	case OpenStdin:
+		line = append(line, " </proc/self/fd/10"...)
+	default:
 		line = append(line, " <&1"...)
 	}
 	line = append(line, " >|/proc/self/fd/"...)

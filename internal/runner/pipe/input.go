@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Input is the open stdin of a program: the writing end of a pipe, or its
-// terminal.
+// Input is the open stdin of a program or of a shell's command: the writing end of
+// a pipe, or a terminal.
 type Input struct {
 	file *os.File
 	turn chan struct{} // holds a token while nobody writes

@@ -49,17 +49,26 @@ const (
 // NewOutput makes a pipe that anybody who finds it may open for writing. The
 // caller closes it.
 func NewOutput() (*Output, error) {
+	fd, err := openPipe()
+	if err != nil {
+		return nil, err
+	}
+	return &Output{fd: fd, stream: protocol.StreamOutput, mu: new(sync.Mutex), turn: make(chan struct{}, 1)}, nil
+}
+
+// openPipe returns the reading end of a pipe that a shell can open by path,
+// whatever user it has become by then.
+func openPipe() (int, error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
-		return nil, os.NewSyscallError("pipe2", err)
+		return -1, os.NewSyscallError("pipe2", err)
 	}
 	fds.Close(ends[1])
-	// Whoever the shell has become by then may open it.
 	if err := unix.Fchmod(ends[0], 0o666); err != nil {
 		fds.Close(ends[0])
-		return nil, os.NewSyscallError("fchmod", err)
+		return -1, os.NewSyscallError("fchmod", err)
 	}
-	return &Output{fd: ends[0], stream: protocol.StreamOutput, mu: new(sync.Mutex), turn: make(chan struct{}, 1)}, nil
+	return ends[0], nil
 }
 
 // Wrap makes fd, which does not block, an Output's own.

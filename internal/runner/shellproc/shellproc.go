@@ -26,6 +26,7 @@ import (
 type Proc struct {
 	*child.Child
 	Stdin   fds.Memory                     // what the next command is to read
+	Source  *pipe.Source                   // from which it reads if its stdin is open
 	Outs    [dialect.OutPipes]*pipe.Output // of which Pick chooses one for a command
 	Garbled bool                           // somebody wrote nonsense to the status pipe
 
@@ -92,6 +93,10 @@ func Start(o Options) (*Proc, error) {
 		Files: map[int]int{0: script[0], 1: null, 2: null, theirs.Text: text, theirs.Stdin: stdin, theirs.State: state, theirs.Status: report[1]},
 		Steps: slices.Concat([]spawn.Step{spawn.Setsid(), spawn.Umask(0o022)}, o.Steps, o.Dialect.Steps()),
 	}
+	if p.Source, err = pipe.NewSource(o.Proc); err != nil {
+		return nil, err
+	}
+	c.Files[theirs.Source] = opened.Open(p.Source.Path(), unix.O_PATH) // so that only we and the command can read from it
 	for i := range p.Outs {
 		out, err := pipe.NewOutput()
 		if err != nil {
@@ -142,6 +147,7 @@ func (p *Proc) Close() {
 }
 
 func (p *Proc) closePipes() {
+	p.Source.Close()
 	for _, out := range p.Outs {
 		if out != nil {
 			out.Close()

@@ -503,6 +503,8 @@ export interface components {
              * @enum {string}
              */
             onDisconnect?: "continue" | "kill";
+            /** @description Leave stdin open behind that, for stdin requests. */
+            openStdin?: boolean;
             /**
              * @description A file inside the sandbox that gets all of the output, beside what is kept for the answer. Made or replaced when the command starts.
              * @example logs/build.txt
@@ -1729,7 +1731,7 @@ export interface components {
         StdinResponse: {
             /**
              * Format: int64
-             * @description What the process took. If it is less than was sent, the process did not read within 5 s; send the rest again.
+             * @description What the command took. If it is less than was sent, the command did not read within 5 s; send the rest again.
              * @example 4
              */
             acceptedBytes: number;

@@ -108,6 +108,7 @@ class Session(Files):
         *,
         timeout_ms: int | None = None,
         stdin: str | None = None,
+        open_stdin: bool | None = None,
         shell: str | None = None,
         output_file: str | None = None,
         raw_output: bool | None = None,
@@ -115,10 +116,15 @@ class Session(Files):
         env: Mapping[str, str] | None = None,
         on_disconnect: OnDisconnect | None = None,
     ) -> ExecStream:
-        """The same, with the output as it is written. It starts with the first step of the iteration."""
+        """The same, with the output as it is written. It starts with the first step of the iteration.
+
+        With open_stdin the command reads what write_stdin of processes.get(exec_id)
+        sends, until close_stdin; the exec_id is the stream's, from the first step on.
+        """
         options = {
             "timeout_ms": timeout_ms,
             "stdin": stdin,
+            "open_stdin": open_stdin,
             "shell": shell,
             "output_file": output_file,
             "raw_output": raw_output,
