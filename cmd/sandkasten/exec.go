@@ -18,26 +18,25 @@ type execCmd struct {
 	processFlags
 	rawFlag
 
-	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, as 90s."`
-	Stdin   bool     `short:"i" help:"Give the command our standard input: up to 1 MiB for the shell, as it comes for a program. Without this it has none."`
-	Shell   string   `placeholder:"NAME" help:"Another shell of the session. It is made when it is first named, and runs beside the others."`
-	JSON    bool     `name:"json" help:"Wait for the end and print the result as JSON, with the output in it."`
-	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
-	Command []string `arg:"" passthrough:"partial" help:"Command. One word is a line for the shell, several are a program and its arguments."`
+	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, such as 90s."`
+	Stdin   bool     `short:"i" help:"Pass standard input to the command: up to 1 MiB to the shell, streamed to a program. By default it is empty."`
+	Shell   string   `placeholder:"NAME" help:"Use this shell of the session instead of the default one. Its first use makes it."`
+	JSON    bool     `name:"json" help:"Wait for the end and print the result, with the output, as JSON."`
+	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
+	Command []string `arg:"" passthrough:"partial" help:"Command: one word is a line for the shell, several are a program and its arguments."`
 }
 
 func (execCmd) Help() string {
-	return `The command runs in the session's shell: what it changes there (directory,
-variables, background jobs) is there for the next one. sandkasten ends with the
-command's exit code.
+	return `The command runs in the session's shell. The next command finds its directory,
+variables and background jobs. sandkasten exits with the command's exit code.
 
-With -e, -w, -u, -t or -d the command is a process of its own, beside the shell
-and everything else: standard output and error stay apart. One word is then a
-line for sh, several are a program and its arguments; with --argv one is, too.
+With -e, -w, -u, -t or -d the command is a process outside the shell, with
+separate standard output and error. One word is then a line for sh, several are a
+program and its arguments; with --argv one word is a program too.
 
-What is written to a terminal has its control characters shown, so that a
-program inside cannot move the cursor, fill the clipboard or type in your name.
---raw lets them through, as --tty does.
+On a terminal sandkasten shows control characters instead of sending them, so
+that a program inside cannot move the cursor, fill the clipboard or type for you.
+--raw and --tty send them.
 
   sandkasten exec $id 'cd /workspace && export MODE=fast'
   sandkasten exec $id 'echo $PWD $MODE'
@@ -54,7 +53,7 @@ func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	s := cl.Session(c.Session)
 	if c.wanted() {
 		if c.Shell != "" {
-			return cli.NotRun(errors.New("--shell is for the shell's commands, which have none of --argv, --tty, --user, --cwd, --env and --background"))
+			return cli.NotRun(errors.New("--shell cannot be combined with --argv, --tty, --user, --cwd, --env or --background"))
 		}
 		return c.process(ctx, a, s)
 	}
@@ -160,14 +159,14 @@ func comment(a *cli.App, r sandkasten.ExecEnd) {
 	}
 	switch r.Cause {
 	case "timeout":
-		a.Say("sandkasten: the command's time was up after %d ms; it was ended", r.DurationMS)
+		a.Say("sandkasten: the command's time was up after %d ms, so it was ended", r.DurationMS)
 	case "oom_killed":
-		a.Say("sandkasten: the session's memory was used up and the command was killed")
+		a.Say("sandkasten: the session's memory was full, so the command was killed")
 	case "sandbox_gone":
 		a.Say("sandkasten: the session ended under the command")
 	}
 	if r.DiskFull {
-		a.Say("sandkasten: the session's disk was full when the command ended; remove files, or take a session with a larger --disk")
+		a.Say("sandkasten: the session's disk was full when the command ended; remove files, or create a session with a larger --disk")
 	}
 }
 

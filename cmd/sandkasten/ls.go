@@ -12,8 +12,8 @@ import (
 )
 
 type lsCmd struct {
-	All   bool     `short:"a" help:"Also sessions that ended not long ago."`
-	Label []string `short:"l" sep:"none" placeholder:"NAME[=VALUE]" help:"Only sessions with this label. Repeatable: all must be there."`
+	All   bool     `short:"a" help:"Also list recently ended sessions."`
+	Label []string `short:"l" sep:"none" placeholder:"NAME[=VALUE]" help:"Only sessions with this label. Repeatable: they must have all."`
 	cli.ListFlags
 }
 

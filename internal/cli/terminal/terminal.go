@@ -47,7 +47,7 @@ func Run(ctx context.Context, a *cli.App, s *sandkasten.Session, t *sandkasten.T
 	}
 	switch {
 	case errors.Is(err, errDetached):
-		a.Say("detached; `sandkasten shell --attach %s %s` comes back", show.Printable(t.ID()), s.ID)
+		a.Say("detached; `sandkasten shell --attach %s %s` attaches again", show.Printable(t.ID()), s.ID)
 		return nil
 	case err != nil:
 		return cli.NotRun(err)
