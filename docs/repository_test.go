@@ -200,3 +200,8 @@ func (r *repository) hasName(text string) bool {
 	first, _, _ := strings.Cut(text, ".")
 	return !r.types[first] || r.names[text]
 }
+
+// hasMethod reports whether "session.(*Execs).Run", as Go writes methods, is declared.
+func (r *repository) hasMethod(text string) bool {
+	return r.names[strings.NewReplacer("(*", "", "(", "", ")", "").Replace(text)]
+}
