@@ -217,7 +217,7 @@ func (c imageLoadCmd) Run(ctx context.Context, a *cli.App) error {
 		return err
 	}
 	if !slices.Contains(cfg.Drivers(), "docker") {
-		return errdefs.New(errdefs.InvalidArgument, "there is no Docker engine: neither driver nor extra_drivers of the configuration names docker")
+		return errdefs.New(errdefs.InvalidArgument, "there is no Docker engine to load into: driver and extra_drivers of the configuration do not name docker")
 	}
 	store, err := daemon.OpenImages(cfg)
 	if err != nil {
