@@ -73,7 +73,7 @@ func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	if err := show.JSON(a.Out, r); err != nil {
 		return err
 	}
-	return ended(r.ExecEnd)
+	return exitWith(r.ExecEnd)
 }
 
 // maxStdin is what the API takes for one command.
@@ -149,7 +149,7 @@ func passOn(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sand
 		return cli.NotRun(err)
 	}
 	comment(a, end)
-	return ended(end)
+	return exitWith(end)
 }
 
 // comment says what an exit code does not.
@@ -170,8 +170,8 @@ func comment(a *cli.App, r sandkasten.ExecEnd) {
 	}
 }
 
-// ended is the exit code that tells how a command ended, nil for zero.
-func ended(r sandkasten.ExecEnd) error {
+// exitWith returns the exit code of a command as an error, nil for zero.
+func exitWith(r sandkasten.ExecEnd) error {
 	switch {
 	case r.Cause == "timeout":
 		return cli.CodeError(cli.ExitTimeout)

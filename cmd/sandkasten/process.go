@@ -91,7 +91,7 @@ func (c execCmd) wait(ctx context.Context, a *cli.App, s *sandkasten.Session, cm
 	if err := show.JSON(a.Out, r); err != nil {
 		return err
 	}
-	return ended(r.ExecEnd)
+	return exitWith(r.ExecEnd)
 }
 
 // stream runs a program and passes on its output and, if asked, our input.

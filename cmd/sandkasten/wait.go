@@ -40,5 +40,5 @@ func (c waitCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	}
 	end, _ := r.End()
 	comment(a, end)
-	return ended(end)
+	return exitWith(end)
 }

@@ -63,7 +63,7 @@ func (c verifyCmd) Run(a *cli.App) error {
 	files := c.Files
 	if len(files) == 0 {
 		var err error
-		if _, files, err = configured(a); err != nil {
+		if _, files, err = findLog(a); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ type tailCmd struct {
 }
 
 func (c tailCmd) Run(ctx context.Context, a *cli.App) error {
-	dir, files, err := configured(a)
+	dir, files, err := findLog(a)
 	if err != nil {
 		return err
 	}
@@ -160,8 +160,8 @@ func (c tailCmd) text(l audit.Line) string {
 	return strings.Join(fields, "  ") + "\n"
 }
 
-// configured is the log of the configuration's daemon.
-func configured(a *cli.App) (dir string, files []string, err error) {
+// findLog returns the directory and files of the audit log that the configuration names.
+func findLog(a *cli.App) (dir string, files []string, err error) {
 	cfg, err := a.Configuration()
 	if err != nil {
 		return "", nil, err

@@ -128,7 +128,7 @@ func (t *transfer) standardIn(ctx context.Context, to string) error {
 	if to == "" || strings.HasSuffix(to, "/") {
 		return errors.New("standard input has no name: write the path inside, as SESSION:PATH")
 	}
-	f, err := sized(t.a.In)
+	f, err := spoolInput(t.a.In)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (t *transfer) standardIn(ctx context.Context, to string) error {
 
 // send writes a local file, which it closes.
 func (t *transfer) send(ctx context.Context, f *os.File, to string, o sandkasten.WriteOptions) error {
-	left, err := remaining(f)
+	left, err := countRemaining(f)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}

@@ -246,11 +246,11 @@ type untarCmd struct {
 }
 
 func (c untarCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	f, err := sized(a.In)
+	f, err := spoolInput(a.In)
 	if err != nil {
 		return err
 	}
-	left, err := remaining(f)
+	left, err := countRemaining(f)
 	if err != nil {
 		return err
 	}

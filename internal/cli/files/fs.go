@@ -144,7 +144,7 @@ func (c editCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	if done.DiffTruncated {
 		a.Say("sandkasten: the change is larger than the diff that follows")
 	}
-	_, err = fmt.Fprint(a.Out, shown(a, done.Diff))
+	_, err = fmt.Fprint(a.Out, showText(a, done.Diff))
 	return err
 }
 
@@ -182,7 +182,7 @@ func (c writeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) er
 	if err != nil {
 		return err
 	}
-	f, err := sized(a.In)
+	f, err := spoolInput(a.In)
 	if err != nil {
 		return err
 	}
@@ -224,9 +224,9 @@ func each(paths []string, do func(path string) error) error {
 	return nil
 }
 
-// shown is text of a sandbox's as it may go to standard output: a terminal
+// showText returns text of a sandbox as it may go to standard output: a terminal
 // obeys control characters, a file does not mind them.
-func shown(a *cli.App, text string) string {
+func showText(a *cli.App, text string) string {
 	if show.IsTerminal(a.Out) {
 		return show.Visible(text, "\n\t")
 	}
