@@ -56,7 +56,7 @@ type commands struct {
 
 	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions and begin others with them." group:"session"`
 
-	Init    setup.InitCmd     `cmd:"" help:"Write a first configuration." group:"host"`
+	Init    setup.InitCmd     `cmd:"" help:"Write a configuration to begin with." group:"host"`
 	Daemon  daemonCmd         `cmd:"" help:"Run the daemon." group:"host"`
 	Doctor  doctorCmd         `cmd:"" help:"Check this host and name the fix for each problem." group:"host"`
 	Fsck    upkeep.FsckCmd    `cmd:"" help:"Compare the database with this host, and repair differences." group:"host"`
