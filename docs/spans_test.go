@@ -1,74 +1,101 @@
 package docs
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 )
 
-// Code spans that look like a key of the configuration, a route or a file.
 var (
-	keySpan   = regexp.MustCompile(`^[a-z_]+\.[a-z_.]+$`)
-	routeSpan = regexp.MustCompile(`^(?:(?:GET|POST|PUT|PATCH|DELETE) )?(/v1/[^\s?]*)(?:\?\S*)?$`)
-	fileSpan  = regexp.MustCompile(`^(?:cmd|deploy|docs|images|internal|protocol|quickstart|sdk|test|tools)/[\w./-]+$`)
-	fenced    = regexp.MustCompile("(?s)```.*?```")
-	span      = regexp.MustCompile("`([^`\n]+)`")
-	braces    = regexp.MustCompile(`\{[^}]*\}`)
-	listedKey = regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\|")
+	fenced = regexp.MustCompile("(?s)```.*?```")
+	span   = regexp.MustCompile("`([^`\n]+)`")
 )
 
-// others look so and are something else: files of an archive, hosts, spans of a trace,
-// parts of a Python client.
-var others = map[string]bool{
-	"preview.localhost": true, "driver.create": true, "session.processes": true, "session.ports": true, "workspace.tar.zst": true,
-	"sdk/go/vX.Y.Z": true, "test/unit/operations.test.mjs": true, // a tag, and a file of the TypeScript SDK
+// A kind of code span is one that a reader looks up: its looks, and whether what it
+// names exists.
+type kind struct {
+	name   string
+	looks  *regexp.Regexp
+	exists func(*repository, string) bool
+	least  int // spans of this kind that the pages have, so that a check that finds none fails
 }
 
-// TestCodeSpans holds that keys, routes and files that pages name exist.
+// The first that fits a span is its kind.
+var kinds = []kind{
+	{"Go file", regexp.MustCompile(`^\w+\.go$`), (*repository).hasGoFile, 5},
+	{"configuration key", regexp.MustCompile(`^[a-z_]+\.(?:[a-z0-9_.]*[a-z0-9_]|\*)$`), (*repository).hasKey, 200},
+	{"variable", regexp.MustCompile(`^SANDKASTEN_[A-Z_]+$`), (*repository).hasVariable, 5},
+	{"route", regexp.MustCompile(`^(?:(?:GET|POST|PUT|PATCH|DELETE) \S+|/(?:v1|docs|healthz|readyz|metrics|openapi\.json)\b\S*|(?:fs|exec|execs|processes|image-jobs)/\S*)$`), (*repository).hasRoute, 150},
+	{"path", regexp.MustCompile(`^(?:cmd|deploy|docs|images|internal|protocol|quickstart|sdk|test|tools)/[\w./-]+$`), (*repository).hasPath, 200},
+	{"Go method", regexp.MustCompile(`^(?:\w+\.)?\(\*?\w+\)\.\w+$`), (*repository).hasMethod, 0},
+	{"Go name", regexp.MustCompile(`^(?:[a-z]\w*\.[A-Z]\w*|[A-Z]\w*\.[A-Za-z]\w*)(?:\.[A-Za-z]\w*)?$`), (*repository).hasName, 10},
+}
+
+// exceptions look like one of the kinds and are something else.
+var exceptions = []struct {
+	looks  *regexp.Regexp
+	reason string
+}{
+	{regexp.MustCompile(`\.(?:conf|db|exe|json|mjs|pem|py|work|yaml|zst|gz|log)$`), "a file of a host or of an archive"},
+	{regexp.MustCompile(`^(?:cgroup|cpu|memory)\.[a-z._]+$`), "a file of a control group"},
+	{regexp.MustCompile(`^(?:fs|kernel|net|user)\.[a-z._*]+$`), "a setting of the kernel"},
+	{regexp.MustCompile(`^sandkasten\.[a-z]+$`), "a label of the engine, or a Python module"},
+	{regexp.MustCompile(`^(?:driver|manager|runner)\.(?:create|exec)$`), "a span of a trace"},
+	{regexp.MustCompile(`^(?:session|processes|ports|error|asyncio)\.[a-z]+$`), "a name of an SDK's language"},
+	{regexp.MustCompile(`^(?:preview\.localhost|docker\.io|node\.place)$`), "a host, and a file of data_dir"},
+	{regexp.MustCompile(`^SANDKASTEN_(?:CONFIG|URL|FAILPOINT|TEST|BASE|FLAKY_URL)$`), "a variable for other programs than the daemon"},
+	{regexp.MustCompile(`^(?:sdk/go/vX\.Y\.Z|test/unit/operations\.test\.mjs)$`), "a tag, and a file of the TypeScript SDK"},
+}
+
+// TestCodeSpans holds that the keys, variables, routes, files and Go names that pages
+// mention exist.
 func TestCodeSpans(t *testing.T) {
-	keys, sections := configurationKeys(t)
-	routes := documentedRoutes(t)
-	checked := 0
+	repo := readRepository(t)
+	found := map[string]int{}
 	for _, page := range pages(t) {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, match := range span.FindAllStringSubmatch(fenced.ReplaceAllString(string(text), ""), -1) {
-			name := match[1]
-			if m := routeSpan.FindStringSubmatch(name); m != nil {
-				checked++
-				if !routes[braces.ReplaceAllString(strings.TrimRight(m[1], "/."), "{}")] {
-					t.Errorf("%s: there is no route %s", page, name)
-				}
+			text := match[1]
+			k := kindOf(text)
+			if k == nil {
+				continue
 			}
-			section, _, _ := strings.Cut(name, ".")
-			if keySpan.MatchString(name) && !others[name] && (sections[section] || sections[section+"s"] || sections[strings.TrimSuffix(section, "s")]) {
-				checked++
-				if !keys[name] {
-					t.Errorf("%s: the configuration has no key %s", page, name)
-				}
-			}
-			if fileSpan.MatchString(name) && !others[name] {
-				checked++
-				if !inRepository(name) {
-					t.Errorf("%s: there is no %s", page, name)
-				}
+			found[k.name]++
+			if !k.exists(repo, text) {
+				t.Errorf("%s: there is no %s %s", page, k.name, text)
 			}
 		}
 	}
-	if checked < 500 {
-		t.Errorf("only %d spans were checked", checked)
+	for _, k := range kinds {
+		if found[k.name] < k.least {
+			t.Errorf("pages mention %d of the kind %q; %d are expected", found[k.name], k.name, k.least)
+		}
 	}
+}
+
+// kindOf returns the kind of a span, or nil.
+func kindOf(text string) *kind {
+	for _, e := range exceptions {
+		if e.looks.MatchString(text) {
+			return nil
+		}
+	}
+	for i := range kinds {
+		if kinds[i].looks.MatchString(text) {
+			return &kinds[i]
+		}
+	}
+	return nil
 }
 
 // pages are those that users and contributors read.
 func pages(t *testing.T) (names []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.md", "decisions/*.md", "../README.md", "../CONTRIBUTING.md", "../SECURITY.md", "../STYLE.md", "../quickstart/*.md", "../sdk/*/README.md"} {
+	for _, pattern := range []string{"*.md", "decisions/*.md", "../*.md", "../protocol/*.md", "../quickstart/*.md", "../sdk/*/README.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("no pages are %s: %v", pattern, err)
@@ -76,55 +103,4 @@ func pages(t *testing.T) (names []string) {
 		names = append(names, found...)
 	}
 	return names
-}
-
-// configurationKeys are those of configuration.md, which a test compares with the
-// code, and their first parts.
-func configurationKeys(t *testing.T) (keys, sections map[string]bool) {
-	t.Helper()
-	text, err := os.ReadFile("configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, sections = make(map[string]bool), make(map[string]bool)
-	for _, match := range listedKey.FindAllStringSubmatch(string(text), -1) {
-		keys[match[1]] = true
-		section, _, nested := strings.Cut(match[1], ".")
-		if nested {
-			sections[section] = true
-		}
-	}
-	return keys, sections
-}
-
-// documentedRoutes are the paths of the API, and what they begin with.
-func documentedRoutes(t *testing.T) map[string]bool {
-	t.Helper()
-	text, err := os.ReadFile("../internal/api/v1/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var document struct{ Paths map[string]any }
-	if err := json.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
-	}
-	routes := map[string]bool{"/v1": true, "/v1/sessions/{}/ports/{}": true} // the last is a proxy, and in no document
-	for path := range document.Paths {
-		path = braces.ReplaceAllString(path, "{}")
-		for ; path != ""; path = path[:strings.LastIndexByte(path, '/')] {
-			routes[path] = true
-		}
-	}
-	return routes
-}
-
-// inRepository reports whether a file is there, or the package of internal/api.TestKeys.
-func inRepository(name string) bool {
-	name = strings.TrimSuffix(name, "/...")
-	for _, path := range []string{name, strings.TrimSuffix(name, filepath.Ext(name))} {
-		if _, err := os.Stat(filepath.Join("..", filepath.FromSlash(path))); err == nil {
-			return true
-		}
-	}
-	return false
 }

@@ -11,25 +11,25 @@ import (
 type sessionFlags struct {
 	policyFlags
 
-	Name      string             `short:"n" placeholder:"NAME" help:"What to call it wherever an id is taken; no two sessions of yours have the same."`
-	Driver    string             `placeholder:"NAME" help:"What makes the sandbox, as docker; by default the daemon's driver."`
-	Workspace string             `short:"w" placeholder:"ID" help:"Workspace at /workspace, which outlives the session; made if there is none."`
-	CPU       float64            `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
-	Memory    cli.LimitMebibytes `placeholder:"SIZE" help:"Memory, as 512m or 2g; a number alone is MiB."`
-	Pids      int64              `placeholder:"N" help:"Processes and threads."`
-	Disk      cli.LimitMebibytes `placeholder:"SIZE" help:"Disk, as 512m or 10g; a number alone is MiB."`
-	Env       map[string]string  `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
-	Hostname  string             `placeholder:"NAME" help:"Host name inside."`
-	FileScope string             `placeholder:"SCOPE" enum:"workspace,sandbox," default:"" help:"What file calls reach: workspace, or sandbox for any path."`
+	Name      string            `short:"n" placeholder:"NAME" help:"Name, which works in place of the id; unique among your sessions."`
+	Driver    string            `placeholder:"NAME" help:"Driver of the sandbox, such as docker; by default the daemon's."`
+	Workspace string            `short:"w" placeholder:"ID" help:"Workspace to mount at /workspace; it outlives the session, and is made if it does not exist."`
+	CPU       float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
+	Memory    cli.LimitMebibytes     `placeholder:"SIZE" help:"Memory, such as 512m or 2g; a plain number is MiB."`
+	Pids      int64             `placeholder:"N" help:"Processes and threads."`
+	Disk      cli.LimitMebibytes     `placeholder:"SIZE" help:"Disk, such as 512m or 10g; a plain number is MiB."`
+	Env       map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
+	Hostname  string            `placeholder:"NAME" help:"Host name inside."`
+	FileScope string            `placeholder:"SCOPE" enum:"workspace,sandbox," default:"" help:"Reach of file calls: workspace, or sandbox for any path."`
 }
 
 // policyFlags say how long a session lives, and what it is called.
 type policyFlags struct {
-	TTL         cli.Seconds       `name:"ttl" placeholder:"TIME" help:"Idle time after which it ends, as 10m or 1d; a number alone is seconds."`
-	Lifetime    cli.Seconds       `placeholder:"TIME" help:"Age at which it ends, active or not."`
-	OnIdle      string            `placeholder:"WHAT" enum:"pause,stop,destroy," default:"" help:"What happens when nothing uses it: pause, stop or destroy."`
-	IdleTimeout cli.Seconds       `placeholder:"TIME" help:"Idle time after which that happens, as 5m."`
-	AutoResume  *bool             `negatable:"" help:"Wake it, when it is paused, for whatever needs its programs. The default."`
+	TTL         cli.Seconds       `name:"ttl" placeholder:"TIME" help:"End after this idle time, such as 10m or 1d; a plain number is seconds."`
+	Lifetime    cli.Seconds       `placeholder:"TIME" help:"End at this age, used or not."`
+	OnIdle      string            `placeholder:"WHAT" enum:"pause,stop,destroy," default:"" help:"Action when nothing uses the session: pause, stop or destroy."`
+	IdleTimeout cli.Seconds       `placeholder:"TIME" help:"Idle time before that action, such as 5m."`
+	AutoResume  *bool             `negatable:"" help:"Wake the paused session for a request that needs its programs. The default."`
 	Label       map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
 }
 
@@ -62,23 +62,23 @@ type createCmd struct {
 	sessionFlags
 
 	Image   string `arg:"" optional:"" help:"Image; by default the snapshot's, or the daemon's default_image."`
-	Restore string `placeholder:"ID" help:"Snapshot whose files it begins with."`
+	Restore string `placeholder:"ID" help:"Begin with the files of this snapshot."`
 	JSON    bool   `name:"json" help:"Print the whole session as JSON."`
 }
 
 func (createCmd) Help() string {
-	return `The id is the only thing on standard output:
+	return `Prints only the id to standard output:
 
   id=$(sandkasten create python --ttl 1h)
   sandkasten exec $id -- pip list
   sandkasten rm $id
 
-A name is easier to type, and so is the beginning of an id:
+A name is easier to type, and so is a prefix of the id:
 
   sandkasten create python --name build
   sandkasten exec build -- pip list
 
-A session that sleeps after five minutes and wakes when it is used again:
+This session pauses after five idle minutes and wakes when it is used again:
 
   sandkasten create python --ttl 8h --on-idle pause --idle-timeout 5m
 

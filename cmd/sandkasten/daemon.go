@@ -18,13 +18,13 @@ import (
 
 type daemonCmd struct {
 	Hint         bool `help:"Print a first session to try. This is the default on a terminal."`
-	StopSessions bool `help:"Stop the sessions of all owners, which keep their files, and end: before the program is removed."`
+	StopSessions bool `help:"Stop the sessions of all owners, keep their files, and exit. Use it before you remove the program."`
 }
 
 func (daemonCmd) Help() string {
-	return `The daemon listens on the configured address and serves until it is told to
-stop. Sessions survive it: a daemon that starts again takes them up, even after
-kill -9. It needs root. Log lines go to standard error.
+	return `The daemon listens on the configured address and serves until a signal stops it.
+Sessions survive it: the next daemon adopts them, even after kill -9. It needs
+root, and logs to standard error.
 
   sandkasten daemon --config sandkasten.yaml
 

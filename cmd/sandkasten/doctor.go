@@ -13,12 +13,12 @@ import (
 
 type doctorCmd struct {
 	JSON   bool `name:"json" help:"Print JSON."`
-	Strict bool `help:"Exit with 1 on warnings too."`
+	Strict bool `help:"Also exit with 1 on warnings."`
 }
 
 func (doctorCmd) Help() string {
-	return `Looks at the kernel, cgroups, disk, limits and tools, and tries the driver. It
-exits with 1 if the daemon would not start here. Run it as root, with the
+	return `Checks the kernel, cgroups, disk, limits and tools, and tries the driver. It exits
+with 1 if the daemon would not start on this host. Run it as root, with the
 daemon's configuration.
 
   sandkasten doctor --config sandkasten.yaml`

@@ -17,25 +17,24 @@ type execCmd struct {
 	rawFlag
 	cli.FormFlags
 
-	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, as 90s."`
-	Stdin   bool     `short:"i" help:"Give the command our standard input as it comes, whatever its length. Without this it has none."`
-	Shell   string   `placeholder:"NAME" help:"Another shell of the session. It is made when it is first named, and runs beside the others."`
-	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
-	Command []string `arg:"" passthrough:"partial" help:"Command. One word is a line for the shell, several are a program and its arguments."`
+	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, such as 90s."`
+	Stdin   bool     `short:"i" help:"Stream standard input to the command. By default it is empty."`
+	Shell   string   `placeholder:"NAME" help:"Use this shell of the session instead of the default one. Its first use makes it."`
+	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
+	Command []string `arg:"" passthrough:"partial" help:"Command: one word is a line for the shell, several are a program and its arguments."`
 }
 
 func (execCmd) Help() string {
-	return `The command runs in the session's shell: what it changes there (directory,
-variables, background jobs) is there for the next one. sandkasten ends with the
-command's exit code.
+	return `The command runs in the session's shell. The next command finds its directory,
+variables and background jobs. sandkasten exits with the command's exit code.
 
-With -e, -w, -u, -t or -d the command is a process of its own, beside the shell
-and everything else: standard output and error stay apart. One word is then a
-line for sh, several are a program and its arguments; with --argv one is, too.
+With -e, -w, -u, -t or -d the command is a process outside the shell, with
+separate standard output and error. One word is then a line for sh, several are a
+program and its arguments; with --argv one word is a program too.
 
-What is written to a terminal has its control characters shown, so that a
-program inside cannot move the cursor, fill the clipboard or type in your name.
---raw lets them through, as --tty does.
+On a terminal sandkasten shows control characters instead of sending them, so
+that a program inside cannot move the cursor, fill the clipboard or type for you.
+--raw and --tty send them.
 
   sandkasten exec $id 'cd /workspace && export MODE=fast'
   sandkasten exec $id 'echo $PWD $MODE'
@@ -55,7 +54,7 @@ func (c execCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	s := cl.Session(c.Session)
 	if c.wanted() {
 		if c.Shell != "" {
-			return cli.NotRun(errors.New("--shell is for the shell's commands, which have none of --argv, --tty, --user, --cwd, --env and --background"))
+			return cli.NotRun(errors.New("--shell cannot be combined with --argv, --tty, --user, --cwd, --env or --background"))
 		}
 		return c.process(ctx, a, s)
 	}
@@ -77,7 +76,7 @@ func showResult(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd stri
 	if _, err := form.Done(a, r); err != nil {
 		return err
 	}
-	return ended(r.ExecEnd)
+	return exitWith(r.ExecEnd)
 }
 
 func execOptions(words []string, timeout time.Duration, stdin bool) (cmd string, o *sandkasten.ExecOptions) {
@@ -162,7 +161,7 @@ func passOn(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sand
 		return cli.NotRun(err)
 	}
 	comment(a, end)
-	return ended(end)
+	return exitWith(end)
 }
 
 // comment says what an exit code does not.
@@ -172,19 +171,19 @@ func comment(a *cli.App, r sandkasten.ExecEnd) {
 	}
 	switch r.Cause {
 	case "timeout":
-		a.Say("sandkasten: the command's time was up after %d ms; it was ended", r.DurationMS)
+		a.Say("sandkasten: the command's time was up after %d ms, so it was ended", r.DurationMS)
 	case "oom_killed":
-		a.Say("sandkasten: the session's memory was used up and the command was killed")
+		a.Say("sandkasten: the session's memory was full, so the command was killed")
 	case "sandbox_gone":
 		a.Say("sandkasten: the session ended under the command")
 	}
 	if r.DiskFull {
-		a.Say("sandkasten: the session's disk was full when the command ended; remove files, or take a session with a larger --disk")
+		a.Say("sandkasten: the session's disk was full when the command ended; remove files, or create a session with a larger --disk")
 	}
 }
 
-// ended is the exit code that tells how a command ended, nil for zero.
-func ended(r sandkasten.ExecEnd) error {
+// exitWith returns the exit code of a command as an error, nil for zero.
+func exitWith(r sandkasten.ExecEnd) error {
 	switch {
 	case r.Cause == "timeout":
 		return cli.CodeError(cli.ExitTimeout)

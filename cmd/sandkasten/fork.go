@@ -12,15 +12,15 @@ type forkCmd struct {
 	policyFlags
 
 	Count    int               `short:"n" default:"1" placeholder:"N" help:"How many, up to 100."`
-	Env      map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable, instead of all that the session has. Repeatable."`
+	Env      map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable; replaces all of the session's. Repeatable."`
 	Hostname string            `placeholder:"NAME" help:"Host name inside."`
 	JSON     bool              `name:"json" help:"Print the daemon's answer as JSON."`
-	Session  string            `arg:"" name:"session" help:"Session: its name, its id or the beginning of that."`
+	Session  string            `arg:"" name:"session" help:"Session: its name, its id or a prefix of the id."`
 }
 
 func (forkCmd) Help() string {
-	return `Each fork begins with the files that the session has now, and goes its own way.
-Programs are not copied. The ids are the only thing on standard output:
+	return `Each fork begins with the session's current files, without its programs. Prints
+only the ids to standard output:
 
   for id in $(sandkasten fork $session --count 3); do
     sandkasten exec $id -- ./try-something-else

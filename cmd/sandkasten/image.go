@@ -25,22 +25,22 @@ type imageCmd struct {
 	Import       imageImportCmd       `cmd:"" help:"Store a root filesystem from an archive or an OCI layout."`
 	Pull         imagePullCmd         `cmd:"" help:"Store an image of a registry."`
 	Build        imageBuildCmd        `cmd:"" help:"Make an image from a recipe."`
-	FromSession  imageFromSessionCmd  `cmd:"" name:"from-session" help:"Make an image of a session's image and what it has changed of its root."`
-	FromSnapshot imageFromSnapshotCmd `cmd:"" name:"from-snapshot" help:"Make an image of a snapshot of scope sandbox."`
+	FromSession  imageFromSessionCmd  `cmd:"" name:"from-session" help:"Make an image from a session's image and the changes to its root."`
+	FromSnapshot imageFromSnapshotCmd `cmd:"" name:"from-snapshot" help:"Make an image from a snapshot of scope sandbox."`
 	Jobs         imageJobsCmd         `cmd:"" help:"List the running daemon's work on images."`
 	Cancel       imageCancelCmd       `cmd:"" help:"Cancel the running daemon's work on images."`
-	Load         imageLoadCmd         `cmd:"" help:"Bring images into the Docker engine before their first session."`
+	Load         imageLoadCmd         `cmd:"" help:"Load images into the Docker engine before their first session."`
 	Ls           imageLsCmd           `cmd:"" help:"List images."`
-	Inspect      imageInspectCmd      `cmd:"" help:"Show all that is known of an image, as JSON."`
-	Validate     imageValidateCmd     `cmd:"" help:"Compare images with what was stored."`
+	Inspect      imageInspectCmd      `cmd:"" help:"Show an image as JSON."`
+	Validate     imageValidateCmd     `cmd:"" help:"Check that the files of images are as they were stored."`
 	Rm           imageRmCmd           `cmd:"" help:"Remove images that no session uses."`
 }
 
 func (imageCmd) Help() string {
-	return `With --url, or while the daemon of the configuration runs, the daemon does the
-work, for whoever has its own key. Otherwise these commands work on the store in
-data_dir itself, as root; so do validate, load, import --oci and build --mirror
-always. Any root filesystem with /bin/sh is an image.
+	return `With --url, or while the configured daemon runs, the daemon does the work and asks
+for its own key. Otherwise these commands work on the store in data_dir, as root;
+validate, load, import --oci and build --mirror always do. Any root filesystem
+with /bin/sh is an image.
 
   sandkasten image build base
   sandkasten image pull debian:12-slim --name debian
@@ -59,7 +59,7 @@ type imageImportCmd struct {
 	Name string `required:"" help:"Name of the image."`
 	Tar  string `placeholder:"FILE" xor:"from" required:"" help:"Archive: plain, gzip or zstd. - is standard input."`
 	OCI  string `name:"oci" placeholder:"DIR" xor:"from" required:"" help:"OCI image layout."`
-	Tag  string `help:"Which image of an OCI layout with several."`
+	Tag  string `help:"Tag of the image, if an OCI layout has several."`
 }
 
 func (c imageImportCmd) Run(ctx context.Context, a *cli.App) error {
@@ -104,7 +104,7 @@ func (c imageImportCmd) Run(ctx context.Context, a *cli.App) error {
 }
 
 type imagePullCmd struct {
-	Ref      string `arg:"" help:"As for docker pull: python:3.12-slim, ghcr.io/a/b@sha256:..."`
+	Ref      string `arg:"" help:"Reference, as for docker pull: python:3.12-slim, ghcr.io/a/b@sha256:..."`
 	Name     string `help:"Name of the image; by default the reference."`
 	Insecure bool   `help:"Allow plain HTTP to a registry on another host."`
 	Detach   bool   `short:"d" help:"Print the id of the running daemon's job and return at once."`
@@ -134,8 +134,8 @@ type imageFromSnapshotCmd struct {
 }
 
 func (imageFromSnapshotCmd) Help() string {
-	return `The snapshot may be of a session that has ended, or of another host. What was in
-/workspace is no part of the image.
+	return `The snapshot's session may have ended, or be on another host. The image leaves
+/workspace out.
 
   sandkasten image from-snapshot $(sandkasten snapshot create $id --scope sandbox) tools`
 }
@@ -151,8 +151,8 @@ type imageFromSessionCmd struct {
 }
 
 func (imageFromSessionCmd) Help() string {
-	return `This is the quick way to an image of one's own: install what is wanted in a
-session, and keep it under a name. What is in /workspace is no part of it.
+	return `This is the quickest way to an image: install your programs in a session, and keep
+the result. The image leaves /workspace out.
 
   id=$(sandkasten create base)
   sandkasten exec $id 'mkdir -p /opt/tools && ...'
@@ -207,10 +207,10 @@ type imageLoadCmd struct {
 }
 
 func (imageLoadCmd) Help() string {
-	return `A Docker engine gets an image from the store with the first session of it, which
-waits for that, or before by this command. With driver: docker, image import, pull
-and build do it at once; this is for extra_drivers, and for an engine that was
-down, or has lost the image.`
+	return `The first session of an image loads it into the Docker engine and waits for that;
+this command loads it before. With driver: docker, image import, pull and build
+load it at once. Use this command for extra_drivers, and for an engine that was
+down or has lost the image.`
 }
 
 func (c imageLoadCmd) Run(ctx context.Context, a *cli.App) error {
@@ -365,7 +365,7 @@ func (c imageValidateCmd) Run(ctx context.Context, a *cli.App) error {
 }
 
 type imageRmCmd struct {
-	Images []string `arg:"" help:"Names or digests. A digest stands for all of its names."`
+	Images []string `arg:"" help:"Names or digests. A digest means the image with all its names."`
 }
 
 func (c imageRmCmd) Run(ctx context.Context, a *cli.App) error {

@@ -18,16 +18,16 @@ import (
 
 type imageBuildCmd struct {
 	Image    string `arg:"" help:"Name of the image, and of its recipe."`
-	Recipe   string `placeholder:"FILE" help:"Recipe, when it is none of those that come with sandkasten."`
+	Recipe   string `placeholder:"FILE" help:"Recipe file; by default the recipe of that name that comes with sandkasten."`
 	IfAbsent bool   `help:"Do nothing if this recipe has made the image already."`
-	NoCache  bool   `help:"Make each step anew, also one that was made a moment ago."`
+	NoCache  bool   `help:"Run every step again, even if its layer is kept."`
 	Mirror   string `placeholder:"URL" help:"Where packages come from; by default the host's apt sources, or Debian's."`
 	Detach   bool   `short:"d" help:"Print the id of the running daemon's job and return at once."`
 }
 
 func (imageBuildCmd) Help() string {
-	return "Recipes that come with sandkasten: " + strings.Join(images.Recipes(), ", ") + `. docs/images.md tells
-how to write one.
+	return "Recipes that come with sandkasten: " + strings.Join(images.Recipes(), ", ") + `. docs/images.md
+describes the format.
 
   sandkasten image build python
   sandkasten image build tools --recipe tools.yaml`

@@ -71,7 +71,7 @@ func printJob(a *cli.App, job sandkasten.ImageJob) error {
 	case job.Status == sandkasten.JobFailed:
 		return errdefs.New(errdefs.Code(job.Code), "%s", job.Error)
 	case job.Image == nil:
-		return errdefs.New(errdefs.Conflict, "somebody has canceled the job %s", job.ID)
+		return errdefs.New(errdefs.Conflict, "another client canceled the job %s", job.ID)
 	}
 	return printImage(a, *job.Image, nil)
 }

@@ -15,7 +15,7 @@ type inspectCmd struct {
 }
 
 func (inspectCmd) Help() string {
-	return `All that the daemon tells of a session, also of one that ended not long ago.
+	return `Shows everything that the daemon knows about a session, even if it recently ended.
 
   sandkasten inspect $id
   sandkasten inspect --format '{{.Status}} {{.ExpiresAt}}' build`

@@ -7,14 +7,14 @@ import (
 )
 
 type killCmd struct {
-	Signal  string `short:"s" placeholder:"SIGNAL" help:"Send only this signal, as HUP or 1."`
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Signal  string `short:"s" placeholder:"SIGNAL" help:"Only send this signal, such as HUP or 1."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Exec    string `arg:"" help:"Exec id, as ps shows it."`
 }
 
 func (killCmd) Help() string {
-	return `Without --signal everything that the command or process started is ended: TERM,
-and KILL for what does not go. A shell lives on.
+	return `Without --signal all processes of the command or process end: by TERM, and by KILL
+if they ignore it. A shell lives on.
 
   sandkasten kill $id e3k5
   sandkasten kill -s HUP $id e3k5`

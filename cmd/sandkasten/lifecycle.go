@@ -13,7 +13,7 @@ import (
 
 // theSessions is what commands about several sessions take.
 type theSessions struct {
-	Sessions []string `arg:"" name:"session" help:"Sessions: names, ids or beginnings of ids."`
+	Sessions []string `arg:"" name:"session" help:"Sessions: names, ids or prefixes of ids."`
 }
 
 // each does something to every session, also if one of them refuses.
@@ -33,8 +33,8 @@ func (c theSessions) each(ctx context.Context, cl *sandkasten.Client, do func(*s
 type pauseCmd struct{ theSessions }
 
 func (pauseCmd) Help() string {
-	return `Its programs stand still where they are, keep their memory and cost no processor
-time. The next command, file copy or terminal wakes them.
+	return `Freezes the session's programs: they keep their memory and use no processor time.
+The next command, file copy or terminal wakes them.
 
   sandkasten pause $id
   sandkasten exec $id date`
@@ -50,8 +50,7 @@ func (c pauseCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 type resumeCmd struct{ theSessions }
 
 func (resumeCmd) Help() string {
-	return `It is needed only for a session with --no-auto-resume: others wake when they are
-used.
+	return `Only sessions with --no-auto-resume need this: others wake when they are used.
 
   sandkasten resume $id`
 }
@@ -66,9 +65,8 @@ func (c resumeCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 type stopCmd struct{ theSessions }
 
 func (stopCmd) Help() string {
-	return `All its processes are killed, and all its files are kept, for as long as it says: a
-week, unless the daemon is configured otherwise. A stopped session costs disk only, and
-survives a restart of the host.
+	return `Kills all processes and keeps all files, until the printed time: a week later by
+default. A stopped session uses only disk, and survives a restart of the host.
 
   sandkasten stop $id
   sandkasten start $id`
@@ -87,7 +85,7 @@ func (c stopCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 type startCmd struct{ theSessions }
 
 func (startCmd) Help() string {
-	return `It has the files, limits and environment that it had, and new shells.
+	return `The session keeps its files, limits and environment, and gets new shells.
 
   sandkasten start $id`
 }
@@ -102,7 +100,7 @@ func (c startCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 type keepCmd struct{ theSessions }
 
 func (keepCmd) Help() string {
-	return `Idle time begins anew, as after a command. A paused session is not woken.
+	return `Restarts the idle time, as a command does. It does not wake a paused session.
 
   while sleep 60; do sandkasten keep $id; done`
 }
@@ -115,11 +113,11 @@ type setCmd struct {
 	policyFlags
 
 	JSON    bool   `name:"json" help:"Print the whole session as JSON."`
-	Session string `arg:"" name:"session" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" name:"session" help:"Session: its name, its id or a prefix of the id."`
 }
 
 func (setCmd) Help() string {
-	return `What no flag names stays as it is. Labels replace all labels.
+	return `Settings without a flag stay. Labels replace all labels.
 
   sandkasten set $id --ttl 2h
   sandkasten set $id --on-idle stop --idle-timeout 10m

@@ -15,22 +15,22 @@ import (
 
 type logsCmd struct {
 	cli.FormFlags
-	Raw     bool   `help:"Print the output as it was written. By default control characters are shown as \\x1b and the like."`
+	Raw     bool   `help:"Print the output unchanged. By default control characters appear as \\x1b and the like."`
 	Follow  bool   `short:"f" xor:"form" help:"Print the output as it appears, from its beginning to its end."`
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
-	Exec    string `arg:"" optional:"" help:"Exec id: print the output of this one."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
+	Exec    string `arg:"" optional:"" help:"Exec id: print only its output."`
 }
 
 func (logsCmd) Help() string {
-	return `A session remembers its last commands, ended or not, with the beginning and the
-end of their output. They outlive their client and the daemon, not the session.
+	return `A session remembers its last commands, with the beginning and the end of their
+output. They outlive their client and the daemon, not the session.
 
   sandkasten logs $id
   sandkasten logs $id e3k5
   sandkasten logs -f $id e3k5
 
-Following one that has ended ends at once; a process's standard error goes to
-ours.`
+Following an ended command prints its output and exits. Standard error of a process
+goes to standard error.`
 }
 
 func (c logsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {

@@ -12,8 +12,8 @@ import (
 )
 
 type lsCmd struct {
-	All   bool     `short:"a" help:"Also sessions that ended not long ago."`
-	Label []string `short:"l" sep:"none" placeholder:"NAME[=VALUE]" help:"Only sessions with this label. Repeatable: all must be there."`
+	All   bool     `short:"a" help:"Also list recently ended sessions."`
+	Label []string `short:"l" sep:"none" placeholder:"NAME[=VALUE]" help:"Only sessions with this label. Repeatable: they must have all."`
 	cli.ListFlags
 }
 
@@ -31,7 +31,7 @@ func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error
 	if err != nil {
 		return err
 	}
-	list := slices.DeleteFunc(sessionInfos(all), func(s sandkasten.SessionInfo) bool { return !labelled(s.Labels, c.Label) })
+	list := slices.DeleteFunc(sessionInfos(all), func(s sandkasten.SessionInfo) bool { return !hasLabels(s.Labels, c.Label) })
 	rows := sessionRows(list, time.Now())
 	if c.All {
 		rows = withReasons(rows, list)
@@ -39,8 +39,8 @@ func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error
 	return c.Print(a, list, rows, "No sessions. `sandkasten create` makes one.")
 }
 
-// labelled reports whether all that is wanted is among the labels.
-func labelled(labels map[string]string, wanted []string) bool {
+// hasLabels reports whether labels has all wanted ones.
+func hasLabels(labels map[string]string, wanted []string) bool {
 	for _, want := range wanted {
 		key, value, whole := strings.Cut(want, "=")
 		got, ok := labels[key]

@@ -36,13 +36,13 @@ type commands struct {
 	Cp      files.CopyCmd `cmd:"" help:"Copy files into and out of a session." group:"session"`
 	Fs      files.Cmd     `cmd:"" help:"Work on the files of a session." group:"session"`
 	Ls      lsCmd         `cmd:"" help:"List sessions." group:"session"`
-	Inspect inspectCmd    `cmd:"" help:"Show all that is known of sessions, as JSON." group:"session"`
-	Top     topCmd        `cmd:"" help:"Show who uses the processors and the memory, again and again." group:"session"`
-	Stats   statsCmd      `cmd:"" help:"Show what sessions use." group:"session"`
+	Inspect inspectCmd    `cmd:"" help:"Show sessions as JSON." group:"session"`
+	Top     topCmd        `cmd:"" help:"Show continuously which sessions use processors and memory." group:"session"`
+	Stats   statsCmd      `cmd:"" help:"Show the resource use of sessions." group:"session"`
 	Logs    logsCmd       `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`
-	Pause   pauseCmd      `cmd:"" help:"Make sessions stand still, with their memory." group:"session"`
-	Fork    forkCmd       `cmd:"" help:"Make sessions that begin with another's files." group:"session"`
-	Resume  resumeCmd     `cmd:"" help:"Let paused sessions go on." group:"session"`
+	Pause   pauseCmd      `cmd:"" help:"Freeze sessions, which keep their memory." group:"session"`
+	Fork    forkCmd       `cmd:"" help:"Make sessions from another session's files." group:"session"`
+	Resume  resumeCmd     `cmd:"" help:"Wake paused sessions." group:"session"`
 	Stop    stopCmd       `cmd:"" help:"End the processes of sessions and keep their files." group:"session"`
 	Start   startCmd      `cmd:"" help:"Boot stopped sessions on their files." group:"session"`
 	Keep    keepCmd       `cmd:"" help:"Count sessions as used." group:"session"`
@@ -50,25 +50,25 @@ type commands struct {
 	Rm      rmCmd         `cmd:"" help:"End sessions." group:"session"`
 
 	Ports       portsCmd       `cmd:"" help:"List the ports on which a session listens." group:"session"`
-	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Connect ports of this machine to a session's." group:"session"`
+	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Forward ports of this machine to a session." group:"session"`
 
-	Workspace workspaceCmd `cmd:"" help:"Make, list, fill and remove workspaces, which outlive sessions." group:"session"`
+	Workspace workspaceCmd `cmd:"" help:"Manage workspaces, which outlive sessions." group:"session"`
 
-	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions, to begin others with." group:"session"`
+	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions and begin others with them." group:"session"`
 
 	Init    cli.InitCmd       `cmd:"" help:"Write a configuration to begin with." group:"host"`
 	Daemon  daemonCmd         `cmd:"" help:"Run the daemon." group:"host"`
-	Doctor  doctorCmd         `cmd:"" help:"Check this host and say how to mend what is wrong." group:"host"`
-	Fsck    upkeep.FsckCmd    `cmd:"" help:"Compare what there is with what should be, and repair it." group:"host"`
-	GC      upkeep.GCCmd      `cmd:"" name:"gc" help:"Remove what nothing needs." group:"host"`
+	Doctor  doctorCmd         `cmd:"" help:"Check this host and name the fix for each problem." group:"host"`
+	Fsck    upkeep.FsckCmd    `cmd:"" help:"Compare the database with this host, and repair differences." group:"host"`
+	GC      upkeep.GCCmd      `cmd:"" name:"gc" help:"Remove images, layers and imports that nothing needs." group:"host"`
 	Backup  upkeep.BackupCmd  `cmd:"" help:"Write the database and the secrets of a daemon to a file." group:"host"`
-	Restore upkeep.RestoreCmd `cmd:"" help:"Bring back what a backup has." group:"host"`
-	Recover upkeep.RecoverCmd `cmd:"" help:"Make sessions and workspaces of what is there without the database." group:"host"`
+	Restore upkeep.RestoreCmd `cmd:"" help:"Restore the files of a backup." group:"host"`
+	Recover upkeep.RecoverCmd `cmd:"" help:"Rebuild sessions and workspaces without the database." group:"host"`
 	Image   imageCmd          `cmd:"" help:"Import, pull, build, list, inspect and remove images." group:"host"`
 
-	Audit auditlog.Cmd `cmd:"" help:"Read and check the log of what clients have done." group:"host"`
+	Audit auditlog.Cmd `cmd:"" help:"Read and check the audit log of clients' requests." group:"host"`
 
-	Pool poolCmd `cmd:"" help:"Show what is ready for sessions that are about to come." group:"host"`
+	Pool poolCmd `cmd:"" help:"Show the sandboxes that are ready for new sessions." group:"host"`
 
 	Version    versionCmd    `cmd:"" help:"Print the version." group:"other"`
 	Completion completionCmd `cmd:"" help:"Print completions for a shell." group:"other"`

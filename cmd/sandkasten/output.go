@@ -11,7 +11,7 @@ import (
 
 // rawFlag is of what passes a program's output on.
 type rawFlag struct {
-	Raw bool `help:"Send the output as it is to a terminal too. By default a terminal is shown control characters, as \\x1b, instead of obeying them; files and pipes get what was written."`
+	Raw bool `help:"Send the output unchanged to a terminal too. By default a terminal shows control characters, such as \\x1b; files and pipes always get the output unchanged."`
 }
 
 // outputs are where the output of a program goes.

@@ -10,12 +10,12 @@ import (
 )
 
 type poolCmd struct {
-	Status poolStatusCmd `cmd:"" help:"Show which sandboxes are ready, and how often one was wanted."`
+	Status poolStatusCmd `cmd:"" help:"Show which sandboxes are ready, and how often sessions needed one."`
 }
 
 func (poolCmd) Help() string {
-	return `The daemon can keep sandboxes ready for sessions that are about to come: see
-pool.enabled in its configuration.
+	return `The daemon can keep sandboxes ready for new sessions: see pool.enabled in its
+configuration.
 
   sandkasten pool status`
 }
@@ -38,10 +38,10 @@ func (c poolStatusCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Clien
 		return err
 	}
 	if st.Short != "" {
-		a.Say("The host is short, and the pool gives back: %s", st.Short)
+		a.Say("The host is short of resources, so the pool removes sandboxes: %s", st.Short)
 	}
 	if st.Unmatched > 0 {
-		a.Say("%d sessions were of other images or disk sizes than the pool's.", st.Unmatched)
+		a.Say("%d sessions used other images or disk sizes than the pool has.", st.Unmatched)
 	}
 	return nil
 }

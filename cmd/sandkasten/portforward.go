@@ -17,15 +17,15 @@ import (
 
 type portForwardCmd struct {
 	Address string   `default:"127.0.0.1" placeholder:"IP" help:"Address of this machine to listen on."`
-	Expose  bool     `help:"Allow an --address that other machines can reach: whoever can, reaches the port too, without a key."`
-	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
-	Ports   []string `arg:"" name:"port" help:"PORT, or LOCAL:PORT with another number on this machine; :PORT takes any that is free."`
+	Expose  bool     `help:"Allow an --address that other machines can reach. They then reach the port without a key."`
+	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
+	Ports   []string `arg:"" name:"port" help:"PORT, LOCAL:PORT with another number on this machine, or :PORT with a free one."`
 }
 
 func (portForwardCmd) Help() string {
-	return `Listens on ports of this machine and connects whoever comes to ports of the
-session, until it is interrupted. Any protocol over TCP goes through. What
-cannot be connected, because nothing listens there yet, is said and closed.
+	return `Listens on ports of this machine and forwards connections to ports of the session,
+until Ctrl-C. It forwards any protocol over TCP. If nothing listens inside yet, it
+prints a message and closes the connection.
 
   sandkasten port-forward $id 3000
   sandkasten port-forward $id 8080:3000 5432`
@@ -64,7 +64,7 @@ func (c portForwardCmd) checkAddress() error {
 		return fmt.Errorf("--address %s is no IP address: write it as 127.0.0.1 or ::1", c.Address)
 	}
 	if !ip.IsLoopback() && !c.Expose {
-		return fmt.Errorf("other machines can reach --address %s, and no key protects the port there: add --expose if that is meant", c.Address)
+		return fmt.Errorf("other machines can reach --address %s, and no key protects the port there: add --expose to allow that", c.Address)
 	}
 	return nil
 }

@@ -10,12 +10,12 @@ import (
 
 type portsCmd struct {
 	cli.ListFlags
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 }
 
 func (portsCmd) Help() string {
-	return `The TCP ports on which programs in a session listen. The URL is for HTTP and
-needs the API key, or a preview token.
+	return `Lists the TCP ports on which programs in a session listen. The URL is for HTTP and
+needs the API key or a preview token.
 
   sandkasten ports $id
   sandkasten port-forward $id 3000`

@@ -13,11 +13,11 @@ import (
 
 // processFlags are those that make exec run a program without a shell.
 type processFlags struct {
-	Argv       bool     `name:"argv" help:"Run a program without a shell. Its standard error goes to ours."`
-	TTY        bool     `name:"tty" short:"t" help:"Run a program on a terminal, with our keyboard."`
-	User       string   `short:"u" placeholder:"USER" help:"Run the command as this user of the sandbox: a name or number, with :group if wanted."`
-	Cwd        string   `short:"w" placeholder:"DIR" help:"Run the command in this directory. Relative ones begin at /workspace."`
-	Env        []string `short:"e" placeholder:"NAME=VALUE" sep:"none" help:"Give the command a variable. May be repeated."`
+	Argv       bool     `name:"argv" help:"Run a program without a shell, with separate standard error."`
+	TTY        bool     `name:"tty" short:"t" help:"Run a program on a terminal, with your keyboard."`
+	User       string   `short:"u" placeholder:"USER" help:"Run the command as this user of the sandbox: a name or number, optionally with :group."`
+	Cwd        string   `short:"w" placeholder:"DIR" help:"Run the command in this directory, absolute or relative to /workspace."`
+	Env        []string `short:"e" placeholder:"NAME=VALUE" sep:"none" help:"Set a variable for the command. Repeatable."`
 	Background bool     `short:"d" help:"Start the command, print its id and leave it running."`
 }
 
@@ -55,7 +55,7 @@ func (c execCmd) processOptions() (cmd []string, o *sandkasten.ProcessOptions, e
 		o.Env[name] = value
 	}
 	if c.Stdin && (c.Wanted() || c.Background) {
-		return nil, nil, errors.New("--stdin needs a program that we stay with: leave --json, --format and --background out")
+		return nil, nil, errors.New("--stdin of a program cannot be combined with --json, --format or --background")
 	}
 	return cmd, o, nil
 }
@@ -100,7 +100,7 @@ func (c execCmd) wait(ctx context.Context, a *cli.App, s *sandkasten.Session, cm
 	if _, err := c.Done(a, r); err != nil {
 		return err
 	}
-	return ended(r.ExecEnd)
+	return exitWith(r.ExecEnd)
 }
 
 // stream runs a program and passes on its output and, if asked, our input.
@@ -135,7 +135,7 @@ func feed(ctx context.Context, a *cli.App, p *sandkasten.Process) {
 	case errors.Is(err, sandkasten.ErrConflict), errors.Is(err, sandkasten.ErrNotFound): // it reads no more, as programs may
 	default:
 		// It must not take for the end what is not, nor wait for ever.
-		a.Say("sandkasten: standard input was not passed on, and the command is ended: %s", cli.Explain(err))
+		a.Say("sandkasten: standard input could not be passed on, so the command was ended: %s", cli.Explain(err))
 		if err := p.Kill(ctx); err != nil {
 			a.Say("sandkasten: %s", cli.Explain(err))
 		}

@@ -12,15 +12,15 @@ import (
 )
 
 type psCmd struct {
-	All bool `short:"a" help:"Also what has ended and is still known."`
+	All bool `short:"a" help:"Also list ended ones that the session remembers."`
 	cli.ListFlags
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 }
 
 func (psCmd) Help() string {
-	return `A job is what a command has left in the background of its shell; it has a number
-there and no exec id. Use of processor and memory is that of a process and all that it started. A
-terminal can be attached to with its id.
+	return `A job is a background process of a shell; it has a process number and no exec id.
+Use of processor and memory includes all child processes. Attach to a terminal
+with its id.
 
   sandkasten ps $id
   sandkasten shell --attach e3k5 $id

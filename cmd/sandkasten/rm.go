@@ -10,13 +10,13 @@ import (
 
 type rmCmd struct {
 	All      bool     `help:"End every session."`
-	Force    bool     `short:"f" help:"To end what is not there is no error either."`
-	Sessions []string `arg:"" optional:"" name:"session" help:"Sessions: names, ids or beginnings of ids."`
+	Force    bool     `short:"f" help:"Ignore sessions that do not exist."`
+	Sessions []string `arg:"" optional:"" name:"session" help:"Sessions: names, ids or prefixes of ids."`
 }
 
 func (rmCmd) Help() string {
-	return `Everything in a session goes with it. To end one by its id that has ended already
-is no error; a name is forgotten with its session, and -f takes that for done.
+	return `Removes a session with its processes and files. Removing an ended session by its id
+is no error. A name ends with its session; -f ignores unknown names.
 
   sandkasten rm $id
   sandkasten rm -f build $(sandkasten ls -q --label task=42)

@@ -20,17 +20,17 @@ type runCmd struct {
 	rawFlag
 	cli.FormFlags
 
-	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, as 90s."`
-	Stdin   bool     `short:"i" help:"Give the command our standard input as it comes, whatever its length. Without this it has none."`
-	TTY     bool     `name:"tty" short:"t" help:"Run the command, or a login shell, on a terminal with our keyboard."`
+	Timeout cli.Span `placeholder:"TIME" help:"End the command after this time, such as 90s."`
+	Stdin   bool     `short:"i" help:"Stream standard input to the command. By default it is empty."`
+	TTY     bool     `name:"tty" short:"t" help:"Run the command, or a login shell, on a terminal with your keyboard."`
 	Keep    bool     `help:"Keep the session and print its id to standard error."`
 	Image   string   `arg:"" help:"Image of the session."`
 	Command []string `arg:"" optional:"" passthrough:"partial" help:"Command; with --tty a login shell by default. One word is a line for the shell, several are a program and its arguments."`
 }
 
 func (runCmd) Help() string {
-	return `Output appears as it is written, and sandkasten ends with the command's exit
-code. The session is removed at the end, after Ctrl-C too.
+	return `Prints output as it is written, and exits with the command's exit code. At the end,
+also after Ctrl-C, it removes the session.
 
   sandkasten run python -- python3 -c 'print(1)'
   sandkasten run base 'ls / | wc -l'

@@ -9,17 +9,16 @@ import (
 )
 
 type shellCmd struct {
-	Attach  string `placeholder:"TERMINAL" help:"Attach to this terminal instead of opening one; ps shows which there are."`
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Attach  string `placeholder:"TERMINAL" help:"Attach to this terminal instead of opening one; ps lists terminals."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 }
 
 func (shellCmd) Help() string {
-	return `A login shell of its own on a terminal: it shares the session's files and
-processes, not the directory and variables of its exec shell. Ctrl-C and resizes
-go inside. Ctrl-\, or ~. at the beginning of a line, detaches; ~~ types one ~.
-What runs on the terminal goes on, for 10 minutes unless the daemon is
-configured otherwise, and --attach comes back to it. When the connection breaks
-sandkasten attaches again by itself.
+	return `Opens a login shell on a terminal. It shares the session's files and processes, not
+the directory and variables of exec's shell. Ctrl-C and resizes go inside. Ctrl-\,
+or ~. at the beginning of a line, detaches; ~~ types one ~. After that the terminal
+goes on, by default for 10 minutes, and --attach returns to it. When the connection
+breaks, sandkasten attaches again.
 
   sandkasten shell $(sandkasten create)
   sandkasten shell --attach f5q2 $id`

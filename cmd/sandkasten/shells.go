@@ -11,13 +11,13 @@ import (
 )
 
 type shellsCmd struct {
-	Close string `placeholder:"NAME" xor:"form" help:"Close this shell, with all that it started."`
+	Close string `placeholder:"NAME" xor:"form" help:"Close this shell and end its processes."`
 	cli.ListFlags
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 }
 
 func (shellsCmd) Help() string {
-	return `Every session has the shell called default. exec --shell makes others.
+	return `Every session has the shell default. exec --shell makes others.
 
   sandkasten shells $id
   sandkasten shells --close build $id`

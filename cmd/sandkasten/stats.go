@@ -17,7 +17,7 @@ type statsCmd struct {
 }
 
 func (statsCmd) Help() string {
-	return `Measured from outside the sandbox. Asking does not count as use.
+	return `The daemon measures from outside the sandbox. This does not count as use.
 
   sandkasten stats
   sandkasten stats $id --json | jq .[0].memory_bytes`

@@ -17,14 +17,14 @@ type topCmd struct {
 	cli.FormFlags
 
 	Interval cli.Span `short:"i" default:"2s" placeholder:"TIME" help:"Between two looks."`
-	Count    int      `short:"n" placeholder:"N" help:"End after so many looks."`
+	Count    int      `short:"n" placeholder:"N" help:"End after this many updates."`
 	Sessions []string `arg:"" optional:"" name:"session" help:"Sessions; all by default."`
 }
 
 func (topCmd) Help() string {
-	return `Who uses most of the processors comes first; 100% is one core. On a terminal it
-shows itself anew until Ctrl-C, elsewhere it prints one table after the other. To
-look does not count as use.
+	return `The session that uses the processors most comes first; 100% is one core. On a
+terminal the table updates until Ctrl-C, elsewhere each update is a new table. This
+does not count as use.
 
   sandkasten top
   sandkasten top -n 1 -i 5s

@@ -57,7 +57,7 @@ func TestHowACommandEnds(t *testing.T) {
 		{sandkasten.ExecEnd{Cause: "timeout", ExitCode: 143}, cli.CodeError(124)},
 		{sandkasten.ExecEnd{Cause: "sandbox_gone", ExitCode: 137}, cli.CodeError(125)},
 	} {
-		if got := ended(test.result); got != test.want {
+		if got := exitWith(test.result); got != test.want {
 			t.Errorf("ended(%+v) = %v, want %v", test.result, got, test.want)
 		}
 	}

@@ -11,13 +11,13 @@ import (
 type waitCmd struct {
 	cli.FormFlags
 
-	Timeout cli.Span `placeholder:"TIME" help:"Give up after this time, as 90s, with exit code 124. What is waited for goes on."`
-	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Timeout cli.Span `placeholder:"TIME" help:"Give up after this time, such as 90s, with exit code 124. The command goes on."`
+	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Exec    string   `arg:"" help:"Exec id, as ps shows it."`
 }
 
 func (waitCmd) Help() string {
-	return `sandkasten ends with the exit code of what it waited for.
+	return `Exits with the exit code of the command or process.
 
   server=$(sandkasten exec -d $id -- npm start)
   sandkasten wait $id $server
@@ -47,5 +47,5 @@ func (c waitCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	} else if !done {
 		comment(a, end)
 	}
-	return ended(end)
+	return exitWith(end)
 }

@@ -14,15 +14,15 @@ import (
 type workspaceCmd struct {
 	Create  workspaceCreateCmd  `cmd:"" help:"Make an empty workspace and print its id."`
 	Ls      workspaceLsCmd      `cmd:"" help:"List workspaces."`
-	Inspect workspaceInspectCmd `cmd:"" help:"Show all that is known of a workspace, as JSON."`
+	Inspect workspaceInspectCmd `cmd:"" help:"Show a workspace as JSON."`
 	Files   workspaceFilesCmd   `cmd:"" help:"List the files of a directory in a workspace."`
 	Cp      workspaceCpCmd      `cmd:"" help:"Copy files into and out of a workspace."`
-	Rm      workspaceRmCmd      `cmd:"" help:"Remove workspaces with all that is in them."`
+	Rm      workspaceRmCmd      `cmd:"" help:"Remove workspaces and their files."`
 }
 
 func (workspaceCmd) Help() string {
-	return `A workspace is a directory that outlives sessions. A session has it at /workspace,
-several at once if need be:
+	return `A workspace is a directory that outlives sessions. One or more sessions mount it at
+/workspace:
 
   sandkasten workspace create project --size 2048
   id=$(sandkasten create python --workspace project)
@@ -33,9 +33,9 @@ several at once if need be:
 }
 
 type workspaceCreateCmd struct {
-	Size  cli.Mebibytes     `placeholder:"SIZE" help:"What its files may take, as 512m or 2g; a number alone is MiB."`
+	Size  cli.Mebibytes     `placeholder:"SIZE" help:"Limit of its files, such as 512m or 2g; a plain number is MiB."`
 	Label map[string]string `short:"l" mapsep:"none" placeholder:"NAME=VALUE" help:"Label. Repeatable."`
-	ID    string            `arg:"" optional:"" help:"Its name, of a-z, A-Z, 0-9, '.', '_' and '-'; by default a new one."`
+	ID    string            `arg:"" optional:"" help:"Name, of a-z, A-Z, 0-9, '.', '_' and '-'; by default a new one."`
 	JSON  bool              `name:"json" help:"Print the whole workspace as JSON."`
 }
 
@@ -92,12 +92,12 @@ func (c workspaceInspectCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten
 
 type workspaceFilesCmd struct {
 	Workspace string `arg:"" help:"Workspace id."`
-	Path      string `arg:"" default:"/workspace" help:"A directory below /workspace; relative ones begin there."`
+	Path      string `arg:"" default:"/workspace" help:"A directory below /workspace, absolute or relative to it."`
 	cli.FormFlags
 }
 
 func (workspaceFilesCmd) Help() string {
-	return `No session is needed:
+	return `This needs no session:
 
   sandkasten workspace files project
   sandkasten workspace files project src`
@@ -126,8 +126,8 @@ type workspaceCpCmd struct {
 }
 
 func (workspaceCpCmd) Help() string {
-	return `As sandkasten cp does with a session, but no session is needed. A local path with
-a colon in it needs a slash before that: ./a:b.
+	return `Works like sandkasten cp, but needs no session. A local path with a colon needs a
+slash before it: ./a:b.
 
   sandkasten workspace cp ./project work:
   sandkasten workspace cp work:result.json .`
@@ -139,12 +139,12 @@ func (c workspaceCpCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Clie
 }
 
 type workspaceRmCmd struct {
-	Force      bool     `short:"f" help:"End the sessions that have them, too."`
+	Force      bool     `short:"f" help:"Also end the sessions that use them."`
 	Workspaces []string `arg:"" name:"workspace" help:"Workspace ids."`
 }
 
 func (workspaceRmCmd) Help() string {
-	return `Removes workspaces with all that is in them.
+	return `Removes workspaces and their files.
 
   sandkasten workspace rm project
   sandkasten workspace rm --force project`

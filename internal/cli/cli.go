@@ -20,8 +20,8 @@ import (
 // Flags are those of every subcommand.
 type Flags struct {
 	Config string `placeholder:"FILE" env:"SANDKASTEN_CONFIG" help:"Configuration file."`
-	URL    string `name:"url" placeholder:"URL" env:"SANDKASTEN_URL" help:"Daemon to talk to, as http://127.0.0.1:8787. By default the one of the configuration."`
-	APIKey string `name:"api-key" placeholder:"KEY" env:"SANDKASTEN_API_KEY" help:"Key for the daemon. The variable is better: other users see a flag."`
+	URL    string `name:"url" placeholder:"URL" env:"SANDKASTEN_URL" help:"URL of the daemon, such as http://127.0.0.1:8787. By default the one of the configuration."`
+	APIKey string `name:"api-key" placeholder:"KEY" env:"SANDKASTEN_API_KEY" help:"Key for the daemon. Prefer the variable: other users can see flags."`
 }
 
 // App is what every subcommand works with.

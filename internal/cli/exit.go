@@ -30,8 +30,8 @@ Exit codes:
   1    it failed
   2    wrong flags, or mistakes in the configuration
   3    no daemon answers
-  run, exec, wait and shell end with the code of the command that ran inside;
-  124 says that its time was up, and 125 that it could not be run.
+  run, exec, wait and shell exit with the code of the command inside;
+  124 means that its time was up, and 125 that it could not run.
 `
 
 // A SignalError is why a context ended: somebody sent us a signal.

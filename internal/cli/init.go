@@ -13,15 +13,15 @@ import (
 
 // InitCmd writes the configuration with all defaults.
 type InitCmd struct {
-	Force bool `help:"Replace the file that is there."`
+	Force bool `help:"Replace an existing file."`
 }
 
 // Help is what `init --help` says.
 func (InitCmd) Help() string {
-	return `The file is the one that the daemon will read: that of --config, of
-SANDKASTEN_CONFIG, or ` + config.SystemFile + `. It has every key with its
-meaning and its default, so it changes nothing until it is edited. Its owner
-alone can read it, since a key may come into it.
+	return `Writes the file that the daemon reads: the one of --config, of SANDKASTEN_CONFIG,
+or ` + config.SystemFile + `. It has every key with its meaning and its
+default, so it changes nothing until you edit it. Only its owner can read it,
+because it may contain keys.
 
   sandkasten init
   sandkasten init --config ./sandkasten.yaml`

@@ -14,7 +14,7 @@ import (
 // FormFlags are those of a subcommand that shows what programs may want.
 type FormFlags struct {
 	JSON   bool   `name:"json" xor:"form" help:"Print JSON."`
-	Format string `placeholder:"TEMPLATE" xor:"form" help:"Print each by this Go template, as '{{.ID}} {{.Image}}'; {{json .}} is all of it."`
+	Format string `placeholder:"TEMPLATE" xor:"form" help:"Print each with this Go template, such as '{{.ID}} {{.Image}}'; {{json .}} prints everything."`
 }
 
 // Wanted reports whether what there is is to be printed for a program.

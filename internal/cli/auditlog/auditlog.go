@@ -20,31 +20,31 @@ import (
 
 // Cmd is `sandkasten audit`.
 type Cmd struct {
-	Verify verifyCmd `cmd:"" help:"Check that no line was changed, removed or put in."`
+	Verify verifyCmd `cmd:"" help:"Check that no line was changed, removed or inserted."`
 	Tail   tailCmd   `cmd:"" help:"Show the last lines."`
 }
 
 // Help is what --help adds.
 func (Cmd) Help() string {
-	return `The daemon writes a line for every request that changes something or goes into a
-sandbox, with the hash of the line before it. It is read by its owner, root:
+	return `The daemon writes a line for every request that changes something or reaches into a
+sandbox, with the hash of the line before it. Only root can read it:
 
   sandkasten audit tail -f
   sandkasten audit verify
 
-docs/audit.md tells what is in a line, and what the chain can show.`
+docs/audit.md describes the lines, and what the chain of hashes proves.`
 }
 
 type verifyCmd struct {
-	Files  []string `arg:"" optional:"" type:"path" help:"Files of a log, the oldest first. By default those of the configuration's."`
-	Expect string   `placeholder:"HASH" help:"A hash that an earlier verify printed: the line with it has to be there still."`
+	Files  []string `arg:"" optional:"" type:"path" help:"Files of a log, oldest first. By default those of the configuration."`
+	Expect string   `placeholder:"HASH" help:"Hash that an earlier verify printed; the log must still have its line."`
 	JSON   bool     `name:"json" help:"Print JSON."`
 }
 
 func (verifyCmd) Help() string {
-	return `It prints the hash of the last line. Keep it on another machine: with --expect the
-next verify shows that nothing before it has changed and that the log was not cut.
-It ends with 1 at the first line that is not as it was written.
+	return `Prints the hash of the last line. Keep it on another machine: with --expect the
+next verify proves that no earlier line has changed and that the log was not cut.
+It exits with 1 at the first line that was changed.
 
   sandkasten audit verify
   sandkasten audit verify --expect 3f5a...`
@@ -63,7 +63,7 @@ func (c verifyCmd) Run(a *cli.App) error {
 	files := c.Files
 	if len(files) == 0 {
 		var err error
-		if _, files, err = configured(a); err != nil {
+		if _, files, err = findLog(a); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,7 @@ func (c verifyCmd) Run(a *cli.App) error {
 		return err
 	}
 	if c.Expect != "" && !found {
-		return fmt.Errorf("no line has the hash %s: the log was cut or written anew, or its oldest files are gone (it begins with line %d)", c.Expect, report.First)
+		return fmt.Errorf("no line has the hash %s: the log was cut or rewritten, or its oldest files are gone (it begins with line %d)", c.Expect, report.First)
 	}
 	if c.JSON {
 		return show.JSON(a.Out, verified{report.Lines, report.First, report.From, report.To, report.Last, report.Cut})
@@ -86,7 +86,7 @@ func (c verifyCmd) Run(a *cli.App) error {
 		return err
 	}
 	if report.First > 1 {
-		a.Say("The log begins with line %d: older files are gone, as audit.max_files wants it.", report.First)
+		a.Say("The log begins with line %d: older files were removed because of audit.max_files.", report.First)
 	}
 	if report.Cut > 0 {
 		a.Say("%d lines were cut by a crash of the host.", report.Cut)
@@ -96,12 +96,12 @@ func (c verifyCmd) Run(a *cli.App) error {
 
 type tailCmd struct {
 	Lines  int  `short:"n" default:"20" help:"How many lines."`
-	Follow bool `short:"f" help:"Go on with those that come."`
-	JSON   bool `name:"json" help:"Print the lines as they are."`
+	Follow bool `short:"f" help:"Follow new lines."`
+	JSON   bool `name:"json" help:"Print the lines unchanged."`
 }
 
 func (c tailCmd) Run(ctx context.Context, a *cli.App) error {
-	dir, files, err := configured(a)
+	dir, files, err := findLog(a)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (c tailCmd) text(l audit.Line) string {
 	}
 	switch {
 	case l.Requests > 0:
-		fields = append(fields, fmt.Sprintf("(%s: %d requests without a key and a line of their own)", show.Printable(l.Event), l.Requests))
+		fields = append(fields, fmt.Sprintf("(%s: %d requests without a key, which have no line of their own)", show.Printable(l.Event), l.Requests))
 	case l.Event != "answered":
 		fields = append(fields, "("+show.Printable(l.Event)+")")
 	default:
@@ -160,8 +160,8 @@ func (c tailCmd) text(l audit.Line) string {
 	return strings.Join(fields, "  ") + "\n"
 }
 
-// configured is the log of the configuration's daemon.
-func configured(a *cli.App) (dir string, files []string, err error) {
+// findLog returns the directory and files of the audit log that the configuration names.
+func findLog(a *cli.App) (dir string, files []string, err error) {
 	cfg, err := a.Configuration()
 	if err != nil {
 		return "", nil, err

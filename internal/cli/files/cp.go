@@ -28,11 +28,11 @@ type CopyCmd struct {
 
 // Help is for kong.
 func (CopyCmd) Help() string {
-	return `Paths inside are below /workspace, and relative ones begin there. As with cp -r:
-a directory takes its contents along, a target that is a directory gets the
-source put into it, and any other target is the new name. Modes and links are
-kept. Special files are left out, and so are links that would lead out of a
-directory that is copied to here.
+	return `Paths inside are below /workspace, absolute or relative to it. As with cp -r,
+directories are copied with their contents, a target that is a directory receives
+the source, and any other target is the new name. Modes and links stay. Special
+files are left out, and so are links that lead out of a directory copied from a
+session.
 
   sandkasten cp data.csv $id:
   sandkasten cp ./project $id:/workspace/
@@ -146,10 +146,10 @@ func (t *transfer) in(ctx context.Context, from, to string) error {
 // standardIn sends what standard input has.
 func (t *transfer) standardIn(ctx context.Context, to string) error {
 	if to == "" || strings.HasSuffix(to, "/") {
-		return errors.New("standard input has no name: say what the file is called inside, as SESSION:PATH")
+		return errors.New("standard input has no name: write the path inside, as SESSION:PATH")
 	}
 	t.target = to
-	f, err := sized(t.a.In)
+	f, err := spoolInput(t.a.In)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (t *transfer) standardIn(ctx context.Context, to string) error {
 
 // send writes a local file, which it closes.
 func (t *transfer) send(ctx context.Context, f *os.File, to string, o sandkasten.WriteOptions) error {
-	left, err := remaining(f)
+	left, err := countRemaining(f)
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}

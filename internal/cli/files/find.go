@@ -18,7 +18,7 @@ import (
 type lsCmd struct {
 	Recursive bool `short:"r" help:"Also the directories below."`
 	cli.FormFlags
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
@@ -64,7 +64,7 @@ func entryRows(entries []sandkasten.Entry) [][]string {
 type statCmd struct {
 	Follow  bool   `short:"L" help:"Follow a link instead of describing it."`
 	JSON    bool   `name:"json" help:"Print JSON."`
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Path    string `arg:"" help:"A file of any kind."`
 }
 
@@ -92,10 +92,10 @@ func (c statCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 
 type findCmd struct {
 	Hidden bool `short:"a" help:"Also names that begin with a dot."`
-	Limit  int  `short:"n" placeholder:"N" help:"At most so many, up to 10000; 1000 if not given."`
+	Limit  int  `short:"n" placeholder:"N" help:"At most this many, up to 10000; 1000 by default."`
 	cli.FormFlags
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
-	Pattern string `arg:"" help:"As '*.go' or 'src/**/*.{c,h}'."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
+	Pattern string `arg:"" help:"Pattern, such as '*.go' or 'src/**/*.{c,h}'."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"Where to look."`
 }
 
@@ -122,25 +122,25 @@ func (c findCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 // sayTruncated says that a search found more than it shows.
 func sayTruncated(a *cli.App, truncated bool) {
 	if truncated {
-		a.Say("sandkasten: there is more; ask for more with -n or look for less")
+		a.Say("sandkasten: there are more; raise -n or narrow the pattern")
 	}
 }
 
 type grepCmd struct {
 	Literal    bool   `short:"F" help:"The pattern is text, not a regular expression."`
 	IgnoreCase bool   `short:"i" help:"Upper and lower case are the same."`
-	Include    string `placeholder:"PATTERN" help:"Only files of these names, as '*.go'."`
+	Include    string `placeholder:"PATTERN" help:"Only files with matching names, such as '*.go'."`
 	Hidden     bool   `short:"a" help:"Also names that begin with a dot."`
 	Before     int    `short:"B" placeholder:"N" help:"Lines to show before each match."`
-	After      int    `short:"A" placeholder:"N" help:"Lines to show behind each match."`
-	Limit      int    `short:"n" placeholder:"N" help:"At most so many matches, up to 1000; 100 if not given."`
+	After      int    `short:"A" placeholder:"N" help:"Lines to show after each match."`
+	Limit      int    `short:"n" placeholder:"N" help:"At most this many matches, up to 1000; 100 by default."`
 	cli.FormFlags
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Pattern string `arg:"" help:"A regular expression in RE2's syntax."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory or file."`
 }
 
-func (grepCmd) Help() string { return "Ends with 1 if nothing matches." }
+func (grepCmd) Help() string { return "Exits with 1 if nothing matches." }
 
 func (c grepCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	found, err := cl.Session(c.Session).Grep(ctx, c.Pattern, &sandkasten.GrepOptions{
@@ -193,7 +193,7 @@ func grepText(matches []sandkasten.Match) string {
 type watchCmd struct {
 	Recursive bool   `short:"r" help:"Also the directories below."`
 	JSON      bool   `name:"json" help:"Print JSON, one line for each change."`
-	Session   string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session   string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Path      string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
@@ -226,7 +226,7 @@ func (c watchCmd) print(a *cli.App, change sandkasten.Change) error {
 
 type tarCmd struct {
 	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"A directory."`
 }
 
@@ -241,16 +241,16 @@ func (c tarCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 
 type untarCmd struct {
 	Format  string `enum:"tar,tar.gz,tar.zst,zip" default:"tar.gz" help:"One of ${enum}."`
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Path    string `arg:"" optional:"" default:"/workspace" help:"The directory to unpack into."`
 }
 
 func (c untarCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	f, err := sized(a.In)
+	f, err := spoolInput(a.In)
 	if err != nil {
 		return err
 	}
-	left, err := remaining(f)
+	left, err := countRemaining(f)
 	if err != nil {
 		return err
 	}

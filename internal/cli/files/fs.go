@@ -34,9 +34,9 @@ type Cmd struct {
 
 // Help is for kong.
 func (Cmd) Help() string {
-	return `Paths are below /workspace, and relative ones begin there. These commands do not
-wait for what runs in the session's shells. Files between here and a session
-are copied with sandkasten cp.
+	return `Paths are below /workspace, absolute or relative to it. These commands do not wait
+for the session's shells. To copy files between this machine and a session, use
+sandkasten cp.
 
   sandkasten fs ls $id src
   sandkasten fs grep $id 'func \w+' src --include '*.go'
@@ -44,9 +44,9 @@ are copied with sandkasten cp.
 }
 
 type mkdirCmd struct {
-	Parents bool     `short:"p" help:"Also those above, and do not mind if it is there."`
-	Mode    string   `short:"m" placeholder:"MODE" help:"In octal; 0755 if not given."`
-	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Parents bool     `short:"p" help:"Also make those above, and accept an existing directory."`
+	Mode    string   `short:"m" placeholder:"MODE" help:"Mode in octal; 0755 by default."`
+	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Paths   []string `arg:"" name:"path" help:"Directories."`
 }
 
@@ -62,9 +62,9 @@ func (c mkdirCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 
 type mvCmd struct {
 	Force   bool   `short:"f" help:"Replace what is there."`
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	From    string `arg:"" help:"What to rename."`
-	To      string `arg:"" help:"Its new path, or a directory to move it into."`
+	To      string `arg:"" help:"New path, or a directory to move it into."`
 }
 
 func (c mvCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
@@ -79,9 +79,9 @@ func (c mvCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 type cpCmd struct {
 	Recursive bool   `short:"r" help:"Needed for a directory."`
 	Force     bool   `short:"f" help:"Replace what is there."`
-	Session   string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session   string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	From      string `arg:"" help:"What to copy."`
-	To        string `arg:"" help:"Its new path, or a directory to copy it into."`
+	To        string `arg:"" help:"New path, or a directory to copy it into."`
 }
 
 func (c cpCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
@@ -94,8 +94,8 @@ func (c cpCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 }
 
 type rmCmd struct {
-	Recursive bool     `short:"r" help:"Directories with all that is in them."`
-	Session   string   `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Recursive bool     `short:"r" help:"Also remove directories and their contents."`
+	Session   string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Paths     []string `arg:"" name:"path" help:"Files, links or directories."`
 }
 
@@ -107,7 +107,7 @@ func (c rmCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 
 type chmodCmd struct {
 	Recursive bool     `short:"r" help:"Also what is below."`
-	Session   string   `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session   string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Mode      string   `arg:"" help:"In octal, like 0755."`
 	Paths     []string `arg:"" name:"path" help:"Files and directories; links are followed."`
 }
@@ -123,10 +123,10 @@ func (c chmodCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
 }
 
 type editCmd struct {
-	Count   int    `short:"n" placeholder:"N" help:"How often the text must be there; else nothing changes. By default once or more."`
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Count   int    `short:"n" placeholder:"N" help:"Change nothing unless the file has the text this many times; by default at least once."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Path    string `arg:"" help:"A file."`
-	Old     string `arg:"" help:"The text as it is in the file, exactly."`
+	Old     string `arg:"" help:"The exact text in the file."`
 	New     string `arg:"" help:"What takes its place."`
 }
 
@@ -144,12 +144,12 @@ func (c editCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 	if done.DiffTruncated {
 		a.Say("sandkasten: the change is larger than the diff that follows")
 	}
-	_, err = fmt.Fprint(a.Out, shown(a, done.Diff))
+	_, err = fmt.Fprint(a.Out, showText(a, done.Diff))
 	return err
 }
 
 type catCmd struct {
-	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Paths   []string `arg:"" name:"path" help:"Files."`
 }
 
@@ -164,15 +164,15 @@ func (c catCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 }
 
 type writeCmd struct {
-	Mode    string `short:"m" placeholder:"MODE" help:"In octal; 0644 if not given, or the mode that the file has."`
+	Mode    string `short:"m" placeholder:"MODE" help:"Mode in octal; by default the file's own, or 0644."`
 	Create  bool   `xor:"how" help:"Refuse to replace a file."`
 	Append  bool   `short:"a" xor:"how" help:"Add to the end of the file."`
-	Session string `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Path    string `arg:"" help:"The file."`
 }
 
 func (writeCmd) Help() string {
-	return `Makes the directories above it as well.
+	return `Also makes the directories above the file.
 
   echo hello | sandkasten fs write $id greeting.txt`
 }
@@ -182,7 +182,7 @@ func (c writeCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) er
 	if err != nil {
 		return err
 	}
-	f, err := sized(a.In)
+	f, err := spoolInput(a.In)
 	if err != nil {
 		return err
 	}
@@ -224,9 +224,9 @@ func each(paths []string, do func(path string) error) error {
 	return nil
 }
 
-// shown is text of a sandbox's as it may go to standard output: a terminal
+// showText returns text of a sandbox as it may go to standard output: a terminal
 // obeys control characters, a file does not mind them.
-func shown(a *cli.App, text string) string {
+func showText(a *cli.App, text string) string {
 	if show.IsTerminal(a.Out) {
 		return show.Visible(text, "\n\t")
 	}

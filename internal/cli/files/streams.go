@@ -19,9 +19,9 @@ func stream(w io.Writer, r io.Reader) error {
 // onlyWriter keeps io.CopyBuffer from finding a way of its own.
 type onlyWriter struct{ io.Writer }
 
-// sized returns a file with what in has, whose length is known: itself, or a
+// spoolInput returns a file with the content of in and a known length: itself, or a
 // copy that goes away when it is closed.
-func sized(in *os.File) (*os.File, error) {
+func spoolInput(in *os.File) (*os.File, error) {
 	info, err := in.Stat()
 	if err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func sized(in *os.File) (*os.File, error) {
 	return spool, nil
 }
 
-// remaining is how much there is to read in a file.
-func remaining(f *os.File) (int64, error) {
+// countRemaining returns the number of bytes that are left to read in a file.
+func countRemaining(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err

@@ -9,13 +9,12 @@ import (
 
 // Cmd writes the pages of the program that it is a command of.
 type Cmd struct {
-	Dir string `required:"" placeholder:"DIR" help:"Directory for the pages, as /usr/local/share/man/man1. It is made if it is not there."`
+	Dir string `required:"" placeholder:"DIR" help:"Directory for the pages, such as /usr/local/share/man/man1. It is made if missing."`
 }
 
 // Help is what `man --help` says.
 func (Cmd) Help() string {
-	return `Writes a page for sandkasten and one for each of its commands. They say what
---help says.
+	return `Writes a page for sandkasten and one for each command, with the text of --help.
 
   sandkasten man --dir /usr/local/share/man/man1
   man sandkasten-run`

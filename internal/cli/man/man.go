@@ -18,7 +18,7 @@ func Pages(app *kong.Application) map[string][]byte {
 	var add func(n *kong.Node)
 	add = func(n *kong.Node) {
 		pages[name(app, n)+".1"] = page(app, n)
-		for _, child := range visible(n) {
+		for _, child := range visibleCommands(n) {
 			add(child)
 		}
 	}
@@ -34,7 +34,7 @@ func name(app *kong.Application, n *kong.Node) string {
 	return name(app, n.Parent) + "-" + n.Name
 }
 
-func visible(n *kong.Node) []*kong.Node {
+func visibleCommands(n *kong.Node) []*kong.Node {
 	var found []*kong.Node
 	for _, child := range n.Children {
 		if !child.Hidden {
@@ -86,7 +86,7 @@ func usage(app *kong.Application, n *kong.Node) string {
 }
 
 func commands(b *bytes.Buffer, app *kong.Application, n *kong.Node) {
-	children := visible(n)
+	children := visibleCommands(n)
 	if len(children) == 0 {
 		return
 	}

@@ -57,15 +57,15 @@ func JSON(w io.Writer, v any) error {
 	if err := e.Encode(v); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
-	if _, err := w.Write(escaped(text.Bytes())); err != nil {
+	if _, err := w.Write(escapeControls(text.Bytes())); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
 	return nil
 }
 
-// escaped writes what is not to be printed, which can be in strings only, the way
+// escapeControls writes what is not to be printed, which can be in strings only, the way
 // that JSON has for it.
-func escaped(text []byte) []byte {
+func escapeControls(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for len(text) > 0 {
 		r, size := utf8.DecodeRune(text)

@@ -19,16 +19,16 @@ import (
 type Cmd struct {
 	Create   createCmd   `cmd:"" help:"Save the files of a session and print the snapshot's id."`
 	Ls       lsCmd       `cmd:"" help:"List snapshots."`
-	Inspect  inspectCmd  `cmd:"" help:"Show all that is known of a snapshot, as JSON."`
+	Inspect  inspectCmd  `cmd:"" help:"Show a snapshot as JSON."`
 	Download downloadCmd `cmd:"" help:"Write the archive of a snapshot to a file."`
-	Upload   uploadCmd   `cmd:"" help:"Make a snapshot of an archive from another host."`
+	Upload   uploadCmd   `cmd:"" help:"Make a snapshot from an archive of another host."`
 	Rm       rmCmd       `cmd:"" help:"Remove snapshots."`
 }
 
 // Help is what --help adds.
 func (Cmd) Help() string {
-	return `A snapshot is a copy of a session's files as they were at one moment. Other
-sessions can begin with it, here and on other hosts:
+	return `A snapshot is a copy of a session's files at one moment. Other sessions can begin
+with it, on this host and others:
 
   snap=$(sandkasten snapshot create $id --scope sandbox)
   sandkasten create --restore $snap
@@ -37,17 +37,17 @@ sessions can begin with it, here and on other hosts:
 }
 
 type createCmd struct {
-	Session string   `arg:"" help:"Session: its name, its id or the beginning of that."`
+	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Name    string   `help:"Name, of a-z, A-Z, 0-9, '.', '_' and '-'."`
 	Label   string   `help:"A note."`
-	Scope   string   `enum:"workspace,sandbox" default:"workspace" help:"workspace is /workspace; sandbox is that and all else that was changed of the root."`
-	Include []string `sep:"none" placeholder:"PATH" help:"Only this, and what is below it. Repeatable."`
+	Scope   string   `enum:"workspace,sandbox" default:"workspace" help:"workspace is /workspace; sandbox is that and all changes to the root."`
+	Include []string `sep:"none" placeholder:"PATH" help:"Only this path and everything below. Repeatable."`
 	Exclude []string `sep:"none" placeholder:"PATH" help:"Not this. Repeatable."`
 	JSON    bool     `name:"json" help:"Print the whole snapshot as JSON."`
 }
 
 func (createCmd) Help() string {
-	return `The session's programs stand still for as long as its files are read.
+	return `The session's programs pause while the files are read.
 
   sandkasten snapshot create $id --name before-upgrade
   sandkasten snapshot create $id --include src --exclude src/node_modules`
@@ -69,8 +69,8 @@ func (c createCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) e
 }
 
 type lsCmd struct {
-	Session string `placeholder:"ID" help:"Only those of this session."`
-	Name    string `help:"Only those of this name."`
+	Session string `placeholder:"ID" help:"Only snapshots of this session."`
+	Name    string `help:"Only snapshots with this name."`
 	cli.ListFlags
 }
 
@@ -110,8 +110,7 @@ type downloadCmd struct {
 }
 
 func (downloadCmd) Help() string {
-	return `The archive is a tar file of a manifest and of one compressed tar file for each
-part:
+	return `The archive is a tar file with a manifest and one compressed tar file per part:
 
   sandkasten snapshot download $snap work.tar
   tar -xOf work.tar workspace.tar.zst | tar --zstd -xf -`
@@ -141,7 +140,7 @@ func (c downloadCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client)
 }
 
 type uploadCmd struct {
-	File  string `arg:"" type:"existingfile" help:"What a download has written."`
+	File  string `arg:"" type:"existingfile" help:"File that a download wrote."`
 	Name  string `help:"Name, of a-z, A-Z, 0-9, '.', '_' and '-'."`
 	Label string `help:"A note."`
 	JSON  bool   `name:"json" help:"Print the whole snapshot as JSON."`

@@ -47,7 +47,7 @@ func Run(ctx context.Context, a *cli.App, s *sandkasten.Session, t *sandkasten.T
 	}
 	switch {
 	case errors.Is(err, errDetached):
-		a.Say("detached; `sandkasten shell --attach %s %s` comes back", show.Printable(t.ID()), s.ID)
+		a.Say("detached; `sandkasten shell --attach %s %s` attaches again", show.Printable(t.ID()), s.ID)
 		return nil
 	case err != nil:
 		return cli.NotRun(err)
@@ -132,7 +132,7 @@ func (l *line) show(ctx context.Context) error {
 	for {
 		t := l.terminal()
 		_, err := io.Copy(l.a.Out, t)
-		if !broken(err) || ctx.Err() != nil {
+		if !isConnectionError(err) || ctx.Err() != nil {
 			return err // nil if the program has ended
 		}
 		if err := l.reattach(ctx, t); err != nil {
@@ -141,9 +141,9 @@ func (l *line) show(ctx context.Context) error {
 	}
 }
 
-// broken reports whether err is of a connection: not the daemon's word, and not
+// isConnectionError reports whether err is of a connection: not the daemon's word, and not
 // our own output.
-func broken(err error) bool {
+func isConnectionError(err error) bool {
 	_, lost := errors.AsType[*sandkasten.ConnectionError](err)
 	return lost
 }
@@ -176,7 +176,7 @@ func (l *line) reattach(ctx context.Context, old *sandkasten.Terminal) error {
 			l.a.Say("sandkasten: attached again.\r")
 			return nil
 		}
-		if !broken(err) && !errors.Is(err, sandkasten.ErrUnavailable) {
+		if !isConnectionError(err) && !errors.Is(err, sandkasten.ErrUnavailable) {
 			return err
 		}
 	}

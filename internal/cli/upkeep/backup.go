@@ -14,15 +14,15 @@ import (
 
 // BackupCmd saves what a daemon cannot find out again by itself.
 type BackupCmd struct {
-	File string `arg:"" help:"File to write, a tar file. One that is there is replaced."`
+	File string `arg:"" help:"Tar file to write. An existing file is replaced."`
 }
 
 // Help implements kong's HelpProvider.
 func (BackupCmd) Help() string {
-	return `Saves the database as it is at one moment, the API key, the secrets of previews
-and of the engine's objects, the key of encrypted snapshots and the configuration
-file. The daemon may be running. The file is as secret as they are. What sessions,
-workspaces, images and snapshots hold is not in it.
+	return `Saves the database at one moment, the API key, the secrets of previews and of the
+engine's objects, the key of encrypted snapshots and the configuration file. The
+daemon may run meanwhile. Keep the file secret. It does not contain the files of
+sessions, workspaces, images and snapshots.
 
   sandkasten backup /var/backups/sandkasten.tar`
 }
@@ -42,16 +42,16 @@ func (c BackupCmd) Run(ctx context.Context, a *cli.App) error {
 
 // RestoreCmd brings a backup back.
 type RestoreCmd struct {
-	File  string `arg:"" help:"File that backup has written."`
-	Owner string `default:"admin" help:"Whose sessions those become that the backup does not know."`
+	File  string `arg:"" help:"File that backup wrote."`
+	Owner string `default:"admin" help:"Owner of sessions that the backup does not know."`
 }
 
 // Help implements kong's HelpProvider.
 func (RestoreCmd) Help() string {
-	return `Brings back the files of a backup, while no daemon runs. Those that are there are
-kept, under names that end with .before- and the time. Sandboxes, workspaces and
-snapshots that are newer than the backup get rows as by ` + "`sandkasten recover`" + `: nothing
-is removed and no session ends.
+	return `Restores the files of a backup, while no daemon runs. It keeps the files that it
+replaces, under names that end with .before- and the time. Sandboxes, workspaces
+and snapshots that are newer than the backup get rows, as with ` + "`sandkasten recover`" + `:
+nothing is removed and no session ends.
 
   systemctl stop sandkasten
   sandkasten restore /var/backups/sandkasten.tar
@@ -92,16 +92,16 @@ func lines(w io.Writer, said []string) error {
 
 // RecoverCmd makes rows for what has none.
 type RecoverCmd struct {
-	Owner string `default:"admin" help:"Whose the sessions and workspaces become: the name of an API key's owner."`
+	Owner string `default:"admin" help:"Owner of the recovered sessions and workspaces: the owner of an API key."`
 }
 
 // Help implements kong's HelpProvider.
 func (RecoverCmd) Help() string {
-	return `Makes sessions of sandboxes, workspaces of volumes and snapshots of archives that
-the database does not know, for when it is lost. Processes go on, and nothing is
-removed. Their ids are those that they had, but for workspaces, whose id is that of
-the volume; labels, names, owners and times of expiry are lost. It is for the native
-driver, and while no daemon runs.
+	return `Rebuilds a lost database: it makes sessions from sandboxes, workspaces from volumes
+and snapshots from archives without a row. Processes go on, and nothing is removed.
+Sessions and snapshots keep their ids; a workspace gets the id of its volume.
+Labels, names, owners and times of expiry are lost. It works with the native driver,
+while no daemon runs.
 
   sandkasten recover --owner admin`
 }

@@ -18,20 +18,19 @@ import (
 
 // FsckCmd compares what there is with what should be.
 type FsckCmd struct {
-	Repair bool `help:"Remove and finish what a crash has left, as a start of the daemon does. The daemon must be stopped."`
+	Repair bool `help:"Remove and finish the leftovers of a crash, as a start of the daemon does. Stop the daemon first."`
 	JSON   bool `name:"json" help:"Print JSON."`
 }
 
 // Help implements kong's HelpProvider.
 func (FsckCmd) Help() string {
-	return `Compares the database with what is on this host: sandboxes, their processes,
-control groups, loop devices and user ids, workspaces, snapshots, images and
-uploads. It changes nothing, and may be run at any time, also while the daemon
-works: only what still differs after some seconds is told. Run it as root, with
-the daemon's configuration.
+	return `Compares the database with this host: sandboxes, their processes, control groups,
+loop devices and user ids, workspaces, snapshots, images and uploads. It changes
+nothing, and can run while the daemon works: it reports only differences that last
+for some seconds. Run it as root, with the daemon's configuration.
 
 It exits with 0 if nothing differs, 1 if something does, and 2 if it cannot tell.
-With --repair it is told what was mended, and the exit code is for what is left.
+With --repair it lists the repairs, and the exit code is about the rest.
 
   sandkasten fsck --config sandkasten.yaml`
 }

@@ -12,20 +12,20 @@ import (
 
 // GCCmd removes what nothing needs.
 type GCCmd struct {
-	DryRun   bool `name:"dry-run" help:"Only say what would be removed."`
-	Archives bool `help:"Also delete archives of snapshots that no row names. sandkasten recover makes snapshots of them instead."`
+	DryRun   bool `name:"dry-run" help:"Only list what gc would remove."`
+	Archives bool `help:"Also delete archives of snapshots without a row. sandkasten recover makes snapshots from them instead."`
 	JSON     bool `name:"json" help:"Print JSON."`
 }
 
 // Help implements kong's HelpProvider.
 func (GCCmd) Help() string {
-	return `Removes images that have lost their names and that no session has, layers of no
-image, and imports and uploads that were cut off. Archives of snapshots that no row
-names are left alone without --archives. Where the database is gone, empty or
-another installation's, it removes nothing: see ` + "`sandkasten recover`" + `.
+	return `Removes images without a name and a session, layers without an image, and
+interrupted imports and uploads. It keeps archives of snapshots without a row unless
+--archives is given. If the database is gone, empty or foreign, it removes nothing:
+see ` + "`sandkasten recover`" + `.
 
-The daemon does most of this at its start. While it runs, what it may be working on
-is left alone; while it does not, this also finishes what it has left, as
+The daemon does most of this at its start. While the daemon runs, gc leaves its
+current work alone; without a daemon, gc also finishes the leftovers of a crash, as
 ` + "`sandkasten fsck --repair`" + ` does. Run it as root.
 
   sandkasten gc --dry-run`
