@@ -77,7 +77,8 @@ func TestOpenStdinOfACommand(t *testing.T) {
 	})
 	t.Run("after a wait in the queue", func(t *testing.T) {
 		first := h.dial()
-		first.start(protocol.Exec{Shell: "q"}, "sleep 0.3")
+		ahead := first.start(protocol.Exec{Shell: "q"}, "sleep 0.5")
+		waitFor(t, func() bool { return h.dial().recordOf(ahead).State == protocol.StateRunning })
 		p, typist, id := h.opened(protocol.Exec{Shell: "q"}, "cat")
 		if n, err := typist.type_(protocol.Stdin{ID: id, WaitMS: 20}, "early"); n != 0 || err != nil {
 			t.Errorf("a command that waits took %d bytes, %v", n, err)
