@@ -28,7 +28,7 @@ var kinds = []kind{
 	{"variable", regexp.MustCompile(`^SANDKASTEN_[A-Z_]+$`), (*repository).hasVariable, 5},
 	{"route", regexp.MustCompile(`^(?:(?:GET|POST|PUT|PATCH|DELETE) \S+|/(?:v1|docs|healthz|readyz|metrics|openapi\.json)\b\S*|(?:fs|exec|execs|processes|image-jobs)/\S*)$`), (*repository).hasRoute, 150},
 	{"path", regexp.MustCompile(`^(?:cmd|deploy|docs|images|internal|protocol|quickstart|sdk|test|tools)/[\w./-]+$`), (*repository).hasPath, 200},
-	{"Go method", regexp.MustCompile(`^(?:\w+\.)?\(\*?\w+\)\.\w+$`), (*repository).hasMethod, 0},
+	{"Go method", regexp.MustCompile(`^(?:\w+\.)?\(\*?\w+\)\.\w+$`), (*repository).hasMethod, 30},
 	{"Go name", regexp.MustCompile(`^(?:[a-z]\w*\.[A-Z]\w*|[A-Z]\w*\.[A-Za-z]\w*)(?:\.[A-Za-z]\w*)?$`), (*repository).hasName, 10},
 }
 

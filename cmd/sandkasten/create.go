@@ -11,16 +11,16 @@ import (
 type sessionFlags struct {
 	policyFlags
 
-	Name      string            `short:"n" placeholder:"NAME" help:"Name, which works in place of the id; unique among your sessions."`
-	Driver    string            `placeholder:"NAME" help:"Driver of the sandbox, such as docker; by default the daemon's."`
-	Workspace string            `short:"w" placeholder:"ID" help:"Workspace to mount at /workspace; it outlives the session, and is made if it does not exist."`
-	CPU       float64           `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
-	Memory    cli.LimitMebibytes     `placeholder:"SIZE" help:"Memory, such as 512m or 2g; a plain number is MiB."`
-	Pids      int64             `placeholder:"N" help:"Processes and threads."`
-	Disk      cli.LimitMebibytes     `placeholder:"SIZE" help:"Disk, such as 512m or 10g; a plain number is MiB."`
-	Env       map[string]string `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
-	Hostname  string            `placeholder:"NAME" help:"Host name inside."`
-	FileScope string            `placeholder:"SCOPE" enum:"workspace,sandbox," default:"" help:"Reach of file calls: workspace, or sandbox for any path."`
+	Name      string             `short:"n" placeholder:"NAME" help:"Name, which works in place of the id; unique among your sessions."`
+	Driver    string             `placeholder:"NAME" help:"Driver of the sandbox, such as docker; by default the daemon's."`
+	Workspace string             `short:"w" placeholder:"ID" help:"Workspace to mount at /workspace; it outlives the session, and is made if it does not exist."`
+	CPU       float64            `name:"cpu" placeholder:"CORES" help:"Cores, as 1.5."`
+	Memory    cli.LimitMebibytes `placeholder:"SIZE" help:"Memory, such as 512m or 2g; a plain number is MiB."`
+	Pids      int64              `placeholder:"N" help:"Processes and threads."`
+	Disk      cli.LimitMebibytes `placeholder:"SIZE" help:"Disk, such as 512m or 10g; a plain number is MiB."`
+	Env       map[string]string  `short:"e" mapsep:"none" placeholder:"NAME=VALUE" help:"Environment variable. Repeatable."`
+	Hostname  string             `placeholder:"NAME" help:"Host name inside."`
+	FileScope string             `placeholder:"SCOPE" enum:"workspace,sandbox," default:"" help:"Reach of file calls: workspace, or sandbox for any path."`
 }
 
 // policyFlags say how long a session lives, and what it is called.
