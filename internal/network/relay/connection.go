@@ -38,7 +38,7 @@ func (c *connection) serve(ctx context.Context) {
 	switch {
 	case !verdict.Allowed:
 		c.refuse(verdict.Why)
-	case !verdict.Inspect:
+	case !verdict.Inspect && !c.relay.hasSecrets(c.names):
 		c.join(ctx, verdict.Why, nil)
 	default:
 		c.inspect(ctx, verdict)
@@ -61,7 +61,7 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 	case first[0] == recordHandshake:
 		c.inspectTLS(ctx, first)
 	case looksLikeHTTP(first):
-		c.relay.web.carry(ctx, c, first)
+		c.relay.web.carry(ctx, c, first, nil)
 	case verdict.Raw:
 		c.join(ctx, verdict.Why, first)
 	default:
@@ -109,6 +109,15 @@ func (c *connection) inspectTLS(ctx context.Context, first []byte) {
 	verdict := c.relay.Rules().Name(name, c.to.Port(), c.names)
 	if !verdict.Allowed {
 		c.refuseAs(read, verdict.Why)
+		return
+	}
+	if len(c.relay.secretsOf(name)) > 0 {
+		cert, err := c.relay.opts.Authority.leaf(name)
+		if err != nil {
+			c.refuseAs(read, "no certificate could be made")
+			return
+		}
+		c.relay.web.carry(ctx, c, read, cert)
 		return
 	}
 	c.join(ctx, verdict.Why, read)

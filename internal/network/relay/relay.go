@@ -6,11 +6,13 @@ package relay
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +27,12 @@ type Options struct {
 	Names Upstream
 	Dial  func(ctx context.Context, network, address string) (net.Conn, error) // from the host's network: a net.Dialer
 	Log   *slog.Logger                                                         // silence
+
+	// Authority stands for the hosts of Secrets, whose certificates are checked by
+	// Roots: the host's. There are no secrets without it.
+	Authority *Authority
+	Secrets   []network.Secret
+	Roots     *x509.CertPool
 
 	MaxConnections int        // at once: 256
 	NewPerSecond   rate.Limit // connections: 100
@@ -103,6 +111,25 @@ func (r *Relay) SetRules(rules *network.Rules) {
 			c.cut()
 		}
 	}
+}
+
+// secretsOf are the secrets that a host may get.
+func (r *Relay) secretsOf(name string) []network.Secret {
+	var found []network.Secret
+	if r.opts.Authority == nil {
+		return nil
+	}
+	for _, secret := range r.opts.Secrets {
+		if secret.IsFor(name) {
+			found = append(found, secret)
+		}
+	}
+	return found
+}
+
+// hasSecrets reports whether one of the names may get secrets.
+func (r *Relay) hasSecrets(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return len(r.secretsOf(name)) > 0 })
 }
 
 // Rules are those in force.

@@ -48,7 +48,7 @@ type world struct {
 	dialed  []string
 }
 
-func newWorld(t *testing.T, policy network.Policy, operator network.Operator) *world {
+func newWorld(t *testing.T, policy network.Policy, operator network.Operator, options ...func(*relay.Options)) *world {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	w := &world{t: t, netns: makeNamespace(t), names: map[string][]string{}, servers: map[string]string{}}
@@ -60,7 +60,11 @@ func newWorld(t *testing.T, policy network.Policy, operator network.Operator) *w
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.relay = relay.New(relay.Entrance{Streams: opened.Streams, Queries: opened.Queries}, rules, relay.Options{Names: w, Dial: w.dial, NewPerSecond: 1000, NewBurst: 1000})
+	o := relay.Options{Names: w, Dial: w.dial, NewPerSecond: 1000, NewBurst: 1000}
+	for _, option := range options {
+		option(&o)
+	}
+	w.relay = relay.New(relay.Entrance{Streams: opened.Streams, Queries: opened.Queries}, rules, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.relay.Run(ctx) }()
@@ -292,11 +296,23 @@ func echo(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// requests are what sites were asked, for the tests of secrets.
+var requests sync.Map
+
+// certificates are those of sites, by their names.
+var certificates sync.Map
+
+func seenBy(name string, r *http.Request) {
+	requests.Store(name+r.URL.Path, fmt.Sprintf("%q %q %s", r.Header["Authorization"], r.Header["X-Other"], r.URL.RawQuery))
+}
+
 // site is a server of TLS that names itself, and its plain twin.
 func site(t *testing.T, name string) (secure, clear string) {
 	t.Helper()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s %s %s\n", name, r.Host, r.URL)
+		w.Header().Set("Echo", r.Header.Get("Authorization"))
+		fmt.Fprintf(w, "%s %s %s\n", name, r.Host, strings.ReplaceAll(r.URL.String(), "the-real-one", "hidden"))
+		seenBy(name, r)
 	})
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -307,6 +323,7 @@ func site(t *testing.T, name string) (secure, clear string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	certificates.Store(name, der)
 	s := httptest.NewUnstartedServer(handler)
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"h2", "http/1.1"}}
 	s.EnableHTTP2 = true
@@ -634,5 +651,126 @@ func TestTheDoorClosesAndOpens(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A host gets the secret where the program sent its placeholder, and nobody else does.
+func TestSecrets(t *testing.T) {
+	authority, err := relay.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := authority.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authority, err = relay.ParseAuthority(kept); err != nil {
+		t.Fatal(err)
+	}
+	const value = "the-real-one"
+	header := network.Secret{Name: "TOKEN", Hosts: []string{"api.test"}, Header: "authorization", Value: "Bearer " + value, Placeholder: network.NewPlaceholder()}
+	query := network.Secret{Name: "KEY", Hosts: []string{"api.test"}, Query: "key", Value: value, Placeholder: network.NewPlaceholder()}
+	basic := network.Secret{Name: "PASS", Hosts: []string{"api.test"}, Header: "Authorization", Value: value, Placeholder: network.NewPlaceholder()}
+	for _, s := range []network.Secret{header, query, basic} {
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apiSite, apiPlain := site(t, "api.test")
+	otherSite, _ := site(t, "other.test")
+	roots := x509.NewCertPool()
+	for _, name := range []string{"api.test", "other.test"} {
+		der, _ := certificates.Load(name)
+		cert, err := x509.ParseCertificate(der.([]byte))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots.AddCert(cert)
+	}
+	w := newWorld(t, network.Policy{Mode: network.Allow, Allow: []string{"api.test", "other.test"}}, network.Operator{}, func(o *relay.Options) {
+		o.Authority, o.Secrets, o.Roots = authority, []network.Secret{header, query, basic}, roots
+	})
+	w.resolve("api.test", "198.51.100.5")
+	w.resolve("other.test", "198.51.100.6")
+	w.at("198.51.100.5:443", apiSite)
+	w.at("198.51.100.5:80", apiPlain)
+	w.at("198.51.100.6:443", otherSite)
+	w.mustAsk("api.test", dns.TypeA)
+	w.mustAsk("other.test", dns.TypeA)
+	trusted := t.TempDir() + "/ca.pem"
+	if err := os.WriteFile(trusted, authority.Certificate(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string, args ...string) string {
+		t.Helper()
+		out, err := w.run(append([]string{"curl", "-sS", "-i", "--max-time", "10", "--cacert", trusted, "--resolve", "api.test:443:198.51.100.5", "--resolve", "api.test:80:198.51.100.5", "--resolve", "other.test:443:198.51.100.6"}, args...)...)
+		if err != nil {
+			t.Errorf("%s: %q, %v", path, out, err)
+		}
+		if strings.Contains(out, value) {
+			t.Errorf("%s: the client sees the secret: %s", path, out)
+		}
+		return out
+	}
+	saw := func(site, path string) string {
+		text, _ := requests.Load(site + path)
+		return fmt.Sprint(text)
+	}
+	for about, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"bearer":      {[]string{"-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
+		"http1":       {[]string{"--http1.1", "-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
+		"alone":       {[]string{"-H", "Authorization: " + header.Placeholder}, `["Bearer the-real-one"] [] `},
+		"query":       {nil, `[] [] a=1&key=the-real-one&b=2`},
+		"basic":       {[]string{"-u", "me:" + basic.Placeholder}, `["Basic bWU6dGhlLXJlYWwtb25l"] [] `},
+		"elsewhere":   {[]string{"-H", "X-Other: " + header.Placeholder}, `[] ["` + header.Placeholder + `"] `},
+		"placeholder": {[]string{"-H", "Authorization: Bearer other"}, `["Bearer other"] [] `},
+	} {
+		url := "https://api.test/" + about
+		if about == "query" {
+			url += "?a=1&key=" + query.Placeholder + "&b=2"
+		}
+		out := get(about, append(c.args, url)...)
+		if got := saw("api.test", "/"+about); got != c.want {
+			t.Errorf("%s: the host saw %s, want %s (%s)", about, got, c.want, out)
+		}
+		if proto := map[bool]string{true: "HTTP/1.1", false: "HTTP/2"}[about == "http1"]; !strings.HasPrefix(out, proto) {
+			t.Errorf("%s: %s", about, out)
+		}
+	}
+	// Neither by plain HTTP nor to another host.
+	get("plain", "-H", "Authorization: Bearer "+header.Placeholder, "http://api.test/plain")
+	if got := saw("api.test", "/plain"); strings.Contains(got, value) {
+		t.Errorf("by plain HTTP: %s", got)
+	}
+	get("other", "-k", "-H", "Authorization: Bearer "+header.Placeholder, "https://other.test/other")
+	if got := saw("other.test", "/other"); strings.Contains(got, value) || !strings.Contains(got, header.Placeholder) {
+		t.Errorf("another host: %s", got)
+	}
+	events, _ := w.relay.Journal().Since(0)
+	if text := fmt.Sprintf("%+v", events); strings.Contains(text, value) || !strings.Contains(text, "api.test") {
+		t.Errorf("the journal: %s", text)
+	}
+}
+
+// A server that is not the host that it stands for gets no secret.
+func TestSecretsNeedTheRealHost(t *testing.T) {
+	authority, err := relay.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := network.Secret{Name: "TOKEN", Hosts: []string{"api.test"}, Header: "Authorization", Value: "the-real-one", Placeholder: network.NewPlaceholder()}
+	w := newWorld(t, network.Policy{Mode: network.Allow, Allow: []string{"api.test"}}, network.Operator{}, func(o *relay.Options) {
+		o.Authority, o.Secrets, o.Roots = authority, []network.Secret{secret}, x509.NewCertPool()
+	})
+	fake, _ := site(t, "api.test")
+	w.resolve("api.test", "198.51.100.5")
+	w.at("198.51.100.5:443", fake)
+	w.mustAsk("api.test", dns.TypeA)
+	out, err := curl(w, "-i", "--resolve", "api.test:443:198.51.100.5", "-H", "Authorization: "+secret.Placeholder, "https://api.test/fake")
+	if saw, asked := requests.Load("api.test/fake"); asked || !strings.Contains(out, "502") {
+		t.Errorf("%q, %v; the server saw %v", out, err, saw)
 	}
 }

@@ -3,6 +3,8 @@ package relay
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -41,34 +43,73 @@ const (
 	webIdle    = 5 * time.Minute
 )
 
-// webProxy carries plain HTTP: each request has to name an allowed host, also the
-// later ones of a connection. Requests are parsed and written anew, so that no two
-// readers can understand them differently.
+// webProxy carries HTTP whose requests are looked at: plain HTTP, and the TLS of hosts
+// that get secrets. Each request has to name an allowed host, also the later ones of
+// a connection. Requests are parsed and written anew, so that no two readers can
+// understand them differently.
 type webProxy struct {
 	relay  *Relay
 	server *http.Server
 	proxy  *httputil.ReverseProxy
+	plain  *http.Transport
 
 	incoming chan net.Conn
 	closed   chan struct{}
 	once     sync.Once
+
+	mu     sync.Mutex
+	secure map[string]*http.Transport // guarded by mu; by the name of the host
 }
 
 func newWebProxy(r *Relay) *webProxy {
-	p := &webProxy{relay: r, incoming: make(chan net.Conn), closed: make(chan struct{})}
+	p := &webProxy{relay: r, incoming: make(chan net.Conn), closed: make(chan struct{}), secure: make(map[string]*http.Transport)}
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a sandbox can cause any of it
 	p.server = &http.Server{
 		Handler: p, ErrorLog: silent, ReadHeaderTimeout: webHeader, IdleTimeout: webIdle, MaxHeaderBytes: webHeaders,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			if secured, ok := conn.(*tls.Conn); ok {
+				conn = secured.NetConn()
+			}
 			web, _ := conn.(*webConn)
 			return context.WithValue(ctx, webConnKey{}, web)
 		},
 	}
+	p.plain = p.transport("")
 	p.proxy = &httputil.ReverseProxy{
-		Rewrite: rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached,
-		Transport: &http.Transport{DialContext: p.dial, DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: webHeaders},
+		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: p.hideSecrets,
 	}
 	return p
+}
+
+// transport is how a host is reached: by TLS as the one of that name, or plainly.
+func (p *webProxy) transport(name string) *http.Transport {
+	return &http.Transport{
+		DialContext: p.dial, TLSClientConfig: &tls.Config{ServerName: name, RootCAs: p.relay.opts.Roots, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: webHeaders,
+	}
+}
+
+// RoundTrip sends a request to where its connection leads.
+func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
+	web, ok := r.Context().Value(webConnKey{}).(*webConn)
+	if !ok {
+		return nil, errors.New("a request of no connection")
+	}
+	if web.secure == "" {
+		return p.plain.RoundTrip(r)
+	}
+	return p.secured(web.secure).RoundTrip(r)
+}
+
+func (p *webProxy) secured(name string) *http.Transport {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.secure[name]
+	if t == nil {
+		t = p.transport(name)
+		p.secure[name] = t
+	}
+	return t
 }
 
 type webConnKey struct{}
@@ -80,7 +121,10 @@ func (p *webProxy) serve() { _ = p.server.Serve(p) }
 func (p *webProxy) close() {
 	_ = p.Close()
 	_ = p.server.Close()
-	if t, ok := p.proxy.Transport.(*http.Transport); ok {
+	p.plain.CloseIdleConnections()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.secure {
 		t.CloseIdleConnections()
 	}
 }
@@ -105,11 +149,16 @@ func (p *webProxy) Close() error {
 func (p *webProxy) Addr() net.Addr { return &net.TCPAddr{} }
 
 // carry serves the requests of a connection, of which first has been read, and
-// returns when it has ended.
-func (p *webProxy) carry(ctx context.Context, c *connection, first []byte) {
+// returns when it has ended. With a certificate the client speaks TLS.
+func (p *webProxy) carry(ctx context.Context, c *connection, first []byte, as *tls.Certificate) {
 	conn := &webConn{TCPConn: c.client, of: c, first: first, ctx: ctx, ended: make(chan struct{})}
+	var served net.Conn = conn
+	if as != nil {
+		conn.secure = c.host()
+		served = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*as}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+	}
 	select {
-	case p.incoming <- conn:
+	case p.incoming <- served:
 		<-conn.ended
 	case <-p.closed:
 		reset(c.client)
@@ -124,9 +173,10 @@ func (p *webProxy) carry(ctx context.Context, c *connection, first []byte) {
 type webConn struct {
 	*net.TCPConn
 
-	of    *connection
-	ctx   context.Context
-	first []byte // read already, and to be read first
+	of     *connection
+	ctx    context.Context
+	first  []byte // read already, and to be read first
+	secure string // the host that we stand for; "" where HTTP is plain
 
 	sent, received atomic.Int64
 	ended          chan struct{}
@@ -191,12 +241,18 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := web.of
 	name, why := hostOf(r, c.to.Port())
+	if why == "" && web.secure != "" && name != web.secure {
+		http.Error(w, "This connection is for "+web.secure+".", http.StatusMisdirectedRequest)
+		return
+	}
+	if why == "" && web.secure != "" && r.Method == http.MethodTrace {
+		why = "TRACE would show what stays outside of the sandbox"
+	}
 	if why == "" {
 		c.setNamed(name)
 		verdict := p.relay.Rules().Name(name, c.to.Port(), c.names)
 		if why = verdict.Why; verdict.Allowed {
 			p.relay.journal.add(c.event(OpRequest, true, why))
-			r.Header.Del("Upgrade-Insecure-Requests")
 			p.proxy.ServeHTTP(w, r)
 			return
 		}
@@ -231,8 +287,9 @@ func hostOf(r *http.Request, port uint16) (name, why string) {
 	return name, ""
 }
 
-// rewrite sends a request where the connection leads, and leaves the rest as it is.
-func rewrite(pr *httputil.ProxyRequest) {
+// rewrite sends a request where the connection leads, with the secrets of its host,
+// and leaves the rest as it is.
+func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 	web, ok := pr.In.Context().Value(webConnKey{}).(*webConn)
 	if !ok {
 		return
@@ -245,12 +302,34 @@ func rewrite(pr *httputil.ProxyRequest) {
 			pr.Out.Header[name] = values
 		}
 	}
+	if web.secure == "" {
+		return
+	}
+	pr.Out.URL.Scheme, pr.Out.URL.Host = "https", net.JoinHostPort(web.secure, strconv.Itoa(int(web.of.to.Port())))
+	for _, secret := range p.relay.secretsOf(web.secure) {
+		secret.Fill(pr.Out.URL, pr.Out.Header)
+	}
 }
 
-func (p *webProxy) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// hideSecrets takes out of an answer what the host repeats of its request.
+func (p *webProxy) hideSecrets(answer *http.Response) error {
+	if web, ok := answer.Request.Context().Value(webConnKey{}).(*webConn); ok && web.secure != "" {
+		for _, secret := range p.relay.secretsOf(web.secure) {
+			secret.Hide(answer.Header)
+		}
+	}
+	return nil
+}
+
+// dial reaches the address of the connection that the request came by.
+func (p *webProxy) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	web, ok := ctx.Value(webConnKey{}).(*webConn)
+	if !ok {
+		return nil, errors.New("a request of no connection")
+	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	return p.relay.opts.Dial(ctx, network, address)
+	return p.relay.opts.Dial(ctx, network, web.of.to.String())
 }
 
 func notReached(w http.ResponseWriter, _ *http.Request, err error) {
