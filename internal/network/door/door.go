@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -40,19 +41,23 @@ type Door struct {
 	// Queries get every datagram to port 53 of such an address. Whoever answers has
 	// to set the source address to where the query went.
 	Queries []*net.UDPConn
+	// Datagrams get the first datagram of every flow to another port, while
+	// CarryDatagrams says so, with its destination as a control message. See Flow.
+	Datagrams []*net.UDPConn
 
+	netns   *os.File
 	lookup  *ebpf.Map
 	program *ebpf.Program
 	attach  link.Link
 }
 
-// Open makes the door of a namespace, which the caller may close afterwards. When
+// Open makes the door of a namespace, whose file is the door's from then on. When
 // it fails the namespace has no way out. An earlier door whose process has ended is
 // no hindrance. It needs CAP_SYS_ADMIN and CAP_NET_ADMIN on the host and over the
 // namespace, and CAP_BPF.
 func Open(netns *os.File) (_ *Door, err error) {
 	allowMemory()
-	d := &Door{}
+	d := &Door{netns: netns}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.Close())
@@ -76,9 +81,10 @@ func (d *Door) Close() error {
 	for _, s := range d.Streams {
 		errs = append(errs, s.Close())
 	}
-	for _, q := range d.Queries {
+	for _, q := range slices.Concat(d.Queries, d.Datagrams) {
 		errs = append(errs, q.Close())
 	}
+	errs = append(errs, d.netns.Close())
 	if d.program != nil {
 		errs = append(errs, d.program.Close())
 	}
@@ -86,6 +92,57 @@ func (d *Door) Close() error {
 		errs = append(errs, d.lookup.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Flow returns a socket inside the namespace that is at the address to, for whoever
+// sent a datagram there. It gets the datagrams that follow. The caller closes it.
+func (d *Door) Flow(to, client netip.AddrPort) (*net.UDPConn, error) {
+	var flow *net.UDPConn
+	err := within(d.netns, func() error {
+		family := "udp4"
+		if to.Addr().Is6() {
+			family = "udp6"
+		}
+		dialer := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(to), Control: flowOptions}
+		conn, err := dialer.DialContext(context.Background(), family, client.String())
+		if err == nil {
+			flow = conn.(*net.UDPConn)
+		}
+		return err
+	})
+	return flow, err
+}
+
+// flowOptions let several flows be at one address, and IPv6 use one that no
+// interface has.
+func flowOptions(network, address string, raw syscall.RawConn) error {
+	if err := socketOptions(network, address, raw); err != nil {
+		return err
+	}
+	var err error
+	control := func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) }
+	return errors.Join(raw.Control(control), err)
+}
+
+// Destination finds in the control messages of one of Datagrams where it was sent.
+func Destination(control []byte) (netip.AddrPort, bool) {
+	messages, err := unix.ParseSocketControlMessage(control)
+	if err != nil {
+		return netip.AddrPort{}, false
+	}
+	for _, m := range messages {
+		from, err := unix.ParseOrigDstAddr(&m)
+		if err != nil {
+			continue
+		}
+		switch a := from.(type) {
+		case *unix.SockaddrInet4:
+			return netip.AddrPortFrom(netip.AddrFrom4(a.Addr), uint16(a.Port)), true
+		case *unix.SockaddrInet6:
+			return netip.AddrPortFrom(netip.AddrFrom16(a.Addr), uint16(a.Port)), true
+		}
+	}
+	return netip.AddrPort{}, false
 }
 
 // allowMemory lifts the limit on locked memory, which kernels before 5.11 count
@@ -145,6 +202,11 @@ func (d *Door) enter() error {
 			return err
 		}
 		d.Queries = append(d.Queries, queries.(*net.UDPConn))
+		datagrams, err := lc.ListenPacket(context.Background(), "udp"+family.network, family.loopback)
+		if err != nil {
+			return err
+		}
+		d.Datagrams = append(d.Datagrams, datagrams.(*net.UDPConn))
 	}
 	return nil
 }
@@ -155,6 +217,9 @@ func routeLocally(all netip.Prefix) error {
 	route := &netlink.Route{LinkIndex: loopback, Dst: dst, Type: unix.RTN_LOCAL, Table: unix.RT_TABLE_LOCAL}
 	if all.Addr().Is4() {
 		route.Scope = unix.RT_SCOPE_HOST
+		// Senders are at loopback, as those of IPv6 are by themselves: what is sent
+		// back to them is then not taken for something that wants to leave.
+		route.Src = net.IPv4(127, 0, 0, 1)
 	}
 	if err := netlink.RouteAdd(route); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
@@ -171,8 +236,13 @@ func socketOptions(network, _ string, raw syscall.RawConn) error {
 			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer),
 			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer),
 		)
-		if network == "udp6" {
-			err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_FREEBIND, 1))
+		switch network {
+		case "udp4":
+			err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_RECVORIGDSTADDR, 1))
+		case "udp6":
+			err = errors.Join(err,
+				unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_RECVORIGDSTADDR, 1),
+				unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_FREEBIND, 1))
 		}
 	}
 	return errors.Join(raw.Control(control), err)

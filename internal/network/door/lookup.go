@@ -13,13 +13,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Slots of the map that the program looks sockets up in: two for each family.
+// Slots of the map that the program looks sockets up in: three for each family.
 const (
-	streamSlot = 0
-	querySlot  = 1
-	v6Slots    = 2 // where those of IPv6 begin
-	slots      = 4
+	streamSlot   = 0
+	querySlot    = 1
+	datagramSlot = 2
+	v6Slots      = 3 // where those of IPv6 begin
+	slots        = 6
 )
+
+// CarryDatagrams has the datagrams to other ports than 53 come to Datagrams. Without
+// it, which is so at first, their senders are refused at once.
+func (d *Door) CarryDatagrams(carry bool) error {
+	for i, socket := range d.Datagrams {
+		slot := uint32(i*v6Slots + datagramSlot)
+		if carry {
+			if err := d.put(slot, socket); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := d.lookup.Delete(slot); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("take socket %d out of the map: %w", slot, err)
+		}
+	}
+	return nil
+}
 
 // Where the fields of struct bpf_sk_lookup are. Source: linux/bpf.h.
 const (
@@ -75,9 +94,9 @@ func (d *Door) put(slot uint32, socket syscall.Conn) error {
 	return nil
 }
 
-// program sends TCP and datagrams to port 53 to the sockets of their family,
-// unless they go to loopback. For the rest the kernel looks on, and finds nobody
-// but a server of the namespace itself.
+// program sends TCP, datagrams to port 53 and other datagrams to the sockets of their
+// family, unless they go to loopback. Where there is no socket the kernel looks on,
+// and finds nobody but a server of the namespace itself.
 func program(sockets int) asm.Instructions {
 	const (
 		context = asm.R6
@@ -109,9 +128,10 @@ func program(sockets int) asm.Instructions {
 
 		load(asm.R2, lookupProtocol).WithSymbol("protocol"),
 		asm.JEq.Imm(asm.R2, unix.IPPROTO_TCP, "find"),
-		load(asm.R2, lookupLocalPort),
-		asm.JNE.Imm(asm.R2, 53, "pass"),
 		asm.Add.Imm(slot, querySlot),
+		load(asm.R2, lookupLocalPort),
+		asm.JEq.Imm(asm.R2, 53, "find"),
+		asm.Add.Imm(slot, datagramSlot-querySlot),
 
 		asm.StoreMem(asm.RFP, -4, slot, asm.Word).WithSymbol("find"),
 		asm.LoadMapPtr(asm.R1, sockets),

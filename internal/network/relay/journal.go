@@ -11,11 +11,12 @@ type Op string
 
 // The events.
 const (
-	OpResolve Op = "resolve" // a name query
-	OpConnect Op = "connect" // a connection began, or was refused
-	OpRequest Op = "request" // a request of plain HTTP
-	OpClose   Op = "close"   // a connection ended
-	OpCut     Op = "cut"     // other rules ended a connection
+	OpResolve   Op = "resolve"   // a name query
+	OpConnect   Op = "connect"   // a connection began, or was refused
+	OpDatagrams Op = "datagrams" // a flow of UDP began, or was refused
+	OpRequest   Op = "request"   // a request of HTTP
+	OpClose     Op = "close"     // a connection ended
+	OpCut       Op = "cut"       // other rules ended a connection or a flow
 )
 
 // Event is one decision.

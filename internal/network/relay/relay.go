@@ -50,8 +50,9 @@ const (
 
 // Entrance is where the connections and queries of one sandbox arrive.
 type Entrance struct {
-	Streams []net.Listener
-	Queries []*net.UDPConn
+	Streams   []net.Listener
+	Queries   []*net.UDPConn
+	Datagrams Datagrams // may be empty: then there is no UDP
 }
 
 // Relay is one sandbox's. Run serves it.
@@ -67,6 +68,7 @@ type Relay struct {
 
 	mu       sync.Mutex
 	carried  map[*connection]struct{} // guarded by mu
+	flows    map[flowKey]*flow        // guarded by mu
 	stopping bool                     // guarded by mu
 	serving  sync.WaitGroup
 }
@@ -88,7 +90,7 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 	if o.NewBurst == 0 {
 		o.NewBurst = defaultConnections
 	}
-	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), carried: make(map[*connection]struct{})}
+	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
 	r.resolver = newResolver(r)
 	r.web = newWebProxy(r)
 	r.SetRules(rules)
@@ -103,12 +105,23 @@ func (r *Relay) SetRules(rules *network.Rules) {
 	r.rules.Store(rules)
 	r.limit.Store(bytesLimiter(rules.MaxMbit()))
 	r.resolver.forget()
+	if carry := r.entrance.Datagrams.Carry; carry != nil {
+		if err := carry(carriesDatagrams(rules)); err != nil {
+			r.opts.Log.Warn("the way of datagrams cannot be changed", "err", err)
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c := range r.carried {
 		if v := c.judge(rules); !v.Allowed {
 			r.journal.add(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: v.Why})
 			c.cut()
+		}
+	}
+	for _, f := range r.flows {
+		if v := f.judge(rules); !v.Allowed {
+			r.journal.add(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: v.Why})
+			f.cut()
 		}
 	}
 }
@@ -152,6 +165,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	for _, queries := range r.entrance.Queries {
 		r.serving.Go(func() { fail(r.resolver.serve(ctx, queries)) })
 	}
+	for _, datagrams := range r.entrance.Datagrams.Sockets {
+		r.serving.Go(func() { fail(r.serveDatagrams(ctx, datagrams)) })
+	}
 	r.serving.Go(func() { r.web.serve() })
 	<-ctx.Done()
 	r.stop()
@@ -163,7 +179,7 @@ func (r *Relay) stop() {
 	for _, stream := range r.entrance.Streams {
 		_ = stream.Close() // it is nobody's but ours
 	}
-	for _, queries := range r.entrance.Queries {
+	for _, queries := range slices.Concat(r.entrance.Queries, r.entrance.Datagrams.Sockets) {
 		_ = queries.Close()
 	}
 	r.web.close()
@@ -172,6 +188,9 @@ func (r *Relay) stop() {
 	r.stopping = true
 	for c := range r.carried {
 		c.cut()
+	}
+	for _, f := range r.flows {
+		f.cut()
 	}
 }
 

@@ -52,7 +52,7 @@ func newWorld(t *testing.T, policy network.Policy, operator network.Operator, op
 	t.Helper()
 	testenv.NeedsRoot(t)
 	w := &world{t: t, netns: makeNamespace(t), names: map[string][]string{}, servers: map[string]string{}}
-	opened, err := door.Open(w.netns)
+	opened, err := door.Open(again(t, w.netns))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,10 @@ func newWorld(t *testing.T, policy network.Policy, operator network.Operator, op
 	for _, option := range options {
 		option(&o)
 	}
-	w.relay = relay.New(relay.Entrance{Streams: opened.Streams, Queries: opened.Queries}, rules, o)
+	w.relay = relay.New(relay.Entrance{
+		Streams: opened.Streams, Queries: opened.Queries,
+		Datagrams: relay.Datagrams{Sockets: opened.Datagrams, Destination: door.Destination, Flow: opened.Flow, Carry: opened.CarryDatagrams},
+	}, rules, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.relay.Run(ctx) }()
@@ -82,6 +85,16 @@ func ignoreClosed(err error) error {
 		return nil
 	}
 	return err
+}
+
+// again is another descriptor of a namespace.
+func again(t *testing.T, ns *os.File) *os.File {
+	t.Helper()
+	fd, err := unix.FcntlInt(ns.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), ns.Name())
 }
 
 // makeNamespace returns a network namespace with loopback up.
@@ -637,7 +650,7 @@ func TestTheDoorClosesAndOpens(t *testing.T) {
 	testenv.NeedsRoot(t)
 	ns := makeNamespace(t)
 	for range 3 {
-		d, err := door.Open(ns)
+		d, err := door.Open(again(t, ns))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -773,4 +786,92 @@ func TestSecretsNeedTheRealHost(t *testing.T) {
 	if saw, asked := requests.Load("api.test/fake"); asked || !strings.Contains(out, "502") {
 		t.Errorf("%q, %v; the server saw %v", out, err, saw)
 	}
+}
+
+func TestDatagrams(t *testing.T) {
+	for _, mode := range []network.Mode{network.Internet, network.Allow} {
+		t.Run(string(mode), func(t *testing.T) {
+			w := newWorld(t, network.Policy{Mode: mode}, network.Operator{})
+			server, err := net.ListenPacket("udp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close()
+			go func() {
+				buf := make([]byte, 2048)
+				for {
+					n, from, err := server.ReadFrom(buf)
+					if err != nil {
+						return
+					}
+					server.WriteTo(buf[:n], from)
+				}
+			}()
+			for _, address := range []string{"198.51.100.1:123", "[2001:db8::1]:443"} {
+				w.at(address, server.LocalAddr().String())
+				for _, connected := range []bool{true, false} {
+					got, err := w.exchange(address, connected)
+					if mode == network.Internet && (got != "ping 1 ping 2 " || err != nil) {
+						t.Errorf("%s, connected %t: %q, %v", address, connected, got, err)
+					}
+					if mode == network.Allow && got != "" {
+						t.Errorf("%s: %q", address, got)
+					}
+					if mode == network.Allow && connected && !errors.Is(err, syscall.ECONNREFUSED) {
+						t.Errorf("%s is not refused at once: %v", address, err)
+					}
+				}
+			}
+			for _, address := range []string{"10.0.0.1:123", "169.254.169.254:123"} {
+				w.at(address, server.LocalAddr().String())
+				if got, _ := w.exchange(address, true); got != "" || w.reached(address) {
+					t.Errorf("%s: %q", address, got)
+				}
+			}
+		})
+	}
+}
+
+// exchange sends two datagrams from the namespace and returns what came back from
+// the same address.
+func (w *world) exchange(address string, connected bool) (got string, err error) {
+	w.t.Helper()
+	to, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return "", err
+	}
+	var conn *net.UDPConn
+	inside(w.t, w.netns, func() {
+		if connected {
+			conn, err = net.DialUDP("udp", nil, to)
+		} else {
+			conn, err = net.ListenUDP("udp", nil)
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	buf := make([]byte, 2048)
+	for i := range 2 {
+		text := fmt.Sprintf("ping %d ", i+1)
+		if connected {
+			_, err = conn.Write([]byte(text))
+		} else {
+			_, err = conn.WriteTo([]byte(text), to)
+		}
+		if err != nil {
+			return got, err
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+		n, from, err := conn.ReadFromUDP(buf)
+		if err != nil {
+			return got, err
+		}
+		if from.String() != to.String() {
+			return got, fmt.Errorf("the answer came from %s", from)
+		}
+		got += string(buf[:n])
+	}
+	return got, nil
 }
