@@ -180,6 +180,12 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/klauspost/compress", unix},
 	},
 
+	// The network of sandboxes: what decides, the way out of a namespace, and what
+	// carries. None knows of sessions.
+	"internal/network":       {Ours: []string{"internal/errdefs"}},
+	"internal/network/door":  {Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
+	"internal/network/relay": {Ours: []string{"internal/network"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
+
 	// Drivers.
 	"internal/runtime":        {},
 	"internal/runtime/inside": {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/weaken"}},
