@@ -1,0 +1,262 @@
+// Package network decides what a sandbox may reach. It holds the policy as
+// clients write it, the rules that a policy becomes, and the addresses that no
+// rule opens. It decides only: package door leads connections out of a sandbox's
+// network namespace, and package relay carries them.
+package network
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// Mode says what a sandbox can reach in general. The strings are part of the API.
+type Mode string
+
+// The modes. None is the default.
+const (
+	None     Mode = "none"     // loopback only
+	Allow    Mode = "allow"    // what the list names, and nothing else
+	Internet Mode = "internet" // all public addresses
+	Full     Mode = "full"     // public and private addresses, never those of the host
+)
+
+// MaxEntries bounds the entries of one list.
+const MaxEntries = 256
+
+// Policy is what a client may say. Its zero value is mode none.
+//
+// An entry of Allow and Deny is a host name, one with a leading wildcard label
+// ("*.example.org": one label, not none and not two), an address or a CIDR, each
+// with an optional ":port" or ":port-port", or the name of a group with an '@' in
+// front. Names in Allow mean the ports 80 and 443 where there is no port, all
+// other entries mean every port. Deny beats allow.
+type Policy struct {
+	Mode    Mode
+	Allow   []string
+	Deny    []string
+	MaxMbit int // of all connections together, in each direction; 0 is no limit
+}
+
+// Operator is what the operator allows policies to ask for.
+type Operator struct {
+	AllowPrivate bool                  // policies may open private addresses, by entries or by mode full
+	Groups       map[string][]string   // entries of each group, by its name without the '@'
+	Own          func(netip.Addr) bool // reports an address of the host, which nobody reaches; nil knows none
+}
+
+// Rules is a compiled policy. It does not change.
+type Rules struct {
+	mode        Mode
+	allow, deny []Rule
+	private     bool
+	own         func(netip.Addr) bool
+	maxMbit     int
+}
+
+// Compile checks a policy. An error names the field of the request at fault.
+func Compile(p Policy, o Operator) (*Rules, error) {
+	mode := p.Mode
+	if mode == "" {
+		mode = None
+	}
+	r := &Rules{mode: mode, private: o.AllowPrivate, own: o.Own, maxMbit: p.MaxMbit}
+	switch mode {
+	case None, Allow, Internet:
+	case Full:
+		if !o.AllowPrivate {
+			return nil, errdefs.New(errdefs.PermissionDenied, "network.mode full reaches private addresses, which this daemon does not allow: set network.allow_private, or choose internet")
+		}
+	default:
+		return nil, errdefs.Invalid("network.mode", "must be none, allow, internet or full")
+	}
+	if mode != Allow && len(p.Allow) > 0 {
+		return nil, errdefs.Invalid("network.allow", "needs the mode allow: in mode %s it would change nothing", mode)
+	}
+	if p.MaxMbit < 0 {
+		return nil, errdefs.Invalid("network.max_mbit", "must not be negative")
+	}
+	var err error
+	if r.allow, err = parseList("network.allow", p.Allow, o.Groups, true); err != nil {
+		return nil, err
+	}
+	if r.deny, err = parseList("network.deny", p.Deny, o.Groups, false); err != nil {
+		return nil, err
+	}
+	for _, rule := range r.allow {
+		if !rule.prefix.IsValid() {
+			continue
+		}
+		if kind := r.kindOf(rule.prefix.Addr()); kind == forbidden || kind == private && !o.AllowPrivate {
+			return nil, errdefs.Invalid("network.allow", "must not have %s: private addresses need network.allow_private of the operator, and those of the host and of links are never reached", rule.text)
+		}
+	}
+	return r, nil
+}
+
+func parseList(field string, entries []string, groups map[string][]string, opens bool) ([]Rule, error) {
+	if len(entries) > MaxEntries {
+		return nil, errdefs.Invalid(field, "must have at most %d entries", MaxEntries)
+	}
+	var rules []Rule
+	for _, entry := range entries {
+		texts := []string{entry}
+		if name, isGroup := strings.CutPrefix(entry, "@"); isGroup {
+			members, ok := groups[name]
+			if !ok {
+				return nil, errdefs.Invalid(field, "must not have @%s: there is no group of that name", name)
+			}
+			texts = members
+		}
+		for _, text := range texts {
+			rule, err := ParseRule(text, opens)
+			if err != nil {
+				return nil, errdefs.Invalid(field, "must be names, addresses or groups: %s", err)
+			}
+			rules = append(rules, rule)
+		}
+	}
+	return rules, nil
+}
+
+// Mode is the policy's, never "".
+func (r *Rules) Mode() Mode { return r.mode }
+
+// MaxMbit is the policy's.
+func (r *Rules) MaxMbit() int { return r.maxMbit }
+
+// Verdict is a decision with its reason, for people.
+type Verdict struct {
+	Allowed bool
+	Why     string // the entry that decided, or what is missing
+	// Inspect says that what the connection carries has to name an allowed host.
+	Inspect bool
+	// Raw says that a connection that carries neither TLS nor HTTP may pass.
+	Raw bool
+}
+
+func refused(why string) Verdict { return Verdict{Why: why} }
+
+// Resolve decides whether a name may be resolved. The name is normalised.
+func (r *Rules) Resolve(name string) Verdict {
+	if rule, ok := findName(r.deny, name, anyPort); ok {
+		return refused("denied by " + rule.text)
+	}
+	switch r.mode {
+	case Internet, Full:
+		return Verdict{Allowed: true, Why: "mode " + string(r.mode)}
+	case Allow:
+		if rule, ok := findName(r.allow, name, anyPort); ok {
+			return Verdict{Allowed: true, Why: rule.text}
+		}
+		return refused("no entry of allow names it")
+	}
+	return refused("mode none")
+}
+
+// Connect decides on a connection to a port of addr, which names was resolved for
+// this sandbox lately. Names are normalised.
+func (r *Rules) Connect(addr netip.Addr, port uint16, names []string) Verdict {
+	addr = plain(addr)
+	kind := r.kindOf(addr)
+	switch {
+	case kind == forbidden:
+		return refused("the address is the host's, a link's or a metadata service's")
+	case kind == private && !r.private:
+		return refused("private addresses are not reached")
+	}
+	if rule, ok := findAddr(r.deny, addr, port); ok {
+		return refused("denied by " + rule.text)
+	}
+	switch r.mode {
+	case Allow:
+		return r.connectListed(addr, port, names)
+	case Internet, Full:
+		if kind == private && r.mode != Full {
+			return refused("mode internet does not reach private addresses")
+		}
+		for _, name := range names {
+			if rule, ok := findName(r.deny, name, port); ok {
+				return refused("denied by " + rule.text)
+			}
+		}
+		return Verdict{Allowed: true, Why: "mode " + string(r.mode), Raw: true, Inspect: hasNames(r.deny)}
+	}
+	return refused("mode none")
+}
+
+func (r *Rules) connectListed(addr netip.Addr, port uint16, names []string) Verdict {
+	if rule, ok := findAddr(r.allow, addr, port); ok {
+		return Verdict{Allowed: true, Why: rule.text, Raw: true}
+	}
+	if len(names) == 0 {
+		return refused("no allowed name was resolved to this address")
+	}
+	if r.kindOf(addr) == private {
+		return refused("a name does not open private addresses: allow the address itself")
+	}
+	why := "no entry of allow names " + names[0]
+	var found Verdict
+	for _, name := range names {
+		if rule, ok := findName(r.deny, name, port); ok {
+			return refused("denied by " + rule.text)
+		}
+		rule, ok := findName(r.allow, name, port)
+		if !ok {
+			if other, ok := findName(r.allow, name, anyPort); ok {
+				why = "the entry " + other.text + " is not for this port"
+			}
+			continue
+		}
+		if !found.Allowed {
+			found = Verdict{Allowed: true, Why: rule.text, Inspect: true}
+		}
+		found.Raw = found.Raw || rule.ports.explicit
+	}
+	if !found.Allowed {
+		return refused(why)
+	}
+	return found
+}
+
+// Name decides on a host that a connection to port names itself, as SNI or Host.
+// Pinned are the names that were resolved to the connection's address.
+func (r *Rules) Name(name string, port uint16, pinned []string) Verdict {
+	if rule, ok := findName(r.deny, name, port); ok {
+		return refused("denied by " + rule.text)
+	}
+	if r.mode != Allow {
+		return Verdict{Allowed: true, Why: "mode " + string(r.mode)}
+	}
+	rule, ok := findName(r.allow, name, port)
+	if !ok {
+		return refused("no entry of allow names " + name)
+	}
+	if !slices.Contains(pinned, name) {
+		return refused(name + " was not resolved to this address")
+	}
+	return Verdict{Allowed: true, Why: rule.text}
+}
+
+// Answer decides whether an address may stand in the answer for a name: none may
+// point into a range that a name does not open.
+func (r *Rules) Answer(addr netip.Addr) bool {
+	switch addr = plain(addr); r.kindOf(addr) {
+	case forbidden:
+		return false
+	case private:
+		_, listed := findAddr(r.allow, addr, anyPort)
+		return r.private && (r.mode == Full || listed)
+	}
+	return true
+}
+
+// kindOf is the kind of a plain address on this host.
+func (r *Rules) kindOf(addr netip.Addr) addressKind {
+	if r.own != nil && r.own(addr) {
+		return forbidden
+	}
+	return rangeOf(addr)
+}

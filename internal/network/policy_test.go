@@ -1,0 +1,197 @@
+package network
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+func compile(t *testing.T, p Policy, o Operator) *Rules {
+	t.Helper()
+	r, err := Compile(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestOnlyListedNamesAreResolved(t *testing.T) {
+	r := compile(t, Policy{Mode: Allow, Allow: []string{"good.test", "*.Wild.test.", "db.test:5432"}, Deny: []string{"bad.wild.test"}}, Operator{})
+	for name, want := range map[string]bool{
+		"good.test": true, "a.wild.test": true, "db.test": true,
+		"xgood.test": false, "good.test.evil.test": false, "sub.good.test": false, "test": false,
+		"wild.test": false, "a.b.wild.test": false, "bad.wild.test": false, "xwild.test": false,
+	} {
+		if got := r.Resolve(name); got.Allowed != want {
+			t.Errorf("%s: %+v, want %t", name, got, want)
+		}
+	}
+	for _, mode := range []Mode{None, ""} {
+		if r := compile(t, Policy{Mode: mode}, Operator{}); r.Resolve("good.test").Allowed {
+			t.Errorf("mode %q resolves", mode)
+		}
+	}
+	if compile(t, Policy{Mode: Allow}, Operator{}).Resolve("good.test").Allowed {
+		t.Error("an empty list allows a name")
+	}
+}
+
+// Whatever looks like an allowed name to a careless reader is refused or is that name.
+func TestNamesAreNormalised(t *testing.T) {
+	if name, err := NormalName("GOOD.Test."); name != "good.test" || err != nil {
+		t.Errorf("%q, %v", name, err)
+	}
+	for _, name := range []string{
+		"", ".", "good.test..", "..good.test", "good..test", "evil.test#good.test", "good.test@evil.test", "evil.test\x00.good.test",
+		"evil.test%00good.test", "gооd.test", "good.test\t", "good.test\r\n", " good.test", "good.test/", `good\.test`, "*", "*.good.test", "good.test:22",
+		strings.Repeat("a.", 2500) + "test", strings.Repeat("a", 64) + ".test",
+		"127.1", "2130706433", "0x7f.1", "0177.1", "0x7f000001", "127.0.0.1", "1.2.3.4.",
+	} {
+		if got, err := NormalName(name); err == nil {
+			t.Errorf("%q is taken for %q", name, got)
+		}
+	}
+}
+
+func TestBadEntriesAreRefused(t *testing.T) {
+	for _, entry := range []string{
+		"", "*", "*.", "*.com", ".", "a.*.test", "**.a.test", "good.test:", "good.test:0", "good.test:65536", "good.test:-1", "good.test:+80", "good.test:080",
+		"good.test:90-80", "good.test:80-", "[::1", "[2001:db8::1]x", "[2001:db8::1]:", "fe80::1%eth0", "@nothing", "good.test:80:90",
+		"10.0.0.0/8", "127.0.0.1", "169.254.169.254", "192.168.1.1:8080", "fd00:ec2::254", "::1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "0.0.0.0/0",
+	} {
+		_, err := Compile(Policy{Mode: Allow, Allow: []string{entry}}, Operator{})
+		if !errdefs.Is(err, errdefs.InvalidArgument) {
+			t.Errorf("%q: %v", entry, err)
+		}
+	}
+	for _, p := range []Policy{{Mode: "open"}, {Mode: Internet, Allow: []string{"good.test"}}, {Mode: Allow, MaxMbit: -1}} {
+		if _, err := Compile(p, Operator{}); !errdefs.Is(err, errdefs.InvalidArgument) {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	if _, err := Compile(Policy{Mode: Full}, Operator{}); !errdefs.Is(err, errdefs.PermissionDenied) {
+		t.Errorf("mode full without the operator: %v", err)
+	}
+	long := Policy{Mode: Allow, Allow: make([]string, MaxEntries+1)}
+	if _, err := Compile(long, Operator{}); !errdefs.Is(err, errdefs.InvalidArgument) {
+		t.Errorf("too many entries: %v", err)
+	}
+}
+
+func TestConnections(t *testing.T) {
+	private := Operator{AllowPrivate: true, Groups: map[string][]string{"team": {"wiki.test", "198.51.100.9:22"}}}
+	for _, c := range []struct {
+		about    string
+		policy   Policy
+		operator Operator
+		addr     string
+		port     uint16
+		names    string // resolved to the address
+		want     bool
+	}{
+		{"mode none", Policy{}, private, "198.51.100.1", 443, "good.test", false},
+		{"a name that was resolved", Policy{Mode: Allow, Allow: []string{"good.test"}}, Operator{}, "198.51.100.1", 443, "good.test", true},
+		{"plain HTTP", Policy{Mode: Allow, Allow: []string{"good.test"}}, Operator{}, "198.51.100.1", 80, "good.test", true},
+		{"another port than a name's", Policy{Mode: Allow, Allow: []string{"good.test"}}, Operator{}, "198.51.100.1", 22, "good.test", false},
+		{"a port of the entry", Policy{Mode: Allow, Allow: []string{"good.test:22"}}, Operator{}, "198.51.100.1", 22, "good.test", true},
+		{"not the web beside it", Policy{Mode: Allow, Allow: []string{"good.test:22"}}, Operator{}, "198.51.100.1", 443, "good.test", false},
+		{"a range of ports", Policy{Mode: Allow, Allow: []string{"good.test:8000-8010"}}, Operator{}, "198.51.100.1", 8010, "good.test", true},
+		{"behind the range", Policy{Mode: Allow, Allow: []string{"good.test:8000-8010"}}, Operator{}, "198.51.100.1", 8011, "good.test", false},
+		{"an address that nobody resolved", Policy{Mode: Allow, Allow: []string{"good.test"}}, Operator{}, "198.51.100.1", 443, "", false},
+		{"another name's address", Policy{Mode: Allow, Allow: []string{"good.test"}}, Operator{}, "198.51.100.1", 443, "evil.test", false},
+		{"an address entry", Policy{Mode: Allow, Allow: []string{"198.51.100.0/24"}}, Operator{}, "198.51.100.1", 5432, "", true},
+		{"outside of it", Policy{Mode: Allow, Allow: []string{"198.51.100.0/24"}}, Operator{}, "198.51.101.1", 5432, "", false},
+		{"another port of an address", Policy{Mode: Allow, Allow: []string{"198.51.100.1:53"}}, Operator{}, "198.51.100.1", 54, "", false},
+		{"IPv6 with a port", Policy{Mode: Allow, Allow: []string{"[2001:db8::1]:443"}}, Operator{}, "2001:db8::1", 443, "", true},
+		{"deny beats allow", Policy{Mode: Allow, Allow: []string{"198.51.100.0/24"}, Deny: []string{"198.51.100.1"}}, Operator{}, "198.51.100.1", 80, "", false},
+		{"deny a name beats its address", Policy{Mode: Internet, Deny: []string{"evil.test"}}, Operator{}, "198.51.100.1", 8080, "evil.test", false},
+		{"a group", Policy{Mode: Allow, Allow: []string{"@team"}}, private, "198.51.100.9", 22, "", true},
+		{"the internet", Policy{Mode: Internet}, Operator{}, "198.51.100.1", 25, "", true},
+		{"its IPv6", Policy{Mode: Internet}, Operator{}, "2001:db8::1", 25, "", true},
+		{"mode full", Policy{Mode: Full}, private, "10.1.2.3", 22, "", true},
+		{"mode internet is not mode full", Policy{Mode: Internet}, private, "10.1.2.3", 22, "", false},
+		{"a private address that is listed", Policy{Mode: Allow, Allow: []string{"10.1.2.3"}}, private, "10.1.2.3", 22, "", true},
+		{"a name that was rebound", Policy{Mode: Allow, Allow: []string{"good.test"}}, private, "10.1.2.3", 443, "good.test", false},
+	} {
+		got := compile(t, c.policy, c.operator).Connect(netip.MustParseAddr(c.addr), c.port, strings.Fields(c.names))
+		if got.Allowed != c.want || got.Why == "" {
+			t.Errorf("%s: %+v", c.about, got)
+		}
+	}
+}
+
+// No mode and no operator opens the host, its links and metadata services, in
+// whatever way they are written.
+func TestForbiddenAddressesAreNeverReached(t *testing.T) {
+	own := netip.MustParseAddr("198.51.100.77")
+	operator := Operator{AllowPrivate: true, Own: func(a netip.Addr) bool { return a == own }}
+	for _, mode := range []Mode{Internet, Full, Allow} {
+		r := compile(t, Policy{Mode: mode}, operator)
+		for _, addr := range []string{
+			"127.0.0.1", "127.9.9.9", "0.0.0.0", "169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192", "224.0.0.251", "255.255.255.255", "240.0.0.1",
+			"::1", "::", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "fe80::1", "ff02::fb",
+			"fd00:ec2::254", "fd20:ce::254", "::127.0.0.1", "198.51.100.77", "::ffff:198.51.100.77", "64:ff9b::c633:644d",
+		} {
+			a := netip.MustParseAddr(addr)
+			if r.Connect(a, 80, []string{"good.test"}).Allowed {
+				t.Errorf("mode %s reaches %s", mode, addr)
+			}
+			if r.Answer(a) {
+				t.Errorf("mode %s: %s may be an answer", mode, addr)
+			}
+		}
+	}
+	for _, addr := range []string{"10.0.0.1", "172.31.0.1", "192.168.0.1", "100.64.0.1", "fc00::1", "198.18.0.1", "64:ff9b::a00:1"} {
+		if compile(t, Policy{Mode: Internet}, operator).Connect(netip.MustParseAddr(addr), 80, nil).Allowed {
+			t.Errorf("mode internet reaches %s", addr)
+		}
+	}
+}
+
+// What a connection says of itself counts as much as where it leads.
+func TestNamesInsideConnections(t *testing.T) {
+	r := compile(t, Policy{Mode: Allow, Allow: []string{"a.test", "b.test"}, Deny: []string{"*.b.test"}}, Operator{})
+	for _, c := range []struct {
+		name   string
+		port   uint16
+		pinned string
+		want   bool
+	}{
+		{"a.test", 443, "a.test", true},
+		{"b.test", 443, "a.test", false}, // allowed, and at another address
+		{"b.test", 443, "a.test b.test", true},
+		{"c.test", 443, "a.test c.test", false},
+		{"a.test", 8443, "a.test", false},
+	} {
+		if got := r.Name(c.name, c.port, strings.Fields(c.pinned)); got.Allowed != c.want {
+			t.Errorf("%s:%d at the address of %s: %+v", c.name, c.port, c.pinned, got)
+		}
+	}
+	all := compile(t, Policy{Mode: Internet, Deny: []string{"evil.test"}}, Operator{})
+	if all.Name("evil.test", 443, nil).Allowed || !all.Name("good.test", 443, nil).Allowed {
+		t.Error("mode internet does not keep to its deny list")
+	}
+}
+
+func FuzzRule(f *testing.F) {
+	for _, seed := range []string{"good.test", "*.good.test:80-90", "[2001:db8::]:1", "10.0.0.0/8", "GOOD.test.", "0x7f.1"} {
+		f.Add(seed, "good.test")
+	}
+	f.Fuzz(func(t *testing.T, entry, name string) {
+		rule, err := ParseRule(entry, true)
+		if err != nil {
+			return
+		}
+		normal, err := NormalName(name)
+		if err != nil {
+			return
+		}
+		// A rule has the name that it is written as, and those one label below a wildcard.
+		has := rule.hasName(normal)
+		if want := !rule.prefix.IsValid() && (normal == rule.name && !rule.wildcard || rule.wildcard && strings.HasSuffix(normal, "."+rule.name) && strings.Count(normal, ".") == strings.Count(rule.name, ".")+1); has != want {
+			t.Errorf("%q has %q: %t", entry, normal, has)
+		}
+	})
+}

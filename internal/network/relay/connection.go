@@ -1,0 +1,268 @@
+package relay
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/network"
+)
+
+// connection is one of the sandbox's, and the one that it is joined with.
+type connection struct {
+	relay  *Relay
+	client *net.TCPConn
+	to     netip.AddrPort // where it leads
+
+	mu     sync.Mutex
+	names  []string // guarded by mu; that stood for the address when it began
+	named  string   // guarded by mu; the host that it named itself last, or ""
+	server net.Conn // guarded by mu; nil until there is one
+	isCut  bool     // guarded by mu
+}
+
+// serve decides on the connection and carries it to its end.
+func (c *connection) serve(ctx context.Context) {
+	defer c.client.Close() //nolint:errcheck // what was to be written is written
+	if c.to.Port() == dnsPort {
+		c.relay.resolver.serveStream(ctx, c.client)
+		return
+	}
+	c.mu.Lock()
+	c.names = c.relay.resolver.namesOf(c.to.Addr()) // they do not change from here on
+	c.mu.Unlock()
+	verdict := c.relay.Rules().Connect(c.to.Addr(), c.to.Port(), c.names)
+	switch {
+	case !verdict.Allowed:
+		c.refuse(verdict.Why)
+	case !verdict.Inspect && !c.relay.hasSecrets(c.names):
+		c.join(ctx, verdict.Why, nil)
+	default:
+		c.inspect(ctx, verdict)
+	}
+}
+
+// inspect looks at what the client says first.
+func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
+	wait := helloTimeout
+	if verdict.Raw {
+		wait = silentTimeout
+	}
+	first, err := c.peek(wait)
+	switch {
+	case err != nil && verdict.Raw && isTimeout(err):
+		c.join(ctx, verdict.Why, first)
+	case err != nil && len(first) == 0:
+		// It ended without a word, or never had one.
+		c.relay.journal.add(c.event(OpConnect, false, "it said nothing"))
+	case first[0] == recordHandshake:
+		c.inspectTLS(ctx, first)
+	case looksLikeHTTP(first):
+		c.relay.web.carry(ctx, c, first, nil)
+	case verdict.Raw:
+		c.join(ctx, verdict.Why, first)
+	default:
+		c.refuseAs(first, "it is neither TLS nor HTTP, and no entry of allow names this port")
+	}
+}
+
+// peek reads the first bytes, which whoever goes on has to read first.
+func (c *connection) peek(wait time.Duration) ([]byte, error) {
+	if err := c.client.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 8)
+	n, err := c.client.Read(buf)
+	if err == nil {
+		err = c.client.SetReadDeadline(time.Time{})
+	}
+	return buf[:n], err
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := err.(interface{ Timeout() bool })
+	return ok && timeout.Timeout()
+}
+
+func (c *connection) inspectTLS(ctx context.Context, first []byte) {
+	hello, read, err := readHello(ctx, c.client, first)
+	if err != nil {
+		c.refuseAs(read, err.Error())
+		return
+	}
+	name, err := network.NormalName(hello.name)
+	switch {
+	case hello.name == "":
+		c.refuseAs(read, "its TLS does not say which host it is for")
+		return
+	case err != nil:
+		c.refuseAs(read, "its TLS names no host: "+err.Error())
+		return
+	case hello.encrypted && c.relay.Rules().Mode() == network.Allow:
+		c.refuseAs(read, "its TLS hides which host it is for (ECH)")
+		return
+	}
+	c.setNamed(name)
+	verdict := c.relay.Rules().Name(name, c.to.Port(), c.names)
+	if !verdict.Allowed {
+		c.refuseAs(read, verdict.Why)
+		return
+	}
+	if len(c.relay.secretsOf(name)) > 0 {
+		cert, err := c.relay.opts.Authority.leaf(name)
+		if err != nil {
+			c.refuseAs(read, "no certificate could be made")
+			return
+		}
+		c.relay.web.carry(ctx, c, read, cert)
+		return
+	}
+	c.join(ctx, verdict.Why, read)
+}
+
+// join dials where the connection leads and carries both directions to their ends.
+// The server gets first before what the client says from now on.
+func (c *connection) join(ctx context.Context, why string, first []byte) {
+	server, err := c.dial(ctx)
+	if err != nil {
+		c.relay.journal.add(c.event(OpConnect, true, "not reached: "+plainError(err)))
+		reset(c.client)
+		return
+	}
+	defer server.Close() //nolint:errcheck // nothing more is written on it
+	c.relay.journal.add(c.event(OpConnect, true, why))
+	sent, received := c.carry(ctx, server, first)
+	end := c.event(OpClose, true, "")
+	end.Sent, end.Received = sent, received
+	c.relay.journal.add(end)
+}
+
+// dial connects to where the connection leads, unless it was cut.
+func (c *connection) dial(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	server, err := c.relay.opts.Dial(ctx, "tcp", c.to.String())
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isCut {
+		_ = server.Close()
+		return nil, net.ErrClosed
+	}
+	c.server = server
+	return server, nil
+}
+
+// carry copies both directions. When one ends, the other side is told.
+func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (sent, received int64) {
+	_ = c.client.SetReadDeadline(time.Time{})
+	var back sync.WaitGroup
+	back.Go(func() {
+		received = c.copyTo(ctx, c.client, server)
+		_ = c.client.CloseWrite()
+	})
+	if len(first) > 0 {
+		n, err := server.Write(first)
+		sent = int64(n)
+		if err != nil {
+			c.cut()
+		}
+	}
+	sent += c.copyTo(ctx, server, c.client)
+	if half, ok := server.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	back.Wait()
+	return sent, received
+}
+
+// copyTo copies until the end of from. Without a limit the kernel moves the bytes.
+func (c *connection) copyTo(ctx context.Context, to io.Writer, from io.Reader) int64 {
+	if limit := c.relay.limit.Load(); limit != nil {
+		from = limited{from, ctx, limit}
+	}
+	n, err := io.Copy(to, from)
+	if err != nil {
+		c.cut()
+	}
+	return n
+}
+
+// cut ends the connection in both directions.
+func (c *connection) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isCut = true
+	reset(c.client)
+	if c.server != nil {
+		_ = c.server.Close()
+	}
+}
+
+func (c *connection) setNamed(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.named = name
+}
+
+// judge decides on the connection as it is by other rules.
+func (c *connection) judge(rules *network.Rules) network.Verdict {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.to.Port() == dnsPort {
+		return network.Verdict{Allowed: rules.Mode() != network.None, Why: "mode none"}
+	}
+	verdict := rules.Connect(c.to.Addr(), c.to.Port(), c.names)
+	if verdict.Allowed && verdict.Inspect && c.named != "" {
+		return rules.Name(c.named, c.to.Port(), c.names)
+	}
+	return verdict
+}
+
+// host is the name that the connection is for, as far as it is known.
+func (c *connection) host() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.named != "":
+		return c.named
+	case len(c.names) > 0:
+		return c.names[0]
+	}
+	return ""
+}
+
+func (c *connection) event(op Op, allowed bool, why string) Event {
+	return Event{Op: op, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Allowed: allowed, Why: why}
+}
+
+// refuse is refuseAs for a client that has not been heard.
+func (c *connection) refuse(why string) {
+	first, _ := c.peek(refusedTimeout)
+	c.refuseAs(first, why)
+}
+
+// refuseAs ends the connection and says why in the client's own protocol, as far as
+// its first bytes tell that.
+func (c *connection) refuseAs(first []byte, why string) {
+	c.relay.journal.add(c.event(OpConnect, false, why))
+	_ = c.client.SetWriteDeadline(time.Now().Add(refusedTimeout))
+	switch {
+	case len(first) > 0 && first[0] == recordHandshake:
+		_, _ = c.client.Write(alertAccessDenied)
+	case looksLikeHTTP(first):
+		_, _ = io.WriteString(c.client, forbidden(why))
+	default:
+		reset(c.client)
+		return
+	}
+	// What the client still sends would have the kernel take the answer back.
+	_ = c.client.CloseWrite()
+	_ = c.client.SetReadDeadline(time.Now().Add(refusedTimeout))
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.client, burst))
+}

@@ -1,0 +1,101 @@
+package relay
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Op says what an event is about. The strings are part of the API.
+type Op string
+
+// The events.
+const (
+	OpResolve   Op = "resolve"   // a name query
+	OpConnect   Op = "connect"   // a connection began, or was refused
+	OpDatagrams Op = "datagrams" // a flow of UDP began, or was refused
+	OpRequest   Op = "request"   // a request of HTTP
+	OpClose     Op = "close"     // a connection ended
+	OpCut       Op = "cut"       // other rules ended a connection or a flow
+)
+
+// Event is one decision.
+type Event struct {
+	Seq     uint64 // 1 is the first
+	At      time.Time
+	Op      Op
+	Name    string
+	Addr    netip.Addr // invalid for names
+	Port    uint16
+	Allowed bool
+	Why     string // the entry that decided, or what is missing
+	Count   int    // how often it happened in a row
+
+	Sent, Received int64 // bytes, of OpClose
+}
+
+// journalSize is how many events are kept.
+const journalSize = 1000
+
+// Journal keeps the last events. Its zero value is empty.
+type Journal struct {
+	mu      sync.Mutex
+	events  []Event       // guarded by mu; the oldest at next when there are journalSize
+	next    int           // guarded by mu
+	seq     uint64        // guarded by mu
+	changed chan struct{} // guarded by mu; closed at the next event; may be nil
+}
+
+// add keeps an event. One that is like the last one only counts.
+func (j *Journal) add(e Event) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e.At, e.Count = time.Now(), 1
+	if last := j.last(); last != nil && sameEvent(*last, e) {
+		last.Count++
+		last.At = e.At
+		return
+	}
+	j.seq++
+	e.Seq = j.seq
+	if len(j.events) < journalSize {
+		j.events = append(j.events, e)
+	} else {
+		j.events[j.next] = e
+		j.next = (j.next + 1) % journalSize
+	}
+	if j.changed != nil {
+		close(j.changed)
+		j.changed = nil
+	}
+}
+
+// last is the newest event. The caller holds mu.
+func (j *Journal) last() *Event {
+	if len(j.events) == 0 {
+		return nil
+	}
+	return &j.events[(j.next+len(j.events)-1)%len(j.events)]
+}
+
+// sameEvent compares what happens over and over: refusals.
+func sameEvent(a, b Event) bool {
+	return !a.Allowed && !b.Allowed && a.Op == b.Op && a.Name == b.Name && a.Addr == b.Addr && a.Port == b.Port && a.Why == b.Why
+}
+
+// Since returns the events behind the one numbered seq, oldest first, and a channel
+// that is closed when there is another one.
+func (j *Journal) Since(seq uint64) ([]Event, <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var found []Event
+	for i := range j.events {
+		if e := j.events[(j.next+i)%len(j.events)]; e.Seq > seq {
+			found = append(found, e)
+		}
+	}
+	if j.changed == nil {
+		j.changed = make(chan struct{})
+	}
+	return found, j.changed
+}

@@ -1,0 +1,297 @@
+// Package relay carries what a sandbox may reach between its network namespace and
+// the host's network: it answers its name queries, remembers which address stood
+// for which name, and joins connections that its rules allow. It decides by package
+// network and takes connections from package door; it knows nothing of sessions.
+package relay
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/sandkasten/sandkasten/internal/network"
+)
+
+// Options configures a Relay. Names is required.
+type Options struct {
+	Names Upstream
+	Dial  func(ctx context.Context, network, address string) (net.Conn, error) // from the host's network: a net.Dialer
+	Log   *slog.Logger                                                         // silence
+
+	// Authority stands for the hosts of Secrets, whose certificates are checked by
+	// Roots: the host's. There are no secrets without it.
+	Authority *Authority
+	Secrets   []network.Secret
+	Roots     *x509.CertPool
+
+	MaxConnections int        // at once: 256
+	NewPerSecond   rate.Limit // connections: 100
+	NewBurst       int        // of them: 256
+}
+
+const (
+	defaultConnections = 256
+	defaultNewRate     = 100
+	dialTimeout        = 10 * time.Second
+	helloTimeout       = 10 * time.Second       // for the first bytes of a connection that has to name its host
+	silentTimeout      = 300 * time.Millisecond // after which a server is taken to speak first
+	refusedTimeout     = time.Second            // for what is refused to show how to tell it
+)
+
+// Entrance is where the connections and queries of one sandbox arrive.
+type Entrance struct {
+	Streams   []net.Listener
+	Queries   []*net.UDPConn
+	Datagrams Datagrams // may be empty: then there is no UDP
+}
+
+// Relay is one sandbox's. Run serves it.
+type Relay struct {
+	opts     Options
+	entrance Entrance
+	rules    atomic.Pointer[network.Rules]
+	journal  Journal
+	resolver *resolver
+	web      *webProxy
+	fresh    *rate.Limiter
+	limit    atomic.Pointer[rate.Limiter] // of bytes, in both directions; nil is none
+
+	mu       sync.Mutex
+	carried  map[*connection]struct{} // guarded by mu
+	flows    map[flowKey]*flow        // guarded by mu
+	stopping bool                     // guarded by mu
+	serving  sync.WaitGroup
+}
+
+// New returns a Relay that lets pass what rules allow.
+func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
+	if o.Dial == nil {
+		o.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = defaultConnections
+	}
+	if o.NewPerSecond == 0 {
+		o.NewPerSecond = defaultNewRate
+	}
+	if o.NewBurst == 0 {
+		o.NewBurst = defaultConnections
+	}
+	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
+	r.resolver = newResolver(r)
+	r.web = newWebProxy(r)
+	r.SetRules(rules)
+	return r
+}
+
+// Journal has what the relay decided lately.
+func (r *Relay) Journal() *Journal { return &r.journal }
+
+// SetRules replaces the rules and cuts the connections that they do not allow.
+func (r *Relay) SetRules(rules *network.Rules) {
+	r.rules.Store(rules)
+	r.limit.Store(bytesLimiter(rules.MaxMbit()))
+	r.resolver.forget()
+	if carry := r.entrance.Datagrams.Carry; carry != nil {
+		if err := carry(carriesDatagrams(rules)); err != nil {
+			r.opts.Log.Warn("the way of datagrams cannot be changed", "err", err)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.carried {
+		if v := c.judge(rules); !v.Allowed {
+			r.journal.add(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: v.Why})
+			c.cut()
+		}
+	}
+	for _, f := range r.flows {
+		if v := f.judge(rules); !v.Allowed {
+			r.journal.add(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: v.Why})
+			f.cut()
+		}
+	}
+}
+
+// secretsOf are the secrets that a host may get.
+func (r *Relay) secretsOf(name string) []network.Secret {
+	var found []network.Secret
+	if r.opts.Authority == nil {
+		return nil
+	}
+	for _, secret := range r.opts.Secrets {
+		if secret.IsFor(name) {
+			found = append(found, secret)
+		}
+	}
+	return found
+}
+
+// hasSecrets reports whether one of the names may get secrets.
+func (r *Relay) hasSecrets(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return len(r.secretsOf(name)) > 0 })
+}
+
+// Rules are those in force.
+func (r *Relay) Rules() *network.Rules { return r.rules.Load() }
+
+// Run serves until ctx is done. It closes what it was given, and all connections.
+func (r *Relay) Run(ctx context.Context) error {
+	var failed error
+	var once sync.Once
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	fail := func(err error) {
+		if err != nil && !errors.Is(err, net.ErrClosed) {
+			once.Do(func() { failed = err; cancel(err) })
+		}
+	}
+	for _, stream := range r.entrance.Streams {
+		r.serving.Go(func() { fail(r.accept(ctx, stream)) })
+	}
+	for _, queries := range r.entrance.Queries {
+		r.serving.Go(func() { fail(r.resolver.serve(ctx, queries)) })
+	}
+	for _, datagrams := range r.entrance.Datagrams.Sockets {
+		r.serving.Go(func() { fail(r.serveDatagrams(ctx, datagrams)) })
+	}
+	r.serving.Go(func() { r.web.serve() })
+	<-ctx.Done()
+	r.stop()
+	r.serving.Wait()
+	return failed
+}
+
+func (r *Relay) stop() {
+	for _, stream := range r.entrance.Streams {
+		_ = stream.Close() // it is nobody's but ours
+	}
+	for _, queries := range slices.Concat(r.entrance.Queries, r.entrance.Datagrams.Sockets) {
+		_ = queries.Close()
+	}
+	r.web.close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopping = true
+	for c := range r.carried {
+		c.cut()
+	}
+	for _, f := range r.flows {
+		f.cut()
+	}
+}
+
+// accept takes connections of one family.
+func (r *Relay) accept(ctx context.Context, stream net.Listener) error {
+	for {
+		conn, err := stream.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
+				return nil
+			}
+			var temporary net.Error
+			if errors.As(err, &temporary) { // no descriptor, or one that ended before it was taken
+				select {
+				case <-time.After(10 * time.Millisecond):
+					continue
+				case <-ctx.Done():
+					return nil
+				}
+			}
+			return err
+		}
+		to, ok := conn.LocalAddr().(*net.TCPAddr)
+		tcp, isTCP := conn.(*net.TCPConn)
+		if !ok || !isTCP {
+			_ = conn.Close()
+			continue
+		}
+		c := &connection{relay: r, client: tcp, to: unmapped(to.AddrPort())}
+		if why := r.admit(c); why != "" {
+			r.journal.add(Event{Op: OpConnect, Addr: c.to.Addr(), Port: c.to.Port(), Why: why})
+			reset(tcp)
+			continue
+		}
+		r.serving.Go(func() {
+			defer r.leave(c)
+			c.serve(ctx)
+		})
+	}
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+
+// admit counts a connection, or says which limit it hits.
+func (r *Relay) admit(c *connection) (why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.stopping:
+		return "the relay stops"
+	case len(r.carried) >= r.opts.MaxConnections:
+		return "the limit of connections at once"
+	case !r.fresh.Allow():
+		return "the limit of new connections per second"
+	}
+	r.carried[c] = struct{}{}
+	return ""
+}
+
+func (r *Relay) leave(c *connection) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.carried, c)
+}
+
+// Connections is how many there are.
+func (r *Relay) Connections() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.carried)
+}
+
+// reset ends a connection so that its other end sees a refusal.
+func reset(conn *net.TCPConn) {
+	_ = conn.SetLinger(0)
+	_ = conn.Close()
+}
+
+// burst is how many bytes may pass at once under a limit.
+const burst = 64 << 10
+
+func bytesLimiter(mbit int) *rate.Limiter {
+	if mbit == 0 {
+		return nil
+	}
+	return rate.NewLimiter(rate.Limit(mbit)*1e6/8, burst)
+}
+
+// limited is a reader that waits for the relay's limit of bytes.
+type limited struct {
+	io.Reader
+	ctx   context.Context
+	limit *rate.Limiter
+}
+
+func (l limited) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p[:min(len(p), burst)])
+	if n > 0 {
+		if waited := l.limit.WaitN(l.ctx, n); waited != nil {
+			return 0, waited
+		}
+	}
+	return n, err
+}

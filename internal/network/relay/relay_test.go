@@ -1,0 +1,877 @@
+package relay_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/network/door"
+	"github.com/sandkasten/sandkasten/internal/network/relay"
+	"github.com/sandkasten/sandkasten/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// world is a network namespace with a relay, and the servers beyond it.
+type world struct {
+	t     *testing.T
+	netns *os.File
+	relay *relay.Relay
+
+	mu      sync.Mutex
+	names   map[string][]string // addresses by name
+	servers map[string]string   // where an address and port really is
+	dialed  []string
+}
+
+func newWorld(t *testing.T, policy network.Policy, operator network.Operator, options ...func(*relay.Options)) *world {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	w := &world{t: t, netns: makeNamespace(t), names: map[string][]string{}, servers: map[string]string{}}
+	opened, err := door.Open(again(t, w.netns))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := network.Compile(policy, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := relay.Options{Names: w, Dial: w.dial, NewPerSecond: 1000, NewBurst: 1000}
+	for _, option := range options {
+		option(&o)
+	}
+	w.relay = relay.New(relay.Entrance{
+		Streams: opened.Streams, Queries: opened.Queries,
+		Datagrams: relay.Datagrams{Sockets: opened.Datagrams, Destination: door.Destination, Flow: opened.Flow, Carry: opened.CarryDatagrams},
+	}, rules, o)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.relay.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, ignoreClosed(opened.Close())); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// again is another descriptor of a namespace.
+func again(t *testing.T, ns *os.File) *os.File {
+	t.Helper()
+	fd, err := unix.FcntlInt(ns.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), ns.Name())
+}
+
+// makeNamespace returns a network namespace with loopback up.
+func makeNamespace(t *testing.T) *os.File {
+	t.Helper()
+	made := make(chan *os.File, 1)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+			made <- nil
+			return
+		}
+		ns, err := os.Open("/proc/thread-self/ns/net")
+		if err != nil {
+			t.Error(err)
+		}
+		made <- ns
+	}()
+	ns := <-made
+	if ns == nil {
+		t.FailNow()
+	}
+	t.Cleanup(func() { ns.Close() })
+	inside(t, ns, func() {
+		s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer unix.Close(s)
+		ifr, err := unix.NewIfreq("lo")
+		if err == nil {
+			ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+			err = unix.IoctlIfreq(s, unix.SIOCSIFFLAGS, ifr)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	return ns
+}
+
+// inside calls do on a thread in the namespace.
+func inside(t *testing.T, ns *os.File, do func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+			t.Error(err)
+			return
+		}
+		do()
+	}()
+	<-done
+}
+
+// Exchange implements relay.Upstream.
+func (w *world) Exchange(_ context.Context, query *dns.Msg) (*dns.Msg, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	reply := new(dns.Msg)
+	reply.SetReply(query)
+	asked := query.Question[0]
+	addrs, ok := w.names[strings.TrimSuffix(asked.Name, ".")]
+	if !ok {
+		reply.Rcode = dns.RcodeNameError
+	}
+	for _, text := range addrs {
+		addr := netip.MustParseAddr(text)
+		header := dns.RR_Header{Name: asked.Name, Rrtype: asked.Qtype, Class: dns.ClassINET, Ttl: 60}
+		switch {
+		case addr.Is4() && asked.Qtype == dns.TypeA:
+			reply.Answer = append(reply.Answer, &dns.A{Hdr: header, A: addr.AsSlice()})
+		case addr.Is6() && asked.Qtype == dns.TypeAAAA:
+			reply.Answer = append(reply.Answer, &dns.AAAA{Hdr: header, AAAA: addr.AsSlice()})
+		}
+	}
+	if asked.Qtype == dns.TypeTXT {
+		reply.Answer = append(reply.Answer, &dns.TXT{Hdr: dns.RR_Header{Name: asked.Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 60}, Txt: []string{"tunnel"}})
+	}
+	return reply, nil
+}
+
+// dial reaches the servers of the test, and nothing else.
+func (w *world) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	w.mu.Lock()
+	w.dialed = append(w.dialed, address)
+	real, ok := w.servers[address]
+	w.mu.Unlock()
+	if !ok {
+		return nil, syscall.ECONNREFUSED
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, real)
+}
+
+func (w *world) reached(address string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range w.dialed {
+		if a == address {
+			return true
+		}
+	}
+	return false
+}
+
+// at has what listens on a real address stand at one beyond the relay.
+func (w *world) at(address, real string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.servers[address] = real
+}
+
+func (w *world) resolve(name string, addrs ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.names[name] = addrs
+}
+
+// run runs a command in the namespace and returns what it printed.
+func (w *world) run(args ...string) (string, error) {
+	w.t.Helper()
+	out, err := exec.CommandContext(w.t.Context(), "nsenter", append([]string{fmt.Sprintf("--net=/proc/self/fd/3"), "--"}, args...)...), error(nil)
+	out.ExtraFiles = []*os.File{w.netns}
+	text, err2 := out.CombinedOutput()
+	return string(text), errors.Join(err, err2)
+}
+
+// connect connects from the namespace.
+func (w *world) connect(address string) (net.Conn, error) {
+	w.t.Helper()
+	var conn net.Conn
+	var err error
+	inside(w.t, w.netns, func() {
+		conn, err = (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", address)
+	})
+	if err == nil {
+		w.t.Cleanup(func() { conn.Close() })
+	}
+	return conn, err
+}
+
+// ask queries a name server from the namespace.
+func (w *world) ask(network, server, name string, kind uint16) (*dns.Msg, error) {
+	w.t.Helper()
+	query := new(dns.Msg)
+	query.SetQuestion(dns.Fqdn(name), kind)
+	var conn net.Conn
+	var err error
+	inside(w.t, w.netns, func() { conn, err = net.Dial(network, net.JoinHostPort(server, "53")) })
+	if err != nil {
+		return nil, err
+	}
+	c := &dns.Conn{Conn: conn}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return nil, err
+	}
+	if err := c.WriteMsg(query); err != nil {
+		return nil, err
+	}
+	return c.ReadMsg()
+}
+
+func (w *world) mustAsk(name string, kind uint16) *dns.Msg {
+	w.t.Helper()
+	reply, err := w.ask("udp", door.Resolvers[0].String(), name, kind)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return reply
+}
+
+// events waits until one satisfies want.
+func (w *world) await(about string, want func(relay.Event) bool) relay.Event {
+	w.t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		events, changed := w.relay.Journal().Since(0)
+		for _, e := range events {
+			if want(e) {
+				return e
+			}
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			w.t.Fatalf("no event of %s among %+v", about, events)
+		}
+	}
+}
+
+func echo(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { defer conn.Close(); io.Copy(conn, conn) }()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// requests are what sites were asked, for the tests of secrets.
+var requests sync.Map
+
+// certificates are those of sites, by their names.
+var certificates sync.Map
+
+func seenBy(name string, r *http.Request) {
+	requests.Store(name+r.URL.Path, fmt.Sprintf("%q %q %s", r.Header["Authorization"], r.Header["X-Other"], r.URL.RawQuery))
+}
+
+// site is a server of TLS that names itself, and its plain twin.
+func site(t *testing.T, name string) (secure, clear string) {
+	t.Helper()
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Echo", r.Header.Get("Authorization"))
+		fmt.Fprintf(w, "%s %s %s\n", name, r.Host, strings.ReplaceAll(r.URL.String(), "the-real-one", "hidden"))
+		seenBy(name, r)
+	})
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificates.Store(name, der)
+	s := httptest.NewUnstartedServer(handler)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"h2", "http/1.1"}}
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	plain := httptest.NewServer(handler)
+	t.Cleanup(plain.Close)
+	return s.Listener.Addr().String(), plain.Listener.Addr().String()
+}
+
+// allowing is a world in which good.test is allowed and evil.test is not; both are
+// at one address, as behind a content network.
+func allowing(t *testing.T, more ...string) *world {
+	w := newWorld(t, network.Policy{Mode: network.Allow, Allow: append([]string{"good.test"}, more...)}, network.Operator{})
+	secure, clear := site(t, "good.test")
+	w.resolve("good.test", "198.51.100.1", "2001:db8::1")
+	w.resolve("evil.test", "198.51.100.1")
+	for _, host := range []string{"198.51.100.1", "2001:db8::1"} {
+		w.at(net.JoinHostPort(host, "443"), secure)
+		w.at(net.JoinHostPort(host, "80"), clear)
+	}
+	return w
+}
+
+func TestQueries(t *testing.T) {
+	w := allowing(t)
+	w.resolve("rebound.good.test", "127.0.0.1")
+	for _, server := range []string{door.Resolvers[0].String(), "8.8.8.8", "2001:4860:4860::8888"} {
+		for _, network := range []string{"udp", "tcp"} {
+			reply, err := w.ask(network, server, "Good.Test", dns.TypeA)
+			if err != nil || len(reply.Answer) != 1 || reply.Answer[0].(*dns.A).A.String() != "198.51.100.1" {
+				t.Errorf("%s %s: %v, %v", network, server, reply, err)
+			}
+			reply, err = w.ask(network, server, "evil.test", dns.TypeA)
+			if err != nil || reply.Rcode != dns.RcodeNameError || len(reply.Answer) > 0 {
+				t.Errorf("%s %s: %v, %v", network, server, reply, err)
+			}
+		}
+	}
+	for _, kind := range []uint16{dns.TypeTXT, dns.TypeHTTPS, dns.TypeSVCB, dns.TypeANY, dns.TypeNULL} {
+		if reply := w.mustAsk("good.test", kind); len(reply.Answer) > 0 {
+			t.Errorf("%s: %v", dns.TypeToString[kind], reply)
+		}
+	}
+	if e := w.await("the refused query", func(e relay.Event) bool { return e.Op == relay.OpResolve && e.Name == "evil.test" }); e.Allowed || e.Why == "" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// Answers that lead to private addresses, as those of a rebinding server, are dropped.
+func TestRebindingIsNoAnswer(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet}, network.Operator{Own: func(a netip.Addr) bool { return a.String() == "203.0.113.9" }})
+	for _, addr := range []string{"127.0.0.1", "10.0.0.1", "169.254.169.254", "203.0.113.9", "0.0.0.0"} {
+		w.resolve("rebinding.test", addr, "198.51.100.1")
+		w.relay.SetRules(w.relay.Rules()) // forgets what it knows
+		reply := w.mustAsk("rebinding.test", dns.TypeA)
+		if len(reply.Answer) != 1 || reply.Answer[0].(*dns.A).A.String() != "198.51.100.1" {
+			t.Errorf("%s: %v", addr, reply.Answer)
+		}
+	}
+	w.resolve("six.test", "::ffff:169.254.169.254", "fd00:ec2::254", "::1", "64:ff9b::7f00:1")
+	if reply := w.mustAsk("six.test", dns.TypeAAAA); len(reply.Answer) > 0 {
+		t.Errorf("%v", reply.Answer)
+	}
+}
+
+func curl(w *world, args ...string) (string, error) {
+	return w.run(append([]string{"curl", "-sS", "-k", "--max-time", "10"}, args...)...)
+}
+
+// resolved has curl know an address without asking, and the relay know it too.
+func resolved(name string) []string {
+	return []string{"--resolve", name + ":443:198.51.100.1", "--resolve", name + ":80:198.51.100.1"}
+}
+
+func TestWebByName(t *testing.T) {
+	w := allowing(t)
+	w.mustAsk("good.test", dns.TypeA)
+	w.mustAsk("good.test", dns.TypeAAAA)
+	for _, args := range [][]string{
+		{"https://good.test/a?b=c;d"}, {"--http1.1", "https://good.test/a?b=c;d"}, {"http://good.test/a?b=c;d"}, {"https://GOOD.test./a?b=c;d"},
+	} {
+		out, err := curl(w, append(resolved("good.test"), append(resolved("GOOD.test."), args...)...)...)
+		if err != nil || !strings.Contains(out, "/a?b=c;d") {
+			t.Errorf("%s: %q, %v", args, out, err)
+		}
+	}
+	out, err := curl(w, "-g", "--resolve", "good.test:443:[2001:db8::1]", "https://good.test/six")
+	if err != nil || !strings.Contains(out, "/six") {
+		t.Errorf("IPv6: %q, %v", out, err)
+	}
+}
+
+// Whoever shares an address with an allowed host is not reached through it.
+func TestOthersAtTheSameAddress(t *testing.T) {
+	w := allowing(t)
+	w.mustAsk("good.test", dns.TypeA)
+	for about, c := range map[string]struct {
+		args []string
+		want string // in what the client sees
+	}{
+		"another SNI":       {append(resolved("evil.test"), "https://evil.test/"), "alert"},
+		"no SNI":            {[]string{"https://198.51.100.1/"}, "alert"},
+		"another Host":      {[]string{"--resolve", "good.test:80:198.51.100.1", "-H", "Host: evil.test", "http://good.test/"}, "no entry of allow names evil.test"},
+		"an address":        {[]string{"http://198.51.100.1/"}, "its Host is no name"},
+		"a proxy":           {[]string{"-x", "http://198.51.100.1:80", "-p", "https://good.test/"}, "CONNECT"},
+		"absolute requests": {[]string{"-x", "http://198.51.100.1:80", "http://evil.test/"}, "no entry of allow names evil.test"},
+		"another port":      {[]string{"http://198.51.100.1:8080/"}, "the entry good.test is not for this port"},
+		"h2c":               {append(resolved("good.test"), "--http2-prior-knowledge", "http://good.test/"), ""},
+		"an upgrade to h2c": {append(resolved("good.test"), "--http2", "http://good.test/"), "h2c"},
+	} {
+		out, err := curl(w, c.args...)
+		if !strings.Contains(out, c.want) || strings.Contains(out, "good.test evil.test") || strings.Contains(out, "good.test good.test") {
+			t.Errorf("%s: %q, %v", about, out, err)
+		}
+	}
+}
+
+// A kept connection may not go on to another host, nor hide a request in one.
+func TestEveryRequestIsLookedAt(t *testing.T) {
+	w := allowing(t)
+	w.mustAsk("good.test", dns.TypeA)
+	for about, requests := range map[string]string{
+		"kept":      "GET /1 HTTP/1.1\r\nHost: good.test\r\n\r\nGET /2 HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+		"two hosts": "GET /1 HTTP/1.1\r\nHost: good.test\r\nHost: evil.test\r\n\r\n",
+		"smuggled":  "POST /1 HTTP/1.1\r\nHost: good.test\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+		"folded":    "GET /1 HTTP/1.1\r\nHost: good.test\r\n X: 1\r\nHost: evil.test\r\n\r\n",
+		"absolute":  "GET http://evil.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n",
+	} {
+		conn, err := w.connect("198.51.100.1:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, requests); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+		out, _ := io.ReadAll(conn)
+		if strings.Contains(string(out), "good.test evil.test") {
+			t.Errorf("%s: the server saw the other host: %q", about, out)
+		}
+	}
+}
+
+func TestAddressesThatNobodyResolved(t *testing.T) {
+	w := allowing(t)
+	w.at("198.51.100.1:8080", echo(t))
+	for _, address := range []string{"198.51.100.1:443", "198.51.100.1:8080", "93.184.216.34:443", "[2001:db8::1]:443", "10.0.0.1:22", "169.254.169.254:80"} {
+		conn, err := w.connect(address)
+		if err == nil {
+			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+			_, err = conn.Read(make([]byte, 1))
+		}
+		if err == nil || w.reached(address) {
+			t.Errorf("%s: %v, reached %t", address, err, w.reached(address))
+		}
+	}
+	// What the namespace itself serves is its own business.
+	conn, err := w.connect("127.0.0.1:1")
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("loopback: %v, %v", conn, err)
+	}
+	if _, err := w.connect("[::1]:1"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("loopback: %v", err)
+	}
+}
+
+func TestRawConnections(t *testing.T) {
+	w := allowing(t, "db.test:5432", "198.51.100.7")
+	w.resolve("db.test", "198.51.100.2")
+	w.at("198.51.100.2:5432", echo(t))
+	w.at("198.51.100.7:9000", echo(t))
+	w.mustAsk("db.test", dns.TypeA)
+	for _, address := range []string{"198.51.100.2:5432", "198.51.100.7:9000"} {
+		conn, err := w.connect(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		fmt.Fprintf(conn, "\x00hello\n")
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if line != "\x00hello\n" {
+			t.Errorf("%s: %q, %v", address, line, err)
+		}
+	}
+	if e := w.await("the connection", func(e relay.Event) bool { return e.Op == relay.OpConnect && e.Port == 5432 }); !e.Allowed || e.Why != "db.test:5432" || e.Name != "db.test" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A server that speaks first is heard although the client has said nothing.
+func TestServerSpeaksFirst(t *testing.T) {
+	w := allowing(t, "ssh.test:22")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(conn, "SSH-2.0-test\r\n")
+			conn.Close()
+		}
+	}()
+	w.resolve("ssh.test", "198.51.100.3")
+	w.at("198.51.100.3:22", l.Addr().String())
+	w.mustAsk("ssh.test", dns.TypeA)
+	conn, err := w.connect("198.51.100.3:22")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	if out, err := io.ReadAll(conn); string(out) != "SSH-2.0-test\r\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// Other rules hold at once, also for connections that there are.
+func TestOtherRulesCutConnections(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet}, network.Operator{})
+	w.at("198.51.100.1:9000", echo(t))
+	w.at("198.51.100.2:9000", echo(t))
+	open := func(address string) net.Conn {
+		conn, err := w.connect(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		fmt.Fprintln(conn, "hello")
+		if _, err := conn.Read(make([]byte, 6)); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	one, two := open("198.51.100.1:9000"), open("198.51.100.2:9000")
+	rules, err := network.Compile(network.Policy{Mode: network.Allow, Allow: []string{"198.51.100.1"}}, network.Operator{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	w.relay.SetRules(rules)
+	if _, err := two.Read(make([]byte, 1)); err == nil || time.Since(start) > 100*time.Millisecond {
+		t.Errorf("the other connection: %v after %s", err, time.Since(start))
+	}
+	fmt.Fprintln(one, "still")
+	if _, err := one.Read(make([]byte, 6)); err != nil {
+		t.Errorf("the allowed connection was cut: %v", err)
+	}
+	w.await("the cut", func(e relay.Event) bool { return e.Op == relay.OpCut && e.Addr.String() == "198.51.100.2" })
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet}, network.Operator{})
+	w.at("198.51.100.1:9000", echo(t))
+	var open int
+	for range 300 {
+		conn, err := w.connect("198.51.100.1:9000")
+		if err != nil {
+			continue
+		}
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+		fmt.Fprint(conn, "x")
+		if _, err := conn.Read(make([]byte, 1)); err == nil {
+			open++
+		}
+	}
+	if open != 256 || w.relay.Connections() != 256 {
+		t.Errorf("%d connections are open, the relay has %d", open, w.relay.Connections())
+	}
+}
+
+func TestBytesAreLimited(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet, MaxMbit: 8}, network.Operator{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Write(make([]byte, 1<<20))
+			conn.Close()
+		}
+	}()
+	w.at("198.51.100.1:9000", l.Addr().String())
+	conn, err := w.connect("198.51.100.1:9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	n, err := io.Copy(io.Discard, conn)
+	if took := time.Since(start); n != 1<<20 || took < 800*time.Millisecond {
+		t.Errorf("%d bytes in %s, %v", n, took, err)
+	}
+	_ = conn.Close()
+	if e := w.await("the end", func(e relay.Event) bool { return e.Op == relay.OpClose }); e.Received != 1<<20 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A door that is closed leaves nothing open, and another one can be opened.
+func TestTheDoorClosesAndOpens(t *testing.T) {
+	testenv.NeedsRoot(t)
+	ns := makeNamespace(t)
+	for range 3 {
+		d, err := door.Open(again(t, ns))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		inside(t, ns, func() {
+			for _, address := range []string{"198.51.100.1:443", "[2001:db8::1]:443"} {
+				if _, err := net.DialTimeout("tcp", address, 5*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+					t.Errorf("%s: %v", address, err)
+				}
+			}
+		})
+	}
+}
+
+// A host gets the secret where the program sent its placeholder, and nobody else does.
+func TestSecrets(t *testing.T) {
+	authority, err := relay.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := authority.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if authority, err = relay.ParseAuthority(kept); err != nil {
+		t.Fatal(err)
+	}
+	const value = "the-real-one"
+	header := network.Secret{Name: "TOKEN", Hosts: []string{"api.test"}, Header: "authorization", Value: "Bearer " + value, Placeholder: network.NewPlaceholder()}
+	query := network.Secret{Name: "KEY", Hosts: []string{"api.test"}, Query: "key", Value: value, Placeholder: network.NewPlaceholder()}
+	basic := network.Secret{Name: "PASS", Hosts: []string{"api.test"}, Header: "Authorization", Value: value, Placeholder: network.NewPlaceholder()}
+	for _, s := range []network.Secret{header, query, basic} {
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apiSite, apiPlain := site(t, "api.test")
+	otherSite, _ := site(t, "other.test")
+	roots := x509.NewCertPool()
+	for _, name := range []string{"api.test", "other.test"} {
+		der, _ := certificates.Load(name)
+		cert, err := x509.ParseCertificate(der.([]byte))
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots.AddCert(cert)
+	}
+	w := newWorld(t, network.Policy{Mode: network.Allow, Allow: []string{"api.test", "other.test"}}, network.Operator{}, func(o *relay.Options) {
+		o.Authority, o.Secrets, o.Roots = authority, []network.Secret{header, query, basic}, roots
+	})
+	w.resolve("api.test", "198.51.100.5")
+	w.resolve("other.test", "198.51.100.6")
+	w.at("198.51.100.5:443", apiSite)
+	w.at("198.51.100.5:80", apiPlain)
+	w.at("198.51.100.6:443", otherSite)
+	w.mustAsk("api.test", dns.TypeA)
+	w.mustAsk("other.test", dns.TypeA)
+	trusted := t.TempDir() + "/ca.pem"
+	if err := os.WriteFile(trusted, authority.Certificate(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string, args ...string) string {
+		t.Helper()
+		out, err := w.run(append([]string{"curl", "-sS", "-i", "--max-time", "10", "--cacert", trusted, "--resolve", "api.test:443:198.51.100.5", "--resolve", "api.test:80:198.51.100.5", "--resolve", "other.test:443:198.51.100.6"}, args...)...)
+		if err != nil {
+			t.Errorf("%s: %q, %v", path, out, err)
+		}
+		if strings.Contains(out, value) {
+			t.Errorf("%s: the client sees the secret: %s", path, out)
+		}
+		return out
+	}
+	saw := func(site, path string) string {
+		text, _ := requests.Load(site + path)
+		return fmt.Sprint(text)
+	}
+	for about, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"bearer":      {[]string{"-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
+		"http1":       {[]string{"--http1.1", "-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
+		"alone":       {[]string{"-H", "Authorization: " + header.Placeholder}, `["Bearer the-real-one"] [] `},
+		"query":       {nil, `[] [] a=1&key=the-real-one&b=2`},
+		"basic":       {[]string{"-u", "me:" + basic.Placeholder}, `["Basic bWU6dGhlLXJlYWwtb25l"] [] `},
+		"elsewhere":   {[]string{"-H", "X-Other: " + header.Placeholder}, `[] ["` + header.Placeholder + `"] `},
+		"placeholder": {[]string{"-H", "Authorization: Bearer other"}, `["Bearer other"] [] `},
+	} {
+		url := "https://api.test/" + about
+		if about == "query" {
+			url += "?a=1&key=" + query.Placeholder + "&b=2"
+		}
+		out := get(about, append(c.args, url)...)
+		if got := saw("api.test", "/"+about); got != c.want {
+			t.Errorf("%s: the host saw %s, want %s (%s)", about, got, c.want, out)
+		}
+		if proto := map[bool]string{true: "HTTP/1.1", false: "HTTP/2"}[about == "http1"]; !strings.HasPrefix(out, proto) {
+			t.Errorf("%s: %s", about, out)
+		}
+	}
+	// Neither by plain HTTP nor to another host.
+	get("plain", "-H", "Authorization: Bearer "+header.Placeholder, "http://api.test/plain")
+	if got := saw("api.test", "/plain"); strings.Contains(got, value) {
+		t.Errorf("by plain HTTP: %s", got)
+	}
+	get("other", "-k", "-H", "Authorization: Bearer "+header.Placeholder, "https://other.test/other")
+	if got := saw("other.test", "/other"); strings.Contains(got, value) || !strings.Contains(got, header.Placeholder) {
+		t.Errorf("another host: %s", got)
+	}
+	events, _ := w.relay.Journal().Since(0)
+	if text := fmt.Sprintf("%+v", events); strings.Contains(text, value) || !strings.Contains(text, "api.test") {
+		t.Errorf("the journal: %s", text)
+	}
+}
+
+// A server that is not the host that it stands for gets no secret.
+func TestSecretsNeedTheRealHost(t *testing.T) {
+	authority, err := relay.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := network.Secret{Name: "TOKEN", Hosts: []string{"api.test"}, Header: "Authorization", Value: "the-real-one", Placeholder: network.NewPlaceholder()}
+	w := newWorld(t, network.Policy{Mode: network.Allow, Allow: []string{"api.test"}}, network.Operator{}, func(o *relay.Options) {
+		o.Authority, o.Secrets, o.Roots = authority, []network.Secret{secret}, x509.NewCertPool()
+	})
+	fake, _ := site(t, "api.test")
+	w.resolve("api.test", "198.51.100.5")
+	w.at("198.51.100.5:443", fake)
+	w.mustAsk("api.test", dns.TypeA)
+	out, err := curl(w, "-i", "--resolve", "api.test:443:198.51.100.5", "-H", "Authorization: "+secret.Placeholder, "https://api.test/fake")
+	if saw, asked := requests.Load("api.test/fake"); asked || !strings.Contains(out, "502") {
+		t.Errorf("%q, %v; the server saw %v", out, err, saw)
+	}
+}
+
+func TestDatagrams(t *testing.T) {
+	for _, mode := range []network.Mode{network.Internet, network.Allow} {
+		t.Run(string(mode), func(t *testing.T) {
+			w := newWorld(t, network.Policy{Mode: mode}, network.Operator{})
+			server, err := net.ListenPacket("udp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close()
+			go func() {
+				buf := make([]byte, 2048)
+				for {
+					n, from, err := server.ReadFrom(buf)
+					if err != nil {
+						return
+					}
+					server.WriteTo(buf[:n], from)
+				}
+			}()
+			for _, address := range []string{"198.51.100.1:123", "[2001:db8::1]:443"} {
+				w.at(address, server.LocalAddr().String())
+				for _, connected := range []bool{true, false} {
+					got, err := w.exchange(address, connected)
+					if mode == network.Internet && (got != "ping 1 ping 2 " || err != nil) {
+						t.Errorf("%s, connected %t: %q, %v", address, connected, got, err)
+					}
+					if mode == network.Allow && got != "" {
+						t.Errorf("%s: %q", address, got)
+					}
+					if mode == network.Allow && connected && !errors.Is(err, syscall.ECONNREFUSED) {
+						t.Errorf("%s is not refused at once: %v", address, err)
+					}
+				}
+			}
+			for _, address := range []string{"10.0.0.1:123", "169.254.169.254:123"} {
+				w.at(address, server.LocalAddr().String())
+				if got, _ := w.exchange(address, true); got != "" || w.reached(address) {
+					t.Errorf("%s: %q", address, got)
+				}
+			}
+		})
+	}
+}
+
+// exchange sends two datagrams from the namespace and returns what came back from
+// the same address.
+func (w *world) exchange(address string, connected bool) (got string, err error) {
+	w.t.Helper()
+	to, err := net.ResolveUDPAddr("udp", address)
+	if err != nil {
+		return "", err
+	}
+	var conn *net.UDPConn
+	inside(w.t, w.netns, func() {
+		if connected {
+			conn, err = net.DialUDP("udp", nil, to)
+		} else {
+			conn, err = net.ListenUDP("udp", nil)
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	buf := make([]byte, 2048)
+	for i := range 2 {
+		text := fmt.Sprintf("ping %d ", i+1)
+		if connected {
+			_, err = conn.Write([]byte(text))
+		} else {
+			_, err = conn.WriteTo([]byte(text), to)
+		}
+		if err != nil {
+			return got, err
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
+		n, from, err := conn.ReadFromUDP(buf)
+		if err != nil {
+			return got, err
+		}
+		if from.String() != to.String() {
+			return got, fmt.Errorf("the answer came from %s", from)
+		}
+		got += string(buf[:n])
+	}
+	return got, nil
+}

@@ -1,0 +1,339 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/network"
+)
+
+// looksLikeHTTP reports whether the first bytes of a connection are those of a
+// request of HTTP/1, whose methods are capital letters.
+func looksLikeHTTP(first []byte) bool {
+	method, _, _ := bytes.Cut(first, []byte{' '})
+	return len(method) >= 3 && bytes.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == nil || string(method) == "M-SEARCH"
+}
+
+// forbidden is an answer of HTTP that says why.
+func forbidden(why string) string {
+	body := refusalText(why)
+	return fmt.Sprintf("HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+}
+
+func refusalText(why string) string {
+	return "The network policy of this sandbox refuses this: " + why + ".\n"
+}
+
+const (
+	webHeaders = 64 << 10 // bytes of one request's
+	webHeader  = 30 * time.Second
+	webIdle    = 5 * time.Minute
+)
+
+// webProxy carries HTTP whose requests are looked at: plain HTTP, and the TLS of hosts
+// that get secrets. Each request has to name an allowed host, also the later ones of
+// a connection. Requests are parsed and written anew, so that no two readers can
+// understand them differently.
+type webProxy struct {
+	relay  *Relay
+	server *http.Server
+	proxy  *httputil.ReverseProxy
+	plain  *http.Transport
+
+	incoming chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
+
+	mu     sync.Mutex
+	secure map[string]*http.Transport // guarded by mu; by the name of the host
+}
+
+func newWebProxy(r *Relay) *webProxy {
+	p := &webProxy{relay: r, incoming: make(chan net.Conn), closed: make(chan struct{}), secure: make(map[string]*http.Transport)}
+	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a sandbox can cause any of it
+	p.server = &http.Server{
+		Handler: p, ErrorLog: silent, ReadHeaderTimeout: webHeader, IdleTimeout: webIdle, MaxHeaderBytes: webHeaders,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			if secured, ok := conn.(*tls.Conn); ok {
+				conn = secured.NetConn()
+			}
+			web, _ := conn.(*webConn)
+			return context.WithValue(ctx, webConnKey{}, web)
+		},
+	}
+	p.plain = p.transport("")
+	p.proxy = &httputil.ReverseProxy{
+		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: p.hideSecrets,
+	}
+	return p
+}
+
+// transport is how a host is reached: by TLS as the one of that name, or plainly.
+func (p *webProxy) transport(name string) *http.Transport {
+	return &http.Transport{
+		DialContext: p.dial, TLSClientConfig: &tls.Config{ServerName: name, RootCAs: p.relay.opts.Roots, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: webHeaders,
+	}
+}
+
+// RoundTrip sends a request to where its connection leads.
+func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
+	web, ok := r.Context().Value(webConnKey{}).(*webConn)
+	if !ok {
+		return nil, errors.New("a request of no connection")
+	}
+	if web.secure == "" {
+		return p.plain.RoundTrip(r)
+	}
+	return p.secured(web.secure).RoundTrip(r)
+}
+
+func (p *webProxy) secured(name string) *http.Transport {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.secure[name]
+	if t == nil {
+		t = p.transport(name)
+		p.secure[name] = t
+	}
+	return t
+}
+
+type webConnKey struct{}
+
+// serve answers until close.
+func (p *webProxy) serve() { _ = p.server.Serve(p) }
+
+// close ends all connections.
+func (p *webProxy) close() {
+	_ = p.Close()
+	_ = p.server.Close()
+	p.plain.CloseIdleConnections()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.secure {
+		t.CloseIdleConnections()
+	}
+}
+
+// Accept is for the server, as are the next two.
+func (p *webProxy) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.incoming:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p *webProxy) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p *webProxy) Addr() net.Addr { return &net.TCPAddr{} }
+
+// carry serves the requests of a connection, of which first has been read, and
+// returns when it has ended. With a certificate the client speaks TLS.
+func (p *webProxy) carry(ctx context.Context, c *connection, first []byte, as *tls.Certificate) {
+	conn := &webConn{TCPConn: c.client, of: c, first: first, ctx: ctx, ended: make(chan struct{})}
+	var served net.Conn = conn
+	if as != nil {
+		conn.secure = c.host()
+		served = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*as}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+	}
+	select {
+	case p.incoming <- served:
+		<-conn.ended
+	case <-p.closed:
+		reset(c.client)
+		return
+	}
+	end := c.event(OpClose, true, "")
+	end.Sent, end.Received = conn.sent.Load(), conn.received.Load()
+	p.relay.journal.add(end)
+}
+
+// webConn is a connection that the server serves.
+type webConn struct {
+	*net.TCPConn
+
+	of     *connection
+	ctx    context.Context
+	first  []byte // read already, and to be read first
+	secure string // the host that we stand for; "" where HTTP is plain
+
+	sent, received atomic.Int64
+	ended          chan struct{}
+	once           sync.Once
+}
+
+// Read counts what the client sends.
+func (w *webConn) Read(p []byte) (int, error) {
+	if len(w.first) > 0 {
+		n := copy(p, w.first)
+		w.first = w.first[n:]
+		return n, nil
+	}
+	n, err := w.TCPConn.Read(p)
+	w.sent.Add(int64(n))
+	return n, err
+}
+
+// Write counts what the client gets, and waits for the relay's limit of bytes.
+func (w *webConn) Write(p []byte) (n int, err error) {
+	for len(p) > 0 {
+		piece := p
+		if limit := w.of.relay.limit.Load(); limit != nil {
+			piece = p[:min(len(p), burst)]
+			if err := limit.WaitN(w.ctx, len(piece)); err != nil {
+				return n, err
+			}
+		}
+		written, err := w.TCPConn.Write(piece)
+		n += written
+		w.received.Add(int64(written))
+		if err != nil {
+			return n, err
+		}
+		p = p[written:]
+	}
+	return n, nil
+}
+
+// ReadFrom has whoever copies to the connection use Write.
+func (w *webConn) ReadFrom(from io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{w}, from)
+}
+
+// WriteTo has whoever copies from the connection use Read.
+func (w *webConn) WriteTo(to io.Writer) (int64, error) {
+	return io.Copy(to, struct{ io.Reader }{w})
+}
+
+// Close ends the connection.
+func (w *webConn) Close() error {
+	w.once.Do(func() { close(w.ended) })
+	return w.TCPConn.Close()
+}
+
+// ServeHTTP answers one request.
+func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	web, ok := r.Context().Value(webConnKey{}).(*webConn)
+	if !ok {
+		http.Error(w, "no connection", http.StatusInternalServerError)
+		return
+	}
+	c := web.of
+	name, why := hostOf(r, c.to.Port())
+	if why == "" && web.secure != "" && name != web.secure {
+		http.Error(w, "This connection is for "+web.secure+".", http.StatusMisdirectedRequest)
+		return
+	}
+	if why == "" && web.secure != "" && r.Method == http.MethodTrace {
+		why = "TRACE would show what stays outside of the sandbox"
+	}
+	if why == "" {
+		c.setNamed(name)
+		verdict := p.relay.Rules().Name(name, c.to.Port(), c.names)
+		if why = verdict.Why; verdict.Allowed {
+			p.relay.journal.add(c.event(OpRequest, true, why))
+			p.proxy.ServeHTTP(w, r)
+			return
+		}
+	}
+	p.relay.journal.add(c.event(OpRequest, false, why))
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Connection", "close")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = io.WriteString(w, refusalText(why))
+}
+
+// hostOf is the host that a request to port names, or why it names none.
+func hostOf(r *http.Request, port uint16) (name, why string) {
+	if r.Method == http.MethodConnect {
+		return "", "CONNECT leads elsewhere; a sandbox needs no proxy, it connects to the host itself"
+	}
+	if strings.EqualFold(r.Header.Get("Upgrade"), "h2c") {
+		return "", "h2c hides requests; use HTTP/1.1 or TLS"
+	}
+	host := r.Host
+	if before, text, ok := strings.Cut(host, ":"); ok {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || uint16(n) != port {
+			return "", "its Host names another port than it uses"
+		}
+		host = before
+	}
+	name, err := network.NormalName(host)
+	if err != nil {
+		return "", "its Host is no name: " + err.Error()
+	}
+	return name, ""
+}
+
+// rewrite sends a request where the connection leads, with the secrets of its host,
+// and leaves the rest as it is.
+func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
+	web, ok := pr.In.Context().Value(webConnKey{}).(*webConn)
+	if !ok {
+		return
+	}
+	pr.Out.URL.Scheme, pr.Out.URL.Host = "http", web.of.to.String()
+	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
+	pr.Out.Host = pr.In.Host
+	for name, values := range pr.In.Header {
+		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
+			pr.Out.Header[name] = values
+		}
+	}
+	if web.secure == "" {
+		return
+	}
+	pr.Out.URL.Scheme, pr.Out.URL.Host = "https", net.JoinHostPort(web.secure, strconv.Itoa(int(web.of.to.Port())))
+	for _, secret := range p.relay.secretsOf(web.secure) {
+		secret.Fill(pr.Out.URL, pr.Out.Header)
+	}
+}
+
+// hideSecrets takes out of an answer what the host repeats of its request.
+func (p *webProxy) hideSecrets(answer *http.Response) error {
+	if web, ok := answer.Request.Context().Value(webConnKey{}).(*webConn); ok && web.secure != "" {
+		for _, secret := range p.relay.secretsOf(web.secure) {
+			secret.Hide(answer.Header)
+		}
+	}
+	return nil
+}
+
+// dial reaches the address of the connection that the request came by.
+func (p *webProxy) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	web, ok := ctx.Value(webConnKey{}).(*webConn)
+	if !ok {
+		return nil, errors.New("a request of no connection")
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	return p.relay.opts.Dial(ctx, network, web.of.to.String())
+}
+
+func notReached(w http.ResponseWriter, _ *http.Request, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusBadGateway)
+	_, _ = io.WriteString(w, "The host was not reached: "+plainError(err)+".\n")
+}

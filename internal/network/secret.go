@@ -1,0 +1,148 @@
+package network
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// Secret is a credential that stays outside of a sandbox. Programs in it send
+// Placeholder, and the relay puts Value in its place, for Hosts and in the one
+// place that is named here.
+type Secret struct {
+	Name  string   // of the environment variable that has the placeholder
+	Hosts []string // as entries of allow, without ports
+	// Header is where the placeholder may stand, alone, behind a scheme like Bearer,
+	// or as a part of basic authentication. Query is the parameter where it may.
+	Header, Query string
+	Value         string // what the host gets: of a header, with its scheme or without
+
+	Placeholder string // made by NewPlaceholder
+}
+
+// NewPlaceholder is worth nothing, and found nowhere by chance.
+func NewPlaceholder() string {
+	var random [16]byte
+	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+	return "placeholder-" + hex.EncodeToString(random[:])
+}
+
+// maxSecret bounds a value: as a header, it has to fit into what servers take.
+const maxSecret = 16 << 10
+
+// Check refuses a secret that cannot be sent.
+func (s Secret) Check() error {
+	const field = "network.secrets"
+	switch {
+	case s.Name == "":
+		return errdefs.Invalid(field, "must have names")
+	case len(s.Hosts) == 0:
+		return errdefs.Invalid(field, "must say in hosts who may get %s", s.Name)
+	case (s.Header == "") == (s.Query == ""):
+		return errdefs.Invalid(field, "must say where %s goes: header or query", s.Name)
+	case s.Value == "" || len(s.Value) > maxSecret:
+		return errdefs.Invalid(field, "must have a value of 1 to %d bytes for %s", maxSecret, s.Name)
+	case s.Header != "" && strings.Trim(s.Header, headerCharacters) != "":
+		return errdefs.Invalid(field, "must have the name of a header in header of %s", s.Name)
+	case strings.ContainsFunc(s.Value, func(c rune) bool { return c < ' ' || c == 0x7f }):
+		return errdefs.Invalid(field, "must not have control characters in the value of %s", s.Name)
+	}
+	switch http.CanonicalHeaderKey(s.Header) {
+	case "Host", "Connection", "Upgrade", "Content-Length", "Transfer-Encoding", "Te", "Trailer":
+		return errdefs.Invalid(field, "must not use the header %s, which is the connection's", s.Header)
+	}
+	for _, host := range s.Hosts {
+		rule, err := ParseRule(host, false)
+		if err != nil {
+			return errdefs.Invalid(field, "must be for names: %s", err)
+		}
+		if rule.prefix.IsValid() || rule.ports.explicit {
+			return errdefs.Invalid(field, "must be for names without ports, and %s is for %s", s.Name, host)
+		}
+	}
+	return nil
+}
+
+const headerCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+// IsFor reports whether a host may get the secret. The name is normalised.
+func (s Secret) IsFor(name string) bool {
+	return slices.ContainsFunc(s.Hosts, func(host string) bool {
+		rule, err := ParseRule(host, false)
+		return err == nil && rule.hasName(name)
+	})
+}
+
+// Fill puts the value where the placeholder stands in a request, and reports
+// whether it did.
+func (s Secret) Fill(u *url.URL, header http.Header) bool {
+	if s.Query != "" {
+		return s.fillQuery(u)
+	}
+	filled := false
+	values := header[http.CanonicalHeaderKey(s.Header)]
+	for i, value := range values {
+		if text, ok := s.fillHeader(value); ok {
+			values[i], filled = text, true
+		}
+	}
+	return filled
+}
+
+func (s Secret) fillHeader(value string) (string, bool) {
+	scheme, rest, cut := strings.Cut(value, " ")
+	if cut && strings.EqualFold(scheme, "Basic") {
+		pair, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest))
+		if err != nil || !strings.Contains(string(pair), s.Placeholder) {
+			return "", false
+		}
+		return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(string(pair), s.Placeholder, s.Value))), true
+	}
+	if !strings.Contains(value, s.Placeholder) {
+		return "", false
+	}
+	// Both may have the scheme.
+	if own, _, has := strings.Cut(s.Value, " "); cut && has && strings.EqualFold(own, scheme) && strings.TrimSpace(rest) == s.Placeholder {
+		return s.Value, true
+	}
+	return strings.ReplaceAll(value, s.Placeholder, s.Value), true
+}
+
+func (s Secret) fillQuery(u *url.URL) bool {
+	filled := false
+	parts := strings.Split(u.RawQuery, "&")
+	for i, part := range parts {
+		name, value, _ := strings.Cut(part, "=")
+		if plainName, err := url.QueryUnescape(name); err != nil || plainName != s.Query {
+			continue
+		}
+		plainValue, err := url.QueryUnescape(value)
+		if err != nil || !strings.Contains(plainValue, s.Placeholder) {
+			continue
+		}
+		parts[i] = name + "=" + url.QueryEscape(strings.ReplaceAll(plainValue, s.Placeholder, s.Value))
+		filled = true
+	}
+	u.RawQuery = strings.Join(parts, "&")
+	return filled
+}
+
+// Hide puts the placeholder where the value stands in the header of an answer: some
+// servers repeat what they are sent.
+func (s Secret) Hide(header http.Header) {
+	token := s.Value
+	if _, rest, cut := strings.Cut(s.Value, " "); cut {
+		token = rest
+	}
+	for _, values := range header {
+		for i, value := range values {
+			values[i] = strings.ReplaceAll(strings.ReplaceAll(value, s.Value, s.Placeholder), token, s.Placeholder)
+		}
+	}
+}
