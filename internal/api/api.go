@@ -18,8 +18,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/tracing"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Scope says what a caller must show to use a route.
@@ -173,7 +173,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	header := w.Header()
 	header.Set("X-Request-Id", req.ID)
-	if !weaken.Off(weaken.NoSniff) {
+	if !protection.Off(protection.NoSniff) {
 		header.Set("X-Content-Type-Options", "nosniff")
 	}
 	header.Set("Cache-Control", "no-store")
@@ -198,7 +198,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The mux would redirect these. No client of ours sends them, and a proxy
 	// in front may have judged a different path than the one it redirects to.
-	if p := r.URL.Path; p == "" || p[0] != '/' || (p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") && !weaken.Off(weaken.CleanPaths)) {
+	if p := r.URL.Path; p == "" || p[0] != '/' || (p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") && !protection.Off(protection.CleanPaths)) {
 		WriteError(rec, r, errNoRoute(r.URL.Path))
 		return
 	}

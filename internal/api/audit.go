@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/audit"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // audited says whether a request gets a line in the audit log: one that changes
@@ -34,7 +34,7 @@ func (h *handler) auditEnd(rec *recorder, r *http.Request, req *Request, elapsed
 		return
 	}
 	write := h.audit.Append
-	if refused && req.Principal.Owner == "" && !weaken.Off(weaken.AuditSample) {
+	if refused && req.Principal.Owner == "" && !protection.Off(protection.AuditSample) {
 		write = h.audit.Refuse
 	}
 	write(r.Context(), auditEntry("answered", rec, r, req, elapsed))

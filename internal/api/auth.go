@@ -8,7 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Caller is the principal in whose name the request is made that ctx belongs to.
@@ -42,7 +42,7 @@ func (h *handler) authenticate(r *http.Request, route Route) (auth.Principal, er
 			return p, err
 		}
 	}
-	if h.keys == nil || weaken.Off(weaken.Keys) {
+	if h.keys == nil || protection.Off(protection.Keys) {
 		return auth.Anonymous(), nil
 	}
 	key, err := credential(r, route.Scope)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Hosts says which Host headers are meant for this daemon. A web page can make
@@ -48,7 +48,7 @@ func NewHosts(listen string, names ...string) Hosts {
 
 // check refuses a request for somebody else.
 func (h Hosts) check(r *http.Request) error {
-	if h.allows(hostname(r.Host)) || weaken.Off(weaken.HostHeader) {
+	if h.allows(hostname(r.Host)) || protection.Off(protection.HostHeader) {
 		return nil
 	}
 	return errdefs.New(errdefs.PermissionDenied, "the Host header names a host that this daemon does not serve; use its address, or add the name to allowed_hosts in its configuration")
@@ -82,7 +82,7 @@ func checkOrigin(r *http.Request) error {
 	errCross := func() error {
 		return errdefs.New(errdefs.PermissionDenied, "requests from other web sites are refused; call the API from a program or from its own origin, or add the page's to cors_origins in the configuration")
 	}
-	if From(r.Context()).otherOrigin || weaken.Off(weaken.Origin) {
+	if From(r.Context()).otherOrigin || protection.Off(protection.Origin) {
 		return nil
 	}
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Upgrade") == "" {

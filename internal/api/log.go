@@ -13,7 +13,7 @@ import (
 	"unicode"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // recorder remembers what was answered.
@@ -165,7 +165,7 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 // worthLogging says whether a request gets its line: those of strangers, who need
 // no key to make them, are sampled, or they would push out all others' lines.
 func (h *handler) worthLogging(r *http.Request, req *Request) bool {
-	if h.keys == nil || req.Principal.Owner != "" || weaken.Off(weaken.AuditSample) {
+	if h.keys == nil || req.Principal.Owner != "" || protection.Off(protection.AuditSample) {
 		return true
 	}
 	if left := h.strangers.Left(); left > 0 {
@@ -185,7 +185,7 @@ func ofOperator(r *http.Request) bool {
 // line can hold.
 func clean(s string) string {
 	const most = 512
-	if weaken.Off(weaken.LogFields) {
+	if protection.Off(protection.LogFields) {
 		return s
 	}
 	if len(s) > most {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Output collects a command's output up to a limit: the first half of the
@@ -19,7 +19,7 @@ type Output struct {
 
 // NewOutput returns an Output that keeps at most limit bytes.
 func NewOutput(limit int64) *Output {
-	if weaken.Off(weaken.OutputBound) {
+	if protection.Off(protection.OutputBound) {
 		limit *= 16
 	}
 	return &Output{half: int(limit / 2)}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Times that a client has.
@@ -38,7 +38,7 @@ func checkHeaders(r *http.Request) error {
 // bodies and on single writes instead. The caller starts it and shuts it down.
 func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
 	headerTime := 5 * time.Second
-	if weaken.Off(weaken.HeaderTime) {
+	if protection.Off(protection.HeaderTime) {
 		headerTime = 0
 	}
 	return &http.Server{

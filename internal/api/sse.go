@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Heartbeat is the time between signs of life while nothing happens.
@@ -63,7 +63,7 @@ func (e *Events) Send(name, id string, data any) error {
 	if err != nil {
 		return err
 	}
-	if weaken.Off(weaken.EventLines) {
+	if protection.Off(protection.EventLines) {
 		b = bytes.ReplaceAll(b, []byte(`\n`), []byte("\n"))
 	}
 	e.buf = append(b, "\n\n"...)

@@ -285,9 +285,9 @@ func TestRequirements(t *testing.T) {
 func TestWeakenSites(t *testing.T) {
 	repo := load(t, map[string]string{
 		"w/w.go":      "package w\n\nconst (\n\tA = \"a\"\n\tB = \"b\"\n\tC = \"c\"\n)\n",
-		"t/table.go":  "package t\n\nvar rows = off(weaken.A, weaken.C)\n",
-		"x/x.go":      "package x\n\nvar a, b, c = weaken.Off(weaken.A), weaken.Wider(weaken.B, 1, 2), weaken.Off(p)\n",
-		"x/x_test.go": "package x\n\nvar d = weaken.Off(weaken.C)\n",
+		"t/table.go":  "package t\n\nvar rows = off(protection.A, protection.C)\n",
+		"x/x.go":      "package x\n\nvar a, b, c = protection.Off(protection.A), protection.Wider(protection.B, 1, 2), protection.Off(p)\n",
+		"x/x_test.go": "package x\n\nvar d = protection.Off(protection.C)\n",
 	})
 	want(t, repo.WeakenSites("w", "t/table.go", 3),
 		"x/x.go:3: takes away a protection that is no constant of w",

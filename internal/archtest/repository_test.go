@@ -37,7 +37,7 @@ func TestRepository(t *testing.T) {
 			return repo.TestNames("docs/security.md")
 		},
 		"protections are taken away in few places": func() ([]string, error) {
-			return repo.WeakenSites("internal/weaken", "test/attack/control/table.go", archtest.WeakenSites), nil
+			return repo.WeakenSites("internal/protection", "test/attack/control/table.go", archtest.WeakenSites), nil
 		},
 		"limits have tests": func() ([]string, error) { return repo.TestNames("docs/limits.md") },
 		"links":             repo.Links,

@@ -40,7 +40,7 @@ var Rules = map[string]Rule{
 			"docs", "internal/admission", "internal/api", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
 			"internal/maintenance", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/service", "internal/session", "internal/session/snapshots",
-			"internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/weaken",
+			"internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -79,15 +79,15 @@ var Rules = map[string]Rule{
 
 	// Surfaces.
 	"internal/api": {
-		Ours:      []string{"internal/auth", "internal/audit", "internal/errdefs", "internal/tracing", "internal/weaken"},
+		Ours:      []string{"internal/auth", "internal/audit", "internal/errdefs", "internal/tracing", "internal/protection"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
-	"internal/api/execstream": {Ours: []string{"internal/api", "internal/errdefs", "internal/weaken", "protocol"}},
-	"internal/api/strictjson": {Ours: []string{"internal/errdefs", "internal/weaken"}},
+	"internal/api/execstream": {Ours: []string{"internal/api", "internal/errdefs", "internal/protection", "protocol"}},
+	"internal/api/strictjson": {Ours: []string{"internal/errdefs", "internal/protection"}},
 	// The library huma sees types at start and no request: it is for documents.
 	"internal/api/kit": {
-		Ours:      []string{"internal/api", "internal/api/strictjson", "internal/errdefs", "internal/weaken"},
+		Ours:      []string{"internal/api", "internal/api/strictjson", "internal/errdefs", "internal/protection"},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/sessionmetrics": {
@@ -107,10 +107,10 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
-	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/weaken"}},
+	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/protection"}},
 	"internal/api/v1/files": {
 		Ours: []string{
-			"internal/api", "internal/api/kit", "internal/api/strictjson", "internal/api/v1/contract", "internal/errdefs", "internal/session", "protocol", "internal/weaken",
+			"internal/api", "internal/api/kit", "internal/api/strictjson", "internal/api/v1/contract", "internal/errdefs", "internal/session", "protocol", "internal/protection",
 		},
 	},
 	"internal/api/v1/snapshots": {Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/session", "internal/session/snapshots", "internal/snapshot"}},
@@ -135,7 +135,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck", "internal/maintenance"},
 	},
 	"internal/cli/show": {
-		Ours: []string{"internal/images", "internal/weaken"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
+		Ours: []string{"internal/images", "internal/protection"}, Libraries: []string{"github.com/schollz/progressbar/v3", "golang.org/x/term"},
 	},
 	"internal/cli/terminal": {
 		Ours:      []string{"internal/cli", "internal/cli/show", "sdk/go"},
@@ -148,11 +148,11 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
 			"internal/session/workspaces", "protocol",
-			"internal/session/snapshots", "internal/snapshot", "internal/tracing", "internal/weaken",
+			"internal/session/snapshots", "internal/snapshot", "internal/tracing", "internal/protection",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
-	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime", "internal/weaken", "protocol"}},
+	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime", "internal/protection", "protocol"}},
 	"internal/session/workspaces": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
 	},
@@ -161,7 +161,7 @@ var Rules = map[string]Rule{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
 		},
 	},
-	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/weaken"}},
+	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/protection"}},
 	"internal/store": {
 		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
@@ -169,7 +169,7 @@ var Rules = map[string]Rule{
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
 	"internal/blob": {Ours: []string{"internal/errdefs"}},
 	"internal/blob/s3": {
-		Ours: []string{"internal/blob", "internal/errdefs", "internal/weaken"}, Libraries: []string{"github.com/minio/minio-go/v7"},
+		Ours: []string{"internal/blob", "internal/errdefs", "internal/protection"}, Libraries: []string{"github.com/minio/minio-go/v7"},
 	},
 	"internal/reaper": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
@@ -189,7 +189,7 @@ var Rules = map[string]Rule{
 	"internal/images/chroot": {Ours: []string{"internal/spawn"}, Libraries: []string{unix}},
 	"internal/images/jobs":   {Ours: []string{"internal/errdefs", "internal/images", "internal/snapshot"}},
 	"internal/images": {
-		Ours: []string{"images", "internal/errdefs", "internal/images/chroot", "internal/images/extract", "internal/smallfile", "internal/weaken"},
+		Ours: []string{"images", "internal/errdefs", "internal/images/chroot", "internal/images/extract", "internal/smallfile", "internal/protection"},
 		Libraries: []string{
 			"github.com/google/go-containerregistry", "go.yaml.in/yaml/v3", "golang.org/x/sync", unix,
 		},
@@ -211,13 +211,13 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/fairshare", "internal/runtime/linux/ids", "internal/runtime/linux/inspect", "internal/runtime/linux/procview",
-			"internal/sandbox/guest", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn", "protocol", "internal/weaken",
+			"internal/sandbox/guest", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn", "protocol", "internal/protection",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
 	"internal/runtime/linux/backlog":   {Ours: []string{"internal/runtime/linux/cgroup"}},
-	"internal/runtime/linux/cgroup":    {Ours: []string{"internal/sandbox/sys", "internal/weaken"}, Libraries: []string{unix}},
-	"internal/runtime/linux/disk":      {Ours: []string{"internal/sandbox/sys", "internal/weaken"}, Libraries: []string{unix}},
+	"internal/runtime/linux/cgroup":    {Ours: []string{"internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
+	"internal/runtime/linux/disk":      {Ours: []string{"internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
 	"internal/runtime/linux/fairshare": {Ours: []string{"internal/runtime/linux/cgroup"}},
 	"internal/runtime/linux/ids":       {Libraries: []string{unix}},
 	"internal/runtime/linux/inspect": {
@@ -245,12 +245,12 @@ var Rules = map[string]Rule{
 
 	// What a driver makes a sandbox with, whichever driver it is.
 	"internal/sandbox/flatten":             {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
-	"internal/sandbox/guest":               {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/weaken"}},
+	"internal/sandbox/guest":               {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/protection"}},
 	"internal/sandbox/relay":               {Ours: []string{"internal/guard"}, Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 	"internal/sandbox/seccomp":             {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
 	"internal/sandbox/seccomp/seccomptest": {TestOnly: true},
 	"internal/sandbox/stage": {
-		Ours: []string{"internal/guard", "internal/sandbox/sys", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
+		Ours: []string{"internal/guard", "internal/sandbox/sys", "internal/spawn", "internal/protection"}, Libraries: []string{unix}, Not: slow,
 	},
 	"internal/sandbox/sys": {Ours: []string{"internal/guard"}, Libraries: []string{unix}, Not: slow},
 
@@ -259,14 +259,14 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/guard", "internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/fileops", "internal/runner/files",
 			"internal/runner/lookup", "internal/runner/output", "internal/runner/pipe", "internal/runner/ports", "internal/runner/proc",
-			"internal/runner/shellproc", "internal/spawn", "protocol", "internal/weaken",
+			"internal/runner/shellproc", "internal/spawn", "protocol", "internal/protection",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/child": {
-		Ours: []string{"internal/guard", "internal/runner/fds", "internal/runner/proc", "internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow,
+		Ours: []string{"internal/guard", "internal/runner/fds", "internal/runner/proc", "internal/spawn", "internal/protection"}, Libraries: []string{unix}, Not: slow,
 	},
-	"internal/runner/dialect": {Ours: []string{"internal/spawn", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/dialect": {Ours: []string{"internal/spawn", "internal/protection"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/fds":     {Libraries: []string{unix}, Not: slow},
 	"internal/runner/pipe": {
 		Ours: []string{"internal/runner/fds", "internal/runner/output", "protocol"}, Libraries: []string{unix}, Not: slow,
@@ -274,21 +274,21 @@ var Rules = map[string]Rule{
 	"internal/runner/shellproc": {
 		Ours: []string{
 			"internal/runner/child", "internal/runner/dialect", "internal/runner/fds", "internal/runner/pipe", "internal/spawn",
-			"internal/weaken",
+			"internal/protection",
 		},
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/pause":   {Ours: []string{"internal/runner/proc", "protocol"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/lookup":  {Ours: []string{"internal/spawn", "protocol"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/output":  {Ours: []string{"internal/guard", "protocol", "internal/weaken"}, Not: slow},
-	"internal/runner/proc":    {Ours: []string{"internal/runner/fds", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
-	"internal/runner/fileops": {Ours: []string{"internal/guard", "internal/runner/files", "internal/spawn", "protocol", "internal/weaken"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/output":  {Ours: []string{"internal/guard", "protocol", "internal/protection"}, Not: slow},
+	"internal/runner/proc":    {Ours: []string{"internal/runner/fds", "internal/protection"}, Libraries: []string{unix}, Not: slow},
+	"internal/runner/fileops": {Ours: []string{"internal/guard", "internal/runner/files", "internal/spawn", "protocol", "internal/protection"}, Libraries: []string{unix}, Not: slow},
 	"internal/runner/files": {
-		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol", "internal/weaken"},
+		Ours:      []string{"internal/runner/archive", "internal/runner/tree", "internal/runner/watch", "protocol", "internal/protection"},
 		Libraries: []string{unix}, Not: slow,
 	},
 	"internal/runner/archive": {
-		Ours:      []string{"internal/baseline", "internal/guard", "internal/runner/tree", "protocol", "internal/weaken"},
+		Ours:      []string{"internal/baseline", "internal/guard", "internal/runner/tree", "protocol", "internal/protection"},
 		Libraries: []string{"github.com/klauspost/compress", unix}, Not: slow,
 	},
 	"internal/runner/watch": {Ours: []string{"internal/runner/tree", "protocol"}, Libraries: []string{unix}, Not: slow},
@@ -297,11 +297,11 @@ var Rules = map[string]Rule{
 	"internal/guard":        {Not: slow},
 	"internal/spawn":        {Ours: []string{"internal/guard"}, Libraries: []string{unix}, Not: slow},
 	"internal/baseline":     {Not: slow},
-	"internal/runnerclient": {Ours: []string{"internal/errdefs", "internal/tracing", "internal/weaken", "protocol"}},
+	"internal/runnerclient": {Ours: []string{"internal/errdefs", "internal/tracing", "internal/protection", "protocol"}},
 	"protocol":              {Not: slow},
 	"internal/errdefs":      {},
 	"internal/failpoint":    {},
-	"internal/weaken":       {},
+	"internal/protection":   {},
 
 	// Recipes of images, and the documentation: data, embedded.
 	"images": {},
@@ -323,7 +323,7 @@ var Rules = map[string]Rule{
 	"test/compose":         {TestOnly: true},
 	"test/packages":        {TestOnly: true},
 	"test/attack":          {TestOnly: true},
-	"test/attack/control":  {TestOnly: true, Ours: []string{"internal/weaken", "test/attack/coverage"}},
+	"test/attack/control":  {TestOnly: true, Ours: []string{"internal/protection", "test/attack/coverage"}},
 	"test/attack/coverage": {TestOnly: true, Ours: []string{"docs"}},
 	"test/bench": {
 		TestOnly: true, Libraries: []string{unix},

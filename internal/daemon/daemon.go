@@ -32,13 +32,13 @@ import (
 	"github.com/sandkasten/sandkasten/internal/maintenance"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/reaper"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/service"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Options are what is not in the configuration.
@@ -79,7 +79,7 @@ type Daemon struct {
 func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) {
 	cfg.Pool.Enabled = cfg.Pool.Enabled && !opts.StopSessions
 	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{})}
-	if off := weaken.Named(); len(off) > 0 {
+	if off := protection.Named(); len(off) > 0 {
 		d.log.WarnContext(ctx, "this is a build for tests and protects nobody", "off", off)
 	}
 	if err := d.open(ctx); err != nil {

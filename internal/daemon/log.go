@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sandkasten/sandkasten/internal/config"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 var levels = map[string]slog.Level{
@@ -25,7 +25,7 @@ var levels = map[string]slog.Level{
 func NewLog(c config.Log, w io.Writer) *slog.Logger {
 	level := levels[c.Level]
 	onTerminal := isTerminal(w)
-	if weaken.Off(weaken.LogQuotes) {
+	if protection.Off(protection.LogQuotes) {
 		w = unquoted{w}
 	}
 	if c.Format == "json" || c.Format == "auto" && !onTerminal {

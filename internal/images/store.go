@@ -30,8 +30,8 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images/extract"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/smallfile"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Options says where a store is and what it may hold and give out.
@@ -167,7 +167,7 @@ func (s *Store) Resolve(_ context.Context, name string) (string, error) {
 
 // Allowed reports whether Resolve gives out the image with this digest.
 func (s *Store) Allowed(digest string) (bool, error) {
-	if len(s.allowed) == 0 || weaken.Off(weaken.AllowList) {
+	if len(s.allowed) == 0 || protection.Off(protection.AllowList) {
 		return true, nil
 	}
 	for _, a := range s.allowed {

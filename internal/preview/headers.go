@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // secret are the request headers that do not go into a sandbox: our
@@ -21,7 +21,7 @@ var secretPrefixes = []string{"proxy-", "x-forwarded-"}
 // isSecret also knows the spelling of programs that read headers as CGI does,
 // for which _ and - are the same.
 func isSecret(name string) bool {
-	if weaken.Off(weaken.Credentials) {
+	if protection.Off(protection.Credentials) {
 		return false
 	}
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
@@ -32,10 +32,10 @@ func isSecret(name string) bool {
 // cleanRequest takes out of a request's headers what does not go in.
 func cleanRequest(header http.Header) {
 	maps.DeleteFunc(header, func(name string, _ []string) bool { return isSecret(name) })
-	if !weaken.Off(weaken.Credentials) {
+	if !protection.Off(protection.Credentials) {
 		api.HideSocketKeys(header)
 	}
-	if from := header.Get("Referer"); from != "" && !weaken.Off(weaken.Credentials) {
+	if from := header.Get("Referer"); from != "" && !protection.Off(protection.Credentials) {
 		header.Set("Referer", refererWithoutToken(from))
 	}
 	cookies := header["Cookie"]
@@ -67,7 +67,7 @@ func withoutCookie(line string) string {
 	for pair := range strings.SplitSeq(line, ";") {
 		pair = strings.TrimSpace(pair)
 		name, _, _ := strings.Cut(pair, "=")
-		if pair != "" && (strings.TrimSpace(name) != tokenCookie || weaken.Off(weaken.Credentials)) {
+		if pair != "" && (strings.TrimSpace(name) != tokenCookie || protection.Off(protection.Credentials)) {
 			kept = append(kept, pair)
 		}
 	}
@@ -90,7 +90,7 @@ const sandboxPolicy = "sandbox allow-downloads allow-forms allow-modals allow-po
 // cleanAnswer takes out of an answer's headers what reaches too far. prefix is
 // "" at a host of the target's own.
 func cleanAnswer(header http.Header, host, prefix string) {
-	if weaken.Off(weaken.ForeignReply) {
+	if protection.Off(protection.ForeignReply) {
 		return
 	}
 	for _, name := range reaching {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // maxHeader bounds the headers of an answer, those before it included.
@@ -45,7 +45,7 @@ func (p *Previews) newTransport() *http.Transport {
 		},
 		DisableKeepAlives:      true,
 		DisableCompression:     true, // bytes go through as they are
-		MaxResponseHeaderBytes: weaken.Wider[int64](weaken.AnswerHeader, maxHeader, 1<<10),
+		MaxResponseHeaderBytes: protection.Wider[int64](protection.AnswerHeader, maxHeader, 1<<10),
 		ResponseHeaderTimeout:  p.opts.AnswerTimeout,
 		ExpectContinueTimeout:  time.Second,
 	}

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/guard"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/fileops"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -242,7 +242,7 @@ func (c *conn) execPayload(req protocol.Exec, size int64) ([]byte, error) {
 	if _, err := io.ReadFull(c.in, payload); err != nil {
 		return nil, err
 	}
-	if bytes.IndexByte(payload[:req.CommandBytes], 0) >= 0 && !weaken.Off(weaken.CommandText) {
+	if bytes.IndexByte(payload[:req.CommandBytes], 0) >= 0 && !protection.Off(protection.CommandText) {
 		return nil, protocol.Refuse(protocol.CodeInvalid, "the command must not contain zero bytes")
 	}
 	return payload, nil

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/dialect"
 	"github.com/sandkasten/sandkasten/internal/runner/output"
 	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -197,7 +197,7 @@ func (s *shell) ensure() error {
 		}
 		s.discard()
 	}
-	if s.ran && weaken.Off(weaken.ShellRestart) {
+	if s.ran && protection.Off(protection.ShellRestart) {
 		return protocol.Refuse(protocol.CodeUnavailable, "the shell has ended")
 	}
 	dir := s.r.opts.Workspace

@@ -6,9 +6,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/internal/runner/shellproc"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // reportTime is for the shell when all of a stopped command's processes are gone.
@@ -72,7 +72,7 @@ func (r *Runner) tree(p *shellproc.Proc, began proc.Moment) []proc.Process {
 		return nil
 	}
 	mine := func(pr proc.Process) bool {
-		return pr.After(began) && !r.reaper.Owns(pr.PID) && !(weaken.Off(weaken.KillTree) && pr.Session != p.PID)
+		return pr.After(began) && !r.reaper.Owns(pr.PID) && !(protection.Off(protection.KillTree) && pr.Session != p.PID)
 	}
 	f := proc.NewFamily(list)
 	f.Descend(p.PID, mine)

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -30,7 +30,7 @@ const (
 // checkRecord refuses numbers that cannot be and cuts strings to size.
 func checkRecord(r *protocol.Record) error {
 	switch {
-	case weaken.Off(weaken.RunnerRecords):
+	case protection.Off(protection.RunnerRecords):
 	case r.ExitCode < 0 || r.ExitCode > 255:
 		return fmt.Errorf("%w: exit code %d", ErrProtocol, r.ExitCode)
 	case r.Signal < 0 || r.Signal > 64:

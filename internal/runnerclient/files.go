@@ -7,8 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/tracing"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -31,7 +31,7 @@ func (c *Client) Read(ctx context.Context, r protocol.Read) (protocol.FileInfo, 
 	if err := checkFile(&info); err != nil {
 		return none, nil, k.fail(err)
 	}
-	if r.MaxBytes > 0 && h.Bytes > r.MaxBytes && !weaken.Off(weaken.RunnerFiles) {
+	if r.MaxBytes > 0 && h.Bytes > r.MaxBytes && !protection.Off(protection.RunnerFiles) {
 		return none, nil, k.violation("%d bytes of a file instead of at most %d", h.Bytes, r.MaxBytes)
 	}
 	info.Name = r.Path

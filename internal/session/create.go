@@ -7,9 +7,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/tracing"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Create makes a session and returns it running. The order is the row in
@@ -92,7 +92,7 @@ func follow(ctx context.Context, e *entry, s Session) (Session, error) {
 // sameRequest returns the earlier session of s's idempotency key if it came
 // from the same request.
 func sameRequest(earlier, s Session) (Session, error) {
-	if earlier.RequestHash != s.RequestHash && !weaken.Off(weaken.SameRequest) {
+	if earlier.RequestHash != s.RequestHash && !protection.Off(protection.SameRequest) {
 		return Session{}, errdefs.New(errdefs.Unprocessable, "this Idempotency-Key was used with another request; send a new key")
 	}
 	return earlier, nil

@@ -11,10 +11,10 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/internal/tracing"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -97,7 +97,7 @@ func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
 		return protocol.Exec{}, errdefs.OverLimit("cmd", protocol.MaxCommand)
 	case len(req.Stdin) > protocol.MaxCommand:
 		return protocol.Exec{}, errdefs.OverLimit("stdin", protocol.MaxCommand)
-	case strings.ContainsRune(req.Command, 0) && !weaken.Off(weaken.CommandText):
+	case strings.ContainsRune(req.Command, 0) && !protection.Off(protection.CommandText):
 		return protocol.Exec{}, errdefs.Invalid("cmd", "must not contain a NUL byte")
 	case req.Shell != "" && !check.IsName(req.Shell):
 		return protocol.Exec{}, errdefs.Invalid("shell", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")

@@ -9,8 +9,8 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -127,7 +127,7 @@ func (c *Execs) ended(ctx context.Context, use use, known, result protocol.Recor
 		}
 		return result, nil
 	}
-	if weaken.Off(weaken.SandboxGone) {
+	if protection.Off(protection.SandboxGone) {
 		return result, err
 	}
 	broke := errors.Is(err, runnerclient.ErrLost)

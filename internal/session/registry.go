@@ -7,7 +7,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // registry holds the sessions that have not ended, and is the one place that
@@ -47,7 +47,7 @@ func mayUse(p auth.Principal, owner string, helper bool) bool {
 }
 
 func usesEveryOwner(p auth.Principal) bool {
-	return p.Has(auth.ScopeEveryOwner) || weaken.Off(weaken.Owner)
+	return p.Has(auth.ScopeEveryOwner) || protection.Off(protection.Owner)
 }
 
 // lookup returns the entry of a session that has not ended and that p may use,

@@ -15,7 +15,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/images/extract"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 const (
@@ -186,7 +186,7 @@ type Limits struct {
 // hostile or over the limits.
 func Scan(ctx context.Context, part io.Reader, l Limits) (entries, bytes int64, err error) {
 	limits := extract.DefaultLimits()
-	limits.Bytes, limits.Entries = l.Bytes+l.Entries*maxHeader, weaken.Wider(weaken.SnapshotBound, l.Entries, 2)
+	limits.Bytes, limits.Entries = l.Bytes+l.Entries*maxHeader, protection.Wider(protection.SnapshotBound, l.Entries, 2)
 	limits.Ratio = 1 << 20 // a file of zeros is as small as it gets
 	found, err := extract.Scan(ctx, part, extract.Options{Kind: extract.Layer, Limits: limits})
 	switch {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Collector takes a command's output, or one stream of it, for one answer.
@@ -52,7 +52,7 @@ func (c *Collector) Bytes() (kept []byte, missing int64, err error) {
 
 // Encoded is b as text and, where text cannot say it, also in base64.
 func Encoded(b []byte) (text, inBase64 string) {
-	if utf8.Valid(b) || weaken.Off(weaken.RawOutput) {
+	if utf8.Valid(b) || protection.Off(protection.RawOutput) {
 		return string(b), ""
 	}
 	return strings.ToValidUTF8(string(b), "\uFFFD"), base64.StdEncoding.EncodeToString(b)

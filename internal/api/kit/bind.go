@@ -16,7 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/strictjson"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // binder fills the input of one route. It is compiled when the route is added, so
@@ -49,7 +49,7 @@ func newBinder(d *documenter, t reflect.Type, row Row, bodies *counts) *binder {
 		return b
 	}
 	b.body = &body{index: f.Index, required: f.Type.Kind() != reflect.Pointer}
-	if weaken.Off(weaken.RequestSchema) {
+	if protection.Off(protection.RequestSchema) {
 		b.body.schema = strictjson.OfType(f.Type)
 	} else {
 		b.body.schema = d.compile(row.Pattern, d.schemas().Schema(f.Type, true, ""), strictjson.OfType(f.Type))
@@ -128,7 +128,7 @@ func (b *binder) checkParams(r *http.Request, fields reflect.Value) (problems []
 	if r.URL.RawQuery != "" {
 		query = r.URL.Query()
 	}
-	if !weaken.Off(weaken.RequestSchema) {
+	if !protection.Off(protection.RequestSchema) {
 		for name := range query {
 			if _, known := slices.BinarySearch(b.queries, name); !known {
 				field := strictjson.FieldName(name)

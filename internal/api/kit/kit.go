@@ -11,7 +11,7 @@ import (
 	"reflect"
 
 	"github.com/sandkasten/sandkasten/internal/api"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Bounds of request bodies.
@@ -72,7 +72,7 @@ func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, 
 	if row.MaxBody == 0 {
 		row.MaxBody = DefaultBody
 	}
-	if weaken.Off(weaken.BodyLimit) && row.MaxBody > 0 {
+	if protection.Off(protection.BodyLimit) && row.MaxBody > 0 {
 		row.MaxBody <<= 10
 	}
 	documentRow[I, O](s.document, row)

@@ -10,7 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sandkasten/sandkasten/internal/api/strictjson"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // place is where a parameter stands in a request.
@@ -67,13 +67,13 @@ func (p *param) set(r *http.Request, query map[string][]string, fields reflect.V
 	switch sent := p.sent(r, query); {
 	case sent != "":
 		text = sent
-	case text == "" && p.required && !weaken.Off(weaken.RequestSchema):
+	case text == "" && p.required && !protection.Off(protection.RequestSchema):
 		return []strictjson.Problem{{Field: p.name, What: "is required"}}
 	case text == "":
 		return nil
 	}
 	problems := p.parse(fields.FieldByIndex(p.index), text, query[p.name])
-	if weaken.Off(weaken.RequestSchema) {
+	if protection.Off(protection.RequestSchema) {
 		return nil
 	}
 	return problems

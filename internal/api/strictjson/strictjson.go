@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // maxDepth of a request's JSON. Ours need three.
@@ -28,7 +28,7 @@ func Decode(data []byte, v any) error {
 	if err := unmarshal(data, v); err != nil {
 		return err
 	}
-	if weaken.Off(weaken.StrictJSON) {
+	if protection.Off(protection.StrictJSON) {
 		return nil
 	}
 	s := scanner{data: data}
@@ -48,7 +48,7 @@ func (sc *Schema) Decode(data []byte, v any) ([]Problem, error) {
 	if typeErr != nil && !isTypeError(typeErr) {
 		return nil, typeErr
 	}
-	s := scanner{data: data, lenient: weaken.Off(weaken.StrictJSON)}
+	s := scanner{data: data, lenient: protection.Off(protection.StrictJSON)}
 	if err := s.value(sc, 0); err != nil {
 		return nil, err
 	}

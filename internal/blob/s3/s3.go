@@ -22,7 +22,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Options say where a bucket is and who we are there.
@@ -268,7 +268,7 @@ var signed = regexp.MustCompile(`AWS4-HMAC-SHA256[^"<]*|(?i:X-Amz-(Credential|Si
 // a text for it, and the operator's text always has the server's answer.
 func (s *Store) fail(ctx context.Context, op, key string, err error) error {
 	answer := minio.ToErrorResponse(err)
-	if told, ok := errors.AsType[minio.ErrorResponse](err); ok && !weaken.Off(weaken.StoreErrors) {
+	if told, ok := errors.AsType[minio.ErrorResponse](err); ok && !protection.Off(protection.StoreErrors) {
 		told.Message = signed.ReplaceAllString(told.Message, "(what was signed with)")
 		err = told
 	}

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Printable shows control characters instead of sending them to a terminal:
@@ -34,7 +34,7 @@ func Visible(s, keep string) string {
 		switch {
 		case r == utf8.RuneError && size <= 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case strconv.IsPrint(r) || strings.ContainsRune(keep, r) || weaken.Off(weaken.TerminalText):
+		case strconv.IsPrint(r) || strings.ContainsRune(keep, r) || protection.Off(protection.TerminalText):
 			b.WriteRune(r)
 		default:
 			quoted := strconv.QuoteRuneToASCII(r)

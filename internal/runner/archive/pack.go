@@ -15,8 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -129,7 +129,7 @@ func (p *packer) entry(w *tree.Walk, e *tree.Entry) error {
 func (p *packer) file(fd int, path string, st *unix.Stat_t) error {
 	f := os.NewFile(uintptr(fd), "file")
 	defer f.Close()
-	most := weaken.Wider[int64](weaken.PackBound, maxBytes, 1<<10)
+	most := protection.Wider[int64](protection.PackBound, maxBytes, 1<<10)
 	if p.bytes += st.Size; st.Size > most || p.bytes > most {
 		return protocol.Refuse(protocol.CodeTooLarge, "the files have more than %d bytes, holes included, which is the limit of an archive", int64(maxBytes))
 	}

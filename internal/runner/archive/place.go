@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -21,7 +21,7 @@ func cleanName(name string) (string, error) {
 	if name == "" || len(name) > maxPath {
 		return "", malformed("an entry's name has %d bytes; 1 to %d are allowed", len(name), maxPath)
 	}
-	if weaken.Off(weaken.ArchiveNames) {
+	if protection.Off(protection.ArchiveNames) {
 		return strings.TrimPrefix(path.Clean(name), "/"), nil
 	}
 	if strings.HasPrefix(name, "/") || strings.ContainsRune(name, 0) {
@@ -90,7 +90,7 @@ func (t *target) open(rel string, flags uint64) (int, error) {
 		Flags:   flags | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV,
 	}
-	if weaken.Off(weaken.ArchivePaths) {
+	if protection.Off(protection.ArchivePaths) {
 		how.Resolve = 0
 	}
 	for try := 0; ; try++ {
@@ -262,7 +262,7 @@ func (t *target) finish(fd int, m meta) error {
 		return err
 	}
 	kept := m.mode & 0o777
-	if weaken.Off(weaken.ArchiveModes) {
+	if protection.Off(protection.ArchiveModes) {
 		kept = m.mode & 0o7777
 	}
 	if err := unix.Fchmod(fd, kept); err != nil {
@@ -310,7 +310,7 @@ func (t *target) hardlink(name, to string) error {
 		defer tree.Close(fd)
 		err = unix.Fstat(fd, &st)
 	}
-	if err != nil || !weaken.Off(weaken.ArchiveLinks) && (st.Mode&unix.S_IFMT != unix.S_IFREG || !t.files[st.Ino]) {
+	if err != nil || !protection.Off(protection.ArchiveLinks) && (st.Mode&unix.S_IFMT != unix.S_IFREG || !t.files[st.Ino]) {
 		return malformed("hard link %q does not lead to a file that came before it", name)
 	}
 	dir, base, err := t.parent(name)

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -58,7 +58,7 @@ type unpacker struct {
 // grow counts bytes that come out of the archive.
 func (u *unpacker) grow(n int64) error {
 	switch {
-	case weaken.Off(weaken.ArchiveBound):
+	case protection.Off(protection.ArchiveBound):
 	case n < 0 || n > maxBytes-u.done.Bytes:
 		return tooLarge("its files have more than %d bytes", int64(maxBytes))
 	case u.how == "" && u.done.Bytes+n > freeBytes && u.done.Bytes+n > maxRatio*u.src.n:
@@ -252,7 +252,7 @@ func (r *ratioReader) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
 	r.out += int64(n)
 	switch {
-	case weaken.Off(weaken.ArchiveBound) && n > 0:
+	case protection.Off(protection.ArchiveBound) && n > 0:
 		return n, nil
 	case r.out > maxBytes+maxEntries*1024:
 		return n, tooLarge("it has more than %d bytes", int64(maxBytes))

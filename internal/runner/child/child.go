@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/guard"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/proc"
 	"github.com/sandkasten/sandkasten/internal/spawn"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Reaper starts and reaps processes. As PID 1 it also reaps all that were
@@ -158,7 +158,7 @@ func (r *Reaper) register(c *spawn.Cmd, tool bool) (*spawn.Process, *Child, erro
 func (r *Reaper) Reap() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.all || weaken.Off(weaken.Reaping) {
+	if !r.all || protection.Off(protection.Reaping) {
 		for pid := range r.children {
 			r.wait(pid)
 		}
@@ -269,7 +269,7 @@ func (c *Child) Code() int {
 	switch {
 	case !c.Dead():
 		return 128 + int(unix.SIGKILL)
-	case c.status.Signaled() && !weaken.Off(weaken.SignalCodes):
+	case c.status.Signaled() && !protection.Off(protection.SignalCodes):
 		return 128 + int(c.status.Signal())
 	default:
 		return c.status.ExitStatus()

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // HoldSignals makes the signals that a process of the sandbox may send to PID
@@ -14,7 +14,7 @@ import (
 // 1 only from signals without a handler, and the Go runtime installs handlers
 // for nearly all.
 func HoldSignals() (release func()) {
-	if weaken.Off(weaken.RunnerSignals) {
+	if protection.Off(protection.RunnerSignals) {
 		return func() {}
 	}
 	for sig := unix.Signal(1); sig <= 64; sig++ {

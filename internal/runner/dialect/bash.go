@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/spawn"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // bash is GNU bash 4.4 or newer. It reads its script byte by byte, so a line
@@ -143,13 +143,13 @@ func (bash) Command(o Order) (line, file []byte) {
 		file = strconv.AppendInt(file, int64(o.Last), 10)
 		file = append(file, "';"...)
 	}
-	if weaken.Off(weaken.ShellQuoting) {
+	if protection.Off(protection.ShellQuoting) {
 		file = append(append(append(file, "{ "...), o.Text...), "\n} <"...)
 	} else {
 		file = append(file, `\builtin eval "${`+name+`[`+firstLine+`]}" <`...)
 	}
 	switch {
-	case weaken.Off(weaken.ShellStdin):
+	case protection.Off(protection.ShellStdin):
 		file = append(file, "&0"...)
 	case o.Stdin == FileStdin:
 		file = append(file, "/proc/self/fd/196"...)
@@ -160,7 +160,7 @@ func (bash) Command(o Order) (line, file []byte) {
 	}
 	file = append(file, " >|/proc/self/fd/19"...)
 	file = strconv.AppendInt(file, int64(o.Out+1), 10)
-	if weaken.Off(weaken.ShellStatus) {
+	if protection.Off(protection.ShellStatus) {
 		file = append(file, ` 2>&1 198>&${`+name+`[2]:=-};\builtin printf '`...)
 	} else {
 		file = append(file, ` 2>&1 199>&${`+name+`[2]:=-};\builtin printf '`...)

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/spawn"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -59,7 +59,7 @@ func (t Tool) Answer(c *Conn, h protocol.Header) error {
 	p, err := t.Start(&spawn.Cmd{
 		ExecFD: t.Program,
 		Args:   []string{ToolName, t.Workspace, strconv.FormatInt(rest, 10)},
-		Env:    weaken.Environ(),
+		Env:    protection.Environ(),
 		Files: map[int]int{
 			0: int(null.Fd()), 1: int(null.Fd()), 2: int(null.Fd()),
 			connFD: c.FD, requestFD: int(request.Fd()), beganFD: int(announce.Fd()),

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -65,7 +65,7 @@ func statRegular(fd int, asked string) (*unix.Stat_t, error) {
 	case unix.S_IFDIR:
 		return nil, protocol.Refuse(protocol.CodeInvalid, "%q is a directory; list it instead", asked).Because(protocol.ReasonIsADirectory)
 	default:
-		if !weaken.Off(weaken.SpecialFiles) {
+		if !protection.Off(protection.SpecialFiles) {
 			return nil, notRegular(asked)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -131,7 +131,7 @@ func newListing(limit int) *listing {
 	if limit <= 0 || limit > maxEntries {
 		limit = maxEntries
 	}
-	return &listing{limit: limit, room: weaken.Wider(weaken.ListingBound, maxListing, 64), Entries: protocol.Entries{Entries: []protocol.FileInfo{}}}
+	return &listing{limit: limit, room: protection.Wider(protection.ListingBound, maxListing, 64), Entries: protocol.Entries{Entries: []protocol.FileInfo{}}}
 }
 
 // add describes the entry. It returns false, and notes that there is more, if

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -87,7 +87,7 @@ func (s *Server) locate(asked string, far reach) (place, error) {
 	// Links are never followed out of the top, nor are the magic ones of /proc
 	// that jump past every check.
 	p.resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
-	if far == anywhere || weaken.Off(weaken.FilePaths) {
+	if far == anywhere || protection.Off(protection.FilePaths) {
 		p.top, p.base = s.root, "/"
 		p.resolve = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 	}

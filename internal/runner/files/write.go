@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/tree"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -82,7 +82,7 @@ func targetOf(dir int, name string, req protocol.Write) (target, error) {
 
 // replace writes size bytes of content to a new file and renames it to name.
 func replace(dir int, name string, to target, content io.Reader, size int64) error {
-	if weaken.Off(weaken.AtomicWrites) {
+	if protection.Off(protection.AtomicWrites) {
 		return inPlace(dir, name, content, size)
 	}
 	return withTemp(dir, name, to, func(fd int) error {

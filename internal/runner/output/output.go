@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -80,7 +80,7 @@ func New(b *Budget, kind Kind, limit int64) *Output {
 		limit = most
 	}
 	limit = min(max(limit, Floor), most)
-	if weaken.Off(weaken.OutputBound) {
+	if protection.Off(protection.OutputBound) {
 		limit = 1 << 62
 	}
 	return &Output{budget: b, kind: kind, limit: limit, Room: make(chan struct{}, 1), Crowd: make(chan struct{}, 1)}

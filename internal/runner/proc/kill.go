@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Times of killing.
@@ -30,7 +30,7 @@ type Killing struct {
 func (k Killing) Terminate(sig unix.Signal, grace time.Duration) {
 	deadline := time.Now().Add(grace)
 	k.Signal(sig)
-	if !weaken.Off(weaken.KillResume) {
+	if !protection.Off(protection.KillResume) {
 		k.Signal(unix.SIGCONT) // or those that are stopped would not notice
 	}
 	for time.Now().Before(deadline) && len(k.Members()) > 0 {
@@ -60,7 +60,7 @@ func (k Killing) Others(pid int) Killing {
 // table does not see those that are forked meanwhile, so it looks again. Some
 // fork and die faster than that; they are frozen with everything else first.
 func (k Killing) Kill() {
-	if weaken.Off(weaken.KillHard) {
+	if protection.Off(protection.KillHard) {
 		return
 	}
 	for round := range killRounds {

@@ -13,12 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runner/child"
 	"github.com/sandkasten/sandkasten/internal/runner/dialect"
 	"github.com/sandkasten/sandkasten/internal/runner/fds"
 	"github.com/sandkasten/sandkasten/internal/runner/pipe"
 	"github.com/sandkasten/sandkasten/internal/spawn"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Proc is one process of a shell, with everything that connects to it.
@@ -209,7 +209,7 @@ func (p *Proc) Unread() int {
 // holds it open, else another one. If background jobs hold all of them, it is
 // the one that was used longest ago, and their output will be mixed in.
 func (p *Proc) Pick() int {
-	if weaken.Off(weaken.ShellOutput) {
+	if protection.Off(protection.ShellOutput) {
 		return p.current
 	}
 	for i := range dialect.OutPipes {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
@@ -20,7 +21,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
 	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Create builds a sandbox. What its steps leave on the host is named by the ID
@@ -156,7 +156,7 @@ func (c *creation) makeGroup(context.Context) error {
 
 func groupLimits(l runtime.Limits) cgroup.Limits {
 	return cgroup.Limits{
-		Memory: weaken.Wider(weaken.MemoryLimit, l.MemoryMB<<20, 8), CPU: weaken.Wider(weaken.CPULimit, l.CPU, 4), Pids: weaken.Wider(weaken.PidsLimit, l.Pids, 4),
+		Memory: protection.Wider(protection.MemoryLimit, l.MemoryMB<<20, 8), CPU: protection.Wider(protection.CPULimit, l.CPU, 4), Pids: protection.Wider(protection.PidsLimit, l.Pids, 4),
 	}
 }
 
@@ -330,8 +330,8 @@ func (c *creation) boot(tasks int) *stage.Boot {
 		Quiet:        c.quiet,
 		CPUs:         c.place(),
 		TasksFiles:   tasks,
-		Landlock:     !weaken.Off(weaken.Landlock),
-		KeepCaps:     weaken.Off(weaken.Capabilities),
+		Landlock:     !protection.Off(protection.Landlock),
+		KeepCaps:     protection.Off(protection.Capabilities),
 	}
 	if b.Hostname != c.named { // else the disk has it, and perhaps the sandbox's own
 		b.HostsFile = disk.HostsFile(b.Hostname)
@@ -339,7 +339,7 @@ func (c *creation) boot(tasks int) *stage.Boot {
 	if c.first {
 		b.MachineID = guest.NewMachineID()
 	}
-	if !weaken.Off(weaken.Seccomp) {
+	if !protection.Off(protection.Seccomp) {
 		f := c.d.filters[c.spec.Seccomp]
 		b.RunnerFilter, b.WorkloadFilter, b.NetlinkFilter = f.runner, f.workload, f.netlink
 	}

@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/backlog"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
@@ -37,7 +38,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/sandbox/seccomp"
 	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Rootfs is an image as the driver mounts it.
@@ -129,7 +129,7 @@ func New(opts Options) (*Driver, error) {
 	}
 	d.wg.Go(func() { fairshare.New(d.cgroups, d.opts.Log).Run(d.quit) })
 	d.wg.Go(d.renewViews)
-	if !weaken.Off(weaken.Backlog) {
+	if !protection.Off(protection.Backlog) {
 		d.wg.Go(func() { backlog.New(d.cgroups, d.opts.Log).Run(d.quit) })
 	}
 	d.wg.Go(func() { d.keepRoom(d.quit) })
@@ -291,7 +291,7 @@ func nodeOfPath(dataDir string) string {
 // it, also where they have its ids: a tool of the runner's is the sandbox's
 // root as they are, and holds the daemon's connection.
 func programMode() os.FileMode {
-	if weaken.Off(weaken.ProgramMode) {
+	if protection.Off(protection.ProgramMode) {
 		return 0o555
 	}
 	return 0o511

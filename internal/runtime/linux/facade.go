@@ -6,11 +6,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/procview"
 	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
 	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // The facade is a small file system in memory with the inodes that a sandbox must
@@ -28,7 +28,7 @@ type device struct {
 // devices are those that programs need, as of devices.txt of the kernel.
 func devices() []device {
 	all := []device{{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}}
-	if weaken.Off(weaken.Devices) {
+	if protection.Off(protection.Devices) {
 		all = append(all, device{"kmsg", 1, 11})
 	}
 	return all
@@ -40,7 +40,7 @@ const bootIDName = "id"
 // planFaces lists which files of /proc the facade's cover.
 func planFaces() []stage.Face {
 	faces := []stage.Face{{Path: stage.BootIDFile, File: bootIDName}}
-	if weaken.Off(weaken.MaskedPaths) {
+	if protection.Off(protection.MaskedPaths) {
 		return faces
 	}
 	for _, name := range []string{procview.CPUInfo, procview.Loadavg, procview.Meminfo, procview.Stat} {

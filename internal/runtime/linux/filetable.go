@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // fileMaxPath has how many files all processes of the host may have open that are not
@@ -24,7 +24,7 @@ const chargedPerFile = 128
 // takes 1024 bytes for one, so that two sandboxes could use up what the whole host may
 // have. systemd removes the limit at boot for the same reason.
 func (d *Driver) raiseFileTable() error {
-	if weaken.Off(weaken.FileTable) {
+	if protection.Off(protection.FileTable) {
 		return nil
 	}
 	text, err := os.ReadFile(fileMaxPath)

@@ -6,11 +6,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
 	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 const (
@@ -35,7 +35,7 @@ func planMounts(spec runtime.Spec) []stage.Mount {
 			From: stage.FromFacade, Path: dev.name, Target: "/dev/" + dev.name, Make: stage.MakeFile,
 			Attrs: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC,
 		}
-		if weaken.Off(weaken.OwnInodes) {
+		if protection.Off(protection.OwnInodes) {
 			node.From, node.Path = stage.FromHost, node.Target
 		}
 		mounts = append(mounts, node)
@@ -43,7 +43,7 @@ func planMounts(spec runtime.Spec) []stage.Mount {
 	mounts = append(mounts,
 		stage.Mount{
 			From: stage.FromNew, FS: "devpts", Target: "/dev/pts", Make: stage.MakeDir, Attrs: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC,
-			Options: fmt.Sprintf("newinstance,ptmxmode=666,mode=620,gid=5,max=%d", weaken.Wider(weaken.Terminals, 64, 4)),
+			Options: fmt.Sprintf("newinstance,ptmxmode=666,mode=620,gid=5,max=%d", protection.Wider(protection.Terminals, 64, 4)),
 		},
 		memoryFS("/dev/shm", spec.Limits.MemoryMB/2, stage.MakeDir),
 		stage.Mount{From: workspaceSource(spec), Path: disk.Workspace, Target: guest.Workspace, Attrs: noSuidDev},
@@ -64,7 +64,7 @@ func workspaceSource(spec runtime.Spec) stage.Source {
 }
 
 func hidepid() string {
-	if weaken.Off(weaken.Hidepid) {
+	if protection.Off(protection.Hidepid) {
 		return "off"
 	}
 	return "invisible"
@@ -72,7 +72,7 @@ func hidepid() string {
 
 // memoryFS is a directory in memory, bounded in bytes and in files.
 func memoryFS(target string, mib int64, create stage.Kind) stage.Mount {
-	mib = weaken.Wider(weaken.MemoryFiles, max(mib, 1), 16)
+	mib = protection.Wider(protection.MemoryFiles, max(mib, 1), 16)
 	return stage.Mount{
 		From: stage.FromNew, FS: "tmpfs", Target: target, Make: create, Attrs: noSuidDev,
 		Options: fmt.Sprintf("size=%dm,nr_inodes=%d,mode=1777", mib, mib*256),
@@ -81,7 +81,7 @@ func memoryFS(target string, mib int64, create stage.Kind) stage.Mount {
 
 // planMasks picks from the lists what others than root can read on this host.
 func planMasks(readable func(path string) bool) stage.Masks {
-	if weaken.Off(weaken.MaskedPaths) {
+	if protection.Off(protection.MaskedPaths) {
 		return stage.Masks{}
 	}
 	pick := func(paths []string) []string {

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/failpoint"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/inspect"
 	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/spawn"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // prepared is the part of a sandbox that is the same for all: a runner in its
@@ -205,13 +205,13 @@ func (p *prepared) clone() (*spawn.Process, error) {
 	}
 	defer sys.Close(append(tasks, cgroupDir)...)
 	id := p.ids.Runner()
-	if weaken.Off(weaken.RunnerID) {
+	if protection.Off(protection.RunnerID) {
 		id = int(p.ids) // root inside
 	}
 	cmd := &spawn.Cmd{
 		ExecFD:     p.d.runner,
 		Args:       []string{"sandkasten-runner"},
-		Env:        append([]string{"GOMAXPROCS=1", "GOTRACEBACK=none"}, weaken.Environ()...),
+		Env:        append([]string{"GOMAXPROCS=1", "GOTRACEBACK=none"}, protection.Environ()...),
 		Files:      map[int]int{stage.ControlFD: theirs},
 		Identity:   &spawn.Identity{UID: id, GID: id},
 		CgroupFD:   cgroupDir,
@@ -225,10 +225,10 @@ func (p *prepared) clone() (*spawn.Process, error) {
 // children are made when they are where they belong.
 func namespaceFlags() uint64 {
 	var all uint64 = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
-	if weaken.Off(weaken.NetworkNS) {
+	if protection.Off(protection.NetworkNS) {
 		all &^= unix.CLONE_NEWNET
 	}
-	if weaken.Off(weaken.IPCNS) {
+	if protection.Off(protection.IPCNS) {
 		all &^= unix.CLONE_NEWIPC
 	}
 	return all
@@ -306,14 +306,14 @@ func (d *Driver) runnerSteps(tasks []int, ours, theirs int) []spawn.Step {
 	}
 	// The bounding set is what root inside can come to have by exec. After the
 	// above, which it would limit too.
-	if !weaken.Off(weaken.Capabilities) {
+	if !protection.Off(protection.Capabilities) {
 		for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 			if stage.WorkloadCaps&(1<<c) == 0 {
 				steps = append(steps, spawn.Prctl("PR_CAPBSET_DROP", unix.PR_CAPBSET_DROP, c))
 			}
 		}
 	}
-	if !weaken.Off(weaken.NoNewPrivs) {
+	if !protection.Off(protection.NoNewPrivs) {
 		steps = append(steps, spawn.Prctl("PR_SET_NO_NEW_PRIVS", unix.PR_SET_NO_NEW_PRIVS, 1))
 	}
 	return steps
@@ -324,7 +324,7 @@ const openFiles = 16384
 // coreLimit keeps cores from being dumped. The kernel runs a core_pattern
 // helper as the host's root even at a limit of 0, but not at 1.
 func coreLimit() uint64 {
-	if weaken.Off(weaken.CoreLimit) {
+	if protection.Off(protection.CoreLimit) {
 		return unix.RLIM_INFINITY
 	}
 	return 1

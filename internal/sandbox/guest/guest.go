@@ -13,8 +13,8 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Workspace is where a session's files are.
@@ -59,7 +59,7 @@ func Environment(image []string, session map[string]string, shell string) []stri
 		"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 		"HOME": "/root", "USER": "root", "LOGNAME": "root", "SHELL": shell, "LANG": "C.UTF-8",
 	}
-	if weaken.Off(weaken.EnvironmentWall) {
+	if protection.Off(protection.EnvironmentWall) {
 		image = append(os.Environ(), image...)
 	}
 	for _, kv := range image {

@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 	"github.com/sandkasten/sandkasten/internal/spawn"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Inside is a sandbox that has been entered.
@@ -63,7 +63,7 @@ func Enter() (*Inside, error) {
 	if err := unix.Sethostname([]byte(b.Hostname)); err != nil {
 		return nil, os.NewSyscallError("sethostname", err)
 	}
-	if err := loopbackUp(); err != nil && !weaken.Off(weaken.NetworkNS) {
+	if err := loopbackUp(); err != nil && !protection.Off(protection.NetworkNS) {
 		return nil, fmt.Errorf("bring loopback up: %w", err)
 	}
 	in := &Inside{
@@ -189,13 +189,13 @@ func (in *Inside) prepare(c *spawn.Cmd) (first bool) {
 	}
 	// Only now, when it is where it belongs: the namespace's root is the
 	// cgroup that the process is in.
-	if !weaken.Off(weaken.CgroupNS) {
+	if !protection.Off(protection.CgroupNS) {
 		steps = append(steps, spawn.Unshare(unix.CLONE_NEWCGROUP))
 	}
 	steps = append(steps, spawn.TimerSlack(workloadSlack), spawn.HugePages(true))
 	steps = append(steps, spawn.SetIDs(0, 0)...)
 	prepend(c, steps)
-	if weaken.Off(weaken.CloseOnExec) {
+	if protection.Off(protection.CloseOnExec) {
 		for fd := uintptr(3); fd < 32; fd++ {
 			c.Final = append(c.Final, spawn.Step{Name: "keep open", Nr: unix.SYS_FCNTL, Args: [6]uintptr{fd, unix.F_SETFD, 0}}.Optional())
 		}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/guard"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // A netlink socket can keep up to twice net.core.rmem_max of unread answers, 8 MiB
@@ -144,7 +144,7 @@ func (g *netlinkGate) give(fd uintptr, call *notification) unix.Errno {
 
 // room waits until there are fewer than the most.
 func (g *netlinkGate) room() bool {
-	if weaken.Off(weaken.NetlinkSockets) {
+	if protection.Off(protection.NetlinkSockets) {
 		return true
 	}
 	if g.left > 0 {

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Names on the staging file system. Short and relative: they are what the
@@ -141,7 +141,7 @@ func mountOverlay(layers int, volatile bool) (int, error) {
 	if volatile {
 		flag = ",volatile"
 	}
-	if weaken.Off(weaken.NoSuid) {
+	if protection.Off(protection.NoSuid) {
 		attrs &^= unix.MOUNT_ATTR_NOSUID
 	}
 	fd, err := NewFS("overlay", "source=sandbox,lowerdir="+strings.Join(lower, ":")+",upperdir="+diskDir+"/upper,workdir="+diskDir+"/work,"+

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Missing is a field that asks for what this daemon does not have: its code is
@@ -113,7 +113,7 @@ func NoDisk(mb int64, driver string, readonlyRoot bool) error {
 
 // Env refuses an environment.
 func Env(env map[string]string) error {
-	if len(env) > weaken.Wider(weaken.RequestSizes, MaxEnv, 256) {
+	if len(env) > protection.Wider(protection.RequestSizes, MaxEnv, 256) {
 		return errdefs.Invalid("env", "must have at most %d variables", MaxEnv)
 	}
 	total := 0
@@ -126,7 +126,7 @@ func Env(env map[string]string) error {
 			return errdefs.Invalid("env", "must have values of valid UTF-8 without NUL bytes")
 		}
 	}
-	if total > weaken.Wider(weaken.RequestSizes, maxEnvBytes, 8) {
+	if total > protection.Wider(protection.RequestSizes, maxEnvBytes, 8) {
 		return errdefs.Invalid("env", "must have at most %d bytes in all", maxEnvBytes)
 	}
 	return nil
@@ -182,7 +182,7 @@ func IsName(s string) bool {
 		return false
 	}
 	for _, c := range []byte(s) {
-		if !isAlphanumeric(c) && c != '.' && c != '_' && c != '-' && !(c == ' ' && weaken.Off(weaken.Names)) {
+		if !isAlphanumeric(c) && c != '.' && c != '_' && c != '-' && !(c == ' ' && protection.Off(protection.Names)) {
 			return false
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -152,7 +152,7 @@ func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request, id session.ID
 	header.Set("Accept-Ranges", "bytes")
 	header.Set("ETag", etag(part.info))
 	header.Set("Last-Modified", time.UnixMilli(part.info.ModTimeMS).UTC().Format(http.TimeFormat))
-	if !weaken.Off(weaken.FileLength) {
+	if !protection.Off(protection.FileLength) {
 		header.Set("Content-Length", strconv.FormatInt(part.bytes, 10))
 	}
 	status := http.StatusOK
@@ -171,7 +171,7 @@ func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request, id session.ID
 // saveAs keeps a browser from showing or running what a sandbox wrote: it has
 // the origin of the API.
 func saveAs(header http.Header, name string) {
-	if weaken.Off(weaken.SaveAs) {
+	if protection.Off(protection.SaveAs) {
 		return
 	}
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))

@@ -6,7 +6,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/sandkasten/sandkasten/internal/weaken"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Limits of one sandbox's workload.
@@ -69,7 +69,7 @@ func (g Group) hybridSettings(l Limits) []setting {
 		first, second,
 		// The limit on memory counts no socket's here, as that of v2 does. Despite its
 		// name this one counts UDP, too.
-		{dir: dir, file: "memory.kmem.tcp.limit_in_bytes", value: bytesText(weaken.Wider(weaken.SocketMemory, l.Memory/socketShare, 64)), optional: true},
+		{dir: dir, file: "memory.kmem.tcp.limit_in_bytes", value: bytesText(protection.Wider(protection.SocketMemory, l.Memory/socketShare, 64)), optional: true},
 		{dir: g.v1("pids"), file: "pids.max", value: strconv.FormatInt(l.Pids, 10)},
 		{dir: g.v1("cpu"), file: "cpu.cfs_period_us", value: strconv.Itoa(cpuPeriod)},
 		{dir: g.v1("cpu"), file: "cpu.cfs_quota_us", value: strconv.FormatInt(quota(l.CPU), 10)},

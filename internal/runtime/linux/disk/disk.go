@@ -25,8 +25,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 // Directories on a disk.
@@ -93,7 +93,7 @@ func (d *Disk) Note(path string) error { return writeNote(path, d.dev) }
 // Make makes a disk of size bytes. The caller closes it. Until Keep there is
 // nothing that a crash could leave behind.
 func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
-	if weaken.Off(weaken.DiskLimit) {
+	if protection.Off(protection.DiskLimit) {
 		size *= 4
 	}
 	t, err := m.template(ctx, layout{size: size, journal: m.journal})
@@ -282,7 +282,7 @@ func (l layout) mkfs() []string {
 	if !l.journal { // it costs a second write of every change
 		features += ",^has_journal"
 	}
-	if weaken.Off(weaken.InodeLimit) {
+	if protection.Off(protection.InodeLimit) {
 		args = append(args, "-i", "1024")
 	}
 	if l.volume {

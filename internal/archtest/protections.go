@@ -63,7 +63,7 @@ func weakenCalls(file *ast.File) []*ast.CallExpr {
 	return calls
 }
 
-// weakenName is X of an expression weaken.X, or "".
+// weakenName is X of an expression protection.X, or "".
 func weakenName(e ast.Expr) string {
 	if generic, ok := e.(*ast.IndexExpr); ok {
 		e = generic.X
@@ -72,7 +72,7 @@ func weakenName(e ast.Expr) string {
 	if !ok {
 		return ""
 	}
-	if pkg, ok := s.X.(*ast.Ident); !ok || pkg.Name != "weaken" {
+	if pkg, ok := s.X.(*ast.Ident); !ok || pkg.Name != "protection" {
 		return ""
 	}
 	return s.Sel.Name

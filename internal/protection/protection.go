@@ -1,15 +1,15 @@
-// Package weaken names the protections that test/attack/control takes away, one
-// at a time, to see that the attacks notice: those on a daemon and those on the
-// native driver alone. It is the only way to take one away, and archtest counts the
-// places. A build without the tag "weaken" compiles Off to false and has nothing of it. Which
-// protections are off comes from the environment, so the control chooses and
-// the code only says where each one is. What a protection consists of does not
-// belong here.
+// Package protection names what protects sandboxes and the daemon, as far as
+// test/attack/control takes it away, one protection at a time, to see that the
+// attacks notice: those on a daemon and those on the native driver alone. It is the
+// only way to take one away, and archtest counts the places. A build without the
+// tag "weaken" compiles Off to false and has nothing of it. The environment says
+// which protections are off, so the control chooses and the code only says where
+// each one is. How a protection works does not belong here.
 //
 // SANDKASTEN_TEST_WEAKEN holds names, separated by commas. Limits become wider
-// and do not vanish, and what would open the host to more than the canaries of
-// the battery, as the user namespace, is not among them.
-package weaken
+// and do not vanish. What would open the host to more than the canaries of the
+// battery, as the user namespace, is not among them.
+package protection
 
 // Protection is one of those that can be off.
 type Protection string

@@ -1,6 +1,6 @@
 //go:build !weaken
 
-package weaken
+package protection
 
 // Off reports whether a protection is taken away. In this build none is.
 func Off(Protection) bool { return false }

@@ -1,6 +1,6 @@
 //go:build weaken
 
-package weaken
+package protection
 
 import (
 	"os"

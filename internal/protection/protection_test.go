@@ -1,4 +1,4 @@
-package weaken_test
+package protection_test
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/testenv"
-	"github.com/sandkasten/sandkasten/internal/weaken"
 )
 
 const variable = "SANDKASTEN_TEST_WEAKEN"
@@ -17,15 +17,15 @@ const variable = "SANDKASTEN_TEST_WEAKEN"
 func TestOff(t *testing.T) {
 	t.Setenv(variable, "seccomp,owner,")
 	tagged := os.Getenv("WEAKEN_ON") != ""
-	for p, off := range map[weaken.Protection]bool{weaken.Seccomp: true, weaken.Owner: true, weaken.Landlock: false, "": false} {
-		if got := weaken.Off(p); got != (off && tagged) {
+	for p, off := range map[protection.Protection]bool{protection.Seccomp: true, protection.Owner: true, protection.Landlock: false, "": false} {
+		if got := protection.Off(p); got != (off && tagged) {
 			t.Errorf("Off(%q) = %t", p, got)
 		}
 	}
-	if named := weaken.Named(); tagged != slices.Equal(named, []weaken.Protection{weaken.Seccomp, weaken.Owner}) {
+	if named := protection.Named(); tagged != slices.Equal(named, []protection.Protection{protection.Seccomp, protection.Owner}) {
 		t.Errorf("named %q", named)
 	}
-	if env := weaken.Environ(); tagged != slices.Equal(env, []string{variable + "=seccomp,owner,"}) {
+	if env := protection.Environ(); tagged != slices.Equal(env, []string{variable + "=seccomp,owner,"}) {
 		t.Errorf("environment %q", env)
 	}
 }
