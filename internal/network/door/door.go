@@ -55,7 +55,7 @@ type Door struct {
 // it fails the namespace has no way out. An earlier door whose process has ended is
 // no hindrance. It needs CAP_SYS_ADMIN and CAP_NET_ADMIN on the host and over the
 // namespace, and CAP_BPF.
-func Open(netns *os.File) (_ *Door, err error) {
+func Open(ctx context.Context, netns *os.File) (_ *Door, err error) {
 	allowMemory()
 	d := &Door{netns: netns}
 	defer func() {
@@ -63,7 +63,7 @@ func Open(netns *os.File) (_ *Door, err error) {
 			err = errors.Join(err, d.Close())
 		}
 	}()
-	if err := within(netns, d.enter); err != nil {
+	if err := within(netns, func() error { return d.enter(ctx) }); err != nil {
 		return nil, err
 	}
 	if err := d.steer(netns); err != nil {
@@ -96,7 +96,7 @@ func (d *Door) Close() error {
 
 // Flow returns a socket inside the namespace that is at the address to, for whoever
 // sent a datagram there. It gets the datagrams that follow. The caller closes it.
-func (d *Door) Flow(to, client netip.AddrPort) (*net.UDPConn, error) {
+func (d *Door) Flow(ctx context.Context, to, client netip.AddrPort) (*net.UDPConn, error) {
 	var flow *net.UDPConn
 	err := within(d.netns, func() error {
 		family := "udp4"
@@ -104,7 +104,7 @@ func (d *Door) Flow(to, client netip.AddrPort) (*net.UDPConn, error) {
 			family = "udp6"
 		}
 		dialer := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(to), Control: flowOptions}
-		conn, err := dialer.DialContext(context.Background(), family, client.String())
+		conn, err := dialer.DialContext(ctx, family, client.String())
 		if err == nil {
 			flow = conn.(*net.UDPConn)
 		}
@@ -168,7 +168,7 @@ const loopback = 1
 
 // enter makes all addresses local and the sockets that they lead to. It is called
 // inside the namespace.
-func (d *Door) enter() error {
+func (d *Door) enter(ctx context.Context) error {
 	// The kernel would answer the echo requests to all of them.
 	if err := os.WriteFile("/proc/sys/net/ipv4/icmp_echo_ignore_all", []byte("1"), 0); err != nil {
 		return fmt.Errorf("turn off echo replies: %w", err)
@@ -192,17 +192,17 @@ func (d *Door) enter() error {
 		// Go's listeners speak MPTCP where they can, which the lookup cannot steer to.
 		lc := net.ListenConfig{Control: socketOptions}
 		lc.SetMultipathTCP(false)
-		stream, err := lc.Listen(context.Background(), "tcp"+family.network, family.loopback)
+		stream, err := lc.Listen(ctx, "tcp"+family.network, family.loopback)
 		if err != nil {
 			return err
 		}
 		d.Streams = append(d.Streams, stream)
-		queries, err := lc.ListenPacket(context.Background(), "udp"+family.network, netip.AddrPortFrom(family.resolver, 53).String())
+		queries, err := lc.ListenPacket(ctx, "udp"+family.network, netip.AddrPortFrom(family.resolver, 53).String())
 		if err != nil {
 			return err
 		}
 		d.Queries = append(d.Queries, queries.(*net.UDPConn))
-		datagrams, err := lc.ListenPacket(context.Background(), "udp"+family.network, family.loopback)
+		datagrams, err := lc.ListenPacket(ctx, "udp"+family.network, family.loopback)
 		if err != nil {
 			return err
 		}

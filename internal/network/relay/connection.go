@@ -132,7 +132,7 @@ func (c *connection) join(ctx context.Context, why string, first []byte) {
 		reset(c.client)
 		return
 	}
-	defer server.Close() //nolint:errcheck // nothing more is written on it
+	defer server.Close()
 	c.relay.journal.add(c.event(OpConnect, true, why))
 	sent, received := c.carry(ctx, server, first)
 	end := c.event(OpClose, true, "")

@@ -19,10 +19,10 @@ const (
 
 // Datagrams are the way of UDP, but for name queries.
 type Datagrams struct {
-	Sockets     []*net.UDPConn                                        // get the first datagram of each flow
-	Destination func(control []byte) (netip.AddrPort, bool)           // where one of them was sent
-	Flow        func(to, client netip.AddrPort) (*net.UDPConn, error) // a socket for the rest of it
-	Carry       func(bool) error                                      // whether there is such a way
+	Sockets     []*net.UDPConn                                                             // get the first datagram of each flow
+	Destination func(control []byte) (netip.AddrPort, bool)                                // where one of them was sent
+	Flow        func(ctx context.Context, to, client netip.AddrPort) (*net.UDPConn, error) // a socket for the rest of it
+	Carry       func(bool) error                                                           // whether there is such a way
 }
 
 // flow is one client's with one address.
@@ -59,13 +59,13 @@ func carriesDatagrams(rules *network.Rules) bool {
 }
 
 // serveDatagrams begins the flows of one family.
-func (r *Relay) serveDatagrams(ctx context.Context, socket *net.UDPConn) error {
+func (r *Relay) serveDatagrams(ctx context.Context, socket *net.UDPConn) {
 	buf, control := make([]byte, maxDatagram), make([]byte, 256)
 	for {
 		n, c, _, client, err := socket.ReadMsgUDPAddrPort(buf, control)
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
-				return nil
+				return
 			}
 			continue
 		}
@@ -122,7 +122,7 @@ func (r *Relay) openFlow(ctx context.Context, client, to netip.AddrPort, names [
 	if err != nil {
 		return nil, err
 	}
-	inner, err := r.entrance.Datagrams.Flow(to, client)
+	inner, err := r.entrance.Datagrams.Flow(ctx, to, client)
 	if err != nil {
 		return nil, errors.Join(err, outer.Close())
 	}

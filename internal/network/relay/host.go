@@ -91,7 +91,7 @@ func readHosts(path string) map[string][]netip.Addr {
 	if err != nil {
 		return nil
 	}
-	defer file.Close() //nolint:errcheck // it was only read
+	defer file.Close()
 	hosts := make(map[string][]netip.Addr)
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		line, _, _ := strings.Cut(lines.Text(), "#")

@@ -166,7 +166,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		r.serving.Go(func() { fail(r.resolver.serve(ctx, queries)) })
 	}
 	for _, datagrams := range r.entrance.Datagrams.Sockets {
-		r.serving.Go(func() { fail(r.serveDatagrams(ctx, datagrams)) })
+		r.serving.Go(func() { r.serveDatagrams(ctx, datagrams) })
 	}
 	r.serving.Go(func() { r.web.serve() })
 	<-ctx.Done()

@@ -52,7 +52,7 @@ func newWorld(t *testing.T, policy network.Policy, operator network.Operator, op
 	t.Helper()
 	testenv.NeedsRoot(t)
 	w := &world{t: t, netns: makeNamespace(t), names: map[string][]string{}, servers: map[string]string{}}
-	opened, err := door.Open(again(t, w.netns))
+	opened, err := door.Open(t.Context(), again(t, w.netns))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,10 +220,10 @@ func (w *world) resolve(name string, addrs ...string) {
 // run runs a command in the namespace and returns what it printed.
 func (w *world) run(args ...string) (string, error) {
 	w.t.Helper()
-	out, err := exec.CommandContext(w.t.Context(), "nsenter", append([]string{fmt.Sprintf("--net=/proc/self/fd/3"), "--"}, args...)...), error(nil)
-	out.ExtraFiles = []*os.File{w.netns}
-	text, err2 := out.CombinedOutput()
-	return string(text), errors.Join(err, err2)
+	cmd := exec.CommandContext(w.t.Context(), "nsenter", append([]string{"--net=/proc/self/fd/3", "--"}, args...)...)
+	cmd.ExtraFiles = []*os.File{w.netns}
+	text, err := cmd.CombinedOutput()
+	return string(text), err
 }
 
 // connect connects from the namespace.
@@ -650,7 +650,7 @@ func TestTheDoorClosesAndOpens(t *testing.T) {
 	testenv.NeedsRoot(t)
 	ns := makeNamespace(t)
 	for range 3 {
-		d, err := door.Open(again(t, ns))
+		d, err := door.Open(t.Context(), again(t, ns))
 		if err != nil {
 			t.Fatal(err)
 		}

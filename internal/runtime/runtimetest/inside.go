@@ -96,7 +96,7 @@ func (s *suite) apart(t *testing.T) {
 func (s *suite) stats(t *testing.T) {
 	spec := s.spec()
 	b := s.create(t, s.open(t), spec)
-	b.wantOutput(t, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; head -c 4000000 /dev/zero > big; sync", "")
+	b.wantOutput(t, "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; head -c 4000000 /dev/zero > big; sync", "")
 	st, err := b.Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
