@@ -10,7 +10,17 @@ import (
 // Network says what a sandbox can reach. On the wire, in the database and in the
 // configuration it is its Mode, a string.
 type Network struct {
-	Mode NetworkMode `json:"mode"` // "" is NetworkNone
+	Mode NetworkMode // "" is NetworkNone
+}
+
+// MarshalText writes n as its mode: records of sandboxes, and hashes of requests,
+// are read by the builds before and after this one.
+func (n Network) MarshalText() ([]byte, error) { return []byte(n.Mode), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (n *Network) UnmarshalText(text []byte) error {
+	*n = Network{Mode: NetworkMode(text)}
+	return nil
 }
 
 // NetworkMode is the kind of a Network.

@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -24,5 +26,17 @@ func TestNetwork(t *testing.T) {
 	}
 	if !none.Equal(Network{}) || none.Equal(full) {
 		t.Error("a sandbox without a mode has none, and only that")
+	}
+}
+
+// A record of a sandbox has the mode as a string, which other builds read.
+func TestNetworkIsWrittenAsItsMode(t *testing.T) {
+	text, err := json.Marshal(Spec{Network: Network{Mode: NetworkNone}})
+	if err != nil || !strings.Contains(string(text), `"Network":"none"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	var spec Spec
+	if err := json.Unmarshal(text, &spec); err != nil || spec.Network.Mode != NetworkNone {
+		t.Errorf("%+v, %v", spec, err)
 	}
 }
