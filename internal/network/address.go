@@ -24,7 +24,8 @@ var ranges = []struct {
 	{netip.MustParsePrefix("169.254.0.0/16"), forbidden},
 	{netip.MustParsePrefix("192.0.0.0/24"), forbidden},
 	{netip.MustParsePrefix("100.100.100.200/32"), forbidden},
-	{netip.MustParsePrefix("224.0.0.0/3"), forbidden}, // multicast, reserved, broadcast
+	{netip.MustParsePrefix("168.63.129.16/32"), forbidden}, // Azure's, which looks public
+	{netip.MustParsePrefix("224.0.0.0/3"), forbidden},      // multicast, reserved, broadcast
 	{netip.MustParsePrefix("10.0.0.0/8"), private},
 	{netip.MustParsePrefix("100.64.0.0/10"), private},
 	{netip.MustParsePrefix("172.16.0.0/12"), private},

@@ -159,9 +159,10 @@ func (r *Rules) Resolve(name string) Verdict {
 // Connect decides on a connection to a port of addr, which names was resolved for
 // this sandbox lately. Names are normalised.
 func (r *Rules) Connect(addr netip.Addr, port uint16, names []string) Verdict {
-	addr = plain(addr)
 	kind := r.kindOf(addr)
 	switch {
+	case port == anyPort:
+		return refused("there is no port 0")
 	case kind == forbidden:
 		return refused("the address is the host's, a link's or a metadata service's")
 	case kind == private && !r.private:
@@ -170,6 +171,11 @@ func (r *Rules) Connect(addr netip.Addr, port uint16, names []string) Verdict {
 	if rule, ok := findAddr(r.deny, addr, port); ok {
 		return refused("denied by " + rule.text)
 	}
+	for _, name := range names {
+		if rule, ok := findName(r.deny, name, port); ok {
+			return refused("denied by " + rule.text)
+		}
+	}
 	switch r.mode {
 	case Allow:
 		return r.connectListed(addr, port, names)
@@ -177,19 +183,21 @@ func (r *Rules) Connect(addr netip.Addr, port uint16, names []string) Verdict {
 		if kind == private && r.mode != Full {
 			return refused("mode internet does not reach private addresses")
 		}
-		for _, name := range names {
-			if rule, ok := findName(r.deny, name, port); ok {
-				return refused("denied by " + rule.text)
-			}
-		}
-		return Verdict{Allowed: true, Why: "mode " + string(r.mode), Raw: true, Inspect: hasNames(r.deny)}
+		return r.opened("mode "+string(r.mode), port)
 	}
 	return refused("mode none")
 }
 
+// opened allows a connection whatever it carries, as long as that names no host that
+// is denied. What uses the ports of the web has to name one then.
+func (r *Rules) opened(why string, port uint16) Verdict {
+	inspect := hasNames(r.deny)
+	return Verdict{Allowed: true, Why: why, Inspect: inspect, Raw: !inspect || !isWeb(port)}
+}
+
 func (r *Rules) connectListed(addr netip.Addr, port uint16, names []string) Verdict {
 	if rule, ok := findAddr(r.allow, addr, port); ok {
-		return Verdict{Allowed: true, Why: rule.text, Raw: true}
+		return r.opened(rule.text, port)
 	}
 	if len(names) == 0 {
 		return refused("no allowed name was resolved to this address")
@@ -200,9 +208,6 @@ func (r *Rules) connectListed(addr netip.Addr, port uint16, names []string) Verd
 	why := "no entry of allow names " + names[0]
 	var found Verdict
 	for _, name := range names {
-		if rule, ok := findName(r.deny, name, port); ok {
-			return refused("denied by " + rule.text)
-		}
 		rule, ok := findName(r.allow, name, port)
 		if !ok {
 			if other, ok := findName(r.allow, name, anyPort); ok {
@@ -213,7 +218,7 @@ func (r *Rules) connectListed(addr netip.Addr, port uint16, names []string) Verd
 		if !found.Allowed {
 			found = Verdict{Allowed: true, Why: rule.text, Inspect: true}
 		}
-		found.Raw = found.Raw || rule.ports.explicit
+		found.Raw = found.Raw || rule.ports.explicit && !isWeb(port)
 	}
 	if !found.Allowed {
 		return refused(why)
@@ -221,14 +226,17 @@ func (r *Rules) connectListed(addr netip.Addr, port uint16, names []string) Verd
 	return found
 }
 
-// Name decides on a host that a connection to port names itself, as SNI or Host.
-// Pinned are the names that were resolved to the connection's address.
-func (r *Rules) Name(name string, port uint16, pinned []string) Verdict {
+// Name decides on a host that a connection to a port of addr names itself, as SNI or
+// Host. Pinned are the names that were resolved to the address.
+func (r *Rules) Name(name string, addr netip.Addr, port uint16, pinned []string) Verdict {
 	if rule, ok := findName(r.deny, name, port); ok {
 		return refused("denied by " + rule.text)
 	}
 	if r.mode != Allow {
 		return Verdict{Allowed: true, Why: "mode " + string(r.mode)}
+	}
+	if rule, ok := findAddr(r.allow, addr, port); ok {
+		return Verdict{Allowed: true, Why: rule.text}
 	}
 	rule, ok := findName(r.allow, name, port)
 	if !ok {
@@ -243,7 +251,7 @@ func (r *Rules) Name(name string, port uint16, pinned []string) Verdict {
 // Answer decides whether an address may stand in the answer for a name: none may
 // point into a range that a name does not open.
 func (r *Rules) Answer(addr netip.Addr) bool {
-	switch addr = plain(addr); r.kindOf(addr) {
+	switch r.kindOf(addr) {
 	case forbidden:
 		return false
 	case private:
@@ -253,9 +261,10 @@ func (r *Rules) Answer(addr netip.Addr) bool {
 	return true
 }
 
-// kindOf is the kind of a plain address on this host.
+// kindOf is the kind of an address on this host, which may have one in a form that
+// leads to another one.
 func (r *Rules) kindOf(addr netip.Addr) addressKind {
-	if r.own != nil && r.own(addr) {
+	if r.own != nil && (r.own(addr) || r.own(plain(addr))) {
 		return forbidden
 	}
 	return rangeOf(addr)

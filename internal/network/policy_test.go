@@ -45,7 +45,7 @@ func TestNamesAreNormalised(t *testing.T) {
 	}
 	for _, name := range []string{
 		"", ".", "good.test..", "..good.test", "good..test", "evil.test#good.test", "good.test@evil.test", "evil.test\x00.good.test",
-		"evil.test%00good.test", "gооd.test", "good.test\t", "good.test\r\n", " good.test", "good.test/", `good\.test`, "*", "*.good.test", "good.test:22",
+		"evil.test%00good.test", "gооd.test", "good.test\t", "good.test\r\n", " good.test", "good.test/", "\u212aelvin.test", `good\.test`, "*", "*.good.test", "good.test:22",
 		strings.Repeat("a.", 2500) + "test", strings.Repeat("a", 64) + ".test",
 		"127.1", "2130706433", "0x7f.1", "0177.1", "0x7f000001", "127.0.0.1", "1.2.3.4.",
 	} {
@@ -110,6 +110,8 @@ func TestConnections(t *testing.T) {
 		{"a group", Policy{Mode: Allow, Allow: []string{"@team"}}, private, "198.51.100.9", 22, "", true},
 		{"the internet", Policy{Mode: Internet}, Operator{}, "198.51.100.1", 25, "", true},
 		{"its IPv6", Policy{Mode: Internet}, Operator{}, "2001:db8::1", 25, "", true},
+		{"deny a name beats an address that is allowed", Policy{Mode: Allow, Allow: []string{"198.51.100.0/24"}, Deny: []string{"evil.test"}}, Operator{}, "198.51.100.1", 8080, "evil.test", false},
+		{"port 0", Policy{Mode: Internet}, Operator{}, "198.51.100.1", 0, "", false},
 		{"mode full", Policy{Mode: Full}, private, "10.1.2.3", 22, "", true},
 		{"mode internet is not mode full", Policy{Mode: Internet}, private, "10.1.2.3", 22, "", false},
 		{"a private address that is listed", Policy{Mode: Allow, Allow: []string{"10.1.2.3"}}, private, "10.1.2.3", 22, "", true},
@@ -132,7 +134,7 @@ func TestForbiddenAddressesAreNeverReached(t *testing.T) {
 		for _, addr := range []string{
 			"127.0.0.1", "127.9.9.9", "0.0.0.0", "169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192", "224.0.0.251", "255.255.255.255", "240.0.0.1",
 			"::1", "::", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "fe80::1", "ff02::fb",
-			"fd00:ec2::254", "fd20:ce::254", "::127.0.0.1", "198.51.100.77", "::ffff:198.51.100.77", "64:ff9b::c633:644d",
+			"fd00:ec2::254", "fd20:ce::254", "::127.0.0.1", "168.63.129.16", "198.51.100.77", "::ffff:198.51.100.77", "64:ff9b::c633:644d",
 		} {
 			a := netip.MustParseAddr(addr)
 			if r.Connect(a, 80, []string{"good.test"}).Allowed {
@@ -165,12 +167,12 @@ func TestNamesInsideConnections(t *testing.T) {
 		{"c.test", 443, "a.test c.test", false},
 		{"a.test", 8443, "a.test", false},
 	} {
-		if got := r.Name(c.name, c.port, strings.Fields(c.pinned)); got.Allowed != c.want {
+		if got := r.Name(c.name, netip.MustParseAddr("198.51.100.1"), c.port, strings.Fields(c.pinned)); got.Allowed != c.want {
 			t.Errorf("%s:%d at the address of %s: %+v", c.name, c.port, c.pinned, got)
 		}
 	}
 	all := compile(t, Policy{Mode: Internet, Deny: []string{"evil.test"}}, Operator{})
-	if all.Name("evil.test", 443, nil).Allowed || !all.Name("good.test", 443, nil).Allowed {
+	if all.Name("evil.test", netip.MustParseAddr("198.51.100.1"), 443, nil).Allowed || !all.Name("good.test", netip.MustParseAddr("198.51.100.1"), 443, nil).Allowed {
 		t.Error("mode internet does not keep to its deny list")
 	}
 }

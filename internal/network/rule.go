@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Rule is one entry of a list.
@@ -34,10 +35,13 @@ func (p ports) has(port uint16) bool {
 	case port == anyPort:
 		return true
 	case p.web:
-		return port == 80 || port == 443
+		return isWeb(port)
 	}
 	return p.first <= port && port <= p.last
 }
+
+// isWeb reports whether a port is one where clients speak TLS or HTTP.
+func isWeb(port uint16) bool { return port == 80 || port == 443 }
 
 // ParseRule parses an entry. One that opens a name without a port is for the ports
 // 80 and 443; one that closes it is for all.
@@ -139,6 +143,10 @@ func NormalName(name string) (string, error) {
 	if name == "" || len(name) > maxName {
 		return "", fmt.Errorf("a name has 1 to %d characters", maxName)
 	}
+	// Lowering first would make k of a Kelvin sign.
+	if strings.ContainsFunc(name, func(c rune) bool { return c >= utf8.RuneSelf }) {
+		return "", fmt.Errorf("a name has letters, digits, '-', '_' and '.' only; write others as xn--")
+	}
 	name = strings.ToLower(name)
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
@@ -187,10 +195,12 @@ func findName(rules []Rule, name string, port uint16) (Rule, bool) {
 	return Rule{}, false
 }
 
-// findAddr returns the first rule for a port of an address.
+// findAddr returns the first rule for a port of an address, as it is written or as
+// the one that it leads to.
 func findAddr(rules []Rule, addr netip.Addr, port uint16) (Rule, bool) {
+	addr = addr.WithZone("").Unmap()
 	for _, r := range rules {
-		if r.prefix.IsValid() && r.prefix.Contains(addr) && r.ports.has(port) {
+		if r.prefix.IsValid() && (r.prefix.Contains(addr) || r.prefix.Contains(plain(addr))) && r.ports.has(port) {
 			return r, true
 		}
 	}

@@ -36,6 +36,9 @@ func NewPlaceholder() string {
 // maxSecret bounds a value: as a header, it has to fit into what servers take.
 const maxSecret = 16 << 10
 
+// minSecret is how short a value can be that is searched for in answers.
+const minSecret = 8
+
 // Check refuses a secret that cannot be sent.
 func (s Secret) Check() error {
 	const field = "network.secrets"
@@ -50,6 +53,8 @@ func (s Secret) Check() error {
 		return errdefs.Invalid(field, "must have a value of 1 to %d bytes for %s", maxSecret, s.Name)
 	case s.Header != "" && strings.Trim(s.Header, headerCharacters) != "":
 		return errdefs.Invalid(field, "must have the name of a header in header of %s", s.Name)
+	case len(s.token()) < minSecret || strings.TrimSpace(s.Value) != s.Value:
+		return errdefs.Invalid(field, "must have a value of at least %d characters for %s, without space around it", minSecret, s.Name)
 	case strings.ContainsFunc(s.Value, func(c rune) bool { return c < ' ' || c == 0x7f }):
 		return errdefs.Invalid(field, "must not have control characters in the value of %s", s.Name)
 	}
@@ -90,6 +95,7 @@ func (s Secret) Fill(u *url.URL, header http.Header) bool {
 	for i, value := range values {
 		if text, ok := s.fillHeader(value); ok {
 			values[i], filled = text, true
+			break // once, so that a request does not grow by what it repeats
 		}
 	}
 	return filled
@@ -102,7 +108,7 @@ func (s Secret) fillHeader(value string) (string, bool) {
 		if err != nil || !strings.Contains(string(pair), s.Placeholder) {
 			return "", false
 		}
-		return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(string(pair), s.Placeholder, s.Value))), true
+		return scheme + " " + base64.StdEncoding.EncodeToString([]byte(strings.Replace(string(pair), s.Placeholder, s.Value, 1))), true
 	}
 	if !strings.Contains(value, s.Placeholder) {
 		return "", false
@@ -111,7 +117,7 @@ func (s Secret) fillHeader(value string) (string, bool) {
 	if own, _, has := strings.Cut(s.Value, " "); cut && has && strings.EqualFold(own, scheme) && strings.TrimSpace(rest) == s.Placeholder {
 		return s.Value, true
 	}
-	return strings.ReplaceAll(value, s.Placeholder, s.Value), true
+	return strings.Replace(value, s.Placeholder, s.Value, 1), true
 }
 
 func (s Secret) fillQuery(u *url.URL) bool {
@@ -126,23 +132,31 @@ func (s Secret) fillQuery(u *url.URL) bool {
 		if err != nil || !strings.Contains(plainValue, s.Placeholder) {
 			continue
 		}
-		parts[i] = name + "=" + url.QueryEscape(strings.ReplaceAll(plainValue, s.Placeholder, s.Value))
+		parts[i] = name + "=" + url.QueryEscape(strings.Replace(plainValue, s.Placeholder, s.Value, 1))
 		filled = true
+		break
 	}
 	u.RawQuery = strings.Join(parts, "&")
 	return filled
 }
 
-// Hide puts the placeholder where the value stands in the header of an answer: some
-// servers repeat what they are sent.
-func (s Secret) Hide(header http.Header) {
-	token := s.Value
+// token is the value without its scheme.
+func (s Secret) token() string {
 	if _, rest, cut := strings.Cut(s.Value, " "); cut {
-		token = rest
+		return rest
 	}
+	return s.Value
+}
+
+// Hide puts the placeholder where the value stands in a header of an answer: some
+// servers repeat what they are sent. It does not see what they make of it.
+func (s Secret) Hide(header http.Header) {
 	for _, values := range header {
 		for i, value := range values {
-			values[i] = strings.ReplaceAll(strings.ReplaceAll(value, s.Value, s.Placeholder), token, s.Placeholder)
+			for _, form := range []string{s.Value, s.token(), url.QueryEscape(s.token()), url.PathEscape(s.token())} {
+				value = strings.ReplaceAll(value, form, s.Placeholder)
+			}
+			values[i] = value
 		}
 	}
 }

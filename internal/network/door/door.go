@@ -38,8 +38,8 @@ type Door struct {
 	// Streams accept every TCP connection to an address that is not loopback. The
 	// local address of such a connection is where it leads.
 	Streams []net.Listener
-	// Queries get every datagram to port 53 of such an address. Whoever answers has
-	// to set the source address to where the query went.
+	// Queries get every datagram to port 53 of such an address, with the address as a
+	// control message. An answer has to come from there.
 	Queries []*net.UDPConn
 	// Datagrams get the first datagram of every flow to another port, while
 	// CarryDatagrams says so, with its destination as a control message. See Flow.
@@ -154,13 +154,25 @@ func within(netns *os.File, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
-		if err := unix.Setns(int(netns.Fd()), unix.CLONE_NEWNET); err != nil {
-			done <- fmt.Errorf("enter the network namespace: %w", os.NewSyscallError("setns", err))
+		if err := enterNamespace(netns); err != nil {
+			done <- fmt.Errorf("enter the network namespace: %w", err)
 			return
 		}
 		done <- do()
 	}()
 	return <-done
+}
+
+// enterNamespace holds the descriptor: by its number alone another file could be meant
+// when the door closes meanwhile.
+func enterNamespace(netns *os.File) error {
+	raw, err := netns.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var entered error
+	err = raw.Control(func(fd uintptr) { entered = os.NewSyscallError("setns", unix.Setns(int(fd), unix.CLONE_NEWNET)) })
+	return errors.Join(err, entered)
 }
 
 // loopback is the index of lo, which is the first interface of every namespace.
@@ -170,8 +182,10 @@ const loopback = 1
 // inside the namespace.
 func (d *Door) enter(ctx context.Context) error {
 	// The kernel would answer the echo requests to all of them.
-	if err := os.WriteFile("/proc/sys/net/ipv4/icmp_echo_ignore_all", []byte("1"), 0); err != nil {
-		return fmt.Errorf("turn off echo replies: %w", err)
+	for _, setting := range []string{"ipv4/icmp_echo_ignore_all", "ipv6/icmp/echo_ignore_all"} {
+		if err := os.WriteFile("/proc/sys/net/"+setting, []byte("1"), 0); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("turn off echo replies: %w", err)
+		}
 	}
 	for _, family := range []struct {
 		all      netip.Prefix
@@ -238,9 +252,12 @@ func socketOptions(network, _ string, raw syscall.RawConn) error {
 		)
 		switch network {
 		case "udp4":
-			err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_RECVORIGDSTADDR, 1))
+			err = errors.Join(err,
+				unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_PKTINFO, 1),
+				unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_RECVORIGDSTADDR, 1))
 		case "udp6":
 			err = errors.Join(err,
+				unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1),
 				unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_RECVORIGDSTADDR, 1),
 				unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_FREEBIND, 1))
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/sandkasten/sandkasten/internal/network"
 )
 
@@ -22,6 +24,7 @@ type connection struct {
 	named  string   // guarded by mu; the host that it named itself last, or ""
 	server net.Conn // guarded by mu; nil until there is one
 	isCut  bool     // guarded by mu
+	isRaw  bool     // guarded by mu; it was let through without naming a host
 }
 
 // serve decides on the connection and carries it to its end.
@@ -52,34 +55,88 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 		wait = silentTimeout
 	}
 	first, err := c.peek(wait)
+	if len(first) == 0 && verdict.Raw && isTimeout(err) {
+		spoken := false
+		if first, spoken = c.awaitSpeaker(ctx, verdict.Why); spoken {
+			return
+		}
+	}
 	switch {
-	case err != nil && verdict.Raw && isTimeout(err):
-		c.join(ctx, verdict.Why, first)
-	case err != nil && len(first) == 0:
+	case len(first) == 0:
 		// It ended without a word, or never had one.
 		c.relay.journal.add(c.event(OpConnect, false, "it said nothing"))
 	case first[0] == recordHandshake:
-		c.inspectTLS(ctx, first)
+		c.inspectTLS(ctx, first, verdict.Inspect)
 	case looksLikeHTTP(first):
 		c.relay.web.carry(ctx, c, first, nil)
 	case verdict.Raw:
+		c.passRaw()
 		c.join(ctx, verdict.Why, first)
 	default:
 		c.refuseAs(first, "it is neither TLS nor HTTP, and no entry of allow names this port")
 	}
 }
 
-// peek reads the first bytes, which whoever goes on has to read first.
-func (c *connection) peek(wait time.Duration) ([]byte, error) {
+// maxPeek is how many bytes tell what a client speaks.
+const maxPeek = 32
+
+// peek reads the first bytes, which whoever goes on has to read first: until they
+// tell what the client speaks, and no longer than wait.
+func (c *connection) peek(wait time.Duration) (first []byte, err error) {
 	if err := c.client.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		return nil, err
 	}
-	buf := make([]byte, 8)
-	n, err := c.client.Read(buf)
+	buf := make([]byte, maxPeek)
+	for err == nil && len(first) < maxPeek && mayBecomeHTTP(first) {
+		var n int
+		n, err = c.client.Read(buf[len(first):])
+		first = buf[:len(first)+n]
+	}
 	if err == nil {
 		err = c.client.SetReadDeadline(time.Time{})
 	}
-	return buf[:n], err
+	return first, err
+}
+
+// awaitSpeaker joins a connection whose client is silent if its server speaks first,
+// and reports whether it has. Else it returns what the client said.
+func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte, spoken bool) {
+	server, err := c.dial(ctx)
+	if err != nil {
+		c.notReached(err)
+		return nil, true
+	}
+	heard := make(chan []byte, 1)
+	c.relay.serving.Go(func() {
+		buf := make([]byte, burst)
+		n, _ := server.Read(buf)
+		_ = c.client.SetReadDeadline(time.Unix(1, 0)) // the client need not speak any more
+		heard <- buf[:n]
+	})
+	first, _ = c.peekNow()
+	_ = server.SetReadDeadline(time.Unix(1, 0))
+	greeting := <-heard
+	if len(greeting) == 0 {
+		_ = server.Close() // a server that has ended counts as silent, and is dialled again
+		return first, false
+	}
+	defer server.Close()
+	_ = server.SetReadDeadline(time.Time{})
+	c.passRaw()
+	if _, err := c.client.Write(greeting); err != nil {
+		return nil, true
+	}
+	c.relay.journal.add(c.event(OpConnect, true, why))
+	sent, received := c.carry(ctx, server, first)
+	c.closed(sent, received+int64(len(greeting)))
+	return nil, true
+}
+
+// peekNow is peek without an end of its own.
+func (c *connection) peekNow() ([]byte, error) {
+	first, err := c.peek(idleTimeout)
+	_ = c.client.SetReadDeadline(time.Time{})
+	return first, err
 }
 
 func isTimeout(err error) bool {
@@ -87,7 +144,7 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-func (c *connection) inspectTLS(ctx context.Context, first []byte) {
+func (c *connection) inspectTLS(ctx context.Context, first []byte, strict bool) {
 	hello, read, err := readHello(ctx, c.client, first)
 	if err != nil {
 		c.refuseAs(read, err.Error())
@@ -101,12 +158,12 @@ func (c *connection) inspectTLS(ctx context.Context, first []byte) {
 	case err != nil:
 		c.refuseAs(read, "its TLS names no host: "+err.Error())
 		return
-	case hello.encrypted && c.relay.Rules().Mode() == network.Allow:
+	case hello.encrypted && strict:
 		c.refuseAs(read, "its TLS hides which host it is for (ECH)")
 		return
 	}
 	c.setNamed(name)
-	verdict := c.relay.Rules().Name(name, c.to.Port(), c.names)
+	verdict := c.relay.Rules().Name(name, c.to.Addr(), c.to.Port(), c.names)
 	if !verdict.Allowed {
 		c.refuseAs(read, verdict.Why)
 		return
@@ -128,16 +185,30 @@ func (c *connection) inspectTLS(ctx context.Context, first []byte) {
 func (c *connection) join(ctx context.Context, why string, first []byte) {
 	server, err := c.dial(ctx)
 	if err != nil {
-		c.relay.journal.add(c.event(OpConnect, true, "not reached: "+plainError(err)))
-		reset(c.client)
+		c.notReached(err)
 		return
 	}
 	defer server.Close()
 	c.relay.journal.add(c.event(OpConnect, true, why))
-	sent, received := c.carry(ctx, server, first)
+	c.closed(c.carry(ctx, server, first))
+}
+
+func (c *connection) notReached(err error) {
+	c.relay.journal.add(c.event(OpConnect, true, "not reached: "+plainError(err)))
+	reset(c.client)
+}
+
+func (c *connection) closed(sent, received int64) {
 	end := c.event(OpClose, true, "")
 	end.Sent, end.Received = sent, received
 	c.relay.journal.add(end)
+}
+
+// passRaw notes that the connection names no host, as its rules let it.
+func (c *connection) passRaw() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isRaw = true
 }
 
 // dial connects to where the connection leads, unless it was cut.
@@ -150,7 +221,8 @@ func (c *connection) dial(ctx context.Context) (net.Conn, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isCut {
+	// The rules may have changed since they decided.
+	if c.isCut || !c.verdict(c.relay.Rules()).Allowed {
 		_ = server.Close()
 		return nil, net.ErrClosed
 	}
@@ -174,6 +246,7 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 		}
 	}
 	sent += c.copyTo(ctx, server, c.client)
+	_ = server.SetReadDeadline(time.Now().Add(idleTimeout)) // the client may be gone for good
 	if half, ok := server.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
 	}
@@ -183,7 +256,11 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 
 // copyTo copies until the end of from. Without a limit the kernel moves the bytes.
 func (c *connection) copyTo(ctx context.Context, to io.Writer, from io.Reader) int64 {
-	if limit := c.relay.limit.Load(); limit != nil {
+	limit := c.relay.sending
+	if to == c.client {
+		limit = c.relay.receiving
+	}
+	if limit.Limit() != rate.Inf {
 		from = limited{from, ctx, limit}
 	}
 	n, err := io.Copy(to, from)
@@ -214,12 +291,22 @@ func (c *connection) setNamed(name string) {
 func (c *connection) judge(rules *network.Rules) network.Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.verdict(rules)
+}
+
+// verdict is judge for a caller who holds mu.
+func (c *connection) verdict(rules *network.Rules) network.Verdict {
 	if c.to.Port() == dnsPort {
 		return network.Verdict{Allowed: rules.Mode() != network.None, Why: "mode none"}
 	}
 	verdict := rules.Connect(c.to.Addr(), c.to.Port(), c.names)
-	if verdict.Allowed && verdict.Inspect && c.named != "" {
-		return rules.Name(c.named, c.to.Port(), c.names)
+	switch {
+	case !verdict.Allowed || !verdict.Inspect:
+		return verdict
+	case c.named != "":
+		return rules.Name(c.named, c.to.Addr(), c.to.Port(), c.names)
+	case c.server != nil && !(verdict.Raw && c.isRaw):
+		return network.Verdict{Why: "it has not named its host"}
 	}
 	return verdict
 }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/sandkasten/sandkasten/internal/network"
 )
 
@@ -51,7 +53,11 @@ func datagramVerdict(rules *network.Rules, to netip.AddrPort, names []string) ne
 	if !carriesDatagrams(rules) {
 		return network.Verdict{Why: "mode " + string(rules.Mode()) + " has no UDP"}
 	}
-	return rules.Connect(to.Addr(), to.Port(), names)
+	verdict := rules.Connect(to.Addr(), to.Port(), names)
+	if verdict.Allowed && verdict.Inspect && !verdict.Raw {
+		return network.Verdict{Why: "UDP cannot be looked at for names that are denied; use TCP"}
+	}
+	return verdict
 }
 
 func carriesDatagrams(rules *network.Rules) bool {
@@ -77,6 +83,9 @@ func (r *Relay) serveDatagrams(ctx context.Context, socket *net.UDPConn) {
 		f := r.flowOf(ctx, client, to)
 		if f == nil {
 			continue
+		}
+		if r.sending.WaitN(ctx, min(n, burst)) != nil {
+			return
 		}
 		if _, err := f.outer.Write(buf[:n]); err != nil {
 			f.cut()
@@ -129,16 +138,16 @@ func (r *Relay) openFlow(ctx context.Context, client, to netip.AddrPort, names [
 	f := &flow{client: client, to: to, inner: inner, outer: outer, names: names}
 	f.used.Store(time.Now().UnixNano())
 	r.mu.Lock()
-	if r.stopping {
+	if r.stopping || !f.judge(r.Rules()).Allowed { // they may have changed since they decided
 		r.mu.Unlock()
 		f.cut()
 		return nil, net.ErrClosed
 	}
 	r.flows[flowKey{client, to}] = f
 	r.mu.Unlock()
-	r.serving.Go(func() { r.copyDatagrams(ctx, f, f.inner, f.outer) })
+	r.serving.Go(func() { r.copyDatagrams(ctx, f, f.inner, f.outer, r.sending) })
 	r.serving.Go(func() {
-		r.copyDatagrams(ctx, f, f.outer, f.inner)
+		r.copyDatagrams(ctx, f, f.outer, f.inner, r.receiving)
 		f.cut()
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -148,7 +157,7 @@ func (r *Relay) openFlow(ctx context.Context, client, to netip.AddrPort, names [
 }
 
 // copyDatagrams copies one direction until the flow is cut or idle.
-func (r *Relay) copyDatagrams(ctx context.Context, f *flow, from, to net.Conn) {
+func (r *Relay) copyDatagrams(ctx context.Context, f *flow, from, to net.Conn, limit *rate.Limiter) {
 	defer f.cut() // and so ends the other direction
 	buf := make([]byte, maxDatagram)
 	for {
@@ -163,7 +172,7 @@ func (r *Relay) copyDatagrams(ctx context.Context, f *flow, from, to net.Conn) {
 			return
 		}
 		f.used.Store(time.Now().UnixNano())
-		if limit := r.limit.Load(); limit != nil && limit.WaitN(ctx, min(n, burst)) != nil {
+		if limit.WaitN(ctx, min(n, burst)) != nil {
 			return
 		}
 		if _, err := to.Write(buf[:n]); err != nil {

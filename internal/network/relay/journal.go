@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Op says what an event is about. The strings are part of the API.
@@ -44,6 +46,22 @@ type Journal struct {
 	next    int           // guarded by mu
 	seq     uint64        // guarded by mu
 	changed chan struct{} // guarded by mu; closed at the next event; may be nil
+	refused *rate.Limiter // guarded by mu; made with the first refusal
+	dropped uint64        // guarded by mu
+}
+
+// Refusals over this rate are counted and not kept, so that a flood of them does not
+// push out what was allowed.
+const (
+	refusedPerSecond = 10
+	refusedBurst     = 200
+)
+
+// Dropped is how many refusals were not kept.
+func (j *Journal) Dropped() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.dropped
 }
 
 // add keeps an event. One that is like the last one only counts.
@@ -55,6 +73,15 @@ func (j *Journal) add(e Event) {
 		last.Count++
 		last.At = e.At
 		return
+	}
+	if !e.Allowed {
+		if j.refused == nil {
+			j.refused = rate.NewLimiter(refusedPerSecond, refusedBurst)
+		}
+		if !j.refused.Allow() {
+			j.dropped++
+			return
+		}
 	}
 	j.seq++
 	e.Seq = j.seq

@@ -15,8 +15,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 
 	"github.com/sandkasten/sandkasten/internal/network"
@@ -46,6 +48,9 @@ const (
 	helloTimeout       = 10 * time.Second       // for the first bytes of a connection that has to name its host
 	silentTimeout      = 300 * time.Millisecond // after which a server is taken to speak first
 	refusedTimeout     = time.Second            // for what is refused to show how to tell it
+	idleTimeout        = 10 * time.Minute       // for one side alone
+	floodPause         = 5 * time.Millisecond   // after a connection over a limit
+	outerBuffer        = 1 << 20                // of the kernel, for each direction of a connection outside
 )
 
 // Entrance is where the connections and queries of one sandbox arrive.
@@ -57,14 +62,15 @@ type Entrance struct {
 
 // Relay is one sandbox's. Run serves it.
 type Relay struct {
-	opts     Options
-	entrance Entrance
-	rules    atomic.Pointer[network.Rules]
-	journal  Journal
-	resolver *resolver
-	web      *webProxy
-	fresh    *rate.Limiter
-	limit    atomic.Pointer[rate.Limiter] // of bytes, in both directions; nil is none
+	opts               Options
+	entrance           Entrance
+	rules              atomic.Pointer[network.Rules]
+	journal            Journal
+	resolver           *resolver
+	web                *webProxy
+	fresh              *rate.Limiter
+	sending, receiving *rate.Limiter // of bytes; Inf is none
+	changing           sync.Mutex    // held while rules are replaced
 
 	mu       sync.Mutex
 	carried  map[*connection]struct{} // guarded by mu
@@ -76,7 +82,7 @@ type Relay struct {
 // New returns a Relay that lets pass what rules allow.
 func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 	if o.Dial == nil {
-		o.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+		o.Dial = (&net.Dialer{Timeout: dialTimeout, Control: boundBuffers}).DialContext
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -90,7 +96,7 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 	if o.NewBurst == 0 {
 		o.NewBurst = defaultConnections
 	}
-	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
+	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), sending: rate.NewLimiter(rate.Inf, burst), receiving: rate.NewLimiter(rate.Inf, burst), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
 	r.resolver = newResolver(r)
 	r.web = newWebProxy(r)
 	r.SetRules(rules)
@@ -100,11 +106,16 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 // Journal has what the relay decided lately.
 func (r *Relay) Journal() *Journal { return &r.journal }
 
-// SetRules replaces the rules and cuts the connections that they do not allow.
+// SetRules replaces the rules and cuts the connections that they do not allow. A limit
+// of bytes where there was none holds for new connections.
 func (r *Relay) SetRules(rules *network.Rules) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
 	r.rules.Store(rules)
-	r.limit.Store(bytesLimiter(rules.MaxMbit()))
+	r.sending.SetLimit(bytesPerSecond(rules.MaxMbit()))
+	r.receiving.SetLimit(bytesPerSecond(rules.MaxMbit()))
 	r.resolver.forget()
+	r.web.forget()
 	if carry := r.entrance.Datagrams.Carry; carry != nil {
 		if err := carry(carriesDatagrams(rules)); err != nil {
 			r.opts.Log.Warn("the way of datagrams cannot be changed", "err", err)
@@ -163,7 +174,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		r.serving.Go(func() { fail(r.accept(ctx, stream)) })
 	}
 	for _, queries := range r.entrance.Queries {
-		r.serving.Go(func() { fail(r.resolver.serve(ctx, queries)) })
+		r.serving.Go(func() { r.resolver.serve(ctx, queries) })
 	}
 	for _, datagrams := range r.entrance.Datagrams.Sockets {
 		r.serving.Go(func() { r.serveDatagrams(ctx, datagrams) })
@@ -223,6 +234,10 @@ func (r *Relay) accept(ctx context.Context, stream net.Listener) error {
 		if why := r.admit(c); why != "" {
 			r.journal.add(Event{Op: OpConnect, Addr: c.to.Addr(), Port: c.to.Port(), Why: why})
 			reset(tcp)
+			select { // a flood costs those who make it more than us
+			case <-time.After(floodPause):
+			case <-ctx.Done():
+			}
 			continue
 		}
 		r.serving.Go(func() {
@@ -272,11 +287,24 @@ func reset(conn *net.TCPConn) {
 // burst is how many bytes may pass at once under a limit.
 const burst = 64 << 10
 
-func bytesLimiter(mbit int) *rate.Limiter {
+func bytesPerSecond(mbit int) rate.Limit {
 	if mbit == 0 {
-		return nil
+		return rate.Inf
 	}
-	return rate.NewLimiter(rate.Limit(mbit)*1e6/8, burst)
+	return rate.Limit(mbit) * 1e6 / 8
+}
+
+// boundBuffers bounds what the kernel keeps of a connection outside. It is memory
+// that the daemon is charged for.
+func boundBuffers(_, _ string, raw syscall.RawConn) error {
+	var err error
+	control := func(fd uintptr) {
+		err = errors.Join(
+			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, outerBuffer),
+			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, outerBuffer),
+		)
+	}
+	return errors.Join(raw.Control(control), err)
 }
 
 // limited is a reader that waits for the relay's limit of bytes.

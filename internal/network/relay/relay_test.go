@@ -465,6 +465,10 @@ func TestEveryRequestIsLookedAt(t *testing.T) {
 		"smuggled":  "POST /1 HTTP/1.1\r\nHost: good.test\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /2 HTTP/1.1\r\nHost: evil.test\r\n\r\n",
 		"folded":    "GET /1 HTTP/1.1\r\nHost: good.test\r\n X: 1\r\nHost: evil.test\r\n\r\n",
 		"absolute":  "GET http://evil.test/ HTTP/1.1\r\nHost: good.test\r\n\r\n",
+		"rootless":  "GET a:http://evil.test/x HTTP/1.1\r\nHost: good.test\r\n\r\n",
+		"upgrade":   "GET / HTTP/1.1\r\nHost: good.test\r\nConnection: Upgrade\r\nUpgrade: h2c, x\r\n\r\n",
+		"late":      "\r\nGET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+		"lower":     "get / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
 	} {
 		conn, err := w.connect("198.51.100.1:80")
 		if err != nil {
@@ -475,7 +479,7 @@ func TestEveryRequestIsLookedAt(t *testing.T) {
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(2 * time.Second))
 		out, _ := io.ReadAll(conn)
-		if strings.Contains(string(out), "good.test evil.test") {
+		if strings.Contains(string(out), "good.test evil.test") || strings.Contains(string(out), "http://evil.test") || strings.Contains(string(out), "101") {
 			t.Errorf("%s: the server saw the other host: %q", about, out)
 		}
 	}
@@ -874,4 +878,28 @@ func (w *world) exchange(address string, connected bool) (got string, err error)
 		got += string(buf[:n])
 	}
 	return got, nil
+}
+
+// Silence opens nothing: a client that speaks late is looked at like any other, unless
+// its server spoke first.
+func TestLateSpeakersAreLookedAt(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet, Deny: []string{"evil.test"}}, network.Operator{})
+	_, plain := site(t, "good.test")
+	w.at("198.51.100.1:8080", plain)
+	for host, want := range map[string]string{"evil.test": "denied by evil.test", "good.test": "good.test good.test"} {
+		conn, err := w.connect("198.51.100.1:8080")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		time.Sleep(500 * time.Millisecond) // longer than the relay waits for clients that speak first
+		for _, piece := range []string{"G", "ET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"} {
+			if _, err := io.WriteString(conn, piece); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out, _ := io.ReadAll(conn); !strings.Contains(string(out), want) {
+			t.Errorf("%s: %q", host, out)
+		}
+	}
 }

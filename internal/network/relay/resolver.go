@@ -31,6 +31,8 @@ const (
 	streamIdle    = 10 * time.Second // of queries over TCP
 	maxPinned     = 4096             // addresses that names are remembered for
 	maxCached     = 1024
+	maxNames      = 32 // that one address stands for
+	maxWorkers    = 64 // queries that are answered at once
 	maxAnswers    = 16
 	minTTL        = 5 * time.Second
 	maxTTL        = 5 * time.Minute
@@ -73,18 +75,34 @@ func newResolver(r *Relay) *resolver {
 	}
 }
 
-// serve answers datagrams until ctx is done.
-func (r *resolver) serve(ctx context.Context, queries *net.UDPConn) error {
-	server := &dns.Server{PacketConn: queries, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
-		reply := r.reply(ctx, query)
-		reply.Truncate(sizeFor(query))
-		_ = w.WriteMsg(reply) // whoever does not get it asks again
-	})}
-	err := server.ActivateAndServe()
-	if ctx.Err() != nil {
-		return nil
+// serve answers datagrams until ctx is done. It takes no more of them than it may
+// answer: what comes faster the kernel drops.
+func (r *resolver) serve(ctx context.Context, queries *net.UDPConn) {
+	workers := make(chan struct{}, maxWorkers)
+	buf := make([]byte, dns.MaxMsgSize)
+	for r.queries.Wait(ctx) == nil {
+		n, client, err := dns.ReadFromSessionUDP(queries, buf)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		query := new(dns.Msg)
+		if err != nil || query.Unpack(buf[:n]) != nil {
+			continue
+		}
+		select {
+		case workers <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		r.relay.serving.Go(func() {
+			defer func() { <-workers }()
+			reply := r.reply(ctx, query)
+			reply.Truncate(sizeFor(query))
+			if packed, err := reply.Pack(); err == nil {
+				_, _ = dns.WriteToSessionUDP(queries, packed, client) // whoever does not get it asks again
+			}
+		})
 	}
-	return err
 }
 
 // sizeFor is how large a datagram the client takes.
@@ -103,7 +121,7 @@ func (r *resolver) serveStream(ctx context.Context, client net.Conn) {
 			return
 		}
 		query, err := conn.ReadMsg()
-		if err != nil {
+		if err != nil || r.queries.Wait(ctx) != nil {
 			return
 		}
 		if err := conn.WriteMsg(r.reply(ctx, query)); err != nil {
@@ -119,10 +137,6 @@ func (r *resolver) reply(ctx context.Context, query *dns.Msg) *dns.Msg {
 	reply.RecursionAvailable = true
 	if query.Response || query.Opcode != dns.OpcodeQuery || len(query.Question) != 1 || query.Question[0].Qclass != dns.ClassINET {
 		reply.Rcode = dns.RcodeNotImplemented
-		return reply
-	}
-	if !r.queries.Allow() {
-		reply.Rcode = dns.RcodeRefused
 		return reply
 	}
 	asked := query.Question[0]
@@ -141,6 +155,8 @@ func (r *resolver) reply(ctx context.Context, query *dns.Msg) *dns.Msg {
 		r.address(ctx, reply, name)
 	case dns.TypeHTTPS, dns.TypeSVCB, dns.TypeANY, dns.TypeAXFR, dns.TypeIXFR:
 		// None: they lead to addresses and keys that nobody looked at.
+	case dns.TypePTR:
+		reply.Rcode = dns.RcodeNameError // names of the host's own network are nobody's business
 	default:
 		if r.relay.Rules().Mode() != network.Allow {
 			r.forward(ctx, reply, name)
@@ -281,7 +297,26 @@ func (r *resolver) pin(name string, addrs []netip.Addr, until time.Time) {
 			names = make(map[string]time.Time)
 			r.pins[addr] = names
 		}
+		if _, known := names[name]; !known && len(names) >= maxNames {
+			dropName(names)
+		}
 		names[name] = until
+	}
+}
+
+// dropName makes room for another name: of those that are over, else of the one that
+// is over first.
+func dropName(names map[string]time.Time) {
+	now, first := time.Now(), ""
+	for name, until := range names {
+		if now.After(until) {
+			delete(names, name)
+		} else if first == "" || until.Before(names[first]) {
+			first = name
+		}
+	}
+	if len(names) >= maxNames {
+		delete(names, first)
 	}
 }
 

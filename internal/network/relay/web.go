@@ -21,10 +21,21 @@ import (
 )
 
 // looksLikeHTTP reports whether the first bytes of a connection are those of a
-// request of HTTP/1, whose methods are capital letters.
+// request of HTTP/1: a method and a space.
 func looksLikeHTTP(first []byte) bool {
-	method, _, _ := bytes.Cut(first, []byte{' '})
-	return len(method) >= 3 && bytes.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == nil || string(method) == "M-SEARCH"
+	method, rest, ended := bytes.Cut(bytes.TrimLeft(first, "\r\n"), []byte{' '})
+	if !ended && len(method)+len(rest) < maxPeek {
+		return false
+	}
+	return len(method) > 0 && len(bytes.Trim(method, tokenCharacters)) == 0
+}
+
+// tokenCharacters are those of methods in use.
+const tokenCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-"
+
+// mayBecomeHTTP reports whether more bytes could make a request of these.
+func mayBecomeHTTP(first []byte) bool {
+	return len(bytes.Trim(bytes.TrimLeft(first, "\r\n"), tokenCharacters)) == 0
 }
 
 // forbidden is an answer of HTTP that says why.
@@ -41,6 +52,11 @@ const (
 	webHeaders = 64 << 10 // bytes of one request's
 	webHeader  = 30 * time.Second
 	webIdle    = 5 * time.Minute
+
+	maxRequests = 128 // of one sandbox at once
+	maxStreams  = 32  // of one connection of HTTP/2
+	maxPerHost  = 32  // connections outside
+	maxSpare    = 16  // of those that are not in use
 )
 
 // webProxy carries HTTP whose requests are looked at: plain HTTP, and the TLS of hosts
@@ -52,20 +68,20 @@ type webProxy struct {
 	server *http.Server
 	proxy  *httputil.ReverseProxy
 	plain  *http.Transport
+	secure *http.Transport
 
 	incoming chan net.Conn
+	asking   chan struct{} // a token for each request
 	closed   chan struct{}
 	once     sync.Once
-
-	mu     sync.Mutex
-	secure map[string]*http.Transport // guarded by mu; by the name of the host
 }
 
 func newWebProxy(r *Relay) *webProxy {
-	p := &webProxy{relay: r, incoming: make(chan net.Conn), closed: make(chan struct{}), secure: make(map[string]*http.Transport)}
+	p := &webProxy{relay: r, incoming: make(chan net.Conn), asking: make(chan struct{}, maxRequests), closed: make(chan struct{})}
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a sandbox can cause any of it
 	p.server = &http.Server{
 		Handler: p, ErrorLog: silent, ReadHeaderTimeout: webHeader, IdleTimeout: webIdle, MaxHeaderBytes: webHeaders,
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			if secured, ok := conn.(*tls.Conn); ok {
 				conn = secured.NetConn()
@@ -74,19 +90,26 @@ func newWebProxy(r *Relay) *webProxy {
 			return context.WithValue(ctx, webConnKey{}, web)
 		},
 	}
-	p.plain = p.transport("")
+	p.plain, p.secure = p.transport(), p.transport()
 	p.proxy = &httputil.ReverseProxy{
 		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: p.hideSecrets,
 	}
 	return p
 }
 
-// transport is how a host is reached: by TLS as the one of that name, or plainly.
-func (p *webProxy) transport(name string) *http.Transport {
+// transport is how hosts are reached.
+func (p *webProxy) transport() *http.Transport {
 	return &http.Transport{
-		DialContext: p.dial, TLSClientConfig: &tls.Config{ServerName: name, RootCAs: p.relay.opts.Roots, MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2: true, DisableCompression: true, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: webHeaders,
+		DialContext: p.dial, TLSClientConfig: &tls.Config{RootCAs: p.relay.opts.Roots, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: webHeaders,
+		MaxConnsPerHost: maxPerHost, MaxIdleConnsPerHost: 4, MaxIdleConns: maxSpare, IdleConnTimeout: time.Minute,
 	}
+}
+
+// forget closes the connections outside that no request uses.
+func (p *webProxy) forget() {
+	p.plain.CloseIdleConnections()
+	p.secure.CloseIdleConnections()
 }
 
 // RoundTrip sends a request to where its connection leads.
@@ -98,18 +121,7 @@ func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	if web.secure == "" {
 		return p.plain.RoundTrip(r)
 	}
-	return p.secured(web.secure).RoundTrip(r)
-}
-
-func (p *webProxy) secured(name string) *http.Transport {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t := p.secure[name]
-	if t == nil {
-		t = p.transport(name)
-		p.secure[name] = t
-	}
-	return t
+	return p.secure.RoundTrip(r)
 }
 
 type webConnKey struct{}
@@ -121,12 +133,7 @@ func (p *webProxy) serve() { _ = p.server.Serve(p) }
 func (p *webProxy) close() {
 	_ = p.Close()
 	_ = p.server.Close()
-	p.plain.CloseIdleConnections()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, t := range p.secure {
-		t.CloseIdleConnections()
-	}
+	p.forget()
 }
 
 // Accept is for the server, as are the next two.
@@ -190,20 +197,20 @@ func (w *webConn) Read(p []byte) (int, error) {
 		w.first = w.first[n:]
 		return n, nil
 	}
-	n, err := w.TCPConn.Read(p)
+	n, err := w.TCPConn.Read(p[:min(len(p), burst)])
 	w.sent.Add(int64(n))
+	if limited := w.of.relay.sending.WaitN(w.ctx, n); limited != nil {
+		return 0, limited
+	}
 	return n, err
 }
 
 // Write counts what the client gets, and waits for the relay's limit of bytes.
 func (w *webConn) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
-		piece := p
-		if limit := w.of.relay.limit.Load(); limit != nil {
-			piece = p[:min(len(p), burst)]
-			if err := limit.WaitN(w.ctx, len(piece)); err != nil {
-				return n, err
-			}
+		piece := p[:min(len(p), burst)]
+		if err := w.of.relay.receiving.WaitN(w.ctx, len(piece)); err != nil {
+			return n, err
 		}
 		written, err := w.TCPConn.Write(piece)
 		n += written
@@ -239,20 +246,30 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no connection", http.StatusInternalServerError)
 		return
 	}
+	select {
+	case p.asking <- struct{}{}:
+		defer func() { <-p.asking }()
+	default:
+		http.Error(w, "The sandbox has too many requests under way.", http.StatusServiceUnavailable)
+		return
+	}
 	c := web.of
 	name, why := hostOf(r, c.to.Port())
 	if why == "" && web.secure != "" && name != web.secure {
 		http.Error(w, "This connection is for "+web.secure+".", http.StatusMisdirectedRequest)
 		return
 	}
-	if why == "" && web.secure != "" && r.Method == http.MethodTrace {
-		why = "TRACE would show what stays outside of the sandbox"
+	if why == "" && web.secure != "" && (r.Method == http.MethodTrace || r.Method == "TRACK") {
+		why = r.Method + " would show what stays outside of the sandbox"
 	}
 	if why == "" {
 		c.setNamed(name)
-		verdict := p.relay.Rules().Name(name, c.to.Port(), c.names)
+		verdict := p.relay.Rules().Name(name, c.to.Addr(), c.to.Port(), c.names)
 		if why = verdict.Why; verdict.Allowed {
 			p.relay.journal.add(c.event(OpRequest, true, why))
+			if web.secure != "" {
+				w = finalOnly{w}
+			}
 			p.proxy.ServeHTTP(w, r)
 			return
 		}
@@ -264,13 +281,30 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, refusalText(why))
 }
 
+// finalOnly leaves out answers like 103, which nobody looks at for secrets.
+type finalOnly struct{ http.ResponseWriter }
+
+// WriteHeader writes the status of an answer that is one.
+func (f finalOnly) WriteHeader(status int) {
+	if status >= 200 || status == http.StatusSwitchingProtocols {
+		f.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Unwrap is for http.ResponseController.
+func (f finalOnly) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+
 // hostOf is the host that a request to port names, or why it names none.
 func hostOf(r *http.Request, port uint16) (name, why string) {
 	if r.Method == http.MethodConnect {
 		return "", "CONNECT leads elsewhere; a sandbox needs no proxy, it connects to the host itself"
 	}
-	if strings.EqualFold(r.Header.Get("Upgrade"), "h2c") {
-		return "", "h2c hides requests; use HTTP/1.1 or TLS"
+	if upgrade := r.Header["Upgrade"]; len(upgrade) > 1 || len(upgrade) == 1 && !strings.EqualFold(upgrade[0], "websocket") {
+		return "", "it asks for another protocol than HTTP/1.1 and WebSocket, as h2c, which would hide requests"
+	}
+	// Whatever else a target can be, a server may read another host out of it.
+	if r.URL.Opaque != "" || r.URL.User != nil || !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "*" {
+		return "", "its target is no path"
 	}
 	host := r.Host
 	if before, text, ok := strings.Cut(host, ":"); ok {
@@ -296,7 +330,10 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	pr.Out.URL.Scheme, pr.Out.URL.Host = "http", web.of.to.String()
 	pr.Out.URL.RawQuery = pr.In.URL.RawQuery
-	pr.Out.Host = pr.In.Host
+	pr.Out.Host = web.of.host() // as it was decided about
+	if _, port, ok := strings.Cut(pr.In.Host, ":"); ok {
+		pr.Out.Host += ":" + port
+	}
 	for name, values := range pr.In.Header {
 		if name == "Forwarded" || strings.HasPrefix(name, "X-Forwarded-") {
 			pr.Out.Header[name] = values
@@ -313,12 +350,36 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 
 // hideSecrets takes out of an answer what the host repeats of its request.
 func (p *webProxy) hideSecrets(answer *http.Response) error {
-	if web, ok := answer.Request.Context().Value(webConnKey{}).(*webConn); ok && web.secure != "" {
-		for _, secret := range p.relay.secretsOf(web.secure) {
-			secret.Hide(answer.Header)
+	web, ok := answer.Request.Context().Value(webConnKey{}).(*webConn)
+	if !ok || web.secure == "" {
+		return nil
+	}
+	secrets := p.relay.secretsOf(web.secure)
+	hide := func(header http.Header) {
+		for _, secret := range secrets {
+			secret.Hide(header)
 		}
 	}
+	hide(answer.Header)
+	if answer.StatusCode != http.StatusSwitchingProtocols { // whose body is also written to
+		answer.Body = &trailed{answer.Body, func() { hide(answer.Trailer) }}
+	}
 	return nil
+}
+
+// trailed is a body behind whose end the trailers are known.
+type trailed struct {
+	io.ReadCloser
+
+	ended func()
+}
+
+func (t *trailed) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	if err == io.EOF {
+		t.ended()
+	}
+	return n, err
 }
 
 // dial reaches the address of the connection that the request came by.
