@@ -24,8 +24,8 @@ type run struct {
 	asked bool // the shell is to tell when it begins
 	begun bool // and has
 
-	told   shellproc.Report // the report on it, if there was no room for its output then
-	toldIt bool
+	pending    shellproc.Report // the report on it, if there was no room for its output then
+	hasPending bool
 }
 
 // maxTries is how often an exec is ordered, if the shell says that it could
@@ -55,7 +55,7 @@ func (s *shell) brief(e *exec) *run {
 			limit, out = shortTime, nil
 		case what == shellproc.Reported:
 			if x.out.Settle() == pipe.Full { // its reader is who runs this
-				x.told, x.toldIt = st, true
+				x.pending, x.hasPending = st, true
 				return x
 			}
 			s.conclude(x, s.reported(st))

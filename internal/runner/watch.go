@@ -30,8 +30,8 @@ const (
 // have ended with it. An ending without a cause means that the shell could
 // not run the command at all.
 func (s *shell) watch(x *run) ending {
-	if x.toldIt {
-		return s.reported(x.told)
+	if x.hasPending {
+		return s.reported(x.pending)
 	}
 	s.drain(x)
 	defer s.listen(x.e)()

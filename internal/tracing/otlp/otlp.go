@@ -27,8 +27,8 @@ const (
 	sendEvery     = 2 * time.Second
 	// CloseTimeout is the longest that Close takes.
 	CloseTimeout = 2 * time.Second
-	// tellEvery is between two warnings that spans are lost.
-	tellEvery = time.Minute
+	// reportInterval is between two warnings that spans are lost.
+	reportInterval = time.Minute
 )
 
 // Options configures New.
@@ -85,8 +85,8 @@ type teller struct {
 	sdktrace.SpanExporter
 	log *slog.Logger
 
-	mu   sync.Mutex
-	told time.Time // guarded by mu
+	mu         sync.Mutex
+	lastReport time.Time // guarded by mu
 }
 
 // ExportSpans never fails: who calls it could only say so once more.
@@ -96,9 +96,9 @@ func (t *teller) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan)
 		return nil
 	}
 	t.mu.Lock()
-	silent := time.Since(t.told) < tellEvery
+	silent := time.Since(t.lastReport) < reportInterval
 	if !silent {
-		t.told = time.Now()
+		t.lastReport = time.Now()
 	}
 	t.mu.Unlock()
 	if !silent {
