@@ -15,10 +15,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 
 	"github.com/sandkasten/sandkasten/internal/network"
@@ -82,7 +80,7 @@ type Relay struct {
 // New returns a Relay that lets pass what rules allow.
 func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 	if o.Dial == nil {
-		o.Dial = (&net.Dialer{Timeout: dialTimeout, Control: boundBuffers}).DialContext
+		o.Dial = dialBounded
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -294,17 +292,22 @@ func bytesPerSecond(mbit int) rate.Limit {
 	return rate.Limit(mbit) * 1e6 / 8
 }
 
-// boundBuffers bounds what the kernel keeps of a connection outside. It is memory
-// that the daemon is charged for.
-func boundBuffers(_, _ string, raw syscall.RawConn) error {
-	var err error
-	control := func(fd uintptr) {
-		err = errors.Join(
-			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, outerBuffer),
-			unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, outerBuffer),
-		)
+// dialBounded dials with bounded buffers: what the kernel keeps of a connection outside
+// is memory that the daemon is charged for.
+func dialBounded(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
-	return errors.Join(raw.Control(control), err)
+	if c, ok := conn.(interface {
+		SetReadBuffer(bytes int) error
+		SetWriteBuffer(bytes int) error
+	}); ok {
+		if err := errors.Join(c.SetReadBuffer(outerBuffer), c.SetWriteBuffer(outerBuffer)); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, nil
 }
 
 // limited is a reader that waits for the relay's limit of bytes.
