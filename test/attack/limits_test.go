@@ -777,11 +777,7 @@ for i in range(10):
 		t.Run(c.name, func(t *testing.T) {
 			before := socketMemory(t, c.protocol)
 			held := b.holding(fill+c.script, func() int64 { return socketMemory(t, c.protocol) }) - before
-			most := int64(2 * limit << 20)
-			if strings.HasSuffix(c.name, "accepts") {
-				most *= int64(slowness()) // it is the daemon that ends them, when it gets a processor
-			}
-			if held > most {
+			if held > 2*limit<<20 {
 				t.Errorf("%d MiB are in sockets of a session of %d MiB", held>>20, limit)
 			}
 			b.next()

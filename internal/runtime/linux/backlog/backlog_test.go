@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,8 +24,10 @@ func TestUnaccepted(t *testing.T) {
 		"   2: 0100007F:1F90 0100007F:A002 08 00000000:0000F000 00:00000000 00000000     0        0 0 1 0000000000000000 20 4 30 10 -1\n" +
 		"   3: 0100007F:1F90 0100007F:A003 01 00000000:00FF0000 00:00000000 00000000     0        0 4711 1 0000000000000000 20 4 30 10 -1\n" +
 		"broken\n"
-	if got := unaccepted([]byte(table)); got != 0x10000 {
-		t.Errorf("%#x bytes", got)
+	for enough, want := range map[int64]int64{1 << 30: 0x10000, 0xff: 0x1000} {
+		if got, err := unaccepted(strings.NewReader(table), enough); got != want || err != nil {
+			t.Errorf("until there are more than %#x: %#x bytes, %v, want %#x", enough, got, err, want)
+		}
 	}
 }
 
