@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/sandkasten/sandkasten/internal/network"
 )
 
@@ -123,6 +121,9 @@ func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte
 	defer server.Close()
 	_ = server.SetReadDeadline(time.Time{})
 	c.passRaw()
+	if c.relay.pass(ctx, c.relay.receiving, len(greeting)) != nil {
+		return nil, true
+	}
 	if _, err := c.client.Write(greeting); err != nil {
 		return nil, true
 	}
@@ -239,7 +240,10 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 		_ = c.client.CloseWrite()
 	})
 	if len(first) > 0 {
-		n, err := server.Write(first)
+		n, err := 0, c.relay.pass(ctx, c.relay.sending, len(first))
+		if err == nil {
+			n, err = server.Write(first)
+		}
 		sent = int64(n)
 		if err != nil {
 			c.cut()
@@ -254,16 +258,13 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 	return sent, received
 }
 
-// copyTo copies until the end of from. Without a limit the kernel moves the bytes.
+// copyTo copies until the end of from.
 func (c *connection) copyTo(ctx context.Context, to io.Writer, from io.Reader) int64 {
-	limit := c.relay.sending
+	in := c.relay.sending
 	if to == c.client {
-		limit = c.relay.receiving
+		in = c.relay.receiving
 	}
-	if limit.Limit() != rate.Inf {
-		from = limited{from, ctx, limit}
-	}
-	n, err := io.Copy(to, from)
+	n, err := io.Copy(to, metered{from, ctx, c.relay, in})
 	if err != nil {
 		c.cut()
 	}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -34,6 +33,7 @@ type Options struct {
 	Secrets   []network.Secret
 	Roots     *x509.CertPool
 
+	// The defaults of what rules do not limit.
 	MaxConnections int        // at once: 256
 	NewPerSecond   rate.Limit // connections: 100
 	NewBurst       int        // of them: 256
@@ -67,8 +67,9 @@ type Relay struct {
 	resolver           *resolver
 	web                *webProxy
 	fresh              *rate.Limiter
-	sending, receiving *rate.Limiter // of bytes; Inf is none
-	changing           sync.Mutex    // held while rules are replaced
+	sending, receiving *direction
+	cutAt              atomic.Int64 // the total of bytes at which all was cut; 0 before that
+	changing           sync.Mutex   // held while rules are replaced
 
 	mu       sync.Mutex
 	carried  map[*connection]struct{} // guarded by mu
@@ -94,7 +95,7 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 	if o.NewBurst == 0 {
 		o.NewBurst = defaultConnections
 	}
-	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), sending: rate.NewLimiter(rate.Inf, burst), receiving: rate.NewLimiter(rate.Inf, burst), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
+	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), sending: newDirection(), receiving: newDirection(), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
 	r.resolver = newResolver(r)
 	r.web = newWebProxy(r)
 	r.SetRules(rules)
@@ -104,14 +105,22 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 // Journal has what the relay decided lately.
 func (r *Relay) Journal() *Journal { return &r.journal }
 
-// SetRules replaces the rules and cuts the connections that they do not allow. A limit
-// of bytes where there was none holds for new connections.
+// SetRules replaces the rules and cuts the connections that they do not allow. Of
+// connections over a limit of their number it cuts none.
 func (r *Relay) SetRules(rules *network.Rules) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.rules.Store(rules)
-	r.sending.SetLimit(bytesPerSecond(rules.MaxMbit()))
-	r.receiving.SetLimit(bytesPerSecond(rules.MaxMbit()))
+	r.sending.limit.SetLimit(bytesPerSecond(rules.MaxMbit()))
+	r.receiving.limit.SetLimit(bytesPerSecond(rules.MaxMbit()))
+	fresh, freshBurst := r.opts.NewPerSecond, r.opts.NewBurst
+	if n := rules.ConnectionsPerSecond(); n > 0 {
+		fresh, freshBurst = rate.Limit(n), n
+	}
+	r.fresh.SetLimit(fresh)
+	r.fresh.SetBurst(freshBurst)
+	r.cutAt.Store(0)
+	r.cutSpent()
 	r.resolver.forget()
 	r.web.forget()
 	if carry := r.entrance.Datagrams.Carry; carry != nil {
@@ -229,8 +238,8 @@ func (r *Relay) accept(ctx context.Context, stream net.Listener) error {
 			continue
 		}
 		c := &connection{relay: r, client: tcp, to: unmapped(to.AddrPort())}
-		if why := r.admit(c); why != "" {
-			r.journal.add(Event{Op: OpConnect, Addr: c.to.Addr(), Port: c.to.Port(), Why: why})
+		if limit := r.admit(c); limit != "" {
+			r.journal.add(Event{Op: OpConnect, Addr: c.to.Addr(), Port: c.to.Port(), Why: limit.why()})
 			reset(tcp)
 			select { // a flood costs those who make it more than us
 			case <-time.After(floodPause):
@@ -247,17 +256,15 @@ func (r *Relay) accept(ctx context.Context, stream net.Listener) error {
 
 func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
-// admit counts a connection, or says which limit it hits.
-func (r *Relay) admit(c *connection) (why string) {
+// admit counts a connection, or returns the limit that it hits.
+func (r *Relay) admit(c *connection) Limit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.stopping:
-		return "the relay stops"
-	case len(r.carried) >= r.opts.MaxConnections:
-		return "the limit of connections at once"
-	case !r.fresh.Allow():
-		return "the limit of new connections per second"
+	if r.stopping {
+		return limitStopping
+	}
+	if limit := r.limitHit(); limit != "" {
+		return limit
 	}
 	r.carried[c] = struct{}{}
 	return ""
@@ -282,16 +289,6 @@ func reset(conn *net.TCPConn) {
 	_ = conn.Close()
 }
 
-// burst is how many bytes may pass at once under a limit.
-const burst = 64 << 10
-
-func bytesPerSecond(mbit int) rate.Limit {
-	if mbit == 0 {
-		return rate.Inf
-	}
-	return rate.Limit(mbit) * 1e6 / 8
-}
-
 // dialBounded dials with bounded buffers: what the kernel keeps of a connection outside
 // is memory that the daemon is charged for.
 func dialBounded(ctx context.Context, network, address string) (net.Conn, error) {
@@ -308,21 +305,4 @@ func dialBounded(ctx context.Context, network, address string) (net.Conn, error)
 		}
 	}
 	return conn, nil
-}
-
-// limited is a reader that waits for the relay's limit of bytes.
-type limited struct {
-	io.Reader
-	ctx   context.Context
-	limit *rate.Limiter
-}
-
-func (l limited) Read(p []byte) (int, error) {
-	n, err := l.Reader.Read(p[:min(len(p), burst)])
-	if n > 0 {
-		if waited := l.limit.WaitN(l.ctx, n); waited != nil {
-			return 0, waited
-		}
-	}
-	return n, err
 }

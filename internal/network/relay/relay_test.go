@@ -616,6 +616,112 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// opens reports whether a connection is carried.
+func (w *world) opens(address string) (net.Conn, bool) {
+	w.t.Helper()
+	conn, err := w.connect(address)
+	if err != nil {
+		return nil, false
+	}
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	fmt.Fprint(conn, "x")
+	_, err = conn.Read(make([]byte, 1))
+	return conn, err == nil
+}
+
+func (w *world) setRules(policy network.Policy) {
+	w.t.Helper()
+	rules, err := network.Compile(policy, network.Operator{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.relay.SetRules(rules)
+}
+
+func refusedBy(limit string) func(relay.Event) bool {
+	return func(e relay.Event) bool {
+		return e.Op == relay.OpConnect && !e.Allowed && strings.Contains(e.Why, limit)
+	}
+}
+
+// Other limits hold at once.
+func TestPolicyLimitsConnections(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet, MaxConnections: 2}, network.Operator{})
+	w.at("198.51.100.1:9000", echo(t))
+	w.at("198.51.100.2:123", echo(t))
+	count := func(tries int) (open int) {
+		for range tries {
+			if _, ok := w.opens("198.51.100.1:9000"); ok {
+				open++
+			}
+		}
+		return open
+	}
+	if open := count(4); open != 2 {
+		t.Errorf("%d connections are open", open)
+	}
+	w.await("max_connections", refusedBy("the limit of connections at once (max_connections)"))
+	if got, _ := w.exchange("198.51.100.2:123", true); got != "" || w.reached("198.51.100.2:123") {
+		t.Errorf("a flow is open: %q", got)
+	}
+	w.setRules(network.Policy{Mode: network.Internet, MaxConnections: 5})
+	if open := count(4); open != 3 {
+		t.Errorf("%d more connections are open", open)
+	}
+	w.setRules(network.Policy{Mode: network.Internet, ConnectionsPerSecond: 1})
+	if open := count(5); open > 2 {
+		t.Errorf("%d more connections are open", open)
+	}
+	w.await("connections_per_second", refusedBy("(connections_per_second)"))
+}
+
+// Once all bytes have passed nothing does, until the limit is raised.
+func TestPolicyLimitsAllBytes(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet, MaxMB: 1}, network.Operator{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Write(make([]byte, 4<<20))
+			conn.Close()
+		}
+	}()
+	w.at("198.51.100.1:9000", l.Addr().String())
+	w.at("198.51.100.2:9000", echo(t))
+	idle, ok := w.opens("198.51.100.2:9000")
+	if !ok {
+		t.Fatal("it is refused before the limit")
+	}
+	conn, err := w.connect("198.51.100.1:9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, conn); n > 1<<20 || err == nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if _, err := idle.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the idle connection: %v", err)
+	}
+	if _, ok := w.opens("198.51.100.2:9000"); ok {
+		t.Error("a new connection is carried")
+	}
+	w.await("max_mb", refusedBy("(max_mb)"))
+	if reply := w.mustAsk("good.test", dns.TypeA); reply.Rcode != dns.RcodeNameError {
+		t.Errorf("a query: %v", reply)
+	}
+	w.setRules(network.Policy{Mode: network.Internet, MaxMB: 100})
+	if _, ok := w.opens("198.51.100.2:9000"); !ok {
+		t.Error("the raised limit does not hold")
+	}
+}
+
 func TestBytesAreLimited(t *testing.T) {
 	w := newWorld(t, network.Policy{Mode: network.Internet, MaxMbit: 8}, network.Operator{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")

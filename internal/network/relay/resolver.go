@@ -85,6 +85,7 @@ func (r *resolver) serve(ctx context.Context, queries *net.UDPConn) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
+		r.relay.count(r.relay.sending, n)
 		query := new(dns.Msg)
 		if err != nil || query.Unpack(buf[:n]) != nil {
 			continue
@@ -99,6 +100,7 @@ func (r *resolver) serve(ctx context.Context, queries *net.UDPConn) {
 			reply := r.reply(ctx, query)
 			reply.Truncate(sizeFor(query))
 			if packed, err := reply.Pack(); err == nil {
+				r.relay.count(r.relay.receiving, len(packed))
 				_, _ = dns.WriteToSessionUDP(queries, packed, client) // whoever does not get it asks again
 			}
 		})
@@ -124,7 +126,10 @@ func (r *resolver) serveStream(ctx context.Context, client net.Conn) {
 		if err != nil || r.queries.Wait(ctx) != nil {
 			return
 		}
-		if err := conn.WriteMsg(r.reply(ctx, query)); err != nil {
+		reply := r.reply(ctx, query)
+		r.relay.count(r.relay.sending, query.Len())
+		r.relay.count(r.relay.receiving, reply.Len())
+		if err := conn.WriteMsg(reply); err != nil {
 			return
 		}
 	}
@@ -144,6 +149,9 @@ func (r *resolver) reply(ctx context.Context, query *dns.Msg) *dns.Msg {
 	verdict := network.Verdict{Why: "it is no host name"}
 	if err == nil {
 		verdict = r.relay.Rules().Resolve(name)
+	}
+	if r.relay.isSpent() {
+		verdict = network.Verdict{Why: LimitBytes.why()}
 	}
 	if !verdict.Allowed {
 		r.relay.journal.add(Event{Op: OpResolve, Name: printable(asked.Name), Why: verdict.Why})

@@ -192,15 +192,14 @@ type webConn struct {
 
 // Read counts what the client sends.
 func (w *webConn) Read(p []byte) (int, error) {
-	if len(w.first) > 0 {
-		n := copy(p, w.first)
-		w.first = w.first[n:]
-		return n, nil
+	n, err := copy(p[:min(len(p), burst)], w.first), error(nil)
+	w.first = w.first[n:]
+	if n == 0 {
+		n, err = w.TCPConn.Read(p[:min(len(p), burst)])
 	}
-	n, err := w.TCPConn.Read(p[:min(len(p), burst)])
 	w.sent.Add(int64(n))
-	if limited := w.of.relay.sending.WaitN(w.ctx, n); limited != nil {
-		return 0, limited
+	if held := w.of.relay.pass(w.ctx, w.of.relay.sending, n); held != nil {
+		return 0, held
 	}
 	return n, err
 }
@@ -209,7 +208,7 @@ func (w *webConn) Read(p []byte) (int, error) {
 func (w *webConn) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		piece := p[:min(len(p), burst)]
-		if err := w.of.relay.receiving.WaitN(w.ctx, len(piece)); err != nil {
+		if err := w.of.relay.pass(w.ctx, w.of.relay.receiving, len(piece)); err != nil {
 			return n, err
 		}
 		written, err := w.TCPConn.Write(piece)
