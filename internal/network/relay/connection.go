@@ -16,6 +16,7 @@ type connection struct {
 	relay  *Relay
 	client *net.TCPConn
 	to     netip.AddrPort // where it leads
+	opened sync.Once      // when it is let through
 
 	mu     sync.Mutex
 	names  []string // guarded by mu; that stood for the address when it began
@@ -62,7 +63,7 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 	switch {
 	case len(first) == 0:
 		// It ended without a word, or never had one.
-		c.relay.journal.add(c.event(OpConnect, false, "it said nothing"))
+		c.relay.record(c.event(OpConnect, false, "it said nothing"))
 	case first[0] == recordHandshake:
 		c.inspectTLS(ctx, first, verdict.Inspect)
 	case looksLikeHTTP(first):
@@ -127,7 +128,7 @@ func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte
 	if _, err := c.client.Write(greeting); err != nil {
 		return nil, true
 	}
-	c.relay.journal.add(c.event(OpConnect, true, why))
+	c.relay.record(c.event(OpConnect, true, why))
 	sent, received := c.carry(ctx, server, first)
 	c.closed(sent, received+int64(len(greeting)))
 	return nil, true
@@ -190,19 +191,19 @@ func (c *connection) join(ctx context.Context, why string, first []byte) {
 		return
 	}
 	defer server.Close()
-	c.relay.journal.add(c.event(OpConnect, true, why))
+	c.relay.record(c.event(OpConnect, true, why))
 	c.closed(c.carry(ctx, server, first))
 }
 
 func (c *connection) notReached(err error) {
-	c.relay.journal.add(c.event(OpConnect, true, "not reached: "+plainError(err)))
+	c.relay.record(c.event(OpConnect, true, "not reached: "+plainError(err)))
 	reset(c.client)
 }
 
 func (c *connection) closed(sent, received int64) {
 	end := c.event(OpClose, true, "")
 	end.Sent, end.Received = sent, received
-	c.relay.journal.add(end)
+	c.relay.record(end)
 }
 
 // passRaw notes that the connection names no host, as its rules let it.
@@ -228,6 +229,7 @@ func (c *connection) dial(ctx context.Context) (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	c.server = server
+	c.countOpened()
 	return server, nil
 }
 
@@ -269,6 +271,11 @@ func (c *connection) copyTo(ctx context.Context, to io.Writer, from io.Reader) i
 		c.cut()
 	}
 	return n
+}
+
+// countOpened counts the connection among those that were let through, once.
+func (c *connection) countOpened() {
+	c.opened.Do(func() { c.relay.counters.opened.Add(1) })
 }
 
 // cut ends the connection in both directions.
@@ -338,7 +345,7 @@ func (c *connection) refuse(why string) {
 // refuseAs ends the connection and says why in the client's own protocol, as far as
 // its first bytes tell that.
 func (c *connection) refuseAs(first []byte, why string) {
-	c.relay.journal.add(c.event(OpConnect, false, why))
+	c.relay.record(c.event(OpConnect, false, why))
 	_ = c.client.SetWriteDeadline(time.Now().Add(refusedTimeout))
 	switch {
 	case len(first) > 0 && first[0] == recordHandshake:

@@ -109,13 +109,14 @@ func (r *Relay) flowOf(ctx context.Context, client, to netip.AddrPort) *flow {
 	names := r.resolver.namesOf(to.Addr())
 	verdict := datagramVerdict(r.Rules(), to, names)
 	if limit != "" {
+		r.counters.hit(limit)
 		verdict = network.Verdict{Why: limit.why()}
 	}
 	event := Event{Op: OpDatagrams, Addr: to.Addr(), Port: to.Port(), Allowed: verdict.Allowed, Why: verdict.Why}
 	if len(names) > 0 {
 		event.Name = names[0]
 	}
-	r.journal.add(event)
+	r.record(event)
 	if !verdict.Allowed {
 		return nil
 	}
@@ -144,6 +145,7 @@ func (r *Relay) openFlow(ctx context.Context, client, to netip.AddrPort, names [
 		return nil, net.ErrClosed
 	}
 	r.flows[flowKey{client, to}] = f
+	r.counters.opened.Add(1)
 	r.mu.Unlock()
 	r.serving.Go(func() { r.copyDatagrams(ctx, f, f.inner, f.outer, r.sending) })
 	r.serving.Go(func() {

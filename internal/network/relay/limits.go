@@ -17,7 +17,9 @@ const (
 	LimitConnections Limit = "max_connections"
 	LimitNew         Limit = "connections_per_second"
 	LimitBytes       Limit = "max_mb"
-	LimitFlows       Limit = "udp_flows" // at once; no policy changes it
+	LimitFlows       Limit = "udp_flows" // at once; no policy changes it, nor the next two
+	LimitRequests    Limit = "requests"  // of HTTP at once
+	LimitQueries     Limit = "queries"   // to the upstream
 
 	limitStopping Limit = "stopping" // at the relay's end
 )
@@ -72,11 +74,11 @@ func (r *Relay) cutSpent() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c := range r.carried {
-		r.journal.add(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: LimitBytes.why()})
+		r.record(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: LimitBytes.why()})
 		c.cut()
 	}
 	for _, f := range r.flows {
-		r.journal.add(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: LimitBytes.why()})
+		r.record(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: LimitBytes.why()})
 		f.cut()
 	}
 }

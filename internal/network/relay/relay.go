@@ -68,6 +68,7 @@ type Relay struct {
 	web                *webProxy
 	fresh              *rate.Limiter
 	sending, receiving *direction
+	counters           *counters
 	cutAt              atomic.Int64 // the total of bytes at which all was cut; 0 before that
 	changing           sync.Mutex   // held while rules are replaced
 
@@ -95,7 +96,7 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 	if o.NewBurst == 0 {
 		o.NewBurst = defaultConnections
 	}
-	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), sending: newDirection(), receiving: newDirection(), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
+	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), sending: newDirection(), receiving: newDirection(), counters: newCounters(), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
 	r.resolver = newResolver(r)
 	r.web = newWebProxy(r)
 	r.SetRules(rules)
@@ -132,13 +133,13 @@ func (r *Relay) SetRules(rules *network.Rules) {
 	defer r.mu.Unlock()
 	for c := range r.carried {
 		if v := c.judge(rules); !v.Allowed {
-			r.journal.add(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: v.Why})
+			r.record(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: v.Why})
 			c.cut()
 		}
 	}
 	for _, f := range r.flows {
 		if v := f.judge(rules); !v.Allowed {
-			r.journal.add(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: v.Why})
+			r.record(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: v.Why})
 			f.cut()
 		}
 	}
@@ -239,7 +240,8 @@ func (r *Relay) accept(ctx context.Context, stream net.Listener) error {
 		}
 		c := &connection{relay: r, client: tcp, to: unmapped(to.AddrPort())}
 		if limit := r.admit(c); limit != "" {
-			r.journal.add(Event{Op: OpConnect, Addr: c.to.Addr(), Port: c.to.Port(), Why: limit.why()})
+			r.counters.hit(limit)
+			r.record(Event{Op: OpConnect, Addr: c.to.Addr(), Port: c.to.Port(), Why: limit.why()})
 			reset(tcp)
 			select { // a flood costs those who make it more than us
 			case <-time.After(floodPause):
@@ -276,11 +278,11 @@ func (r *Relay) leave(c *connection) {
 	delete(r.carried, c)
 }
 
-// Connections is how many there are.
+// Connections is how many there are, flows of UDP among them.
 func (r *Relay) Connections() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.carried)
+	return len(r.carried) + len(r.flows)
 }
 
 // reset ends a connection so that its other end sees a refusal.

@@ -722,6 +722,44 @@ func TestPolicyLimitsAllBytes(t *testing.T) {
 	}
 }
 
+// Totals move while connections live, not at their ends only.
+func TestTotals(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet, Deny: []string{"198.51.100.2", "evil.test"}, MaxConnections: 3}, network.Operator{})
+	w.resolve("good.test", "198.51.100.1")
+	w.at("198.51.100.1:9000", echo(t))
+	w.at("198.51.100.1:123", datagramEcho(t))
+	_, plain := site(t, "good.test")
+	w.at("198.51.100.1:80", plain)
+	if out, err := curl(w, append(resolved("good.test"), "http://good.test/")...); err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+	before := w.relay.Totals()
+	conn, ok := w.opens("198.51.100.1:9000")
+	if !ok {
+		t.Fatal("refused")
+	}
+	fmt.Fprint(conn, "hello")
+	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if now := w.relay.Totals(); now.Sent-before.Sent != 6 || now.Received-before.Received != 6 || now.Connections != 1 || now.Opened != 2 {
+		t.Errorf("%+v, before %+v", now, before)
+	}
+	w.mustAsk("good.test", dns.TypeA)
+	w.mustAsk("evil.test", dns.TypeA)
+	if got, err := w.exchange("198.51.100.1:123", true); err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, address := range []string{"198.51.100.2:9000", "198.51.100.1:9000", "198.51.100.1:9000"} {
+		w.opens(address)
+	}
+	w.await("the limit", refusedBy("max_connections"))
+	now := w.relay.Totals()
+	if now.Opened != 4 || now.Refused != 2 || now.Queries != 2 || now.QueriesRefused != 1 || now.LimitHits[relay.LimitConnections] != 1 || len(now.LimitHits) != 1 || now.Connections != 3 {
+		t.Errorf("%+v", now)
+	}
+}
+
 func TestBytesAreLimited(t *testing.T) {
 	w := newWorld(t, network.Policy{Mode: network.Internet, MaxMbit: 8}, network.Operator{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -902,23 +940,9 @@ func TestDatagrams(t *testing.T) {
 	for _, mode := range []network.Mode{network.Internet, network.Allow} {
 		t.Run(string(mode), func(t *testing.T) {
 			w := newWorld(t, network.Policy{Mode: mode}, network.Operator{})
-			server, err := net.ListenPacket("udp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer server.Close()
-			go func() {
-				buf := make([]byte, 2048)
-				for {
-					n, from, err := server.ReadFrom(buf)
-					if err != nil {
-						return
-					}
-					server.WriteTo(buf[:n], from)
-				}
-			}()
+			server := datagramEcho(t)
 			for _, address := range []string{"198.51.100.1:123", "[2001:db8::1]:443"} {
-				w.at(address, server.LocalAddr().String())
+				w.at(address, server)
 				for _, connected := range []bool{true, false} {
 					got, err := w.exchange(address, connected)
 					if mode == network.Internet && (got != "ping 1 ping 2 " || err != nil) {
@@ -933,13 +957,33 @@ func TestDatagrams(t *testing.T) {
 				}
 			}
 			for _, address := range []string{"10.0.0.1:123", "169.254.169.254:123"} {
-				w.at(address, server.LocalAddr().String())
+				w.at(address, server)
 				if got, _ := w.exchange(address, true); got != "" || w.reached(address) {
 					t.Errorf("%s: %q", address, got)
 				}
 			}
 		})
 	}
+}
+
+func datagramEcho(t *testing.T) string {
+	t.Helper()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	go func() {
+		buf := make([]byte, 2048)
+		for {
+			n, from, err := server.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			server.WriteTo(buf[:n], from)
+		}
+	}()
+	return server.LocalAddr().String()
 }
 
 // exchange sends two datagrams from the namespace and returns what came back from

@@ -144,6 +144,7 @@ func (r *resolver) reply(ctx context.Context, query *dns.Msg) *dns.Msg {
 		reply.Rcode = dns.RcodeNotImplemented
 		return reply
 	}
+	r.relay.counters.queries.Add(1)
 	asked := query.Question[0]
 	name, err := network.NormalName(asked.Name)
 	verdict := network.Verdict{Why: "it is no host name"}
@@ -151,10 +152,11 @@ func (r *resolver) reply(ctx context.Context, query *dns.Msg) *dns.Msg {
 		verdict = r.relay.Rules().Resolve(name)
 	}
 	if r.relay.isSpent() {
+		r.relay.counters.hit(LimitBytes)
 		verdict = network.Verdict{Why: LimitBytes.why()}
 	}
 	if !verdict.Allowed {
-		r.relay.journal.add(Event{Op: OpResolve, Name: printable(asked.Name), Why: verdict.Why})
+		r.relay.record(Event{Op: OpResolve, Name: printable(asked.Name), Why: verdict.Why})
 		reply.Rcode = dns.RcodeNameError
 		return reply
 	}
@@ -215,7 +217,7 @@ func (r *resolver) lookUp(ctx context.Context, q question) answer {
 	query.SetQuestion(dns.Fqdn(q.name), q.kind)
 	response, err := r.ask(ctx, query)
 	if err != nil {
-		r.relay.journal.add(Event{Op: OpResolve, Name: q.name, Allowed: true, Why: "not resolved: " + plainError(err)})
+		r.relay.record(Event{Op: OpResolve, Name: q.name, Allowed: true, Why: "not resolved: " + plainError(err)})
 		return answer{rcode: dns.RcodeServerFailure}
 	}
 	found := r.judge(q, response, now)
@@ -254,7 +256,7 @@ func (r *resolver) judge(q question, response *dns.Msg, now time.Time) answer {
 		ttl = min(ttl, time.Duration(record.Header().Ttl)*time.Second)
 	}
 	if dropped != "" {
-		r.relay.journal.add(Event{Op: OpResolve, Name: q.name, Why: "its address " + dropped + " is not one that a name may lead to"})
+		r.relay.record(Event{Op: OpResolve, Name: q.name, Why: "its address " + dropped + " is not one that a name may lead to"})
 	}
 	if len(found.addrs) > 0 {
 		found.until = now.Add(max(ttl, minTTL))
@@ -280,12 +282,14 @@ var errBusy = errors.New("too many queries")
 // ask asks the upstream.
 func (r *resolver) ask(ctx context.Context, query *dns.Msg) (*dns.Msg, error) {
 	if !r.asked.Allow() {
+		r.relay.counters.hit(LimitQueries)
 		return nil, errBusy
 	}
 	select {
 	case r.asking <- struct{}{}:
 		defer func() { <-r.asking }()
 	default:
+		r.relay.counters.hit(LimitQueries)
 		return nil, errBusy
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)

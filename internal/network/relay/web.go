@@ -173,7 +173,7 @@ func (p *webProxy) carry(ctx context.Context, c *connection, first []byte, as *t
 	}
 	end := c.event(OpClose, true, "")
 	end.Sent, end.Received = conn.sent.Load(), conn.received.Load()
-	p.relay.journal.add(end)
+	p.relay.record(end)
 }
 
 // webConn is a connection that the server serves.
@@ -249,6 +249,7 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p.asking <- struct{}{}:
 		defer func() { <-p.asking }()
 	default:
+		p.relay.counters.hit(LimitRequests)
 		http.Error(w, "The sandbox has too many requests under way.", http.StatusServiceUnavailable)
 		return
 	}
@@ -265,7 +266,8 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.setNamed(name)
 		verdict := p.relay.Rules().Name(name, c.to.Addr(), c.to.Port(), c.names)
 		if why = verdict.Why; verdict.Allowed {
-			p.relay.journal.add(c.event(OpRequest, true, why))
+			p.relay.record(c.event(OpRequest, true, why))
+			c.countOpened()
 			if web.secure != "" {
 				w = finalOnly{w}
 			}
@@ -273,7 +275,7 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	p.relay.journal.add(c.event(OpRequest, false, why))
+	p.relay.record(c.event(OpRequest, false, why))
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Connection", "close")
 	w.WriteHeader(http.StatusForbidden)
