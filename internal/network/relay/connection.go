@@ -62,8 +62,8 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 	}
 	switch {
 	case len(first) == 0:
-		// It ended without a word, or never had one.
-		c.relay.record(c.event(OpConnect, false, "it said nothing"))
+		// Clients try several addresses at once and leave those that they do not need.
+		c.relay.record(c.event(OpConnect, !isTimeout(err), "it said nothing"))
 	case first[0] == recordHandshake:
 		c.inspectTLS(ctx, first, verdict.Inspect)
 	case looksLikeHTTP(first):
@@ -85,14 +85,19 @@ func (c *connection) peek(wait time.Duration) (first []byte, err error) {
 	if err := c.client.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		return nil, err
 	}
+	if first, err = c.readFirst(); err == nil {
+		err = c.client.SetReadDeadline(time.Time{})
+	}
+	return first, err
+}
+
+// readFirst is peek until the deadline that the client's side has.
+func (c *connection) readFirst() (first []byte, err error) {
 	buf := make([]byte, maxPeek)
 	for err == nil && len(first) < maxPeek && mayBecomeHTTP(first) {
 		var n int
 		n, err = c.client.Read(buf[len(first):])
 		first = buf[:len(first)+n]
-	}
-	if err == nil {
-		err = c.client.SetReadDeadline(time.Time{})
 	}
 	return first, err
 }
@@ -105,6 +110,7 @@ func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte
 		c.notReached(err)
 		return nil, true
 	}
+	_ = c.client.SetReadDeadline(time.Now().Add(idleTimeout)) // before the server can end it
 	heard := make(chan []byte, 1)
 	c.relay.serving.Go(func() {
 		buf := make([]byte, burst)
@@ -112,9 +118,10 @@ func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte
 		_ = c.client.SetReadDeadline(time.Unix(1, 0)) // the client need not speak any more
 		heard <- buf[:n]
 	})
-	first, _ = c.peekNow()
+	first, _ = c.readFirst()
 	_ = server.SetReadDeadline(time.Unix(1, 0))
 	greeting := <-heard
+	_ = c.client.SetReadDeadline(time.Time{})
 	if len(greeting) == 0 {
 		_ = server.Close() // a server that has ended counts as silent, and is dialled again
 		return first, false
@@ -132,13 +139,6 @@ func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte
 	sent, received := c.carry(ctx, server, first)
 	c.closed(sent, received+int64(len(greeting)))
 	return nil, true
-}
-
-// peekNow is peek without an end of its own.
-func (c *connection) peekNow() ([]byte, error) {
-	first, err := c.peek(idleTimeout)
-	_ = c.client.SetReadDeadline(time.Time{})
-	return first, err
 }
 
 func isTimeout(err error) bool {

@@ -33,6 +33,10 @@ type Options struct {
 	Secrets   []network.Secret
 	Roots     *x509.CertPool
 
+	// FirstSeq is where the numbers of events begin: LastSeq of the journal of an
+	// earlier relay of the same sandbox, or 0.
+	FirstSeq uint64
+
 	// The defaults of what rules do not limit.
 	MaxConnections int        // at once: 256
 	NewPerSecond   rate.Limit // connections: 100
@@ -97,6 +101,7 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 		o.NewBurst = defaultConnections
 	}
 	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), sending: newDirection(), receiving: newDirection(), counters: newCounters(), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
+	r.journal.seq = o.FirstSeq
 	r.resolver = newResolver(r)
 	r.web = newWebProxy(r)
 	r.SetRules(rules)
@@ -167,7 +172,8 @@ func (r *Relay) hasSecrets(names []string) bool {
 // Rules are those in force.
 func (r *Relay) Rules() *network.Rules { return r.rules.Load() }
 
-// Run serves until ctx is done. It closes what it was given, and all connections.
+// Run serves until ctx is done. It closes what it was given, all connections and the
+// journal.
 func (r *Relay) Run(ctx context.Context) error {
 	var failed error
 	var once sync.Once
@@ -191,6 +197,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	<-ctx.Done()
 	r.stop()
 	r.serving.Wait()
+	r.journal.Close()
 	return failed
 }
 
