@@ -66,6 +66,7 @@ type Rules struct {
 	private     bool
 	own         func(netip.Addr) bool
 	limits      limits
+	ceiling     *Rules // that decides too; nil is none
 }
 
 // limits are those of a policy, with 0 for none or a default.
@@ -187,6 +188,13 @@ func refused(why string) Verdict { return Verdict{Why: why} }
 
 // Resolve decides whether a name may be resolved. The name is normalised.
 func (r *Rules) Resolve(name string) Verdict {
+	if r.ceiling != nil {
+		return r.resolve(name).both(r.ceiling.resolve(name))
+	}
+	return r.resolve(name)
+}
+
+func (r *Rules) resolve(name string) Verdict {
 	if rule, ok := findName(r.deny, name, anyPort); ok {
 		return refused("denied by " + rule.text)
 	}
@@ -205,6 +213,13 @@ func (r *Rules) Resolve(name string) Verdict {
 // Connect decides on a connection to a port of addr, which names was resolved for
 // this sandbox lately. Names are normalised.
 func (r *Rules) Connect(addr netip.Addr, port uint16, names []string) Verdict {
+	if r.ceiling != nil {
+		return r.connect(addr, port, names).both(r.ceiling.connect(addr, port, names))
+	}
+	return r.connect(addr, port, names)
+}
+
+func (r *Rules) connect(addr netip.Addr, port uint16, names []string) Verdict {
 	kind := r.kindOf(addr)
 	switch {
 	case port == anyPort:
@@ -275,6 +290,13 @@ func (r *Rules) connectListed(addr netip.Addr, port uint16, names []string) Verd
 // Name decides on a host that a connection to a port of addr names itself, as SNI or
 // Host. Pinned are the names that were resolved to the address.
 func (r *Rules) Name(name string, addr netip.Addr, port uint16, pinned []string) Verdict {
+	if r.ceiling != nil {
+		return r.named(name, addr, port, pinned).both(r.ceiling.named(name, addr, port, pinned))
+	}
+	return r.named(name, addr, port, pinned)
+}
+
+func (r *Rules) named(name string, addr netip.Addr, port uint16, pinned []string) Verdict {
 	if rule, ok := findName(r.deny, name, port); ok {
 		return refused("denied by " + rule.text)
 	}
@@ -297,6 +319,10 @@ func (r *Rules) Name(name string, addr netip.Addr, port uint16, pinned []string)
 // Answer decides whether an address may stand in the answer for a name: none may
 // point into a range that a name does not open.
 func (r *Rules) Answer(addr netip.Addr) bool {
+	return r.mayAnswer(addr) && (r.ceiling == nil || r.ceiling.mayAnswer(addr))
+}
+
+func (r *Rules) mayAnswer(addr netip.Addr) bool {
 	switch r.kindOf(addr) {
 	case forbidden:
 		return false

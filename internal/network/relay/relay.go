@@ -44,15 +44,13 @@ type Options struct {
 }
 
 const (
-	defaultConnections = 256
-	defaultNewRate     = 100
-	dialTimeout        = 10 * time.Second
-	helloTimeout       = 10 * time.Second       // for the first bytes of a connection that has to name its host
-	silentTimeout      = 300 * time.Millisecond // after which a server is taken to speak first
-	refusedTimeout     = time.Second            // for what is refused to show how to tell it
-	idleTimeout        = 10 * time.Minute       // for one side alone
-	floodPause         = 5 * time.Millisecond   // after a connection over a limit
-	outerBuffer        = 1 << 20                // of the kernel, for each direction of a connection outside
+	dialTimeout    = 10 * time.Second
+	helloTimeout   = 10 * time.Second       // for the first bytes of a connection that has to name its host
+	silentTimeout  = 300 * time.Millisecond // after which a server is taken to speak first
+	refusedTimeout = time.Second            // for what is refused to show how to tell it
+	idleTimeout    = 10 * time.Minute       // for one side alone
+	floodPause     = 5 * time.Millisecond   // after a connection over a limit
+	outerBuffer    = 1 << 20                // of the kernel, for each direction of a connection outside
 )
 
 // Entrance is where the connections and queries of one sandbox arrive.
@@ -92,13 +90,13 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.MaxConnections == 0 {
-		o.MaxConnections = defaultConnections
+		o.MaxConnections = network.DefaultConnections
 	}
 	if o.NewPerSecond == 0 {
-		o.NewPerSecond = defaultNewRate
+		o.NewPerSecond = network.DefaultConnectionsPerSecond
 	}
 	if o.NewBurst == 0 {
-		o.NewBurst = defaultConnections
+		o.NewBurst = network.DefaultConnections
 	}
 	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), sending: newDirection(), receiving: newDirection(), counters: newCounters(), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
 	r.journal.seq = o.FirstSeq
