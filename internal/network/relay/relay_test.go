@@ -324,7 +324,7 @@ func site(t *testing.T, name string) (secure, clear string) {
 	t.Helper()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Echo", r.Header.Get("Authorization"))
-		fmt.Fprintf(w, "%s %s %s\n", name, r.Host, strings.ReplaceAll(r.URL.String(), "the-real-one", "hidden"))
+		fmt.Fprintf(w, "%s %s %s\n%s\ncoded as %s\n", name, r.Host, r.URL, r.Header.Get("Authorization"), r.Header.Get("Accept-Encoding"))
 		seenBy(name, r)
 	})
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -868,7 +868,7 @@ func TestSecrets(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %q, %v", path, out, err)
 		}
-		if strings.Contains(out, value) {
+		if strings.Contains(out, value) || strings.Contains(out, "dGhlLXJlYWwtb25l") {
 			t.Errorf("%s: the client sees the secret: %s", path, out)
 		}
 		return out
@@ -881,7 +881,7 @@ func TestSecrets(t *testing.T) {
 		args []string
 		want string
 	}{
-		"bearer":      {[]string{"-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
+		"bearer":      {[]string{"--compressed", "-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
 		"http1":       {[]string{"--http1.1", "-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
 		"alone":       {[]string{"-H", "Authorization: " + header.Placeholder}, `["Bearer the-real-one"] [] `},
 		"query":       {nil, `[] [] a=1&key=the-real-one&b=2`},
@@ -896,6 +896,9 @@ func TestSecrets(t *testing.T) {
 		out := get(about, append(c.args, url)...)
 		if got := saw("api.test", "/"+about); got != c.want {
 			t.Errorf("%s: the host saw %s, want %s (%s)", about, got, c.want, out)
+		}
+		if _, body, _ := strings.Cut(out, "\r\n\r\n"); strings.Contains(c.want, "real") && !strings.Contains(body, "placeholder-") || !strings.Contains(body, "coded as identity") {
+			t.Errorf("%s: the body is %s", about, body)
 		}
 		if proto := map[bool]string{true: "HTTP/1.1", false: "HTTP/2"}[about == "http1"]; !strings.HasPrefix(out, proto) {
 			t.Errorf("%s: %s", about, out)

@@ -344,6 +344,7 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 		return
 	}
 	pr.Out.URL.Scheme, pr.Out.URL.Host = "https", net.JoinHostPort(web.secure, strconv.Itoa(int(web.of.to.Port())))
+	pr.Out.Header.Set("Accept-Encoding", "identity") // so that hideSecrets can read the answer
 	for _, secret := range p.relay.secretsOf(web.secure) {
 		secret.Fill(pr.Out.URL, pr.Out.Header)
 	}
@@ -362,21 +363,39 @@ func (p *webProxy) hideSecrets(answer *http.Response) error {
 		}
 	}
 	hide(answer.Header)
-	if answer.StatusCode != http.StatusSwitchingProtocols { // whose body is also written to
-		answer.Body = &trailed{answer.Body, func() { hide(answer.Trailer) }}
+	if answer.StatusCode == http.StatusSwitchingProtocols { // whose body is also written to
+		return nil
 	}
+	answer.Body = &trailed{answer.Body, answer.Body, func() { hide(answer.Trailer) }}
+	if answer.Request.Method == http.MethodHead || !isReadable(answer.Header) {
+		return nil
+	}
+	answer.Body = &trailed{network.HideIn(answer.Body, secrets), answer.Body, func() {}}
+	answer.ContentLength = -1 // placeholders have other lengths
+	answer.Header.Del("Content-Length")
 	return nil
+}
+
+// isReadable reports whether a body is as it was written, not compressed.
+func isReadable(header http.Header) bool {
+	for _, encoding := range header["Content-Encoding"] {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return false
+		}
+	}
+	return true
 }
 
 // trailed is a body behind whose end the trailers are known.
 type trailed struct {
-	io.ReadCloser
+	io.Reader
+	io.Closer
 
 	ended func()
 }
 
 func (t *trailed) Read(p []byte) (int, error) {
-	n, err := t.ReadCloser.Read(p)
+	n, err := t.Reader.Read(p)
 	if err == io.EOF {
 		t.ended()
 	}
