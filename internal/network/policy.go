@@ -316,6 +316,26 @@ func (r *Rules) named(name string, addr netip.Addr, port uint16, pinned []string
 	return Verdict{Allowed: true, Why: rule.text}
 }
 
+// MayName reports whether a connection to a port of an address that no allowed name
+// was resolved to may turn out to be for one: some entry names hosts for the port, and
+// nothing forbids the address.
+func (r *Rules) MayName(addr netip.Addr, port uint16) bool {
+	if r.ceiling != nil && r.ceiling.mode == Allow && !r.ceiling.mayName(addr, port) {
+		return false
+	}
+	return r.mayName(addr, port)
+}
+
+func (r *Rules) mayName(addr netip.Addr, port uint16) bool {
+	if r.mode != Allow || port == anyPort || r.kindOf(addr) != public {
+		return false
+	}
+	if _, denied := findAddr(r.deny, addr, port); denied {
+		return false
+	}
+	return slices.ContainsFunc(r.allow, func(rule Rule) bool { return rule.name != "" && rule.ports.has(port) })
+}
+
 // Answer decides whether an address may stand in the answer for a name: none may
 // point into a range that a name does not open.
 func (r *Rules) Answer(addr netip.Addr) bool {

@@ -164,6 +164,35 @@ func TestForbiddenAddressesAreNeverReached(t *testing.T) {
 	}
 }
 
+// An address that nobody resolved may be of a name, where there are names at all.
+func TestAddressesThatMayHaveNames(t *testing.T) {
+	operator := Operator{AllowPrivate: true, Own: func(a netip.Addr) bool { return a.String() == "198.51.100.77" }}
+	listed := Policy{Mode: Allow, Allow: []string{"good.test", "db.test:5432", "203.0.113.1"}, Deny: []string{"198.51.100.66"}}
+	for _, c := range []struct {
+		about  string
+		policy Policy
+		addr   string
+		port   uint16
+		want   bool
+	}{
+		{"the web", listed, "198.51.100.1", 443, true},
+		{"IPv6", listed, "2001:db8::1", 80, true},
+		{"a port of a name", listed, "198.51.100.1", 5432, true},
+		{"a port of none", listed, "198.51.100.1", 22, false},
+		{"port 0", listed, "198.51.100.1", 0, false},
+		{"a private address", listed, "10.0.0.1", 443, false},
+		{"one of the host", listed, "198.51.100.77", 443, false},
+		{"one that is denied", listed, "198.51.100.66", 443, false},
+		{"no names", Policy{Mode: Allow, Allow: []string{"203.0.113.1"}}, "198.51.100.1", 443, false},
+		{"mode none", Policy{}, "198.51.100.1", 443, false},
+		{"mode internet", Policy{Mode: Internet}, "198.51.100.1", 443, false},
+	} {
+		if got := compile(t, c.policy, operator).MayName(netip.MustParseAddr(c.addr), c.port); got != c.want {
+			t.Errorf("%s: %t", c.about, got)
+		}
+	}
+}
+
 // What a connection says of itself counts as much as where it leads.
 func TestNamesInsideConnections(t *testing.T) {
 	r := compile(t, Policy{Mode: Allow, Allow: []string{"a.test", "b.test"}, Deny: []string{"*.b.test"}}, Operator{})

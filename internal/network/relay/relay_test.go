@@ -508,6 +508,71 @@ func TestAddressesThatNobodyResolved(t *testing.T) {
 	}
 }
 
+// A client that kept the address of an allowed name from before the relay began is
+// carried, and whatever else goes to such an address is not.
+func TestKeptAddressesOfAllowedNames(t *testing.T) {
+	w := allowing(t, "moved.test")
+	secure, plain := site(t, "moved.test")
+	w.resolve("moved.test", "198.51.100.8")
+	w.at("198.51.100.9:443", secure)
+	w.at("198.51.100.9:80", plain)
+	for about, args := range map[string][]string{
+		"TLS":  append(resolved("good.test"), "https://good.test/kept"),
+		"IPv6": {"-g", "--resolve", "good.test:443:[2001:db8::1]", "https://good.test/kept"},
+		"HTTP": {"-g", "--resolve", "good.test:80:[2001:db8::1]", "http://good.test/kept"},
+	} {
+		if out, err := curl(w, args...); err != nil || !strings.Contains(out, "good.test /kept") {
+			t.Errorf("%s: %q, %v", about, out, err)
+		}
+		w.relay.Forget()
+	}
+	for about, c := range map[string]struct{ url, address, want string }{
+		"a name that is not allowed":    {"https://evil.test/", "198.51.100.1:443", "alert"},
+		"another Host":                  {"http://evil.test/", "198.51.100.1:80", "no allowed name was resolved to this address"},
+		"a name that is elsewhere":      {"https://moved.test/", "198.51.100.9:443", "alert"},
+		"a Host that is elsewhere":      {"http://moved.test/", "198.51.100.9:80", "no allowed name was resolved to this address"},
+		"an allowed one at its address": {"http://good.test/", "198.51.100.9:80", "no allowed name was resolved to this address"},
+	} {
+		host, port, _ := net.SplitHostPort(c.address)
+		name := strings.Split(c.url, "/")[2]
+		out, err := curl(w, "--resolve", name+":"+port+":"+host, c.url)
+		if !strings.Contains(out, c.want) || w.reached(c.address) && host != "198.51.100.1" {
+			t.Errorf("%s: %q, %v", about, out, err)
+		}
+		w.relay.Forget()
+	}
+	// What names nothing is refused as fast as ever, and so is what no name can open.
+	for address, text := range map[string]string{"198.51.100.9:443": "\x00raw", "198.51.100.9:80": "", "198.51.100.9:22": "\x00raw"} {
+		start := time.Now()
+		conn, err := w.connect(address)
+		if err == nil {
+			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+			_, _ = io.WriteString(conn, text)
+			_, err = conn.Read(make([]byte, 1))
+		}
+		if took := time.Since(start); err == nil || w.reached(address) || took > 2*time.Second || text != "" && took > 500*time.Millisecond {
+			t.Errorf("%s: %v after %s", address, err, took)
+		}
+	}
+	e := w.await("the refusal", func(e relay.Event) bool { return e.Op == relay.OpConnect && e.Port == 22 })
+	if e.Allowed || e.Why != "no allowed name was resolved to this address" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A host that shares its address with one that was resolved is found too.
+func TestKeptAddressesThatAreShared(t *testing.T) {
+	w := allowing(t, "twin.test")
+	w.resolve("twin.test", "198.51.100.1")
+	w.mustAsk("good.test", dns.TypeA)
+	for _, scheme := range []string{"https", "http"} {
+		out, err := curl(w, append(resolved("twin.test"), scheme+"://twin.test/shared")...)
+		if err != nil || !strings.Contains(out, "twin.test /shared") {
+			t.Errorf("%s: %q, %v", scheme, out, err)
+		}
+	}
+}
+
 func TestRawConnections(t *testing.T) {
 	w := allowing(t, "db.test:5432", "198.51.100.7")
 	w.resolve("db.test", "198.51.100.2")

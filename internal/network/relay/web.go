@@ -263,8 +263,7 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		why = r.Method + " would show what stays outside of the sandbox"
 	}
 	if why == "" {
-		c.setNamed(name)
-		verdict := p.relay.Rules().Name(name, c.to.Addr(), c.to.Port(), c.names)
+		verdict := c.decide(r.Context(), name)
 		if why = verdict.Why; verdict.Allowed {
 			p.relay.record(c.event(OpRequest, true, why))
 			c.countOpened()
