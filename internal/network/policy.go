@@ -356,7 +356,7 @@ func (r *Rules) mayAnswer(addr netip.Addr) bool {
 // kindOf is the kind of an address on this host, which may have one in a form that
 // leads to another one.
 func (r *Rules) kindOf(addr netip.Addr) addressKind {
-	if r.own != nil && (r.own(addr) || r.own(plain(addr))) {
+	if r.own != nil && (r.own(addr) || r.own(plain(addr)) || slices.ContainsFunc(translated(addr), r.own)) {
 		return forbidden
 	}
 	return rangeOf(addr)

@@ -147,6 +147,9 @@ func TestForbiddenAddressesAreNeverReached(t *testing.T) {
 			"127.0.0.1", "127.9.9.9", "0.0.0.0", "169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192", "224.0.0.251", "255.255.255.255", "240.0.0.1",
 			"::1", "::", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "fe80::1", "ff02::fb",
 			"fd00:ec2::254", "fd20:ce::254", "::127.0.0.1", "168.63.129.16", "198.51.100.77", "::ffff:198.51.100.77", "64:ff9b::c633:644d",
+			// By a translator of the local network, with each length of its prefix.
+			"64:ff9b:1::7f00:1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:7f00:0:100::", "64:ff9b:1:a9fe:a9:fe00::", "64:ff9b:1:a9:fe:a9fe::", "64:ff9b:1:0:a9:fea9:fe00::",
+			"64:ff9b:1:1234:1234:1234:7f00:1", "64:ff9b:1::c633:644d", "64:ff9b:1::",
 		} {
 			a := netip.MustParseAddr(addr)
 			if r.Connect(a, 80, []string{"good.test"}).Allowed {
@@ -157,7 +160,10 @@ func TestForbiddenAddressesAreNeverReached(t *testing.T) {
 			}
 		}
 	}
-	for _, addr := range []string{"10.0.0.1", "172.31.0.1", "192.168.0.1", "100.64.0.1", "fc00::1", "198.18.0.1", "64:ff9b::a00:1"} {
+	if listed := compile(t, Policy{Mode: Full}, operator); !listed.Connect(netip.MustParseAddr("64:ff9b:1::a00:1"), 80, nil).Allowed {
+		t.Error("mode full does not reach what a translator leads to a private address")
+	}
+	for _, addr := range []string{"64:ff9b:1::a00:1", "10.0.0.1", "172.31.0.1", "192.168.0.1", "100.64.0.1", "fc00::1", "198.18.0.1", "64:ff9b::a00:1"} {
 		if compile(t, Policy{Mode: Internet}, operator).Connect(netip.MustParseAddr(addr), 80, nil).Allowed {
 			t.Errorf("mode internet reaches %s", addr)
 		}

@@ -21,6 +21,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -452,6 +453,36 @@ func TestOthersAtTheSameAddress(t *testing.T) {
 		if !strings.Contains(out, c.want) || strings.Contains(out, "good.test evil.test") || strings.Contains(out, "good.test good.test") {
 			t.Errorf("%s: %q, %v", about, out, err)
 		}
+	}
+}
+
+// What comes before an answer is not passed on: there could be any number of it.
+func TestEarlyAnswersAreLeftOut(t *testing.T) {
+	w := allowing(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+					return
+				}
+				io.WriteString(conn, strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 3)+"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n")
+			}()
+		}
+	}()
+	w.at("198.51.100.1:80", l.Addr().String())
+	out, err := curl(w, append(resolved("good.test"), "-i", "http://good.test/")...)
+	if err != nil || strings.Contains(out, "103") || !strings.HasPrefix(out, "HTTP/1.1 200") || !strings.HasSuffix(out, "hello\n") {
+		t.Errorf("%q, %v", out, err)
 	}
 }
 
@@ -981,6 +1012,63 @@ func TestSecrets(t *testing.T) {
 	events, _, _ := w.relay.Journal().Since(0)
 	if text := fmt.Sprintf("%+v", events); strings.Contains(text, value) || !strings.Contains(text, "api.test") {
 		t.Errorf("the journal: %s", text)
+	}
+}
+
+// A WebSocket passes as it is, after its request was looked at.
+func TestWebSockets(t *testing.T) {
+	authority, err := relay.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := network.Secret{Name: "TOKEN", Hosts: []string{"example.com"}, Header: "Authorization", Value: "the-real-one", Placeholder: network.NewPlaceholder()}
+	var got atomic.Value
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got.Store(r.Header.Get("Authorization"))
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = io.Copy(conn, rw)
+	})
+	secure, plain := httptest.NewTLSServer(handler), httptest.NewServer(handler)
+	t.Cleanup(secure.Close)
+	t.Cleanup(plain.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(secure.Certificate()) // for example.com
+	w := newWorld(t, network.Policy{Mode: network.Allow, Allow: []string{"example.com"}}, network.Operator{}, func(o *relay.Options) {
+		o.Authority, o.Secrets, o.Roots = authority, []network.Secret{secret}, roots
+	})
+	w.resolve("example.com", "198.51.100.5")
+	w.at("198.51.100.5:443", secure.Listener.Addr().String())
+	w.at("198.51.100.5:80", plain.Listener.Addr().String())
+	w.mustAsk("example.com", dns.TypeA)
+	for port, want := range map[string]string{"80": secret.Placeholder, "443": "the-real-one"} {
+		conn, err := w.connect("198.51.100.5:" + port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		if port == "443" {
+			trusted := x509.NewCertPool()
+			trusted.AppendCertsFromPEM(authority.Certificate())
+			conn = tls.Client(conn, &tls.Config{ServerName: "example.com", RootCAs: trusted})
+		}
+		fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: %s\r\n\r\n", secret.Placeholder)
+		from := bufio.NewReader(conn)
+		answer, err := http.ReadResponse(from, nil)
+		if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+			t.Errorf("port %s: %v, %v", port, answer, err)
+			continue
+		}
+		fmt.Fprint(conn, "the-real-one\n")
+		if line, err := from.ReadString('\n'); line != "the-real-one\n" || got.Load() != want {
+			t.Errorf("port %s: %q, %v; the server saw %v", port, line, err, got.Load())
+		}
 	}
 }
 

@@ -267,10 +267,7 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if why = verdict.Why; verdict.Allowed {
 			p.relay.record(c.event(OpRequest, true, why))
 			c.countOpened()
-			if web.secure != "" {
-				w = finalOnly{w}
-			}
-			p.proxy.ServeHTTP(w, r)
+			p.proxy.ServeHTTP(finalOnly{w}, r)
 			return
 		}
 	}
@@ -281,7 +278,8 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, refusalText(why))
 }
 
-// finalOnly leaves out answers like 103, which nobody looks at for secrets.
+// finalOnly leaves out answers like 103: nobody looks at them for secrets, and a
+// server could send them without end.
 type finalOnly struct{ http.ResponseWriter }
 
 // WriteHeader writes the status of an answer that is one.
