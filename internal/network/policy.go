@@ -107,7 +107,7 @@ func Compile(p Policy, o Operator) (*Rules, error) {
 		if !rule.prefix.IsValid() {
 			continue
 		}
-		if kind := r.kindOf(rule.prefix.Addr()); kind == forbidden || kind == private && !o.AllowPrivate {
+		if kind := r.kindOfAll(rule.prefix); kind == forbidden || kind == private && !o.AllowPrivate {
 			return nil, errdefs.Invalid("network.allow", "must not have %s: private addresses need network.allow_private of the operator, and those of the host and of links are never reached", rule.text)
 		}
 	}
@@ -351,6 +351,15 @@ func (r *Rules) mayAnswer(addr netip.Addr) bool {
 		return r.private && (r.mode == Full || listed)
 	}
 	return true
+}
+
+// kindOfAll is the kind of a prefix, going by its first address. Each address is looked
+// at by itself when it is used.
+func (r *Rules) kindOfAll(prefix netip.Prefix) addressKind {
+	if !prefix.IsSingleIP() && prefix.Overlaps(localNAT64) && prefix.Bits() >= localNAT64.Bits() {
+		return private // the IPv4 address inside the first one is 0.0.0.0
+	}
+	return r.kindOf(prefix.Addr())
 }
 
 // kindOf is the kind of an address on this host, which may have one in a form that

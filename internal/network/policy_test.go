@@ -127,6 +127,8 @@ func TestConnections(t *testing.T) {
 		{"mode full", Policy{Mode: Full}, private, "10.1.2.3", 22, "", true},
 		{"mode internet is not mode full", Policy{Mode: Internet}, private, "10.1.2.3", 22, "", false},
 		{"a private address that is listed", Policy{Mode: Allow, Allow: []string{"10.1.2.3"}}, private, "10.1.2.3", 22, "", true},
+		{"a translator's prefix", Policy{Mode: Allow, Allow: []string{"64:ff9b:1::/96"}}, private, "64:ff9b:1::a00:1", 22, "", true},
+		{"the host through it", Policy{Mode: Allow, Allow: []string{"64:ff9b:1::/96"}}, private, "64:ff9b:1::7f00:1", 22, "", false},
 		{"a name that was rebound", Policy{Mode: Allow, Allow: []string{"good.test"}}, private, "10.1.2.3", 443, "good.test", false},
 	} {
 		got := compile(t, c.policy, c.operator).Connect(netip.MustParseAddr(c.addr), c.port, strings.Fields(c.names))
