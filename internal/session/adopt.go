@@ -124,7 +124,7 @@ func (c *core) adopt(ctx context.Context) (adopted <-chan struct{}, absent map[s
 				c.adoptOne(ctx, e, &status)
 			case away && s.State.settled():
 				close(e.created)
-				e.unlock()
+				e.Release()
 			default:
 				c.adoptOne(ctx, e, nil)
 			}
@@ -206,13 +206,13 @@ func (c *core) adoptDriver(ctx context.Context, name string, seen map[runtime.ID
 func (c *core) adoptAgain(ctx context.Context, e *entry) {
 	err := c.checkAlive(ctx, e)
 	if err == nil {
-		err = e.lock(ctx)
+		err = e.Acquire(ctx)
 	}
 	if err != nil {
 		c.log.ErrorContext(ctx, "a session is not in order after its driver came back; the reaper goes on", "session", e.id, "err", err)
 		return
 	}
-	defer e.unlock()
+	defer e.Release()
 	if e.snapshot().State.Alive() && e.box().sandbox == nil {
 		if err := c.reopen(ctx, e); err != nil {
 			c.log.WarnContext(ctx, "a session does not answer after its driver came back", "session", e.id, "err", err)
@@ -223,7 +223,7 @@ func (c *core) adoptAgain(ctx context.Context, e *entry) {
 // adoptOne brings one entry, which is locked, in line with its sandbox, and
 // unlocks it. The status is nil if the driver sees no sandbox.
 func (c *core) adoptOne(ctx context.Context, e *entry, status *runtime.Status) {
-	defer e.unlock()
+	defer e.Release()
 	defer close(e.created)
 	var err error
 	switch s := e.snapshot(); {

@@ -101,7 +101,7 @@ func sameRequest(earlier, s Session) (Session, error) {
 // create makes e's sandbox. It owns e's lock, which newEntry took, and gives
 // it back.
 func (c *core) create(ctx context.Context, e *entry) error {
-	defer e.unlock()
+	defer e.Release()
 	first, err := c.record(ctx, e)
 	if err != nil || !first {
 		return err
@@ -134,7 +134,7 @@ func (c *core) create(ctx context.Context, e *entry) error {
 	if err != nil {
 		return c.undo(ctx, e, err)
 	}
-	if !e.wanted() {
+	if !e.Wanted() {
 		return c.undo(ctx, e, context.Canceled)
 	}
 	if err := c.commit(ctx, e, Running, ""); err != nil {
@@ -185,7 +185,7 @@ func (c *core) undo(ctx context.Context, e *entry, cause error) error {
 	s := e.snapshot()
 	end, reason := Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause)
 	switch {
-	case !e.wanted():
+	case !e.Wanted():
 		end, reason = Destroyed, reasonDestroyed
 		cause = errdefs.Wrap(cause, errdefs.Conflict, "session %s was destroyed while it was created", s.ID)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -62,10 +62,10 @@ func (c *Sessions) Fork(ctx context.Context, p auth.Principal, id ID, req ForkRe
 	}
 	making, cancel := context.WithTimeout(making, c.opts.CreateTimeout)
 	defer cancel()
-	if err := source.lock(making); err != nil {
+	if err := source.Acquire(making); err != nil {
 		return Forked{}, err
 	}
-	defer source.unlock()
+	defer source.Release()
 	f := &forking{core: c.core, source: source, room: c.roomFor(p)}
 	planned, err := f.plan(req)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Sessions) Fork(ctx context.Context, p auth.Principal, id ID, req ForkRe
 	err = f.run(making)
 	for _, e := range f.made {
 		e.finishCreate(err)
-		e.unlock()
+		e.Release()
 	}
 	if err != nil {
 		return Forked{}, err
@@ -244,7 +244,7 @@ func (f *forking) forget(err error) {
 	for _, e := range f.made {
 		f.core.forget(e)
 		e.finishCreate(err)
-		e.unlock()
+		e.Release()
 	}
 	f.made = nil
 }
