@@ -27,6 +27,7 @@ const (
 // store cannot be read. Sandboxes live on when it returns.
 func (m *Manager) Run(ctx context.Context) error {
 	c := m.core
+	defer c.networks.Close()
 	if err := errors.Join(c.load(ctx), c.snapshots.Abandon(ctx), failpoint.Hit("adopt.loaded")); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
@@ -259,7 +260,9 @@ func (c *core) reopen(ctx context.Context, e *entry) error {
 	if err != nil {
 		return fmt.Errorf("open the sandbox: %w", err)
 	}
-	e.open(sandbox)
+	if err := c.open(ctx, e, sandbox); err != nil { // it is tried again when the session is used
+		c.log.ErrorContext(ctx, "a session reaches nothing", "session", e.id, "err", err)
+	}
 	if err := c.conform(ctx, e); err != nil {
 		return err
 	}

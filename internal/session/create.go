@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -60,6 +61,7 @@ func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateReques
 		return follow(ctx, e, s)
 	}
 	e.restoreID, e.image = req.RestoreSnapshotID, req.Image
+	e.network.of = c.askedNetwork(req)
 	err = c.create(making, e)
 	if err != nil && e.madeWorkspace {
 		err = errors.Join(err, c.workspaces.Unmake(ctx, userOf(e.snapshot())))
@@ -107,7 +109,10 @@ func (c *core) create(ctx context.Context, e *entry) error {
 		return err
 	}
 	s := e.snapshot()
-	err = failpoint.Hit("create.row")
+	err = c.keepNetwork(ctx, e)
+	if err == nil {
+		err = failpoint.Hit("create.row")
+	}
 	var volume runtime.WorkspaceID
 	if err == nil {
 		volume, e.madeWorkspace, err = c.workspaces.Attachable(ctx, userOf(s))
@@ -121,13 +126,13 @@ func (c *core) create(ctx context.Context, e *entry) error {
 	if err != nil {
 		return c.undo(ctx, e, err)
 	}
-	e.open(sandbox)
-	if s.OnIdle == OnIdlePause {
-		if _, err := pauserOf(e); err != nil {
-			return c.undo(ctx, e, err)
-		}
+	err = c.open(ctx, e, sandbox)
+	if err == nil && s.OnIdle == OnIdlePause {
+		_, err = pauserOf(e)
 	}
-	err = failpoint.Hit("create.sandbox")
+	if err == nil {
+		err = failpoint.Hit("create.sandbox")
+	}
 	if err == nil {
 		err = c.restore(ctx, e)
 	}
@@ -153,6 +158,9 @@ func (c *core) record(ctx context.Context, e *entry) (first bool, err error) {
 	}
 	if err == nil && s.ImageDigest == "" {
 		s.ImageDigest, err = c.opts.Images.Resolve(ctx, s.Image)
+	}
+	if err == nil {
+		err = c.planNetwork(ctx, e, &s)
 	}
 	if err == nil {
 		err = c.put(ctx, s)
@@ -208,7 +216,7 @@ func (c *core) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 		Network:      s.Network,
 		Seccomp:      c.opts.Seccomp,
 		Workspace:    volume,
-		Env:          s.Env,
+		Env:          networks.Environment(s.Env, s.NetworkPolicy),
 		Hostname:     s.Hostname,
 	}
 }

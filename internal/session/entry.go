@@ -45,6 +45,7 @@ type creation struct {
 	restoreID     string              // the snapshot to begin with, "" without
 	image         string              // "" if it named none
 	restore       *snapshots.Snapshot // that of restoreID, when it is known
+	network       networkPlan         // what it may reach
 }
 
 // newEntry returns an entry whose lock the caller holds.

@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -253,9 +254,15 @@ func (f *forking) forget(err error) {
 // When it fails nothing is left but rows that say so.
 func (f *forking) run(ctx context.Context) error {
 	for i, e := range f.made {
+		e.network.of = f.core.copiedNetwork(f.source)
 		first, err := f.core.record(ctx, e)
 		if err == nil && !first {
 			err = errHalfRemoved()
+		}
+		if err == nil {
+			if err := f.core.keepNetwork(ctx, e); err != nil {
+				return f.undo(ctx, f.made[:i+1], f.made[i+1:], err)
+			}
 		}
 		if err != nil {
 			return f.undo(ctx, f.made[:i], f.made[i:], err)
@@ -289,6 +296,9 @@ func (f *forking) fork(ctx context.Context) error {
 	}
 	spec := f.core.spec(s, volume)
 	spec.Env = f.env
+	if f.env != nil {
+		spec.Env = networks.Environment(f.env, s.NetworkPolicy)
+	}
 	branches := make([]runtime.Branch, len(f.made))
 	for i, e := range f.made {
 		fork := e.snapshot()
@@ -302,7 +312,10 @@ func (f *forking) fork(ctx context.Context) error {
 	}
 	f.copied = made.Copied
 	for i, sandbox := range made.Sandboxes {
-		f.made[i].open(sandbox)
+		err = errors.Join(err, f.core.open(ctx, f.made[i], sandbox))
+	}
+	if err != nil {
+		return err
 	}
 	if s.OnIdle == OnIdlePause {
 		_, err = pauserOf(f.made[0])

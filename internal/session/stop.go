@@ -97,6 +97,9 @@ func (c *core) boot(ctx context.Context, e *entry) error {
 	}
 	if err == nil {
 		e.reopen(sandbox, newID())
+		err = c.networks.Attach(ctx, e.subject())
+	}
+	if err == nil {
 		err = c.commit(ctx, e, Running, "")
 	}
 	if err != nil {

@@ -112,7 +112,7 @@ func sameEvent(a, b Event) bool {
 
 // Since returns the events behind the one numbered seq, oldest first, and a channel
 // that is closed when there is another one.
-func (j *Journal) Since(seq uint64) ([]Event, <-chan struct{}) {
+func (j *Journal) Since(seq uint64) ([]Event, <-chan struct{}, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var found []Event
@@ -124,5 +124,8 @@ func (j *Journal) Since(seq uint64) ([]Event, <-chan struct{}) {
 	if j.changed == nil {
 		j.changed = make(chan struct{})
 	}
-	return found, j.changed
+	return found, j.changed, false
 }
+
+// Denied is a stub.
+func (j *Journal) Denied(since time.Time, most int) []Event { return nil }

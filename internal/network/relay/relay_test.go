@@ -276,7 +276,7 @@ func (w *world) await(about string, want func(relay.Event) bool) relay.Event {
 	w.t.Helper()
 	deadline := time.After(10 * time.Second)
 	for {
-		events, changed := w.relay.Journal().Since(0)
+		events, changed, _ := w.relay.Journal().Since(0)
 		for _, e := range events {
 			if want(e) {
 				return e
@@ -766,7 +766,7 @@ func TestSecrets(t *testing.T) {
 	if got := saw("other.test", "/other"); strings.Contains(got, value) || !strings.Contains(got, header.Placeholder) {
 		t.Errorf("another host: %s", got)
 	}
-	events, _ := w.relay.Journal().Since(0)
+	events, _, _ := w.relay.Journal().Since(0)
 	if text := fmt.Sprintf("%+v", events); strings.Contains(text, value) || !strings.Contains(text, "api.test") {
 		t.Errorf("the journal: %s", text)
 	}

@@ -265,11 +265,10 @@ func (k *Keeper) Copy(ctx context.Context, from Subject) (Planned, error) {
 	return p, err
 }
 
-// Parse reads the public part of a network, as a Store keeps it.
+// Parse reads the public part of a network, as a Store keeps it. Nothing is mode none.
 func Parse(public []byte) (p Policy, err error) {
 	if len(public) > 0 {
 		err = json.Unmarshal(public, &p)
 	}
-	p.Mode = cmp.Or(p.Mode, network.None)
 	return p, err
 }

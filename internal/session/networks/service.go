@@ -22,7 +22,7 @@ type Networks struct {
 func (k *Keeper) Service(sessions Sessions) *Networks { return &Networks{k, sessions} }
 
 // Default is the policy of a session that asks for nothing.
-func (n *Networks) Default() network.Policy { return n.keeper.Default("") }
+func (n *Networks) Default(auth.Principal) network.Policy { return n.keeper.Default("") }
 
 // Get returns what a session may reach.
 func (n *Networks) Get(ctx context.Context, p auth.Principal, id string) (Policy, error) {
@@ -39,6 +39,9 @@ func (n *Networks) Set(ctx context.Context, p auth.Principal, id string, asked A
 
 // Allow adds entries to what a session in mode allow may reach.
 func (n *Networks) Allow(ctx context.Context, p auth.Principal, id string, entries []string) (Policy, error) {
+	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
+		return Policy{}, err
+	}
 	if len(entries) == 0 {
 		return Policy{}, errdefs.Invalid("entries", "must have what to allow: hosts, addresses or groups")
 	}
@@ -167,26 +170,37 @@ const maxDenied = 10
 
 // Denied is what a session was refused since a time, newest first and without
 // repetitions: for whoever wonders why a command failed.
-func (n *Networks) Denied(id string, since time.Time) []relay.Event {
+func (n *Networks) Denied(ctx context.Context, p auth.Principal, id string, since time.Time) ([]relay.Event, error) {
+	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
+		return nil, err
+	}
 	w := n.keeper.way(id)
 	if w == nil {
-		return nil
+		return nil, nil
 	}
-	return w.relay.Journal().Denied(since, maxDenied)
+	return w.relay.Journal().Denied(since, maxDenied), nil
 }
 
-// Totals are what a session's network carried since the session last started, and
-// whether it has one.
-func (n *Networks) Totals(id string) (Totals, bool) {
+// Totals are what a session's network carried since it was opened, or nil if the
+// session has none now.
+func (n *Networks) Totals(ctx context.Context, p auth.Principal, id string) (*Totals, error) {
+	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
+		return nil, err
+	}
 	w := n.keeper.way(id)
 	if w == nil {
-		return Totals{}, false
+		return nil, nil
 	}
-	return w.totals(), true
+	totals := w.totals()
+	return &totals, nil
 }
 
-// TotalsByOwner are those of all sessions since the daemon's start.
-func (n *Networks) TotalsByOwner() map[string]Totals {
+// TotalsByOwner are those of all sessions since the daemon's start, for a principal
+// who may use the sessions of every owner.
+func (n *Networks) TotalsByOwner(p auth.Principal) (map[string]Totals, error) {
+	if !p.Has(auth.ScopeEveryOwner) {
+		return nil, errdefs.New(errdefs.PermissionDenied, "only the daemon's own key sees what all owners use")
+	}
 	k := n.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -197,5 +211,5 @@ func (n *Networks) TotalsByOwner() map[string]Totals {
 	for _, w := range k.ways {
 		all[w.owner] = all[w.owner].plus(w.totals())
 	}
-	return all
+	return all, nil
 }

@@ -146,7 +146,7 @@ func (k *Keeper) Detach(session string) {
 	}
 }
 
-// Change has another network hold for a session at once: what it does not allow is cut.
+// change has another network hold for a session at once: what it does not allow is cut.
 // The sandbox may be one that does not live; then there is nothing to do.
 func (k *Keeper) change(ctx context.Context, s Subject, p Planned) error {
 	w := k.way(s.ID)
@@ -172,3 +172,6 @@ func (k *Keeper) change(ctx context.Context, s Subject, p Planned) error {
 	w.relay.SetRules(rules)
 	return nil
 }
+
+// Attached reports whether a session has a way out.
+func (k *Keeper) Attached(session string) bool { return k.way(session) != nil }
