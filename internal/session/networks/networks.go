@@ -85,9 +85,9 @@ type Keeper struct {
 	opts Options
 
 	mu     sync.Mutex
-	ways   map[string]*way   // guarded by mu; open ones, by session
-	past   map[string]Totals // guarded by mu; of ways that are closed, by owner
-	closed bool              // guarded by mu
+	ways   map[string]*way         // guarded by mu; open ones, by session
+	past   map[string]relay.Totals // guarded by mu; of ways that are closed, by owner
+	closed bool                    // guarded by mu
 }
 
 // New returns a Keeper. The caller closes it.
@@ -104,7 +104,7 @@ func New(o Options) *Keeper {
 	if o.Most == "" {
 		o.Most = network.Full
 	}
-	return &Keeper{opts: o, ways: make(map[string]*way), past: make(map[string]Totals)}
+	return &Keeper{opts: o, ways: make(map[string]*way), past: make(map[string]relay.Totals)}
 }
 
 // Close closes all ways. Sandboxes then reach nothing.

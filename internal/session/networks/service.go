@@ -183,7 +183,7 @@ func (n *Networks) Denied(ctx context.Context, p auth.Principal, id string, sinc
 
 // Totals are what a session's network carried since it was opened, or nil if the
 // session has none now.
-func (n *Networks) Totals(ctx context.Context, p auth.Principal, id string) (*Totals, error) {
+func (n *Networks) Totals(ctx context.Context, p auth.Principal, id string) (*relay.Totals, error) {
 	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
 		return nil, err
 	}
@@ -191,25 +191,25 @@ func (n *Networks) Totals(ctx context.Context, p auth.Principal, id string) (*To
 	if w == nil {
 		return nil, nil
 	}
-	totals := w.totals()
+	totals := w.relay.Totals()
 	return &totals, nil
 }
 
 // TotalsByOwner are those of all sessions since the daemon's start, for a principal
 // who may use the sessions of every owner.
-func (n *Networks) TotalsByOwner(p auth.Principal) (map[string]Totals, error) {
+func (n *Networks) TotalsByOwner(p auth.Principal) (map[string]relay.Totals, error) {
 	if !p.Has(auth.ScopeEveryOwner) {
 		return nil, errdefs.New(errdefs.PermissionDenied, "only the daemon's own key sees what all owners use")
 	}
 	k := n.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := make(map[string]Totals, len(k.past))
+	all := make(map[string]relay.Totals, len(k.past))
 	for owner, t := range k.past {
 		all[owner] = t
 	}
 	for _, w := range k.ways {
-		all[w.owner] = all[w.owner].plus(w.totals())
+		all[w.owner] = sum(all[w.owner], w.relay.Totals())
 	}
 	return all, nil
 }

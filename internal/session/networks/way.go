@@ -3,7 +3,9 @@ package networks
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/network"
@@ -102,7 +104,11 @@ func (k *Keeper) openWay(ctx context.Context, s Subject, rules *network.Rules, s
 	r := relay.New(relay.Entrance{
 		Streams: d.Streams, Queries: d.Queries,
 		Datagrams: relay.Datagrams{Sockets: d.Datagrams, Destination: door.Destination, Flow: d.Flow, Carry: d.CarryDatagrams},
-	}, rules, relay.Options{Names: k.opts.Names, Log: k.opts.Log, Authority: authority, Secrets: secrets, Roots: k.opts.Roots})
+	}, rules, relay.Options{
+		Names: k.opts.Names, Log: k.opts.Log, Authority: authority, Secrets: secrets, Roots: k.opts.Roots,
+		// Behind those of any way of before, also of an earlier daemon's.
+		FirstSeq: uint64(time.Now().UnixMicro()),
+	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &way{owner: s.Owner, relay: r, cancel: cancel, done: make(chan struct{})}
 	go func() {
@@ -132,7 +138,7 @@ func (k *Keeper) drop(session string, w *way) {
 	if k.ways[session] == w {
 		delete(k.ways, session)
 	}
-	k.past[w.owner] = k.past[w.owner].plus(w.totals())
+	k.past[w.owner] = sum(k.past[w.owner], w.relay.Totals())
 }
 
 // Detach closes the way of a session whose sandbox ends.
@@ -175,3 +181,22 @@ func (k *Keeper) change(ctx context.Context, s Subject, p Planned) error {
 
 // Attached reports whether a session has a way out.
 func (k *Keeper) Attached(session string) bool { return k.way(session) != nil }
+
+// sum adds what two ways carried.
+func sum(a, b relay.Totals) relay.Totals {
+	a.Connections += b.Connections
+	a.Opened += b.Opened
+	a.Refused += b.Refused
+	a.Sent += b.Sent
+	a.Received += b.Received
+	a.Queries += b.Queries
+	a.QueriesRefused += b.QueriesRefused
+	a.LimitHits = maps.Clone(a.LimitHits)
+	if a.LimitHits == nil {
+		a.LimitHits = make(map[relay.Limit]uint64)
+	}
+	for limit, hits := range b.LimitHits {
+		a.LimitHits[limit] += hits
+	}
+	return a
+}
