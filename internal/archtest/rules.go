@@ -202,7 +202,7 @@ var Rules = map[string]Rule{
 	// The network of sandboxes: what decides, the way out of a namespace, and what
 	// carries. None knows of sessions.
 	"internal/network":       {Ours: []string{"internal/errdefs"}},
-	"internal/network/door":  {Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
+	"internal/network/door":  {Ours: []string{"internal/sandbox/netns"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
 	"internal/network/relay": {Ours: []string{"internal/network"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 
 	// Drivers.
@@ -246,6 +246,7 @@ var Rules = map[string]Rule{
 	// What a driver makes a sandbox with, whichever driver it is.
 	"internal/sandbox/flatten":             {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
 	"internal/sandbox/guest":               {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/protection"}},
+	"internal/sandbox/netns":               {Ours: []string{"internal/errdefs"}},
 	"internal/sandbox/relay":               {Ours: []string{"internal/guard"}, Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 	"internal/sandbox/seccomp":             {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
 	"internal/sandbox/seccomp/seccomptest": {TestOnly: true},

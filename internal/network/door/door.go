@@ -23,11 +23,9 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-)
 
-// Resolvers are the addresses of the name servers that /etc/resolv.conf in the
-// namespace should have. Queries to other addresses arrive at the same sockets.
-var Resolvers = []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::53")}
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
+)
 
 // socketBuffer bounds what the kernel keeps of a connection for each direction. It
 // is memory that the daemon is charged for and a program in the namespace fills.
@@ -193,8 +191,8 @@ func (d *Door) enter(ctx context.Context) error {
 		resolver netip.Addr
 		network  string
 	}{
-		{netip.MustParsePrefix("0.0.0.0/0"), "127.0.0.1:0", Resolvers[0], "4"},
-		{netip.MustParsePrefix("::/0"), "[::1]:0", Resolvers[1], "6"},
+		{netip.MustParsePrefix("0.0.0.0/0"), "127.0.0.1:0", netns.Resolvers[0], "4"},
+		{netip.MustParsePrefix("::/0"), "[::1]:0", netns.Resolvers[1], "6"},
 	} {
 		err := routeLocally(family.all)
 		if family.network == "6" && (errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EAFNOSUPPORT)) {
