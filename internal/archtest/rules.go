@@ -211,13 +211,14 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/fairshare", "internal/runtime/linux/ids", "internal/runtime/linux/inspect", "internal/runtime/linux/procview",
-			"internal/sandbox/guest", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn", "protocol", "internal/protection",
+			"internal/sandbox/guest", "internal/sandbox/netns", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn",
+			"protocol", "internal/protection",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
 	"internal/runtime/linux/backlog":   {Ours: []string{"internal/runtime/linux/cgroup"}},
 	"internal/runtime/linux/cgroup":    {Ours: []string{"internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
-	"internal/runtime/linux/disk":      {Ours: []string{"internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
+	"internal/runtime/linux/disk":      {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
 	"internal/runtime/linux/fairshare": {Ours: []string{"internal/runtime/linux/cgroup"}},
 	"internal/runtime/linux/ids":       {Libraries: []string{unix}},
 	"internal/runtime/linux/inspect": {
@@ -314,7 +315,7 @@ var Rules = map[string]Rule{
 	"internal/blob/blobtest": {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
 	"internal/runtime/runtimetest": {
 		TestOnly: true, Libraries: []string{unix},
-		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
+		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/sandbox/netns", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},

@@ -1,0 +1,152 @@
+package runtimetest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	goruntime "runtime"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
+)
+
+// networkTests hold a driver's sandboxes to what runtime.Networked says, however they
+// were made.
+func (s *suite) networkTests() map[string]func(*testing.T) {
+	tests := map[string]func(*testing.T){"Network": s.network}
+	if !s.opts.NoClaims {
+		tests["NetworkClaimed"] = s.networkClaimed
+	}
+	if !s.opts.NoForks {
+		tests["NetworkForked"] = s.networkForked
+	}
+	return tests
+}
+
+// network is that of a sandbox that was made, and of the same after a restart of its
+// programs and of the daemon.
+func (s *suite) network(t *testing.T) {
+	d := s.open(t)
+	b := s.create(t, d, s.spec())
+	wantNetwork(t, b)
+	wantNoNetworkAfter(t, b, func() error { return stopper(t, d).Stop(t.Context(), b.ID()) })
+	again, err := stopper(t, s.open(t)).Start(t.Context(), b.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNetwork(t, use(again))
+	opened, err := s.open(t).Open(t.Context(), b.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNetwork(t, use(opened))
+	wantNoNetworkAfter(t, use(again), func() error { return d.Destroy(t.Context(), b.ID()) })
+
+	spec := s.spec()
+	spec.ReadonlyRoot = true
+	wantNetwork(t, s.create(t, d, spec))
+}
+
+func (s *suite) networkClaimed(t *testing.T) {
+	d := s.open(t)
+	ready, id := s.ready(t, d)
+	b := s.wantClaimed(t, ready, id, s.claimSpec())
+	wantNetwork(t, b)
+	wantNoNetworkAfter(t, b, func() error { return d.Destroy(t.Context(), id) })
+}
+
+// networkForked: each fork has a namespace of its own.
+func (s *suite) networkForked(t *testing.T) {
+	d := s.open(t)
+	b := s.create(t, d, s.spec())
+	all := append(s.forks(t, b.ID(), 2, s.spec()), b)
+	var names []string
+	for _, f := range all {
+		names = append(names, wantNetwork(t, f))
+	}
+	slices.Sort(names)
+	if len(slices.Compact(names)) != len(all) {
+		t.Errorf("some of %d share a namespace: %v", len(all), names)
+	}
+	wantNoNetworkAfter(t, all[0], func() error { return d.Destroy(t.Context(), all[0].ID()) })
+	wantNetwork(t, b)
+}
+
+func networked(t *testing.T, sandbox runtime.Sandbox) runtime.Networked {
+	t.Helper()
+	n, ok := sandbox.(runtime.Networked)
+	if !ok {
+		t.Fatalf("the network namespace of a %T cannot be entered; say so with NoNetworks", sandbox)
+	}
+	return n
+}
+
+// wantNetwork wants a namespace with loopback only, which is that of the programs
+// inside, and returns its name.
+func wantNetwork(t *testing.T, b box) (name string) {
+	t.Helper()
+	f, err := networked(t, b.Sandbox).NetNS(t.Context())
+	if err != nil {
+		t.Fatalf("NetNS: %v", err)
+	}
+	defer f.Close()
+	its, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ours, err := os.Stat("/proc/self/ns/net"); err != nil || os.SameFile(its, ours) {
+		t.Errorf("NetNS returned our own namespace; %v", err)
+	}
+	name, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantOutput(t, "readlink /proc/self/ns/net", name+"\n")
+	if interfaces, err := interfacesOf(f); err != nil || !slices.Equal(interfaces, []string{"lo"}) {
+		t.Errorf("interfaces %v, %v", interfaces, err)
+	}
+	// The engine of a driver may write comments, too.
+	b.wantOutput(t, "grep '^[a-z]' /etc/resolv.conf", netns.ResolvConf())
+	return name
+}
+
+// interfacesOf are the names of those in a namespace.
+func interfacesOf(namespace *os.File) (names []string, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		goruntime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		if err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+			return
+		}
+		var all []net.Interface
+		if all, err = net.Interfaces(); err != nil {
+			return
+		}
+		for _, i := range all {
+			names = append(names, i.Name)
+		}
+	}()
+	<-done
+	return names, err
+}
+
+// wantNoNetworkAfter ends a sandbox, whose namespace nobody gets then.
+func wantNoNetworkAfter(t *testing.T, b box, end func() error) {
+	t.Helper()
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := networked(t, b.Sandbox).NetNS(t.Context())
+	if err == nil {
+		err = f.Close()
+		t.Errorf("NetNS of what has ended; closing it: %v", err)
+		return
+	}
+	wantCode(t, "NetNS of what has ended", err, errdefs.NotFound)
+}
