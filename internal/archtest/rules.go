@@ -231,7 +231,7 @@ var Rules = map[string]Rule{
 	"internal/runtime/docker": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime",
-			"internal/sandbox/flatten", "internal/sandbox/guest", "internal/sandbox/relay", "internal/sandbox/seccomp", "internal/sandbox/stage",
+			"internal/sandbox/flatten", "internal/sandbox/guest", "internal/sandbox/netns", "internal/sandbox/relay", "internal/sandbox/seccomp", "internal/sandbox/stage",
 			"internal/runner/lookup", // finds a user in an image as a runner does in its sandbox
 			"protocol",
 		},

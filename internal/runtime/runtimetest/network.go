@@ -1,6 +1,7 @@
 package runtimetest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -99,7 +100,7 @@ func wantNetwork(t *testing.T, b box) (name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ours, err := os.Stat("/proc/self/ns/net"); err != nil || os.SameFile(its, ours) {
+	if ours, err := os.Stat("/proc/thread-self/ns/net"); err != nil || os.SameFile(its, ours) {
 		t.Errorf("NetNS returned our own namespace; %v", err)
 	}
 	name, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
@@ -115,24 +116,27 @@ func wantNetwork(t *testing.T, b box) (name string) {
 	return name
 }
 
-// interfacesOf are the names of those in a namespace.
+// interfacesOf are the names of those in a namespace. The thread that looks comes back:
+// its end would kill programs of a test that die with the thread that started them.
 func interfacesOf(namespace *os.File) (names []string, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		goruntime.LockOSThread() // and never unlock: the thread ends with the goroutine
-		if err = unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
-			return
-		}
-		var all []net.Interface
-		if all, err = net.Interfaces(); err != nil {
-			return
-		}
-		for _, i := range all {
-			names = append(names, i.Name)
-		}
-	}()
-	<-done
+	ours, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return nil, err
+	}
+	defer ours.Close()
+	goruntime.LockOSThread()
+	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET); err != nil {
+		goruntime.UnlockOSThread()
+		return nil, err
+	}
+	all, err := net.Interfaces()
+	if back := unix.Setns(int(ours.Fd()), unix.CLONE_NEWNET); back != nil {
+		return nil, errors.Join(err, back) // and never unlock
+	}
+	goruntime.UnlockOSThread()
+	for _, i := range all {
+		names = append(names, i.Name)
+	}
 	return names, err
 }
 

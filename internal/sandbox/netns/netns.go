@@ -62,7 +62,8 @@ func checkApart(netns *os.File) error {
 	if err != nil {
 		return err
 	}
-	ours, err := os.Stat("/proc/self/ns/net")
+	// Not that of the process, which is its first thread's: that may be elsewhere.
+	ours, err := os.Stat("/proc/thread-self/ns/net")
 	if err != nil {
 		return err
 	}
