@@ -202,7 +202,7 @@ var Rules = map[string]Rule{
 	// The network of sandboxes: what decides, the way out of a namespace, and what
 	// carries. None knows of sessions.
 	"internal/network":       {Ours: []string{"internal/errdefs"}},
-	"internal/network/door":  {Ours: []string{"internal/sandbox/netns"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
+	"internal/network/door":  {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
 	"internal/network/relay": {Ours: []string{"internal/network"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 
 	// Drivers.

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -25,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
 // socketBuffer bounds what the kernel keeps of a connection for each direction. It
@@ -150,14 +150,13 @@ var allowMemory = sync.OnceFunc(func() { _ = rlimit.RemoveMemlock() }) // where 
 // within calls do on a thread that is in netns and ends afterwards.
 func within(netns *os.File, do func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+	go sys.OnOtherThread(func() {
 		if err := enterNamespace(netns); err != nil {
 			done <- fmt.Errorf("enter the network namespace: %w", err)
 			return
 		}
 		done <- do()
-	}()
+	})
 	return <-done
 }
 
