@@ -2,13 +2,19 @@ package docker
 
 import (
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/network/door"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
@@ -79,6 +85,73 @@ func testNamespace(t *testing.T, d *Driver) {
 	}
 	if err := d.whyNoProcess(t.Context(), y.ID(), got, cause); !errdefs.Is(err, errdefs.NotFound) {
 		t.Errorf("a container that has ended meanwhile: %v", err)
+	}
+}
+
+// testDoor opens the way out of a container: its programs find a name by our resolver,
+// as the engine has told them of it, and connect to its address.
+func testDoor(t *testing.T, d *Driver) {
+	x := newBox(t, d, "door")
+	namespace, err := x.Sandbox.(runtime.Networked).NetNS(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := door.Open(t.Context(), namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	defer func() {
+		if err := out.Close(); err != nil {
+			t.Error(err)
+		}
+		serving.Wait()
+	}()
+	const name, address = "door.test", "203.0.113.7"
+	for _, queries := range out.Queries {
+		serving.Go(func() { answerQueries(queries, name, address) })
+	}
+	for _, streams := range out.Streams {
+		serving.Go(func() {
+			for conn, err := streams.Accept(); err == nil; conn, err = streams.Accept() {
+				fmt.Fprintf(conn, "to %s\n", conn.LocalAddr())
+				_ = conn.Close() // the client says what arrived
+			}
+		})
+	}
+	if got := x.run(t, "getent hosts "+name+" | head -n 1 | cut -d ' ' -f 1"); got != address {
+		t.Errorf("the name leads to %q", got)
+	}
+	if got := x.run(t, "exec 3<>/dev/tcp/"+name+"/80; cat <&3"); got != "to "+address+":80" {
+		t.Errorf("connected %q", got)
+	}
+}
+
+// answerQueries gives a name one address, and says that there are no other names.
+func answerQueries(queries *net.UDPConn, name, address string) {
+	buf := make([]byte, dns.MaxMsgSize)
+	for {
+		n, client, err := dns.ReadFromSessionUDP(queries, buf)
+		if err != nil {
+			return
+		}
+		query, reply := new(dns.Msg), new(dns.Msg)
+		if query.Unpack(buf[:n]) != nil {
+			continue
+		}
+		reply.SetReply(query)
+		asked := query.Question[0]
+		switch {
+		case asked.Name != dns.Fqdn(name):
+			reply.Rcode = dns.RcodeNameError
+		case asked.Qtype == dns.TypeA:
+			reply.Answer = []dns.RR{&dns.A{
+				Hdr: dns.RR_Header{Name: asked.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60}, A: net.ParseIP(address),
+			}}
+		}
+		if packed, err := reply.Pack(); err == nil {
+			_, _ = dns.WriteToSessionUDP(queries, packed, client) // the client says what arrived
+		}
 	}
 }
 

@@ -106,6 +106,7 @@ func TestEngine(t *testing.T) {
 		"hostileRoot": testHostileRoot,
 
 		"namespace": testNamespace,
+		"door":      testDoor,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}
