@@ -280,7 +280,6 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 			ExecTimeout:  cfg.Defaults.ExecTimeout,
 			OutputBytes:  cfg.Exec.OutputLimitBytes,
 			Limits:       drivers.Limits(cfg.Defaults.Limits),
-			Network:      runtime.Network{Mode: runtime.NetworkMode(cfg.Defaults.NetworkMode)},
 			ReadonlyRoot: cfg.Defaults.ReadonlyRootfs,
 		},
 		Maxima: session.Maxima{
@@ -292,6 +291,7 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 			FileBytes:   cfg.Files.MaxUploadMB << 20,
 		},
 		Quotas:                quotas(cfg),
+		Networks:              networkOptions(cfg, rows, log),
 		Workspaces:            workspaceOptions(cfg.Workspace, rows),
 		KillGrace:             cfg.Exec.KillGrace,
 		TerminalDetach:        cfg.Terminal.Detach,

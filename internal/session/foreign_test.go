@@ -22,6 +22,7 @@ var ofNothing = map[string]errdefs.Code{
 	"Workspaces.Create": "", "Workspaces.List": "", "Workspaces.Enabled": "", "Workspaces.Options": "",
 	"Snapshots.Upload": errdefs.Unprocessable, "Snapshots.List": "", "Snapshots.Usage": "", "Snapshots.Enabled": "", "Snapshots.MaxArchive": "",
 	"Upkeep.Survey": errdefs.PermissionDenied, "Upkeep.Prune": errdefs.PermissionDenied,
+	"Networks.Default": "", "Networks.TotalsByOwner": errdefs.PermissionDenied,
 	"Upkeep.PruneWorkspaces": errdefs.PermissionDenied, "Upkeep.PruneSnapshots": errdefs.PermissionDenied,
 }
 

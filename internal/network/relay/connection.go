@@ -210,7 +210,7 @@ func (c *connection) inspectTLS(ctx context.Context, first []byte, strict bool) 
 		return
 	}
 	if len(c.relay.secretsOf(name)) > 0 {
-		cert, err := c.relay.opts.Authority.leaf(name)
+		cert, err := c.relay.secrets.Load().authority.leaf(name)
 		if err != nil {
 			c.refuseAs(read, "no certificate could be made")
 			return

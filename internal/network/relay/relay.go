@@ -65,6 +65,7 @@ type Relay struct {
 	opts               Options
 	entrance           Entrance
 	rules              atomic.Pointer[network.Rules]
+	secrets            atomic.Pointer[secretSet]
 	journal            Journal
 	resolver           *resolver
 	web                *webProxy
@@ -102,6 +103,7 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 	r.journal.seq = o.FirstSeq
 	r.resolver = newResolver(r)
 	r.web = newWebProxy(r)
+	r.SetSecrets(o.Authority, o.Secrets)
 	r.SetRules(rules)
 	return r
 }
@@ -148,13 +150,26 @@ func (r *Relay) SetRules(rules *network.Rules) {
 	}
 }
 
+// secretSet is which secrets there are, and the authority that stands for their hosts.
+type secretSet struct {
+	authority *Authority
+	secrets   []network.Secret
+}
+
+// SetSecrets replaces the secrets for the connections that begin from now on, and for
+// the next request of others. There are none without an authority.
+func (r *Relay) SetSecrets(authority *Authority, secrets []network.Secret) {
+	r.secrets.Store(&secretSet{authority, secrets})
+}
+
 // secretsOf are the secrets that a host may get.
 func (r *Relay) secretsOf(name string) []network.Secret {
-	var found []network.Secret
-	if r.opts.Authority == nil {
+	set := r.secrets.Load()
+	if set.authority == nil {
 		return nil
 	}
-	for _, secret := range r.opts.Secrets {
+	var found []network.Secret
+	for _, secret := range set.secrets {
 		if secret.IsFor(name) {
 			found = append(found, secret)
 		}

@@ -32,6 +32,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/door"
 	"github.com/sandkasten/sandkasten/internal/network/relay"
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -265,7 +266,7 @@ func (w *world) ask(network, server, name string, kind uint16) (*dns.Msg, error)
 
 func (w *world) mustAsk(name string, kind uint16) *dns.Msg {
 	w.t.Helper()
-	reply, err := w.ask("udp", door.Resolvers[0].String(), name, kind)
+	reply, err := w.ask("udp", netns.Resolvers[0].String(), name, kind)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -365,7 +366,7 @@ func allowing(t *testing.T, more ...string) *world {
 func TestQueries(t *testing.T) {
 	w := allowing(t)
 	w.resolve("rebound.good.test", "127.0.0.1")
-	for _, server := range []string{door.Resolvers[0].String(), "8.8.8.8", "2001:4860:4860::8888"} {
+	for _, server := range []string{netns.Resolvers[0].String(), "8.8.8.8", "2001:4860:4860::8888"} {
 		for _, network := range []string{"udp", "tcp"} {
 			reply, err := w.ask(network, server, "Good.Test", dns.TypeA)
 			if err != nil || len(reply.Answer) != 1 || reply.Answer[0].(*dns.A).A.String() != "198.51.100.1" {
