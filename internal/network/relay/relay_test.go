@@ -1030,6 +1030,32 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// What was sent is hidden although the secrets have been replaced since then.
+func TestReplacedSecretsAreHidden(t *testing.T) {
+	authority, err := relay.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := network.Secret{Name: "TOKEN", Hosts: []string{"example.com"}, Header: "Authorization", Value: "the-real-one", Placeholder: network.NewPlaceholder()}
+	var w *world
+	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.relay.SetSecrets(nil, nil)
+		fmt.Fprintf(rw, "sent %s", r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate()) // for example.com
+	w = newWorld(t, network.Policy{Mode: network.Allow, Allow: []string{"example.com"}}, network.Operator{}, func(o *relay.Options) {
+		o.Authority, o.Secrets, o.Roots = authority, []network.Secret{secret}, roots
+	})
+	w.resolve("example.com", "198.51.100.5")
+	w.at("198.51.100.5:443", server.Listener.Addr().String())
+	out, err := curl(w, "--resolve", "example.com:443:198.51.100.5", "-H", "Authorization: "+secret.Placeholder, "https://example.com/")
+	if out != "sent "+secret.Placeholder || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 // A WebSocket passes as it is, after its request was looked at.
 func TestWebSockets(t *testing.T) {
 	authority, err := relay.NewAuthority()

@@ -92,7 +92,7 @@ func newWebProxy(r *Relay) *webProxy {
 	}
 	p.plain, p.secure = p.transport(), p.transport()
 	p.proxy = &httputil.ReverseProxy{
-		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: p.hideSecrets,
+		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: hideSecrets,
 	}
 	return p
 }
@@ -124,7 +124,16 @@ func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.secure.RoundTrip(r)
 }
 
-type webConnKey struct{}
+type (
+	webConnKey struct{}
+	secretsKey struct{} // of those that a request may be filled with
+)
+
+// secretsFor are those that a request may be filled with.
+func secretsFor(r *http.Request) []network.Secret {
+	secrets, _ := r.Context().Value(secretsKey{}).([]network.Secret)
+	return secrets
+}
 
 // serve answers until close.
 func (p *webProxy) serve() { _ = p.server.Serve(p) }
@@ -267,6 +276,10 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if why = verdict.Why; verdict.Allowed {
 			p.relay.record(c.event(OpRequest, true, why))
 			c.countOpened()
+			if web.secure != "" {
+				// The answer has to be looked at for what was sent, whatever the secrets are then.
+				r = r.WithContext(context.WithValue(r.Context(), secretsKey{}, p.relay.secretsOf(web.secure)))
+			}
 			p.proxy.ServeHTTP(finalOnly{w}, r)
 			return
 		}
@@ -342,18 +355,17 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	pr.Out.URL.Scheme, pr.Out.URL.Host = "https", net.JoinHostPort(web.secure, strconv.Itoa(int(web.of.to.Port())))
 	pr.Out.Header.Set("Accept-Encoding", "identity") // so that hideSecrets can read the answer
-	for _, secret := range p.relay.secretsOf(web.secure) {
+	for _, secret := range secretsFor(pr.In) {
 		secret.Fill(pr.Out.URL, pr.Out.Header)
 	}
 }
 
 // hideSecrets takes out of an answer what the host repeats of its request.
-func (p *webProxy) hideSecrets(answer *http.Response) error {
-	web, ok := answer.Request.Context().Value(webConnKey{}).(*webConn)
-	if !ok || web.secure == "" {
+func hideSecrets(answer *http.Response) error {
+	secrets := secretsFor(answer.Request)
+	if len(secrets) == 0 {
 		return nil
 	}
-	secrets := p.relay.secretsOf(web.secure)
 	hide := func(header http.Header) {
 		for _, secret := range secrets {
 			secret.Hide(header)
