@@ -167,6 +167,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
+	"internal/seal": {},
 	"internal/blob": {Ours: []string{"internal/errdefs"}},
 	"internal/blob/s3": {
 		Ours: []string{"internal/blob", "internal/errdefs", "internal/protection"}, Libraries: []string{"github.com/minio/minio-go/v7"},
