@@ -14,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
@@ -35,6 +36,7 @@ type Manager struct {
 	Files      *Files
 	Workspaces *workspaces.Workspaces
 	Snapshots  *snapshots.Snapshots
+	Secrets    *secrets.Secrets
 	Upkeep     *Upkeep
 
 	core *core
@@ -92,7 +94,7 @@ func New(o Options) *Manager {
 	c.snapshots = snapshots.New(o.Snapshots, host{c}, o.Quotas)
 	return &Manager{
 		Sessions: &Sessions{c}, Execs: &Execs{c}, Files: &Files{c}, Upkeep: &Upkeep{c},
-		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), core: c,
+		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Secrets: secrets.New(o.Secrets), core: c,
 	}
 }
 

@@ -178,7 +178,7 @@ func (s *Store) open(ctx context.Context, path string, wait time.Duration) (err 
 	if err := migrate(ctx, s.write); err != nil {
 		return err
 	}
-	if _, err := s.write.ExecContext(ctx, clockSQL); err != nil {
+	if _, err := s.write.ExecContext(ctx, clockSQL+";\n"+secretsSQL); err != nil {
 		return err
 	}
 	if s.put, err = s.write.PrepareContext(ctx, putSQL); err != nil {
