@@ -24,7 +24,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/seal"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
@@ -102,6 +104,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 			Store: db, Driver: runtimetest.NewLocal(tb), Images: images{},
 			Defaults:   session.Defaults{Image: "base"},
 			Workspaces: workspaces.WorkspaceOptions{Store: db},
+			Secrets:    secrets.Options{Store: db, Key: newKey(tb)},
 			Snapshots:  snapshots.Options{Store: db, Blobs: blobs, SpoolDir: tb.TempDir()},
 		},
 		v1:  v1.Options{Version: "test", SpoolDir: tb.TempDir(), Registry: registry},
@@ -123,6 +126,16 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	s.Start()
 	tb.Cleanup(s.Close)
 	return s
+}
+
+// newKey is what stored secrets are sealed with.
+func newKey(tb testing.TB) *seal.Key {
+	tb.Helper()
+	key, err := seal.NewKey(make([]byte, seal.KeySize))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
 }
 
 // run runs the manager until the test ends, and returns when it is ready.

@@ -25,6 +25,7 @@ func (s *surface) table() {
 	s.portRoutes()
 	s.filesOfSessions()
 	s.workspaceRoutes()
+	s.secretRoutes()
 	s.snapshotRoutes()
 	s.imageRoutes()
 	s.daemonRoutes()
