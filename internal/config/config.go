@@ -5,6 +5,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -52,6 +53,7 @@ type Config struct {
 	Disk      Disk
 	Admission Admission
 	Workspace Workspace
+	Network   Network
 	Pool      Pool
 	Snapshots Snapshots
 	Log       Log
@@ -168,6 +170,11 @@ type Workspace struct {
 	Retention        time.Duration // 0: for ever
 }
 
+// Network is about the network of sessions.
+type Network struct {
+	SecretsKeyFile string // empty: see Config.SecretsKeyFile
+}
+
 // Pool is about sandboxes that are ready before their sessions come.
 type Pool struct {
 	Enabled         bool
@@ -273,6 +280,11 @@ func (c Config) KeyFile() string { return filepath.Join(c.DataDir, "api_key") }
 // PreviewSecretFile is where the daemon keeps what it signs preview tokens
 // with.
 func (c Config) PreviewSecretFile() string { return filepath.Join(c.DataDir, "preview_secret") }
+
+// SecretsKeyFile is where the daemon keeps what it seals stored secrets with.
+func (c Config) SecretsKeyFile() string {
+	return cmp.Or(c.Network.SecretsKeyFile, filepath.Join(c.DataDir, "secrets_key"))
+}
 
 // NodeFile is where the daemon keeps what tells its objects on a host and in an engine
 // from those of other daemons.
