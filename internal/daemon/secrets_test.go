@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
+	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -38,13 +40,17 @@ func TestSecretIsInNoFile(t *testing.T) {
 		t.Errorf("the audit log is %s, %v", text, err)
 	}
 
-	again, stop := startLogged(t, cfg, debug)
-	got, err := again.manager.Secrets.Reveal(t.Context(), auth.Admin, "github")
-	if err != nil || got.Value != "Bearer "+value {
-		t.Errorf("after a restart %q, %v", got.Value, err)
-	}
-	if err := stop(); err != nil {
+	rows, err := store.Open(t.Context(), cfg.DBPath)
+	if err != nil {
 		t.Fatal(err)
+	}
+	options, err := secretOptions(cfg, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := secrets.New(options).Reveal(t.Context(), auth.Admin, "github")
+	if err := errors.Join(err, rows.Close()); err != nil || got.Value != "Bearer "+value {
+		t.Errorf("after the daemon %q, %v", got.Value, err)
 	}
 	if log.Len() == 0 || strings.Contains(log.String(), value) {
 		t.Errorf("the log has the value, or nothing: %s", log.String())

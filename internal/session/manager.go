@@ -70,6 +70,7 @@ type core struct {
 	forks      runtime.Forker  // the driver, or nil if it cannot
 	workspaces *workspaces.Keeper
 	snapshots  *snapshots.Keeper
+	secrets    *secrets.Keeper
 	absence    absence
 	log        *slog.Logger
 }
@@ -92,9 +93,10 @@ func New(o Options) *Manager {
 	c := &core{registry: newRegistry(o.Store), opts: o, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
 	c.workspaces = workspaces.New(o.Workspaces, volumes, host{c}, o.DestroyTimeout, o.Log)
 	c.snapshots = snapshots.New(o.Snapshots, host{c}, o.Quotas)
+	c.secrets = secrets.New(o.Secrets)
 	return &Manager{
 		Sessions: &Sessions{c}, Execs: &Execs{c}, Files: &Files{c}, Upkeep: &Upkeep{c},
-		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Secrets: secrets.New(o.Secrets), core: c,
+		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Secrets: c.secrets.Service(), core: c,
 	}
 }
 

@@ -72,6 +72,7 @@ func (images) Resolve(_ context.Context, name string) (string, error) {
 type server struct {
 	*httptest.Server
 	manager  *session.Manager
+	secrets  *secrets.Keeper // of the manager's store
 	registry *prometheus.Registry
 }
 
@@ -113,7 +114,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	for _, set := range options {
 		set(&o)
 	}
-	s := &server{manager: session.New(o.session), registry: registry}
+	s := &server{manager: session.New(o.session), secrets: secrets.New(o.session.Secrets), registry: registry}
 	if !o.idle {
 		run(tb, s.manager)
 	}

@@ -36,7 +36,7 @@ func TestSecrets(t *testing.T) {
 	if len(list.Secrets) != 2 || list.Secrets[0].Name != "first" || list.Secrets[1].Name != "git.hub_1-a" {
 		t.Errorf("list %+v", list)
 	}
-	revealed, err := s.manager.Secrets.Reveal(t.Context(), "alice", "git.hub_1-a")
+	revealed, err := s.secrets.Reveal(t.Context(), "alice", "git.hub_1-a")
 	if err != nil || revealed.Value != "another-of-worth" || revealed.Query != "key" {
 		t.Errorf("a session gets %+v, %v", revealed, err)
 	}
@@ -96,12 +96,12 @@ func TestSecretOwners(t *testing.T) {
 	if a := s.do(t, "GET", "/v1/secrets", "", asBob); !strings.Contains(string(a.body), `[]`) {
 		t.Errorf("bob sees %s", a.body)
 	}
-	if got, err := s.manager.Secrets.Reveal(t.Context(), "bob", "github"); !errdefs.Is(err, errdefs.NotFound) {
+	if got, err := s.secrets.Reveal(t.Context(), "bob", "github"); !errdefs.Is(err, errdefs.NotFound) {
 		t.Errorf("bob's session gets %+v, %v", got, err)
 	}
 	s.do(t, "PUT", path, strings.Replace(aSecret, "great", "bobs", 1), asBob).into(t, 200, &v1.Secret{})
 	for owner, want := range map[string]string{"alice": "Bearer of-great-worth", "bob": "Bearer of-bobs-worth"} {
-		if got, err := s.manager.Secrets.Reveal(t.Context(), owner, "github"); err != nil || got.Value != want {
+		if got, err := s.secrets.Reveal(t.Context(), owner, "github"); err != nil || got.Value != want {
 			t.Errorf("%s's session gets %q, %v", owner, got.Value, err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestSecretIsSharedByTheOperator(t *testing.T) {
 		t.Errorf("made %+v", made)
 	}
 	s.do(t, "GET", "/v1/secrets/common", "").wantError(t, 404, "not_found", "")
-	if got, err := s.manager.Secrets.Reveal(t.Context(), "alice", "common"); err != nil || got.Value != "Bearer of-great-worth" {
+	if got, err := s.secrets.Reveal(t.Context(), "alice", "common"); err != nil || got.Value != "Bearer of-great-worth" {
 		t.Errorf("alice's session gets %q, %v", got.Value, err)
 	}
 }

@@ -67,13 +67,20 @@ type Options struct {
 	Key   *seal.Key
 }
 
-// Secrets is what clients do with stored secrets. Each principal knows those of its
-// owner; to every other one they do not exist. Its methods may be called
+// Keeper stores secrets, and says what they are worth. Its methods are for the core,
+// which knows whose sessions ask; clients have its Service. They may be called
 // concurrently.
-type Secrets struct{ opts Options }
+type Keeper struct{ opts Options }
 
 // New returns what there is of secrets.
-func New(o Options) *Secrets { return &Secrets{opts: o} }
+func New(o Options) *Keeper { return &Keeper{opts: o} }
+
+// Service is what clients may do with the secrets of k.
+func (k *Keeper) Service() *Secrets { return &Secrets{keeper: k} }
+
+// Secrets is what clients do with stored secrets. Each principal knows those of its
+// owner; to every other one they do not exist.
+type Secrets struct{ keeper *Keeper }
 
 // Request is a secret to store: who may get it, where it goes, and its value.
 type Request struct {
@@ -85,7 +92,7 @@ type Request struct {
 // Set stores a secret, in the place of the owner's of the same name. Sessions that
 // have the one before keep it.
 func (s *Secrets) Set(ctx context.Context, p auth.Principal, req Request) (Secret, error) {
-	if err := s.checkEnabled(); err != nil {
+	if err := s.keeper.checkEnabled(); err != nil {
 		return Secret{}, err
 	}
 	if err := checkRequest(req); err != nil {
@@ -100,8 +107,8 @@ func (s *Secrets) Set(ctx context.Context, p auth.Principal, req Request) (Secre
 	row := Row{Secret: Secret{
 		Owner: p.Owner, Name: req.Name, Hosts: req.Hosts, Header: req.Header, Query: req.Query, Shared: req.Shared, CreatedAt: now, UpdatedAt: now,
 	}}
-	row.Sealed = s.opts.Key.Seal([]byte(req.Value), row.about())
-	if err := s.opts.Store.PutSecret(context.WithoutCancel(ctx), row, MaxSecrets); err != nil {
+	row.Sealed = s.keeper.opts.Key.Seal([]byte(req.Value), row.about())
+	if err := s.keeper.opts.Store.PutSecret(context.WithoutCancel(ctx), row, MaxSecrets); err != nil {
 		return Secret{}, err
 	}
 	return s.Get(ctx, p, req.Name)
@@ -109,44 +116,44 @@ func (s *Secrets) Set(ctx context.Context, p auth.Principal, req Request) (Secre
 
 // List returns the owner's secrets by name.
 func (s *Secrets) List(ctx context.Context, p auth.Principal) ([]Secret, error) {
-	if err := s.checkEnabled(); err != nil {
+	if err := s.keeper.checkEnabled(); err != nil {
 		return nil, err
 	}
-	return s.opts.Store.SecretsOf(ctx, p.Owner)
+	return s.keeper.opts.Store.SecretsOf(ctx, p.Owner)
 }
 
 // Get returns one of the owner's secrets.
 func (s *Secrets) Get(ctx context.Context, p auth.Principal, name string) (Secret, error) {
-	if err := s.checkKnown(name); err != nil {
+	if err := s.keeper.checkKnown(name); err != nil {
 		return Secret{}, err
 	}
-	row, err := s.opts.Store.GetSecret(ctx, p.Owner, name)
+	row, err := s.keeper.opts.Store.GetSecret(ctx, p.Owner, name)
 	return row.Secret, err
 }
 
 // Delete forgets one of the owner's secrets. Sessions that have it keep it.
 func (s *Secrets) Delete(ctx context.Context, p auth.Principal, name string) error {
-	if err := s.checkKnown(name); err != nil {
+	if err := s.keeper.checkKnown(name); err != nil {
 		return err
 	}
-	return s.opts.Store.DeleteSecret(context.WithoutCancel(ctx), p.Owner, name)
+	return s.keeper.opts.Store.DeleteSecret(context.WithoutCancel(ctx), p.Owner, name)
 }
 
 // Reveal returns the secret that a session of an owner means by a name, with its
-// value and without a placeholder: the owner's own, or a shared one. It is for the
-// core, and what it returns goes to no client.
-func (s *Secrets) Reveal(ctx context.Context, owner, name string) (network.Secret, error) {
-	if err := s.checkKnown(name); err != nil {
+// value and without a placeholder: the owner's own, or a shared one. What it
+// returns goes to no client.
+func (k *Keeper) Reveal(ctx context.Context, owner, name string) (network.Secret, error) {
+	if err := k.checkKnown(name); err != nil {
 		return network.Secret{}, err
 	}
-	row, err := s.opts.Store.GetSecret(ctx, owner, name)
+	row, err := k.opts.Store.GetSecret(ctx, owner, name)
 	if errdefs.Is(err, errdefs.NotFound) {
-		row, err = s.opts.Store.GetSharedSecret(ctx, name)
+		row, err = k.opts.Store.GetSharedSecret(ctx, name)
 	}
 	if err != nil {
 		return network.Secret{}, err
 	}
-	value, err := s.opts.Key.Open(row.Sealed, row.about())
+	value, err := k.opts.Key.Open(row.Sealed, row.about())
 	if err != nil {
 		return network.Secret{}, errdefs.Wrap(err, errdefs.Unprocessable, "the stored secret %s cannot be opened with the daemon's key; set it again", name)
 	}
@@ -192,16 +199,16 @@ func checkRequest(req Request) error {
 	return nil
 }
 
-func (s *Secrets) checkEnabled() error {
-	if s.opts.Store == nil || s.opts.Key == nil {
+func (k *Keeper) checkEnabled() error {
+	if k.opts.Store == nil || k.opts.Key == nil {
 		return errdefs.New(errdefs.Unimplemented, "this daemon stores no secrets")
 	}
 	return nil
 }
 
 // checkKnown refuses a name that no secret can have.
-func (s *Secrets) checkKnown(name string) error {
-	if err := s.checkEnabled(); err != nil {
+func (k *Keeper) checkKnown(name string) error {
+	if err := k.checkEnabled(); err != nil {
 		return err
 	}
 	if !IsName(name) {

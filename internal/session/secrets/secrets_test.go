@@ -27,7 +27,7 @@ type kept struct{ dir string }
 func (k kept) db() string { return filepath.Join(k.dir, "db") }
 
 // open returns a service over the database, and its store.
-func (k kept) open(t *testing.T) (*secrets.Secrets, *store.Store) {
+func (k kept) open(t *testing.T) (service, *store.Store) {
 	t.Helper()
 	rows, err := store.Open(t.Context(), k.db())
 	if err != nil {
@@ -42,7 +42,18 @@ func (k kept) open(t *testing.T) (*secrets.Secrets, *store.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return secrets.New(secrets.Options{Store: rows, Key: key}), rows
+	return newService(secrets.Options{Store: rows, Key: key}), rows
+}
+
+// service is what clients and the core have.
+type service struct {
+	*secrets.Secrets
+	keeper *secrets.Keeper
+}
+
+func newService(o secrets.Options) service {
+	keeper := secrets.New(o)
+	return service{keeper.Service(), keeper}
 }
 
 func as(owner string) auth.Principal { return auth.Principal{Owner: owner} }
@@ -58,7 +69,7 @@ func shared(r secrets.Request) secrets.Request {
 	return r
 }
 
-func set(t *testing.T, s *secrets.Secrets, p auth.Principal, r secrets.Request) secrets.Secret {
+func set(t *testing.T, s service, p auth.Principal, r secrets.Request) secrets.Secret {
 	t.Helper()
 	made, err := s.Set(t.Context(), p, r)
 	if err != nil {
@@ -68,9 +79,9 @@ func set(t *testing.T, s *secrets.Secrets, p auth.Principal, r secrets.Request) 
 }
 
 // wantValue checks what a session of an owner gets by a name; "" is nothing.
-func wantValue(t *testing.T, s *secrets.Secrets, owner, name, want string) {
+func wantValue(t *testing.T, s service, owner, name, want string) {
 	t.Helper()
-	got, err := s.Reveal(t.Context(), owner, name)
+	got, err := s.keeper.Reveal(t.Context(), owner, name)
 	if want == "" && !errdefs.Is(err, errdefs.NotFound) || want != "" && err != nil || got.Value != want {
 		t.Errorf("%s gets %q, %v by the name %s, want %q", owner, got.Value, err, name, want)
 	}
@@ -88,7 +99,7 @@ func TestSecretIsStored(t *testing.T) {
 	}
 
 	later, _ := k.open(t) // after a restart
-	got, err := later.Reveal(t.Context(), "alice", "github")
+	got, err := later.keeper.Reveal(t.Context(), "alice", "github")
 	if diff := cmp.Diff(request("github", "Bearer of-great-worth").Secret, got); diff != "" || err != nil {
 		t.Errorf("revealed %v: %s", err, diff)
 	}
@@ -261,7 +272,7 @@ func TestRowDoesNotOpenElsewhere(t *testing.T) {
 			if err != nil || len(row) != 1 {
 				t.Fatalf("rows %+v, %v", row, err)
 			}
-			got, err := s.Reveal(t.Context(), row[0].Owner, row[0].Name)
+			got, err := s.keeper.Reveal(t.Context(), row[0].Owner, row[0].Name)
 			if !errdefs.Is(err, errdefs.Unprocessable) || got.Value != "" {
 				t.Errorf("revealed %q, %v", got.Value, err)
 			}
@@ -290,7 +301,7 @@ func TestLostKeyFileIsExplained(t *testing.T) {
 		t.Fatal(err)
 	}
 	later, _ := k.open(t)
-	if _, err := later.Reveal(t.Context(), "alice", "github"); !errdefs.Is(err, errdefs.Unprocessable) || !strings.Contains(errdefs.MessageOf(err), "set it again") {
+	if _, err := later.keeper.Reveal(t.Context(), "alice", "github"); !errdefs.Is(err, errdefs.Unprocessable) || !strings.Contains(errdefs.MessageOf(err), "set it again") {
 		t.Errorf("revealed: %v", err)
 	}
 	set(t, later, as("alice"), request("github", "a-value-of-worth"))
@@ -317,11 +328,11 @@ func TestValueIsInNoFile(t *testing.T) {
 
 func TestWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	s := secrets.New(secrets.Options{})
+	s := newService(secrets.Options{})
 	_, setErr := s.Set(t.Context(), as("alice"), request("github", "a-value-of-worth"))
 	_, getErr := s.Get(t.Context(), as("alice"), "github")
 	_, listErr := s.List(t.Context(), as("alice"))
-	_, revealErr := s.Reveal(t.Context(), "alice", "github")
+	_, revealErr := s.keeper.Reveal(t.Context(), "alice", "github")
 	for i, err := range []error{setErr, getErr, listErr, revealErr, s.Delete(t.Context(), as("alice"), "github")} {
 		if !errdefs.Is(err, errdefs.Unimplemented) {
 			t.Errorf("call %d: %v", i, err)
