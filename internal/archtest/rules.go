@@ -201,9 +201,10 @@ var Rules = map[string]Rule{
 
 	// The network of sandboxes: what decides, the way out of a namespace, and what
 	// carries. None knows of sessions.
-	"internal/network":       {Ours: []string{"internal/errdefs"}},
-	"internal/network/door":  {Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
-	"internal/network/relay": {Ours: []string{"internal/network"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
+	"internal/network":        {Ours: []string{"internal/errdefs"}},
+	"internal/network/groups": {Ours: []string{"internal/network"}},
+	"internal/network/door":   {Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
+	"internal/network/relay":  {Ours: []string{"internal/network"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 
 	// Drivers.
 	"internal/runtime": {Ours: []string{"internal/errdefs"}},
