@@ -41,6 +41,7 @@ var Rules = map[string]Rule{
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
 			"internal/maintenance", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/service", "internal/session", "internal/session/snapshots",
 			"internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
+			"internal/network/groups", "internal/runnerclient", "protocol",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
