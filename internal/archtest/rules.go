@@ -209,7 +209,7 @@ var Rules = map[string]Rule{
 	// The network of sandboxes: what decides, the way out of a namespace, and what
 	// carries. None knows of sessions.
 	"internal/network":       {Ours: []string{"internal/errdefs"}},
-	"internal/network/door":  {Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
+	"internal/network/door":  {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
 	"internal/network/relay": {Ours: []string{"internal/network"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 
 	// Drivers.
@@ -218,13 +218,14 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/fairshare", "internal/runtime/linux/ids", "internal/runtime/linux/inspect", "internal/runtime/linux/procview",
-			"internal/sandbox/guest", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn", "protocol", "internal/protection",
+			"internal/sandbox/guest", "internal/sandbox/netns", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn",
+			"protocol", "internal/protection",
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
 	"internal/runtime/linux/backlog":   {Ours: []string{"internal/runtime/linux/cgroup"}},
 	"internal/runtime/linux/cgroup":    {Ours: []string{"internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
-	"internal/runtime/linux/disk":      {Ours: []string{"internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
+	"internal/runtime/linux/disk":      {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
 	"internal/runtime/linux/fairshare": {Ours: []string{"internal/runtime/linux/cgroup"}},
 	"internal/runtime/linux/ids":       {Libraries: []string{unix}},
 	"internal/runtime/linux/inspect": {
@@ -237,7 +238,7 @@ var Rules = map[string]Rule{
 	"internal/runtime/docker": {
 		Ours: []string{
 			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime",
-			"internal/sandbox/flatten", "internal/sandbox/guest", "internal/sandbox/relay", "internal/sandbox/seccomp", "internal/sandbox/stage",
+			"internal/sandbox/flatten", "internal/sandbox/guest", "internal/sandbox/netns", "internal/sandbox/relay", "internal/sandbox/seccomp", "internal/sandbox/stage",
 			"internal/runner/lookup", // finds a user in an image as a runner does in its sandbox
 			"protocol",
 		},
@@ -253,6 +254,7 @@ var Rules = map[string]Rule{
 	// What a driver makes a sandbox with, whichever driver it is.
 	"internal/sandbox/flatten":             {Ours: []string{"internal/baseline"}, Libraries: []string{unix}},
 	"internal/sandbox/guest":               {Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "protocol", "internal/protection"}},
+	"internal/sandbox/netns":               {Ours: []string{"internal/errdefs"}},
 	"internal/sandbox/relay":               {Ours: []string{"internal/guard"}, Libraries: []string{"github.com/hashicorp/yamux"}, Not: slow},
 	"internal/sandbox/seccomp":             {Ours: []string{"internal/runtime"}, Libraries: []string{unix}},
 	"internal/sandbox/seccomp/seccomptest": {TestOnly: true},
@@ -320,7 +322,7 @@ var Rules = map[string]Rule{
 	"internal/blob/blobtest": {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
 	"internal/runtime/runtimetest": {
 		TestOnly: true, Libraries: []string{unix},
-		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/testenv", "protocol"},
+		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/sandbox/netns", "internal/testenv", "protocol"},
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},

@@ -21,13 +21,14 @@ type APIKey struct {
 	RequestsPerSecond float64
 	Burst             int
 	MaxConcurrent     int
-	StoppedFor        time.Duration // 0: the configuration's
-	FileScope         string        // workspace, sandbox, or "" for files.outside_workspace
+	StoppedFor        time.Duration  // 0: the configuration's
+	FileScope         string         // workspace, sandbox, or "" for files.outside_workspace
+	Network           *NetworkPolicy // what the owner's sessions may reach at most; nil: maximum.network_mode
 }
 
 // limited reports whether the entry says what its owner may use.
 func (k APIKey) limited() bool {
-	return k.MaxSessions != 0 || k.RequestsPerSecond != 0 || k.Burst != 0 || k.MaxConcurrent != 0 || k.StoppedFor != 0 || k.FileScope != ""
+	return k.MaxSessions != 0 || k.RequestsPerSecond != 0 || k.Burst != 0 || k.MaxConcurrent != 0 || k.StoppedFor != 0 || k.FileScope != "" || k.Network != nil
 }
 
 // maxAPIKeys bounds the keys that every request is compared with.
@@ -71,6 +72,7 @@ func (k *APIKey) fields() []option {
 		{key: "max_concurrent", value: integer(&k.MaxConcurrent, 0, 1e6)},
 		{key: "stopped_retention_seconds", value: seconds(&k.StoppedFor, 0, 10*year)},
 		{key: "file_scope", value: oneOf(&k.FileScope, "workspace", "sandbox")},
+		{key: "network", value: ceiling(&k.Network)},
 	}
 }
 

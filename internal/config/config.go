@@ -38,26 +38,28 @@ type Config struct {
 	ReaperInterval time.Duration
 	ShutdownGrace  time.Duration
 
-	Defaults  Defaults
-	Maximum   Limits
-	Exec      Exec
-	Terminal  Terminal
-	Audit     Audit
-	Debug     Debug
-	Files     Files
-	Preview   Preview
-	RateLimit RateLimit
-	Requests  Requests
-	Security  Security
-	Sessions  Sessions
-	Disk      Disk
-	Admission Admission
-	Workspace Workspace
-	Network   Network
-	Pool      Pool
-	Snapshots Snapshots
-	Log       Log
-	Tracing   Tracing
+	Defaults Defaults
+	Maximum  Limits
+
+	MaxNetworkMode string // that clients may ask for
+	Network        Network
+	Exec           Exec
+	Terminal       Terminal
+	Audit          Audit
+	Debug          Debug
+	Files          Files
+	Preview        Preview
+	RateLimit      RateLimit
+	Requests       Requests
+	Security       Security
+	Sessions       Sessions
+	Disk           Disk
+	Admission      Admission
+	Workspace      Workspace
+	Pool           Pool
+	Snapshots      Snapshots
+	Log            Log
+	Tracing        Tracing
 }
 
 // Docker is where the driver docker makes its containers.
@@ -82,7 +84,8 @@ type Defaults struct {
 	Limits
 	ExecTimeout    time.Duration
 	MaxExecTimeout time.Duration // a client cannot ask for more
-	NetworkMode    string
+	NetworkMode    string        // short for a Network that has nothing else
+	Network        NetworkPolicy
 	ReadonlyRootfs bool
 }
 
@@ -170,11 +173,6 @@ type Workspace struct {
 	Retention        time.Duration // 0: for ever
 }
 
-// Network is about the network of sessions.
-type Network struct {
-	SecretsKeyFile string // empty: see Config.SecretsKeyFile
-}
-
 // Pool is about sandboxes that are ready before their sessions come.
 type Pool struct {
 	Enabled         bool
@@ -249,8 +247,12 @@ func Default(drivers []string) Config {
 			ExecTimeout:    2 * time.Minute,
 			MaxExecTimeout: 10 * time.Minute,
 			NetworkMode:    "none",
+			Network:        NetworkPolicy{Mode: "none"},
 		},
-		Maximum:   Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
+		Maximum: Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
+
+		MaxNetworkMode: "internet",
+
 		Exec:      Exec{OutputLimitBytes: 1 << 20, KillGrace: 2 * time.Second},
 		Terminal:  Terminal{Detach: 10 * time.Minute},
 		Audit:     Audit{Enabled: true, MaxFileMB: 64, MaxFiles: 16},

@@ -112,6 +112,32 @@ func TestEnvironmentOverridesTheFile(t *testing.T) {
 	}
 }
 
+func TestNetworkPolicies(t *testing.T) {
+	c := mustLoad(t, `
+defaults:
+  network_mode: internet
+network:
+  groups: {company: [git.example.org, "*.pkg.example.org:443"]}
+  images:
+    python: {mode: allow, allow: ["@pip"], deny: ["@company"], max_mbit: 10}
+api_keys:
+  - {owner: alice, key: 0123456789abcdef, network: {mode: allow, allow: ["@company"]}}
+`)
+	if c.Defaults.Network.Mode != "internet" || c.MaxNetworkMode != "internet" || c.Network.AllowPrivate {
+		t.Errorf("%+v, %+v", c.Defaults.Network, c.Network)
+	}
+	want := Network{
+		Groups: map[string][]string{"company": {"git.example.org", "*.pkg.example.org:443"}},
+		Images: map[string]NetworkPolicy{"python": {Mode: "allow", Allow: []string{"@pip"}, Deny: []string{"@company"}, MaxMbit: 10}},
+	}
+	if diff := cmp.Diff(want, c.Network); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(&NetworkPolicy{Mode: "allow", Allow: []string{"@company"}}, c.APIKeys[0].Network); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestMistakesNameTheLineAndTheRemedy(t *testing.T) {
 	tests := map[string]struct {
 		text string
@@ -129,7 +155,12 @@ func TestMistakesNameTheLineAndTheRemedy(t *testing.T) {
 		"overflow":        {"session_ttl_seconds: 9300000000\n", `line 1: session_ttl_seconds: is "9300000000": write a whole number of seconds from 1 to 31536000`},
 		"not a number":    {"defaults: {cpu_limit: .nan}\n", `line 1: defaults.cpu_limit: is ".nan": write a number from 0.01 to 1024`},
 		"choice":          {"security:\n  seccomp: strong\n", `line 2: security.seccomp: is "strong": write off, mvp or strict`},
-		"later mode":      {"defaults: {network_mode: full}\n", `line 1: defaults.network_mode: is "full": write none`},
+		"network mode":    {"defaults: {network_mode: bridge}\n", `line 1: defaults.network_mode: is "bridge": write none, allow, internet or full`},
+		"wide default":    {"defaults: {network_mode: full}\n", `line 1: defaults.network_mode: is wider than maximum.network_mode, which is internet: lower the one or raise the other`},
+		"two defaults":    {"defaults:\n  network_mode: internet\n  network: {mode: allow}\n", `line 2: defaults.network_mode: is another mode than that of defaults.network, allow: remove one of the two`},
+		"policy":          {"defaults:\n  network: {mode: allow, alow: []}\n", `line 2: defaults.network: write ` + policyWant},
+		"policy twice":    {"network:\n  images: {a: {mode: none, mode: none}}\n", `line 2: network.images: write ` + imagesWant},
+		"private maximum": {"maximum: {network_mode: full}\n", `line 1: maximum.network_mode: is full, which reaches private addresses: set network.allow_private, or write internet`},
 		"address":         {"listen: localhost\n", `line 1: listen: is "localhost": write host:port, as 127.0.0.1:8787`},
 		"port":            {"listen: 127.0.0.1:70000\n", `line 1: listen: is "127.0.0.1:70000": write host:port, as 127.0.0.1:8787`},
 		"relative path":   {"data_dir: ./data\n", `line 1: data_dir: is "./data": write an absolute path`},

@@ -182,7 +182,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
 		return nil, err
 	}
-	if sessions.Secrets, err = secretOptions(d.cfg, rows); err != nil {
+	if err := openSecrets(d.cfg, rows, &sessions); err != nil {
 		return nil, err
 	}
 	if err := d.ballast.Hold(); err != nil {
@@ -283,7 +283,6 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 			ExecTimeout:  cfg.Defaults.ExecTimeout,
 			OutputBytes:  cfg.Exec.OutputLimitBytes,
 			Limits:       drivers.Limits(cfg.Defaults.Limits),
-			Network:      runtime.Network{Mode: runtime.NetworkMode(cfg.Defaults.NetworkMode)},
 			ReadonlyRoot: cfg.Defaults.ReadonlyRootfs,
 		},
 		Maxima: session.Maxima{
@@ -295,6 +294,7 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 			FileBytes:   cfg.Files.MaxUploadMB << 20,
 		},
 		Quotas:                quotas(cfg),
+		Networks:              networkOptions(cfg, rows, log),
 		Workspaces:            workspaceOptions(cfg.Workspace, rows),
 		KillGrace:             cfg.Exec.KillGrace,
 		TerminalDetach:        cfg.Terminal.Detach,

@@ -38,7 +38,7 @@ func newPool(cfg config.Config, build string, sessions session.Options, set *dri
 	kept.MemoryBytes = max(cfg.Pool.MemoryReserveMB<<20, kept.MemoryBytes)
 	gate := admission.New(host.Read, kept)
 	d := sessions.Defaults
-	spec := runtime.Spec{Limits: d.Limits, ReadonlyRoot: d.ReadonlyRoot, Network: d.Network, Seccomp: cmp.Or(sessions.Seccomp, runtime.SeccompStrict)}
+	spec := runtime.Spec{Limits: d.Limits, ReadonlyRoot: d.ReadonlyRoot, Network: runtime.Network{Mode: runtime.NetworkNone}, Seccomp: cmp.Or(sessions.Seccomp, runtime.SeccompStrict)}
 	if !sessions.DiskLimited(cfg.Driver, spec.ReadonlyRoot) {
 		spec.Limits.DiskMB = 0 // as its sessions have
 	}

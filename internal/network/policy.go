@@ -5,6 +5,7 @@
 package network
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -38,7 +39,18 @@ type Policy struct {
 	Allow   []string
 	Deny    []string
 	MaxMbit int // of all connections together, in each direction; 0 is no limit
+
+	MaxConnections       int // at once, flows of UDP among them; 0 is the relay's default
+	ConnectionsPerSecond int // new ones; 0 is the relay's default
+	MaxMB                int // in both directions together, while the way out stands; 0 is no limit
 }
+
+// The bounds of limits.
+const (
+	MostConnections          = 4096
+	MostConnectionsPerSecond = 10000
+	MostMB                   = 1 << 40 // so that bytes fit into 64 bits
+)
 
 // Operator is what the operator allows policies to ask for.
 type Operator struct {
@@ -53,7 +65,13 @@ type Rules struct {
 	allow, deny []Rule
 	private     bool
 	own         func(netip.Addr) bool
-	maxMbit     int
+	limits      limits
+	ceiling     *Rules // that decides too; nil is none
+}
+
+// limits are those of a policy, with 0 for none or a default.
+type limits struct {
+	mbit, connections, perSecond, megabytes int
 }
 
 // Compile checks a policy. An error names the field of the request at fault.
@@ -62,7 +80,7 @@ func Compile(p Policy, o Operator) (*Rules, error) {
 	if mode == "" {
 		mode = None
 	}
-	r := &Rules{mode: mode, private: o.AllowPrivate, own: o.Own, maxMbit: p.MaxMbit}
+	r := &Rules{mode: mode, private: o.AllowPrivate, own: o.Own}
 	switch mode {
 	case None, Allow, Internet:
 	case Full:
@@ -75,10 +93,10 @@ func Compile(p Policy, o Operator) (*Rules, error) {
 	if mode != Allow && len(p.Allow) > 0 {
 		return nil, errdefs.Invalid("network.allow", "needs the mode allow: in mode %s it would change nothing", mode)
 	}
-	if p.MaxMbit < 0 {
-		return nil, errdefs.Invalid("network.max_mbit", "must not be negative")
-	}
 	var err error
+	if r.limits, err = checkLimits(p); err != nil {
+		return nil, err
+	}
 	if r.allow, err = parseList("network.allow", p.Allow, o.Groups, true); err != nil {
 		return nil, err
 	}
@@ -94,6 +112,26 @@ func Compile(p Policy, o Operator) (*Rules, error) {
 		}
 	}
 	return r, nil
+}
+
+func checkLimits(p Policy) (limits, error) {
+	for _, limit := range []struct {
+		field      string
+		value, max int
+	}{
+		{"network.max_mbit", p.MaxMbit, math.MaxInt},
+		{"network.max_connections", p.MaxConnections, MostConnections},
+		{"network.connections_per_second", p.ConnectionsPerSecond, MostConnectionsPerSecond},
+		{"network.max_mb", p.MaxMB, MostMB},
+	} {
+		if limit.value < 0 {
+			return limits{}, errdefs.Invalid(limit.field, "must not be negative")
+		}
+		if limit.value > limit.max {
+			return limits{}, errdefs.Invalid(limit.field, "must be at most %d", limit.max)
+		}
+	}
+	return limits{mbit: p.MaxMbit, connections: p.MaxConnections, perSecond: p.ConnectionsPerSecond, megabytes: p.MaxMB}, nil
 }
 
 func parseList(field string, entries []string, groups map[string][]string, opens bool) ([]Rule, error) {
@@ -125,7 +163,16 @@ func parseList(field string, entries []string, groups map[string][]string, opens
 func (r *Rules) Mode() Mode { return r.mode }
 
 // MaxMbit is the policy's.
-func (r *Rules) MaxMbit() int { return r.maxMbit }
+func (r *Rules) MaxMbit() int { return r.limits.mbit }
+
+// MaxConnections is the policy's.
+func (r *Rules) MaxConnections() int { return r.limits.connections }
+
+// ConnectionsPerSecond is the policy's.
+func (r *Rules) ConnectionsPerSecond() int { return r.limits.perSecond }
+
+// MaxMB is the policy's.
+func (r *Rules) MaxMB() int { return r.limits.megabytes }
 
 // Verdict is a decision with its reason, for people.
 type Verdict struct {
@@ -141,6 +188,13 @@ func refused(why string) Verdict { return Verdict{Why: why} }
 
 // Resolve decides whether a name may be resolved. The name is normalised.
 func (r *Rules) Resolve(name string) Verdict {
+	if r.ceiling != nil {
+		return r.resolve(name).both(r.ceiling.resolve(name))
+	}
+	return r.resolve(name)
+}
+
+func (r *Rules) resolve(name string) Verdict {
 	if rule, ok := findName(r.deny, name, anyPort); ok {
 		return refused("denied by " + rule.text)
 	}
@@ -159,6 +213,13 @@ func (r *Rules) Resolve(name string) Verdict {
 // Connect decides on a connection to a port of addr, which names was resolved for
 // this sandbox lately. Names are normalised.
 func (r *Rules) Connect(addr netip.Addr, port uint16, names []string) Verdict {
+	if r.ceiling != nil {
+		return r.connect(addr, port, names).both(r.ceiling.connect(addr, port, names))
+	}
+	return r.connect(addr, port, names)
+}
+
+func (r *Rules) connect(addr netip.Addr, port uint16, names []string) Verdict {
 	kind := r.kindOf(addr)
 	switch {
 	case port == anyPort:
@@ -229,6 +290,13 @@ func (r *Rules) connectListed(addr netip.Addr, port uint16, names []string) Verd
 // Name decides on a host that a connection to a port of addr names itself, as SNI or
 // Host. Pinned are the names that were resolved to the address.
 func (r *Rules) Name(name string, addr netip.Addr, port uint16, pinned []string) Verdict {
+	if r.ceiling != nil {
+		return r.named(name, addr, port, pinned).both(r.ceiling.named(name, addr, port, pinned))
+	}
+	return r.named(name, addr, port, pinned)
+}
+
+func (r *Rules) named(name string, addr netip.Addr, port uint16, pinned []string) Verdict {
 	if rule, ok := findName(r.deny, name, port); ok {
 		return refused("denied by " + rule.text)
 	}
@@ -251,6 +319,10 @@ func (r *Rules) Name(name string, addr netip.Addr, port uint16, pinned []string)
 // Answer decides whether an address may stand in the answer for a name: none may
 // point into a range that a name does not open.
 func (r *Rules) Answer(addr netip.Addr) bool {
+	return r.mayAnswer(addr) && (r.ceiling == nil || r.ceiling.mayAnswer(addr))
+}
+
+func (r *Rules) mayAnswer(addr netip.Addr) bool {
 	switch r.kindOf(addr) {
 	case forbidden:
 		return false

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -66,7 +67,7 @@ func TestBadEntriesAreRefused(t *testing.T) {
 			t.Errorf("%q: %v", entry, err)
 		}
 	}
-	for _, p := range []Policy{{Mode: "open"}, {Mode: Internet, Allow: []string{"good.test"}}, {Mode: Allow, MaxMbit: -1}} {
+	for _, p := range []Policy{{Mode: "open"}, {Mode: Internet, Allow: []string{"good.test"}}, {Mode: Allow, MaxMbit: -1}, {MaxConnections: -1}, {MaxConnections: 4097}, {ConnectionsPerSecond: -1}, {ConnectionsPerSecond: 10001}, {MaxMB: -1}, {MaxMB: MostMB + 1}} {
 		if _, err := Compile(p, Operator{}); !errdefs.Is(err, errdefs.InvalidArgument) {
 			t.Errorf("%+v: %v", p, err)
 		}
@@ -77,6 +78,17 @@ func TestBadEntriesAreRefused(t *testing.T) {
 	long := Policy{Mode: Allow, Allow: make([]string, MaxEntries+1)}
 	if _, err := Compile(long, Operator{}); !errdefs.Is(err, errdefs.InvalidArgument) {
 		t.Errorf("too many entries: %v", err)
+	}
+}
+
+func TestLimitsAreThoseOfThePolicy(t *testing.T) {
+	r := compile(t, Policy{MaxMbit: 1, MaxConnections: 4096, ConnectionsPerSecond: 10000, MaxMB: 4}, Operator{})
+	if r.MaxMbit() != 1 || r.MaxConnections() != 4096 || r.ConnectionsPerSecond() != 10000 || r.MaxMB() != 4 {
+		t.Errorf("%+v", r.limits)
+	}
+	_, err := Compile(Policy{MaxConnections: -1}, Operator{})
+	if e, ok := errors.AsType[*errdefs.Error](err); !ok || e.Field != "network.max_connections" {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -27,6 +27,7 @@ const (
 // store cannot be read. Sandboxes live on when it returns.
 func (m *Manager) Run(ctx context.Context) error {
 	c := m.core
+	defer c.networks.Close()
 	if err := errors.Join(c.load(ctx), c.snapshots.Abandon(ctx), failpoint.Hit("adopt.loaded")); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
@@ -124,7 +125,7 @@ func (c *core) adopt(ctx context.Context) (adopted <-chan struct{}, absent map[s
 				c.adoptOne(ctx, e, &status)
 			case away && s.State.settled():
 				close(e.created)
-				e.unlock()
+				e.Release()
 			default:
 				c.adoptOne(ctx, e, nil)
 			}
@@ -206,13 +207,13 @@ func (c *core) adoptDriver(ctx context.Context, name string, seen map[runtime.ID
 func (c *core) adoptAgain(ctx context.Context, e *entry) {
 	err := c.checkAlive(ctx, e)
 	if err == nil {
-		err = e.lock(ctx)
+		err = e.Acquire(ctx)
 	}
 	if err != nil {
 		c.log.ErrorContext(ctx, "a session is not in order after its driver came back; the reaper goes on", "session", e.id, "err", err)
 		return
 	}
-	defer e.unlock()
+	defer e.Release()
 	if e.snapshot().State.Alive() && e.box().sandbox == nil {
 		if err := c.reopen(ctx, e); err != nil {
 			c.log.WarnContext(ctx, "a session does not answer after its driver came back", "session", e.id, "err", err)
@@ -223,7 +224,7 @@ func (c *core) adoptAgain(ctx context.Context, e *entry) {
 // adoptOne brings one entry, which is locked, in line with its sandbox, and
 // unlocks it. The status is nil if the driver sees no sandbox.
 func (c *core) adoptOne(ctx context.Context, e *entry, status *runtime.Status) {
-	defer e.unlock()
+	defer e.Release()
 	defer close(e.created)
 	var err error
 	switch s := e.snapshot(); {
@@ -259,7 +260,9 @@ func (c *core) reopen(ctx context.Context, e *entry) error {
 	if err != nil {
 		return fmt.Errorf("open the sandbox: %w", err)
 	}
-	e.open(sandbox)
+	if err := c.open(ctx, e, sandbox); err != nil { // it is tried again when the session is used
+		c.log.ErrorContext(ctx, "a session reaches nothing", "session", e.id, "err", err)
+	}
 	if err := c.conform(ctx, e); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -60,6 +61,7 @@ func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateReques
 		return follow(ctx, e, s)
 	}
 	e.restoreID, e.image = req.RestoreSnapshotID, req.Image
+	e.network.of = c.askedNetwork(req)
 	err = c.create(making, e)
 	if err != nil && e.madeWorkspace {
 		err = errors.Join(err, c.workspaces.Unmake(ctx, userOf(e.snapshot())))
@@ -101,13 +103,16 @@ func sameRequest(earlier, s Session) (Session, error) {
 // create makes e's sandbox. It owns e's lock, which newEntry took, and gives
 // it back.
 func (c *core) create(ctx context.Context, e *entry) error {
-	defer e.unlock()
+	defer e.Release()
 	first, err := c.record(ctx, e)
 	if err != nil || !first {
 		return err
 	}
 	s := e.snapshot()
-	err = failpoint.Hit("create.row")
+	err = c.keepNetwork(ctx, e)
+	if err == nil {
+		err = failpoint.Hit("create.row")
+	}
 	var volume runtime.WorkspaceID
 	if err == nil {
 		volume, e.madeWorkspace, err = c.workspaces.Attachable(ctx, userOf(s))
@@ -121,20 +126,20 @@ func (c *core) create(ctx context.Context, e *entry) error {
 	if err != nil {
 		return c.undo(ctx, e, err)
 	}
-	e.open(sandbox)
-	if s.OnIdle == OnIdlePause {
-		if _, err := pauserOf(e); err != nil {
-			return c.undo(ctx, e, err)
-		}
+	err = c.open(ctx, e, sandbox)
+	if err == nil && s.OnIdle == OnIdlePause {
+		_, err = pauserOf(e)
 	}
-	err = failpoint.Hit("create.sandbox")
+	if err == nil {
+		err = failpoint.Hit("create.sandbox")
+	}
 	if err == nil {
 		err = c.restore(ctx, e)
 	}
 	if err != nil {
 		return c.undo(ctx, e, err)
 	}
-	if !e.wanted() {
+	if !e.Wanted() {
 		return c.undo(ctx, e, context.Canceled)
 	}
 	if err := c.commit(ctx, e, Running, ""); err != nil {
@@ -153,6 +158,9 @@ func (c *core) record(ctx context.Context, e *entry) (first bool, err error) {
 	}
 	if err == nil && s.ImageDigest == "" {
 		s.ImageDigest, err = c.opts.Images.Resolve(ctx, s.Image)
+	}
+	if err == nil {
+		err = c.planNetwork(ctx, e, &s)
 	}
 	if err == nil {
 		err = c.put(ctx, s)
@@ -185,7 +193,7 @@ func (c *core) undo(ctx context.Context, e *entry, cause error) error {
 	s := e.snapshot()
 	end, reason := Failed, "its sandbox could not be made: "+errdefs.MessageOf(cause)
 	switch {
-	case !e.wanted():
+	case !e.Wanted():
 		end, reason = Destroyed, reasonDestroyed
 		cause = errdefs.Wrap(cause, errdefs.Conflict, "session %s was destroyed while it was created", s.ID)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -208,7 +216,7 @@ func (c *core) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 		Network:      s.Network,
 		Seccomp:      c.opts.Seccomp,
 		Workspace:    volume,
-		Env:          s.Env,
+		Env:          networks.Environment(s.Env, s.NetworkPolicy),
 		Hostname:     s.Hostname,
 	}
 }

@@ -49,7 +49,7 @@ func (c *Sessions) Destroy(ctx context.Context, p auth.Principal, id ID) (err er
 
 // destroy is Destroy of a session that has not ended.
 func (c *core) destroy(ctx context.Context, e *entry) error {
-	e.refuse()
+	e.Refuse()
 	e.cancelCreate()
 	return c.endLocked(ctx, e, as(Destroyed, reasonDestroyed))
 }
@@ -79,10 +79,10 @@ func (c *core) endOfDead(ctx context.Context, s Session) (State, string) {
 // endLocked is end for a caller who does not hold e's lock. A session that has
 // ended meanwhile is not an error.
 func (c *core) endLocked(ctx context.Context, e *entry, how ending) error {
-	if err := e.lock(ctx); err != nil {
+	if err := e.Acquire(ctx); err != nil {
 		return err
 	}
-	defer e.unlock()
+	defer e.Release()
 	if e.snapshot().State.Ended() {
 		return nil
 	}
@@ -112,6 +112,7 @@ func (c *core) end(ctx context.Context, e *entry, how ending) error {
 	if err := failpoint.Hit(name + ".row"); err != nil {
 		return err
 	}
+	c.networks.Detach(string(s.ID))
 	if err := e.box().close(); err != nil {
 		c.log.DebugContext(ctx, "closing connections to a runner", "session", s.ID, "err", err)
 	}

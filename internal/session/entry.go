@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/session/statelock"
 )
 
 // entry is what the registry keeps of a session that has not ended: a copy of
@@ -19,7 +20,7 @@ type entry struct {
 	key    string // the idempotency key
 	name   string // "" if it has none
 
-	stateLock
+	statelock.Lock
 	creation
 
 	// over is closed when the session has ended.
@@ -27,7 +28,7 @@ type entry struct {
 	overOnce sync.Once
 
 	mu       sync.Mutex
-	record   record   // guarded by mu; its state changes only with the stateLock held
+	record   record   // guarded by mu; its state changes only with the Lock held
 	activity activity // guarded by mu
 }
 
@@ -44,20 +45,21 @@ type creation struct {
 	restoreID     string              // the snapshot to begin with, "" without
 	image         string              // "" if it named none
 	restore       *snapshots.Snapshot // that of restoreID, when it is known
+	network       networkPlan         // what it may reach
 }
 
 // newEntry returns an entry whose lock the caller holds.
 func newEntry(s Session) *entry {
 	return &entry{
-		id:        s.ID,
-		owner:     s.Owner,
-		helper:    s.Helper,
-		key:       s.IdempotencyKey,
-		name:      s.Name,
-		stateLock: newStateLock(s.ID),
-		creation:  creation{created: make(chan struct{}), cancelCreate: func() {}},
-		over:      make(chan struct{}),
-		record:    record{session: s},
+		id:       s.ID,
+		owner:    s.Owner,
+		helper:   s.Helper,
+		key:      s.IdempotencyKey,
+		name:     s.Name,
+		Lock:     statelock.New(string(s.ID)),
+		creation: creation{created: make(chan struct{}), cancelCreate: func() {}},
+		over:     make(chan struct{}),
+		record:   record{session: s},
 	}
 }
 

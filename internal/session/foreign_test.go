@@ -26,6 +26,7 @@ var ofNothing = map[string]errdefs.Code{
 	"Snapshots.Upload": errdefs.Unprocessable, "Snapshots.List": "", "Snapshots.Usage": "", "Snapshots.Enabled": "", "Snapshots.MaxArchive": "",
 	"Secrets.Set": errdefs.InvalidArgument, "Secrets.List": "",
 	"Upkeep.Survey": errdefs.PermissionDenied, "Upkeep.Prune": errdefs.PermissionDenied,
+	"Networks.Default": "", "Networks.TotalsByOwner": errdefs.PermissionDenied,
 	"Upkeep.PruneWorkspaces": errdefs.PermissionDenied, "Upkeep.PruneSnapshots": errdefs.PermissionDenied,
 }
 

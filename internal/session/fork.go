@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -62,10 +63,10 @@ func (c *Sessions) Fork(ctx context.Context, p auth.Principal, id ID, req ForkRe
 	}
 	making, cancel := context.WithTimeout(making, c.opts.CreateTimeout)
 	defer cancel()
-	if err := source.lock(making); err != nil {
+	if err := source.Acquire(making); err != nil {
 		return Forked{}, err
 	}
-	defer source.unlock()
+	defer source.Release()
 	f := &forking{core: c.core, source: source, room: c.roomFor(p)}
 	planned, err := f.plan(req)
 	if err != nil {
@@ -80,7 +81,7 @@ func (c *Sessions) Fork(ctx context.Context, p auth.Principal, id ID, req ForkRe
 	err = f.run(making)
 	for _, e := range f.made {
 		e.finishCreate(err)
-		e.unlock()
+		e.Release()
 	}
 	if err != nil {
 		return Forked{}, err
@@ -244,7 +245,7 @@ func (f *forking) forget(err error) {
 	for _, e := range f.made {
 		f.core.forget(e)
 		e.finishCreate(err)
-		e.unlock()
+		e.Release()
 	}
 	f.made = nil
 }
@@ -253,9 +254,15 @@ func (f *forking) forget(err error) {
 // When it fails nothing is left but rows that say so.
 func (f *forking) run(ctx context.Context) error {
 	for i, e := range f.made {
+		e.network.of = f.core.copiedNetwork(f.source)
 		first, err := f.core.record(ctx, e)
 		if err == nil && !first {
 			err = errHalfRemoved()
+		}
+		if err == nil {
+			if err := f.core.keepNetwork(ctx, e); err != nil {
+				return f.undo(ctx, f.made[:i+1], f.made[i+1:], err)
+			}
 		}
 		if err != nil {
 			return f.undo(ctx, f.made[:i], f.made[i:], err)
@@ -289,6 +296,9 @@ func (f *forking) fork(ctx context.Context) error {
 	}
 	spec := f.core.spec(s, volume)
 	spec.Env = f.env
+	if f.env != nil {
+		spec.Env = networks.Environment(f.env, s.NetworkPolicy)
+	}
 	branches := make([]runtime.Branch, len(f.made))
 	for i, e := range f.made {
 		fork := e.snapshot()
@@ -302,7 +312,10 @@ func (f *forking) fork(ctx context.Context) error {
 	}
 	f.copied = made.Copied
 	for i, sandbox := range made.Sandboxes {
-		f.made[i].open(sandbox)
+		err = errors.Join(err, f.core.open(ctx, f.made[i], sandbox))
+	}
+	if err != nil {
+		return err
 	}
 	if s.OnIdle == OnIdlePause {
 		_, err = pauserOf(f.made[0])

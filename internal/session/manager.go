@@ -14,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
@@ -36,6 +37,7 @@ type Manager struct {
 	Files      *Files
 	Workspaces *workspaces.Workspaces
 	Snapshots  *snapshots.Snapshots
+	Networks   *networks.Networks
 	Secrets    *secrets.Secrets
 	Upkeep     *Upkeep
 
@@ -70,7 +72,7 @@ type core struct {
 	forks      runtime.Forker  // the driver, or nil if it cannot
 	workspaces *workspaces.Keeper
 	snapshots  *snapshots.Keeper
-	secrets    *secrets.Keeper
+	networks   *networks.Keeper
 	absence    absence
 	log        *slog.Logger
 }
@@ -93,10 +95,11 @@ func New(o Options) *Manager {
 	c := &core{registry: newRegistry(o.Store), opts: o, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
 	c.workspaces = workspaces.New(o.Workspaces, volumes, host{c}, o.DestroyTimeout, o.Log)
 	c.snapshots = snapshots.New(o.Snapshots, host{c}, o.Quotas)
-	c.secrets = secrets.New(o.Secrets)
+	c.networks = networks.New(o.Networks)
 	return &Manager{
 		Sessions: &Sessions{c}, Execs: &Execs{c}, Files: &Files{c}, Upkeep: &Upkeep{c},
-		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Secrets: c.secrets.Service(), core: c,
+		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Secrets: secrets.New(o.Secrets).Service(),
+		Networks: c.networks.Service(host{c}), core: c,
 	}
 }
 

@@ -43,10 +43,10 @@ func (c *Sessions) Pause(ctx context.Context, p auth.Principal, id ID, memory Me
 	if err != nil {
 		return Session{}, err
 	}
-	if err := e.lock(ctx); err != nil {
+	if err := e.Acquire(ctx); err != nil {
 		return Session{}, err
 	}
-	defer e.unlock()
+	defer e.Release()
 	switch s := e.snapshot(); s.State {
 	case Running:
 		err = c.pause(ctx, e, func(Session) string { return "a client paused it" })
@@ -100,10 +100,10 @@ func (c *Sessions) Resume(ctx context.Context, p auth.Principal, id ID) (_ Sessi
 	if err != nil {
 		return Session{}, err
 	}
-	if err := e.lock(ctx); err != nil {
+	if err := e.Acquire(ctx); err != nil {
 		return Session{}, err
 	}
-	defer e.unlock()
+	defer e.Release()
 	switch s := e.snapshot(); s.State {
 	case Running:
 	case Paused:
@@ -151,10 +151,10 @@ func (c *core) resume(ctx context.Context, e *entry) error {
 
 // wake resumes e for an operation, and begins that.
 func (c *core) wake(ctx context.Context, e *entry) (end func(), err error) {
-	if err := e.lock(ctx); err != nil {
+	if err := e.Acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer e.unlock()
+	defer e.Release()
 	if s := e.snapshot(); s.State == Paused {
 		if !s.AutoResume {
 			return nil, errdefs.New(errdefs.Conflict, "session %s is paused and its auto_resume is off: resume it first", s.ID)

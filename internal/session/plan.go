@@ -40,7 +40,7 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 		Cwd:            check.WorkspaceDir,
 		Hostname:       cmp.Or(req.Hostname, d.Hostname),
 		Limits:         req.Limits.Or(d.Limits),
-		Network:        req.Network.Or(d.Network),
+		Network:        runtime.Network{Mode: runtime.NetworkNone},
 		ReadonlyRoot:   d.ReadonlyRoot,
 		FileScope:      req.FileScope,
 		Env:            req.Env,
@@ -91,7 +91,7 @@ func hashOf(text []byte) string {
 
 func (c *core) checkCreate(req CreateRequest) error {
 	for _, err := range []error{
-		checkName(req.Name), check.Image(cmp.Or(req.Image, c.opts.Defaults.Image)), check.Driver(req.Driver, c.opts.Drivers), c.checkWorkspace(req), check.Limits(req.Limits, c.opts.Maxima.Limits), req.Network.Or(c.opts.Defaults.Network).Validate(),
+		checkName(req.Name), check.Image(cmp.Or(req.Image, c.opts.Defaults.Image)), check.Driver(req.Driver, c.opts.Drivers), c.checkWorkspace(req), check.Limits(req.Limits, c.opts.Maxima.Limits), checkNetworkMode(req),
 		check.Env(req.Env), check.Hostname(req.Hostname), check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels), req.FileScope.Check(),
 	} {
 		if err != nil {

@@ -38,10 +38,10 @@ func (c *Sessions) Update(ctx context.Context, p auth.Principal, id ID, req Upda
 	if err != nil {
 		return Session{}, err
 	}
-	if err := e.lock(ctx); err != nil {
+	if err := e.Acquire(ctx); err != nil {
 		return Session{}, err
 	}
-	defer e.unlock()
+	defer e.Release()
 	s := e.snapshot()
 	if !s.State.settled() {
 		return Session{}, notRunning(s)

@@ -17,7 +17,6 @@ type Defaults struct {
 	ExecTimeout  time.Duration            // Maxima.ExecTimeout
 	OutputBytes  int64                    // of an exec that can be replayed: 1 MiB
 	Limits       runtime.Limits           // 1 core, 512 MB, 256 pids, 2048 MB of disk
-	Network      runtime.Network          // none
 	ReadonlyRoot bool
 	Hostname     string // "sandbox"
 }
@@ -55,7 +54,6 @@ func (d Defaults) withDefaults(x Maxima) Defaults {
 	d.Retention = cmp.Or(d.Retention, 7*24*time.Hour)
 	d.ExecTimeout = cmp.Or(d.ExecTimeout, x.ExecTimeout)
 	d.OutputBytes = cmp.Or(d.OutputBytes, 1<<20)
-	d.Network = d.Network.Or(runtime.Network{Mode: runtime.NetworkNone})
 	d.Hostname = cmp.Or(d.Hostname, "sandbox")
 	d.Limits.CPU = cmp.Or(d.Limits.CPU, min(1, x.Limits.CPU))
 	d.Limits.MemoryMB = cmp.Or(d.Limits.MemoryMB, min(512, x.Limits.MemoryMB))

@@ -3,7 +3,9 @@ package session
 import (
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
 )
 
 // CreateRequest is what a client may choose. Zero values take the defaults of
@@ -15,7 +17,8 @@ type CreateRequest struct {
 	TTL            time.Duration
 	WorkspaceID    string // made if the owner has none of this id
 	Limits         runtime.Limits
-	Network        runtime.Network
+	NetworkMode    network.Mode    `json:"Network"` // short for a NetworkPolicy that has nothing else
+	NetworkPolicy  *networks.Asked `json:",omitempty"`
 	ReadonlyRoot   *bool
 	FileScope      FileScope `json:",omitempty"` // without it as before, also for the hash of a request of then
 	Env            map[string]string

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
 )
 
 // ID names a session: 26 characters of [a-z2-7], 128 random bits, made by the
@@ -29,7 +30,8 @@ type Session struct {
 	Cwd            string // of the default shell, as last reported
 	Hostname       string
 	Limits         runtime.Limits
-	Network        runtime.Network
+	Network        runtime.Network // what its driver made; see NetworkPolicy for what it reaches
+	NetworkPolicy  networks.Policy // in a table of its own
 	ReadonlyRoot   bool
 	FileScope      FileScope
 	Env            map[string]string // never logged and never shown again

@@ -56,13 +56,13 @@ func (h host) StandStill(ctx context.Context, p auth.Principal, id string, do fu
 func (c *core) still(ctx context.Context, e *entry, do func(context.Context, snapshots.Source) error) (stopped bool, err error) {
 	patience, cancel := context.WithTimeout(ctx, stillTimeout)
 	defer cancel()
-	if err := e.lock(patience); err != nil {
+	if err := e.Acquire(patience); err != nil {
 		return false, err
 	}
-	defer e.unlock()
+	defer e.Release()
 	ctx, cancel = context.WithCancel(ctx)
 	defer cancel()
-	defer e.interruptible(cancel)()
+	defer e.Interruptible(cancel)()
 	if e.snapshot().State == Stopped {
 		return true, c.whileStopped(ctx, e, do)
 	}

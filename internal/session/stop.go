@@ -26,10 +26,10 @@ func (c *Sessions) Stop(ctx context.Context, p auth.Principal, id ID) (_ Session
 	if c.stops == nil {
 		return Session{}, errCannotStop()
 	}
-	if err := e.lock(ctx); err != nil {
+	if err := e.Acquire(ctx); err != nil {
 		return Session{}, err
 	}
-	defer e.unlock()
+	defer e.Release()
 	switch s := e.snapshot(); {
 	case s.State == Stopped:
 		return s, nil
@@ -60,10 +60,10 @@ func (c *Sessions) Start(ctx context.Context, p auth.Principal, id ID) (_ Sessio
 	if c.stops == nil {
 		return Session{}, errCannotStop()
 	}
-	if err := e.lock(ctx); err != nil {
+	if err := e.Acquire(ctx); err != nil {
 		return Session{}, err
 	}
-	defer e.unlock()
+	defer e.Release()
 	switch s := e.snapshot(); {
 	case s.State.Alive():
 	case s.State == Stopped:
@@ -97,6 +97,9 @@ func (c *core) boot(ctx context.Context, e *entry) error {
 	}
 	if err == nil {
 		e.reopen(sandbox, newID())
+		err = c.networks.Attach(ctx, e.subject())
+	}
+	if err == nil {
 		err = c.commit(ctx, e, Running, "")
 	}
 	if err != nil {

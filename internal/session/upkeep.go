@@ -172,10 +172,10 @@ func (c *Upkeep) Idle(ctx context.Context, p auth.Principal, id ID) error {
 	} else if err != nil {
 		return err
 	}
-	if err := e.lock(ctx); err != nil {
+	if err := e.Acquire(ctx); err != nil {
 		return err
 	}
-	defer e.unlock()
+	defer e.Release()
 	due := func(s Session) string {
 		if at := s.IdleAt(); at.IsZero() || time.Now().Before(at) {
 			return ""

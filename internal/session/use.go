@@ -32,10 +32,12 @@ func (c *core) running(ctx context.Context, p auth.Principal, id ID) (*entry, er
 // reachable refuses a session without processes, and opens the sandbox that the
 // driver could not open at the start.
 func (c *core) reachable(ctx context.Context, e *entry) error {
-	if s := e.snapshot(); !s.State.Alive() {
+	s := e.snapshot()
+	if !s.State.Alive() {
 		return notRunning(s)
 	}
 	if e.box().sandbox != nil {
+		c.attachAgain(ctx, e, s)
 		return nil
 	}
 	sandbox, err := c.driver.Open(ctx, e.snapshot().Sandbox)

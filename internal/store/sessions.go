@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
 )
 
 var _ session.Store = (*Store)(nil)
@@ -22,6 +23,13 @@ var _ session.Store = (*Store)(nil)
 const columns = `id, sandbox, image, image_digest, state, end_state, end_reason, workspace_id, cwd, hostname,
 	cpu, memory_mb, pids, disk_mb, network, readonly_root, labels, owner, idempotency_key, request_hash,
 	created_at, last_activity, ttl_us, max_lifetime_us, ended_at, boot_id, idle_timeout_us, on_idle, auto_resume, helper, forked_from, name, file_scope`
+
+// What is selected beside the columns: what a session may reach, or nothing in a
+// database that no daemon of this version has opened yet.
+const (
+	withNetwork    = columns + ", coalesce((SELECT public FROM networks WHERE session = sessions.id), '')"
+	withoutNetwork = columns + ", ''"
+)
 
 // putSQL leaves last_activity and cwd of an existing row to Touch where that
 // knows better.
@@ -49,19 +57,23 @@ func values(s session.Session) ([]any, error) {
 
 func scan(row row) (session.Session, error) {
 	var s session.Session
-	var labels string
+	var labels, reach string
 	var created, active, ttl, lifetime, ended, idle int64
 	err := row.Scan(
 		&s.ID, &s.Sandbox, &s.Image, &s.ImageDigest, &s.State, &s.End, &s.EndReason, &s.WorkspaceID, &s.Cwd, &s.Hostname,
 		&s.Limits.CPU, &s.Limits.MemoryMB, &s.Limits.Pids, &s.Limits.DiskMB, &s.Network.Mode, &s.ReadonlyRoot, &labels, &s.Owner, &s.IdempotencyKey, &s.RequestHash,
 		&created, &active, &ttl, &lifetime, &ended,
 		&s.BootID, &idle, &s.OnIdle, &s.AutoResume, &s.Helper, &s.ForkedFrom, &s.Name, &s.FileScope,
+		&reach,
 	)
 	if err != nil {
 		return session.Session{}, err
 	}
 	if err := json.Unmarshal([]byte(labels), &s.Labels); err != nil {
 		return session.Session{}, fmt.Errorf("decode labels of session %s: %w", s.ID, err)
+	}
+	if s.NetworkPolicy, err = networks.Parse([]byte(reach)); err != nil {
+		return session.Session{}, fmt.Errorf("decode the network of session %s: %w", s.ID, err)
 	}
 	s.CreatedAt, s.LastActivity, s.EndedAt = instant(created), instant(active), instant(ended)
 	s.TTL, s.MaxLifetime = time.Duration(ttl)*time.Microsecond, time.Duration(lifetime)*time.Microsecond
@@ -105,7 +117,7 @@ func (s *Store) Get(ctx context.Context, id session.ID) (session.Session, error)
 
 // GetOwned implements session.Store.
 func (s *Store) GetOwned(ctx context.Context, owner string, id session.ID) (session.Session, error) {
-	return found(scan(s.read.QueryRowContext(ctx, "SELECT "+columns+" FROM sessions WHERE id = ? AND owner = ?", string(id), owner)))
+	return found(scan(s.read.QueryRowContext(ctx, "SELECT "+s.selected+" FROM sessions WHERE id = ? AND owner = ?", string(id), owner)))
 }
 
 func found(x session.Session, err error) (session.Session, error) {
@@ -120,7 +132,7 @@ func found(x session.Session, err error) (session.Session, error) {
 
 // FindKey implements session.Store.
 func (s *Store) FindKey(ctx context.Context, owner, key string) (session.Session, error) {
-	x, err := scan(s.read.QueryRowContext(ctx, "SELECT "+columns+` FROM sessions
+	x, err := scan(s.read.QueryRowContext(ctx, "SELECT "+s.selected+` FROM sessions
 		WHERE owner = ? AND idempotency_key = ? AND idempotency_key <> '' AND state <> 'failed'`, owner, key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return x, errdefs.New(errdefs.NotFound, "no session has this Idempotency-Key")
@@ -133,7 +145,7 @@ func (s *Store) FindKey(ctx context.Context, owner, key string) (session.Session
 
 // List implements session.Store.
 func (s *Store) List(ctx context.Context, filter session.ListFilter) ([]session.Session, error) {
-	query, args := "SELECT "+columns+" FROM sessions WHERE true", []any{}
+	query, args := "SELECT "+s.selected+" FROM sessions WHERE true", []any{}
 	if !filter.IncludeEnded {
 		query += " AND ended_at = 0"
 	}
@@ -181,6 +193,9 @@ func (s *Store) Prune(ctx context.Context, endedBefore time.Time) (int64, error)
 	result, err := s.write.ExecContext(ctx, "DELETE FROM sessions WHERE ended_at <> 0 AND ended_at < ?", micros(endedBefore))
 	if err != nil {
 		return 0, wrap("forget ended sessions", err)
+	}
+	if _, err := s.write.ExecContext(ctx, pruneNetworks); err != nil {
+		return 0, wrap("forget the networks of ended sessions", err)
 	}
 	return result.RowsAffected()
 }

@@ -36,6 +36,8 @@ type Store struct {
 	put   *sql.Stmt
 	get   *sql.Stmt
 
+	selected string // the columns of a session: withNetwork, or withoutNetwork
+
 	// MakeRoom, which may be nil, is asked when the disk is full and something is
 	// to be changed or removed: after true that is tried once more. It is set
 	// before the store is used.
@@ -123,7 +125,15 @@ func (s *Store) look(ctx context.Context, path string) (err error) {
 	case have < known:
 		return fmt.Errorf("its schema is %d, and this version's %d: start this version's daemon first, which brings it up to date", have, known)
 	}
-	s.get, err = s.read.PrepareContext(ctx, "SELECT "+columns+" FROM sessions WHERE id = ?")
+	var networks int
+	if err := s.read.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema WHERE name = 'networks'").Scan(&networks); err != nil {
+		return err
+	}
+	s.selected = withNetwork
+	if networks == 0 {
+		s.selected = withoutNetwork
+	}
+	s.get, err = s.read.PrepareContext(ctx, "SELECT "+s.selected+" FROM sessions WHERE id = ?")
 	return err
 }
 
@@ -178,13 +188,16 @@ func (s *Store) open(ctx context.Context, path string, wait time.Duration) (err 
 	if err := migrate(ctx, s.write); err != nil {
 		return err
 	}
-	if _, err := s.write.ExecContext(ctx, clockSQL+";\n"+secretsSQL); err != nil {
-		return err
+	for _, table := range []string{clockSQL, networksSQL, secretsSQL} {
+		if _, err := s.write.ExecContext(ctx, table); err != nil {
+			return err
+		}
 	}
+	s.selected = withNetwork
 	if s.put, err = s.write.PrepareContext(ctx, putSQL); err != nil {
 		return err
 	}
-	s.get, err = s.read.PrepareContext(ctx, "SELECT "+columns+" FROM sessions WHERE id = ?")
+	s.get, err = s.read.PrepareContext(ctx, "SELECT "+s.selected+" FROM sessions WHERE id = ?")
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,8 +26,9 @@ type Engine struct {
 	Host  string   // as clients take it: unix:///...
 	Flags []string // of dockerd, beside those that keep it apart; read by Start
 
-	dir string
-	cmd *exec.Cmd // nil while it is not running
+	dir   string
+	cmd   *exec.Cmd     // nil while it is not running
+	ended chan struct{} // closed when cmd has
 }
 
 // engineTime is how long an engine may take to answer or to end.
@@ -101,7 +103,8 @@ func (e *Engine) Start(t testing.TB) {
 	e.cmd.Stdout, e.cmd.Stderr = log, log
 	// Or a test that is killed would leave it behind.
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := e.cmd.Start(); err != nil {
+	e.ended = make(chan struct{})
+	if err := startOnThread(e.cmd, e.ended); err != nil {
 		e.cmd = nil
 		t.Fatalf("start dockerd: %v", err)
 	}
@@ -110,6 +113,23 @@ func (e *Engine) Start(t testing.TB) {
 		text, readErr := os.ReadFile(e.log())
 		t.Fatalf("dockerd does not answer: %v\n%s%v", err, text[max(0, len(text)-4<<10):], readErr)
 	}
+}
+
+// startOnThread starts a program on a thread that lives until ended is closed. The
+// kernel sends the signal of a parent's death when that thread ends, and tests end
+// threads that have been in another namespace.
+func startOnThread(cmd *exec.Cmd, ended <-chan struct{}) error {
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			<-ended
+		}
+	}()
+	return <-started
 }
 
 // Stop ends the engine with a signal: TERM ends its containers, too, unless it
@@ -129,6 +149,7 @@ func (e *Engine) Stop(t testing.TB, sig syscall.Signal) {
 	})
 	defer late.Stop()
 	err := e.cmd.Wait()
+	close(e.ended)
 	e.cmd = nil
 	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		t.Errorf("wait for dockerd: %v", err)

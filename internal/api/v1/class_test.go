@@ -16,8 +16,8 @@ func TestClasses(t *testing.T) {
 		"POST " + id + "/exec": api.Long, "POST " + id + "/exec/stream": api.Long, "GET " + id + "/exec/stream": api.Long,
 		"POST " + id + "/processes": api.Long, "POST " + id + "/processes/stream": api.Long,
 		"GET " + id + "/terminal": api.Long, "GET " + id + "/tunnel": api.Long, "GET " + id + "/fs/watch": api.Long,
-		id + "/ports/{port}/{path...}": api.Long,
-		"POST " + id + "/snapshots":    api.Transfer, "POST /v1/snapshots": api.Transfer, "GET /v1/snapshots/{id}/download": api.Transfer,
+		id + "/ports/{port}/{path...}": api.Long, "GET " + id + "/network/log/stream": api.Long,
+		"POST " + id + "/snapshots": api.Transfer, "POST /v1/snapshots": api.Transfer, "GET /v1/snapshots/{id}/download": api.Transfer,
 		"POST /v1/images/import": api.Transfer, "GET /v1/image-jobs/{id}/events": api.Long,
 	}
 	for _, exec := range []string{id + "/execs/{exec_id}", id + "/processes/{exec_id}"} {

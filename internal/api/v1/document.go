@@ -125,3 +125,12 @@ event: done
 data: {"id":"k5n6p7r2s3t4u5f5q2bz7lq4m3","kind":"pull","name":"debian:12-slim","status":"canceled","progress":{"phase":"download","done_bytes":1048576,"total_bytes":28230144},"created_at":"2026-11-21T09:00:00Z","ended_at":"2026-11-21T09:00:02Z"}
 
 `
+
+const exampleNetworkLog = `event: network
+id: 1763715600000001
+data: {"seq":1763715600000001,"time":"2026-11-21T09:00:00Z","op":"resolve","name":"pypi.example.org","allowed":false,"why":"no entry of allow names it","count":1}
+
+event: done
+data: {}
+
+`

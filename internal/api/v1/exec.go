@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/execstream"
+	"github.com/sandkasten/sandkasten/internal/api/v1/networks"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -62,6 +63,8 @@ type End struct {
 	OutputFileError string `json:"output_file_error,omitempty" doc:"Why that has only the beginning of the output, as when the disk was full. The command was not told." example:"no space left in the sandbox: the file has only the beginning"`
 
 	Usage *Usage `json:"usage,omitempty" doc:"Of a process."`
+
+	NetworkDenied []networks.NetworkDenial `json:"network_denied,omitempty" nullable:"false" doc:"What the session's network refused while the command ran, by whichever program: the newest ten."`
 }
 
 // Usage is what a process and its descendants take.
@@ -78,8 +81,18 @@ func usageOf(u *protocol.Usage) *Usage {
 	return &Usage{CPUMS: u.CPUUS / 1000, MemoryBytes: u.MemoryBytes, Processes: u.Processes}
 }
 
-func endOf(r protocol.Record) End {
+// denied is what the network refused while a command or process ran.
+func (s *surface) denied(ctx context.Context, id session.ID, r protocol.Record) []networks.NetworkDenial {
+	if r.StartedUnixMS == 0 {
+		return nil
+	}
+	return s.networks.Denied(ctx, id, time.UnixMilli(r.StartedUnixMS))
+}
+
+func (s *surface) endOf(ctx context.Context, id session.ID, r protocol.Record) End {
 	return End{
+		NetworkDenied: s.denied(ctx, id, r),
+
 		ExitCode: r.ExitCode, Cwd: r.Cwd, DurationMS: r.DurationUS / 1000, ExecID: r.ID,
 		Cause: r.Cause, Signal: r.Signal, TimedOut: r.Cause == protocol.CauseTimeout, DiskFull: r.DiskFull,
 		ShellRestarted: r.ShellRestarted, OutputBytes: r.OutputBytes, OutputFile: r.OutputFile, OutputFileError: r.OutputFileError, Usage: usageOf(r.Usage),
@@ -137,5 +150,5 @@ func (s *surface) exec(ctx context.Context, in *execInput) (*execOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &execOutput{ExecResponse{End: endOf(result), Text: text}}, nil
+	return &execOutput{ExecResponse{End: s.endOf(ctx, id, result), Text: text}}, nil
 }

@@ -79,7 +79,7 @@ func (s *surface) info(ctx context.Context, _ *struct{}) (*infoOutput, error) {
 		Version: s.opts.Version, API: "v1", Driver: drivers[0], Drivers: drivers,
 		Defaults: Defaults{
 			Image: d.Image, TTLSeconds: int64(d.TTL / time.Second), IdleTimeout: int64(d.IdleTimeout / time.Second), Retention: int64(d.Retention / time.Second), TimeoutMS: d.ExecTimeout.Milliseconds(),
-			NetworkMode: string(d.Network.Mode), ReadonlyRootfs: d.ReadonlyRoot,
+			NetworkMode: networkMode(s.manager.Networks.Default(api.Caller(ctx)).Mode), ReadonlyRootfs: d.ReadonlyRoot,
 			Limits: Limits{CPU: d.Limits.CPU, MemoryMB: d.Limits.MemoryMB, Pids: d.Limits.Pids, DiskMB: d.Limits.DiskMB},
 		},
 		Limits: Maxima{

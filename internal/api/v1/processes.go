@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/execstream"
+	"github.com/sandkasten/sandkasten/internal/api/v1/networks"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -87,6 +88,8 @@ type ProcessResponse struct {
 	Usage        *Usage `json:"usage,omitempty"`
 
 	OutputFileError string `json:"output_file_error,omitempty" doc:"As in exec."`
+
+	NetworkDenied []networks.NetworkDenial `json:"network_denied,omitempty" nullable:"false" doc:"As in exec."`
 }
 
 type processOutput struct {
@@ -120,6 +123,7 @@ func (s *surface) startProcess(ctx context.Context, in *processInput) (*processO
 		ExecID: record.ID, Status: "completed", PID: record.PID, ExitCode: &record.ExitCode, Cause: record.Cause, Signal: record.Signal,
 		TimedOut: record.Cause == protocol.CauseTimeout, DiskFull: record.DiskFull, DurationMS: record.DurationUS / 1000,
 		OutputBytes: record.OutputBytes, OutputFile: record.OutputFile, OutputFileError: record.OutputFileError, Usage: usageOf(record.Usage),
+		NetworkDenied: s.denied(ctx, id, record),
 	}
 	if err := output.fill(&body, in.Body.TTY || req.Merged); err != nil {
 		return nil, err

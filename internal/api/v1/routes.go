@@ -23,6 +23,7 @@ func (s *surface) table() {
 	s.sessionRoutes()
 	s.execRoutes()
 	s.portRoutes()
+	s.networkRoutes()
 	s.filesOfSessions()
 	s.workspaceRoutes()
 	s.secretRoutes()

@@ -1,12 +1,15 @@
 package v1
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
+	"github.com/sandkasten/sandkasten/internal/api/v1/networks"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -27,7 +30,8 @@ type Session struct {
 	Hostname       string            `json:"hostname,omitempty" example:"sandbox"`
 	Labels         map[string]string `json:"labels,omitempty"`
 	Limits         Limits            `json:"limits"`
-	NetworkMode    string            `json:"network_mode" example:"none"`
+	NetworkMode    string            `json:"network_mode" doc:"The mode of network." example:"none"`
+	Network        networks.Network  `json:"network" doc:"What it may reach."`
 	ReadonlyRootfs bool              `json:"readonly_rootfs"`
 	FileScope      session.FileScope `json:"file_scope,omitempty" enum:"workspace,sandbox" doc:"What the calls for files reach: /workspace, or any path in the sandbox. Absent where it did not ask: then it is what the configuration says for its key." example:"workspace"`
 	TTLSeconds     int64             `json:"ttl_seconds" doc:"Idle time after which it expires, also when it is paused. A stopped session has stopped_retention_seconds." example:"1800"`
@@ -50,12 +54,15 @@ type Limits struct {
 	DiskMB   int64   `json:"disk_mb,omitempty" doc:"All that the sandbox writes, but for a workspace that outlives it." minimum:"0" maximum:"1073741824" example:"2048"`
 }
 
+// networkMode is a mode as it is shown, never "".
+func networkMode(m network.Mode) string { return string(cmp.Or(m, network.None)) }
+
 func view(s session.Session) Session {
 	v := Session{
 		ID: s.ID, Name: s.Name, Driver: s.Driver(), Image: s.Image, ImageDigest: s.ImageDigest, Status: s.State, EndReason: s.EndReason,
 		Cwd: s.Cwd, WorkspaceID: s.WorkspaceID, Hostname: s.Hostname, Labels: s.Labels,
 		Limits:      Limits{CPU: s.Limits.CPU, MemoryMB: s.Limits.MemoryMB, Pids: s.Limits.Pids, DiskMB: s.Limits.DiskMB},
-		NetworkMode: string(s.Network.Mode), ReadonlyRootfs: s.ReadonlyRoot, FileScope: s.FileScope,
+		NetworkMode: networkMode(s.NetworkPolicy.Mode), Network: networks.View(s.NetworkPolicy), ReadonlyRootfs: s.ReadonlyRoot, FileScope: s.FileScope,
 		ForkedFrom: s.ForkedFrom, BootID: s.BootID, OnIdle: s.OnIdle, AutoResume: s.AutoResume,
 		TTLSeconds: int64(s.TTL / time.Second), Lifetime: int64(s.MaxLifetime / time.Second), Retention: int64(s.Retention / time.Second), IdleTimeout: int64(s.IdleTimeout / time.Second),
 		CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt().UTC(), LastActivity: s.LastActivity.UTC(),
@@ -122,19 +129,20 @@ type createInput struct {
 // CreateRequest is what a client may say of a new session. Everything has a
 // default.
 type CreateRequest struct {
-	Name           string            `json:"name,omitempty" minLength:"1" maxLength:"64" doc:"What the session is called: unique among the key's sessions that have not ended, 409 otherwise. 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', begun by a letter or digit." example:"build-7"`
-	Image          string            `json:"image,omitempty" minLength:"1" maxLength:"512" doc:"The name of an image of this daemon." example:"base"`
-	Driver         string            `json:"driver,omitempty" minLength:"1" maxLength:"32" doc:"What makes the sandbox: one of the drivers at /v1/info. Only the first of them has workspaces." example:"native"`
-	WorkspaceID    string            `json:"workspace_id,omitempty" minLength:"1" maxLength:"64" doc:"A workspace that outlives the session, at /workspace. It is made if this key has none of that id. Without it /workspace ends with the session, unless the daemon is configured otherwise." example:"project"`
-	RestoreID      string            `json:"restore_snapshot_id,omitempty" minLength:"1" maxLength:"64" doc:"A snapshot with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
-	Limits                           // cpu, memory_mb, pids and disk_mb at the top
-	Nested         *Limits           `json:"limits,omitempty" doc:"The same four as at the top, for those who like them together. Not both."`
-	NetworkMode    string            `json:"network_mode,omitempty" minLength:"1" maxLength:"32" doc:"What the sandbox can reach. none is loopback only, and all that there is for now." example:"none"`
-	ReadonlyRootfs *bool             `json:"readonly_rootfs,omitempty" doc:"Only /workspace, /tmp and the like can be written."`
-	FileScope      session.FileScope `json:"file_scope,omitempty" enum:"workspace,sandbox" doc:"What the calls for files reach: /workspace, or any path in the sandbox, like /tmp and home directories. Without it what the configuration says for this key." example:"sandbox"`
-	Env            map[string]string `json:"env,omitempty" maxProperties:"256" doc:"Variables for every process. Never shown again." example:"{\"LANG\":\"C.UTF-8\"}"`
-	Hostname       string            `json:"hostname,omitempty" minLength:"1" maxLength:"63" example:"sandbox"`
-	Labels         map[string]string `json:"labels,omitempty" maxProperties:"64" doc:"The client's own notes." example:"{\"task\":\"42\"}"`
+	Name           string                   `json:"name,omitempty" minLength:"1" maxLength:"64" doc:"What the session is called: unique among the key's sessions that have not ended, 409 otherwise. 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', begun by a letter or digit." example:"build-7"`
+	Image          string                   `json:"image,omitempty" minLength:"1" maxLength:"512" doc:"The name of an image of this daemon." example:"base"`
+	Driver         string                   `json:"driver,omitempty" minLength:"1" maxLength:"32" doc:"What makes the sandbox: one of the drivers at /v1/info. Only the first of them has workspaces." example:"native"`
+	WorkspaceID    string                   `json:"workspace_id,omitempty" minLength:"1" maxLength:"64" doc:"A workspace that outlives the session, at /workspace. It is made if this key has none of that id. Without it /workspace ends with the session, unless the daemon is configured otherwise." example:"project"`
+	RestoreID      string                   `json:"restore_snapshot_id,omitempty" minLength:"1" maxLength:"64" doc:"A snapshot with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
+	Limits                                  // cpu, memory_mb, pids and disk_mb at the top
+	Nested         *Limits                  `json:"limits,omitempty" doc:"The same four as at the top, for those who like them together. Not both."`
+	NetworkMode    string                   `json:"network_mode,omitempty" minLength:"1" maxLength:"32" minLength:"1" maxLength:"32" doc:"none, allow, internet or full: short for a network that has only this mode. Beside network it has to be the same." example:"none"`
+	Network        *networks.NetworkRequest `json:"network,omitempty" doc:"What the sandbox may reach. Without it what the configuration says for the image, which is nothing unless the operator has set it otherwise."`
+	ReadonlyRootfs *bool                    `json:"readonly_rootfs,omitempty" doc:"Only /workspace, /tmp and the like can be written."`
+	FileScope      session.FileScope        `json:"file_scope,omitempty" enum:"workspace,sandbox" doc:"What the calls for files reach: /workspace, or any path in the sandbox, like /tmp and home directories. Without it what the configuration says for this key." example:"sandbox"`
+	Env            map[string]string        `json:"env,omitempty" maxProperties:"256" doc:"Variables for every process. Never shown again." example:"{\"LANG\":\"C.UTF-8\"}"`
+	Hostname       string                   `json:"hostname,omitempty" minLength:"1" maxLength:"63" example:"sandbox"`
+	Labels         map[string]string        `json:"labels,omitempty" maxProperties:"64" doc:"The client's own notes." example:"{\"task\":\"42\"}"`
 	Policy
 }
 
@@ -159,7 +167,7 @@ func (in *createInput) request() (session.CreateRequest, error) {
 	req.WorkspaceID = body.WorkspaceID
 	req.RestoreSnapshotID = body.RestoreID
 	req.Limits = runtime.Limits{CPU: limits.CPU, MemoryMB: limits.MemoryMB, Pids: limits.Pids, DiskMB: limits.DiskMB}
-	req.Network.Mode = runtime.NetworkMode(body.NetworkMode)
+	req.NetworkMode, req.NetworkPolicy = network.Mode(body.NetworkMode), body.Network.Asked()
 	req.ReadonlyRoot = body.ReadonlyRootfs
 	req.FileScope = body.FileScope
 	req.Env = body.Env
@@ -244,6 +252,8 @@ type Stats struct {
 
 	WorkspaceBytes int64 `json:"workspace_bytes,omitempty" doc:"Of a workspace that outlives the session, by whomever they were written."`
 	WorkspaceLimit int64 `json:"workspace_limit,omitempty" doc:"In bytes."`
+
+	Network *networks.NetworkStats `json:"network,omitempty" doc:"Since the session's last start, or the daemon's; absent if it has no network."`
 }
 
 type statsOutput struct{ Body Stats }
@@ -263,6 +273,9 @@ func (s *surface) stats(ctx context.Context, in *SessionPath) (*statsOutput, err
 		DiskBytes: st.DiskBytes, DiskLimit: st.DiskLimit, OOMKills: st.OOMKills,
 		Files: st.Files, FilesLimit: st.FilesLimit,
 	}}
+	if out.Body.Network, err = s.networks.Stats(ctx, found.ID); err != nil {
+		return nil, err
+	}
 	if found.WorkspaceID == "" {
 		return out, nil
 	}

@@ -29,7 +29,7 @@ func (s *surface) execStream(ctx context.Context, in *execInput) (*kit.Stream, e
 
 func (s *surface) streamExec(ctx context.Context, id session.ID, body *ExecRequest) *kit.Stream {
 	req := body.request()
-	return s.streamRun(ctx, body.RawOutput, func(out io.Writer) (protocol.Record, error) {
+	return s.streamRun(ctx, id, body.RawOutput, func(out io.Writer) (protocol.Record, error) {
 		return s.manager.Execs.Run(ctx, api.Caller(ctx), id, req, out)
 	})
 }
@@ -46,13 +46,13 @@ func (s *surface) processStream(ctx context.Context, in *processInput) (*kit.Str
 	if err != nil {
 		return nil, err
 	}
-	return s.streamRun(ctx, in.Body.RawOutput, func(out io.Writer) (protocol.Record, error) {
+	return s.streamRun(ctx, id, in.Body.RawOutput, func(out io.Writer) (protocol.Record, error) {
 		return s.manager.Execs.RunProcess(ctx, api.Caller(ctx), id, req, out)
 	}), nil
 }
 
 // streamRun answers with the events of an exec that run runs.
-func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Writer) (protocol.Record, error)) *kit.Stream {
+func (s *surface) streamRun(ctx context.Context, id session.ID, raw bool, run func(out io.Writer) (protocol.Record, error)) *kit.Stream {
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		out := announced{execstream.NewEvents(raw), ctx, w}
 		result, err := run(out)
@@ -66,7 +66,7 @@ func (s *surface) streamRun(ctx context.Context, raw bool, run func(out io.Write
 			api.WriteError(w, r, err)
 			return
 		}
-		endEvents(ctx, out.Events, result, err)
+		s.endEvents(ctx, id, out.Events, result, err)
 	})
 }
 
@@ -155,14 +155,14 @@ func (s *surface) streamFrom(ctx context.Context, id session.ID, at execstream.P
 		if err == nil {
 			record, err = s.manager.Execs.Attach(ctx, api.Caller(ctx), id, at.Exec, at.Offset, out)
 		}
-		endEvents(ctx, out, record, err)
+		s.endEvents(ctx, id, out, record, err)
 	}), nil
 }
 
 // endEvents sends the last event.
-func endEvents(ctx context.Context, out *execstream.Events, result protocol.Record, err error) {
+func (s *surface) endEvents(ctx context.Context, id session.ID, out *execstream.Events, result protocol.Record, err error) {
 	if err == nil {
-		err = out.End(done{End: endOf(result), DroppedBytes: out.Missing(result.OutputBytes)})
+		err = out.End(done{End: s.endOf(ctx, id, result), DroppedBytes: out.Missing(result.OutputBytes)})
 	} else {
 		body, _ := api.ErrorForm(ctx, err)
 		err = out.Fail(body)

@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/api/v1/images"
+	"github.com/sandkasten/sandkasten/internal/api/v1/networks"
 	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
@@ -56,6 +57,7 @@ type surface struct {
 	files          *files.Handlers
 	workspaceFiles *files.Handlers
 	snapshots      *snapshots.Handlers
+	networks       *networks.Handlers
 	images         *images.Handlers
 	opts           Options
 	kit            *kit.Surface
@@ -86,6 +88,7 @@ func New(o Options) api.Surface {
 	ofWorkspaces.Find = s.findWorkspaceFiles
 	s.workspaceFiles = &ofWorkspaces
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
+	s.networks = &networks.Handlers{Manager: o.Manager, Find: s.find}
 	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find}
 	s.kit = kit.New(kit.Options{Name: "v1", LargeBodies: "send files by PUT fs/raw"})
 	s.table()

@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -23,11 +22,10 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
-)
 
-// Resolvers are the addresses of the name servers that /etc/resolv.conf in the
-// namespace should have. Queries to other addresses arrive at the same sockets.
-var Resolvers = []netip.Addr{netip.MustParseAddr("192.0.2.53"), netip.MustParseAddr("2001:db8::53")}
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
+	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
+)
 
 // socketBuffer bounds what the kernel keeps of a connection for each direction. It
 // is memory that the daemon is charged for and a program in the namespace fills.
@@ -152,14 +150,13 @@ var allowMemory = sync.OnceFunc(func() { _ = rlimit.RemoveMemlock() }) // where 
 // within calls do on a thread that is in netns and ends afterwards.
 func within(netns *os.File, do func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+	go sys.OnOtherThread(func() {
 		if err := enterNamespace(netns); err != nil {
 			done <- fmt.Errorf("enter the network namespace: %w", err)
 			return
 		}
 		done <- do()
-	}()
+	})
 	return <-done
 }
 
@@ -193,8 +190,8 @@ func (d *Door) enter(ctx context.Context) error {
 		resolver netip.Addr
 		network  string
 	}{
-		{netip.MustParsePrefix("0.0.0.0/0"), "127.0.0.1:0", Resolvers[0], "4"},
-		{netip.MustParsePrefix("::/0"), "[::1]:0", Resolvers[1], "6"},
+		{netip.MustParsePrefix("0.0.0.0/0"), "127.0.0.1:0", netns.Resolvers[0], "4"},
+		{netip.MustParsePrefix("::/0"), "[::1]:0", netns.Resolvers[1], "6"},
 	} {
 		err := routeLocally(family.all)
 		if family.network == "6" && (errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EAFNOSUPPORT)) {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/sandkasten/sandkasten/internal/network"
 )
 
@@ -18,6 +16,7 @@ type connection struct {
 	relay  *Relay
 	client *net.TCPConn
 	to     netip.AddrPort // where it leads
+	opened sync.Once      // when it is let through
 
 	mu     sync.Mutex
 	names  []string // guarded by mu; that stood for the address when it began
@@ -63,8 +62,8 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 	}
 	switch {
 	case len(first) == 0:
-		// It ended without a word, or never had one.
-		c.relay.journal.add(c.event(OpConnect, false, "it said nothing"))
+		// Clients try several addresses at once and leave those that they do not need.
+		c.relay.record(c.event(OpConnect, !isTimeout(err), "it said nothing"))
 	case first[0] == recordHandshake:
 		c.inspectTLS(ctx, first, verdict.Inspect)
 	case looksLikeHTTP(first):
@@ -86,14 +85,19 @@ func (c *connection) peek(wait time.Duration) (first []byte, err error) {
 	if err := c.client.SetReadDeadline(time.Now().Add(wait)); err != nil {
 		return nil, err
 	}
+	if first, err = c.readFirst(); err == nil {
+		err = c.client.SetReadDeadline(time.Time{})
+	}
+	return first, err
+}
+
+// readFirst is peek until the deadline that the client's side has.
+func (c *connection) readFirst() (first []byte, err error) {
 	buf := make([]byte, maxPeek)
 	for err == nil && len(first) < maxPeek && mayBecomeHTTP(first) {
 		var n int
 		n, err = c.client.Read(buf[len(first):])
 		first = buf[:len(first)+n]
-	}
-	if err == nil {
-		err = c.client.SetReadDeadline(time.Time{})
 	}
 	return first, err
 }
@@ -106,6 +110,7 @@ func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte
 		c.notReached(err)
 		return nil, true
 	}
+	_ = c.client.SetReadDeadline(time.Now().Add(idleTimeout)) // before the server can end it
 	heard := make(chan []byte, 1)
 	c.relay.serving.Go(func() {
 		buf := make([]byte, burst)
@@ -113,9 +118,10 @@ func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte
 		_ = c.client.SetReadDeadline(time.Unix(1, 0)) // the client need not speak any more
 		heard <- buf[:n]
 	})
-	first, _ = c.peekNow()
+	first, _ = c.readFirst()
 	_ = server.SetReadDeadline(time.Unix(1, 0))
 	greeting := <-heard
+	_ = c.client.SetReadDeadline(time.Time{})
 	if len(greeting) == 0 {
 		_ = server.Close() // a server that has ended counts as silent, and is dialled again
 		return first, false
@@ -123,20 +129,16 @@ func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte
 	defer server.Close()
 	_ = server.SetReadDeadline(time.Time{})
 	c.passRaw()
+	if c.relay.pass(ctx, c.relay.receiving, len(greeting)) != nil {
+		return nil, true
+	}
 	if _, err := c.client.Write(greeting); err != nil {
 		return nil, true
 	}
-	c.relay.journal.add(c.event(OpConnect, true, why))
+	c.relay.record(c.event(OpConnect, true, why))
 	sent, received := c.carry(ctx, server, first)
 	c.closed(sent, received+int64(len(greeting)))
 	return nil, true
-}
-
-// peekNow is peek without an end of its own.
-func (c *connection) peekNow() ([]byte, error) {
-	first, err := c.peek(idleTimeout)
-	_ = c.client.SetReadDeadline(time.Time{})
-	return first, err
 }
 
 func isTimeout(err error) bool {
@@ -169,7 +171,7 @@ func (c *connection) inspectTLS(ctx context.Context, first []byte, strict bool) 
 		return
 	}
 	if len(c.relay.secretsOf(name)) > 0 {
-		cert, err := c.relay.opts.Authority.leaf(name)
+		cert, err := c.relay.secrets.Load().authority.leaf(name)
 		if err != nil {
 			c.refuseAs(read, "no certificate could be made")
 			return
@@ -189,19 +191,19 @@ func (c *connection) join(ctx context.Context, why string, first []byte) {
 		return
 	}
 	defer server.Close()
-	c.relay.journal.add(c.event(OpConnect, true, why))
+	c.relay.record(c.event(OpConnect, true, why))
 	c.closed(c.carry(ctx, server, first))
 }
 
 func (c *connection) notReached(err error) {
-	c.relay.journal.add(c.event(OpConnect, true, "not reached: "+plainError(err)))
+	c.relay.record(c.event(OpConnect, true, "not reached: "+plainError(err)))
 	reset(c.client)
 }
 
 func (c *connection) closed(sent, received int64) {
 	end := c.event(OpClose, true, "")
 	end.Sent, end.Received = sent, received
-	c.relay.journal.add(end)
+	c.relay.record(end)
 }
 
 // passRaw notes that the connection names no host, as its rules let it.
@@ -227,6 +229,7 @@ func (c *connection) dial(ctx context.Context) (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	c.server = server
+	c.countOpened()
 	return server, nil
 }
 
@@ -239,7 +242,10 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 		_ = c.client.CloseWrite()
 	})
 	if len(first) > 0 {
-		n, err := server.Write(first)
+		n, err := 0, c.relay.pass(ctx, c.relay.sending, len(first))
+		if err == nil {
+			n, err = server.Write(first)
+		}
 		sent = int64(n)
 		if err != nil {
 			c.cut()
@@ -254,20 +260,22 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 	return sent, received
 }
 
-// copyTo copies until the end of from. Without a limit the kernel moves the bytes.
+// copyTo copies until the end of from.
 func (c *connection) copyTo(ctx context.Context, to io.Writer, from io.Reader) int64 {
-	limit := c.relay.sending
+	in := c.relay.sending
 	if to == c.client {
-		limit = c.relay.receiving
+		in = c.relay.receiving
 	}
-	if limit.Limit() != rate.Inf {
-		from = limited{from, ctx, limit}
-	}
-	n, err := io.Copy(to, from)
+	n, err := io.Copy(to, metered{from, ctx, c.relay, in})
 	if err != nil {
 		c.cut()
 	}
 	return n
+}
+
+// countOpened counts the connection among those that were let through, once.
+func (c *connection) countOpened() {
+	c.opened.Do(func() { c.relay.counters.opened.Add(1) })
 }
 
 // cut ends the connection in both directions.
@@ -337,7 +345,7 @@ func (c *connection) refuse(why string) {
 // refuseAs ends the connection and says why in the client's own protocol, as far as
 // its first bytes tell that.
 func (c *connection) refuseAs(first []byte, why string) {
-	c.relay.journal.add(c.event(OpConnect, false, why))
+	c.relay.record(c.event(OpConnect, false, why))
 	_ = c.client.SetWriteDeadline(time.Now().Add(refusedTimeout))
 	switch {
 	case len(first) > 0 && first[0] == recordHandshake:

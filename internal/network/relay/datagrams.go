@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"github.com/sandkasten/sandkasten/internal/network"
 )
 
@@ -84,7 +82,9 @@ func (r *Relay) serveDatagrams(ctx context.Context, socket *net.UDPConn) {
 		if f == nil {
 			continue
 		}
-		if r.sending.WaitN(ctx, min(n, burst)) != nil {
+		if err := r.pass(ctx, r.sending, min(n, burst)); errors.Is(err, errSpent) {
+			continue
+		} else if err != nil {
 			return
 		}
 		if _, err := f.outer.Write(buf[:n]); err != nil {
@@ -96,26 +96,27 @@ func (r *Relay) serveDatagrams(ctx context.Context, socket *net.UDPConn) {
 // flowOf is the flow of a client with an address, or nil if there must be none.
 func (r *Relay) flowOf(ctx context.Context, client, to netip.AddrPort) *flow {
 	r.mu.Lock()
-	known, full, stopping := r.flows[flowKey{client, to}], len(r.flows) >= maxFlows, r.stopping
-	r.mu.Unlock()
-	if known != nil {
+	known, stopping := r.flows[flowKey{client, to}], r.stopping
+	if known != nil || stopping {
+		r.mu.Unlock()
 		return known
 	}
+	limit := r.limitHit()
+	if len(r.flows) >= maxFlows && limit == "" {
+		limit = LimitFlows
+	}
+	r.mu.Unlock()
 	names := r.resolver.namesOf(to.Addr())
 	verdict := datagramVerdict(r.Rules(), to, names)
-	switch {
-	case stopping:
-		return nil
-	case full:
-		verdict = network.Verdict{Why: "the limit of flows of UDP at once"}
-	case !r.fresh.Allow():
-		verdict = network.Verdict{Why: "the limit of new connections per second"}
+	if limit != "" {
+		r.counters.hit(limit)
+		verdict = network.Verdict{Why: limit.why()}
 	}
 	event := Event{Op: OpDatagrams, Addr: to.Addr(), Port: to.Port(), Allowed: verdict.Allowed, Why: verdict.Why}
 	if len(names) > 0 {
 		event.Name = names[0]
 	}
-	r.journal.add(event)
+	r.record(event)
 	if !verdict.Allowed {
 		return nil
 	}
@@ -138,12 +139,13 @@ func (r *Relay) openFlow(ctx context.Context, client, to netip.AddrPort, names [
 	f := &flow{client: client, to: to, inner: inner, outer: outer, names: names}
 	f.used.Store(time.Now().UnixNano())
 	r.mu.Lock()
-	if r.stopping || !f.judge(r.Rules()).Allowed { // they may have changed since they decided
+	if r.stopping || r.isSpent() || !f.judge(r.Rules()).Allowed { // that may have changed since it was decided
 		r.mu.Unlock()
 		f.cut()
 		return nil, net.ErrClosed
 	}
 	r.flows[flowKey{client, to}] = f
+	r.counters.opened.Add(1)
 	r.mu.Unlock()
 	r.serving.Go(func() { r.copyDatagrams(ctx, f, f.inner, f.outer, r.sending) })
 	r.serving.Go(func() {
@@ -157,7 +159,7 @@ func (r *Relay) openFlow(ctx context.Context, client, to netip.AddrPort, names [
 }
 
 // copyDatagrams copies one direction until the flow is cut or idle.
-func (r *Relay) copyDatagrams(ctx context.Context, f *flow, from, to net.Conn, limit *rate.Limiter) {
+func (r *Relay) copyDatagrams(ctx context.Context, f *flow, from, to net.Conn, in *direction) {
 	defer f.cut() // and so ends the other direction
 	buf := make([]byte, maxDatagram)
 	for {
@@ -172,7 +174,7 @@ func (r *Relay) copyDatagrams(ctx context.Context, f *flow, from, to net.Conn, l
 			return
 		}
 		f.used.Store(time.Now().UnixNano())
-		if limit.WaitN(ctx, min(n, burst)) != nil {
+		if r.pass(ctx, in, min(n, burst)) != nil {
 			return
 		}
 		if _, err := to.Write(buf[:n]); err != nil {

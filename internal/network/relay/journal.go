@@ -23,7 +23,7 @@ const (
 
 // Event is one decision.
 type Event struct {
-	Seq     uint64 // 1 is the first
+	Seq     uint64 // 1 is the first of a sandbox; it grows with Count
 	At      time.Time
 	Op      Op
 	Name    string
@@ -48,6 +48,7 @@ type Journal struct {
 	changed chan struct{} // guarded by mu; closed at the next event; may be nil
 	refused *rate.Limiter // guarded by mu; made with the first refusal
 	dropped uint64        // guarded by mu
+	ended   bool          // guarded by mu
 }
 
 // Refusals over this rate are counted and not kept, so that a flood of them does not
@@ -64,14 +65,17 @@ func (j *Journal) Dropped() uint64 {
 	return j.dropped
 }
 
-// add keeps an event. One that is like the last one only counts.
+// add keeps an event. One that is like the last one raises that one's count and
+// number.
 func (j *Journal) add(e Event) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e.At, e.Count = time.Now(), 1
 	if last := j.last(); last != nil && sameEvent(*last, e) {
+		j.seq++
+		last.Seq, last.At = j.seq, e.At
 		last.Count++
-		last.At = e.At
+		j.wake()
 		return
 	}
 	if !e.Allowed {
@@ -91,10 +95,30 @@ func (j *Journal) add(e Event) {
 		j.events[j.next] = e
 		j.next = (j.next + 1) % journalSize
 	}
+	j.wake()
+}
+
+// wake has followers look again. The caller holds mu.
+func (j *Journal) wake() {
 	if j.changed != nil {
 		close(j.changed)
 		j.changed = nil
 	}
+}
+
+// Close tells followers that no more events come.
+func (j *Journal) Close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.ended = true
+	j.wake()
+}
+
+// LastSeq is the number of the newest event, or that before the first.
+func (j *Journal) LastSeq() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.seq
 }
 
 // last is the newest event. The caller holds mu.
@@ -110,19 +134,53 @@ func sameEvent(a, b Event) bool {
 	return !a.Allowed && !b.Allowed && a.Op == b.Op && a.Name == b.Name && a.Addr == b.Addr && a.Port == b.Port && a.Why == b.Why
 }
 
-// Since returns the events behind the one numbered seq, oldest first, and a channel
-// that is closed when there is another one.
-func (j *Journal) Since(seq uint64) ([]Event, <-chan struct{}) {
+// Since returns the events behind the one numbered seq, oldest first, a channel that
+// is closed when there are others, and whether none will come any more. A number that
+// no event has had yet is of another journal: it counts as 0.
+func (j *Journal) Since(seq uint64) (events []Event, changed <-chan struct{}, ended bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	var found []Event
+	if seq > j.seq {
+		seq = 0
+	}
 	for i := range j.events {
 		if e := j.events[(j.next+i)%len(j.events)]; e.Seq > seq {
-			found = append(found, e)
+			events = append(events, e)
 		}
 	}
 	if j.changed == nil {
 		j.changed = make(chan struct{})
 	}
-	return found, j.changed
+	changed = j.changed
+	if j.ended {
+		j.wake() // nobody waits in vain
+	}
+	return events, changed, j.ended
+}
+
+// Denied returns at most that many refusals since a time, the newest first, and of
+// those of one name, address and port the newest only.
+func (j *Journal) Denied(since time.Time, most int) []Event {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	type target struct {
+		name string
+		addr netip.Addr
+		port uint16
+	}
+	seen := make(map[target]bool)
+	var found []Event
+	for i := len(j.events) - 1; i >= 0 && len(found) < most; i-- {
+		e := j.events[(j.next+i)%len(j.events)]
+		if e.At.Before(since) {
+			break
+		}
+		at := target{e.Name, e.Addr, e.Port}
+		if e.Allowed || seen[at] {
+			continue
+		}
+		seen[at] = true
+		found = append(found, e)
+	}
+	return found
 }

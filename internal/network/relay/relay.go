@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -34,21 +33,24 @@ type Options struct {
 	Secrets   []network.Secret
 	Roots     *x509.CertPool
 
+	// FirstSeq is where the numbers of events begin: LastSeq of the journal of an
+	// earlier relay of the same sandbox, or 0.
+	FirstSeq uint64
+
+	// The defaults of what rules do not limit.
 	MaxConnections int        // at once: 256
 	NewPerSecond   rate.Limit // connections: 100
 	NewBurst       int        // of them: 256
 }
 
 const (
-	defaultConnections = 256
-	defaultNewRate     = 100
-	dialTimeout        = 10 * time.Second
-	helloTimeout       = 10 * time.Second       // for the first bytes of a connection that has to name its host
-	silentTimeout      = 300 * time.Millisecond // after which a server is taken to speak first
-	refusedTimeout     = time.Second            // for what is refused to show how to tell it
-	idleTimeout        = 10 * time.Minute       // for one side alone
-	floodPause         = 5 * time.Millisecond   // after a connection over a limit
-	outerBuffer        = 1 << 20                // of the kernel, for each direction of a connection outside
+	dialTimeout    = 10 * time.Second
+	helloTimeout   = 10 * time.Second       // for the first bytes of a connection that has to name its host
+	silentTimeout  = 300 * time.Millisecond // after which a server is taken to speak first
+	refusedTimeout = time.Second            // for what is refused to show how to tell it
+	idleTimeout    = 10 * time.Minute       // for one side alone
+	floodPause     = 5 * time.Millisecond   // after a connection over a limit
+	outerBuffer    = 1 << 20                // of the kernel, for each direction of a connection outside
 )
 
 // Entrance is where the connections and queries of one sandbox arrive.
@@ -63,12 +65,15 @@ type Relay struct {
 	opts               Options
 	entrance           Entrance
 	rules              atomic.Pointer[network.Rules]
+	secrets            atomic.Pointer[secretSet]
 	journal            Journal
 	resolver           *resolver
 	web                *webProxy
 	fresh              *rate.Limiter
-	sending, receiving *rate.Limiter // of bytes; Inf is none
-	changing           sync.Mutex    // held while rules are replaced
+	sending, receiving *direction
+	counters           *counters
+	cutAt              atomic.Int64 // the total of bytes at which all was cut; 0 before that
+	changing           sync.Mutex   // held while rules are replaced
 
 	mu       sync.Mutex
 	carried  map[*connection]struct{} // guarded by mu
@@ -86,17 +91,19 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.MaxConnections == 0 {
-		o.MaxConnections = defaultConnections
+		o.MaxConnections = network.DefaultConnections
 	}
 	if o.NewPerSecond == 0 {
-		o.NewPerSecond = defaultNewRate
+		o.NewPerSecond = network.DefaultConnectionsPerSecond
 	}
 	if o.NewBurst == 0 {
-		o.NewBurst = defaultConnections
+		o.NewBurst = network.DefaultConnections
 	}
-	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), sending: rate.NewLimiter(rate.Inf, burst), receiving: rate.NewLimiter(rate.Inf, burst), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
+	r := &Relay{opts: o, entrance: entrance, fresh: rate.NewLimiter(o.NewPerSecond, o.NewBurst), sending: newDirection(), receiving: newDirection(), counters: newCounters(), carried: make(map[*connection]struct{}), flows: make(map[flowKey]*flow)}
+	r.journal.seq = o.FirstSeq
 	r.resolver = newResolver(r)
 	r.web = newWebProxy(r)
+	r.SetSecrets(o.Authority, o.Secrets)
 	r.SetRules(rules)
 	return r
 }
@@ -104,14 +111,22 @@ func New(entrance Entrance, rules *network.Rules, o Options) *Relay {
 // Journal has what the relay decided lately.
 func (r *Relay) Journal() *Journal { return &r.journal }
 
-// SetRules replaces the rules and cuts the connections that they do not allow. A limit
-// of bytes where there was none holds for new connections.
+// SetRules replaces the rules and cuts the connections that they do not allow. Of
+// connections over a limit of their number it cuts none.
 func (r *Relay) SetRules(rules *network.Rules) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.rules.Store(rules)
-	r.sending.SetLimit(bytesPerSecond(rules.MaxMbit()))
-	r.receiving.SetLimit(bytesPerSecond(rules.MaxMbit()))
+	r.sending.limit.SetLimit(bytesPerSecond(rules.MaxMbit()))
+	r.receiving.limit.SetLimit(bytesPerSecond(rules.MaxMbit()))
+	fresh, freshBurst := r.opts.NewPerSecond, r.opts.NewBurst
+	if n := rules.ConnectionsPerSecond(); n > 0 {
+		fresh, freshBurst = rate.Limit(n), n
+	}
+	r.fresh.SetLimit(fresh)
+	r.fresh.SetBurst(freshBurst)
+	r.cutAt.Store(0)
+	r.cutSpent()
 	r.resolver.forget()
 	r.web.forget()
 	if carry := r.entrance.Datagrams.Carry; carry != nil {
@@ -123,25 +138,38 @@ func (r *Relay) SetRules(rules *network.Rules) {
 	defer r.mu.Unlock()
 	for c := range r.carried {
 		if v := c.judge(rules); !v.Allowed {
-			r.journal.add(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: v.Why})
+			r.record(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: v.Why})
 			c.cut()
 		}
 	}
 	for _, f := range r.flows {
 		if v := f.judge(rules); !v.Allowed {
-			r.journal.add(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: v.Why})
+			r.record(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: v.Why})
 			f.cut()
 		}
 	}
 }
 
+// secretSet is which secrets there are, and the authority that stands for their hosts.
+type secretSet struct {
+	authority *Authority
+	secrets   []network.Secret
+}
+
+// SetSecrets replaces the secrets for the connections that begin from now on, and for
+// the next request of others. There are none without an authority.
+func (r *Relay) SetSecrets(authority *Authority, secrets []network.Secret) {
+	r.secrets.Store(&secretSet{authority, secrets})
+}
+
 // secretsOf are the secrets that a host may get.
 func (r *Relay) secretsOf(name string) []network.Secret {
-	var found []network.Secret
-	if r.opts.Authority == nil {
+	set := r.secrets.Load()
+	if set.authority == nil {
 		return nil
 	}
-	for _, secret := range r.opts.Secrets {
+	var found []network.Secret
+	for _, secret := range set.secrets {
 		if secret.IsFor(name) {
 			found = append(found, secret)
 		}
@@ -157,7 +185,8 @@ func (r *Relay) hasSecrets(names []string) bool {
 // Rules are those in force.
 func (r *Relay) Rules() *network.Rules { return r.rules.Load() }
 
-// Run serves until ctx is done. It closes what it was given, and all connections.
+// Run serves until ctx is done. It closes what it was given, all connections and the
+// journal.
 func (r *Relay) Run(ctx context.Context) error {
 	var failed error
 	var once sync.Once
@@ -181,6 +210,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	<-ctx.Done()
 	r.stop()
 	r.serving.Wait()
+	r.journal.Close()
 	return failed
 }
 
@@ -229,8 +259,9 @@ func (r *Relay) accept(ctx context.Context, stream net.Listener) error {
 			continue
 		}
 		c := &connection{relay: r, client: tcp, to: unmapped(to.AddrPort())}
-		if why := r.admit(c); why != "" {
-			r.journal.add(Event{Op: OpConnect, Addr: c.to.Addr(), Port: c.to.Port(), Why: why})
+		if limit := r.admit(c); limit != "" {
+			r.counters.hit(limit)
+			r.record(Event{Op: OpConnect, Addr: c.to.Addr(), Port: c.to.Port(), Why: limit.why()})
 			reset(tcp)
 			select { // a flood costs those who make it more than us
 			case <-time.After(floodPause):
@@ -247,17 +278,15 @@ func (r *Relay) accept(ctx context.Context, stream net.Listener) error {
 
 func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
-// admit counts a connection, or says which limit it hits.
-func (r *Relay) admit(c *connection) (why string) {
+// admit counts a connection, or returns the limit that it hits.
+func (r *Relay) admit(c *connection) Limit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.stopping:
-		return "the relay stops"
-	case len(r.carried) >= r.opts.MaxConnections:
-		return "the limit of connections at once"
-	case !r.fresh.Allow():
-		return "the limit of new connections per second"
+	if r.stopping {
+		return limitStopping
+	}
+	if limit := r.limitHit(); limit != "" {
+		return limit
 	}
 	r.carried[c] = struct{}{}
 	return ""
@@ -269,27 +298,17 @@ func (r *Relay) leave(c *connection) {
 	delete(r.carried, c)
 }
 
-// Connections is how many there are.
+// Connections is how many there are, flows of UDP among them.
 func (r *Relay) Connections() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.carried)
+	return len(r.carried) + len(r.flows)
 }
 
 // reset ends a connection so that its other end sees a refusal.
 func reset(conn *net.TCPConn) {
 	_ = conn.SetLinger(0)
 	_ = conn.Close()
-}
-
-// burst is how many bytes may pass at once under a limit.
-const burst = 64 << 10
-
-func bytesPerSecond(mbit int) rate.Limit {
-	if mbit == 0 {
-		return rate.Inf
-	}
-	return rate.Limit(mbit) * 1e6 / 8
 }
 
 // dialBounded dials with bounded buffers: what the kernel keeps of a connection outside
@@ -308,21 +327,4 @@ func dialBounded(ctx context.Context, network, address string) (net.Conn, error)
 		}
 	}
 	return conn, nil
-}
-
-// limited is a reader that waits for the relay's limit of bytes.
-type limited struct {
-	io.Reader
-	ctx   context.Context
-	limit *rate.Limiter
-}
-
-func (l limited) Read(p []byte) (int, error) {
-	n, err := l.Reader.Read(p[:min(len(p), burst)])
-	if n > 0 {
-		if waited := l.limit.WaitN(l.ctx, n); waited != nil {
-			return 0, waited
-		}
-	}
-	return n, err
 }

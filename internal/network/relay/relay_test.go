@@ -31,6 +31,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/door"
 	"github.com/sandkasten/sandkasten/internal/network/relay"
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -264,7 +265,7 @@ func (w *world) ask(network, server, name string, kind uint16) (*dns.Msg, error)
 
 func (w *world) mustAsk(name string, kind uint16) *dns.Msg {
 	w.t.Helper()
-	reply, err := w.ask("udp", door.Resolvers[0].String(), name, kind)
+	reply, err := w.ask("udp", netns.Resolvers[0].String(), name, kind)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -276,7 +277,7 @@ func (w *world) await(about string, want func(relay.Event) bool) relay.Event {
 	w.t.Helper()
 	deadline := time.After(10 * time.Second)
 	for {
-		events, changed := w.relay.Journal().Since(0)
+		events, changed, _ := w.relay.Journal().Since(0)
 		for _, e := range events {
 			if want(e) {
 				return e
@@ -364,7 +365,7 @@ func allowing(t *testing.T, more ...string) *world {
 func TestQueries(t *testing.T) {
 	w := allowing(t)
 	w.resolve("rebound.good.test", "127.0.0.1")
-	for _, server := range []string{door.Resolvers[0].String(), "8.8.8.8", "2001:4860:4860::8888"} {
+	for _, server := range []string{netns.Resolvers[0].String(), "8.8.8.8", "2001:4860:4860::8888"} {
 		for _, network := range []string{"udp", "tcp"} {
 			reply, err := w.ask(network, server, "Good.Test", dns.TypeA)
 			if err != nil || len(reply.Answer) != 1 || reply.Answer[0].(*dns.A).A.String() != "198.51.100.1" {
@@ -616,6 +617,150 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
+// opens reports whether a connection is carried.
+func (w *world) opens(address string) (net.Conn, bool) {
+	w.t.Helper()
+	conn, err := w.connect(address)
+	if err != nil {
+		return nil, false
+	}
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	fmt.Fprint(conn, "x")
+	_, err = conn.Read(make([]byte, 1))
+	return conn, err == nil
+}
+
+func (w *world) setRules(policy network.Policy) {
+	w.t.Helper()
+	rules, err := network.Compile(policy, network.Operator{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.relay.SetRules(rules)
+}
+
+func refusedBy(limit string) func(relay.Event) bool {
+	return func(e relay.Event) bool {
+		return e.Op == relay.OpConnect && !e.Allowed && strings.Contains(e.Why, limit)
+	}
+}
+
+// Other limits hold at once.
+func TestPolicyLimitsConnections(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet, MaxConnections: 2}, network.Operator{})
+	w.at("198.51.100.1:9000", echo(t))
+	w.at("198.51.100.2:123", echo(t))
+	count := func(tries int) (open int) {
+		for range tries {
+			if _, ok := w.opens("198.51.100.1:9000"); ok {
+				open++
+			}
+		}
+		return open
+	}
+	if open := count(4); open != 2 {
+		t.Errorf("%d connections are open", open)
+	}
+	w.await("max_connections", refusedBy("the limit of connections at once (max_connections)"))
+	if got, _ := w.exchange("198.51.100.2:123", true); got != "" || w.reached("198.51.100.2:123") {
+		t.Errorf("a flow is open: %q", got)
+	}
+	w.setRules(network.Policy{Mode: network.Internet, MaxConnections: 5})
+	if open := count(4); open != 3 {
+		t.Errorf("%d more connections are open", open)
+	}
+	w.setRules(network.Policy{Mode: network.Internet, ConnectionsPerSecond: 1})
+	if open := count(5); open > 2 {
+		t.Errorf("%d more connections are open", open)
+	}
+	w.await("connections_per_second", refusedBy("(connections_per_second)"))
+}
+
+// Once all bytes have passed nothing does, until the limit is raised.
+func TestPolicyLimitsAllBytes(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet, MaxMB: 1}, network.Operator{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Write(make([]byte, 4<<20))
+			conn.Close()
+		}
+	}()
+	w.at("198.51.100.1:9000", l.Addr().String())
+	w.at("198.51.100.2:9000", echo(t))
+	idle, ok := w.opens("198.51.100.2:9000")
+	if !ok {
+		t.Fatal("it is refused before the limit")
+	}
+	conn, err := w.connect("198.51.100.1:9000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, conn); n > 1<<20 || err == nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if _, err := idle.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the idle connection: %v", err)
+	}
+	if _, ok := w.opens("198.51.100.2:9000"); ok {
+		t.Error("a new connection is carried")
+	}
+	w.await("max_mb", refusedBy("(max_mb)"))
+	if reply := w.mustAsk("good.test", dns.TypeA); reply.Rcode != dns.RcodeNameError {
+		t.Errorf("a query: %v", reply)
+	}
+	w.setRules(network.Policy{Mode: network.Internet, MaxMB: 100})
+	if _, ok := w.opens("198.51.100.2:9000"); !ok {
+		t.Error("the raised limit does not hold")
+	}
+}
+
+// Totals move while connections live, not at their ends only.
+func TestTotals(t *testing.T) {
+	w := newWorld(t, network.Policy{Mode: network.Internet, Deny: []string{"198.51.100.2", "evil.test"}, MaxConnections: 3}, network.Operator{})
+	w.resolve("good.test", "198.51.100.1")
+	w.at("198.51.100.1:9000", echo(t))
+	w.at("198.51.100.1:123", datagramEcho(t))
+	_, plain := site(t, "good.test")
+	w.at("198.51.100.1:80", plain)
+	if out, err := curl(w, append(resolved("good.test"), "http://good.test/")...); err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+	before := w.relay.Totals()
+	conn, ok := w.opens("198.51.100.1:9000")
+	if !ok {
+		t.Fatal("refused")
+	}
+	fmt.Fprint(conn, "hello")
+	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if now := w.relay.Totals(); now.Sent-before.Sent != 6 || now.Received-before.Received != 6 || now.Connections != 1 || now.Opened != 2 {
+		t.Errorf("%+v, before %+v", now, before)
+	}
+	w.mustAsk("good.test", dns.TypeA)
+	w.mustAsk("evil.test", dns.TypeA)
+	if got, err := w.exchange("198.51.100.1:123", true); err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, address := range []string{"198.51.100.2:9000", "198.51.100.1:9000", "198.51.100.1:9000"} {
+		w.opens(address)
+	}
+	w.await("the limit", refusedBy("max_connections"))
+	now := w.relay.Totals()
+	if now.Opened != 4 || now.Refused != 2 || now.Queries != 2 || now.QueriesRefused != 1 || now.LimitHits[relay.LimitConnections] != 1 || len(now.LimitHits) != 1 || now.Connections != 3 {
+		t.Errorf("%+v", now)
+	}
+}
+
 func TestBytesAreLimited(t *testing.T) {
 	w := newWorld(t, network.Policy{Mode: network.Internet, MaxMbit: 8}, network.Operator{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -766,7 +911,7 @@ func TestSecrets(t *testing.T) {
 	if got := saw("other.test", "/other"); strings.Contains(got, value) || !strings.Contains(got, header.Placeholder) {
 		t.Errorf("another host: %s", got)
 	}
-	events, _ := w.relay.Journal().Since(0)
+	events, _, _ := w.relay.Journal().Since(0)
 	if text := fmt.Sprintf("%+v", events); strings.Contains(text, value) || !strings.Contains(text, "api.test") {
 		t.Errorf("the journal: %s", text)
 	}
@@ -796,23 +941,9 @@ func TestDatagrams(t *testing.T) {
 	for _, mode := range []network.Mode{network.Internet, network.Allow} {
 		t.Run(string(mode), func(t *testing.T) {
 			w := newWorld(t, network.Policy{Mode: mode}, network.Operator{})
-			server, err := net.ListenPacket("udp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer server.Close()
-			go func() {
-				buf := make([]byte, 2048)
-				for {
-					n, from, err := server.ReadFrom(buf)
-					if err != nil {
-						return
-					}
-					server.WriteTo(buf[:n], from)
-				}
-			}()
+			server := datagramEcho(t)
 			for _, address := range []string{"198.51.100.1:123", "[2001:db8::1]:443"} {
-				w.at(address, server.LocalAddr().String())
+				w.at(address, server)
 				for _, connected := range []bool{true, false} {
 					got, err := w.exchange(address, connected)
 					if mode == network.Internet && (got != "ping 1 ping 2 " || err != nil) {
@@ -827,13 +958,33 @@ func TestDatagrams(t *testing.T) {
 				}
 			}
 			for _, address := range []string{"10.0.0.1:123", "169.254.169.254:123"} {
-				w.at(address, server.LocalAddr().String())
+				w.at(address, server)
 				if got, _ := w.exchange(address, true); got != "" || w.reached(address) {
 					t.Errorf("%s: %q", address, got)
 				}
 			}
 		})
 	}
+}
+
+func datagramEcho(t *testing.T) string {
+	t.Helper()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	go func() {
+		buf := make([]byte, 2048)
+		for {
+			n, from, err := server.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			server.WriteTo(buf[:n], from)
+		}
+	}()
+	return server.LocalAddr().String()
 }
 
 // exchange sends two datagrams from the namespace and returns what came back from

@@ -85,6 +85,7 @@ func (r *resolver) serve(ctx context.Context, queries *net.UDPConn) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
+		r.relay.count(r.relay.sending, n)
 		query := new(dns.Msg)
 		if err != nil || query.Unpack(buf[:n]) != nil {
 			continue
@@ -99,6 +100,7 @@ func (r *resolver) serve(ctx context.Context, queries *net.UDPConn) {
 			reply := r.reply(ctx, query)
 			reply.Truncate(sizeFor(query))
 			if packed, err := reply.Pack(); err == nil {
+				r.relay.count(r.relay.receiving, len(packed))
 				_, _ = dns.WriteToSessionUDP(queries, packed, client) // whoever does not get it asks again
 			}
 		})
@@ -124,7 +126,10 @@ func (r *resolver) serveStream(ctx context.Context, client net.Conn) {
 		if err != nil || r.queries.Wait(ctx) != nil {
 			return
 		}
-		if err := conn.WriteMsg(r.reply(ctx, query)); err != nil {
+		reply := r.reply(ctx, query)
+		r.relay.count(r.relay.sending, query.Len())
+		r.relay.count(r.relay.receiving, reply.Len())
+		if err := conn.WriteMsg(reply); err != nil {
 			return
 		}
 	}
@@ -139,14 +144,19 @@ func (r *resolver) reply(ctx context.Context, query *dns.Msg) *dns.Msg {
 		reply.Rcode = dns.RcodeNotImplemented
 		return reply
 	}
+	r.relay.counters.queries.Add(1)
 	asked := query.Question[0]
 	name, err := network.NormalName(asked.Name)
 	verdict := network.Verdict{Why: "it is no host name"}
 	if err == nil {
 		verdict = r.relay.Rules().Resolve(name)
 	}
+	if r.relay.isSpent() {
+		r.relay.counters.hit(LimitBytes)
+		verdict = network.Verdict{Why: LimitBytes.why()}
+	}
 	if !verdict.Allowed {
-		r.relay.journal.add(Event{Op: OpResolve, Name: printable(asked.Name), Why: verdict.Why})
+		r.relay.record(Event{Op: OpResolve, Name: printable(asked.Name), Why: verdict.Why})
 		reply.Rcode = dns.RcodeNameError
 		return reply
 	}
@@ -207,7 +217,7 @@ func (r *resolver) lookUp(ctx context.Context, q question) answer {
 	query.SetQuestion(dns.Fqdn(q.name), q.kind)
 	response, err := r.ask(ctx, query)
 	if err != nil {
-		r.relay.journal.add(Event{Op: OpResolve, Name: q.name, Allowed: true, Why: "not resolved: " + plainError(err)})
+		r.relay.record(Event{Op: OpResolve, Name: q.name, Allowed: true, Why: "not resolved: " + plainError(err)})
 		return answer{rcode: dns.RcodeServerFailure}
 	}
 	found := r.judge(q, response, now)
@@ -246,7 +256,7 @@ func (r *resolver) judge(q question, response *dns.Msg, now time.Time) answer {
 		ttl = min(ttl, time.Duration(record.Header().Ttl)*time.Second)
 	}
 	if dropped != "" {
-		r.relay.journal.add(Event{Op: OpResolve, Name: q.name, Why: "its address " + dropped + " is not one that a name may lead to"})
+		r.relay.record(Event{Op: OpResolve, Name: q.name, Why: "its address " + dropped + " is not one that a name may lead to"})
 	}
 	if len(found.addrs) > 0 {
 		found.until = now.Add(max(ttl, minTTL))
@@ -272,12 +282,14 @@ var errBusy = errors.New("too many queries")
 // ask asks the upstream.
 func (r *resolver) ask(ctx context.Context, query *dns.Msg) (*dns.Msg, error) {
 	if !r.asked.Allow() {
+		r.relay.counters.hit(LimitQueries)
 		return nil, errBusy
 	}
 	select {
 	case r.asking <- struct{}{}:
 		defer func() { <-r.asking }()
 	default:
+		r.relay.counters.hit(LimitQueries)
 		return nil, errBusy
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)

@@ -173,7 +173,7 @@ func (p *webProxy) carry(ctx context.Context, c *connection, first []byte, as *t
 	}
 	end := c.event(OpClose, true, "")
 	end.Sent, end.Received = conn.sent.Load(), conn.received.Load()
-	p.relay.journal.add(end)
+	p.relay.record(end)
 }
 
 // webConn is a connection that the server serves.
@@ -192,15 +192,14 @@ type webConn struct {
 
 // Read counts what the client sends.
 func (w *webConn) Read(p []byte) (int, error) {
-	if len(w.first) > 0 {
-		n := copy(p, w.first)
-		w.first = w.first[n:]
-		return n, nil
+	n, err := copy(p[:min(len(p), burst)], w.first), error(nil)
+	w.first = w.first[n:]
+	if n == 0 {
+		n, err = w.TCPConn.Read(p[:min(len(p), burst)])
 	}
-	n, err := w.TCPConn.Read(p[:min(len(p), burst)])
 	w.sent.Add(int64(n))
-	if limited := w.of.relay.sending.WaitN(w.ctx, n); limited != nil {
-		return 0, limited
+	if held := w.of.relay.pass(w.ctx, w.of.relay.sending, n); held != nil {
+		return 0, held
 	}
 	return n, err
 }
@@ -209,7 +208,7 @@ func (w *webConn) Read(p []byte) (int, error) {
 func (w *webConn) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		piece := p[:min(len(p), burst)]
-		if err := w.of.relay.receiving.WaitN(w.ctx, len(piece)); err != nil {
+		if err := w.of.relay.pass(w.ctx, w.of.relay.receiving, len(piece)); err != nil {
 			return n, err
 		}
 		written, err := w.TCPConn.Write(piece)
@@ -250,6 +249,7 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p.asking <- struct{}{}:
 		defer func() { <-p.asking }()
 	default:
+		p.relay.counters.hit(LimitRequests)
 		http.Error(w, "The sandbox has too many requests under way.", http.StatusServiceUnavailable)
 		return
 	}
@@ -266,7 +266,8 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.setNamed(name)
 		verdict := p.relay.Rules().Name(name, c.to.Addr(), c.to.Port(), c.names)
 		if why = verdict.Why; verdict.Allowed {
-			p.relay.journal.add(c.event(OpRequest, true, why))
+			p.relay.record(c.event(OpRequest, true, why))
+			c.countOpened()
 			if web.secure != "" {
 				w = finalOnly{w}
 			}
@@ -274,7 +275,7 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	p.relay.journal.add(c.event(OpRequest, false, why))
+	p.relay.record(c.event(OpRequest, false, why))
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Connection", "close")
 	w.WriteHeader(http.StatusForbidden)

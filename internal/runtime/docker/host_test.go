@@ -154,6 +154,7 @@ func checkRemote(t *testing.T, o Options) {
 	if got := x.run(t, "seq 100000 | wc -l"); got != "100000" {
 		t.Errorf("%q", got)
 	}
+	wantNoNamespace(t, x, "reached over the network")
 }
 
 // TestSSHRefused: what ssh says is what the operator is told.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
 	"github.com/sandkasten/sandkasten/internal/sandbox/relay"
 	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
@@ -113,6 +114,9 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 	memory := c.spec.Limits.MemoryMB << 20
 	host := &container.HostConfig{
 		NetworkMode:    "none",
+		DNS:            netns.Resolvers[:],
+		DNSOptions:     netns.ResolverOptions,
+		DNSSearch:      []string{"."}, // none, or the engine would take its host's
 		IpcMode:        container.IPCModePrivate,
 		CgroupnsMode:   container.CgroupnsModePrivate,
 		CapDrop:        []string{"ALL"},

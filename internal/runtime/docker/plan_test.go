@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/sandbox/guest"
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
 	"github.com/sandkasten/sandkasten/internal/sandbox/seccomp"
 	"github.com/sandkasten/sandkasten/internal/sandbox/stage"
 )
@@ -39,6 +40,7 @@ func checkHardened(t *testing.T, d *Driver, spec runtime.Spec, c *container.Conf
 		"volumes only":      !slices.ContainsFunc(h.Mounts, func(m mount.Mount) bool { return m.Type != mount.TypeVolume }),
 		"program read-only": h.Mounts[0].ReadOnly && h.Mounts[0].Target == programDir,
 		"own namespaces":    h.NetworkMode == "none" && h.IpcMode == "private" && h.CgroupnsMode == "private" && h.PidMode == "" && h.UTSMode == "" && h.UsernsMode == "",
+		"our resolvers":     slices.Equal(h.DNS, netns.Resolvers[:]) && slices.Equal(h.DNSSearch, []string{"."}),
 		"memory, no swap":   h.Memory == spec.Limits.MemoryMB<<20 && h.MemorySwap == h.Memory,
 		"processor":         h.NanoCPUs == int64(spec.Limits.CPU*1e9),
 		"processes":         h.PidsLimit != nil && *h.PidsLimit == spec.Limits.Pids+runnerTasks,
@@ -156,6 +158,7 @@ func TestUnavailable(t *testing.T) {
 		"Dial":    func() error { _, err := s.DialRunner(ctx); return err },
 		"Pause":   func() error { return s.Pause(ctx) },
 		"Stats":   func() error { _, err := s.Stats(ctx); return err },
+		"NetNS":   func() error { _, err := s.NetNS(ctx); return err },
 		"List": func() error {
 			for _, err := range d.List(ctx) {
 				return err

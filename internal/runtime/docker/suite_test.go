@@ -66,7 +66,7 @@ func open(t testing.TB, o Options) *Driver {
 // TestEngine is all that takes a real engine and leaves it running.
 func TestEngine(t *testing.T) {
 	testenv.NeedsRoot(t)
-	o := options(t, testenv.StartEngine(t))
+	o := options(t, testenv.StartEngine(t, runtimeFlags(t)...))
 	d := open(t, o)
 	t.Run("suite", func(t *testing.T) { // returns when the parallel tests have ended
 		kill := func(t *testing.T, id runtime.ID) {
@@ -104,6 +104,9 @@ func TestEngine(t *testing.T) {
 		"forkFails":   testForkFails,
 		"claimEnv":    testClaimEnv,
 		"hostileRoot": testHostileRoot,
+
+		"namespace": testNamespace,
+		"door":      testDoor,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, d) })
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
@@ -136,6 +137,19 @@ func (d *Driver) swapOut(id runtime.ID, group cgroup.Group) {
 func (s *sandbox) Paused() (bool, error) { return s.group().Freezing() }
 
 func (s *sandbox) group() cgroup.Group { return s.d.group(&s.state) }
+
+var _ runtime.Networked = (*sandbox)(nil)
+
+// NetNS implements runtime.Networked.
+func (s *sandbox) NetNS(context.Context) (*os.File, error) {
+	return netns.Open(s.state.Process.PID, func() error {
+		state, err := s.state.Process.find(s.d.bootID)
+		if err == nil && !state.Running() {
+			err = errdefs.New(errdefs.NotFound, "sandbox %s is not running", s.state.ID)
+		}
+		return err
+	})
+}
 
 // Stats reads the cgroups and the disk.
 func (s *sandbox) Stats(context.Context) (runtime.Stats, error) {

@@ -32,12 +32,13 @@ func TestSuite(t *testing.T) {
 				return multidriver.New(drivers, name)
 			}
 			runtimetest.TestDriver(t, open, runtimetest.Options{
-				Driver:    name,
-				Image:     runtimetest.LocalImage,
-				Kill:      func(t *testing.T, id runtime.ID) { locals[name].KillRunner(t, id) },
-				Unlimited: true,
-				NoClaims:  true,
-				NoRoots:   true,
+				Driver:     name,
+				Image:      runtimetest.LocalImage,
+				Kill:       func(t *testing.T, id runtime.ID) { locals[name].KillRunner(t, id) },
+				Unlimited:  true,
+				NoClaims:   true,
+				NoRoots:    true,
+				NoNetworks: true,
 			})
 		})
 	}

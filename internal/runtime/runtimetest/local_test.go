@@ -16,10 +16,11 @@ func TestLocal(t *testing.T) {
 	// Another Local on the same directory is what a restart of the daemon is.
 	open := func(*testing.T) runtime.Driver { return &runtimetest.Local{Dir: l.Dir, Runner: l.Runner} }
 	runtimetest.TestDriver(t, open, runtimetest.Options{
-		Image:     runtimetest.LocalImage,
-		Kill:      func(t *testing.T, id runtime.ID) { l.KillRunner(t, id) },
-		Unlimited: true,
-		NoClaims:  true,
-		NoRoots:   true,
+		Image:      runtimetest.LocalImage,
+		Kill:       func(t *testing.T, id runtime.ID) { l.KillRunner(t, id) },
+		Unlimited:  true,
+		NoClaims:   true,
+		NoRoots:    true,
+		NoNetworks: true,
 	})
 }

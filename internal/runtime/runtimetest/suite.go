@@ -56,6 +56,10 @@ type Options struct {
 	// runtime.Claimer.
 	NoClaims bool
 
+	// NoNetworks leaves out the tests of network namespaces, for a driver whose
+	// sandboxes are not runtime.Networked.
+	NoNetworks bool
+
 	// FixedClaims says that a ready sandbox keeps its memory, its host name and
 	// the workspace of its own: claims with others are Unimplemented.
 	FixedClaims bool
@@ -123,6 +127,9 @@ func TestDriver(t *testing.T, open func(t *testing.T) runtime.Driver, o Options)
 	}
 	if !o.NoForks {
 		maps.Copy(optional, s.forkTests())
+	}
+	if !o.NoNetworks {
+		maps.Copy(optional, s.networkTests())
 	}
 	if !o.NoRoots {
 		optional["SnapshotRoot"], optional["MachineID"] = s.snapshotRoot, s.machineID

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -67,6 +68,9 @@ func TestDiskHasWhatASandboxNeeds(t *testing.T) {
 		} else if fi.Mode() != mode {
 			t.Errorf("%s: mode %v, want %v", path, fi.Mode(), mode)
 		}
+	}
+	if text, err := os.ReadFile(root + "/upper/etc/resolv.conf"); err != nil || string(text) != netns.ResolvConf() {
+		t.Errorf("resolv.conf: %q, %v", text, err)
 	}
 	if _, err := os.Stat(root + "/lost+found"); !os.IsNotExist(err) {
 		t.Errorf("lost+found: %v", err)

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
 	"github.com/sandkasten/sandkasten/internal/sandbox/sys"
 )
 
@@ -32,7 +33,7 @@ var (
 	files = []struct{ path, text string }{
 		{Upper + "/etc/hostname", DefaultHostname + "\n"},
 		{Upper + "/etc/hosts", HostsFile(DefaultHostname)},
-		{Upper + "/etc/resolv.conf", ""},
+		{Upper + "/etc/resolv.conf", netns.ResolvConf()},
 	}
 )
 

@@ -1,0 +1,37 @@
+package daemon
+
+import (
+	"log/slog"
+
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
+	"github.com/sandkasten/sandkasten/internal/store"
+)
+
+// networkOptions is what sessions may reach.
+func networkOptions(cfg config.Config, rows *store.Store, log *slog.Logger) networks.Options {
+	o := networks.Options{
+		Store:        rows,
+		Default:      networkPolicy(cfg.Defaults.Network),
+		Images:       map[string]network.Policy{},
+		Ceilings:     map[string]network.Policy{},
+		Most:         network.Mode(cfg.MaxNetworkMode),
+		AllowPrivate: cfg.Network.AllowPrivate,
+		Groups:       cfg.Network.Groups,
+		Log:          log,
+	}
+	for name, policy := range cfg.Network.Images {
+		o.Images[name] = networkPolicy(policy)
+	}
+	for _, k := range cfg.APIKeys {
+		if k.Network != nil {
+			o.Ceilings[k.Owner] = networkPolicy(*k.Network)
+		}
+	}
+	return o
+}
+
+func networkPolicy(p config.NetworkPolicy) network.Policy {
+	return network.Policy{Mode: network.Mode(p.Mode), Allow: p.Allow, Deny: p.Deny, MaxMbit: p.MaxMbit}
+}

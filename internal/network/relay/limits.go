@@ -1,0 +1,139 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
+)
+
+// Limit names one of a relay's limits. Those of a policy are named as in the API.
+type Limit string
+
+// The limits.
+const (
+	LimitConnections Limit = "max_connections"
+	LimitNew         Limit = "connections_per_second"
+	LimitBytes       Limit = "max_mb"
+	LimitFlows       Limit = "udp_flows" // at once; no policy changes it, nor the next two
+	LimitRequests    Limit = "requests"  // of HTTP at once
+	LimitQueries     Limit = "queries"   // to the upstream
+
+	limitStopping Limit = "stopping" // at the relay's end
+)
+
+// why is the reason of what a limit refuses.
+func (l Limit) why() string {
+	switch l {
+	case LimitConnections:
+		return "the limit of connections at once (max_connections)"
+	case LimitNew:
+		return "the limit of new connections per second (connections_per_second)"
+	case LimitBytes:
+		return "the limit of all bytes together is reached (max_mb)"
+	case LimitFlows:
+		return "the limit of flows of UDP at once"
+	}
+	return "the relay stops"
+}
+
+// limitHit is the limit that another connection hits, or "". The caller holds mu.
+func (r *Relay) limitHit() Limit {
+	most := r.Rules().MaxConnections()
+	if most == 0 {
+		most = r.opts.MaxConnections
+	}
+	switch {
+	case r.isSpent():
+		return LimitBytes
+	case len(r.carried)+len(r.flows) >= most:
+		return LimitConnections
+	case !r.fresh.Allow():
+		return LimitNew
+	}
+	return ""
+}
+
+// maxBytes is the limit of all bytes together, or 0.
+func (r *Relay) maxBytes() int64 { return int64(r.Rules().MaxMB()) << 20 }
+
+// isSpent reports whether as many bytes have passed as ever may.
+func (r *Relay) isSpent() bool {
+	most := r.maxBytes()
+	return most > 0 && r.sending.bytes.Load()+r.receiving.bytes.Load() >= most
+}
+
+// cutSpent cuts all connections once the limit of all bytes together is reached.
+func (r *Relay) cutSpent() {
+	most := r.maxBytes()
+	if before := r.cutAt.Load(); !r.isSpent() || before == most || !r.cutAt.CompareAndSwap(before, most) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c := range r.carried {
+		r.record(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: LimitBytes.why()})
+		c.cut()
+	}
+	for _, f := range r.flows {
+		r.record(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: LimitBytes.why()})
+		f.cut()
+	}
+}
+
+// burst is how many bytes may pass at once under a limit.
+const burst = 64 << 10
+
+func bytesPerSecond(mbit int) rate.Limit {
+	if mbit == 0 {
+		return rate.Inf
+	}
+	return rate.Limit(mbit) * 1e6 / 8
+}
+
+// direction is one of the two in which bytes pass.
+type direction struct {
+	limit *rate.Limiter // Inf is none
+	bytes atomic.Int64
+}
+
+func newDirection() *direction { return &direction{limit: rate.NewLimiter(rate.Inf, burst)} }
+
+var errSpent = errors.New("the limit of all bytes together is reached")
+
+// pass counts bytes, at most burst of them, and waits until they may pass.
+func (r *Relay) pass(ctx context.Context, d *direction, n int) error {
+	r.count(d, n)
+	if r.isSpent() {
+		return errSpent
+	}
+	return d.limit.WaitN(ctx, n)
+}
+
+// count counts bytes that pass whatever the limit per second is.
+func (r *Relay) count(d *direction, n int) {
+	d.bytes.Add(int64(n))
+	r.cutSpent()
+}
+
+// metered is a reader of what passes in one direction. That it is one keeps the kernel
+// from moving the bytes by itself, which would count them at the end only.
+type metered struct {
+	io.Reader
+
+	ctx   context.Context
+	relay *Relay
+	in    *direction
+}
+
+func (m metered) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p[:min(len(p), burst)])
+	if n > 0 {
+		if held := m.relay.pass(m.ctx, m.in, n); held != nil {
+			return 0, held
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,202 @@
+package networks
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/network/door"
+	"github.com/sandkasten/sandkasten/internal/network/relay"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+)
+
+// way is the one way out of a sandbox. It ends with the daemon, and then nothing
+// leaves the sandbox until another daemon opens one.
+type way struct {
+	owner  string
+	relay  *relay.Relay
+	cancel context.CancelFunc
+	done   chan struct{} // closed when nothing is carried any more
+}
+
+// Attach opens the way out of a session's sandbox, if its policy has one and there is
+// none yet, and puts into the sandbox what it needs for its secrets. When it fails
+// the sandbox reaches nothing.
+func (k *Keeper) Attach(ctx context.Context, s Subject) error {
+	if !s.Policy.Opens() || k.way(s.ID) != nil {
+		return nil
+	}
+	p, err := k.unsealed(ctx, s)
+	if err != nil {
+		return err
+	}
+	return k.attach(ctx, s, p)
+}
+
+func (k *Keeper) attach(ctx context.Context, s Subject, p Planned) error {
+	rules, err := k.compile(ctx, s, p.Policy.Policy)
+	if err != nil {
+		return err
+	}
+	opened, err := k.openWay(ctx, s, rules, k.withValues(ctx, s, p), p.authority)
+	if err != nil {
+		return err
+	}
+	if len(p.Policy.Secrets) > 0 {
+		if err := trust(ctx, s.Client, p.authority); err != nil {
+			opened.close()
+			return err
+		}
+	}
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		opened.close()
+		return errdefs.New(errdefs.Unavailable, "the daemon is stopping")
+	}
+	earlier := k.ways[s.ID]
+	k.ways[s.ID] = opened
+	k.mu.Unlock()
+	if earlier != nil {
+		earlier.close()
+	}
+	return nil
+}
+
+// withValues are the secrets of a session as the relay needs them. A stored one that
+// is gone is left out: its host then gets the placeholder.
+func (k *Keeper) withValues(ctx context.Context, s Subject, p Planned) []network.Secret {
+	var all []network.Secret
+	for _, shown := range p.Policy.Secrets {
+		full := network.Secret{Name: shown.Name, Hosts: shown.Hosts, Header: shown.Header, Query: shown.Query, Value: p.values[shown.Name]}
+		if shown.Stored != "" {
+			stored, err := k.stored(ctx, s.Owner, shown.Stored)
+			if err != nil {
+				k.opts.Log.WarnContext(ctx, "a session's stored secret is gone; its hosts get the placeholder", "session", s.ID, "secret", shown.Stored, "err", err)
+				continue
+			}
+			full = stored
+		}
+		full.Placeholder = shown.Placeholder
+		all = append(all, full)
+	}
+	return all
+}
+
+// openWay opens the door of a sandbox and has a relay carry what comes through it.
+func (k *Keeper) openWay(ctx context.Context, s Subject, rules *network.Rules, secrets []network.Secret, authority *relay.Authority) (*way, error) {
+	sandbox, ok := s.Sandbox.(runtime.Networked)
+	if !ok {
+		return nil, &errdefs.Error{Code: errdefs.Unimplemented, Field: "network.mode", Message: "network.mode must be none: this session's driver gives sandboxes no networks"}
+	}
+	netns, err := sandbox.NetNS(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, err := door.Open(ctx, netns)
+	if err != nil {
+		return nil, errdefs.Wrap(err, errdefs.Unavailable, "the sandbox's network could not be opened; `sandkasten doctor` says what this host lacks")
+	}
+	r := relay.New(relay.Entrance{
+		Streams: d.Streams, Queries: d.Queries,
+		Datagrams: relay.Datagrams{Sockets: d.Datagrams, Destination: door.Destination, Flow: d.Flow, Carry: d.CarryDatagrams},
+	}, rules, relay.Options{
+		Names: k.opts.Names, Log: k.opts.Log, Authority: authority, Secrets: secrets, Roots: k.opts.Roots,
+		// Behind those of any way of before, also of an earlier daemon's.
+		FirstSeq: uint64(time.Now().UnixMicro()),
+	})
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	w := &way{owner: s.Owner, relay: r, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		err := r.Run(running)
+		if closing := d.Close(); closing != nil && !errors.Is(closing, net.ErrClosed) {
+			err = errors.Join(err, closing)
+		}
+		if err != nil {
+			k.opts.Log.ErrorContext(running, "a sandbox's network ended; its next use opens it again", "session", s.ID, "err", err)
+		}
+		k.drop(s.ID, w)
+	}()
+	return w, nil
+}
+
+// close ends all connections, and returns when none is carried.
+func (w *way) close() {
+	w.cancel()
+	<-w.done
+}
+
+// drop forgets a way that has ended, but for its totals.
+func (k *Keeper) drop(session string, w *way) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ways[session] == w {
+		delete(k.ways, session)
+	}
+	k.past[w.owner] = sum(k.past[w.owner], w.relay.Totals())
+}
+
+// Detach closes the way of a session whose sandbox ends.
+func (k *Keeper) Detach(session string) {
+	k.mu.Lock()
+	w := k.ways[session]
+	delete(k.ways, session)
+	k.mu.Unlock()
+	if w != nil {
+		w.close()
+	}
+}
+
+// change has another network hold for a session at once: what it does not allow is cut.
+// The sandbox may be one that does not live; then there is nothing to do.
+func (k *Keeper) change(ctx context.Context, s Subject, p Planned) error {
+	w := k.way(s.ID)
+	switch {
+	case s.Sandbox == nil:
+		return nil
+	case !p.Policy.Opens():
+		k.Detach(s.ID)
+		return nil
+	case w == nil:
+		return k.attach(ctx, s, p)
+	}
+	rules, err := k.compile(ctx, s, p.Policy.Policy)
+	if err != nil {
+		return err
+	}
+	if len(p.Policy.Secrets) > 0 {
+		if err := trust(ctx, s.Client, p.authority); err != nil {
+			return err
+		}
+	}
+	w.relay.SetSecrets(p.authority, k.withValues(ctx, s, p))
+	w.relay.SetRules(rules)
+	return nil
+}
+
+// Attached reports whether a session has a way out.
+func (k *Keeper) Attached(session string) bool { return k.way(session) != nil }
+
+// sum adds what two ways carried.
+func sum(a, b relay.Totals) relay.Totals {
+	a.Connections += b.Connections
+	a.Opened += b.Opened
+	a.Refused += b.Refused
+	a.Sent += b.Sent
+	a.Received += b.Received
+	a.Queries += b.Queries
+	a.QueriesRefused += b.QueriesRefused
+	a.LimitHits = maps.Clone(a.LimitHits)
+	if a.LimitHits == nil {
+		a.LimitHits = make(map[relay.Limit]uint64)
+	}
+	for limit, hits := range b.LimitHits {
+		a.LimitHits[limit] += hits
+	}
+	return a
+}
