@@ -182,7 +182,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
 		return nil, err
 	}
-	if err := openSecrets(d.cfg, rows, &sessions); err != nil {
+	if sessions.Secrets, err = secretOptions(d.cfg, rows); err != nil {
 		return nil, err
 	}
 	if err := d.ballast.Hold(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
-	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
@@ -44,11 +44,11 @@ func TestSecretIsInNoFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var options session.Options
-	if err := openSecrets(cfg, rows, &options); err != nil {
+	options, err := secretOptions(cfg, rows)
+	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := options.Networks.Stored(t.Context(), auth.Admin, "github")
+	got, err := secrets.New(options).Reveal(t.Context(), auth.Admin, "github")
 	if err := errors.Join(err, rows.Close()); err != nil || got.Value != "Bearer "+value {
 		t.Errorf("after the daemon %q, %v", got.Value, err)
 	}
@@ -107,7 +107,7 @@ func TestSecretsKeyFileIsRefused(t *testing.T) {
 	if err := os.WriteFile(cfg.SecretsKeyFile(), []byte("no key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := openSecrets(cfg, nil, &session.Options{}); err == nil || !strings.Contains(err.Error(), "network.secrets_key_file") || strings.Contains(err.Error(), "no key") {
+	if _, err := secretOptions(cfg, nil); err == nil || !strings.Contains(err.Error(), "network.secrets_key_file") || strings.Contains(err.Error(), "no key") {
 		t.Errorf("got %v", err)
 	}
 }

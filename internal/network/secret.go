@@ -157,16 +157,3 @@ func (s Secret) token() string {
 	}
 	return s.Value
 }
-
-// Hide puts the placeholder where the value stands in a header of an answer: some
-// servers repeat what they are sent. It does not see what they make of it.
-func (s Secret) Hide(header http.Header) {
-	for _, values := range header {
-		for i, value := range values {
-			for _, form := range []string{s.Value, s.token(), url.QueryEscape(s.token()), url.PathEscape(s.token())} {
-				value = strings.ReplaceAll(value, form, s.Placeholder)
-			}
-			values[i] = value
-		}
-	}
-}

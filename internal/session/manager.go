@@ -73,6 +73,7 @@ type core struct {
 	workspaces *workspaces.Keeper
 	snapshots  *snapshots.Keeper
 	networks   *networks.Keeper
+	secrets    *secrets.Keeper
 	absence    absence
 	log        *slog.Logger
 }
@@ -95,11 +96,14 @@ func New(o Options) *Manager {
 	c := &core{registry: newRegistry(o.Store), opts: o, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
 	c.workspaces = workspaces.New(o.Workspaces, volumes, host{c}, o.DestroyTimeout, o.Log)
 	c.snapshots = snapshots.New(o.Snapshots, host{c}, o.Quotas)
+	c.secrets = secrets.New(o.Secrets)
+	if o.Secrets.Key != nil {
+		o.Networks.Seal, o.Networks.Stored = o.Secrets.Key, c.secrets.Reveal
+	}
 	c.networks = networks.New(o.Networks)
 	return &Manager{
 		Sessions: &Sessions{c}, Execs: &Execs{c}, Files: &Files{c}, Upkeep: &Upkeep{c},
-		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Secrets: secrets.New(o.Secrets).Service(),
-		Networks: c.networks.Service(host{c}), core: c,
+		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Networks: c.networks.Service(host{c}), Secrets: c.secrets.Service(), core: c,
 	}
 }
 
