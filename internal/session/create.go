@@ -61,7 +61,7 @@ func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateReques
 		return follow(ctx, e, s)
 	}
 	e.restoreID, e.image = req.RestoreSnapshotID, req.Image
-	e.network.of = c.askedNetwork(req)
+	e.planReach = c.askedNetwork(req)
 	err = c.create(making, e)
 	if err != nil && e.madeWorkspace {
 		err = errors.Join(err, c.workspaces.Unmake(ctx, userOf(e.snapshot())))

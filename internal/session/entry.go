@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/statelock"
 )
@@ -45,7 +46,8 @@ type creation struct {
 	restoreID     string              // the snapshot to begin with, "" without
 	image         string              // "" if it named none
 	restore       *snapshots.Snapshot // that of restoreID, when it is known
-	network       networkPlan         // what it may reach
+	planReach     func(context.Context, Session) (networks.Planned, error)
+	planned       networks.Planned // what planReach said
 }
 
 // newEntry returns an entry whose lock the caller holds.

@@ -255,7 +255,7 @@ func (f *forking) forget(err error) {
 // When it fails nothing is left but rows that say so.
 func (f *forking) run(ctx context.Context) error {
 	for i, e := range f.made {
-		e.network.of = f.core.copiedNetwork(f.source)
+		e.planReach = f.core.copiedNetwork(f.source)
 		first, err := f.core.record(ctx, e)
 		if err == nil && !first {
 			err = errHalfRemoved()

@@ -11,20 +11,16 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 )
 
-// networkPlan is what a session that is being made may reach.
-type networkPlan struct {
-	of      func(context.Context, Session) (networks.Planned, error)
-	planned networks.Planned
-}
-
 func checkNetworkMode(req CreateRequest) error {
 	switch req.NetworkMode {
-	case "", network.None, network.Allow, network.Internet, network.Full:
+	case "":
+		return nil
+	case network.None, network.Allow, network.Internet, network.Full:
 	default:
 		return errdefs.Invalid("network_mode", "must be none, allow, internet or full")
 	}
-	if asked := req.NetworkPolicy; asked != nil && req.NetworkMode != "" && req.NetworkMode != cmp.Or(asked.Policy.Mode, network.None) {
-		return errdefs.Invalid("network_mode", "must be left out or be that of network, which is %s", cmp.Or(asked.Policy.Mode, network.None))
+	if asked := req.NetworkPolicy; asked != nil && req.NetworkMode != cmp.Or(asked.Policy.Mode, network.None) {
+		return errdefs.Invalid("network_mode", "must be left out, or the same as network.mode")
 	}
 	return nil
 }
@@ -32,11 +28,8 @@ func checkNetworkMode(req CreateRequest) error {
 // askedNetwork plans what a client asks for.
 func (c *core) askedNetwork(req CreateRequest) func(context.Context, Session) (networks.Planned, error) {
 	asked := req.NetworkPolicy
-	if asked == nil && req.NetworkMode != "" {
+	if asked == nil && (req.NetworkMode != "" || req.helper) {
 		asked = &networks.Asked{Policy: network.Policy{Mode: req.NetworkMode}}
-	}
-	if req.helper {
-		asked = &networks.Asked{}
 	}
 	return func(ctx context.Context, s Session) (networks.Planned, error) {
 		return c.networks.Plan(ctx, subjectOf(s, box{}), asked)
@@ -52,18 +45,18 @@ func (c *core) copiedNetwork(source *entry) func(context.Context, Session) (netw
 
 // planNetwork decides what e may reach, before its row is written.
 func (c *core) planNetwork(ctx context.Context, e *entry, s *Session) (err error) {
-	if e.network.planned, err = e.network.of(ctx, *s); err == nil {
-		s.NetworkPolicy = e.network.planned.Policy
+	if e.planned, err = e.planReach(ctx, *s); err == nil {
+		s.NetworkPolicy = e.planned.Policy
 	}
 	return err
 }
 
 // keepNetwork records what e may reach, where it may reach anything.
 func (c *core) keepNetwork(ctx context.Context, e *entry) error {
-	if p := e.network.planned.Policy; !p.Opens() && p.Empty() && len(p.Secrets) == 0 {
+	if p := e.planned.Policy; !p.Opens() && p.Empty() && len(p.Secrets) == 0 {
 		return nil
 	}
-	return c.networks.Keep(ctx, string(e.id), e.network.planned)
+	return c.networks.Keep(ctx, string(e.id), e.planned)
 }
 
 // open makes e usable through its sandbox, with the way out that it may have.
@@ -79,9 +72,6 @@ func (c *core) attachAgain(ctx context.Context, e *entry, s Session) {
 		return
 	}
 	defer e.Release()
-	if !e.snapshot().State.Alive() {
-		return
-	}
 	if err := c.networks.Attach(ctx, e.subject()); err != nil {
 		c.log.WarnContext(ctx, "a session reaches nothing", "session", e.id, "err", err)
 	}

@@ -136,7 +136,7 @@ type CreateRequest struct {
 	RestoreID      string                   `json:"restore_snapshot_id,omitempty" minLength:"1" maxLength:"64" doc:"A snapshot with whose files the session begins, and with whose image unless there is one in the request. A workspace_id beside it must be new." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
 	Limits                                  // cpu, memory_mb, pids and disk_mb at the top
 	Nested         *Limits                  `json:"limits,omitempty" doc:"The same four as at the top, for those who like them together. Not both."`
-	NetworkMode    string                   `json:"network_mode,omitempty" minLength:"1" maxLength:"32" minLength:"1" maxLength:"32" doc:"none, allow, internet or full: short for a network that has only this mode. Beside network it has to be the same." example:"none"`
+	NetworkMode    string                   `json:"network_mode,omitempty" minLength:"1" maxLength:"32" doc:"none, allow, internet or full: short for a network that has only this mode. Beside network it has to be the same." example:"none"`
 	Network        *networks.NetworkRequest `json:"network,omitempty" doc:"What the sandbox may reach. Without it what the configuration says for the image, which is nothing unless the operator has set it otherwise."`
 	ReadonlyRootfs *bool                    `json:"readonly_rootfs,omitempty" doc:"Only /workspace, /tmp and the like can be written."`
 	FileScope      session.FileScope        `json:"file_scope,omitempty" enum:"workspace,sandbox" doc:"What the calls for files reach: /workspace, or any path in the sandbox, like /tmp and home directories. Without it what the configuration says for this key." example:"sandbox"`

@@ -1,4 +1,5 @@
-// Package ids makes the ids of sessions and of what belongs to them.
+// Package ids makes the ids of sessions and of what belongs to them. What an id
+// names does not belong here.
 package ids
 
 import (

@@ -27,7 +27,7 @@ type way struct {
 // none yet, and puts into the sandbox what it needs for its secrets. When it fails
 // the sandbox reaches nothing.
 func (k *Keeper) Attach(ctx context.Context, s Subject) error {
-	if !s.Policy.Opens() || k.way(s.ID) != nil {
+	if !s.Policy.Opens() || s.Sandbox == nil || k.way(s.ID) != nil {
 		return nil
 	}
 	p, err := k.unsealed(ctx, s)
@@ -79,7 +79,7 @@ func (k *Keeper) withValues(ctx context.Context, s Subject, p Planned) []network
 				k.opts.Log.WarnContext(ctx, "a session's stored secret is gone; its hosts get the placeholder", "session", s.ID, "secret", shown.Stored, "err", err)
 				continue
 			}
-			full = stored
+			full, full.Name = stored, shown.Name
 		}
 		full.Placeholder = shown.Placeholder
 		all = append(all, full)
