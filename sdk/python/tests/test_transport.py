@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -444,6 +445,40 @@ def test_create_asks_for_a_network(side: Any) -> None:
     made = side.call(connect(side, daemon).create_session, network=asked)
     assert json.loads(daemon.requests[0].content) == {"network": asked}
     assert (made.info.network.allow, made.info.network.secrets[0].placeholder) == (["a.example.org"], "p")
+
+
+def test_a_network_that_was_told_can_be_changed_and_given_back(side: Any) -> None:
+    hosts = ["a.example.org"]
+    told = [
+        {"name": "A", "hosts": hosts, "header": "X-A", "placeholder": "p"},
+        {"name": "B", "hosts": hosts, "header": "X-B", "placeholder": "q", "stored": "git"},
+    ]
+    daemon = Daemon()
+    machine = session(side, daemon)
+    shown = {**NETWORK, "max_mbit": 5, "secrets": told}
+    daemon.answers = [httpx.Response(200, json=shown), httpx.Response(200, json=shown)]
+    network = side.call(machine.network)
+    side.call(machine.set_network, dataclasses.replace(network, deny=["b.example.org"]))
+    assert json.loads(daemon.requests[-1].content) == {
+        **NETWORK,
+        "deny": ["b.example.org"],
+        "max_mbit": 5,
+        "secrets": [{"name": "A", "hosts": hosts, "header": "X-A"}, {"name": "B", "stored": "git"}],
+    }
+
+
+def test_a_quiet_log_that_stood_for_long_made_progress(
+    side: Any, fast: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    clock = iter(range(0, 10_000, 31))
+    for module in ("_core", "_async.streams", "_sync.streams"):
+        monkeypatch.setattr(f"sandkasten.{module}.monotonic", lambda: next(clock))
+    quiet = [httpx.Response(200, stream=Broken(b": alive\n\n")) for _ in range(9)]
+    daemon.answers = [*quiet, httpx.Response(200, content=event("done", None, {}))]
+    assert side.drain(machine.follow_network_log()) == []
+    assert not daemon.answers
 
 
 def denied(seq: int, name: str) -> bytes:

@@ -5,6 +5,9 @@ import { type ServerEvent, serverEvents } from "./sse.js";
 import { type Transport, lost, parse } from "./transport.js";
 import type { DoneEvent, ExecEvent, NetworkEvent } from "./types.js";
 
+/** A quiet connection that stood for so long was of use. */
+const longMs = 30_000;
+
 export interface FollowOptions {
   signal?: AbortSignal | undefined;
   rawOutput?: boolean | undefined;
@@ -80,6 +83,7 @@ export async function* followLog(
   for (;;) {
     let broken: unknown = "the stream of the log ended early";
     const response = await transport.response("GET", path, { headers: { "Last-Event-ID": last }, signal: options.signal });
+    const opened = Date.now();
     try {
       for await (const { event, id, data } of serverEvents(bodyOf(response))) {
         if (event === "done") return;
@@ -93,6 +97,7 @@ export async function* followLog(
       if (error instanceof SandkastenError) throw error;
       broken = error;
     }
+    if (Date.now() - opened > longMs) patience.progress();
     await patience.resume(lost(broken, options.signal), options.signal);
   }
 }

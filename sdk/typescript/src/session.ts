@@ -16,6 +16,14 @@ const waitMs = 60_000;
 // Older engines have no Symbol.asyncDispose; compilers fall back to this name.
 const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
 
+/** networkBody leaves out of what the daemon told what is only told: placeholders, and what a stored secret has. */
+export function networkBody(network: types.NetworkOptions): types.NetworkOptions {
+  const secrets = network.secrets?.map(({ placeholder, ...secret }: schemas.SchemaNetworkSecretRequest & { placeholder?: string }) =>
+    placeholder !== undefined && secret.stored ? { name: secret.name, stored: secret.stored } : secret,
+  );
+  return { ...network, secrets };
+}
+
 /** A machine of one's own: a shell that keeps its directory and variables, files, processes and ports. */
 export class Session extends Files {
   /** The session as the daemon described it last; see `refresh`. */
@@ -115,10 +123,10 @@ export class Session extends Files {
 
   /**
    * Replaces what it may reach, from now on: connections that are not allowed any more are cut. What is left out is not
-   * kept, but for secrets.
+   * kept, but for secrets. What `network` gave may be changed and given back.
    */
   async setNetwork(network: types.NetworkOptions, options: types.CallOptions = {}): Promise<types.Network> {
-    return this.#reach(await this.transport.json("PUT", `${this.path}/network`, { json: network, ...options, repeatable: true }));
+    return this.#reach(await this.transport.json("PUT", `${this.path}/network`, { json: networkBody(network), ...options, repeatable: true }));
   }
 
   /** Adds to what it may reach: entries as in `allow`. A session of mode none gets mode allow. */

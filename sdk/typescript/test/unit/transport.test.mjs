@@ -76,13 +76,15 @@ test("a network is asked for with a session, shown, changed and kept in info", a
   const secrets = [{ name: "TOKEN", hosts: ["a.example.org"], header: "Authorization", value: "Bearer x" }];
   const wire = { mode: "allow", allow: ["a.example.org"], max_mbit: 10, secrets };
   const shown = { mode: "allow", allow: ["a.example.org"], max_mbit: 10, secrets: [{ name: "TOKEN", hosts: ["a.example.org"], placeholder: "p" }] };
-  const fake = client([json(201, { ...session, network: shown }), json(200, { mode: "none" }), json(200, shown), json(200, { ...shown, allow: ["a.example.org", "@pip"] })]);
+  const fake = client([json(201, { ...session, network: shown }), json(200, { mode: "none" }), json(200, shown), ...Array.from({ length: 2 }, () => json(200, { ...shown, allow: ["a.example.org", "@pip"] }))]);
   const network = { mode: "allow", allow: ["a.example.org"], maxMbit: 10, secrets };
   const made = await fake.client.createSession({ network });
   assert.deepEqual([made.info.network.maxMbit, made.info.network.secrets[0].placeholder], [10, "p"]);
   assert.equal((await made.network()).mode, "none");
   assert.equal((await made.setNetwork(network)).maxMbit, 10);
   assert.deepEqual((await made.allowNetwork(["@pip"])).allow, ["a.example.org", "@pip"]);
+  await made.setNetwork({ ...made.info.network, secrets: [...made.info.network.secrets, { name: "S", hosts: ["h"], header: "X", stored: "git", placeholder: "q" }] });
+  assert.deepEqual(fake.requests.pop().body.secrets, [{ name: "TOKEN", hosts: ["a.example.org"] }, { name: "S", stored: "git" }]);
   assert.deepEqual([made.info.networkMode, made.info.network.allow], ["allow", ["a.example.org", "@pip"]]);
   const path = `/v1/sessions/${session.id}/network`;
   assert.deepEqual(fake.requests.map((r) => [r.method, r.path, r.body]), [

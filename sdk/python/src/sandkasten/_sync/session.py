@@ -204,12 +204,13 @@ class SyncSession(SyncFiles):
         """What it may reach, and its secrets without their values. info keeps the answer."""
         return self._keep_network(self._get_path("/network"))
 
-    def set_network(self, network: NetworkOptions) -> Network:
+    def set_network(self, network: NetworkOptions | Network) -> Network:
         """Replaces what it may reach, from now on: connections that are not allowed any more are cut.
 
-        What is left out is not kept, but for secrets.
+        What is left out is not kept, but for secrets. What network told may be changed and given back.
         """
-        request = Request(method="PUT", path=self._path + "/network", json=network, safe=True)
+        body = _core.network_body(network)
+        request = Request(method="PUT", path=self._path + "/network", json=body, safe=True)
         return self._keep_network(self._transport.json(request))
 
     def allow_network(self, *entries: str) -> Network:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .._core import STREAM_SILENCE, Patience, Request
+from .._core import LONGEST_DELAY, STREAM_SILENCE, Patience, Request
 from .._decode import decode
 from .._errors import APIConnectionError, ProtocolError, error_from_body
 from .._models import NetworkEvent
@@ -189,6 +190,7 @@ class SyncNetworkEvents(Closing):
         self._transport = transport
         self._path = path
         self._last_id = None if since_seq is None else str(since_seq)
+        self._opened_at: float | None = None
         self._events = self._follow()
 
     def close(self) -> None:
@@ -204,10 +206,10 @@ class SyncNetworkEvents(Closing):
     def _follow(self) -> Generator[NetworkEvent, None]:
         patience = Patience(self._transport.settings)
         while True:
-            request = self._request()
+            request, self._opened_at = self._request(), None
             broken = APIConnectionError("the daemon ended the stream")
             try:
-                for event in self._transport.events(request):
+                for event in self._transport.events(request, self._opened):
                     if event.name == "done":
                         return
                     if event.name == "error":
@@ -219,7 +221,13 @@ class SyncNetworkEvents(Closing):
                         yield decode(NetworkEvent, event.json())
             except APIConnectionError as err:
                 broken = err
+            # A quiet connection that stood for long was of use.
+            if self._opened_at is not None and monotonic() - self._opened_at > LONGEST_DELAY:
+                patience.progress()
             self._transport.before_resuming(patience, request, broken)
+
+    def _opened(self) -> None:
+        self._opened_at = monotonic()
 
     def _request(self) -> Request:
         headers = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
