@@ -182,6 +182,28 @@ var actions = map[string]func(c call) (any, error){
 	},
 	"heartbeat": func(c call) (any, error) { return nil, c.session.Heartbeat(c.run.ctx) },
 	"stats":     func(c call) (any, error) { return c.session.Stats(c.run.ctx) },
+	"network":   func(c call) (any, error) { return c.session.Network(c.run.ctx) },
+	"set_network": func(c call) (any, error) {
+		return c.session.SetNetwork(c.run.ctx, *options[sandkasten.NetworkPolicy](c))
+	},
+	"allow_network": func(c call) (any, error) {
+		return c.session.AllowNetwork(c.run.ctx, c.strings("entries")...)
+	},
+	"network_log": func(c call) (any, error) {
+		return c.session.NetworkLog(c.run.ctx, int64(c.number("since_seq")), c.number("limit"))
+	},
+	"follow_network_log": func(c call) (any, error) {
+		events := []sandkasten.NetworkEvent{}
+		for event, err := range c.session.FollowNetworkLog(c.run.ctx, int64(c.number("since_seq"))) {
+			if err != nil {
+				return nil, err
+			}
+			if events = append(events, event); len(events) == c.number("count") {
+				break
+			}
+		}
+		return events, nil
+	},
 	"pause": func(c call) (any, error) {
 		return c.session.Pause(c.run.ctx, options[sandkasten.PauseOptions](c))
 	},

@@ -117,6 +117,13 @@ func callEverything(t *testing.T, c *Client) {
 	s.Destroy(ctx)
 	s.Stats(ctx)
 	s.Heartbeat(ctx)
+	s.Network(ctx)
+	s.SetNetwork(ctx, NetworkPolicy{})
+	s.AllowNetwork(ctx, "x")
+	s.NetworkLog(ctx, 0, 0)
+	for range s.FollowNetworkLog(ctx, 0) {
+		continue
+	}
 	s.Pause(ctx, nil)
 	s.Resume(ctx)
 	s.Stop(ctx)

@@ -39,6 +39,10 @@ type ExecEnd struct {
 
 	DurationMS int64  `json:"duration_ms"`
 	Usage      *Usage `json:"usage,omitempty"`
+
+	// NetworkDenied is what the session's network refused meanwhile, to whichever
+	// program: the newest ten.
+	NetworkDenied []NetworkDenial `json:"network_denied,omitempty"`
 }
 
 // Duration is how long the command took.

@@ -28,7 +28,8 @@ type SessionInfo struct {
 	Hostname           string            `json:"hostname,omitempty"`
 	Labels             map[string]string `json:"labels,omitempty"`
 	Limits             Limits            `json:"limits"`
-	NetworkMode        string            `json:"network_mode"`
+	NetworkMode        string            `json:"network_mode"` // of Network
+	Network            NetworkPolicy     `json:"network"`
 	ReadonlyRootfs     bool              `json:"readonly_rootfs"`
 	FileScope          string            `json:"file_scope,omitempty"` // empty is what the configuration says
 	TTLSeconds         int64             `json:"ttl_seconds"`
@@ -67,7 +68,8 @@ type CreateOptions struct {
 	RestoreSnapshotID string            `json:"restore_snapshot_id,omitempty"` // a snapshot to begin with
 	Env               map[string]string `json:"env,omitempty"`
 	Hostname          string            `json:"hostname,omitempty"`
-	NetworkMode       string            `json:"network_mode,omitempty"`
+	NetworkMode       string            `json:"network_mode,omitempty"` // short for a Network that has only this mode
+	Network           *NetworkPolicy    `json:"network,omitempty"`      // nil is the configuration's
 	ReadonlyRootfs    *bool             `json:"readonly_rootfs,omitempty"`
 	FileScope         string            `json:"file_scope,omitempty"` // what file calls reach: workspace, or sandbox for any path
 
@@ -122,6 +124,10 @@ type Session struct {
 // Destroy; otherwise it lives until nobody has used it for its TTL.
 func (c *Client) CreateSession(ctx context.Context, o *CreateOptions) (*Session, error) {
 	options := value(o)
+	if options.Network != nil {
+		policy := options.Network.asked()
+		options.Network = &policy
+	}
 	body := struct {
 		CreateOptions
 		times
@@ -274,6 +280,8 @@ type Stats struct {
 	OOMKills       int64   `json:"oom_kills"`
 	WorkspaceBytes int64   `json:"workspace_bytes,omitempty"` // of one that outlives the session
 	WorkspaceLimit int64   `json:"workspace_limit,omitempty"`
+
+	Network *NetworkStats `json:"network,omitempty"` // since the session's last start, or the daemon's; nil if it has none
 }
 
 // Stats returns the session's use of its limits.

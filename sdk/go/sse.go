@@ -46,6 +46,9 @@ func (c *Client) events(ctx context.Context, r request) iter.Seq2[event, error] 
 			return
 		}
 		defer resp.Body.Close()
+		if r.opened != nil {
+			r.opened()
+		}
 		timer := time.AfterFunc(c.silence, func() { cancel(errStreamSilent) })
 		defer timer.Stop()
 		left, err := readEvents(&watched{resp.Body, timer, c}, yield)

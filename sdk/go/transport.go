@@ -32,6 +32,7 @@ type request struct {
 	json   any     // the body, if not nil
 	body   *source // or this
 	safe   bool    // it may be sent again when nobody knows whether it was carried out
+	opened func()  // called, if not nil, when a stream's answer begins
 }
 
 func get(path string) request { return request{method: http.MethodGet, path: path, safe: true} }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -23,6 +24,10 @@ class Sync:
 
     def drain(self, stream: Any) -> list[Any]:
         return list(stream)
+
+    def take(self, stream: Any, count: int) -> list[Any]:
+        with stream:
+            return list(islice(stream, count))
 
 
 class Async:
@@ -43,6 +48,13 @@ class Async:
     def drain(self, stream: Any) -> list[Any]:
         async def run() -> list[Any]:
             return [item async for item in stream]
+
+        return self._portal.call(run)
+
+    def take(self, stream: Any, count: int) -> list[Any]:
+        async def run() -> list[Any]:
+            async with stream:
+                return [await anext(stream) for _ in range(count)]
 
         return self._portal.call(run)
 

@@ -158,6 +158,16 @@ class Case:
             output[chunk.stream] += chunk.data
         return {**plain(stream.result), **{name: data.decode() for name, data in output.items()}}
 
+    def do_set_network(self, session: Any, args: dict[str, Any]) -> Any:
+        return self.call(session.set_network, args)
+
+    def do_allow_network(self, session: Any, args: dict[str, Any]) -> Any:
+        return self.call(session.allow_network, *args["entries"])
+
+    def do_follow_network_log(self, session: Any, args: dict[str, Any]) -> Any:
+        count = args.pop("count")
+        return self.side.take(session.follow_network_log(**args), count)
+
     def do_write(self, session: Any, args: dict[str, Any]) -> Any:
         data = base64.b64decode(args.pop("base64")) if "base64" in args else args.pop("text")
         return self.call(session.write, data=data, **args)

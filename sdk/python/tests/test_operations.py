@@ -118,6 +118,10 @@ def everything(client: Any, session: Any, workspace: Any, local: Path) -> list[C
         session.update,
         session.heartbeat,
         session.stats,
+        session.network,
+        lambda: session.set_network({"mode": "none"}),
+        lambda: session.allow_network("x"),
+        session.network_log,
         session.pause,
         session.resume,
         session.stop,
@@ -157,7 +161,7 @@ def test_every_operation_is_called_or_left_out(side: Any, refusing: Daemon, tmp_
     for call in everything(client, session, workspace, local):
         with contextlib.suppress(sandkasten.SandkastenError):
             side.call(call)
-    for stream in (client.download_snapshot("x"), session.watch("x")):
+    for stream in (client.download_snapshot("x"), session.watch("x"), session.follow_network_log()):
         with contextlib.suppress(sandkasten.SandkastenError):
             side.drain(stream)
     side.call(getattr(client, "aclose", None) or client.close)

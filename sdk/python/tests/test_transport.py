@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ SESSION = {
     "cwd": "/workspace",
     "limits": {"memory_mb": 512},
     "network_mode": "none",
+    "network": {"mode": "none"},
     "readonly_rootfs": False,
     "ttl_seconds": 1800,
     "stopped_retention_seconds": 604800,
@@ -43,6 +45,20 @@ SNAPSHOT = {
     "file_bytes": 4,
     "size_bytes": 5,
     "created_at": "2026-11-21T09:00:00Z",
+}
+STATS = {
+    "memory_bytes": 1,
+    "memory_peak": 1,
+    "memory_limit": 1,
+    "cpu_usage_usec": 1,
+    "cpu_limit": 1,
+    "pids": 1,
+    "pids_limit": 1,
+    "disk_bytes": 1,
+    "disk_limit": 1,
+    "files": 1,
+    "files_limit": 1,
+    "oom_kills": 0,
 }
 UNAVAILABLE = {"error": "the daemon is starting", "code": "unavailable"}
 
@@ -389,6 +405,146 @@ def test_a_watch_says_that_it_missed_something(side: Any) -> None:
         ("overflow", "", None),
         ("rename", "b", "a"),
     ]
+
+
+NETWORK = {"mode": "allow", "allow": ["a.example.org"]}
+
+
+def test_the_network_is_asked_for_changed_and_kept_in_info(side: Any, fast: list[float]) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    lost = httpx.ReadError("lost")
+    opened = {**NETWORK, "allow": ["a.example.org", "b.example.org", "@pip"]}
+    daemon.answers = [
+        httpx.Response(200, json={"mode": "none"}),
+        lost,
+        httpx.Response(200, json=NETWORK),
+        lost,
+        httpx.Response(200, json=opened),
+    ]
+    assert side.call(machine.network).mode == "none"
+    assert side.call(machine.set_network, NETWORK).allow == ["a.example.org"]
+    assert (machine.info.network_mode, machine.info.network.allow) == ("allow", ["a.example.org"])
+    assert side.call(machine.allow_network, "b.example.org", "@pip").allow[1:] == ["b.example.org", "@pip"]
+    assert machine.info.network.allow == opened["allow"]
+    asked = [(r.method, r.url.path.partition(SESSION["id"])[2], r.content) for r in daemon.requests]
+    assert [(method, path) for method, path, _ in asked] == [
+        ("GET", "/network"),
+        *[("PUT", "/network")] * 2,
+        *[("POST", "/network/allow")] * 2,
+    ]
+    assert json.loads(asked[1][2]) == NETWORK
+    assert json.loads(asked[3][2]) == {"entries": ["b.example.org", "@pip"]}
+
+
+def test_create_asks_for_a_network(side: Any) -> None:
+    secret = {"name": "TOKEN", "hosts": ["a.example.org"], "header": "Authorization", "value": "Bearer x"}
+    asked = {**NETWORK, "max_mbit": 10, "secrets": [secret]}
+    shown = {**NETWORK, "secrets": [{"name": "TOKEN", "hosts": ["a.example.org"], "placeholder": "p"}]}
+    daemon = Daemon(httpx.Response(201, json={**SESSION, "network_mode": "allow", "network": shown}))
+    made = side.call(connect(side, daemon).create_session, network=asked)
+    assert json.loads(daemon.requests[0].content) == {"network": asked}
+    assert (made.info.network.allow, made.info.network.secrets[0].placeholder) == (["a.example.org"], "p")
+
+
+def test_a_network_that_was_told_can_be_changed_and_given_back(side: Any) -> None:
+    hosts = ["a.example.org"]
+    told = [
+        {"name": "A", "hosts": hosts, "header": "X-A", "placeholder": "p"},
+        {"name": "B", "hosts": hosts, "header": "X-B", "placeholder": "q", "stored": "git"},
+    ]
+    daemon = Daemon()
+    machine = session(side, daemon)
+    shown = {**NETWORK, "max_mbit": 5, "secrets": told}
+    daemon.answers = [httpx.Response(200, json=shown), httpx.Response(200, json=shown)]
+    network = side.call(machine.network)
+    side.call(machine.set_network, dataclasses.replace(network, deny=["b.example.org"]))
+    assert json.loads(daemon.requests[-1].content) == {
+        **NETWORK,
+        "deny": ["b.example.org"],
+        "max_mbit": 5,
+        "secrets": [{"name": "A", "hosts": hosts, "header": "X-A"}, {"name": "B", "stored": "git"}],
+    }
+
+
+def test_a_quiet_log_that_stood_for_long_made_progress(
+    side: Any, fast: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    clock = iter(range(0, 10_000, 31))
+    for module in ("_core", "_async.streams", "_sync.streams"):
+        monkeypatch.setattr(f"sandkasten.{module}.monotonic", lambda: next(clock))
+    quiet = [httpx.Response(200, stream=Broken(b": alive\n\n")) for _ in range(9)]
+    daemon.answers = [*quiet, httpx.Response(200, content=event("done", None, {}))]
+    assert side.drain(machine.follow_network_log()) == []
+    assert not daemon.answers
+
+
+def denied(seq: int, name: str) -> bytes:
+    return event("network", str(seq), decision(seq, name))
+
+
+def decision(seq: int, name: str) -> dict[str, Any]:
+    why = f"no entry of allow names {name}"
+    shown = {"op": "resolve", "name": name, "allowed": False, "why": why, "count": 1}
+    return {"seq": seq, "time": "2026-11-21T09:00:00.5Z", **shown}
+
+
+def test_the_log_of_the_network_is_read_in_pages(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [httpx.Response(200, json={"events": [decision(7, "a")], "next_seq": 7})]
+    log = side.call(machine.network_log, since_seq=5, limit=1)
+    assert (log.next_seq, log.events[0].name, log.events[0].time.year) == (7, "a", 2026)
+    assert daemon.requests[0].url.params == httpx.QueryParams({"since_seq": "5", "limit": "1"})
+
+
+def test_the_log_of_the_network_goes_on_where_it_broke_until_it_is_done(side: Any, fast: list[float]) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    daemon.answers = [
+        httpx.ConnectError("nothing listens"),
+        httpx.Response(200, stream=Broken(b": alive\n\n")),
+        httpx.Response(200, stream=Broken(denied(7, "a"), denied(9, "b"), denied(11, "lost")[:-1])),
+        httpx.Response(200, content=event("later", None, {}) + denied(11, "c")),
+        httpx.Response(200, content=event("done", None, {})),
+    ]
+    events = side.drain(machine.follow_network_log(since_seq=5))
+    assert [(e.seq, e.name) for e in events] == [(7, "a"), (9, "b"), (11, "c")]
+    asked = [r.headers["Last-Event-ID"] for r in daemon.requests]
+    assert asked == ["5", "5", "5", "9", "11"]
+
+
+def test_an_error_ends_the_log_of_the_network(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    failure = event("error", None, {"error": "gone", "code": "not_found"})
+    daemon.answers = [httpx.Response(200, content=denied(7, "a") + failure)]
+    with pytest.raises(sandkasten.NotFoundError, match="gone"):
+        side.drain(machine.follow_network_log())
+    assert "Last-Event-ID" not in daemon.requests[0].headers
+
+
+def test_results_and_stats_say_what_the_network_refused(side: Any) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    told = {"network_denied": [{"name": "a.example.org", "port": 443, "why": "denied by a.example.org"}]}
+    result = {**END, "output": "", "output_encoding": "utf-8", "truncated": False, "dropped_bytes": 0}
+    result |= {"timed_out": False, "shell_restarted": False, "output_bytes": 0}
+    network = {"connections": 0, "opened": 3, "refused": 1, "bytes_sent": 1, "bytes_received": 2}
+    network |= {"queries": 4, "queries_refused": 1, "limit_hits": {"max_connections": 2}}
+    daemon.answers = [
+        httpx.Response(200, json={**result, **told}),
+        httpx.Response(200, content=START + event("done", "e1:end", {**END, **told})),
+        httpx.Response(200, json={**STATS, "network": network}),
+        httpx.Response(200, json=STATS),
+    ]
+    stream = machine.exec_stream("make")
+    for denial in side.call(machine.exec, "make").network_denied + side.call(stream.wait).network_denied:
+        assert (denial.name, denial.port, denial.why) == ("a.example.org", 443, "denied by a.example.org")
+    assert side.call(machine.stats).network.limit_hits == {"max_connections": 2}
+    assert side.call(machine.stats).network is None
 
 
 def collect(stream: Any, into: list[Any]) -> None:

@@ -4,7 +4,7 @@ import { Files } from "./files.js";
 import { bodyOf } from "./follow.js";
 import { fromWire } from "./names.js";
 import type * as schemas from "./schemas.js";
-import { Session } from "./session.js";
+import { Session, networkBody } from "./session.js";
 import type { WebSocketConstructor } from "./socket.js";
 import { serverEvents } from "./sse.js";
 import { Transport, lost, newKey, parse } from "./transport.js";
@@ -51,7 +51,8 @@ export class SandboxClient {
 
   /** Makes a session, which can run commands when this returns. It lives until it expires or is destroyed. */
   async createSession(options: types.CreateSessionOptions = {}): Promise<Session> {
-    const { signal, idempotencyKey, ...json } = options;
+    const { signal, idempotencyKey, ...rest } = options;
+    const json = rest.network ? { ...rest, network: networkBody(rest.network) } : rest;
     const session = await this.#transport.json<types.SessionInfo>("POST", "/v1/sessions", {
       json,
       signal,

@@ -3,7 +3,10 @@ import { ConnectionError, SandkastenError, apiError } from "./errors.js";
 import { fromWire } from "./names.js";
 import { type ServerEvent, serverEvents } from "./sse.js";
 import { type Transport, lost, parse } from "./transport.js";
-import type { DoneEvent, ExecEvent } from "./types.js";
+import type { DoneEvent, ExecEvent, NetworkEvent } from "./types.js";
+
+/** A quiet connection that stood for so long was of use. */
+const longMs = 30_000;
 
 export interface FollowOptions {
   signal?: AbortSignal | undefined;
@@ -67,6 +70,36 @@ export function attach(transport: Transport, sessionPath: string, execId: string
     headers: { "Last-Event-ID": last },
     signal: options.signal,
   });
+}
+
+/** followLog gives the decisions about a session's network until the session ends, and goes on where it breaks. */
+export async function* followLog(
+  transport: Transport,
+  path: string,
+  options: { signal?: AbortSignal | undefined; sinceSeq?: number | undefined },
+): AsyncGenerator<NetworkEvent, void, undefined> {
+  let last = options.sinceSeq?.toString(); // the id of the last event
+  const patience = transport.patience();
+  for (;;) {
+    let broken: unknown = "the stream of the log ended early";
+    const response = await transport.response("GET", path, { headers: { "Last-Event-ID": last }, signal: options.signal });
+    const opened = Date.now();
+    try {
+      for await (const { event, id, data } of serverEvents(bodyOf(response))) {
+        if (event === "done") return;
+        if (event === "error") throw apiError(parse(data));
+        if (event !== "network") continue; // of a later version
+        last = id;
+        patience.progress();
+        yield fromWire(parse(data)) as NetworkEvent;
+      }
+    } catch (error) {
+      if (error instanceof SandkastenError) throw error;
+      broken = error;
+    }
+    if (Date.now() - opened > longMs) patience.progress();
+    await patience.resume(lost(broken, options.signal), options.signal);
+  }
 }
 
 export function bodyOf(response: Response): ReadableStream<Uint8Array> {

@@ -1,5 +1,5 @@
 /** Fields whose keys are the user's and are not to be renamed. */
-const maps = new Set(["env", "labels"]);
+const maps = new Set(["env", "labels", "limit_hits"]);
 
 /** fromWire names the fields of an answer as TypeScript does, at every depth. */
 export function fromWire(value: unknown): unknown {

@@ -159,8 +159,10 @@ export interface components {
              * @example build-7
              */
             name?: string;
+            /** @description What the sandbox may reach. Without it what the configuration says for the image, which is nothing unless the operator has set it otherwise. */
+            network?: components["schemas"]["NetworkRequest"];
             /**
-             * @description What the sandbox can reach. none is loopback only, and all that there is for now.
+             * @description none, allow, internet or full: short for a network that has only this mode. Beside network it has to be the same.
              * @example none
              */
             networkMode?: string;
@@ -557,6 +559,8 @@ export interface components {
              * @example 0
              */
             exitCode: number;
+            /** @description What the session's network refused while the command ran, by whichever program: the newest ten. */
+            networkDenied?: components["schemas"]["NetworkDenial"][];
             /**
              * @description Standard output and standard error together.
              * @example hi
@@ -1007,6 +1011,251 @@ export interface components {
              */
             to: string;
         };
+        Network: {
+            /**
+             * @description Of mode allow: host names, one with a leading wildcard label like *.example.org, addresses, CIDRs, each with :port or :port-port if wanted, or groups like @pip. Names without a port are for the ports 80 and 443.
+             * @example [
+             *       "@pip",
+             *       "api.example.org"
+             *     ]
+             */
+            allow?: string[];
+            /**
+             * Format: int64
+             * @description New ones; 0 is 100, with bursts of 256.
+             */
+            connectionsPerSecond?: number;
+            /** @description The same entries, for all ports where they have none. Deny beats allow. */
+            deny?: string[];
+            /**
+             * Format: int64
+             * @description Connections and flows of UDP at once; 0 is 256.
+             */
+            maxConnections?: number;
+            /**
+             * Format: int64
+             * @description MiB in both directions together since the session's last start, or the daemon's; 0 is no limit.
+             */
+            maxMb?: number;
+            /**
+             * Format: int64
+             * @description Megabits per second in each direction, of all connections together; 0 is no limit.
+             * @example 100
+             */
+            maxMbit?: number;
+            /**
+             * @description none: loopback only. allow: only what the list names. internet: everything public. full: private addresses too, where the operator allows it. The host's own addresses and metadata services are never reached.
+             * @example allow
+             * @enum {string}
+             */
+            mode: "none" | "allow" | "internet" | "full";
+            secrets?: components["schemas"]["NetworkSecret"][];
+        };
+        NetworkAllowRequest: {
+            /**
+             * @description As in allow.
+             * @example [
+             *       "files.example.org"
+             *     ]
+             */
+            entries: string[];
+        };
+        NetworkDenial: {
+            /** @example 198.51.100.7 */
+            address?: string;
+            /** @example pypi.example.org */
+            name?: string;
+            /**
+             * Format: int64
+             * @example 443
+             */
+            port?: number;
+            /** @example no entry of allow names pypi.example.org */
+            why: string;
+        };
+        NetworkEvent: {
+            /** @example 198.51.100.7 */
+            address?: string;
+            allowed: boolean;
+            /**
+             * Format: int64
+             * @description Of a connection that ended.
+             */
+            bytesReceived?: number;
+            /**
+             * Format: int64
+             * @description Of a connection that ended.
+             */
+            bytesSent?: number;
+            /**
+             * Format: int64
+             * @description How often it happened in a row.
+             * @example 1
+             */
+            count: number;
+            /**
+             * @description The host, as far as it is known.
+             * @example pypi.example.org
+             */
+            name?: string;
+            /**
+             * @description resolve: a name query. connect: a connection. datagrams: a flow of UDP. request: one of HTTP that was looked at. close: a connection's end. cut: another policy ended it.
+             * @example connect
+             * @enum {string}
+             */
+            op: "resolve" | "connect" | "datagrams" | "request" | "close" | "cut";
+            /**
+             * Format: int64
+             * @example 443
+             */
+            port?: number;
+            /**
+             * Format: int64
+             * @description Later events have higher numbers; there are gaps.
+             * @example 1763715600000001
+             */
+            seq: number;
+            /** Format: date-time */
+            time: string;
+            /**
+             * @description The entry that decided, or what is missing.
+             * @example no entry of allow names pypi.example.org
+             */
+            why?: string;
+        };
+        NetworkLog: {
+            events: components["schemas"]["NetworkEvent"][];
+            /**
+             * Format: int64
+             * @description What to send as since_seq for what comes next.
+             * @example 1763715600000001
+             */
+            nextSeq: number;
+        };
+        NetworkRequest: {
+            /**
+             * @description Of mode allow: host names, one with a leading wildcard label like *.example.org, addresses, CIDRs, each with :port or :port-port if wanted, or groups like @pip. Names without a port are for the ports 80 and 443.
+             * @example [
+             *       "@pip",
+             *       "api.example.org"
+             *     ]
+             */
+            allow?: string[];
+            /**
+             * Format: int64
+             * @description New ones; 0 is 100, with bursts of 256.
+             */
+            connectionsPerSecond?: number;
+            /** @description The same entries, for all ports where they have none. Deny beats allow. */
+            deny?: string[];
+            /**
+             * Format: int64
+             * @description Connections and flows of UDP at once; 0 is 256.
+             */
+            maxConnections?: number;
+            /**
+             * Format: int64
+             * @description MiB in both directions together since the session's last start, or the daemon's; 0 is no limit.
+             */
+            maxMb?: number;
+            /**
+             * Format: int64
+             * @description Megabits per second in each direction, of all connections together; 0 is no limit.
+             * @example 100
+             */
+            maxMbit?: number;
+            /**
+             * @description none: loopback only. allow: only what the list names. internet: everything public. full: private addresses too, where the operator allows it. The host's own addresses and metadata services are never reached.
+             * @example allow
+             * @enum {string}
+             */
+            mode: "none" | "allow" | "internet" | "full";
+            /** @description Credentials that stay outside of the sandbox. Absent in a change, those that there are stay; an empty list removes them. */
+            secrets?: components["schemas"]["NetworkSecretRequest"][] | null;
+        };
+        NetworkSecret: {
+            /** @example Authorization */
+            header?: string;
+            /**
+             * @example [
+             *       "api.example.org"
+             *     ]
+             */
+            hosts: string[];
+            /** @example API_TOKEN */
+            name: string;
+            /**
+             * @description What programs send instead. Commands that began before a change do not have it in their environment.
+             * @example placeholder-0f1e2d3c4b5a69788796a5b4c3d2e1f0
+             */
+            placeholder: string;
+            query?: string;
+            /** @description The stored secret that it is. */
+            stored?: string;
+        };
+        NetworkSecretRequest: {
+            /**
+             * @description The header in which the placeholder is replaced: alone, behind a scheme like Bearer, or in basic authentication.
+             * @example Authorization
+             */
+            header?: string;
+            /**
+             * @description Who gets it, as entries of allow without a port. The policy has to allow them.
+             * @example [
+             *       "api.example.org"
+             *     ]
+             */
+            hosts?: string[];
+            /**
+             * @description The environment variable in the sandbox that has a placeholder, which is worth nothing.
+             * @example API_TOKEN
+             */
+            name: string;
+            /** @description The query parameter in which it is replaced, instead of a header. */
+            query?: string;
+            /**
+             * @description A stored secret (see /v1/secrets) instead of hosts, header, query and value.
+             * @example github
+             */
+            stored?: string;
+            /**
+             * @description What the host gets. It is never shown again. Absent in a change, the value that the session has for this name stays.
+             * @example Bearer secret-of-the-api
+             */
+            value?: string;
+        };
+        NetworkStats: {
+            /** Format: int64 */
+            bytesReceived: number;
+            /** Format: int64 */
+            bytesSent: number;
+            /**
+             * Format: int64
+             * @description Open now, flows of UDP among them.
+             */
+            connections: number;
+            /** @description How often each limit refused something, by its name. */
+            limitHits?: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Connections so far.
+             */
+            opened: number;
+            /**
+             * Format: int64
+             * @description For names.
+             */
+            queries: number;
+            /** Format: int64 */
+            queriesRefused: number;
+            /**
+             * Format: int64
+             * @description Connections, flows and requests.
+             */
+            refused: number;
+        };
         OK: {
             /** @example true */
             ok: boolean;
@@ -1255,6 +1504,8 @@ export interface components {
              * @example 0
              */
             exitCode?: number;
+            /** @description As in exec. */
+            networkDenied?: components["schemas"]["NetworkDenial"][];
             /** @description With a terminal, what it showed, and of merged outputs, instead of the two. */
             output?: string;
             outputBase64?: string;
@@ -1424,7 +1675,12 @@ export interface components {
              * @example build-7
              */
             name?: string;
-            /** @example none */
+            /** @description What it may reach. */
+            network: components["schemas"]["Network"];
+            /**
+             * @description The mode of network.
+             * @example none
+             */
             networkMode: string;
             /**
              * @description What happens to it after idle_timeout_seconds.
@@ -1695,6 +1951,8 @@ export interface components {
              * @example 2211840
              */
             memoryPeak: number;
+            /** @description Since the session's last start, or the daemon's; absent if it has no network. */
+            network?: components["schemas"]["NetworkStats"];
             /**
              * Format: int64
              * @description Processes killed for want of memory.
@@ -1972,6 +2230,15 @@ export type SchemaMatches = components['schemas']['Matches'];
 export type SchemaMaxima = components['schemas']['Maxima'];
 export type SchemaMkdirRequest = components['schemas']['MkdirRequest'];
 export type SchemaMoveRequest = components['schemas']['MoveRequest'];
+export type SchemaNetwork = components['schemas']['Network'];
+export type SchemaNetworkAllowRequest = components['schemas']['NetworkAllowRequest'];
+export type SchemaNetworkDenial = components['schemas']['NetworkDenial'];
+export type SchemaNetworkEvent = components['schemas']['NetworkEvent'];
+export type SchemaNetworkLog = components['schemas']['NetworkLog'];
+export type SchemaNetworkRequest = components['schemas']['NetworkRequest'];
+export type SchemaNetworkSecret = components['schemas']['NetworkSecret'];
+export type SchemaNetworkSecretRequest = components['schemas']['NetworkSecretRequest'];
+export type SchemaNetworkStats = components['schemas']['NetworkStats'];
 export type SchemaOk = components['schemas']['OK'];
 export type SchemaOutputResponse = components['schemas']['OutputResponse'];
 export type SchemaPauseRequest = components['schemas']['PauseRequest'];

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { Files, watch } from "./files.js";
-import { attach, bodyOf, follow } from "./follow.js";
+import { attach, bodyOf, follow, followLog } from "./follow.js";
 import { Ports } from "./ports.js";
 import { Processes } from "./process.js";
 import { serverEvents } from "./sse.js";
@@ -15,6 +15,14 @@ const waitMs = 60_000;
 
 // Older engines have no Symbol.asyncDispose; compilers fall back to this name.
 const asyncDispose: typeof Symbol.asyncDispose = Symbol.asyncDispose ?? Symbol.for("Symbol.asyncDispose");
+
+/** networkBody leaves out of what the daemon told what is only told: placeholders, and what a stored secret has. */
+export function networkBody(network: types.NetworkOptions): types.NetworkOptions {
+  const secrets = network.secrets?.map(({ placeholder, ...secret }: schemas.SchemaNetworkSecretRequest & { placeholder?: string }) =>
+    placeholder !== undefined && secret.stored ? { name: secret.name, stored: secret.stored } : secret,
+  );
+  return { ...network, secrets };
+}
 
 /** A machine of one's own: a shell that keeps its directory and variables, files, processes and ports. */
 export class Session extends Files {
@@ -108,6 +116,38 @@ export class Session extends Files {
     return this.transport.json("GET", `${this.path}/stats`, options);
   }
 
+  /** What it may reach, and its secrets without their values. `info` keeps the answer. */
+  async network(options: types.CallOptions = {}): Promise<types.Network> {
+    return this.#reach(await this.transport.json("GET", `${this.path}/network`, options));
+  }
+
+  /**
+   * Replaces what it may reach, from now on: connections that are not allowed any more are cut. What is left out is not
+   * kept, but for secrets. What `network` gave may be changed and given back.
+   */
+  async setNetwork(network: types.NetworkOptions, options: types.CallOptions = {}): Promise<types.Network> {
+    return this.#reach(await this.transport.json("PUT", `${this.path}/network`, { json: networkBody(network), ...options, repeatable: true }));
+  }
+
+  /** Adds to what it may reach: entries as in `allow`. A session of mode none gets mode allow. */
+  async allowNetwork(entries: string[], options: types.CallOptions = {}): Promise<types.Network> {
+    return this.#reach(await this.transport.json("POST", `${this.path}/network/allow`, { json: { entries }, ...options, repeatable: true }));
+  }
+
+  /** What its network decided lately, oldest first; behind `sinceSeq`, the `nextSeq` of a log before. */
+  async networkLog(options: types.NetworkLogOptions = {}): Promise<types.NetworkLog> {
+    const { signal, ...query } = options;
+    return this.transport.json("GET", `${this.path}/network/log`, { query, signal });
+  }
+
+  /**
+   * What its network decides, from what is kept or behind `sinceSeq` on, until the session ends. It goes on over a stop and
+   * a start. A connection that breaks is taken up again.
+   */
+  followNetworkLog(options: Omit<types.NetworkLogOptions, "limit"> = {}): AsyncGenerator<types.NetworkEvent, void, undefined> {
+    return followLog(this.transport, `${this.path}/network/log/stream`, options);
+  }
+
   /** Stops the programs where they are, with their memory. The next command or file wakes them, unless `autoResume` is off. */
   async pause(options: types.CallOptions & { memory?: "ram" | "disk" | undefined } = {}): Promise<types.SessionInfo> {
     const { signal, memory } = options;
@@ -162,6 +202,11 @@ export class Session extends Files {
   #become(session: types.SessionInfo): types.SessionInfo {
     this.info = session;
     return session;
+  }
+
+  #reach(network: types.Network): types.Network {
+    this.info = { ...this.info, network, networkMode: network.mode };
+    return network;
   }
 
   #startStream(cmd: string, options: types.ExecOptions): Promise<Response> {

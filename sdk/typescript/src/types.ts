@@ -37,6 +37,21 @@ export interface SnapshotOptions extends CallOptions, Partial<Loose<schemas.Sche
   /** The same key with the same options gives the same snapshot. Without it, each call has one of its own. */
   idempotencyKey?: string | undefined;
 }
+/** What a session is to reach. A change that leaves `secrets` out keeps those that there are. */
+export interface NetworkOptions extends Loose<schemas.SchemaNetworkRequest> {}
+/** What a session may reach. */
+export interface Network extends schemas.SchemaNetwork {}
+/** One decision about a session's network. */
+export interface NetworkEvent extends schemas.SchemaNetworkEvent {}
+/** Decisions about a session's network, oldest first: pass `nextSeq` as `sinceSeq` to go on. */
+export interface NetworkLog extends schemas.SchemaNetworkLog {}
+/** Something that a session's network refused. */
+export interface NetworkDenial extends schemas.SchemaNetworkDenial {}
+export interface NetworkLogOptions extends CallOptions {
+  sinceSeq?: number | undefined;
+  /** How many events to give at most. */
+  limit?: number | undefined;
+}
 export interface UpdateSessionOptions extends CallOptions, Partial<Loose<schemas.SchemaUpdateRequest>> {}
 export interface CreateWorkspaceOptions extends CallOptions, Partial<Loose<schemas.SchemaWorkspaceRequest>> {}
 

@@ -17,7 +17,7 @@ from ._async.ports import Ports
 from ._async.processes import Process, Processes
 from ._async.session import Session, Workspace
 from ._async.sockets import Terminal, Tunnel
-from ._async.streams import ExecStream, FileWatch
+from ._async.streams import ExecStream, FileWatch, NetworkEvents
 from ._errors import (
     AlreadyExistsError,
     APIConnectionError,
@@ -54,6 +54,12 @@ from ._models import (
     ImageProgress,
     Job,
     Limits,
+    Network,
+    NetworkDenial,
+    NetworkEvent,
+    NetworkLog,
+    NetworkSecret,
+    NetworkStats,
     OutputChunk,
     OutputPage,
     PoolImage,
@@ -76,8 +82,17 @@ from ._sync.ports import SyncPorts
 from ._sync.processes import SyncProcess, SyncProcesses
 from ._sync.session import SyncSession, SyncWorkspace
 from ._sync.sockets import SyncTerminal, SyncTunnel
-from ._sync.streams import SyncExecStream, SyncFileWatch
-from ._types import Cause, ExecChunk, ExecEnd, FileChange, ProcessOptions
+from ._sync.streams import SyncExecStream, SyncFileWatch, SyncNetworkEvents
+from ._types import (
+    Cause,
+    ExecChunk,
+    ExecEnd,
+    FileChange,
+    NetworkMode,
+    NetworkOptions,
+    NetworkSecretOptions,
+    ProcessOptions,
+)
 from ._version import __version__
 
 __all__ = [
@@ -113,6 +128,16 @@ __all__ = [
     "InvalidArgumentError",
     "Job",
     "Limits",
+    "Network",
+    "NetworkDenial",
+    "NetworkEvent",
+    "NetworkEvents",
+    "NetworkLog",
+    "NetworkMode",
+    "NetworkOptions",
+    "NetworkSecret",
+    "NetworkSecretOptions",
+    "NetworkStats",
     "NotFoundError",
     "OutputChunk",
     "OutputPage",
@@ -138,6 +163,7 @@ __all__ = [
     "SyncExecStream",
     "SyncFileWatch",
     "SyncFiles",
+    "SyncNetworkEvents",
     "SyncPorts",
     "SyncProcess",
     "SyncProcesses",

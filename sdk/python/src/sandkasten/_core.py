@@ -10,7 +10,7 @@ import re
 import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from time import monotonic
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -26,7 +26,8 @@ from ._errors import (
     ProtocolError,
     SandkastenError,
 )
-from ._types import ProcessOptions
+from ._models import Network
+from ._types import NetworkOptions, ProcessOptions
 from ._version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:8787"
@@ -262,6 +263,23 @@ def process_body(cmd: Sequence[str], options: ProcessOptions) -> dict[str, Any]:
         del body["stdin"]
         body["stdin_base64"] = base64.b64encode(stdin).decode()
     return given(body)
+
+
+def network_body(network: NetworkOptions | Network) -> dict[str, Any]:
+    """What a session is to reach as a request has it.
+
+    Of what the daemon told, it leaves out what is only told: the placeholders of secrets, and what a
+    stored secret has.
+    """
+    if not isinstance(network, Network):
+        return dict(network)
+    secrets = [
+        {"name": s.name, "stored": s.stored}
+        if s.stored
+        else given({"name": s.name, "hosts": s.hosts, "header": s.header, "query": s.query})
+        for s in network.secrets
+    ]
+    return given({**asdict(network), "secrets": secrets})
 
 
 # The API takes 1 MiB of input at once.

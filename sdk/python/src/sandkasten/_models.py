@@ -98,7 +98,11 @@ class SessionInfo:
     name: str | None = None
     """That it was given at create. It may stand wherever a path has the session's id."""
 
+    network: Network
+    """What it may reach."""
+
     network_mode: str
+    """The mode of network."""
 
     on_idle: Literal["pause", "stop", "destroy"]
     """What happens to it after idle_timeout_seconds."""
@@ -159,6 +163,9 @@ class Stats:
     memory_peak: int
     """The most that memory_bytes ever was."""
 
+    network: NetworkStats | None = None
+    """Since the session's last start, or the daemon's; absent if it has no network."""
+
     oom_kills: int
     """Processes killed for want of memory."""
 
@@ -198,6 +205,9 @@ class ExecResult(OutputBytes):
 
     exit_code: int
     """128 and the signal's number if a signal ended it, 124 if its time was up."""
+
+    network_denied: list[NetworkDenial] = field(default_factory=list)
+    """What the session's network refused while the command ran, by whichever program: the newest ten."""
 
     output: str
     """Standard output and standard error together."""
@@ -382,6 +392,9 @@ class ProcessResult(ProcessBytes):
 
     exit_code: int | None = None
     """As in exec; this and what follows, when it has ended."""
+
+    network_denied: list[NetworkDenial] = field(default_factory=list)
+    """As in exec."""
 
     output: str | None = None
     """With a terminal, what it showed, and of merged outputs, instead of the two."""
@@ -716,6 +729,141 @@ class WorkspaceInfo:
 
     size_mb: int
     """What its files may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSecret:
+    """A credential that stays outside of the sandbox, without its value."""
+
+    header: str | None = None
+
+    hosts: list[str]
+
+    name: str
+
+    placeholder: str
+    """What programs send instead. Commands that began before a change do not have it in their environment."""
+
+    query: str | None = None
+
+    stored: str | None = None
+    """The stored secret that it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What a session may reach."""
+
+    allow: list[str] = field(default_factory=list)
+    """Of mode allow: host names, one with a leading wildcard label like *.example.org, addresses, CIDRs,
+    each with :port or :port-port if wanted, or groups like @pip. Names without a port are for the ports
+    80 and 443."""
+
+    connections_per_second: int | None = None
+    """New ones; 0 is 100, with bursts of 256."""
+
+    deny: list[str] = field(default_factory=list)
+    """The same entries, for all ports where they have none. Deny beats allow."""
+
+    max_connections: int | None = None
+    """Connections and flows of UDP at once; 0 is 256."""
+
+    max_mb: int | None = None
+    """MiB in both directions together since the session's last start, or the daemon's; 0 is no limit."""
+
+    max_mbit: int | None = None
+    """Megabits per second in each direction, of all connections together; 0 is no limit."""
+
+    mode: Literal["none", "allow", "internet", "full"]
+    """none: loopback only. allow: only what the list names. internet: everything public. full: private
+    addresses too, where the operator allows it. The host's own addresses and metadata services are
+    never reached."""
+
+    secrets: list[NetworkSecret] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkDenial:
+    """Something that a session's network refused."""
+
+    address: str | None = None
+
+    name: str | None = None
+
+    port: int | None = None
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkEvent:
+    """One decision about a session's network."""
+
+    address: str | None = None
+
+    allowed: bool
+
+    bytes_received: int | None = None
+    """Of a connection that ended."""
+
+    bytes_sent: int | None = None
+    """Of a connection that ended."""
+
+    count: int
+    """How often it happened in a row."""
+
+    name: str | None = None
+    """The host, as far as it is known."""
+
+    op: Literal["resolve", "connect", "datagrams", "request", "close", "cut"]
+    """resolve: a name query. connect: a connection. datagrams: a flow of UDP. request: one of HTTP that
+    was looked at. close: a connection's end. cut: another policy ended it."""
+
+    port: int | None = None
+
+    seq: int
+    """Later events have higher numbers; there are gaps."""
+
+    time: datetime
+
+    why: str | None = None
+    """The entry that decided, or what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkLog:
+    """Decisions about a session's network, and where to go on."""
+
+    events: list[NetworkEvent]
+
+    next_seq: int
+    """What to send as since_seq for what comes next."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkStats:
+    """What a session's network carried and refused."""
+
+    bytes_received: int
+
+    bytes_sent: int
+
+    connections: int
+    """Open now, flows of UDP among them."""
+
+    limit_hits: dict[str, int] = field(default_factory=dict)
+    """How often each limit refused something, by its name."""
+
+    opened: int
+    """Connections so far."""
+
+    queries: int
+    """For names."""
+
+    queries_refused: int
+
+    refused: int
+    """Connections, flows and requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from ._bytes import exact
+from ._models import NetworkDenial
+
+if TYPE_CHECKING:
+    from typing_extensions import Required
 
 Cause = Literal["exited", "signaled", "timeout", "oom_killed", "shell_exited", "canceled", "sandbox_gone"]
 
@@ -56,6 +60,8 @@ class ExecEnd:
     output_file: str | None = None
     output_file_error: str | None = None
     """Why that has only the beginning of the output."""
+    network_denied: list[NetworkDenial] = field(default_factory=list)
+    """What the session's network refused while the command ran, by whichever program: the newest ten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,48 @@ class FileChange:
 
 
 OnDisconnect = Literal["continue", "kill"]
+NetworkMode = Literal["none", "allow", "internet", "full"]
+
+
+class NetworkSecretOptions(TypedDict, total=False):
+    """A credential that stays outside of the sandbox: what it is for, or the name of a stored one."""
+
+    name: Required[str]
+    """The environment variable in the sandbox that has a placeholder, which is worth nothing."""
+    hosts: Sequence[str]
+    """Who gets it, as entries of allow without a port. The policy has to allow them."""
+    header: str
+    """The header in which the placeholder is replaced."""
+    query: str
+    """The query parameter in which it is replaced, instead of a header."""
+    value: str
+    """What the hosts get. A change that leaves it out keeps the value that the session has for this name."""
+    stored: str
+    """A stored secret, instead of hosts, header, query and value."""
+
+
+class NetworkOptions(TypedDict, total=False):
+    """What a session is to reach."""
+
+    mode: Required[NetworkMode]
+    """none: loopback only. allow: only what the list names. internet: everything public. full: private
+    addresses too, where the operator allows it. The host's own addresses are never reached."""
+    allow: Sequence[str]
+    """Of mode allow: host names, one with a leading wildcard label like *.example.org, addresses, CIDRs,
+    each with :port or :port-port if wanted, or groups like @pip. Names without a port are for the ports
+    80 and 443."""
+    deny: Sequence[str]
+    """The same entries, for all ports where they have none. It beats allow."""
+    max_mbit: int
+    """Megabits per second in each direction."""
+    max_connections: int
+    """Connections and flows of UDP at once."""
+    connections_per_second: int
+    """New ones."""
+    max_mb: int
+    """MiB in both directions together since the session's last start."""
+    secrets: Sequence[NetworkSecretOptions]
+    """A change that leaves them out keeps those that there are; an empty list removes them."""
 
 
 class ProcessOptions(TypedDict, total=False):

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 
 const camel = (name) => name.replace(/_([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 const snake = (name) => name.replace(/[A-Z]/g, (letter) => "_" + letter.toLowerCase());
-const maps = new Set(["env", "labels"]);
+const maps = new Set(["env", "labels", "limitHits"]);
 
 function rename(value, name) {
   if (Array.isArray(value)) return value.map((item) => rename(item, name));
@@ -70,6 +70,15 @@ export const onSession = {
   heartbeat: (s) => s.heartbeat(),
   destroy: (s) => s.destroy(),
   stats: (s) => s.stats(),
+  network: (s) => s.network(),
+  setNetwork: (s, network) => s.setNetwork(network),
+  allowNetwork: (s, { entries }) => s.allowNetwork(entries),
+  networkLog: (s, options) => s.networkLog(options),
+  followNetworkLog: async (s, { count, ...options }) => {
+    const events = [];
+    for await (const event of s.followNetworkLog(options)) if (events.push(event) === count) break;
+    return events;
+  },
   snapshot: (s, options) => s.snapshot(options),
   fork: (s, options) => s.fork(options),
   exec: (s, { cmd, ...options }) => s.exec(cmd, options),

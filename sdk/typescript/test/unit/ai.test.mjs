@@ -47,7 +47,7 @@ test("that there is no network is said in the description, and once when it was 
   assert.doesNotMatch(await callTool(tools, "exec", { command: "x" }), /no network/);
   assert.match(await callTool(tools, "exec", { command: "curl" }), /directory \/workspace\]\n\[The sandbox has no network: .*\]$/);
   assert.doesNotMatch(await callTool(tools, "exec", { command: "curl" }), /no network/);
-  const online = toolsOf({ ...session, info: { networkMode: "bridge" } });
+  const online = toolsOf({ ...session, info: { networkMode: "internet" } });
   assert.doesNotMatch(online[0].description, /no network/);
   assert.doesNotMatch(await callTool(online, "exec", { command: "curl" }), /no network/);
 });

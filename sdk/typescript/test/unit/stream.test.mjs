@@ -135,3 +135,31 @@ test("changes of files are told until the connection breaks", async () => {
   }, sdk.ConnectionError);
   assert.deepEqual(seen, [{ type: "ready" }, { type: "rename", path: "b", from: "a", kind: "file" }]);
 });
+
+const decision = (seq, name) => `event: network\nid: ${seq}\ndata: ${JSON.stringify({ seq, op: "resolve", name, allowed: false, count: 1, bytes_sent: 2 })}\n\n`;
+
+test("the log of a network goes on behind its last event until it is done", async () => {
+  const fake = await sandbox([
+    lost,
+    events([": alive\n\n"]),
+    events([decision(7, "a"), decision(9, "b"), decision(11, "cut").slice(0, 30)]),
+    events(["event: later\ndata: {}\n\n", decision(11, "c")], { whole: true }), // an end that is none
+    events(["event: done\ndata: {}\n\n"]),
+  ]);
+  const list = await all(fake.session.followNetworkLog({ sinceSeq: 5 }));
+  assert.deepEqual(list.map(({ seq, name, bytesSent }) => [seq, name, bytesSent]), [[7, "a", 2], [9, "b", 2], [11, "c", 2]]);
+  assert.deepEqual(fake.requests.map((r) => r.headers.get("Last-Event-ID")), ["5", "5", "5", "9", "11"]);
+});
+
+test("an error ends the log of a network", async () => {
+  const told = 'event: error\ndata: {"error":"gone","code":"not_found"}\n\n';
+  const fake = await sandbox([events([decision(7, "a"), told])]);
+  await assert.rejects(all(fake.session.followNetworkLog()), (e) => e instanceof sdk.NotFoundError && e.message === "gone");
+  assert.equal(fake.requests[0].headers.get("Last-Event-ID"), null);
+});
+
+test("a log of a network that makes no progress ends in an error", async () => {
+  const fake = await sandbox([events([]), events([]), events([])], { maxRetries: 1, retryMs: 0 });
+  await assert.rejects(all(fake.session.followNetworkLog()), sdk.ConnectionError);
+  assert.equal(fake.left.length, 0);
+});

@@ -26,6 +26,8 @@ for (const { name, answers, options, prepare, call, sent, fails } of [
   { name: "a create is repeated", answers: [lost, error(503, "unavailable", again), json(201, session)], call: (c) => c.createSession(), sent: 3 },
   { name: "a fork is repeated", prepare: true, answers: [lost, json(201, { sessions: [session, session], copied: false })], call: (c, s) => s.fork({ count: 2 }), sent: 2 },
   { name: "a snapshot is repeated", prepare: true, answers: [lost, json(201, { id: "p" })], call: (c, s) => s.snapshot({ name: "n" }), sent: 2 },
+  { name: "a network is set again after a lost answer", prepare: true, answers: [lost, json(200, { mode: "none" })], call: (c, s) => s.setNetwork({ mode: "none" }), sent: 2 },
+  { name: "a network is opened again after a lost answer", prepare: true, answers: [lost, json(200, { mode: "allow" })], call: (c, s) => s.allowNetwork(["a.example.org"]), sent: 2 },
   { name: "a workspace has no key and is not repeated", answers: [lost], call: (c) => c.createWorkspace(), sent: 1, fails: sdk.ConnectionError },
   { name: "something else that answers is told", answers: [new Response("<html>", { headers: { "Content-Type": "text/html" } })], call: (c) => c.info(), sent: 1, fails: sdk.SandkastenError },
 ]) {
@@ -68,6 +70,39 @@ test("requests carry the key, the API's names, and keys of the user's as they ar
   assert.equal(request.headers.get("Authorization"), "Bearer key");
   assert.equal(request.headers.get("Idempotency-Key"), "k");
   assert.deepEqual(created.info.labels, { my_key: "v" });
+});
+
+test("a network is asked for with a session, shown, changed and kept in info", async () => {
+  const secrets = [{ name: "TOKEN", hosts: ["a.example.org"], header: "Authorization", value: "Bearer x" }];
+  const wire = { mode: "allow", allow: ["a.example.org"], max_mbit: 10, secrets };
+  const shown = { mode: "allow", allow: ["a.example.org"], max_mbit: 10, secrets: [{ name: "TOKEN", hosts: ["a.example.org"], placeholder: "p" }] };
+  const fake = client([json(201, { ...session, network: shown }), json(200, { mode: "none" }), json(200, shown), ...Array.from({ length: 2 }, () => json(200, { ...shown, allow: ["a.example.org", "@pip"] }))]);
+  const network = { mode: "allow", allow: ["a.example.org"], maxMbit: 10, secrets };
+  const made = await fake.client.createSession({ network });
+  assert.deepEqual([made.info.network.maxMbit, made.info.network.secrets[0].placeholder], [10, "p"]);
+  assert.equal((await made.network()).mode, "none");
+  assert.equal((await made.setNetwork(network)).maxMbit, 10);
+  assert.deepEqual((await made.allowNetwork(["@pip"])).allow, ["a.example.org", "@pip"]);
+  await made.setNetwork({ ...made.info.network, secrets: [...made.info.network.secrets, { name: "S", hosts: ["h"], header: "X", stored: "git", placeholder: "q" }] });
+  assert.deepEqual(fake.requests.pop().body.secrets, [{ name: "TOKEN", hosts: ["a.example.org"] }, { name: "S", stored: "git" }]);
+  assert.deepEqual([made.info.networkMode, made.info.network.allow], ["allow", ["a.example.org", "@pip"]]);
+  const path = `/v1/sessions/${session.id}/network`;
+  assert.deepEqual(fake.requests.map((r) => [r.method, r.path, r.body]), [
+    ["POST", "/v1/sessions", { network: wire }], ["GET", path, undefined], ["PUT", path, wire], ["POST", `${path}/allow`, { entries: ["@pip"] }],
+  ]);
+});
+
+test("the log of a network, results and stats have what was refused", async () => {
+  const denied = [{ name: "a.example.org", port: 443, why: "denied by a.example.org" }];
+  const fake = await sandbox([
+    json(200, { events: [{ seq: 7, op: "connect", allowed: false, count: 1 }], next_seq: 7 }),
+    json(200, { ...result, network_denied: denied }),
+    json(200, { network: { bytes_sent: 1, limit_hits: { max_connections: 2 } } }),
+  ]);
+  assert.equal((await fake.session.networkLog({ sinceSeq: 5, limit: 1 })).nextSeq, 7);
+  assert.match(fake.requests[0].path, /\/network\/log\?since_seq=5&limit=1$/);
+  assert.deepEqual((await fake.session.exec("x")).networkDenied, denied);
+  assert.deepEqual((await fake.session.stats()).network, { bytesSent: 1, limitHits: { max_connections: 2 } });
 });
 
 test("ids and paths are escaped", async () => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,18 +15,20 @@ from .._decode import decode, decode_list
 from .._models import (
     ExecRecord,
     ExecResult,
+    Network,
+    NetworkLog,
     SessionInfo,
     Shell,
     Snapshot,
     Stats,
     WorkspaceInfo,
 )
-from .._types import OnDisconnect
+from .._types import NetworkOptions, OnDisconnect
 from .files import Files
 from .ports import Ports
 from .processes import Processes, Records
 from .sockets import Terminal
-from .streams import ExecStream, FileWatch
+from .streams import ExecStream, FileWatch, NetworkEvents
 from .transport import Transport
 
 if TYPE_CHECKING:
@@ -197,6 +200,34 @@ class Session(Files):
         """What the sandbox takes of memory, processor and disk."""
         return decode(Stats, await self._get_path("/stats"))
 
+    async def network(self) -> Network:
+        """What it may reach, and its secrets without their values. info keeps the answer."""
+        return self._keep_network(await self._get_path("/network"))
+
+    async def set_network(self, network: NetworkOptions | Network) -> Network:
+        """Replaces what it may reach, from now on: connections that are not allowed any more are cut.
+
+        What is left out is not kept, but for secrets. What network told may be changed and given back.
+        """
+        body = _core.network_body(network)
+        request = Request(method="PUT", path=self._path + "/network", json=body, safe=True)
+        return self._keep_network(await self._transport.json(request))
+
+    async def allow_network(self, *entries: str) -> Network:
+        """Adds to what it may reach: entries as in allow. A session of mode none gets mode allow."""
+        body = {"entries": list(entries)}
+        return self._keep_network(await self._post("/network/allow", body, safe=True))
+
+    async def network_log(self, *, since_seq: int | None = None, limit: int | None = None) -> NetworkLog:
+        """What its network decided lately, oldest first; behind since_seq, the next_seq of a log before."""
+        query = {"since_seq": since_seq, "limit": limit}
+        request = Request(method="GET", path=self._path + "/network/log", query=query, safe=True)
+        return decode(NetworkLog, await self._transport.json(request))
+
+    def follow_network_log(self, *, since_seq: int | None = None) -> NetworkEvents:
+        """What its network decides, from what is kept or behind since_seq on, until the session ends."""
+        return NetworkEvents(self._transport, self._path + "/network/log/stream", since_seq)
+
     async def update(
         self,
         *,
@@ -318,6 +349,11 @@ class Session(Files):
     def _keep(self, answer: object) -> SessionInfo:
         self.info = decode(SessionInfo, answer)
         return self.info
+
+    def _keep_network(self, answer: object) -> Network:
+        network = decode(Network, answer)
+        self.info = replace(self.info, network=network, network_mode=network.mode)
+        return network
 
     async def _get_path(self, path: str) -> object:
         return await self._transport.json(Request(method="GET", path=self._path + path, safe=True))

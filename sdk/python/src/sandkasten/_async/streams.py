@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from .. import _core
-from .._core import STREAM_SILENCE, Patience, Request
+from .._core import LONGEST_DELAY, STREAM_SILENCE, Patience, Request
 from .._decode import decode
 from .._errors import APIConnectionError, ProtocolError, error_from_body
+from .._models import NetworkEvent
 from .._sse import Event
 from .._types import ExecChunk, ExecEnd, FileChange
 from .closing import Closing
@@ -173,3 +175,59 @@ def _change(event: Event) -> FileChange:
     if not isinstance(path, str):
         raise ProtocolError(f"event {event.name} has no path")
     return FileChange(kind=event.name, path=path, type=body.get("type"), origin=body.get("from"))
+
+
+class NetworkEvents(Closing):
+    """What a session's network decides, until the session ends.
+
+    It goes on over a stop and a start. When the connection breaks it is taken up behind
+    the last event, with nothing doubled. To leave it early, use it as a context manager,
+    or close it.
+    """
+
+    def __init__(self, transport: Transport, path: str, since_seq: int | None) -> None:
+        self._transport = transport
+        self._path = path
+        self._last_id = None if since_seq is None else str(since_seq)
+        self._opened_at: float | None = None
+        self._events = self._follow()
+
+    async def aclose(self) -> None:
+        """Ends the reading."""
+        await self._events.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> NetworkEvent:
+        return await self._events.__anext__()
+
+    async def _follow(self) -> AsyncGenerator[NetworkEvent, None]:
+        patience = Patience(self._transport.settings)
+        while True:
+            request, self._opened_at = self._request(), None
+            broken = APIConnectionError("the daemon ended the stream")
+            try:
+                async for event in self._transport.events(request, self._opened):
+                    if event.name == "done":
+                        return
+                    if event.name == "error":
+                        raise error_from_body(event.json())
+                    if event.id:
+                        self._last_id = event.id
+                        patience.progress()
+                    if event.name == "network":
+                        yield decode(NetworkEvent, event.json())
+            except APIConnectionError as err:
+                broken = err
+            # A quiet connection that stood for long was of use.
+            if self._opened_at is not None and monotonic() - self._opened_at > LONGEST_DELAY:
+                patience.progress()
+            await self._transport.before_resuming(patience, request, broken)
+
+    def _opened(self) -> None:
+        self._opened_at = monotonic()
+
+    def _request(self) -> Request:
+        headers = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
+        return Request(method="GET", path=self._path, headers=headers, safe=True, silence=STREAM_SILENCE)

@@ -62,9 +62,13 @@ class Transport:
         finally:
             await response.aclose()
 
-    async def events(self, request: Request) -> AsyncIterator[Event]:
-        """The server-sent events of the answer, until it ends in whatever way."""
+    async def events(
+        self, request: Request, opened: Callable[[], None] | None = None
+    ) -> AsyncIterator[Event]:
+        """The server-sent events of the answer, until it ends in whatever way; opened marks its beginning."""
         async with self.stream(request) as response:
+            if opened:
+                opened()
             decoder = Decoder()
             async for data in response.aiter_bytes():
                 for event in decoder.feed(data):

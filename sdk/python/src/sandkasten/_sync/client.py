@@ -19,17 +19,18 @@ from .._models import (
     Image,
     ImageJob,
     ImageProgress,
+    Network,
     PoolStatus,
     SessionInfo,
     Snapshot,
     WorkspaceInfo,
 )
+from .._types import NetworkMode, NetworkOptions
 from .closing import Closing
 from .files import pieces
 from .session import OnIdle, SyncSession, SyncWorkspace
 from .transport import SyncTransport
 
-NetworkMode = Literal["none"]
 FileScope = Literal["workspace", "sandbox"]
 
 
@@ -86,6 +87,7 @@ class SyncSandboxClient(Closing):
         pids: int | None = None,
         disk_mb: int | None = None,
         hostname: str | None = None,
+        network: NetworkOptions | Network | None = None,
         network_mode: NetworkMode | None = None,
         readonly_rootfs: bool | None = None,
         file_scope: FileScope | None = None,
@@ -98,6 +100,7 @@ class SyncSandboxClient(Closing):
         makes that last over several calls. It begins with the files of the snapshot
         restore_snapshot_id, and with its image if none is given. With file_scope sandbox its
         files calls reach any path, as /tmp and home directories, and not /workspace alone.
+        It reaches what network says; network_mode is short for one that has only a mode.
         """
         body = {
             "name": name,
@@ -117,6 +120,7 @@ class SyncSandboxClient(Closing):
             "pids": pids,
             "disk_mb": disk_mb,
             "hostname": hostname,
+            "network": None if network is None else _core.network_body(network),
             "network_mode": network_mode,
             "readonly_rootfs": readonly_rootfs,
             "file_scope": file_scope,

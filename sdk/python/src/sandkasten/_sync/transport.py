@@ -62,9 +62,11 @@ class SyncTransport:
         finally:
             response.close()
 
-    def events(self, request: Request) -> Iterator[Event]:
-        """The server-sent events of the answer, until it ends in whatever way."""
+    def events(self, request: Request, opened: Callable[[], None] | None = None) -> Iterator[Event]:
+        """The server-sent events of the answer, until it ends in whatever way; opened marks its beginning."""
         with self.stream(request) as response:
+            if opened:
+                opened()
             decoder = Decoder()
             for data in response.iter_bytes():
                 for event in decoder.feed(data):
