@@ -25,6 +25,7 @@ var fieldFlags = map[string]struct{ flag, unit string }{
 	"labels":               {"label", ""},
 	"include_paths":        {"include", ""},
 	"exclude_paths":        {"exclude", ""},
+	"network.mode":         {"network", ""},
 }
 
 // inFlags says in the command's flags what the daemon says of a field.
@@ -38,7 +39,10 @@ func (a *App) inFlags(err error, text string) string {
 	if !ok || word != refused.Field && word != field {
 		return text
 	}
-	as := fieldFlags[field]
+	as, known := fieldFlags[refused.Field]
+	if !known {
+		as = fieldFlags[field]
+	}
 	if as.flag == "" {
 		as.flag = strings.ReplaceAll(field, "_", "-")
 	}
