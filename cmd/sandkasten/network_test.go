@@ -197,12 +197,14 @@ func TestWhatTheNetworkRefusedIsSaid(t *testing.T) {
 		return `{"exec_id":"e1","exit_code":` + code + `,"cause":"exited",` + denied + `}`
 	}
 	const said = "sandkasten: the network refused pypi.example.org:443 (no entry); sandkasten "
+	const internet = "/v1/sessions/open/network"
 	for _, tt := range []struct {
 		name   string
 		args   []string
 		code   string
 		errOut string
 	}{
+		{"a mode without a list", []string{"exec", "open", "x"}, "7", strings.Replace(said, "; sandkasten ", "\n", 1)},
 		{"exec", []string{"exec", "s1", "x"}, "7", said + "network allow s1 pypi.example.org\n"},
 		{"a program", []string{"exec", "--argv", "s1", "x"}, "7", said + "network allow s1 pypi.example.org\n"},
 		{"run", []string{"run", "base", "x"}, "7", said + "run --allow pypi.example.org\n"},
@@ -213,7 +215,8 @@ func TestWhatTheNetworkRefusedIsSaid(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			stream := "event: done\nid: e1:end\ndata: " + end(tt.code) + "\n\n"
 			tm, _ := startNetworkDaemon(t, map[string]string{
-				"POST /v1/sessions": `{"id":"s1"}`, "DELETE /v1/sessions/s1": "",
+				"POST /v1/sessions": `{"id":"s1"}`, "DELETE /v1/sessions/s1": "", "GET " + pathOfS1: policyOfS1,
+				"GET " + internet: `{"mode":"internet"}`, "POST /v1/sessions/open/exec/stream": stream,
 				"POST /v1/sessions/s1/exec/stream": stream, "POST /v1/sessions/s1/processes/stream": stream, "POST /v1/sessions/s1/exec": end(tt.code),
 			})
 			r := tm.run(tt.args...)

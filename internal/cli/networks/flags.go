@@ -22,7 +22,10 @@ type Flags struct {
 	Secret  []SecretSpec `sep:"none" placeholder:"SPEC" help:"Credential that stays outside: NAME,host=HOST,header=HEADER,file=PATH; or query=KEY, and env=VARIABLE; or NAME,stored=SECRET. Repeatable."`
 }
 
-const modeAllow = "allow"
+const (
+	modeNone  = "none"
+	modeAllow = "allow"
+)
 
 // Policy is what a new session is to reach, or nil if no flag says so. What the
 // secrets' files and variables say is read.

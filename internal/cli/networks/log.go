@@ -50,8 +50,9 @@ func (c logCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 	if len(log.Events) == 0 {
 		a.Say("Nothing was decided: the session has no network, or has not used it since its last start.")
 	}
+	command := remedy(ctx, s, AllowCommand(c.Session))
 	for _, e := range events {
-		if err := c.print(a, e); err != nil {
+		if err := printLine(a, e, command); err != nil {
 			return err
 		}
 	}
@@ -61,6 +62,7 @@ func (c logCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 func (c logCmd) wants(e sandkasten.NetworkEvent) bool { return !c.Denied || !e.Allowed }
 
 func (c logCmd) follow(ctx context.Context, a *cli.App, s *sandkasten.Session) error {
+	command := remedy(ctx, s, AllowCommand(c.Session))
 	for e, err := range s.FollowNetworkLog(ctx, c.Since) {
 		if err != nil {
 			return err
@@ -70,7 +72,7 @@ func (c logCmd) follow(ctx context.Context, a *cli.App, s *sandkasten.Session) e
 		}
 		done, err := c.Done(a, e)
 		if !done {
-			err = c.print(a, e)
+			err = printLine(a, e, command)
 		}
 		if err != nil {
 			return err
@@ -79,13 +81,14 @@ func (c logCmd) follow(ctx context.Context, a *cli.App, s *sandkasten.Session) e
 	return nil
 }
 
-func (c logCmd) print(a *cli.App, e sandkasten.NetworkEvent) error {
-	_, err := fmt.Fprintln(a.Out, show.Printable(line(e, c.Session)))
+func printLine(a *cli.App, e sandkasten.NetworkEvent, command string) error {
+	_, err := fmt.Fprintln(a.Out, show.Printable(line(e, command)))
 	return err
 }
 
-// line is a decision for people. That of a refusal ends with what would allow it.
-func line(e sandkasten.NetworkEvent, session string) string {
+// line is a decision for people. That of a refusal ends with the command that allows
+// it, if there is one.
+func line(e sandkasten.NetworkEvent, command string) string {
 	verdict := "refused"
 	if e.Allowed {
 		verdict = "allowed"
@@ -97,8 +100,8 @@ func line(e sandkasten.NetworkEvent, session string) string {
 	if e.Count > 1 {
 		text += fmt.Sprintf("  (%d times)", e.Count)
 	}
-	if entry := entryFor(e.Name, e.Address, e.Port); !e.Allowed && entry != "" {
-		text += "  " + AllowCommand(session) + entry
+	if entry := entryFor(e.Name, e.Address, e.Port); !e.Allowed && entry != "" && command != "" {
+		text += "  " + command + entry
 	}
 	return strings.TrimRight(text, " ")
 }
@@ -106,15 +109,28 @@ func line(e sandkasten.NetworkEvent, session string) string {
 // AllowCommand is what lets a session reach an entry that stands behind it.
 func AllowCommand(session string) string { return "sandkasten network allow " + session + " " }
 
-// Explain says what the network refused, and the command that allows it: that which
-// is given, with the entry behind it.
-func Explain(a *cli.App, denied []sandkasten.NetworkDenial, command string) {
+// remedy is the command that allows what a session was refused, or nothing if its mode
+// has no list: then no entry is what is missing.
+func remedy(ctx context.Context, s *sandkasten.Session, command string) string {
+	if p, err := s.Network(ctx); err == nil && p.Mode != modeAllow && p.Mode != modeNone {
+		return ""
+	}
+	return command
+}
+
+// Explain says what the network of a session refused to a command, and the command
+// that allows it: that which is given, with the entry behind it.
+func Explain(ctx context.Context, a *cli.App, s *sandkasten.Session, denied []sandkasten.NetworkDenial, command string) {
+	if len(denied) == 0 {
+		return
+	}
+	command = remedy(ctx, s, command)
 	for _, d := range slices.Backward(denied) { // the newest is the first
 		text := "the network refused " + target(d.Name, d.Address, d.Port)
 		if d.Why != "" {
 			text += " (" + d.Why + ")"
 		}
-		if entry := entryFor(d.Name, d.Address, d.Port); entry != "" {
+		if entry := entryFor(d.Name, d.Address, d.Port); entry != "" && command != "" {
 			text += "; " + command + entry
 		}
 		a.Say("sandkasten: %s", show.Printable(text))

@@ -170,10 +170,20 @@ func TestLinesCanBePasted(t *testing.T) {
 		},
 	} {
 		tt.event.Time = at
-		if got := line(tt.event, "s1"); got != "2026-11-21 09:00:00  "+tt.want {
+		if got := line(tt.event, AllowCommand("s1")); got != "2026-11-21 09:00:00  "+tt.want {
 			t.Errorf("%s", got)
 		}
 	}
+}
+
+// unreachable is a session of a daemon that nobody can ask.
+func unreachable(t *testing.T) *sandkasten.Session {
+	t.Helper()
+	c, err := sandkasten.New(sandkasten.Options{URL: "http://127.0.0.1:1", APIKey: "x", MaxRetries: -1, RetryTime: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Session("s1")
 }
 
 // A sandbox chooses the names that it asks for.
@@ -189,7 +199,7 @@ func TestNamesThatAreNotForAShell(t *testing.T) {
 		}
 	}
 	var said bytes.Buffer
-	Explain(&cli.App{Err: &said}, []sandkasten.NetworkDenial{{Name: "b.example.org", Port: 443, Why: "no entry"}, {Name: "\x1b[2J$(x)", Why: "it is no host name"}}, AllowCommand("s1"))
+	Explain(t.Context(), &cli.App{Err: &said}, unreachable(t), []sandkasten.NetworkDenial{{Name: "b.example.org", Port: 443, Why: "no entry"}, {Name: "\x1b[2J$(x)", Why: "it is no host name"}}, AllowCommand("s1"))
 	const want = `sandkasten: the network refused \x1b[2J$(x) (it is no host name)` + "\n" +
 		"sandkasten: the network refused b.example.org:443 (no entry); sandkasten network allow s1 b.example.org\n"
 	if said.String() != want {
