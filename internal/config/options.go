@@ -64,6 +64,7 @@ func (c *Config) sessionOptions() []option {
 		{"network.allow_private", boolean(&c.Network.AllowPrivate), "Let policies open private addresses (RFC 1918, 100.64.0.0/10, fc00::/7), by an entry or by mode `full`. The host's own addresses are never reached."},
 		{"network.groups", groups(&c.Network.Groups), "Further groups for policies, `@company` for one that is called `company`. One of the name of an image's group replaces that."},
 		{"network.images", imagePolicies(&c.Network.Images), "The policy instead of `defaults.network` for sessions of an image."},
+		{"network.secrets_key_file", path(&c.Network.SecretsKeyFile), "A file with the key that stored secrets are encrypted with: 64 hexadecimal digits, mode 0600. The daemon makes it if it is missing. When it is not set: `<data_dir>/secrets_key`."},
 		{"exec.output_limit_bytes", integer(&c.Exec.OutputLimitBytes, 1024, 64<<20), "Output of one command that is kept. Beyond it the head and the tail are kept and the middle is counted."},
 		{"exec.kill_grace_seconds", seconds(&c.Exec.KillGrace, 1, 60), "Time from TERM to KILL when a command times out or is canceled."},
 		{"terminal.detach_seconds", seconds(&c.Terminal.Detach, 0, day), "How long a terminal without a client lives and can be attached again. 0 hangs it up within a second."},
