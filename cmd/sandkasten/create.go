@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/networks"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // sessionFlags say what a new session is like.
 type sessionFlags struct {
 	policyFlags
+	networks.Flags
 
 	Name      string             `short:"n" placeholder:"NAME" help:"Name, which works in place of the id; unique among your sessions."`
 	Driver    string             `placeholder:"NAME" help:"Driver of the sandbox, such as docker; by default the daemon's."`
@@ -44,7 +46,11 @@ func (f policyFlags) options() sandkasten.UpdateOptions {
 	}
 }
 
-func (f sessionFlags) options(image string) *sandkasten.CreateOptions {
+func (f sessionFlags) options(a *cli.App, image string) (*sandkasten.CreateOptions, error) {
+	network, err := f.Policy(a)
+	if err != nil {
+		return nil, err
+	}
 	return &sandkasten.CreateOptions{
 		Name:          f.Name,
 		Image:         image,
@@ -54,8 +60,9 @@ func (f sessionFlags) options(image string) *sandkasten.CreateOptions {
 		Env:           f.Env,
 		Hostname:      f.Hostname,
 		FileScope:     f.FileScope,
+		Network:       network,
 		UpdateOptions: f.policyFlags.options(),
-	}
+	}, nil
 }
 
 type createCmd struct {
@@ -84,11 +91,22 @@ This session pauses after five idle minutes and wakes when it is used again:
 
 Files that are to stay go to a workspace:
 
-  id=$(sandkasten create python --workspace project)`
+  id=$(sandkasten create python --workspace project)
+
+A session reaches nothing unless a flag, or the configuration, says otherwise. A
+secret's value stays outside, and goes only to its hosts:
+
+  sandkasten create python --allow @pip --allow files.example.org
+  sandkasten create python --network internet --deny '*.ads.example.org' --max-mbit 50
+  sandkasten create python --allow api.example.org \
+    --secret TOKEN,host=api.example.org,header=Authorization,file=token`
 }
 
 func (c createCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	o := c.options(c.Image)
+	o, err := c.options(a, c.Image)
+	if err != nil {
+		return err
+	}
 	o.RestoreSnapshotID = c.Restore
 	s, err := cl.CreateSession(ctx, o)
 	if err != nil {

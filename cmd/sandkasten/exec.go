@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/networks"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -161,6 +163,9 @@ func passOn(ctx context.Context, a *cli.App, s *sandkasten.Session, stream *sand
 		return cli.NotRun(err)
 	}
 	comment(a, end)
+	if end.ExitCode != 0 {
+		networks.Explain(ctx, a, s, end.NetworkDenied, cmp.Or(to.allow, networks.AllowCommand(s.ID)))
+	}
 	return exitWith(end)
 }
 

@@ -19,6 +19,7 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		{[]string{"create", "base", "--name", "a b"}, "--name must be 1 to 64"},
 		{[]string{"create", "base", "-e", "1=2"}, "--env must have names"},
 		{[]string{"create", "base", "--workspace", "a b"}, "--workspace must be 1 to 64"},
+		{[]string{"create", "base", "--network", "internet"}, "--network must be none: this daemon"},
 		{[]string{"create", "base", "--restore", "a b"}, "--restore must be the id of a snapshot"},
 		{[]string{"set", id, "--lifetime", "9999d"}, "--lifetime must be at most 315360000 seconds"},
 		{[]string{"exec", "--timeout", "99d", id, "true"}, "--timeout must be at most 86400000 milliseconds"},

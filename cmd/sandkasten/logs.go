@@ -63,9 +63,9 @@ func (c logsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 }
 
 func (c logsCmd) follow(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	to := outputs{a.Out, a.Err}
+	to := outputs{out: a.Out, err: a.Err}
 	if !c.Raw {
-		to = outputs{show.NewScreen(a.Out), show.NewScreen(a.Err)}
+		to = outputs{out: show.NewScreen(a.Out), err: show.NewScreen(a.Err)}
 	}
 	end, err := cl.Session(c.Session).Attach(c.Exec, &sandkasten.AttachOptions{RawOutput: true}).Copy(ctx, to.out, to.err)
 	if err = errors.Join(err, to.flush()); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/cli/auditlog"
 	"github.com/sandkasten/sandkasten/internal/cli/files"
 	"github.com/sandkasten/sandkasten/internal/cli/man"
+	"github.com/sandkasten/sandkasten/internal/cli/networks"
 	"github.com/sandkasten/sandkasten/internal/cli/secrets"
 	"github.com/sandkasten/sandkasten/internal/cli/snapshots"
 	"github.com/sandkasten/sandkasten/internal/cli/upkeep"
@@ -49,6 +50,8 @@ type commands struct {
 	Keep    keepCmd       `cmd:"" help:"Count sessions as used." group:"session"`
 	Set     setCmd        `cmd:"" help:"Change how long a session lives, and its labels." group:"session"`
 	Rm      rmCmd         `cmd:"" help:"End sessions." group:"session"`
+
+	Network networks.Cmd `cmd:"" help:"Show and change what a session may reach." group:"session"`
 
 	Ports       portsCmd       `cmd:"" help:"List the ports on which a session listens." group:"session"`
 	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Forward ports of this machine to a session." group:"session"`

@@ -15,12 +15,16 @@ type rawFlag struct {
 }
 
 // outputs are where the output of a program goes.
-type outputs struct{ out, err io.Writer }
+type outputs struct {
+	out, err io.Writer
+
+	allow string // the command that allows what the network refused, up to the entry; empty is that of the session
+}
 
 // outputs are ours. What a program in a sandbox writes is not to retitle windows,
 // fill the clipboard or have the terminal answer, unless that is wanted.
 func (f rawFlag) outputs(a *cli.App) outputs {
-	o := outputs{a.Out, a.Err}
+	o := outputs{out: a.Out, err: a.Err}
 	if f.Raw {
 		return o
 	}

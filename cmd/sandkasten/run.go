@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/networks"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/internal/cli/terminal"
 	"github.com/sandkasten/sandkasten/sdk/go"
@@ -36,7 +37,8 @@ also after Ctrl-C, it removes the session.
   sandkasten run base 'ls / | wc -l'
   sandkasten run -it python
   sandkasten run --json python 'pip list'
-  sandkasten run base --memory 256m --timeout 10s -- ./check.sh`
+  sandkasten run base --memory 256m --timeout 10s -- ./check.sh
+  sandkasten run --allow @pip python 'pip install requests'`
 }
 
 func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
@@ -44,7 +46,11 @@ func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	s, err := cl.CreateSession(ctx, c.options(c.Image))
+	o, err := c.options(a, c.Image)
+	if err != nil {
+		return cli.NotRun(err)
+	}
+	s, err := cl.CreateSession(ctx, o)
 	if err != nil {
 		return cli.NotRun(err)
 	}
@@ -79,7 +85,14 @@ func (c runCmd) prepare(a *cli.App) (func(context.Context, *sandkasten.Session) 
 			return showResult(ctx, a, s, cmd, o, c.FormFlags)
 		}, nil
 	}
-	return func(ctx context.Context, s *sandkasten.Session) error { return runIn(ctx, a, s, cmd, o, c.outputs(a)) }, nil
+	return func(ctx context.Context, s *sandkasten.Session) error {
+		to := c.outputs(a)
+		to.allow = "sandkasten run --allow " // the session is gone by then
+		if c.Keep {
+			to.allow = networks.AllowCommand(s.ID)
+		}
+		return runIn(ctx, a, s, cmd, o, to)
+	}, nil
 }
 
 // onTerminal runs the command, or a login shell, on a terminal.

@@ -26,6 +26,7 @@ var fieldFlags = map[string]struct{ flag, unit string }{
 	"hosts":                {"host", ""},
 	"include_paths":        {"include", ""},
 	"exclude_paths":        {"exclude", ""},
+	"network.mode":         {"network", ""},
 }
 
 // inFlags says in the command's flags what the daemon says of a field.
@@ -39,7 +40,10 @@ func (a *App) inFlags(err error, text string) string {
 	if !ok || word != refused.Field && word != field {
 		return text
 	}
-	as := fieldFlags[field]
+	as, known := fieldFlags[refused.Field]
+	if !known {
+		as = fieldFlags[field]
+	}
 	if as.flag == "" {
 		as.flag = strings.ReplaceAll(field, "_", "-")
 	}

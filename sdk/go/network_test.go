@@ -125,8 +125,11 @@ func TestFollowNetworkLog(t *testing.T) {
 		{"broken", 0, []answer{{body: decision5 + decision9[:30]}, {status: 200, body: decision9 + lastEvent}}, []int64{5, 9}, []string{"", "5"}, nil},
 		{"broken before any", 3, []answer{{body: ": beat\n\n"}, {status: 200, body: lastEvent}}, nil, []string{"3", "3"}, nil},
 		{
-			"the daemon restarts", 0, []answer{{body: decision5}, {status: 503, body: unavailable}, lost, {status: 200, body: decision9 + lastEvent}},
-			[]int64{5, 9}, []string{"", "5", "5", "5"}, nil,
+			"the daemon restarts", 0,
+			[]answer{{body: decision5}, {status: 503, body: unavailable}, lost, {status: 200, body: decision9 + lastEvent}},
+			[]int64{5, 9},
+			[]string{"", "5", "5", "5"},
+			nil,
 		},
 		{"refused", 0, []answer{{status: 404, body: `{"code": "not_found", "error": "no session"}`}}, nil, []string{""}, ErrNotFound},
 		{"an error inside", 0, []answer{ended}, nil, []string{""}, ErrNotFound},
