@@ -319,6 +319,8 @@ var Rules = map[string]Rule{
 	},
 	"internal/runtime/runtimetest/localrunner": {TestOnly: true, Ours: []string{"internal/runner", "internal/runner/fileops"}},
 	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
+	"test/netfixture":      {TestOnly: true, Ours: []string{"internal/testenv"}, Libraries: []string{"github.com/miekg/dns", unix}},
+	"test/network":         {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox", "test/netfixture"}},
 	"test/programs":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/blackbox":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},
 	"test/e2e":             {TestOnly: true},
