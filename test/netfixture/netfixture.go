@@ -6,6 +6,7 @@
 package netfixture
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +52,7 @@ type Lab struct {
 	authority *authority
 	names     *names
 	sites     *sites
+	stops     []func() // at the end, the last first
 }
 
 // New returns a lab in which nothing has a name yet.
@@ -59,6 +61,12 @@ func New(t testing.TB) *Lab {
 	testenv.NeedsRoot(t)
 	dir := t.TempDir()
 	l := &Lab{t: t, CA: filepath.Join(dir, "ca.pem")}
+	// Registered here, so that a daemon that begins later can still be asked to clean up.
+	defer t.Cleanup(func() {
+		for i := range l.stops {
+			l.stops[len(l.stops)-1-i]()
+		}
+	})
 	var err error
 	if l.authority, err = newAuthority(l.CA); err != nil {
 		t.Fatal(err)
@@ -83,7 +91,7 @@ type holder struct {
 
 func hold(t testing.TB, args ...string) *holder {
 	t.Helper()
-	cmd := exec.Command("unshare", args...) //nolint:noctx // it ends when its input does
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "unshare", args...) // ends when its input does
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -172,7 +180,7 @@ func (l *Lab) Publish(url string) {
 		}
 		splice(conn, inner)
 	}
-	serveConns(l.t, outer, forward)
+	l.serveConns(outer, forward)
 }
 
 // Listen notes who connects to a port of the daemon's host, at whatever address of it,
@@ -187,7 +195,7 @@ func (l *Lab) Listen(seen func(who string)) int {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	serveConns(l.t, listener, func(conn net.Conn) {
+	l.serveConns(listener, func(conn net.Conn) {
 		seen(fmt.Sprintf("%s was connected to from %s", conn.LocalAddr(), conn.RemoteAddr()))
 		conn.Close()
 	})
@@ -225,7 +233,7 @@ func (h *holder) inside(do func() error) error {
 func splice(a, b net.Conn) {
 	done := make(chan struct{})
 	half := func(to, from net.Conn) {
-		io.Copy(to, from) //nolint:errcheck // the other end sees it
+		io.Copy(to, from)
 		if conn, ok := to.(*net.TCPConn); ok {
 			conn.CloseWrite()
 		}

@@ -9,7 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
-	"log"
+	"log/slog"
 	"maps"
 	"math/big"
 	"net"
@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/miekg/dns"
@@ -32,14 +31,14 @@ const (
 	Datagrams = "198.51.100.9"
 )
 
-// serveConns has each connection served, and returns. At the test's end it waits.
-func serveConns(t testing.TB, l net.Listener, serve func(net.Conn)) {
+// serveConns has each connection served until the test ends.
+func (l *Lab) serveConns(from net.Listener, serve func(net.Conn)) {
 	var serving sync.WaitGroup
 	var mu sync.Mutex
 	open := map[net.Conn]struct{}{}
 	serving.Go(func() {
 		for {
-			conn, err := l.Accept()
+			conn, err := from.Accept()
 			if err != nil {
 				return
 			}
@@ -54,8 +53,8 @@ func serveConns(t testing.TB, l net.Listener, serve func(net.Conn)) {
 			})
 		}
 	})
-	t.Cleanup(func() {
-		l.Close()
+	l.stops = append(l.stops, func() {
+		from.Close()
 		mu.Lock()
 		for conn := range open {
 			conn.Close()
@@ -227,14 +226,14 @@ func (l *Lab) serve() {
 	for _, server := range []*dns.Server{{PacketConn: queries, Handler: l.names}, {Listener: streams[gateway+":53"], Handler: l.names}} {
 		l.background(server.ActivateAndServe, server.Shutdown)
 	}
-	silent := log.New(io.Discard, "", 0)
+	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	plain := &http.Server{Handler: l.sites, ErrorLog: silent, ReadHeaderTimeout: time.Minute}
 	secure := &http.Server{Handler: l.sites, ErrorLog: silent, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{GetCertificate: l.authority.leaf, MinVersion: tls.VersionTLS12}}
 	l.background(func() error { return plain.Serve(noted{streams[":80"], l.sites}) }, plain.Close)
 	l.background(func() error { return secure.ServeTLS(noted{streams[":443"], l.sites}, "", "") }, secure.Close)
 	for _, address := range []string{":7", ":5432"} {
-		serveConns(l.t, noted{streams[address], l.sites}, func(conn net.Conn) {
-			io.Copy(conn, conn) //nolint:errcheck // the client sees it
+		l.serveConns(noted{streams[address], l.sites}, func(conn net.Conn) {
+			io.Copy(conn, conn)
 			conn.Close()
 		})
 	}
@@ -248,7 +247,7 @@ func (l *Lab) background(serve, stop func() error) {
 		defer close(done)
 		_ = serve()
 	}()
-	l.t.Cleanup(func() {
+	l.stops = append(l.stops, func() {
 		_ = stop()
 		<-done
 	})
