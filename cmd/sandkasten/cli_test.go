@@ -22,7 +22,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/seal"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/testenv"
@@ -77,9 +79,13 @@ func startDaemon(t *testing.T) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sealing, err := seal.Open(filepath.Join(t.TempDir(), "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	manager := session.New(session.Options{
 		Store: rows, Driver: runtimetest.NewLocal(t), Images: anyImage{}, Defaults: session.Defaults{Image: "base"},
-		Workspaces: workspaces.WorkspaceOptions{Store: rows},
+		Workspaces: workspaces.WorkspaceOptions{Store: rows}, Secrets: secrets.Options{Store: rows, Key: sealing},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)

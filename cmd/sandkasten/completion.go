@@ -112,6 +112,8 @@ func (c completeCmd) candidates(ctx context.Context, a *cli.App, node *kong.Node
 			found = append(found, c.execs(ctx, a)...)
 		case "workspace":
 			found = append(found, c.workspaces(ctx, a)...)
+		case "secret":
+			found = append(found, c.secrets(ctx, a)...)
 		}
 	}
 	return found
@@ -142,6 +144,12 @@ func (completeCmd) sessions(ctx context.Context, a *cli.App) []string {
 		return s.ID
 	})
 	return append(found, names...)
+}
+
+func (completeCmd) secrets(ctx context.Context, a *cli.App) []string {
+	return ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]sandkasten.Secret, error) {
+		return cl.ListSecrets(ctx)
+	}, func(s sandkasten.Secret) string { return s.Name })
 }
 
 func (completeCmd) workspaces(ctx context.Context, a *cli.App) []string {

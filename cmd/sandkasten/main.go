@@ -18,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/cli/auditlog"
 	"github.com/sandkasten/sandkasten/internal/cli/files"
 	"github.com/sandkasten/sandkasten/internal/cli/man"
+	"github.com/sandkasten/sandkasten/internal/cli/secrets"
 	"github.com/sandkasten/sandkasten/internal/cli/snapshots"
 	"github.com/sandkasten/sandkasten/internal/cli/upkeep"
 )
@@ -53,6 +54,8 @@ type commands struct {
 	PortForward portForwardCmd `cmd:"" name:"port-forward" help:"Forward ports of this machine to a session." group:"session"`
 
 	Workspace workspaceCmd `cmd:"" help:"Manage workspaces, which outlive sessions." group:"session"`
+
+	Secret secrets.Cmd `cmd:"" help:"Store credentials that sessions use and never see." group:"session"`
 
 	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions and begin others with them." group:"session"`
 

@@ -14,8 +14,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/cli"
 )
 
-// screen is a terminal. What is written to file is what got returns.
-func screen(t *testing.T) (file *os.File, got func(end string) string) {
+// openTerminal returns both ends of a new terminal: the user's and the programs'.
+func openTerminal(t *testing.T) (master, file *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -40,6 +40,13 @@ func screen(t *testing.T) (file *os.File, got func(end string) string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { file.Close() })
+	return master, file
+}
+
+// screen is a terminal. What is written to file is what got returns.
+func screen(t *testing.T) (file *os.File, got func(end string) string) {
+	t.Helper()
+	master, file := openTerminal(t)
 	return file, func(end string) string {
 		var text []byte
 		buf := make([]byte, 4<<10)

@@ -18,7 +18,7 @@ var Rules = map[string]Rule{
 			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/heap", "internal/hostcheck", "internal/images", "internal/maintenance",
 			"internal/service",
-			"internal/cli/man", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
+			"internal/cli/man", "internal/cli/secrets", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -39,7 +39,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"docs", "internal/admission", "internal/api", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
-			"internal/maintenance", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/service", "internal/session", "internal/session/snapshots",
+			"internal/maintenance", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
@@ -100,7 +100,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/auth", "internal/session/snapshots", "internal/session/workspaces",
+			"internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
 			"internal/api/v1/images", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
 			"protocol",
@@ -128,8 +128,11 @@ var Rules = map[string]Rule{
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "sdk/go"},
 	},
-	"internal/cli/auditlog":  {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
-	"internal/cli/man":       {Libraries: []string{"github.com/alecthomas/kong"}},
+	"internal/cli/auditlog": {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
+	"internal/cli/man":      {Libraries: []string{"github.com/alecthomas/kong"}},
+	"internal/cli/secrets": {
+		Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}, Libraries: []string{"golang.org/x/term"},
+	},
 	"internal/cli/snapshots": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/upkeep": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/config", "internal/daemon", "internal/fsck", "internal/maintenance"},
@@ -147,7 +150,7 @@ var Rules = map[string]Rule{
 	"internal/session": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
-			"internal/session/workspaces", "protocol",
+			"internal/session/secrets", "internal/session/workspaces", "protocol",
 			"internal/session/snapshots", "internal/snapshot", "internal/tracing", "internal/protection",
 		},
 		Libraries: []string{"golang.org/x/sync"},
@@ -156,6 +159,9 @@ var Rules = map[string]Rule{
 	"internal/session/workspaces": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
 	},
+	"internal/session/secrets": {
+		Ours: []string{"internal/auth", "internal/errdefs", "internal/network", "internal/seal", "internal/session/check"},
+	},
 	"internal/session/snapshots": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
@@ -163,10 +169,11 @@ var Rules = map[string]Rule{
 	},
 	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/protection"}},
 	"internal/store": {
-		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
+	"internal/seal": {},
 	"internal/blob": {Ours: []string{"internal/errdefs"}},
 	"internal/blob/s3": {
 		Ours: []string{"internal/blob", "internal/errdefs", "internal/protection"}, Libraries: []string{"github.com/minio/minio-go/v7"},

@@ -81,6 +81,7 @@ func (a *App) Exit(err error) int {
 var commands = strings.NewReplacer(
 	"GET /v1/sessions lists", "`sandkasten ls` lists",
 	"GET /v1/workspaces lists", "`sandkasten workspace ls` lists",
+	"GET /v1/secrets lists", "`sandkasten secret ls` lists",
 	"GET /v1/snapshots lists", "`sandkasten snapshot ls` lists",
 	"list the session's execs for those that it still knows", "`sandkasten logs` and `sandkasten ps` list those that a session still knows",
 	"GET /docs lists them all", "is the daemon at this URL Sandkasten's, and of this version?",

@@ -23,6 +23,7 @@ var fieldFlags = map[string]struct{ flag, unit string }{
 	"restore_snapshot_id":  {"restore", ""},
 	"session_id":           {"session", ""},
 	"labels":               {"label", ""},
+	"hosts":                {"host", ""},
 	"include_paths":        {"include", ""},
 	"exclude_paths":        {"exclude", ""},
 }

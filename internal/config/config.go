@@ -5,6 +5,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -281,6 +282,11 @@ func (c Config) KeyFile() string { return filepath.Join(c.DataDir, "api_key") }
 // PreviewSecretFile is where the daemon keeps what it signs preview tokens
 // with.
 func (c Config) PreviewSecretFile() string { return filepath.Join(c.DataDir, "preview_secret") }
+
+// SecretsKeyFile is where the daemon keeps what it seals stored secrets with.
+func (c Config) SecretsKeyFile() string {
+	return cmp.Or(c.Network.SecretsKeyFile, filepath.Join(c.DataDir, "secrets_key"))
+}
 
 // NodeFile is where the daemon keeps what tells its objects on a host and in an engine
 // from those of other daemons.

@@ -21,6 +21,8 @@ type Network struct {
 	AllowPrivate bool
 	Groups       map[string][]string      // entries by name, without the '@'
 	Images       map[string]NetworkPolicy // instead of defaults.network, by the name of an image
+
+	SecretsKeyFile string // empty: see Config.SecretsKeyFile
 }
 
 var networkModes = []string{"none", "allow", "internet", "full"}

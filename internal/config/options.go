@@ -112,6 +112,7 @@ func (c *Config) hostOptions() []option {
 		{"workspace.max_size_mb", integer(&c.Workspace.MaxSizeMB, 16, 1<<24), "The largest workspace a client may ask for."},
 		{"workspace.max_count", integer(&c.Workspace.MaxCount, 0, 1<<20), "Workspaces of all keys together. 0 is no maximum."},
 		{"workspace.retention_days", days(&c.Workspace.Retention, 0, 3650), "Workspaces are removed with their files when no session used them for this long. 0 is never."},
+		{"network.secrets_key_file", path(&c.Network.SecretsKeyFile), "A file with the key that stored secrets are encrypted with: 64 hexadecimal digits, mode 0600. The daemon makes it if it is missing. When it is not set: `<data_dir>/secrets_key`."},
 		{"pool.enabled", boolean(&c.Pool.Enabled), "Keep sandboxes ready for new sessions: see docs/pool.md."},
 		{"pool.images", sizes(&c.Pool.Images), "Number of sandboxes to keep ready for each image. `auto` learns from demand. Empty: `auto` of `default_image`."},
 		{"pool.max_ready", integer(&c.Pool.MaxReady, 1, 10000), "Ready sandboxes of all images together. Each takes some 3 MB of the host's memory."},

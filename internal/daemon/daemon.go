@@ -182,6 +182,9 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
 		return nil, err
 	}
+	if sessions.Secrets, err = secretOptions(d.cfg, rows); err != nil {
+		return nil, err
+	}
 	if err := d.ballast.Hold(); err != nil {
 		return nil, fmt.Errorf("hold room in data_dir: %w", err)
 	}

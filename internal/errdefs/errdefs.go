@@ -53,6 +53,7 @@ const (
 	NoSuchImage      Reason = "no_such_image"       // the daemon has none of that name
 	NoSuchWorkspace  Reason = "no_such_workspace"   // or it belongs to another key
 	NoSuchSnapshot   Reason = "no_such_snapshot"    // or it belongs to another key
+	NoSuchSecret     Reason = "no_such_secret"      // or it belongs to another key
 	NoSuchExec       Reason = "no_such_exec"        // or its record is not kept any more
 	NoSuchShell      Reason = "no_such_shell"       // the session has none of that name
 )
@@ -61,7 +62,7 @@ const (
 var Reasons = []Reason{
 	NoSuchFile, FileExists, IsADirectory, NotADirectory, DirNotEmpty, NotRegular, NoPermission, ReadOnlyFS, OutsideWorkspace,
 	ProgramNotFound, NotExecutable, NoSuchUser, TextNotFound, TextNotUnique,
-	NoSuchSession, NoSuchImage, NoSuchWorkspace, NoSuchSnapshot, NoSuchExec, NoSuchShell,
+	NoSuchSession, NoSuchImage, NoSuchWorkspace, NoSuchSnapshot, NoSuchSecret, NoSuchExec, NoSuchShell,
 }
 
 // Error carries a code, a text that is safe to show to the client, and an

@@ -2,6 +2,7 @@ package maintenance
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -37,10 +39,13 @@ type BackupManifest struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// secrets are the small files that a backup has, by their names in it. The key
-// that snapshots are encrypted with is where the configuration says.
+// secrets are the small files that a backup has, by their names in it. The keys
+// that snapshots and stored secrets are encrypted with are where the configuration
+// says.
 func secrets(cfg config.Config) map[string]string {
-	files := map[string]string{"api_key": cfg.KeyFile(), "preview_secret": cfg.PreviewSecretFile(), "node": cfg.NodeFile()}
+	files := map[string]string{
+		"api_key": cfg.KeyFile(), "preview_secret": cfg.PreviewSecretFile(), "node": cfg.NodeFile(), "secrets_key": cfg.SecretsKeyFile(),
+	}
 	if cfg.Snapshots.KeyFile != "" {
 		files["snapshot_key"] = cfg.Snapshots.KeyFile
 	}
@@ -72,7 +77,7 @@ func Backup(ctx context.Context, cfg config.Config, configPath, path string) (er
 	err = addBytes(out, backupManifest, manifest)
 	files := secrets(cfg)
 	files[backupDB], files[backupConfig] = db, configPath
-	for _, name := range []string{backupDB, "api_key", "preview_secret", "node", "snapshot_key", backupConfig} {
+	for _, name := range []string{backupDB, "api_key", "preview_secret", "node", "secrets_key", "snapshot_key", backupConfig} {
 		if files[name] != "" && err == nil {
 			err = addFile(out, name, files[name])
 		}
@@ -170,7 +175,7 @@ func Restore(ctx context.Context, cfg config.Config, path string) (done Restored
 	if err := os.Remove(installation.PlaceFile(cfg.NodeFile())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return done, fmt.Errorf("restore: %w", err)
 	}
-	for _, name := range []string{"api_key", "preview_secret", "node", "snapshot_key", backupDB} {
+	for _, name := range []string{"api_key", "preview_secret", "node", "secrets_key", "snapshot_key", backupDB} {
 		if err := putBack(filepath.Join(scratch, name), targets[name], suffix, &done); err != nil {
 			return done, err
 		}
@@ -194,14 +199,42 @@ func putBack(from, to, suffix string, done *Restored) error {
 			return nil
 		}
 	}
+	// The key of secrets may lie where nothing can be renamed, as a mount does.
+	if filepath.Base(from) == "secrets_key" && sameText(from, to) {
+		return nil
+	}
 	if err := setAside(to, suffix, done); err != nil {
 		return err
 	}
-	if err := os.Rename(from, to); err != nil {
+	if err := moveFile(from, to); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	done.Files = append(done.Files, to)
 	return nil
+}
+
+// sameText reports whether two small files have the same content.
+func sameText(a, b string) bool {
+	first, err := os.ReadFile(a)
+	second, otherErr := os.ReadFile(b)
+	return err == nil && otherErr == nil && bytes.Equal(first, second)
+}
+
+// moveFile moves a file to a name that is free, on another file system too.
+func moveFile(from, to string) error {
+	err := os.Rename(from, to)
+	if !errors.Is(err, syscall.EXDEV) {
+		return err
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = writeFile(to, f, info.Size())
+	}
+	return errors.Join(err, f.Close())
 }
 
 func setAside(path, suffix string, done *Restored) error {
@@ -245,7 +278,7 @@ func unpackBackup(path, dir string) (m BackupManifest, err error) {
 			continue
 		}
 		switch h.Name {
-		case backupDB, "api_key", "preview_secret", "node", "snapshot_key":
+		case backupDB, "api_key", "preview_secret", "node", "secrets_key", "snapshot_key":
 			if err := writeFile(filepath.Join(dir, h.Name), in, h.Size); err != nil {
 				return m, err
 			}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,7 @@ func TestBackupComesBack(t *testing.T) {
 	addSession(t, cfg, "second")
 	write(t, installation.PlaceFile(cfg.NodeFile()), `{"inode": 1}`) // another file's, as node will be
 	write(t, cfg.KeyFile(), "another")
+	write(t, cfg.SecretsKeyFile(), "another")
 	write(t, cfg.Snapshots.KeyFile, "another")
 	done, err := Restore(t.Context(), cfg, file)
 	if err != nil {
@@ -103,7 +105,7 @@ func TestBackupComesBack(t *testing.T) {
 	if len(done.Aside) < 4 || len(done.Skipped) != 1 || done.Manifest.DataDir != cfg.DataDir {
 		t.Errorf("%+v", done)
 	}
-	for path, want := range map[string]string{cfg.KeyFile(): "secret of api_key", cfg.Snapshots.KeyFile: "another"} {
+	for path, want := range map[string]string{cfg.KeyFile(): "secret of api_key", cfg.SecretsKeyFile(): "secret of secrets_key", cfg.Snapshots.KeyFile: "another"} {
 		if text, err := os.ReadFile(path); string(text) != want || err != nil {
 			t.Errorf("%s has %q, %v", path, text, err)
 		}
@@ -120,6 +122,46 @@ func TestBackupComesBack(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(cfg.DataDir, ".*")); len(left) > 0 || err != nil {
 		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// The key of stored secrets is restored where it is configured, on another file
+// system too, and stays if it is the same.
+func TestBackupHasTheKeyOfSecrets(t *testing.T) {
+	cfg := filled(t)
+	other, err := os.MkdirTemp("/dev/shm", "sandkasten-test-")
+	if err != nil {
+		testenv.Unsupported(t, "%v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(other); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg.Network.SecretsKeyFile = filepath.Join(other, "key")
+	write(t, cfg.SecretsKeyFile(), "the key")
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if err := Backup(t.Context(), cfg, "", file); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		now   string // "" is none
+		aside bool
+	}{{"the key", false}, {"another", true}, {"", false}} {
+		if err := os.Remove(cfg.SecretsKeyFile()); err != nil {
+			t.Fatal(err)
+		}
+		if tt.now != "" {
+			write(t, cfg.SecretsKeyFile(), tt.now)
+		}
+		done, err := Restore(t.Context(), cfg, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		aside := slices.ContainsFunc(done.Aside, func(path string) bool { return strings.HasPrefix(path, cfg.SecretsKeyFile()) })
+		if text, err := os.ReadFile(cfg.SecretsKeyFile()); string(text) != "the key" || err != nil || aside != tt.aside {
+			t.Errorf("over %q: %q, %v, set aside: %v", tt.now, text, err, aside)
+		}
 	}
 }
 

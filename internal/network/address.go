@@ -48,6 +48,11 @@ func rangeOf(addr netip.Addr) addressKind {
 	if !addr.IsValid() {
 		return forbidden
 	}
+	for _, inner := range translated(addr) {
+		if rangeOf(inner) == forbidden {
+			return forbidden
+		}
+	}
 	for _, r := range ranges {
 		if r.prefix.Contains(addr) {
 			return r.kind
@@ -57,9 +62,30 @@ func rangeOf(addr netip.Addr) addressKind {
 }
 
 var (
-	nat64  = netip.MustParsePrefix("64:ff9b::/96")
-	sixTo4 = netip.MustParsePrefix("2002::/16")
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
+	sixTo4     = netip.MustParsePrefix("2002::/16")
 )
+
+// translated are the IPv4 addresses that translators of a local network may take out
+// of addr: how long their prefix is only they know. Sources: RFC 8215, and RFC 6052,
+// section 2.2.
+func translated(addr netip.Addr) []netip.Addr {
+	if !localNAT64.Contains(addr) {
+		return nil
+	}
+	b := addr.As16()
+	var found []netip.Addr
+	for _, inner := range [][4]byte{{b[6], b[7], b[9], b[10]}, {b[7], b[9], b[10], b[11]}, {b[9], b[10], b[11], b[12]}, {b[12], b[13], b[14], b[15]}} {
+		if inner[0] != 0 { // else these are bytes of padding
+			found = append(found, netip.AddrFrom4(inner))
+		}
+	}
+	if len(found) == 0 {
+		return []netip.Addr{netip.IPv4Unspecified()}
+	}
+	return found
+}
 
 // plain is the address that is meant: without a zone, and the IPv4 address inside
 // one of IPv6 that leads to it.

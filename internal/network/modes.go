@@ -21,4 +21,6 @@ func (p Policy) NamesGroups() bool {
 }
 
 // Empty reports whether the policy says nothing beside its mode.
-func (p Policy) Empty() bool { return len(p.Allow) == 0 && len(p.Deny) == 0 && p.MaxMbit == 0 && p.MaxConnections == 0 && p.ConnectionsPerSecond == 0 && p.MaxMB == 0 }
+func (p Policy) Empty() bool {
+	return len(p.Allow) == 0 && len(p.Deny) == 0 && p.MaxMbit == 0 && p.MaxConnections == 0 && p.ConnectionsPerSecond == 0 && p.MaxMB == 0
+}

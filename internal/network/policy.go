@@ -107,7 +107,7 @@ func Compile(p Policy, o Operator) (*Rules, error) {
 		if !rule.prefix.IsValid() {
 			continue
 		}
-		if kind := r.kindOf(rule.prefix.Addr()); kind == forbidden || kind == private && !o.AllowPrivate {
+		if kind := r.kindOfAll(rule.prefix); kind == forbidden || kind == private && !o.AllowPrivate {
 			return nil, errdefs.Invalid("network.allow", "must not have %s: private addresses need network.allow_private of the operator, and those of the host and of links are never reached", rule.text)
 		}
 	}
@@ -316,6 +316,26 @@ func (r *Rules) named(name string, addr netip.Addr, port uint16, pinned []string
 	return Verdict{Allowed: true, Why: rule.text}
 }
 
+// MayName reports whether a connection to a port of an address that no allowed name
+// was resolved to may turn out to be for one: some entry names hosts for the port, and
+// nothing forbids the address.
+func (r *Rules) MayName(addr netip.Addr, port uint16) bool {
+	if r.ceiling != nil && r.ceiling.mode == Allow && !r.ceiling.mayName(addr, port) {
+		return false
+	}
+	return r.mayName(addr, port)
+}
+
+func (r *Rules) mayName(addr netip.Addr, port uint16) bool {
+	if r.mode != Allow || port == anyPort || r.kindOf(addr) != public {
+		return false
+	}
+	if _, denied := findAddr(r.deny, addr, port); denied {
+		return false
+	}
+	return slices.ContainsFunc(r.allow, func(rule Rule) bool { return rule.name != "" && rule.ports.has(port) })
+}
+
 // Answer decides whether an address may stand in the answer for a name: none may
 // point into a range that a name does not open.
 func (r *Rules) Answer(addr netip.Addr) bool {
@@ -333,10 +353,19 @@ func (r *Rules) mayAnswer(addr netip.Addr) bool {
 	return true
 }
 
+// kindOfAll is the kind of a prefix, going by its first address. Each address is looked
+// at by itself when it is used.
+func (r *Rules) kindOfAll(prefix netip.Prefix) addressKind {
+	if !prefix.IsSingleIP() && prefix.Overlaps(localNAT64) && prefix.Bits() >= localNAT64.Bits() {
+		return private // the IPv4 address inside the first one is 0.0.0.0
+	}
+	return r.kindOf(prefix.Addr())
+}
+
 // kindOf is the kind of an address on this host, which may have one in a form that
 // leads to another one.
 func (r *Rules) kindOf(addr netip.Addr) addressKind {
-	if r.own != nil && (r.own(addr) || r.own(plain(addr))) {
+	if r.own != nil && (r.own(addr) || r.own(plain(addr)) || slices.ContainsFunc(translated(addr), r.own)) {
 		return forbidden
 	}
 	return rangeOf(addr)

@@ -127,6 +127,8 @@ func TestConnections(t *testing.T) {
 		{"mode full", Policy{Mode: Full}, private, "10.1.2.3", 22, "", true},
 		{"mode internet is not mode full", Policy{Mode: Internet}, private, "10.1.2.3", 22, "", false},
 		{"a private address that is listed", Policy{Mode: Allow, Allow: []string{"10.1.2.3"}}, private, "10.1.2.3", 22, "", true},
+		{"a translator's prefix", Policy{Mode: Allow, Allow: []string{"64:ff9b:1::/96"}}, private, "64:ff9b:1::a00:1", 22, "", true},
+		{"the host through it", Policy{Mode: Allow, Allow: []string{"64:ff9b:1::/96"}}, private, "64:ff9b:1::7f00:1", 22, "", false},
 		{"a name that was rebound", Policy{Mode: Allow, Allow: []string{"good.test"}}, private, "10.1.2.3", 443, "good.test", false},
 	} {
 		got := compile(t, c.policy, c.operator).Connect(netip.MustParseAddr(c.addr), c.port, strings.Fields(c.names))
@@ -147,6 +149,9 @@ func TestForbiddenAddressesAreNeverReached(t *testing.T) {
 			"127.0.0.1", "127.9.9.9", "0.0.0.0", "169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192", "224.0.0.251", "255.255.255.255", "240.0.0.1",
 			"::1", "::", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "fe80::1", "ff02::fb",
 			"fd00:ec2::254", "fd20:ce::254", "::127.0.0.1", "168.63.129.16", "198.51.100.77", "::ffff:198.51.100.77", "64:ff9b::c633:644d",
+			// By a translator of the local network, with each length of its prefix.
+			"64:ff9b:1::7f00:1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:7f00:0:100::", "64:ff9b:1:a9fe:a9:fe00::", "64:ff9b:1:a9:fe:a9fe::", "64:ff9b:1:0:a9:fea9:fe00::",
+			"64:ff9b:1:1234:1234:1234:7f00:1", "64:ff9b:1::c633:644d", "64:ff9b:1::",
 		} {
 			a := netip.MustParseAddr(addr)
 			if r.Connect(a, 80, []string{"good.test"}).Allowed {
@@ -157,9 +162,41 @@ func TestForbiddenAddressesAreNeverReached(t *testing.T) {
 			}
 		}
 	}
-	for _, addr := range []string{"10.0.0.1", "172.31.0.1", "192.168.0.1", "100.64.0.1", "fc00::1", "198.18.0.1", "64:ff9b::a00:1"} {
+	if listed := compile(t, Policy{Mode: Full}, operator); !listed.Connect(netip.MustParseAddr("64:ff9b:1::a00:1"), 80, nil).Allowed {
+		t.Error("mode full does not reach what a translator leads to a private address")
+	}
+	for _, addr := range []string{"64:ff9b:1::a00:1", "10.0.0.1", "172.31.0.1", "192.168.0.1", "100.64.0.1", "fc00::1", "198.18.0.1", "64:ff9b::a00:1"} {
 		if compile(t, Policy{Mode: Internet}, operator).Connect(netip.MustParseAddr(addr), 80, nil).Allowed {
 			t.Errorf("mode internet reaches %s", addr)
+		}
+	}
+}
+
+// An address that nobody resolved may be of a name, where there are names at all.
+func TestAddressesThatMayHaveNames(t *testing.T) {
+	operator := Operator{AllowPrivate: true, Own: func(a netip.Addr) bool { return a.String() == "198.51.100.77" }}
+	listed := Policy{Mode: Allow, Allow: []string{"good.test", "db.test:5432", "203.0.113.1"}, Deny: []string{"198.51.100.66"}}
+	for _, c := range []struct {
+		about  string
+		policy Policy
+		addr   string
+		port   uint16
+		want   bool
+	}{
+		{"the web", listed, "198.51.100.1", 443, true},
+		{"IPv6", listed, "2001:db8::1", 80, true},
+		{"a port of a name", listed, "198.51.100.1", 5432, true},
+		{"a port of none", listed, "198.51.100.1", 22, false},
+		{"port 0", listed, "198.51.100.1", 0, false},
+		{"a private address", listed, "10.0.0.1", 443, false},
+		{"one of the host", listed, "198.51.100.77", 443, false},
+		{"one that is denied", listed, "198.51.100.66", 443, false},
+		{"no names", Policy{Mode: Allow, Allow: []string{"203.0.113.1"}}, "198.51.100.1", 443, false},
+		{"mode none", Policy{}, "198.51.100.1", 443, false},
+		{"mode internet", Policy{Mode: Internet}, "198.51.100.1", 443, false},
+	} {
+		if got := compile(t, c.policy, operator).MayName(netip.MustParseAddr(c.addr), c.port); got != c.want {
+			t.Errorf("%s: %t", c.about, got)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -33,45 +34,54 @@ func NewPlaceholder() string {
 	return "placeholder-" + hex.EncodeToString(random[:])
 }
 
-// maxSecret bounds a value: as a header, it has to fit into what servers take.
-const maxSecret = 16 << 10
+// MaxSecret bounds a value in bytes: as a header, it has to fit into what servers
+// take.
+const MaxSecret = 16 << 10
 
 // minSecret is how short a value can be that is searched for in answers.
 const minSecret = 8
 
 // Check refuses a secret that cannot be sent.
 func (s Secret) Check() error {
-	const field = "network.secrets"
+	if field, rule := s.Fault(); field != "" {
+		return errdefs.Invalid("network.secrets", "has a secret %q whose %s %s", s.Name, field, rule)
+	}
+	return nil
+}
+
+// Fault names the field that keeps a secret from being sent, and a rule that reads
+// on from its name. Both are empty if there is none.
+func (s Secret) Fault() (field, rule string) {
 	switch {
 	case s.Name == "":
-		return errdefs.Invalid(field, "must have names")
+		return "name", "must be given"
 	case len(s.Hosts) == 0:
-		return errdefs.Invalid(field, "must say in hosts who may get %s", s.Name)
+		return "hosts", "must say who may get it"
 	case (s.Header == "") == (s.Query == ""):
-		return errdefs.Invalid(field, "must say where %s goes: header or query", s.Name)
-	case s.Value == "" || len(s.Value) > maxSecret:
-		return errdefs.Invalid(field, "must have a value of 1 to %d bytes for %s", maxSecret, s.Name)
+		return "header", "must say where it goes, or query, and not both"
+	case s.Value == "" || len(s.Value) > MaxSecret:
+		return "value", fmt.Sprintf("must have 1 to %d bytes", MaxSecret)
 	case s.Header != "" && strings.Trim(s.Header, headerCharacters) != "":
-		return errdefs.Invalid(field, "must have the name of a header in header of %s", s.Name)
+		return "header", "must be the name of a header"
 	case len(s.token()) < minSecret || strings.TrimSpace(s.Value) != s.Value:
-		return errdefs.Invalid(field, "must have a value of at least %d characters for %s, without space around it", minSecret, s.Name)
+		return "value", fmt.Sprintf("must have at least %d characters, without space around it", minSecret)
 	case strings.ContainsFunc(s.Value, func(c rune) bool { return c < ' ' || c == 0x7f }):
-		return errdefs.Invalid(field, "must not have control characters in the value of %s", s.Name)
+		return "value", "must not have control characters"
 	}
 	switch http.CanonicalHeaderKey(s.Header) {
 	case "Host", "Connection", "Upgrade", "Content-Length", "Transfer-Encoding", "Te", "Trailer":
-		return errdefs.Invalid(field, "must not use the header %s, which is the connection's", s.Header)
+		return "header", "must not be one of the connection's, as " + s.Header + " is"
 	}
 	for _, host := range s.Hosts {
 		rule, err := ParseRule(host, false)
 		if err != nil {
-			return errdefs.Invalid(field, "must be for names: %s", err)
+			return "hosts", "must be names: " + err.Error()
 		}
 		if rule.prefix.IsValid() || rule.ports.explicit {
-			return errdefs.Invalid(field, "must be for names without ports, and %s is for %s", s.Name, host)
+			return "hosts", fmt.Sprintf("must be names without ports, and %q is none", host)
 		}
 	}
-	return nil
+	return "", ""
 }
 
 const headerCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -146,17 +156,4 @@ func (s Secret) token() string {
 		return rest
 	}
 	return s.Value
-}
-
-// Hide puts the placeholder where the value stands in a header of an answer: some
-// servers repeat what they are sent. It does not see what they make of it.
-func (s Secret) Hide(header http.Header) {
-	for _, values := range header {
-		for i, value := range values {
-			for _, form := range []string{s.Value, s.token(), url.QueryEscape(s.token()), url.PathEscape(s.token())} {
-				value = strings.ReplaceAll(value, form, s.Placeholder)
-			}
-			values[i] = value
-		}
-	}
 }

@@ -10,7 +10,10 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/seal"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
@@ -21,6 +24,7 @@ var ofNothing = map[string]errdefs.Code{
 	"Sessions.Create": "", "Sessions.List": "", "Sessions.Find": "", "Sessions.Limits": "",
 	"Workspaces.Create": "", "Workspaces.List": "", "Workspaces.Enabled": "", "Workspaces.Options": "",
 	"Snapshots.Upload": errdefs.Unprocessable, "Snapshots.List": "", "Snapshots.Usage": "", "Snapshots.Enabled": "", "Snapshots.MaxArchive": "",
+	"Secrets.Set": errdefs.InvalidArgument, "Secrets.List": "",
 	"Upkeep.Survey": errdefs.PermissionDenied, "Upkeep.Prune": errdefs.PermissionDenied,
 	"Networks.Default": "", "Networks.TotalsByOwner": errdefs.PermissionDenied,
 	"Upkeep.PruneWorkspaces": errdefs.PermissionDenied, "Upkeep.PruneSnapshots": errdefs.PermissionDenied,
@@ -32,7 +36,10 @@ func TestForeignPrincipals(t *testing.T) {
 	h := newHost(t)
 	d := h.start(t, h.withSnapshots(t), func(o *session.Options) {
 		o.Workspaces = workspaces.WorkspaceOptions{Store: o.Store.(workspaces.WorkspaceStore)}
+		o.Secrets = secrets.Options{Store: o.Store.(secrets.Store), Key: must(seal.NewKey(make([]byte, seal.KeySize)))}
 	})
+	credential := network.Secret{Name: "theirs", Hosts: []string{"a.example"}, Header: "A", Value: "a-value-of-worth"}
+	must(d.Secrets.Set(t.Context(), as("alice"), secrets.Request{Secret: credential}))
 	theirs := d.createAs(t, as("alice"), session.CreateRequest{Name: "theirs", WorkspaceID: "w"})
 	saved := d.save(t, as("alice"), string(theirs.ID), snapshots.Request{})
 	rows, err := d.Sessions.List(t.Context(), as("alice"), session.ListRequest{IncludeEnded: true})
@@ -46,6 +53,8 @@ func TestForeignPrincipals(t *testing.T) {
 		switch name {
 		case "Workspaces":
 			ids = [2]string{"w", "never"}
+		case "Secrets":
+			ids = [2]string{"theirs", "never"}
 		case "Snapshots":
 			ids = [2]string{saved.ID, never}
 		}
@@ -89,6 +98,9 @@ func TestForeignPrincipals(t *testing.T) {
 	}
 	if all, err := d.Snapshots.List(t.Context(), as("bob"), snapshots.Filter{}); err != nil || len(all) != 0 {
 		t.Errorf("bob has the snapshots %+v, %v", all, err)
+	}
+	if all, err := d.Secrets.List(t.Context(), as("bob")); err != nil || len(all) != 0 {
+		t.Errorf("bob has the secrets %+v, %v", all, err)
 	}
 	for _, s := range must(d.Sessions.List(t.Context(), as("bob"), session.ListRequest{IncludeEnded: true, Helpers: true})) {
 		if s.Owner != "bob" {

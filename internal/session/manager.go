@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
@@ -37,6 +38,7 @@ type Manager struct {
 	Workspaces *workspaces.Workspaces
 	Snapshots  *snapshots.Snapshots
 	Networks   *networks.Networks
+	Secrets    *secrets.Secrets
 	Upkeep     *Upkeep
 
 	core *core
@@ -71,6 +73,7 @@ type core struct {
 	workspaces *workspaces.Keeper
 	snapshots  *snapshots.Keeper
 	networks   *networks.Keeper
+	secrets    *secrets.Keeper
 	absence    absence
 	log        *slog.Logger
 }
@@ -93,10 +96,14 @@ func New(o Options) *Manager {
 	c := &core{registry: newRegistry(o.Store), opts: o, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
 	c.workspaces = workspaces.New(o.Workspaces, volumes, host{c}, o.DestroyTimeout, o.Log)
 	c.snapshots = snapshots.New(o.Snapshots, host{c}, o.Quotas)
+	c.secrets = secrets.New(o.Secrets)
+	if o.Secrets.Key != nil {
+		o.Networks.Seal, o.Networks.Stored = o.Secrets.Key, c.secrets.Reveal
+	}
 	c.networks = networks.New(o.Networks)
 	return &Manager{
 		Sessions: &Sessions{c}, Execs: &Execs{c}, Files: &Files{c}, Upkeep: &Upkeep{c},
-		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Networks: c.networks.Service(host{c}), core: c,
+		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Networks: c.networks.Service(host{c}), Secrets: c.secrets.Service(), core: c,
 	}
 }
 

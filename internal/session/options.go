@@ -9,6 +9,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
@@ -51,6 +52,7 @@ type Options struct {
 	Workspaces workspaces.WorkspaceOptions
 	Snapshots  snapshots.Options
 	Networks   networks.Options
+	Secrets    secrets.Options
 
 	FilesOutsideWorkspace bool                 // file paths may leave /workspace, where neither session nor owner says otherwise
 	FileScopeOf           map[string]FileScope // of owners who have one of their own

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/clock"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
@@ -22,6 +23,10 @@ func TestAlign(t *testing.T) {
 	if err := s.AddWorkspace(t.Context(), w, 10); err != nil {
 		t.Fatal(err)
 	}
+	stored := secrets.Row{Secret: secrets.Secret{Owner: "alice", Name: "s", CreatedAt: first, UpdatedAt: first}, Sealed: []byte{1}}
+	if err := s.PutSecret(t.Context(), stored, 10); err != nil {
+		t.Fatal(err)
+	}
 	align := func(boot string, offset, want time.Duration) {
 		t.Helper()
 		if got, err := s.Align(t.Context(), clock.Reading{Boot: boot, Offset: offset}); err != nil || got != want {
@@ -35,9 +40,14 @@ func TestAlign(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		secret, secretErr := s.GetSecret(t.Context(), "alice", "s")
+		if secretErr != nil {
+			t.Fatal(secretErr)
+		}
 		for name, p := range map[string][2]time.Time{
 			"created": {a.CreatedAt, alive.CreatedAt}, "active": {a.LastActivity, alive.LastActivity}, "ended": {e.EndedAt, ended.EndedAt},
 			"workspace": {w.LastUsed, first}, "made": {w.CreatedAt, first},
+			"secret": {secret.CreatedAt, first}, "set": {secret.UpdatedAt, first},
 		} {
 			if got := p[0].Sub(p[1]); got != by {
 				t.Errorf("%s is off by %v, want %v", name, got, by)

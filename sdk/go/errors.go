@@ -72,6 +72,7 @@ const (
 	ReasonNoSuchImage      Reason = "no_such_image"       // the daemon has none of that name
 	ReasonNoSuchWorkspace  Reason = "no_such_workspace"   // or it belongs to another key
 	ReasonNoSuchSnapshot   Reason = "no_such_snapshot"    // or it belongs to another key
+	ReasonNoSuchSecret     Reason = "no_such_secret"      // or it belongs to another key
 	ReasonNoSuchExec       Reason = "no_such_exec"        // or its record is not kept any more
 	ReasonNoSuchShell      Reason = "no_such_shell"       // the session has none of that name
 )

@@ -78,6 +78,8 @@ func TestTypesAreThoseOfTheAPI(t *testing.T) {
 		{"PullRequest", PullImageOptions{}, []string{"ref"}, nil},
 		{"Workspace", WorkspaceInfo{}, nil, nil},
 		{"WorkspaceRequest", WorkspaceOptions{}, nil, nil},
+		{"Secret", Secret{}, nil, nil},
+		{"SecretRequest", SecretOptions{}, nil, nil},
 		{"Shell", Shell{}, nil, nil},
 		{"PoolStatus", PoolStatus{}, nil, nil},
 		{"PoolImage", PoolImage{}, nil, nil},

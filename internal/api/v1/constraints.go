@@ -45,13 +45,15 @@ var exclusions = map[string][][]any{
 	"CreateRequest":  {{"limits", "cpu"}, {"limits", "memory_mb"}, {"limits", "pids"}, {"limits", "disk_mb"}},
 	"CommitRequest":  {{"session_id", "snapshot_id"}},
 	"ProcessRequest": {{"stdin", "stdin_base64"}},
+	"SecretRequest":  {{"header", "query"}},
 	"StdinRequest":   {{"data", "data_base64"}},
 	"WriteRequest":   {{"text", "content_base64"}, {"create", "append"}},
 }
 
 // choices are fields of which a request needs one.
 var choices = map[string][]any{
-	"WriteRequest": {"text", "content_base64"},
+	"SecretRequest": {"header", "query"},
+	"WriteRequest":  {"text", "content_base64"},
 }
 
 // documentConstraints puts them into the schemas.

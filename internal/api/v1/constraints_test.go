@@ -59,6 +59,8 @@ func TestSchemasForbidWhatIsRefused(t *testing.T) {
 		{"POST", path + "/fork", "ForkRequest", `{"env":{"a=b":"x"}}`},
 		{"POST", "/v1/workspaces", "WorkspaceRequest", `{"id":".."}`},
 		{"POST", "/v1/workspaces", "WorkspaceRequest", `{"labels":{"":"x"}}`},
+		{"PUT", "/v1/secrets/x", "SecretRequest", `{"hosts":["a.example"],"value":"a-value-of-worth"}`},
+		{"PUT", "/v1/secrets/x", "SecretRequest", `{"hosts":["a.example"],"header":"A","query":"b","value":"a-value-of-worth"}`},
 		{"POST", path + "/snapshots", "SnapshotRequest", `{"name":"a b"}`},
 		{"POST", path + "/snapshots", "SnapshotRequest", `{"include_paths":null}`},
 	}
@@ -144,13 +146,16 @@ func TestFieldsAreTheDocuments(t *testing.T) {
 		"CreateRequest": "/v1/sessions", "ForkRequest": path + "/fork", "UpdateRequest": path, "ExecRequest": path + "/exec",
 		"ProcessRequest": path + "/processes", "WriteRequest": path + "/fs/write", "EditRequest": path + "/fs/edit",
 		"MkdirRequest": path + "/fs/mkdir", "SnapshotRequest": path + "/snapshots", "WorkspaceRequest": "/v1/workspaces",
-		"PreviewRequest": path + "/previews", "PauseRequest": path + "/pause",
+		"PreviewRequest": path + "/previews", "PauseRequest": path + "/pause", "SecretRequest": "/v1/secrets/x",
 		"SizeRequest": path + "/execs/aaaaaaaaaaaaaaaaaaaaaaaaaa/resize", "WaitRequest": path + "/execs/aaaaaaaaaaaaaaaaaaaaaaaaaa/wait",
 	}
 	for name, url := range requests {
 		method := "POST"
-		if name == "UpdateRequest" {
+		switch name {
+		case "UpdateRequest":
 			method = "PATCH"
+		case "SecretRequest":
+			method = "PUT"
 		}
 		properties := at(doc, "components", "schemas", name, "properties")
 		for field := range properties {

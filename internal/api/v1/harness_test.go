@@ -24,7 +24,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/seal"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
@@ -70,6 +72,7 @@ func (images) Resolve(_ context.Context, name string) (string, error) {
 type server struct {
 	*httptest.Server
 	manager  *session.Manager
+	secrets  *secrets.Keeper // of the manager's store
 	registry *prometheus.Registry
 }
 
@@ -102,6 +105,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 			Store: db, Driver: runtimetest.NewLocal(tb), Images: images{},
 			Defaults:   session.Defaults{Image: "base"},
 			Workspaces: workspaces.WorkspaceOptions{Store: db},
+			Secrets:    secrets.Options{Store: db, Key: newKey(tb)},
 			Snapshots:  snapshots.Options{Store: db, Blobs: blobs, SpoolDir: tb.TempDir()},
 		},
 		v1:  v1.Options{Version: "test", SpoolDir: tb.TempDir(), Registry: registry},
@@ -110,7 +114,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	for _, set := range options {
 		set(&o)
 	}
-	s := &server{manager: session.New(o.session), registry: registry}
+	s := &server{manager: session.New(o.session), secrets: secrets.New(o.session.Secrets), registry: registry}
 	if !o.idle {
 		run(tb, s.manager)
 	}
@@ -123,6 +127,16 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	s.Start()
 	tb.Cleanup(s.Close)
 	return s
+}
+
+// newKey is what stored secrets are sealed with.
+func newKey(tb testing.TB) *seal.Key {
+	tb.Helper()
+	key, err := seal.NewKey(make([]byte, seal.KeySize))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
 }
 
 // run runs the manager until the test ends, and returns when it is ready.

@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	imagestore "github.com/sandkasten/sandkasten/internal/images"
+	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -27,6 +29,10 @@ func TestDocumentHasTheLimitsOfTheParts(t *testing.T) {
 		{"ForkRequest", "hostname", "maxLength", check.MaxHostname},
 		{"UpdateRequest", "labels", "maxProperties", check.MaxLabels},
 		{"SnapshotRequest", "name", "maxLength", check.MaxName},
+		{"SecretRequest", "hosts", "maxItems", secrets.MaxHosts},
+		{"SecretRequest", "header", "maxLength", secrets.MaxPlace},
+		{"SecretRequest", "query", "maxLength", secrets.MaxPlace},
+		{"SecretRequest", "value", "maxLength", network.MaxSecret},
 		{"BuildRequest", "name", "maxLength", imagestore.MaxName},
 		{"PullRequest", "name", "maxLength", imagestore.MaxName},
 		{"WriteRequest", "path", "maxLength", protocol.MaxPath},

@@ -51,6 +51,7 @@ func TestErrorsGiveAReason(t *testing.T) {
 		{"POST", absent + "/exec", `{"cmd":"true"}`, 404, errdefs.NoSuchSession},
 		{"GET", "/v1/workspaces/absent", "", 404, errdefs.NoSuchWorkspace},
 		{"GET", "/v1/snapshots/aaaaaaaaaaaaaaaaaaaaaaaaaa", "", 404, errdefs.NoSuchSnapshot},
+		{"GET", "/v1/secrets/absent", "", 404, errdefs.NoSuchSecret},
 		{"GET", "/v1/sessions?limit=none", "", 400, ""},
 	}
 	for _, tt := range tests {

@@ -26,6 +26,7 @@ func (s *surface) table() {
 	s.networkRoutes()
 	s.filesOfSessions()
 	s.workspaceRoutes()
+	s.secretRoutes()
 	s.snapshotRoutes()
 	s.imageRoutes()
 	s.daemonRoutes()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ type connection struct {
 	opened sync.Once      // when it is let through
 
 	mu     sync.Mutex
-	names  []string // guarded by mu; that stood for the address when it began
+	names  []string // guarded by mu; that stood for the address when it began, or when it named one
 	named  string   // guarded by mu; the host that it named itself last, or ""
 	server net.Conn // guarded by mu; nil until there is one
 	isCut  bool     // guarded by mu
@@ -33,25 +34,60 @@ func (c *connection) serve(ctx context.Context) {
 		c.relay.resolver.serveStream(ctx, c.client)
 		return
 	}
-	c.mu.Lock()
-	c.names = c.relay.resolver.namesOf(c.to.Addr()) // they do not change from here on
-	c.mu.Unlock()
-	verdict := c.relay.Rules().Connect(c.to.Addr(), c.to.Port(), c.names)
+	names := c.refreshNames()
+	rules := c.relay.Rules()
+	verdict := rules.Connect(c.to.Addr(), c.to.Port(), names)
 	switch {
-	case !verdict.Allowed:
+	case !verdict.Allowed && !rules.MayName(c.to.Addr(), c.to.Port()):
 		c.refuse(verdict.Why)
-	case !verdict.Inspect && !c.relay.hasSecrets(c.names):
+	case verdict.Allowed && !verdict.Inspect && !c.relay.hasSecrets(names):
 		c.join(ctx, verdict.Why, nil)
 	default:
 		c.inspect(ctx, verdict)
 	}
 }
 
-// inspect looks at what the client says first.
+// refreshNames has the connection know the names that stand for its address now.
+func (c *connection) refreshNames() []string {
+	names := c.relay.resolver.namesOf(c.to.Addr())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.names = names
+	return names
+}
+
+func (c *connection) pinned() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.names
+}
+
+// decide decides on a host that the connection names. Where no query of the sandbox
+// has told yet that the host is at the address, as for a client that kept it from
+// before the relay began, the relay asks for itself.
+func (c *connection) decide(ctx context.Context, name string) network.Verdict {
+	c.setNamed(name)
+	rules, addr, port := c.relay.Rules(), c.to.Addr(), c.to.Port()
+	names := c.pinned()
+	if !slices.Contains(names, name) && rules.MayName(addr, port) && rules.Name(name, addr, port, []string{name}).Allowed && rules.Resolve(name).Allowed {
+		c.relay.resolver.lookUp(ctx, questionFor(name, addr))
+		names = c.refreshNames()
+	}
+	if verdict := rules.Connect(addr, port, names); !verdict.Allowed {
+		return verdict
+	}
+	return rules.Name(name, addr, port, names)
+}
+
+// inspect looks at what the client says first. A verdict that refuses holds unless
+// that names an allowed host.
 func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 	wait := helloTimeout
-	if verdict.Raw {
+	switch {
+	case verdict.Raw:
 		wait = silentTimeout
+	case !verdict.Allowed:
+		wait = refusedTimeout
 	}
 	first, err := c.peek(wait)
 	if len(first) == 0 && verdict.Raw && isTimeout(err) {
@@ -61,16 +97,20 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 		}
 	}
 	switch {
+	case len(first) == 0 && !verdict.Allowed:
+		c.refuseAs(first, verdict.Why)
 	case len(first) == 0:
 		// Clients try several addresses at once and leave those that they do not need.
 		c.relay.record(c.event(OpConnect, !isTimeout(err), "it said nothing"))
 	case first[0] == recordHandshake:
-		c.inspectTLS(ctx, first, verdict.Inspect)
+		c.inspectTLS(ctx, first, verdict.Inspect || !verdict.Allowed)
 	case looksLikeHTTP(first):
 		c.relay.web.carry(ctx, c, first, nil)
 	case verdict.Raw:
 		c.passRaw()
 		c.join(ctx, verdict.Why, first)
+	case !verdict.Allowed:
+		c.refuseAs(first, verdict.Why)
 	default:
 		c.refuseAs(first, "it is neither TLS nor HTTP, and no entry of allow names this port")
 	}
@@ -164,8 +204,7 @@ func (c *connection) inspectTLS(ctx context.Context, first []byte, strict bool) 
 		c.refuseAs(read, "its TLS hides which host it is for (ECH)")
 		return
 	}
-	c.setNamed(name)
-	verdict := c.relay.Rules().Name(name, c.to.Addr(), c.to.Port(), c.names)
+	verdict := c.decide(ctx, name)
 	if !verdict.Allowed {
 		c.refuseAs(read, verdict.Why)
 		return

@@ -92,8 +92,12 @@ func TestDeniedIsNewestFirstWithoutRepeats(t *testing.T) {
 	time.Sleep(time.Millisecond)
 	since := time.Now()
 	for _, e := range []Event{
-		{Op: OpResolve, Name: "a.test"}, {Op: OpResolve, Name: "b.test"}, {Op: OpResolve, Name: "good.test", Allowed: true},
-		{Op: OpConnect, Name: "c.test", Addr: addr, Port: 443}, {Op: OpConnect, Name: "c.test", Addr: addr, Port: 80}, {Op: OpResolve, Name: "a.test", Why: "again"},
+		{Op: OpResolve, Name: "a.test"},
+		{Op: OpResolve, Name: "b.test"},
+		{Op: OpResolve, Name: "good.test", Allowed: true},
+		{Op: OpConnect, Name: "c.test", Addr: addr, Port: 443},
+		{Op: OpConnect, Name: "c.test", Addr: addr, Port: 80},
+		{Op: OpResolve, Name: "a.test", Why: "again"},
 	} {
 		j.add(e)
 	}

@@ -21,6 +21,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -325,7 +326,7 @@ func site(t *testing.T, name string) (secure, clear string) {
 	t.Helper()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Echo", r.Header.Get("Authorization"))
-		fmt.Fprintf(w, "%s %s %s\n", name, r.Host, strings.ReplaceAll(r.URL.String(), "the-real-one", "hidden"))
+		fmt.Fprintf(w, "%s %s %s\n%s\ncoded as %s\n", name, r.Host, r.URL, r.Header.Get("Authorization"), r.Header.Get("Accept-Encoding"))
 		seenBy(name, r)
 	})
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -456,6 +457,36 @@ func TestOthersAtTheSameAddress(t *testing.T) {
 	}
 }
 
+// What comes before an answer is not passed on: there could be any number of it.
+func TestEarlyAnswersAreLeftOut(t *testing.T) {
+	w := allowing(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
+					return
+				}
+				io.WriteString(conn, strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 3)+"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n")
+			}()
+		}
+	}()
+	w.at("198.51.100.1:80", l.Addr().String())
+	out, err := curl(w, append(resolved("good.test"), "-i", "http://good.test/")...)
+	if err != nil || strings.Contains(out, "103") || !strings.HasPrefix(out, "HTTP/1.1 200") || !strings.HasSuffix(out, "hello\n") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 // A kept connection may not go on to another host, nor hide a request in one.
 func TestEveryRequestIsLookedAt(t *testing.T) {
 	w := allowing(t)
@@ -506,6 +537,71 @@ func TestAddressesThatNobodyResolved(t *testing.T) {
 	}
 	if _, err := w.connect("[::1]:1"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("loopback: %v", err)
+	}
+}
+
+// A client that kept the address of an allowed name from before the relay began is
+// carried, and whatever else goes to such an address is not.
+func TestKeptAddressesOfAllowedNames(t *testing.T) {
+	w := allowing(t, "moved.test")
+	secure, plain := site(t, "moved.test")
+	w.resolve("moved.test", "198.51.100.8")
+	w.at("198.51.100.9:443", secure)
+	w.at("198.51.100.9:80", plain)
+	for about, args := range map[string][]string{
+		"TLS":  append(resolved("good.test"), "https://good.test/kept"),
+		"IPv6": {"-g", "--resolve", "good.test:443:[2001:db8::1]", "https://good.test/kept"},
+		"HTTP": {"-g", "--resolve", "good.test:80:[2001:db8::1]", "http://good.test/kept"},
+	} {
+		if out, err := curl(w, args...); err != nil || !strings.Contains(out, "good.test /kept") {
+			t.Errorf("%s: %q, %v", about, out, err)
+		}
+		w.relay.Forget()
+	}
+	for about, c := range map[string]struct{ url, address, want string }{
+		"a name that is not allowed":    {"https://evil.test/", "198.51.100.1:443", "alert"},
+		"another Host":                  {"http://evil.test/", "198.51.100.1:80", "no allowed name was resolved to this address"},
+		"a name that is elsewhere":      {"https://moved.test/", "198.51.100.9:443", "alert"},
+		"a Host that is elsewhere":      {"http://moved.test/", "198.51.100.9:80", "no allowed name was resolved to this address"},
+		"an allowed one at its address": {"http://good.test/", "198.51.100.9:80", "no allowed name was resolved to this address"},
+	} {
+		host, port, _ := net.SplitHostPort(c.address)
+		name := strings.Split(c.url, "/")[2]
+		out, err := curl(w, "--resolve", name+":"+port+":"+host, c.url)
+		if !strings.Contains(out, c.want) || w.reached(c.address) && host != "198.51.100.1" {
+			t.Errorf("%s: %q, %v", about, out, err)
+		}
+		w.relay.Forget()
+	}
+	// What names nothing is refused as fast as ever, and so is what no name can open.
+	for address, text := range map[string]string{"198.51.100.9:443": "\x00raw", "198.51.100.9:80": "", "198.51.100.9:22": "\x00raw"} {
+		start := time.Now()
+		conn, err := w.connect(address)
+		if err == nil {
+			_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+			_, _ = io.WriteString(conn, text)
+			_, err = conn.Read(make([]byte, 1))
+		}
+		if took := time.Since(start); err == nil || w.reached(address) || took > 4*time.Second || text != "" && took > 900*time.Millisecond {
+			t.Errorf("%s: %v after %s", address, err, took)
+		}
+	}
+	e := w.await("the refusal", func(e relay.Event) bool { return e.Op == relay.OpConnect && e.Port == 22 })
+	if e.Allowed || e.Why != "no allowed name was resolved to this address" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A host that shares its address with one that was resolved is found too.
+func TestKeptAddressesThatAreShared(t *testing.T) {
+	w := allowing(t, "twin.test")
+	w.resolve("twin.test", "198.51.100.1")
+	w.mustAsk("good.test", dns.TypeA)
+	for _, scheme := range []string{"https", "http"} {
+		out, err := curl(w, append(resolved("twin.test"), scheme+"://twin.test/shared")...)
+		if err != nil || !strings.Contains(out, "twin.test /shared") {
+			t.Errorf("%s: %q, %v", scheme, out, err)
+		}
 	}
 }
 
@@ -670,7 +766,7 @@ func TestPolicyLimitsConnections(t *testing.T) {
 		t.Errorf("%d more connections are open", open)
 	}
 	w.setRules(network.Policy{Mode: network.Internet, ConnectionsPerSecond: 1})
-	if open := count(5); open > 2 {
+	if open := count(5); open == 5 {
 		t.Errorf("%d more connections are open", open)
 	}
 	w.await("connections_per_second", refusedBy("(connections_per_second)"))
@@ -723,6 +819,16 @@ func TestPolicyLimitsAllBytes(t *testing.T) {
 	}
 }
 
+// settle waits until that many connections are open.
+func (w *world) settle(connections int) {
+	w.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); w.relay.Connections() != connections; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%d connections are open, want %d", w.relay.Connections(), connections)
+		}
+	}
+}
+
 // Totals move while connections live, not at their ends only.
 func TestTotals(t *testing.T) {
 	w := newWorld(t, network.Policy{Mode: network.Internet, Deny: []string{"198.51.100.2", "evil.test"}, MaxConnections: 3}, network.Operator{})
@@ -734,6 +840,7 @@ func TestTotals(t *testing.T) {
 	if out, err := curl(w, append(resolved("good.test"), "http://good.test/")...); err != nil {
 		t.Errorf("%q, %v", out, err)
 	}
+	w.settle(0)
 	before := w.relay.Totals()
 	conn, ok := w.opens("198.51.100.1:9000")
 	if !ok {
@@ -753,6 +860,9 @@ func TestTotals(t *testing.T) {
 	}
 	for _, address := range []string{"198.51.100.2:9000", "198.51.100.1:9000", "198.51.100.1:9000"} {
 		w.opens(address)
+		if address == "198.51.100.2:9000" {
+			w.settle(2)
+		}
 	}
 	w.await("the limit", refusedBy("max_connections"))
 	now := w.relay.Totals()
@@ -869,7 +979,7 @@ func TestSecrets(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %q, %v", path, out, err)
 		}
-		if strings.Contains(out, value) {
+		if strings.Contains(out, value) || strings.Contains(out, "dGhlLXJlYWwtb25l") {
 			t.Errorf("%s: the client sees the secret: %s", path, out)
 		}
 		return out
@@ -882,7 +992,7 @@ func TestSecrets(t *testing.T) {
 		args []string
 		want string
 	}{
-		"bearer":      {[]string{"-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
+		"bearer":      {[]string{"--compressed", "-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
 		"http1":       {[]string{"--http1.1", "-H", "Authorization: Bearer " + header.Placeholder}, `["Bearer the-real-one"] [] `},
 		"alone":       {[]string{"-H", "Authorization: " + header.Placeholder}, `["Bearer the-real-one"] [] `},
 		"query":       {nil, `[] [] a=1&key=the-real-one&b=2`},
@@ -897,6 +1007,9 @@ func TestSecrets(t *testing.T) {
 		out := get(about, append(c.args, url)...)
 		if got := saw("api.test", "/"+about); got != c.want {
 			t.Errorf("%s: the host saw %s, want %s (%s)", about, got, c.want, out)
+		}
+		if _, body, _ := strings.Cut(out, "\r\n\r\n"); strings.Contains(c.want, "real") && !strings.Contains(body, "placeholder-") || !strings.Contains(body, "coded as identity") {
+			t.Errorf("%s: the body is %s", about, body)
 		}
 		if proto := map[bool]string{true: "HTTP/1.1", false: "HTTP/2"}[about == "http1"]; !strings.HasPrefix(out, proto) {
 			t.Errorf("%s: %s", about, out)
@@ -914,6 +1027,89 @@ func TestSecrets(t *testing.T) {
 	events, _, _ := w.relay.Journal().Since(0)
 	if text := fmt.Sprintf("%+v", events); strings.Contains(text, value) || !strings.Contains(text, "api.test") {
 		t.Errorf("the journal: %s", text)
+	}
+}
+
+// What was sent is hidden although the secrets have been replaced since then.
+func TestReplacedSecretsAreHidden(t *testing.T) {
+	authority, err := relay.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := network.Secret{Name: "TOKEN", Hosts: []string{"example.com"}, Header: "Authorization", Value: "the-real-one", Placeholder: network.NewPlaceholder()}
+	var w *world
+	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.relay.SetSecrets(nil, nil)
+		fmt.Fprintf(rw, "sent %s", r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(server.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate()) // for example.com
+	w = newWorld(t, network.Policy{Mode: network.Allow, Allow: []string{"example.com"}}, network.Operator{}, func(o *relay.Options) {
+		o.Authority, o.Secrets, o.Roots = authority, []network.Secret{secret}, roots
+	})
+	w.resolve("example.com", "198.51.100.5")
+	w.at("198.51.100.5:443", server.Listener.Addr().String())
+	out, err := curl(w, "--resolve", "example.com:443:198.51.100.5", "-H", "Authorization: "+secret.Placeholder, "https://example.com/")
+	if out != "sent "+secret.Placeholder || err != nil {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// A WebSocket passes as it is, after its request was looked at.
+func TestWebSockets(t *testing.T) {
+	authority, err := relay.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := network.Secret{Name: "TOKEN", Hosts: []string{"example.com"}, Header: "Authorization", Value: "the-real-one", Placeholder: network.NewPlaceholder()}
+	var got atomic.Value
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got.Store(r.Header.Get("Authorization"))
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = io.Copy(conn, rw)
+	})
+	secure, plain := httptest.NewTLSServer(handler), httptest.NewServer(handler)
+	t.Cleanup(secure.Close)
+	t.Cleanup(plain.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(secure.Certificate()) // for example.com
+	w := newWorld(t, network.Policy{Mode: network.Allow, Allow: []string{"example.com"}}, network.Operator{}, func(o *relay.Options) {
+		o.Authority, o.Secrets, o.Roots = authority, []network.Secret{secret}, roots
+	})
+	w.resolve("example.com", "198.51.100.5")
+	w.at("198.51.100.5:443", secure.Listener.Addr().String())
+	w.at("198.51.100.5:80", plain.Listener.Addr().String())
+	w.mustAsk("example.com", dns.TypeA)
+	for port, want := range map[string]string{"80": secret.Placeholder, "443": "the-real-one"} {
+		conn, err := w.connect("198.51.100.5:" + port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		if port == "443" {
+			trusted := x509.NewCertPool()
+			trusted.AppendCertsFromPEM(authority.Certificate())
+			conn = tls.Client(conn, &tls.Config{ServerName: "example.com", RootCAs: trusted})
+		}
+		fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: example.com\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nAuthorization: %s\r\n\r\n", secret.Placeholder)
+		from := bufio.NewReader(conn)
+		answer, err := http.ReadResponse(from, nil)
+		if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
+			t.Errorf("port %s: %v, %v", port, answer, err)
+			continue
+		}
+		fmt.Fprint(conn, "the-real-one\n")
+		if line, err := from.ReadString('\n'); line != "the-real-one\n" || got.Load() != want {
+			t.Errorf("port %s: %q, %v; the server saw %v", port, line, err, got.Load())
+		}
 	}
 }
 

@@ -62,6 +62,14 @@ type question struct {
 	kind uint16
 }
 
+// questionFor asks for the addresses of a name that are of the family of addr.
+func questionFor(name string, addr netip.Addr) question {
+	if addr.Is4() {
+		return question{name, dns.TypeA}
+	}
+	return question{name, dns.TypeAAAA}
+}
+
 type answer struct {
 	addrs []netip.Addr
 	rcode int

@@ -92,7 +92,7 @@ func newWebProxy(r *Relay) *webProxy {
 	}
 	p.plain, p.secure = p.transport(), p.transport()
 	p.proxy = &httputil.ReverseProxy{
-		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: p.hideSecrets,
+		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: hideSecrets,
 	}
 	return p
 }
@@ -124,7 +124,16 @@ func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.secure.RoundTrip(r)
 }
 
-type webConnKey struct{}
+type (
+	webConnKey struct{}
+	secretsKey struct{} // of those that a request may be filled with
+)
+
+// secretsFor are those that a request may be filled with.
+func secretsFor(r *http.Request) []network.Secret {
+	secrets, _ := r.Context().Value(secretsKey{}).([]network.Secret)
+	return secrets
+}
 
 // serve answers until close.
 func (p *webProxy) serve() { _ = p.server.Serve(p) }
@@ -263,15 +272,15 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		why = r.Method + " would show what stays outside of the sandbox"
 	}
 	if why == "" {
-		c.setNamed(name)
-		verdict := p.relay.Rules().Name(name, c.to.Addr(), c.to.Port(), c.names)
+		verdict := c.decide(r.Context(), name)
 		if why = verdict.Why; verdict.Allowed {
 			p.relay.record(c.event(OpRequest, true, why))
 			c.countOpened()
 			if web.secure != "" {
-				w = finalOnly{w}
+				// The answer has to be looked at for what was sent, whatever the secrets are then.
+				r = r.WithContext(context.WithValue(r.Context(), secretsKey{}, p.relay.secretsOf(web.secure)))
 			}
-			p.proxy.ServeHTTP(w, r)
+			p.proxy.ServeHTTP(finalOnly{w}, r)
 			return
 		}
 	}
@@ -282,7 +291,8 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, refusalText(why))
 }
 
-// finalOnly leaves out answers like 103, which nobody looks at for secrets.
+// finalOnly leaves out answers like 103: nobody looks at them for secrets, and a
+// server could send them without end.
 type finalOnly struct{ http.ResponseWriter }
 
 // WriteHeader writes the status of an answer that is one.
@@ -344,39 +354,57 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 		return
 	}
 	pr.Out.URL.Scheme, pr.Out.URL.Host = "https", net.JoinHostPort(web.secure, strconv.Itoa(int(web.of.to.Port())))
-	for _, secret := range p.relay.secretsOf(web.secure) {
+	pr.Out.Header.Set("Accept-Encoding", "identity") // so that hideSecrets can read the answer
+	for _, secret := range secretsFor(pr.In) {
 		secret.Fill(pr.Out.URL, pr.Out.Header)
 	}
 }
 
 // hideSecrets takes out of an answer what the host repeats of its request.
-func (p *webProxy) hideSecrets(answer *http.Response) error {
-	web, ok := answer.Request.Context().Value(webConnKey{}).(*webConn)
-	if !ok || web.secure == "" {
+func hideSecrets(answer *http.Response) error {
+	secrets := secretsFor(answer.Request)
+	if len(secrets) == 0 {
 		return nil
 	}
-	secrets := p.relay.secretsOf(web.secure)
 	hide := func(header http.Header) {
 		for _, secret := range secrets {
 			secret.Hide(header)
 		}
 	}
 	hide(answer.Header)
-	if answer.StatusCode != http.StatusSwitchingProtocols { // whose body is also written to
-		answer.Body = &trailed{answer.Body, func() { hide(answer.Trailer) }}
+	if answer.StatusCode == http.StatusSwitchingProtocols { // whose body is also written to
+		return nil
 	}
+	answer.Body = &trailed{answer.Body, answer.Body, func() { hide(answer.Trailer) }}
+	if answer.Request.Method == http.MethodHead || !isReadable(answer.Header) {
+		return nil
+	}
+	answer.Body = &trailed{network.HideIn(answer.Body, secrets), answer.Body, func() {}}
+	answer.ContentLength = -1 // placeholders have other lengths
+	answer.Header.Del("Content-Length")
 	return nil
+}
+
+// isReadable reports whether a body is as it was written, not compressed.
+func isReadable(header http.Header) bool {
+	for _, encoding := range header["Content-Encoding"] {
+		if encoding != "" && !strings.EqualFold(encoding, "identity") {
+			return false
+		}
+	}
+	return true
 }
 
 // trailed is a body behind whose end the trailers are known.
 type trailed struct {
-	io.ReadCloser
+	io.Reader
+	io.Closer
 
 	ended func()
 }
 
 func (t *trailed) Read(p []byte) (int, error) {
-	n, err := t.ReadCloser.Read(p)
+	n, err := t.Reader.Read(p)
 	if err == io.EOF {
 		t.ended()
 	}

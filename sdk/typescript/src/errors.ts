@@ -29,6 +29,7 @@ export type Reason =
   | "no_such_image"
   | "no_such_workspace"
   | "no_such_snapshot"
+  | "no_such_secret"
   | "no_such_exec"
   | "no_such_shell"
   | (string & {});

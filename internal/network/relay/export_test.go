@@ -1,0 +1,9 @@
+package relay
+
+// Forget has the relay be like one that has just begun.
+func (r *Relay) Forget() {
+	r.resolver.forget()
+	r.resolver.mu.Lock()
+	defer r.resolver.mu.Unlock()
+	clear(r.resolver.pins)
+}
