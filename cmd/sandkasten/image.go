@@ -283,6 +283,7 @@ func viewImage(l jobs.Listed) sandkasten.Image {
 	v := sandkasten.Image{
 		Digest: l.Digest, Names: l.Names, Allowed: l.Allowed, SizeBytes: l.Size, Files: l.Entries, Env: l.Env, WorkingDir: l.WorkingDir,
 		User: l.User, Shell: l.Shell, Source: l.Source, Recipe: l.Recipe, Warnings: l.Warnings, CreatedAt: l.CreatedAt,
+		NetworkGroups: l.NetworkGroups,
 	}
 	for _, layer := range l.Layers {
 		v.Layers = append(v.Layers, layer.DiffID)

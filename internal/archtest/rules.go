@@ -39,8 +39,9 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"docs", "internal/admission", "internal/api", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
-			"internal/maintenance", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
-			"internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
+			"internal/maintenance", "internal/network", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
+			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
+			"internal/network/groups", "internal/runnerclient", "protocol",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -102,7 +103,8 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
-			"internal/api/v1/images", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/pool", "internal/preview", "internal/runtime", "internal/session",
+			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
+			"internal/runtime", "internal/session",
 			"protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
@@ -114,6 +116,11 @@ var Rules = map[string]Rule{
 		},
 	},
 	"internal/api/v1/snapshots": {Ours: []string{"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/session", "internal/session/snapshots", "internal/snapshot"}},
+	"internal/api/v1/networks": {
+		Ours: []string{
+			"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/errdefs", "internal/network", "internal/network/relay", "internal/session", "internal/session/networks",
+		},
+	},
 	"internal/api/v1/images": {
 		Ours: []string{
 			"internal/auth", "internal/session/snapshots",
@@ -151,11 +158,20 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
 			"internal/session/secrets", "internal/session/workspaces", "protocol",
-			"internal/session/snapshots", "internal/snapshot", "internal/tracing", "internal/protection",
+			"internal/session/snapshots", "internal/session/statelock", "internal/snapshot", "internal/tracing", "internal/protection",
+			"internal/network", "internal/session/absence", "internal/session/ids", "internal/session/networks",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
-	"internal/session/check": {Ours: []string{"internal/errdefs", "internal/runtime", "internal/protection", "protocol"}},
+	"internal/session/check":     {Ours: []string{"internal/errdefs", "internal/runtime", "internal/protection", "protocol"}},
+	"internal/session/absence":   {},
+	"internal/session/ids":       {},
+	"internal/session/statelock": {Ours: []string{"internal/errdefs"}},
+	"internal/session/networks": {
+		Ours: []string{
+			"internal/auth", "internal/errdefs", "internal/network", "internal/network/door", "internal/network/relay", "internal/runnerclient", "internal/runtime", "protocol",
+		},
+	},
 	"internal/session/workspaces": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
 	},
@@ -169,7 +185,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/protection"}},
 	"internal/store": {
-		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
@@ -208,9 +224,10 @@ var Rules = map[string]Rule{
 
 	// The network of sandboxes: what decides, the way out of a namespace, and what
 	// carries. None knows of sessions.
-	"internal/network":       {Ours: []string{"internal/errdefs"}},
-	"internal/network/door":  {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
-	"internal/network/relay": {Ours: []string{"internal/network"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
+	"internal/network":        {Ours: []string{"internal/errdefs"}},
+	"internal/network/groups": {Ours: []string{"internal/network"}},
+	"internal/network/door":   {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
+	"internal/network/relay":  {Ours: []string{"internal/network"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 
 	// Drivers.
 	"internal/runtime": {Ours: []string{"internal/errdefs"}},

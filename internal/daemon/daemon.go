@@ -61,6 +61,7 @@ type Daemon struct {
 	settled  chan struct{} // closed when the sessions of an earlier daemon have been taken up
 	images   *images.Store
 	library  *jobs.Library // of images
+	groups   *groupAsker   // of images
 	drivers  *drivers.Set
 	pool     *pool.Pool // nil if there is none
 	manager  *session.Manager
@@ -158,6 +159,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if err := d.openDrivers(ctx, d.images); err != nil {
 		return nil, err
 	}
+	d.groups = d.openGroups(ctx)
 	d.library = d.openLibrary(ctx)
 	if err := d.refuseLost(ctx); err != nil {
 		return nil, err
@@ -188,13 +190,16 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if err := d.ballast.Hold(); err != nil {
 		return nil, fmt.Errorf("hold room in data_dir: %w", err)
 	}
+	sessions.Networks.ImageGroups = d.groups.Groups
 	sessions.Admit = d.admitSession(gate)
 	if sources := maps.Collect(drivers.Able[runtime.ImageSource](d.drivers)); len(sources) > 0 {
 		sessions.FetchImage = (&sourceImages{library: d.library, sources: sources}).fetch
 	}
 	sessions.Settled = func() { close(d.settled) }
+	sessions.Reserved = d.groups.owns
 	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.drivers, host); d.pool != nil {
-		sessions.Creator, sessions.Reserved = d.pool, pool.Owns
+		sessions.Creator = d.pool
+		sessions.Reserved = func(id runtime.ID) bool { return pool.Owns(id) || d.groups.owns(id) }
 	}
 	d.manager = session.New(sessions)
 	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.manager.ClockSet, Log: d.log}

@@ -114,6 +114,14 @@ func TestDockerDriver(t *testing.T) {
 	giveImage(t, cfg)
 	d, stop := start(t, cfg)
 	c := call(t, d, cfg)
+	digest, err := d.images.Resolve(t.Context(), cfg.DefaultImage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if groups, err := d.groups.Groups(t.Context(), digest); err != nil || len(groups["apt"]) == 0 {
+		t.Errorf("the image's groups are %v, %v", groups, err)
+	}
+	wantNoSandboxes(t, d)
 	id, _ := c.do(http.MethodPost, "", `{"env": {"GREETING": "hi"}, "workspace_id": "kept"}`)["id"].(string)
 	c.exec(id, "cd /tmp; x=1; echo $GREETING | tee /workspace/file", "hi\n")
 	if state := c.do(http.MethodPost, "/"+id+"/pause", "")["status"]; state != "paused" {

@@ -17,15 +17,26 @@ func (d *Daemon) openLibrary(ctx context.Context) *jobs.Library {
 	ctx = context.WithoutCancel(ctx) // of the start, which ends before
 	l := &jobs.Library{Store: d.images, Jobs: jobs.New(ctx, d.log), InUse: maintenance.ImagesInUse(ctx, d.cfg)}
 	d.closers = append(d.closers, l.Jobs.Close)
-	if engine, ok := d.drivers.Parts[0].Driver.(runtime.ImageLoader); ok {
-		l.Stored = func(ctx context.Context, img images.Image, progress images.ProgressFunc) error {
-			err := drivers.Load(ctx, engine, img, progress)
-			if errdefs.Is(err, errdefs.Unavailable) {
-				d.log.WarnContext(ctx, "the image is stored and not loaded into the engine; its first session does that", "digest", img.Digest, "err", err)
-				return nil
-			}
-			return err
+	l.Stored = func(ctx context.Context, img images.Image, progress images.ProgressFunc) error {
+		err := d.loadImage(ctx, img, progress)
+		if err == nil && img.NetworkGroups == nil {
+			d.groups.askLater(img.Digest)
 		}
+		return err
 	}
 	return l
+}
+
+// loadImage brings an image to the engine of the first driver, if that has one.
+func (d *Daemon) loadImage(ctx context.Context, img images.Image, progress images.ProgressFunc) error {
+	engine, ok := d.drivers.Parts[0].Driver.(runtime.ImageLoader)
+	if !ok {
+		return nil
+	}
+	err := drivers.Load(ctx, engine, img, progress)
+	if errdefs.Is(err, errdefs.Unavailable) {
+		d.log.WarnContext(ctx, "the image is stored and not loaded into the engine; its first session does that", "digest", img.Digest, "err", err)
+		return nil
+	}
+	return err
 }

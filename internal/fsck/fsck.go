@@ -181,7 +181,7 @@ func countSandboxes(rows Rows, found Found) (there, named int) {
 	wanted := wantedSandboxes(rows)
 	for _, host := range found.Inspection {
 		for id, status := range host.Sandboxes {
-			if found.Reserved(id) {
+			if found.Reserved(id) || id.Passing() {
 				continue
 			}
 			if wanted[id] {
@@ -227,7 +227,8 @@ func compareOrphans(rows Rows, found Found) []Difference {
 			ids[string(id)] = status
 		}
 		for _, id := range sortedKeys(ids) {
-			if !wanted[runtime.ID(id)] && !found.Reserved(runtime.ID(id)) {
+			inHand := found.Running && runtime.ID(id).Passing()
+			if !wanted[runtime.ID(id)] && !found.Reserved(runtime.ID(id)) && !inHand {
 				is := "a sandbox that no session has"
 				if ids[id].Alive {
 					is += ", with processes"

@@ -78,6 +78,7 @@ func TestEachDamageIsFound(t *testing.T) {
 		"forgotten":          {func(r *Rows, f *Found) { r.Sessions[0].State, f.Now = session.Creating, now.Add(time.Hour) }, "session running", true},
 		"an orphan":          {func(r *Rows, _ *Found) { r.Sessions = r.Sessions[:2] }, "sandbox stopped", true},
 		"a pool's":           {func(_ *Rows, f *Found) { f.Reserved = func(runtime.ID) bool { return false } }, "sandbox pool", true},
+		"a passing one's":    {func(_ *Rows, f *Found) { host(f).Sandboxes["passing-x"] = runtime.Status{Alive: true} }, "sandbox passing-x", false},
 		"no workspace":       {func(r *Rows, _ *Found) { r.Sessions[0].WorkspaceID = "x" }, "session running", true},
 		"no image":           {func(_ *Rows, f *Found) { f.Images["image"] = errors.New("gone") }, "session running session paused session stopped", true},
 		"half a workspace":   {func(r *Rows, _ *Found) { r.Workspaces[0].State = workspaces.WorkspaceDeleting }, "workspace w", false},
@@ -153,6 +154,10 @@ func TestLost(t *testing.T) {
 		"only a pool's": {func(r *Rows, f *Found) {
 			r.Sessions = nil
 			f.Reserved = func(runtime.ID) bool { return true }
+		}, false},
+		"only a passing one": {func(r *Rows, f *Found) {
+			r.Sessions = nil
+			f.Inspection[runtime.Native] = runtime.Inspection{Sandboxes: map[runtime.ID]runtime.Status{"passing-x": {ID: "passing-x", Alive: true}}}
 		}, false},
 		"an empty database": {func(r *Rows, _ *Found) { *r = Rows{Exists: true} }, true},
 		"another's":         {func(r *Rows, _ *Found) { r.Sessions = []session.Session{{ID: "x", Sandbox: "x"}} }, true},

@@ -8,6 +8,7 @@
 //	layers/<hex>/fs        one unpacked layer, never changed once it has this name
 //	layers/<hex>/layer.json
 //	images/<hex>/meta.json one image: its layers, environment and origin
+//	images/<hex>/groups.json the hosts of its package clients, once they were asked
 //	names/<name>           the digest that a name stands for
 //	steps/<hex>            the layer that a step of a recipe has made lately
 //	staging/<random>/      imports under way; left over ones are swept
@@ -68,6 +69,10 @@ type Image struct {
 	Recipe     string    `json:"recipe,omitempty"` // digest of the recipe it was built from
 	Warnings   []string  `json:"warnings,omitempty"`
 	CreatedAt  time.Time `json:"created_at"` // when it was stored
+
+	// NetworkGroups are the hosts that its package clients name, by group: see
+	// Groups. Nil is not known yet.
+	NetworkGroups map[string][]string `json:"network_groups,omitzero"`
 }
 
 // Layer is one layer of an image.
@@ -310,6 +315,9 @@ func (s *Store) image(digest string, names map[string]string) (Image, error) {
 		Recipe:     m.Recipe,
 		Warnings:   m.Warnings,
 		CreatedAt:  m.CreatedAt,
+	}
+	if img.NetworkGroups, err = s.Groups(digest); err != nil {
+		return Image{}, err
 	}
 	for name, d := range names {
 		if d == digest {

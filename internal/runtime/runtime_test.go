@@ -30,3 +30,16 @@ func TestIDSaysItsDriver(t *testing.T) {
 		}
 	}
 }
+
+func TestPassingID(t *testing.T) {
+	for _, driver := range []string{Native, "docker"} {
+		if id := NewPassingID().In(driver); !id.Passing() || id.Driver() != driver {
+			t.Errorf("%s in %s: %v", id, driver, id.Passing())
+		}
+	}
+	for _, id := range []ID{"", "abc", "docker_abc", "pool-1-abc", "docker_pool-1-abc", "passing_abc"} {
+		if id.Passing() {
+			t.Errorf("%s is taken for one", id)
+		}
+	}
+}

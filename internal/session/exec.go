@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -40,7 +40,7 @@ func (c *Execs) Run(ctx context.Context, p auth.Principal, id ID, req ExecReques
 	if err != nil {
 		return protocol.Record{}, err
 	}
-	command, err := commandText(req)
+	command, err := check.CommandLine(req.Command, req.Cwd, req.Env)
 	if err != nil {
 		return protocol.Record{}, err
 	}
@@ -111,7 +111,7 @@ func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
 		return protocol.Exec{}, err
 	}
 	return protocol.Exec{
-		ID:           newID(),
+		ID:           ids.New(),
 		Shell:        wireShell(req.Shell),
 		TimeoutMS:    timeout.Milliseconds(),
 		GraceMS:      c.opts.KillGrace.Milliseconds(),
@@ -139,41 +139,6 @@ func (c *Execs) endLeft(ctx context.Context, use use, execID string, leaving Lea
 	return err
 }
 
-// commandText is a command with the directory and the variables that are asked for
-// with it. The command itself stays in quotes, so that it is one word of ours
-// whatever is in it.
-func commandText(req ExecRequest) (string, error) {
-	if req.Cwd == "" && len(req.Env) == 0 {
-		return req.Command, nil
-	}
-	if len(req.Cwd) > protocol.MaxPath || strings.ContainsRune(req.Cwd, 0) {
-		return "", errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
-	}
-	if err := check.ProcessEnv(req.Env); err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	if req.Cwd != "" {
-		dir := req.Cwd
-		if !path.IsAbs(dir) {
-			dir = "./" + dir // neither an option, nor - for the one before, nor looked up in CDPATH
-		}
-		b.WriteString(`\command cd -- ` + quoted(dir) + " && ")
-	}
-	for _, kv := range check.Variables(req.Env) {
-		name, value, _ := strings.Cut(kv, "=")
-		b.WriteString(name + "=" + quoted(value) + " ")
-	}
-	b.WriteString(`\command eval ` + quoted(req.Command))
-	if b.Len() > protocol.MaxCommand {
-		return "", errdefs.OverLimit("cmd", protocol.MaxCommand)
-	}
-	return b.String(), nil
-}
-
-// quoted is one word of any shell.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
-
 // outputFile returns an output_file as the runner is asked for it; "" is none.
 func (c *Execs) outputFile(e *entry, name string) (string, error) {
 	if name == "" {
@@ -198,7 +163,7 @@ func (c *Execs) timeout(asked time.Duration) (time.Duration, error) {
 }
 
 func (c *Execs) checkExecID(id string) error {
-	if !isID(id) {
+	if !ids.Is(id) {
 		return errdefs.New(errdefs.NotFound, "no such exec; list the session's execs for those that it still knows").Because(errdefs.NoSuchExec)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
@@ -147,9 +148,9 @@ func (f *forking) plan(req ForkRequest) ([]Session, error) {
 	}
 	all := make([]Session, req.Count)
 	for i := range all {
-		id := newID()
+		id := ids.New()
 		all[i] = s
-		all[i].ID, all[i].Sandbox, all[i].BootID = ID(id), runtime.ID(id).In(from.Driver()), newID()
+		all[i].ID, all[i].Sandbox, all[i].BootID = ID(id), runtime.ID(id).In(from.Driver()), ids.New()
 		all[i].Hostname = req.Hostname
 		if req.Hostname == "" {
 			all[i].Hostname = forkHostname(from.Hostname, id)

@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base32"
 	"errors"
 	"log/slog"
 	"slices"
@@ -14,6 +12,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/absence"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -74,7 +74,7 @@ type core struct {
 	snapshots  *snapshots.Keeper
 	networks   *networks.Keeper
 	secrets    *secrets.Keeper
-	absence    absence
+	absent     absence.Drivers
 	log        *slog.Logger
 }
 
@@ -85,7 +85,7 @@ type host struct{ core *core }
 func (h host) CheckReady() error { return h.core.checkReady() }
 
 // NewID implements workspaces.Sessions and snapshots.Sessions.
-func (host) NewID() string { return newID() }
+func (host) NewID() string { return ids.New() }
 
 // New returns a Manager that does nothing yet: Run starts it.
 func New(o Options) *Manager {
@@ -115,7 +115,7 @@ func (m *Manager) Drivers() []string { return slices.Clone(m.core.opts.Drivers) 
 
 // Absent are those of Drivers that did not answer the last survey. Their
 // sessions keep their state, and what needs a sandbox is Unavailable.
-func (m *Manager) Absent() []string { return m.core.absence.drivers() }
+func (m *Manager) Absent() []string { return m.core.absent.Names() }
 
 // Get returns one session, also one that ended not long ago.
 func (c *Sessions) Get(ctx context.Context, p auth.Principal, id ID) (Session, error) {
@@ -192,21 +192,6 @@ func notRunning(s Session) error {
 		return errdefs.New(errdefs.Conflict, "session %s is %s: %s", s.ID, s.State, s.EndReason)
 	}
 	return errdefs.New(errdefs.Conflict, "session %s is %s, not running", s.ID, s.State)
-}
-
-// idEncoding makes ids that need no escaping anywhere.
-var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-
-// newID returns 26 characters that hold 128 random bits.
-func newID() string {
-	var random [16]byte
-	rand.Read(random[:]) // never fails: crypto/rand ends the process instead
-	return idEncoding.EncodeToString(random[:])
-}
-
-// isID reports whether s may have come from newID.
-func isID(s string) bool {
-	return len(s) == 26 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
 // clock is when something happened. It has a reading of the monotonic clock, so

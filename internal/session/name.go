@@ -6,6 +6,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
 )
 
 // MinPrefix is how much of an id is enough to mean the only thing whose id begins so. Less would be a mistake more often than an abbreviation.
@@ -20,7 +21,7 @@ func checkName(name string) error {
 	if !check.IsName(name) || strings.ContainsRune("._-", rune(name[0])) {
 		return errdefs.Invalid("name", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', and begin with a letter or digit")
 	}
-	if isID(name) {
+	if ids.Is(name) {
 		return errdefs.Invalid("name", "must not look like an id, which is 26 characters of a-z and 2-7")
 	}
 	return nil
@@ -35,7 +36,7 @@ func errTaken(name string, by ID) error {
 // that have not ended. A whole id is returned as it is, whether there is such a
 // session or not, and so is what is called nothing.
 func (c *Sessions) Find(p auth.Principal, ref string) (ID, error) {
-	if isID(ref) {
+	if ids.Is(ref) {
 		return ID(ref), nil
 	}
 	c.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
 
@@ -20,7 +21,7 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 	if err := c.checkCreate(req); err != nil {
 		return Session{}, err
 	}
-	if req.RestoreSnapshotID != "" && !isID(req.RestoreSnapshotID) {
+	if req.RestoreSnapshotID != "" && !ids.Is(req.RestoreSnapshotID) {
 		return Session{}, errdefs.Invalid("restore_snapshot_id", "must be the id of a snapshot: 26 characters of a-z and 2-7")
 	}
 	hash, err := requestHash(req)
@@ -29,7 +30,7 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 	}
 	d := c.defaultsOf(p.Owner)
 	now := clock()
-	id, driver := newID(), cmp.Or(req.Driver, c.opts.Drivers[0])
+	id, driver := ids.New(), cmp.Or(req.Driver, c.opts.Drivers[0])
 	s := Session{
 		ID:             ID(id),
 		Name:           req.Name,
@@ -56,10 +57,10 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 		Retention:      d.Retention,
 		OnIdle:         OnIdleDestroy,
 		AutoResume:     true,
-		BootID:         newID(),
+		BootID:         ids.New(),
 	}
 	if w, ok := c.workspaces.Options(); ok && s.WorkspaceID == "" && w.PersistByDefault && s.Driver() == c.opts.Drivers[0] {
-		s.WorkspaceID = newID()
+		s.WorkspaceID = ids.New()
 	}
 	if req.ReadonlyRoot != nil {
 		s.ReadonlyRoot = *req.ReadonlyRoot

@@ -10,6 +10,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/protocol"
 )
@@ -100,7 +101,7 @@ func (c *Execs) planStart(e *entry, req ProcessRequest) (protocol.Start, runnerc
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
 	start := protocol.Start{
-		ID:           newID(),
+		ID:           ids.New(),
 		Cwd:          req.Cwd,
 		User:         req.User,
 		OpenStdin:    req.OpenStdin,

@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
@@ -96,7 +97,7 @@ func (c *core) boot(ctx context.Context, e *entry) error {
 		err = failpoint.Hit("start.sandbox")
 	}
 	if err == nil {
-		e.reopen(sandbox, newID())
+		e.reopen(sandbox, ids.New())
 		err = c.networks.Attach(ctx, e.subject())
 	}
 	if err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -45,7 +44,7 @@ func (c *core) survey(ctx context.Context) (runtime.Seen, error) {
 	if err != nil {
 		return runtime.Seen{}, err
 	}
-	gone, back := c.absence.note(slices.Sorted(maps.Keys(seen.Absent)))
+	gone, back := c.absent.Note(slices.Sorted(maps.Keys(seen.Absent)))
 	for _, name := range gone {
 		c.log.WarnContext(ctx, "a driver does not answer: its sessions wait for it", "driver", name, "err", seen.Absent[name])
 	}
@@ -53,30 +52,6 @@ func (c *core) survey(ctx context.Context) (runtime.Seen, error) {
 		c.log.InfoContext(ctx, "a driver answers again", "driver", name)
 	}
 	return seen, nil
-}
-
-// absence is which drivers did not answer the last survey.
-type absence struct {
-	mu    sync.Mutex
-	names []string // guarded by mu; sorted
-}
-
-// note replaces the names, and returns those that are new and those that went.
-func (a *absence) note(names []string) (gone, back []string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	without := func(all, some []string) []string {
-		return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(some, name) })
-	}
-	gone, back = without(names, a.names), without(a.names, names)
-	a.names = names
-	return gone, back
-}
-
-func (a *absence) drivers() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.Clone(a.names)
 }
 
 // Finish goes on with a stop or an end that could not be finished.

@@ -23,6 +23,10 @@ type Image struct {
 	Recipe     string    `json:"recipe,omitempty"` // digest of the recipe that made it
 	Warnings   []string  `json:"warnings,omitempty"`
 	CreatedAt  time.Time `json:"created_at"`
+
+	// NetworkGroups are the hosts that its package clients download from, by group
+	// ("pip", "npm"): what @pip in a policy means. Nil is not known yet.
+	NetworkGroups map[string][]string `json:"network_groups,omitzero"`
 }
 
 // ImageJob is work on an image that the daemon does by itself.

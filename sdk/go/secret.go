@@ -27,8 +27,9 @@ type SecretOptions struct {
 	Shared bool     `json:"shared,omitempty"` // only for the daemon's own key
 }
 
-// SetSecret stores a secret, in the place of the key's of the same name. Sessions
-// that have the earlier value keep it.
+// SetSecret stores a secret, in the place of the key's of the same name. Running
+// sessions have the earlier value until their network is set, they are started or the
+// daemon restarts.
 func (c *Client) SetSecret(ctx context.Context, name string, o *SecretOptions) (*Secret, error) {
 	var secret Secret
 	r := request{method: http.MethodPut, path: secretPath(name), json: value(o), safe: true}
@@ -58,7 +59,8 @@ func (c *Client) ListSecrets(ctx context.Context) ([]Secret, error) {
 	return answer.Secrets, nil
 }
 
-// DeleteSecret forgets a stored secret. Sessions that have it keep it until they end.
+// DeleteSecret forgets a stored secret. Running sessions have it until their network
+// is set, they are started or the daemon restarts.
 func (c *Client) DeleteSecret(ctx context.Context, name string) error {
 	return c.call(ctx, remove(secretPath(name)), nil)
 }

@@ -11,7 +11,7 @@ func (s *surface) secretRoutes() {
 		Pattern: "PUT /v1/secrets/{name}", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "set-secret", Summary: "Store a secret", Errors: []int{403, 415, 429, 501, 507},
-			Description: "A credential that sessions of this key refer to by its name and never see: what a program sends in its place becomes the value on the way to the hosts. A secret of the same name is replaced; sessions that have it keep it. The value is kept encrypted, and no answer has it.",
+			Description: "A credential that sessions of this key refer to by its name and never see: what a program sends in its place becomes the value on the way to the hosts. A secret of the same name is replaced; running sessions have the earlier value until their network is set, they are started or the daemon restarts. The value is kept encrypted, and no answer has it.",
 		},
 	}, s.setSecret)
 	kit.Route(s.kit, kit.Row{
@@ -32,7 +32,7 @@ func (s *surface) secretRoutes() {
 		Pattern: "DELETE /v1/secrets/{name}", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "delete-secret", Summary: "Delete a secret", Errors: []int{404, 501},
-			Description: "Sessions that have it keep it until they end.",
+			Description: "Running sessions have it until their network is set, they are started or the daemon restarts.",
 		},
 	}, s.deleteSecret)
 }

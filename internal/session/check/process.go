@@ -1,6 +1,7 @@
 package check
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -58,3 +59,38 @@ func Strings(field string, list []string) error {
 	}
 	return nil
 }
+
+// CommandLine is a shell's command with the directory and the variables that are asked for
+// with it. The command itself stays in quotes, so that it is one word of ours
+// whatever is in it.
+func CommandLine(command, cwd string, env map[string]string) (string, error) {
+	if cwd == "" && len(env) == 0 {
+		return command, nil
+	}
+	if len(cwd) > protocol.MaxPath || strings.ContainsRune(cwd, 0) {
+		return "", errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
+	}
+	if err := ProcessEnv(env); err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	if cwd != "" {
+		dir := cwd
+		if !path.IsAbs(dir) {
+			dir = "./" + dir // neither an option, nor - for the one before, nor looked up in CDPATH
+		}
+		b.WriteString(`\command cd -- ` + quoted(dir) + " && ")
+	}
+	for _, kv := range Variables(env) {
+		name, value, _ := strings.Cut(kv, "=")
+		b.WriteString(name + "=" + quoted(value) + " ")
+	}
+	b.WriteString(`\command eval ` + quoted(command))
+	if b.Len() > protocol.MaxCommand {
+		return "", errdefs.OverLimit("cmd", protocol.MaxCommand)
+	}
+	return b.String(), nil
+}
+
+// quoted is one word of any shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

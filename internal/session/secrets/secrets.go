@@ -90,7 +90,7 @@ type Request struct {
 }
 
 // Set stores a secret, in the place of the owner's of the same name. Sessions that
-// have the one before keep it.
+// run have the one before until their networks are opened anew.
 func (s *Secrets) Set(ctx context.Context, p auth.Principal, req Request) (Secret, error) {
 	if err := s.keeper.checkEnabled(); err != nil {
 		return Secret{}, err
@@ -131,7 +131,8 @@ func (s *Secrets) Get(ctx context.Context, p auth.Principal, name string) (Secre
 	return row.Secret, err
 }
 
-// Delete forgets one of the owner's secrets. Sessions that have it keep it.
+// Delete forgets one of the owner's secrets. Sessions that run have it until their
+// networks are opened anew.
 func (s *Secrets) Delete(ctx context.Context, p auth.Principal, name string) error {
 	if err := s.keeper.checkKnown(name); err != nil {
 		return err

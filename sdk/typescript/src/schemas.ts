@@ -734,6 +734,10 @@ export interface components {
              *     ]
              */
             names: string[];
+            /** @description The hosts that its package clients download from, by group: what @pip in a network policy means. Absent until they were asked. */
+            networkGroups?: {
+                [key: string]: string[] | null;
+            };
             /** @description The digest of the recipe that made it. */
             recipe?: string;
             /** @example /bin/bash */

@@ -49,6 +49,8 @@ type Image struct {
 	Recipe     string    `json:"recipe,omitempty" doc:"The digest of the recipe that made it."`
 	Warnings   []string  `json:"warnings,omitempty" nullable:"false" doc:"What of its archive was left out or changed."`
 	CreatedAt  time.Time `json:"created_at" doc:"When it was stored."`
+
+	NetworkGroups map[string][]string `json:"network_groups,omitzero" doc:"The hosts that its package clients download from, by group: what @pip in a network policy means. Absent until they were asked." example:"{\"pip\":[\"files.example\",\"pypi.example\"]}"`
 }
 
 func view(l jobs.Listed) Image {
@@ -56,6 +58,7 @@ func view(l jobs.Listed) Image {
 		Digest: l.Digest, Names: append([]string{}, l.Names...), Allowed: l.Allowed, SizeBytes: l.Size, Files: l.Entries,
 		Layers: make([]string, 0, len(l.Layers)), Env: append([]string{}, l.Env...), WorkingDir: l.WorkingDir, User: l.User, Shell: l.Shell,
 		Source: l.Source, Recipe: l.Recipe, Warnings: l.Warnings, CreatedAt: l.CreatedAt.UTC(),
+		NetworkGroups: l.NetworkGroups,
 	}
 	for _, layer := range l.Layers {
 		v.Layers = append(v.Layers, layer.DiffID)

@@ -784,6 +784,10 @@ class Image:
     names: list[str]
     """Sorted; empty if newer images took them."""
 
+    network_groups: dict[str, list[str]] = field(default_factory=dict)
+    """The hosts that its package clients download from, by group: what @pip in a network policy means.
+    Absent until they were asked."""
+
     recipe: str | None = None
     """The digest of the recipe that made it."""
 
