@@ -229,11 +229,16 @@ func (h *holder) inside(do func() error) error {
 	return err
 }
 
+// repeatTo copies without the kernel's help, whose pipes would stay open.
+func repeatTo(to io.Writer, from io.Reader) {
+	io.Copy(struct{ io.Writer }{to}, struct{ io.Reader }{from})
+}
+
 // splice carries both directions of a connection to their ends.
 func splice(a, b net.Conn) {
 	done := make(chan struct{})
 	half := func(to, from net.Conn) {
-		io.Copy(to, from)
+		repeatTo(to, from)
 		if conn, ok := to.(*net.TCPConn); ok {
 			conn.CloseWrite()
 		}

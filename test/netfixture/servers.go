@@ -233,7 +233,7 @@ func (l *Lab) serve() {
 	l.background(func() error { return secure.ServeTLS(noted{streams[":443"], l.sites}, "", "") }, secure.Close)
 	for _, address := range []string{":7", ":5432"} {
 		l.serveConns(noted{streams[address], l.sites}, func(conn net.Conn) {
-			io.Copy(conn, conn)
+			repeatTo(conn, conn)
 			conn.Close()
 		})
 	}

@@ -51,7 +51,7 @@ func (w *world) as(key string) *world {
 }
 
 // request sends a request and returns its open answer.
-func (w *world) request(t *testing.T, ctx context.Context, method, path string, body any) *http.Response { //nolint:revive // t comes first in tests
+func (w *world) request(t *testing.T, ctx context.Context, method, path string, body any) *http.Response {
 	t.Helper()
 	var in io.Reader
 	if body != nil {

@@ -197,7 +197,7 @@ func testLog(t *testing.T, w *world) {
 		t.Errorf("the stream ended at %d of %d", last, log.NextSeq)
 	}
 	s.do(t, "DELETE", s.at(""), nil, nil)
-	for range streamed { //nolint:revive // until its end, which has to come
+	for range streamed { // until its end, which has to come
 	}
 	if ctx.Err() != nil {
 		t.Error("the stream outlives its session")

@@ -86,7 +86,6 @@ func (w *world) secretIsNowhere(t *testing.T, s *sandbox, value string) {
 	if r := s.run(t, "env; cat /proc/*/environ /dev/shm/sandkasten/* 2>/dev/null; grep -rl '"+string(token[:12])+"' /workspace /dev/shm /run /tmp"); strings.Contains(r.Output, string(token)) {
 		t.Error("the sandbox has the value")
 	}
-	// This command has told it to the sandbox, so that its files are looked at before.
 	err := filepath.WalkDir(w.daemon.Data, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return nil //nolint:nilerr // it has gone meanwhile
