@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Mode says what a sandbox can reach in general. The strings are part of the API.
@@ -202,7 +203,7 @@ func (r *Rules) resolve(name string) Verdict {
 	case Internet, Full:
 		return Verdict{Allowed: true, Why: "mode " + string(r.mode)}
 	case Allow:
-		if rule, ok := findName(r.allow, name, anyPort); ok {
+		if rule, ok := r.findAllowed(name, anyPort); ok {
 			return Verdict{Allowed: true, Why: rule.text}
 		}
 		return refused("no entry of allow names it")
@@ -249,6 +250,14 @@ func (r *Rules) connect(addr netip.Addr, port uint16, names []string) Verdict {
 	return refused("mode none")
 }
 
+// findAllowed returns the first rule that opens a port of a name.
+func (r *Rules) findAllowed(name string, port uint16) (Rule, bool) {
+	if protection.Off(protection.ListedNames) {
+		return Rule{text: "any", ports: ports{first: 1, last: 65535}}, true
+	}
+	return findName(r.allow, name, port)
+}
+
 // opened allows a connection whatever it carries, as long as that names no host that
 // is denied. What uses the ports of the web has to name one then.
 func (r *Rules) opened(why string, port uint16) Verdict {
@@ -269,9 +278,9 @@ func (r *Rules) connectListed(addr netip.Addr, port uint16, names []string) Verd
 	why := "no entry of allow names " + names[0]
 	var found Verdict
 	for _, name := range names {
-		rule, ok := findName(r.allow, name, port)
+		rule, ok := r.findAllowed(name, port)
 		if !ok {
-			if other, ok := findName(r.allow, name, anyPort); ok {
+			if other, ok := r.findAllowed(name, anyPort); ok {
 				why = "the entry " + other.text + " is not for this port"
 			}
 			continue
@@ -306,7 +315,7 @@ func (r *Rules) named(name string, addr netip.Addr, port uint16, pinned []string
 	if rule, ok := findAddr(r.allow, addr, port); ok {
 		return Verdict{Allowed: true, Why: rule.text}
 	}
-	rule, ok := findName(r.allow, name, port)
+	rule, ok := r.findAllowed(name, port)
 	if !ok {
 		return refused("no entry of allow names " + name)
 	}
@@ -343,6 +352,9 @@ func (r *Rules) Answer(addr netip.Addr) bool {
 }
 
 func (r *Rules) mayAnswer(addr netip.Addr) bool {
+	if protection.Off(protection.PublicAnswers) {
+		return true
+	}
 	switch r.kindOf(addr) {
 	case forbidden:
 		return false
@@ -365,7 +377,7 @@ func (r *Rules) kindOfAll(prefix netip.Prefix) addressKind {
 // kindOf is the kind of an address on this host, which may have one in a form that
 // leads to another one.
 func (r *Rules) kindOf(addr netip.Addr) addressKind {
-	if r.own != nil && (r.own(addr) || r.own(plain(addr)) || slices.ContainsFunc(translated(addr), r.own)) {
+	if r.own != nil && !protection.Off(protection.OwnAddresses) && (r.own(addr) || r.own(plain(addr)) || slices.ContainsFunc(translated(addr), r.own)) {
 		return forbidden
 	}
 	return rangeOf(addr)

@@ -98,6 +98,19 @@ const (
 	AllowList     Protection = "allow-list"
 )
 
+// What a sandbox reaches.
+const (
+	AddressRanges  Protection = "address-ranges" // that are not public
+	OwnAddresses   Protection = "own-addresses"  // of the host
+	ListedNames    Protection = "listed-names"
+	PublicAnswers  Protection = "public-answers" // of name servers
+	ServerNames    Protection = "server-names"   // in TLS
+	RequestHosts   Protection = "request-hosts"
+	MaxConnections Protection = "connections"
+	CutOnChange    Protection = "cut-on-change"
+	SecretMask     Protection = "secret-mask" // in what a host repeats
+)
+
 // What the daemon takes from a runner, and what it and the command line say to
 // others.
 const (

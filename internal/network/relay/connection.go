@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // connection is one of the sandbox's, and the one that it is joined with.
@@ -205,7 +206,7 @@ func (c *connection) inspectTLS(ctx context.Context, first []byte, strict bool) 
 		return
 	}
 	verdict := c.decide(ctx, name)
-	if !verdict.Allowed {
+	if !verdict.Allowed && !protection.Off(protection.ServerNames) {
 		c.refuseAs(read, verdict.Why)
 		return
 	}

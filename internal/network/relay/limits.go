@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/time/rate"
+
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Limit names one of a relay's limits. Those of a policy are named as in the API.
@@ -45,6 +47,7 @@ func (r *Relay) limitHit() Limit {
 	if most == 0 {
 		most = r.opts.MaxConnections
 	}
+	most = protection.Wider(protection.MaxConnections, most, 100)
 	switch {
 	case r.isSpent():
 		return LimitBytes

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Options configures a Relay. Names is required.
@@ -137,7 +138,7 @@ func (r *Relay) SetRules(rules *network.Rules) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c := range r.carried {
-		if v := c.judge(rules); !v.Allowed {
+		if v := c.judge(rules); !v.Allowed && !protection.Off(protection.CutOnChange) {
 			r.record(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: v.Why})
 			c.cut()
 		}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // looksLikeHTTP reports whether the first bytes of a connection are those of a
@@ -273,7 +274,7 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if why == "" {
 		verdict := c.decide(r.Context(), name)
-		if why = verdict.Why; verdict.Allowed {
+		if why = verdict.Why; verdict.Allowed || protection.Off(protection.RequestHosts) {
 			p.relay.record(c.event(OpRequest, true, why))
 			c.countOpened()
 			if web.secure != "" {
@@ -362,6 +363,9 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 
 // hideSecrets takes out of an answer what the host repeats of its request.
 func hideSecrets(answer *http.Response) error {
+	if protection.Off(protection.SecretMask) {
+		return nil
+	}
 	secrets := secretsFor(answer.Request)
 	if len(secrets) == 0 {
 		return nil

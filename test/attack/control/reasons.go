@@ -33,7 +33,6 @@ var withoutRow = map[string]string{
 	"E08": "each program has pipes of its own: there is nothing to take away",
 	"S02": "a command's output is redirected for it alone, without which none would come: there is nothing to take away",
 	"S18": "each terminal is a pseudo-terminal of its own: there is nothing to take away",
-	"W02": "in network mode none nothing leads there, and on a host without such a service nothing answers",
 }
 
 // unasked are the cases for which the control has no protection to take away
