@@ -92,7 +92,7 @@ var Rules = map[string]Rule{
 		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/api/sessionmetrics": {
-		Ours:      []string{"internal/api", "internal/auth", "internal/errdefs", "internal/session", "internal/session/snapshots", "protocol"},
+		Ours:      []string{"internal/api", "internal/auth", "internal/errdefs", "internal/network/relay", "internal/session", "internal/session/snapshots", "protocol"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/sync"},
 	},
 	"internal/api/sockets": {

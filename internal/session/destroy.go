@@ -112,7 +112,7 @@ func (c *core) end(ctx context.Context, e *entry, how ending) error {
 	if err := failpoint.Hit(name + ".row"); err != nil {
 		return err
 	}
-	c.networks.Detach(string(s.ID))
+	c.networks.Detach(string(s.ID), s.End.Ended())
 	if err := e.box().close(); err != nil {
 		c.log.DebugContext(ctx, "closing connections to a runner", "session", s.ID, "err", err)
 	}

@@ -50,7 +50,7 @@ func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 	} {
 		m.exec.WithLabelValues(string(cause))
 	}
-	registry.MustRegister(m.create, m.exec, m.full, sessionCounter{manager}, &useCounter{manager: manager})
+	registry.MustRegister(m.create, m.exec, m.full, sessionCounter{manager}, &useCounter{manager: manager}, networkCounter{manager})
 	if manager.Workspaces.Enabled() {
 		registry.MustRegister(workspaceCounter{manager})
 	}

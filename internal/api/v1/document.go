@@ -31,7 +31,7 @@ var errorExamples = []struct {
 	{429, errdefs.ResourceExhausted, "Over a limit of rate or number. See Retry-After.", "the maximum of 64 sessions for one key is reached; destroy one or wait for one to expire", ""},
 	{431, "headers_too_large", "The request's path and headers are over their limit.", "the request's path and headers are over their limit of 32768 bytes", ""},
 	{500, errdefs.Internal, "Our fault. The daemon's log has the details under the request's id.", "internal error; the daemon's log has the details under this request's id", ""},
-	{501, errdefs.Unimplemented, "This driver or this build cannot do it.", "network mode bridge is not available yet; use none", "network_mode"},
+	{501, errdefs.Unimplemented, "This driver or this build cannot do it.", "network.mode must be none: this session's driver gives sandboxes no networks", "network.mode"},
 	{503, errdefs.Unavailable, "Not now. See Retry-After.", "the daemon is starting and takes up its sessions; try again in a second", ""},
 	{507, errdefs.InsufficientSpace, "A disk or a quota is full.", "the sandbox's disk is full; remove files or create a session with a larger disk_mb", ""},
 }

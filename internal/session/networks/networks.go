@@ -85,9 +85,10 @@ type Keeper struct {
 	opts Options
 
 	mu     sync.Mutex
-	ways   map[string]*way         // guarded by mu; open ones, by session
-	past   map[string]relay.Totals // guarded by mu; of ways that are closed, by owner
-	closed bool                    // guarded by mu
+	ways   map[string]*way           // guarded by mu; open ones, by session
+	logs   map[string]*relay.Journal // guarded by mu; of the last way of each session that has not ended
+	past   map[string]relay.Totals   // guarded by mu; of ways that are closed, by owner
+	closed bool                      // guarded by mu
 }
 
 // New returns a Keeper. The caller closes it.
@@ -104,7 +105,7 @@ func New(o Options) *Keeper {
 	if o.Most == "" {
 		o.Most = network.Full
 	}
-	return &Keeper{opts: o, ways: make(map[string]*way), past: make(map[string]relay.Totals)}
+	return &Keeper{opts: o, ways: make(map[string]*way), logs: make(map[string]*relay.Journal), past: make(map[string]relay.Totals)}
 }
 
 // Close closes all ways. Sandboxes then reach nothing.
@@ -125,6 +126,13 @@ func (k *Keeper) Default(image string) network.Policy {
 		return of
 	}
 	return k.opts.Default
+}
+
+// log of what a session's network decided, or nil if it never had one.
+func (k *Keeper) log(session string) *relay.Journal {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.logs[session]
 }
 
 // way of a session, or nil.

@@ -103,11 +103,11 @@ func (n *Networks) Log(ctx context.Context, p auth.Principal, id string, since u
 	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
 		return nil, err
 	}
-	w := n.keeper.way(id)
-	if w == nil {
+	log := n.keeper.log(id)
+	if log == nil {
 		return nil, nil
 	}
-	events, _, _ := w.relay.Journal().Since(since)
+	events, _, _ := log.Since(since)
 	if limit <= 0 || limit > maxLog {
 		limit = maxLog
 	}
@@ -126,28 +126,26 @@ func (n *Networks) Follow(ctx context.Context, p auth.Principal, id string, sinc
 		if s.Ended {
 			return nil
 		}
-		w := n.keeper.way(id)
-		if w == nil {
-			select {
-			case <-time.After(lookAgain):
-				continue
-			case <-ctx.Done():
-				return ctx.Err()
+		if log := n.keeper.log(id); log != nil {
+			if since, err = follow(ctx, log, since, tell); err != nil {
+				return err
 			}
 		}
-		if since, err = w.follow(ctx, since, tell); err != nil {
-			return err
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
 
 // lookAgain is how often Follow looks for a network that there is none of.
-const lookAgain = 500 * time.Millisecond
+const lookAgain = 50 * time.Millisecond
 
-// follow is Follow for one way, to its end.
-func (w *way) follow(ctx context.Context, since uint64, tell func(relay.Event) error) (uint64, error) {
+// follow is Follow for one log, to its end.
+func follow(ctx context.Context, log *relay.Journal, since uint64, tell func(relay.Event) error) (uint64, error) {
 	for {
-		events, changed, ended := w.relay.Journal().Since(since)
+		events, changed, ended := log.Since(since)
 		for _, e := range events {
 			if err := tell(e); err != nil {
 				return since, err
@@ -174,11 +172,11 @@ func (n *Networks) Denied(ctx context.Context, p auth.Principal, id string, sinc
 	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
 		return nil, err
 	}
-	w := n.keeper.way(id)
-	if w == nil {
+	log := n.keeper.log(id)
+	if log == nil {
 		return nil, nil
 	}
-	return w.relay.Journal().Denied(since, maxDenied), nil
+	return log.Denied(since, maxDenied), nil
 }
 
 // Totals are what a session's network carried since it was opened, or nil if the

@@ -59,7 +59,7 @@ func (k *Keeper) attach(ctx context.Context, s Subject, p Planned) error {
 		return errdefs.New(errdefs.Unavailable, "the daemon is stopping")
 	}
 	earlier := k.ways[s.ID]
-	k.ways[s.ID] = opened
+	k.ways[s.ID], k.logs[s.ID] = opened, opened.relay.Journal()
 	k.mu.Unlock()
 	if earlier != nil {
 		earlier.close()
@@ -141,11 +141,14 @@ func (k *Keeper) drop(session string, w *way) {
 	k.past[w.owner] = sum(k.past[w.owner], w.relay.Totals())
 }
 
-// Detach closes the way of a session whose sandbox ends.
-func (k *Keeper) Detach(session string) {
+// Detach closes the way of a session whose sandbox ends, perhaps for good.
+func (k *Keeper) Detach(session string, ended bool) {
 	k.mu.Lock()
 	w := k.ways[session]
 	delete(k.ways, session)
+	if ended {
+		delete(k.logs, session)
+	}
 	k.mu.Unlock()
 	if w != nil {
 		w.close()
@@ -160,7 +163,7 @@ func (k *Keeper) change(ctx context.Context, s Subject, p Planned) error {
 	case s.Sandbox == nil:
 		return nil
 	case !p.Policy.Opens():
-		k.Detach(s.ID)
+		k.Detach(s.ID, false)
 		return nil
 	case w == nil:
 		return k.attach(ctx, s, p)
