@@ -124,8 +124,10 @@ does not allow are cut.
   sandkasten network set $id --secret TOKEN,host=api.example.org,header=Authorization,file=token
   sandkasten network set $id --no-secret TOKEN
 
-Commands of the session have the placeholder of a secret in the variable of its name.
-The value goes only to the secret's hosts, which the policy has to allow.`
+Programs send a placeholder, which becomes the value on its way to one of the secret's
+hosts; the policy has to allow those. Give secrets when a session is made: then its
+commands have the placeholder in the variable of the name, and the certificates that
+they need. Of those that are added later they know nothing.`
 }
 
 func (c setCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
