@@ -190,7 +190,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if err := d.ballast.Hold(); err != nil {
 		return nil, fmt.Errorf("hold room in data_dir: %w", err)
 	}
-	sessions.Networks.ImageGroups = d.groups.Groups
+	sessions.Networks.ImageGroups = d.groupsOf
 	sessions.Admit = d.admitSession(gate)
 	if sources := maps.Collect(drivers.Able[runtime.ImageSource](d.drivers)); len(sources) > 0 {
 		sessions.FetchImage = (&sourceImages{library: d.library, sources: sources}).fetch

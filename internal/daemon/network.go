@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/network/groups"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
@@ -30,6 +32,20 @@ func networkOptions(cfg config.Config, rows *store.Store, log *slog.Logger) netw
 		}
 	}
 	return o
+}
+
+// groupsOf are the groups of an image for policies: one whose client the image lacks
+// is empty, so that a policy can be for several images.
+func (d *Daemon) groupsOf(ctx context.Context, digest string) (map[string][]string, error) {
+	found, err := d.groups.Groups(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string][]string, len(groups.Names))
+	for _, name := range groups.Names {
+		all[name] = found[name]
+	}
+	return all, nil
 }
 
 func networkPolicy(p config.NetworkPolicy) network.Policy {

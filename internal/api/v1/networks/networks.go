@@ -68,7 +68,7 @@ type NetworkSecret struct {
 	Header      string   `json:"header,omitempty" example:"Authorization"`
 	Query       string   `json:"query,omitempty"`
 	Stored      string   `json:"stored,omitempty" doc:"The stored secret that it is."`
-	Placeholder string   `json:"placeholder" doc:"What programs send instead. Commands that began before a change do not have it in their environment." example:"placeholder-0f1e2d3c4b5a69788796a5b4c3d2e1f0"`
+	Placeholder string   `json:"placeholder" doc:"What programs send instead. Only secrets of the create and of a fork's source are in variables of the sandbox; pass one that came later in env of commands." example:"placeholder-0f1e2d3c4b5a69788796a5b4c3d2e1f0"`
 }
 
 // Asked gives the core's request, or nil for none.
