@@ -1185,7 +1185,7 @@ export interface components {
             /** @example API_TOKEN */
             name: string;
             /**
-             * @description What programs send instead. Commands that began before a change do not have it in their environment.
+             * @description What programs send instead. Only secrets of the create and of a fork's source are in variables of the sandbox; pass one that came later in env of commands.
              * @example placeholder-0f1e2d3c4b5a69788796a5b4c3d2e1f0
              */
             placeholder: string;
@@ -1599,6 +1599,62 @@ export interface components {
              * @example app/main.py
              */
             path: string;
+        };
+        Secret: {
+            /** Format: date-time */
+            createdAt: string;
+            /**
+             * @description In which header of a request.
+             * @example Authorization
+             */
+            header?: string;
+            /**
+             * @description Which hosts get it.
+             * @example [
+             *       "api.example.org"
+             *     ]
+             */
+            hosts: string[];
+            /** @example github */
+            name: string;
+            /**
+             * @description Or in which parameter of its query.
+             * @example key
+             */
+            query?: string;
+            /** @description Sessions of every key may refer to it. */
+            shared: boolean;
+            /**
+             * Format: date-time
+             * @description The last time that it was set.
+             */
+            updatedAt: string;
+        };
+        SecretRequest: {
+            /**
+             * @description In which header of a request it goes. Give this or query.
+             * @example Authorization
+             */
+            header?: string;
+            /**
+             * @description Which hosts get it: names of at most 255 bytes, each with at most one leading wildcard label, without ports.
+             * @example [
+             *       "api.example.org"
+             *     ]
+             */
+            hosts: string[];
+            /** @description In which parameter of a request's query it goes. */
+            query?: string;
+            /** @description Sessions of every key may refer to it. Only for the daemon's own key. */
+            shared?: boolean;
+            /**
+             * @description What the host gets, such as the header with its scheme. Nothing ever shows it again.
+             * @example Bearer of-great-worth
+             */
+            value: string;
+        } | unknown | unknown;
+        Secrets: {
+            secrets: components["schemas"]["Secret"][];
         };
         Session: {
             /**
@@ -2252,6 +2308,9 @@ export type SchemaProcessResponse = components['schemas']['ProcessResponse'];
 export type SchemaProgress = components['schemas']['Progress'];
 export type SchemaPullRequest = components['schemas']['PullRequest'];
 export type SchemaRecipeFile = components['schemas']['RecipeFile'];
+export type SchemaSecret = components['schemas']['Secret'];
+export type SchemaSecretRequest = components['schemas']['SecretRequest'];
+export type SchemaSecrets = components['schemas']['Secrets'];
 export type SchemaSession = components['schemas']['Session'];
 export type SchemaShell = components['schemas']['Shell'];
 export type SchemaSignalRequest = components['schemas']['SignalRequest'];

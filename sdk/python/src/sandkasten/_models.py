@@ -742,7 +742,8 @@ class NetworkSecret:
     name: str
 
     placeholder: str
-    """What programs send instead. Commands that began before a change do not have it in their environment."""
+    """What programs send instead. Only secrets of the create and of a fork's source are in variables of
+    the sandbox; pass one that came later in env of commands."""
 
     query: str | None = None
 
