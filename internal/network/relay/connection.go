@@ -205,8 +205,11 @@ func (c *connection) inspectTLS(ctx context.Context, first []byte, strict bool) 
 		c.refuseAs(read, "its TLS hides which host it is for (ECH)")
 		return
 	}
+	if names := c.pinned(); len(names) > 0 && protection.Off(protection.ServerNames) {
+		name = names[0]
+	}
 	verdict := c.decide(ctx, name)
-	if !verdict.Allowed && !protection.Off(protection.ServerNames) {
+	if !verdict.Allowed {
 		c.refuseAs(read, verdict.Why)
 		return
 	}
