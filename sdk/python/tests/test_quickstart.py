@@ -35,6 +35,13 @@ def test_curl(daemon: str) -> None:
     assert out.count("event: chunk") >= 1 and "event: done" in out and "step 3" in out
 
 
+def test_network(daemon: str) -> None:
+    out = run(sys.executable, "network/main.py", API_KEY="of-great-worth")
+    assert "The sandbox has: placeholder-" in out and "of-great-worth" not in out
+    assert "pip install: " in out and "The API answers: " in out
+    assert "Refused: elsewhere.example.org - no entry of allow names" in out
+
+
 def test_claude(daemon: str) -> None:
     pytest.importorskip("anthropic")
     replies = [

@@ -244,6 +244,10 @@ function withEnd(result: ExecResult, output: string): string {
   if (result.timedOut) notes.push("killed, because its time was up");
   else if (result.cause !== "exited") notes.push(result.cause.replaceAll("_", " "));
   if (result.diskFull) notes.push("the disk is full");
+  if (result.exitCode !== 0 && result.networkDenied?.length) {
+    const hosts = new Set(result.networkDenied.map((denial) => denial.name ?? denial.address ?? "a host"));
+    notes.push(`the sandbox's network refused ${[...hosts].sort().join(" and ")}`);
+  }
   if (result.shellRestarted) notes.push("in a new shell: the one before had ended, with its variables");
   const gap = output === "" || output.endsWith("\n") ? "" : "\n";
   return `${output}${gap}[${notes.join("; ")}; directory ${result.cwd}]`;
