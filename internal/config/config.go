@@ -69,6 +69,7 @@ type Docker struct {
 	Runtime  string // empty: the engine's default
 	Userns   string // empty: the engine's default
 	User     string // empty: root
+	Network  string // of the engine; empty: the daemon's own networks
 }
 
 // Limits bounds one sandbox.

@@ -299,7 +299,7 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 			FileBytes:   cfg.Files.MaxUploadMB << 20,
 		},
 		Quotas:                quotas(cfg),
-		Networks:              networkOptions(cfg, rows, log),
+		Networks:              networkOptions(cfg, rows, set, log),
 		Workspaces:            workspaceOptions(cfg.Workspace, rows),
 		KillGrace:             cfg.Exec.KillGrace,
 		TerminalDetach:        cfg.Terminal.Detach,

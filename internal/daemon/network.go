@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/groups"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
@@ -12,7 +13,7 @@ import (
 )
 
 // networkOptions is what sessions may reach.
-func networkOptions(cfg config.Config, rows *store.Store, log *slog.Logger) networks.Options {
+func networkOptions(cfg config.Config, rows *store.Store, set *drivers.Set, log *slog.Logger) networks.Options {
 	o := networks.Options{
 		Store:        rows,
 		Default:      networkPolicy(cfg.Defaults.Network),
@@ -21,6 +22,7 @@ func networkOptions(cfg config.Config, rows *store.Store, log *slog.Logger) netw
 		Most:         network.Mode(cfg.MaxNetworkMode),
 		AllowPrivate: cfg.Network.AllowPrivate,
 		Groups:       cfg.Network.Groups,
+		Engine:       set.EngineNetwork,
 		Log:          log,
 	}
 	for name, policy := range cfg.Network.Images {

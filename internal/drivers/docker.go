@@ -44,6 +44,7 @@ func openDocker(cfg config.Config, store *images.Store, log *slog.Logger) (HostD
 		Defaults: Limits(cfg.Defaults.Limits),
 		Runtime:  cfg.Docker.Runtime,
 		Userns:   cfg.Docker.Userns,
+		Network:  cfg.Docker.Network,
 		User:     cfg.Docker.User,
 		Log:      log,
 	})

@@ -113,6 +113,16 @@ func (s *Set) DiskLimited(name string, readonlyRoot bool) bool {
 	return true
 }
 
+// EngineNetwork is the network of an engine that a driver gives its sandboxes, or "".
+func (s *Set) EngineNetwork(name string) string {
+	for networker, d := range Able[runtime.EngineNetworker](s) {
+		if networker == name {
+			return d.EngineNetwork()
+		}
+	}
+	return ""
+}
+
 // PoolDir is where disks are that are not in the data directory, or "".
 func (s *Set) PoolDir() string {
 	for _, d := range Able[runtime.DiskPool](s) {

@@ -26,8 +26,18 @@ func (n *Network) UnmarshalText(text []byte) error {
 // NetworkMode is the kind of a Network.
 type NetworkMode string
 
-// NetworkNone is a namespace of its own with loopback only.
-const NetworkNone NetworkMode = "none"
+// What a driver makes.
+const (
+	NetworkNone   NetworkMode = "none"   // a namespace of its own with loopback only
+	NetworkEngine NetworkMode = "engine" // of a container engine, which an EngineNetworker is configured with
+)
+
+// EngineNetworker is a Driver whose operator gives its sandboxes a network of the
+// engine instead of loopback only. What they reach is then the engine's to decide.
+type EngineNetworker interface {
+	// EngineNetwork is the name of that network, or "" for none.
+	EngineNetwork() string
+}
 
 // Or fills in from d what n leaves open.
 func (n Network) Or(d Network) Network { return Network{Mode: cmp.Or(n.Mode, d.Mode)} }
@@ -40,7 +50,7 @@ func (n Network) Equal(other Network) bool {
 // Validate refuses what no driver can do. It is the one place that knows which
 // modes there are.
 func (n Network) Validate() error {
-	if n.Mode == "" || n.Mode == NetworkNone {
+	if n.Mode == "" || n.Mode == NetworkNone || n.Mode == NetworkEngine {
 		return nil
 	}
 	return &errdefs.Error{

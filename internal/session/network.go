@@ -53,7 +53,7 @@ func (c *core) planNetwork(ctx context.Context, e *entry, s *Session) (err error
 
 // keepNetwork records what e may reach, where it may reach anything.
 func (c *core) keepNetwork(ctx context.Context, e *entry) error {
-	if p := e.planned.Policy; !p.Opens() && p.Empty() && len(p.Secrets) == 0 {
+	if e.planned.Policy.Plain() {
 		return nil
 	}
 	return c.networks.Keep(ctx, string(e.id), e.planned)
@@ -82,7 +82,7 @@ func (e *entry) subject() networks.Subject { return subjectOf(e.snapshot(), e.bo
 func subjectOf(s Session, b box) networks.Subject {
 	return networks.Subject{
 		ID: string(s.ID), Owner: s.Owner, Image: s.Image, ImageDigest: s.ImageDigest,
-		Ended: s.State.Ended(), Policy: s.NetworkPolicy, Sandbox: b.sandbox, Client: b.client,
+		Ended: s.State.Ended(), Network: s.Network, Policy: s.NetworkPolicy, Sandbox: b.sandbox, Client: b.client,
 	}
 }
 

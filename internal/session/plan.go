@@ -41,7 +41,7 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 		Cwd:            check.WorkspaceDir,
 		Hostname:       cmp.Or(req.Hostname, d.Hostname),
 		Limits:         req.Limits.Or(d.Limits),
-		Network:        runtime.Network{Mode: runtime.NetworkNone},
+		Network:        c.networks.Made(driver),
 		ReadonlyRoot:   d.ReadonlyRoot,
 		FileScope:      req.FileScope,
 		Env:            req.Env,

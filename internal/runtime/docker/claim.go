@@ -83,6 +83,7 @@ func (d *Driver) claimable(ready container.InspectResponse, spec runtime.Spec) e
 		{was.MemoryMB == spec.Limits.MemoryMB, "memory limit"},
 		{ready.Config.Hostname == hostnameOf(spec), "host name"},
 		{spec.Workspace == "", "workspace"},
+		{spec.Network.Mode != runtime.NetworkEngine, "network"},
 	} {
 		if !c.same {
 			return errdefs.New(errdefs.Unimplemented, "a ready container cannot become one with another %s", c.what)

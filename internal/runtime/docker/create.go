@@ -35,6 +35,9 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	if err := guest.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
+	if err := d.checkNetwork(spec); err != nil {
+		return nil, err
+	}
 	spec.Limits = d.limitsFor(spec.Limits, spec.ReadonlyRoot)
 	c := creation{id: id, try: strings.ToLower(rand.Text()), spec: spec}
 	if err := d.provide(ctx, &c); err != nil {

@@ -54,6 +54,7 @@ type Options struct {
 	Defaults runtime.Limits // where a Spec is silent
 	Runtime  string         // of the engine's, such as kata; "" is its default
 	Userns   string         // of containers: "host" is none, where the engine has one for all; "" is the engine's default
+	Network  string         // of the engine, for sandboxes of runtime.NetworkEngine; "" has none
 	User     string         // whom programs are: a name or uid, with :group or :gid if wanted; ImageUser; "" is root
 	Log      *slog.Logger
 }

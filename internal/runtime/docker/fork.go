@@ -67,6 +67,9 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 			return nil, err
 		}
 	}
+	if err := d.checkNetwork(spec); err != nil {
+		return nil, err
+	}
 	got, err := d.inspect(ctx, from)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,22 @@ import (
 	"github.com/sandkasten/sandkasten/internal/sandbox/netns"
 )
 
-var _ runtime.Networked = (*sandbox)(nil)
+var (
+	_ runtime.Networked       = (*sandbox)(nil)
+	_ runtime.EngineNetworker = (*Driver)(nil)
+)
+
+// EngineNetwork implements runtime.EngineNetworker.
+func (d *Driver) EngineNetwork() string { return d.opts.Network }
+
+// checkNetwork refuses a sandbox of the engine's network where there is none any more:
+// the engine's default would be another.
+func (d *Driver) checkNetwork(spec runtime.Spec) error {
+	if spec.Network.Mode == runtime.NetworkEngine && d.opts.Network == "" {
+		return errdefs.New(errdefs.Unimplemented, "the sandbox would be in a network of the engine, and docker.network names none any more")
+	}
+	return nil
+}
 
 // NetNS implements runtime.Networked, for containers that are processes of this host's
 // kernel. A claim's container was made like every other, so it can do it, too.
@@ -34,6 +49,9 @@ func (s *sandbox) NetNS(ctx context.Context) (*os.File, error) {
 	}
 	if !got.State.Running || got.State.Pid <= 0 {
 		return nil, s.d.notRunning(s.id)
+	}
+	if got.HostConfig != nil && got.HostConfig.NetworkMode != "none" {
+		return nil, errdefs.New(errdefs.Unimplemented, "the sandbox is in the engine's network %s, which decides what it reaches", got.HostConfig.NetworkMode)
 	}
 	if err := s.d.checkRuntime(ctx, got.HostConfig); err != nil {
 		return nil, err

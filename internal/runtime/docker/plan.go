@@ -137,6 +137,9 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		StorageOpt: storageOptions(c.size),
 		Resources:  *limitsOf(c.spec.Limits),
 	}
+	if c.spec.Network.Mode == runtime.NetworkEngine {
+		host.NetworkMode, host.DNS, host.DNSOptions, host.DNSSearch = container.NetworkMode(d.opts.Network), nil, nil, nil
+	}
 	if c.size == 0 || c.apart || c.spec.Workspace != "" {
 		host.Mounts = append(host.Mounts, mount.Mount{
 			Type: mount.TypeVolume, Source: d.workspaceVolume(c.spec.Workspace), Target: guest.Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true},

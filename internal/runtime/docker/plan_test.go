@@ -258,3 +258,27 @@ func TestCombinations(t *testing.T) {
 		t.Errorf("%s", all)
 	}
 }
+
+// A container is in the engine's network only where its session and the configuration
+// both say so, and keeps the engine's resolver there.
+func TestPlanOfTheEnginesNetwork(t *testing.T) {
+	spec := runtime.Spec{Limits: runtime.Limits{CPU: 1, MemoryMB: 100, Pids: 50}, Network: runtime.Network{Mode: runtime.NetworkEngine}}
+	d := offline(t, func(o *Options) { o.Network = "agents" })
+	if d.EngineNetwork() != "agents" || d.checkNetwork(spec) != nil {
+		t.Errorf("%q, %v", d.EngineNetwork(), d.checkNetwork(spec))
+	}
+	for mode, want := range map[runtime.NetworkMode]container.NetworkMode{runtime.NetworkEngine: "agents", runtime.NetworkNone: "none"} {
+		spec.Network.Mode = mode
+		got, err := d.plan(creation{id: "s1", try: "t", spec: spec, rootfs: Rootfs{Shell: "/bin/sh"}, image: "i", volume: "v"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := got.HostConfig; h.NetworkMode != want || (len(h.DNS) == 0) != (want == "agents") {
+			t.Errorf("%s: %s, resolvers %v", mode, h.NetworkMode, h.DNS)
+		}
+	}
+	spec.Network.Mode = runtime.NetworkEngine
+	if err := offline(t).checkNetwork(spec); !errdefs.Is(err, errdefs.Unimplemented) {
+		t.Errorf("without a network in the configuration: %v", err)
+	}
+}

@@ -30,6 +30,9 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	if err := guest.CheckSpec(id, spec); err != nil {
 		return nil, err
 	}
+	if spec.Network.Mode == runtime.NetworkEngine {
+		return nil, errdefs.New(errdefs.Unimplemented, "the native driver has no engine whose network a sandbox could have")
+	}
 	rootfs, err := d.opts.Images.Rootfs(ctx, spec.Image)
 	if err != nil {
 		return nil, err

@@ -39,6 +39,10 @@ type Options struct {
 	// Stored reveals a secret that an owner stored. Nil knows none.
 	Stored func(ctx context.Context, owner, name string) (network.Secret, error)
 
+	// Engine is the network that a driver's engine gives its sandboxes, in place of ours,
+	// or "". Nil is that of none.
+	Engine func(driver string) string
+
 	Own   func(netip.Addr) bool // reports an address of the host; nil asks the host
 	Names relay.Upstream        // nil asks whom the host asks
 	Roots *x509.CertPool        // whom hosts that get secrets have to prove themselves to; nil is the host's
@@ -64,6 +68,7 @@ type Sealer interface {
 type Subject struct {
 	ID, Owner, Image, ImageDigest string
 
+	Network runtime.Network // as its driver makes it
 	Policy  Policy
 	Ended   bool                 // it has no sandbox any more, and never will
 	Sandbox runtime.Sandbox      // nil unless it lives
@@ -118,6 +123,14 @@ func (k *Keeper) Close() {
 	for _, w := range open {
 		w.close()
 	}
+}
+
+// Made is what a driver is to make for a session.
+func (k *Keeper) Made(driver string) runtime.Network {
+	if k.opts.Engine != nil && k.opts.Engine(driver) != "" {
+		return runtime.Network{Mode: runtime.NetworkEngine}
+	}
+	return runtime.Network{Mode: runtime.NetworkNone}
 }
 
 // Default is the policy of a session that asks for nothing.

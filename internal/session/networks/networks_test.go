@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 )
 
@@ -103,6 +104,22 @@ func TestPlanRefuses(t *testing.T) {
 	}
 	if _, err := k.Plan(t.Context(), networks.Subject{Owner: "alice"}, &networks.Asked{Policy: network.Policy{Mode: network.Allow, Allow: []string{"git.test"}}}); err != nil {
 		t.Errorf("what the key may reach: %v", err)
+	}
+}
+
+func TestEngineNetworkTakesNoPolicy(t *testing.T) {
+	k := newKeeper(t, networks.Options{Store: newRows(), Engine: func(driver string) string { return map[string]string{"docker": "agents"}[driver] }})
+	if k.Made("native").Mode != runtime.NetworkNone || k.Made("docker").Mode != runtime.NetworkEngine {
+		t.Errorf("native %v, docker %v", k.Made("native"), k.Made("docker"))
+	}
+	s := networks.Subject{ID: "s", Network: k.Made("docker")}
+	planned, err := k.Plan(t.Context(), s, nil)
+	if err != nil || !planned.Policy.Engine || planned.Policy.Opens() || planned.Policy.Plain() {
+		t.Errorf("%+v, %v", planned.Policy, err)
+	}
+	_, err = k.Plan(t.Context(), s, &networks.Asked{Policy: network.Policy{Mode: network.None}})
+	if !errdefs.Is(err, errdefs.Unimplemented) {
+		t.Errorf("a policy: %v", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/relay"
+	"github.com/sandkasten/sandkasten/internal/runtime"
 )
 
 // Policy is what a session may reach, as it may be shown.
@@ -18,6 +19,17 @@ type Policy struct {
 	network.Policy
 
 	Secrets []Secret `json:",omitempty"`
+	// Engine says that the sandbox is in a network of a container engine, which decides
+	// what it reaches. The mode is then full.
+	Engine bool `json:",omitempty"`
+}
+
+// Opens reports whether there is a way out for us to open.
+func (p Policy) Opens() bool { return !p.Engine && p.Policy.Opens() }
+
+// Plain reports whether there is nothing to keep of p: it opens nothing.
+func (p Policy) Plain() bool {
+	return !p.Engine && !p.Policy.Opens() && p.Empty() && len(p.Secrets) == 0
 }
 
 // Secret is what may be told of a secret: everything but its value.
@@ -59,6 +71,9 @@ const maxSecrets = 32
 // Plan checks what a client asks for, fills in what it leaves out, and returns what
 // may be kept. A nil Asked is the default of the session's image.
 func (k *Keeper) Plan(ctx context.Context, s Subject, asked *Asked) (Planned, error) {
+	if s.Network.Mode == runtime.NetworkEngine {
+		return planEngine(asked)
+	}
 	if asked == nil {
 		asked = &Asked{Policy: k.Default(s.Image)}
 	}
@@ -80,6 +95,14 @@ func (k *Keeper) Plan(ctx context.Context, s Subject, asked *Asked) (Planned, er
 	}
 	planned := Planned{Policy: Policy{Policy: p}, values: map[string]string{}}
 	return planned, k.planSecrets(ctx, s, asked.Secrets, &planned)
+}
+
+// planEngine is for a sandbox that is in an engine's network.
+func planEngine(asked *Asked) (Planned, error) {
+	if asked != nil && (asked.Policy.Mode != "" || !asked.Policy.Empty() || len(asked.Secrets) > 0) {
+		return Planned{}, &errdefs.Error{Code: errdefs.Unimplemented, Field: "network.mode", Message: "network must be left out: the operator has this driver's sandboxes in a network of the engine, which decides what they reach"}
+	}
+	return Planned{Policy: Policy{Policy: network.Policy{Mode: network.Full}, Engine: true}}, nil
 }
 
 func errNoNetworks() error {

@@ -1049,6 +1049,8 @@ export interface components {
              * @enum {string}
              */
             mode: "none" | "allow" | "internet" | "full";
+            /** @description There, and false, if the daemon does not carry the sandbox's connections: it is in a network of its container engine, which decides what it reaches. */
+            relay?: boolean;
             secrets?: components["schemas"]["NetworkSecret"][];
         };
         NetworkAllowRequest: {

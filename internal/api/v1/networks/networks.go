@@ -59,6 +59,7 @@ type NetworkSecretRequest struct {
 type Network struct {
 	NetworkRules
 	Secrets []NetworkSecret `json:"secrets,omitempty" nullable:"false"`
+	Relay   *bool           `json:"relay,omitempty" doc:"There, and false, if the daemon does not carry the sandbox's connections: it is in a network of its container engine, which decides what it reaches."`
 }
 
 // NetworkSecret is a credential without its value.
@@ -95,6 +96,9 @@ func View(p networks.Policy) Network {
 		Mode: cmp.Or(p.Mode, network.None), Allow: p.Allow, Deny: p.Deny, MaxMbit: p.MaxMbit,
 		MaxConnections: p.MaxConnections, ConnectionsPerSecond: p.ConnectionsPerSecond, MaxMB: p.MaxMB,
 	}}
+	if p.Engine {
+		v.Relay = new(bool)
+	}
 	for _, s := range p.Secrets {
 		v.Secrets = append(v.Secrets, NetworkSecret{Name: s.Name, Hosts: s.Hosts, Header: s.Header, Query: s.Query, Stored: s.Stored, Placeholder: s.Placeholder})
 	}

@@ -780,6 +780,10 @@ class Network:
     addresses too, where the operator allows it. The host's own addresses and metadata services are
     never reached."""
 
+    relay: bool | None = None
+    """There, and false, if the daemon does not carry the sandbox's connections: it is in a network of its
+    container engine, which decides what it reaches."""
+
     secrets: list[NetworkSecret] = field(default_factory=list)
 
 

@@ -99,6 +99,9 @@ class SyncSandboxTools:
             notes.insert(1, result.cause)
         if result.disk_full:
             notes.append("the disk is full")
+        if result.exit_code != 0 and result.network_denied:
+            hosts = sorted({denial.name or denial.address or "a host" for denial in result.network_denied})
+            notes.append("the sandbox's network refused " + " and ".join(hosts))
         if result.shell_restarted:
             notes.append("in a new shell: the one before had ended")
         return f"{output}[{', '.join(notes)}]{self._hint(result.output)}"
