@@ -1,6 +1,6 @@
 """A sandbox that may install packages and call one API, with a key that it never sees.
 
-    API_URL=https://api.example.org/v1/me API_KEY=... python main.py
+API_URL=https://api.example.org/v1/me API_KEY=... python main.py
 """
 
 import os
@@ -34,7 +34,9 @@ with SyncSandboxClient() as client, client.create_session(image="python", networ
     called = session.exec("python3 call.py")
     print("The API answers:", called.output.strip().splitlines()[-1])
 
-    session.exec("python3 -c 'import urllib.request; urllib.request.urlopen(\"https://elsewhere.example.org\")'")
+    session.exec(
+        "python3 -c 'import urllib.request; urllib.request.urlopen(\"https://elsewhere.example.org\")'"
+    )
     for event in session.network_log().events:
         if not event.allowed:
             print("Refused:", event.name or event.address, "-", event.why)

@@ -23,6 +23,10 @@ type NetworkPolicy struct {
 	// Secrets are credentials that stay outside of the sandbox. In a change, nil keeps
 	// those that there are, and an empty list removes them.
 	Secrets []NetworkSecret `json:"secrets,omitzero"`
+
+	// Relay is told, and false, where the sandbox is in a network of its container engine,
+	// which decides what it reaches. It is never sent.
+	Relay *bool `json:"relay,omitempty"`
 }
 
 // NetworkSecret is a credential for some hosts. Programs send a placeholder, which
@@ -41,6 +45,7 @@ type NetworkSecret struct {
 // asked is a policy as a request has it: a policy that the daemon told can be sent
 // again, with the changes that the caller made.
 func (p NetworkPolicy) asked() NetworkPolicy {
+	p.Relay = nil
 	if p.Secrets == nil {
 		return p
 	}

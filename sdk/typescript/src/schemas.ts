@@ -738,7 +738,7 @@ export interface components {
              *     ]
              */
             names: string[];
-            /** @description The hosts that its package clients download from, by group: what @pip in a network policy means. Absent until they were asked. */
+            /** @description The hosts that its package clients download from, by group: what a group like pip means in a network policy. Absent until they were asked. */
             networkGroups?: {
                 [key: string]: string[] | null;
             };

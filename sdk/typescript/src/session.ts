@@ -21,7 +21,8 @@ export function networkBody(network: types.NetworkOptions): types.NetworkOptions
   const secrets = network.secrets?.map(({ placeholder, ...secret }: schemas.SchemaNetworkSecretRequest & { placeholder?: string }) =>
     placeholder !== undefined && secret.stored ? { name: secret.name, stored: secret.stored } : secret,
   );
-  return { ...network, secrets };
+  const { relay: _told, ...rest } = network as types.NetworkOptions & { relay?: boolean };
+  return { ...rest, secrets };
 }
 
 /** A machine of one's own: a shell that keeps its directory and variables, files, processes and ports. */

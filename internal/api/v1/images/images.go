@@ -50,7 +50,7 @@ type Image struct {
 	Warnings   []string  `json:"warnings,omitempty" nullable:"false" doc:"What of its archive was left out or changed."`
 	CreatedAt  time.Time `json:"created_at" doc:"When it was stored."`
 
-	NetworkGroups map[string][]string `json:"network_groups,omitzero" doc:"The hosts that its package clients download from, by group: what @pip in a network policy means. Absent until they were asked." example:"{\"pip\":[\"files.example\",\"pypi.example\"]}"`
+	NetworkGroups map[string][]string `json:"network_groups,omitzero" doc:"The hosts that its package clients download from, by group: what a group like pip means in a network policy. Absent until they were asked." example:"{\"pip\":[\"files.example\",\"pypi.example\"]}"`
 }
 
 func view(l jobs.Listed) Image {

@@ -279,7 +279,7 @@ def network_body(network: NetworkOptions | Network) -> dict[str, Any]:
         else given({"name": s.name, "hosts": s.hosts, "header": s.header, "query": s.query})
         for s in network.secrets
     ]
-    return given({**asdict(network), "secrets": secrets})
+    return given({**asdict(network), "secrets": secrets, "relay": None})
 
 
 # The API takes 1 MiB of input at once.

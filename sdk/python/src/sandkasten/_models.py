@@ -938,8 +938,8 @@ class Image:
     """Sorted; empty if newer images took them."""
 
     network_groups: dict[str, list[str]] = field(default_factory=dict)
-    """The hosts that its package clients download from, by group: what @pip in a network policy means.
-    Absent until they were asked."""
+    """The hosts that its package clients download from, by group: what a group like pip means in a network
+    policy. Absent until they were asked."""
 
     recipe: str | None = None
     """The digest of the recipe that made it."""
