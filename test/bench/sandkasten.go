@@ -200,7 +200,13 @@ type sandkastenSubject struct{ daemon *daemon }
 func (s *sandkastenSubject) name() string { return report.Ours }
 
 func (s *sandkastenSubject) create(ctx context.Context) (sandbox, error) {
-	box, err := s.daemon.create(ctx)
+	return s.daemon.createAnswering(ctx, object{})
+}
+
+// createAnswering makes a session, with more in the request, and waits for its first
+// answer.
+func (d *daemon) createAnswering(ctx context.Context, body object) (sandbox, error) {
+	box, err := d.createWith(ctx, body)
 	if err != nil {
 		return nil, err
 	}
@@ -211,11 +217,15 @@ func (s *sandkastenSubject) create(ctx context.Context) (sandbox, error) {
 }
 
 // create makes a session.
-func (d *daemon) create(ctx context.Context) (*session, error) {
+func (d *daemon) create(ctx context.Context) (*session, error) { return d.createWith(ctx, object{}) }
+
+// createWith is create with more in the request.
+func (d *daemon) createWith(ctx context.Context, body object) (*session, error) {
 	var made struct {
 		ID string `json:"id"`
 	}
-	err := d.call(ctx, http.MethodPost, "/v1/sessions", object{"image": imageName}, &made)
+	body["image"] = imageName
+	err := d.call(ctx, http.MethodPost, "/v1/sessions", body, &made)
 	return &session{d, made.ID}, err
 }
 

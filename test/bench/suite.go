@@ -39,6 +39,7 @@ type part struct {
 var parts = []part{
 	{"create", (*suite).create},
 	{"claim", (*suite).claim},
+	{"network", (*suite).network},
 	{"exec", (*suite).exec},
 	{"cpu", (*suite).cpu},
 	{"stream", (*suite).firstByte},

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // world is a network namespace with a relay, and the servers beyond it.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	netns *os.File
 	relay *relay.Relay
 
@@ -50,7 +50,7 @@ type world struct {
 	dialed  []string
 }
 
-func newWorld(t *testing.T, policy network.Policy, operator network.Operator, options ...func(*relay.Options)) *world {
+func newWorld(t testing.TB, policy network.Policy, operator network.Operator, options ...func(*relay.Options)) *world {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	w := &world{t: t, netns: makeNamespace(t), names: map[string][]string{}, servers: map[string]string{}}
@@ -90,7 +90,7 @@ func ignoreClosed(err error) error {
 }
 
 // again is another descriptor of a namespace.
-func again(t *testing.T, ns *os.File) *os.File {
+func again(t testing.TB, ns *os.File) *os.File {
 	t.Helper()
 	fd, err := unix.FcntlInt(ns.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -100,7 +100,7 @@ func again(t *testing.T, ns *os.File) *os.File {
 }
 
 // makeNamespace returns a network namespace with loopback up.
-func makeNamespace(t *testing.T) *os.File {
+func makeNamespace(t testing.TB) *os.File {
 	t.Helper()
 	made := make(chan *os.File, 1)
 	go func() {
@@ -141,7 +141,7 @@ func makeNamespace(t *testing.T) *os.File {
 }
 
 // inside calls do on a thread in the namespace.
-func inside(t *testing.T, ns *os.File, do func()) {
+func inside(t testing.TB, ns *os.File, do func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -292,7 +292,7 @@ func (w *world) await(about string, want func(relay.Event) bool) relay.Event {
 	}
 }
 
-func echo(t *testing.T) string {
+func echo(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

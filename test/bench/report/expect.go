@@ -12,6 +12,10 @@ const (
 	wantClaimP50    = 2 * time.Millisecond
 	wantClaimP99    = 8 * time.Millisecond
 	wantBurst       = 300 * time.Millisecond
+
+	wantNetworkCreate = time.Millisecond
+	wantNetworkClaim  = 300 * time.Microsecond
+
 	wantExecP50     = 400 * time.Microsecond
 	wantExecP99     = 1500 * time.Microsecond
 	wantProgram     = 1.3 // times a fork and exec on the host
@@ -62,6 +66,12 @@ func within(n int, took, limit time.Duration) finding {
 	return found(n > 0, took <= limit, "%s ms", millis(took))
 }
 
+// above compares how much later one is than another with a limit.
+func above(one, other Summary, limit time.Duration) finding {
+	more := one.P50 - other.P50
+	return found(one.N > 0 && other.N > 0, more <= limit, "%s ms", millis(more))
+}
+
 // promises are in the order of the report's tables.
 var promises = []promise{
 	{"create to the first answer: p50 no slower than crun run", func(r Results) finding {
@@ -75,6 +85,12 @@ var promises = []promise{
 	{fmt.Sprintf("a ready sandbox to the first answer: p50 at most %v", wantClaimP50), func(r Results) finding {
 		claim := r.Claim[Pooled]
 		return within(claim.N, claim.P50, wantClaimP50)
+	}},
+	{fmt.Sprintf("a create with a network: p50 at most %v above one without", wantNetworkCreate), func(r Results) finding {
+		return above(r.Network[Networked], r.Network[Ours], wantNetworkCreate)
+	}},
+	{fmt.Sprintf("a ready sandbox with a network: p50 at most %v above one without", wantNetworkClaim), func(r Results) finding {
+		return above(r.Network[PooledNetworked], r.Network[Pooled], wantNetworkClaim)
 	}},
 	{fmt.Sprintf("a ready sandbox to the first answer: p99 at most %v", wantClaimP99), func(r Results) finding {
 		claim := r.Claim[Pooled]

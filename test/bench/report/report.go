@@ -18,6 +18,7 @@ func (r Results) Markdown() string {
 	writeLifecycle(&b, r)
 	writeLatencies(&b, "A session until its first answer, with and without a pool (ms)", r.Claim)
 	writeBurst(&b, r)
+	writeLatencies(&b, "A session until its first answer, with and without a network (ms)", r.Network)
 	writeLatencies(&b, "`true` in a living sandbox, one at a time (ms)", r.Exec)
 	writeDaemonCPU(&b, r)
 	writeLatencies(&b, "From a command's printf to the client's read (ms)", r.FirstByte)

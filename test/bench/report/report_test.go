@@ -23,6 +23,7 @@ func goodResults() Results {
 			"ready": {Ours: ms(6, 9), "crun run": ms(8, 12), "docker run": ms(150, 190)},
 			"total": {Ours: ms(8, 11), "crun run": ms(9, 13), "docker run": ms(180, 220)},
 		},
+		Network:    map[string]Summary{Ours: ms(7, 9), Networked: ms(7.6, 9), Pooled: ms(1.9, 7.5), PooledNetworked: ms(2.1, 8)},
 		Claim:      map[string]Summary{Ours: ms(7, 9), Pooled: ms(1.9, 7.5)},
 		Burst:      []Load{{Pooled, "create", BurstN, BurstN, Outcome{Latency: ms(60, 290)}}},
 		Exec:       map[string]Summary{Ours: ms(0.3, 0.9), "crun exec": ms(5, 7), Program: ms(1.2, 2), HostProgram: ms(1, 1.5)},

@@ -12,10 +12,12 @@ import (
 
 // Names of subjects and rows that the promises are about.
 const (
-	Ours        = "sandkasten, HTTP"
-	Pooled      = "sandkasten, HTTP, with a pool"
-	Program     = "sandkasten, HTTP, a process" // run without a shell
-	HostProgram = "fork and exec on the host"
+	Ours            = "sandkasten, HTTP"
+	Pooled          = "sandkasten, HTTP, with a pool"
+	Networked       = "sandkasten, HTTP, with a network"
+	PooledNetworked = "sandkasten, HTTP, with a pool and a network"
+	Program         = "sandkasten, HTTP, a process" // run without a shell
+	HostProgram     = "fork and exec on the host"
 
 	FilesCopy = "cp inside the sandbox"
 	FilesUp   = "sandkasten, HTTP, raw write"
@@ -45,6 +47,7 @@ type Results struct {
 	Machine    machine.Info                  `json:"machine"`
 	Lifecycle  map[string]map[string]Summary `json:"lifecycle,omitempty"` // "ready" and "total" -> subject
 	Claim      map[string]Summary            `json:"claim,omitempty"`
+	Network    map[string]Summary            `json:"network,omitempty"`
 	Burst      []Load                        `json:"burst,omitempty"`
 	Exec       map[string]Summary            `json:"exec,omitempty"`
 	DaemonCPU  map[string]time.Duration      `json:"daemon_cpu,omitempty"` // of one request
