@@ -83,6 +83,8 @@ func TestWhatIsBadMissesItsPromise(t *testing.T) {
 		{"faster than docker", "14.8 times", func(r *Results) { r.Lifecycle["ready"]["docker run"] = ms(89, 90) }},
 		{"a ready sandbox to the first answer: p50", "2.100 ms", func(r *Results) { r.Claim[Pooled] = ms(2.1, 7.5) }},
 		{"a ready sandbox to the first answer: p99", "8.100 ms", func(r *Results) { r.Claim[Pooled] = ms(1.9, 8.1) }},
+		{"a create with a network", "1.100 ms", func(r *Results) { r.Network[Networked] = ms(8.1, 9) }},
+		{"a ready sandbox with a network", "0.400 ms", func(r *Results) { r.Network[PooledNetworked] = ms(2.3, 8) }},
 		{"100 sessions at once", "301.0 ms, 0 failures", func(r *Results) { r.Burst[0].Outcome.Latency = ms(60, 301) }},
 		{"100 sessions at once", "290.0 ms, 1 failures", func(r *Results) { r.Burst[0].Outcome.Failures = 1 }},
 		{"exec of true: p50", "0.410 ms", func(r *Results) { r.Exec[Ours] = ms(0.41, 0.9) }},
