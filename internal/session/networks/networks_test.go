@@ -133,6 +133,15 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("%s: %+v, %v", image, planned.Policy, err)
 		}
 	}
+	bounded := newKeeper(t, networks.Options{
+		Store: newRows(), Default: network.Policy{Mode: network.Internet}, Ceilings: map[string]network.Policy{"alice": {Mode: network.Allow, Allow: []string{"git.test"}}},
+	})
+	for owner, want := range map[string]network.Mode{"alice": network.Allow, "bob": network.Internet} {
+		planned, err := bounded.Plan(t.Context(), networks.Subject{Owner: owner}, nil)
+		if err != nil || planned.Policy.Mode != want {
+			t.Errorf("%s, whose ceiling may be lower: %+v, %v", owner, planned.Policy, err)
+		}
+	}
 	none := newKeeper(t, networks.Options{})
 	if planned, err := none.Plan(t.Context(), networks.Subject{}, nil); err != nil || planned.Policy.Mode != network.None {
 		t.Errorf("without a store: %+v, %v", planned.Policy, err)

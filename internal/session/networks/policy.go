@@ -75,7 +75,7 @@ func (k *Keeper) Plan(ctx context.Context, s Subject, asked *Asked) (Planned, er
 		return planEngine(asked)
 	}
 	if asked == nil {
-		asked = &Asked{Policy: k.Default(s.Image)}
+		asked = &Asked{Policy: k.defaultOf(ctx, s)}
 	}
 	p := asked.Policy
 	p.Mode = cmp.Or(p.Mode, network.None)
@@ -95,6 +95,20 @@ func (k *Keeper) Plan(ctx context.Context, s Subject, asked *Asked) (Planned, er
 	}
 	planned := Planned{Policy: Policy{Policy: p}, values: map[string]string{}}
 	return planned, k.planSecrets(ctx, s, asked.Secrets, &planned)
+}
+
+// defaultOf is the default for a session: that of its image, or its owner's ceiling
+// where the default reaches more.
+func (k *Keeper) defaultOf(ctx context.Context, s Subject) network.Policy {
+	p := k.Default(s.Image)
+	ceiling, has := k.opts.Ceilings[s.Owner]
+	if !has || !p.Opens() {
+		return p
+	}
+	if _, err := k.compile(ctx, s, p); errdefs.Is(err, errdefs.PermissionDenied) {
+		return ceiling
+	}
+	return p
 }
 
 // planEngine is for a sandbox that is in an engine's network.
