@@ -67,7 +67,7 @@ var Rules = map[string]Rule{
 			"internal/store",
 		},
 	},
-	"internal/config":       {Libraries: []string{"go.yaml.in/yaml/v3"}},
+	"internal/config":       {Ours: []string{"internal/auth"}, Libraries: []string{"go.yaml.in/yaml/v3"}},
 	"internal/doctor":       {Ours: []string{"internal/dirlock"}},
 	"internal/dirlock":      {},
 	"internal/installation": {Ours: []string{"internal/auth", "internal/smallfile"}},
@@ -185,8 +185,11 @@ var Rules = map[string]Rule{
 		},
 	},
 	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/protection"}},
+	"internal/accounts": {
+		Ours: []string{"internal/auth", "internal/errdefs", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
+	},
 	"internal/store": {
-		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
