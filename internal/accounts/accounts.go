@@ -23,10 +23,13 @@ const (
 	MaxKeys     = 1000 // of one user, with those that are revoked
 	MaxEmail    = 254  // bytes
 	MaxKeyName  = 64   // characters
-	MinPassword = 8    // bytes
+	MinPassword = 8    // characters
 	MaxPassword = 1024
 	MaxKeyLife  = 10 * 365 * 24 * time.Hour
 )
+
+// EmailPattern is of e-mail addresses and of no address, as a regular expression.
+const EmailPattern = `^([A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*)?$`
 
 // Role is what a user may do in general.
 type Role string

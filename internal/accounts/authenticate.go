@@ -2,16 +2,12 @@ package accounts
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 )
-
-// errEnded is why the context of a request ends whose key does.
-var errEnded = errors.New("the API key of the request has ended")
 
 // errNoSuchCredential is the same for all keys that are not valid.
 func errNoSuchCredential() error {
@@ -85,7 +81,7 @@ func (a *Accounts) Watch(ctx context.Context, p auth.Principal) (context.Context
 	defer a.mu.Unlock()
 	k := a.keys[p.ID]
 	if k == nil || !k.usable(now) || k.principal() != p {
-		cancel(errEnded)
+		cancel(auth.ErrEnded)
 		return ctx, func() {}
 	}
 	one := &use{cancel}
@@ -95,7 +91,7 @@ func (a *Accounts) Watch(ctx context.Context, p auth.Principal) (context.Context
 	a.open[k][one] = true
 	expire := func() bool { return true }
 	if !k.ExpiresAt.IsZero() {
-		expire = time.AfterFunc(k.ExpiresAt.Sub(now), func() { cancel(errEnded) }).Stop
+		expire = time.AfterFunc(k.ExpiresAt.Sub(now), func() { cancel(auth.ErrEnded) }).Stop
 	}
 	return ctx, func() {
 		expire()
@@ -113,7 +109,7 @@ func (a *Accounts) Watch(ctx context.Context, p auth.Principal) (context.Context
 // mu.
 func (a *Accounts) cut(k *key) {
 	for one := range a.open[k] {
-		one.cancel(errEnded)
+		one.cancel(auth.ErrEnded)
 	}
 }
 

@@ -288,8 +288,8 @@ func (a *Accounts) Me(_ context.Context, p auth.Principal) (Me, error) {
 }
 
 func checkKey(req KeyRequest) error {
-	if utf8.RuneCountInString(req.Name) > MaxKeyName || !utf8.ValidString(req.Name) || strings.ContainsFunc(req.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return errdefs.Invalid("name", "must be at most %d printable characters", MaxKeyName)
+	if utf8.RuneCountInString(req.Name) > MaxKeyName || !utf8.ValidString(req.Name) || strings.ContainsFunc(req.Name, unicode.IsControl) {
+		return errdefs.Invalid("name", "must be at most %d characters, and no control characters", MaxKeyName)
 	}
 	if req.Scope != "" && req.Scope.rank() == 0 {
 		return errdefs.Invalid("scope", "must be read, run or admin")

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
 
@@ -37,8 +38,8 @@ func newPassword(ctx context.Context, password string) (string, error) {
 	if password == "" {
 		return "", nil
 	}
-	if len(password) < MinPassword || len(password) > MaxPassword {
-		return "", errdefs.Invalid("password", "must be %d to %d bytes", MinPassword, MaxPassword)
+	if n := utf8.RuneCountInString(password); n < MinPassword || n > MaxPassword {
+		return "", errdefs.Invalid("password", "must be %d to %d characters", MinPassword, MaxPassword)
 	}
 	salt := make([]byte, argonSalt)
 	rand.Read(salt) // never fails: crypto/rand ends the process instead
@@ -59,7 +60,7 @@ func (a *Accounts) VerifyPassword(ctx context.Context, name, password string) (U
 	if known {
 		stored = u.PasswordHash
 	}
-	if len(password) > MaxPassword {
+	if utf8.RuneCountInString(password) > MaxPassword {
 		password, known = "", false
 	}
 	h, err := parsePassword(stored)

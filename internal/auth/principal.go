@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"regexp"
 )
 
@@ -52,11 +53,14 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, credential string) (Principal, error)
 }
 
+// ErrEnded is why a context ends whose credential has.
+var ErrEnded = errors.New("the credential of the request has ended")
+
 // Watcher is an Authenticator whose credentials can end before what is done in
 // their names.
 type Watcher interface {
-	// Watch returns a context that ends at once with the credential of p, or with
-	// ctx. The caller calls stop when it is done with it.
+	// Watch returns a context that ends with ctx, or at once with the credential of
+	// p: its cause is ErrEnded then. The caller calls stop when it is done with it.
 	Watch(ctx context.Context, p Principal) (watched context.Context, stop func())
 }
 
