@@ -133,6 +133,8 @@ type Accounts struct {
 	changes   sync.Mutex // held by what changes users and keys, from its checks to its end
 	deletions sync.Mutex // held by what ends users for good, one after the other
 
+	left chan struct{} // has something when a request of a user who is Deleting has ended
+
 	mu     sync.RWMutex
 	users  map[string]*user       // guarded by mu; by name
 	keys   map[string]*key        // guarded by mu; by id
@@ -162,7 +164,7 @@ func New(ctx context.Context, o Options) (*Accounts, error) {
 	}
 	a := &Accounts{
 		opts: o, users: make(map[string]*user), keys: make(map[string]*key), byHash: make(map[auth.Hash]*key),
-		own: make(map[string][]*key), open: make(map[*key]map[*use]bool),
+		left: make(chan struct{}, 1), own: make(map[string][]*key), open: make(map[*key]map[*use]bool),
 	}
 	users, keys, err := o.Store.Accounts(ctx)
 	if err != nil {

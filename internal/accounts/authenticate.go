@@ -102,6 +102,12 @@ func (a *Accounts) Watch(ctx context.Context, p auth.Principal) (context.Context
 		if len(a.open[k]) == 0 {
 			delete(a.open, k)
 		}
+		if k.user.State == Deleting {
+			select {
+			case a.left <- struct{}{}:
+			default: // whoever waits looks again anyway
+			}
+		}
 	}
 }
 

@@ -58,10 +58,7 @@ func (a *Accounts) finishDeletion(ctx context.Context, u User) error {
 	if now, err := a.find(caller{admin: true}, u.Name); err != nil || now.ID != u.ID {
 		return nil // somebody else has finished it
 	}
-	// A request that was cut may be about to make something.
-	for patience := time.Now().Add(leaveWithin); a.inUse(u.ID) && time.Now().Before(patience); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	a.awaitLeaving(u.ID)
 	if err := a.opts.RemoveOwned(ctx, u.Name); err != nil {
 		return errdefs.Wrap(err, errdefs.Unavailable, "what user %s owns could not all be removed yet; the daemon goes on with it, or try again", u.Name)
 	}
@@ -78,6 +75,19 @@ func (a *Accounts) finishDeletion(ctx context.Context, u User) error {
 	delete(a.own, u.ID)
 	delete(a.users, u.Name)
 	return nil
+}
+
+// awaitLeaving waits for the requests of a user that were cut: one of them may be
+// about to make something.
+func (a *Accounts) awaitLeaving(userID string) {
+	patience := time.After(leaveWithin)
+	for a.inUse(userID) {
+		select {
+		case <-a.left:
+		case <-patience:
+			return
+		}
+	}
 }
 
 // Run writes when keys were used, and finishes deletions that were interrupted once
