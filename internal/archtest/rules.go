@@ -18,7 +18,7 @@ var Rules = map[string]Rule{
 			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/heap", "internal/hostcheck", "internal/images", "internal/maintenance",
 			"internal/service",
-			"internal/cli/man", "internal/cli/networks", "internal/cli/secrets", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
+			"internal/cli/man", "internal/cli/networks", "internal/cli/secrets", "internal/cli/snapshots", "internal/cli/upkeep", "internal/cli/users", "internal/dirlock", "internal/images/jobs", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -138,6 +138,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/cli/auditlog": {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":      {Libraries: []string{"github.com/alecthomas/kong"}},
+	"internal/cli/users":    {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/networks": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/secrets": {
 		Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}, Libraries: []string{"golang.org/x/term"},
