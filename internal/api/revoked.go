@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -34,7 +35,7 @@ func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, route Rou
 }
 
 // hasEnded reports whether ctx ended with the credential of its request.
-func hasEnded(ctx context.Context) bool { return context.Cause(ctx) == auth.ErrEnded }
+func hasEnded(ctx context.Context) bool { return errors.Is(context.Cause(ctx), auth.ErrEnded) }
 
 // revocableBody is a request's body that ends with the request's credential.
 type revocableBody struct {

@@ -41,7 +41,7 @@ func (k revocable) Watch(ctx context.Context, _ auth.Principal) (context.Context
 }
 
 // watchedServer serves what waits for its client or for the end of its context.
-func watchedServer(t *testing.T) (url string, end func(), begun chan struct{}, ended chan error) {
+func watchedServer(t *testing.T) (s *httptest.Server, end func(), begun chan struct{}, ended chan error) {
 	t.Helper()
 	k := revocable{ended: make(chan struct{})}
 	begun, ended = make(chan struct{}, 1), make(chan error, 1)
@@ -70,23 +70,23 @@ func watchedServer(t *testing.T) (url string, end func(), begun chan struct{}, e
 			api.WriteError(w, r, r.Context().Err())
 		})},
 	}})
-	s := httptest.NewServer(h)
+	s = httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return s.URL, sync.OnceFunc(func() { close(k.ended) }), begun, ended
+	return s, sync.OnceFunc(func() { close(k.ended) }), begun, ended
 }
 
 // send sends a request with the good key.
-func send(t *testing.T, method, url string, body io.Reader) (*http.Response, error) {
+func send(t *testing.T, s *httptest.Server, method, path string, body io.Reader) (*http.Response, error) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Header.Set("Authorization", "Bearer "+goodKey)
-	return http.DefaultClient.Do(r)
+	return s.Client().Do(r)
 }
 
-// within a second
+// wantEnd returns what a request ended with, within a second.
 func wantEnd(t *testing.T, ended chan error) error {
 	t.Helper()
 	select {
@@ -99,8 +99,8 @@ func wantEnd(t *testing.T, ended chan error) error {
 }
 
 func TestStreamEndsWithItsKey(t *testing.T) {
-	url, end, begun, ended := watchedServer(t)
-	resp, err := send(t, "GET", url+"/stream", nil)
+	s, end, begun, ended := watchedServer(t)
+	resp, err := send(t, s, "GET", "/stream", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestStreamEndsWithItsKey(t *testing.T) {
 	if rest, err := io.ReadAll(body); err != nil || len(rest) > 0 {
 		t.Errorf("after the end came %q, %v", rest, err)
 	}
-	again, err := send(t, "GET", url+"/stream", nil)
+	again, err := send(t, s, "GET", "/stream", nil)
 	if err != nil || again.StatusCode != http.StatusUnauthorized {
 		t.Fatalf("begun after the end: %+v, %v", again, err)
 	}
@@ -125,12 +125,12 @@ func TestStreamEndsWithItsKey(t *testing.T) {
 }
 
 func TestUploadEndsWithItsKey(t *testing.T) {
-	url, end, begun, ended := watchedServer(t)
+	s, end, begun, ended := watchedServer(t)
 	content, never := io.Pipe()
 	defer never.Close()
 	answered := make(chan int, 1)
 	go func() {
-		resp, err := send(t, "POST", url+"/upload", content)
+		resp, err := send(t, s, "POST", "/upload", content)
 		if err != nil {
 			answered <- 0 // the connection is gone, which is as good
 			return
@@ -153,12 +153,12 @@ func TestUploadEndsWithItsKey(t *testing.T) {
 }
 
 func TestWaitIsAnsweredWhenItsKeyEnds(t *testing.T) {
-	url, end, begun, ended := watchedServer(t)
+	s, end, begun, ended := watchedServer(t)
 	go func() {
 		<-begun
 		end()
 	}()
-	resp, err := send(t, "GET", url+"/wait", nil)
+	resp, err := send(t, s, "GET", "/wait", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

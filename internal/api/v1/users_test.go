@@ -149,7 +149,7 @@ func TestStreamEndsWithItsKey(t *testing.T) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	bearer(k.Text)(r)
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := s.Client().Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,8 +221,14 @@ func TestWithoutAccounts(t *testing.T) {
 	h := &users.Handlers{}
 	s.Config.Handler = api.Handler(api.Options{}, v1.New(v1.Options{Manager: s.manager}))
 	for _, r := range []struct{ method, path, body string }{
-		{"POST", "/v1/users", `{"name":"x"}`}, {"GET", "/v1/users", ""}, {"GET", "/v1/users/x", ""}, {"PATCH", "/v1/users/x", `{}`},
-		{"DELETE", "/v1/users/x", ""}, {"POST", "/v1/keys", `{}`}, {"GET", "/v1/keys", ""}, {"DELETE", "/v1/keys/x", ""},
+		{"POST", "/v1/users", `{"name":"x"}`},
+		{"GET", "/v1/users", ""},
+		{"GET", "/v1/users/x", ""},
+		{"PATCH", "/v1/users/x", `{}`},
+		{"DELETE", "/v1/users/x", ""},
+		{"POST", "/v1/keys", `{}`},
+		{"GET", "/v1/keys", ""},
+		{"DELETE", "/v1/keys/x", ""},
 	} {
 		s.do(t, r.method, r.path, r.body).wantError(t, 501, "unimplemented", "")
 	}

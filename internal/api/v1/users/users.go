@@ -71,8 +71,8 @@ type (
 	}
 	// UserOutput is one user.
 	UserOutput struct{ Body User }
-	// UsersOutput is a list of users.
-	UsersOutput struct{ Body Users }
+	// ListOutput is a list of users.
+	ListOutput struct{ Body Users }
 	// OKOutput is that of what is gone.
 	OKOutput = contract.OKOutput
 )
@@ -93,7 +93,7 @@ func (h *Handlers) Create(ctx context.Context, in *CreateInput) (*UserOutput, er
 }
 
 // List lists users.
-func (h *Handlers) List(ctx context.Context, _ *struct{}) (*UsersOutput, error) {
+func (h *Handlers) List(ctx context.Context, _ *struct{}) (*ListOutput, error) {
 	if err := h.checkEnabled(); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (h *Handlers) List(ctx context.Context, _ *struct{}) (*UsersOutput, error) 
 	if err != nil {
 		return nil, err
 	}
-	out := &UsersOutput{Users{make([]User, 0, len(all))}}
+	out := &ListOutput{Users{make([]User, 0, len(all))}}
 	for _, u := range all {
 		out.Body.Users = append(out.Body.Users, viewUser(u))
 	}
