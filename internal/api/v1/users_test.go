@@ -2,7 +2,6 @@ package v1_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -134,36 +133,66 @@ func TestAdminUserSeesEverything(t *testing.T) {
 	s.do(t, "DELETE", "/v1/sessions/"+string(made.ID), "", asRoot).into(t, 200, &v1.OK{})
 }
 
-// What follows a command ends with the key, and the command goes on.
+// What follows a session's events ends with the key within a second.
 func TestStreamEndsWithItsKey(t *testing.T) {
 	s := start(t)
 	s.newUser(t, "dora", "user")
-	k := s.newKey(t, `{"user":"dora"}`)
 	var made v1.Session
-	s.do(t, "POST", "/v1/sessions", `{}`, bearer(k.Text)).into(t, 201, &made)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/sessions/"+string(made.ID)+"/exec/stream", strings.NewReader(`{"cmd":"echo begun; sleep 60"}`))
+	s.do(t, "POST", "/v1/sessions", `{}`, bearer(s.newKey(t, `{"user":"dora"}`).Text)).into(t, 201, &made)
+	session := "/v1/sessions/" + string(made.ID)
+	for _, tt := range []struct{ method, path, body string }{
+		{"POST", "/exec/stream", `{"cmd":"echo begun and goes on; sleep 60"}`},
+		{"GET", "/fs/watch?path=.", ""},
+	} {
+		k := s.newKey(t, `{"user":"dora"}`)
+		r, err := http.NewRequestWithContext(t.Context(), tt.method, s.URL+session+tt.path, strings.NewReader(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		bearer(k.Text)(r)
+		resp, err := s.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(resp.Body, make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+		revoked := time.Now()
+		s.do(t, "DELETE", "/v1/keys/"+k.ID, "").into(t, 200, &v1.OK{})
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			t.Logf("%s ends with %v", tt.path, err)
+		}
+		if took := time.Since(revoked); took > time.Second {
+			t.Errorf("%s goes on for %v", tt.path, took)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestWebSocketEndsWithItsKey(t *testing.T) {
+	s := start(t)
+	s.newUser(t, "dora", "user")
+	var made v1.Session
+	s.do(t, "POST", "/v1/sessions", `{}`, bearer(s.newKey(t, `{"user":"dora"}`).Text)).into(t, 201, &made)
+	k := s.newKey(t, `{"user":"dora"}`)
+	ws, _, err := s.dial(t, "/v1/sessions/"+string(made.ID)+"/terminal", header("X-API-Key", k.Text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Content-Type", "application/json")
-	bearer(k.Text)(r)
-	resp, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if _, err := io.ReadFull(resp.Body, make([]byte, 20)); err != nil {
+	if _, _, err := ws.Read(t.Context()); err != nil { // started
 		t.Fatal(err)
 	}
 	revoked := time.Now()
 	s.do(t, "DELETE", "/v1/keys/"+k.ID, "").into(t, 200, &v1.OK{})
-	rest, err := io.ReadAll(resp.Body)
-	if took := time.Since(revoked); took > time.Second {
-		t.Errorf("the stream went on for %v", took)
+	for err == nil {
+		_, _, err = ws.Read(t.Context())
 	}
-	t.Logf("then came %q, %v", rest, err)
+	if took := time.Since(revoked); took > time.Second {
+		t.Errorf("the terminal goes on for %v", took)
+	}
 }
 
 // No answer but that of create-key, line of the log or line of the audit log has a
