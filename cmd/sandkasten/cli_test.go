@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/api"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -96,10 +97,14 @@ func startDaemon(t *testing.T) *console {
 			t.Error(err)
 		}
 	})
+	users, err := accounts.New(t.Context(), accounts.Options{Store: rows, RemoveOwned: func(context.Context, string) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
 	silent := slog.New(slog.DiscardHandler)
 	srv := httptest.NewUnstartedServer(nil)
-	srv.Config = api.NewServer(api.Handler(api.Options{Log: silent, Authenticator: keys},
-		v1.New(v1.Options{Manager: manager, SpoolDir: t.TempDir(), Images: library(t)})), silent)
+	srv.Config = api.NewServer(api.Handler(api.Options{Log: silent, Authenticator: users.Authenticator(keys)},
+		v1.New(v1.Options{Manager: manager, SpoolDir: t.TempDir(), Images: library(t), Accounts: users})), silent)
 	srv.Start()
 	t.Cleanup(srv.Close)
 	for !manager.Ready() {

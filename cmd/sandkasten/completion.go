@@ -114,6 +114,10 @@ func (c completeCmd) candidates(ctx context.Context, a *cli.App, node *kong.Node
 			found = append(found, c.workspaces(ctx, a)...)
 		case "secret":
 			found = append(found, c.secrets(ctx, a)...)
+		case "user":
+			found = append(found, c.users(ctx, a)...)
+		case "key":
+			found = append(found, c.keys(ctx, a)...)
 		}
 	}
 	return found
@@ -150,6 +154,18 @@ func (completeCmd) secrets(ctx context.Context, a *cli.App) []string {
 	return ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]sandkasten.Secret, error) {
 		return cl.ListSecrets(ctx)
 	}, func(s sandkasten.Secret) string { return s.Name })
+}
+
+func (completeCmd) users(ctx context.Context, a *cli.App) []string {
+	return ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]sandkasten.User, error) {
+		return cl.ListUsers(ctx)
+	}, func(u sandkasten.User) string { return u.Name })
+}
+
+func (completeCmd) keys(ctx context.Context, a *cli.App) []string {
+	return ids(ctx, a, func(ctx context.Context, cl *sandkasten.Client) ([]sandkasten.Key, error) {
+		return cl.ListKeys(ctx, "")
+	}, func(k sandkasten.Key) string { return k.ID })
 }
 
 func (completeCmd) workspaces(ctx context.Context, a *cli.App) []string {

@@ -22,6 +22,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/cli/secrets"
 	"github.com/sandkasten/sandkasten/internal/cli/snapshots"
 	"github.com/sandkasten/sandkasten/internal/cli/upkeep"
+	"github.com/sandkasten/sandkasten/internal/cli/users"
 )
 
 type commands struct {
@@ -75,6 +76,9 @@ type commands struct {
 	Audit auditlog.Cmd `cmd:"" help:"Read and check the audit log of clients' requests." group:"host"`
 
 	Pool poolCmd `cmd:"" help:"Show the sandboxes that are ready for new sessions." group:"host"`
+
+	User users.Cmd    `cmd:"" help:"Manage users, who may use this daemon." group:"host"`
+	Key  users.KeyCmd `cmd:"" help:"Make, list and revoke the API keys of users." group:"host"`
 
 	Version    versionCmd    `cmd:"" help:"Print the version." group:"other"`
 	Completion completionCmd `cmd:"" help:"Print completions for a shell." group:"other"`

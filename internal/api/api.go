@@ -42,6 +42,7 @@ type Route struct {
 	Scope   Scope
 	Handler http.Handler
 	Class   Class // Short if nothing is said
+	Acts    bool  // it changes something or goes into a sandbox whatever the method: not for keys that only read
 
 	// Ticket, which may be nil, finds a credential that opens this route alone
 	// and is taken instead of a key. It returns the principal that may use what the
@@ -222,7 +223,7 @@ func (h *handler) guard(route Route) http.Handler {
 				return
 			}
 		}
-		h.under.serve(w, r, route)
+		h.serveWatched(w, r, route)
 	})
 }
 

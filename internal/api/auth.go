@@ -29,6 +29,9 @@ func (h *handler) admit(r *http.Request, route Route) error {
 		h.under.refuse(limitRate)
 		return err
 	}
+	if p.ReadOnly && (route.Acts || r.Method != http.MethodGet && r.Method != http.MethodHead) {
+		return errdefs.New(errdefs.PermissionDenied, "this key may only read")
+	}
 	if route.Scope == Admin && !p.Has(auth.ScopeDaemon) {
 		return errdefs.New(errdefs.PermissionDenied, "this tells of the sessions of all owners: use the daemon's own key, whose owner is %s", auth.Admin)
 	}

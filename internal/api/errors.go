@@ -96,6 +96,9 @@ func BadRange(format string, args ...any) error {
 // keeps err for the request's line in the log.
 func Describe(ctx context.Context, err error) (ErrorBody, int) {
 	Failed(ctx, err)
+	if hasEnded(ctx) {
+		err = errUnauthenticated(err)
+	}
 	err = classify(err)
 	code := errdefs.CodeOf(err)
 	if _, known := statuses[code]; !known {

@@ -18,7 +18,7 @@ var Rules = map[string]Rule{
 			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/heap", "internal/hostcheck", "internal/images", "internal/maintenance",
 			"internal/service",
-			"internal/cli/man", "internal/cli/networks", "internal/cli/secrets", "internal/cli/snapshots", "internal/cli/upkeep", "internal/dirlock", "internal/images/jobs", "sdk/go",
+			"internal/cli/man", "internal/cli/networks", "internal/cli/secrets", "internal/cli/snapshots", "internal/cli/upkeep", "internal/cli/users", "internal/dirlock", "internal/images/jobs", "sdk/go",
 		},
 		Libraries: []string{"github.com/alecthomas/kong"},
 	},
@@ -37,7 +37,7 @@ var Rules = map[string]Rule{
 	// drivers there are it asks the table.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/admission", "internal/api", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
+			"docs", "internal/accounts", "internal/admission", "internal/api", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
 			"internal/maintenance", "internal/network", "internal/network/groups", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
@@ -67,7 +67,7 @@ var Rules = map[string]Rule{
 			"internal/store",
 		},
 	},
-	"internal/config":       {Libraries: []string{"go.yaml.in/yaml/v3"}},
+	"internal/config":       {Ours: []string{"internal/auth"}, Libraries: []string{"go.yaml.in/yaml/v3"}},
 	"internal/doctor":       {Ours: []string{"internal/dirlock"}},
 	"internal/dirlock":      {},
 	"internal/installation": {Ours: []string{"internal/auth", "internal/smallfile"}},
@@ -101,7 +101,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
+			"internal/accounts", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
 			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
 			"internal/runtime", "internal/session",
@@ -127,6 +127,7 @@ var Rules = map[string]Rule{
 			"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/errdefs", "internal/images", "internal/images/jobs", "internal/session", "internal/snapshot",
 		},
 	},
+	"internal/api/v1/users":    {Ours: []string{"internal/accounts", "internal/api", "internal/api/v1/contract", "internal/auth", "internal/errdefs"}},
 	"internal/api/v1/contract": {},
 
 	// The command line: what its commands share, and those that have much to do. It
@@ -137,6 +138,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/cli/auditlog": {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":      {Libraries: []string{"github.com/alecthomas/kong"}},
+	"internal/cli/users":    {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/networks": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/secrets": {
 		Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}, Libraries: []string{"golang.org/x/term"},
@@ -185,8 +187,11 @@ var Rules = map[string]Rule{
 		},
 	},
 	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/protection"}},
+	"internal/accounts": {
+		Ours: []string{"internal/auth", "internal/errdefs", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
+	},
 	"internal/store": {
-		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},

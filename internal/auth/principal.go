@@ -1,6 +1,10 @@
 package auth
 
-import "context"
+import (
+	"context"
+	"errors"
+	"regexp"
+)
 
 // Principal is in whose name something is done. Every operation of the session
 // core takes one, and the core alone decides what it may do.
@@ -9,6 +13,8 @@ type Principal struct {
 	ID     string // of the credential, for logs; never the credential itself
 	Scopes Scopes
 	Quota  string // what Quotas knows its quota by; credentials of one owner share one
+
+	ReadOnly bool // it looks at things and changes none, whatever else it may
 }
 
 // Scopes is what a principal may do beside using what its owner has.
@@ -46,3 +52,26 @@ func Anonymous() Principal {
 type Authenticator interface {
 	Authenticate(ctx context.Context, credential string) (Principal, error)
 }
+
+// ErrEnded is why a context ends whose credential has.
+var ErrEnded = errors.New("the credential of the request has ended")
+
+// Watcher is an Authenticator whose credentials can end before what is done in
+// their names.
+type Watcher interface {
+	// Watch returns a context that ends with ctx, or at once with the credential of
+	// p: its cause is ErrEnded then. The caller calls stop when it is done with it.
+	Watch(ctx context.Context, p Principal) (watched context.Context, stop func())
+}
+
+// OwnerPattern is of all names of owners, as a regular expression, and OwnerRule
+// says the same in words.
+const (
+	OwnerPattern = `^[a-z0-9][a-z0-9._-]{0,62}$`
+	OwnerRule    = "a name of up to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit"
+)
+
+var ownerForm = regexp.MustCompile(OwnerPattern)
+
+// IsOwner reports whether name may be an owner's.
+func IsOwner(name string) bool { return ownerForm.MatchString(name) }

@@ -2,12 +2,13 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
 )
 
 // APIKey is one entry of api_keys: a key and whose it is, with what this owner
@@ -55,14 +56,12 @@ func CheckOwnerKey(key string) error {
 	return fmt.Errorf("is too short to keep other owners out: write at least %d characters", minKey)
 }
 
-var ownerForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
 // fields are the keys of one entry.
 func (k *APIKey) fields() []option {
 	return []option{
-		{key: "owner", value: unquoted(scalar("a name of up to 63 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit", "!!str", func(s string) bool {
+		{key: "owner", value: unquoted(scalar(auth.OwnerRule, "!!str", func(s string) bool {
 			k.Owner = s
-			return ownerForm.MatchString(s)
+			return auth.IsOwner(s)
 		}, nil))},
 		{key: "key", value: secret(&k.Key)},
 		{key: "key_file", value: unquoted(path(&k.KeyFile))},

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/audit"
@@ -67,6 +68,8 @@ type Daemon struct {
 	manager  *session.Manager
 	reaper   *reaper.Reaper
 	server   *http.Server
+
+	accounts *accounts.Accounts
 
 	audit   *audit.Log // nil if there is none
 	ballast *admission.Ballast
@@ -129,7 +132,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	}
 	handler := api.Handler(api.Options{
 		Log:           d.log,
-		Authenticator: keys,
+		Authenticator: d.accounts.Authenticator(keys),
 		Hosts:         api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
 		Origins:       d.cfg.CORSOrigins,
 		Site:          previews.Site,
@@ -138,7 +141,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		Registry:      registry,
 		Audit:         d.audit,
 		Tracer:        traces,
-	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, d.library, registry)...)
+	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, d.library, d.accounts, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	connections := api.NewConnections(d.cfg.Requests.Connections)
 	connections.Watch(d.server)
@@ -202,6 +205,9 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		sessions.Reserved = func(id runtime.ID) bool { return pool.Owns(id) || d.groups.owns(id) }
 	}
 	d.manager = session.New(sessions)
+	if err := d.openAccounts(ctx, rows); err != nil {
+		return nil, err
+	}
 	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.manager.ClockSet, Log: d.log}
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval, Align: times.Align})
 	return gate, times.Align(ctx) // before the manager reads its rows
@@ -348,6 +354,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return d.manager.Run(inner)
 	})
 	g.Go(func() error { return d.reaper.Run(inner) })
+	g.Go(func() error { return d.accounts.Run(inner, d.settled) })
 	g.Go(func() error { return d.tellService(inner) })
 	if d.audit != nil {
 		g.Go(func() error { return d.audit.Run(inner) })

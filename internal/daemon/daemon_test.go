@@ -15,11 +15,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/admission"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/internal/doctor"
 	"github.com/sandkasten/sandkasten/internal/drivers"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerbin"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
@@ -220,5 +223,40 @@ func TestDaemonServesWithItsOwnKeyAndStops(t *testing.T) {
 	d, _ = start(t, cfg)
 	if status, _ := get(t, d.URL()+"/v1/sessions", strings.TrimSpace(string(key))); status != http.StatusOK {
 		t.Errorf("the key has changed: %d", status)
+	}
+}
+
+func TestUsersOutliveTheDaemon(t *testing.T) {
+	testenv.NeedsRoot(t)
+	cfg := testConfig(t)
+	d, stop := start(t, cfg)
+	operator := auth.Principal{Owner: auth.Admin, ID: "api_key", Scopes: auth.ScopeDaemon}
+	if _, err := d.accounts.CreateUser(t.Context(), operator, accounts.UserRequest{Name: "dora"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.accounts.CreateUser(t.Context(), operator, accounts.UserRequest{Name: auth.Admin}); !errdefs.Is(err, errdefs.AlreadyExists) {
+		t.Errorf("a user has the name of the daemon's owner: %v", err)
+	}
+	key, err := d.accounts.CreateKey(t.Context(), operator, accounts.KeyRequest{User: "dora"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/me", "/v1/sessions"} {
+		if status, body := get(t, d.URL()+path, key.Text); status != http.StatusOK {
+			t.Errorf("%s = %d %s", path, status, body)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	d, _ = start(t, cfg)
+	if status, body := get(t, d.URL()+"/v1/me", key.Text); status != http.StatusOK || !strings.Contains(body, `"last_used_at"`) {
+		t.Errorf("/v1/me of the next daemon = %d %s", status, body)
+	}
+	if err := d.accounts.DeleteUser(t.Context(), operator, "dora"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _ := get(t, d.URL()+"/v1/me", key.Text); status != http.StatusUnauthorized {
+		t.Errorf("after the user's end: %d", status)
 	}
 }

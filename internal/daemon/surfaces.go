@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/docs"
+	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
@@ -19,7 +20,7 @@ import (
 )
 
 // surfaces is the list of public APIs.
-func surfaces(cfg config.Config, version string, manager *session.Manager, previews *preview.Previews, ready *pool.Pool, library *jobs.Library, registry *prometheus.Registry) []api.Surface {
+func surfaces(cfg config.Config, version string, manager *session.Manager, previews *preview.Previews, ready *pool.Pool, library *jobs.Library, users *accounts.Accounts, registry *prometheus.Registry) []api.Surface {
 	disk := admission.NewDisk(cfg.DataDir, filepath.Dir(cfg.DBPath))
 	return []api.Surface{
 		v1.New(v1.Options{
@@ -27,6 +28,7 @@ func surfaces(cfg config.Config, version string, manager *session.Manager, previ
 			Previews:    previews,
 			Pool:        ready,
 			Images:      library,
+			Accounts:    users,
 			Version:     version,
 			OutputBytes: cfg.Exec.OutputLimitBytes,
 			UploadBytes: cfg.Files.MaxUploadMB << 20,

@@ -31,6 +31,7 @@ func (p *Previews) Site(host string) *api.Route {
 	}
 	return &api.Route{
 		Class:   api.Long,
+		Acts:    true,
 		Pattern: "preview",
 		Scope:   api.Key,
 		Ticket:  func(r *http.Request) (auth.Principal, bool, error) { return p.Ticket(r, t) },

@@ -15,7 +15,9 @@ import (
 
 // bodies is a request that is accepted for each operation with a JSON body: to
 // it a field is added or changed. Those of calls are used too.
-var bodies = map[string]string{"create-session": `{"ttl_seconds":60}`, "create-workspace": `{"size_mb":64}`}
+var bodies = map[string]string{
+	"create-session": `{"ttl_seconds":60}`, "create-workspace": `{"size_mb":64}`, "create-user": `{"name":"stolen"}`, "create-key": `{"user":"stolen"}`,
+}
 
 // eachBody calls try for every operation with a JSON body, its path in the
 // session b and a workspace, and a body that would do.

@@ -73,6 +73,7 @@ var calls = map[string]string{
 	"open-terminal": "cmd=touch+stolen", "open-tunnel": "port=80", "list-ports": "", "create-preview": `{"port":80}`, "watch-files": "path=.",
 	"get-snapshot": "", "delete-snapshot": "", "download-snapshot": "", "get-workspace": "", "delete-workspace": "force=true",
 	"workspace-files": "path=.",
+	"get-user":        "", "update-user": `{"email":"thief@example.org"}`, "delete-user": "", "revoke-key": "",
 }
 
 // fileOperations is calls for files of a session, and those of a workspace,

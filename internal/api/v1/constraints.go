@@ -4,6 +4,9 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/auth"
 )
 
 // What the daemon checks by itself, in words that are closer to the matter than
@@ -21,6 +24,8 @@ const (
 	aSession   = `^[A-Za-z0-9][A-Za-z0-9._-]*$`
 	aSnapshot  = `^[a-z2-7]{3,26}$`
 	aUser      = `^([A-Za-z0-9._-]{1,64}(:[A-Za-z0-9._-]{1,64})?)?$`
+	aPassword  = `^([\s\S]{8,})?$`
+	aTitle     = `^[^\x00-\x1F\x7F-\x9F]*$`
 	anImage    = `^[a-z0-9][a-z0-9._/:-]*$`
 	inBase64   = `^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$`
 )
@@ -37,6 +42,8 @@ var patterns = map[string]string{
 	"WriteRequest.path": aFile, "WriteRequest.content_base64": inBase64, "EditRequest.path": aFile, "MkdirRequest.path": noNUL, "ChmodRequest.path": aFile, "DeleteRequest.path": aFile,
 	"MoveRequest.from": aFile, "MoveRequest.to": aFile, "CopyRequest.from": aFile, "CopyRequest.to": aFile,
 	"WorkspaceRequest.id": aName, "WorkspaceRequest.labels{}": aLabel, "SnapshotRequest.name": aShortName,
+	"UserRequest.name": auth.OwnerPattern, "UserRequest.email": accounts.EmailPattern, "UserUpdateRequest.email": accounts.EmailPattern,
+	"UserUpdateRequest.password": aPassword, "KeyRequest.name": aTitle, "KeyRequest.user": auth.OwnerPattern,
 	"BuildRequest.name": anImage, "CommitRequest.name": anImage,
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
@@ -113,6 +114,14 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	}
 	for _, set := range options {
 		set(&o)
+	}
+	if o.v1.Accounts, err = accounts.New(context.Background(), accounts.Options{
+		Store: db, Reserved: func(name string) bool { return name == "bob" }, RemoveOwned: func(context.Context, string) error { return nil },
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	if o.api.Authenticator != nil {
+		o.api.Authenticator = o.v1.Accounts.Authenticator(o.api.Authenticator)
 	}
 	s := &server{manager: session.New(o.session), secrets: secrets.New(o.session.Secrets), registry: registry}
 	if !o.idle {

@@ -2,7 +2,9 @@ package v1_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
 	imagestore "github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/session/check"
@@ -33,6 +35,13 @@ func TestDocumentHasTheLimitsOfTheParts(t *testing.T) {
 		{"SecretRequest", "header", "maxLength", secrets.MaxPlace},
 		{"SecretRequest", "query", "maxLength", secrets.MaxPlace},
 		{"SecretRequest", "value", "maxLength", network.MaxSecret},
+		{"UserRequest", "email", "maxLength", accounts.MaxEmail},
+		{"UserRequest", "password", "minLength", accounts.MinPassword},
+		{"UserRequest", "password", "maxLength", accounts.MaxPassword},
+		{"UserUpdateRequest", "email", "maxLength", accounts.MaxEmail},
+		{"UserUpdateRequest", "password", "maxLength", accounts.MaxPassword},
+		{"KeyRequest", "name", "maxLength", accounts.MaxKeyName},
+		{"KeyRequest", "ttl_seconds", "maximum", int(accounts.MaxKeyLife / time.Second)},
 		{"BuildRequest", "name", "maxLength", imagestore.MaxName},
 		{"PullRequest", "name", "maxLength", imagestore.MaxName},
 		{"WriteRequest", "path", "maxLength", protocol.MaxPath},

@@ -29,6 +29,7 @@ func (s *surface) table() {
 	s.secretRoutes()
 	s.snapshotRoutes()
 	s.imageRoutes()
+	s.userRoutes()
 	s.daemonRoutes()
 }
 

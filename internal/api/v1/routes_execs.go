@@ -24,7 +24,7 @@ func (s *surface) execRoutes() {
 		},
 	}, s.execStream)
 	kit.Route(s.kit, kit.Row{
-		Pattern: "GET /v1/sessions/{id}/exec/stream", Scope: api.Key, Class: api.Long, Resolve: s.resolveSession,
+		Pattern: "GET /v1/sessions/{id}/exec/stream", Scope: api.Key, Class: api.Long, Acts: true, Resolve: s.resolveSession,
 		Doc: kit.Doc{
 			ID: "exec-events", Summary: "Run a command and follow its output, from an EventSource", Media: "text/event-stream", Errors: []int{404, 409, 422, 507},
 			Example:     exampleStream,

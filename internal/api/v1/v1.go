@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
@@ -19,6 +20,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/images"
 	"github.com/sandkasten/sandkasten/internal/api/v1/networks"
 	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
+	"github.com/sandkasten/sandkasten/internal/api/v1/users"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
@@ -35,6 +37,8 @@ type Options struct {
 	Pool *pool.Pool // what keeps sandboxes ready for the manager; may be nil
 
 	Images *jobs.Library // nil has none, and answers that it is not there
+
+	Accounts *accounts.Accounts // nil has none, and answers so
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 4 MiB
@@ -59,6 +63,7 @@ type surface struct {
 	snapshots      *snapshots.Handlers
 	networks       *networks.Handlers
 	images         *images.Handlers
+	users          *users.Handlers
 	opts           Options
 	kit            *kit.Surface
 	metrics        *sessionmetrics.Metrics
@@ -90,6 +95,7 @@ func New(o Options) api.Surface {
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.networks = &networks.Handlers{Manager: o.Manager, Find: s.find}
 	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find}
+	s.users = &users.Handlers{Accounts: o.Accounts}
 	s.kit = kit.New(kit.Options{Name: "v1", LargeBodies: "send files by PUT fs/raw"})
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")

@@ -851,6 +851,62 @@ export interface components {
             /** @description Of it and all that it started. */
             usage: components["schemas"]["Usage"];
         };
+        Key: {
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            expiresAt?: string;
+            /** @example f5q2bz7lq4m3k5n6p7r2s3t4u5 */
+            id: string;
+            /** Format: date-time */
+            lastUsedAt?: string;
+            /**
+             * @description For people.
+             * @example laptop
+             */
+            name?: string;
+            /**
+             * @description The key that made it, with which it ends.
+             * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
+             */
+            parentId?: string;
+            /** Format: date-time */
+            revokedAt?: string;
+            /**
+             * @example run
+             * @enum {string}
+             */
+            scope: "read" | "run" | "admin";
+            /** @example alice */
+            user: string;
+        };
+        KeyRequest: {
+            /**
+             * @description For people.
+             * @example laptop
+             */
+            name?: string;
+            /**
+             * @description read looks at things, run uses and makes them, admin has the rights of the user's role. run if it is left out.
+             * @example run
+             * @enum {string}
+             */
+            scope?: "read" | "run" | "admin";
+            /**
+             * Format: int64
+             * @description When it ends. If it is left out: never, or with the key that makes it.
+             * @example 86400
+             */
+            ttlSeconds?: number;
+            /**
+             * @description Whose: the user of the request's key if it is left out. Others' keys are made by admins.
+             * @example alice
+             */
+            user?: string;
+        };
+        Keys: {
+            keys: components["schemas"]["Key"][];
+        };
         Limits: {
             /**
              * Format: double
@@ -985,6 +1041,19 @@ export interface components {
              * @example 4194304
              */
             writeBytes: number;
+        };
+        Me: {
+            /** @description The key sees and changes what is everybody's. */
+            admin: boolean;
+            /** @description Left out for a key of the configuration. */
+            key?: components["schemas"]["Key"];
+            /**
+             * @description Whom sessions and everything else belong to that are made with this key.
+             * @example alice
+             */
+            owner: string;
+            /** @description Left out for an owner of the configuration. */
+            user?: components["schemas"]["User"];
         };
         MkdirRequest: {
             /**
@@ -1257,6 +1326,40 @@ export interface components {
              * @description Connections, flows and requests.
              */
             refused: number;
+        };
+        NewKey: {
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            expiresAt?: string;
+            /** @example f5q2bz7lq4m3k5n6p7r2s3t4u5 */
+            id: string;
+            /**
+             * @description What requests show. Nothing ever shows it again.
+             * @example sk_5jv3qk2c7m4x6b5n3a2z7w4q6e5r3t2y7u4i6o5p3s2d7f4g6h5j
+             */
+            key: string;
+            /** Format: date-time */
+            lastUsedAt?: string;
+            /**
+             * @description For people.
+             * @example laptop
+             */
+            name?: string;
+            /**
+             * @description The key that made it, with which it ends.
+             * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
+             */
+            parentId?: string;
+            /** Format: date-time */
+            revokedAt?: string;
+            /**
+             * @example run
+             * @enum {string}
+             */
+            scope: "read" | "run" | "admin";
+            /** @example alice */
+            user: string;
         };
         OK: {
             /** @example true */
@@ -2134,6 +2237,76 @@ export interface components {
              */
             processes: number;
         };
+        User: {
+            /** Format: date-time */
+            createdAt: string;
+            /** @example alice@example.org */
+            email?: string;
+            hasPassword: boolean;
+            /**
+             * @description The owner of what the user makes.
+             * @example alice
+             */
+            name: string;
+            /**
+             * @description An admin with a key of scope admin sees and changes everything.
+             * @example user
+             * @enum {string}
+             */
+            role: "user" | "admin";
+            /**
+             * @description Only the keys of active users are valid. deleting stays until all that the user owns is removed.
+             * @example active
+             * @enum {string}
+             */
+            state: "active" | "disabled" | "deleting";
+        };
+        UserRequest: {
+            /** @example alice@example.org */
+            email?: string;
+            /**
+             * @description The owner of what the user makes. It never changes, and no owner of the configuration has it.
+             * @example alice
+             */
+            name: string;
+            /**
+             * @description None if it is left out. Nothing ever shows it again.
+             * @example correct horse battery
+             */
+            password?: string;
+            /**
+             * @description user if it is left out.
+             * @example user
+             * @enum {string}
+             */
+            role?: "user" | "admin";
+        };
+        UserUpdateRequest: {
+            /**
+             * @description Empty text takes it away.
+             * @example alice@example.org
+             */
+            email?: string;
+            /**
+             * @description At least 8 characters. Empty text takes it away.
+             * @example correct horse battery
+             */
+            password?: string;
+            /**
+             * @example user
+             * @enum {string}
+             */
+            role?: "user" | "admin";
+            /**
+             * @description disabled ends all requests and refuses all keys of the user.
+             * @example disabled
+             * @enum {string}
+             */
+            state?: "active" | "disabled";
+        };
+        Users: {
+            users: components["schemas"]["User"][];
+        };
         WaitRequest: {
             /**
              * Format: int64
@@ -2281,11 +2454,15 @@ export type SchemaImageJobs = components['schemas']['ImageJobs'];
 export type SchemaImages = components['schemas']['Images'];
 export type SchemaInfo = components['schemas']['Info'];
 export type SchemaJob = components['schemas']['Job'];
+export type SchemaKey = components['schemas']['Key'];
+export type SchemaKeyRequest = components['schemas']['KeyRequest'];
+export type SchemaKeys = components['schemas']['Keys'];
 export type SchemaLimits = components['schemas']['Limits'];
 export type SchemaList = components['schemas']['List'];
 export type SchemaMatch = components['schemas']['Match'];
 export type SchemaMatches = components['schemas']['Matches'];
 export type SchemaMaxima = components['schemas']['Maxima'];
+export type SchemaMe = components['schemas']['Me'];
 export type SchemaMkdirRequest = components['schemas']['MkdirRequest'];
 export type SchemaMoveRequest = components['schemas']['MoveRequest'];
 export type SchemaNetwork = components['schemas']['Network'];
@@ -2297,6 +2474,7 @@ export type SchemaNetworkRequest = components['schemas']['NetworkRequest'];
 export type SchemaNetworkSecret = components['schemas']['NetworkSecret'];
 export type SchemaNetworkSecretRequest = components['schemas']['NetworkSecretRequest'];
 export type SchemaNetworkStats = components['schemas']['NetworkStats'];
+export type SchemaNewKey = components['schemas']['NewKey'];
 export type SchemaOk = components['schemas']['OK'];
 export type SchemaOutputResponse = components['schemas']['OutputResponse'];
 export type SchemaPauseRequest = components['schemas']['PauseRequest'];
@@ -2328,6 +2506,10 @@ export type SchemaUnpacked = components['schemas']['Unpacked'];
 export type SchemaUpdateRequest = components['schemas']['UpdateRequest'];
 export type SchemaUploaded = components['schemas']['Uploaded'];
 export type SchemaUsage = components['schemas']['Usage'];
+export type SchemaUser = components['schemas']['User'];
+export type SchemaUserRequest = components['schemas']['UserRequest'];
+export type SchemaUserUpdateRequest = components['schemas']['UserUpdateRequest'];
+export type SchemaUsers = components['schemas']['Users'];
 export type SchemaWaitRequest = components['schemas']['WaitRequest'];
 export type SchemaWorkspace = components['schemas']['Workspace'];
 export type SchemaWorkspaceInfo = components['schemas']['WorkspaceInfo'];

@@ -1,0 +1,132 @@
+package accounts
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
+)
+
+// errNoSuchCredential is the same for all keys that are not valid.
+func errNoSuchCredential() error {
+	return errdefs.New(errdefs.Unauthenticated, "the API key is not valid")
+}
+
+// Authenticator asks first, which knows the keys of the configuration, and then the
+// accounts.
+func (a *Accounts) Authenticator(first auth.Authenticator) auth.Authenticator {
+	return authenticator{first: first, accounts: a}
+}
+
+type authenticator struct {
+	first    auth.Authenticator
+	accounts *Accounts
+}
+
+var _ auth.Watcher = authenticator{}
+
+// Authenticate implements auth.Authenticator.
+func (a authenticator) Authenticate(ctx context.Context, credential string) (auth.Principal, error) {
+	p, err := a.first.Authenticate(ctx, credential)
+	if errdefs.Is(err, errdefs.Unauthenticated) {
+		return a.accounts.Authenticate(ctx, credential)
+	}
+	return p, err
+}
+
+// Watch implements auth.Watcher.
+func (a authenticator) Watch(ctx context.Context, p auth.Principal) (context.Context, func()) {
+	return a.accounts.Watch(ctx, p)
+}
+
+// Authenticate implements auth.Authenticator. Its time depends on nothing but the
+// hash of the key that it is given, of which nobody learns another key.
+func (a *Accounts) Authenticate(_ context.Context, credential string) (auth.Principal, error) {
+	hash, now := auth.HashKey(credential), time.Now()
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	k := a.byHash[hash]
+	if k == nil || !k.usable(now) {
+		return auth.Principal{}, errNoSuchCredential()
+	}
+	k.lastUsed.Store(now.UnixMicro())
+	return k.principal(), nil
+}
+
+// usable reports whether k opens anything. The caller holds mu.
+func (k *key) usable(now time.Time) bool { return k.user.State == Active && !k.ended(now) }
+
+// principal is who shows k. The caller holds mu.
+func (k *key) principal() auth.Principal {
+	p := auth.Principal{Owner: k.user.Name, ID: k.ID, Quota: k.user.Name, ReadOnly: k.Scope == ScopeRead}
+	if k.user.Role == RoleAdmin && k.Scope == ScopeAdmin {
+		p.Scopes = auth.ScopeEveryOwner | auth.ScopeDaemon
+	}
+	return p
+}
+
+// use is a request under way.
+type use struct{ cancel context.CancelCauseFunc }
+
+// Watch implements auth.Watcher.
+func (a *Accounts) Watch(ctx context.Context, p auth.Principal) (context.Context, func()) {
+	if !ids.Is(p.ID) {
+		return ctx, func() {} // of the configuration, which changes with the process
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k := a.keys[p.ID]
+	if k == nil || !k.usable(now) || k.principal() != p {
+		cancel(auth.ErrEnded)
+		return ctx, func() {}
+	}
+	one := &use{cancel}
+	if a.open[k] == nil {
+		a.open[k] = make(map[*use]bool)
+	}
+	a.open[k][one] = true
+	expire := func() bool { return true }
+	if !k.ExpiresAt.IsZero() {
+		expire = time.AfterFunc(k.ExpiresAt.Sub(now), func() { cancel(auth.ErrEnded) }).Stop
+	}
+	return ctx, func() {
+		expire()
+		cancel(nil)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.open[k], one)
+		if len(a.open[k]) == 0 {
+			delete(a.open, k)
+		}
+		if k.user.State == Deleting {
+			select {
+			case a.left <- struct{}{}:
+			default: // whoever waits looks again anyway
+			}
+		}
+	}
+}
+
+// cut ends the requests that are under way in the name of a key. The caller holds
+// mu.
+func (a *Accounts) cut(k *key) {
+	for one := range a.open[k] {
+		one.cancel(auth.ErrEnded)
+	}
+}
+
+// inUse reports whether requests of a user are under way.
+func (a *Accounts) inUse(userID string) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	for _, k := range a.own[userID] {
+		if len(a.open[k]) > 0 {
+			return true
+		}
+	}
+	return false
+}

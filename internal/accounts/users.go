@@ -1,0 +1,209 @@
+package accounts
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
+)
+
+// UserRequest is a user to make.
+type UserRequest struct {
+	Name     string
+	Email    string
+	Role     Role   // "" is RoleUser
+	Password string // "" is none
+}
+
+// CreateUser makes a user, without a key. Only admins may.
+func (a *Accounts) CreateUser(ctx context.Context, p auth.Principal, req UserRequest) (User, error) {
+	c, err := a.callerOf(p)
+	if err != nil {
+		return User{}, err
+	}
+	if !c.admin {
+		return User{}, errAdminsOnly("make users")
+	}
+	made := User{ID: ids.New(), Name: req.Name, Email: req.Email, Role: req.Role, State: Active, CreatedAt: time.Now().UTC().Truncate(time.Microsecond)}
+	if made.Role == "" {
+		made.Role = RoleUser
+	}
+	if !auth.IsOwner(req.Name) {
+		return User{}, errdefs.Invalid("name", "must be %s", auth.OwnerRule)
+	}
+	if err := checkUser(made); err != nil {
+		return User{}, err
+	}
+	if made.PasswordHash, err = newPassword(ctx, req.Password); err != nil {
+		return User{}, err
+	}
+	a.changes.Lock()
+	defer a.changes.Unlock()
+	if err := a.checkRoom(req.Name); err != nil {
+		return User{}, err
+	}
+	return a.putUser(ctx, made)
+}
+
+// checkRoom refuses another user of a name that is taken, or over the maximum.
+func (a *Accounts) checkRoom(name string) error {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.users[name] != nil || a.opts.Reserved(name) {
+		err := errdefs.New(errdefs.AlreadyExists, "the name %s is taken; choose another", name)
+		err.Field = "name"
+		return err
+	}
+	if len(a.users) >= MaxUsers {
+		return errdefs.New(errdefs.ResourceExhausted, "the maximum of %d users is reached; delete one", MaxUsers)
+	}
+	return nil
+}
+
+// putUser writes a user, and has it hold. The caller holds changes.
+func (a *Accounts) putUser(ctx context.Context, u User) (User, error) {
+	if err := a.opts.Store.PutUser(context.WithoutCancel(ctx), u); err != nil {
+		return User{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := &user{u}
+	before := a.users[u.Name]
+	a.users[u.Name] = now
+	for _, k := range a.own[u.ID] {
+		k.user = now
+		if before != nil && (before.Role != u.Role || before.State != u.State) {
+			a.cut(k) // it may do other things from here on
+		}
+	}
+	return u, nil
+}
+
+// Users returns the users whom p may know of, by name.
+func (a *Accounts) Users(_ context.Context, p auth.Principal) ([]User, error) {
+	c, err := a.callerOf(p)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	var found []User
+	for _, u := range a.users {
+		if c.sees(u) {
+			found = append(found, u.User)
+		}
+	}
+	slices.SortFunc(found, func(x, y User) int { return strings.Compare(x.Name, y.Name) })
+	return found, nil
+}
+
+// GetUser returns a user. To all but admins other users do not exist.
+func (a *Accounts) GetUser(_ context.Context, p auth.Principal, name string) (User, error) {
+	c, err := a.callerOf(p)
+	if err != nil {
+		return User{}, err
+	}
+	u, err := a.find(c, name)
+	if err != nil {
+		return User{}, err
+	}
+	return u.User, nil
+}
+
+// UserUpdate is what to change of a user; nil leaves things as they are.
+type UserUpdate struct {
+	Email    *string // "" forgets it
+	Role     *Role
+	State    *State  // Active or Disabled
+	Password *string // "" takes it away
+}
+
+// UpdateUser changes a user. Users change their own e-mail address and password,
+// with a key that no other key has made; everything else is for admins, who cannot
+// shut themselves out. A new role or state ends the user's requests under way.
+func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string, req UserUpdate) (User, error) {
+	c, err := a.callerOf(p)
+	if err != nil {
+		return User{}, err
+	}
+	if _, err := a.find(c, name); err != nil {
+		return User{}, err
+	}
+	if err := c.checkUpdate(name, req); err != nil {
+		return User{}, err
+	}
+	var password string
+	if req.Password != nil {
+		if password, err = newPassword(ctx, *req.Password); err != nil {
+			return User{}, err
+		}
+	}
+	a.changes.Lock()
+	defer a.changes.Unlock()
+	found, err := a.find(c, name)
+	if err != nil {
+		return User{}, err
+	}
+	u := found.User
+	if u.State == Deleting {
+		return User{}, errDeleting(name)
+	}
+	set(&u.Email, req.Email)
+	set(&u.Role, req.Role)
+	set(&u.State, req.State)
+	if req.Password != nil {
+		u.PasswordHash = password
+	}
+	if err := checkUser(u); err != nil {
+		return User{}, err
+	}
+	if u.State == Deleting {
+		return User{}, errdefs.Invalid("state", "must be active or disabled")
+	}
+	return a.putUser(ctx, u)
+}
+
+// checkUpdate refuses what c may not change of a user that it may know of.
+func (c caller) checkUpdate(name string, req UserUpdate) error {
+	own := c.user != nil && c.user.Name == name
+	switch {
+	case !c.admin && (req.Role != nil || req.State != nil):
+		return errAdminsOnly("change roles and states")
+	case !c.admin && (c.key.ParentID != "" || c.key.Scope == ScopeRead):
+		return errdefs.New(errdefs.PermissionDenied, "this key may not change its user")
+	case own && (req.Role != nil || req.State != nil):
+		return errdefs.New(errdefs.Conflict, "nobody changes their own role or state: use the key of another admin")
+	}
+	return nil
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+var emailForm = regexp.MustCompile(EmailPattern)
+
+// checkUser refuses what no user may have.
+func checkUser(u User) error {
+	if len(u.Email) > MaxEmail || !emailForm.MatchString(u.Email) {
+		return errdefs.Invalid("email", "must be an address of at most %d bytes, as alice@example.org", MaxEmail)
+	}
+	if u.Role != RoleUser && u.Role != RoleAdmin {
+		return errdefs.Invalid("role", "must be user or admin")
+	}
+	if u.State != Active && u.State != Disabled && u.State != Deleting {
+		return errdefs.Invalid("state", "must be active or disabled")
+	}
+	return nil
+}
+
+func errDeleting(name string) error {
+	return errdefs.New(errdefs.Conflict, "user %s is being deleted", name)
+}

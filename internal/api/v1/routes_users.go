@@ -1,0 +1,80 @@
+package v1
+
+import (
+	"net/http"
+
+	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
+)
+
+// userRoutes are those of users and their keys. None answers with a password, and
+// only create-key with a key.
+func (s *surface) userRoutes() {
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/me", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "get-me", Summary: "Get who asks",
+			Description: "Whose the key of the request is, and what it may.",
+		},
+	}, s.users.Me)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "POST /v1/users", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "create-user", Summary: "Make a user", Status: http.StatusCreated, Errors: []int{403, 409, 415, 501, 507},
+			Description: "Only for admins. The user has no key yet.",
+		},
+	}, s.users.Create)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/users", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "list-users", Summary: "List users", Errors: []int{501},
+			Description: "By name: all for admins, and for others only themselves. Owners of the configuration are not among them.",
+		},
+	}, s.users.List)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/users/{name}", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "get-user", Summary: "Get a user", Errors: []int{404, 501},
+			Description: "To all but admins other users do not exist.",
+		},
+	}, s.users.Get)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "PATCH /v1/users/{name}", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "update-user", Summary: "Change a user", Errors: []int{403, 404, 409, 415, 501, 507},
+			Description: "What is left out stays. Users change their own e-mail address and password, with a key that no other key has made; the rest is for admins, who do not change their own role and state. A new role or state ends the user's requests that are under way.",
+		},
+	}, s.users.Update)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "DELETE /v1/users/{name}", Scope: api.Key, Class: api.Long,
+		Doc: kit.Doc{
+			ID: "delete-user", Summary: "Delete a user", Errors: []int{403, 404, 409, 501},
+			Description: "Only for admins. Ends the user's keys and requests at once and then removes the user's sessions, snapshots, workspaces and stored secrets. What cannot be removed now is 503: the user is deleting, and the daemon goes on by itself.",
+		},
+	}, s.users.Delete)
+	s.keyRoutes()
+}
+
+func (s *surface) keyRoutes() {
+	kit.Route(s.kit, kit.Row{
+		Pattern: "POST /v1/keys", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "create-key", Summary: "Make an API key", Status: http.StatusCreated, Errors: []int{403, 404, 409, 415, 501, 507},
+			Description: "Shown in this answer and never again. A key that a key makes for its own user is its child: it has at most its scope and life, and is revoked with it. Keys of other users are made by admins, and are nobody's children.",
+		},
+	}, s.users.CreateKey)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/keys", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "list-keys", Summary: "List API keys", Errors: []int{404, 501},
+			Description: "Oldest first, with those that are revoked or have expired. Admins see all, a key that no other has made those of its user, and a child itself and its own children. Keys of the configuration are not among them.",
+		},
+	}, s.users.ListKeys)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "DELETE /v1/keys/{id}", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "revoke-key", Summary: "Revoke an API key", Errors: []int{403, 404, 501, 507},
+			Description: "With its children. Requests and streams under way in their names end.",
+		},
+	}, s.users.RevokeKey)
+}

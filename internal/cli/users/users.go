@@ -1,0 +1,124 @@
+// Package users is `sandkasten user` and `sandkasten key`: the commands of who may
+// use a daemon.
+package users
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+// Cmd is `sandkasten user`.
+type Cmd struct {
+	Add addCmd `cmd:"" help:"Make a user and print the name, or a key."`
+	Ls  lsCmd  `cmd:"" help:"List users."`
+	Set setCmd `cmd:"" help:"Change a user."`
+	Rm  rmCmd  `cmd:"" help:"Delete users and all that they own."`
+}
+
+// Help is what --help adds.
+func (Cmd) Help() string {
+	return `Users are made with the daemon's own key, or an admin's. What a user's keys make
+belongs to the user.
+
+  sandkasten user add alice --key
+  sandkasten user set alice --disable
+  sandkasten user rm alice`
+}
+
+type addCmd struct {
+	Name  string `arg:"" help:"Name, of a-z, 0-9, '.', '_' and '-'."`
+	Admin bool   `help:"Make the user an admin."`
+	Email string `placeholder:"ADDRESS" help:"E-mail address."`
+	Key   bool   `help:"Make a key, too, and print it instead of the name."`
+	cli.FormFlags
+}
+
+func (addCmd) Help() string {
+	return `With --key the only output is the key, which nothing shows again. An admin's has
+the scope admin.
+
+  SANDKASTEN_API_KEY=$(sandkasten user add alice --key)`
+}
+
+// made is a user with a key.
+type made struct {
+	sandkasten.User
+
+	Key *sandkasten.NewKey `json:"key,omitempty"`
+}
+
+func (c addCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	role, scope := "user", "run"
+	if c.Admin {
+		role, scope = "admin", "admin"
+	}
+	user, err := cl.CreateUser(ctx, c.Name, &sandkasten.UserOptions{Email: c.Email, Role: role})
+	if err != nil {
+		return err
+	}
+	out, id := made{User: *user}, user.Name
+	if c.Key {
+		if out.Key, err = cl.CreateKey(ctx, &sandkasten.KeyOptions{User: user.Name, Scope: scope}); err != nil {
+			return err
+		}
+		id = out.Key.Text
+	}
+	if done, err := c.Done(a, out); done {
+		return err
+	}
+	return a.PrintID(id)
+}
+
+type lsCmd struct{ cli.ListFlags }
+
+func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	list, err := cl.ListUsers(ctx)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"NAME", "EMAIL", "ROLE", "STATE", "AGE"}}
+	for _, u := range list {
+		rows = append(rows, []string{u.Name, u.Email, u.Role, u.State, show.Span(time.Since(u.CreatedAt))})
+	}
+	return c.Print(a, list, rows, "No users. `sandkasten user add` makes one.")
+}
+
+type setCmd struct {
+	Name    string  `arg:"" name:"user" help:"Name."`
+	Email   *string `placeholder:"ADDRESS" help:"E-mail address; '' takes it away."`
+	Role    *string `enum:"user,admin" placeholder:"ROLE" help:"Role: user or admin."`
+	Disable bool    `xor:"state" help:"Refuse the user's keys and end their requests."`
+	Enable  bool    `xor:"state" help:"Take the user's keys again."`
+	cli.FormFlags
+}
+
+func (c setCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	update := &sandkasten.UserUpdate{Email: c.Email, Role: c.Role}
+	state := "active"
+	if c.Disable {
+		state = "disabled"
+	}
+	if c.Disable || c.Enable {
+		update.State = &state
+	}
+	user, err := cl.UpdateUser(ctx, c.Name, update)
+	if err != nil {
+		return err
+	}
+	if done, err := c.Done(a, *user); done {
+		return err
+	}
+	return a.PrintID(user.Name)
+}
+
+type rmCmd struct {
+	Users []string `arg:"" name:"user" help:"Names."`
+}
+
+func (c rmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	return a.RemoveEach(c.Users, func(name string) error { return cl.DeleteUser(ctx, name) })
+}

@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+)
+
+// openAccounts opens users and their keys, which are beside those of the
+// configuration. The manager is there already.
+func (d *Daemon) openAccounts(ctx context.Context, rows accounts.Store) (err error) {
+	configured := map[string]bool{auth.Admin: true}
+	for _, k := range d.cfg.APIKeys {
+		configured[k.Owner] = true
+	}
+	d.accounts, err = accounts.New(ctx, accounts.Options{
+		Store: rows, Log: d.log,
+		Reserved:    func(name string) bool { return configured[name] },
+		RemoveOwned: func(ctx context.Context, owner string) error { return removeOwned(ctx, d.manager, owner) },
+	})
+	return err
+}
+
+// removeOwned ends the sessions of an owner and removes all that is kept for them.
+// It goes on where something cannot be removed; the error names that.
+func removeOwned(ctx context.Context, m *session.Manager, owner string) error {
+	p := auth.Principal{Owner: owner, ID: "daemon/delete-user", Scopes: auth.ScopeHelpers}
+	all, err := m.Sessions.List(ctx, p, session.ListRequest{Helpers: true})
+	if err != nil {
+		return err
+	}
+	var failed []error
+	remove := func(what, id string, err error) {
+		// What is gone meanwhile is gone as it should be.
+		if err != nil && !errdefs.Is(err, errdefs.NotFound) {
+			failed = append(failed, fmt.Errorf("remove %s %s: %w", what, id, err))
+		}
+	}
+	for _, s := range all {
+		if s.Owner == owner {
+			remove("session", string(s.ID), m.Sessions.Destroy(ctx, p, s.ID))
+		}
+	}
+	kept, err := m.Snapshots.List(ctx, p, snapshots.Filter{})
+	failed = append(failed, unlessUnimplemented(err))
+	for _, s := range kept {
+		remove("snapshot", s.ID, m.Snapshots.Delete(ctx, p, s.ID))
+	}
+	volumes, err := m.Workspaces.List(ctx, p)
+	failed = append(failed, unlessUnimplemented(err))
+	for _, w := range volumes {
+		remove("workspace", w.ID, m.Workspaces.ForceDelete(ctx, p, w.ID))
+	}
+	stored, err := m.Secrets.List(ctx, p)
+	failed = append(failed, unlessUnimplemented(err))
+	for _, s := range stored {
+		remove("secret", s.Name, m.Secrets.Delete(ctx, p, s.Name))
+	}
+	return errors.Join(failed...)
+}
+
+// unlessUnimplemented is no error of what this daemon has not got at all.
+func unlessUnimplemented(err error) error {
+	if errdefs.Is(err, errdefs.Unimplemented) {
+		return nil
+	}
+	return err
+}
