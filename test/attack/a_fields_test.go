@@ -17,6 +17,7 @@ import (
 // it a field is added or changed. Those of calls are used too.
 var bodies = map[string]string{
 	"create-session": `{"ttl_seconds":60}`, "create-workspace": `{"size_mb":64}`, "create-user": `{"name":"stolen"}`, "create-key": `{"user":"stolen"}`,
+	"set-secret": `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
 }
 
 // eachBody calls try for every operation with a JSON body, its path in the
@@ -45,7 +46,7 @@ func (s *scene) eachBody(t *testing.T, b *target, try func(name, method, path st
 				continue
 			}
 			n++
-			try(o.ID, strings.ToUpper(method), strings.NewReplacer("{id}", b.id, "{exec_id}", execID).Replace(pattern), shape, good)
+			try(o.ID, strings.ToUpper(method), strings.NewReplacer("{id}", b.id, "{exec_id}", execID, "{name}", "stolen").Replace(pattern), shape, good)
 		}
 	}
 	if n < 20 {
@@ -103,7 +104,8 @@ func TestA04_UnknownFields(t *testing.T) {
 }
 
 // zeroIsValid are the fields in which 0 is the default, or no wait.
-var zeroIsValid = map[string]bool{"cpu": true, "memory_mb": true, "pids": true, "disk_mb": true, "timeout_ms": true}
+var zeroIsValid = map[string]bool{"cpu": true, "memory_mb": true, "pids": true, "disk_mb": true, "timeout_ms": true,
+	"max_mbit": true, "max_connections": true, "connections_per_second": true, "max_mb": true}
 
 // A05: numbers that are negative, without end, no whole ones or of another type
 // are refused in every field of every operation, and in every query.

@@ -105,7 +105,7 @@ func TestW01_NoneReachesNoHost(t *testing.T) {
 	s := stage(t, "")
 	s.reaches(t, s.a.session(t, map[string]any{"network_mode": "none"}), s.outward(t))
 	for _, mode := range []string{"host", "full", "bridge", "proxy", "container:x", "NONE", "none ", "", "ns:/proc/1/ns/net"} {
-		s.a.do(t, "POST", "/v1/sessions", map[string]any{"network_mode": mode}).refused(t, "network_mode "+mode, 400, 501)
+		s.a.do(t, "POST", "/v1/sessions", map[string]any{"network_mode": mode}).refused(t, "network_mode "+mode, 400, 403, 501)
 	}
 }
 
