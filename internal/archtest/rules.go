@@ -179,6 +179,11 @@ var Rules = map[string]Rule{
 	"internal/session/secrets": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/network", "internal/seal", "internal/session/check"},
 	},
+	// Sessions with names of their clients' choice, over the heart.
+	"internal/orchestrator": {
+		Ours:      []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session", "internal/session/snapshots"},
+		Libraries: []string{"golang.org/x/sync"},
+	},
 	"internal/session/snapshots": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
@@ -186,7 +191,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/protection"}},
 	"internal/store": {
-		Ours:      []string{"internal/clock", "internal/errdefs", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/clock", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
