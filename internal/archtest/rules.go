@@ -109,6 +109,11 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
+	"internal/api/orchestrator": {
+		Ours: []string{
+			"internal/api", "internal/api/execstream", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/snapshots", "protocol",
+		},
+	},
 	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/protection"}},
 	"internal/api/v1/files": {
 		Ours: []string{
