@@ -37,9 +37,9 @@ var Rules = map[string]Rule{
 	// drivers there are it asks the table.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/admission", "internal/api", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
+			"docs", "internal/admission", "internal/api", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
-			"internal/maintenance", "internal/network", "internal/network/groups", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
+			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
 			"internal/network/groups", "internal/runnerclient", "protocol",
 		},

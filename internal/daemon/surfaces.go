@@ -8,20 +8,22 @@ import (
 	"github.com/sandkasten/sandkasten/docs"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
+	orchestratorapi "github.com/sandkasten/sandkasten/internal/api/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	"github.com/sandkasten/sandkasten/internal/api/site"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
+	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // surfaces is the list of public APIs.
-func surfaces(cfg config.Config, version string, manager *session.Manager, previews *preview.Previews, ready *pool.Pool, library *jobs.Library, registry *prometheus.Registry) []api.Surface {
+func surfaces(cfg config.Config, version string, manager *session.Manager, named *orchestrator.Service, previews *preview.Previews, ready *pool.Pool, library *jobs.Library, registry *prometheus.Registry) []api.Surface {
 	disk := admission.NewDisk(cfg.DataDir, filepath.Dir(cfg.DBPath))
-	return []api.Surface{
+	list := []api.Surface{
 		v1.New(v1.Options{
 			Manager:     manager,
 			Previews:    previews,
@@ -38,4 +40,14 @@ func surfaces(cfg config.Config, version string, manager *session.Manager, previ
 		}),
 		site.New(docs.FS),
 	}
+	if named == nil {
+		return list
+	}
+	return append(list, orchestratorapi.New(orchestratorapi.Options{
+		Service:     named,
+		Manager:     manager,
+		OutputBytes: cfg.Exec.OutputLimitBytes,
+		UploadBytes: cfg.Files.MaxUploadMB << 20,
+		SpoolDir:    cfg.SpoolDir(),
+	}))
 }
