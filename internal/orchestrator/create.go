@@ -165,9 +165,22 @@ func (s *Service) plan(x Session, restore string) (session.CreateRequest, error)
 func coreName(x Session) string { return "sandbox-" + x.ID }
 
 // provision makes a session begin, with the files of a snapshot: this one, or the
-// latest that is good. It is ready when they are all there, or else failed. The
-// caller has its lock.
+// latest that is good. It is ready when they are all there, or else failed. A client
+// that has been told so of one lost snapshot is not told of others. The caller has
+// the session's lock.
 func (s *Service) provision(ctx context.Context, x *Session, restore string) error {
+	told := x.Status == Failed && x.TerminatedReason == ReasonRestore
+	for {
+		err := s.attempt(ctx, x, restore)
+		if err == nil || !told || x.RestoreSnapshot == "" || !isRestore(err) {
+			return err
+		}
+		restore = ""
+	}
+}
+
+// attempt is provision with one snapshot.
+func (s *Service) attempt(ctx context.Context, x *Session, restore string) error {
 	restore, err := s.choose(ctx, *x, restore)
 	if err != nil {
 		return err

@@ -203,6 +203,9 @@ func (s *Service) current(ctx context.Context, x Session) (Session, error) {
 	if x.Status == Failed && x.Error == "" {
 		x.Error = core.EndReason
 	}
+	if x.Status == Failed && x.TerminatedReason == ReasonRestore { // which was once, before it was ready
+		x.TerminatedReason = ""
+	}
 	return x, nil
 }
 

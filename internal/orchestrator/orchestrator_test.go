@@ -283,6 +283,26 @@ func TestLostSnapshotIsSkippedNextTime(t *testing.T) {
 	})
 }
 
+// The first lost snapshot is an error, for the client has to know. It is no error
+// again for each one before it.
+func TestAllSnapshotsLost(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		for range 3 {
+			w.create(orchestrator.CreateRequest{ID: someID}, true)
+			if err := w.Stop(t.Context(), alice, someID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		clear(w.core.archives)
+		if _, _, err := w.Create(t.Context(), alice, orchestrator.CreateRequest{ID: someID}); !errdefs.Is(err, errdefs.Unprocessable) {
+			t.Fatal(err)
+		}
+		if again := w.create(orchestrator.CreateRequest{ID: someID}, true); again.RestoreSnapshot != "" || len(again.BadSnapshots) != 3 {
+			t.Errorf("%+v", again)
+		}
+	})
+}
+
 func TestFailureOfTheHostBlamesNoSnapshot(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		x := w.create(orchestrator.CreateRequest{ID: someID}, true)
