@@ -97,11 +97,12 @@ func (l *loader) orchestrator(c *Config) {
 		l.wrong(where, "orchestrator.default_mode", "is %s, which needs the driver %s: name it in driver or extra_drivers, or another in orchestrator.modes", mode, driver)
 	}
 	where = cmp.Or(l.set["orchestrator.idle_timeout_seconds"], l.set["orchestrator.enabled"])
-	if o.IdleTimeout > c.MaxSessionTTL {
-		l.wrong(where, "orchestrator.idle_timeout_seconds", "is more than max_session_ttl_seconds: lower the one or raise the other")
+	margin := 2 * o.ReaperInterval // so that sessions are saved before they expire
+	if o.IdleTimeout > c.MaxSessionTTL-margin {
+		l.wrong(where, "orchestrator.idle_timeout_seconds", "is more than max_session_ttl_seconds without two rounds of the reaper: lower the one or raise the other")
 	}
 	where = cmp.Or(l.set["orchestrator.max_lifetime_seconds"], l.set["orchestrator.enabled"])
-	if c.MaxLifetime > 0 && o.MaxLifetime > c.MaxLifetime {
-		l.wrong(where, "orchestrator.max_lifetime_seconds", "is more than max_lifetime_seconds: lower the one or raise the other")
+	if c.MaxLifetime > 0 && o.MaxLifetime > c.MaxLifetime-margin {
+		l.wrong(where, "orchestrator.max_lifetime_seconds", "is more than max_lifetime_seconds without two rounds of the reaper: lower the one or raise the other")
 	}
 }

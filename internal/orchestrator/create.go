@@ -148,11 +148,13 @@ func (s *Service) plan(x Session, restore string) (session.CreateRequest, error)
 		return session.CreateRequest{}, err
 	}
 	_, maxima, _ := s.opts.Sessions.Limits(ownerOf(x))
-	if x.IdleTimeout > maxima.TTL {
-		return session.CreateRequest{}, errdefs.Invalid("idle_timeout_sec", "must be at most %d", int64(maxima.TTL/time.Second))
+	// The core ends a session, without a snapshot, some rounds after us.
+	margin := 2 * s.opts.Every
+	if most := maxima.TTL - margin; x.IdleTimeout > most {
+		return session.CreateRequest{}, errdefs.Invalid("idle_timeout_sec", "must be at most %d", int64(most/time.Second))
 	}
-	if maxima.Lifetime > 0 && x.MaxLifetime > maxima.Lifetime {
-		return session.CreateRequest{}, errdefs.Invalid("max_lifetime_sec", "must be at most %d", int64(maxima.Lifetime/time.Second))
+	if most := maxima.Lifetime - margin; maxima.Lifetime > 0 && x.MaxLifetime > most {
+		return session.CreateRequest{}, errdefs.Invalid("max_lifetime_sec", "must be at most %d", int64(most/time.Second))
 	}
 	return session.CreateRequest{
 		Name: coreName(x), Image: cmp.Or(s.opts.ImageAliases[x.Image], x.Image), Driver: driver, Limits: limits,

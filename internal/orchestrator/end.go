@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
@@ -177,10 +178,22 @@ func (s *Service) reap(ctx context.Context, id string) error {
 		return s.terminate(ctx, &row, labelLifetime, due)
 	case due == ReasonIdle:
 		return s.terminate(ctx, &row, labelIdle, due)
-	case now.Status == Ready || now.Status == Starting:
-		return nil
+	case now.Status == Failed:
+		return s.put(ctx, &now)
+	case now.Status == Terminated:
+		return s.adopt(ctx, &row)
 	}
-	return s.put(ctx, &now) // ended by somebody else
+	return nil
+}
+
+// adopt ends a session whose sandbox somebody else has ended or stopped. The files
+// of one that is stopped are still there, and are saved.
+func (s *Service) adopt(ctx context.Context, x *Session) error {
+	core, err := s.opts.Sessions.Get(ctx, ownerOf(*x), x.Core)
+	if err == nil && core.State == session.Stopping {
+		return nil // in a later round
+	}
+	return s.terminate(ctx, x, labelStop, "")
 }
 
 var errInterrupted = errdefs.New(errdefs.Unavailable, "the daemon ended while the session was starting")

@@ -241,7 +241,7 @@ func (f fakeSnapshots) Create(_ context.Context, p auth.Principal, id string, re
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	x, err := f.known(p, session.ID(id))
-	if f.unsaved != nil || err != nil || !x.State.Alive() {
+	if f.unsaved != nil || err != nil || !x.State.Alive() && x.State != session.Stopped {
 		return snapshots.Snapshot{}, errdefs.Wrap(err, errdefs.InsufficientSpace, "no room")
 	}
 	made := snapshots.Snapshot{ID: f.id(), Owner: p.Owner, Name: req.Name, Label: req.Label, CreatedAt: time.Now()}

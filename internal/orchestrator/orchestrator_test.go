@@ -382,14 +382,44 @@ func TestStatusFollowsTheCore(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.get(want)
-				w.round()
-				w.get(want)
 				again := w.create(orchestrator.CreateRequest{ID: someID}, want != orchestrator.Ready)
 				if kept := again.Core == x.Core; kept != (want == orchestrator.Ready || state == session.Stopped) {
 					t.Errorf("it goes on in the same session: %t", kept)
 				}
 				if w.core.alive() != 1 {
 					t.Errorf("%d sandboxes are left", w.core.alive())
+				}
+			})
+		})
+	}
+}
+
+// The reaper notes what became of a session in the core, and saves the files of one
+// whose programs have died.
+func TestReaperNotesWhatTheCoreEnded(t *testing.T) {
+	for state, want := range map[session.State]struct {
+		row   orchestrator.Status
+		saved bool
+	}{
+		session.Running: {orchestrator.Ready, false}, session.Stopping: {orchestrator.Ready, false}, session.Stopped: {orchestrator.Terminated, true},
+		session.Destroyed: {orchestrator.Terminated, false}, session.Crashed: {orchestrator.Failed, false},
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				x := w.create(orchestrator.CreateRequest{ID: someID}, true)
+				w.core.write(t, x, "a.txt", "kept")
+				if _, err := w.core.set(alice, x.Core, state); err != nil {
+					t.Fatal(err)
+				}
+				w.round()
+				if got := w.rows.rows[someID].Status; got != want.row {
+					t.Errorf("the row is %s, want %s", got, want.row)
+				}
+				if !want.saved {
+					return
+				}
+				if again := w.create(orchestrator.CreateRequest{ID: someID}, true); w.core.read(again, "a.txt") != "kept" || again.Core == x.Core {
+					t.Errorf("%+v", again)
 				}
 			})
 		})
@@ -458,8 +488,8 @@ func TestRequestsThatCannotBe(t *testing.T) {
 			"unknown mode":     {orchestrator.CreateRequest{Mode: "podman"}, errdefs.InvalidArgument},
 			"memory":           {orchestrator.CreateRequest{Memory: "2 apples"}, errdefs.InvalidArgument},
 			"cpu":              {orchestrator.CreateRequest{CPU: "-1"}, errdefs.InvalidArgument},
-			"idle too long":    {orchestrator.CreateRequest{IdleTimeout: 25 * time.Hour}, errdefs.InvalidArgument},
-			"life too long":    {orchestrator.CreateRequest{MaxLifetime: 8 * 24 * time.Hour}, errdefs.InvalidArgument},
+			"idle too long":    {orchestrator.CreateRequest{IdleTimeout: 24 * time.Hour}, errdefs.InvalidArgument},
+			"life too long":    {orchestrator.CreateRequest{MaxLifetime: 7 * 24 * time.Hour}, errdefs.InvalidArgument},
 			"unknown snapshot": {orchestrator.CreateRequest{RestoreSnapshot: "aaaaaaaaaaaaaaaaaaaaaaaaaa"}, errdefs.NotFound},
 		} {
 			test.req.ID = someID

@@ -30,7 +30,9 @@ func (s *surface) readFields(w http.ResponseWriter, r *http.Request) (*fields, e
 	if r.ContentLength == 0 {
 		return f, nil
 	}
-	if kind != "" && kind != "application/json" {
+	// What says nothing any page can make a browser send.
+	browser := len(r.Header["Origin"])+len(r.Header["Sec-Fetch-Site"])+len(r.Header["Cookie"]) > 0
+	if kind != "application/json" && (kind != "" || browser) {
 		return nil, &statusError{status: http.StatusUnsupportedMediaType, text: `Unsupported media type "` + kind + `" in request.`}
 	}
 	var data []byte

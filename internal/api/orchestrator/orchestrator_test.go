@@ -126,6 +126,10 @@ func TestWrongRequests(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	s.want(415, `{"detail":"Unsupported media type \"text/plain\" in request."}`, "POST", base, `{}`, header("Content-Type", "text/plain"))
+	if a := s.do("POST", base, `{}`, header("Content-Type", "")); a.status != http.StatusCreated {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	s.want(415, `{"detail":"Unsupported media type \"\" in request."}`, "POST", base, `{}`, header("Content-Type", ""), header("Sec-Fetch-Site", "same-origin"))
 	if a := s.do("POST", one+"/upload/", `{"path":"a","content":"`+strings.Repeat("x", 1<<20)+`"}`); a.status != 413 || !strings.HasPrefix(a.body, `{"detail":`) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
