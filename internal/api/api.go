@@ -164,7 +164,10 @@ type handler struct {
 // ServeHTTP is the way of every request: what is common first, then the route
 // with its guard.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	req := &Request{ID: requestID(r), Host: r.Host, TLS: r.TLS != nil, start: time.Now()}
+	req := &Request{
+		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil, start: time.Now(),
+		method: clean(r.Method), keyless: len(r.Header["Authorization"])+len(r.Header["X-Api-Key"]) == 0,
+	}
 	rec := &recorder{ResponseWriter: w}
 	rec.leaving = func() { h.auditBegin(rec, r) }
 	ctx := context.WithValue(r.Context(), requestKey{}, req)

@@ -38,6 +38,9 @@ type ErrorBody struct {
 	Field     string         `json:"field,omitempty" doc:"The request field or parameter at fault, if one is." example:"ttl_seconds"`
 	Reason    errdefs.Reason `json:"reason,omitempty" doc:"More than code says, for programs, where there is more to tell apart: of files and programs in the sandbox, and of what was not found. The values stay." example:"no_such_file"`
 	RequestID string         `json:"request_id,omitempty" doc:"Names this request in the daemon's log; also in the X-Request-Id header. Left out of 401, which is the same for everybody." example:"5YXTKD3NPQZJH3LYXAFXCLMPGE"`
+
+	Method  string `json:"-"` // of the request, for dialects that say it
+	Keyless bool   `json:"-"` // the request showed no key at all, for dialects that tell this from a wrong one
 }
 
 var statuses = map[errdefs.Code]int{
@@ -104,7 +107,7 @@ func Describe(ctx context.Context, err error) (ErrorBody, int) {
 	if _, known := statuses[code]; !known {
 		code = errdefs.Internal
 	}
-	body := ErrorBody{Error: errdefs.MessageOf(err), Code: code, RequestID: From(ctx).ID}
+	body := ErrorBody{Error: errdefs.MessageOf(err), Code: code, RequestID: From(ctx).ID, Method: From(ctx).method, Keyless: From(ctx).keyless}
 	if e, ok := errors.AsType[*errdefs.Error](err); ok {
 		body.Field, body.Reason = e.Field, e.Reason
 		if hint := hints[e.Reason]; hint != "" {

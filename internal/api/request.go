@@ -24,6 +24,8 @@ type Request struct {
 	Foreign bool
 
 	dialect Dialect // of the surface that the request is for
+	method  string
+	keyless bool // it shows no key in a header
 
 	otherOrigin bool // it comes from a page of one of Options.Origins
 

@@ -37,9 +37,9 @@ var Rules = map[string]Rule{
 	// drivers there are it asks the table.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/accounts", "internal/admission", "internal/api", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
+			"docs", "internal/accounts", "internal/admission", "internal/api", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
-			"internal/maintenance", "internal/network", "internal/network/groups", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
+			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
 			"internal/network/groups", "internal/runnerclient", "protocol",
 		},
@@ -108,6 +108,11 @@ var Rules = map[string]Rule{
 			"protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
+	},
+	"internal/api/orchestrator": {
+		Ours: []string{
+			"internal/api", "internal/api/execstream", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/snapshots", "protocol",
+		},
 	},
 	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/protection"}},
 	"internal/api/v1/files": {
@@ -181,6 +186,11 @@ var Rules = map[string]Rule{
 	"internal/session/secrets": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/network", "internal/seal", "internal/session/check"},
 	},
+	// Sessions with names of their clients' choice, over the heart.
+	"internal/orchestrator": {
+		Ours:      []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session", "internal/session/snapshots"},
+		Libraries: []string{"golang.org/x/sync"},
+	},
 	"internal/session/snapshots": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
@@ -191,7 +201,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
 	},
 	"internal/store": {
-		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
@@ -351,6 +361,7 @@ var Rules = map[string]Rule{
 	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/netfixture":      {TestOnly: true, Ours: []string{"internal/testenv"}, Libraries: []string{"github.com/miekg/dns", unix}},
 	"test/network":         {TestOnly: true, Ours: []string{"internal/testenv", "test/blackbox", "test/netfixture"}},
+	"test/orchestrator":    {TestOnly: true, Ours: []string{"internal/testenv", "test/blackbox"}},
 	"test/programs":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/blackbox":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},
 	"test/e2e":             {TestOnly: true},

@@ -226,6 +226,7 @@ func (l *loader) together(c *Config) {
 		l.wrong(l.set["extra_drivers"], "extra_drivers", "has %s, which is the driver already: remove it there", c.Driver)
 	}
 	l.snapshots(&c.Snapshots)
+	l.orchestrator(c)
 	l.togetherNetwork(c)
 	atMost(l, "session_ttl_seconds", &c.SessionTTL, "max_session_ttl_seconds", &c.MaxSessionTTL)
 	atMost(l, "defaults.exec_timeout_ms", &c.Defaults.ExecTimeout, "defaults.max_exec_timeout_ms", &c.Defaults.MaxExecTimeout)

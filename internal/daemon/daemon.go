@@ -31,6 +31,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/maintenance"
+	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/protection"
@@ -67,6 +68,7 @@ type Daemon struct {
 	pool     *pool.Pool // nil if there is none
 	manager  *session.Manager
 	reaper   *reaper.Reaper
+	named    *orchestrator.Service // nil if there is none
 	server   *http.Server
 
 	accounts *accounts.Accounts
@@ -141,7 +143,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		Registry:      registry,
 		Audit:         d.audit,
 		Tracer:        traces,
-	}, surfaces(d.cfg, d.opts.Version, d.manager, previews, d.pool, d.library, d.accounts, registry)...)
+	}, d.surfaces(previews, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	connections := api.NewConnections(d.cfg.Requests.Connections)
 	connections.Watch(d.server)
@@ -208,6 +210,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if err := d.openAccounts(ctx, rows); err != nil {
 		return nil, err
 	}
+	d.named = newOrchestrator(d.cfg, rows, d.manager, d.log)
 	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.manager.ClockSet, Log: d.log}
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval, Align: times.Align})
 	return gate, times.Align(ctx) // before the manager reads its rows
@@ -355,6 +358,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return d.reaper.Run(inner) })
 	g.Go(func() error { return d.accounts.Run(inner, d.settled) })
+	if d.named != nil && !d.opts.StopSessions {
+		g.Go(func() error { return d.named.Run(inner) })
+	}
 	g.Go(func() error { return d.tellService(inner) })
 	if d.audit != nil {
 		g.Go(func() error { return d.audit.Run(inner) })

@@ -6,38 +6,44 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/docs"
-	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
+	orchestratorapi "github.com/sandkasten/sandkasten/internal/api/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	"github.com/sandkasten/sandkasten/internal/api/site"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
-	"github.com/sandkasten/sandkasten/internal/config"
-	"github.com/sandkasten/sandkasten/internal/images/jobs"
-	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
-	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // surfaces is the list of public APIs.
-func surfaces(cfg config.Config, version string, manager *session.Manager, previews *preview.Previews, ready *pool.Pool, library *jobs.Library, users *accounts.Accounts, registry *prometheus.Registry) []api.Surface {
-	disk := admission.NewDisk(cfg.DataDir, filepath.Dir(cfg.DBPath))
-	return []api.Surface{
+func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Registry) []api.Surface {
+	disk := admission.NewDisk(d.cfg.DataDir, filepath.Dir(d.cfg.DBPath))
+	list := []api.Surface{
 		v1.New(v1.Options{
-			Manager:     manager,
+			Manager:     d.manager,
 			Previews:    previews,
-			Pool:        ready,
-			Images:      library,
-			Accounts:    users,
-			Version:     version,
-			OutputBytes: cfg.Exec.OutputLimitBytes,
-			UploadBytes: cfg.Files.MaxUploadMB << 20,
-			SpoolDir:    cfg.SpoolDir(),
+			Pool:        d.pool,
+			Images:      d.library,
+			Accounts:    d.accounts,
+			Version:     d.opts.Version,
+			OutputBytes: d.cfg.Exec.OutputLimitBytes,
+			UploadBytes: d.cfg.Files.MaxUploadMB << 20,
+			SpoolDir:    d.cfg.SpoolDir(),
 			Writable:    disk.Writable,
 			DiskFull:    disk.Full,
 			Registry:    registry,
-			Metrics:     sessionmetrics.New(registry, manager),
+			Metrics:     sessionmetrics.New(registry, d.manager),
 		}),
 		site.New(docs.FS),
 	}
+	if d.named == nil {
+		return list
+	}
+	return append(list, orchestratorapi.New(orchestratorapi.Options{
+		Service:     d.named,
+		Manager:     d.manager,
+		OutputBytes: d.cfg.Exec.OutputLimitBytes,
+		UploadBytes: d.cfg.Files.MaxUploadMB << 20,
+		SpoolDir:    d.cfg.SpoolDir(),
+	}))
 }

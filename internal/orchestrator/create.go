@@ -1,0 +1,308 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+)
+
+// CreateRequest asks for a session. Zero values take the defaults.
+type CreateRequest struct {
+	ID               string // of one that is there, or a new one; "" is a new one
+	Mode             string
+	Image            string
+	CPU              string
+	Memory           string
+	EphemeralStorage string
+	RestoreSnapshot  string // the core's id of a snapshot; "" is the session's latest
+	IdleTimeout      time.Duration
+	MaxLifetime      time.Duration
+	Metadata         map[string]any
+}
+
+// Workspace is where a session's files are.
+const Workspace = "/workspace"
+
+// created is the answer to a create.
+type created struct {
+	session Session
+	made    bool
+}
+
+// Create returns a ready session, and whether it had to be made or begun anew for
+// that. One that is ready and not out of time is returned as it is. One that has
+// ended begins anew with the files of its latest snapshot. Creates of one session
+// that come at the same time have one answer.
+func (s *Service) Create(ctx context.Context, p auth.Principal, req CreateRequest) (_ Session, made bool, err error) {
+	req.ID = cmp.Or(req.ID, newUUID())
+	done := s.flights.DoChan(p.Owner+"\x00"+req.ID, func() (any, error) {
+		// The others that wait for it are no worse off if this client leaves.
+		return s.create(context.WithoutCancel(ctx), p, req)
+	})
+	select {
+	case result := <-done:
+		if result.Err != nil {
+			return Session{}, false, result.Err
+		}
+		answer := result.Val.(created)
+		return answer.session, answer.made, nil
+	case <-ctx.Done():
+		return Session{}, false, ctx.Err()
+	}
+}
+
+func (s *Service) create(ctx context.Context, p auth.Principal, req CreateRequest) (created, error) {
+	release, err := s.locks.acquire(ctx, req.ID)
+	if err != nil {
+		return created{}, err
+	}
+	defer release()
+	found, err := s.find(ctx, p, req.ID)
+	if errdefs.Is(err, errdefs.NotFound) {
+		return s.createNew(ctx, p, req)
+	}
+	if err != nil {
+		return created{}, err
+	}
+	if found, err = s.current(ctx, found); err != nil {
+		return created{}, err
+	}
+	late := !time.Now().Before(found.ExpiresAt)
+	if found.Status == Ready && !late {
+		s.saw(found.ID, true)
+		return created{s.withSeen(found), false}, nil
+	}
+	if err := s.checkSnapshot(ctx, found, req.RestoreSnapshot); err != nil {
+		return created{}, err
+	}
+	if found.Status == Ready {
+		// Who asks for what was its latest snapshot means its files.
+		same := req.RestoreSnapshot == found.LatestSnapshot
+		if err := s.terminate(ctx, &found, labelLifetime, ReasonLifetime); err != nil {
+			return created{}, err
+		}
+		if same {
+			req.RestoreSnapshot = found.LatestSnapshot
+		}
+	}
+	found.IdleTimeout = cmp.Or(req.IdleTimeout, found.IdleTimeout)
+	found.MaxLifetime = cmp.Or(req.MaxLifetime, found.MaxLifetime)
+	if err := s.provision(ctx, &found, req.RestoreSnapshot); err != nil {
+		return created{}, err
+	}
+	return created{found, true}, nil
+}
+
+func (s *Service) createNew(ctx context.Context, p auth.Principal, req CreateRequest) (created, error) {
+	// Another owner's may have the ID.
+	if _, err := s.opts.Store.GetOrchestrated(ctx, req.ID); !errdefs.Is(err, errdefs.NotFound) {
+		return created{}, cmp.Or(err, error(errNoSession()))
+	}
+	x := Session{
+		ID: req.ID, Owner: p.Owner, Mode: cmp.Or(req.Mode, s.opts.DefaultMode), Image: cmp.Or(req.Image, s.opts.DefaultImage),
+		CPU: req.CPU, Memory: req.Memory, EphemeralStorage: req.EphemeralStorage,
+		IdleTimeout: cmp.Or(req.IdleTimeout, s.opts.IdleTimeout), MaxLifetime: cmp.Or(req.MaxLifetime, s.opts.MaxLifetime),
+		Metadata: req.Metadata, CreatedAt: time.Now().UTC(),
+	}
+	if _, err := s.plan(x, ""); err != nil {
+		return created{}, err
+	}
+	if err := s.checkSnapshot(ctx, x, req.RestoreSnapshot); err != nil {
+		return created{}, err
+	}
+	if err := s.provision(ctx, &x, req.RestoreSnapshot); err != nil {
+		return created{}, err
+	}
+	return created{x, true}, nil
+}
+
+// checkSnapshot refuses a snapshot that the owner does not have.
+func (s *Service) checkSnapshot(ctx context.Context, x Session, id string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := s.opts.Snapshots.Get(ctx, ownerOf(x), id)
+	return err
+}
+
+// plan is what the core is asked for. Its own times are as long as they can be, so
+// that no session ends before its files are saved.
+func (s *Service) plan(x Session, restore string) (session.CreateRequest, error) {
+	if x.Mode == "k8s" {
+		return session.CreateRequest{}, errdefs.New(errdefs.Unimplemented, "mode k8s is not there yet")
+	}
+	driver := cmp.Or(s.opts.Modes[x.Mode], x.Mode)
+	if !slices.Contains(s.opts.Drivers, driver) {
+		return session.CreateRequest{}, errdefs.Invalid("mode", "%s is not available: this daemon has %s", x.Mode, strings.Join(s.opts.Drivers, " and "))
+	}
+	limits, err := limitsOf(x.CPU, x.Memory, x.EphemeralStorage)
+	if err != nil {
+		return session.CreateRequest{}, err
+	}
+	_, maxima, _ := s.opts.Sessions.Limits(ownerOf(x))
+	// The core ends a session, without a snapshot, some rounds after us.
+	margin := 2 * s.opts.Every
+	if most := maxima.TTL - margin; x.IdleTimeout > most {
+		return session.CreateRequest{}, errdefs.Invalid("idle_timeout_sec", "must be at most %d", int64(most/time.Second))
+	}
+	if most := maxima.Lifetime - margin; maxima.Lifetime > 0 && x.MaxLifetime > most {
+		return session.CreateRequest{}, errdefs.Invalid("max_lifetime_sec", "must be at most %d", int64(most/time.Second))
+	}
+	return session.CreateRequest{
+		Name: coreName(x), Image: cmp.Or(s.opts.ImageAliases[x.Image], x.Image), Driver: driver, Limits: limits,
+		TTL: maxima.TTL, OnIdle: session.OnIdleDestroy, FileScope: session.FileScopeSandbox, RestoreSnapshotID: restore,
+		Labels: map[string]string{"astraforge.sandbox.session": x.ID, "astraforge.sandbox.user": x.Owner},
+	}, nil
+}
+
+// coreName is what the session is called in the core.
+func coreName(x Session) string { return "sandbox-" + x.ID }
+
+// provision makes a session begin, with the files of a snapshot: this one, or the
+// latest that is good. It is ready when they are all there, or else failed. A client
+// that has been told so of one lost snapshot is not told of others. The caller has
+// the session's lock.
+func (s *Service) provision(ctx context.Context, x *Session, restore string) error {
+	told := x.Status == Failed && x.TerminatedReason == ReasonRestore
+	for {
+		err := s.attempt(ctx, x, restore)
+		if err == nil || !told || x.RestoreSnapshot == "" || !isRestore(err) {
+			return err
+		}
+		restore = ""
+	}
+}
+
+// attempt is provision with one snapshot.
+func (s *Service) attempt(ctx context.Context, x *Session, restore string) error {
+	restore, err := s.choose(ctx, *x, restore)
+	if err != nil {
+		return err
+	}
+	req, err := s.plan(*x, restore)
+	if err != nil {
+		return err
+	}
+	if err := x.to(Starting); err != nil {
+		return err
+	}
+	before := x.Core
+	x.RestoreSnapshot, x.Error = restore, ""
+	if err := s.put(ctx, x); err != nil {
+		return err
+	}
+	made, err := s.makeCore(ctx, *x, before, req)
+	if err != nil {
+		return errors.Join(err, s.fail(ctx, x, restore, err))
+	}
+	now := time.Now().UTC()
+	x.Core, x.LastActivity, x.LastHeartbeat, x.ExpiresAt = made.ID, now, now, now.Add(x.MaxLifetime)
+	if err := x.to(Ready); err != nil {
+		return err
+	}
+	return s.put(ctx, x)
+}
+
+// makeCore makes what x runs in. What it ran in before goes on if its files are
+// still there; what is in the way under its name, as after a crash, is removed.
+func (s *Service) makeCore(ctx context.Context, x Session, before session.ID, req session.CreateRequest) (session.Session, error) {
+	p := ownerOf(x)
+	if before != "" {
+		old, err := s.opts.Sessions.Get(ctx, p, before)
+		if err == nil && old.State == session.Stopped && x.RestoreSnapshot == x.LatestSnapshot {
+			started, err := s.opts.Sessions.Start(ctx, p, before)
+			if err == nil || errdefs.Is(err, errdefs.Unavailable) {
+				return started, err
+			}
+		}
+	}
+	made, err := s.opts.Sessions.Create(ctx, p, req)
+	if !errdefs.Is(err, errdefs.AlreadyExists) {
+		return made, err
+	}
+	if err := s.clear(ctx, x); err != nil {
+		return session.Session{}, err
+	}
+	return s.opts.Sessions.Create(ctx, p, req)
+}
+
+// clear removes what has x's name in the core.
+func (s *Service) clear(ctx context.Context, x Session) error {
+	p := ownerOf(x)
+	id, err := s.opts.Sessions.Find(p, coreName(x))
+	if err != nil || string(id) == coreName(x) { // which is what nothing is called
+		return err
+	}
+	err = s.opts.Sessions.Destroy(ctx, p, id)
+	if errdefs.Is(err, errdefs.NotFound) {
+		return nil
+	}
+	return err
+}
+
+// fail notes that x could not begin. A snapshot that could not be restored is not
+// tried again.
+func (s *Service) fail(ctx context.Context, x *Session, restore string, cause error) error {
+	x.Error = errdefs.MessageOf(cause)
+	if restore != "" && isRestore(cause) {
+		x.TerminatedReason = ReasonRestore
+		x.BadSnapshots = append(x.BadSnapshots, restore)
+		good, err := s.choose(ctx, *x, "")
+		if err != nil {
+			return err
+		}
+		x.LatestSnapshot = good
+	}
+	if err := x.to(Failed); err != nil {
+		return err
+	}
+	return s.put(ctx, x)
+}
+
+// isRestore reports whether a create failed because of its snapshot, and would
+// fail again.
+func isRestore(err error) bool {
+	e, ok := errors.AsType[*errdefs.Error](err)
+	return ok && e.Field == "restore_snapshot_id" && e.Code != errdefs.Unavailable
+}
+
+// choose is the snapshot that x begins with: the one asked for, or its latest one,
+// of those that are good. "" is an empty workspace.
+func (s *Service) choose(ctx context.Context, x Session, asked string) (string, error) {
+	if asked != "" && !slices.Contains(x.BadSnapshots, asked) {
+		return asked, nil
+	}
+	all, err := s.snapshotsOf(ctx, x)
+	if err != nil {
+		return "", err
+	}
+	for _, one := range all {
+		if !slices.Contains(x.BadSnapshots, one.ID) {
+			return one.ID, nil
+		}
+	}
+	return "", nil
+}
+
+// snapshotsOf are x's snapshots, newest first. They have its ID for a name.
+func (s *Service) snapshotsOf(ctx context.Context, x Session) ([]snapshots.Snapshot, error) {
+	if !s.opts.Snapshots.Enabled() {
+		return nil, nil
+	}
+	all, err := s.opts.Snapshots.List(ctx, ownerOf(x), snapshots.Filter{Name: x.ID})
+	slices.Reverse(all)
+	return all, err
+}
+
+// Times are those that a request means for a new session.
+func (s *Service) Times(req CreateRequest) (idle, lifetime time.Duration) {
+	return cmp.Or(req.IdleTimeout, s.opts.IdleTimeout), cmp.Or(req.MaxLifetime, s.opts.MaxLifetime)
+}

@@ -1,0 +1,136 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+)
+
+// Use has do work with what a session runs in, in the name that it is given. A
+// session that has ended begins anew before, with its files. It is in use until do
+// returns.
+func (s *Service) Use(ctx context.Context, p auth.Principal, ref string, do func(p auth.Principal, id session.ID) error) error {
+	x, err := s.ensureReady(ctx, p, ref)
+	if err != nil {
+		return err
+	}
+	defer s.begin(x.ID)()
+	return do(ownerOf(x), x.Core)
+}
+
+// ensureReady returns a ready session.
+func (s *Service) ensureReady(ctx context.Context, p auth.Principal, ref string) (Session, error) {
+	x, err := s.Get(ctx, p, ref)
+	if err != nil || x.Status == Ready {
+		return x, err
+	}
+	ready, _, err := s.Create(ctx, p, CreateRequest{ID: x.ID})
+	if err != nil {
+		return x, notRestored(err)
+	}
+	return ready, nil
+}
+
+// notRestored says of a failure that it is that of a session to begin anew.
+func notRestored(err error) error {
+	code := errdefs.CodeOf(err)
+	if errors.Is(err, context.Canceled) || code == errdefs.Internal {
+		return err
+	}
+	return errdefs.Wrap(err, code, "Sandbox was not ready and auto-restore failed: %s", errdefs.MessageOf(err))
+}
+
+// Heartbeat keeps a session from being idle. It begins none anew.
+func (s *Service) Heartbeat(ctx context.Context, p auth.Principal, ref string) (Session, error) {
+	x, err := s.Get(ctx, p, ref)
+	if err != nil {
+		return Session{}, err
+	}
+	s.saw(x.ID, false)
+	if x.Status == Ready {
+		if _, err := s.opts.Sessions.Heartbeat(ctx, ownerOf(x), x.Core); err != nil {
+			s.opts.Log.DebugContext(ctx, "a heartbeat came too late", "session", x.ID, "err", err)
+		}
+	}
+	return s.withSeen(x), nil
+}
+
+// Stop saves the files of a session and ends it. Its row stays. It may be
+// repeated.
+func (s *Service) Stop(ctx context.Context, p auth.Principal, ref string) error {
+	x, err := s.find(ctx, p, ref)
+	if err != nil {
+		return err
+	}
+	// Half a stop helps nobody.
+	ctx = context.WithoutCancel(ctx)
+	release, err := s.locks.acquire(ctx, x.ID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if x, err = s.find(ctx, p, x.ID); err != nil || x.Status == Terminated {
+		return err
+	}
+	return s.terminate(ctx, &x, labelStop, "")
+}
+
+// SnapshotRequest asks for a snapshot on demand.
+type SnapshotRequest struct {
+	Label   string
+	Include []string
+	Exclude []string
+}
+
+// Snapshot saves files of a session, which begins anew before if it has ended.
+func (s *Service) Snapshot(ctx context.Context, p auth.Principal, ref string, req SnapshotRequest) (snapshots.Snapshot, error) {
+	x, err := s.ensureReady(ctx, p, ref)
+	if err != nil {
+		return snapshots.Snapshot{}, err
+	}
+	defer s.begin(x.ID)()
+	release, err := s.locks.acquire(ctx, x.ID)
+	if err != nil {
+		return snapshots.Snapshot{}, err
+	}
+	defer release()
+	if x, err = s.find(ctx, p, x.ID); err != nil {
+		return snapshots.Snapshot{}, err
+	}
+	made, err := s.opts.Snapshots.Create(ctx, ownerOf(x), string(x.Core), snapshots.Request{
+		Name: x.ID, Label: req.Label, Include: req.Include, Exclude: req.Exclude,
+	})
+	if err != nil {
+		return snapshots.Snapshot{}, err
+	}
+	x.LatestSnapshot = made.ID
+	return made, s.put(ctx, &x)
+}
+
+// Snapshots returns the snapshots of a session, newest first. It begins none anew.
+func (s *Service) Snapshots(ctx context.Context, p auth.Principal, ref string) (Session, []snapshots.Snapshot, error) {
+	x, err := s.find(ctx, p, ref)
+	if err != nil {
+		return Session{}, nil, err
+	}
+	all, err := s.snapshotsOf(ctx, x)
+	return x, all, err
+}
+
+// SnapshotsByName are the snapshots of all sessions of p, newest first, by the ID
+// of their session.
+func (s *Service) SnapshotsByName(ctx context.Context, p auth.Principal) (map[string][]snapshots.Snapshot, error) {
+	named := map[string][]snapshots.Snapshot{}
+	if !s.opts.Snapshots.Enabled() {
+		return named, nil
+	}
+	all, err := s.opts.Snapshots.List(ctx, p, snapshots.Filter{})
+	for i := len(all) - 1; i >= 0; i-- {
+		named[all[i].Name] = append(named[all[i].Name], all[i])
+	}
+	return named, err
+}

@@ -1,0 +1,95 @@
+// Package orchestrator drives the daemon's /api/sandbox with the published client of
+// AstraForge's orchestrator, as it comes from PyPI.
+package orchestrator
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/test/blackbox"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+const someID = "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11"
+
+// PythonVar is the environment variable that names a Python with the client, for
+// machines without PyPI.
+const PythonVar = "SANDKASTEN_TEST_TOOLKIT_PYTHON"
+
+// python returns a Python with the client.
+func python(t *testing.T) string {
+	t.Helper()
+	if name := os.Getenv(PythonVar); name != "" {
+		return name
+	}
+	if _, err := exec.LookPath("python3"); err != nil {
+		testenv.Unsupported(t, "no python3; install it")
+	}
+	venv := filepath.Join(t.TempDir(), "venv")
+	name := filepath.Join(venv, "bin", "python")
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", venv},
+		{name, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", filepath.Join("testdata", "requirements.txt")},
+	} {
+		if text, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, text)
+		}
+	}
+	return name
+}
+
+// daemon runs a daemon with the API, and returns what has the client take a step.
+func daemon(t *testing.T) (d *blackbox.Daemon, step func(name string, args ...string)) {
+	t.Helper()
+	testenv.NeedsRoot(t)
+	interpreter := python(t)
+	d = blackbox.Start(t, blackbox.Options{Config: "orchestrator: {enabled: true, reaper_interval_seconds: 1, modes: {docker: native}}\n"})
+	return d, func(name string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), interpreter, append([]string{filepath.Join("testdata", "toolkit.py"), d.URL, d.Key, name}, args...)...)
+		if text, err := cmd.CombinedOutput(); err != nil || !strings.HasSuffix(string(text), "ok\n") {
+			t.Errorf("%s: %v\n%s\n%s", name, err, text, d.Log())
+		}
+	}
+}
+
+// TestToolkit has the client do all that it can. What it does is in the script; what
+// happens to the daemon meanwhile is here.
+func TestToolkit(t *testing.T) {
+	t.Parallel()
+	d, step := daemon(t)
+	step("life")
+
+	step("begin", someID)
+	d.Restart()
+	step("again", someID)
+	d.Kill()
+	d.Start()
+	step("again", someID)
+	step("stop", someID)
+	d.Restart()
+	step("again", someID)
+
+	step("stop", someID)
+	archives := filepath.Join(d.Data, "snapshots")
+	if err := os.RemoveAll(archives); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(archives, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d.Restart()
+	step("lost", someID)
+}
+
+// TestIdleSession lasts as long as the shortest idle timeout.
+func TestIdleSession(t *testing.T) {
+	t.Parallel()
+	_, step := daemon(t)
+	step("idle")
+}
