@@ -104,8 +104,10 @@ func TestA04_UnknownFields(t *testing.T) {
 }
 
 // zeroIsValid are the fields in which 0 is the default, or no wait.
-var zeroIsValid = map[string]bool{"cpu": true, "memory_mb": true, "pids": true, "disk_mb": true, "timeout_ms": true,
-	"max_mbit": true, "max_connections": true, "connections_per_second": true, "max_mb": true}
+var zeroIsValid = map[string]bool{
+	"cpu": true, "memory_mb": true, "pids": true, "disk_mb": true, "timeout_ms": true,
+	"max_mbit": true, "max_connections": true, "connections_per_second": true, "max_mb": true,
+}
 
 // A05: numbers that are negative, without end, no whole ones or of another type
 // are refused in every field of every operation, and in every query.
