@@ -30,7 +30,7 @@ with SyncSandboxClient() as client, client.create_session(image="python", networ
     installed = session.exec("python3 -m pip install --quiet six")
     print("pip install:", "ok" if installed.exit_code == 0 else installed.output.strip().splitlines()[-1])
 
-    session.files.write("/workspace/call.py", CALL)
+    session.write("call.py", CALL)
     called = session.exec("python3 call.py")
     print("The API answers:", called.output.strip().splitlines()[-1])
 
