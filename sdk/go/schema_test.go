@@ -52,7 +52,7 @@ func TestTypesAreThoseOfTheAPI(t *testing.T) {
 		{"Stats", Stats{}, nil, nil},
 		{"NetworkStats", NetworkStats{}, nil, nil},
 		{"Network", NetworkPolicy{}, nil, nil},
-		{"NetworkRequest", NetworkPolicy{}, nil, nil},
+		{"NetworkRequest", NetworkPolicy{}, nil, []string{"relay"}},
 		{"NetworkSecret", NetworkSecret{}, nil, []string{"value"}},
 		{"NetworkSecretRequest", NetworkSecret{}, nil, []string{"placeholder"}},
 		{"NetworkDenial", NetworkDenial{}, nil, nil},
