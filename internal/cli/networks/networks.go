@@ -195,7 +195,7 @@ func (allowCmd) Help() string {
 	return `Names without a port are for the ports 80 and 443, addresses for all. A session that
 reached nothing then reaches what is named here.
 
-  sandkasten network allow $id pypi.org files.pythonhosted.org
+  sandkasten network allow $id packages.example.net files.example.net
   sandkasten network allow $id @npm git.example.org:22 198.51.100.0/24`
 }
 
