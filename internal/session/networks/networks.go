@@ -164,11 +164,7 @@ func (k *Keeper) operator(ctx context.Context, digest string, p network.Policy) 
 	if err != nil {
 		return o, errdefs.Wrap(err, errdefs.Unavailable, "the image could not be asked which hosts its package clients use; name hosts instead of groups, or try again")
 	}
-	o.Groups = maps.Clone(of)
-	if o.Groups == nil {
-		o.Groups = make(map[string][]string)
-	}
-	maps.Copy(o.Groups, k.opts.Groups)
+	o.Groups = merged(of, k.opts.Groups)
 	return o, nil
 }
 
@@ -188,6 +184,7 @@ func (k *Keeper) compile(ctx context.Context, s Subject, p network.Policy) (*net
 	return network.CompileWithin(p, within, operator)
 }
 
+// merged has the groups of both; those of b replace those of a.
 func merged(a, b map[string][]string) map[string][]string {
 	all := make(map[string][]string, len(a)+len(b))
 	maps.Copy(all, a)

@@ -98,7 +98,7 @@ func (k *Keeper) restore(ctx context.Context, s Subject, cause error) error {
 const maxLog = 1000
 
 // Log returns what was decided behind the event numbered since, oldest first. There
-// is nothing of a session without a network.
+// is nothing of a session that never had a network.
 func (n *Networks) Log(ctx context.Context, p auth.Principal, id string, since uint64, limit int) ([]relay.Event, error) {
 	if _, err := n.sessions.Subject(ctx, p, id); err != nil {
 		return nil, err
