@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -37,7 +38,8 @@ func (s *Service) terminate(ctx context.Context, x *Session, label, reason strin
 	if err == nil && !core.State.Ended() {
 		s.measure(ctx, x)
 		s.save(ctx, x, label)
-		// The snapshot is known before the files go.
+		// Snapshot and reason are known before the files go and it looks ended.
+		x.TerminatedReason = cmp.Or(reason, x.TerminatedReason)
 		if err := s.put(ctx, x); err != nil {
 			return err
 		}
@@ -48,9 +50,7 @@ func (s *Service) terminate(ctx context.Context, x *Session, label, reason strin
 			s.opts.Log.WarnContext(ctx, "a session has ended and is not removed yet", "session", x.ID, "err", err)
 		}
 	}
-	if reason != "" {
-		x.TerminatedReason = reason
-	}
+	x.TerminatedReason = cmp.Or(reason, x.TerminatedReason)
 	if err := x.to(Terminated); err != nil {
 		return err
 	}

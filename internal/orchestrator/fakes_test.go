@@ -105,6 +105,7 @@ type fakeCore struct {
 	full      error         // of every create
 	unsaved   error         // of every snapshot
 	beats     int
+	ended     func(session.ID) // called when one has ended, before Destroy returns; or nil
 }
 
 func (f *fakeCore) id() string {
@@ -174,6 +175,9 @@ func (f *fakeCore) Start(_ context.Context, p auth.Principal, id session.ID) (se
 
 func (f *fakeCore) Destroy(_ context.Context, p auth.Principal, id session.ID) error {
 	_, err := f.set(p, id, session.Destroyed)
+	if f.ended != nil {
+		f.ended(id)
+	}
 	return err
 }
 

@@ -211,6 +211,11 @@ func TestReaperEndsWhatIsIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute)
+		w.core.ended = func(session.ID) { // whoever sees it end sees why
+			if x := w.get(orchestrator.Terminated); x.TerminatedReason != orchestrator.ReasonIdle || x.LatestSnapshot == "" {
+				t.Errorf("while it ends: %+v", x)
+			}
+		}
 		w.round()
 		ended := w.get(orchestrator.Terminated)
 		if ended.TerminatedReason != orchestrator.ReasonIdle || !slices.Equal(w.labels(), []string{"auto-idle_timeout"}) || w.core.alive() != 0 {
