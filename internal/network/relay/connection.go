@@ -304,12 +304,12 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 }
 
 // copyTo copies until the end of from.
-func (c *connection) copyTo(ctx context.Context, to io.Writer, from io.Reader) int64 {
+func (c *connection) copyTo(ctx context.Context, to io.Writer, from net.Conn) int64 {
 	in := c.relay.sending
 	if to == c.client {
 		in = c.relay.receiving
 	}
-	n, err := io.Copy(to, metered{from, ctx, c.relay, in})
+	n, err := metered{from, ctx, c.relay, in}.copyTo(to)
 	if err != nil {
 		c.cut()
 	}

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/time/rate"
 
@@ -121,22 +124,68 @@ func (r *Relay) count(d *direction, n int) {
 	r.cutSpent()
 }
 
-// metered is a reader of what passes in one direction. That it is one keeps the kernel
-// from moving the bytes by itself, which would count them at the end only.
+// metered is what passes in one direction of a connection. The kernel does not move
+// the bytes by itself, which would count them at the end only.
 type metered struct {
-	io.Reader
-
+	from  net.Conn // of the kernel's
 	ctx   context.Context
 	relay *Relay
 	in    *direction
 }
 
-func (m metered) Read(p []byte) (int, error) {
-	n, err := m.Reader.Read(p[:min(len(p), burst)])
-	if n > 0 {
-		if held := m.relay.pass(m.ctx, m.in, n); held != nil {
-			return 0, held
+// buffers are those of connections on which bytes pass at the moment.
+var buffers = sync.Pool{New: func() any { return new([burst]byte) }}
+
+// copyTo copies until the end of from. A connection on which nothing passes has no
+// buffer.
+func (m metered) copyTo(to io.Writer) (total int64, err error) {
+	raw, err := m.from.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	for {
+		n, err := m.move(raw, to)
+		total += int64(n)
+		switch {
+		case errors.Is(err, io.EOF):
+			return total, nil
+		case err != nil:
+			return total, err
 		}
 	}
-	return n, err
+}
+
+// move waits for the next bytes and passes them on.
+func (m metered) move(raw syscall.RawConn, to io.Writer) (n int, err error) {
+	var buf *[burst]byte
+	defer func() {
+		if buf != nil {
+			buffers.Put(buf)
+		}
+	}()
+	waited := raw.Read(func(fd uintptr) (done bool) {
+		buf = buffers.Get().(*[burst]byte)
+		n, err = syscall.Read(int(fd), buf[:])
+		for errors.Is(err, syscall.EINTR) {
+			n, err = syscall.Read(int(fd), buf[:])
+		}
+		if !errors.Is(err, syscall.EAGAIN) {
+			return true
+		}
+		buffers.Put(buf)
+		buf = nil
+		return false
+	})
+	switch {
+	case waited != nil: // closed, or its deadline has passed
+		return 0, waited
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	if err := m.relay.pass(m.ctx, m.in, n); err != nil {
+		return 0, err
+	}
+	return to.Write(buf[:n])
 }

@@ -25,7 +25,7 @@ import (
 // Options configures a Relay. Names is required.
 type Options struct {
 	Names Upstream
-	Dial  func(ctx context.Context, network, address string) (net.Conn, error) // from the host's network: a net.Dialer
+	Dial  func(ctx context.Context, network, address string) (net.Conn, error) // from the host's network, as of a net.Dialer
 	Log   *slog.Logger                                                         // silence
 
 	// Authority stands for the hosts of Secrets, whose certificates are checked by
