@@ -144,5 +144,6 @@ func (c *Config) snapshotOptions() []option {
 		{"snapshots.s3_path_style", boolean(&o.S3.PathStyle), "Name the bucket in the path of requests, as most servers expect, instead of in the host, as Amazon does."},
 		{"snapshots.s3_access_key", text(&o.S3.AccessKey), "The daemon's access key. It needs the rights to get, put, list and delete objects, and to list and abort multipart uploads."},
 		{"snapshots.s3_secret_key", secret(&o.S3.SecretKey), "The secret of the access key."},
+		{"snapshots.s3_session_token", secret(&o.S3.Token), "The session token of a temporary access key. The daemon needs a restart with another one before it expires."},
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -51,6 +52,8 @@ type server struct {
 	service *orchestrator.Service
 	manager *session.Manager
 	blobs   *blob.Dir
+	kept    *artifacts.Service
+	files   *blob.Dir // of kept
 }
 
 func start(t *testing.T) *server {
@@ -76,6 +79,11 @@ func start(t *testing.T) *server {
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
 		Modes: map[string]string{"docker": "native"}, DefaultImage: "base",
 	})
+	files, err := blob.NewDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := artifacts.New(artifacts.Options{Store: db, Blobs: files, SpoolDir: t.TempDir(), Secret: []byte("of the test"), MaxBytes: 1 << 20, Quota: 2 << 20})
 	run(t, manager.Run)
 	run(t, service.Run)
 	for !manager.Ready() {
@@ -85,9 +93,9 @@ func start(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, service: service, manager: manager, blobs: blobs, Server: httptest.NewUnstartedServer(nil)}
+	s := &server{t: t, service: service, manager: manager, blobs: blobs, kept: kept, files: files, Server: httptest.NewUnstartedServer(nil)}
 	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: keys}, surface.New(surface.Options{
-		Service: service, Manager: manager, SpoolDir: t.TempDir(), BodyBytes: 1 << 20, UploadBytes: 1 << 20,
+		Service: service, Manager: manager, Artifacts: kept, SpoolDir: t.TempDir(), BodyBytes: 1 << 20, UploadBytes: 1 << 20,
 	})), slog.New(slog.DiscardHandler))
 	s.Start()
 	t.Cleanup(s.Close)
