@@ -56,6 +56,7 @@ func (s *surface) export(w http.ResponseWriter, r *http.Request) error {
 	if err := f.errors.orNil(); err != nil {
 		return err
 	}
+	given := a.StoragePath
 	if !path.IsAbs(a.StoragePath) {
 		a.StoragePath = path.Join(orchestrator.Workspace, a.StoragePath)
 	}
@@ -63,9 +64,9 @@ func (s *surface) export(w http.ResponseWriter, r *http.Request) error {
 		a.Filename = strings.ToValidUTF8(path.Base(a.StoragePath), "_")
 	}
 	err = s.sessions.Use(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) error {
-		info, content, err := s.manager.Files.Read(r.Context(), p, id, protocol.Read{Path: a.StoragePath})
+		info, content, err := s.manager.Files.Read(r.Context(), p, id, protocol.Read{Path: given})
 		if err != nil {
-			return readFailed(a.StoragePath, err)
+			return readFailed(given, err)
 		}
 		a, err = s.kept.Export(r.Context(), a, orchestrator.NewID(), info.Size, content)
 		return errors.Join(err, content.Close())

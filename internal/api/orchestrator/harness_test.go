@@ -51,12 +51,23 @@ type server struct {
 	t       *testing.T
 	service *orchestrator.Service
 	manager *session.Manager
-	blobs   *blob.Dir
+	blobs   *blob.Dir // of archives and artifacts
 	kept    *artifacts.Service
-	files   *blob.Dir // of kept
 }
 
 func start(t *testing.T) *server {
+	t.Helper()
+	blobs, err := blob.NewDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startWith(t, blobs, surface.Options{})
+	s.blobs = blobs
+	return s
+}
+
+// startWith is start with archives and artifacts in a store of the test's.
+func startWith(t *testing.T, blobs blob.Store, o surface.Options) *server {
 	t.Helper()
 	db, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
 	if err != nil {
@@ -67,10 +78,6 @@ func start(t *testing.T) *server {
 			t.Error(err)
 		}
 	})
-	blobs, err := blob.NewDir(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
 	manager := session.New(session.Options{
 		Store: db, Driver: runtimetest.NewLocal(t), Images: images{}, Defaults: session.Defaults{Image: "base"},
 		Snapshots: snapshots.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir()},
@@ -79,11 +86,7 @@ func start(t *testing.T) *server {
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
 		Modes: map[string]string{"docker": "native"}, DefaultImage: "base",
 	})
-	files, err := blob.NewDir(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept := artifacts.New(artifacts.Options{Store: db, Blobs: files, SpoolDir: t.TempDir(), Secret: []byte("of the test"), MaxBytes: 1 << 20, Quota: 2 << 20})
+	kept := artifacts.New(artifacts.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir(), Secret: []byte("of the test"), MaxBytes: 1 << 20, Quota: 2 << 20})
 	run(t, manager.Run)
 	run(t, service.Run)
 	for !manager.Ready() {
@@ -93,10 +96,9 @@ func start(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, service: service, manager: manager, blobs: blobs, kept: kept, files: files, Server: httptest.NewUnstartedServer(nil)}
-	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: keys}, surface.New(surface.Options{
-		Service: service, Manager: manager, Artifacts: kept, SpoolDir: t.TempDir(), BodyBytes: 1 << 20, UploadBytes: 1 << 20,
-	})), slog.New(slog.DiscardHandler))
+	s := &server{t: t, service: service, manager: manager, kept: kept, Server: httptest.NewUnstartedServer(nil)}
+	o.Service, o.Manager, o.Artifacts, o.SpoolDir, o.BodyBytes, o.UploadBytes = service, manager, kept, t.TempDir(), 1<<20, 1<<20
+	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: keys}, surface.New(o)), slog.New(slog.DiscardHandler))
 	s.Start()
 	t.Cleanup(s.Close)
 	return s
