@@ -69,6 +69,12 @@ func start(t *testing.T) *server {
 // startWith is start with archives and artifacts in a store of the test's.
 func startWith(t *testing.T, blobs blob.Store, o surface.Options) *server {
 	t.Helper()
+	return startSuffixed(t, blobs, "", o)
+}
+
+// startSuffixed is startWith a suffix of the names of archives.
+func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Options) *server {
+	t.Helper()
 	db, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +90,7 @@ func startWith(t *testing.T, blobs blob.Store, o surface.Options) *server {
 	})
 	service := orchestrator.New(orchestrator.Options{
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
-		Modes: map[string]string{"docker": "native"}, DefaultImage: "base",
+		Modes: map[string]string{"docker": "native"}, DefaultImage: "base", ArchiveSuffix: suffix,
 	})
 	kept := artifacts.New(artifacts.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir(), Secret: []byte("of the test"), MaxBytes: 1 << 20, Quota: 2 << 20})
 	run(t, manager.Run)
