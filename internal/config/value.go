@@ -170,8 +170,8 @@ func seconds(p *time.Duration, low, high int64) value {
 	return duration(p, time.Second, wholeNumber(" of seconds", low, high), low, high)
 }
 
-func days(p *time.Duration, low, high int64) value {
-	return duration(p, day*time.Second, wholeNumber(" of days", low, high), low, high)
+func days(p *time.Duration, high int64) value {
+	return duration(p, day*time.Second, wholeNumber(" of days", 0, high), 0, high)
 }
 
 func millis(p *time.Duration, low, high int64) value {
