@@ -193,7 +193,7 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
-	"internal/orchestrator/artifacts": {Ours: []string{"internal/errdefs", "internal/orchestrator/keylock"}},
+	"internal/orchestrator/artifacts": {Ours: []string{"internal/auth", "internal/errdefs", "internal/orchestrator/keylock"}},
 	"internal/orchestrator/keylock":   {},
 	"internal/session/snapshots": {
 		Ours: []string{

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator/keylock"
 )
@@ -133,9 +134,13 @@ func (a Artifact) key() string {
 	return "artifacts/" + hex.EncodeToString(owner[:16]) + "/" + a.SHA256
 }
 
-// Get returns one artifact.
-func (s *Service) Get(ctx context.Context, id string) (Artifact, error) {
-	return s.opts.Store.GetArtifact(ctx, id)
+// Get returns one artifact of the principal's. To every other one it does not exist.
+func (s *Service) Get(ctx context.Context, p auth.Principal, id string) (Artifact, error) {
+	a, err := s.opts.Store.GetArtifact(ctx, id)
+	if err == nil && a.Owner != p.Owner && !p.Has(auth.ScopeEveryOwner) {
+		return Artifact{}, errdefs.New(errdefs.NotFound, "no such artifact")
+	}
+	return a, err
 }
 
 // List returns the artifacts of a session, newest first.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
@@ -159,7 +160,7 @@ func TestContentIsKeptOnceForEachOwner(t *testing.T) {
 	if got := f.read(bobs); got != "same" {
 		t.Errorf("bob has %q", got)
 	}
-	if _, err := f.Get(t.Context(), first.ID); !errdefs.Is(err, errdefs.NotFound) {
+	if _, err := f.Get(t.Context(), auth.Principal{Owner: "alice"}, first.ID); !errdefs.Is(err, errdefs.NotFound) {
 		t.Errorf("what was removed: %v", err)
 	}
 }

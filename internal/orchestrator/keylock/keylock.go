@@ -1,4 +1,5 @@
-// Package keylock has locks by name.
+// Package keylock has locks by name: one user of a thing at a time, as long as all of
+// them are in one process. What is locked, and for how long, is its callers' business.
 package keylock
 
 import (
