@@ -39,7 +39,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"docs", "internal/accounts", "internal/admission", "internal/api", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
-			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
+			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
 			"internal/network/groups", "internal/runnerclient", "protocol",
 		},
@@ -111,7 +111,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/orchestrator": {
 		Ours: []string{
-			"internal/api", "internal/api/execstream", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/snapshots", "protocol",
+			"internal/api", "internal/api/execstream", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/snapshots", "protocol",
 		},
 	},
 	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/protection"}},
@@ -188,9 +188,13 @@ var Rules = map[string]Rule{
 	},
 	// Sessions with names of their clients' choice, over the heart.
 	"internal/orchestrator": {
-		Ours:      []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session", "internal/session/snapshots"},
+		Ours: []string{
+			"internal/auth", "internal/errdefs", "internal/orchestrator/keylock", "internal/runtime", "internal/session", "internal/session/snapshots",
+		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
+	"internal/orchestrator/artifacts": {Ours: []string{"internal/auth", "internal/errdefs", "internal/orchestrator/keylock"}},
+	"internal/orchestrator/keylock":   {},
 	"internal/session/snapshots": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
@@ -201,7 +205,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
 	},
 	"internal/store": {
-		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},

@@ -61,6 +61,8 @@ type Config struct {
 	Orchestrator   Orchestrator
 	Log            Log
 	Tracing        Tracing
+
+	Remarks []string // on the environment, for the log
 }
 
 // Docker is where the driver docker makes its containers.
@@ -214,7 +216,11 @@ type S3 struct {
 	PathStyle bool
 	AccessKey string
 	SecretKey string
+	Token     string // of temporary keys; empty: none
 }
+
+// Encrypted reports whether snapshots are.
+func (s Snapshots) Encrypted() bool { return s.Key != "" || s.KeyFile != "" }
 
 // Log says what the daemon writes to standard error, and how.
 type Log struct {
@@ -271,6 +277,7 @@ func Default(drivers []string) Config {
 		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, MaxTotalMB: 65536, Store: "dir", S3: S3{PathStyle: true}},
 		Orchestrator: Orchestrator{
 			IdleTimeout: 5 * time.Minute, MaxLifetime: time.Hour, ReaperInterval: time.Minute, KeepAuto: 3,
+			ArtifactQuotaMB: 10240, ArtifactRetention: 30 * 24 * time.Hour, ArtifactLinks: "daemon", ArtifactLinkLife: 24 * time.Hour,
 		},
 		Log:     Log{Level: "info", Format: "auto"},
 		Tracing: Tracing{Ratio: 1},
@@ -299,6 +306,12 @@ func (c Config) NodeFile() string { return filepath.Join(c.DataDir, "node") }
 
 // SpoolDir is where uploads wait for their end.
 func (c Config) SpoolDir() string { return filepath.Join(c.DataDir, "uploads") }
+
+// ArtifactDir is where artifacts are if they are in no bucket.
+func (c Config) ArtifactDir() string { return filepath.Join(c.DataDir, "artifacts") }
+
+// ArtifactSecretFile is where the daemon keeps what it signs links to artifacts with.
+func (c Config) ArtifactSecretFile() string { return filepath.Join(c.DataDir, "artifact_secret") }
 
 // ImageDir is where the image store is.
 func (c Config) ImageDir() string { return filepath.Join(c.DataDir, "images") }

@@ -98,6 +98,9 @@ func parse(data []byte, environ, drivers []string) (Config, []Problem) {
 	}
 	l.file(data)
 	l.environment(environ)
+	if c.Orchestrator.Enabled {
+		c.Remarks = l.astraforge(environ)
+	}
 	if c.DBPath == "" {
 		c.DBPath = filepath.Join(c.DataDir, "sandkasten.db")
 	}

@@ -21,7 +21,14 @@ type Orchestrator struct {
 	IdleTimeout    time.Duration
 	MaxLifetime    time.Duration
 	ReaperInterval time.Duration
-	KeepAuto       int // snapshots of one session that nobody asked for
+	KeepAuto       int           // snapshots of one session that nobody asked for
+	Retention      time.Duration // of sessions that have ended; 0: for ever
+
+	ArtifactBaseURL   string        // of links; empty: signed ones
+	ArtifactLinks     string        // daemon, store
+	ArtifactLinkLife  time.Duration // of a signed one
+	ArtifactQuotaMB   int64         // of one owner; 0: none
+	ArtifactRetention time.Duration // 0: for ever
 }
 
 // orchestratorOptions are its keys. Its modes have the names of drivers.
@@ -37,6 +44,12 @@ func (c *Config) orchestratorOptions(drivers []string) []option {
 		{"orchestrator.max_lifetime_seconds", seconds(&o.MaxLifetime, 300, 10*year), "Age at which a session is saved and ended, active or not, unless its client sets one."},
 		{"orchestrator.reaper_interval_seconds", seconds(&o.ReaperInterval, 1, 3600), "Interval at which the daemon looks for such sessions."},
 		{"orchestrator.keep_auto_snapshots", integer(&o.KeepAuto, 1, 1000), "Snapshots of one session that were taken when it ended; older ones are removed. Those that clients asked for stay."},
+		{"orchestrator.retention_days", days(&o.Retention, 3650), "Sessions that ended are forgotten after this long, with their snapshots and artifacts. 0 is never."},
+		{"orchestrator.artifact_base_url", baseAddress(&o.ArtifactBaseURL), "Begins the links to artifacts, instead of signed links: a file's path in the sandbox follows."},
+		{"orchestrator.artifact_links", oneOf(&o.ArtifactLinks, "daemon", "store"), "Who serves the signed links: this daemon, or the bucket of `snapshots.s3_bucket`, which clients have to reach then."},
+		{"orchestrator.artifact_link_seconds", seconds(&o.ArtifactLinkLife, 60, 7*day), "Life of a signed link. Every answer that has one has a new one."},
+		{"orchestrator.artifact_quota_mb", integer(&o.ArtifactQuotaMB, 0, 1<<30), "MiB of the artifacts of one owner. The same content counts once. 0 is no maximum."},
+		{"orchestrator.artifact_retention_days", days(&o.ArtifactRetention, 3650), "Artifacts are removed after this long. 0 is never."},
 	}
 }
 
@@ -85,6 +98,9 @@ func (l *loader) orchestrator(c *Config) {
 	}
 	if !c.Snapshots.Enabled {
 		l.wrong(l.set["orchestrator.enabled"], "orchestrator.enabled", "needs snapshots.enabled, for its sessions come back with their files: set that too, or neither")
+	}
+	if o.ArtifactLinks == "store" && (c.Snapshots.Store != "s3" || c.Snapshots.Encrypted()) {
+		l.wrong(l.set["orchestrator.artifact_links"], "orchestrator.artifact_links", "is store, which needs a bucket with readable content: set snapshots.store to s3 without an encryption key, or write daemon")
 	}
 	for mode, driver := range o.Modes {
 		if !slices.Contains(c.Drivers(), driver) {

@@ -73,6 +73,15 @@ func webAddress(p *string) value {
 	}, func() string { return *p })
 }
 
+// baseAddress is where a path can be put behind.
+func baseAddress(p *string) value {
+	return scalar("an http or https address without a query, as https://cdn.example.org/files", "!!str", func(s string) bool {
+		*p = strings.TrimRight(s, "/")
+		u, err := url.Parse(*p)
+		return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && !strings.ContainsAny(*p, "?#")
+	}, func() string { return *p })
+}
+
 // origins are web sites as browsers name them in Origin.
 func origins(p *[]string) value {
 	v := texts(p)
@@ -161,8 +170,8 @@ func seconds(p *time.Duration, low, high int64) value {
 	return duration(p, time.Second, wholeNumber(" of seconds", low, high), low, high)
 }
 
-func days(p *time.Duration, low, high int64) value {
-	return duration(p, day*time.Second, wholeNumber(" of days", low, high), low, high)
+func days(p *time.Duration, high int64) value {
+	return duration(p, day*time.Second, wholeNumber(" of days", 0, high), 0, high)
 }
 
 func millis(p *time.Duration, low, high int64) value {

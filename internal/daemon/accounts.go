@@ -10,21 +10,40 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
+	"github.com/sandkasten/sandkasten/internal/store"
 )
 
 // openAccounts opens users and their keys, which are beside those of the
 // configuration. The manager is there already.
-func (d *Daemon) openAccounts(ctx context.Context, rows accounts.Store) (err error) {
+func (d *Daemon) openAccounts(ctx context.Context, rows *store.Store) (err error) {
 	configured := map[string]bool{auth.Admin: true}
 	for _, k := range d.cfg.APIKeys {
 		configured[k.Owner] = true
 	}
 	d.accounts, err = accounts.New(ctx, accounts.Options{
 		Store: rows, Log: d.log,
-		Reserved:    func(name string) bool { return configured[name] },
-		RemoveOwned: func(ctx context.Context, owner string) error { return removeOwned(ctx, d.manager, owner) },
+		Reserved: func(name string) bool { return configured[name] },
+		RemoveOwned: func(ctx context.Context, owner string) error {
+			return errors.Join(d.removeNamed(ctx, rows, owner), removeOwned(ctx, d.manager, owner))
+		},
 	})
 	return err
+}
+
+// removeNamed forgets the orchestrator's sessions and artifacts of an owner, before
+// what they run in: nothing begins anew meanwhile. A daemon without an orchestrator
+// forgets those of an earlier one; their artifacts' content goes when it has one
+// again.
+func (d *Daemon) removeNamed(ctx context.Context, rows *store.Store, owner string) error {
+	if d.named != nil {
+		if err := d.named.RemoveOwner(ctx, owner); err != nil {
+			return fmt.Errorf("forget the sessions of the orchestrator: %w", err)
+		}
+	}
+	if err := rows.RemoveOrchestrated(ctx, owner); err != nil || d.artifacts == nil {
+		return err
+	}
+	return d.artifacts.RemoveOwner(ctx, owner)
 }
 
 // removeOwned ends the sessions of an owner and removes all that is kept for them.

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,7 +11,11 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
+	"github.com/sandkasten/sandkasten/internal/config"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/seal"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -27,6 +33,13 @@ func (oneImage) Resolve(context.Context, string) (string, error) {
 
 // newManager is a running manager with everything that can be owned.
 func newManager(t *testing.T) *session.Manager {
+	t.Helper()
+	m, _ := newManagerOver(t)
+	return m
+}
+
+// newManagerOver is newManager with its rows.
+func newManagerOver(t *testing.T) (*session.Manager, *store.Store) {
 	t.Helper()
 	rows, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "db"))
 	if err != nil {
@@ -62,7 +75,7 @@ func newManager(t *testing.T) *session.Manager {
 	for !m.Ready() {
 		time.Sleep(time.Millisecond)
 	}
-	return m
+	return m, rows
 }
 
 // owned makes one of everything for an owner.
@@ -128,5 +141,61 @@ func TestRemoveOwned(t *testing.T) {
 	}
 	if err := removeOwned(t.Context(), m, "alice"); err != nil {
 		t.Errorf("again: %v", err)
+	}
+}
+
+// A user who is deleted leaves no session of the orchestrator to one of that name, nor
+// an artifact: with the orchestrator, and where it is not there any more.
+func TestRemoveNamed(t *testing.T) {
+	for name, enabled := range map[string]bool{"orchestrator": true, "no orchestrator": false} {
+		t.Run(name, func(t *testing.T) {
+			m, rows := newManagerOver(t)
+			cfg := config.Default(drivers.Names())
+			cfg.DataDir, cfg.Orchestrator.Enabled = t.TempDir(), true
+			cfg.Snapshots.Dir = filepath.Join(cfg.DataDir, "snapshots")
+			if err := os.Mkdir(cfg.SpoolDir(), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			stores, err := openStores(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, err := openArtifacts(t.Context(), cfg, rows, stores, silent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			named := newOrchestrator(cfg, rows, m, kept, silent)
+			for _, owner := range []string{"alice", "bob"} {
+				if err := rows.PutOrchestrated(t.Context(), orchestrator.Session{ID: owner + "-session", Owner: owner, Status: orchestrator.Terminated}); err != nil {
+					t.Fatal(err)
+				}
+				a := artifacts.Artifact{Owner: owner, SessionID: owner + "-session"}
+				if _, err := kept.Export(t.Context(), a, owner+"-artifact", 1, strings.NewReader("x")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d := &Daemon{cfg: cfg, manager: m}
+			if enabled {
+				d.named, d.artifacts = named, kept
+			}
+			for range 2 {
+				if err := d.removeNamed(t.Context(), rows, "alice"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for owner, want := range map[string]int{"alice": 0, "bob": 1} {
+				sessions, err := rows.OrchestratedOf(t.Context(), &owner)
+				list, err2 := kept.List(t.Context(), owner+"-session")
+				if err := errors.Join(err, err2); err != nil || len(sessions) != want || len(list) != want {
+					t.Errorf("%s has %d sessions and %d artifacts, %v; want %d", owner, len(sessions), len(list), err, want)
+				}
+			}
+			if err := kept.Round(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if files, err := os.ReadDir(cfg.ArtifactDir()); err != nil || len(files) != 1 {
+				t.Errorf("%v are left, %v", files, err)
+			}
+		})
 	}
 }

@@ -32,6 +32,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/maintenance"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/protection"
@@ -69,7 +70,9 @@ type Daemon struct {
 	manager  *session.Manager
 	reaper   *reaper.Reaper
 	named    *orchestrator.Service // nil if there is none
-	server   *http.Server
+
+	artifacts *artifacts.Service // of named
+	server    *http.Server
 
 	accounts *accounts.Accounts
 
@@ -87,6 +90,9 @@ func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) 
 	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{})}
 	if off := protection.Named(); len(off) > 0 {
 		d.log.WarnContext(ctx, "this is a build for tests and protects nobody", "off", off)
+	}
+	for _, remark := range cfg.Remarks {
+		d.log.WarnContext(ctx, remark)
 	}
 	if err := d.open(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -186,9 +192,11 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: d.drivers.PoolDir()}
 	gate := admission.New(host.Read, admissionReserve(d.cfg, host))
 	sessions := sessionOptions(d.cfg, rows, d.drivers, d.images, d.log)
-	if sessions.Snapshots, err = snapshotOptions(d.cfg, rows); err != nil {
+	stores, err := openStores(ctx, d.cfg)
+	if err != nil {
 		return nil, err
 	}
+	sessions.Snapshots = snapshotOptions(d.cfg, rows, stores.Snapshots)
 	if sessions.Secrets, err = secretOptions(d.cfg, rows); err != nil {
 		return nil, err
 	}
@@ -210,7 +218,10 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if err := d.openAccounts(ctx, rows); err != nil {
 		return nil, err
 	}
-	d.named = newOrchestrator(d.cfg, rows, d.manager, d.log)
+	if d.artifacts, err = openArtifacts(ctx, d.cfg, rows, stores, d.log); err != nil {
+		return nil, err
+	}
+	d.named = newOrchestrator(d.cfg, rows, d.manager, d.artifacts, d.log)
 	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.manager.ClockSet, Log: d.log}
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval, Align: times.Align})
 	return gate, times.Align(ctx) // before the manager reads its rows
@@ -360,6 +371,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.accounts.Run(inner, d.settled) })
 	if d.named != nil && !d.opts.StopSessions {
 		g.Go(func() error { return d.named.Run(inner) })
+		g.Go(func() error { return d.artifacts.Run(inner) })
 	}
 	g.Go(func() error { return d.tellService(inner) })
 	if d.audit != nil {

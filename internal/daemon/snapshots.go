@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/sandkasten/sandkasten/internal/config"
@@ -8,14 +9,27 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
-func snapshotOptions(cfg config.Config, rows snapshots.Store) (snapshots.Options, error) {
+// openStores opens where snapshots and artifacts are kept. Without snapshots there are
+// neither.
+func openStores(ctx context.Context, cfg config.Config) (stores datadir.Stores, err error) {
+	if !cfg.Snapshots.Enabled {
+		return stores, nil
+	}
+	if !cfg.Orchestrator.Enabled {
+		stores.Snapshots, err = datadir.OpenBlobs(cfg.Snapshots)
+	} else {
+		stores, err = datadir.OpenStores(ctx, cfg)
+	}
+	if err != nil {
+		return stores, fmt.Errorf("snapshots: %w", err)
+	}
+	return stores, nil
+}
+
+func snapshotOptions(cfg config.Config, rows snapshots.Store, blobs snapshots.Blobs) snapshots.Options {
 	c := cfg.Snapshots
 	if !c.Enabled {
-		return snapshots.Options{}, nil
-	}
-	blobs, err := datadir.OpenBlobs(c)
-	if err != nil {
-		return snapshots.Options{}, fmt.Errorf("snapshots: %w", err)
+		return snapshots.Options{}
 	}
 	return snapshots.Options{
 		Store:     rows,
@@ -26,5 +40,5 @@ func snapshotOptions(cfg config.Config, rows snapshots.Store) (snapshots.Options
 		MaxFiles:  c.MaxFiles,
 		MaxCount:  c.MaxCount,
 		Retention: c.Retention,
-	}, nil
+	}
 }

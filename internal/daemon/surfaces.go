@@ -40,7 +40,9 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 		return list
 	}
 	return append(list, orchestratorapi.New(orchestratorapi.Options{
-		Service:     d.named,
+		Service:   d.named,
+		Artifacts: d.artifacts,
+		Bucket:    d.cfg.Snapshots.Store == "s3", BucketPrefix: d.cfg.Snapshots.S3.Prefix,
 		Manager:     d.manager,
 		OutputBytes: d.cfg.Exec.OutputLimitBytes,
 		UploadBytes: d.cfg.Files.MaxUploadMB << 20,

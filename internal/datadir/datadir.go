@@ -4,6 +4,7 @@
 package datadir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -63,9 +64,52 @@ func OpenImages(cfg config.Config, log *slog.Logger) (*images.Store, error) {
 // OpenBlobs opens where snapshots are kept. It does not ask a server whether it
 // is there: the daemon works without.
 func OpenBlobs(c config.Snapshots) (blob.Store, error) {
-	store, err := openPlainBlobs(c)
+	plain, _, err := openPlainBlobs(c)
 	if err != nil {
 		return nil, err
+	}
+	return encrypted(c, plain)
+}
+
+// Stores is where the daemon keeps blobs.
+type Stores struct {
+	Snapshots blob.Store
+	Artifacts blob.Store
+	Bucket    *s3.Store // that has both as they are; nil if none has, or they are encrypted
+}
+
+// OpenStores is OpenBlobs for the daemon. Artifacts go into the bucket of snapshots,
+// which is swept with these, or into a directory of their own, which is swept here.
+func OpenStores(ctx context.Context, cfg config.Config) (Stores, error) {
+	c := cfg.Snapshots
+	snapshots, bucket, err := openPlainBlobs(c)
+	if err != nil {
+		return Stores{}, err
+	}
+	var artifacts blob.Store = bucket
+	if bucket == nil {
+		if artifacts, err = blob.NewDir(cfg.ArtifactDir()); err != nil {
+			return Stores{}, err
+		}
+		if err := artifacts.Sweep(ctx); err != nil {
+			return Stores{}, err
+		}
+	}
+	stores := Stores{Bucket: bucket}
+	if c.Encrypted() {
+		stores.Bucket = nil
+	}
+	if stores.Snapshots, err = encrypted(c, snapshots); err != nil {
+		return Stores{}, err
+	}
+	stores.Artifacts, err = encrypted(c, artifacts)
+	return stores, err
+}
+
+// encrypted is a store behind the key of the configuration, if that has one.
+func encrypted(c config.Snapshots, store blob.Store) (blob.Store, error) {
+	if !c.Encrypted() {
+		return store, nil
 	}
 	key := c.Key
 	if c.KeyFile != "" {
@@ -75,9 +119,6 @@ func OpenBlobs(c config.Snapshots) (blob.Store, error) {
 		}
 		key = strings.TrimSpace(string(text))
 	}
-	if key == "" {
-		return store, nil
-	}
 	secret, err := blob.ParseKey(key)
 	if err != nil {
 		return nil, err
@@ -85,12 +126,26 @@ func OpenBlobs(c config.Snapshots) (blob.Store, error) {
 	return blob.NewEncrypted(store, secret)
 }
 
-func openPlainBlobs(c config.Snapshots) (blob.Store, error) {
+// openPlainBlobs opens a directory, or a bucket, which it returns by itself, too. A
+// directory that is there beside a bucket has snapshots of the time before.
+func openPlainBlobs(c config.Snapshots) (blob.Store, *s3.Store, error) {
 	if c.Store != "s3" {
-		return blob.NewDir(c.Dir)
+		dir, err := blob.NewDir(c.Dir)
+		return dir, nil, err
 	}
-	return s3.New(s3.Options{
+	bucket, err := s3.New(s3.Options{
 		Endpoint: c.S3.Endpoint, CAFile: c.S3.CAFile, Region: c.S3.Region, Bucket: c.S3.Bucket, Prefix: c.S3.Prefix,
-		PathStyle: c.S3.PathStyle, AccessKey: c.S3.AccessKey, SecretKey: c.S3.SecretKey,
+		PathStyle: c.S3.PathStyle, AccessKey: c.S3.AccessKey, SecretKey: c.S3.SecretKey, Token: c.S3.Token,
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := os.Stat(c.Dir); err != nil {
+		return bucket, bucket, nil //nolint:nilerr // none is there
+	}
+	older, err := blob.NewDir(c.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return blob.NewFallback(bucket, older), bucket, nil
 }

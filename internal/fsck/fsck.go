@@ -6,6 +6,7 @@ package fsck
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -275,8 +276,8 @@ func compareSnapshots(rows Rows, found Found) []Difference {
 	var all []Difference
 	known := map[string]bool{}
 	for _, s := range rows.Snapshots {
-		known[s.ID] = true
-		size, there := found.Blobs[s.ID]
+		known[s.Key()] = true
+		size, there := found.Blobs[s.Key()]
 		switch ready := s.State == snapshots.Ready; {
 		case !ready && !found.Running:
 			all = append(all, newDifference("snapshot", s.ID, "ready", string(s.State)+": what the daemon did has been cut off", runtime.MendAtStart))
@@ -295,11 +296,10 @@ func compareSnapshots(rows Rows, found Found) []Difference {
 	return all
 }
 
+// snapshotKey is an id of a snapshot, or the name that the orchestrator gives to an
+// archive.
+var snapshotKey = regexp.MustCompile(`^(?:[a-z2-7]{26}|snapshots/[0-9a-f-]{36}/[0-9a-f-]{36}\.tar\.gz(?:\.enc)?)$`)
+
 // IsSnapshot reports whether a key is one that a snapshot can have: what else
 // is in a bucket is others'.
-func IsSnapshot(key string) bool {
-	const length = 26
-	return len(key) == length && !slices.ContainsFunc([]rune(key), func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '2' || r > '7')
-	})
-}
+func IsSnapshot(key string) bool { return snapshotKey.MatchString(key) }

@@ -85,7 +85,7 @@ func strayArchives(ctx context.Context, cfg config.Config) ([]Garbage, error) {
 	}
 	found := len(sizes)
 	for _, s := range rows.Snapshots {
-		delete(sizes, s.ID)
+		delete(sizes, s.Key())
 	}
 	if len(sizes) == found {
 		return nil, fsck.LostError(cfg.DBPath, fmt.Sprintf("the session database names none of the %d archives of snapshots that are there", found))

@@ -149,7 +149,7 @@ func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store,
 		return err
 	}
 	for _, s := range known.Snapshots {
-		delete(sizes, s.ID)
+		delete(sizes, s.Key())
 	}
 	blobs, err := datadir.OpenBlobs(cfg.Snapshots)
 	if err != nil {
@@ -163,7 +163,10 @@ func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store,
 		if err != nil {
 			return fmt.Errorf("read the archive %s: %w", key, err)
 		}
-		s := snapshots.Snapshot{ID: key, Owner: cmp.Or(m.Owner, owner), State: snapshots.Ready, Size: size, Manifest: m, CreatedAt: m.CreatedAt}
+		if m.Key != key {
+			m.ID = key // which is the whole name of what has no other
+		}
+		s := snapshots.Snapshot{ID: m.ID, Owner: cmp.Or(m.Owner, owner), State: snapshots.Ready, Size: size, Manifest: m, CreatedAt: m.CreatedAt}
 		if err := rows.AddSnapshot(ctx, s, 0); err != nil {
 			return err
 		}

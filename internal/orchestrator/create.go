@@ -26,6 +26,7 @@ type CreateRequest struct {
 	IdleTimeout      time.Duration
 	MaxLifetime      time.Duration
 	Metadata         map[string]any
+	ArtifactBaseURL  string
 }
 
 // Workspace is where a session's files are.
@@ -42,7 +43,7 @@ type created struct {
 // ended begins anew with the files of its latest snapshot. Creates of one session
 // that come at the same time have one answer.
 func (s *Service) Create(ctx context.Context, p auth.Principal, req CreateRequest) (_ Session, made bool, err error) {
-	req.ID = cmp.Or(req.ID, newUUID())
+	req.ID = cmp.Or(req.ID, NewID())
 	done := s.flights.DoChan(p.Owner+"\x00"+req.ID, func() (any, error) {
 		// The others that wait for it are no worse off if this client leaves.
 		return s.create(context.WithoutCancel(ctx), p, req)
@@ -60,7 +61,7 @@ func (s *Service) Create(ctx context.Context, p auth.Principal, req CreateReques
 }
 
 func (s *Service) create(ctx context.Context, p auth.Principal, req CreateRequest) (created, error) {
-	release, err := s.locks.acquire(ctx, req.ID)
+	release, err := s.locks.Acquire(ctx, req.ID)
 	if err != nil {
 		return created{}, err
 	}
@@ -110,7 +111,7 @@ func (s *Service) createNew(ctx context.Context, p auth.Principal, req CreateReq
 		ID: req.ID, Owner: p.Owner, Mode: cmp.Or(req.Mode, s.opts.DefaultMode), Image: cmp.Or(req.Image, s.opts.DefaultImage),
 		CPU: req.CPU, Memory: req.Memory, EphemeralStorage: req.EphemeralStorage,
 		IdleTimeout: cmp.Or(req.IdleTimeout, s.opts.IdleTimeout), MaxLifetime: cmp.Or(req.MaxLifetime, s.opts.MaxLifetime),
-		Metadata: req.Metadata, CreatedAt: time.Now().UTC(),
+		Metadata: req.Metadata, ArtifactBaseURL: req.ArtifactBaseURL, CreatedAt: time.Now().UTC(),
 	}
 	if _, err := s.plan(x, ""); err != nil {
 		return created{}, err

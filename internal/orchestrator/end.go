@@ -62,7 +62,7 @@ func (s *Service) save(ctx context.Context, x *Session, label string) {
 	if !s.opts.Snapshots.Enabled() {
 		return
 	}
-	made, err := s.opts.Snapshots.Create(ctx, ownerOf(*x), string(x.Core), snapshots.Request{Name: x.ID, Label: label})
+	made, err := s.opts.Snapshots.Create(ctx, ownerOf(*x), string(x.Core), snapshots.Request{Name: x.ID, Label: label, Key: s.archiveKey(x.ID)})
 	if err != nil {
 		s.opts.Log.ErrorContext(ctx, "a session ends without a snapshot", "session", x.ID, "err", err)
 		x.Error = "Snapshot " + label + " failed: " + errdefs.MessageOf(err)
@@ -150,13 +150,13 @@ func (s *Service) Round(ctx context.Context) error {
 			return nil
 		})
 	}
-	return ending.Wait()
+	return errors.Join(ending.Wait(), s.forgetOld(ctx))
 }
 
 // reap ends a session if it is due. One that somebody changes is for the next
 // round.
 func (s *Service) reap(ctx context.Context, id string) error {
-	release, free := s.locks.try(id)
+	release, free := s.locks.Try(id)
 	if !free {
 		return nil
 	}

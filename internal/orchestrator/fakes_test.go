@@ -56,6 +56,22 @@ func (f *fakeStore) LiveOrchestrated(context.Context) ([]orchestrator.Session, e
 	}), nil
 }
 
+func (f *fakeStore) EndedOrchestrated(_ context.Context, before time.Time) (ids []string, _ error) {
+	for _, x := range f.matching(func(x orchestrator.Session) bool {
+		return (x.Status == orchestrator.Terminated || x.Status == orchestrator.Failed) && x.UpdatedAt.Before(before)
+	}) {
+		ids = append(ids, x.ID)
+	}
+	return ids, nil
+}
+
+func (f *fakeStore) DeleteOrchestrated(_ context.Context, id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.rows, id)
+	return nil
+}
+
 func (f *fakeStore) matching(want func(orchestrator.Session) bool) (found []orchestrator.Session) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

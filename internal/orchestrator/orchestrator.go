@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/keylock"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -75,6 +76,11 @@ type Store interface {
 	OrchestratedOf(ctx context.Context, owner *string) ([]Session, error)
 	// LiveOrchestrated returns everybody's that are starting or ready.
 	LiveOrchestrated(ctx context.Context) ([]Session, error)
+	// EndedOrchestrated returns the IDs of some that are failed or terminated and have
+	// not changed since a time.
+	EndedOrchestrated(ctx context.Context, before time.Time) ([]string, error)
+	// DeleteOrchestrated forgets a session. An unknown one is not an error.
+	DeleteOrchestrated(ctx context.Context, id string) error
 	// SeeOrchestrated notes use of sessions that exist, all in one transaction.
 	SeeOrchestrated(ctx context.Context, seen []Seen) error
 }
@@ -118,6 +124,13 @@ type Options struct {
 	MaxLifetime time.Duration // and this: an hour
 	Every       time.Duration // between two rounds of the reaper: a minute
 	KeepAuto    int           // snapshots of one session that ends have taken; older ones go: 3
+	Retention   time.Duration // of sessions that have ended; 0 is for ever
+
+	// Forget, which may be nil, removes what others keep of a session that is
+	// forgotten. It may be called again.
+	Forget func(ctx context.Context, id string) error
+
+	ArchiveSuffix string // of the keys of snapshots, behind .tar.gz
 
 	Log *slog.Logger // silence
 }
@@ -126,7 +139,7 @@ type Options struct {
 // every other one they do not exist. Its methods may be called concurrently.
 type Service struct {
 	opts    Options
-	locks   *keyLocks          // of sessions, while they change
+	locks   *keylock.Locks     // of sessions, while they change
 	flights singleflight.Group // creates of one session, which get one answer
 
 	mu   sync.Mutex
@@ -141,13 +154,16 @@ func New(o Options) *Service {
 	o.Every = cmp.Or(o.Every, time.Minute)
 	o.KeepAuto = cmp.Or(o.KeepAuto, 3)
 	o.DefaultMode = cmp.Or(o.DefaultMode, o.Drivers[0])
+	if o.Forget == nil {
+		o.Forget = func(context.Context, string) error { return nil }
+	}
 	if o.Ready == nil {
 		o.Ready = func() bool { return true }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{opts: o, locks: newKeyLocks(), seen: map[string]Seen{}, busy: map[string]int{}}
+	return &Service{opts: o, locks: keylock.New(), seen: map[string]Seen{}, busy: map[string]int{}}
 }
 
 // Get returns one session as it is now. Ref is its ID, or its Core.

@@ -24,6 +24,8 @@ type world struct {
 	t    *testing.T
 	core *fakeCore
 	rows *fakeStore
+
+	change func(*orchestrator.Options) // at a restart; or nil
 }
 
 // bubble calls do with a world that has a time of its own.
@@ -39,11 +41,15 @@ func bubble(t *testing.T, do func(t *testing.T, w *world)) {
 
 // restart begins another service over the same rows and the same core.
 func (w *world) restart() {
-	w.Service = orchestrator.New(orchestrator.Options{
+	o := orchestrator.Options{
 		Store: w.rows, Sessions: w.core, Snapshots: fakeSnapshots{w.core},
 		Drivers: []string{"native"}, Modes: map[string]string{"docker": "native"}, DefaultImage: "base",
 		ImageAliases: map[string]string{"astraforge/codex-cli:latest": "python"},
-	})
+	}
+	if w.change != nil {
+		w.change(&o)
+	}
+	w.Service = orchestrator.New(o)
 }
 
 func (w *world) create(req orchestrator.CreateRequest, made bool) orchestrator.Session {

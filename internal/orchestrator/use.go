@@ -68,7 +68,7 @@ func (s *Service) Stop(ctx context.Context, p auth.Principal, ref string) error 
 	}
 	// Half a stop helps nobody.
 	ctx = context.WithoutCancel(ctx)
-	release, err := s.locks.acquire(ctx, x.ID)
+	release, err := s.locks.Acquire(ctx, x.ID)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (s *Service) Snapshot(ctx context.Context, p auth.Principal, ref string, re
 		return snapshots.Snapshot{}, err
 	}
 	defer s.begin(x.ID)()
-	release, err := s.locks.acquire(ctx, x.ID)
+	release, err := s.locks.Acquire(ctx, x.ID)
 	if err != nil {
 		return snapshots.Snapshot{}, err
 	}
@@ -102,7 +102,7 @@ func (s *Service) Snapshot(ctx context.Context, p auth.Principal, ref string, re
 		return snapshots.Snapshot{}, err
 	}
 	made, err := s.opts.Snapshots.Create(ctx, ownerOf(x), string(x.Core), snapshots.Request{
-		Name: x.ID, Label: req.Label, Include: req.Include, Exclude: req.Exclude,
+		Name: x.ID, Label: req.Label, Include: req.Include, Exclude: req.Exclude, Key: s.archiveKey(x.ID),
 	})
 	if err != nil {
 		return snapshots.Snapshot{}, err

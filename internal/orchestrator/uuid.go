@@ -10,8 +10,8 @@ import (
 // idText is how the core writes its ids, which have 128 bits as UUIDs have.
 var idText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// newUUID returns a random UUID.
-func newUUID() string {
+// NewID returns a random UUID.
+func NewID() string {
 	var id [16]byte
 	rand.Read(id[:]) // never fails: crypto/rand ends the process instead
 	id[6] = id[6]&0x0f | 0x40

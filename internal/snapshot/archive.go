@@ -2,7 +2,10 @@ package snapshot
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
+	"compress/flate"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -44,6 +47,19 @@ func Write(w io.Writer, m Manifest, parts ...io.Reader) error {
 	return out.Close()
 }
 
+// WriteGzip is Write with the archive in a gzip file. Its parts are compressed
+// already, so it only stores them.
+func WriteGzip(w io.Writer, m Manifest, parts ...io.Reader) error {
+	z, err := gzip.NewWriterLevel(w, gzip.NoCompression)
+	if err != nil {
+		return err
+	}
+	if err := Write(z, m, parts...); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
 func write(out *tar.Writer, m Manifest, name string, size int64, r io.Reader) error {
 	if err := out.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, ModTime: m.CreatedAt.Truncate(time.Second), Format: tar.FormatPAX}); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -65,8 +81,13 @@ type Reader struct {
 	last *partReader
 }
 
-// NewReader reads as far as the end of the manifest.
+// NewReader reads as far as the end of the manifest. The archive may be in a gzip
+// file.
 func NewReader(r io.Reader) (*Reader, error) {
+	r, err := inflate(r)
+	if err != nil {
+		return nil, err
+	}
 	a := &Reader{in: r, tar: tar.NewReader(r)}
 	size, err := a.entry(manifestName)
 	if err != nil {
@@ -88,6 +109,24 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, refused("its manifest cannot be read")
 	}
 	return a, a.Manifest.check()
+}
+
+// inflate reads what is in a gzip file, or what there is instead.
+func inflate(r io.Reader) (io.Reader, error) {
+	const magic = "\x1f\x8b"
+	buffered := bufio.NewReader(r)
+	start, err := buffered.Peek(len(magic))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, readError(err)
+	}
+	if string(start) != magic {
+		return buffered, nil
+	}
+	z, err := gzip.NewReader(buffered)
+	if err != nil {
+		return nil, readError(err)
+	}
+	return z, nil
 }
 
 // entry goes on to the next entry, which must have that name.
@@ -141,7 +180,7 @@ func (a *Reader) end() error {
 	}
 	rest, err := io.ReadAll(io.LimitReader(a.in, maxPadding+1))
 	if err != nil {
-		return err
+		return readError(err)
 	}
 	if len(rest) > maxPadding || len(bytes.TrimRight(rest, "\x00")) > 0 {
 		return refused("data follows its end")
@@ -170,7 +209,8 @@ func (r *partReader) Read(p []byte) (int, error) {
 
 // readError tells a bad archive from a reader that failed.
 func readError(err error) error {
-	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, io.ErrUnexpectedEOF) {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	if corrupt || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errdefs.Wrap(err, errdefs.Unprocessable, "the snapshot is refused: it is cut off, damaged or no snapshot")
 	}
 	return err

@@ -34,14 +34,17 @@ func manifest(parts ...snapshot.PartName) snapshot.Manifest {
 	return m
 }
 
-func archive(t testing.TB, m snapshot.Manifest) []byte {
-	t.Helper()
-	var out bytes.Buffer
-	var parts []io.Reader
+func contentsOf(m snapshot.Manifest) (parts []io.Reader) {
 	for _, p := range m.Parts {
 		parts = append(parts, strings.NewReader(contents[p.Name]))
 	}
-	if err := snapshot.Write(&out, m, parts...); err != nil {
+	return parts
+}
+
+func archive(t testing.TB, m snapshot.Manifest) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := snapshot.Write(&out, m, contentsOf(m)...); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
@@ -82,6 +85,13 @@ func TestArchive(t *testing.T) {
 		}
 		if diff := cmp.Diff(m, back); diff != "" {
 			t.Error(diff)
+		}
+		var zipped bytes.Buffer
+		if err := snapshot.WriteGzip(&zipped, m, contentsOf(m)...); err != nil {
+			t.Fatal(err)
+		}
+		if again, _, err := read(&zipped, true); err != nil || !cmp.Equal(m, again) {
+			t.Errorf("in a gzip file: %+v, %v", again, err)
 		}
 		for _, p := range parts {
 			if got[p] != contents[p] {

@@ -48,6 +48,7 @@ type Manifest struct {
 	ImageDigest string    `json:"image_digest"` // what that was; the root part lies on it
 	Cwd         string    `json:"cwd"`          // of the session's default shell
 	CreatedAt   time.Time `json:"created_at"`
+	Key         string    `json:"key,omitempty"` // of the archive where it is kept, if that is not the ID
 	Include     []string  `json:"include_paths,omitempty"`
 	Exclude     []string  `json:"exclude_paths,omitempty"`
 	Parts       []Part    `json:"parts"`

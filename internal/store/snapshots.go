@@ -16,6 +16,9 @@ import (
 
 var _ snapshots.Store = (*Store)(nil)
 
+// snapshotNamesSQL makes an index that no migration has, as clockSQL makes a table.
+const snapshotNamesSQL = `CREATE INDEX IF NOT EXISTS snapshots_name ON snapshots (owner, name, created_at)`
+
 // snapshotSQL selects what scanSnapshot reads.
 const snapshotSQL = "SELECT id, owner, name, label, state, size, manifest, created_at, idempotency_key, request_hash FROM snapshots"
 
@@ -118,6 +121,11 @@ func (s *Store) findSnapshot(ctx context.Context, where string, args ...any) (sn
 // SnapshotsOf implements snapshots.Store.
 func (s *Store) SnapshotsOf(ctx context.Context, owner string) ([]snapshots.Snapshot, error) {
 	return list(ctx, s, "list snapshots", scanSnapshot, snapshotSQL+" WHERE owner = ? ORDER BY created_at, id", owner)
+}
+
+// SnapshotsNamed implements snapshots.Store.
+func (s *Store) SnapshotsNamed(ctx context.Context, owner, name string) ([]snapshots.Snapshot, error) {
+	return list(ctx, s, "list snapshots", scanSnapshot, snapshotSQL+" WHERE owner = ? AND name = ? ORDER BY created_at, id", owner, name)
 }
 
 // AllSnapshots implements snapshots.Store.

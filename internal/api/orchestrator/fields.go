@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -173,6 +174,17 @@ func (f *fields) uuid(name string) string {
 		f.errors.add(name, "Must be a valid UUID.")
 	}
 	return id
+}
+
+// webAddress is where a path can be put behind, or "".
+func (f *fields) webAddress(name string) string {
+	text := f.text(name, false)
+	u, err := url.Parse(text)
+	good := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil
+	if text != "" && (!good || strings.ContainsAny(text, "?#")) {
+		f.errors.add(name, "Enter a valid URL.")
+	}
+	return text
 }
 
 // texts is a list of texts.

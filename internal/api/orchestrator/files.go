@@ -133,37 +133,27 @@ func (s *surface) content(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		header := w.Header()
-		header.Set("Content-Type", "application/octet-stream")
-		header.Set("Content-Length", strconv.FormatInt(info.Size, 10))
-		header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": strings.ToValidUTF8(shown, "_")}))
-		header.Set("Content-Security-Policy", "sandbox") // it has the origin of the API
-		w.WriteHeader(http.StatusOK)
-		if r.Method != http.MethodHead {
-			_, err = io.Copy(api.Patient(w), content)
-		}
-		if err = errors.Join(err, content.Close()); err != nil {
-			// A broken connection is all that can still tell the client.
-			api.Failed(r.Context(), err)
-			panic(http.ErrAbortHandler)
-		}
+		send(w, r, shown, "application/octet-stream", info.Size, content)
 		return nil
 	})
 	return useError(err)
 }
 
-// artifactList is the artifacts of one session.
-type artifactList struct {
-	SessionID string   `json:"session_id"`
-	Artifacts []string `json:"artifacts"`
-}
-
-// artifacts answers with those of a session, which are none.
-func (s *surface) artifacts(w http.ResponseWriter, r *http.Request) error {
-	x, err := s.find(r)
-	if err != nil {
-		return err
+// send answers with a file that browsers store and do not show.
+func send(w http.ResponseWriter, r *http.Request, name, kind string, size int64, content io.ReadCloser) {
+	header := w.Header()
+	header.Set("Content-Type", kind)
+	header.Set("Content-Length", strconv.FormatInt(size, 10))
+	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": strings.ToValidUTF8(name, "_")}))
+	header.Set("Content-Security-Policy", "sandbox") // it has the origin of the API
+	w.WriteHeader(http.StatusOK)
+	var err error
+	if r.Method != http.MethodHead {
+		_, err = io.Copy(api.Patient(w), content)
 	}
-	api.WriteJSON(w, r, http.StatusOK, artifactList{x.ID, []string{}})
-	return nil
+	if err = errors.Join(err, content.Close()); err != nil {
+		// A broken connection is all that can still tell the client.
+		api.Failed(r.Context(), err)
+		panic(http.ErrAbortHandler)
+	}
 }

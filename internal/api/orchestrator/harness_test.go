@@ -19,6 +19,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -50,10 +51,29 @@ type server struct {
 	t       *testing.T
 	service *orchestrator.Service
 	manager *session.Manager
-	blobs   *blob.Dir
+	blobs   *blob.Dir // of archives and artifacts
+	kept    *artifacts.Service
 }
 
 func start(t *testing.T) *server {
+	t.Helper()
+	blobs, err := blob.NewDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startWith(t, blobs, surface.Options{})
+	s.blobs = blobs
+	return s
+}
+
+// startWith is start with archives and artifacts in a store of the test's.
+func startWith(t *testing.T, blobs blob.Store, o surface.Options) *server {
+	t.Helper()
+	return startSuffixed(t, blobs, "", o)
+}
+
+// startSuffixed is startWith a suffix of the names of archives.
+func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Options) *server {
 	t.Helper()
 	db, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
 	if err != nil {
@@ -64,18 +84,15 @@ func start(t *testing.T) *server {
 			t.Error(err)
 		}
 	})
-	blobs, err := blob.NewDir(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
 	manager := session.New(session.Options{
 		Store: db, Driver: runtimetest.NewLocal(t), Images: images{}, Defaults: session.Defaults{Image: "base"},
 		Snapshots: snapshots.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir()},
 	})
 	service := orchestrator.New(orchestrator.Options{
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
-		Modes: map[string]string{"docker": "native"}, DefaultImage: "base",
+		Modes: map[string]string{"docker": "native"}, DefaultImage: "base", ArchiveSuffix: suffix,
 	})
+	kept := artifacts.New(artifacts.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir(), Secret: []byte("of the test"), MaxBytes: 1 << 20, Quota: 2 << 20})
 	run(t, manager.Run)
 	run(t, service.Run)
 	for !manager.Ready() {
@@ -85,10 +102,9 @@ func start(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, service: service, manager: manager, blobs: blobs, Server: httptest.NewUnstartedServer(nil)}
-	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: keys}, surface.New(surface.Options{
-		Service: service, Manager: manager, SpoolDir: t.TempDir(), BodyBytes: 1 << 20, UploadBytes: 1 << 20,
-	})), slog.New(slog.DiscardHandler))
+	s := &server{t: t, service: service, manager: manager, kept: kept, Server: httptest.NewUnstartedServer(nil)}
+	o.Service, o.Manager, o.Artifacts, o.SpoolDir, o.BodyBytes, o.UploadBytes = service, manager, kept, t.TempDir(), 1<<20, 1<<20
+	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: keys}, surface.New(o)), slog.New(slog.DiscardHandler))
 	s.Start()
 	t.Cleanup(s.Close)
 	return s

@@ -9,15 +9,21 @@ import (
 	"net/http"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
-// Options configures the surface. Service and Manager are required.
+// Options configures the surface. Service, Manager and Artifacts are required.
 type Options struct {
-	Service *orchestrator.Service
-	Manager *session.Manager // of the service's sessions
+	Service   *orchestrator.Service
+	Manager   *session.Manager   // of the service's sessions
+	Artifacts *artifacts.Service // of the files of these
+
+	Bucket       bool   // snapshots are in one
+	BucketPrefix string // of their keys there
 
 	OutputBytes int64  // of each output of one command in an answer: 1 MiB
 	BodyBytes   int64  // of one JSON body: 32 MiB
@@ -28,6 +34,7 @@ type Options struct {
 type surface struct {
 	sessions *orchestrator.Service
 	manager  *session.Manager
+	kept     *artifacts.Service
 	opts     Options
 	routes   []api.Route
 }
@@ -39,13 +46,16 @@ func New(o Options) api.Surface {
 	o.OutputBytes = cmp.Or(o.OutputBytes, 1<<20)
 	o.BodyBytes = cmp.Or(o.BodyBytes, 32<<20)
 	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
-	s := &surface{sessions: o.Service, manager: o.Manager, opts: o}
+	s := &surface{sessions: o.Service, manager: o.Manager, kept: o.Artifacts, opts: o}
 	s.table()
 	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: prefix, Dialect: dialect}
 }
 
 // handler answers a request, or says why it does not.
 type handler func(w http.ResponseWriter, r *http.Request) error
+
+// ticket is api.Route.Ticket.
+type ticket = func(r *http.Request) (p auth.Principal, shown bool, err error)
 
 // table is the whole API.
 func (s *surface) table() {
@@ -62,8 +72,10 @@ func (s *surface) table() {
 	s.add("POST", "sessions/{id}/upload", api.Transfer, s.write)
 	s.add("POST", "sessions/{id}/files/upload", api.Transfer, s.upload)
 	s.add("GET", "sessions/{id}/files/content", api.Transfer, s.content)
-	s.add("POST", "sessions/{id}/files/export", api.Short, s.absent("Artifacts are not available on this server"))
+	s.add("POST", "sessions/{id}/files/export", api.Transfer, s.export)
 	s.add("GET", "sessions/{id}/artifacts", api.Short, s.artifacts)
+
+	s.addLinked("GET", "artifacts/{artifact}/download", api.Transfer, s.linkTicket, s.download)
 
 	s.add("POST", "sessions/{id}/snapshot", api.Long, s.snapshot)
 	s.add("POST", "sessions/{id}/snapshots", api.Long, s.snapshot)
@@ -78,13 +90,18 @@ func (s *surface) table() {
 
 // add adds a path, with and without a slash at its end.
 func (s *surface) add(method, path string, class api.Class, handle handler) {
+	s.addLinked(method, path, class, nil, handle)
+}
+
+// addLinked is add of a path that a link opens, too.
+func (s *surface) addLinked(method, path string, class api.Class, ticket ticket, handle handler) {
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := handle(w, r); err != nil {
 			writeError(w, r, err)
 		}
 	})
 	for _, pattern := range []string{method + " " + prefix + path, method + " " + prefix + path + "/{$}"} {
-		s.routes = append(s.routes, api.Route{Pattern: pattern, Scope: api.Key, Class: class, Handler: serve})
+		s.routes = append(s.routes, api.Route{Pattern: pattern, Scope: api.Key, Class: class, Ticket: ticket, Handler: serve})
 	}
 }
 

@@ -3,6 +3,8 @@ package orchestrator_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"mime/multipart"
 	"net/http"
@@ -14,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
-	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -110,7 +111,11 @@ func TestWrongRequests(t *testing.T) {
 		"base64":           {"POST", one + "/upload/", `{"path":"a","content":"?","encoding":"base64"}`, 400, `["Invalid base64 content"]`},
 		"no query":         {"POST", one + "/files/upload/", `x`, 400, `{"detail":"path is required"}`},
 		"nothing to read":  {"GET", one + "/files/content/", ``, 400, `{"detail":"path is required"}`},
-		"export":           {"POST", one + "/files/export/", `{"path":"a"}`, 501, `{"detail":"Artifacts are not available on this server"}`},
+		"export":           {"POST", one + "/files/export/", `{"path":"a"}`, 400, `{"detail":"Failed to read file a: \"a\" does not exist"}`},
+		"export no path":   {"POST", one + "/files/export/", `{}`, 400, `{"path":["This field is required."]}`},
+		"export fields":    {"POST", one + "/files/export/", `{"path":"a","filename":"\n","content_type":"x"}`, 400, `{"content_type":["Must be a media type, as text/plain."],"filename":["Control characters are not allowed."]}`},
+		"base url":         {"POST", base, `{"artifact_base_url":"ftp://a"}`, 400, `{"artifact_base_url":["Enter a valid URL."]}`},
+		"no artifact":      {"GET", "/api/sandbox/artifacts/" + uuid + "/download", ``, 404, `{"detail":"Not found."}`},
 		"artifacts":        {"GET", one + "/artifacts/", ``, 200, `{"session_id":"` + someID + `","artifacts":[]}`},
 		"mouse":            {"POST", one + "/input/mouse/", `{}`, 501, `{"detail":"Mouse input not yet implemented in the sandbox daemon"}`},
 		"keyboard":         {"POST", one + "/input/keyboard/", `{}`, 501, `{"detail":"Keyboard input not yet implemented in the sandbox daemon"}`},
@@ -319,23 +324,59 @@ func TestSnapshotsOnDemand(t *testing.T) {
 	}
 }
 
+// A snapshot that is lost or damaged fails once, and is not tried again.
 func TestLostSnapshotFailsOnce(t *testing.T) {
-	s := start(t)
-	s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)
-	s.want(http.StatusNoContent, "", "DELETE", one, "")
-	ended := s.object(http.StatusOK, "GET", one, "")
-	id, _ := ended["snapshot_ids"].([]any)[0].(string)
-	key, _ := orchestrator.SnapshotID(id)
-	if err := s.blobs.Delete(t.Context(), key); err != nil {
-		t.Fatal(err)
+	t.Parallel()
+	for name, spoil := range map[string]func(archive []byte) []byte{
+		"missing":               func([]byte) []byte { return nil },
+		"cut off":               func(archive []byte) []byte { return archive[:len(archive)/2] },
+		"changed in its middle": func(archive []byte) []byte { archive[len(archive)/2] ^= 1; return archive },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)
+			s.object(http.StatusOK, "POST", one+"/exec", `{"command":"head -c 100000 /dev/urandom > data"}`)
+			s.want(http.StatusNoContent, "", "DELETE", one, "")
+			ended := s.object(http.StatusOK, "GET", one, "")
+			id, _ := ended["snapshot_ids"].([]any)[0].(string)
+			s.spoil("snapshots/"+someID+"/"+id+".tar.gz", spoil)
+			if a := s.do("POST", one+"/exec", `{"command":"true"}`); a.status != http.StatusBadRequest || !strings.HasPrefix(a.body, `{"detail":"Sandbox was not ready and auto-restore failed: `) {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+			failed := s.object(http.StatusOK, "GET", one, "")
+			if metadata, _ := failed["metadata"].(map[string]any); failed["status"] != "failed" || metadata["terminated_reason"] != "restore_failed" {
+				t.Errorf("%v", failed)
+			}
+			again := s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)
+			if metadata, _ := again["metadata"].(map[string]any); !cmp.Equal(metadata["skipped_snapshot_ids"], []any{id}) || again["restore_snapshot_id"] != nil {
+				t.Errorf("%v", again)
+			}
+			ls := s.object(http.StatusOK, "POST", one+"/exec", `{"command":"ls -A"}`)
+			if ls["stdout"] != "" {
+				t.Errorf("the workspace has %v", ls)
+			}
+		})
 	}
-	s.want(http.StatusBadRequest, `{"detail":"Sandbox was not ready and auto-restore failed: the archive of snapshot `+key+` is lost; delete it"}`, "POST", one+"/exec", `{"command":"true"}`)
-	failed := s.object(http.StatusOK, "GET", one, "")
-	if metadata, _ := failed["metadata"].(map[string]any); failed["status"] != "failed" || metadata["terminated_reason"] != "restore_failed" {
-		t.Errorf("%v", failed)
+}
+
+// spoil changes an archive, or removes it if nothing is left.
+func (s *server) spoil(key string, change func([]byte) []byte) {
+	s.t.Helper()
+	r, err := s.blobs.Open(s.t.Context(), key, 0)
+	if err != nil {
+		s.t.Fatal(err)
 	}
-	again := s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)
-	if metadata, _ := again["metadata"].(map[string]any); !cmp.Equal(metadata["skipped_snapshot_ids"], []any{id}) || again["restore_snapshot_id"] != nil {
-		t.Errorf("%v", again)
+	archive, err := io.ReadAll(r)
+	if err = errors.Join(err, r.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	if archive = change(archive); archive == nil {
+		err = s.blobs.Delete(s.t.Context(), key)
+	} else {
+		_, err = s.blobs.Put(s.t.Context(), key, bytes.NewReader(archive))
+	}
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }

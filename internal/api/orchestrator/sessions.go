@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
@@ -54,15 +55,15 @@ type sessionView struct {
 	UpdatedAt         stamp          `json:"updated_at"`
 }
 
-// viewOf is x with its snapshots, newest first.
-func viewOf(x orchestrator.Session, shots []snapshots.Snapshot) sessionView {
+// viewOf is x with its snapshots, newest first, and the number of its artifacts.
+func viewOf(x orchestrator.Session, shots []snapshots.Snapshot, kept int) sessionView {
 	v := sessionView{
 		ID: x.ID, Mode: x.Mode, Image: x.Image, CPU: x.CPU, Memory: x.Memory, EphemeralStorage: x.EphemeralStorage,
 		Status: string(x.Status), WorkspacePath: orchestrator.Workspace, ArtifactBaseURL: x.ArtifactBaseURL,
 		IdleTimeoutSec: int64(x.IdleTimeout / time.Second), MaxLifetimeSec: int64(x.MaxLifetime / time.Second),
 		LastActivityAt: stamp(x.LastActivity), LastHeartbeatAt: stamp(x.LastHeartbeat), ExpiresAt: stamp(x.ExpiresAt),
 		ErrorMessage: x.Error, Metadata: map[string]any{}, CPUSeconds: x.CPUSeconds, StorageBytes: x.StorageBytes,
-		SnapshotIDs: []string{}, CreatedAt: stamp(x.CreatedAt), UpdatedAt: stamp(x.UpdatedAt),
+		SnapshotIDs: []string{}, ArtifactsCount: kept, CreatedAt: stamp(x.CreatedAt), UpdatedAt: stamp(x.UpdatedAt),
 	}
 	if id := orchestrator.SnapshotUUID(x.RestoreSnapshot); id != "" {
 		v.RestoreSnapshotID = &id
@@ -97,7 +98,11 @@ func (s *surface) answer(w http.ResponseWriter, r *http.Request, status int, x o
 	if err != nil {
 		return err
 	}
-	api.WriteJSON(w, r, status, viewOf(x, shots))
+	kept, err := s.kept.Count(r.Context(), x.ID)
+	if err != nil {
+		return err
+	}
+	api.WriteJSON(w, r, status, viewOf(x, shots, kept))
 	return nil
 }
 
@@ -111,9 +116,17 @@ func (s *surface) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	owner := p.Owner
+	if p.Has(auth.ScopeEveryOwner) {
+		owner = ""
+	}
+	kept, err := s.kept.Counts(r.Context(), owner)
+	if err != nil {
+		return err
+	}
 	views := make([]sessionView, 0, len(all))
 	for _, x := range all {
-		views = append(views, viewOf(x, shots[x.ID]))
+		views = append(views, viewOf(x, shots[x.ID], kept[x.ID]))
 	}
 	api.WriteJSON(w, r, http.StatusOK, views)
 	return nil
@@ -151,7 +164,7 @@ func (s *surface) createRequest(w http.ResponseWriter, r *http.Request) (req orc
 		ID: f.uuid("id"), Mode: f.choice("mode", "docker", "native", "k8s"), Image: f.text("image", false),
 		CPU: f.text("cpu", false), Memory: f.text("memory", false), EphemeralStorage: f.text("ephemeral_storage", false),
 		IdleTimeout: f.seconds("idle_timeout_sec", leastIdle), MaxLifetime: f.seconds("max_lifetime_sec", leastLifetime),
-		Metadata: f.object("metadata"),
+		Metadata: f.object("metadata"), ArtifactBaseURL: f.webAddress("artifact_base_url"),
 	}
 	if id := f.uuid("restore_snapshot_id"); id != "" {
 		req.RestoreSnapshot, _ = orchestrator.SnapshotID(id)
@@ -218,13 +231,19 @@ type snapshotView struct {
 }
 
 // viewSnapshot is a snapshot of the session x.
-func viewSnapshot(x string, one snapshots.Snapshot) snapshotView {
+func (s *surface) viewSnapshot(x string, one snapshots.Snapshot) snapshotView {
 	v := snapshotView{
 		ID: orchestrator.SnapshotUUID(one.ID), Label: one.Label, SizeBytes: one.Size,
 		IncludePaths: append([]string{}, one.Manifest.Include...), ExcludePaths: append([]string{}, one.Manifest.Exclude...),
 		CreatedAt: stamp(one.CreatedAt),
 	}
 	v.ArchivePath = strings.Join([]string{"snapshots", x, v.ID}, "/")
+	if one.Manifest.Key != "" {
+		v.ArchivePath = one.Manifest.Key
+	}
+	if s.opts.Bucket && one.Manifest.Key != "" {
+		v.S3Key = s.opts.BucketPrefix + one.Manifest.Key
+	}
 	if len(v.IncludePaths) == 0 {
 		v.IncludePaths = []string{orchestrator.Workspace}
 	}
@@ -251,7 +270,7 @@ func (s *surface) snapshot(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return snapshotError(err)
 	}
-	api.WriteJSON(w, r, http.StatusCreated, viewSnapshot(x.ID, made))
+	api.WriteJSON(w, r, http.StatusCreated, s.viewSnapshot(x.ID, made))
 	return nil
 }
 
@@ -278,7 +297,7 @@ func (s *surface) listSnapshots(r *http.Request) (list snapshotList, err error) 
 	x, all, err := s.sessions.Snapshots(r.Context(), api.Caller(r.Context()), ref)
 	list = snapshotList{x.ID, make([]snapshotView, 0, len(all))}
 	for _, one := range all {
-		list.Snapshots = append(list.Snapshots, viewSnapshot(x.ID, one))
+		list.Snapshots = append(list.Snapshots, s.viewSnapshot(x.ID, one))
 	}
 	return list, err
 }

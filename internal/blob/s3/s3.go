@@ -15,6 +15,8 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -35,6 +37,7 @@ type Options struct {
 	PathStyle bool   // the bucket's name stands in the path, not in the host
 	AccessKey string
 	SecretKey string
+	Token     string // of temporary keys; empty: none
 }
 
 const (
@@ -56,6 +59,9 @@ type Store struct {
 	client *minio.Core
 	bucket string
 	prefix string
+
+	mu      sync.Mutex
+	putting map[string]int // guarded by mu; the Puts under way, by the object's name
 }
 
 // New returns the store in a bucket that exists. It does not talk to the
@@ -89,7 +95,7 @@ func New(o Options) (*Store, error) {
 		lookup = minio.BucketLookupPath
 	}
 	client, err := minio.NewCore(endpoint.Host, &minio.Options{
-		Creds:        credentials.NewStaticV4(o.AccessKey, o.SecretKey, ""),
+		Creds:        credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token),
 		Secure:       secure,
 		Transport:    bodyOnce{transport},
 		Region:       o.Region,
@@ -99,7 +105,7 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bucket: %w", err)
 	}
-	return &Store{client, o.Bucket, o.Prefix}, nil
+	return &Store{client: client, bucket: o.Bucket, prefix: o.Prefix, putting: map[string]int{}}, nil
 }
 
 func readCAs(file string) (*x509.CertPool, error) {
@@ -120,6 +126,7 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader) (int64, error)
 	if err := blob.CheckKey(key); err != nil {
 		return 0, err
 	}
+	defer s.begin(s.prefix + key)()
 	src := &source{r: r}
 	start, err := io.ReadAll(io.LimitReader(src, small))
 	switch {
@@ -133,6 +140,26 @@ func (s *Store) Put(ctx context.Context, key string, r io.Reader) (int64, error)
 		return src.size, s.fail(ctx, "put", key, err)
 	}
 	return src.size, nil
+}
+
+// begin notes a Put, which Sweep leaves alone until end is called.
+func (s *Store) begin(name string) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.putting[name]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.putting[name]--; s.putting[name] == 0 {
+			delete(s.putting, name)
+		}
+	}
+}
+
+func (s *Store) isPutting(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.putting[name] > 0
 }
 
 // unknown is the size of an object that is sent in parts until r ends.
@@ -193,7 +220,36 @@ func (s *Store) Open(ctx context.Context, key string, offset int64) (io.ReadClos
 	if err != nil {
 		return nil, s.fail(ctx, "open", key, err)
 	}
-	return r, nil
+	return &object{r, ctx}, nil
+}
+
+// object is a blob that is being read. A connection that breaks is the store's
+// trouble and no end of the blob.
+type object struct {
+	io.ReadCloser
+	ctx context.Context //nolint:containedctx // of the request whose answer this is
+}
+
+func (o *object) Read(p []byte) (int, error) {
+	n, err := o.ReadCloser.Read(p)
+	if err == nil || errors.Is(err, io.EOF) || o.ctx.Err() != nil {
+		return n, err
+	}
+	// Only its text: io.ErrUnexpectedEOF would be taken for a blob that is too short.
+	return n, errdefs.Wrap(errors.New(err.Error()), errdefs.Unavailable, "the blob store broke off: try again later")
+}
+
+// Link returns a URL that reads key for a time, at most a week, without other
+// credentials. Answers have these headers, as response-content-type.
+func (s *Store) Link(ctx context.Context, key string, life time.Duration, headers url.Values) (string, error) {
+	if err := blob.CheckKey(key); err != nil {
+		return "", err
+	}
+	link, err := s.client.PresignedGetObject(ctx, s.bucket, s.prefix+key, life, headers)
+	if err != nil {
+		return "", s.fail(ctx, "sign", key, err)
+	}
+	return link.String(), nil
 }
 
 // Stat implements blob.Store.
@@ -244,7 +300,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Sweep implements blob.Store: it ends the uploads below our prefix.
+// Sweep implements blob.Store: it ends the uploads below our prefix that no Put of
+// this store has under way.
 func (s *Store) Sweep(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the listing when we leave it early
@@ -253,6 +310,9 @@ func (s *Store) Sweep(ctx context.Context) error {
 		if upload.Err != nil {
 			errs = append(errs, s.fail(ctx, "sweep", s.prefix, upload.Err))
 			break
+		}
+		if s.isPutting(upload.Key) {
+			continue
 		}
 		if err := s.client.AbortMultipartUpload(ctx, s.bucket, upload.Key, upload.UploadID); err != nil {
 			errs = append(errs, s.fail(ctx, "sweep", upload.Key, err))

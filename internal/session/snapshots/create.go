@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -53,6 +54,9 @@ func (s *Snapshots) Create(ctx context.Context, p auth.Principal, sessionID stri
 	made.Manifest = snapshot.Manifest{
 		Format: snapshot.Format, ID: made.ID, Owner: made.Owner, SessionID: sessionID, Scope: req.Scope,
 		CreatedAt: made.CreatedAt, Include: req.Include, Exclude: req.Exclude,
+	}
+	if req.Key != nil {
+		made.Manifest.Key = req.Key(made.ID)
 	}
 	making := ctx
 	if req.IdempotencyKey != "" {
@@ -227,9 +231,13 @@ func (k *Keeper) keep(ctx context.Context, s Snapshot, spool *spool) (size int64
 	r, w := io.Pipe()
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		w.CloseWithError(snapshot.Write(w, s.Manifest, spool.readers(s.Manifest.Parts)...))
+		write := snapshot.Write
+		if strings.Contains(s.Key(), ".tar.gz") {
+			write = snapshot.WriteGzip
+		}
+		w.CloseWithError(write(w, s.Manifest, spool.readers(s.Manifest.Parts)...))
 	})
-	size, err = k.opts.Blobs.Put(ctx, s.ID, r)
+	size, err = k.opts.Blobs.Put(ctx, s.Key(), r)
 	err = errors.Join(err, r.Close()) // which ends the writer, too
 	writing.Wait()
 	return size, err

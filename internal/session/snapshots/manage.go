@@ -69,10 +69,18 @@ func (k *Keeper) Get(ctx context.Context, owner, id string) (Snapshot, error) {
 
 // List returns the principal's snapshots that match, oldest first.
 func (s *Snapshots) List(ctx context.Context, p auth.Principal, f Filter) ([]Snapshot, error) {
-	all, err := s.keeper.rowsOf(ctx, p)
+	all, err := s.keeper.matching(ctx, p, f)
 	return slices.DeleteFunc(all, func(s Snapshot) bool {
 		return s.State != Ready || f.SessionID != "" && f.SessionID != s.Manifest.SessionID || f.Name != "" && f.Name != s.Name
 	}), err
+}
+
+// matching are rows that p may know of, with all that f selects among them.
+func (k *Keeper) matching(ctx context.Context, p auth.Principal, f Filter) ([]Snapshot, error) {
+	if f.Name == "" || !k.hasSnapshots() || p.Has(auth.ScopeEveryOwner) {
+		return k.rowsOf(ctx, p)
+	}
+	return k.opts.Store.SnapshotsNamed(ctx, p.Owner, f.Name)
 }
 
 // rowsOf are the rows that p may know of, in whatever state.
@@ -92,7 +100,7 @@ func (s *Snapshots) Open(ctx context.Context, p auth.Principal, id string) (Snap
 	if err != nil {
 		return found, nil, err
 	}
-	archive, err := s.keeper.opts.Blobs.Open(ctx, found.ID, 0)
+	archive, err := s.keeper.opts.Blobs.Open(ctx, found.Key(), 0)
 	return found, archive, err
 }
 
@@ -122,7 +130,7 @@ func (k *Keeper) remove(ctx context.Context, s Snapshot) error {
 	if err := failpoint.Hit("snapshot.deleting"); err != nil {
 		return err
 	}
-	if err := k.opts.Blobs.Delete(ctx, s.ID); err != nil {
+	if err := k.opts.Blobs.Delete(ctx, s.Key()); err != nil {
 		return errdefs.Wrap(err, errdefs.Unavailable, "snapshot %s is not removed completely yet; the daemon goes on trying", s.ID)
 	}
 	if err := failpoint.Hit("snapshot.removed"); err != nil {

@@ -54,7 +54,7 @@ func (s *Snapshots) Upload(ctx context.Context, p auth.Principal, req UploadRequ
 		return Snapshot{}, err
 	}
 	return k.make(ctx, p, made, spool, func(ctx context.Context) (snapshot.Manifest, error) {
-		man.ID, man.Owner = made.ID, made.Owner // whatever it says
+		man.ID, man.Owner, man.Key = made.ID, made.Owner, "" // whatever it says
 		claimed := append([]snapshot.Part(nil), man.Parts...)
 		if err := k.scan(ctx, &man, spool); err != nil {
 			return man, err
@@ -107,11 +107,24 @@ func (k *Keeper) receive(archive io.Reader, spool *spool) (snapshot.Manifest, er
 	}
 }
 
-// Restore unpacks a snapshot into a sandbox that nobody uses yet. When
+// Restore unpacks a snapshot into a sandbox that nobody uses yet. The archive is read
+// to its end first, so that nothing is unpacked of one that is lost or damaged. When
 // it fails, or what it read was not what was kept, the sandbox is to be thrown
 // away.
-func (k *Keeper) Restore(ctx context.Context, s Snapshot, to *runnerclient.Client) (err error) {
-	archive, err := k.opts.Blobs.Open(ctx, s.ID, 0)
+func (k *Keeper) Restore(ctx context.Context, s Snapshot, to *runnerclient.Client) error {
+	check := func(_ snapshot.Part, r io.Reader) error {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
+	if err := k.eachPart(ctx, s, check); err != nil {
+		return err
+	}
+	return k.eachPart(ctx, s, func(part snapshot.Part, r io.Reader) error { return restorePart(ctx, part, r, to) })
+}
+
+// eachPart reads the archive of a snapshot from its beginning to its end.
+func (k *Keeper) eachPart(ctx context.Context, s Snapshot, take func(snapshot.Part, io.Reader) error) (err error) {
+	archive, err := k.opts.Blobs.Open(ctx, s.Key(), 0)
 	if errdefs.Is(err, errdefs.NotFound) {
 		// It may have been deleted since it was looked up.
 		if _, gone := k.Get(ctx, s.Owner, s.ID); errdefs.Is(gone, errdefs.NotFound) {
@@ -139,7 +152,7 @@ func (k *Keeper) Restore(ctx context.Context, s Snapshot, to *runnerclient.Clien
 		if err != nil {
 			return err
 		}
-		if err := restorePart(ctx, part, r, to); err != nil {
+		if err := take(part, r); err != nil {
 			return err
 		}
 	}

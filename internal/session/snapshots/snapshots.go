@@ -16,7 +16,7 @@ import (
 )
 
 // Snapshot is what is known of one. Its truth is its row in the store; the
-// archive is in Blobs under its ID.
+// archive is in Blobs under its Key.
 type Snapshot struct {
 	ID             string
 	Owner          string
@@ -29,6 +29,9 @@ type Snapshot struct {
 	IdempotencyKey string
 	RequestHash    string
 }
+
+// Key is the name of the archive in Blobs.
+func (s Snapshot) Key() string { return cmp.Or(s.Manifest.Key, s.ID) }
 
 // State says whether a snapshot's archive is there. The row comes first and
 // goes last, so that a crash leaves no archive that nobody knows of.
@@ -50,6 +53,10 @@ type Request struct {
 	Include        []string // absolute, or from the workspace: only these, and what is below them
 	Exclude        []string // and not these
 	IdempotencyKey string
+
+	// Key names the archive in Blobs by the ID of its snapshot; nil is the ID itself.
+	// An archive whose key ends in .tar.gz, encrypted or not, is kept as one.
+	Key func(id string) string `json:"-"`
 }
 
 // UploadRequest is for a snapshot from an archive.
@@ -100,6 +107,9 @@ type Store interface {
 	FindSnapshot(ctx context.Context, owner, key string) (Snapshot, error)
 	// SnapshotsOf returns an owner's snapshots, oldest first.
 	SnapshotsOf(ctx context.Context, owner string) ([]Snapshot, error)
+	// SnapshotsNamed returns those of an owner with one name, oldest first. It
+	// reads no others.
+	SnapshotsNamed(ctx context.Context, owner, name string) ([]Snapshot, error)
 	// AllSnapshots returns the snapshots of all owners, oldest first.
 	AllSnapshots(ctx context.Context) ([]Snapshot, error)
 	// DeleteSnapshot forgets a snapshot. An unknown one is not an error.

@@ -1,0 +1,89 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+)
+
+// archiveKey names the archives of a session's snapshots as clients of the original
+// look for them in their bucket.
+func (s *Service) archiveKey(session string) func(id string) string {
+	return func(id string) string {
+		return "snapshots/" + session + "/" + SnapshotUUID(id) + ".tar.gz" + s.opts.ArchiveSuffix
+	}
+}
+
+// forgetOld forgets the sessions that ended longer ago than Retention, with all that
+// is kept of them.
+func (s *Service) forgetOld(ctx context.Context) error {
+	if s.opts.Retention == 0 {
+		return nil
+	}
+	before := time.Now().Add(-s.opts.Retention)
+	ended, err := s.opts.Store.EndedOrchestrated(ctx, before)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ended {
+		errs = append(errs, s.forgetIfOld(ctx, id, before))
+	}
+	return errors.Join(errs...)
+}
+
+// forgetIfOld forgets a session that nobody changes, unless it has begun anew. Its row
+// goes last, so that the next round goes on where this one fails.
+func (s *Service) forgetIfOld(ctx context.Context, id string, before time.Time) error {
+	release, free := s.locks.Try(id)
+	if !free {
+		return nil
+	}
+	defer release()
+	x, err := s.opts.Store.GetOrchestrated(ctx, id)
+	if errdefs.Is(err, errdefs.NotFound) {
+		return nil
+	}
+	if err != nil || x.Status != Terminated && x.Status != Failed || !x.UpdatedAt.Before(before) {
+		return err
+	}
+	all, err := s.snapshotsOf(ctx, x)
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if err := s.opts.Snapshots.Delete(ctx, ownerOf(x), one.ID); err != nil && !errdefs.Is(err, errdefs.NotFound) {
+			return err
+		}
+	}
+	if err := s.opts.Forget(ctx, x.ID); err != nil {
+		return err
+	}
+	return s.opts.Store.DeleteOrchestrated(ctx, x.ID)
+}
+
+// RemoveOwner forgets the sessions of an owner whose requests have all ended. What
+// they run in and their snapshots are the core's to remove. It may be repeated.
+func (s *Service) RemoveOwner(ctx context.Context, owner string) error {
+	all, err := s.opts.Store.OrchestratedOf(ctx, &owner)
+	if err != nil {
+		return err
+	}
+	for _, x := range all {
+		if err := s.removeRow(ctx, x.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) removeRow(ctx context.Context, id string) error {
+	release, err := s.locks.Acquire(ctx, id) // of a create or the reaper, which would write it again
+	if err != nil {
+		return err
+	}
+	defer release()
+	return s.opts.Store.DeleteOrchestrated(ctx, id)
+}
