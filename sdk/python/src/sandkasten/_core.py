@@ -265,6 +265,13 @@ def process_body(cmd: Sequence[str], options: ProcessOptions) -> dict[str, Any]:
     return given(body)
 
 
+def secret_body(hosts: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a request that stores a secret. A text alone would be taken apart into letters."""
+    if isinstance(hosts, str):
+        raise TypeError("hosts of a secret is a list, as ['api.example.org']")
+    return given({"hosts": list(hosts), **options})
+
+
 def network_body(network: NetworkOptions | Network) -> dict[str, Any]:
     """What a session is to reach as a request has it.
 
