@@ -318,7 +318,7 @@ def test_a_wrong_address_is_told_soon(side: Any, fast: list[float], monkeypatch:
     daemon = Daemon(*(httpx.ConnectError("nothing listens") for _ in range(9)))
     clock = iter(range(100))
     monkeypatch.setattr("sandkasten._core.monotonic", lambda: next(clock))
-    with pytest.raises(sandkasten.APIConnectionError):
+    with pytest.raises(sandkasten.APIConnectionError, match="http://daemon:8787/v1/sessions/x: nothing"):
         side.call(connect(side, daemon).get_session, "x")
     assert len(daemon.answers) == 5  # after 3 s
 

@@ -38,6 +38,13 @@ export class SandboxClient {
     if (!apiKey) {
       throw new SandkastenError("no API key: pass apiKey or set SANDKASTEN_API_KEY; the daemon keeps its own in the file api_key of its data directory");
     }
+    // In a page it may be a path of the page's own server.
+    if (!/^(https?:\/\/[^/?#]|\/)/.test(baseUrl)) {
+      throw new SandkastenError(`baseUrl must be like http://127.0.0.1:8787, not ${JSON.stringify(baseUrl)}`);
+    }
+    if (/[^!-~\u00a1-\u00ff]/.test(apiKey)) {
+      throw new SandkastenError("the API key has characters that no header can have");
+    }
     this.#transport = new Transport({
       baseUrl: baseUrl.replace(/\/+$/, ""),
       apiKey,

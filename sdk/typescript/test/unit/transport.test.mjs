@@ -131,6 +131,16 @@ test("secrets, users and keys have the API's names", async () => {
   ]);
 });
 
+test("a client that cannot work is refused, without its key in the error", () => {
+  for (const [options, why] of [
+    [{ baseUrl: "127.0.0.1:8787" }, /baseUrl must be like http.*, not "127.0.0.1:8787"/],
+    [{ apiKey: "two\nlines" }, /the API key has characters that no header can have/],
+  ]) {
+    const refused = (error) => error instanceof sdk.SandkastenError && why.test(error.message) && !error.message.includes("lines");
+    assert.throws(() => new sdk.SandboxClient({ apiKey: "key", ...options }), refused);
+  }
+});
+
 test("ids and paths are escaped", async () => {
   const fake = await sandbox([json(200, { path: "p", entries: [], truncated: false }), error(404, "not_found")]);
   await fake.session.list("a b&c");
