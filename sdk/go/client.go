@@ -73,7 +73,7 @@ func New(o Options) (*Client, error) {
 	}
 	key := firstOf(o.APIKey, os.Getenv("SANDKASTEN_API_KEY"))
 	if key == "" {
-		return nil, errors.New("no API key: set Options.APIKey or SANDKASTEN_API_KEY")
+		return nil, errors.New("no API key: set Options.APIKey or SANDKASTEN_API_KEY; the daemon keeps its own in the file api_key of its data directory")
 	}
 	if strings.ContainsFunc(key, func(r rune) bool { return r < '!' || r > '~' }) {
 		return nil, errors.New("the API key has characters that no header can have")

@@ -173,7 +173,30 @@ var actions = map[string]func(c call) (any, error){
 		o := &sandkasten.UploadSnapshotOptions{Name: c.text("name"), Label: c.text("label")}
 		return c.client.UploadSnapshot(c.run.ctx, bytes.NewReader(data), o)
 	},
-	"info": func(c call) (any, error) { return c.client.Info(c.run.ctx) },
+	"set_secret": func(c call) (any, error) {
+		return c.client.SetSecret(c.run.ctx, c.text("name"), options[sandkasten.SecretOptions](c))
+	},
+	"get_secret":    func(c call) (any, error) { return c.client.GetSecret(c.run.ctx, c.text("name")) },
+	"list_secrets":  func(c call) (any, error) { return c.client.ListSecrets(c.run.ctx) },
+	"delete_secret": func(c call) (any, error) { return nil, c.client.DeleteSecret(c.run.ctx, c.text("name")) },
+	"me":            func(c call) (any, error) { return c.client.Me(c.run.ctx) },
+	"create_user": func(c call) (any, error) {
+		return c.client.CreateUser(c.run.ctx, c.text("name"), options[sandkasten.UserOptions](c))
+	},
+	"get_user":   func(c call) (any, error) { return c.client.GetUser(c.run.ctx, c.text("name")) },
+	"list_users": func(c call) (any, error) { return c.client.ListUsers(c.run.ctx) },
+	"update_user": func(c call) (any, error) {
+		return c.client.UpdateUser(c.run.ctx, c.text("name"), options[sandkasten.UserUpdate](c))
+	},
+	"delete_user": func(c call) (any, error) { return nil, c.client.DeleteUser(c.run.ctx, c.text("name")) },
+	"create_key": func(c call) (any, error) {
+		o := options[sandkasten.KeyOptions](c)
+		o.TTL = c.duration("ttl_seconds", time.Second)
+		return c.client.CreateKey(c.run.ctx, o)
+	},
+	"list_keys":  func(c call) (any, error) { return c.client.ListKeys(c.run.ctx, c.text("user")) },
+	"revoke_key": func(c call) (any, error) { return nil, c.client.RevokeKey(c.run.ctx, c.text("id")) },
+	"info":       func(c call) (any, error) { return c.client.Info(c.run.ctx) },
 
 	"refresh": func(c call) (any, error) { return c.session.Refresh(c.run.ctx) },
 	"update": func(c call) (any, error) {

@@ -55,6 +55,7 @@ type step struct {
 	Do     string         `json:"do"`
 	On     string         `json:"on"`
 	Client string         `json:"client"`
+	Key    string         `json:"key"`
 	User   string         `json:"user"`
 	With   map[string]any `json:"with"`
 	As     string         `json:"as"`
@@ -103,12 +104,22 @@ func newRun(t *testing.T) *run {
 
 func (r *run) client(kind string) *sandkasten.Client {
 	r.t.Helper()
-	options := map[string]sandkasten.Options{
+	return r.connect(map[string]sandkasten.Options{
 		"":          {MaxRetries: -1},
 		"flaky":     {URL: os.Getenv("SANDKASTEN_FLAKY_URL")},
 		"wrong_key": {APIKey: "wrong", MaxRetries: -1},
-	}[kind]
-	c, err := sandkasten.New(options)
+	}[kind])
+}
+
+// clientOf makes an ordinary client with an API key of its own.
+func (r *run) clientOf(key string) *sandkasten.Client {
+	r.t.Helper()
+	return r.connect(sandkasten.Options{APIKey: key, MaxRetries: -1})
+}
+
+func (r *run) connect(o sandkasten.Options) *sandkasten.Client {
+	r.t.Helper()
+	c, err := sandkasten.New(o)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -147,6 +158,9 @@ func (r *run) do(s step, args map[string]any) (any, error) {
 		}
 	}
 	c := call{run: r, args: args, client: r.client(s.Client), session: r.sessions[s.On], process: r.processes[s.On]}
+	if key, _ := r.fill(s.Key).(string); key != "" {
+		c.client = r.clientOf(key)
+	}
 	if s.User != "" {
 		c.session = &sandkasten.Session{Files: *c.session.FilesAs(s.User)}
 	}

@@ -13,6 +13,7 @@ type step struct {
 	Do     string          `json:"do"`
 	On     string          `json:"on"`
 	Client string          `json:"client"`
+	Key    string          `json:"key"`
 	User   string          `json:"user"`
 	With   map[string]any  `json:"with"`
 	As     string          `json:"as"`
@@ -60,8 +61,8 @@ func checkSteps(t *testing.T, name string, steps []step, readme string) {
 		if s.Expect != nil && s.Error != nil {
 			t.Errorf("case %q: %s has both a result and an error", name, s.Do)
 		}
-		if s.On != "" && s.Client != "" {
-			t.Errorf("case %q: %s has both on and client", name, s.Do)
+		if s.On != "" && s.Client+s.Key != "" || s.Client != "" && s.Key != "" {
+			t.Errorf("case %q: %s has more than one of on, client and key", name, s.Do)
 		}
 		text, err := json.Marshal(s)
 		if err != nil {

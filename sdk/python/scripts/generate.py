@@ -57,6 +57,11 @@ MODELS = {
     "Image": ("Image", "What sessions can be made of."),
     "Progress": ("ImageProgress", "How far a job is."),
     "ImageJob": ("ImageJob", "Work on an image that the daemon does by itself, as it was at one moment."),
+    "Secret": ("Secret", "A stored secret, without its value."),
+    "User": ("User", "Somebody who has keys."),
+    "Key": ("Key", "An API key, without its text."),
+    "NewKey": ("NewKey", "An API key that was just made, with its text."),
+    "Me": ("Me", "Whose the client's key is, and what it may do."),
     "Defaults": ("Defaults", "What a session gets that asks for nothing else."),
     "Maxima": ("Maxima", "The daemon's limits."),
     "WorkspaceInfo": ("WorkspaceLimits", "What a workspace of this daemon may be."),
@@ -71,6 +76,8 @@ BASES = {
     "ProcessResponse": "ProcessBytes",
     "Chunk": "ChunkBytes",
 }
+# Fields that no repr shows, so that no log does.
+HIDDEN = {("NewKey", "key")}
 
 # Whole words of the async code and what stands in their place in the sync code.
 WORDS = {
@@ -132,12 +139,12 @@ def models() -> str:
         parts.append(
             f'\n\n@dataclass(frozen=True, slots=True, kw_only=True)\nclass {name}{base}:\n    """{doc}"""\n'
         )
-        parts.extend(fields(schemas[schema]))
+        parts.extend(fields(schema, schemas[schema]))
     return "".join(parts)
 
 
-def fields(schema: dict[str, Any]) -> Iterator[str]:
-    """The lines of a dataclass's body."""
+def fields(of: str, schema: dict[str, Any]) -> Iterator[str]:
+    """The lines of the body of a schema's dataclass."""
     required = schema.get("required", [])
     for name, prop in schema["properties"].items():
         annotation, default = annotate(prop), ""
@@ -146,6 +153,8 @@ def fields(schema: dict[str, Any]) -> Iterator[str]:
                 default = f" = field(default_factory={annotation.split('[')[0]})"
             else:
                 annotation, default = annotation + " | None", " = None"
+        if (of, name) in HIDDEN:
+            default = " = field(repr=False)"
         yield f"\n    {name}: {annotation}{default}\n"
         if doc := prop.get("description"):
             doc = doc.replace("\\", "\\\\")

@@ -44,15 +44,16 @@ class Case:
         self.sessions: list[Any] = []
         self.workspaces: set[str] = set()
 
-    def client(self, kind: str = "plain") -> Any:
-        if kind not in self.clients:
+    def client(self, kind: str = "plain", key: str | None = None) -> Any:
+        name = key or kind
+        if name not in self.clients:
             options = {
-                "plain": {"max_retries": 0},
+                "plain": {"api_key": key, "max_retries": 0},
                 "flaky": {"base_url": os.environ.get("SANDKASTEN_FLAKY_URL")},
                 "wrong_key": {"api_key": "wrong", "max_retries": 0},
             }[kind]
-            self.clients[kind] = self.side.client(**options)
-        return self.clients[kind]
+            self.clients[name] = self.side.client(**options)
+        return self.clients[name]
 
     def run(self, step: dict[str, Any]) -> None:
         args = self.fill(step.get("with", {}))
@@ -75,7 +76,10 @@ class Case:
         for field in ("workspace_id", "id"):
             if field in args and (field == "workspace_id" or name == "create_workspace"):
                 self.workspaces.add(args[field])
-        target = self.handles[step["on"]] if "on" in step else self.client(step.get("client", "plain"))
+        if "on" in step:
+            target = self.handles[step["on"]]
+        else:
+            target = self.client(step.get("client", "plain"), self.fill(step.get("key")))
         if "user" in step:
             target = target.files_as(step["user"])
         if special := getattr(self, "do_" + name, None):
@@ -138,6 +142,9 @@ class Case:
 
     def do_wait_image_job(self, client: Any, args: dict[str, Any]) -> Any:
         return self.call(client.wait_image_job, args["id"])
+
+    def do_revoke_key(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.revoke_key, args["id"])
 
     def do_copy_snapshot(self, client: Any, args: dict[str, Any]) -> Any:
         archive = b"".join(self.side.drain(client.download_snapshot(args.pop("id"))))

@@ -60,6 +60,10 @@ STATS = {
     "files_limit": 1,
     "oom_kills": 0,
 }
+TIME = "2026-11-21T09:00:00Z"
+USER = {"name": "dora", "role": "user", "state": "disabled", "has_password": False, "created_at": TIME}
+KEY = {"id": "k1", "user": "dora", "scope": "run", "created_at": TIME, "expires_at": "2026-11-21T10:00:00Z"}
+SECRET = {"name": "git", "hosts": ["a.example.org"], "shared": False, "created_at": TIME, "updated_at": TIME}
 UNAVAILABLE = {"error": "the daemon is starting", "code": "unavailable"}
 
 Answer = Callable[[httpx.Request], httpx.Response] | httpx.Response | Exception
@@ -314,7 +318,7 @@ def test_a_wrong_address_is_told_soon(side: Any, fast: list[float], monkeypatch:
     daemon = Daemon(*(httpx.ConnectError("nothing listens") for _ in range(9)))
     clock = iter(range(100))
     monkeypatch.setattr("sandkasten._core.monotonic", lambda: next(clock))
-    with pytest.raises(sandkasten.APIConnectionError):
+    with pytest.raises(sandkasten.APIConnectionError, match="http://daemon:8787/v1/sessions/x: nothing"):
         side.call(connect(side, daemon).get_session, "x")
     assert len(daemon.answers) == 5  # after 3 s
 
@@ -555,6 +559,54 @@ def collect(stream: Any, into: list[Any]) -> None:
 async def collect_async(stream: Any, into: list[Any]) -> None:
     async for item in stream:
         into.append(item)
+
+
+def test_users_and_keys_are_made_changed_and_told(side: Any) -> None:
+    daemon = Daemon(
+        httpx.Response(201, json={**KEY, "key": "sk_text"}),
+        httpx.Response(200, json=USER),
+        httpx.Response(200, json={"owner": "dora", "admin": False, "user": USER, "key": KEY}),
+        httpx.Response(200, json={"keys": [KEY]}),
+    )
+    client = connect(side, daemon)
+    key = side.call(client.create_key, user="dora", ttl_seconds=3600)
+    assert (key.key, key.expires_at.hour) == ("sk_text", 10)
+    assert "sk_text" not in repr(key), "a log would keep it"
+    assert side.call(client.update_user, "dora", email="", state="disabled").state == "disabled"
+    me = side.call(client.me)
+    assert (me.owner, me.user.name, me.key.id) == ("dora", "dora", "k1")
+    assert [k.id for k in side.call(client.list_keys, user="dora")] == ["k1"]
+    bodies = [json.loads(r.content or "null") for r in daemon.requests]
+    assert bodies[:2] == [{"user": "dora", "ttl_seconds": 3600}, {"email": "", "state": "disabled"}]
+    assert daemon.requests[3].url.query == b"user=dora"
+
+
+def test_a_secret_is_for_a_list_of_hosts(side: Any) -> None:
+    daemon = Daemon(httpx.Response(200, json=SECRET))
+    client = connect(side, daemon)
+    with pytest.raises(TypeError, match="list"):
+        side.call(client.set_secret, "git", hosts="a.example.org", value="Bearer x", header="Authorization")
+    side.call(client.set_secret, "git", hosts=("a.example.org",), value="Bearer x", header="Authorization")
+    wanted = {"hosts": ["a.example.org"], "value": "Bearer x", "header": "Authorization"}
+    assert [json.loads(r.content) for r in daemon.requests] == [wanted]
+
+
+def test_what_would_be_made_twice_is_not_asked_again(side: Any) -> None:
+    calls = {
+        "set_secret": (("git",), {"hosts": ["h"], "value": "v"}, SECRET),
+        "update_user": (("dora",), {"role": "admin"}, USER),
+        "create_user": (("dora",), {}, None),
+        "create_key": ((), {}, None),
+    }
+    for name, (args, options, answer) in calls.items():
+        daemon = Daemon(httpx.ReadError("lost"), httpx.Response(200, json=answer))
+        call = getattr(connect(side, daemon), name)
+        if answer:
+            side.call(call, *args, **options)
+        else:
+            with pytest.raises(sandkasten.APIConnectionError):
+                side.call(call, *args, **options)
+        assert len(daemon.requests) == (2 if answer else 1), name
 
 
 def test_a_download_goes_on_where_it_broke(side: Any, tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ function renamed(schema) {
   if (typeof schema !== "object" || schema === null) return schema;
   // What openapi-typescript makes of examples of whole objects is longer than the object, and has the API's names.
   const { examples, ...rest } = schema;
+  // Which of the fields go together is not of the type: openapi-typescript makes unknown of the whole of it.
+  if (rest.anyOf?.every((one) => Object.keys(one).join() === "required")) delete rest.anyOf;
   const result = Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, renamed(value)]));
   if (examples && schema.type !== "object") result.examples = examples;
   if (schema.properties) {

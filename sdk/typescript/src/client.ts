@@ -38,6 +38,13 @@ export class SandboxClient {
     if (!apiKey) {
       throw new SandkastenError("no API key: pass apiKey or set SANDKASTEN_API_KEY; the daemon keeps its own in the file api_key of its data directory");
     }
+    // In a page it may be a path of the page's own server.
+    if (!/^(https?:\/\/[^/?#]|\/)/.test(baseUrl)) {
+      throw new SandkastenError(`baseUrl must be like http://127.0.0.1:8787, not ${JSON.stringify(baseUrl)}`);
+    }
+    if (/[^!-~\u00a1-\u00ff]/.test(apiKey)) {
+      throw new SandkastenError("the API key has characters that no header can have");
+    }
     this.#transport = new Transport({
       baseUrl: baseUrl.replace(/\/+$/, ""),
       apiKey,
@@ -214,6 +221,88 @@ export class SandboxClient {
     return this.#transport.json("POST", `/v1/images/${what}`, { json, signal, repeatable: true });
   }
 
+  /**
+   * Stores a secret, in the place of the key's of the same name. Sessions refer to it by its name, as `stored` of the secrets
+   * of a network. Running sessions have the earlier value until their network is set, they are started or the daemon restarts.
+   */
+  async setSecret(name: string, options: types.SecretOptions): Promise<types.Secret> {
+    const { signal, ...json } = options;
+    return this.#transport.json("PUT", secretPath(name), { json, signal, repeatable: true });
+  }
+
+  /** A stored secret, without its value. */
+  async getSecret(name: string, options: types.CallOptions = {}): Promise<types.Secret> {
+    return this.#transport.json("GET", secretPath(name), options);
+  }
+
+  /** The key's stored secrets by name, without their values. */
+  async listSecrets(options: types.CallOptions = {}): Promise<types.Secret[]> {
+    const list = await this.#transport.json<schemas.SchemaSecrets>("GET", "/v1/secrets", options);
+    return list.secrets;
+  }
+
+  /** Forgets a stored secret. Running sessions have it until their network is set, they are started or the daemon restarts. */
+  async deleteSecret(name: string, options: types.CallOptions = {}): Promise<void> {
+    await this.#transport.json("DELETE", secretPath(name), options);
+  }
+
+  /** Whose the client's key is, and what it may do. */
+  async me(options: types.CallOptions = {}): Promise<types.Me> {
+    return this.#transport.json("GET", "/v1/me", options);
+  }
+
+  /** Makes a user, without a key. Only admins may. */
+  async createUser(name: string, options: types.CreateUserOptions = {}): Promise<types.User> {
+    const { signal, ...rest } = options;
+    return this.#transport.json("POST", "/v1/users", { json: { name, ...rest }, signal });
+  }
+
+  /** A user. To all but admins other users do not exist. */
+  async getUser(name: string, options: types.CallOptions = {}): Promise<types.User> {
+    return this.#transport.json("GET", userPath(name), options);
+  }
+
+  /** All users by name, or only the client's own if its key is no admin's. */
+  async listUsers(options: types.CallOptions = {}): Promise<types.User[]> {
+    const list = await this.#transport.json<schemas.SchemaUsers>("GET", "/v1/users", options);
+    return list.users;
+  }
+
+  /** Changes a user. Users change their own `email` and `password`; the rest is for admins. */
+  async updateUser(name: string, options: types.UpdateUserOptions): Promise<types.User> {
+    const { signal, ...json } = options;
+    return this.#transport.json("PATCH", userPath(name), { json, signal, repeatable: true });
+  }
+
+  /** Ends a user's keys and removes all that the user owns. Only admins may. */
+  async deleteUser(name: string, options: types.CallOptions = {}): Promise<void> {
+    await this.#transport.json("DELETE", userPath(name), options);
+  }
+
+  /**
+   * Makes an API key, whose text is in `key` of the answer and nowhere else. Without `user` it is the client's user's, and a
+   * child of the client's key: it has at most its scope and life, and is revoked with it. Admins make keys of other users.
+   */
+  async createKey(options: types.CreateKeyOptions = {}): Promise<types.NewKey> {
+    const { signal, ...json } = options;
+    return this.#transport.json("POST", "/v1/keys", { json, signal });
+  }
+
+  /**
+   * Keys, of `user` if one is given: oldest first, with those that have ended. An admin sees all, a key that no other has made
+   * those of its user, any other itself and its own.
+   */
+  async listKeys(options: types.CallOptions & { user?: string | undefined } = {}): Promise<types.Key[]> {
+    const { signal, user } = options;
+    const list = await this.#transport.json<schemas.SchemaKeys>("GET", "/v1/keys", { query: { user }, signal });
+    return list.keys;
+  }
+
+  /** Ends a key, those that it has made, and what is under way in their names. */
+  async revokeKey(id: string, options: types.CallOptions = {}): Promise<void> {
+    await this.#transport.json("DELETE", `/v1/keys/${encodeURIComponent(id)}`, options);
+  }
+
   /** What is ready for sessions that are about to come. */
   async poolStatus(options: types.CallOptions = {}): Promise<types.PoolStatus> {
     return this.#transport.json("GET", "/v1/pool/status", options);
@@ -231,6 +320,14 @@ function snapshotPath(id: string): string {
 
 function imageJobPath(id: string): string {
   return `/v1/image-jobs/${encodeURIComponent(id)}`;
+}
+
+function secretPath(name: string): string {
+  return `/v1/secrets/${encodeURIComponent(name)}`;
+}
+
+function userPath(name: string): string {
+  return `/v1/users/${encodeURIComponent(name)}`;
 }
 
 function workspacePath(id: string): string {

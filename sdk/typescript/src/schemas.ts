@@ -1757,7 +1757,7 @@ export interface components {
              * @example Bearer of-great-worth
              */
             value: string;
-        } | unknown | unknown;
+        };
         Secrets: {
             secrets: components["schemas"]["Secret"][];
         };
@@ -2419,7 +2419,7 @@ export interface components {
              * @example hi
              */
             text?: string;
-        } | unknown | unknown;
+        };
     };
     responses: never;
     parameters: never;

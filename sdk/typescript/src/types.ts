@@ -52,6 +52,23 @@ export interface NetworkLogOptions extends CallOptions {
   /** How many events to give at most. */
   limit?: number | undefined;
 }
+/** A stored secret, without its value. */
+export interface Secret extends schemas.SchemaSecret {}
+/** A secret to store. One of `header` and `query` is needed. */
+export interface SecretOptions extends CallOptions, Loose<schemas.SchemaSecretRequest> {}
+
+/** Somebody who has keys. */
+export interface User extends schemas.SchemaUser {}
+/** An API key, without its text. */
+export interface Key extends schemas.SchemaKey {}
+/** An API key that was just made, with its text. */
+export interface NewKey extends schemas.SchemaNewKey {}
+/** Whose the client's key is, and what it may do. */
+export interface Me extends schemas.SchemaMe {}
+export interface CreateUserOptions extends CallOptions, Loose<Omit<schemas.SchemaUserRequest, "name">> {}
+/** What to change of a user: what is left out stays. */
+export interface UpdateUserOptions extends CallOptions, Loose<schemas.SchemaUserUpdateRequest> {}
+export interface CreateKeyOptions extends CallOptions, Loose<schemas.SchemaKeyRequest> {}
 export interface UpdateSessionOptions extends CallOptions, Partial<Loose<schemas.SchemaUpdateRequest>> {}
 export interface CreateWorkspaceOptions extends CallOptions, Partial<Loose<schemas.SchemaWorkspaceRequest>> {}
 

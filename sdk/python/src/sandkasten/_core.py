@@ -94,7 +94,10 @@ def settings(
     if not re.match(r"https?://[^/?#]+", url):
         raise ConfigurationError(f"base_url must be like {DEFAULT_URL}, not {url!r}")
     if not key:
-        raise ConfigurationError("no API key: pass api_key or set SANDKASTEN_API_KEY")
+        raise ConfigurationError(
+            "no API key: pass api_key or set SANDKASTEN_API_KEY; "
+            "the daemon keeps its own in the file api_key of its data directory"
+        )
     if not re.fullmatch(r"[!-~]+", key):
         raise ConfigurationError("the API key has characters that no header can have")
     if max_retries < 0 or retry_seconds < 0 or timeout <= 0:
@@ -166,11 +169,11 @@ def socket_url(settings: Settings, path: str, query: Pairs) -> str:
     return "ws" + settings.base_url.removeprefix("http") + path + "?" + given_pairs
 
 
-def from_httpx(err: httpx.TransportError, request: Request) -> APIConnectionError:
+def from_httpx(err: httpx.TransportError, request: Request, settings: Settings) -> APIConnectionError:
     """Our exception for one of httpx."""
     kind = APITimeoutError if isinstance(err, httpx.TimeoutException) else APIConnectionError
     sent = not isinstance(err, (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol))
-    text = f"{request.method} {request.path}: {err or type(err).__name__}"
+    text = f"{request.method} {settings.base_url}{request.path}: {err or type(err).__name__}"
     if sent and not request.safe:
         text += " (it may have been carried out)"
     return kind(text, sent=sent)
@@ -263,6 +266,13 @@ def process_body(cmd: Sequence[str], options: ProcessOptions) -> dict[str, Any]:
         del body["stdin"]
         body["stdin_base64"] = base64.b64encode(stdin).decode()
     return given(body)
+
+
+def secret_body(hosts: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a request that stores a secret. A text alone would be taken apart into letters."""
+    if isinstance(hosts, str):
+        raise TypeError("hosts of a secret is a list, as ['api.example.org']")
+    return given({"hosts": list(hosts), **options})
 
 
 def network_body(network: NetworkOptions | Network) -> dict[str, Any]:

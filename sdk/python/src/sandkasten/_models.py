@@ -1005,6 +1005,120 @@ class ImageJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """A stored secret, without its value."""
+
+    created_at: datetime
+
+    header: str | None = None
+    """In which header of a request."""
+
+    hosts: list[str]
+    """Which hosts get it."""
+
+    name: str
+
+    query: str | None = None
+    """Or in which parameter of its query."""
+
+    shared: bool
+    """Sessions of every key may refer to it."""
+
+    updated_at: datetime
+    """The last time that it was set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """Somebody who has keys."""
+
+    created_at: datetime
+
+    email: str | None = None
+
+    has_password: bool
+
+    name: str
+    """The owner of what the user makes."""
+
+    role: Literal["user", "admin"]
+    """An admin with a key of scope admin sees and changes everything."""
+
+    state: Literal["active", "disabled", "deleting"]
+    """Only the keys of active users are valid. deleting stays until all that the user owns is removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """An API key, without its text."""
+
+    created_at: datetime
+
+    expires_at: datetime | None = None
+
+    id: str
+
+    last_used_at: datetime | None = None
+
+    name: str | None = None
+    """For people."""
+
+    parent_id: str | None = None
+    """The key that made it, with which it ends."""
+
+    revoked_at: datetime | None = None
+
+    scope: Literal["read", "run", "admin"]
+
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """An API key that was just made, with its text."""
+
+    created_at: datetime
+
+    expires_at: datetime | None = None
+
+    id: str
+
+    key: str = field(repr=False)
+    """What requests show. Nothing ever shows it again."""
+
+    last_used_at: datetime | None = None
+
+    name: str | None = None
+    """For people."""
+
+    parent_id: str | None = None
+    """The key that made it, with which it ends."""
+
+    revoked_at: datetime | None = None
+
+    scope: Literal["read", "run", "admin"]
+
+    user: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Me:
+    """Whose the client's key is, and what it may do."""
+
+    admin: bool
+    """The key sees and changes what is everybody's."""
+
+    key: Key | None = None
+    """Left out for a key of the configuration."""
+
+    owner: str
+    """Whom sessions and everything else belong to that are made with this key."""
+
+    user: User | None = None
+    """Left out for an owner of the configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
     """What a session gets that asks for nothing else."""
 

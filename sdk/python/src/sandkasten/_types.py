@@ -80,6 +80,8 @@ class FileChange:
 
 OnDisconnect = Literal["continue", "kill"]
 NetworkMode = Literal["none", "allow", "internet", "full"]
+UserRole = Literal["user", "admin"]
+KeyScope = Literal["read", "run", "admin"]
 
 
 class NetworkSecretOptions(TypedDict, total=False):

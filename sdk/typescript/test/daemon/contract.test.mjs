@@ -30,8 +30,9 @@ class Run {
   sessions = new Set();
 
   async step(step) {
-    const { do: name, on, user, with: given = {}, as, expect, error } = this.#resolve(step);
-    const target = on === undefined ? clients[step.client ?? "ordinary"] : this.objects[on];
+    const { do: name, on, client = "ordinary", key, user, with: given = {}, as, expect, error } = this.#resolve(step);
+    const asked = key === undefined ? clients[client] : new sdk.SandboxClient({ apiKey: key, maxRetries: 0 });
+    const target = on === undefined ? asked : this.objects[on];
     const operations = on === undefined ? onClient : target instanceof sdk.Process ? onProcess : onSession;
     const call = operations[toSDKName(name)];
     assert(call, `${name} is not known`);

@@ -29,6 +29,9 @@ for (const { name, answers, options, prepare, call, sent, fails } of [
   { name: "a network is set again after a lost answer", prepare: true, answers: [lost, json(200, { mode: "none" })], call: (c, s) => s.setNetwork({ mode: "none" }), sent: 2 },
   { name: "a network is opened again after a lost answer", prepare: true, answers: [lost, json(200, { mode: "allow" })], call: (c, s) => s.allowNetwork(["a.example.org"]), sent: 2 },
   { name: "a workspace has no key and is not repeated", answers: [lost], call: (c) => c.createWorkspace(), sent: 1, fails: sdk.ConnectionError },
+  { name: "a secret is set again after a lost answer", answers: [lost, json(200, { name: "git" })], call: (c) => c.setSecret("git", { hosts: ["h"], value: "v" }), sent: 2 },
+  { name: "a user is changed again after a lost answer", answers: [lost, json(200, { name: "dora" })], call: (c) => c.updateUser("dora", { role: "admin" }), sent: 2 },
+  { name: "a key is not made again", answers: [lost], call: (c) => c.createKey(), sent: 1, fails: sdk.ConnectionError },
   { name: "something else that answers is told", answers: [new Response("<html>", { headers: { "Content-Type": "text/html" } })], call: (c) => c.info(), sent: 1, fails: sdk.SandkastenError },
 ]) {
   test(name, async () => {
@@ -103,6 +106,39 @@ test("the log of a network, results and stats have what was refused", async () =
   assert.match(fake.requests[0].path, /\/network\/log\?since_seq=5&limit=1$/);
   assert.deepEqual((await fake.session.exec("x")).networkDenied, denied);
   assert.deepEqual((await fake.session.stats()).network, { bytesSent: 1, limitHits: { max_connections: 2 } });
+});
+
+test("secrets, users and keys have the API's names", async () => {
+  const fake = client([
+    json(200, { name: "git", updated_at: "t" }),
+    json(201, { id: "k1", expires_at: "t", key: "sk_text" }),
+    json(200, { name: "dora", state: "disabled", has_password: false }),
+    json(200, { owner: "dora", admin: false, key: { id: "k1", parent_id: "k0" } }),
+    json(200, { keys: [{ id: "k1" }] }),
+  ]);
+  const secret = { hosts: ["a.example.org"], header: "Authorization", value: "Bearer x" };
+  assert.equal((await fake.client.setSecret("git", secret)).updatedAt, "t");
+  assert.deepEqual(await fake.client.createKey({ user: "dora", ttlSeconds: 3600 }), { id: "k1", expiresAt: "t", key: "sk_text" });
+  assert.equal((await fake.client.updateUser("dora", { email: "", state: "disabled", role: undefined })).hasPassword, false);
+  assert.equal((await fake.client.me()).key.parentId, "k0");
+  assert.deepEqual(await fake.client.listKeys({ user: "dora" }), [{ id: "k1" }]);
+  assert.deepEqual(fake.requests.map((r) => [r.method, r.path, r.body]), [
+    ["PUT", "/v1/secrets/git", secret],
+    ["POST", "/v1/keys", { user: "dora", ttl_seconds: 3600 }],
+    ["PATCH", "/v1/users/dora", { email: "", state: "disabled" }],
+    ["GET", "/v1/me", undefined],
+    ["GET", "/v1/keys?user=dora", undefined],
+  ]);
+});
+
+test("a client that cannot work is refused, without its key in the error", () => {
+  for (const [options, why] of [
+    [{ baseUrl: "127.0.0.1:8787" }, /baseUrl must be like http.*, not "127.0.0.1:8787"/],
+    [{ apiKey: "two\nlines" }, /the API key has characters that no header can have/],
+  ]) {
+    const refused = (error) => error instanceof sdk.SandkastenError && why.test(error.message) && !error.message.includes("lines");
+    assert.throws(() => new sdk.SandboxClient({ apiKey: "key", ...options }), refused);
+  }
 });
 
 test("ids and paths are escaped", async () => {

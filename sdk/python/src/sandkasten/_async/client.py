@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Literal
 
 import httpx
@@ -18,13 +18,18 @@ from .._models import (
     Image,
     ImageJob,
     ImageProgress,
+    Key,
+    Me,
     Network,
+    NewKey,
     PoolStatus,
+    Secret,
     SessionInfo,
     Snapshot,
+    User,
     WorkspaceInfo,
 )
-from .._types import NetworkMode, NetworkOptions
+from .._types import KeyScope, NetworkMode, NetworkOptions, UserRole
 from .closing import Closing
 from .files import pieces
 from .session import OnIdle, Session, Workspace
@@ -331,6 +336,123 @@ class SandboxClient(Closing):
         path = _core.url_path("images", what)
         request = Request(method="POST", path=path, json=_core.given(body), safe=True)
         return decode(ImageJob, await self._transport.json(request))
+
+    async def set_secret(
+        self,
+        name: str,
+        *,
+        hosts: Sequence[str],
+        value: str,
+        header: str | None = None,
+        query: str | None = None,
+        shared: bool | None = None,
+    ) -> Secret:
+        """Stores a secret, in the place of the key's of the same name.
+
+        hosts get the value, as names that may begin with one wildcard label: in the header of a request
+        or in the parameter query, one of which is needed. Sessions refer to it by its name, as stored of
+        NetworkSecretOptions. shared lets sessions of every key refer to it, which only the daemon's own
+        key may. Running sessions have the earlier value until their network is set, they are started or
+        the daemon restarts.
+        """
+        options = {"value": value, "header": header, "query": query, "shared": shared}
+        path, body = _core.url_path("secrets", name), _core.secret_body(hosts, options)
+        request = Request(method="PUT", path=path, json=body, safe=True)
+        return decode(Secret, await self._transport.json(request))
+
+    async def get_secret(self, name: str) -> Secret:
+        """A stored secret, without its value."""
+        return decode(Secret, await self._get("secrets", name))
+
+    async def list_secrets(self) -> list[Secret]:
+        """The key's stored secrets by name, without their values."""
+        return decode_list(Secret, _core.as_object(await self._get("secrets")).get("secrets"))
+
+    async def delete_secret(self, name: str) -> None:
+        """Forgets a stored secret.
+
+        Running sessions have it until their network is set, they are started or the daemon restarts.
+        """
+        path = _core.url_path("secrets", name)
+        await self._transport.json(Request(method="DELETE", path=path, safe=True))
+
+    async def me(self) -> Me:
+        """Whose the client's key is, and what it may do."""
+        return decode(Me, await self._get("me"))
+
+    async def create_user(
+        self,
+        name: str,
+        *,
+        email: str | None = None,
+        role: UserRole | None = None,
+        password: str | None = None,
+    ) -> User:
+        """Makes a user, without a key. Only admins may; AlreadyExistsError if the name is taken."""
+        body = _core.given({"name": name, "email": email, "role": role, "password": password})
+        request = Request(method="POST", path=_core.url_path("users"), json=body)
+        return decode(User, await self._transport.json(request))
+
+    async def get_user(self, name: str) -> User:
+        """A user; NotFoundError if there is none of that name, or the client's key may not see it."""
+        return decode(User, await self._get("users", name))
+
+    async def list_users(self) -> list[User]:
+        """All users by name, or only the client's own if its key is no admin's."""
+        return decode_list(User, _core.as_object(await self._get("users")).get("users"))
+
+    async def update_user(
+        self,
+        name: str,
+        *,
+        email: str | None = None,
+        role: UserRole | None = None,
+        state: Literal["active", "disabled"] | None = None,
+        password: str | None = None,
+    ) -> User:
+        """Changes a user. What is not given stays; an empty email or password takes it away.
+
+        Users change their own email and password; the rest is for admins.
+        """
+        body = _core.given({"email": email, "role": role, "state": state, "password": password})
+        request = Request(method="PATCH", path=_core.url_path("users", name), json=body, safe=True)
+        return decode(User, await self._transport.json(request))
+
+    async def delete_user(self, name: str) -> None:
+        """Ends a user's keys and removes all that the user owns. Only admins may."""
+        path = _core.url_path("users", name)
+        await self._transport.json(Request(method="DELETE", path=path, safe=True, wait=True))
+
+    async def create_key(
+        self,
+        *,
+        user: str | None = None,
+        name: str | None = None,
+        scope: KeyScope | None = None,
+        ttl_seconds: int | None = None,
+    ) -> NewKey:
+        """Makes an API key, whose text is in key of the answer and nowhere else.
+
+        Without user it is the client's user's, and a child of the client's key: it has at most its scope
+        and life, and is revoked with it. Keys of other users are made by admins. scope is run if it is
+        not given. Without ttl_seconds it ends never, or with the key that makes it.
+        """
+        body = _core.given({"user": user, "name": name, "scope": scope, "ttl_seconds": ttl_seconds})
+        request = Request(method="POST", path=_core.url_path("keys"), json=body)
+        return decode(NewKey, await self._transport.json(request))
+
+    async def list_keys(self, *, user: str | None = None) -> list[Key]:
+        """Keys, of the user if one is given: oldest first, with those that have ended.
+
+        An admin sees all, a key that no other has made those of its user, any other itself and its own.
+        """
+        request = Request(method="GET", path=_core.url_path("keys"), query={"user": user}, safe=True)
+        return decode_list(Key, _core.as_object(await self._transport.json(request)).get("keys"))
+
+    async def revoke_key(self, key_id: str) -> None:
+        """Ends a key, those that it has made, and what is under way in their names."""
+        path = _core.url_path("keys", key_id)
+        await self._transport.json(Request(method="DELETE", path=path, safe=True))
 
     async def pool_status(self) -> PoolStatus:
         """What is ready for sessions that are about to come."""

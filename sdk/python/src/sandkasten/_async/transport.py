@@ -49,7 +49,7 @@ class Transport:
         try:
             return await self._client.send(request.build(self._client, self.settings.timeout))
         except httpx.TransportError as err:
-            raise _core.from_httpx(err, request) from err
+            raise _core.from_httpx(err, request, self.settings) from err
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[httpx.Response]:
@@ -58,7 +58,7 @@ class Transport:
         try:
             yield response
         except httpx.TransportError as err:
-            raise _core.from_httpx(err, request) from err
+            raise _core.from_httpx(err, request, self.settings) from err
         finally:
             await response.aclose()
 
@@ -111,7 +111,7 @@ class Transport:
         try:
             return await response.aread()
         except httpx.TransportError as err:
-            raise _core.from_httpx(err, request) from err
+            raise _core.from_httpx(err, request, self.settings) from err
         finally:
             await response.aclose()
 
@@ -129,5 +129,5 @@ class Transport:
             finally:
                 await response.aclose()
         except httpx.TransportError as err:
-            raise _core.from_httpx(err, request) from err
+            raise _core.from_httpx(err, request, self.settings) from err
         raise error_from_response(response.status_code, response.headers, content)

@@ -49,7 +49,7 @@ class SyncTransport:
         try:
             return self._client.send(request.build(self._client, self.settings.timeout))
         except httpx.TransportError as err:
-            raise _core.from_httpx(err, request) from err
+            raise _core.from_httpx(err, request, self.settings) from err
 
     @contextmanager
     def stream(self, request: Request) -> Iterator[httpx.Response]:
@@ -58,7 +58,7 @@ class SyncTransport:
         try:
             yield response
         except httpx.TransportError as err:
-            raise _core.from_httpx(err, request) from err
+            raise _core.from_httpx(err, request, self.settings) from err
         finally:
             response.close()
 
@@ -105,7 +105,7 @@ class SyncTransport:
         try:
             return response.read()
         except httpx.TransportError as err:
-            raise _core.from_httpx(err, request) from err
+            raise _core.from_httpx(err, request, self.settings) from err
         finally:
             response.close()
 
@@ -121,5 +121,5 @@ class SyncTransport:
             finally:
                 response.close()
         except httpx.TransportError as err:
-            raise _core.from_httpx(err, request) from err
+            raise _core.from_httpx(err, request, self.settings) from err
         raise error_from_response(response.status_code, response.headers, content)
