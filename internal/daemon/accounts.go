@@ -13,7 +13,7 @@ import (
 )
 
 // openAccounts opens users and their keys, which are beside those of the
-// configuration. The manager is there already.
+// configuration. The manager may be opened later.
 func (d *Daemon) openAccounts(ctx context.Context, rows accounts.Store) (err error) {
 	configured := map[string]bool{auth.Admin: true}
 	for _, k := range d.cfg.APIKeys {
@@ -21,8 +21,13 @@ func (d *Daemon) openAccounts(ctx context.Context, rows accounts.Store) (err err
 	}
 	d.accounts, err = accounts.New(ctx, accounts.Options{
 		Store: rows, Log: d.log,
-		Reserved:    func(name string) bool { return configured[name] },
-		RemoveOwned: func(ctx context.Context, owner string) error { return removeOwned(ctx, d.manager, owner) },
+		Reserved: func(name string) bool { return configured[name] },
+		RemoveOwned: func(ctx context.Context, owner string) error {
+			if err := removeOwned(ctx, d.manager, owner); err != nil {
+				return err
+			}
+			return d.usage.Forget(ctx, owner)
+		},
 	})
 	return err
 }

@@ -5,8 +5,10 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -29,8 +31,8 @@ type Options struct {
 	// knows of none.
 	CPUTime func(ctx context.Context, id runtime.ID) (time.Duration, error)
 
-	// Changed is called when what is used of the month has changed. Nil is nothing.
-	Changed func()
+	// Quotas are those that Check holds. Nil is that of no limits.
+	Quotas auth.Quotas
 }
 
 // Meter counts. It has the current month in memory. Its methods may be called
@@ -52,6 +54,8 @@ type Meter struct {
 	traffic map[string]Traffic  // guarded by mu; that is counted
 	until   time.Time           // guarded by mu; not zero before Settled: what ends is not known to have lived longer
 	owned   map[string][]string // guarded by mu; sessions of spans, by owner
+
+	networks atomic.Pointer[map[string]bool] // the owners whose networks are over quota
 }
 
 // span is a Span in memory. Its times are of this process's monotonic clock.
@@ -62,36 +66,45 @@ type span struct {
 	changed bool // it is to be written
 }
 
-// New returns a Meter that goes on where the last one stopped. It is made before
-// anything changes a session.
-func New(ctx context.Context, o Options) (*Meter, error) {
+// New returns a Meter that does nothing yet: see Resume and Run.
+func New(o Options) *Meter {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	if o.Changed == nil {
-		o.Changed = func() {}
+	if o.Quotas == nil {
+		o.Quotas = auth.FixedQuotas{}
 	}
-	m := &Meter{
-		opts: o, kick: make(chan struct{}, 1), pending: make(map[Key]Amounts),
+	return &Meter{
+		opts: o, kick: make(chan struct{}, 1), pending: make(map[Key]Amounts), stored: make(map[string]Amounts),
 		spans: make(map[string]*span), started: make(map[string]bool), owned: make(map[string][]string), traffic: make(map[string]Traffic),
 	}
+}
+
+// Resume goes on where the last meter stopped. It comes before anything that changes a
+// session.
+func (m *Meter) Resume(ctx context.Context) error {
 	now := time.Now()
-	m.month = MonthOf(now)
-	var err error
-	if m.stored, err = o.Store.UsageOf(ctx, m.month, nil); err != nil {
-		return nil, err
-	}
-	state, err := o.Store.UsageState(ctx)
+	month := MonthOf(now)
+	stored, err := m.opts.Store.UsageOf(ctx, month, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	rows, err := o.Sessions.List(ctx, session.ListFilter{})
+	state, err := m.opts.Store.UsageState(ctx)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	rows, err := m.opts.Sessions.List(ctx, session.ListFilter{})
+	if err != nil {
+		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m, m.resume(ctx, state, rows, now)
+	m.month, m.stored = month, stored
+	if err := m.resume(ctx, state, rows, now); err != nil {
+		return err
+	}
+	m.judgeNetworks(now)
+	return nil
 }
 
 // resume takes up the spans of sessions that live, as their rows say, and ends those

@@ -125,8 +125,8 @@ type run struct {
 func start(t *testing.T, m *memory, o usage.Options) *run {
 	t.Helper()
 	o.Store, o.Sessions = m, m
-	meter, err := usage.New(t.Context(), o)
-	if err != nil {
+	meter := usage.New(o)
+	if err := meter.Resume(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -411,6 +411,8 @@ func TestWritesAreFew(t *testing.T) {
 			r.put(s, session.Running)
 		}
 		time.Sleep(time.Minute)
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		if m.writes > 14 {
 			t.Errorf("%d writes in a minute", m.writes)
 		}

@@ -77,8 +77,9 @@ func (m *Meter) write(ctx context.Context) {
 		}
 	}
 	m.writing, m.pending, m.closed = m.pending, make(map[Key]Amounts), nil
+	m.turn(now)
+	m.judgeNetworks(now)
 	m.mu.Unlock()
-	m.opts.Changed()
 
 	err := m.opts.Store.AddUsage(context.WithoutCancel(ctx), changes)
 
