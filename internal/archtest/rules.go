@@ -171,7 +171,7 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
-	"internal/session/check":     {Ours: []string{"internal/errdefs", "internal/runtime", "internal/protection", "protocol"}},
+	"internal/session/check":     {Ours: []string{"internal/errdefs", "internal/runtime", "internal/protection", "internal/session/ids", "protocol"}},
 	"internal/session/absence":   {},
 	"internal/session/quota":     {Ours: []string{"internal/auth", "internal/errdefs", "internal/runtime"}},
 	"internal/session/ids":       {},
@@ -202,7 +202,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
 	},
 	"internal/usage": {
-		Ours: []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session"}, Libraries: []string{"golang.org/x/sync"},
+		Ours: []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session", "internal/session/quota"}, Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/store": {
 		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces", "internal/usage"},
