@@ -104,7 +104,7 @@ var Rules = map[string]Rule{
 			"internal/accounts", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
 			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
-			"internal/runtime", "internal/session",
+			"internal/runtime", "internal/session", "internal/usage",
 			"protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
@@ -132,7 +132,7 @@ var Rules = map[string]Rule{
 			"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/errdefs", "internal/images", "internal/images/jobs", "internal/session", "internal/snapshot",
 		},
 	},
-	"internal/api/v1/users":    {Ours: []string{"internal/accounts", "internal/api", "internal/api/v1/contract", "internal/auth", "internal/errdefs"}},
+	"internal/api/v1/users":    {Ours: []string{"internal/accounts", "internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/auth", "internal/errdefs", "internal/usage"}},
 	"internal/api/v1/contract": {},
 
 	// The command line: what its commands share, and those that have much to do. It
