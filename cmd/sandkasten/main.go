@@ -77,8 +77,9 @@ type commands struct {
 
 	Pool poolCmd `cmd:"" help:"Show the sandboxes that are ready for new sessions." group:"host"`
 
-	User users.Cmd    `cmd:"" help:"Manage users, who may use this daemon." group:"host"`
-	Key  users.KeyCmd `cmd:"" help:"Make, list and revoke the API keys of users." group:"host"`
+	User  users.Cmd      `cmd:"" help:"Manage users, who may use this daemon." group:"host"`
+	Usage users.UsageCmd `cmd:"" help:"Show what your sessions use, and your limits." group:"host"`
+	Key   users.KeyCmd   `cmd:"" help:"Make, list and revoke the API keys of users." group:"host"`
 
 	Version    versionCmd    `cmd:"" help:"Print the version." group:"other"`
 	Completion completionCmd `cmd:"" help:"Print completions for a shell." group:"other"`

@@ -71,6 +71,7 @@ type User struct {
 	Role         Role
 	State        State
 	PasswordHash string // "" is no password
+	Quota        Quota
 	CreatedAt    time.Time
 }
 

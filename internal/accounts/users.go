@@ -121,6 +121,7 @@ type UserUpdate struct {
 	Role     *Role
 	State    *State  // Active or Disabled
 	Password *string // "" takes it away
+	Quota    *QuotaChange
 }
 
 // UpdateUser changes a user. Users change their own e-mail address and password,
@@ -156,6 +157,7 @@ func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string
 	set(&u.Email, req.Email)
 	set(&u.Role, req.Role)
 	set(&u.State, req.State)
+	req.Quota.apply(&u.Quota)
 	if req.Password != nil {
 		u.PasswordHash = password
 	}
@@ -172,8 +174,8 @@ func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string
 func (c caller) checkUpdate(name string, req UserUpdate) error {
 	own := c.user != nil && c.user.Name == name
 	switch {
-	case !c.admin && (req.Role != nil || req.State != nil):
-		return errAdminsOnly("change roles and states")
+	case !c.admin && (req.Role != nil || req.State != nil || req.Quota != nil):
+		return errAdminsOnly("change roles, states and quotas")
 	case !c.admin && (c.key.ParentID != "" || c.key.Scope == ScopeRead):
 		return errdefs.New(errdefs.PermissionDenied, "this key may not change its user")
 	case own && (req.Role != nil || req.State != nil):
@@ -201,7 +203,7 @@ func checkUser(u User) error {
 	if u.State != Active && u.State != Disabled && u.State != Deleting {
 		return errdefs.Invalid("state", "must be active or disabled")
 	}
-	return nil
+	return u.Quota.check()
 }
 
 func errDeleting(name string) error {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
@@ -37,10 +38,30 @@ type ErrorBody struct {
 	Code      errdefs.Code   `json:"code" doc:"What is wrong, for programs. The values stay." example:"invalid_argument"`
 	Field     string         `json:"field,omitempty" doc:"The request field or parameter at fault, if one is." example:"ttl_seconds"`
 	Reason    errdefs.Reason `json:"reason,omitempty" doc:"More than code says, for programs, where there is more to tell apart: of files and programs in the sandbox, and of what was not found. The values stay." example:"no_such_file"`
+	Quota     *QuotaBody     `json:"quota,omitempty" doc:"Of reason quota_exceeded: which."`
 	RequestID string         `json:"request_id,omitempty" doc:"Names this request in the daemon's log; also in the X-Request-Id header. Left out of 401, which is the same for everybody." example:"5YXTKD3NPQZJH3LYXAFXCLMPGE"`
 
 	Method  string `json:"-"` // of the request, for dialects that say it
 	Keyless bool   `json:"-"` // the request showed no key at all, for dialects that tell this from a wrong one
+}
+
+// QuotaBody is a quota that does not suffice.
+type QuotaBody struct {
+	Name    string     `json:"name" doc:"As in the quota of a user." example:"session_seconds_per_month"`
+	Used    float64    `json:"used" example:"36000"`
+	Limit   float64    `json:"limit" example:"36000"`
+	FreesAt *time.Time `json:"frees_at,omitempty" doc:"When it is free again. Left out where that takes an end of sessions or the removal of something." example:"2026-12-01T00:00:00Z"`
+}
+
+func quotaBody(q *errdefs.Quota) *QuotaBody {
+	if q == nil {
+		return nil
+	}
+	body := &QuotaBody{Name: q.Name, Used: q.Used, Limit: q.Limit}
+	if !q.FreesAt.IsZero() {
+		body.FreesAt = &q.FreesAt
+	}
+	return body
 }
 
 var statuses = map[errdefs.Code]int{
@@ -109,7 +130,7 @@ func Describe(ctx context.Context, err error) (ErrorBody, int) {
 	}
 	body := ErrorBody{Error: errdefs.MessageOf(err), Code: code, RequestID: From(ctx).ID, Method: From(ctx).method, Keyless: From(ctx).keyless}
 	if e, ok := errors.AsType[*errdefs.Error](err); ok {
-		body.Field, body.Reason = e.Field, e.Reason
+		body.Field, body.Reason, body.Quota = e.Field, e.Reason, quotaBody(e.Quota)
 		if hint := hints[e.Reason]; hint != "" {
 			body.Error += "; " + hint
 		}

@@ -40,7 +40,7 @@ var Rules = map[string]Rule{
 			"docs", "internal/accounts", "internal/admission", "internal/api", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
 			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
-			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
+			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/usage", "internal/protection",
 			"internal/network/groups", "internal/runnerclient", "protocol",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
@@ -104,7 +104,7 @@ var Rules = map[string]Rule{
 			"internal/accounts", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
 			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
-			"internal/runtime", "internal/session",
+			"internal/runtime", "internal/session", "internal/usage",
 			"protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
@@ -132,7 +132,7 @@ var Rules = map[string]Rule{
 			"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/errdefs", "internal/images", "internal/images/jobs", "internal/session", "internal/snapshot",
 		},
 	},
-	"internal/api/v1/users":    {Ours: []string{"internal/accounts", "internal/api", "internal/api/v1/contract", "internal/auth", "internal/errdefs"}},
+	"internal/api/v1/users":    {Ours: []string{"internal/accounts", "internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/auth", "internal/errdefs", "internal/usage"}},
 	"internal/api/v1/contract": {},
 
 	// The command line: what its commands share, and those that have much to do. It
@@ -167,12 +167,13 @@ var Rules = map[string]Rule{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/session/check",
 			"internal/session/secrets", "internal/session/workspaces", "protocol",
 			"internal/session/snapshots", "internal/session/statelock", "internal/snapshot", "internal/tracing", "internal/protection",
-			"internal/network", "internal/session/absence", "internal/session/ids", "internal/session/networks",
+			"internal/network", "internal/session/absence", "internal/session/ids", "internal/session/networks", "internal/session/quota",
 		},
 		Libraries: []string{"golang.org/x/sync"},
 	},
-	"internal/session/check":     {Ours: []string{"internal/errdefs", "internal/runtime", "internal/protection", "protocol"}},
+	"internal/session/check":     {Ours: []string{"internal/errdefs", "internal/runtime", "internal/protection", "internal/session/ids", "protocol"}},
 	"internal/session/absence":   {},
+	"internal/session/quota":     {Ours: []string{"internal/auth", "internal/errdefs", "internal/runtime"}},
 	"internal/session/ids":       {},
 	"internal/session/statelock": {Ours: []string{"internal/errdefs"}},
 	"internal/session/networks": {
@@ -204,8 +205,11 @@ var Rules = map[string]Rule{
 	"internal/accounts": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
 	},
+	"internal/usage": {
+		Ours: []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session", "internal/session/quota"}, Libraries: []string{"golang.org/x/sync"},
+	},
 	"internal/store": {
-		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces", "internal/usage"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},

@@ -1,11 +1,22 @@
 package auth
 
-import "cmp"
+import (
+	"cmp"
+	"time"
+)
 
 // Quota is how much an owner may have and ask for. Zero is no limit.
 type Quota struct {
-	Sessions      int   // that have not ended
-	SnapshotBytes int64 // of all archives together
+	Sessions      int     // that have not ended
+	Running       int     // of these, that are not stopped
+	CPU           float64 // cores of those that are not stopped, all together
+	MemoryMB      int64   // of those that are not stopped, all together
+	DiskMB        int64   // of all that have not ended together
+	SnapshotBytes int64   // of all archives together
+
+	// In a calendar month of UTC.
+	NetworkBytes int64
+	SessionTime  time.Duration
 
 	RequestsPerSecond float64 // on average
 	Burst             int     // requests at once before the rate counts; 0 is RequestsPerSecond
@@ -19,7 +30,13 @@ type Quota struct {
 func (q Quota) or(general Quota) Quota {
 	return Quota{
 		Sessions:          cmp.Or(q.Sessions, general.Sessions),
+		Running:           cmp.Or(q.Running, general.Running),
+		CPU:               cmp.Or(q.CPU, general.CPU),
+		MemoryMB:          cmp.Or(q.MemoryMB, general.MemoryMB),
+		DiskMB:            cmp.Or(q.DiskMB, general.DiskMB),
 		SnapshotBytes:     cmp.Or(q.SnapshotBytes, general.SnapshotBytes),
+		NetworkBytes:      cmp.Or(q.NetworkBytes, general.NetworkBytes),
+		SessionTime:       cmp.Or(q.SessionTime, general.SessionTime),
 		RequestsPerSecond: cmp.Or(q.RequestsPerSecond, general.RequestsPerSecond),
 		Burst:             cmp.Or(q.Burst, general.Burst),
 		Requests:          cmp.Or(q.Requests, general.Requests),

@@ -35,6 +35,7 @@ type Config struct {
 	StoppedFor     time.Duration // how long a stopped session is kept
 	MaxSessions    int
 	OwnerSessions  int // of one owner; 0: none beside MaxSessions
+	Quota          Quota
 	ReaperInterval time.Duration
 	ShutdownGrace  time.Duration
 
@@ -63,6 +64,16 @@ type Config struct {
 	Tracing        Tracing
 
 	Remarks []string // on the environment, for the log
+}
+
+// Quota is what one owner may have beside OwnerSessions. Zero is no limit.
+type Quota struct {
+	Running        int // sessions that are not stopped
+	CPU            float64
+	MemoryMB       int64
+	DiskMB         int64
+	NetworkMB      int64 // in a month
+	SessionSeconds int64 // in a month
 }
 
 // Docker is where the driver docker makes its containers.

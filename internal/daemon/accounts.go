@@ -14,7 +14,7 @@ import (
 )
 
 // openAccounts opens users and their keys, which are beside those of the
-// configuration. The manager is there already.
+// configuration. The manager may be opened later.
 func (d *Daemon) openAccounts(ctx context.Context, rows *store.Store) (err error) {
 	configured := map[string]bool{auth.Admin: true}
 	for _, k := range d.cfg.APIKeys {
@@ -24,7 +24,10 @@ func (d *Daemon) openAccounts(ctx context.Context, rows *store.Store) (err error
 		Store: rows, Log: d.log,
 		Reserved: func(name string) bool { return configured[name] },
 		RemoveOwned: func(ctx context.Context, owner string) error {
-			return errors.Join(d.removeNamed(ctx, rows, owner), removeOwned(ctx, d.manager, owner))
+			if err := errors.Join(d.removeNamed(ctx, rows, owner), removeOwned(ctx, d.manager, owner)); err != nil {
+				return err
+			}
+			return d.usage.Forget(ctx, owner)
 		},
 	})
 	return err

@@ -42,6 +42,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/usage"
 )
 
 // Options are what is not in the configuration.
@@ -75,6 +76,8 @@ type Daemon struct {
 	server    *http.Server
 
 	accounts *accounts.Accounts
+	quotas   auth.Quotas
+	usage    *usage.Meter
 
 	audit   *audit.Log // nil if there is none
 	ballast *admission.Ballast
@@ -144,7 +147,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		Hosts:         api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
 		Origins:       d.cfg.CORSOrigins,
 		Site:          previews.Site,
-		Quotas:        quotas(d.cfg),
+		Quotas:        d.quotas,
 		Concurrent:    concurrent(d.cfg.Requests),
 		Registry:      registry,
 		Audit:         d.audit,
@@ -191,7 +194,13 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 
 	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: d.drivers.PoolDir()}
 	gate := admission.New(host.Read, admissionReserve(d.cfg, host))
+	if err := d.openAccounts(ctx, rows); err != nil {
+		return nil, err
+	}
+	d.quotas = d.accounts.Quotas(quotas(d.cfg))
+	d.openUsage(rows)
 	sessions := sessionOptions(d.cfg, rows, d.drivers, d.images, d.log)
+	sessions.Store, sessions.Quotas, sessions.Networks.OverQuota = d.usage.Sessions(), d.quotas, d.usage.CheckNetwork
 	stores, err := openStores(ctx, d.cfg)
 	if err != nil {
 		return nil, err
@@ -208,23 +217,32 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if sources := maps.Collect(drivers.Able[runtime.ImageSource](d.drivers)); len(sources) > 0 {
 		sessions.FetchImage = (&sourceImages{library: d.library, sources: sources}).fetch
 	}
-	sessions.Settled = func() { close(d.settled) }
+	sessions.Settled = func() {
+		d.usage.Settled()
+		close(d.settled)
+	}
 	sessions.Reserved = d.groups.owns
 	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.drivers, host); d.pool != nil {
 		sessions.Creator = d.pool
 		sessions.Reserved = func(id runtime.ID) bool { return pool.Owns(id) || d.groups.owns(id) }
 	}
 	d.manager = session.New(sessions)
-	if err := d.openAccounts(ctx, rows); err != nil {
-		return nil, err
-	}
 	if d.artifacts, err = openArtifacts(ctx, d.cfg, rows, stores, d.log); err != nil {
 		return nil, err
 	}
 	d.named = newOrchestrator(d.cfg, rows, d.manager, d.artifacts, d.log)
-	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.manager.ClockSet, Log: d.log}
+	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.clockSet, Log: d.log}
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval, Align: times.Align})
-	return gate, times.Align(ctx) // before the manager reads its rows
+	if err := times.Align(ctx); err != nil { // before anybody compares times of rows
+		return nil, err
+	}
+	return gate, d.usage.Resume(ctx)
+}
+
+// clockSet has times told by the wall clock as it is now.
+func (d *Daemon) clockSet() {
+	d.manager.ClockSet()
+	d.usage.ClockSet()
 }
 
 // makeRoom gives back what is held of a full disk, so that the database can be
@@ -241,9 +259,12 @@ func (d *Daemon) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// admitSession asks for room for another session.
-func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context) error {
-	return func(ctx context.Context) error {
+// admitSession asks for room for another session of an owner.
+func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context, string) error {
+	return func(ctx context.Context, owner string) error {
+		if err := d.usage.Check(owner); err != nil {
+			return err
+		}
 		if err := gate.Admit(ctx); err != nil {
 			return err
 		}
@@ -318,7 +339,6 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 			Sessions:    cfg.MaxSessions,
 			FileBytes:   cfg.Files.MaxUploadMB << 20,
 		},
-		Quotas:                quotas(cfg),
 		Networks:              networkOptions(cfg, rows, set, log),
 		Workspaces:            workspaceOptions(cfg.Workspace, rows),
 		KillGrace:             cfg.Exec.KillGrace,
@@ -369,6 +389,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return d.reaper.Run(inner) })
 	g.Go(func() error { return d.accounts.Run(inner, d.settled) })
+	g.Go(func() error { return d.usage.Run(inner) })
 	if d.named != nil && !d.opts.StopSessions {
 		g.Go(func() error { return d.named.Run(inner) })
 		g.Go(func() error { return d.artifacts.Run(inner) })

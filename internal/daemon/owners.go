@@ -62,6 +62,12 @@ func quotas(cfg config.Config) auth.Quotas {
 	fixed := auth.FixedQuotas{
 		General: auth.Quota{
 			Sessions:          cfg.OwnerSessions,
+			Running:           cfg.Quota.Running,
+			CPU:               cfg.Quota.CPU,
+			MemoryMB:          cfg.Quota.MemoryMB,
+			DiskMB:            cfg.Quota.DiskMB,
+			NetworkBytes:      cfg.Quota.NetworkMB << 20,
+			SessionTime:       time.Duration(cfg.Quota.SessionSeconds) * time.Second,
 			SnapshotBytes:     cfg.Snapshots.MaxTotalMB << 20,
 			RequestsPerSecond: cfg.RateLimit.RequestsPerSecond,
 			Burst:             cfg.RateLimit.Burst,

@@ -7,6 +7,8 @@ package errdefs
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"time"
 )
 
 // Code classifies an error for programs. The values are part of the API.
@@ -56,6 +58,7 @@ const (
 	NoSuchSecret     Reason = "no_such_secret"      // or it belongs to another key
 	NoSuchExec       Reason = "no_such_exec"        // or its record is not kept any more
 	NoSuchShell      Reason = "no_such_shell"       // the session has none of that name
+	QuotaExceeded    Reason = "quota_exceeded"      // of the owner; quota says which
 )
 
 // Reasons are all reasons, in the order of the document.
@@ -63,6 +66,7 @@ var Reasons = []Reason{
 	NoSuchFile, FileExists, IsADirectory, NotADirectory, DirNotEmpty, NotRegular, NoPermission, ReadOnlyFS, OutsideWorkspace,
 	ProgramNotFound, NotExecutable, NoSuchUser, TextNotFound, TextNotUnique,
 	NoSuchSession, NoSuchImage, NoSuchWorkspace, NoSuchSnapshot, NoSuchSecret, NoSuchExec, NoSuchShell,
+	QuotaExceeded,
 }
 
 // Error carries a code, a text that is safe to show to the client, and an
@@ -72,7 +76,25 @@ type Error struct {
 	Message string // shown to the client: what to do, no internals
 	Field   string // the request field at fault, if one is
 	Reason  Reason // for programs, where Code does not tell enough
+	Quota   *Quota // of QuotaExceeded
 	Cause   error  // shown to the operator only
+}
+
+// Quota is an owner's that is used up, or does not suffice.
+type Quota struct {
+	Name    string // as "max_sessions"
+	Used    float64
+	Limit   float64
+	FreesAt time.Time // zero if that is not a matter of time
+}
+
+// OverQuota refuses what would exceed a quota. The message ends with
+// how it frees, or when.
+func OverQuota(code Code, q Quota, frees string) *Error {
+	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+	err := New(code, "the quota %s does not suffice: %s of %s are used; %s", q.Name, number(q.Used), number(q.Limit), frees)
+	err.Reason, err.Quota = QuotaExceeded, &q
+	return err
 }
 
 // Error is the operator's text: the message and its cause.

@@ -73,9 +73,9 @@ func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateReques
 	return e.snapshot(), nil
 }
 
-// roomFor is how many sessions there may be when p makes one.
+// roomFor is what there may be when p makes a session.
 func (c *core) roomFor(p auth.Principal) room {
-	return room{all: c.opts.Maxima.Sessions, owner: c.opts.Quotas.QuotaOf(p).Sessions}
+	return room{all: c.opts.Maxima.Sessions, owner: c.opts.Quotas.QuotaOf(p)}
 }
 
 // follow waits for another request with the same idempotency key.
@@ -153,7 +153,7 @@ func (c *core) create(ctx context.Context, e *entry) error {
 // that has ended has e's idempotency key, e becomes that session. When it fails there is no row, and e is an entry of nothing.
 func (c *core) record(ctx context.Context, e *entry) (first bool, err error) {
 	s := e.snapshot()
-	if err = c.opts.Admit(ctx); err == nil {
+	if err = c.opts.Admit(ctx, s.payer()); err == nil {
 		err = c.planRestore(ctx, e, &s)
 	}
 	if err == nil && s.ImageDigest == "" {

@@ -347,7 +347,7 @@ func TestMaxSessionsOfOneOwner(t *testing.T) {
 		}
 		_, err := d.Sessions.Create(t.Context(), as(owner), session.CreateRequest{})
 		wantCode(t, err, errdefs.ResourceExhausted)
-		if want := fmt.Sprintf("the maximum of %d sessions for this key is reached", most); err != nil && !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("max_sessions does not suffice: %d of %[1]d are used", most); err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", owner, err)
 		}
 		if _, _, quota := d.Sessions.Limits(as(owner)); quota.Sessions != most {

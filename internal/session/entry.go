@@ -21,6 +21,8 @@ type entry struct {
 	key    string // the idempotency key
 	name   string // "" if it has none
 
+	booting bool // guarded by registry.mu; stopped and no more
+
 	statelock.Lock
 	creation
 

@@ -6,11 +6,14 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/seal"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
@@ -184,3 +187,57 @@ func TestQuotasChange(t *testing.T) {
 type changingQuotas struct{ quota auth.Quota }
 
 func (c *changingQuotas) QuotaOf(auth.Principal) auth.Quota { return c.quota }
+
+// Of creates at once no more succeed than the quota has room for, and of starts.
+func TestQuotasHoldForRequestsAtOnce(t *testing.T) {
+	for name, quota := range map[string]auth.Quota{
+		"sessions": {Sessions: 5}, "running": {Running: 5}, "cpu": {CPU: 5}, "memory": {MemoryMB: 5 * 100}, "disk": {DiskMB: 5 * 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			quotas := &changingQuotas{quota}
+			d := newHost(t).start(t, func(o *session.Options) {
+				o.Quotas = quotas
+				o.Defaults.Limits = runtime.Limits{CPU: 1, MemoryMB: 100, DiskMB: 100}
+			})
+			made := atOnce(50, func() error {
+				_, err := d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{})
+				return err
+			})
+			if made != 5 {
+				t.Errorf("%d of 50 were made", made)
+			}
+			d.createAs(t, as("alice2"), session.CreateRequest{}) // another owner
+			if quota.Sessions > 0 || quota.DiskMB > 0 {
+				return
+			}
+			all := must(d.Sessions.List(t.Context(), as("alice"), session.ListRequest{}))
+			for _, s := range all {
+				must(d.Sessions.Stop(t.Context(), as("alice"), s.ID))
+			}
+			d.createAs(t, as("alice"), session.CreateRequest{}) // what is stopped has files only
+			var next atomic.Int32
+			started := atOnce(len(all), func() error {
+				_, err := d.Sessions.Start(t.Context(), as("alice"), all[next.Add(1)-1].ID)
+				return err
+			})
+			if started != 4 {
+				t.Errorf("%d of %d started beside one", started, len(all))
+			}
+		})
+	}
+}
+
+// atOnce calls do n times at once and says how often it did not fail.
+func atOnce(n int, do func() error) int {
+	var fine atomic.Int32
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			if do() == nil {
+				fine.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return int(fine.Load())
+}

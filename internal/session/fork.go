@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -163,14 +162,10 @@ func (f *forking) plan(req ForkRequest) ([]Session, error) {
 // forkHash is requestHash for forks.
 func forkHash(from ID, req ForkRequest) (string, error) {
 	req.IdempotencyKey = ""
-	text, err := json.Marshal(struct {
+	return check.HashRequest(struct {
 		From ID
 		ForkRequest
 	}{from, req})
-	if err != nil {
-		return "", fmt.Errorf("hash fork request: %w", err)
-	}
-	return hashOf(text), nil
 }
 
 // forkHostname names a fork after its source.

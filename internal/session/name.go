@@ -5,27 +5,11 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 )
 
 // MinPrefix is how much of an id is enough to mean the only thing whose id begins so. Less would be a mistake more often than an abbreviation.
 const MinPrefix = 3
-
-// checkName refuses a name; "" is none. What could be an id is none, so that an id
-// never means another session.
-func checkName(name string) error {
-	if name == "" {
-		return nil
-	}
-	if !check.IsName(name) || strings.ContainsRune("._-", rune(name[0])) {
-		return errdefs.Invalid("name", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-', and begin with a letter or digit")
-	}
-	if ids.Is(name) {
-		return errdefs.Invalid("name", "must not look like an id, which is 26 characters of a-z and 2-7")
-	}
-	return nil
-}
 
 func errTaken(name string, by ID) error {
 	return errdefs.New(errdefs.AlreadyExists, "the name %s is session %s's; destroy that, or take another name", name, by)

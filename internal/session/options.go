@@ -38,10 +38,10 @@ type Options struct {
 	FetchImage func(context.Context, ImageFetch) error
 	Log        *slog.Logger // silence
 
-	// Admit refuses, with Unavailable, another sandbox that the host has no
-	// room for. It is asked before one is made or started. Everything is
-	// admitted without it.
-	Admit func(ctx context.Context) error
+	// Admit refuses another sandbox that the host has no room for, or whose owner
+	// has used up what a month has; "" is nobody. It is asked before one is made or
+	// started. Everything is admitted without it.
+	Admit func(ctx context.Context, owner string) error
 
 	Settled func() // called once the sessions of an earlier daemon have been adopted; nothing
 
@@ -135,7 +135,7 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Admit == nil {
-		o.Admit = func(context.Context) error { return nil }
+		o.Admit = func(context.Context, string) error { return nil }
 	}
 	if o.Quotas == nil {
 		o.Quotas = auth.FixedQuotas{}

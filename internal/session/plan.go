@@ -2,10 +2,6 @@ package session
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -78,21 +74,12 @@ func (c *core) plan(p auth.Principal, req CreateRequest) (Session, error) {
 // so a retry after a change of the configuration is still one.
 func requestHash(req CreateRequest) (string, error) {
 	req.IdempotencyKey = ""
-	text, err := json.Marshal(req) // maps come out sorted
-	if err != nil {
-		return "", fmt.Errorf("hash create request: %w", err)
-	}
-	return hashOf(text), nil
-}
-
-func hashOf(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	return check.HashRequest(req)
 }
 
 func (c *core) checkCreate(req CreateRequest) error {
 	for _, err := range []error{
-		checkName(req.Name), check.Image(cmp.Or(req.Image, c.opts.Defaults.Image)), check.Driver(req.Driver, c.opts.Drivers), c.checkWorkspace(req), check.Limits(req.Limits, c.opts.Maxima.Limits), checkNetworkMode(req),
+		check.SessionName(req.Name), check.Image(cmp.Or(req.Image, c.opts.Defaults.Image)), check.Driver(req.Driver, c.opts.Drivers), c.checkWorkspace(req), check.Limits(req.Limits, c.opts.Maxima.Limits), checkNetworkMode(req),
 		check.Env(req.Env), check.Hostname(req.Hostname), check.IdempotencyKey(req.IdempotencyKey), check.Labels(req.Labels), req.FileScope.Check(),
 	} {
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/protection"
+	"github.com/sandkasten/sandkasten/internal/session/quota"
 )
 
 // registry holds the sessions that have not ended, and is the one place that
@@ -125,7 +126,7 @@ func (r *registry) claim(s Session, cancel context.CancelFunc, limit room) (e *e
 	if e := r.byKey[key{s.Owner, s.IdempotencyKey}]; e != nil {
 		return e, false, nil
 	}
-	if err := r.checkRoom(s.Owner, limit); err != nil {
+	if err := r.checkRoom(s, limit); err != nil {
 		return nil, false, err
 	}
 	if other := r.byName[named{s.Owner, s.Name}]; other != nil {
@@ -148,27 +149,46 @@ func (r *registry) add(e *entry) {
 	}
 }
 
-// room is how many sessions there may be; 0 is no maximum.
-type room struct{ all, owner int }
+// room is how many sessions there may be at all, 0 being no maximum, and what one owner
+// may have.
+type room struct {
+	all   int
+	owner auth.Quota
+}
 
 // checkRoom refuses a session over the maxima. The caller holds mu.
-func (r *registry) checkRoom(owner string, limit room) error {
+func (r *registry) checkRoom(s Session, limit room) error {
 	if limit.all > 0 && len(r.live) >= limit.all {
 		return errdefs.New(errdefs.ResourceExhausted, "the daemon's maximum of %d sessions is reached; destroy one or wait for one to expire", limit.all)
 	}
-	if limit.owner == 0 {
-		return nil
-	}
-	n := 0
+	return quota.CheckCreate(limit.owner, r.heldBy(s.Owner), quota.Held{Limits: s.Limits})
+}
+
+// heldBy is what the sessions of an owner have. The caller holds mu.
+func (r *registry) heldBy(owner string) (sum quota.Sum) {
 	for _, e := range r.live {
 		if e.owner == owner {
-			n++
+			s := e.snapshot()
+			sum.Add(quota.Held{Limits: s.Limits, Stopped: s.State == Stopped && !e.booting})
 		}
 	}
-	if n >= limit.owner {
-		return errdefs.New(errdefs.ResourceExhausted, "the maximum of %d sessions for this key is reached; destroy one or wait for one to expire", limit.owner)
+	return sum
+}
+
+// admitStart refuses to boot a stopped session over its owner's quota. One that is let
+// counts as running from here on, until leave is called.
+func (r *registry) admitStart(e *entry, q auth.Quota) (leave func(), err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := quota.CheckStart(q, r.heldBy(e.owner), quota.Held{Limits: e.snapshot().Limits}); err != nil {
+		return nil, err
 	}
-	return nil
+	e.booting = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		e.booting = false
+	}, nil
 }
 
 // forget takes e out of the live sessions. Its row stays.

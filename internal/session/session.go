@@ -55,6 +55,14 @@ type Session struct {
 // Driver is the name of the driver that its sandbox is of.
 func (s Session) Driver() string { return s.Sandbox.Driver() }
 
+// payer is whose monthly quotas its time counts for: nobody's if no client knows it.
+func (s Session) payer() string {
+	if s.Helper {
+		return ""
+	}
+	return s.Owner
+}
+
 // OnIdle is what happens to a session that nothing has used for its idle
 // timeout. The strings are part of the API.
 type OnIdle string

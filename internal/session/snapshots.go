@@ -16,7 +16,7 @@ import (
 )
 
 // Admit implements snapshots.Sessions.
-func (h host) Admit(ctx context.Context) error { return h.core.opts.Admit(ctx) }
+func (h host) Admit(ctx context.Context) error { return h.core.opts.Admit(ctx, "") }
 
 // CheckKnown implements snapshots.Sessions.
 func (h host) CheckKnown(ctx context.Context, p auth.Principal, id string) error {

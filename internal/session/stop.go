@@ -78,15 +78,20 @@ func (c *Sessions) Start(ctx context.Context, p auth.Principal, id ID) (_ Sessio
 // boot is Start of a stopped session for a caller who holds e's lock: the row
 // in state starting, the sandbox, the row in state running.
 func (c *core) boot(ctx context.Context, e *entry) error {
-	if err := c.opts.Admit(ctx); err != nil {
+	if err := c.opts.Admit(ctx, e.snapshot().payer()); err != nil {
 		return err
 	}
+	leave, err := c.admitStart(e, c.opts.Quotas.QuotaOf(auth.Principal{Owner: e.owner, Quota: e.owner}))
+	if err != nil {
+		return err
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.CreateTimeout)
 	defer cancel()
 	if err := c.commit(ctx, e, Starting, ""); err != nil {
 		return err
 	}
-	err := failpoint.Hit("start.row")
+	err = failpoint.Hit("start.row")
 	var sandbox runtime.Sandbox
 	if err == nil {
 		starting, span := tracing.Start(ctx, tracing.Driver, "start")

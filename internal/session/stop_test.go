@@ -188,7 +188,7 @@ func TestStartFails(t *testing.T) {
 	var start, admit error
 	d := h.start(t, func(o *session.Options) {
 		o.Driver = faultyStopper{Local: h.driver, start: func() error { return start }}
-		o.Admit = func(context.Context) error { return admit }
+		o.Admit = func(context.Context, string) error { return admit }
 	})
 	s := d.create(t, session.CreateRequest{})
 	if _, err := d.Sessions.Stop(t.Context(), everyone, s.ID); err != nil {

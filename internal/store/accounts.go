@@ -36,11 +36,16 @@ CREATE TABLE IF NOT EXISTS user_keys (
 	revoked_at INTEGER NOT NULL,
 	last_used  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS user_keys_user ON user_keys (user_id)`
+CREATE INDEX IF NOT EXISTS user_keys_user ON user_keys (user_id);
+CREATE TABLE IF NOT EXISTS user_quotas (
+	user_id TEXT NOT NULL PRIMARY KEY,
+	quota   TEXT NOT NULL
+) STRICT, WITHOUT ROWID`
 
 // Accounts implements accounts.Store.
 func (s *Store) Accounts(ctx context.Context) ([]accounts.User, []accounts.Key, error) {
-	users, err := list(ctx, s, "list users", scanUser, "SELECT id, name, email, role, state, password, created_at FROM users ORDER BY name")
+	users, err := list(ctx, s, "list users", scanUser, `SELECT id, name, email, role, state, password, created_at,
+		coalesce((SELECT quota FROM user_quotas WHERE user_id = id), '{}') FROM users ORDER BY name`)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -51,9 +56,15 @@ func (s *Store) Accounts(ctx context.Context) ([]accounts.User, []accounts.Key, 
 
 func scanUser(row row) (u accounts.User, err error) {
 	var created int64
-	err = row.Scan(&u.ID, &u.Name, &u.Email, &u.Role, &u.State, &u.PasswordHash, &created)
+	var quota string
+	if err := row.Scan(&u.ID, &u.Name, &u.Email, &u.Role, &u.State, &u.PasswordHash, &created, &quota); err != nil {
+		return u, err
+	}
 	u.CreatedAt = instant(created)
-	return u, err
+	if err := json.Unmarshal([]byte(quota), &u.Quota); err != nil {
+		return u, fmt.Errorf("decode the quota of user %s: %w", u.Name, err)
+	}
+	return u, nil
 }
 
 func scanKey(row row) (k accounts.Key, err error) {
@@ -72,17 +83,30 @@ func scanKey(row row) (k accounts.Key, err error) {
 
 // PutUser implements accounts.Store.
 func (s *Store) PutUser(ctx context.Context, u accounts.User) error {
-	_, err := s.execChange(ctx, `INSERT INTO users (id, name, email, role, state, password, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-		ON CONFLICT (id) DO UPDATE SET email = ?3, role = ?4, state = ?5, password = ?6`,
-		u.ID, u.Name, u.Email, u.Role, u.State, u.PasswordHash, micros(u.CreatedAt))
+	quota, err := json.Marshal(u.Quota)
+	if err != nil {
+		return fmt.Errorf("encode a quota: %w", err)
+	}
+	err = s.together(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO users (id, name, email, role, state, password, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+			ON CONFLICT (id) DO UPDATE SET email = ?3, role = ?4, state = ?5, password = ?6`,
+			u.ID, u.Name, u.Email, u.Role, u.State, u.PasswordHash, micros(u.CreatedAt))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "INSERT INTO user_quotas (user_id, quota) VALUES (?1, ?2) ON CONFLICT (user_id) DO UPDATE SET quota = ?2", u.ID, string(quota))
+		return err
+	})
 	return wrapChange("write user "+u.Name, err)
 }
 
 // DeleteUser implements accounts.Store.
 func (s *Store) DeleteUser(ctx context.Context, id string) error {
 	err := s.together(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM user_keys WHERE user_id = ?", id); err != nil {
-			return err
+		for _, table := range []string{"user_keys", "user_quotas"} {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE user_id = ?", id); err != nil {
+				return err
+			}
 		}
 		_, err := tx.ExecContext(ctx, "DELETE FROM users WHERE id = ?", id)
 		return err

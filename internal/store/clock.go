@@ -74,6 +74,8 @@ func align(ctx context.Context, tx *sql.Tx, r clock.Reading) (jumped time.Durati
 			"UPDATE sessions SET created_at = min(created_at + ?1, ?2), last_activity = min(last_activity + ?1, ?2), ended_at = iif(ended_at = 0, 0, min(ended_at + ?1, ?2))",
 			"UPDATE workspaces SET created_at = min(created_at + ?1, ?2), last_used = min(last_used + ?1, ?2)",
 			"UPDATE snapshots SET created_at = min(created_at + ?1, ?2)",
+			"UPDATE usage_spans SET began = min(began + ?1, ?2)",
+			"UPDATE usage_meter SET seen = min(seen + ?1, ?2)",
 			"UPDATE secrets SET created_at = min(created_at + ?1, ?2), updated_at = min(updated_at + ?1, ?2)",
 		} {
 			if _, err := tx.ExecContext(ctx, update, jumped.Microseconds(), now); err != nil {

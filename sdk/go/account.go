@@ -13,6 +13,7 @@ type User struct {
 	Role        string    `json:"role"`  // user or admin
 	State       string    `json:"state"` // active, disabled or deleting
 	HasPassword bool      `json:"has_password"`
+	Quota       *Quota    `json:"quota,omitempty"` // what is otherwise than the daemon's configuration has it
 	CreatedAt   time.Time `json:"created_at"`
 }
 
@@ -29,6 +30,8 @@ type UserUpdate struct {
 	Role     *string `json:"role,omitempty"`
 	State    *string `json:"state,omitempty"`    // active or disabled
 	Password *string `json:"password,omitempty"` // "" takes it away
+
+	Quota *QuotaUpdate `json:"quota,omitempty"` // only for admins
 }
 
 // Key is an API key as the daemon told it: all but its text, which CreateKey alone

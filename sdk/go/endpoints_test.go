@@ -92,6 +92,8 @@ func callEverything(t *testing.T, c *Client) {
 	c.GetWorkspace(ctx, "x")
 	c.DeleteWorkspace(ctx, "x", nil)
 	c.Me(ctx)
+	c.MyUsage(ctx, "")
+	c.UserUsage(ctx, "x", "")
 	c.CreateUser(ctx, "x", nil)
 	c.ListUsers(ctx)
 	c.GetUser(ctx, "x")

@@ -75,17 +75,19 @@ const (
 	ReasonNoSuchSecret     Reason = "no_such_secret"      // or it belongs to another key
 	ReasonNoSuchExec       Reason = "no_such_exec"        // or its record is not kept any more
 	ReasonNoSuchShell      Reason = "no_such_shell"       // the session has none of that name
+	ReasonQuotaExceeded    Reason = "quota_exceeded"      // of the owner; APIError.Quota says which
 )
 
 // APIError is an answer of the daemon that is an error.
 type APIError struct {
-	Status     int           `json:"-"`    // of HTTP; 0 of an error that came in a stream
-	Code       string        `json:"code"` // what is wrong, for programs
-	Message    string        `json:"error"`
-	Field      string        `json:"field"`      // of the request, if one is at fault
-	Reason     Reason        `json:"reason"`     // more than Code says, where there is more to tell apart
-	RequestID  string        `json:"request_id"` // names the request in the daemon's log
-	RetryAfter time.Duration `json:"-"`          // when it may be worth another try, if the daemon said so
+	Status     int            `json:"-"`    // of HTTP; 0 of an error that came in a stream
+	Code       string         `json:"code"` // what is wrong, for programs
+	Message    string         `json:"error"`
+	Field      string         `json:"field"`      // of the request, if one is at fault
+	Reason     Reason         `json:"reason"`     // more than Code says, where there is more to tell apart
+	RequestID  string         `json:"request_id"` // names the request in the daemon's log
+	RetryAfter time.Duration  `json:"-"`          // when it may be worth another try, if the daemon said so
+	Quota      *ExceededQuota `json:"quota"`      // of ReasonQuotaExceeded
 }
 
 func (e *APIError) Error() string { return e.Message }

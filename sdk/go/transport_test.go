@@ -196,27 +196,27 @@ func TestAPIErrors(t *testing.T) {
 		{
 			"whole",
 			answer{409, header, `{"code": "already_exists", "error": "taken", "field": "id"}`},
-			APIError{409, "already_exists", "taken", "id", "", "r1", 7 * time.Second},
+			APIError{409, "already_exists", "taken", "id", "", "r1", 7 * time.Second, nil},
 			[]error{ErrAlreadyExists, ErrConflict},
 			ErrNotFound,
 		},
 		{
 			"conflict",
 			answer{409, nil, `{"code": "conflict", "error": "ended", "request_id": "r2"}`},
-			APIError{409, "conflict", "ended", "", "", "r2", 0},
+			APIError{409, "conflict", "ended", "", "", "r2", 0, nil},
 			[]error{ErrConflict},
 			ErrAlreadyExists,
 		},
 		{
 			"of a code that is new",
 			answer{418, nil, `{"code": "teapot", "error": "short and stout"}`},
-			APIError{418, "teapot", "short and stout", "", "", "", 0},
+			APIError{418, "teapot", "short and stout", "", "", "", 0, nil},
 			nil, ErrInternal,
 		},
 		{
 			"of something else",
 			answer{502, nil, `<html>`},
-			APIError{502, "http_502", "HTTP status 502, with an answer that is not Sandkasten's", "", "", "", 0},
+			APIError{502, "http_502", "HTTP status 502, with an answer that is not Sandkasten's", "", "", "", 0, nil},
 			nil, ErrInternal,
 		},
 	}

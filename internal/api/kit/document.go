@@ -198,7 +198,7 @@ func (d *documenter) compile(where string, s *huma.Schema, of *strictjson.Schema
 	}
 	refuseUnchecked(where, s)
 	check := &strictjson.Schema{
-		Kind: kinds[s.Type], Min: s.Minimum, Max: s.Maximum, Means: s.PatternDescription, Base64: s.ContentEncoding == "base64",
+		Kind: kinds[s.Type], Nullable: s.Nullable && s.Type != huma.TypeArray, Min: s.Minimum, Max: s.Maximum, Means: s.PatternDescription, Base64: s.ContentEncoding == "base64",
 		Least: cmp.Or(s.MinLength, s.MinItems, s.MinProperties), Most: cmp.Or(s.MaxLength, s.MaxItems, s.MaxProperties),
 	}
 	if s.Pattern != "" {

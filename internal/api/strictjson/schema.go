@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"encoding"
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -38,7 +39,8 @@ const maxFields = 64
 
 // Schema is what a value must be. A nil one is anything.
 type Schema struct {
-	Kind Kind
+	Kind     Kind
+	Nullable bool // null is a value of it, and does not stand for one that is left out
 
 	Min, Max *float64 // of numbers
 	Enum     []string // of strings
@@ -205,7 +207,10 @@ func OfType(t reflect.Type) *Schema {
 	return known
 }
 
-var textType = reflect.TypeFor[encoding.TextUnmarshaler]()
+var (
+	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
+	jsonType = reflect.TypeFor[json.Unmarshaler]()
+)
 
 func ofType(t reflect.Type) *Schema {
 	switch t.Kind() {
@@ -216,7 +221,7 @@ func ofType(t reflect.Type) *Schema {
 	case reflect.Map:
 		return &Schema{Kind: Object, Rest: ofType(t.Elem())}
 	case reflect.Struct:
-		if reflect.PointerTo(t).Implements(textType) {
+		if p := reflect.PointerTo(t); p.Implements(textType) || p.Implements(jsonType) {
 			return nil
 		}
 		sc := &Schema{Kind: Object, Closed: true}

@@ -167,7 +167,7 @@ func (s *scanner) value(as *Schema, depth int) error {
 	case '"':
 		return s.text(s.expect(as, String))
 	case 'n':
-		if !s.lenient {
+		if !s.lenient && (as == nil || !as.Nullable) {
 			return s.refuse("must not be null; leave it out instead")
 		}
 	case 't', 'f':

@@ -32,6 +32,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/internal/usage"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -122,6 +123,18 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	}
 	if o.api.Authenticator != nil {
 		o.api.Authenticator = o.v1.Accounts.Authenticator(o.api.Authenticator)
+	}
+	if o.session.Quotas == nil {
+		o.session.Quotas = o.v1.Accounts.Quotas(auth.FixedQuotas{})
+	}
+	meter := usage.New(usage.Options{Store: db, Sessions: o.session.Store, Quotas: o.session.Quotas})
+	if err := meter.Resume(context.Background()); err != nil {
+		tb.Fatal(err)
+	}
+	meter.Settled()
+	o.session.Store, o.v1.Usage = meter.Sessions(), meter
+	if o.session.Admit == nil {
+		o.session.Admit = func(_ context.Context, owner string) error { return meter.Check(owner) }
 	}
 	s := &server{manager: session.New(o.session), secrets: secrets.New(o.session.Secrets), registry: registry}
 	if !o.idle {

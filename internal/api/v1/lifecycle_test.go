@@ -172,7 +172,7 @@ func TestCreateWithPolicy(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	full := false
 	s := start(t, func(o *setup) {
-		o.session.Admit = func(context.Context) error {
+		o.session.Admit = func(context.Context, string) error {
 			if full {
 				return errdefs.New(errdefs.Unavailable, "no memory: raise it")
 			}

@@ -18,6 +18,13 @@ func (s *surface) userRoutes() {
 		},
 	}, s.users.Me)
 	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/me/usage", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "get-my-usage", Summary: "Get what the caller uses", Errors: []int{501},
+			Description: "What the owner of the request's key used in a month, has now and may have.",
+		},
+	}, s.users.MyUsage)
+	kit.Route(s.kit, kit.Row{
 		Pattern: "POST /v1/users", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "create-user", Summary: "Make a user", Status: http.StatusCreated, Errors: []int{403, 409, 415, 501, 507},
@@ -42,7 +49,7 @@ func (s *surface) userRoutes() {
 		Pattern: "PATCH /v1/users/{name}", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "update-user", Summary: "Change a user", Errors: []int{403, 404, 409, 415, 501, 507},
-			Description: "What is left out stays. Users change their own e-mail address and password, with a key that no other key has made; the rest is for admins, who do not change their own role and state. A new role or state ends the user's requests that are under way.",
+			Description: "What is left out stays. Users change their own e-mail address and password, with a key that no other key has made; the rest is for admins, who do not change their own role and state. A quota holds at the next use; null in it goes back to the limit of the configuration. A new role or state ends the user's requests that are under way.",
 		},
 	}, s.users.Update)
 	kit.Route(s.kit, kit.Row{
@@ -52,6 +59,13 @@ func (s *surface) userRoutes() {
 			Description: "Only for admins. Ends the user's keys and requests at once and then removes the user's sessions, snapshots, workspaces and stored secrets. What cannot be removed now is 503: the user is deleting, and the daemon goes on by itself.",
 		},
 	}, s.users.Delete)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/users/{name}/usage", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "get-user-usage", Summary: "Get what a user uses", Errors: []int{404, 501},
+			Description: "As of /v1/me/usage. Admins get that of all users and of the owners of the configuration; to all others only they themselves exist.",
+		},
+	}, s.users.Usage)
 	s.keyRoutes()
 }
 

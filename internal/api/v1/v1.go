@@ -25,6 +25,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/usage"
 )
 
 // Options configures the surface. Only Manager is required.
@@ -39,6 +40,7 @@ type Options struct {
 	Images *jobs.Library // nil has none, and answers that it is not there
 
 	Accounts *accounts.Accounts // nil has none, and answers so
+	Usage    *usage.Meter       // nil meters nothing, and answers so
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 4 MiB
@@ -95,7 +97,7 @@ func New(o Options) api.Surface {
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.networks = &networks.Handlers{Manager: o.Manager, Find: s.find}
 	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find}
-	s.users = &users.Handlers{Accounts: o.Accounts}
+	s.users = &users.Handlers{Accounts: o.Accounts, Meter: o.Usage}
 	s.kit = kit.New(kit.Options{Name: "v1", LargeBodies: "send files by PUT fs/raw"})
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")

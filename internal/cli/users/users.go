@@ -13,10 +13,11 @@ import (
 
 // Cmd is `sandkasten user`.
 type Cmd struct {
-	Add addCmd `cmd:"" help:"Make a user and print the name, or a key."`
-	Ls  lsCmd  `cmd:"" help:"List users."`
-	Set setCmd `cmd:"" help:"Change a user."`
-	Rm  rmCmd  `cmd:"" help:"Delete users and all that they own."`
+	Add  addCmd  `cmd:"" help:"Make a user and print the name, or a key."`
+	Ls   lsCmd   `cmd:"" help:"List users."`
+	Show showCmd `cmd:"" help:"Show a user with their own limits."`
+	Set  setCmd  `cmd:"" help:"Change a user."`
+	Rm   rmCmd   `cmd:"" help:"Delete users and all that they own."`
 }
 
 // Help is what --help adds.
@@ -26,6 +27,7 @@ belongs to the user.
 
   sandkasten user add alice --key
   sandkasten user set alice --disable
+  sandkasten user set alice --max-sessions 20 --session-seconds-per-month 720000
   sandkasten user rm alice`
 }
 
@@ -93,11 +95,12 @@ type setCmd struct {
 	Role    *string `enum:"user,admin" placeholder:"ROLE" help:"Role: user or admin."`
 	Disable bool    `xor:"state" help:"Refuse the user's keys and end their requests."`
 	Enable  bool    `xor:"state" help:"Take the user's keys again."`
+	quotaFlags
 	cli.FormFlags
 }
 
 func (c setCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	update := &sandkasten.UserUpdate{Email: c.Email, Role: c.Role}
+	update := &sandkasten.UserUpdate{Email: c.Email, Role: c.Role, Quota: c.update()}
 	state := "active"
 	if c.Disable {
 		state = "disabled"

@@ -139,7 +139,7 @@ func (r *Relay) openFlow(ctx context.Context, client, to netip.AddrPort, names [
 	f := &flow{client: client, to: to, inner: inner, outer: outer, names: names}
 	f.used.Store(time.Now().UnixNano())
 	r.mu.Lock()
-	if r.stopping || r.isSpent() || !f.judge(r.Rules()).Allowed { // that may have changed since it was decided
+	if r.stopping || r.spent() != "" || !f.judge(r.Rules()).Allowed { // that may have changed since it was decided
 		r.mu.Unlock()
 		f.cut()
 		return nil, net.ErrClosed

@@ -25,6 +25,7 @@ const (
 	LimitFlows       Limit = "udp_flows" // at once; no policy changes it, nor the next two
 	LimitRequests    Limit = "requests"  // of HTTP at once
 	LimitQueries     Limit = "queries"   // to the upstream
+	LimitQuota       Limit = "network_mb_per_month"
 
 	limitStopping Limit = "stopping" // at the relay's end
 )
@@ -40,6 +41,8 @@ func (l Limit) why() string {
 		return "the limit of all bytes together is reached (max_mb)"
 	case LimitFlows:
 		return "the limit of flows of UDP at once"
+	case LimitQuota:
+		return "the owner's quota of the month is used up (network_mb_per_month)"
 	}
 	return "the relay stops"
 }
@@ -51,9 +54,10 @@ func (r *Relay) limitHit() Limit {
 		most = r.opts.MaxConnections
 	}
 	most = protection.Wider(protection.MaxConnections, most, 100)
+	spent := r.spent()
 	switch {
-	case r.isSpent():
-		return LimitBytes
+	case spent != "":
+		return spent
 	case len(r.carried)+len(r.flows) >= most:
 		return LimitConnections
 	case !r.fresh.Allow():
@@ -65,26 +69,47 @@ func (r *Relay) limitHit() Limit {
 // maxBytes is the limit of all bytes together, or 0.
 func (r *Relay) maxBytes() int64 { return int64(r.Rules().MaxMB()) << 20 }
 
-// isSpent reports whether as many bytes have passed as ever may.
-func (r *Relay) isSpent() bool {
+// spent is the limit that lets no byte pass any more, or "".
+func (r *Relay) spent() Limit {
+	if r.opts.OverQuota != nil && r.opts.OverQuota() {
+		return LimitQuota
+	}
 	most := r.maxBytes()
-	return most > 0 && r.sending.bytes.Load()+r.receiving.bytes.Load() >= most
+	if most > 0 && r.sending.bytes.Load()+r.receiving.bytes.Load() >= most {
+		return LimitBytes
+	}
+	return ""
 }
 
-// cutSpent cuts all connections once the limit of all bytes together is reached.
+// cutSpent cuts all connections once no byte may pass any more.
 func (r *Relay) cutSpent() {
-	most := r.maxBytes()
-	if before := r.cutAt.Load(); !r.isSpent() || before == most || !r.cutAt.CompareAndSwap(before, most) {
+	switch r.spent() {
+	case LimitQuota:
+		if r.cutByQuota.CompareAndSwap(false, true) {
+			r.cutAll(LimitQuota)
+		}
 		return
+	case LimitBytes:
+		most := r.maxBytes()
+		if before := r.cutAt.Load(); before != most && r.cutAt.CompareAndSwap(before, most) {
+			r.cutAll(LimitBytes)
+		}
 	}
+	if r.cutByQuota.Load() {
+		r.cutByQuota.Store(false)
+	}
+}
+
+// cutAll cuts all connections for a limit.
+func (r *Relay) cutAll(why Limit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for c := range r.carried {
-		r.record(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: LimitBytes.why()})
+		r.record(Event{Op: OpCut, Name: c.host(), Addr: c.to.Addr(), Port: c.to.Port(), Why: why.why()})
 		c.cut()
 	}
 	for _, f := range r.flows {
-		r.record(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: LimitBytes.why()})
+		r.record(Event{Op: OpCut, Addr: f.to.Addr(), Port: f.to.Port(), Why: why.why()})
 		f.cut()
 	}
 }
@@ -112,7 +137,7 @@ var errSpent = errors.New("the limit of all bytes together is reached")
 // pass counts bytes, at most burst of them, and waits until they may pass.
 func (r *Relay) pass(ctx context.Context, d *direction, n int) error {
 	r.count(d, n)
-	if r.isSpent() {
+	if r.spent() != "" {
 		return errSpent
 	}
 	return d.limit.WaitN(ctx, n)

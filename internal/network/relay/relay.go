@@ -38,6 +38,10 @@ type Options struct {
 	// earlier relay of the same sandbox, or 0.
 	FirstSeq uint64
 
+	// OverQuota reports whether nothing may pass any more, whatever the rules say. It
+	// is asked often, and may change its mind. Nil is never.
+	OverQuota func() bool
+
 	// The defaults of what rules do not limit.
 	MaxConnections int        // at once: 256
 	NewPerSecond   rate.Limit // connections: 100
@@ -74,6 +78,7 @@ type Relay struct {
 	sending, receiving *direction
 	counters           *counters
 	cutAt              atomic.Int64 // the total of bytes at which all was cut; 0 before that
+	cutByQuota         atomic.Bool  // since OverQuota
 	changing           sync.Mutex   // held while rules are replaced
 
 	mu       sync.Mutex

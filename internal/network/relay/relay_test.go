@@ -819,6 +819,32 @@ func TestPolicyLimitsAllBytes(t *testing.T) {
 	}
 }
 
+// While the owner is over a quota nothing passes, and what was open is cut.
+func TestNothingPassesOverQuota(t *testing.T) {
+	var over atomic.Bool
+	w := newWorld(t, network.Policy{Mode: network.Internet}, network.Operator{}, func(o *relay.Options) { o.OverQuota = over.Load })
+	w.at("198.51.100.2:9000", echo(t))
+	idle, ok := w.opens("198.51.100.2:9000")
+	if !ok {
+		t.Fatal("it is refused within the quota")
+	}
+	over.Store(true)
+	if _, ok := w.opens("198.51.100.2:9000"); ok {
+		t.Error("a new connection is carried")
+	}
+	w.await("network_mb_per_month", refusedBy("(network_mb_per_month)"))
+	if reply := w.mustAsk("good.test", dns.TypeA); reply.Rcode != dns.RcodeNameError {
+		t.Errorf("a query: %v", reply)
+	}
+	if _, err := idle.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the idle connection: %v", err)
+	}
+	over.Store(false)
+	if _, ok := w.opens("198.51.100.2:9000"); !ok {
+		t.Error("nothing passes within the quota")
+	}
+}
+
 // settle waits until that many connections are open.
 func (w *world) settle(connections int) {
 	w.t.Helper()

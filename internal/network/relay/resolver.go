@@ -159,9 +159,9 @@ func (r *resolver) reply(ctx context.Context, query *dns.Msg) *dns.Msg {
 	if err == nil {
 		verdict = r.relay.Rules().Resolve(name)
 	}
-	if r.relay.isSpent() {
-		r.relay.counters.hit(LimitBytes)
-		verdict = network.Verdict{Why: LimitBytes.why()}
+	if limit := r.relay.spent(); limit != "" {
+		r.relay.counters.hit(limit)
+		verdict = network.Verdict{Why: limit.why()}
 	}
 	if !verdict.Allowed {
 		r.relay.record(Event{Op: OpResolve, Name: printable(asked.Name), Why: verdict.Why})

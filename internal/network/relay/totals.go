@@ -24,7 +24,7 @@ type counters struct {
 
 func newCounters() *counters {
 	hits := make(map[Limit]*atomic.Uint64)
-	for _, limit := range []Limit{LimitConnections, LimitNew, LimitBytes, LimitFlows, LimitRequests, LimitQueries} {
+	for _, limit := range []Limit{LimitConnections, LimitNew, LimitBytes, LimitFlows, LimitRequests, LimitQueries, LimitQuota} {
 		hits[limit] = new(atomic.Uint64)
 	}
 	return &counters{hits: hits}

@@ -39,6 +39,10 @@ type Options struct {
 	// Stored reveals a secret that an owner stored. Nil knows none.
 	Stored func(ctx context.Context, owner, name string) (network.Secret, error)
 
+	// OverQuota is an error, for the client, while an owner may use no network any
+	// more. It is asked often, and may change its mind. Nil never is.
+	OverQuota func(owner string) error
+
 	// Engine is the network that a driver's engine gives its sandboxes, in place of ours,
 	// or "". Nil is that of none.
 	Engine func(driver string) string
@@ -106,6 +110,9 @@ func New(o Options) *Keeper {
 	}
 	if o.Own == nil {
 		o.Own = (&hostAddresses{}).has
+	}
+	if o.OverQuota == nil {
+		o.OverQuota = func(string) error { return nil }
 	}
 	if o.Most == "" {
 		o.Most = network.Full

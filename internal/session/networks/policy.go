@@ -93,6 +93,11 @@ func (k *Keeper) Plan(ctx context.Context, s Subject, asked *Asked) (Planned, er
 	if _, err := k.compile(ctx, s, p); err != nil {
 		return Planned{}, err
 	}
+	if p.Opens() {
+		if err := k.opts.OverQuota(s.Owner); err != nil {
+			return Planned{}, err
+		}
+	}
 	planned := Planned{Policy: Policy{Policy: p}, values: map[string]string{}}
 	return planned, k.planSecrets(ctx, s, asked.Secrets, &planned)
 }

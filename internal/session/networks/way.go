@@ -107,7 +107,8 @@ func (k *Keeper) openWay(ctx context.Context, s Subject, rules *network.Rules, s
 	}, rules, relay.Options{
 		Names: k.opts.Names, Log: k.opts.Log, Authority: authority, Secrets: secrets, Roots: k.opts.Roots,
 		// Behind those of any way of before, also of an earlier daemon's.
-		FirstSeq: uint64(time.Now().UnixMicro()),
+		FirstSeq:  uint64(time.Now().UnixMicro()),
+		OverQuota: func() bool { return k.opts.OverQuota(s.Owner) != nil },
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &way{owner: s.Owner, relay: r, cancel: cancel, done: make(chan struct{})}

@@ -32,6 +32,7 @@ export type Reason =
   | "no_such_secret"
   | "no_such_exec"
   | "no_such_shell"
+  | "quota_exceeded"
   | (string & {});
 
 /** What an error says beside its message. */

@@ -11,11 +11,13 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/usage"
 )
 
 // Handlers are those of the routes.
 type Handlers struct {
 	Accounts *accounts.Accounts // nil has none: all but Me is Unimplemented
+	Meter    *usage.Meter       // nil has none: what is used is Unimplemented
 }
 
 // User is the contract's view of a user.
@@ -25,13 +27,14 @@ type User struct {
 	Role        string    `json:"role" enum:"user,admin" doc:"An admin with a key of scope admin sees and changes everything." example:"user"`
 	State       string    `json:"state" enum:"active,disabled,deleting" doc:"Only the keys of active users are valid. deleting stays until all that the user owns is removed." example:"active"`
 	HasPassword bool      `json:"has_password"`
+	Quota       *Quota    `json:"quota,omitempty" doc:"What the user may have otherwise than the configuration gives to all. Left out if that is nothing."`
 	CreatedAt   time.Time `json:"created_at"`
 }
 
 func viewUser(u accounts.User) User {
 	return User{
 		Name: u.Name, Email: u.Email, Role: string(u.Role), State: string(u.State),
-		HasPassword: u.PasswordHash != "", CreatedAt: u.CreatedAt,
+		HasPassword: u.PasswordHash != "", Quota: viewQuota(u.Quota), CreatedAt: u.CreatedAt,
 	}
 }
 
@@ -49,6 +52,8 @@ type UserUpdateRequest struct {
 	Role     *string `json:"role,omitempty" enum:"user,admin" example:"user"`
 	State    *string `json:"state,omitempty" enum:"active,disabled" doc:"disabled ends all requests and refuses all keys of the user." example:"disabled"`
 	Password *string `json:"password,omitempty" maxLength:"1024" doc:"At least 8 characters. Empty text takes it away." example:"correct horse battery"`
+
+	Quota *QuotaRequest `json:"quota,omitempty" doc:"Only for admins. It holds at the next use."`
 }
 
 // Users is a list of them.
@@ -127,6 +132,7 @@ func (h *Handlers) Update(ctx context.Context, in *UpdateInput) (*UserOutput, er
 	}
 	u, err := h.Accounts.UpdateUser(ctx, api.Caller(ctx), in.Name, accounts.UserUpdate{
 		Email: in.Body.Email, Role: (*accounts.Role)(in.Body.Role), State: (*accounts.State)(in.Body.State), Password: in.Body.Password,
+		Quota: in.Body.Quota.change(),
 	})
 	if err != nil {
 		return nil, err

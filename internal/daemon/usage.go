@@ -1,0 +1,43 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/usage"
+)
+
+// openUsage opens the meter of what owners use. The manager need not be there yet.
+func (d *Daemon) openUsage(rows *store.Store) {
+	d.usage = usage.New(usage.Options{
+		Store: rows, Sessions: rows, Log: d.log, Quotas: d.quotas,
+		Traffic: d.traffic,
+		CPUTime: d.cpuTime,
+	})
+}
+
+// traffic is what the networks of owners carried since the daemon's start.
+func (d *Daemon) traffic() map[string]usage.Traffic {
+	totals, err := d.manager.Networks.TotalsByOwner(auth.System("usage"))
+	if err != nil {
+		return nil // only those are refused who may not ask
+	}
+	all := make(map[string]usage.Traffic, len(totals))
+	for owner, t := range totals {
+		all[owner] = usage.Traffic{Sent: t.Sent, Received: t.Received}
+	}
+	return all
+}
+
+// cpuTime is the processor time of a sandbox since it began to live.
+func (d *Daemon) cpuTime(ctx context.Context, id runtime.ID) (time.Duration, error) {
+	sandbox, err := d.drivers.Driver.Open(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	stats, err := sandbox.Stats(ctx)
+	return time.Duration(stats.CPUUsageUsec) * time.Microsecond, err
+}
