@@ -46,7 +46,10 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
-require github.com/vishvananda/netns v0.0.5 // indirect
+require (
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	github.com/vishvananda/netns v0.0.5 // indirect
+)
 
 require (
 	github.com/Microsoft/go-winio v0.6.2 // indirect

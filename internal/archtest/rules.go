@@ -111,8 +111,10 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/orchestrator": {
 		Ours: []string{
-			"internal/api", "internal/api/execstream", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/snapshots", "protocol",
+			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/snapshots",
+			"protocol",
 		},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/protection"}},
 	"internal/api/v1/files": {

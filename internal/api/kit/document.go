@@ -74,22 +74,26 @@ func Form(fields map[string]*huma.Schema) Media {
 
 // What any route with a key may answer, and any route.
 var (
-	keyErrors = []int{400, 401, 403, 413, 429, 431, 500, 503}
-	anyErrors = []int{503}
+	defaultKeyErrors = []int{400, 401, 403, 413, 429, 431, 500, 503}
+	anyErrors        = []int{503}
 )
 
 // documenter makes the OpenAPI document. The library huma derives schemas from
 // types and does nothing else: it sees no request. It is configured here, never
 // by its package variables, which other surfaces would share.
 type documenter struct {
-	api  huma.API
-	last *huma.Operation // that was added
+	api       huma.API
+	last      *huma.Operation // that was added
+	keyErrors []int           // of every route with a key
 }
 
-func newDocumenter() *documenter {
+func newDocumenter(keyErrors []int) *documenter {
+	if keyErrors == nil {
+		keyErrors = defaultKeyErrors
+	}
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	registry.RegisterTypeAlias(reflect.TypeFor[huma.ErrorModel](), reflect.TypeFor[api.ErrorBody]())
-	d := &documenter{}
+	d := &documenter{keyErrors: keyErrors}
 	d.api = huma.NewAPI(huma.Config{
 		OpenAPI:       &huma.OpenAPI{OpenAPI: "3.1.0", Components: &huma.Components{Schemas: registry}},
 		Formats:       map[string]huma.Format{mediaType: {}},
@@ -161,7 +165,7 @@ func (d *documenter) responses(row Row, method string) map[string]*huma.Response
 		errors = append(errors, http.StatusRequestTimeout)
 	}
 	if row.Scope != api.Public {
-		errors = append(errors, keyErrors...)
+		errors = append(errors, d.keyErrors...)
 	}
 	for _, status := range errors {
 		code := strconv.Itoa(status)

@@ -155,7 +155,7 @@ func (s *surface) content(w http.ResponseWriter, r *http.Request) error {
 // artifactList is the artifacts of one session.
 type artifactList struct {
 	SessionID string   `json:"session_id"`
-	Artifacts []string `json:"artifacts"`
+	Artifacts []string `json:"artifacts" nullable:"false"`
 }
 
 // artifacts answers with those of a session, which are none.

@@ -48,7 +48,7 @@ type sessionView struct {
 	Metadata          map[string]any `json:"metadata"`
 	CPUSeconds        float64        `json:"cpu_seconds"`
 	StorageBytes      int64          `json:"storage_bytes"`
-	SnapshotIDs       []string       `json:"snapshot_ids"`
+	SnapshotIDs       []string       `json:"snapshot_ids" nullable:"false"`
 	ArtifactsCount    int            `json:"artifacts_count"`
 	CreatedAt         stamp          `json:"created_at"`
 	UpdatedAt         stamp          `json:"updated_at"`
@@ -212,8 +212,8 @@ type snapshotView struct {
 	S3Key        string   `json:"s3_key"`
 	ArchivePath  string   `json:"archive_path"`
 	SizeBytes    int64    `json:"size_bytes"`
-	IncludePaths []string `json:"include_paths"`
-	ExcludePaths []string `json:"exclude_paths"`
+	IncludePaths []string `json:"include_paths" nullable:"false"`
+	ExcludePaths []string `json:"exclude_paths" nullable:"false"`
 	CreatedAt    stamp    `json:"created_at"`
 }
 
@@ -258,7 +258,7 @@ func (s *surface) snapshot(w http.ResponseWriter, r *http.Request) error {
 // snapshotList is the snapshots of one session.
 type snapshotList struct {
 	SessionID string         `json:"session_id"`
-	Snapshots []snapshotView `json:"snapshots"`
+	Snapshots []snapshotView `json:"snapshots" nullable:"false"`
 }
 
 func (s *surface) snapshots(w http.ResponseWriter, r *http.Request) error {
