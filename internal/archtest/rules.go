@@ -352,9 +352,10 @@ var Rules = map[string]Rule{
 	"docs":   {},
 
 	// Tests, and what only they use.
-	"internal/testenv":       {TestOnly: true, Ours: []string{"internal/installation"}, Libraries: []string{"go.uber.org/goleak", unix}},
-	"internal/archtest":      {TestOnly: true},
-	"internal/blob/blobtest": {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
+	"internal/testenv":         {TestOnly: true, Ours: []string{"internal/installation"}, Libraries: []string{"go.uber.org/goleak", unix}},
+	"internal/archtest":        {TestOnly: true},
+	"internal/api/openapitest": {TestOnly: true, Libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
+	"internal/blob/blobtest":   {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
 	"internal/runtime/runtimetest": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/sandbox/netns", "internal/testenv", "protocol"},

@@ -41,8 +41,9 @@ type Answer struct {
 
 // Body is a request's body that a handler reads by itself.
 type Body struct {
-	Means   string
-	Content []Media
+	Means    string
+	Content  []Media
+	Optional bool
 }
 
 // Variable is a part of a path.
@@ -131,7 +132,7 @@ func documentRow[I, O any](d *documenter, row Row) {
 	huma.Register(d.api, op, func(context.Context, *I) (*O, error) { return nil, nil })
 	added := d.last
 	if doc.Body != nil {
-		added.RequestBody = &huma.RequestBody{Required: true, Content: d.content(doc.Body.Content), Description: doc.Body.Means}
+		added.RequestBody = &huma.RequestBody{Required: !doc.Body.Optional, Content: d.content(doc.Body.Content), Description: doc.Body.Means}
 	} else if added.RequestBody != nil && method == http.MethodPost {
 		added.RequestBody.Description = fmt.Sprintf("At most %d bytes.", row.MaxBody)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/openapitest"
 	surface "github.com/sandkasten/sandkasten/internal/api/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
@@ -51,6 +52,8 @@ type server struct {
 	service *orchestrator.Service
 	manager *session.Manager
 	blobs   *blob.Dir
+
+	document *openapitest.Document // that every answer is held against
 }
 
 func start(t *testing.T) *server {
@@ -85,7 +88,7 @@ func start(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, service: service, manager: manager, blobs: blobs, Server: httptest.NewUnstartedServer(nil)}
+	s := &server{t: t, service: service, manager: manager, blobs: blobs, document: readDocument(t), Server: httptest.NewUnstartedServer(nil)}
 	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: keys}, surface.New(surface.Options{
 		Service: service, Manager: manager, SpoolDir: t.TempDir(), BodyBytes: 1 << 20, UploadBytes: 1 << 20,
 	})), slog.New(slog.DiscardHandler))
@@ -146,6 +149,11 @@ func (s *server) do(method, target, body string, edits ...edit) answer {
 	text, err := io.ReadAll(resp.Body)
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		s.t.Fatal(err)
+	}
+	if op := s.document.Find(method, r.URL.Path); op != nil {
+		if err := op.Check(resp.StatusCode, resp.Header, text); err != nil {
+			s.t.Errorf("%s %s: the answer is not as the document says: %v", method, target, err)
+		}
 	}
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }

@@ -16,24 +16,25 @@ type operation struct {
 type (
 	noParameters struct{}
 
-	ofSession struct {
+	// SessionPath is exported because the library finds no embedded fields otherwise.
+	SessionPath struct {
 		ID string `path:"id" doc:"The session's UUID, or the id that it has in /v1." example:"6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11"`
 	}
 
 	ofSnapshot struct {
-		ofSession
+		SessionPath
 
 		Snapshot string `path:"snapshot" doc:"The snapshot's UUID." example:"0d9c3f2e-7c1b-4f0a-8a55-3f0f7f4a1b22"`
 	}
 
 	ofUpload struct {
-		ofSession
+		SessionPath
 
 		Path string `query:"path" required:"true" minLength:"1" doc:"Where the file goes. Relative paths begin at /workspace." example:"/workspace/data.csv"`
 	}
 
 	ofDownload struct {
-		ofSession
+		SessionPath
 
 		Path     string `query:"path" required:"true" minLength:"1" doc:"Of the file. Relative paths begin at /workspace." example:"/workspace/data.csv"`
 		Filename string `query:"filename" doc:"Its name in Content-Disposition; the last part of path without it." example:"report.csv"`
@@ -83,6 +84,12 @@ type (
 // body is a body of JSON.
 func body[T any](example any) *kit.Body { return &kit.Body{Content: []kit.Media{kit.JSON[T](example)}} }
 
+// optional is a body that may be left out.
+func optional(b *kit.Body) *kit.Body {
+	b.Optional = true
+	return b
+}
+
 // answers is one answer of JSON.
 func answers[T any](status int, means string, example any) map[int]kit.Answer {
 	return map[int]kit.Answer{status: {Means: means, Content: []kit.Media{kit.JSON[T](example)}}}
@@ -120,7 +127,7 @@ func absentDoc(id, summary string) kit.Doc {
 // snapshotDoc is of both paths that take one.
 func snapshotDoc(id string) kit.Doc {
 	return kit.Doc{
-		ID: id, Summary: "Save a session's files", Status: 201, Errors: usableWrite, Body: body[snapshotFields](nil),
+		ID: id, Summary: "Save a session's files", Status: 201, Errors: usableWrite, Body: optional(body[snapshotFields](nil)),
 		Answers:     answers[snapshotView](201, "It is saved.", nil),
 		Description: "The session begins with the latest of its snapshots when it begins anew.",
 	}
@@ -133,30 +140,30 @@ var operations = map[string]operation{
 		ID: "list-sessions", Summary: "List sessions", Answers: answers[[]sessionView](200, "Newest first.", nil),
 	}},
 	"POST sessions": {kit.Describe[noParameters], kit.Doc{
-		ID: "create-session", Summary: "Create a session, or find it ready", Status: 201, Errors: usableWrite, Body: body[createFields](nil),
+		ID: "create-session", Summary: "Create a session, or find it ready", Status: 201, Errors: usableWrite, Body: optional(body[createFields](nil)),
 		Answers: also(answers[sessionView](201, "It was made, or begun anew with its files.", nil), 200, kit.Answer{
 			Means: "It was ready.", Content: []kit.Media{kit.JSON[sessionView](nil)},
 		}),
 		Description: "A session that has ended begins anew with the files of its latest snapshot, and is ready only with them.",
 	}},
-	"GET sessions/{id}": {kit.Describe[ofSession], kit.Doc{
+	"GET sessions/{id}": {kit.Describe[SessionPath], kit.Doc{
 		ID: "get-session", Summary: "Get a session", Errors: []int{404}, Answers: answers[sessionView](200, "As it is.", nil),
 	}},
-	"DELETE sessions/{id}": {kit.Describe[ofSession], kit.Doc{
+	"DELETE sessions/{id}": {kit.Describe[SessionPath], kit.Doc{
 		ID: "delete-session", Summary: "End a session", Status: 204, Errors: []int{404, 507}, Answers: nothing,
 		Description: "The same as stop: its files are saved, and its row stays.",
 	}},
-	"POST sessions/{id}/stop": {kit.Describe[ofSession], kit.Doc{
+	"POST sessions/{id}/stop": {kit.Describe[SessionPath], kit.Doc{
 		ID: "stop-session", Summary: "Save a session's files and end it", Status: 204, Errors: []int{404, 507}, Answers: nothing,
 	}},
-	"POST sessions/{id}/heartbeat": {kit.Describe[ofSession], kit.Doc{
+	"POST sessions/{id}/heartbeat": {kit.Describe[SessionPath], kit.Doc{
 		ID: "heartbeat", Summary: "Keep a session from being idle", Errors: []int{404}, Answers: answers[beat](200, "Whatever its status is.", nil),
 	}},
 
-	"POST sessions/{id}/exec":  {kit.Describe[ofSession], commandDoc("exec", "Run a command")},
-	"POST sessions/{id}/shell": {kit.Describe[ofSession], commandDoc("shell", "Run a command, as exec does")},
+	"POST sessions/{id}/exec":  {kit.Describe[SessionPath], commandDoc("exec", "Run a command")},
+	"POST sessions/{id}/shell": {kit.Describe[SessionPath], commandDoc("shell", "Run a command, as exec does")},
 
-	"POST sessions/{id}/upload": {kit.Describe[ofSession], kit.Doc{
+	"POST sessions/{id}/upload": {kit.Describe[SessionPath], kit.Doc{
 		ID: "upload", Summary: "Write a text or bytes to a file", Errors: usableWrite, Body: body[uploadFields](nil),
 		Answers:     answers[ran](200, "Written if exit_code is 0.", exampleRan),
 		Description: "The content is kept byte for byte.",
@@ -173,18 +180,18 @@ var operations = map[string]operation{
 		Answers:     map[int]kit.Answer{200: {Means: "Its bytes.", Content: []kit.Media{kit.Bytes("application/octet-stream")}}},
 		Description: "A file that is not there is a bad request.",
 	}},
-	"POST sessions/{id}/files/export": {kit.Describe[ofSession], func() kit.Doc {
+	"POST sessions/{id}/files/export": {kit.Describe[SessionPath], func() kit.Doc {
 		doc := absentDoc("export-file", "Keep a file as an artifact")
 		doc.Body = body[exportFields](nil)
 		return doc
 	}()},
-	"GET sessions/{id}/artifacts": {kit.Describe[ofSession], kit.Doc{
+	"GET sessions/{id}/artifacts": {kit.Describe[SessionPath], kit.Doc{
 		ID: "list-artifacts", Summary: "List a session's artifacts", Errors: []int{404}, Answers: answers[artifactList](200, "Newest first.", nil),
 	}},
 
-	"POST sessions/{id}/snapshot":  {kit.Describe[ofSession], snapshotDoc("snapshot")},
-	"POST sessions/{id}/snapshots": {kit.Describe[ofSession], snapshotDoc("create-snapshot")},
-	"GET sessions/{id}/snapshots": {kit.Describe[ofSession], kit.Doc{
+	"POST sessions/{id}/snapshot":  {kit.Describe[SessionPath], snapshotDoc("snapshot")},
+	"POST sessions/{id}/snapshots": {kit.Describe[SessionPath], snapshotDoc("create-snapshot")},
+	"GET sessions/{id}/snapshots": {kit.Describe[SessionPath], kit.Doc{
 		ID: "list-snapshots", Summary: "List a session's snapshots", Errors: []int{404}, Answers: answers[snapshotList](200, "Newest first.", nil),
 		Description: "It begins no session anew.",
 	}},
@@ -192,8 +199,8 @@ var operations = map[string]operation{
 		ID: "get-snapshot", Summary: "Get a snapshot", Errors: []int{404}, Answers: answers[snapshotView](200, "As it is.", nil),
 	}},
 
-	"POST sessions/{id}/input/mouse":    {kit.Describe[ofSession], absentDoc("mouse", "Move the mouse of a desktop")},
-	"POST sessions/{id}/input/keyboard": {kit.Describe[ofSession], absentDoc("keyboard", "Type on a desktop")},
-	"GET sessions/{id}/screenshot":      {kit.Describe[ofSession], absentDoc("screenshot", "See a desktop")},
-	"GET sessions/{id}/stream/view":     {kit.Describe[ofSession], absentDoc("view", "Watch a desktop")},
+	"POST sessions/{id}/input/mouse":    {kit.Describe[SessionPath], absentDoc("mouse", "Move the mouse of a desktop")},
+	"POST sessions/{id}/input/keyboard": {kit.Describe[SessionPath], absentDoc("keyboard", "Type on a desktop")},
+	"GET sessions/{id}/screenshot":      {kit.Describe[SessionPath], absentDoc("screenshot", "See a desktop")},
+	"GET sessions/{id}/stream/view":     {kit.Describe[SessionPath], absentDoc("view", "Watch a desktop")},
 }

@@ -25,14 +25,14 @@ func (s stamp) MarshalJSON() ([]byte, error) {
 
 // sessionView is a session with all its fields.
 type sessionView struct {
-	ID                string         `json:"id"`
-	Mode              string         `json:"mode"`
+	ID                string         `json:"id" format:"uuid"`
+	Mode              string         `json:"mode" enum:"docker,native,k8s"`
 	Image             string         `json:"image"`
 	CPU               string         `json:"cpu"`
 	Memory            string         `json:"memory"`
 	EphemeralStorage  string         `json:"ephemeral_storage"`
-	RestoreSnapshotID *string        `json:"restore_snapshot_id"`
-	Status            string         `json:"status"`
+	RestoreSnapshotID *string        `json:"restore_snapshot_id" format:"uuid"`
+	Status            string         `json:"status" enum:"starting,ready,failed,terminated"`
 	Ref               string         `json:"ref"`
 	ControlEndpoint   string         `json:"control_endpoint"`
 	WorkspacePath     string         `json:"workspace_path"`
@@ -188,7 +188,7 @@ func (s *surface) stop(w http.ResponseWriter, r *http.Request) error {
 
 // beat is the answer to a heartbeat.
 type beat struct {
-	Status          string `json:"status"`
+	Status          string `json:"status" enum:"starting,ready,failed,terminated"`
 	LastHeartbeatAt stamp  `json:"last_heartbeat_at"`
 }
 
@@ -207,7 +207,7 @@ func (s *surface) heartbeat(w http.ResponseWriter, r *http.Request) error {
 
 // snapshotView is a snapshot with all its fields.
 type snapshotView struct {
-	ID           string   `json:"id"`
+	ID           string   `json:"id" format:"uuid"`
 	Label        string   `json:"label"`
 	S3Key        string   `json:"s3_key"`
 	ArchivePath  string   `json:"archive_path"`
