@@ -76,7 +76,7 @@ func Form(fields map[string]*huma.Schema) Media {
 // What any route with a key may answer, and any route.
 var (
 	defaultKeyErrors = []int{400, 401, 403, 413, 429, 431, 500, 503}
-	anyErrors        = []int{503}
+	anyErrors        = []int{400, 431, 503}
 )
 
 // documenter makes the OpenAPI document. The library huma derives schemas from

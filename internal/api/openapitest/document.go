@@ -122,12 +122,15 @@ func (d *Document) resolve(raw object) object {
 	return d.resolve(found)
 }
 
-// Find returns the operation of a request, or nil. A slash at the end of a path is
-// no difference.
+// Find returns the operation of a request, or nil. The slash at the end of a path of
+// the document may be left out.
 func (d *Document) Find(method, path string) *Operation {
-	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	for _, op := range d.Operations {
-		if op.Method == method && matches(strings.Split(strings.TrimSuffix(op.Path, "/"), "/"), parts) {
+		want, asked := op.Path, path
+		if strings.HasSuffix(want, "/") {
+			want, asked = strings.TrimSuffix(want, "/"), strings.TrimSuffix(asked, "/")
+		}
+		if op.Method == method && matches(strings.Split(want, "/"), strings.Split(asked, "/")) {
 			return op
 		}
 	}
