@@ -366,8 +366,9 @@ func TestSurfacesAnswerWhateverIsAsked(t *testing.T) {
 			t.Parallel()
 			f := newFuzzer(t, path, seed)
 			t.Logf("seed %d; %s=%d repeats it", seed, fuzzSeed, seed)
-			sent := 0
-			for end := time.Now().Add(length); time.Now().Before(end); sent++ {
+			// A busy machine gets a minute more.
+			sent, least, end := 0, len(f.document.Operations)/3, time.Now().Add(length)
+			for ; time.Now().Before(end) || len(f.reached) < least && time.Now().Before(end.Add(time.Minute)); sent++ {
 				op := f.next()
 				drawn := f.drawer.Valid(op)
 				if f.drawer.Random.IntN(2) == 0 {
@@ -376,7 +377,7 @@ func TestSurfacesAnswerWhateverIsAsked(t *testing.T) {
 				f.try(op, drawn)
 			}
 			t.Logf("%d requests, answers %v, %d of %d operations answered well", sent, f.counts, len(f.reached), len(f.document.Operations))
-			if least := len(f.document.Operations) / 3; len(f.reached) < least {
+			if len(f.reached) < least {
 				t.Errorf("%d operations answered well, want %d: the requests are too wrong to find anything", len(f.reached), least)
 			}
 		})
