@@ -112,6 +112,8 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		under:   newUnderway(o.Concurrent, o.Quotas, o.Registry),
 		audit:   o.Audit,
 		mux:     http.NewServeMux(),
+
+		dialects: map[string]Dialect{},
 	}
 	for _, s := range surfaces {
 		for _, route := range s.Routes {
@@ -121,6 +123,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 			h.mux.Handle(route.Pattern, speak(s.Dialect, h.guard(route)))
 		}
 		if s.Prefix != "" {
+			h.dialects[s.Prefix] = s.Dialect
 			h.mux.Handle(s.Prefix, speak(s.Dialect, h.guard(h.unknownRoute())))
 		}
 	}
@@ -158,6 +161,8 @@ type handler struct {
 	audit   *audit.Log
 	mux     *http.ServeMux
 
+	dialects map[string]Dialect // of paths, by prefix, for what is refused before there is a route
+
 	strangers audit.Sampler // of the lines in the log of requests without a key
 }
 
@@ -184,11 +189,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer func() { h.finish(rec, r, recover()) }()
 	rec.begin(r)
 
+	req.dialect = h.dialectOf(r.URL.Path)
 	if err := checkHeaders(r); err != nil {
 		WriteError(rec, r, err)
 		return
 	}
 	if route := h.site(hostname(r.Host)); route != nil {
+		req.dialect = nil // of our paths, which the site's are not
 		r.Pattern = route.Pattern
 		h.guard(*route).ServeHTTP(rec, r)
 		return
@@ -207,6 +214,16 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.mux.ServeHTTP(rec, r)
+}
+
+// dialectOf is the dialect of the surface that a path belongs to.
+func (h *handler) dialectOf(path string) Dialect {
+	for prefix, dialect := range h.dialects {
+		if strings.HasPrefix(path, prefix) {
+			return dialect
+		}
+	}
+	return nil
 }
 
 // guard puts the checks of a route in front of its handler.

@@ -111,8 +111,9 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/orchestrator": {
 		Ours: []string{
-			"internal/api", "internal/api/execstream", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/snapshots", "protocol",
+			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/snapshots", "protocol",
 		},
+		Libraries: []string{"github.com/danielgtaylor/huma/v2"},
 	},
 	"internal/preview": {Ours: []string{"internal/auth", "internal/api", "internal/errdefs", "internal/session", "internal/protection"}},
 	"internal/api/v1/files": {
@@ -358,9 +359,10 @@ var Rules = map[string]Rule{
 	"docs":   {},
 
 	// Tests, and what only they use.
-	"internal/testenv":       {TestOnly: true, Ours: []string{"internal/installation"}, Libraries: []string{"go.uber.org/goleak", unix}},
-	"internal/archtest":      {TestOnly: true},
-	"internal/blob/blobtest": {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
+	"internal/testenv":         {TestOnly: true, Ours: []string{"internal/installation"}, Libraries: []string{"go.uber.org/goleak", unix}},
+	"internal/archtest":        {TestOnly: true},
+	"internal/api/openapitest": {TestOnly: true, Libraries: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
+	"internal/blob/blobtest":   {TestOnly: true, Ours: []string{"internal/blob", "internal/errdefs"}},
 	"internal/runtime/runtimetest": {
 		TestOnly: true, Libraries: []string{unix},
 		Ours: []string{"internal/errdefs", "internal/runnerclient", "internal/runtime", "internal/sandbox/netns", "internal/testenv", "protocol"},

@@ -41,8 +41,9 @@ type Answer struct {
 
 // Body is a request's body that a handler reads by itself.
 type Body struct {
-	Means   string
-	Content []Media
+	Means    string
+	Content  []Media
+	Optional bool
 }
 
 // Variable is a part of a path.
@@ -74,22 +75,26 @@ func Form(fields map[string]*huma.Schema) Media {
 
 // What any route with a key may answer, and any route.
 var (
-	keyErrors = []int{400, 401, 403, 413, 429, 431, 500, 503}
-	anyErrors = []int{503}
+	defaultKeyErrors = []int{400, 401, 403, 413, 429, 431, 500, 503}
+	anyErrors        = []int{400, 431, 503}
 )
 
 // documenter makes the OpenAPI document. The library huma derives schemas from
 // types and does nothing else: it sees no request. It is configured here, never
 // by its package variables, which other surfaces would share.
 type documenter struct {
-	api  huma.API
-	last *huma.Operation // that was added
+	api       huma.API
+	last      *huma.Operation // that was added
+	keyErrors []int           // of every route with a key
 }
 
-func newDocumenter() *documenter {
+func newDocumenter(keyErrors []int) *documenter {
+	if keyErrors == nil {
+		keyErrors = defaultKeyErrors
+	}
 	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	registry.RegisterTypeAlias(reflect.TypeFor[huma.ErrorModel](), reflect.TypeFor[api.ErrorBody]())
-	d := &documenter{}
+	d := &documenter{keyErrors: keyErrors}
 	d.api = huma.NewAPI(huma.Config{
 		OpenAPI:       &huma.OpenAPI{OpenAPI: "3.1.0", Components: &huma.Components{Schemas: registry}},
 		Formats:       map[string]huma.Format{mediaType: {}},
@@ -127,7 +132,7 @@ func documentRow[I, O any](d *documenter, row Row) {
 	huma.Register(d.api, op, func(context.Context, *I) (*O, error) { return nil, nil })
 	added := d.last
 	if doc.Body != nil {
-		added.RequestBody = &huma.RequestBody{Required: true, Content: d.content(doc.Body.Content), Description: doc.Body.Means}
+		added.RequestBody = &huma.RequestBody{Required: !doc.Body.Optional, Content: d.content(doc.Body.Content), Description: doc.Body.Means}
 	} else if added.RequestBody != nil && method == http.MethodPost {
 		added.RequestBody.Description = fmt.Sprintf("At most %d bytes.", row.MaxBody)
 	}
@@ -161,7 +166,7 @@ func (d *documenter) responses(row Row, method string) map[string]*huma.Response
 		errors = append(errors, http.StatusRequestTimeout)
 	}
 	if row.Scope != api.Public {
-		errors = append(errors, keyErrors...)
+		errors = append(errors, d.keyErrors...)
 	}
 	for _, status := range errors {
 		code := strconv.Itoa(status)

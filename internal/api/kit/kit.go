@@ -41,6 +41,10 @@ type Options struct {
 	// LargeBodies is what else a client can do who may not send a large body:
 	// "send files by PUT fs/raw". It may be empty.
 	LargeBodies string
+
+	// KeyErrors are the statuses that any route with a key may answer; nil is those
+	// of api.ErrorBody's dialect.
+	KeyErrors []int
 }
 
 // Surface collects the rows of one public API.
@@ -53,7 +57,7 @@ type Surface struct {
 
 // New returns a surface without rows.
 func New(o Options) *Surface {
-	return &Surface{opts: o, document: newDocumenter(), bodies: newCounts(o.LargeBodies)}
+	return &Surface{opts: o, document: newDocumenter(o.KeyErrors), bodies: newCounts(o.LargeBodies)}
 }
 
 // Surface is what is served.
@@ -64,6 +68,11 @@ func (s *Surface) Surface() api.Surface {
 // Plain adds a route that decodes its requests by itself and is no part of the
 // document.
 func (s *Surface) Plain(route api.Route) { s.routes = append(s.routes, route) }
+
+// Describe puts a route into the document that decodes its requests by itself. The
+// tags path and query of I's fields name its parameters; its answers are those of
+// the row's Doc.
+func Describe[I any](s *Surface, row Row) { documentRow[I, Stream](s.document, row) }
 
 // Route adds a row. Its handler's input has fields with the tags path, query and
 // header, and may have a field Body, which is JSON. Its output is a *Stream, or

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/openapitest"
 	surface "github.com/sandkasten/sandkasten/internal/api/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
@@ -53,6 +54,8 @@ type server struct {
 	manager *session.Manager
 	blobs   *blob.Dir // of archives and artifacts
 	kept    *artifacts.Service
+
+	document *openapitest.Document // that every answer is held against
 }
 
 func start(t *testing.T) *server {
@@ -102,7 +105,7 @@ func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, service: service, manager: manager, kept: kept, Server: httptest.NewUnstartedServer(nil)}
+	s := &server{t: t, service: service, manager: manager, kept: kept, document: readDocument(t), Server: httptest.NewUnstartedServer(nil)}
 	o.Service, o.Manager, o.Artifacts, o.SpoolDir, o.BodyBytes, o.UploadBytes = service, manager, kept, t.TempDir(), 1<<20, 1<<20
 	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: keys}, surface.New(o)), slog.New(slog.DiscardHandler))
 	s.Start()
@@ -162,6 +165,11 @@ func (s *server) do(method, target, body string, edits ...edit) answer {
 	text, err := io.ReadAll(resp.Body)
 	if err = errors.Join(err, resp.Body.Close()); err != nil {
 		s.t.Fatal(err)
+	}
+	if op := s.document.Find(method, r.URL.Path); op != nil {
+		if err := op.Check(resp.StatusCode, resp.Header, text); err != nil {
+			s.t.Errorf("%s %s: the answer is not as the document says: %v", method, target, err)
+		}
 	}
 	return answer{resp.StatusCode, resp.Header, string(text)}
 }

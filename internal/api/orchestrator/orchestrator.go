@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
@@ -37,6 +38,8 @@ type surface struct {
 	kept     *artifacts.Service
 	opts     Options
 	routes   []api.Route
+	kit      *kit.Surface // of the document only
+	openapi  []byte       // the document as it is served
 }
 
 const prefix = "/api/sandbox/"
@@ -47,7 +50,10 @@ func New(o Options) api.Surface {
 	o.BodyBytes = cmp.Or(o.BodyBytes, 32<<20)
 	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
 	s := &surface{sessions: o.Service, manager: o.Manager, kept: o.Artifacts, opts: o}
+	s.kit = kit.New(kit.Options{Name: "orchestrator", KeyErrors: keyErrors})
 	s.table()
+	s.openapi = s.document()
+	s.routes = append(s.routes, api.Route{Pattern: "GET " + documentPath, Scope: api.Public, Handler: http.HandlerFunc(s.serveDocument)})
 	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: prefix, Dialect: dialect}
 }
 
@@ -95,6 +101,7 @@ func (s *surface) add(method, path string, class api.Class, handle handler) {
 
 // addLinked is add of a path that a link opens, too.
 func (s *surface) addLinked(method, path string, class api.Class, ticket ticket, handle handler) {
+	s.describe(method, path, class)
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := handle(w, r); err != nil {
 			writeError(w, r, err)

@@ -26,14 +26,14 @@ func (s stamp) MarshalJSON() ([]byte, error) {
 
 // sessionView is a session with all its fields.
 type sessionView struct {
-	ID                string         `json:"id"`
-	Mode              string         `json:"mode"`
+	ID                string         `json:"id" format:"uuid"`
+	Mode              string         `json:"mode" enum:"docker,native,k8s"`
 	Image             string         `json:"image"`
 	CPU               string         `json:"cpu"`
 	Memory            string         `json:"memory"`
 	EphemeralStorage  string         `json:"ephemeral_storage"`
-	RestoreSnapshotID *string        `json:"restore_snapshot_id"`
-	Status            string         `json:"status"`
+	RestoreSnapshotID *string        `json:"restore_snapshot_id" format:"uuid"`
+	Status            string         `json:"status" enum:"starting,ready,failed,terminated"`
 	Ref               string         `json:"ref"`
 	ControlEndpoint   string         `json:"control_endpoint"`
 	WorkspacePath     string         `json:"workspace_path"`
@@ -49,7 +49,7 @@ type sessionView struct {
 	Metadata          map[string]any `json:"metadata"`
 	CPUSeconds        float64        `json:"cpu_seconds"`
 	StorageBytes      int64          `json:"storage_bytes"`
-	SnapshotIDs       []string       `json:"snapshot_ids"`
+	SnapshotIDs       []string       `json:"snapshot_ids" nullable:"false"`
 	ArtifactsCount    int            `json:"artifacts_count"`
 	CreatedAt         stamp          `json:"created_at"`
 	UpdatedAt         stamp          `json:"updated_at"`
@@ -201,7 +201,7 @@ func (s *surface) stop(w http.ResponseWriter, r *http.Request) error {
 
 // beat is the answer to a heartbeat.
 type beat struct {
-	Status          string `json:"status"`
+	Status          string `json:"status" enum:"starting,ready,failed,terminated"`
 	LastHeartbeatAt stamp  `json:"last_heartbeat_at"`
 }
 
@@ -220,13 +220,13 @@ func (s *surface) heartbeat(w http.ResponseWriter, r *http.Request) error {
 
 // snapshotView is a snapshot with all its fields.
 type snapshotView struct {
-	ID           string   `json:"id"`
+	ID           string   `json:"id" format:"uuid"`
 	Label        string   `json:"label"`
 	S3Key        string   `json:"s3_key"`
 	ArchivePath  string   `json:"archive_path"`
 	SizeBytes    int64    `json:"size_bytes"`
-	IncludePaths []string `json:"include_paths"`
-	ExcludePaths []string `json:"exclude_paths"`
+	IncludePaths []string `json:"include_paths" nullable:"false"`
+	ExcludePaths []string `json:"exclude_paths" nullable:"false"`
 	CreatedAt    stamp    `json:"created_at"`
 }
 
@@ -277,7 +277,7 @@ func (s *surface) snapshot(w http.ResponseWriter, r *http.Request) error {
 // snapshotList is the snapshots of one session.
 type snapshotList struct {
 	SessionID string         `json:"session_id"`
-	Snapshots []snapshotView `json:"snapshots"`
+	Snapshots []snapshotView `json:"snapshots" nullable:"false"`
 }
 
 func (s *surface) snapshots(w http.ResponseWriter, r *http.Request) error {
