@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/test/blackbox"
 )
@@ -22,6 +23,9 @@ type client struct {
 
 func clientOf(t testing.TB, d *blackbox.Daemon, key string) client { return client{t, d.URL, key} }
 
+// httpClient waits as long as a sandbox may take on a busy machine.
+var httpClient = &http.Client{Timeout: 2 * time.Minute}
+
 const sessionsPath = "/api/sandbox/sessions/"
 
 // call sends a request, of JSON if there is a body, and returns what comes back.
@@ -34,7 +38,7 @@ func (c client) call(ctx context.Context, method, path, body string) (status int
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := httpClient.Do(r)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -73,7 +73,7 @@ var tier = []part{
 	{name: "long:attack", what: "the attack battery by itself, with the times that it promises", call: []string{"test:attack"}, alone: true, cores: 1, minutes: 5},
 	{name: "long:monkey", what: "faults mixed by a seed, for ten minutes", call: []string{"test:monkey"}, cores: 1, minutes: 11},
 	{name: "long:surfaces", what: "both APIs, asked whatever their documents allow and what they do not", call: []string{"test:surfaces"}, cores: 1, minutes: 7},
-	{name: "long:users", what: "200 users with 2,000 sessions over a kill -9", call: []string{"test:users"}, needs: []string{"build"}, cores: 2, minutes: 8},
+	{name: "long:users", what: "200 users with 2,000 sessions over a kill -9", call: []string{"test:users"}, needs: []string{"build"}, cores: 2, minutes: 14},
 	{name: "long:programs", what: "servers, language runtimes and debuggers in sandboxes", call: []string{"test:programs"}, cores: 1, minutes: 4},
 	fuzz(1), fuzz(2), fuzz(3),
 	control(1), control(2), control(3),

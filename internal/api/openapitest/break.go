@@ -14,7 +14,14 @@ import (
 var odd = []any{
 	nil, true, false, 0, -1, 1.5, 1e300, json.Number("1e400"), json.Number("-0"), json.Number("9223372036854775808"), json.Number("18446744073709551616"),
 	"", " ", "\x00", "a\x00b", "\n", "\u202e", "\U0001F4A9", "\u0000\u0001", "é", "null", "0x10", "1e3", "-", "%s%n", "'", `"`, `\`, "<>", "￿",
-	[]any{}, []any{nil}, []any{[]any{}}, []any{"a", 1, nil, object{}}, object{}, object{"": nil}, object{"a": object{"b": []any{1}}}, object{"\x00": "\x00"},
+	[]any{},
+	[]any{nil},
+	[]any{[]any{}},
+	[]any{"a", 1, nil, object{}},
+	object{},
+	object{"": nil},
+	object{"a": object{"b": []any{1}}},
+	object{"\x00": "\x00"},
 }
 
 // Broken draws a request that the document does not allow, or hardly.
