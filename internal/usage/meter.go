@@ -136,14 +136,26 @@ func (m *Meter) resume(ctx context.Context, state State, rows []session.Session,
 	}
 	for id, s := range living {
 		if s.State.Alive() && m.spans[id] == nil {
-			began := m.until // it did not live then, or this is the first meter
-			if created := rebase(s.CreatedAt, now); created.After(began) {
-				began = created
-			}
-			m.begin(s, began)
+			m.begin(s, m.beginOf(s, state, now))
 		}
 	}
 	return nil
+}
+
+// beginOf is when a session began to live that the meter before did not hear of: that
+// was after its last write. The caller holds mu.
+func (m *Meter) beginOf(s session.Session, before State, now time.Time) time.Time {
+	if before.Seen.IsZero() {
+		return now // there was no meter, and so nothing to count
+	}
+	began := rebase(s.CreatedAt, now)
+	if began.Before(m.until) {
+		began = rebase(s.LastActivity, now) // which is that of its start
+	}
+	if began.Before(m.until) {
+		return m.until
+	}
+	return began
 }
 
 // endOf is when a session ended of which only its row is left, if that is.

@@ -94,6 +94,7 @@ func TestUsersOfOthers(t *testing.T) {
 	asDora := bearer(s.newKey(t, `{"user":"dora"}`).Text)
 	for _, r := range []struct{ method, path, body string }{
 		{"GET", "/v1/users/%s", ""},
+		{"GET", "/v1/users/%s/usage", ""},
 		{"PATCH", "/v1/users/%s", `{"email":"a@example.org"}`},
 		{"PATCH", "/v1/users/%s", `{"role":"admin"}`},
 		{"DELETE", "/v1/users/%s", ""},
@@ -113,8 +114,8 @@ func TestUsersOfOthers(t *testing.T) {
 		}
 	}
 	s.do(t, "GET", "/v1/pool/status", "", asDora).wantError(t, 403, "permission_denied", "")
-	if n := s.routesBelow(t, "/v1/users/{name}") + s.routesBelow(t, "/v1/keys/{id}"); n != 4 {
-		t.Errorf("%d routes of one user or key, 4 of them tested here", n)
+	if n := s.routesBelow(t, "/v1/users/{name}") + s.routesBelow(t, "/v1/keys/{id}"); n != 5 {
+		t.Errorf("%d routes of one user or key, 5 of them tested here", n)
 	}
 }
 

@@ -166,7 +166,10 @@ func (c showCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 		return err
 	}
 	rows := [][]string{
-		{"NAME", show.Printable(u.Name)}, {"EMAIL", show.Printable(u.Email)}, {"ROLE", u.Role}, {"STATE", u.State},
+		{"NAME", show.Printable(u.Name)},
+		{"EMAIL", show.Printable(u.Email)},
+		{"ROLE", u.Role},
+		{"STATE", u.State},
 		{"AGE", show.Span(time.Since(u.CreatedAt))},
 	}
 	return show.Table(a.Out, append(rows, quotaRows(u.Quota)...))
