@@ -170,8 +170,9 @@ func seconds(p *time.Duration, low, high int64) value {
 	return duration(p, time.Second, wholeNumber(" of seconds", low, high), low, high)
 }
 
-func days(p *time.Duration, high int64) value {
-	return duration(p, day*time.Second, wholeNumber(" of days", 0, high), 0, high)
+func days(p *time.Duration) value {
+	const most = 3650
+	return duration(p, day*time.Second, wholeNumber(" of days", 0, most), 0, most)
 }
 
 func millis(p *time.Duration, low, high int64) value {

@@ -17,6 +17,9 @@ const archive = "abcdefghijklmnopqrstuvwxyz"
 
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// named is an archive of a session of the orchestrator.
+const named = "snapshots/6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11/7f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11.tar.gz"
+
 // inOrder is a store and a host that agree, with one of everything.
 func inOrder() (Rows, Found) {
 	row := func(id string, state session.State) session.Session {
@@ -88,7 +91,17 @@ func TestEachDamageIsFound(t *testing.T) {
 		"no archive":         {func(_ *Rows, f *Found) { delete(f.Blobs, archive) }, "snapshot " + archive, true},
 		"a damaged archive":  {func(_ *Rows, f *Found) { f.Blobs[archive] = 2 }, "snapshot " + archive, true},
 		"an archive of none": {func(r *Rows, _ *Found) { r.Snapshots = nil }, "archive " + archive, true},
-		"an upload":          {func(_ *Rows, f *Found) { f.Spool = []string{"part"} }, "upload part", false},
+		"a named archive": {func(r *Rows, f *Found) {
+			r.Snapshots[0].Manifest.Key = named
+			f.Blobs = map[string]int64{named: 3}
+		}, "", false},
+		"no named archive": {func(r *Rows, f *Found) {
+			r.Snapshots[0].Manifest.Key = named
+			f.Blobs = map[string]int64{}
+		}, "snapshot " + archive, true},
+		"a named one of none": {func(_ *Rows, f *Found) { f.Blobs[named+".enc"] = 3 }, "archive " + named + ".enc", true},
+		"an artifact":         {func(_ *Rows, f *Found) { f.Blobs["artifacts/a/b"] = 3 }, "", false},
+		"an upload":           {func(_ *Rows, f *Found) { f.Spool = []string{"part"} }, "upload part", false},
 	} {
 		for _, beside := range []bool{false, true} {
 			rows, found := inOrder()

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/clock"
+	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
@@ -27,6 +29,16 @@ func TestAlign(t *testing.T) {
 	if err := s.PutSecret(t.Context(), stored, 10); err != nil {
 		t.Fatal(err)
 	}
+	row := orchestrator.Session{ID: "o", Owner: "alice", CreatedAt: first, UpdatedAt: first, LastActivity: first, ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)}
+	if err := s.PutOrchestrated(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AddArtifact(t.Context(), artifacts.Artifact{ID: "a", Owner: "alice", State: artifacts.Creating, CreatedAt: first}, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ReadyArtifact(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
 	align := func(boot string, offset, want time.Duration) {
 		t.Helper()
 		if got, err := s.Align(t.Context(), clock.Reading{Boot: boot, Offset: offset}); err != nil || got != want {
@@ -44,8 +56,18 @@ func TestAlign(t *testing.T) {
 		if secretErr != nil {
 			t.Fatal(secretErr)
 		}
+		o, err := s.GetOrchestrated(t.Context(), "o")
+		if err != nil || !o.LastHeartbeat.IsZero() {
+			t.Fatal(o, err)
+		}
+		artifact, err := s.GetArtifact(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
 		for name, p := range map[string][2]time.Time{
-			"created": {a.CreatedAt, alive.CreatedAt}, "active": {a.LastActivity, alive.LastActivity}, "ended": {e.EndedAt, ended.EndedAt},
+			"row made": {o.CreatedAt, first}, "row changed": {o.UpdatedAt, first}, "row used": {o.LastActivity, first}, "row expires": {o.ExpiresAt, row.ExpiresAt},
+			"artifact": {artifact.CreatedAt, first},
+			"created":  {a.CreatedAt, alive.CreatedAt}, "active": {a.LastActivity, alive.LastActivity}, "ended": {e.EndedAt, ended.EndedAt},
 			"workspace": {w.LastUsed, first}, "made": {w.CreatedAt, first},
 			"secret": {secret.CreatedAt, first}, "set": {secret.UpdatedAt, first},
 		} {

@@ -1,7 +1,10 @@
 package store_test
 
 import (
+	"database/sql"
+	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -139,5 +142,37 @@ func TestCountSnapshot(t *testing.T) {
 		if got, err := s.GetSnapshot(t.Context(), c.owner, c.id); err != nil || got.Size != want {
 			t.Errorf("%+v: it has %d bytes, %v", c, got.Size, err)
 		}
+	}
+}
+
+// One session's snapshots are found without reading those of the owner's others.
+func TestSnapshotsNamed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	s := open(t, path)
+	for i, name := range []string{"x", "y", "x"} {
+		one := snap("alice", string(rune('1'+i)), "")
+		one.Name, one.CreatedAt = name, epoch.Add(time.Duration(i)*time.Second)
+		if err := s.AddSnapshot(t.Context(), one, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := snap("bob", "4", "")
+	other.Name = "x"
+	if err := s.AddSnapshot(t.Context(), other, 0); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.SnapshotsNamed(t.Context(), "alice", "x")
+	if err != nil || len(all) != 2 || all[0].ID != "1" || all[1].ID != "3" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id, parent, unused int
+	var plan string
+	err = db.QueryRowContext(t.Context(), "EXPLAIN QUERY PLAN SELECT * FROM snapshots WHERE owner = 'a' AND name = 'x' ORDER BY created_at, id").Scan(&id, &parent, &unused, &plan)
+	if err = errors.Join(err, db.Close()); err != nil || !strings.Contains(plan, "USING INDEX snapshots_name (owner=? AND name=?)") {
+		t.Errorf("%s, %v", plan, err)
 	}
 }

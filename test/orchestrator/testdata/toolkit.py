@@ -9,6 +9,7 @@ import time
 import uuid
 from types import SimpleNamespace
 
+import requests
 from astraforge_toolkit import DeepAgentClient, DeepAgentError, SandboxBackend, sandbox_python_repl, sandbox_shell
 
 URL, KEY, STEP = sys.argv[1] + "/api", sys.argv[2], sys.argv[3]
@@ -68,7 +69,16 @@ def life():
     except DeepAgentError:
         pass
 
+    artifact = CLIENT.export_file(session.session_id, "/workspace/data.bin", filename="plot.png", content_type="image/png")
+    expect((artifact.filename, artifact.content_type, artifact.size_bytes), ("plot.png", "image/png", len(BINARY)), "artifact")
+    backend.shell("echo changed > data.bin; cp data.bin other.bin")
+    CLIENT.upload_file(session.session_id, path="/workspace/data.bin", content=BINARY)
+    # Its link needs no key, and outlives the sandbox.
     CLIENT.stop_sandbox_session(session.session_id)
+    answer = requests.get(sys.argv[1] + artifact.download_url, timeout=60)
+    expect((answer.status_code, answer.content), (200, BINARY), "download of an artifact")
+    expect(CLIENT.get_sandbox_session(session.session_id).raw["artifacts_count"], 1, "artifacts_count")
+
     expect(CLIENT.get_sandbox_session(session.session_id).status, "terminated", "status after a stop")
     expect(backend.download("/workspace/data.bin"), BINARY, "a binary file after a stop")
     expect(CLIENT.get_sandbox_session(session.session_id).status, "ready", "status after its use")
