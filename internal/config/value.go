@@ -225,6 +225,32 @@ func texts(p *[]string) value {
 	}, show: func() string { return "[" + strings.Join(*p, ", ") + "]" }}
 }
 
+// directories is a list of directories that a container may have in memory: none that
+// is ours or the kernel's, or has such below it.
+func directories(p *[]string) value {
+	const most = 16
+	return value{want: "up to 16 absolute paths, as [/var/tmp], not /, /dev, /proc, /sys, /workspace or below these", tag: "!!seq", set: func(n *yaml.Node) bool {
+		list := []string{}
+		for _, item := range n.Content {
+			if item.ShortTag() != "!!str" || !ownDirectory(item.Value) || slices.Contains(list, item.Value) {
+				return false
+			}
+			list = append(list, item.Value)
+		}
+		*p = list
+		return len(list) <= most
+	}, show: func() string { return "[" + strings.Join(*p, ", ") + "]" }}
+}
+
+// ownDirectory reports whether a sandbox may have a file system of its own at path.
+func ownDirectory(path string) bool {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || strings.ContainsAny(path, ":,\x00") {
+		return false
+	}
+	top, _, _ := strings.Cut(path[1:], "/")
+	return !slices.Contains([]string{".sandkasten", "dev", "proc", "sys", "workspace"}, top)
+}
+
 func sizes(p *map[string]int) value {
 	const most = 1000
 	return value{want: "up to 100 names with whole numbers from 0 to 1000 or auto, as {python: 2, node: auto}", tag: "!!map", set: func(n *yaml.Node) bool {
