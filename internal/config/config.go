@@ -284,6 +284,7 @@ func Default(drivers []string) Config {
 		Orchestrator: Orchestrator{
 			IdleTimeout: 5 * time.Minute, MaxLifetime: time.Hour, ReaperInterval: time.Minute, KeepAuto: 3,
 			ArtifactQuotaMB: 10240, ArtifactRetention: 30 * 24 * time.Hour, ArtifactLinks: "daemon", ArtifactLinkLife: 24 * time.Hour,
+			Workspace: WorkspaceOfSession, WorkspaceName: "shared",
 		},
 		Log:     Log{Level: "info", Format: "auto"},
 		Tracing: Tracing{Ratio: 1},

@@ -115,6 +115,16 @@ func domain(p *string) value {
 	}, func() string { return *p })
 }
 
+// workspaceID is the name of a workspace.
+func workspaceID(p *string) value {
+	const most = 64
+	return scalar("1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'", "!!str", func(s string) bool {
+		*p = s
+		rest := strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+		return s != "" && len(s) <= most && rest == "" && s != "." && s != ".."
+	}, func() string { return *p })
+}
+
 // userForm is a user, and a group if wanted, each a name or a number.
 var userForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
 

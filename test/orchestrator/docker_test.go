@@ -17,8 +17,9 @@ import (
 
 // caller makes calls of the API that the published client does not.
 type caller struct {
-	t *testing.T
-	d *blackbox.Daemon
+	t   *testing.T
+	d   *blackbox.Daemon
+	key string
 }
 
 // call makes a request below /api/sandbox/sessions and returns the answer's fields,
@@ -33,7 +34,7 @@ func (c caller) call(method, path string, body map[string]any, want int) map[str
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	req.Header.Set("X-Api-Key", c.d.Key)
+	req.Header.Set("X-Api-Key", c.key)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
@@ -111,7 +112,7 @@ func TestHardenedDocker(t *testing.T) {
 			"SANDKASTEN_DOCKER__TMPFS=/var/tmp", "SANDKASTEN_DOCKER__USER=1000:1000", "SANDKASTEN_DEFAULTS__READONLY_ROOTFS=true",
 		},
 	})
-	c := caller{t, d}
+	c := caller{t, d, d.Key}
 	c.call(http.MethodPost, "", map[string]any{
 		"id": someID, "mode": "docker", "cpu": "500m", "memory": "2Gi", "ephemeral_storage": "64Mi",
 	}, http.StatusCreated)
@@ -138,13 +139,51 @@ func TestHardenedDocker(t *testing.T) {
 	c.call(http.MethodDelete, someID, nil, http.StatusNoContent)
 }
 
+// TestKeptWorkspace: the sessions of a user share a workspace that outlives them, and
+// that no other user sees.
+func TestKeptWorkspace(t *testing.T) {
+	t.Parallel()
+	for _, m := range []mode{native, docker} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			testenv.NeedsRoot(t)
+			const key = "sk_of_another_user_of_this_test"
+			d := blackbox.Start(t, blackbox.Options{
+				Config: m.config(t) + "orchestrator: {enabled: true, workspace: user}\napi_keys: [{owner: bob, key: " + key + "}]\n",
+			})
+			c, other := caller{t, d, d.Key}, caller{t, d, key}
+			create := func(c caller, body map[string]any) string {
+				t.Helper()
+				id, _ := c.call(http.MethodPost, "", body, http.StatusCreated)["id"].(string)
+				return id
+			}
+			first, second, foreign := create(c, nil), create(c, nil), create(other, nil)
+			c.exec(first, "echo one >file", "")
+			c.exec(second, "cat file", "one\n")
+			other.exec(foreign, "ls", "")
+			c.call(http.MethodPost, first+"/stop", nil, http.StatusNoContent)
+			c.exec(second, "echo two >file", "")
+			c.call(http.MethodDelete, second, nil, http.StatusNoContent)
+			latest, _ := c.call(http.MethodGet, first, nil, http.StatusOK)["metadata"].(map[string]any)
+			if latest["latest_snapshot_id"] == nil {
+				t.Errorf("the session that was stopped has no snapshot: %v", latest)
+			}
+			// As the published client asks for a session that has ended.
+			create(c, map[string]any{"id": first, "restore_snapshot_id": latest["latest_snapshot_id"]})
+			c.exec(first, "cat file", "two\n")
+			c.call(http.MethodDelete, first, nil, http.StatusNoContent)
+			other.call(http.MethodDelete, foreign, nil, http.StatusNoContent)
+		})
+	}
+}
+
 // TestEngineIsMissing: a client that asks for Docker hears that there is none, unless
 // the configuration has another driver for it.
 func TestEngineIsMissing(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
 	d := blackbox.Start(t, blackbox.Options{Config: "orchestrator: {enabled: true}\n"})
-	c := caller{t, d}
+	c := caller{t, d, d.Key}
 	c.call(http.MethodPost, "", map[string]any{"mode": "docker"}, http.StatusBadRequest)
 	d.SetEnv(`SANDKASTEN_ORCHESTRATOR__MODES={docker: native}`)
 	d.Restart()
@@ -189,5 +228,5 @@ func TestPrintedCommands(t *testing.T) {
 	if text, _ := ran["stdout"].(string); ran["exit_code"] != 0.0 || !strings.HasPrefix(text, "total ") {
 		t.Errorf("ran %v", ran)
 	}
-	caller{t, d}.call(http.MethodDelete, id, nil, http.StatusNoContent)
+	caller{t, d, d.Key}.call(http.MethodDelete, id, nil, http.StatusNoContent)
 }
