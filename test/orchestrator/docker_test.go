@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/test/blackbox"
@@ -81,19 +82,27 @@ type container struct {
 	}
 }
 
+// dockerOutput is what a command of the engine's client prints.
+func dockerOutput(t *testing.T, e *testenv.Engine, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "docker", append([]string{"--host", e.Host}, args...)...).Output()
+	if err != nil {
+		t.Fatalf("docker %q: %v", args, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// containerOf is the id of the container that runs and has a label.
+func containerOf(t *testing.T, e *testenv.Engine, label string) string {
+	t.Helper()
+	return dockerOutput(t, e, "ps", "--quiet", "--no-trunc", "--filter", "label="+label)
+}
+
 // inspect asks the engine for the container with a label, of which there must be one.
 func inspect(t *testing.T, e *testenv.Engine, label string) container {
 	t.Helper()
-	docker := func(args ...string) string {
-		out, err := exec.CommandContext(t.Context(), "docker", append([]string{"--host", e.Host}, args...)...).Output()
-		if err != nil {
-			t.Fatalf("docker %q: %v", args, err)
-		}
-		return strings.TrimSpace(string(out))
-	}
 	var all []container
-	id := docker("ps", "--quiet", "--no-trunc", "--filter", "label="+label)
-	if err := json.Unmarshal([]byte(docker("inspect", id)), &all); err != nil || len(all) != 1 {
+	if err := json.Unmarshal([]byte(dockerOutput(t, e, "inspect", containerOf(t, e, label))), &all); err != nil || len(all) != 1 {
 		t.Fatalf("containers with %s: %v, %v", label, all, err)
 	}
 	return all[0]
@@ -136,6 +145,19 @@ func TestHardenedDocker(t *testing.T) {
 	c.exec(someID, "head -c 100000000 /dev/zero >large 2>/dev/null || echo full; rm large; echo kept >file; touch /var/tmp/x && echo written", "full\nwritten\n")
 	c.call(http.MethodPost, someID+"/stop", nil, http.StatusNoContent)
 	c.exec(someID, "cat file", "kept\n")
+
+	// What is in memory is lost with the container, and the snapshot has it.
+	before := c.call(http.MethodGet, someID, nil, http.StatusOK)["ref"]
+	dockerOutput(t, e, "kill", containerOf(t, e, "astraforge.sandbox.session="+someID))
+	for end := time.Now().Add(time.Minute); c.call(http.MethodGet, someID, nil, http.StatusOK)["status"] == "ready"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a session whose container was killed stays ready")
+		}
+	}
+	c.exec(someID, "cat file", "kept\n")
+	if after := c.call(http.MethodGet, someID, nil, http.StatusOK)["ref"]; after == before {
+		t.Errorf("the session still runs in %v", after)
+	}
 	c.call(http.MethodDelete, someID, nil, http.StatusNoContent)
 }
 
