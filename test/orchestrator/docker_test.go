@@ -215,18 +215,25 @@ func TestEngineIsMissing(t *testing.T) {
 }
 
 // TestPrintedCommands runs the commands of the original's documentation as they are
-// printed, but for the address.
+// printed, but for the address. Our own page prints them, too.
 func TestPrintedCommands(t *testing.T) {
 	t.Parallel()
 	testenv.NeedsRoot(t)
 	d := blackbox.Start(t, blackbox.Options{
 		Config: `orchestrator: {enabled: true, modes: {docker: native}, image_aliases: {"astraforge/codex-cli:latest": base}}` + "\n",
 	})
+	page, err := os.ReadFile("../../docs/migrating-from-astraforge.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	printed := func(file, id string) map[string]any {
 		t.Helper()
 		text, err := os.ReadFile(filepath.Join("testdata", file))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if !strings.Contains(string(page), string(text)) {
+			t.Errorf("docs/migrating-from-astraforge.md does not have %s", file)
 		}
 		command := strings.NewReplacer("http://localhost:8001", d.URL, "<id>", id).Replace(string(text))
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
