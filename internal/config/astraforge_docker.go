@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// OriginalSetting is a key of ours with the value that a variable of the original has
+// originalSetting is a key of ours with the value that a variable of the original has
 // for it, as our own variable would be written.
-type OriginalSetting struct{ Key, Variable, Value string }
+type originalSetting struct{ key, variable, value string }
 
-// OriginalDocker reads the variables of AstraForge's orchestrator for its mode docker.
+// originalDockerSettings reads the variables of AstraForge's orchestrator for its mode docker.
 // It returns the keys that they set, and a remark for the log about each variable
 // that asks for what sandboxes here never have, or have in any case. An empty variable
 // counts as not set.
-func OriginalDocker(lookup func(name string) string) (set []OriginalSetting, remarks []string) {
+func originalDockerSettings(lookup func(name string) string) (set []originalSetting, remarks []string) {
 	for _, read := range originalDocker {
 		value := strings.TrimSpace(lookup(read.variable))
 		if value == "" {
@@ -22,13 +22,13 @@ func OriginalDocker(lookup func(name string) string) (set []OriginalSetting, rem
 		}
 		settings, remark := read.as(value)
 		for key, text := range settings {
-			set = append(set, OriginalSetting{key, read.variable, text})
+			set = append(set, originalSetting{key, read.variable, text})
 		}
 		if remark != "" {
 			remarks = append(remarks, read.variable+"="+value+" "+remark)
 		}
 	}
-	slices.SortStableFunc(set, func(a, b OriginalSetting) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(set, func(a, b originalSetting) int { return strings.Compare(a.key, b.key) })
 	return set, remarks
 }
 

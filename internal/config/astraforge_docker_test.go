@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,11 +13,11 @@ import (
 func TestOriginalDocker(t *testing.T) {
 	for name, c := range map[string]struct {
 		environ map[string]string
-		want    []OriginalSetting
+		want    []originalSetting
 		remarks []string // a part of each
 	}{
 		"nothing":                  {},
-		"network":                  {map[string]string{"NETWORK": "astraforge-sandbox"}, []OriginalSetting{{"docker.network", "NETWORK", "astraforge-sandbox"}}, nil},
+		"network":                  {map[string]string{"NETWORK": "astraforge-sandbox"}, []originalSetting{{"docker.network", "NETWORK", "astraforge-sandbox"}}, nil},
 		"network of the host":      {map[string]string{"NETWORK": "host"}, nil, []string{"never in the network of the host"}},
 		"network of a container":   {map[string]string{"NETWORK": "container:db"}, nil, []string{"never in the network of the host"}},
 		"no network":               {map[string]string{"NETWORK": "none"}, nil, nil},
@@ -25,33 +26,33 @@ func TestOriginalDocker(t *testing.T) {
 		"the original's own tmpfs": {map[string]string{"TMPFS": "/tmp:rw,nosuid,nodev;/run:rw,nosuid,nodev"}, nil, nil},
 		"further tmpfs": {
 			map[string]string{"TMPFS": "/tmp:rw; /var/tmp:rw,suid;/workspace:rw;/cache"},
-			[]OriginalSetting{{"docker.tmpfs", "TMPFS", "/var/tmp,/cache"}, {"docker.workspace", "TMPFS", "memory"}},
+			[]originalSetting{{"docker.tmpfs", "TMPFS", "/var/tmp,/cache"}, {"docker.workspace", "TMPFS", "memory"}},
 			[]string{"nosuid and nodev"},
 		},
 		"no seccomp":      {map[string]string{"SECCOMP": "unconfined"}, nil, []string{"security.seccomp"}},
 		"seccomp profile": {map[string]string{"SECCOMP": "/etc/profile.json"}, nil, []string{"security.seccomp"}},
 		"default seccomp": {map[string]string{"SECCOMP": "default"}, nil, nil},
-		"processes":       {map[string]string{"PIDS_LIMIT": "256"}, []OriginalSetting{{"defaults.pids_limit", "PIDS_LIMIT", "256"}}, nil},
+		"processes":       {map[string]string{"PIDS_LIMIT": "256"}, []originalSetting{{"defaults.pids_limit", "PIDS_LIMIT", "256"}}, nil},
 		"all processes":   {map[string]string{"PIDS_LIMIT": "-1"}, nil, []string{"defaults.pids_limit"}},
-		"read-only root":  {map[string]string{"READ_ONLY": "true"}, []OriginalSetting{{"defaults.readonly_rootfs", "READ_ONLY", "true"}}, nil},
+		"read-only root":  {map[string]string{"READ_ONLY": "true"}, []originalSetting{{"defaults.readonly_rootfs", "READ_ONLY", "true"}}, nil},
 		"writable root":   {map[string]string{"READ_ONLY": "0"}, nil, []string{"defaults.readonly_rootfs"}},
-		"user":            {map[string]string{"USER": "1000:1000"}, []OriginalSetting{{"docker.user", "USER", "1000:1000"}}, nil},
+		"user":            {map[string]string{"USER": "1000:1000"}, []originalSetting{{"docker.user", "USER", "1000:1000"}}, nil},
 		"root":            {map[string]string{"USER": "root"}, nil, []string{"docker.user"}},
-		"volume of users": {map[string]string{"VOLUME_MODE": "User"}, []OriginalSetting{{"orchestrator.workspace", "VOLUME_MODE", "user"}}, nil},
+		"volume of users": {map[string]string{"VOLUME_MODE": "User"}, []originalSetting{{"orchestrator.workspace", "VOLUME_MODE", "user"}}, nil},
 		"volume of a name": {
 			map[string]string{"VOLUME_MODE": "static", "VOLUME_NAME": "team", "VOLUME_PREFIX": "x-"},
-			[]OriginalSetting{{"orchestrator.workspace", "VOLUME_MODE", "static"}, {"orchestrator.workspace_name", "VOLUME_NAME", "team"}},
+			[]originalSetting{{"orchestrator.workspace", "VOLUME_MODE", "static"}, {"orchestrator.workspace_name", "VOLUME_NAME", "team"}},
 			[]string{"named after this daemon's node"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set, remarks := OriginalDocker(func(name string) string { return c.environ[strings.TrimPrefix(name, "SANDBOX_DOCKER_")] })
+			set, remarks := originalDockerSettings(func(name string) string { return c.environ[strings.TrimPrefix(name, "SANDBOX_DOCKER_")] })
 			var environ []string
 			for i := range set {
-				environ = append(environ, "SANDKASTEN_"+strings.ReplaceAll(strings.ToUpper(set[i].Key), ".", "__")+"="+set[i].Value)
-				set[i].Variable = strings.TrimPrefix(set[i].Variable, "SANDBOX_DOCKER_")
+				environ = append(environ, "SANDKASTEN_"+strings.ReplaceAll(strings.ToUpper(set[i].key), ".", "__")+"="+set[i].value)
+				set[i].variable = strings.TrimPrefix(set[i].variable, "SANDBOX_DOCKER_")
 			}
-			if diff := cmp.Diff(c.want, set); diff != "" {
+			if diff := cmp.Diff(c.want, set, cmp.AllowUnexported(originalSetting{})); diff != "" {
 				t.Errorf("set (-want +got):\n%s", diff)
 			}
 			if _, problems := parse(nil, environ, drivers); len(problems) > 0 {
@@ -94,5 +95,24 @@ func TestKeptWorkspacesOfTheOrchestrator(t *testing.T) {
 		if _, problems := parse([]byte(value), nil, drivers); (len(problems) == 0) != good {
 			t.Errorf("%s: %v", value, problems)
 		}
+	}
+}
+
+// Our own keys win, and the log hears what the variables cannot have.
+func TestOriginalDockerIsRead(t *testing.T) {
+	environ := []string{"SANDBOX_DOCKER_USER=1000", "SANDBOX_DOCKER_PIDS_LIMIT=64", "SANDBOX_DOCKER_SECCOMP=unconfined", "SANDBOX_DOCKER_TMPFS=/cache"}
+	c, problems := parse([]byte("orchestrator: {enabled: true}\ndefaults: {pids_limit: 128}\n"), environ, drivers)
+	if len(problems) > 0 || c.Docker.User != "1000" || c.Defaults.Pids != 128 || !slices.Equal(c.Docker.Tmpfs, []string{"/cache"}) {
+		t.Errorf("%+v, %d, %v", c.Docker, c.Defaults.Pids, problems)
+	}
+	if len(c.Remarks) != 1 || !strings.HasPrefix(c.Remarks[0], "SANDBOX_DOCKER_SECCOMP=unconfined has no effect") {
+		t.Errorf("remarks %q", c.Remarks)
+	}
+	if c, _ := parse(nil, environ, drivers); c.Docker.User != "" {
+		t.Error("a daemon without the orchestrator reads them")
+	}
+	_, problems = parse([]byte("orchestrator: {enabled: true}\n"), []string{"SANDBOX_DOCKER_TMPFS=/proc"}, drivers)
+	if len(problems) != 1 || problems[0].Where != "SANDBOX_DOCKER_TMPFS" || problems[0].Key != "docker.tmpfs" {
+		t.Errorf("problems %v", problems)
 	}
 }
