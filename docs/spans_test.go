@@ -40,7 +40,7 @@ var exceptions = []struct {
 	{regexp.MustCompile(`\.(?:conf|db|exe|json|mjs|pem|py|work|yaml|zst|gz|log)$`), "a file of a host or of an archive"},
 	{regexp.MustCompile(`^(?:cgroup|cpu|memory)\.[a-z._]+$`), "a file of a control group"},
 	{regexp.MustCompile(`^(?:fs|kernel|net|user)\.[a-z._*]+$`), "a setting of the kernel"},
-	{regexp.MustCompile(`^sandkasten\.[a-z]+$`), "a label of the engine, or a Python module"},
+	{regexp.MustCompile(`^(?:sandkasten|astraforge\.sandbox)\.[a-z]+$`), "a label of the engine, or a Python module"},
 	{regexp.MustCompile(`^(?:driver|manager|runner)\.(?:create|exec)$`), "a span of a trace"},
 	{regexp.MustCompile(`^(?:session|processes|ports|error|asyncio)\.[a-z]+$`), "a name of an SDK's language"},
 	{regexp.MustCompile(`^(?:preview\.localhost|docker\.io|node\.place)$`), "a host, and a file of data_dir"},

@@ -13,7 +13,6 @@ var originalVariables = []struct{ name, key string }{
 	{"SANDBOX_REAP_INTERVAL_SEC", "orchestrator.reaper_interval_seconds"},
 	{"SANDBOX_ARTIFACT_BASE_URL", "orchestrator.artifact_base_url"},
 	{"SANDBOX_SNAPSHOT_DIR", "snapshots.dir"},
-	// Those of Docker belong here.
 }
 
 // bucketVariables name a bucket, and are read if SANDBOX_S3_BUCKET is there.
@@ -37,8 +36,12 @@ func (l *loader) astraforge(environ []string) (remarks []string) {
 	for _, v := range originalVariables {
 		l.original(v.key, v.name, given[v.name])
 	}
+	settings, remarks := originalDockerSettings(func(name string) string { return given[name] })
+	for _, s := range settings {
+		l.original(s.key, s.variable, s.value)
+	}
 	l.originalBucket(given)
-	return originalRemarks(given)
+	return append(remarks, originalRemarks(given)...)
 }
 
 // original sets a key from a variable of the original.

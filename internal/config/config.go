@@ -78,13 +78,18 @@ type Quota struct {
 
 // Docker is where the driver docker makes its containers.
 type Docker struct {
-	Host     string // empty: what DOCKER_HOST says
-	CertPath string // empty: what DOCKER_CERT_PATH says
-	Runtime  string // empty: the engine's default
-	Userns   string // empty: the engine's default
-	User     string // empty: root
-	Network  string // of the engine; empty: the daemon's own networks
+	Host      string   // empty: what DOCKER_HOST says
+	CertPath  string   // empty: what DOCKER_CERT_PATH says
+	Runtime   string   // empty: the engine's default
+	Userns    string   // empty: the engine's default
+	User      string   // empty: root
+	Network   string   // of the engine; empty: the daemon's own networks
+	Workspace string   // of a session's own: volume, memory
+	Tmpfs     []string // directories in memory below a read-only root, beside /tmp and /run
 }
+
+// WorkspaceInMemory is Docker.Workspace where that is no volume.
+const WorkspaceInMemory = "memory"
 
 // Limits bounds one sandbox.
 type Limits struct {
@@ -281,6 +286,7 @@ func Default(drivers []string) Config {
 		Requests: Requests{
 			Concurrent: 4096, ConcurrentPerKey: 1024, Waiting: 8192, WaitingPerKey: 4096, Transfers: 128, TransfersPerKey: 32, Connections: 16384,
 		},
+		Docker:    Docker{Workspace: "volume"},
 		Security:  Security{Seccomp: "strict"},
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
@@ -289,6 +295,7 @@ func Default(drivers []string) Config {
 		Orchestrator: Orchestrator{
 			IdleTimeout: 5 * time.Minute, MaxLifetime: time.Hour, ReaperInterval: time.Minute, KeepAuto: 3,
 			ArtifactQuotaMB: 10240, ArtifactRetention: 30 * 24 * time.Hour, ArtifactLinks: "daemon", ArtifactLinkLife: 24 * time.Hour,
+			Workspace: WorkspaceOfSession, WorkspaceName: "shared",
 		},
 		Log:     Log{Level: "info", Format: "auto"},
 		Tracing: Tracing{Ratio: 1},

@@ -29,7 +29,18 @@ type Orchestrator struct {
 	ArtifactLinkLife  time.Duration // of a signed one
 	ArtifactQuotaMB   int64         // of one owner; 0: none
 	ArtifactRetention time.Duration // 0: for ever
+
+	Workspace     string // whose files sessions begin with: session, user, static
+	WorkspaceName string // of static
 }
+
+// Whose files a session of the orchestrator begins with: its own, all sessions' of its
+// user, or those of one name.
+const (
+	WorkspaceOfSession = "session"
+	WorkspaceOfUser    = "user"
+	WorkspaceStatic    = "static"
+)
 
 // orchestratorOptions are its keys. Its modes have the names of drivers.
 func (c *Config) orchestratorOptions(drivers []string) []option {
@@ -50,6 +61,8 @@ func (c *Config) orchestratorOptions(drivers []string) []option {
 		{"orchestrator.artifact_link_seconds", seconds(&o.ArtifactLinkLife, 60, 7*day), "Life of a signed link. Every answer that has one has a new one."},
 		{"orchestrator.artifact_quota_mb", integer(&o.ArtifactQuotaMB, 0, 1<<30), "MiB of the artifacts of one owner. The same content counts once. 0 is no maximum."},
 		{"orchestrator.artifact_retention_days", days(&o.ArtifactRetention), "Artifacts are removed after this long. 0 is never."},
+		{"orchestrator.workspace", oneOf(&o.Workspace, WorkspaceOfSession, WorkspaceOfUser, WorkspaceStatic), "Where files of sessions are: each in a workspace of its own that ends with its sandbox and comes back with its snapshot (`session`), or in a kept workspace of its user that all its sessions share: `user` is `sandbox-user`, `static` is `orchestrator.workspace_name`."},
+		{"orchestrator.workspace_name", workspaceID(&o.WorkspaceName), "The kept workspace of `static`, each user its own."},
 	}
 }
 
@@ -101,6 +114,9 @@ func (l *loader) orchestrator(c *Config) {
 	}
 	if o.ArtifactLinks == "store" && (c.Snapshots.Store != "s3" || c.Snapshots.Encrypted()) {
 		l.wrong(l.set["orchestrator.artifact_links"], "orchestrator.artifact_links", "is store, which needs a bucket with readable content: set snapshots.store to s3 without an encryption key, or write daemon")
+	}
+	if o.Workspace != WorkspaceOfSession && !c.Workspace.Enabled {
+		l.wrong(l.set["orchestrator.workspace"], "orchestrator.workspace", "is %s, which needs workspace.enabled: set that, or write session", o.Workspace)
 	}
 	for mode, driver := range o.Modes {
 		if !slices.Contains(c.Drivers(), driver) {

@@ -115,6 +115,16 @@ func domain(p *string) value {
 	}, func() string { return *p })
 }
 
+// workspaceID is the name of a workspace.
+func workspaceID(p *string) value {
+	const most = 64
+	return scalar("1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'", "!!str", func(s string) bool {
+		*p = s
+		rest := strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+		return s != "" && len(s) <= most && rest == "" && s != "." && s != ".."
+	}, func() string { return *p })
+}
+
 // userForm is a user, and a group if wanted, each a name or a number.
 var userForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})?$`)
 
@@ -224,6 +234,32 @@ func texts(p *[]string) value {
 		*p = list
 		return true
 	}, show: func() string { return "[" + strings.Join(*p, ", ") + "]" }}
+}
+
+// directories is a list of directories that a container may have in memory: none that
+// is ours or the kernel's, or has such below it.
+func directories(p *[]string) value {
+	const most = 16
+	return value{want: "up to 16 absolute paths, as [/var/tmp], not /, /dev, /proc, /sys, /workspace or below these", tag: "!!seq", set: func(n *yaml.Node) bool {
+		list := []string{}
+		for _, item := range n.Content {
+			if item.ShortTag() != "!!str" || !ownDirectory(item.Value) || slices.Contains(list, item.Value) {
+				return false
+			}
+			list = append(list, item.Value)
+		}
+		*p = list
+		return len(list) <= most
+	}, show: func() string { return "[" + strings.Join(*p, ", ") + "]" }}
+}
+
+// ownDirectory reports whether a sandbox may have a file system of its own at path.
+func ownDirectory(path string) bool {
+	if !filepath.IsAbs(path) || filepath.Clean(path) != path || path == "/" || strings.ContainsAny(path, ":,\x00") {
+		return false
+	}
+	top, _, _ := strings.Cut(path[1:], "/")
+	return !slices.Contains([]string{".sandkasten", "dev", "proc", "sys", "workspace"}, top)
 }
 
 func sizes(p *map[string]int) value {

@@ -37,6 +37,7 @@ func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *sessio
 		Modes:         o.Modes,
 		DefaultImage:  cmp.Or(o.DefaultImage, cfg.DefaultImage),
 		ImageAliases:  o.ImageAliases,
+		Workspace:     keptWorkspace(o),
 		IdleTimeout:   o.IdleTimeout,
 		MaxLifetime:   o.MaxLifetime,
 		Every:         o.ReaperInterval,
@@ -88,4 +89,15 @@ func storeLink(cfg config.Config, stores datadir.Stores) func(context.Context, s
 			"response-content-disposition": {mime.FormatMediaType("attachment", map[string]string{"filename": a.Filename})},
 		})
 	}
+}
+
+// keptWorkspace is the workspace that all sessions of a user share, if they do.
+func keptWorkspace(o config.Orchestrator) string {
+	switch o.Workspace {
+	case config.WorkspaceOfUser:
+		return "sandbox-user"
+	case config.WorkspaceStatic:
+		return o.WorkspaceName
+	}
+	return ""
 }

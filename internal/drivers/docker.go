@@ -46,6 +46,8 @@ func openDocker(cfg config.Config, store *images.Store, log *slog.Logger) (HostD
 		Userns:   cfg.Docker.Userns,
 		Network:  cfg.Docker.Network,
 		User:     cfg.Docker.User,
+		Memory:   cfg.Docker.Workspace == config.WorkspaceInMemory,
+		Tmpfs:    cfg.Docker.Tmpfs,
 		Log:      log,
 	})
 }

@@ -140,7 +140,7 @@ func (s *Service) plan(x Session, restore string) (session.CreateRequest, error)
 	if x.Mode == "k8s" {
 		return session.CreateRequest{}, errdefs.New(errdefs.Unimplemented, "mode k8s is not there yet")
 	}
-	driver := cmp.Or(s.opts.Modes[x.Mode], x.Mode)
+	driver := s.driverOf(x)
 	if !slices.Contains(s.opts.Drivers, driver) {
 		return session.CreateRequest{}, errdefs.Invalid("mode", "%s is not available: this daemon has %s", x.Mode, strings.Join(s.opts.Drivers, " and "))
 	}
@@ -158,10 +158,22 @@ func (s *Service) plan(x Session, restore string) (session.CreateRequest, error)
 		return session.CreateRequest{}, errdefs.Invalid("max_lifetime_sec", "must be at most %d", int64(most/time.Second))
 	}
 	return session.CreateRequest{
-		Name: coreName(x), Image: cmp.Or(s.opts.ImageAliases[x.Image], x.Image), Driver: driver, Limits: limits,
+		Name: coreName(x), WorkspaceID: s.keptWorkspace(x), Image: cmp.Or(s.opts.ImageAliases[x.Image], x.Image), Driver: driver, Limits: limits,
 		TTL: maxima.TTL, OnIdle: session.OnIdleDestroy, FileScope: session.FileScopeSandbox, RestoreSnapshotID: restore,
 		Labels: map[string]string{"astraforge.sandbox.session": x.ID, "astraforge.sandbox.user": x.Owner},
 	}, nil
+}
+
+// driverOf is the driver of x's mode.
+func (s *Service) driverOf(x Session) string { return cmp.Or(s.opts.Modes[x.Mode], x.Mode) }
+
+// keptWorkspace is the workspace that x shares with others of its owner, or "". The
+// default driver alone has such.
+func (s *Service) keptWorkspace(x Session) string {
+	if s.driverOf(x) != s.opts.Drivers[0] {
+		return ""
+	}
+	return s.opts.Workspace
 }
 
 // coreName is what the session is called in the core.
@@ -276,8 +288,12 @@ func isRestore(err error) bool {
 }
 
 // choose is the snapshot that x begins with: the one asked for, or its latest one,
-// of those that are good. "" is an empty workspace.
+// of those that are good. "" is an empty workspace, or a kept one as it is: what x's
+// latest snapshot has is still in that, and other sessions may have written since.
 func (s *Service) choose(ctx context.Context, x Session, asked string) (string, error) {
+	if s.keptWorkspace(x) != "" && (asked == "" || asked == x.LatestSnapshot) {
+		return "", nil
+	}
 	if asked != "" && !slices.Contains(x.BadSnapshots, asked) {
 		return asked, nil
 	}

@@ -119,6 +119,7 @@ type Options struct {
 	Modes        map[string]string // the driver of a mode, where it is not the one of its name
 	DefaultImage string            // the core's
 	ImageAliases map[string]string // the core's name of an image that clients call otherwise
+	Workspace    string            // a kept one of each owner, for all its sessions; "" gives each session its own
 
 	IdleTimeout time.Duration // of requests without one: 5 minutes
 	MaxLifetime time.Duration // and this: an hour

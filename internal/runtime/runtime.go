@@ -40,8 +40,8 @@ func (id ID) Driver() string {
 }
 
 // Spec says what to make. Image, Limits, ReadonlyRoot, Network and Seccomp
-// decide which sandboxes are interchangeable. Workspace, Env and Hostname are
-// the session's own: a pool applies them when it hands a sandbox out.
+// decide which sandboxes are interchangeable. Workspace, Env, Hostname and Labels
+// are the session's own: a pool applies them when it hands a sandbox out.
 type Spec struct {
 	Image        string // the resolved digest, "sha256:..."
 	Limits       Limits
@@ -52,6 +52,7 @@ type Spec struct {
 	Workspace WorkspaceID       // of a WorkspaceKeeper; "" is one of the sandbox's own, which ends with it
 	Env       map[string]string // added to the image's own environment
 	Hostname  string
+	Labels    map[string]string // a driver may show some of them to the tools of its engine
 }
 
 // Limits bounds one sandbox. Zero means the driver's default, never unlimited.

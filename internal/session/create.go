@@ -207,7 +207,7 @@ func (c *core) undo(ctx context.Context, e *entry, cause error) error {
 }
 
 // spec is what the driver makes for s. Sessions of equal requests have equal
-// specs but for Workspace, Env and Hostname, so a pool can serve them.
+// specs but for Workspace, Env, Hostname and Labels, so a pool can serve them.
 func (c *core) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 	return runtime.Spec{
 		Image:        s.ImageDigest,
@@ -218,5 +218,6 @@ func (c *core) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 		Workspace:    volume,
 		Env:          networks.Environment(s.Env, s.NetworkPolicy),
 		Hostname:     s.Hostname,
+		Labels:       s.Labels,
 	}
 }

@@ -104,6 +104,77 @@ func TestNative(t *testing.T) {
 	checkDeployed(t, e, "", "compose.native.yaml", "SANDKASTEN_BASE=base")
 }
 
+// TestOrchestrator has a daemon in a container serve the orchestrator's API, whose
+// snapshots are on the S3 server beside it. The daemon's own files are lost meanwhile
+// but for its database.
+func TestOrchestrator(t *testing.T) {
+	testenv.NeedsRoot(t)
+	e := testenv.StartEngine(t)
+	giveS3(t, e)
+	const key, id = "sk_of_the_test_of_this_file", "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11"
+	listen := testenv.OwnIP().String() + ":8001"
+	p := newProject(t, "compose.orchestrator.yaml", "DOCKER_HOST="+e.Host, "SANDKASTEN_ENGINE="+strings.TrimPrefix(e.Host, "unix://"),
+		"SANDKASTEN_LISTEN="+listen, "SANDKASTEN_S3_LISTEN="+testenv.OwnIP().String()+":7070", "SANDKASTEN_S3_SECRET=secret-of-the-test", "SANDKASTEN_API_KEY="+key)
+	awaitReady(t, listen)
+	p.must(rootfs(t), "exec", "-T", "sandkasten", "/sandkasten", "image", "import", "--name", "python", "--tar", "-")
+	call := func(method, path, body string, want int) string {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+listen+"/api/sandbox/sessions"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Api-Key", key)
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != want {
+			t.Fatalf("%s %s: %s %s %v", method, path, resp.Status, text, err)
+		}
+		return string(text)
+	}
+	call(http.MethodPost, "", `{"id": "`+id+`", "mode": "docker", "image": "astraforge/codex-cli:latest"}`, http.StatusCreated)
+	call(http.MethodPost, "/"+id+"/exec", `{"command": "echo kept >file"}`, http.StatusOK)
+	call(http.MethodPost, "/"+id+"/stop", "", http.StatusNoContent)
+	if found := p.must(nil, "exec", "-T", "s3", "find", "/data/sandkasten", "-type", "f", "-size", "+0"); found == "" {
+		t.Error("the bucket is empty")
+	}
+	p.must(nil, "up", "--force-recreate", "--detach")
+	awaitReady(t, listen)
+	if got := call(http.MethodPost, "/"+id+"/exec", `{"command": "cat file"}`, http.StatusOK); !strings.Contains(got, `"stdout":"kept\n"`) {
+		t.Errorf("after the stop: %s", got)
+	}
+	call(http.MethodDelete, "/"+id, "", http.StatusNoContent)
+}
+
+// giveS3 has the engine know the S3 server's image, which the tests make themselves:
+// its program, and what a program needs.
+func giveS3(t *testing.T, e *testenv.Engine) {
+	t.Helper()
+	program, err := os.ReadFile(testenv.Tool(t, "tools/s3", "github.com/versity/versitygw/cmd/versitygw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := t.TempDir()
+	bin := filepath.Join(layer, "usr", "local", "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "versitygw"), program, 0o755); err != nil { //nolint:gosec // it is to be run
+		t.Fatal(err)
+	}
+	archive, w := io.Pipe()
+	go func() { w.CloseWithError(flatten.Write(t.Context(), w, []string{layer, testenv.BaseRootfs(t)})) }()
+	cmd := exec.CommandContext(t.Context(), "docker", "--host", e.Host, "import", "-", "versity/versitygw:v1.8.0")
+	cmd.Stdin = archive
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("docker import: %v\n%s", err, out)
+	}
+}
+
 // checkDeployed takes a session of a daemon in a container over the
 // container's restart and its replacement. Its files are there then, and in
 // its shell is what memory says.

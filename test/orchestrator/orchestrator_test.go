@@ -3,6 +3,7 @@
 package orchestrator
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,15 +44,31 @@ func python(t *testing.T) string {
 	return name
 }
 
+// mode is a kind of sandbox that the client asks for, and the configuration that has it.
+type mode struct {
+	name   string
+	config func(*testing.T) string
+}
+
+var (
+	native = mode{"native", func(*testing.T) string { return "" }}
+	// On an engine of the test's own.
+	docker = mode{"docker", func(t *testing.T) string {
+		t.Helper()
+		return fmt.Sprintf("driver: docker\ndocker: {host: %q}\n", testenv.StartEngine(t).Host)
+	}}
+)
+
 // daemon runs a daemon with the API, and returns what has the client take a step.
-func daemon(t *testing.T) (d *blackbox.Daemon, step func(name string, args ...string)) {
+func daemon(t *testing.T, m mode) (d *blackbox.Daemon, step func(name string, args ...string)) {
 	t.Helper()
 	testenv.NeedsRoot(t)
 	interpreter := python(t)
-	d = blackbox.Start(t, blackbox.Options{Config: "orchestrator: {enabled: true, reaper_interval_seconds: 1, modes: {docker: native}}\n"})
+	d = blackbox.Start(t, blackbox.Options{Config: m.config(t) + "orchestrator: {enabled: true, reaper_interval_seconds: 1}\n"})
 	return d, func(name string, args ...string) {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), interpreter, append([]string{filepath.Join("testdata", "toolkit.py"), d.URL, d.Key, name}, args...)...)
+		cmd := exec.CommandContext(t.Context(), interpreter, append([]string{filepath.Join("testdata", "toolkit.py"), d.URL, d.Key, m.name, name}, args...)...)
+		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 		if text, err := cmd.CombinedOutput(); err != nil || !strings.HasSuffix(string(text), "ok\n") {
 			t.Errorf("%s: %v\n%s\n%s", name, err, text, d.Log())
 		}
@@ -62,7 +79,17 @@ func daemon(t *testing.T) (d *blackbox.Daemon, step func(name string, args ...st
 // happens to the daemon meanwhile is here.
 func TestToolkit(t *testing.T) {
 	t.Parallel()
-	d, step := daemon(t)
+	for _, m := range []mode{native, docker} {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			checkToolkit(t, m)
+		})
+	}
+}
+
+func checkToolkit(t *testing.T, m mode) {
+	t.Helper()
+	d, step := daemon(t, m)
 	step("life")
 
 	step("begin", someID)
@@ -87,9 +114,16 @@ func TestToolkit(t *testing.T) {
 	step("lost", someID)
 }
 
+// TestDeepAgent has an agent of deepagents work, whose model is a script.
+func TestDeepAgent(t *testing.T) {
+	t.Parallel()
+	_, step := daemon(t, native)
+	step("agent", someID)
+}
+
 // TestIdleSession lasts as long as the shortest idle timeout.
 func TestIdleSession(t *testing.T) {
 	t.Parallel()
-	_, step := daemon(t)
+	_, step := daemon(t, native)
 	step("idle")
 }

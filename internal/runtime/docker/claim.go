@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	cerrdefs "github.com/containerd/errdefs"
@@ -82,7 +83,8 @@ func (d *Driver) claimable(ready container.InspectResponse, spec runtime.Spec) e
 		{was.DiskMB == spec.Limits.DiskMB, "disk limit"},
 		{was.MemoryMB == spec.Limits.MemoryMB, "memory limit"},
 		{ready.Config.Hostname == hostnameOf(spec), "host name"},
-		{spec.Workspace == "", "workspace"},
+		{spec.Workspace == "" && (labels[labelMemory] != "") == d.opts.Memory, "workspace"},
+		{!hasShown(spec.Labels), "label"},
 		{spec.Network.Mode != runtime.NetworkEngine, "network"},
 	} {
 		if !c.same {
@@ -90,6 +92,11 @@ func (d *Driver) claimable(ready container.InspectResponse, spec runtime.Spec) e
 		}
 	}
 	return nil
+}
+
+// hasShown reports whether a container would have some of a session's labels.
+func hasShown(labels map[string]string) bool {
+	return slices.ContainsFunc(shownLabels, func(name string) bool { return labels[name] != "" })
 }
 
 // rename is the claim: of two that want the same sandbox one finds it gone, or

@@ -205,6 +205,9 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 	if got.State.Status == container.StateCreated {
 		return d.notRunning(id) // it never has
 	}
+	if got.Config.Labels[labelMemory] != "" {
+		return errdefs.New(errdefs.Unimplemented, "the workspace of sandbox %s is in memory, and a stop would lose it: take a snapshot, and destroy it", id)
+	}
 	unlink := d.unlink(id)
 	ctx, cancel := callContext(ctx)
 	defer cancel()
@@ -221,7 +224,7 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 	switch {
 	case err != nil:
 		return nil, err
-	case got.State.Status == container.StateCreated:
+	case got.State.Status == container.StateCreated, got.Config.Labels[labelMemory] != "":
 		return nil, d.notRunning(id)
 	case got.State.Status != container.StateExited:
 		return nil, errdefs.New(errdefs.Conflict, "sandbox %s is not stopped", id)

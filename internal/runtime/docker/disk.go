@@ -29,13 +29,16 @@ const (
 const sizeOption = "size"
 
 // LimitsDisk reports whether DiskMB of a Spec's limits holds, as far as the
-// engine has been asked, which is when it first answers. It cannot hold under a read-only
-// root: all that can be written there is the workspace, which is a volume then,
-// and the engine's volumes have no size.
+// engine has been asked, which is when it first answers. Under a read-only root all
+// that can be written is the workspace. In memory that has a size; as a volume it has
+// none.
 func (d *Driver) LimitsDisk(readonlyRoot bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.disk > diskUnlimited && !readonlyRoot
+	if readonlyRoot {
+		return d.opts.Memory
+	}
+	return d.disk > diskUnlimited
 }
 
 // look learns what the engine can do, if that is not known. It returns
@@ -125,6 +128,9 @@ func (d *Driver) diskBytes(ctx context.Context, spec runtime.Spec, rootfs Rootfs
 	can, image := d.disk, d.sizes[spec.Image]
 	d.mu.Unlock()
 	size := spec.Limits.DiskMB << 20
+	if spec.ReadonlyRoot { // then the limit is that of a workspace in memory
+		return 0, nil
+	}
 	if size == 0 || can != diskOfAll {
 		return size, nil
 	}

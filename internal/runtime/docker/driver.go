@@ -56,6 +56,8 @@ type Options struct {
 	Userns   string         // of containers: "host" is none, where the engine has one for all; "" is the engine's default
 	Network  string         // of the engine, for sandboxes of runtime.NetworkEngine; "" has none
 	User     string         // whom programs are: a name or uid, with :group or :gid if wanted; ImageUser; "" is root
+	Memory   bool           // workspaces of sandboxes' own are in memory
+	Tmpfs    []string       // directories in memory below a read-only root, beside /tmp and /run
 	Log      *slog.Logger
 }
 
@@ -231,7 +233,7 @@ func (d *Driver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 			status := runtime.Status{
 				ID:        id,
 				Alive:     c.State == container.StateRunning || c.State == container.StatePaused,
-				Startable: c.State == container.StateExited,
+				Startable: c.State == container.StateExited && c.Labels[labelMemory] == "",
 				CreatedAt: time.Unix(c.Created, 0),
 			}
 			if !yield(status, nil) {

@@ -77,6 +77,9 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 	if got.State.Status == container.StateCreated {
 		return nil, d.notRunning(from) // it never has
 	}
+	if got.Config.Labels[labelMemory] != "" {
+		return nil, errdefs.New(errdefs.Unimplemented, "the workspace of sandbox %s is in memory and cannot be forked: take a snapshot, and create sessions with that", from)
+	}
 	readonly := got.HostConfig.ReadonlyRootfs
 	disk, asked := d.limits(got).DiskMB, spec.Limits.DiskMB
 	if !d.LimitsDisk(readonly) {

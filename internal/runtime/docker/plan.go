@@ -28,9 +28,14 @@ const (
 	labelImage     = "sandkasten.image"     // of an image, and of a container that is made of it: the digest that we know it by
 	labelSeccomp   = "sandkasten.seccomp"   // of a container: its policy
 	labelUser      = "sandkasten.user"      // of a container: Options.User when it was made
+	labelMemory    = "sandkasten.memory"    // of a container: its workspace is in memory and ends with its processes
 	labelFork      = "sandkasten.fork"      // of an image that forks are made of, and of these: its name
 	labelEnv       = "sandkasten.env"       // of a volume with nothing in it: variables in JSON that a container was claimed with
 )
+
+// shownLabels are those of a session that its container has, too, for the engine's
+// tools. Others may mean something to them that is not the client's to say.
+var shownLabels = []string{"astraforge.sandbox.session", "astraforge.sandbox.user"}
 
 // programDir is where containers have the volume with the runner's program.
 const programDir = "/.sandkasten"
@@ -73,6 +78,10 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 	if !c.spec.ReadonlyRoot {
 		machineID = guest.NewMachineID()
 	}
+	inMemory := ""
+	if d.inMemory(c) {
+		inMemory = "workspace"
+	}
 	boot, err := json.Marshal(stage.ContainerBoot{
 		Socket:         relay.Socket,
 		Workspace:      guest.Workspace,
@@ -102,8 +111,13 @@ func (d *Driver) plan(c creation) (client.ContainerCreateOptions, error) {
 		Labels: map[string]string{
 			labelNode: d.opts.Node, labelSandbox: string(c.id), labelTry: c.try, labelLimits: string(limits),
 			labelImage: c.spec.Image, labelSeccomp: string(c.spec.Seccomp), labelFork: c.fork,
-			labelUser: c.userLabel,
+			labelUser: c.userLabel, labelMemory: inMemory,
 		},
+	}
+	for _, name := range shownLabels {
+		if value, ok := c.spec.Labels[name]; ok {
+			config.Labels[name] = value
+		}
 	}
 	config.Hostname = hostnameOf(c.spec)
 	return client.ContainerCreateOptions{Name: d.container(c.id), Config: config, HostConfig: d.planHost(c, p)}, nil
@@ -140,7 +154,7 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 	if c.spec.Network.Mode == runtime.NetworkEngine {
 		host.NetworkMode, host.DNS, host.DNSOptions, host.DNSSearch = container.NetworkMode(d.opts.Network), nil, nil, nil
 	}
-	if c.size == 0 || c.apart || c.spec.Workspace != "" {
+	if !d.inMemory(c) && (c.size == 0 || c.apart || c.spec.Workspace != "") {
 		host.Mounts = append(host.Mounts, mount.Mount{
 			Type: mount.TypeVolume, Source: d.workspaceVolume(c.spec.Workspace), Target: guest.Workspace, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
 		})
@@ -157,9 +171,24 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 		// What programs need to write although the root is read-only. It counts
 		// as memory.
 		host.Tmpfs = map[string]string{"/tmp": tmpfs(memory / 2), "/run": tmpfs(memory / 4)}
+		for _, dir := range d.opts.Tmpfs {
+			if host.Tmpfs[dir] == "" {
+				host.Tmpfs[dir] = tmpfs(memory / 4)
+			}
+		}
+	}
+	if d.inMemory(c) {
+		if host.Tmpfs == nil {
+			host.Tmpfs = map[string]string{}
+		}
+		host.Tmpfs[guest.Workspace] = tmpfs(cmp.Or(c.spec.Limits.DiskMB<<20, memory))
 	}
 	return host
 }
+
+// inMemory reports whether a container's workspace is in memory. One that outlives
+// its sessions never is.
+func (d *Driver) inMemory(c creation) bool { return d.opts.Memory && c.spec.Workspace == "" }
 
 // limitsOf are those limits that can be changed of a container that runs.
 func limitsOf(l runtime.Limits) *container.Resources {

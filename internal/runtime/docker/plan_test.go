@@ -3,6 +3,7 @@ package docker
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +104,57 @@ func TestPlan(t *testing.T) {
 				t.Errorf("a filter of %d bytes", len(boot.WorkloadFilter))
 			}
 		})
+	}
+}
+
+// A workspace in memory has the size of the disk limit, or else of the memory. One
+// that outlives its sessions stays a volume.
+func TestPlanOfMemory(t *testing.T) {
+	limits := runtime.Limits{CPU: 1, MemoryMB: 100, Pids: 50, DiskMB: 10}
+	for name, c := range map[string]struct {
+		spec  runtime.Spec
+		tmpfs map[string]int64 // in MiB, by directory
+	}{
+		"read-only root":  {runtime.Spec{Limits: limits, ReadonlyRoot: true}, map[string]int64{"/tmp": 50, "/run": 25, "/var/tmp": 25, "/workspace": 10}},
+		"without a limit": {runtime.Spec{Limits: runtime.Limits{MemoryMB: 100}}, map[string]int64{"/workspace": 100}},
+		"kept workspace":  {runtime.Spec{Limits: limits, Workspace: "w1"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := offline(t, func(o *Options) { o.Memory, o.Tmpfs = true, []string{"/tmp", "/var/tmp"} })
+			got, err := d.plan(creation{id: "s1", spec: c.spec, rootfs: Rootfs{Shell: "/bin/sh"}, image: "i", volume: "v"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{}
+			for dir, mb := range c.tmpfs {
+				want[dir] = tmpfs(mb << 20)
+			}
+			if !maps.Equal(got.HostConfig.Tmpfs, want) {
+				t.Errorf("%v, want %v", got.HostConfig.Tmpfs, want)
+			}
+			inMemory := c.spec.Workspace == ""
+			if volumes := len(got.HostConfig.Mounts); (volumes == 1) != inMemory || (got.Config.Labels[labelMemory] != "") != inMemory {
+				t.Errorf("%d volumes, labels %v", volumes, got.Config.Labels)
+			}
+		})
+	}
+	if d := offline(t, func(o *Options) { o.Memory = true }); !d.LimitsDisk(true) || d.LimitsDisk(false) {
+		t.Error("the disk limit does not hold under a read-only root alone")
+	}
+}
+
+// Of a session's labels its container has those only that mean nothing to other
+// programs of the engine's host.
+func TestPlanOfLabels(t *testing.T) {
+	d := offline(t)
+	asked := map[string]string{"astraforge.sandbox.session": "u", "astraforge.sandbox.user": "alice", "traefik.enable": "true", labelNode: "other"}
+	got, err := d.plan(creation{id: "s1", spec: runtime.Spec{Labels: asked}, rootfs: Rootfs{Shell: "/bin/sh"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := got.Config.Labels
+	if labels["astraforge.sandbox.session"] != "u" || labels["astraforge.sandbox.user"] != "alice" || labels["traefik.enable"] != "" || labels[labelNode] != "test" {
+		t.Errorf("labels %v", labels)
 	}
 }
 

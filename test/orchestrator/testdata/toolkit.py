@@ -1,6 +1,6 @@
 """Drives a daemon with the published client, as its users do.
 
-usage: toolkit.py <url of the daemon> <key> <step> [<id of the session>]
+usage: toolkit.py <url of the daemon> <key> <mode> <step> [<id of the session>]
 """
 
 import os
@@ -10,15 +10,16 @@ import uuid
 from types import SimpleNamespace
 
 import requests
+import scripted
 from astraforge_toolkit import DeepAgentClient, DeepAgentError, SandboxBackend, sandbox_python_repl, sandbox_shell
 
-URL, KEY, STEP = sys.argv[1] + "/api", sys.argv[2], sys.argv[3]
+URL, KEY, MODE, STEP = sys.argv[1] + "/api", *sys.argv[2:5]
 CLIENT = DeepAgentClient(base_url=URL, api_key=KEY)
 BINARY = bytes(range(256)) * 1000
 
 
 def backend_of(session_id):
-    return SandboxBackend(SimpleNamespace(config={}), base_url=URL, api_key=KEY, session_id=session_id, session_params={"id": session_id})
+    return SandboxBackend(SimpleNamespace(config={}), base_url=URL, api_key=KEY, session_id=session_id, session_params={"id": session_id, "mode": MODE})
 
 
 def expect(got, want, what):
@@ -27,7 +28,8 @@ def expect(got, want, what):
 
 
 def create(**params):
-    session = CLIENT.create_sandbox_session(params)
+    session = CLIENT.create_sandbox_session({"mode": MODE, **params})
+    expect(session.raw["mode"], MODE, "mode of a new session")
     expect(session.status, "ready", "status of a new session")
     # The toolkit calls python, which the image of the tests has as python3 only.
     backend_of(session.session_id).shell("command -v python || ln -s \"$(command -v python3)\" /usr/local/bin/python")
@@ -89,28 +91,28 @@ def life():
 
 
 def begin():
-    session = create(id=sys.argv[4])
+    session = create(id=sys.argv[5])
     expect(backend_of(session.session_id).write("/workspace/kept.txt", "kept\n").error, None, "write")
 
 
 def again():
-    backend = backend_of(sys.argv[4])
+    backend = backend_of(sys.argv[5])
     expect(backend.shell("cat kept.txt"), "kept\n", "a file of before")
 
 
 def stop():
-    CLIENT.stop_sandbox_session(sys.argv[4])
+    CLIENT.stop_sandbox_session(sys.argv[5])
 
 
 def lost():
     """The snapshot is lost: the first use says so, the next begins without it."""
-    backend = backend_of(sys.argv[4])
+    backend = backend_of(sys.argv[5])
     try:
         backend.shell("true")
         raise SystemExit("a lost snapshot was restored")
     except RuntimeError as failed:
         expect("is lost" in str(failed), True, str(failed))
-    expect(CLIENT.get_sandbox_session(sys.argv[4]).status, "failed", "status after a lost snapshot")
+    expect(CLIENT.get_sandbox_session(sys.argv[5]).status, "failed", "status after a lost snapshot")
     expect(backend.shell("ls"), "", "files")
 
 
@@ -132,5 +134,21 @@ def idle():
         CLIENT.delete_sandbox_session(one.session_id)
 
 
-{"life": life, "begin": begin, "again": again, "stop": stop, "lost": lost, "idle": idle}[STEP]()
+def agent():
+    """An agent works in a sandbox, and its files are there when it is begun anew."""
+    session = create(id=sys.argv[5])
+    os.environ.update(ASTRA_FORGE_API_URL=URL, ASTRA_FORGE_API_KEY=KEY)
+    backend = backend_of(session.session_id)
+    scripted.work(backend, [sandbox_shell, sandbox_python_repl], session.session_id)
+
+    main = "def total(prices):\n    return sum(prices)\n\nprint(total([1, 2, 39]))\n"
+    expect(backend.download("/workspace/shop/main.py"), main.encode(), "the file that was edited")
+    expect(backend.shell("cat shop/result"), "42\n", "the file that a command made")
+    CLIENT.stop_sandbox_session(session.session_id)
+    expect(CLIENT.get_sandbox_session(session.session_id).status, "terminated", "status after a stop")
+    expect(backend.shell("cat shop/main.py shop/result"), main + "42\n", "files after a stop")
+    CLIENT.delete_sandbox_session(session.session_id)
+
+
+{"agent": agent, "life": life, "begin": begin, "again": again, "stop": stop, "lost": lost, "idle": idle}[STEP]()
 print("ok")
