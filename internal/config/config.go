@@ -58,6 +58,7 @@ type Config struct {
 	Workspace      Workspace
 	Pool           Pool
 	Snapshots      Snapshots
+	SignIn         SignIn
 	Orchestrator   Orchestrator
 	Log            Log
 	Tracing        Tracing
@@ -269,6 +270,7 @@ func Default(drivers []string) Config {
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
 		Pool:      Pool{MaxReady: 100, CPU: 0.5, MemoryReserveMB: 1024},
 		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, MaxTotalMB: 65536, Store: "dir", S3: S3{PathStyle: true}},
+		SignIn:    SignIn{Idle: 12 * time.Hour, Most: 7 * 24 * time.Hour},
 		Orchestrator: Orchestrator{
 			IdleTimeout: 5 * time.Minute, MaxLifetime: time.Hour, ReaperInterval: time.Minute, KeepAuto: 3,
 		},

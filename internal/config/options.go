@@ -17,7 +17,7 @@ const (
 )
 
 func (c *Config) options(drivers []string) []option {
-	return slices.Concat(c.daemonOptions(drivers), c.sessionOptions(), c.hostOptions(), c.snapshotOptions(), c.orchestratorOptions(drivers))
+	return slices.Concat(c.daemonOptions(drivers), c.sessionOptions(), c.hostOptions(), c.snapshotOptions(), c.signInOptions(), c.orchestratorOptions(drivers))
 }
 
 func (c *Config) daemonOptions(drivers []string) []option {

@@ -22,6 +22,7 @@ type Orchestrator struct {
 	MaxLifetime    time.Duration
 	ReaperInterval time.Duration
 	KeepAuto       int // snapshots of one session that nobody asked for
+	Registration   bool
 }
 
 // orchestratorOptions are its keys. Its modes have the names of drivers.
@@ -37,6 +38,7 @@ func (c *Config) orchestratorOptions(drivers []string) []option {
 		{"orchestrator.max_lifetime_seconds", seconds(&o.MaxLifetime, 300, 10*year), "Age at which a session is saved and ended, active or not, unless its client sets one."},
 		{"orchestrator.reaper_interval_seconds", seconds(&o.ReaperInterval, 1, 3600), "Interval at which the daemon looks for such sessions."},
 		{"orchestrator.keep_auto_snapshots", integer(&o.KeepAuto, 1, 1000), "Snapshots of one session that were taken when it ended; older ones are removed. Those that clients asked for stay."},
+		{"orchestrator.registration", boolean(&o.Registration), "Let everybody who reaches the daemon make a user for themselves at `/api/auth/register/`."},
 	}
 }
 

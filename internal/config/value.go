@@ -165,6 +165,10 @@ func days(p *time.Duration, low, high int64) value {
 	return duration(p, day*time.Second, wholeNumber(" of days", low, high), low, high)
 }
 
+func hours(p *time.Duration, low, high int64) value {
+	return duration(p, time.Hour, wholeNumber(" of hours", low, high), low, high)
+}
+
 func millis(p *time.Duration, low, high int64) value {
 	return duration(p, time.Millisecond, wholeNumber(" of milliseconds", low, high), low, high)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -24,6 +25,18 @@ func (d *Daemon) openAccounts(ctx context.Context, rows accounts.Store) (err err
 		Reserved:    func(name string) bool { return configured[name] },
 		RemoveOwned: func(ctx context.Context, owner string) error { return removeOwned(ctx, d.manager, owner) },
 	})
+	return err
+}
+
+// openSignIns opens what browsers have signed in to. The accounts are there already.
+func (d *Daemon) openSignIns(ctx context.Context, rows browser.Store) error {
+	var err error
+	d.signIns, err = browser.New(ctx, browser.Options{
+		Store: rows, Accounts: d.accounts, Keys: d.accounts.Authenticator(d.configured), Idle: d.cfg.SignIn.Idle, Most: d.cfg.SignIn.Most, Log: d.log,
+	})
+	if err == nil {
+		d.accounts.SetSignIns(d.signIns)
+	}
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/audit"
@@ -71,7 +72,9 @@ type Daemon struct {
 	named    *orchestrator.Service // nil if there is none
 	server   *http.Server
 
-	accounts *accounts.Accounts
+	configured *auth.Keys
+	accounts   *accounts.Accounts
+	signIns    *browser.SignIns
 
 	audit   *audit.Log // nil if there is none
 	ballast *admission.Ballast
@@ -116,6 +119,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.configured = keys
 	gate, err := d.openSessions(ctx)
 	if err != nil {
 		return err
@@ -135,6 +139,8 @@ func (d *Daemon) open(ctx context.Context) error {
 	handler := api.Handler(api.Options{
 		Log:           d.log,
 		Authenticator: d.accounts.Authenticator(keys),
+		Browsers:      d.signIns,
+		HTTPS:         d.cfg.Preview.HTTPS,
 		Hosts:         api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
 		Origins:       d.cfg.CORSOrigins,
 		Site:          previews.Site,
@@ -208,6 +214,9 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	}
 	d.manager = session.New(sessions)
 	if err := d.openAccounts(ctx, rows); err != nil {
+		return nil, err
+	}
+	if err := d.openSignIns(ctx, rows); err != nil {
 		return nil, err
 	}
 	d.named = newOrchestrator(d.cfg, rows, d.manager, d.log)
@@ -358,6 +367,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return d.reaper.Run(inner) })
 	g.Go(func() error { return d.accounts.Run(inner, d.settled) })
+	g.Go(func() error { return d.signIns.Run(inner) })
 	if d.named != nil && !d.opts.StopSessions {
 		g.Go(func() error { return d.named.Run(inner) })
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
@@ -39,6 +40,7 @@ type Options struct {
 	Images *jobs.Library // nil has none, and answers that it is not there
 
 	Accounts *accounts.Accounts // nil has none, and answers so
+	SignIns  *browser.SignIns   // of these accounts; nil has none, and answers so
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 4 MiB
@@ -95,7 +97,7 @@ func New(o Options) api.Surface {
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.networks = &networks.Handlers{Manager: o.Manager, Find: s.find}
 	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find}
-	s.users = &users.Handlers{Accounts: o.Accounts}
+	s.users = &users.Handlers{Accounts: o.Accounts, SignIns: o.SignIns}
 	s.kit = kit.New(kit.Options{Name: "v1", LargeBodies: "send files by PUT fs/raw"})
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")
