@@ -22,7 +22,7 @@ const (
 	MaxUsers    = 10_000
 	MaxKeys     = 1000 // of one user, with those that are revoked
 	MaxEmail    = 254  // bytes
-	MaxKeyName  = 64   // characters
+	MaxKeyName  = 255  // characters
 	MinPassword = 8    // characters
 	MaxPassword = 1024
 	MaxKeyLife  = 10 * 365 * 24 * time.Hour

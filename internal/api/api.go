@@ -28,13 +28,13 @@ type Scope int
 // The scopes. The zero value is none of them: a route without a scope is a
 // mistake that Handler refuses at start.
 const (
-	_      Scope = iota
-	Public       // nothing: what it answers is the same for everybody
-	Open         // nothing, and a cookie says who asks: to sign in, and to ask how. Other sites' pages may not send it
-	Key          // an API key, as Authorization: Bearer or X-API-Key, or the cookie of who has signed in
-	SignedIn     // that cookie and no key: for what is about the sign-in itself, whatever it may do
-	Socket       // an API key, also as a WebSocket's subprotocol, for what a page's script opens
-	Admin        // an API key of a principal with auth.ScopeDaemon, for what tells of everybody's sessions
+	_        Scope = iota
+	Public         // nothing: what it answers is the same for everybody
+	Open           // nothing, and a cookie says who asks: to sign in, and to ask how. Other sites' pages may not send it
+	Key            // an API key, as Authorization: Bearer or X-API-Key, or the cookie of who has signed in
+	SignedIn       // that cookie and no key: for what is about the sign-in itself, whatever it may do
+	Socket         // an API key, also as a WebSocket's subprotocol, for what a page's script opens
+	Admin          // an API key of a principal with auth.ScopeDaemon, for what tells of everybody's sessions
 )
 
 // Route is one endpoint. A surface's routes are its whole contract: reading

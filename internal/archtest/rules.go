@@ -111,6 +111,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/orchestrator": {
 		Ours: []string{
+			"internal/accounts", "internal/accounts/browser",
 			"internal/api", "internal/api/execstream", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/snapshots", "protocol",
 		},
 	},
@@ -143,7 +144,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/cli/auditlog": {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":      {Libraries: []string{"github.com/alecthomas/kong"}},
-	"internal/cli/users":    {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
+	"internal/cli/users":    {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}, Libraries: []string{"golang.org/x/term"}},
 	"internal/cli/networks": {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/secrets": {
 		Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}, Libraries: []string{"golang.org/x/term"},
@@ -420,4 +421,4 @@ var Limits = Budgets{
 
 // WeakenSites is in how many places the build with the tag weaken takes a
 // protection away. Each is a branch in code that protects: one more is a decision.
-const WeakenSites = 105
+const WeakenSites = 111

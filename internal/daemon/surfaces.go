@@ -41,10 +41,14 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 		return list
 	}
 	return append(list, orchestratorapi.New(orchestratorapi.Options{
-		Service:     d.named,
-		Manager:     d.manager,
-		OutputBytes: d.cfg.Exec.OutputLimitBytes,
-		UploadBytes: d.cfg.Files.MaxUploadMB << 20,
-		SpoolDir:    d.cfg.SpoolDir(),
+		Service:      d.named,
+		Manager:      d.manager,
+		Accounts:     d.accounts,
+		SignIns:      d.signIns,
+		SignInLife:   d.cfg.SignIn.Most,
+		Registration: d.cfg.Orchestrator.Registration,
+		OutputBytes:  d.cfg.Exec.OutputLimitBytes,
+		UploadBytes:  d.cfg.Files.MaxUploadMB << 20,
+		SpoolDir:     d.cfg.SpoolDir(),
 	}))
 }

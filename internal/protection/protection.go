@@ -129,6 +129,7 @@ const (
 	TerminalText  Protection = "terminal-text"
 	LogFields     Protection = "log-fields"
 	LogQuotes     Protection = "log-quotes"
+	LogSecrets    Protection = "log-secrets" // of requests
 	StoreErrors   Protection = "store-errors"
 	AuditSample   Protection = "audit-sample" // of requests without a key
 )

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/api"
 	surface "github.com/sandkasten/sandkasten/internal/api/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -48,12 +50,13 @@ func (images) Resolve(_ context.Context, name string) (string, error) {
 type server struct {
 	*httptest.Server
 	t       *testing.T
+	users   *accounts.Accounts
 	service *orchestrator.Service
 	manager *session.Manager
 	blobs   *blob.Dir
 }
 
-func start(t *testing.T) *server {
+func start(t *testing.T, options ...func(*surface.Options)) *server {
 	t.Helper()
 	db, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
 	if err != nil {
@@ -81,14 +84,28 @@ func start(t *testing.T) *server {
 	for !manager.Ready() {
 		time.Sleep(time.Millisecond)
 	}
+	users, err := accounts.New(t.Context(), accounts.Options{Store: db, RemoveOwned: func(context.Context, string) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
 	keys, err := auth.NewKeys(auth.Key{ID: "a", Owner: "alice", Hash: auth.HashKey("alice-key")}, auth.Key{ID: "b", Owner: "bob", Hash: auth.HashKey("bob-key")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, service: service, manager: manager, blobs: blobs, Server: httptest.NewUnstartedServer(nil)}
-	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: keys}, surface.New(surface.Options{
+	signIns, err := browser.New(t.Context(), browser.Options{Store: db, Accounts: users, Keys: users.Authenticator(keys), Idle: time.Hour, Most: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	users.SetSignIns(signIns)
+	o := surface.Options{
 		Service: service, Manager: manager, SpoolDir: t.TempDir(), BodyBytes: 1 << 20, UploadBytes: 1 << 20,
-	})), slog.New(slog.DiscardHandler))
+		Accounts: users, SignIns: signIns, SignInLife: time.Hour,
+	}
+	for _, set := range options {
+		set(&o)
+	}
+	s := &server{t: t, users: users, service: service, manager: manager, blobs: blobs, Server: httptest.NewUnstartedServer(nil)}
+	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: users.Authenticator(keys), Browsers: signIns}, surface.New(o)), slog.New(slog.DiscardHandler))
 	s.Start()
 	t.Cleanup(s.Close)
 	return s

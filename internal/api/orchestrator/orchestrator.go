@@ -7,7 +7,10 @@ package orchestrator
 import (
 	"cmp"
 	"net/http"
+	"time"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
@@ -18,6 +21,11 @@ import (
 type Options struct {
 	Service *orchestrator.Service
 	Manager *session.Manager // of the service's sessions
+
+	Accounts     *accounts.Accounts // with SignIns; nil has no paths of users and keys
+	SignIns      *browser.SignIns
+	SignInLife   time.Duration // at most
+	Registration bool          // everybody may make a user for themselves
 
 	OutputBytes int64  // of each output of one command in an answer: 1 MiB
 	BodyBytes   int64  // of one JSON body: 32 MiB
@@ -41,7 +49,7 @@ func New(o Options) api.Surface {
 	o.UploadBytes = cmp.Or(o.UploadBytes, 1<<30)
 	s := &surface{sessions: o.Service, manager: o.Manager, opts: o}
 	s.table()
-	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: prefix, Dialect: dialect}
+	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: "/api/", Dialect: dialect, Cookie: &api.OrchestratorCookie}
 }
 
 // handler answers a request, or says why it does not.
@@ -74,17 +82,25 @@ func (s *surface) table() {
 	s.add("POST", "sessions/{id}/input/keyboard", api.Short, s.absent("Keyboard input not yet implemented in the sandbox daemon"))
 	s.add("GET", "sessions/{id}/screenshot", api.Short, s.absent("Screenshots require a desktop in the sandbox"))
 	s.add("GET", "sessions/{id}/stream/view", api.Short, s.absent("Live view streaming requires sandbox daemon integration"))
+	if s.opts.Accounts != nil {
+		s.accountRoutes()
+	}
 }
 
-// add adds a path, with and without a slash at its end.
+// add adds a path below prefix that takes a key.
 func (s *surface) add(method, path string, class api.Class, handle handler) {
+	s.addAt(method, prefix+path, api.Key, class, handle)
+}
+
+// addAt adds a path, with and without a slash at its end.
+func (s *surface) addAt(method, path string, scope api.Scope, class api.Class, handle handler) {
 	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := handle(w, r); err != nil {
 			writeError(w, r, err)
 		}
 	})
-	for _, pattern := range []string{method + " " + prefix + path, method + " " + prefix + path + "/{$}"} {
-		s.routes = append(s.routes, api.Route{Pattern: pattern, Scope: api.Key, Class: class, Handler: serve})
+	for _, pattern := range []string{method + " " + path, method + " " + path + "/{$}"} {
+		s.routes = append(s.routes, api.Route{Pattern: pattern, Scope: scope, Class: class, Handler: serve})
 	}
 }
 
