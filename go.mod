@@ -46,7 +46,11 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
-require github.com/vishvananda/netns v0.0.5 // indirect
+require (
+	github.com/coreos/go-oidc/v3 v3.21.0 // indirect
+	github.com/vishvananda/netns v0.0.5 // indirect
+	golang.org/x/oauth2 v0.38.0 // indirect
+)
 
 require (
 	github.com/Microsoft/go-winio v0.6.2 // indirect
