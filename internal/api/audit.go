@@ -13,7 +13,7 @@ import (
 // audited says whether a request gets a line in the audit log: one that changes
 // something, or goes into a sandbox. What only looks at lists and states does not.
 func audited(r *http.Request, route Route) bool {
-	return r.Method != http.MethodGet && r.Method != http.MethodHead || route.Class != Short
+	return r.Method != http.MethodGet && r.Method != http.MethodHead || route.Class != Short || route.Acts
 }
 
 // auditBegin writes the line of a request whose answer reaches the client before

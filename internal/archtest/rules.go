@@ -37,7 +37,7 @@ var Rules = map[string]Rule{
 	// drivers there are it asks the table.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/accounts", "internal/accounts/browser", "internal/admission", "internal/api", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
+			"docs", "internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/admission", "internal/api", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
 			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
@@ -101,7 +101,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/accounts", "internal/accounts/browser", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
+			"internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
 			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
 			"internal/runtime", "internal/session",
@@ -133,7 +133,7 @@ var Rules = map[string]Rule{
 			"internal/api", "internal/api/kit", "internal/api/v1/contract", "internal/api/v1/files", "internal/errdefs", "internal/images", "internal/images/jobs", "internal/session", "internal/snapshot",
 		},
 	},
-	"internal/api/v1/users":    {Ours: []string{"internal/accounts", "internal/accounts/browser", "internal/api", "internal/api/v1/contract", "internal/auth", "internal/errdefs"}},
+	"internal/api/v1/users":    {Ours: []string{"internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/api", "internal/api/v1/contract", "internal/auth", "internal/errdefs"}},
 	"internal/api/v1/contract": {},
 
 	// The command line: what its commands share, and those that have much to do. It
@@ -201,9 +201,12 @@ var Rules = map[string]Rule{
 	"internal/accounts": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
 	},
+	"internal/accounts/oidc": {
+		Ours: []string{"internal/accounts", "internal/auth", "internal/errdefs"}, Libraries: []string{"github.com/coreos/go-oidc/v3", "golang.org/x/oauth2"},
+	},
 	"internal/accounts/browser": {Ours: []string{"internal/accounts", "internal/auth", "internal/errdefs", "internal/protection", "internal/session/ids"}},
 	"internal/store": {
-		Ours:      []string{"internal/accounts", "internal/accounts/browser", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},

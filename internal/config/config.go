@@ -59,6 +59,7 @@ type Config struct {
 	Pool           Pool
 	Snapshots      Snapshots
 	SignIn         SignIn
+	OIDC           OIDC
 	Orchestrator   Orchestrator
 	Log            Log
 	Tracing        Tracing
@@ -271,6 +272,7 @@ func Default(drivers []string) Config {
 		Pool:      Pool{MaxReady: 100, CPU: 0.5, MemoryReserveMB: 1024},
 		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, MaxTotalMB: 65536, Store: "dir", S3: S3{PathStyle: true}},
 		SignIn:    SignIn{Idle: 12 * time.Hour, Most: 7 * 24 * time.Hour},
+		OIDC:      OIDC{Scopes: []string{"profile", "email"}, GroupsClaim: "groups", NameClaim: "preferred_username"},
 		Orchestrator: Orchestrator{
 			IdleTimeout: 5 * time.Minute, MaxLifetime: time.Hour, ReaperInterval: time.Minute, KeepAuto: 3,
 		},

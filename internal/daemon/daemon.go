@@ -18,6 +18,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/audit"
@@ -75,6 +76,7 @@ type Daemon struct {
 	configured *auth.Keys
 	accounts   *accounts.Accounts
 	signIns    *browser.SignIns
+	oidc       *oidc.Provider // nil if there is none
 
 	audit   *audit.Log // nil if there is none
 	ballast *admission.Ballast
@@ -216,7 +218,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if err := d.openAccounts(ctx, rows); err != nil {
 		return nil, err
 	}
-	if err := d.openSignIns(ctx, rows); err != nil {
+	if err := errors.Join(d.openSignIns(ctx, rows), d.openOIDC(rows)); err != nil {
 		return nil, err
 	}
 	d.named = newOrchestrator(d.cfg, rows, d.manager, d.log)

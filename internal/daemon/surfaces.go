@@ -26,6 +26,7 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 			Images:      d.library,
 			Accounts:    d.accounts,
 			SignIns:     d.signIns,
+			OIDC:        d.oidc,
 			Version:     d.opts.Version,
 			OutputBytes: d.cfg.Exec.OutputLimitBytes,
 			UploadBytes: d.cfg.Files.MaxUploadMB << 20,

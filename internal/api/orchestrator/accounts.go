@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -193,15 +194,21 @@ func (s *surface) createKey(w http.ResponseWriter, r *http.Request) error {
 // listKeys lists the caller's own keys, the newest first.
 func (s *surface) listKeys(w http.ResponseWriter, r *http.Request) error {
 	p := api.Caller(r.Context())
-	all, err := s.opts.Accounts.Keys(r.Context(), p, "")
+	me, err := s.opts.Accounts.Me(r.Context(), p)
 	if err != nil {
 		return err
 	}
 	views := []keyView{}
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].User == p.Owner {
-			views = append(views, viewKey(all[i]))
-		}
+	if me.User == nil { // an owner of the configuration, who has keys there
+		api.WriteJSON(w, r, http.StatusOK, views)
+		return nil
+	}
+	all, err := s.opts.Accounts.Keys(r.Context(), p, me.User.Name)
+	if err != nil {
+		return err
+	}
+	for _, k := range slices.Backward(all) {
+		views = append(views, viewKey(k))
 	}
 	api.WriteJSON(w, r, http.StatusOK, views)
 	return nil

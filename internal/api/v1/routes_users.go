@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/v1/users"
 )
 
 // userRoutes are those of users and their keys. None answers with a password, and
@@ -80,6 +81,10 @@ func (s *surface) signInRoutes() {
 			Description: "Ends the sign-in of the request's cookie and what is under way with it, at once. Takes the cookie with its token, and no key.",
 		},
 	}, s.users.SignOut)
+	// A provider's query is its own, and browsers follow what answers: no part of the
+	// document.
+	s.kit.Plain(api.Route{Pattern: "GET " + users.OIDCStart, Scope: api.Open, Acts: true, Handler: http.HandlerFunc(s.users.StartOIDC)})
+	s.kit.Plain(api.Route{Pattern: "GET " + users.OIDCCallback, Scope: api.Open, Acts: true, Handler: http.HandlerFunc(s.users.FinishOIDC)})
 }
 
 func (s *surface) keyRoutes() {

@@ -94,7 +94,7 @@ func (h *Handlers) Session(ctx context.Context, _ *struct{}) (*SignInOutput, err
 		return nil, errNoSignIn()
 	}
 	out := &SignInOutput{Body: SignedIn{Ways: []string{"password", "api_key"}}}
-	if h.OIDC {
+	if h.OIDC != nil {
 		out.Body.Ways = append(out.Body.Ways, "oidc")
 	}
 	if token := api.From(ctx).CSRF; token != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -18,7 +19,7 @@ import (
 type Handlers struct {
 	Accounts *accounts.Accounts // nil has none: all but Me is Unimplemented
 	SignIns  *browser.SignIns   // nil has none: nobody signs in
-	OIDC     bool               // a provider signs users in, too
+	OIDC     *oidc.Provider     // signs users in, too; nil has none
 }
 
 // User is the contract's view of a user.
