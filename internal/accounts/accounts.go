@@ -22,7 +22,7 @@ const (
 	MaxUsers    = 10_000
 	MaxKeys     = 1000 // of one user, with those that are revoked
 	MaxEmail    = 254  // bytes
-	MaxKeyName  = 64   // characters
+	MaxKeyName  = 255  // characters
 	MinPassword = 8    // characters
 	MaxPassword = 1024
 	MaxKeyLife  = 10 * 365 * 24 * time.Hour
@@ -126,10 +126,29 @@ type Options struct {
 	RemoveOwned func(ctx context.Context, owner string) error
 }
 
+// SignIns are the browsers in which users are signed in, which package browser keeps.
+type SignIns interface {
+	// EndOf ends all sign-ins of a user at once, and what is under way in them.
+	EndOf(ctx context.Context, userID string)
+	// InUse reports whether requests of a user's browsers are under way.
+	InUse(userID string) bool
+}
+
+// noSignIns is a daemon in which nobody signs in.
+type noSignIns struct{}
+
+func (noSignIns) EndOf(context.Context, string) {}
+func (noSignIns) InUse(string) bool             { return false }
+
+// SetSignIns has sign-ins end with what they stand for. It is called before the
+// accounts are used.
+func (a *Accounts) SetSignIns(s SignIns) { a.signIns = s }
+
 // Accounts is all users and keys. It has them in memory, and writes each change
 // before it holds. Its methods may be called concurrently.
 type Accounts struct {
-	opts Options
+	opts    Options
+	signIns SignIns
 
 	changes   sync.Mutex // held by what changes users and keys, from its checks to its end
 	deletions sync.Mutex // held by what ends users for good, one after the other
@@ -164,7 +183,7 @@ func New(ctx context.Context, o Options) (*Accounts, error) {
 		o.Reserved = func(string) bool { return false }
 	}
 	a := &Accounts{
-		opts: o, users: make(map[string]*user), keys: make(map[string]*key), byHash: make(map[auth.Hash]*key),
+		opts: o, signIns: noSignIns{}, users: make(map[string]*user), keys: make(map[string]*key), byHash: make(map[auth.Hash]*key),
 		left: make(chan struct{}, 1), own: make(map[string][]*key), open: make(map[*key]map[*use]bool),
 	}
 	users, keys, err := o.Store.Accounts(ctx)
@@ -213,10 +232,15 @@ type caller struct {
 	admin bool
 	user  *user // nil for an owner of the configuration
 	key   *key  // nil for one of the configuration
+
+	browser bool // the user has signed in: key stands for that and is nobody's parent
 }
 
 // callerOf knows the user and key behind a principal.
 func (a *Accounts) callerOf(p auth.Principal) (caller, error) {
+	if IsSignIn(p) {
+		return a.signedIn(p)
+	}
 	if !ids.Is(p.ID) {
 		return caller{admin: p.Has(auth.ScopeDaemon)}, nil
 	}

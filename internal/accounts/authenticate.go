@@ -16,19 +16,20 @@ func errNoSuchCredential() error {
 
 // Authenticator asks first, which knows the keys of the configuration, and then the
 // accounts.
-func (a *Accounts) Authenticator(first auth.Authenticator) auth.Authenticator {
-	return authenticator{first: first, accounts: a}
+func (a *Accounts) Authenticator(first auth.Authenticator) Authenticator {
+	return Authenticator{first: first, accounts: a}
 }
 
-type authenticator struct {
+// Authenticator knows the keys of the configuration and those of users.
+type Authenticator struct {
 	first    auth.Authenticator
 	accounts *Accounts
 }
 
-var _ auth.Watcher = authenticator{}
+var _ auth.Watcher = Authenticator{}
 
 // Authenticate implements auth.Authenticator.
-func (a authenticator) Authenticate(ctx context.Context, credential string) (auth.Principal, error) {
+func (a Authenticator) Authenticate(ctx context.Context, credential string) (auth.Principal, error) {
 	p, err := a.first.Authenticate(ctx, credential)
 	if errdefs.Is(err, errdefs.Unauthenticated) {
 		return a.accounts.Authenticate(ctx, credential)
@@ -36,15 +37,30 @@ func (a authenticator) Authenticate(ctx context.Context, credential string) (aut
 	return p, err
 }
 
+// AuthenticateHash implements auth.HashAuthenticator, if first does.
+func (a Authenticator) AuthenticateHash(hash auth.Hash) (auth.Principal, error) {
+	if first, ok := a.first.(auth.HashAuthenticator); ok {
+		if p, err := first.AuthenticateHash(hash); err == nil {
+			return p, nil
+		}
+	}
+	return a.accounts.AuthenticateHash(hash)
+}
+
 // Watch implements auth.Watcher.
-func (a authenticator) Watch(ctx context.Context, p auth.Principal) (context.Context, func()) {
+func (a Authenticator) Watch(ctx context.Context, p auth.Principal) (context.Context, func()) {
 	return a.accounts.Watch(ctx, p)
 }
 
 // Authenticate implements auth.Authenticator. Its time depends on nothing but the
 // hash of the key that it is given, of which nobody learns another key.
 func (a *Accounts) Authenticate(_ context.Context, credential string) (auth.Principal, error) {
-	hash, now := auth.HashKey(credential), time.Now()
+	return a.AuthenticateHash(auth.HashKey(credential))
+}
+
+// AuthenticateHash is Authenticate for who has kept the hash of a key.
+func (a *Accounts) AuthenticateHash(hash auth.Hash) (auth.Principal, error) {
+	now := time.Now()
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	k := a.byHash[hash]
@@ -128,5 +144,5 @@ func (a *Accounts) inUse(userID string) bool {
 			return true
 		}
 	}
-	return false
+	return a.signIns.InUse(userID)
 }

@@ -89,7 +89,7 @@ func (a *Accounts) CreateKey(ctx context.Context, p auth.Principal, req KeyReque
 
 // grant sets what k may, if that is c's to give.
 func (c caller) grant(k *Key, u *user) error {
-	if c.key != nil && c.user.ID == u.ID {
+	if c.key != nil && !c.browser && c.user.ID == u.ID {
 		if err := inherit(k, c.key.Key); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ type Me struct {
 	Owner string   // of what it makes
 	Admin bool     // it may see and change everything
 	User  *User    // nil for an owner of the configuration
-	Key   *KeyInfo // nil for a key of the configuration
+	Key   *KeyInfo // nil for a key of the configuration, and for a browser
 }
 
 // Me says who p is.
@@ -282,7 +282,9 @@ func (a *Accounts) Me(_ context.Context, p auth.Principal) (Me, error) {
 		a.mu.RLock()
 		defer a.mu.RUnlock()
 		u, k := c.key.user.User, c.key.info()
-		me.User, me.Key = &u, &k
+		if me.User = &u; !c.browser {
+			me.Key = &k
+		}
 	}
 	return me, nil
 }

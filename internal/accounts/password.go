@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
@@ -49,11 +50,11 @@ func newPassword(ctx context.Context, password string) (string, error) {
 	return h.String(), err
 }
 
-// VerifyPassword returns the user of a name if the password is theirs and they are
+// VerifyPassword returns the user of a name, or of an e-mail address, if the password is theirs and they are
 // active. Everything else gives the same error after about the same time.
 func (a *Accounts) VerifyPassword(ctx context.Context, name, password string) (User, error) {
 	a.mu.RLock()
-	u := a.users[name]
+	u := a.named(name)
 	a.mu.RUnlock()
 	stored := nobodysHash
 	known := u != nil && u.PasswordHash != "" && u.State == Active
@@ -117,8 +118,17 @@ func parsePassword(text string) (h passwordHash, err error) {
 	return h, nil
 }
 
+// maxWaiting is how many passwords may wait for that.
+const maxWaiting = 64
+
+var waiting atomic.Int32
+
 // compute returns the sum of a password, when there is room for it.
 func (h passwordHash) compute(ctx context.Context, password string, size int) ([]byte, error) {
+	defer waiting.Add(-1)
+	if waiting.Add(1) > maxWaiting {
+		return nil, errdefs.New(errdefs.Unavailable, "many passwords are being checked; try again")
+	}
 	select {
 	case hashing <- struct{}{}:
 	case <-ctx.Done():

@@ -70,10 +70,19 @@ func (a *Accounts) putUser(ctx context.Context, u User) (User, error) {
 	if err := a.opts.Store.PutUser(context.WithoutCancel(ctx), u); err != nil {
 		return User{}, err
 	}
+	before := a.replaceUser(u)
+	if before != nil && before.stamp() != u.stamp() {
+		a.signIns.EndOf(context.WithoutCancel(ctx), u.ID)
+	}
+	return u, nil
+}
+
+// replaceUser has a user hold that is written, and returns the one before.
+func (a *Accounts) replaceUser(u User) (before *user) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := &user{u}
-	before := a.users[u.Name]
+	before = a.users[u.Name]
 	a.users[u.Name] = now
 	for _, k := range a.own[u.ID] {
 		k.user = now
@@ -81,7 +90,7 @@ func (a *Accounts) putUser(ctx context.Context, u User) (User, error) {
 			a.cut(k) // it may do other things from here on
 		}
 	}
-	return u, nil
+	return before
 }
 
 // Users returns the users whom p may know of, by name.
@@ -126,7 +135,8 @@ type UserUpdate struct {
 
 // UpdateUser changes a user. Users change their own e-mail address and password,
 // with a key that no other key has made; everything else is for admins, who cannot
-// shut themselves out. A new role or state ends the user's requests under way.
+// shut themselves out. A new role or state ends the user's requests under way, and
+// these and a new password end the user's sign-ins.
 func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string, req UserUpdate) (User, error) {
 	c, err := a.callerOf(p)
 	if err != nil {

@@ -28,11 +28,13 @@ type Scope int
 // The scopes. The zero value is none of them: a route without a scope is a
 // mistake that Handler refuses at start.
 const (
-	_      Scope = iota
-	Public       // nothing: what it answers is the same for everybody
-	Key          // an API key, as Authorization: Bearer or X-API-Key
-	Socket       // an API key, also as a WebSocket's subprotocol, for what a page's script opens
-	Admin        // an API key of a principal with auth.ScopeDaemon, for what tells of everybody's sessions
+	_        Scope = iota
+	Public         // nothing: what it answers is the same for everybody
+	Open           // nothing, and a cookie says who asks: to sign in, and to ask how. Other sites' pages may not send it
+	Key            // an API key, as Authorization: Bearer or X-API-Key, or the cookie of who has signed in
+	SignedIn       // that cookie and no key: for what is about the sign-in itself, whatever it may do
+	Socket         // an API key, also as a WebSocket's subprotocol, for what a page's script opens
+	Admin          // an API key of a principal with auth.ScopeDaemon, for what tells of everybody's sessions
 )
 
 // Route is one endpoint. A surface's routes are its whole contract: reading
@@ -46,7 +48,8 @@ type Route struct {
 
 	// Ticket, which may be nil, finds a credential that opens this route alone
 	// and is taken instead of a key. It returns the principal that may use what the
-	// ticket is for, and whether the request shows a ticket at all.
+	// ticket is for, and whether the request shows a ticket at all. A route with it
+	// takes no cookie: what it leads to is not the daemon's.
 	Ticket func(r *http.Request) (p auth.Principal, shown bool, err error)
 
 	// Resolve, which may be nil, turns what the path calls a thing into its id, with
@@ -61,6 +64,7 @@ type Surface struct {
 
 	Prefix  string  // of its paths, which may be empty; what no route matches there is answered in its dialect
 	Dialect Dialect // nil is ErrorBody
+	Cookie  *Cookie // of who has signed in; nil is SessionCookie
 }
 
 // Options configures Handler. Every zero value is usable.
@@ -71,6 +75,9 @@ type Options struct {
 	// Authenticator knows API keys; nil asks nobody for one, and every caller is
 	// auth.Anonymous: only for a daemon on a loopback address.
 	Authenticator auth.Authenticator
+
+	Browsers Browsers // knows who has signed in; nil has no cookies
+	HTTPS    bool     // clients come by TLS, as through a proxy that adds it
 
 	Origins []string // of other web sites whose pages may call the API, as https://app.example.org
 
@@ -106,6 +113,8 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		origins: o.Origins,
 		site:    o.Site,
 		keys:    o.Authenticator,
+		signIns: o.Browsers,
+		https:   o.HTTPS,
 		rates:   newRates(o.Quotas),
 		metrics: newMetrics(o.Registry),
 		tracer:  o.Tracer,
@@ -120,11 +129,11 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 			if route.Scope < Public || route.Scope > Admin {
 				panic("api: " + s.Name + ": route " + route.Pattern + " has no scope")
 			}
-			h.mux.Handle(route.Pattern, speak(s.Dialect, h.guard(route)))
+			h.mux.Handle(route.Pattern, speak(s, h.guard(route)))
 		}
 		if s.Prefix != "" {
 			h.dialects[s.Prefix] = s.Dialect
-			h.mux.Handle(s.Prefix, speak(s.Dialect, h.guard(h.unknownRoute())))
+			h.mux.Handle(s.Prefix, speak(s, h.guard(h.unknownRoute())))
 		}
 	}
 	// An unknown path asks for a key too: without one, nobody learns which
@@ -137,13 +146,13 @@ func (h *handler) unknownRoute() Route {
 	return Route{Scope: Key, Handler: http.HandlerFunc(h.unknown)}
 }
 
-// speak has a surface's errors written in its dialect.
-func speak(dialect Dialect, next http.Handler) http.Handler {
-	if dialect == nil {
+// speak has a surface's errors written in its dialect, and its cookie read.
+func speak(s Surface, next http.Handler) http.Handler {
+	if s.Dialect == nil && s.Cookie == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		From(r.Context()).dialect = dialect
+		From(r.Context()).dialect, From(r.Context()).cookie = s.Dialect, s.Cookie
 		next.ServeHTTP(w, r)
 	})
 }
@@ -154,6 +163,8 @@ type handler struct {
 	origins []string
 	site    func(host string) *Route
 	keys    auth.Authenticator
+	signIns Browsers
+	https   bool
 	rates   *rates
 	metrics *metrics
 	tracer  *tracing.Tracer
@@ -170,7 +181,7 @@ type handler struct {
 // with its guard.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &Request{
-		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil, start: time.Now(),
+		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil || h.https, Remote: r.RemoteAddr, start: time.Now(),
 		method: clean(r.Method), keyless: len(r.Header["Authorization"])+len(r.Header["X-Api-Key"]) == 0,
 	}
 	rec := &recorder{ResponseWriter: w}

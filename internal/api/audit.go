@@ -13,7 +13,7 @@ import (
 // audited says whether a request gets a line in the audit log: one that changes
 // something, or goes into a sandbox. What only looks at lists and states does not.
 func audited(r *http.Request, route Route) bool {
-	return r.Method != http.MethodGet && r.Method != http.MethodHead || route.Class != Short
+	return r.Method != http.MethodGet && r.Method != http.MethodHead || route.Class != Short || route.Acts
 }
 
 // auditBegin writes the line of a request whose answer reaches the client before
@@ -27,14 +27,14 @@ func (h *handler) auditBegin(rec *recorder, r *http.Request) {
 }
 
 // auditEnd writes the line of a request that is about to end. Refusals for want of
-// what a key may have one too, and those for want of a key a sample.
+// what a key may have one too, and those of strangers a sample.
 func (h *handler) auditEnd(rec *recorder, r *http.Request, req *Request, elapsed time.Duration) {
 	refused := rec.status == http.StatusUnauthorized || rec.status == http.StatusForbidden
 	if h.audit == nil || !req.audited && !refused {
 		return
 	}
 	write := h.audit.Append
-	if refused && req.Principal.Owner == "" && !protection.Off(protection.AuditSample) {
+	if (refused || req.open) && req.Principal.Owner == "" && !protection.Off(protection.AuditSample) {
 		write = h.audit.Refuse
 	}
 	write(r.Context(), auditEntry("answered", rec, r, req, elapsed))

@@ -21,15 +21,24 @@ func (h *handler) admit(r *http.Request, route Route) error {
 		return err
 	}
 	p, err := h.authenticate(r, route)
+	if route.Scope == Open {
+		From(r.Context()).open = true
+		if err != nil {
+			return nil //nolint:nilerr // it takes nobody in particular
+		}
+	}
 	if err != nil {
 		return err
 	}
 	From(r.Context()).Principal = p
+	if p == (auth.Principal{}) {
+		return nil
+	}
 	if err := h.rates.take(p); err != nil {
 		h.under.refuse(limitRate)
 		return err
 	}
-	if p.ReadOnly && (route.Acts || r.Method != http.MethodGet && r.Method != http.MethodHead) {
+	if p.ReadOnly && route.Scope != Open && route.Scope != SignedIn && (route.Acts || r.Method != http.MethodGet && r.Method != http.MethodHead) {
 		return errdefs.New(errdefs.PermissionDenied, "this key may only read")
 	}
 	if route.Scope == Admin && !p.Has(auth.ScopeDaemon) {
@@ -47,6 +56,15 @@ func (h *handler) authenticate(r *http.Request, route Route) (auth.Principal, er
 	}
 	if h.keys == nil || protection.Off(protection.Keys) {
 		return auth.Anonymous(), nil
+	}
+	if token, ok := h.shownCookie(r, route); ok {
+		return h.authenticateCookie(r, route, token)
+	}
+	switch route.Scope {
+	case Open:
+		return auth.Principal{}, nil
+	case SignedIn:
+		return auth.Principal{}, errUnauthenticated(nil)
 	}
 	key, err := credential(r, route.Scope)
 	if err != nil {

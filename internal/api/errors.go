@@ -42,6 +42,7 @@ type ErrorBody struct {
 	RequestID string         `json:"request_id,omitempty" doc:"Names this request in the daemon's log; also in the X-Request-Id header. Left out of 401, which is the same for everybody." example:"5YXTKD3NPQZJH3LYXAFXCLMPGE"`
 
 	Method  string `json:"-"` // of the request, for dialects that say it
+	NoToken bool   `json:"-"` // the request showed a cookie without its token
 	Keyless bool   `json:"-"` // the request showed no key at all, for dialects that tell this from a wrong one
 }
 
@@ -128,7 +129,7 @@ func Describe(ctx context.Context, err error) (ErrorBody, int) {
 	if _, known := statuses[code]; !known {
 		code = errdefs.Internal
 	}
-	body := ErrorBody{Error: errdefs.MessageOf(err), Code: code, RequestID: From(ctx).ID, Method: From(ctx).method, Keyless: From(ctx).keyless}
+	body := ErrorBody{Error: errdefs.MessageOf(err), Code: code, RequestID: From(ctx).ID, Method: From(ctx).method, Keyless: From(ctx).keyless, NoToken: errors.Is(err, errNoToken)}
 	if e, ok := errors.AsType[*errdefs.Error](err); ok {
 		body.Field, body.Reason, body.Quota = e.Field, e.Reason, quotaBody(e.Quota)
 		if hint := hints[e.Reason]; hint != "" {
@@ -197,6 +198,9 @@ func ErrorForm(ctx context.Context, err error) (body any, status int) {
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	body, status := ErrorForm(r.Context(), err)
 	errorHeader(w.Header(), status)
+	if wait := From(r.Context()).RetryAfter; wait > 0 && status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+	}
 	WriteJSON(w, r, status, body)
 }
 

@@ -93,13 +93,23 @@ func checkOrigin(r *http.Request) error {
 	default:
 		return errCross()
 	}
-	origins := r.Header["Origin"]
-	if len(origins) == 0 {
-		return nil
-	}
-	u, err := url.Parse(origins[0])
-	if err != nil || len(origins) > 1 || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+	if len(r.Header["Origin"]) > 0 && !fromOwnOrigin(r) {
 		return errCross()
 	}
 	return nil
+}
+
+// fromOwnOrigin reports whether the Origin of a request is the host that it is sent to.
+func fromOwnOrigin(r *http.Request) bool {
+	origins := r.Header["Origin"]
+	if len(origins) != 1 {
+		return false
+	}
+	u, err := url.Parse(origins[0])
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// fromOwnPage reports whether a browser says that a page of ours makes it send r.
+func fromOwnPage(r *http.Request) bool {
+	return r.Header.Get("Sec-Fetch-Site") == "same-origin" || fromOwnOrigin(r)
 }

@@ -156,6 +156,9 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 	if req.Principal.Owner != "" {
 		attrs = append(attrs, slog.String("owner", req.Principal.Owner))
 	}
+	if protection.Off(protection.LogSecrets) {
+		attrs = append(attrs, slog.Any("header", r.Header))
+	}
 	if cause := errors.Join(req.cause, rec.failed); cause != nil {
 		attrs = append(attrs, slog.String("error", clean(cause.Error())))
 	}

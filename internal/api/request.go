@@ -15,13 +15,23 @@ import (
 type Request struct {
 	ID   string // the client's X-Request-Id if that is sane, else ours
 	Host string // as the client has called us
-	TLS  bool   // it came to us over TLS
+	TLS  bool   // it came over TLS to us, or to the proxy before us
+
+	Remote string // its address and port
+
+	SignIn string // the id of the sign-in whose cookie it shows; "" with a key
+	CSRF   string // what has to come beside that cookie
+
+	RetryAfter time.Duration // to wait after an error of 429 or 503; 0 is a second
 
 	Principal auth.Principal // of the key or ticket; zero where none was asked for, and before
 
 	// Foreign says that the answer is that of a program in a sandbox: its
 	// status tells nothing of the daemon.
 	Foreign bool
+
+	cookie *Cookie // of the surface; nil is SessionCookie
+	open   bool    // the route is Open: anybody can make such requests
 
 	dialect Dialect // of the surface that the request is for
 	method  string

@@ -21,6 +21,10 @@ func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, route Rou
 	}
 	ctx, stop := watcher.Watch(r.Context(), Caller(r.Context()))
 	defer stop()
+	if id := From(ctx).SignIn; id != "" {
+		ctx, stop = h.signIns.Watch(ctx, id)
+		defer stop()
+	}
 	if hasEnded(ctx) {
 		WriteError(w, r, errUnauthenticated(auth.ErrEnded))
 		return

@@ -33,6 +33,9 @@ func KeyFile(path string) (key string, created bool, err error) {
 	return fresh, true, nil
 }
 
+// ReadKeyFile is KeyFile for a file that has to be there.
+func ReadKeyFile(path string) (string, error) { return readKey(path) }
+
 func readKey(path string) (key string, err error) {
 	info, err := os.Lstat(path)
 	if err != nil {

@@ -53,6 +53,12 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, credential string) (Principal, error)
 }
 
+// HashAuthenticator is an Authenticator of keys by their hashes, for who has seen a
+// key once and kept the hash.
+type HashAuthenticator interface {
+	AuthenticateHash(hash Hash) (Principal, error)
+}
+
 // ErrEnded is why a context ends whose credential has.
 var ErrEnded = errors.New("the credential of the request has ended")
 

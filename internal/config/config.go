@@ -59,6 +59,8 @@ type Config struct {
 	Workspace      Workspace
 	Pool           Pool
 	Snapshots      Snapshots
+	SignIn         SignIn
+	OIDC           OIDC
 	Orchestrator   Orchestrator
 	Log            Log
 	Tracing        Tracing
@@ -292,6 +294,8 @@ func Default(drivers []string) Config {
 		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
 		Pool:      Pool{MaxReady: 100, CPU: 0.5, MemoryReserveMB: 1024},
 		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, MaxTotalMB: 65536, Store: "dir", S3: S3{PathStyle: true}},
+		SignIn:    SignIn{Idle: 12 * time.Hour, Most: 7 * 24 * time.Hour},
+		OIDC:      OIDC{Scopes: []string{"profile", "email"}, GroupsClaim: "groups", NameClaim: "preferred_username"},
 		Orchestrator: Orchestrator{
 			IdleTimeout: 5 * time.Minute, MaxLifetime: time.Hour, ReaperInterval: time.Minute, KeepAuto: 3,
 			ArtifactQuotaMB: 10240, ArtifactRetention: 30 * 24 * time.Hour, ArtifactLinks: "daemon", ArtifactLinkLife: 24 * time.Hour,

@@ -230,6 +230,7 @@ func (l *loader) together(c *Config) {
 	}
 	l.snapshots(&c.Snapshots)
 	l.orchestrator(c)
+	l.oidc(c)
 	l.togetherNetwork(c)
 	atMost(l, "session_ttl_seconds", &c.SessionTTL, "max_session_ttl_seconds", &c.MaxSessionTTL)
 	atMost(l, "defaults.exec_timeout_ms", &c.Defaults.ExecTimeout, "defaults.max_exec_timeout_ms", &c.Defaults.MaxExecTimeout)

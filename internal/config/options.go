@@ -17,7 +17,7 @@ const (
 )
 
 func (c *Config) options(drivers []string) []option {
-	return slices.Concat(c.daemonOptions(drivers), c.sessionOptions(), c.hostOptions(), c.snapshotOptions(), c.orchestratorOptions(drivers))
+	return slices.Concat(c.daemonOptions(drivers), c.sessionOptions(), c.hostOptions(), c.snapshotOptions(), c.signInOptions(), c.orchestratorOptions(drivers))
 }
 
 func (c *Config) daemonOptions(drivers []string) []option {
@@ -121,7 +121,7 @@ func (c *Config) hostOptions() []option {
 		{"workspace.default_size_mb", integer(&c.Workspace.DefaultSizeMB, 16, 1<<24), "MiB of a workspace, unless its client sets a size. Unused space takes none of the host's."},
 		{"workspace.max_size_mb", integer(&c.Workspace.MaxSizeMB, 16, 1<<24), "The largest workspace a client may ask for."},
 		{"workspace.max_count", integer(&c.Workspace.MaxCount, 0, 1<<20), "Workspaces of all keys together. 0 is no maximum."},
-		{"workspace.retention_days", days(&c.Workspace.Retention), "Workspaces are removed with their files when no session used them for this long. 0 is never."},
+		{"workspace.retention_days", days(&c.Workspace.Retention, 0, 3650), "Workspaces are removed with their files when no session used them for this long. 0 is never."},
 		{"pool.enabled", boolean(&c.Pool.Enabled), "Keep sandboxes ready for new sessions: see docs/pool.md."},
 		{"pool.images", sizes(&c.Pool.Images), "Number of sandboxes to keep ready for each image. `auto` learns from demand. Empty: `auto` of `default_image`."},
 		{"pool.max_ready", integer(&c.Pool.MaxReady, 1, 10000), "Ready sandboxes of all images together. Each takes some 3 MB of the host's memory."},
@@ -139,7 +139,7 @@ func (c *Config) snapshotOptions() []option {
 		{"snapshots.max_files", integer(&o.MaxFiles, 1, 1_000_000), "Files, directories and links in one snapshot."},
 		{"snapshots.max_count", integer(&o.MaxCount, 0, 1<<20), "Snapshots of one key. 0 is no maximum."},
 		{"snapshots.max_total_mb", integer(&o.MaxTotalMB, 0, 1<<30), "MiB of the archives of one key, uploaded ones included. 0 is no maximum."},
-		{"snapshots.retention_days", days(&o.Retention), "Snapshots are removed after this long. 0 is never."},
+		{"snapshots.retention_days", days(&o.Retention, 0, 3650), "Snapshots are removed after this long. 0 is never."},
 		{"snapshots.store", oneOf(&o.Store, "dir", "s3"), "Where snapshots are kept: in a directory of this host, or in a bucket of S3 or of a server that speaks its protocol."},
 		{"snapshots.dir", path(&o.Dir), "The directory. When it is not set: `<data_dir>/snapshots`."},
 		{"snapshots.encryption_key", secret(&o.Key), "Encrypts snapshots with this key: 64 hexadecimal digits, as `openssl rand -hex 32` makes them. Only the key that made a snapshot can read it."},

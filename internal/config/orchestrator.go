@@ -32,6 +32,7 @@ type Orchestrator struct {
 
 	Workspace     string // whose files sessions begin with: session, user, static
 	WorkspaceName string // of static
+	Registration  bool
 }
 
 // Whose files a session of the orchestrator begins with: its own, all sessions' of its
@@ -55,14 +56,15 @@ func (c *Config) orchestratorOptions(drivers []string) []option {
 		{"orchestrator.max_lifetime_seconds", seconds(&o.MaxLifetime, 300, 10*year), "Age at which a session is saved and ended, active or not, unless its client sets one."},
 		{"orchestrator.reaper_interval_seconds", seconds(&o.ReaperInterval, 1, 3600), "Interval at which the daemon looks for such sessions."},
 		{"orchestrator.keep_auto_snapshots", integer(&o.KeepAuto, 1, 1000), "Snapshots of one session that were taken when it ended; older ones are removed. Those that clients asked for stay."},
-		{"orchestrator.retention_days", days(&o.Retention), "Sessions that ended are forgotten after this long, with their snapshots and artifacts. 0 is never."},
+		{"orchestrator.retention_days", days(&o.Retention, 0, 3650), "Sessions that ended are forgotten after this long, with their snapshots and artifacts. 0 is never."},
 		{"orchestrator.artifact_base_url", baseAddress(&o.ArtifactBaseURL), "Begins the links to artifacts, instead of signed links: a file's path in the sandbox follows."},
 		{"orchestrator.artifact_links", oneOf(&o.ArtifactLinks, "daemon", "store"), "Who serves the signed links: this daemon, or the bucket of `snapshots.s3_bucket`, which clients have to reach then."},
 		{"orchestrator.artifact_link_seconds", seconds(&o.ArtifactLinkLife, 60, 7*day), "Life of a signed link. Every answer that has one has a new one."},
 		{"orchestrator.artifact_quota_mb", integer(&o.ArtifactQuotaMB, 0, 1<<30), "MiB of the artifacts of one owner. The same content counts once. 0 is no maximum."},
-		{"orchestrator.artifact_retention_days", days(&o.ArtifactRetention), "Artifacts are removed after this long. 0 is never."},
+		{"orchestrator.artifact_retention_days", days(&o.ArtifactRetention, 0, 3650), "Artifacts are removed after this long. 0 is never."},
 		{"orchestrator.workspace", oneOf(&o.Workspace, WorkspaceOfSession, WorkspaceOfUser, WorkspaceStatic), "Where files of sessions are: each in a workspace of its own that ends with its sandbox and comes back with its snapshot (`session`), or in a kept workspace of its user that all its sessions share: `user` is `sandbox-user`, `static` is `orchestrator.workspace_name`."},
 		{"orchestrator.workspace_name", workspaceID(&o.WorkspaceName), "The kept workspace of `static`, each user its own."},
+		{"orchestrator.registration", boolean(&o.Registration), "Let everybody who reaches the daemon make a user for themselves at `/api/auth/register/`."},
 	}
 }
 

@@ -180,9 +180,12 @@ func seconds(p *time.Duration, low, high int64) value {
 	return duration(p, time.Second, wholeNumber(" of seconds", low, high), low, high)
 }
 
-func days(p *time.Duration) value {
-	const most = 3650
-	return duration(p, day*time.Second, wholeNumber(" of days", 0, most), 0, most)
+func days(p *time.Duration, low, high int64) value {
+	return duration(p, day*time.Second, wholeNumber(" of days", low, high), low, high)
+}
+
+func hours(p *time.Duration, low, high int64) value {
+	return duration(p, time.Hour, wholeNumber(" of hours", low, high), low, high)
 }
 
 func millis(p *time.Duration, low, high int64) value {

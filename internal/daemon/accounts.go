@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -47,6 +49,40 @@ func (d *Daemon) removeNamed(ctx context.Context, rows *store.Store, owner strin
 		return err
 	}
 	return d.artifacts.RemoveOwner(ctx, owner)
+}
+
+// openSignIns opens what browsers have signed in to. The accounts are there already.
+func (d *Daemon) openSignIns(ctx context.Context, rows browser.Store) error {
+	var err error
+	d.signIns, err = browser.New(ctx, browser.Options{
+		Store: rows, Accounts: d.accounts, Keys: d.accounts.Authenticator(d.configured), Idle: d.cfg.SignIn.Idle, Most: d.cfg.SignIn.Most, Log: d.log,
+	})
+	if err == nil {
+		d.accounts.SetSignIns(d.signIns)
+	}
+	return err
+}
+
+// openOIDC opens the provider that signs users in, if there is one. It may be down.
+func (d *Daemon) openOIDC(rows oidc.Store) error {
+	o := d.cfg.OIDC
+	if o.Issuer == "" {
+		return nil
+	}
+	secret := ""
+	if o.ClientSecretFile != "" {
+		var err error
+		if secret, err = auth.ReadKeyFile(o.ClientSecretFile); err != nil {
+			return fmt.Errorf("oidc.client_secret_file: %w", err)
+		}
+	}
+	d.oidc = oidc.New(oidc.Options{
+		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret, Scopes: o.Scopes,
+		AllowedDomains: o.AllowedDomains, AllowedGroups: o.AllowedGroups, AdminGroups: o.AdminGroups,
+		GroupsClaim: o.GroupsClaim, NameClaim: o.NameClaim, CreateUsers: o.CreateUsers, LinkUsers: o.LinkUsers,
+		Store: rows, Accounts: d.accounts,
+	})
+	return nil
 }
 
 // removeOwned ends the sessions of an owner and removes all that is kept for them.

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/audit"
@@ -75,9 +77,12 @@ type Daemon struct {
 	artifacts *artifacts.Service // of named
 	server    *http.Server
 
-	accounts *accounts.Accounts
-	quotas   auth.Quotas
-	usage    *usage.Meter
+	configured *auth.Keys
+	accounts   *accounts.Accounts
+	signIns    *browser.SignIns
+	oidc       *oidc.Provider // nil if there is none
+	quotas     auth.Quotas
+	usage      *usage.Meter
 
 	audit   *audit.Log // nil if there is none
 	ballast *admission.Ballast
@@ -125,6 +130,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.configured = keys
 	gate, err := d.openSessions(ctx)
 	if err != nil {
 		return err
@@ -144,6 +150,8 @@ func (d *Daemon) open(ctx context.Context) error {
 	handler := api.Handler(api.Options{
 		Log:           d.log,
 		Authenticator: d.accounts.Authenticator(keys),
+		Browsers:      d.signIns,
+		HTTPS:         d.cfg.Preview.HTTPS,
 		Hosts:         api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
 		Origins:       d.cfg.CORSOrigins,
 		Site:          previews.Site,
@@ -228,6 +236,9 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	}
 	d.manager = session.New(sessions)
 	if d.artifacts, err = openArtifacts(ctx, d.cfg, rows, stores, d.log); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(d.openSignIns(ctx, rows), d.openOIDC(rows)); err != nil {
 		return nil, err
 	}
 	d.named = newOrchestrator(d.cfg, rows, d.manager, d.artifacts, d.log)
@@ -390,6 +401,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.reaper.Run(inner) })
 	g.Go(func() error { return d.accounts.Run(inner, d.settled) })
 	g.Go(func() error { return d.usage.Run(inner) })
+	g.Go(func() error { return d.signIns.Run(inner) })
 	if d.named != nil && !d.opts.StopSessions {
 		g.Go(func() error { return d.named.Run(inner) })
 		g.Go(func() error { return d.artifacts.Run(inner) })

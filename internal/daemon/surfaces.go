@@ -26,6 +26,8 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 			Images:      d.library,
 			Accounts:    d.accounts,
 			Usage:       d.usage,
+			SignIns:     d.signIns,
+			OIDC:        d.oidc,
 			Version:     d.opts.Version,
 			OutputBytes: d.cfg.Exec.OutputLimitBytes,
 			UploadBytes: d.cfg.Files.MaxUploadMB << 20,
@@ -41,12 +43,17 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 		return list
 	}
 	return append(list, orchestratorapi.New(orchestratorapi.Options{
-		Service:   d.named,
-		Artifacts: d.artifacts,
-		Bucket:    d.cfg.Snapshots.Store == "s3", BucketPrefix: d.cfg.Snapshots.S3.Prefix,
-		Manager:     d.manager,
-		OutputBytes: d.cfg.Exec.OutputLimitBytes,
-		UploadBytes: d.cfg.Files.MaxUploadMB << 20,
-		SpoolDir:    d.cfg.SpoolDir(),
+		Service:      d.named,
+		Artifacts:    d.artifacts,
+		Bucket:       d.cfg.Snapshots.Store == "s3",
+		BucketPrefix: d.cfg.Snapshots.S3.Prefix,
+		Manager:      d.manager,
+		Accounts:     d.accounts,
+		SignIns:      d.signIns,
+		SignInLife:   d.cfg.SignIn.Most,
+		Registration: d.cfg.Orchestrator.Registration,
+		OutputBytes:  d.cfg.Exec.OutputLimitBytes,
+		UploadBytes:  d.cfg.Files.MaxUploadMB << 20,
+		SpoolDir:     d.cfg.SpoolDir(),
 	}))
 }

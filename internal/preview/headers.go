@@ -47,6 +47,9 @@ func cleanRequest(header http.Header) {
 	}
 }
 
+// isOurCookie reports whether a cookie of name opens a port of ours, or the API.
+func isOurCookie(name string) bool { return name == tokenCookie || api.IsSessionCookie(name) }
+
 // refererWithoutToken takes our parameter out of the address of a page: what a
 // page with a token in its address loads names that address.
 func refererWithoutToken(from string) string {
@@ -67,7 +70,7 @@ func withoutCookie(line string) string {
 	for pair := range strings.SplitSeq(line, ";") {
 		pair = strings.TrimSpace(pair)
 		name, _, _ := strings.Cut(pair, "=")
-		if pair != "" && (strings.TrimSpace(name) != tokenCookie || protection.Off(protection.Credentials)) {
+		if pair != "" && (!isOurCookie(strings.TrimSpace(name)) || protection.Off(protection.Credentials)) {
 			kept = append(kept, pair)
 		}
 	}
@@ -126,7 +129,7 @@ func narrowCookie(line, prefix string) string {
 	pair, attributes, _ := strings.Cut(line, ";")
 	name, _, named := strings.Cut(pair, "=")
 	name = strings.TrimSpace(name)
-	if !named || name == "" || strings.EqualFold(name, tokenCookie) {
+	if !named || name == "" || strings.EqualFold(name, tokenCookie) || isSetForUs(name) {
 		return ""
 	}
 	kept := []string{pair}
@@ -143,6 +146,12 @@ func narrowCookie(line, prefix string) string {
 		kept = append(kept, attribute)
 	}
 	return strings.Join(kept, ";")
+}
+
+// isSetForUs is isOurCookie in any case of letters, which some servers do not tell
+// apart.
+func isSetForUs(name string) bool {
+	return api.IsSessionCookie(strings.ToLower(name)) || api.IsSessionCookie("__Host-"+strings.TrimPrefix(strings.ToLower(name), "__host-"))
 }
 
 // below moves a redirect to the server's own root below the prefix.

@@ -96,6 +96,10 @@ const (
 	Credentials   Protection = "credentials"
 	ForeignReply  Protection = "foreign-reply" // of a server inside
 	AllowList     Protection = "allow-list"
+	SignInWait    Protection = "sign-in-wait"  // after failures
+	SignInEnd     Protection = "sign-in-end"   // with a password, a state, or by signing out
+	CSRFToken     Protection = "csrf-token"    // beside a cookie
+	CookieRoutes  Protection = "cookie-routes" // that take a cookie: none that leads into a sandbox
 )
 
 // What a sandbox reaches.
@@ -125,6 +129,7 @@ const (
 	TerminalText  Protection = "terminal-text"
 	LogFields     Protection = "log-fields"
 	LogQuotes     Protection = "log-quotes"
+	LogSecrets    Protection = "log-secrets" // of requests
 	StoreErrors   Protection = "store-errors"
 	AuditSample   Protection = "audit-sample" // of requests without a key
 )

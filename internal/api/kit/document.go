@@ -126,7 +126,11 @@ func documentRow[I, O any](d *documenter, row Row) {
 		Method: method, Path: path, DefaultStatus: doc.status(), Responses: d.responses(row, method),
 		Security: []map[string][]string{},
 	}
-	if row.Scope != api.Public {
+	switch row.Scope {
+	case api.Public, api.Open:
+	case api.SignedIn:
+		op.Security = []map[string][]string{{"session": {}}}
+	default:
 		op.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}
 	}
 	huma.Register(d.api, op, func(context.Context, *I) (*O, error) { return nil, nil })

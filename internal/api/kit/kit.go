@@ -76,7 +76,7 @@ func Describe[I any](s *Surface, row Row) { documentRow[I, Stream](s.document, r
 
 // Route adds a row. Its handler's input has fields with the tags path, query and
 // header, and may have a field Body, which is JSON. Its output is a *Stream, or
-// has a field Body, which is sent as JSON, and may have a field Status. It panics
+// has a field Body, which is sent as JSON, and may have the fields Status and Cookies. It panics
 // at start if a type says what cannot be checked.
 func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, error)) {
 	if row.MaxBody == 0 {
@@ -123,15 +123,19 @@ type answer struct {
 	status int
 	body   int // the index of the output's field, or -1
 	coded  int // that of Status, or -1
+	cookie int // that of Cookies, or -1
 }
 
 func newAnswer(t reflect.Type, row Row) answer {
-	a := answer{stream: t == reflect.TypeFor[Stream](), status: row.Doc.status(), body: -1, coded: -1}
+	a := answer{stream: t == reflect.TypeFor[Stream](), status: row.Doc.status(), body: -1, coded: -1, cookie: -1}
 	if f, ok := t.FieldByName("Body"); ok {
 		a.body = f.Index[0]
 	}
 	if f, ok := t.FieldByName("Status"); ok {
 		a.coded = f.Index[0]
+	}
+	if f, ok := t.FieldByName("Cookies"); ok {
+		a.cookie = f.Index[0]
 	}
 	if !a.stream && a.body < 0 {
 		panic("kit: " + row.Pattern + ": the output " + t.String() + " has no Body")
@@ -148,6 +152,11 @@ func (a answer) write(w http.ResponseWriter, r *http.Request, output any) {
 	status := a.status
 	if a.coded >= 0 {
 		status = int(fields.Field(a.coded).Int())
+	}
+	if a.cookie >= 0 {
+		for _, c := range fields.Field(a.cookie).Interface().([]*http.Cookie) {
+			http.SetCookie(w, c)
+		}
 	}
 	api.WriteJSON(w, r, status, fields.Field(a.body).Addr().Interface())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -26,6 +27,7 @@ var errorMeanings = map[int]struct{ means, example string }{
 	403: {"No valid API key, or the Host, the Origin or the address is not allowed.", "Invalid API key"},
 	404: {"There is no such thing, or it belongs to somebody else.", "No SandboxSession matches the given query."},
 	408: {"The request's body did not arrive in time.", "the request body did not arrive in time; send it again"},
+	409: {"There is one already.", "there is a user of this name"},
 	413: {"Over a size limit, which the message names.", "the request body is over its limit of 33554432 bytes"},
 	415: {"The body is not JSON.", `Unsupported media type "text/plain" in request.`},
 	429: {"Over a limit of rate or number. See Retry-After.", "the maximum of 64 sessions for one key is reached; destroy one or wait for one to expire"},
@@ -37,13 +39,13 @@ var errorMeanings = map[int]struct{ means, example string }{
 }
 
 // describe puts a route into the document, if it says what the route does.
-func (s *surface) describe(method, path string, class api.Class) {
-	op, ok := operations[method+" "+path]
+func (s *surface) describe(method string, route api.Route) {
+	op, ok := operations[method+" "+strings.TrimPrefix(route.Pattern, prefix)]
 	if !ok {
 		return
 	}
 	op.parameters(s.kit, kit.Row{
-		Pattern: method + " " + prefix + path + "/", Scope: api.Key, Class: class, MaxBody: s.opts.BodyBytes, Doc: op.doc,
+		Pattern: method + " " + route.Pattern + "/", Scope: route.Scope, Class: route.Class, MaxBody: s.opts.BodyBytes, Doc: op.doc,
 	})
 }
 
@@ -57,8 +59,9 @@ func (s *surface) document() []byte {
 		License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 	}
 	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"bearer": {Type: "http", Scheme: "bearer"},
-		"apiKey": {Type: "apiKey", In: "header", Name: "X-Api-Key"},
+		"bearer":  {Type: "http", Scheme: "bearer"},
+		"apiKey":  {Type: "apiKey", In: "header", Name: "X-Api-Key"},
+		"session": {Type: "apiKey", In: "cookie", Name: "sessionid", Description: "Of who signed in. What changes something takes the header X-CSRFToken, too."},
 	}
 	doc.Components.Responses = map[string]*huma.Response{}
 	for _, status := range usedErrors(doc) {

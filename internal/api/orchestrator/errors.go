@@ -65,6 +65,8 @@ func errNotFound() error { return &statusError{status: http.StatusNotFound, text
 // allow is a bad request.
 func dialect(e api.ErrorBody, status int) (body any, as int) {
 	switch {
+	case e.NoToken:
+		return detail{"CSRF Failed: CSRF token missing."}, http.StatusForbidden
 	case e.Code == errdefs.Unauthenticated && e.Keyless:
 		return detail{"Authentication credentials were not provided."}, http.StatusForbidden
 	case e.Code == errdefs.Unauthenticated:

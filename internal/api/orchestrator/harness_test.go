@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/openapitest"
 	surface "github.com/sandkasten/sandkasten/internal/api/orchestrator"
@@ -50,6 +52,7 @@ func (images) Resolve(_ context.Context, name string) (string, error) {
 type server struct {
 	*httptest.Server
 	t       *testing.T
+	users   *accounts.Accounts
 	service *orchestrator.Service
 	manager *session.Manager
 	blobs   *blob.Dir // of archives and artifacts
@@ -58,13 +61,17 @@ type server struct {
 	document *openapitest.Document // that every answer is held against
 }
 
-func start(t *testing.T) *server {
+func start(t *testing.T, options ...func(*surface.Options)) *server {
 	t.Helper()
 	blobs, err := blob.NewDir(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startWith(t, blobs, surface.Options{})
+	var o surface.Options
+	for _, set := range options {
+		set(&o)
+	}
+	s := startWith(t, blobs, o)
 	s.blobs = blobs
 	return s
 }
@@ -101,13 +108,23 @@ func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Opti
 	for !manager.Ready() {
 		time.Sleep(time.Millisecond)
 	}
+	users, err := accounts.New(t.Context(), accounts.Options{Store: db, RemoveOwned: func(context.Context, string) error { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
 	keys, err := auth.NewKeys(auth.Key{ID: "a", Owner: "alice", Hash: auth.HashKey("alice-key")}, auth.Key{ID: "b", Owner: "bob", Hash: auth.HashKey("bob-key")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, service: service, manager: manager, kept: kept, document: readDocument(t), Server: httptest.NewUnstartedServer(nil)}
+	signIns, err := browser.New(t.Context(), browser.Options{Store: db, Accounts: users, Keys: users.Authenticator(keys), Idle: time.Hour, Most: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	users.SetSignIns(signIns)
 	o.Service, o.Manager, o.Artifacts, o.SpoolDir, o.BodyBytes, o.UploadBytes = service, manager, kept, t.TempDir(), 1<<20, 1<<20
-	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: keys}, surface.New(o)), slog.New(slog.DiscardHandler))
+	o.Accounts, o.SignIns, o.SignInLife = users, signIns, time.Hour
+	s := &server{t: t, users: users, service: service, manager: manager, kept: kept, document: readDocument(t), Server: httptest.NewUnstartedServer(nil)}
+	s.Config = api.NewServer(api.Handler(api.Options{Authenticator: users.Authenticator(keys), Browsers: signIns}, surface.New(o)), slog.New(slog.DiscardHandler))
 	s.Start()
 	t.Cleanup(s.Close)
 	return s

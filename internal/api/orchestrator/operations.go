@@ -33,6 +33,10 @@ type (
 		Signature string `query:"signature" doc:"Of a link."`
 	}
 
+	ofKey struct {
+		Key string `path:"key" doc:"The key's id." example:"cqz3fkq5yr7x2m4n6p8s9t1v3w"`
+	}
+
 	ofUpload struct {
 		SessionPath
 
@@ -82,6 +86,21 @@ type (
 		Exclude []string `json:"exclude_paths,omitempty" nullable:"false" example:"[\"node_modules\"]"`
 	}
 
+	loginFields struct {
+		Username string `json:"username" minLength:"1" example:"alice"`
+		Password string `json:"password" minLength:"1" example:"correct horse battery"`
+	}
+
+	registerFields struct {
+		Username string `json:"username" minLength:"1" example:"alice"`
+		Email    string `json:"email,omitempty" example:"alice@example.net"`
+		Password string `json:"password" minLength:"8" example:"correct horse battery"`
+	}
+
+	keyFields struct {
+		Name string `json:"name" minLength:"1" maxLength:"255" example:"laptop"`
+	}
+
 	exportFields struct {
 		Path        string `json:"path" minLength:"1" doc:"Relative paths begin at /workspace." example:"/workspace/report.pdf"`
 		Filename    string `json:"filename,omitempty" doc:"Of the download; the last part of path without it. At most 255 bytes, no control characters." example:"report.pdf"`
@@ -91,6 +110,11 @@ type (
 
 // body is a body of JSON.
 func body[T any](example any) *kit.Body { return &kit.Body{Content: []kit.Media{kit.JSON[T](example)}} }
+
+// form is a body of JSON, or a form with the same fields.
+func form[T any]() *kit.Body {
+	return &kit.Body{Means: "JSON; a form with the same fields is taken, too.", Content: []kit.Media{kit.JSON[T](nil)}}
+}
 
 // optional is a body that may be left out.
 func optional(b *kit.Body) *kit.Body {
@@ -217,4 +241,24 @@ var operations = map[string]operation{
 	"POST sessions/{id}/input/keyboard": {kit.Describe[SessionPath], absentDoc("keyboard", "Type on a desktop")},
 	"GET sessions/{id}/screenshot":      {kit.Describe[SessionPath], absentDoc("screenshot", "See a desktop")},
 	"GET sessions/{id}/stream/view":     {kit.Describe[SessionPath], absentDoc("view", "Watch a desktop")},
+
+	// Users and keys, which are those of /v1.
+	"POST /api/auth/login": {kit.Describe[noParameters], kit.Doc{
+		ID: "login", Summary: "Sign in with a password", Errors: []int{401, 415}, Body: form[loginFields](), Answers: answers[userView](200, "The cookies sessionid and csrftoken are set.", nil),
+		Description: "The cookie is for paths below /api/. What changes something takes the token in X-CSRFToken, too.",
+	}},
+	"POST /api/auth/logout": {kit.Describe[noParameters], kit.Doc{ID: "logout", Summary: "Sign out", Status: 204, Answers: nothing}},
+	"POST /api/auth/register": {kit.Describe[noParameters], kit.Doc{
+		ID: "register", Summary: "Make a user for oneself", Status: 201, Errors: []int{409, 415}, Body: form[registerFields](), Answers: answers[userView](201, "Made.", nil),
+		Description: "403 unless orchestrator.registration is set.",
+	}},
+	"GET /api/auth/me":       {kit.Describe[noParameters], kit.Doc{ID: "me", Summary: "See who asks", Answers: answers[userView](200, "The user, or the owner of the key.", nil)}},
+	"GET /api/auth/csrf":     {kit.Describe[noParameters], kit.Doc{ID: "csrf", Summary: "Set the cookie csrftoken again", Status: 204, Answers: nothing}},
+	"GET /api/auth/settings": {kit.Describe[noParameters], kit.Doc{ID: "settings", Summary: "See how users are made and sign in", Answers: answers[settingsView](200, "As it is.", nil)}},
+
+	"POST /api/api-keys": {kit.Describe[noParameters], kit.Doc{
+		ID: "create-key", Summary: "Make a key", Status: 201, Errors: []int{409, 415}, Body: form[keyFields](), Answers: answers[newKeyView](201, "The key is told here and nowhere else.", nil),
+	}},
+	"GET /api/api-keys":          {kit.Describe[noParameters], kit.Doc{ID: "list-keys", Summary: "List the caller's keys", Answers: answers[[]keyView](200, "Newest first.", nil)}},
+	"DELETE /api/api-keys/{key}": {kit.Describe[ofKey], kit.Doc{ID: "revoke-key", Summary: "End a key", Status: 204, Errors: []int{404}, Answers: nothing}},
 }

@@ -7,10 +7,12 @@ package orchestrator
 import (
 	"cmp"
 	"net/http"
+	"time"
 
+	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
-	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
@@ -25,6 +27,11 @@ type Options struct {
 
 	Bucket       bool   // snapshots are in one
 	BucketPrefix string // of their keys there
+
+	Accounts     *accounts.Accounts // with SignIns; nil has no paths of users and keys
+	SignIns      *browser.SignIns
+	SignInLife   time.Duration // at most
+	Registration bool          // everybody may make a user for themselves
 
 	OutputBytes int64  // of each output of one command in an answer: 1 MiB
 	BodyBytes   int64  // of one JSON body: 32 MiB
@@ -54,14 +61,11 @@ func New(o Options) api.Surface {
 	s.table()
 	s.openapi = s.document()
 	s.routes = append(s.routes, api.Route{Pattern: "GET " + documentPath, Scope: api.Public, Handler: http.HandlerFunc(s.serveDocument)})
-	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: prefix, Dialect: dialect}
+	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: "/api/", Dialect: dialect, Cookie: &api.OrchestratorCookie}
 }
 
 // handler answers a request, or says why it does not.
 type handler func(w http.ResponseWriter, r *http.Request) error
-
-// ticket is api.Route.Ticket.
-type ticket = func(r *http.Request) (p auth.Principal, shown bool, err error)
 
 // table is the whole API.
 func (s *surface) table() {
@@ -81,7 +85,7 @@ func (s *surface) table() {
 	s.add("POST", "sessions/{id}/files/export", api.Transfer, s.export)
 	s.add("GET", "sessions/{id}/artifacts", api.Short, s.artifacts)
 
-	s.addLinked("GET", "artifacts/{artifact}/download", api.Transfer, s.linkTicket, s.download)
+	s.addRoute("GET", api.Route{Pattern: prefix + "artifacts/{artifact}/download", Scope: api.Key, Class: api.Transfer, Ticket: s.linkTicket}, s.download)
 
 	s.add("POST", "sessions/{id}/snapshot", api.Long, s.snapshot)
 	s.add("POST", "sessions/{id}/snapshots", api.Long, s.snapshot)
@@ -92,23 +96,28 @@ func (s *surface) table() {
 	s.add("POST", "sessions/{id}/input/keyboard", api.Short, s.absent("Keyboard input not yet implemented in the sandbox daemon"))
 	s.add("GET", "sessions/{id}/screenshot", api.Short, s.absent("Screenshots require a desktop in the sandbox"))
 	s.add("GET", "sessions/{id}/stream/view", api.Short, s.absent("Live view streaming requires sandbox daemon integration"))
+	if s.opts.Accounts != nil {
+		s.accountRoutes()
+	}
 }
 
-// add adds a path, with and without a slash at its end.
+// add adds a path below prefix that takes a key.
 func (s *surface) add(method, path string, class api.Class, handle handler) {
-	s.addLinked(method, path, class, nil, handle)
+	s.addRoute(method, api.Route{Pattern: prefix + path, Scope: api.Key, Class: class}, handle)
 }
 
-// addLinked is add of a path that a link opens, too.
-func (s *surface) addLinked(method, path string, class api.Class, ticket ticket, handle handler) {
-	s.describe(method, path, class)
-	serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// addRoute adds a route whose pattern is a path, with and without a slash at its end.
+func (s *surface) addRoute(method string, route api.Route, handle handler) {
+	s.describe(method, route)
+	path := route.Pattern
+	route.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := handle(w, r); err != nil {
 			writeError(w, r, err)
 		}
 	})
-	for _, pattern := range []string{method + " " + prefix + path, method + " " + prefix + path + "/{$}"} {
-		s.routes = append(s.routes, api.Route{Pattern: pattern, Scope: api.Key, Class: class, Ticket: ticket, Handler: serve})
+	for _, pattern := range []string{method + " " + path, method + " " + path + "/{$}"} {
+		route.Pattern = pattern
+		s.routes = append(s.routes, route)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -45,8 +46,9 @@ func (s *surface) document() *huma.OpenAPI {
 		License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 	}
 	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		"bearer": {Type: "http", Scheme: "bearer"},
-		"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key"},
+		"bearer":  {Type: "http", Scheme: "bearer"},
+		"apiKey":  {Type: "apiKey", In: "header", Name: "X-API-Key"},
+		"session": {Type: "apiKey", In: "cookie", Name: api.SessionCookie.Name, Description: "Of who has signed in. Other than GET and HEAD it takes its token, too, as X-CSRF-Token. Every operation takes it instead of a key, but for those of ports. Over TLS its name begins with __Host-."},
 	}
 	doc.Components.Responses = make(map[string]*huma.Response)
 	for _, e := range errorExamples {

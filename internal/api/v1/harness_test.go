@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
@@ -121,7 +122,13 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	}); err != nil {
 		tb.Fatal(err)
 	}
-	if o.api.Authenticator != nil {
+	if o.v1.SignIns, err = browser.New(context.Background(), browser.Options{
+		Store: db, Accounts: o.v1.Accounts, Keys: o.v1.Accounts.Authenticator(o.api.Authenticator), Idle: time.Hour, Most: time.Hour,
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	o.v1.Accounts.SetSignIns(o.v1.SignIns)
+	if o.api.Browsers = o.v1.SignIns; o.api.Authenticator != nil {
 		o.api.Authenticator = o.v1.Accounts.Authenticator(o.api.Authenticator)
 	}
 	if o.session.Quotas == nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
+	"github.com/sandkasten/sandkasten/internal/api/v1/users"
 )
 
 // userRoutes are those of users and their keys. None answers with a password, and
@@ -67,6 +68,37 @@ func (s *surface) userRoutes() {
 		},
 	}, s.users.Usage)
 	s.keyRoutes()
+	s.signInRoutes()
+}
+
+// signInRoutes are those of browsers. What else a cookie opens are the routes that a
+// key opens.
+func (s *surface) signInRoutes() {
+	kit.Route(s.kit, kit.Row{
+		Pattern: "POST /v1/auth/sign-in", Scope: api.Open, MaxBody: 16 << 10,
+		Doc: kit.Doc{
+			ID: "sign-in", Summary: "Sign a browser in", Errors: []int{401, 415, 501},
+			Description: "With a name and a password, or with an API key. Sets a cookie that no script reads and that browsers send to this daemon's own pages only. It ends after signin.idle_hours without a request, with the user's password, role and state, and with the key. After failures further attempts have to wait: 429, with Retry-After. Needs no key.",
+		},
+	}, s.users.SignIn)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/auth/session", Scope: api.Open,
+		Doc: kit.Doc{
+			ID: "get-sign-in", Summary: "Get who has signed in, and how to", Errors: []int{501},
+			Description: "Tells a page the token that its requests send beside the cookie. Needs no key, and takes none.",
+		},
+	}, s.users.Session)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "POST /v1/auth/sign-out", Scope: api.SignedIn,
+		Doc: kit.Doc{
+			ID: "sign-out", Summary: "Sign a browser out", Errors: []int{403, 501},
+			Description: "Ends the sign-in of the request's cookie and what is under way with it, at once. Takes the cookie with its token, and no key.",
+		},
+	}, s.users.SignOut)
+	// A provider's query is its own, and browsers follow what answers: no part of the
+	// document.
+	s.kit.Plain(api.Route{Pattern: "GET " + users.OIDCStart, Scope: api.Open, Acts: true, Handler: http.HandlerFunc(s.users.StartOIDC)})
+	s.kit.Plain(api.Route{Pattern: "GET " + users.OIDCCallback, Scope: api.Open, Acts: true, Handler: http.HandlerFunc(s.users.FinishOIDC)})
 }
 
 func (s *surface) keyRoutes() {

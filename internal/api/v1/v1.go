@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
@@ -41,6 +43,8 @@ type Options struct {
 
 	Accounts *accounts.Accounts // nil has none, and answers so
 	Usage    *usage.Meter       // nil meters nothing, and answers so
+	SignIns  *browser.SignIns   // of these accounts; nil has none, and answers so
+	OIDC     *oidc.Provider     // signs users in; nil has none, and answers so
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 4 MiB
@@ -97,7 +101,7 @@ func New(o Options) api.Surface {
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.networks = &networks.Handlers{Manager: o.Manager, Find: s.find}
 	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find}
-	s.users = &users.Handlers{Accounts: o.Accounts, Meter: o.Usage}
+	s.users = &users.Handlers{Accounts: o.Accounts, Meter: o.Usage, SignIns: o.SignIns, OIDC: o.OIDC}
 	s.kit = kit.New(kit.Options{Name: "v1", LargeBodies: "send files by PUT fs/raw"})
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")

@@ -32,10 +32,11 @@ belongs to the user.
 }
 
 type addCmd struct {
-	Name  string `arg:"" help:"Name, of a-z, 0-9, '.', '_' and '-'."`
-	Admin bool   `help:"Make the user an admin."`
-	Email string `placeholder:"ADDRESS" help:"E-mail address."`
-	Key   bool   `help:"Make a key, too, and print it instead of the name."`
+	Name     string `arg:"" help:"Name, of a-z, 0-9, '.', '_' and '-'."`
+	Admin    bool   `help:"Make the user an admin."`
+	Email    string `placeholder:"ADDRESS" help:"E-mail address."`
+	Password bool   `help:"Ask for a password, or read it from standard input."`
+	Key      bool   `help:"Make a key, too, and print it instead of the name."`
 	cli.FormFlags
 }
 
@@ -43,7 +44,12 @@ func (addCmd) Help() string {
 	return `With --key the only output is the key, which nothing shows again. An admin's has
 the scope admin.
 
-  SANDKASTEN_API_KEY=$(sandkasten user add alice --key)`
+  SANDKASTEN_API_KEY=$(sandkasten user add alice --key)
+
+A password is for signing in with a browser. It is no argument because other users can
+see those:
+
+  sandkasten user add alice --password <password.txt`
 }
 
 // made is a user with a key.
@@ -58,7 +64,14 @@ func (c addCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 	if c.Admin {
 		role, scope = "admin", "admin"
 	}
-	user, err := cl.CreateUser(ctx, c.Name, &sandkasten.UserOptions{Email: c.Email, Role: role})
+	options := &sandkasten.UserOptions{Email: c.Email, Role: role}
+	if c.Password {
+		var err error
+		if options.Password, err = readPassword(a, c.Name); err != nil {
+			return err
+		}
+	}
+	user, err := cl.CreateUser(ctx, c.Name, options)
 	if err != nil {
 		return err
 	}
@@ -90,17 +103,29 @@ func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error
 }
 
 type setCmd struct {
-	Name    string  `arg:"" name:"user" help:"Name."`
-	Email   *string `placeholder:"ADDRESS" help:"E-mail address; '' takes it away."`
-	Role    *string `enum:"user,admin" placeholder:"ROLE" help:"Role: user or admin."`
-	Disable bool    `xor:"state" help:"Refuse the user's keys and end their requests."`
-	Enable  bool    `xor:"state" help:"Take the user's keys again."`
+	Name       string  `arg:"" name:"user" help:"Name."`
+	Email      *string `placeholder:"ADDRESS" help:"E-mail address; '' takes it away."`
+	Role       *string `enum:"user,admin" placeholder:"ROLE" help:"Role: user or admin."`
+	Password   bool    `xor:"password" help:"Ask for a new password, or read it from standard input. The user's browsers are signed out."`
+	NoPassword bool    `xor:"password" help:"Take the password away."`
+	Disable    bool    `xor:"state" help:"Refuse the user's keys and end their requests."`
+	Enable     bool    `xor:"state" help:"Take the user's keys again."`
 	quotaFlags
 	cli.FormFlags
 }
 
 func (c setCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
 	update := &sandkasten.UserUpdate{Email: c.Email, Role: c.Role, Quota: c.update()}
+	if c.NoPassword {
+		update.Password = new(string)
+	}
+	if c.Password {
+		password, err := readPassword(a, c.Name)
+		if err != nil {
+			return err
+		}
+		update.Password = &password
+	}
 	state := "active"
 	if c.Disable {
 		state = "disabled"

@@ -46,7 +46,7 @@ type NewKey struct {
 // KeyRequest is a key to make.
 type KeyRequest struct {
 	User       string `json:"user,omitempty" minLength:"1" maxLength:"63" doc:"Whose: the user of the request's key if it is left out. Others' keys are made by admins." example:"alice"`
-	Name       string `json:"name,omitempty" maxLength:"64" doc:"For people." example:"laptop"`
+	Name       string `json:"name,omitempty" maxLength:"255" doc:"For people." example:"laptop"`
 	Scope      string `json:"scope,omitempty" enum:"read,run,admin" doc:"read looks at things, run uses and makes them, admin has the rights of the user's role. run if it is left out." example:"run"`
 	TTLSeconds int64  `json:"ttl_seconds,omitempty" minimum:"1" maximum:"315360000" doc:"When it ends. If it is left out: never, or with the key that makes it." example:"86400"`
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
+	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/v1/contract"
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -18,6 +20,8 @@ import (
 type Handlers struct {
 	Accounts *accounts.Accounts // nil has none: all but Me is Unimplemented
 	Meter    *usage.Meter       // nil has none: what is used is Unimplemented
+	SignIns  *browser.SignIns   // nil has none: nobody signs in
+	OIDC     *oidc.Provider     // signs users in, too; nil has none
 }
 
 // User is the contract's view of a user.
@@ -163,7 +167,7 @@ type Me struct {
 	Owner string `json:"owner" doc:"Whom sessions and everything else belong to that are made with this key." example:"alice"`
 	Admin bool   `json:"admin" doc:"The key sees and changes what is everybody's."`
 	User  *User  `json:"user,omitempty" doc:"Left out for an owner of the configuration."`
-	Key   *Key   `json:"key,omitempty" doc:"Left out for a key of the configuration."`
+	Key   *Key   `json:"key,omitempty" doc:"Left out for a key of the configuration, and for who has signed in."`
 }
 
 // MeOutput is that of Me.
@@ -180,9 +184,13 @@ func (h *Handlers) Me(ctx context.Context, _ *struct{}) (*MeOutput, error) {
 		return nil, err
 	}
 	out := &MeOutput{Me{Owner: me.Owner, Admin: me.Admin}}
-	if me.User != nil && me.Key != nil {
-		u, k := viewUser(*me.User), viewKey(*me.Key)
-		out.Body.User, out.Body.Key = &u, &k
+	if me.User != nil {
+		u := viewUser(*me.User)
+		out.Body.User = &u
+	}
+	if me.Key != nil {
+		k := viewKey(*me.Key)
+		out.Body.Key = &k
 	}
 	return out, nil
 }

@@ -1,0 +1,89 @@
+package accounts
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/auth"
+)
+
+// signInPrefix begins the ids of principals that are users in a browser.
+const signInPrefix = "browser/"
+
+// IsSignIn reports whether p is a user who has signed in, and shows no key.
+func IsSignIn(p auth.Principal) bool { return strings.HasPrefix(p.ID, signInPrefix) }
+
+// Principal is u as who has signed in, which signIn names. It may what the user's
+// role may.
+func (u User) Principal(signIn string) auth.Principal {
+	p := auth.Principal{Owner: u.Name, ID: signInPrefix + signIn, Quota: u.Name}
+	if u.Role == RoleAdmin {
+		p.Scopes = auth.ScopeEveryOwner | auth.ScopeDaemon
+	}
+	return p
+}
+
+// signedIn is the caller behind the principal of a browser.
+func (a *Accounts) signedIn(p auth.Principal) (caller, error) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	u := a.users[p.Owner]
+	if u == nil || u.State != Active || u.Principal("").Scopes != p.Scopes {
+		return caller{}, errNoSuchCredential()
+	}
+	scope := ScopeRun
+	if u.Role == RoleAdmin {
+		scope = ScopeAdmin
+	}
+	return caller{admin: u.Role == RoleAdmin, user: u, key: &key{Key: Key{UserID: u.ID, Scope: scope}, user: u}, browser: true}, nil
+}
+
+// Stamp is what a sign-in depends on: with another role, state or password the user
+// has to sign in again. It tells nothing of the password.
+type Stamp [sha256.Size]byte
+
+func (u User) stamp() Stamp {
+	return sha256.Sum256(fmt.Appendf(nil, "%s %s %s %s", u.ID, u.Role, u.State, u.PasswordHash))
+}
+
+// StampOf returns the stamp of a user who is active.
+func (a *Accounts) StampOf(userID, name string) (User, Stamp, bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	u := a.users[name]
+	if u == nil || u.ID != userID || u.State != Active {
+		return User{}, Stamp{}, false
+	}
+	return u.User, u.stamp(), true
+}
+
+// named returns the user of a name, or of an e-mail address that nobody else has.
+// The caller holds mu.
+func (a *Accounts) named(name string) *user {
+	if !strings.Contains(name, "@") {
+		return a.users[name]
+	}
+	var found *user
+	for _, u := range a.users {
+		if !strings.EqualFold(u.Email, name) {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = u
+	}
+	return found
+}
+
+// Known returns the user whom VerifyPassword takes a name for.
+func (a *Accounts) Known(name string) (User, bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	u := a.named(name)
+	if u == nil {
+		return User{}, false
+	}
+	return u.User, true
+}
