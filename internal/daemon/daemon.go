@@ -250,12 +250,6 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	return gate, d.usage.Resume(ctx)
 }
 
-// clockSet has times told by the wall clock as it is now.
-func (d *Daemon) clockSet() {
-	d.manager.ClockSet()
-	d.usage.ClockSet()
-}
-
 // makeRoom gives back what is held of a full disk, so that the database can be
 // opened and sessions be removed.
 func (d *Daemon) makeRoom(ctx context.Context) error {

@@ -41,3 +41,9 @@ func (d *Daemon) cpuTime(ctx context.Context, id runtime.ID) (time.Duration, err
 	stats, err := sandbox.Stats(ctx)
 	return time.Duration(stats.CPUUsageUsec) * time.Microsecond, err
 }
+
+// clockSet has times told by the wall clock as it is now.
+func (d *Daemon) clockSet() {
+	d.manager.ClockSet()
+	d.usage.ClockSet()
+}

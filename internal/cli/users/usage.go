@@ -181,9 +181,14 @@ func quotaRows(q *sandkasten.Quota) (rows [][]string) {
 		return nil
 	}
 	for _, limit := range []struct{ name, value string }{
-		{"MAX SESSIONS", limitOf(q.MaxSessions)}, {"MAX RUNNING SESSIONS", limitOf(q.MaxRunningSessions)}, {"CPU", limitOf(q.CPU)},
-		{"MEMORY MB", limitOf(q.MemoryMB)}, {"DISK MB", limitOf(q.DiskMB)}, {"SNAPSHOT MB", limitOf(q.SnapshotMB)},
-		{"NETWORK MB PER MONTH", limitOf(q.NetworkMB)}, {"SESSION SECONDS PER MONTH", limitOf(q.SessionSeconds)},
+		{"MAX SESSIONS", limitOf(q.MaxSessions)},
+		{"MAX RUNNING SESSIONS", limitOf(q.MaxRunningSessions)},
+		{"CPU", limitOf(q.CPU)},
+		{"MEMORY MB", limitOf(q.MemoryMB)},
+		{"DISK MB", limitOf(q.DiskMB)},
+		{"SNAPSHOT MB", limitOf(q.SnapshotMB)},
+		{"NETWORK MB PER MONTH", limitOf(q.NetworkMB)},
+		{"SESSION SECONDS PER MONTH", limitOf(q.SessionSeconds)},
 	} {
 		if limit.value == "0" {
 			limit.value = "no limit"
