@@ -84,6 +84,7 @@ require (
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/rs/xid v1.6.0 // indirect
+	github.com/sandkasten/sandkasten/agents/tools v0.1.0
 	github.com/sandkasten/sandkasten/sdk/go v0.1.0
 	github.com/sethvargo/go-retry v0.4.0 // indirect
 	github.com/sirupsen/logrus v1.10.2 // indirect
@@ -106,4 +107,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace github.com/sandkasten/sandkasten/sdk/go => ./sdk/go
+replace (
+	github.com/sandkasten/sandkasten/agents/tools => ./agents/tools
+	github.com/sandkasten/sandkasten/sdk/go => ./sdk/go
+)

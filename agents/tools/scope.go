@@ -69,7 +69,7 @@ func (s Scope) sessionName(key string) string {
 const openPause = 50 * time.Millisecond
 
 // openAttempts bounds how often others may make or end the sandbox meanwhile.
-const openAttempts = 100
+const openAttempts = 600
 
 // open returns the session of a key of the scope, which is made if there is none.
 // Of callers that come at the same time one makes it, and all get it.
@@ -82,6 +82,7 @@ func (c *call) open(ctx context.Context, key string, options sandkasten.CreateOp
 		}
 	}
 	options.Labels = labels
+	full := false
 	for range openAttempts {
 		found, err := c.lookUp(ctx, key)
 		if err != nil {
@@ -98,9 +99,12 @@ func (c *call) open(ctx context.Context, key string, options sandkasten.CreateOp
 			c.set.remember(session.ID, c.scope)
 			return session.Info, true, nil
 		}
-		if !errors.Is(err, sandkasten.ErrAlreadyExists) {
+		// Another caller's may have taken the last room.
+		taken := errors.Is(err, sandkasten.ErrAlreadyExists)
+		if !taken && (full || !errors.Is(err, sandkasten.ErrRateLimit)) {
 			return info, false, err
 		}
+		full = !taken
 		select {
 		case <-ctx.Done():
 			return info, false, ctx.Err()
@@ -112,7 +116,7 @@ func (c *call) open(ctx context.Context, key string, options sandkasten.CreateOp
 
 // lookUp returns the session of a key once it is made, or nil.
 func (c *call) lookUp(ctx context.Context, key string) (*sandkasten.Session, error) {
-	sessions, err := c.set.opts.Client.ListSessions(ctx, nil)
+	sessions, err := c.set.opts.Client.ListSessions(ctx, &sandkasten.ListSessionsOptions{Scope: c.scope.String()})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/agents"
 	"github.com/sandkasten/sandkasten/internal/cli/auditlog"
 	"github.com/sandkasten/sandkasten/internal/cli/files"
 	"github.com/sandkasten/sandkasten/internal/cli/man"
@@ -60,6 +61,8 @@ type commands struct {
 	Workspace workspaceCmd `cmd:"" help:"Manage workspaces, which outlive sessions." group:"session"`
 
 	Secret secrets.Cmd `cmd:"" help:"Store credentials that sessions use and never see." group:"session"`
+
+	Scope agents.ScopeCmd `cmd:"" help:"Manage the runs of agents that sessions belong to." group:"session"`
 
 	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions and begin others with them." group:"session"`
 

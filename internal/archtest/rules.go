@@ -15,7 +15,7 @@ var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", 
 var Rules = map[string]Rule{
 	"cmd/sandkasten": {
 		Ours: []string{
-			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
+			"internal/cli", "internal/cli/agents", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/heap", "internal/hostcheck", "internal/images", "internal/maintenance",
 			"internal/service",
 			"internal/cli/man", "internal/cli/networks", "internal/cli/secrets", "internal/cli/snapshots", "internal/cli/upkeep", "internal/cli/users", "internal/dirlock", "internal/images/jobs", "sdk/go",
@@ -41,7 +41,7 @@ var Rules = map[string]Rule{
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
 			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
-			"internal/network/groups", "internal/runnerclient", "protocol",
+			"internal/network/groups", "internal/runnerclient", "internal/scope", "protocol",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -104,7 +104,7 @@ var Rules = map[string]Rule{
 			"internal/accounts", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
 			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
-			"internal/runtime", "internal/session",
+			"internal/runtime", "internal/scope", "internal/session",
 			"protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
@@ -141,6 +141,7 @@ var Rules = map[string]Rule{
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "sdk/go"},
 	},
+	"internal/cli/agents":   {Ours: []string{"agents/tools", "internal/cli", "internal/cli/show", "sdk/go"}},
 	"internal/cli/auditlog": {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":      {Libraries: []string{"github.com/alecthomas/kong"}},
 	"internal/cli/users":    {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},
@@ -191,6 +192,8 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/auth", "internal/errdefs", "internal/runtime", "internal/session", "internal/session/snapshots"},
 		Libraries: []string{"golang.org/x/sync"},
 	},
+	// To which runs sessions belong, over the heart.
+	"internal/scope": {Ours: []string{"internal/auth", "internal/errdefs", "internal/session"}, Libraries: []string{"golang.org/x/sync"}},
 	"internal/session/snapshots": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
@@ -201,7 +204,7 @@ var Rules = map[string]Rule{
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
 	},
 	"internal/store": {
-		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
+		Ours:      []string{"internal/accounts", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/scope", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},

@@ -37,6 +37,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/reaper"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/service"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
@@ -69,6 +70,7 @@ type Daemon struct {
 	manager  *session.Manager
 	reaper   *reaper.Reaper
 	named    *orchestrator.Service // nil if there is none
+	scopes   *scope.Service
 	server   *http.Server
 
 	accounts *accounts.Accounts
@@ -210,6 +212,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 	if err := d.openAccounts(ctx, rows); err != nil {
 		return nil, err
 	}
+	d.scopes = scope.New(scope.Options{Store: rows, Sessions: d.manager.Sessions, Ready: d.manager.Ready, Log: d.log})
 	d.named = newOrchestrator(d.cfg, rows, d.manager, d.log)
 	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.manager.ClockSet, Log: d.log}
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval, Align: times.Align})
@@ -358,6 +361,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	})
 	g.Go(func() error { return d.reaper.Run(inner) })
 	g.Go(func() error { return d.accounts.Run(inner, d.settled) })
+	if !d.opts.StopSessions {
+		g.Go(func() error { return d.scopes.Run(inner) })
+	}
 	if d.named != nil && !d.opts.StopSessions {
 		g.Go(func() error { return d.named.Run(inner) })
 	}

@@ -25,6 +25,7 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 			Pool:        d.pool,
 			Images:      d.library,
 			Accounts:    d.accounts,
+			Scopes:      d.scopes,
 			Version:     d.opts.Version,
 			OutputBytes: d.cfg.Exec.OutputLimitBytes,
 			UploadBytes: d.cfg.Files.MaxUploadMB << 20,

@@ -18,6 +18,7 @@ import (
 var bodies = map[string]string{
 	"create-session": `{"ttl_seconds":60}`, "create-workspace": `{"size_mb":64}`, "create-user": `{"name":"stolen"}`, "create-key": `{"user":"stolen"}`,
 	"set-secret": `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
+	"complete-scope": `{"retention_seconds":60}`,
 }
 
 // eachBody calls try for every operation with a JSON body, its path in the
@@ -46,7 +47,7 @@ func (s *scene) eachBody(t *testing.T, b *target, try func(name, method, path st
 				continue
 			}
 			n++
-			try(o.ID, strings.ToUpper(method), strings.NewReplacer("{id}", b.id, "{exec_id}", execID, "{name}", "stolen").Replace(pattern), shape, good)
+			try(o.ID, strings.ToUpper(method), strings.NewReplacer("{id}", b.id, "{exec_id}", execID, "{name}", "stolen", "{namespace}", "workflow").Replace(pattern), shape, good)
 		}
 	}
 	if n < 20 {

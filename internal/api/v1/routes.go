@@ -30,6 +30,7 @@ func (s *surface) table() {
 	s.snapshotRoutes()
 	s.imageRoutes()
 	s.userRoutes()
+	s.scopeRoutes()
 	s.daemonRoutes()
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
+	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
@@ -39,6 +40,8 @@ type Options struct {
 	Images *jobs.Library // nil has none, and answers that it is not there
 
 	Accounts *accounts.Accounts // nil has none, and answers so
+
+	Scopes *scope.Service // nil has none, and answers so
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 4 MiB
