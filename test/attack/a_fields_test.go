@@ -108,6 +108,7 @@ func TestA04_UnknownFields(t *testing.T) {
 var zeroIsValid = map[string]bool{
 	"cpu": true, "memory_mb": true, "pids": true, "disk_mb": true, "timeout_ms": true,
 	"max_mbit": true, "max_connections": true, "connections_per_second": true, "max_mb": true,
+	"retention_seconds": true,
 }
 
 // A05: numbers that are negative, without end, no whole ones or of another type
