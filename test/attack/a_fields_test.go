@@ -17,7 +17,7 @@ import (
 // it a field is added or changed. Those of calls are used too.
 var bodies = map[string]string{
 	"create-session": `{"ttl_seconds":60}`, "create-workspace": `{"size_mb":64}`, "create-user": `{"name":"stolen"}`, "create-key": `{"user":"stolen"}`,
-	"set-secret": `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
+	"set-secret":     `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
 	"complete-scope": `{"retention_seconds":60}`,
 }
 
