@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/agents"
 	"github.com/sandkasten/sandkasten/internal/cli/auditlog"
 	"github.com/sandkasten/sandkasten/internal/cli/files"
 	"github.com/sandkasten/sandkasten/internal/cli/man"
@@ -61,7 +62,12 @@ type commands struct {
 
 	Secret secrets.Cmd `cmd:"" help:"Store credentials that sessions use and never see." group:"session"`
 
+	Scope agents.ScopeCmd `cmd:"" help:"Manage the runs of agents that sessions belong to." group:"session"`
+
 	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions and begin others with them." group:"session"`
+
+	Tools agents.ToolsCmd `cmd:"" help:"Print the definitions of the tools that agents call." group:"other"`
+	MCP   agents.MCPCmd   `cmd:"" name:"mcp" help:"Offer the tools of agents by MCP on standard input and output." group:"other"`
 
 	Init    cli.InitCmd       `cmd:"" help:"Write a configuration to begin with." group:"host"`
 	Daemon  daemonCmd         `cmd:"" help:"Run the daemon." group:"host"`

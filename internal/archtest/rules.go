@@ -15,7 +15,7 @@ var slow = []string{"net/http", "crypto/tls", "text/template", "html/template", 
 var Rules = map[string]Rule{
 	"cmd/sandkasten": {
 		Ours: []string{
-			"internal/cli", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
+			"internal/cli", "internal/cli/agents", "internal/cli/auditlog", "internal/cli/files", "internal/cli/show", "internal/cli/terminal",
 			"internal/daemon", "internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/heap", "internal/hostcheck", "internal/images", "internal/maintenance",
 			"internal/service",
 			"internal/cli/man", "internal/cli/networks", "internal/cli/secrets", "internal/cli/snapshots", "internal/cli/upkeep", "internal/cli/users", "internal/dirlock", "internal/images/jobs", "sdk/go",
@@ -37,11 +37,11 @@ var Rules = map[string]Rule{
 	// drivers there are it asks the table.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/admission", "internal/api", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
+			"docs", "internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/admission", "internal/api", "internal/api/mcp", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
 			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/usage", "internal/protection",
-			"internal/network/groups", "internal/runnerclient", "protocol",
+			"internal/network/groups", "internal/runnerclient", "internal/scope", "protocol",
 		},
 		Libraries: []string{"github.com/lmittmann/tint", "github.com/prometheus/client_golang", "golang.org/x/sync", "golang.org/x/term"},
 	},
@@ -101,14 +101,19 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
+			"agents/tools", "internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
 			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
-			"internal/runtime", "internal/session", "internal/usage",
+			"internal/runtime", "internal/scope", "internal/session", "internal/usage",
 			"protocol",
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
+	"internal/api/mcp": {
+		Ours:      []string{"agents/tools", "internal/api", "internal/mcpserver", "sdk/go"},
+		Libraries: []string{"github.com/modelcontextprotocol/go-sdk"},
+	},
+	"internal/mcpserver": {Ours: []string{"agents/tools"}, Libraries: []string{"github.com/modelcontextprotocol/go-sdk"}},
 	"internal/api/orchestrator": {
 		Ours: []string{
 			"internal/accounts", "internal/accounts/browser",
@@ -142,6 +147,10 @@ var Rules = map[string]Rule{
 	"internal/cli": {Ours: []string{"internal/cli/show", "internal/config", "internal/drivers", "sdk/go"}},
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "sdk/go"},
+	},
+	"internal/cli/agents": {
+		Ours:      []string{"agents/tools", "internal/cli", "internal/cli/show", "internal/mcpserver", "sdk/go"},
+		Libraries: []string{"github.com/modelcontextprotocol/go-sdk"},
 	},
 	"internal/cli/auditlog": {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":      {Libraries: []string{"github.com/alecthomas/kong"}},
@@ -198,6 +207,8 @@ var Rules = map[string]Rule{
 	},
 	"internal/orchestrator/artifacts": {Ours: []string{"internal/auth", "internal/errdefs", "internal/orchestrator/keylock"}},
 	"internal/orchestrator/keylock":   {},
+	// To which runs sessions belong, over the heart.
+	"internal/scope": {Ours: []string{"internal/auth", "internal/errdefs", "internal/session"}, Libraries: []string{"golang.org/x/sync"}},
 	"internal/session/snapshots": {
 		Ours: []string{
 			"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/session/check", "internal/snapshot", "protocol",
@@ -215,7 +226,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/accounts/browser": {Ours: []string{"internal/accounts", "internal/auth", "internal/errdefs", "internal/protection", "internal/session/ids"}},
 	"internal/store": {
-		Ours:      []string{"internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces", "internal/usage"},
+		Ours:      []string{"internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/scope", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces", "internal/usage"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
 	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
@@ -376,6 +387,7 @@ var Rules = map[string]Rule{
 	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/netfixture":      {TestOnly: true, Ours: []string{"internal/testenv"}, Libraries: []string{"github.com/miekg/dns", unix}},
 	"test/network":         {TestOnly: true, Ours: []string{"internal/testenv", "test/blackbox", "test/netfixture"}},
+	"test/agents":          {TestOnly: true},
 	"test/orchestrator":    {TestOnly: true, Ours: []string{"internal/testenv", "test/blackbox"}},
 	"test/programs":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/blackbox":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},

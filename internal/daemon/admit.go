@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/doctor"
 )
 
@@ -32,4 +33,17 @@ func admit(ctx context.Context, log *slog.Logger, findings []doctor.Finding) err
 		return nil
 	}
 	return fmt.Errorf("this host is not ready (`sandkasten doctor` tells all of it):\n%w", errors.Join(fatal...))
+}
+
+// admitSession asks for room for another session of an owner.
+func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context, string) error {
+	return func(ctx context.Context, owner string) error {
+		if err := d.usage.Check(owner); err != nil {
+			return err
+		}
+		if err := gate.Admit(ctx); err != nil {
+			return err
+		}
+		return d.ballast.Whole(ctx)
+	}
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/auth"
-	"github.com/sandkasten/sandkasten/internal/clock"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/doctor"
@@ -40,6 +39,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/reaper"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/service"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
@@ -73,6 +73,8 @@ type Daemon struct {
 	manager  *session.Manager
 	reaper   *reaper.Reaper
 	named    *orchestrator.Service // nil if there is none
+	scopes   *scope.Service
+	inside   *api.Inside // the server's second listener
 
 	artifacts *artifacts.Service // of named
 	server    *http.Server
@@ -95,7 +97,7 @@ type Daemon struct {
 // the daemon, also after Run.
 func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) {
 	cfg.Pool.Enabled = cfg.Pool.Enabled && !opts.StopSessions
-	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{})}
+	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{}), inside: api.NewInside()}
 	if off := protection.Named(); len(off) > 0 {
 		d.log.WarnContext(ctx, "this is a build for tests and protects nobody", "off", off)
 	}
@@ -235,16 +237,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		sessions.Reserved = func(id runtime.ID) bool { return pool.Owns(id) || d.groups.owns(id) }
 	}
 	d.manager = session.New(sessions)
-	if d.artifacts, err = openArtifacts(ctx, d.cfg, rows, stores, d.log); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(d.openSignIns(ctx, rows), d.openOIDC(rows)); err != nil {
-		return nil, err
-	}
-	d.named = newOrchestrator(d.cfg, rows, d.manager, d.artifacts, d.log)
-	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.clockSet, Log: d.log}
-	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval, Align: times.Align})
-	if err := times.Align(ctx); err != nil { // before anybody compares times of rows
+	if err := d.openBeside(ctx, rows, stores); err != nil {
 		return nil, err
 	}
 	return gate, d.usage.Resume(ctx)
@@ -262,19 +255,6 @@ func (d *Daemon) makeRoom(ctx context.Context) error {
 		d.log.ErrorContext(ctx, "the disk of data_dir is full: sessions can be used and removed, and none be made", "data_dir", d.cfg.DataDir)
 	}
 	return nil
-}
-
-// admitSession asks for room for another session of an owner.
-func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context, string) error {
-	return func(ctx context.Context, owner string) error {
-		if err := d.usage.Check(owner); err != nil {
-			return err
-		}
-		if err := gate.Admit(ctx); err != nil {
-			return err
-		}
-		return d.ballast.Whole(ctx)
-	}
 }
 
 func (d *Daemon) listen(ctx context.Context) error {
@@ -396,6 +376,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.accounts.Run(inner, d.settled) })
 	g.Go(func() error { return d.usage.Run(inner) })
 	g.Go(func() error { return d.signIns.Run(inner) })
+	if !d.opts.StopSessions {
+		g.Go(func() error { return d.scopes.Run(inner) })
+	}
 	if d.named != nil && !d.opts.StopSessions {
 		g.Go(func() error { return d.named.Run(inner) })
 		g.Go(func() error { return d.artifacts.Run(inner) })
@@ -465,12 +448,13 @@ func (d *Daemon) sweepFiles(ctx context.Context) {
 
 // serve answers requests until ctx or inner is done, and drains them.
 func (d *Daemon) serve(ctx, inner context.Context) error {
-	served := make(chan error, 1)
+	served, servedInside := make(chan error, 1), make(chan error, 1)
 	go func() { served <- d.server.Serve(d.listener) }()
+	go func() { servedInside <- d.server.Serve(d.inside) }()
 	d.log.InfoContext(ctx, "listening", "url", d.URL(), "version", d.opts.Version, "data_dir", d.cfg.DataDir)
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve %s: %w", d.URL(), err)
+		return errors.Join(fmt.Errorf("serve %s: %w", d.URL(), err), d.inside.Close())
 	case <-ctx.Done():
 	case <-inner.Done():
 	}
@@ -485,8 +469,10 @@ func (d *Daemon) serve(ctx, inner context.Context) error {
 		d.log.InfoContext(ctx, "cutting off requests that did not end in time")
 		err = d.server.Close()
 	}
-	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
-		err = errors.Join(err, serveErr)
+	for _, ended := range []chan error{served, servedInside} {
+		if serveErr := <-ended; !errors.Is(serveErr, http.ErrServerClosed) {
+			err = errors.Join(err, serveErr)
+		}
 	}
 	return err
 }

@@ -86,6 +86,7 @@ func callEverything(t *testing.T, c *Client) {
 	c.PoolStatus(ctx)
 	c.CreateSession(ctx, nil)
 	c.ListSessions(ctx, nil)
+	c.CompleteScope(ctx, "x:x", nil)
 	c.GetSession(ctx, "x")
 	c.CreateWorkspace(ctx, nil)
 	c.ListWorkspaces(ctx)

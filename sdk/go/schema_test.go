@@ -98,6 +98,7 @@ func TestTypesAreThoseOfTheAPI(t *testing.T) {
 		{"NewKey", NewKey{}, nil, nil},
 		{"KeyRequest", keyRequest{}, nil, nil},
 		{"Me", Me{}, nil, nil},
+		{"Completed", Completed{}, nil, nil},
 		{"Secret", Secret{}, nil, nil},
 		{"SecretRequest", SecretOptions{}, nil, nil},
 		{"Shell", Shell{}, nil, nil},

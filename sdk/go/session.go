@@ -154,13 +154,15 @@ func (c *Client) GetSession(ctx context.Context, id string) (*Session, error) {
 
 // ListSessionsOptions selects sessions.
 type ListSessionsOptions struct {
-	IncludeEnded bool // also those that ended not long ago
+	IncludeEnded bool   // also those that ended not long ago
+	Scope        string // only those of a scope of the key's own, as workflow:run-1
 }
 
 // ListSessions returns the key's sessions, oldest first.
 func (c *Client) ListSessions(ctx context.Context, o *ListSessionsOptions) ([]*Session, error) {
 	r := get("/v1/sessions")
 	r.setFlag("include_ended", value(o).IncludeEnded)
+	r.set("scope", value(o).Scope)
 	var infos []SessionInfo
 	if err := c.call(ctx, r, &infos); err != nil {
 		return nil, err

@@ -17,8 +17,9 @@ import (
 // it a field is added or changed. Those of calls are used too.
 var bodies = map[string]string{
 	"create-session": `{"ttl_seconds":60}`, "create-workspace": `{"size_mb":64}`, "create-user": `{"name":"stolen"}`, "create-key": `{"user":"stolen"}`,
-	"sign-in":    `{"name":"nobody","password":"of-nobody"}`,
-	"set-secret": `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
+	"sign-in":        `{"name":"nobody","password":"of-nobody"}`,
+	"set-secret":     `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
+	"complete-scope": `{"retention_seconds":60}`,
 }
 
 // eachBody calls try for every operation with a JSON body, its path in the
@@ -47,7 +48,7 @@ func (s *scene) eachBody(t *testing.T, b *target, try func(name, method, path st
 				continue
 			}
 			n++
-			try(o.ID, strings.ToUpper(method), strings.NewReplacer("{id}", b.id, "{exec_id}", execID, "{name}", "stolen").Replace(pattern), shape, good)
+			try(o.ID, strings.ToUpper(method), strings.NewReplacer("{id}", b.id, "{exec_id}", execID, "{name}", "stolen", "{namespace}", "workflow").Replace(pattern), shape, good)
 		}
 	}
 	if n < 20 {
@@ -108,6 +109,7 @@ func TestA04_UnknownFields(t *testing.T) {
 var zeroIsValid = map[string]bool{
 	"cpu": true, "memory_mb": true, "pids": true, "disk_mb": true, "timeout_ms": true,
 	"max_mbit": true, "max_connections": true, "connections_per_second": true, "max_mb": true,
+	"retention_seconds": true,
 }
 
 // A05: numbers that are negative, without end, no whole ones or of another type

@@ -145,6 +145,9 @@ func TestA02_ForeignIDs(t *testing.T) {
 		if strings.HasPrefix(pattern, "/v1/secrets/") {
 			continue // each owner has names of their own, so none is another's: internal/api/v1.TestSecretOwners
 		}
+		if strings.HasPrefix(pattern, "/v1/scopes/") {
+			continue // the same holds for scopes: internal/scope.TestScopesAreTheirOwners
+		}
 		for method, o := range doc.Paths[pattern] {
 			call, ok := callOf(o.ID)
 			if !ok {

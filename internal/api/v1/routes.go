@@ -30,6 +30,7 @@ func (s *surface) table() {
 	s.snapshotRoutes()
 	s.imageRoutes()
 	s.userRoutes()
+	s.scopeRoutes()
 	s.daemonRoutes()
 }
 
@@ -49,6 +50,13 @@ func (s *surface) daemonRoutes() {
 			Description: "What a client may ask for at most and what it gets if it does not ask.",
 		},
 	}, s.info)
+	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/agent-tools", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "list-agent-tools", Summary: "List the tools for agents",
+			Description: "The definitions of the tools that agents call, as a model's API takes them. What they do is done by /mcp, or by a program with the Go package agents/tools.",
+		},
+	}, s.agentTools)
 	kit.Route(s.kit, kit.Row{
 		Pattern: "GET /healthz", Scope: api.Public,
 		Doc: kit.Doc{

@@ -197,7 +197,8 @@ func (s *surface) createSession(ctx context.Context, in *createInput) (*sessionO
 }
 
 type listInput struct {
-	IncludeEnded bool `query:"include_ended" doc:"Also those that ended not long ago."`
+	IncludeEnded bool   `query:"include_ended" doc:"Also those that ended not long ago."`
+	Scope        string `query:"scope" maxLength:"137" doc:"Only those of this scope of the key's own owner: their label sandkasten.scope is this." example:"workflow:run-1"`
 }
 
 type listOutput struct {
@@ -205,7 +206,7 @@ type listOutput struct {
 }
 
 func (s *surface) listSessions(ctx context.Context, in *listInput) (*listOutput, error) {
-	all, err := s.manager.Sessions.List(ctx, api.Caller(ctx), session.ListRequest{IncludeEnded: in.IncludeEnded})
+	all, err := s.listed(ctx, in)
 	if err != nil {
 		return nil, err
 	}

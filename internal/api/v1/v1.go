@@ -26,6 +26,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
+	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/usage"
 )
@@ -45,6 +46,8 @@ type Options struct {
 	Usage    *usage.Meter       // nil meters nothing, and answers so
 	SignIns  *browser.SignIns   // of these accounts; nil has none, and answers so
 	OIDC     *oidc.Provider     // signs users in; nil has none, and answers so
+
+	Scopes *scope.Service // nil has none, and answers so
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 4 MiB

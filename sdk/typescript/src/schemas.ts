@@ -4,6 +4,37 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        AgentFunction: {
+            /** @example Open or resume a Linux sandbox. */
+            description: string;
+            /** @example sandbox_open */
+            name: string;
+            /** @description The JSON schema of its input. */
+            parameters: {
+                [key: string]: unknown;
+            };
+        };
+        AgentTool: {
+            /** @description Of format mcp. */
+            annotations?: {
+                [key: string]: unknown;
+            };
+            /** @description Of the other formats. */
+            description?: string;
+            /** @description Of format openai. */
+            function?: components["schemas"]["AgentFunction"];
+            /** @description Of format anthropic. */
+            inputSchema?: {
+                [key: string]: unknown;
+            };
+            /** @description Of the other formats. */
+            name?: string;
+            /**
+             * @description Of format openai: function.
+             * @example function
+             */
+            type?: string;
+        };
         BuildRequest: {
             /** @description What the recipe's copy may take. */
             files?: components["schemas"]["RecipeFile"][];
@@ -64,6 +95,29 @@ export interface components {
             sessionId?: string;
             /** @description A snapshot of scope sandbox. */
             snapshotId?: string;
+        };
+        CompleteRequest: {
+            /**
+             * Format: int64
+             * @description How long they are kept. 0 is not at all.
+             * @example 0
+             */
+            retentionSeconds?: number;
+        };
+        Completed: {
+            /**
+             * Format: date-time
+             * @description When they begin to end.
+             */
+            endsAt: string;
+            /** @example workflow:run-1 */
+            scope: string;
+            /**
+             * Format: int64
+             * @description That have not ended yet.
+             * @example 0
+             */
+            sessions: number;
         };
         Content: {
             /** @example aGkK */
@@ -2647,10 +2701,14 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type SchemaAgentFunction = components['schemas']['AgentFunction'];
+export type SchemaAgentTool = components['schemas']['AgentTool'];
 export type SchemaBuildRequest = components['schemas']['BuildRequest'];
 export type SchemaChmodRequest = components['schemas']['ChmodRequest'];
 export type SchemaChunk = components['schemas']['Chunk'];
 export type SchemaCommitRequest = components['schemas']['CommitRequest'];
+export type SchemaCompleteRequest = components['schemas']['CompleteRequest'];
+export type SchemaCompleted = components['schemas']['Completed'];
 export type SchemaContent = components['schemas']['Content'];
 export type SchemaCopyRequest = components['schemas']['CopyRequest'];
 export type SchemaCreateRequest = components['schemas']['CreateRequest'];

@@ -1,0 +1,158 @@
+package tools
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+// workspace is where sandboxes have their files.
+const workspace = "/workspace"
+
+// workspacePath is where a path of a call leads: /workspace/a, workspace/a and a are
+// one file.
+func workspacePath(field, name string) (string, error) {
+	if strings.ContainsRune(name, 0) || !utf8.ValidString(name) {
+		return "", wrongInput("%s must be text without NUL bytes", field)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", wrongInput("%s must not contain ..: write it from the workspace's root, as src/main.py", field)
+		}
+	}
+	clean := path.Clean(name)
+	switch {
+	case name == "" || clean == "." || clean == "/workspace" || clean == "workspace":
+		return workspace, nil
+	case strings.HasPrefix(clean, "/workspace/"):
+		return clean, nil
+	case strings.HasPrefix(clean, "/"):
+		return "", wrongInput("%s is %s, outside of /workspace: use a path such as src/main.py, or sandbox_exec with cat or cp for other places", field, name)
+	}
+	return workspace + "/" + strings.TrimPrefix(clean, "workspace/"), nil
+}
+
+// relative is a path as calls and answers show it.
+func relative(name string) string {
+	if name == workspace {
+		return "."
+	}
+	return strings.TrimPrefix(name, workspace+"/")
+}
+
+// shorten keeps the head and the tail of a text that is longer than most bytes, and
+// says in between what is cut and how to read it.
+func shorten(text string, most int, how string) (short string, cut bool) {
+	if len(text) <= most {
+		return text, false
+	}
+	head, tail := most*2/3, most/3
+	for head > 0 && !utf8.RuneStart(text[head]) {
+		head--
+	}
+	from := len(text) - tail
+	for from < len(text) && !utf8.RuneStart(text[from]) {
+		from++
+	}
+	return fmt.Sprintf("%s\n[... %d bytes cut; %s ...]\n%s", text[:head], from-head, how, text[from:]), true
+}
+
+// stream is one output of a command. Of what is no text there is only base64.
+func stream(text, encoded string, most int, how string) (shown, base64Text string, cut bool, err error) {
+	if encoded == "" {
+		shown, cut = shorten(text, most, how)
+		return shown, "", cut, nil
+	}
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", "", false, fmt.Errorf("decode output: %w", err)
+	}
+	if most = most * 3 / 4; len(data) > most {
+		data, cut = data[:most], true
+	}
+	return "", base64.StdEncoding.EncodeToString(data), cut, nil
+}
+
+// failed is the answer of a call that could not be done.
+type failed struct {
+	Error  string            `json:"error"`
+	Code   string            `json:"code,omitempty"`
+	Reason sandkasten.Reason `json:"reason,omitempty"`
+}
+
+func failure(tool string, err error) Result {
+	answer := failed{Error: tool + ": " + err.Error(), Code: "invalid_argument"}
+	var refused *sandkasten.APIError
+	var input *InputError
+	switch {
+	case errors.As(err, &input):
+	case errors.As(err, &refused):
+		answer.Code, answer.Reason = refused.Code, refused.Reason
+	case errors.Is(err, context.Canceled):
+		answer.Code = "canceled"
+	case errors.Is(err, context.DeadlineExceeded):
+		answer.Code = "timeout"
+	case errors.Is(err, fs.ErrNotExist):
+		answer.Code = "not_found"
+	default:
+		answer.Code = "unavailable"
+	}
+	if next := nextStep(answer, err); next != "" {
+		answer.Error += ". " + next
+	}
+	return Result{JSON: encode(answer), IsError: true}
+}
+
+// reasonSteps says what to do about an error of the daemon.
+var reasonSteps = map[sandkasten.Reason]string{
+	sandkasten.ReasonNoSuchFile:       "See what is there with sandbox_fs_list or sandbox_fs_glob, or make it with sandbox_fs_write.",
+	sandkasten.ReasonFileExists:       "Send overwrite true to replace it, or take another path.",
+	sandkasten.ReasonIsADirectory:     "See what is in it with sandbox_fs_list.",
+	sandkasten.ReasonNotADirectory:    "A part of the path is a file: see sandbox_fs_list.",
+	sandkasten.ReasonDirNotEmpty:      "Send recursive true to delete all that is in it.",
+	sandkasten.ReasonNotRegular:       "Read it with sandbox_exec.",
+	sandkasten.ReasonNoPermission:     "See who may with sandbox_exec and ls -l.",
+	sandkasten.ReasonReadOnly:         "Write below /workspace or /tmp.",
+	sandkasten.ReasonOutsideWorkspace: "Use a path below /workspace, or sandbox_exec.",
+	sandkasten.ReasonProgramNotFound:  "Find it with sandbox_exec and [\"sh\", \"-c\", \"command -v NAME\"], or take an image that has it.",
+	sandkasten.ReasonNotExecutable:    "Run it by its interpreter, as [\"python3\", \"main.py\"], or chmod +x it.",
+	sandkasten.ReasonTextNotFound:     "Read the file with sandbox_fs_read and send the text exactly as it is there, spaces included.",
+	sandkasten.ReasonTextNotUnique:    "Send more lines around it until it is there once, or count with the number of places.",
+	sandkasten.ReasonNoSuchSession:    "Call sandbox_open first and use the sandbox_id that it returns; files of an ended sandbox are gone.",
+	sandkasten.ReasonNoSuchImage:      "Leave image out for the default one.",
+	sandkasten.ReasonNoSuchSnapshot:   "Use a snapshot_id that sandbox_snapshot has returned.",
+	sandkasten.ReasonNoSuchExec:       "Use an exec_id of this sandbox; old ones are forgotten. Run the command again with sandbox_exec.",
+	sandkasten.ReasonNoSuchShell:      "Leave shell out for the default one.",
+}
+
+var codeSteps = map[string]string{
+	"unauthenticated":    "The API key is not valid: tell the user.",
+	"permission_denied":  "The API key may not do this: tell the user, or do without.",
+	"conflict":           "Call sandbox_open and use the sandbox_id that it returns.",
+	"already_exists":     "Send overwrite true to replace it, or take another path.",
+	"resource_exhausted": "Close sandboxes that are not needed with sandbox_close, or wait and try again.",
+	"unimplemented":      "This daemon cannot do it: do without.",
+	"unavailable":        "Wait some seconds and try again.",
+	"insufficient_space": "Delete files that are not needed and try again.",
+	"internal":           "Try again; if it fails again, tell the user.",
+	"timeout":            "Try again with a longer timeout_seconds, or stream true.",
+	"canceled":           "The call was cancelled, and its command was ended.",
+}
+
+func nextStep(f failed, err error) string {
+	var input *InputError
+	if errors.As(err, &input) {
+		return "" // it says it itself
+	}
+	if next := reasonSteps[f.Reason]; next != "" {
+		return next
+	}
+	return codeSteps[f.Code]
+}

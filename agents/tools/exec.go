@@ -1,0 +1,367 @@
+package tools
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+const (
+	completed = "completed"
+	running   = "running"
+)
+
+// ended is what the answers about a command that has ended have in common.
+type ended struct {
+	Cause         string                     `json:"cause,omitempty"` // unless it exited by itself
+	TimedOut      bool                       `json:"timed_out,omitempty"`
+	DiskFull      bool                       `json:"disk_full,omitempty"`
+	NetworkDenied []sandkasten.NetworkDenial `json:"network_denied,omitempty"`
+	DurationMS    int64                      `json:"duration_ms,omitempty"`
+	Hint          string                     `json:"hint,omitempty"`
+}
+
+func newEnded(end sandkasten.ExecEnd) ended {
+	e := ended{TimedOut: end.TimedOut, DiskFull: end.DiskFull, NetworkDenied: end.NetworkDenied, DurationMS: end.DurationMS}
+	if end.Cause != "exited" {
+		e.Cause = end.Cause
+	}
+	switch {
+	case end.TimedOut:
+		e.Hint = "It was ended at its timeout. Send a longer timeout_seconds, or stream true for a program that goes on."
+	case end.Cause == "oom_killed":
+		e.Hint = "It needed more memory than the sandbox has. Work on less at once, or open a sandbox with a larger limits.memory_mb."
+	case end.DiskFull:
+		e.Hint = "The sandbox's disk is full. Delete files that are not needed."
+	case len(end.NetworkDenied) > 0:
+		e.Hint = "The sandbox's network does not allow these hosts. Use what is installed, or ask the user."
+	}
+	return e
+}
+
+type execAnswer struct {
+	ExecID    string  `json:"exec_id"`
+	Status    string  `json:"status"`
+	ExitCode  *int    `json:"exit_code,omitempty"`
+	Stdout    *string `json:"stdout,omitempty"`
+	StdoutB64 string  `json:"stdout_b64,omitempty"`
+	Stderr    *string `json:"stderr,omitempty"`
+	StderrB64 string  `json:"stderr_b64,omitempty"`
+	Truncated bool    `json:"truncated,omitempty"`
+	ended
+}
+
+const readOn = "sandbox_exec_read with this exec_id and since_seq 0 reads all"
+
+func execTool(ctx context.Context, c *call) (any, error) {
+	cmd := c.texts("cmd")
+	if len(cmd) == 0 || cmd[0] == "" {
+		return nil, wrongInput(`cmd must have a program and its arguments, such as ["python3", "main.py"]; a line for a shell is ["sh", "-c", "..."]`)
+	}
+	cwd, err := directory(c.text("cwd"))
+	if err != nil {
+		return nil, err
+	}
+	session, err := c.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	options := sandkasten.ProcessOptions{Cwd: cwd, Env: c.mapping("env"), Timeout: c.seconds("timeout_seconds", c.set.opts.Timeout)}
+	if c.flag("stream", false) {
+		process, err := session.StartProcess(ctx, cmd, &options)
+		if err != nil {
+			return nil, err
+		}
+		return execAnswer{ExecID: process.ID, Status: running, ended: ended{Hint: "sandbox_exec_read follows it, sandbox_exec_wait waits for its end."}}, nil
+	}
+	options.OnDisconnect = "kill"
+	var result sandkasten.ProcessResult
+	err = tell(ctx, strings.Join(cmd, " "), func() error {
+		result, err = session.RunProcess(ctx, cmd, &options)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newExecAnswer(result, c.set.opts.MaxBytes)
+}
+
+func newExecAnswer(r sandkasten.ProcessResult, most int) (execAnswer, error) {
+	a := execAnswer{ExecID: r.ExecID, Status: completed, ExitCode: &r.ExitCode, ended: newEnded(r.ExecEnd)}
+	stdout, encoded, cut, err := stream(r.Stdout, r.StdoutBase64, most, readOn)
+	if err != nil {
+		return a, err
+	}
+	stderr, errEncoded, errCut, err := stream(r.Stderr, r.StderrBase64, most, readOn)
+	a.StdoutB64, a.StderrB64 = encoded, errEncoded
+	if encoded == "" {
+		a.Stdout = &stdout
+	}
+	if errEncoded == "" {
+		a.Stderr = &stderr
+	}
+	a.Truncated = r.Truncated || cut || errCut
+	return a, err
+}
+
+// directory is where a command begins. A command may be anywhere, so absolute paths
+// are taken as they are.
+func directory(cwd string) (string, error) {
+	if strings.HasPrefix(cwd, "/") {
+		return cwd, nil
+	}
+	return workspacePath("cwd", cwd)
+}
+
+// tellEvery is between two words of a call's progress.
+const tellEvery = 5 * time.Second
+
+// tell does something that may take long, and says so meanwhile to whom the context
+// names.
+func tell(ctx context.Context, what string, do func() error) error {
+	progress, ok := ctx.Value(progressKey{}).(Progress)
+	if !ok {
+		return do()
+	}
+	what, _ = shorten(what, 200, "more")
+	start, stop, stopped := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(tellEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				progress(time.Since(start), "running: "+what)
+			}
+		}
+	}()
+	defer func() {
+		close(stop)
+		<-stopped
+	}()
+	return do()
+}
+
+type chunk struct {
+	Seq     int64  `json:"seq"`
+	Stream  string `json:"stream"`
+	Text    string `json:"text,omitempty"`
+	TextB64 string `json:"text_b64,omitempty"`
+}
+
+type readAnswer struct {
+	Chunks       []chunk `json:"chunks"`
+	Done         bool    `json:"done"`
+	NextSeq      int64   `json:"next_seq"`
+	DroppedBytes int64   `json:"dropped_bytes,omitempty"`
+	Status       string  `json:"status"`
+	ExitCode     *int    `json:"exit_code,omitempty"`
+	Cause        string  `json:"cause,omitempty"`
+}
+
+// readWait is how long a read waits for output, so that a model need not ask often.
+const readWait = 2 * time.Second
+
+func execReadTool(ctx context.Context, c *call) (any, error) {
+	session, err := c.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	page, err := session.Process(c.text("exec_id")).Output(ctx, &sandkasten.OutputOptions{
+		SinceSeq: c.number("since_seq", 0), MaxChunks: int(c.number("max_chunks", 0)), Wait: readWait,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := readAnswer{
+		Chunks: []chunk{}, Done: page.Done, NextSeq: page.NextSeq, DroppedBytes: page.Dropped, Status: running, ExitCode: page.ExitCode, Cause: page.Cause,
+	}
+	if page.ExitCode != nil {
+		a.Status = completed
+	}
+	total := 0
+	for _, one := range page.Chunks {
+		size := len(one.Text) + len(one.Base64)
+		if total > 0 && total+size > 2*c.set.opts.MaxBytes { // the rest is for the next call
+			a.Done, a.NextSeq = false, a.Chunks[len(a.Chunks)-1].Seq
+			break
+		}
+		total += size
+		a.Chunks = append(a.Chunks, chunk{one.Seq, one.Stream, one.Text, one.Base64})
+	}
+	return a, nil
+}
+
+type waitAnswer struct {
+	Done     bool `json:"done"`
+	ExitCode *int `json:"exit_code,omitempty"`
+	ended
+}
+
+func execWaitTool(ctx context.Context, c *call) (any, error) {
+	session, err := c.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	process := session.Process(c.text("exec_id"))
+	waiting, cancel := context.WithTimeout(ctx, c.seconds("timeout_seconds", time.Minute))
+	defer cancel()
+	var detail sandkasten.ExecDetail
+	err = tell(ctx, "waiting for "+process.ID, func() error {
+		detail, err = process.Wait(waiting)
+		return err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return waitAnswer{ended: ended{Hint: "It is still running. Call again to go on waiting, or read its output with sandbox_exec_read."}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	end, _ := detail.End()
+	return waitAnswer{Done: true, ExitCode: &end.ExitCode, ended: newEnded(end)}, nil
+}
+
+type shellAnswer struct {
+	ExecID    string `json:"exec_id"`
+	ExitCode  int    `json:"exit_code"`
+	Output    string `json:"output"`
+	OutputB64 string `json:"output_b64,omitempty"`
+	Truncated bool   `json:"truncated,omitempty"`
+	Cwd       string `json:"cwd"`
+	Restarted bool   `json:"shell_restarted,omitempty"`
+	ended
+}
+
+func shellTool(ctx context.Context, c *call) (any, error) {
+	session, err := c.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	options := sandkasten.ExecOptions{
+		Timeout: c.seconds("timeout_seconds", c.set.opts.Timeout), Stdin: c.text("stdin"), Shell: c.text("shell"), OnDisconnect: "kill",
+	}
+	var r sandkasten.ExecResult
+	err = tell(ctx, c.text("command"), func() error {
+		r, err = session.Exec(ctx, c.text("command"), &options)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	a := shellAnswer{ExecID: r.ExecID, ExitCode: r.ExitCode, Cwd: r.Cwd, Restarted: r.ShellRestarted, ended: newEnded(r.ExecEnd)}
+	a.Output, a.OutputB64, a.Truncated, err = stream(r.Output, r.OutputBase64, c.set.opts.MaxBytes, readOn)
+	a.Truncated = a.Truncated || r.Truncated
+	return a, err
+}
+
+// runtimes are what sandbox_run runs code with.
+var runtimes = map[string]struct{ file, program string }{
+	"python": {"main.py", "python3"},
+	"node":   {"main.js", "node"},
+	"bash":   {"main.sh", "bash"},
+}
+
+type runAnswer struct {
+	OK         bool      `json:"ok"`
+	Runtime    string    `json:"runtime"`
+	ExitCode   int       `json:"exit_code"`
+	DurationMS int64     `json:"duration_ms"`
+	Stdout     string    `json:"stdout"`
+	Stderr     string    `json:"stderr"`
+	StdoutB64  string    `json:"stdout_b64,omitempty"`
+	StderrB64  string    `json:"stderr_b64,omitempty"`
+	Truncated  bool      `json:"truncated,omitempty"`
+	Error      string    `json:"error,omitempty"`
+	Limits     runLimits `json:"limits"`
+}
+
+type runLimits struct {
+	TimeoutSeconds int64 `json:"timeout_seconds"`
+	MaxStdoutBytes int   `json:"max_stdout_bytes"`
+}
+
+// closing is how long the removal of a run's sandbox may take.
+const closing = 30 * time.Second
+
+func runTool(ctx context.Context, c *call) (answer any, err error) {
+	kind := c.text("runtime")
+	if kind == "" {
+		kind = "python"
+	}
+	how, timeout := runtimes[kind], c.seconds("timeout_seconds", c.set.opts.Timeout)
+	files := map[string]string{}
+	for name, text := range c.mapping("files") {
+		place, err := workspacePath("files", name)
+		if err != nil {
+			return nil, err
+		}
+		files[place] = text
+	}
+	files[workspace+"/"+how.file] = c.text("code")
+	options := c.set.opts.Session
+	if image := c.set.opts.Images[kind]; image != "" {
+		options.Image = image
+	}
+	options.Labels = map[string]string{LabelScope: c.scope.String()}
+	options.TTL = timeout + time.Minute
+	session, err := c.set.opts.Client.CreateSession(ctx, &options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+		defer cancel()
+		err = errors.Join(err, session.Destroy(ending))
+	}()
+	for _, name := range sortedKeys(files) {
+		if err := session.Write(ctx, name, strings.NewReader(files[name]), nil); err != nil {
+			return nil, err
+		}
+	}
+	var result sandkasten.ProcessResult
+	err = tell(ctx, kind, func() error {
+		cmd := append([]string{how.program, workspace + "/" + how.file}, c.texts("args")...)
+		result, err = session.RunProcess(ctx, cmd, &sandkasten.ProcessOptions{Env: c.mapping("env"), Timeout: timeout, OnDisconnect: "kill"})
+		return err
+	})
+	a := runAnswer{Runtime: kind, Limits: runLimits{int64(timeout / time.Second), c.set.opts.MaxBytes}}
+	var refused *sandkasten.APIError
+	if errors.As(err, &refused) && refused.Reason == sandkasten.ReasonProgramNotFound {
+		a.ExitCode, a.Error = -1, "the image of the sandbox has no "+how.program+"; use another runtime, or sandbox_open with an image that has it"
+		return a, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a.with(result)
+}
+
+func (a runAnswer) with(result sandkasten.ProcessResult) (any, error) {
+	const print = "print less, or write to a file of a sandbox of sandbox_open"
+	var cut, errCut bool
+	var err, stderrErr error
+	a.Stdout, a.StdoutB64, cut, err = stream(result.Stdout, result.StdoutBase64, a.Limits.MaxStdoutBytes, print)
+	a.Stderr, a.StderrB64, errCut, stderrErr = stream(result.Stderr, result.StderrBase64, a.Limits.MaxStdoutBytes, print)
+	a.Truncated = result.Truncated || cut || errCut
+	a.OK, a.ExitCode, a.DurationMS = result.ExitCode == 0, result.ExitCode, result.DurationMS
+	if a.Error = newEnded(result.ExecEnd).Hint; a.Error == "" && !a.OK {
+		a.Error = "the program failed; see stderr"
+	}
+	return a, errors.Join(err, stderrErr)
+}
+
+// decodeBase64 reads bytes that a model has sent.
+func decodeBase64(field, text string) ([]byte, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, wrongInput("%s must be standard base64 with padding: %v; send text as contents", field, err)
+	}
+	return data, nil
+}

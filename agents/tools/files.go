@@ -1,0 +1,381 @@
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+const (
+	readBytes   = 256 << 10 // of sandbox_fs_read that asks for no other number
+	maxRead     = 4 << 20
+	listEntries = 500
+	maxMatches  = 100
+)
+
+// at is the session and the path of a call for a file.
+func (c *call) at(ctx context.Context, name string) (*sandkasten.Session, string, error) {
+	place, err := workspacePath(name, c.text(name))
+	if err != nil {
+		return nil, "", err
+	}
+	session, err := c.session(ctx)
+	return session, place, err
+}
+
+func writeTool(ctx context.Context, c *call) (any, error) {
+	content := []byte(c.text("contents"))
+	if encoded := c.text("contents_b64"); encoded != "" {
+		if len(content) > 0 {
+			return nil, wrongInput("send contents or contents_b64, not both")
+		}
+		var err error
+		if content, err = decodeBase64("contents_b64", encoded); err != nil {
+			return nil, err
+		}
+	}
+	mode, err := strconv.ParseUint(orElse(c.text("mode"), "0644"), 8, 32)
+	if err != nil || mode > 0o777 {
+		return nil, wrongInput(`mode must be octal permissions, such as "0644" or "0755"`)
+	}
+	place, err := workspacePath("path", c.text("path"))
+	if err != nil {
+		return nil, err
+	}
+	if place == workspace {
+		return nil, wrongInput("path must name a file, as src/main.py")
+	}
+	session, err := c.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	options := sandkasten.WriteOptions{Mode: fs.FileMode(mode), Create: !c.flag("overwrite", true)}
+	if err := session.Write(ctx, place, bytes.NewReader(content), &options); err != nil {
+		return nil, err
+	}
+	return struct {
+		OK        bool   `json:"ok"`
+		Path      string `json:"path"`
+		SizeBytes int    `json:"size_bytes"`
+	}{true, place, len(content)}, nil
+}
+
+type contents struct {
+	Contents    *string `json:"contents,omitempty"`
+	ContentsB64 *string `json:"contents_b64,omitempty"`
+	Truncated   bool    `json:"truncated"`
+	SizeBytes   int64   `json:"size_bytes"`
+	Hint        string  `json:"hint,omitempty"`
+}
+
+func readTool(ctx context.Context, c *call) (any, error) {
+	session, place, err := c.at(ctx, "path")
+	if err != nil {
+		return nil, err
+	}
+	return readFile(ctx, session, place, c.number("offset", 0), c.number("max_bytes", readBytes))
+}
+
+// readFile returns a part of a file, as text if it is some.
+func readFile(ctx context.Context, session *sandkasten.Session, place string, offset, most int64) (contents, error) {
+	// Some bytes more tell whether a character is cut at the end.
+	reader, err := session.Read(ctx, place, &sandkasten.ReadOptions{Offset: offset, MaxBytes: most + utf8.UTFMax})
+	if err != nil {
+		return contents{}, err
+	}
+	data, err := io.ReadAll(reader)
+	if err = errors.Join(err, reader.Close()); err != nil {
+		return contents{}, err
+	}
+	a := contents{SizeBytes: max(reader.Size, 0)}
+	if reader.Size < 0 { // nothing is at the offset
+		entry, err := session.Stat(ctx, place, &sandkasten.StatOptions{Follow: true})
+		if err != nil {
+			return contents{}, err
+		}
+		a.SizeBytes = entry.Size
+	}
+	part := data
+	if int64(len(data)) > most {
+		part = data[:most]
+		if whole := wholeRunes(part); len(whole) > 0 && utf8.Valid(whole) {
+			part = whole
+		}
+	}
+	next := offset + int64(len(part))
+	if a.Truncated = next < a.SizeBytes; a.Truncated {
+		a.Hint = fmt.Sprintf("send offset %d to read on", next)
+	}
+	if utf8.Valid(part) && !bytes.ContainsRune(part, 0) {
+		text := string(part)
+		a.Contents = &text
+		return a, nil
+	}
+	encoded := base64.StdEncoding.EncodeToString(part)
+	a.ContentsB64 = &encoded
+	return a, nil
+}
+
+// wholeRunes leaves out a character that is cut at the end.
+func wholeRunes(data []byte) []byte {
+	for i := len(data) - 1; i >= 0 && i >= len(data)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(data[i]) {
+			if !utf8.FullRune(data[i:]) {
+				return data[:i]
+			}
+			break
+		}
+	}
+	return data
+}
+
+type entry struct {
+	Path      string `json:"path"`
+	Type      string `json:"type"`
+	Size      int64  `json:"size"`
+	Mode      string `json:"mode"`
+	MtimeUnix int64  `json:"mtime_unix"`
+}
+
+type listAnswer struct {
+	Entries   []entry `json:"entries"`
+	Truncated bool    `json:"truncated,omitempty"`
+	Hint      string  `json:"hint,omitempty"`
+}
+
+func newEntry(dir string, e sandkasten.Entry) entry {
+	return entry{relative(path.Join(dir, e.Name)), e.Type, e.Size, e.Mode, e.ModifiedAt.Unix()}
+}
+
+func listTool(ctx context.Context, c *call) (any, error) {
+	session, place, err := c.at(ctx, "path")
+	if err != nil {
+		return nil, err
+	}
+	options := sandkasten.ListOptions{}
+	if c.flag("recursive", false) {
+		options.Depth = -1
+	}
+	a := listAnswer{Entries: []entry{}}
+	for e, err := range session.List(ctx, place, &options) {
+		if err != nil {
+			return nil, err
+		}
+		if len(a.Entries) == listEntries {
+			a.Truncated, a.Hint = true, "there are more; list a directory below, or use sandbox_fs_glob"
+			break
+		}
+		a.Entries = append(a.Entries, newEntry(place, e))
+	}
+	return a, nil
+}
+
+func deleteTool(ctx context.Context, c *call) (any, error) {
+	place, err := workspacePath("path", c.text("path"))
+	if err != nil {
+		return nil, err
+	}
+	if place == workspace {
+		return nil, wrongInput("the workspace itself cannot be deleted; delete what is in it, or end the sandbox with sandbox_close")
+	}
+	session, err := c.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	recursive := c.flag("recursive", false)
+	found, err := session.Stat(ctx, place, nil)
+	switch {
+	case hasReason(err, sandkasten.ReasonNoSuchFile):
+	case err != nil:
+		return nil, err
+	case found.IsDir() && !recursive:
+		return nil, wrongInput("%s is a directory: send recursive true to delete it with all that is in it", relative(place))
+	default:
+		err = session.Remove(ctx, place, &sandkasten.RemoveOptions{Recursive: recursive})
+		if err != nil && !hasReason(err, sandkasten.ReasonNoSuchFile) {
+			return nil, err
+		}
+	}
+	return struct {
+		OK      bool   `json:"ok"`
+		Deleted string `json:"deleted"`
+	}{true, place}, nil
+}
+
+func hasReason(err error, reason sandkasten.Reason) bool {
+	var refused *sandkasten.APIError
+	return errors.As(err, &refused) && refused.Reason == reason
+}
+
+func editTool(ctx context.Context, c *call) (any, error) {
+	if c.text("old") == "" {
+		return nil, wrongInput("old must not be empty: send the exact text to replace, or write the file with sandbox_fs_write")
+	}
+	session, place, err := c.at(ctx, "path")
+	if err != nil {
+		return nil, err
+	}
+	done, err := session.Edit(ctx, place, c.text("old"), c.text("new"), &sandkasten.EditOptions{Count: int(c.number("count", 1))})
+	if err != nil {
+		return nil, err
+	}
+	diff, cut := shorten(done.Diff, c.set.opts.MaxBytes/2, "sandbox_fs_read shows the file")
+	return struct {
+		OK        bool   `json:"ok"`
+		Replaced  int    `json:"replaced"`
+		Diff      string `json:"diff"`
+		Truncated bool   `json:"truncated,omitempty"`
+	}{true, done.Replaced, diff, cut || done.DiffTruncated}, nil
+}
+
+type match struct {
+	Path   string   `json:"path"`
+	Line   int      `json:"line"`
+	Text   string   `json:"text"`
+	Before []string `json:"before,omitempty"`
+	After  []string `json:"after,omitempty"`
+}
+
+func grepTool(ctx context.Context, c *call) (any, error) {
+	session, place, err := c.at(ctx, "path")
+	if err != nil {
+		return nil, err
+	}
+	lines := int(c.number("context", 0))
+	found, err := session.Grep(ctx, c.text("pattern"), &sandkasten.GrepOptions{
+		Path: place, Literal: c.flag("literal", false), IgnoreCase: c.flag("ignore_case", false), Include: c.text("include"),
+		Before: lines, After: lines, Limit: int(c.number("limit", maxMatches)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		Matches   []match `json:"matches"`
+		Truncated bool    `json:"truncated,omitempty"`
+		Hint      string  `json:"hint,omitempty"`
+	}{Matches: []match{}, Truncated: found.Truncated}
+	total := 0
+	for _, m := range found.Matches {
+		text, _ := shorten(m.Text, 500, "a long line")
+		if total += len(text); total > c.set.opts.MaxBytes {
+			answer.Truncated = true
+			break
+		}
+		answer.Matches = append(answer.Matches, match{shownPath(place, m.Path), m.Line, text, m.Before, m.After})
+	}
+	if answer.Truncated {
+		answer.Hint = "there are more; send a narrower pattern, path or include"
+	}
+	return answer, nil
+}
+
+// shownPath is a path of the daemon's as calls take it.
+func shownPath(dir, name string) string {
+	if path.IsAbs(name) {
+		return relative(name)
+	}
+	return relative(path.Join(dir, name))
+}
+
+func globTool(ctx context.Context, c *call) (any, error) {
+	session, place, err := c.at(ctx, "path")
+	if err != nil {
+		return nil, err
+	}
+	found, err := session.Glob(ctx, c.text("pattern"), &sandkasten.GlobOptions{Path: place, Limit: int(c.number("limit", listEntries))})
+	if err != nil {
+		return nil, err
+	}
+	a := listAnswer{Entries: []entry{}, Truncated: found.Truncated}
+	for _, e := range found.Entries {
+		a.Entries = append(a.Entries, newEntry(place, e))
+	}
+	if a.Truncated {
+		a.Hint = "there are more; send a narrower pattern or path"
+	}
+	return a, nil
+}
+
+func stageTool(ctx context.Context, c *call) (any, error) {
+	session, place, err := c.at(ctx, "destination")
+	if err != nil {
+		return nil, err
+	}
+	key := c.text("file_key")
+	content, size, err := c.set.opts.Files.Open(ctx, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, wrongInput("there is no file %s in the store; ask the user for the file_key", key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close() // it is only read
+	if err := session.Write(ctx, place, content, &sandkasten.WriteOptions{Size: size, Mode: 0o644}); err != nil {
+		return nil, err
+	}
+	return struct {
+		OK        bool   `json:"ok"`
+		Path      string `json:"path"`
+		SizeBytes int64  `json:"size_bytes"`
+	}{true, place, size}, nil
+}
+
+func publishTool(ctx context.Context, c *call) (any, error) {
+	session, place, err := c.at(ctx, "source")
+	if err != nil {
+		return nil, err
+	}
+	reader, err := session.Read(ctx, place, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close() //nolint:errcheck // it is only read
+	key, size, err := c.set.opts.Files.Put(ctx, c.text("file_key"), path.Base(place), reader)
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		OK        bool   `json:"ok"`
+		FileKey   string `json:"file_key"`
+		SizeBytes int64  `json:"size_bytes"`
+	}{true, key, size}, nil
+}
+
+func orElse(text, fallback string) string {
+	if text == "" {
+		return fallback
+	}
+	return text
+}
+
+// ErrTooLarge is a file that is larger than it may be.
+var ErrTooLarge = errors.New("the file is too large: read it in parts with sandbox_fs_read")
+
+// File returns a file of a sandbox of the set's scope, if it has at most so many
+// bytes.
+func (s *Set) File(ctx context.Context, sandboxID, name string, most int64) ([]byte, error) {
+	c := &call{set: s, scope: s.opts.Scope, args: map[string]any{"sandbox_id": sandboxID, "path": name}}
+	session, place, err := c.at(ctx, "path")
+	if err != nil {
+		return nil, err
+	}
+	reader, err := session.Read(ctx, place, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close() //nolint:errcheck // it is only read
+	data, err := io.ReadAll(io.LimitReader(reader, most+1))
+	if err == nil && int64(len(data)) > most {
+		return nil, ErrTooLarge
+	}
+	return data, err
+}

@@ -1,0 +1,7 @@
+module github.com/sandkasten/sandkasten/agents/tools
+
+go 1.24
+
+require github.com/sandkasten/sandkasten/sdk/go v0.1.0
+
+replace github.com/sandkasten/sandkasten/sdk/go => ../../sdk/go

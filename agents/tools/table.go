@@ -1,0 +1,199 @@
+package tools
+
+// Fields that many tools have.
+var (
+	sandboxID = need("sandbox_id", typeString, "From sandbox_open.")
+	execID    = need("exec_id", typeString, "From sandbox_exec.")
+	timeout   = may("timeout_seconds", typeInteger, "").between(1, 3600).or(int64(120))
+	env       = may("env", typeMap, "")
+)
+
+// table is all tools, in the order in which models read them. Descriptions are short:
+// each word is read by a model in every turn.
+func table() []Tool {
+	all := sandboxTools()
+	all = append(all, execTools()...)
+	all = append(all, fileTools()...)
+	return append(all, otherTools()...)
+}
+
+func sandboxTools() []Tool {
+	return []Tool{{
+		Name:        "sandbox_open",
+		Description: "Open or resume a Linux sandbox. Call this first and pass its sandbox_id to the other tools. Files below /workspace persist, also for other agents of the same run.",
+		input: []field{
+			may("session_key", typeString, "Another sandbox of this run than the shared one."),
+			may("image", typeString, "Image for a new sandbox."),
+			{name: "limits", kind: typeObject, description: "For a new sandbox.", fields: []field{
+				may("cpu_millicores", typeInteger, "").between(10, 1_024_000),
+				may("memory_mb", typeInteger, "").between(16, 16<<20),
+				may("workspace_mb", typeInteger, "").between(16, 1<<30),
+				may("timeout_seconds", typeInteger, "Idle time until it ends.").between(1, 365*86400),
+			}},
+			may("network", typeString, "For a new sandbox: none or internet, if allowed."),
+			may("workspace", typeString, "Name of a /workspace that outlives the sandbox."),
+		},
+		handle: openTool,
+	}, {
+		Name:        "sandbox_close",
+		Description: "End a sandbox. Usually not needed: it ends with the run.",
+		Destructive: true,
+		input:       []field{sandboxID, may("delete_workspace", typeBoolean, "false keeps its files for a later sandbox_open.").or(true)},
+		handle:      closeTool,
+	}, {
+		Name:        "sandbox_run",
+		Description: "Run code once in a fresh sandbox that is removed afterwards.",
+		input: []field{
+			{name: "runtime", kind: typeString, enum: []string{"python", "node", "bash"}, fallback: "python"},
+			need("code", typeString, ""),
+			may("args", typeStrings, ""), env,
+			may("files", typeMap, "Further files: path to contents."),
+			timeout,
+		},
+		handle: runTool,
+	}}
+}
+
+func execTools() []Tool {
+	return []Tool{{
+		Name:        "sandbox_exec",
+		Description: "Run a program and return exit code, stdout and stderr. No shell: for pipes or cd use sandbox_shell.",
+		Destructive: true,
+		input: []field{
+			sandboxID,
+			need("cmd", typeStrings, `Program and arguments: ["python3", "main.py"].`),
+			may("cwd", typeString, "").or(workspace), env, timeout,
+			may("stream", typeBoolean, "Return an exec_id at once, for servers and long programs.").or(false),
+		},
+		handle: execTool,
+	}, {
+		Name:        "sandbox_exec_read",
+		Description: "Read output of a program as chunks, each with its seq. Pass next_seq as since_seq to go on.",
+		ReadOnly:    true,
+		input: []field{
+			sandboxID, execID,
+			may("since_seq", typeInteger, "Only chunks behind this seq.").between(0, 1<<53-1).or(int64(0)),
+			may("max_chunks", typeInteger, "").between(1, 1000),
+		},
+		handle: execReadTool,
+	}, {
+		Name:        "sandbox_exec_wait",
+		Description: "Wait for the end of a program that was started with stream.",
+		ReadOnly:    true,
+		input:       []field{sandboxID, execID, may("timeout_seconds", typeInteger, "").between(1, 600).or(int64(60))},
+		handle:      execWaitTool,
+	}, {
+		Name:        "sandbox_shell",
+		Description: "Run a command in the sandbox's persistent bash: directory, variables and jobs stay for the next call. Start servers with & and output to a file.",
+		Destructive: true,
+		input: []field{
+			sandboxID, need("command", typeString, "Shell code of one or many lines."), timeout,
+			may("stdin", typeString, ""),
+			may("shell", typeString, "Name of another shell, made if missing."),
+		},
+		handle: shellTool,
+	}}
+}
+
+func fileTools() []Tool {
+	file := need("path", typeString, "Relative to /workspace.")
+	dir := may("path", typeString, "Directory, relative to /workspace.").or(".")
+	return []Tool{{
+		Name:        "sandbox_fs_write",
+		Description: "Write a whole file; missing directories are made.",
+		Destructive: true,
+		input: []field{
+			sandboxID, file, may("contents", typeString, ""),
+			may("contents_b64", typeString, "Instead of contents, for binary."),
+			may("mode", typeString, "").or("0644"),
+			may("overwrite", typeBoolean, "").or(true),
+		},
+		handle: writeTool,
+	}, {
+		Name:        "sandbox_fs_read",
+		Description: "Read a file: contents if it is text, else contents_b64.",
+		ReadOnly:    true,
+		input: []field{
+			sandboxID, file,
+			may("offset", typeInteger, "First byte.").between(0, 1<<53-1).or(int64(0)),
+			may("max_bytes", typeInteger, "").between(1, maxRead).or(int64(readBytes)),
+		},
+		handle: readTool,
+	}, {
+		Name:        "sandbox_fs_edit",
+		Description: "Replace exact text in a file, and return the diff. old must be there exactly count times, whitespace included.",
+		Destructive: true,
+		input: []field{
+			sandboxID, file, need("old", typeString, ""), need("new", typeString, ""),
+			may("count", typeInteger, "0 is all.").between(0, 1_000_000).or(int64(1)),
+		},
+		handle: editTool,
+	}, {
+		Name:        "sandbox_fs_list",
+		Description: "List a directory.",
+		ReadOnly:    true,
+		input:       []field{sandboxID, dir, may("recursive", typeBoolean, "").or(false)},
+		handle:      listTool,
+	}, {
+		Name:        "sandbox_fs_delete",
+		Description: "Delete a file or directory.",
+		Destructive: true,
+		input:       []field{sandboxID, file, may("recursive", typeBoolean, "Needed for directories.").or(false)},
+		handle:      deleteTool,
+	}, {
+		Name:        "sandbox_fs_grep",
+		Description: "Find lines by a regular expression.",
+		ReadOnly:    true,
+		input: []field{
+			sandboxID, need("pattern", typeString, ""), dir,
+			may("include", typeString, "Glob for file names: *.py."),
+			may("literal", typeBoolean, "The pattern is plain text."),
+			may("ignore_case", typeBoolean, ""),
+			may("context", typeInteger, "Lines around each match.").between(0, 20),
+			may("limit", typeInteger, "").between(1, 1000).or(int64(maxMatches)),
+		},
+		handle: grepTool,
+	}, {
+		Name:        "sandbox_fs_glob",
+		Description: "Find files by name: **/*.py.",
+		ReadOnly:    true,
+		input:       []field{sandboxID, need("pattern", typeString, ""), dir, may("limit", typeInteger, "").between(1, listEntries).or(int64(listEntries))},
+		handle:      globTool,
+	}, {
+		Name:        "sandbox_stage_file",
+		Description: "Copy a file that the user has provided into the sandbox.",
+		Destructive: true,
+		needsFiles:  true,
+		input:       []field{sandboxID, need("file_key", typeString, ""), need("destination", typeString, "Relative to /workspace.")},
+		handle:      stageTool,
+	}, {
+		Name:        "sandbox_publish_file",
+		Description: "Give a file of the sandbox to the user; returns its file_key.",
+		needsFiles:  true,
+		input:       []field{sandboxID, need("source", typeString, "Relative to /workspace."), may("file_key", typeString, "")},
+		handle:      publishTool,
+	}}
+}
+
+func otherTools() []Tool {
+	return []Tool{{
+		Name:        "sandbox_expose_port",
+		Description: "Get a URL for a web server in the sandbox.",
+		input: []field{
+			sandboxID, need("port", typeInteger, "").between(1, 65535),
+			may("ttl_seconds", typeInteger, "How long the URL works.").between(1, 30*86400),
+		},
+		handle: exposeTool,
+	}, {
+		Name:        "sandbox_snapshot",
+		Description: "Save the files of /workspace; returns a snapshot_id.",
+		input:       []field{sandboxID},
+		handle:      snapshotTool,
+	}, {
+		Name:        "sandbox_restore",
+		Description: "Begin anew with a snapshot's files, in place of the sandbox of session_key. Returns a new sandbox_id.",
+		Destructive: true,
+		input:       []field{need("snapshot_id", typeString, ""), may("session_key", typeString, "")},
+		handle:      restoreTool,
+	}}
+}

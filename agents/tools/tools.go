@@ -1,0 +1,227 @@
+// Package tools is what agents do with sandboxes: one table of tools, each with a
+// name, a description and a schema for models and a handler over the Go SDK. MCP
+// servers, model APIs and agent frameworks are given the same table.
+//
+//	set, err := tools.New(tools.Options{Client: client, Scope: tools.Scope{Namespace: "workflow", ID: "run-7"}})
+//	result := set.Call(ctx, "sandbox_open", nil)
+//
+// A [Set] works in one [Scope]. A sandbox that was not opened in it does not exist
+// for its tools. A call never fails as such: what goes wrong is a [Result] for the
+// model, which says the next step.
+package tools
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+// Tool is one tool as a model sees it.
+type Tool struct {
+	Name        string
+	Description string
+	ReadOnly    bool // it changes nothing
+	Destructive bool // it may remove or replace what is there
+
+	needsFiles bool // only with a FileStore
+	input      []field
+	handle     func(ctx context.Context, c *call) (any, error)
+}
+
+// Schema is the JSON schema of the tool's input.
+func (t Tool) Schema() json.RawMessage {
+	return encode(objectSchema(t.input))
+}
+
+// FileStore holds files that must not pass through the model.
+type FileStore interface {
+	// Open returns a file and its size. The caller closes it. A key that is
+	// unknown is an error that wraps fs.ErrNotExist.
+	Open(ctx context.Context, key string) (io.ReadCloser, int64, error)
+	// Put stores a file, under a key of its own if key is empty.
+	Put(ctx context.Context, key, name string, content io.Reader) (stored string, size int64, err error)
+}
+
+// Options configures a Set. Client and Scope are required.
+type Options struct {
+	Client *sandkasten.Client
+	Scope  Scope
+
+	// ScopeArgument adds a field scope to every tool, for callers that have no other
+	// way to say it. A model that may choose its scope can reach the sandboxes of
+	// all scopes of its API key.
+	ScopeArgument bool
+
+	Session  sandkasten.CreateOptions // what sandbox_open does not say
+	Images   map[string]string        // of sandbox_run, by runtime; the daemon's default otherwise
+	Files    FileStore                // nil leaves out sandbox_stage_file and sandbox_publish_file
+	MaxBytes int                      // of each output in an answer: 16 KiB
+	Timeout  time.Duration            // of a command that has none: 2 minutes
+}
+
+// Set is the tools of one scope. Its methods may be called concurrently.
+type Set struct {
+	opts  Options
+	tools []Tool
+
+	mu    sync.Mutex
+	known map[string]Scope // guarded by mu; where sandboxes were seen to belong
+}
+
+// New returns the tools of a scope.
+func New(o Options) (*Set, error) {
+	if o.Client == nil {
+		return nil, errors.New("tools: Options.Client is missing")
+	}
+	if err := o.Scope.Check(); err != nil {
+		return nil, fmt.Errorf("tools: %w", err)
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 16 << 10
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	return &Set{opts: o, tools: Offered(o.ScopeArgument, o.Files != nil), known: map[string]Scope{}}, nil
+}
+
+// Tools returns the definitions, in the order in which models are told of them.
+func (s *Set) Tools() []Tool { return s.tools }
+
+// All returns the definitions of all tools.
+func All() []Tool { return table() }
+
+// Result is what a tool says to a model.
+type Result struct {
+	JSON    json.RawMessage // an object
+	IsError bool            // the tool could not do it; the object's error says what to do instead
+}
+
+// Text is the result as a model reads it.
+func (r Result) Text() string { return string(r.JSON) }
+
+// Progress is told of a call that takes long.
+type Progress func(elapsed time.Duration, message string)
+
+type progressKey struct{}
+
+// WithProgress has calls with this context tell how they go on, every few seconds.
+func WithProgress(ctx context.Context, p Progress) context.Context {
+	return context.WithValue(ctx, progressKey{}, p)
+}
+
+// call is one call of a tool.
+type call struct {
+	set   *Set
+	scope Scope
+	args  map[string]any
+}
+
+// Call runs a tool with arguments in JSON. Where ctx ends, a command that the call
+// waits for ends too.
+func (s *Set) Call(ctx context.Context, name string, args json.RawMessage) Result {
+	tool, ok := s.find(name)
+	if !ok {
+		return failure(name, wrongInput("there is no such tool; the tools are %s", strings.Join(s.names(), ", ")))
+	}
+	values, err := decode(tool.input, args)
+	if err != nil {
+		return failure(name, err)
+	}
+	c := &call{set: s, scope: s.opts.Scope, args: values}
+	if text := c.text("scope"); text != "" {
+		if c.scope, err = ParseScope(text); err != nil {
+			return failure(name, err)
+		}
+	}
+	answer, err := tool.handle(ctx, c)
+	if err != nil {
+		return failure(name, err)
+	}
+	return Result{JSON: encode(answer)}
+}
+
+func (s *Set) find(name string) (Tool, bool) {
+	for _, t := range s.tools {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return Tool{}, false
+}
+
+func (s *Set) names() []string {
+	names := make([]string, len(s.tools))
+	for i, t := range s.tools {
+		names[i] = t.Name
+	}
+	return names
+}
+
+func (c *call) text(name string) string {
+	value, _ := c.args[name].(string)
+	return value
+}
+
+func (c *call) number(name string, fallback int64) int64 {
+	if value, ok := c.args[name].(int64); ok {
+		return value
+	}
+	return fallback
+}
+
+func (c *call) flag(name string, fallback bool) bool {
+	if value, ok := c.args[name].(bool); ok {
+		return value
+	}
+	return fallback
+}
+
+func (c *call) texts(name string) []string {
+	value, _ := c.args[name].([]string)
+	return value
+}
+
+func (c *call) mapping(name string) map[string]string {
+	value, _ := c.args[name].(map[string]string)
+	return value
+}
+
+func (c *call) seconds(name string, fallback time.Duration) time.Duration {
+	return time.Duration(c.number(name, int64(fallback/time.Second))) * time.Second
+}
+
+// encode is JSON as models are given it: compact, and without escapes for HTML.
+func encode(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("tools: encode %T: %v", v, err)) // only our own types come here
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// Offered returns the definitions that a Set has, with or without the field scope and
+// a store of files.
+func Offered(scopeArgument, files bool) []Tool {
+	var list []Tool
+	for _, t := range table() {
+		if t.needsFiles && !files {
+			continue
+		}
+		if scopeArgument {
+			t.input = append(t.input, may("scope", typeString, "workflow:ID, agent:ID or user:ID; the same in all calls."))
+		}
+		list = append(list, t)
+	}
+	return list
+}

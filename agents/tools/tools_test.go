@@ -1,0 +1,197 @@
+package tools_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/agents/tools"
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// budget is what the definitions of all tools may cost a model in every turn. The
+// module tokens counts them with a real vocabulary.
+const budget = 4000
+
+func TestGoldenDefinitions(t *testing.T) {
+	for _, format := range tools.Formats {
+		t.Run(string(format), func(t *testing.T) {
+			compact, err := tools.Definitions(format, tools.All())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			if err := json.Indent(&got, compact, "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			got.WriteByte('\n')
+			name := filepath.Join("testdata", string(format)+".json")
+			if *update {
+				if err := os.WriteFile(name, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got.Bytes(), want) {
+				t.Errorf("the definitions are not those of %s: run go test -update and read the difference", name)
+			}
+			if tokens := len(compact) / 3; tokens > budget {
+				t.Errorf("%d bytes are about %d tokens, over %d", len(compact), tokens, budget)
+			}
+		})
+	}
+}
+
+func TestUnknownFormatIsRefused(t *testing.T) {
+	if _, err := tools.Definitions("yaml", tools.All()); err == nil || !strings.Contains(err.Error(), "openai") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestToolsHavePlainNamesAndHonestHints(t *testing.T) {
+	name := regexp.MustCompile(`^sandbox_[a-z_]+$`)
+	for _, tool := range tools.All() {
+		if !name.MatchString(tool.Name) || len(tool.Name) > 64 || tool.Description == "" || len(tool.Description) > 250 {
+			t.Errorf("%s: %s", tool.Name, tool.Description)
+		}
+		if tool.ReadOnly && tool.Destructive {
+			t.Errorf("%s is read-only and destructive", tool.Name)
+		}
+	}
+}
+
+// newSet is of a daemon that knows one sandbox of another scope.
+func newSet(t *testing.T, o tools.Options) *tools.Set {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/sessions/other" {
+			json.NewEncoder(w).Encode(sandkasten.SessionInfo{ID: "other", Labels: map[string]string{tools.LabelScope: "workflow:other"}})
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+		w.Write([]byte(`{"error":"no such session","code":"not_found","reason":"no_such_session"}`))
+	}))
+	t.Cleanup(server.Close)
+	client, err := sandkasten.New(sandkasten.Options{URL: server.URL, APIKey: "key"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Client, o.Scope = client, tools.Scope{Namespace: "workflow", ID: "run-1"}
+	set, err := tools.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// TestMalformedCallsGetTheNextStep makes the mistakes that models make.
+func TestMalformedCallsGetTheNextStep(t *testing.T) {
+	set := newSet(t, tools.Options{ScopeArgument: true})
+	const x = `"sandbox_id":"x"`
+	calls := []struct{ tool, args, want string }{
+		{"sandbox_exce", `{}`, "sandbox_exec"},
+		{"exec", `{}`, "the tools are"},
+		{"sandbox_exec", `not json`, "one JSON object"},
+		{"sandbox_exec", `["ls"]`, "one JSON object"},
+		{"sandbox_exec", `"ls"`, "one JSON object"},
+		{"sandbox_exec", `{}`, `send {"sandbox_id"`},
+		{"sandbox_exec", `null`, "sandbox_id is required"},
+		{"sandbox_exec", `{` + x + `}`, "cmd is required"},
+		{"sandbox_exec", `{` + x + `,"cmd":"ls -la"}`, `["sh", "-c"`},
+		{"sandbox_exec", `{` + x + `,"cmd":[]}`, "a program and its arguments"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls",1]}`, "array of strings"},
+		{"sandbox_exec", `{` + x + `,"cmd":[""]}`, "a program"},
+		{"sandbox_exec", `{` + x + `,"command":["ls"]}`, "the fields are sandbox_id, cmd"},
+		{"sandbox_exec", `{"sandboxId":"x","sandbox_id":"x","cmd":["ls"]}`, "did you mean sandbox_id"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"timeout":5}`, "did you mean timeout_seconds"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"timeout_seconds":"5"}`, "without quotes"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"timeout_seconds":0}`, "between 1 and 3600"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"timeout_seconds":1.5}`, "whole number"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"timeout_seconds":99999}`, "between 1 and 3600"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"env":{"A":1}}`, "values are strings"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"env":["A=1"]}`, "values are strings"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"stream":"true"}`, "without quotes"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"cwd":"../etc"}`, "must not contain .."},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"]}`, "sandbox_open first"},
+		{"sandbox_exec", `{"sandbox_id":"other","cmd":["ls"]}`, "sandbox_open first"},
+		{"sandbox_exec", `{"sandbox_id":"","cmd":["ls"]}`, "must not be empty"},
+		{"sandbox_exec", `{"sandbox_id":7,"cmd":["ls"]}`, "string in quotes"},
+		{"sandbox_exec_read", `{` + x + `}`, "exec_id is required"},
+		{"sandbox_exec_read", `{` + x + `,"exec_id":"e","since_seq":-1}`, "between 0"},
+		{"sandbox_exec_wait", `{` + x + `,"exec_id":"e","timeout_seconds":601}`, "between 1 and 600"},
+		{"sandbox_fs_read", `{` + x + `,"path":"/etc/passwd"}`, "outside of /workspace"},
+		{"sandbox_fs_read", `{` + x + `,"path":"a/../../etc/passwd"}`, "must not contain .."},
+		{"sandbox_fs_read", `{` + x + `,"path":"/workspace/../etc/passwd"}`, "must not contain .."},
+		{"sandbox_fs_read", `{` + x + `,"path":"a\u0000b"}`, "NUL"},
+		{"sandbox_fs_read", `{` + x + `,"file_path":"a","path":"a"}`, "the fields are"},
+		{"sandbox_fs_write", `{` + x + `,"path":"a","contents_b64":"!"}`, "standard base64"},
+		{"sandbox_fs_write", `{` + x + `,"path":"a","contents":"a","contents_b64":"YQ=="}`, "not both"},
+		{"sandbox_fs_write", `{` + x + `,"path":"a","mode":"rw"}`, "octal"},
+		{"sandbox_fs_write", `{` + x + `,"path":"a","mode":"7777"}`, "octal"},
+		{"sandbox_fs_write", `{` + x + `,"path":"/workspace"}`, "must name a file"},
+		{"sandbox_fs_write", `{` + x + `,"path":"a","content":"text"}`, "did you mean contents"},
+		{"sandbox_fs_write", `{` + x + `,"path":"a","contents":["a"]}`, "string in quotes"},
+		{"sandbox_fs_edit", `{` + x + `,"path":"a","old":"","new":"b"}`, "exact text to replace"},
+		{"sandbox_fs_edit", `{` + x + `,"path":"a","old":"b"}`, "new is required"},
+		{"sandbox_fs_delete", `{` + x + `,"path":"."}`, "workspace itself"},
+		{"sandbox_fs_delete", `{` + x + `,"path":"workspace/"}`, "workspace itself"},
+		{"sandbox_run", `{"runtime":"ruby","code":"puts 1"}`, "python, node, bash"},
+		{"sandbox_run", `{"runtime":"python"}`, "code is required"},
+		{"sandbox_run", `{"code":"1","files":{"../a":"b"}}`, "must not contain .."},
+		{"sandbox_open", `{"session_key":"a b"}`, "leave it out"},
+		{"sandbox_open", `{"limits":{"memory":1}}`, "limits.memory (did you mean memory_mb?)"},
+		{"sandbox_open", `{"limits":"small"}`, "must be an object"},
+		{"sandbox_open", `{"limits":{"memory_mb":1}}`, "between 16"},
+		{"sandbox_open", `{"scope":"team:1"}`, "workflow:run-1"},
+		{"sandbox_open", `{"scope":"workflow:a b"}`, "workflow:run-1"},
+		{"sandbox_expose_port", `{` + x + `,"port":"80"}`, "without quotes"},
+		{"sandbox_expose_port", `{` + x + `,"port":70000}`, "65535"},
+		{"sandbox_close", `{"sandbox_id":"gone"}`, "no sandbox gone"},
+		{"sandbox_restore", `{}`, "snapshot_id is required"},
+	}
+	for _, call := range calls {
+		result := set.Call(t.Context(), call.tool, json.RawMessage(call.args))
+		var answer struct{ Error, Code string }
+		if err := json.Unmarshal(result.JSON, &answer); err != nil {
+			t.Fatal(err)
+		}
+		if !result.IsError || answer.Code == "" || !strings.Contains(answer.Error, call.want) || !strings.HasPrefix(answer.Error, call.tool+": ") {
+			t.Errorf("%s %s: %s, want an error with %q", call.tool, call.args, result.Text(), call.want)
+		}
+	}
+	if len(calls) < 40 {
+		t.Errorf("these are %d mistakes", len(calls))
+	}
+}
+
+func TestScopes(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"workflow:run-1": true, "agent:a.b_c": true, "user:alice@example.net": true, "workflow:a:b": true,
+		"workflow:": false, "workflow": false, "team:a": false, "user:a/b": false, "": false, "user:" + strings.Repeat("a", 129): false,
+	} {
+		scope, err := tools.ParseScope(text)
+		if (err == nil) != ok || ok && scope.String() != text {
+			t.Errorf("%q: %v, %v", text, scope, err)
+		}
+	}
+}
+
+func TestFileToolsNeedAStore(t *testing.T) {
+	for _, tool := range newSet(t, tools.Options{}).Tools() {
+		if strings.HasSuffix(tool.Name, "_file") {
+			t.Errorf("there is %s without a store", tool.Name)
+		}
+	}
+}
