@@ -1101,7 +1101,7 @@ export interface components {
         Me: {
             /** @description The key sees and changes what is everybody's. */
             admin: boolean;
-            /** @description Left out for a key of the configuration. */
+            /** @description Left out for a key of the configuration, and for who has signed in. */
             key?: components["schemas"]["Key"];
             /**
              * @description Whom sessions and everything else belong to that are made with this key.
@@ -2139,12 +2139,47 @@ export interface components {
             /** @enum {string} */
             state: "idle" | "busy";
         };
+        SignInRequest: {
+            /**
+             * @description An API key instead of a name and a password. The sign-in may what the key may, and ends with it.
+             * @example sk_6f2t3zq2
+             */
+            apiKey?: string;
+            /**
+             * @description The user's name, or an e-mail address that only one user has.
+             * @example alice
+             */
+            name?: string;
+            /**
+             * @description The user's password. Only with name.
+             * @example correct horse battery
+             */
+            password?: string;
+        };
         SignalRequest: {
             /**
              * @description A name like TERM or SIGTERM, or a number between 1 and 64.
              * @example TERM
              */
             signal: string | number;
+        };
+        SignedIn: {
+            /**
+             * @description What requests with the cookie send as X-CSRF-Token, but for GET and HEAD.
+             * @example 4vJ9Bq3mYt1o
+             */
+            csrfToken?: string;
+            /** @description Who has signed in. */
+            me?: components["schemas"]["Me"];
+            /** @description The request has the cookie of a sign-in that has not ended. */
+            signedIn: boolean;
+            /**
+             * @description How to sign in: password, api_key, and oidc (GET /v1/auth/oidc/start in the browser) if the daemon has a provider.
+             * @example [
+             *       "password"
+             *     ]
+             */
+            ways: string[];
         };
         SizeRequest: {
             /**
@@ -2775,7 +2810,9 @@ export type SchemaSecretRequest = components['schemas']['SecretRequest'];
 export type SchemaSecrets = components['schemas']['Secrets'];
 export type SchemaSession = components['schemas']['Session'];
 export type SchemaShell = components['schemas']['Shell'];
+export type SchemaSignInRequest = components['schemas']['SignInRequest'];
 export type SchemaSignalRequest = components['schemas']['SignalRequest'];
+export type SchemaSignedIn = components['schemas']['SignedIn'];
 export type SchemaSizeRequest = components['schemas']['SizeRequest'];
 export type SchemaSnapshot = components['schemas']['Snapshot'];
 export type SchemaSnapshotRequest = components['schemas']['SnapshotRequest'];
