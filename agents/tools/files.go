@@ -356,3 +356,26 @@ func orElse(text, fallback string) string {
 	}
 	return text
 }
+
+// ErrTooLarge is a file that is larger than it may be.
+var ErrTooLarge = errors.New("the file is too large: read it in parts with sandbox_fs_read")
+
+// File returns a file of a sandbox of the set's scope, if it has at most so many
+// bytes.
+func (s *Set) File(ctx context.Context, sandboxID, name string, most int64) ([]byte, error) {
+	c := &call{set: s, scope: s.opts.Scope, args: map[string]any{"sandbox_id": sandboxID, "path": name}}
+	session, place, err := c.at(ctx, "path")
+	if err != nil {
+		return nil, err
+	}
+	reader, err := session.Read(ctx, place, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close() // it is only read
+	data, err := io.ReadAll(io.LimitReader(reader, most+1))
+	if err == nil && int64(len(data)) > most {
+		return nil, ErrTooLarge
+	}
+	return data, err
+}

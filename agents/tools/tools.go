@@ -90,17 +90,7 @@ func New(o Options) (*Set, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
 	}
-	s := &Set{opts: o, known: map[string]Scope{}}
-	for _, t := range table() {
-		if t.needsFiles && o.Files == nil {
-			continue
-		}
-		if o.ScopeArgument {
-			t.input = append(t.input, may("scope", typeString, "workflow:ID, agent:ID or user:ID; the same in all calls."))
-		}
-		s.tools = append(s.tools, t)
-	}
-	return s, nil
+	return &Set{opts: o, tools: Offered(o.ScopeArgument, o.Files != nil), known: map[string]Scope{}}, nil
 }
 
 // Tools returns the definitions, in the order in which models are told of them.
@@ -218,4 +208,20 @@ func encode(v any) json.RawMessage {
 		panic(fmt.Sprintf("tools: encode %T: %v", v, err)) // only our own types come here
 	}
 	return bytes.TrimSpace(b.Bytes())
+}
+
+// Offered returns the definitions that a Set has, with or without the field scope and
+// a store of files.
+func Offered(scopeArgument, files bool) []Tool {
+	var list []Tool
+	for _, t := range table() {
+		if t.needsFiles && !files {
+			continue
+		}
+		if scopeArgument {
+			t.input = append(t.input, may("scope", typeString, "workflow:ID, agent:ID or user:ID; the same in all calls."))
+		}
+		list = append(list, t)
+	}
+	return list
 }

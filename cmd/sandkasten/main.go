@@ -66,6 +66,9 @@ type commands struct {
 
 	Snapshot snapshots.Cmd `cmd:"" help:"Save files of sessions and begin others with them." group:"session"`
 
+	Tools agents.ToolsCmd `cmd:"" help:"Print the definitions of the tools that agents call." group:"other"`
+	MCP   agents.MCPCmd   `cmd:"" name:"mcp" help:"Offer the tools of agents by MCP on standard input and output." group:"other"`
+
 	Init    cli.InitCmd       `cmd:"" help:"Write a configuration to begin with." group:"host"`
 	Daemon  daemonCmd         `cmd:"" help:"Run the daemon." group:"host"`
 	Doctor  doctorCmd         `cmd:"" help:"Check this host and name the fix for each problem." group:"host"`

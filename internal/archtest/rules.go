@@ -37,7 +37,7 @@ var Rules = map[string]Rule{
 	// drivers there are it asks the table.
 	"internal/daemon": {
 		Ours: []string{
-			"docs", "internal/accounts", "internal/admission", "internal/api", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
+			"docs", "internal/accounts", "internal/admission", "internal/api", "internal/api/mcp", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
 			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/protection",
@@ -101,7 +101,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/api/v1": {
 		Ours: []string{
-			"internal/accounts", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
+			"agents/tools", "internal/accounts", "internal/api/v1/users", "internal/auth", "internal/session/secrets", "internal/session/snapshots", "internal/session/workspaces",
 			"internal/api", "internal/api/execstream", "internal/api/kit", "internal/api/sessionmetrics", "internal/api/sockets", "internal/api/v1/contract", "internal/api/v1/files",
 			"internal/api/v1/images", "internal/api/v1/networks", "internal/api/v1/snapshots", "internal/errdefs", "internal/images/jobs", "internal/network", "internal/pool", "internal/preview",
 			"internal/runtime", "internal/scope", "internal/session",
@@ -109,6 +109,11 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{"github.com/danielgtaylor/huma/v2", "github.com/prometheus/client_golang"},
 	},
+	"internal/api/mcp": {
+		Ours:      []string{"agents/tools", "internal/api", "internal/mcpserver", "sdk/go"},
+		Libraries: []string{"github.com/modelcontextprotocol/go-sdk"},
+	},
+	"internal/mcpserver": {Ours: []string{"agents/tools"}, Libraries: []string{"github.com/modelcontextprotocol/go-sdk"}},
 	"internal/api/orchestrator": {
 		Ours: []string{
 			"internal/api", "internal/api/execstream", "internal/auth", "internal/errdefs", "internal/orchestrator", "internal/session", "internal/session/snapshots", "protocol",
@@ -141,7 +146,10 @@ var Rules = map[string]Rule{
 	"internal/cli/files": {
 		Ours: []string{"internal/cli", "internal/cli/show", "internal/tree", "sdk/go"},
 	},
-	"internal/cli/agents":   {Ours: []string{"agents/tools", "internal/cli", "internal/cli/show", "sdk/go"}},
+	"internal/cli/agents": {
+		Ours:      []string{"agents/tools", "internal/cli", "internal/cli/show", "internal/mcpserver", "sdk/go"},
+		Libraries: []string{"github.com/modelcontextprotocol/go-sdk"},
+	},
 	"internal/cli/auditlog": {Ours: []string{"internal/audit", "internal/cli", "internal/cli/show"}},
 	"internal/cli/man":      {Libraries: []string{"github.com/alecthomas/kong"}},
 	"internal/cli/users":    {Ours: []string{"internal/cli", "internal/cli/show", "sdk/go"}},

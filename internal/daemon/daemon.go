@@ -72,6 +72,7 @@ type Daemon struct {
 	named    *orchestrator.Service // nil if there is none
 	scopes   *scope.Service
 	server   *http.Server
+	inside   *api.Inside // the server's second listener
 
 	accounts *accounts.Accounts
 
@@ -86,7 +87,7 @@ type Daemon struct {
 // the daemon, also after Run.
 func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) {
 	cfg.Pool.Enabled = cfg.Pool.Enabled && !opts.StopSessions
-	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{})}
+	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{}), inside: api.NewInside()}
 	if off := protection.Named(); len(off) > 0 {
 		d.log.WarnContext(ctx, "this is a build for tests and protects nobody", "off", off)
 	}
@@ -432,12 +433,13 @@ func (d *Daemon) sweepFiles(ctx context.Context) {
 
 // serve answers requests until ctx or inner is done, and drains them.
 func (d *Daemon) serve(ctx, inner context.Context) error {
-	served := make(chan error, 1)
+	served, servedInside := make(chan error, 1), make(chan error, 1)
 	go func() { served <- d.server.Serve(d.listener) }()
+	go func() { servedInside <- d.server.Serve(d.inside) }()
 	d.log.InfoContext(ctx, "listening", "url", d.URL(), "version", d.opts.Version, "data_dir", d.cfg.DataDir)
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve %s: %w", d.URL(), err)
+		return errors.Join(fmt.Errorf("serve %s: %w", d.URL(), err), d.inside.Close())
 	case <-ctx.Done():
 	case <-inner.Done():
 	}
@@ -452,8 +454,10 @@ func (d *Daemon) serve(ctx, inner context.Context) error {
 		d.log.InfoContext(ctx, "cutting off requests that did not end in time")
 		err = d.server.Close()
 	}
-	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
-		err = errors.Join(err, serveErr)
+	for _, ended := range []chan error{served, servedInside} {
+		if serveErr := <-ended; !errors.Is(serveErr, http.ErrServerClosed) {
+			err = errors.Join(err, serveErr)
+		}
 	}
 	return err
 }

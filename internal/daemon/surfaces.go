@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/docs"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/mcp"
 	orchestratorapi "github.com/sandkasten/sandkasten/internal/api/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	"github.com/sandkasten/sandkasten/internal/api/site"
@@ -36,6 +37,7 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 			Metrics:     sessionmetrics.New(registry, d.manager),
 		}),
 		site.New(docs.FS),
+		mcp.New(mcp.Options{Version: d.opts.Version, Transport: d.inside.Transport(), Log: d.log}),
 	}
 	if d.named == nil {
 		return list

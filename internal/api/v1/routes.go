@@ -51,6 +51,13 @@ func (s *surface) daemonRoutes() {
 		},
 	}, s.info)
 	kit.Route(s.kit, kit.Row{
+		Pattern: "GET /v1/agent-tools", Scope: api.Key,
+		Doc: kit.Doc{
+			ID: "list-agent-tools", Summary: "List the tools for agents",
+			Description: "The definitions of the tools that agents call, as a model's API takes them. What they do is done by /mcp, or by a program with the Go package agents/tools.",
+		},
+	}, s.agentTools)
+	kit.Route(s.kit, kit.Row{
 		Pattern: "GET /healthz", Scope: api.Public,
 		Doc: kit.Doc{
 			ID: "healthz", Summary: "Is the daemon alive",

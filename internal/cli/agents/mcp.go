@@ -1,0 +1,130 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandkasten/sandkasten/agents/tools"
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/mcpserver"
+	"github.com/sandkasten/sandkasten/sdk/go"
+)
+
+// MCPCmd is `sandkasten mcp`.
+type MCPCmd struct {
+	Scope string `placeholder:"SCOPE" help:"Whose sandboxes they are, as workflow:run-1. By default the client's program's."`
+	Files string `type:"existingdir" placeholder:"DIR" help:"Directory of files that tools may stage and publish."`
+	Setup string `enum:"claude-desktop,claude-code,cursor,vscode,zed,windsurf," default:"" placeholder:"CLIENT" help:"Print what to configure in a client: claude-desktop, claude-code, cursor, vscode, zed or windsurf."`
+}
+
+// Help is what --help adds.
+func (MCPCmd) Help() string {
+	return `Offers the tools of agents by the Model Context Protocol on standard input and
+output, for a client that starts it. It starts nothing itself: it speaks to the daemon
+with your key. The daemon offers the same at /mcp.
+
+  sandkasten mcp --setup claude-code
+  sandkasten mcp --scope workflow:run-1 --files ./shared`
+}
+
+// Run implements the command.
+func (c MCPCmd) Run(ctx context.Context, a *cli.App) (err error) {
+	if c.Setup != "" {
+		return c.printSetup(a)
+	}
+	client, err := a.Client()
+	if err != nil {
+		return err
+	}
+	server := &stdio{options: tools.Options{Client: client}, sets: map[tools.Scope]*tools.Set{}}
+	if c.Scope != "" {
+		if server.options.Scope, err = tools.ParseScope(c.Scope); err != nil {
+			return err
+		}
+	}
+	server.options.ScopeArgument = c.Scope == ""
+	if c.Files != "" {
+		store, err := tools.OpenDir(c.Files)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, store.Close()) }()
+		server.options.Files = store
+	}
+	m := mcpserver.New(mcpserver.Options{
+		Sets: server.set, ScopeArgument: server.options.ScopeArgument, Files: server.options.Files != nil,
+	})
+	err = m.Run(ctx, &mcp.IOTransport{Reader: a.In, Writer: a.Out})
+	if errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrConnectionClosed) { // the client has gone
+		return nil
+	}
+	return err
+}
+
+// stdio has the tools of one client.
+type stdio struct {
+	options tools.Options
+
+	mu   sync.Mutex
+	sets map[tools.Scope]*tools.Set // guarded by mu
+}
+
+func (s *stdio) set(c mcpserver.Caller) (*tools.Set, error) {
+	o := s.options
+	if o.Scope == (tools.Scope{}) {
+		o.Scope = mcpserver.DefaultScope(c.Client)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if set := s.sets[o.Scope]; set != nil {
+		return set, nil
+	}
+	set, err := tools.New(o)
+	if err == nil {
+		s.sets[o.Scope] = set
+	}
+	return set, err
+}
+
+// setups say where a client's configuration is and what goes into it. %s is the
+// daemon's address.
+var setups = map[string]string{
+	"claude-desktop": "# In claude_desktop_config.json (Settings, Developer, Edit Config):\n" + servers("mcpServers", ""),
+	"cursor":         "# In ~/.cursor/mcp.json, or .cursor/mcp.json of a project:\n" + servers("mcpServers", ""),
+	"windsurf":       "# In ~/.codeium/windsurf/mcp_config.json:\n" + servers("mcpServers", ""),
+	"vscode":         "# In .vscode/mcp.json:\n" + servers("servers", `"type": "stdio", `),
+	"zed":            "# In Zed's settings.json:\n" + servers("context_servers", `"source": "custom", `),
+	"claude-code":    "claude mcp add sandkasten --env SANDKASTEN_URL=%s --env SANDKASTEN_API_KEY=YOUR_KEY -- sandkasten mcp\n",
+}
+
+// servers is the JSON that most clients take.
+func servers(key, kind string) string {
+	return `{
+  "` + key + `": {
+    "sandkasten": {
+      ` + kind + `"command": "sandkasten",
+      "args": ["mcp"],
+      "env": {"SANDKASTEN_URL": "%s", "SANDKASTEN_API_KEY": "YOUR_KEY"}
+    }
+  }
+}
+`
+}
+
+func (c MCPCmd) printSetup(a *cli.App) error {
+	url := a.URL
+	if url == "" {
+		url = sandkasten.DefaultURL
+		if configured, err := a.Configuration(); err == nil {
+			url = configured.URL()
+		}
+	}
+	a.Say("Put a key in the place of YOUR_KEY: `sandkasten key create --user NAME --name %s` makes one.", c.Setup)
+	_, err := fmt.Fprintf(a.Out, setups[c.Setup], url)
+	return err
+}
