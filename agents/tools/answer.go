@@ -135,7 +135,7 @@ var reasonSteps = map[sandkasten.Reason]string{
 var codeSteps = map[string]string{
 	"unauthenticated":    "The API key is not valid: tell the user.",
 	"permission_denied":  "The API key may not do this: tell the user, or do without.",
-	"conflict":           "Try again, or call sandbox_open to wake the sandbox.",
+	"conflict":           "Call sandbox_open and use the sandbox_id that it returns.",
 	"already_exists":     "Send overwrite true to replace it, or take another path.",
 	"resource_exhausted": "Close sandboxes that are not needed with sandbox_close, or wait and try again.",
 	"unimplemented":      "This daemon cannot do it: do without.",

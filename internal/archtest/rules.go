@@ -372,6 +372,7 @@ var Rules = map[string]Rule{
 	"test/limits":          {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/netfixture":      {TestOnly: true, Ours: []string{"internal/testenv"}, Libraries: []string{"github.com/miekg/dns", unix}},
 	"test/network":         {TestOnly: true, Ours: []string{"internal/testenv", "test/blackbox", "test/netfixture"}},
+	"test/agents":          {TestOnly: true},
 	"test/orchestrator":    {TestOnly: true, Ours: []string{"internal/testenv", "test/blackbox"}},
 	"test/programs":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go", "test/blackbox"}},
 	"test/blackbox":        {TestOnly: true, Ours: []string{"internal/testenv", "sdk/go"}},

@@ -64,6 +64,7 @@ type Options struct {
 	Sessions Sessions
 	Ready    func() bool   // whether the core has its sessions; nil is always
 	Every    time.Duration // between two rounds: 15 s
+	Grace    time.Duration // in which sessions are ended that were on their way when their scope was due: a minute
 	Log      *slog.Logger  // silence
 }
 
@@ -74,6 +75,7 @@ type Service struct{ opts Options }
 // New returns the service of what the store has. Run ends what is due.
 func New(o Options) *Service {
 	o.Every = cmp.Or(o.Every, 15*time.Second)
+	o.Grace = cmp.Or(o.Grace, time.Minute)
 	if o.Ready == nil {
 		o.Ready = func() bool { return true }
 	}
@@ -158,7 +160,7 @@ func (s *Service) end(ctx context.Context, c Completion) (left int, err error) {
 			left++
 		}
 	}
-	if left > 0 {
+	if left > 0 || time.Since(c.Due) < s.opts.Grace {
 		return left, nil
 	}
 	return 0, s.opts.Store.DeleteCompletion(ctx, c)

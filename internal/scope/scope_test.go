@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/agents/tools"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/scope"
@@ -73,7 +74,7 @@ func newService(t *testing.T, path string, core *sessions) *scope.Service {
 			t.Error(err)
 		}
 	})
-	return scope.New(scope.Options{Store: rows, Sessions: core})
+	return scope.New(scope.Options{Store: rows, Sessions: core, Grace: 100 * time.Millisecond})
 }
 
 var alice, bob = auth.Principal{Owner: "alice"}, auth.Principal{Owner: "bob"}
@@ -135,6 +136,48 @@ func TestWhatCannotEndNowEndsLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSessions(t, core)
+}
+
+// A session has its time of creation before its row, so a list may lack it.
+func TestWhatWasOnItsWayEndsInTheGrace(t *testing.T) {
+	t.Parallel()
+	core := &sessions{}
+	core.add("late", "alice", "user:u")
+	late := slices.Clone(core.all)
+	core.all = nil
+	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
+	if _, _, err := s.Complete(t.Context(), alice, "user:u", 0); err != nil {
+		t.Fatal(err)
+	}
+	core.all = slices.Clone(late)
+	if err := s.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSessions(t, core)
+	time.Sleep(110 * time.Millisecond)
+	core.all = slices.Clone(late)
+	for range 2 { // the first one forgets the scope
+		if err := s.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		core.all = slices.Clone(late)
+	}
+	if err := s.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSessions(t, core, "late")
+}
+
+func TestToolsSetTheLabel(t *testing.T) {
+	t.Parallel()
+	if tools.LabelScope != scope.Label {
+		t.Errorf("tools set %s, and scopes are %s", tools.LabelScope, scope.Label)
+	}
+	for _, namespace := range tools.Namespaces {
+		if err := scope.Check("scope", namespace+":run-1_a.b@c:d"); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestRefusedCompletions(t *testing.T) {

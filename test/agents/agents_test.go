@@ -398,7 +398,7 @@ func snapshots(a *agent, id string) {
 	if read := a.call("sandbox_fs_read", in(again.SandboxID, m{"path": "kept"})); text(read.Contents) != "kept" {
 		t.Errorf("read %+v", read)
 	}
-	a.refused("sandbox_open first", "sandbox_exec", in(id, m{"cmd": []string{"true"}}))
+	a.refused("Call sandbox_open", "sandbox_exec", in(id, m{"cmd": []string{"true"}}))
 	port := a.call("sandbox_expose_port", in(again.SandboxID, m{"port": 8000}))
 	if !strings.Contains(port.URL, "8000") && port.URL == "" || port.Hint == "" {
 		t.Errorf("port %+v", port)

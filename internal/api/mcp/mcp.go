@@ -40,7 +40,8 @@ func New(o Options) api.Surface {
 		return free
 	}, &mcp.StreamableHTTPOptions{
 		Stateless: true, Logger: o.Log,
-		DisableLocalhostProtection: true, // hosts and origins are checked before, for all surfaces
+		PropagateRequestCancellation: true, // a client that goes away ends its call
+		DisableLocalhostProtection:   true, // hosts and origins are checked before, for all surfaces
 	})
 	return api.Surface{Name: "mcp", Routes: []api.Route{
 		{Pattern: "POST /mcp", Scope: api.Key, Class: api.Long, Acts: true, Handler: handler},

@@ -65,6 +65,29 @@ export interface components {
             /** @description A snapshot of scope sandbox. */
             snapshotId?: string;
         };
+        CompleteRequest: {
+            /**
+             * Format: int64
+             * @description How long they are kept. 0 is not at all.
+             * @example 0
+             */
+            retentionSeconds?: number;
+        };
+        Completed: {
+            /**
+             * Format: date-time
+             * @description When they begin to end.
+             */
+            endsAt: string;
+            /** @example workflow:run-1 */
+            scope: string;
+            /**
+             * Format: int64
+             * @description That have not ended yet.
+             * @example 0
+             */
+            sessions: number;
+        };
         Content: {
             /** @example aGkK */
             contentBase64: string;
@@ -2431,6 +2454,8 @@ export type SchemaBuildRequest = components['schemas']['BuildRequest'];
 export type SchemaChmodRequest = components['schemas']['ChmodRequest'];
 export type SchemaChunk = components['schemas']['Chunk'];
 export type SchemaCommitRequest = components['schemas']['CommitRequest'];
+export type SchemaCompleteRequest = components['schemas']['CompleteRequest'];
+export type SchemaCompleted = components['schemas']['Completed'];
 export type SchemaContent = components['schemas']['Content'];
 export type SchemaCopyRequest = components['schemas']['CopyRequest'];
 export type SchemaCreateRequest = components['schemas']['CreateRequest'];
