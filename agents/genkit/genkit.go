@@ -6,11 +6,11 @@
 package genkit
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 
 	"github.com/firebase/genkit/go/ai"
+	"github.com/firebase/genkit/go/core/api"
 
 	"github.com/sandkasten/sandkasten/agents/frontmatter"
 	"github.com/sandkasten/sandkasten/agents/toolset"
@@ -42,11 +42,20 @@ func (i *Injector) InjectSandboxTools(cfg *frontmatter.Sandbox, list []ai.Tool) 
 	return list, nil
 }
 
-// newTool is one tool as Genkit calls it. It answers with an object also where it
-// could not do it, for a model mends its call where Genkit would end the agent.
-func newTool(set *toolset.Toolset, one toolset.Tool) (ai.Tool, error) {
-	var schema map[string]any
-	if err := json.Unmarshal(one.Schema, &schema); err != nil {
+// tool is one tool as Genkit calls it. Models are told of its schema, but Genkit does
+// not check it: where a call does not fit, Genkit ends the agent, and the tool itself
+// says what to send instead.
+type tool struct {
+	*ai.ToolAction[any, any]
+	schema map[string]any
+}
+
+// anything is a schema that every call fits.
+var anything = map[string]any{"additionalProperties": true}
+
+func newTool(set *toolset.Toolset, one toolset.Tool) (*tool, error) {
+	t := &tool{}
+	if err := json.Unmarshal(one.Schema, &t.schema); err != nil {
 		return nil, fmt.Errorf("schema of %s: %w", one.Name, err)
 	}
 	call := func(ctx *ai.ToolContext, input any) (any, error) {
@@ -55,10 +64,30 @@ func newTool(set *toolset.Toolset, one toolset.Tool) (ai.Tool, error) {
 			return nil, fmt.Errorf("arguments of %s: %w", one.Name, err)
 		}
 		var answer map[string]any
-		if err := json.Unmarshal(set.Call(context.Context(ctx), one.Name, args).JSON, &answer); err != nil {
+		if err := json.Unmarshal(set.Call(ctx, one.Name, args).JSON, &answer); err != nil {
 			return nil, fmt.Errorf("answer of %s: %w", one.Name, err)
 		}
 		return answer, nil
 	}
-	return ai.NewTool(one.Name, one.Description, call, ai.WithInputSchema(schema)), nil
+	t.ToolAction = ai.NewTool(one.Name, one.Description, call, ai.WithInputSchema(anything))
+	return t, nil
+}
+
+// Desc is the tool as the registry shows it.
+func (t *tool) Desc() api.ActionDesc {
+	d := t.ToolAction.Desc()
+	d.InputSchema = t.schema
+	return d
+}
+
+// Definition is the tool as models are told of it.
+func (t *tool) Definition() *ai.ToolDefinition {
+	d := t.ToolAction.Definition()
+	d.InputSchema = t.schema
+	return d
+}
+
+// Register makes the tool known under its name.
+func (t *tool) Register(r api.Registry) {
+	r.RegisterAction(api.NewKey(api.ActionTypeToolV2, "", t.Name()), t)
 }

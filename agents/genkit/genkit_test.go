@@ -62,11 +62,16 @@ func TestGenkitCallsTheTools(t *testing.T) {
 	ctx, g := t.Context(), firebase.Init(t.Context())
 	calls := []map[string]any{
 		{"sandbox_id": "x", "cmd": []string{"ls"}},
-		{"sandbox_id": "x", "cmd": []string{}},
+		{"sandbox_id": "x", "cmd": "ls -l"},
+		{"sandbox_id": "x"},
+		{"sandbox_id": "x", "cmd": []string{"ls"}, "timeout_seconds": 1e6},
 	}
 	var answers []string
 	firebase.DefineModelAction(g, "test/model", &ai.ModelOptions{Supports: &ai.ModelSupports{Tools: true, Multiturn: true}},
 		func(_ context.Context, r *ai.ModelRequest, _ map[string]any, _ ai.ModelStreamCallback) (*ai.ModelResponse, error) {
+			if len(r.Tools) < 10 || r.Tools[0].InputSchema["properties"] == nil {
+				t.Errorf("the model is told of %d tools", len(r.Tools))
+			}
 			turn := 0
 			for _, m := range r.Messages {
 				for _, part := range m.Content {
@@ -95,7 +100,7 @@ func TestGenkitCallsTheTools(t *testing.T) {
 		t.Fatalf("%v, %v", response, err)
 	}
 	said := strings.Join(answers, "\n")
-	for _, want := range []string{"sandbox_exec: ", "a program and its arguments"} {
+	for _, want := range []string{"sandbox_exec: ", `["sh", "-c"`, "cmd is required", "between 1 and 3600"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in %s", want, said)
 		}
