@@ -338,7 +338,7 @@ func publishTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer reader.Close() // it is only read
+	defer reader.Close() //nolint:errcheck // it is only read
 	key, size, err := c.set.opts.Files.Put(ctx, c.text("file_key"), path.Base(place), reader)
 	if err != nil {
 		return nil, err
@@ -372,7 +372,7 @@ func (s *Set) File(ctx context.Context, sandboxID, name string, most int64) ([]b
 	if err != nil {
 		return nil, err
 	}
-	defer reader.Close() // it is only read
+	defer reader.Close() //nolint:errcheck // it is only read
 	data, err := io.ReadAll(io.LimitReader(reader, most+1))
 	if err == nil && int64(len(data)) > most {
 		return nil, ErrTooLarge

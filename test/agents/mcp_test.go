@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandkasten/sandkasten/agents/tools"
@@ -18,14 +19,17 @@ import (
 )
 
 // withHeaders sends headers with each request.
-type withHeaders struct{ header http.Header }
+type withHeaders struct {
+	header http.Header
+	next   http.RoundTripper
+}
 
 func (h withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	for name, values := range h.header {
 		r.Header[name] = values
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return h.next.RoundTrip(r)
 }
 
 // overHTTP is the official client at the daemon's /mcp.
@@ -34,7 +38,7 @@ func overHTTP(d *blackbox.Daemon, scope string) mcp.Transport {
 	if scope != "" {
 		header.Set("Sandkasten-Scope", scope)
 	}
-	return &mcp.StreamableClientTransport{Endpoint: d.URL + "/mcp", HTTPClient: &http.Client{Transport: withHeaders{header}}, DisableStandaloneSSE: true}
+	return &mcp.StreamableClientTransport{Endpoint: d.URL + "/mcp", HTTPClient: &http.Client{Transport: withHeaders{header, &http.Transport{}}}, DisableStandaloneSSE: true}
 }
 
 // overPipes is sandkasten mcp.
@@ -82,7 +86,7 @@ func TestMCPOnTheNativeDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) { mcpSession(t, transport, "workflow:"+strings.ToLower(name)) })
 	}
 	t.Run("a wrong key", func(t *testing.T) {
-		transport := &mcp.StreamableClientTransport{Endpoint: d.URL + "/mcp", HTTPClient: &http.Client{Transport: withHeaders{http.Header{"Authorization": {"Bearer wrong"}}}}}
+		transport := &mcp.StreamableClientTransport{Endpoint: d.URL + "/mcp", HTTPClient: &http.Client{Transport: withHeaders{http.Header{"Authorization": {"Bearer wrong"}}, &http.Transport{}}}}
 		if _, err := mcp.NewClient(&mcp.Implementation{Name: "thief"}, nil).Connect(t.Context(), transport, nil); err == nil {
 			t.Error("it was let in")
 		}
@@ -173,4 +177,35 @@ func sleeps(t *testing.T, s *mcp.ClientSession, id string) string {
 	t.Helper()
 	got, _ := use(t, s, "sandbox_exec", in(id, m{"cmd": []string{"sh", "-c", `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; echo; done | grep '^sleep' || true`}}))
 	return text(got.Stdout)
+}
+
+func TestDefinitionsOfTheDaemon(t *testing.T) {
+	t.Parallel()
+	d := blackbox.Start(t, blackbox.Options{})
+	for _, format := range tools.Formats {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.URL+"/v1/agent-tools?format="+string(format), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := &http.Client{Transport: withHeaders{http.Header{"Authorization": {"Bearer " + d.Key}}, &http.Transport{}}}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want any
+		if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
+			t.Error(err)
+		}
+		resp.Body.Close()
+		text, err := tools.Definitions(format, tools.All())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &want); err != nil {
+			t.Fatal(err)
+		}
+		if !cmp.Equal(want, got) {
+			t.Errorf("%s: %s", format, cmp.Diff(want, got))
+		}
+	}
 }

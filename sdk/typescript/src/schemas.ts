@@ -4,6 +4,37 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        AgentFunction: {
+            /** @example Open or resume a Linux sandbox. */
+            description: string;
+            /** @example sandbox_open */
+            name: string;
+            /** @description The JSON schema of its input. */
+            parameters: {
+                [key: string]: unknown;
+            };
+        };
+        AgentTool: {
+            /** @description Of format mcp. */
+            annotations?: {
+                [key: string]: unknown;
+            };
+            /** @description Of the other formats. */
+            description?: string;
+            /** @description Of format openai. */
+            function?: components["schemas"]["AgentFunction"];
+            /** @description Of format anthropic. */
+            inputSchema?: {
+                [key: string]: unknown;
+            };
+            /** @description Of the other formats. */
+            name?: string;
+            /**
+             * @description Of format openai: function.
+             * @example function
+             */
+            type?: string;
+        };
         BuildRequest: {
             /** @description What the recipe's copy may take. */
             files?: components["schemas"]["RecipeFile"][];
@@ -2450,6 +2481,8 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type SchemaAgentFunction = components['schemas']['AgentFunction'];
+export type SchemaAgentTool = components['schemas']['AgentTool'];
 export type SchemaBuildRequest = components['schemas']['BuildRequest'];
 export type SchemaChmodRequest = components['schemas']['ChmodRequest'];
 export type SchemaChunk = components['schemas']['Chunk'];

@@ -1,0 +1,69 @@
+package tools_test
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/agents/tools"
+)
+
+func TestDirStore(t *testing.T) {
+	dir := t.TempDir()
+	store, err := tools.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	for _, want := range []string{"a.txt", "a-2.txt", "a-3.txt"} {
+		key, size, err := store.Put(t.Context(), "", "a.txt", strings.NewReader("text"))
+		if err != nil || key != want || size != 4 {
+			t.Errorf("%q, %d, %v; want %q", key, size, err, want)
+		}
+	}
+	if _, _, err := store.Put(t.Context(), "runs/1/b", "b", strings.NewReader("b")); err != nil {
+		t.Error(err)
+	}
+	file, size, err := store.Open(t.Context(), "runs/1/b")
+	if err != nil || size != 1 {
+		t.Fatal(size, err)
+	}
+	defer file.Close()
+	if data, err := io.ReadAll(file); err != nil || string(data) != "b" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, _, err := store.Open(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("none: %v", err)
+	}
+	if _, _, err := store.Open(t.Context(), "runs"); err == nil {
+		t.Error("a directory is a file")
+	}
+}
+
+func TestNoKeyLeadsOutOfADirStore(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "store")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	store, err := tools.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	for _, key := range []string{"../x", "/etc/passwd", "link/passwd", "a/../../x"} {
+		if _, _, err := store.Open(t.Context(), key); err == nil {
+			t.Errorf("opened %s", key)
+		}
+		if _, _, err := store.Put(t.Context(), key, "x", strings.NewReader("x")); err == nil {
+			t.Errorf("stored %s", key)
+		}
+	}
+}

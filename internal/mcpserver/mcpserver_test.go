@@ -1,0 +1,20 @@
+package mcpserver_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sandkasten/sandkasten/internal/mcpserver"
+)
+
+func TestDefaultScopeIsOfTheClientsProgram(t *testing.T) {
+	t.Parallel()
+	for client, want := range map[string]string{
+		"Claude Code": "user:claude-code", "": "user:mcp", "a/b:c@d": "user:a-b-c-d", "ä": "user:-", strings.Repeat("x", 200): "user:" + strings.Repeat("x", 64),
+	} {
+		got := mcpserver.DefaultScope(client)
+		if got.String() != want || got.Check() != nil {
+			t.Errorf("%q has %s (%v), want %s", client, got, got.Check(), want)
+		}
+	}
+}
