@@ -34,9 +34,8 @@ const (
 
 // install is one installer's run.
 type install struct {
-	Command  []string // with the packages
-	Group    string   // of hosts that it may reach
-	packages int
+	Command []string // with the packages
+	Group   string   // of hosts that it may reach
 }
 
 func (t *Toolset) installs() []install {
@@ -58,7 +57,7 @@ func (t *Toolset) installs() []install {
 		}
 		packages := slices.Clone(one.packages)
 		slices.Sort(packages)
-		all = append(all, install{slices.Concat(command, packages), one.group, len(packages)})
+		all = append(all, install{slices.Concat(command, packages), one.group})
 	}
 	return all
 }
@@ -179,6 +178,6 @@ func runInstaller(ctx context.Context, session *sandkasten.Session, one install)
 	}
 	said := result.Stdout + result.Stderr
 	said = said[max(0, len(said)-shownOutput):]
-	return fmt.Errorf("the %d packages of the prompt file could not be installed: %s ended with %d. Correct their names or versions. It said: %s",
-		one.packages, one.Command[0], result.ExitCode, said)
+	return fmt.Errorf("the packages of the prompt file could not be installed: %s ended with %d; correct their names or versions, or take an image that has the installer. It said: %s",
+		one.Command[0], result.ExitCode, said)
 }

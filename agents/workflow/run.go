@@ -26,9 +26,10 @@ type Options struct {
 	Prompts   []string                               // directories of the prompt files, the first that has one wins
 	Model     func(name string) (model.Model, error) // by the name in the prompt file
 	Images    frontmatter.Images
-	MaxSteps  int           // of a run, loops counted: 100
-	MaxTurns  int           // of a model in one step: 100
-	Retention time.Duration // of the sandboxes after the run
+	Files     tools.FileStore // for sandbox_stage_file and sandbox_publish_file; nil leaves them out
+	MaxSteps  int             // of a run, loops counted: 100
+	MaxTurns  int             // of a model in one step: 100
+	Retention time.Duration   // of the sandboxes after the run
 	Log       *slog.Logger
 }
 
@@ -233,7 +234,7 @@ func (r *run) runAgent(ctx context.Context, s *Step) error {
 	}
 	if prompt.Sandbox != nil {
 		one.Tools, err = toolset.New(prompt.Sandbox, toolset.Options{
-			Client: r.Client, Run: r.scope(), Agent: r.agentScope(s.ID, visit), Images: r.Images,
+			Client: r.Client, Run: r.scope(), Agent: r.agentScope(s.ID, visit), Images: r.Images, Files: r.Files,
 		})
 		if err != nil {
 			return err

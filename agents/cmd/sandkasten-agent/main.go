@@ -41,7 +41,20 @@ type common struct {
 	Model    string            `help:"Instead of the prompt files' own: openai/NAME, anthropic/NAME or script:FILE."`
 	Input    string            `help:"What the user says; - reads it from standard input."`
 	Images   map[string]string `help:"Aliases of images, as python:3.13=my-python." placeholder:"NAME=IMAGE"`
+	Files    string            `help:"Directory of files that agents stage and publish." type:"existingdir"`
 	MaxTurns int               `help:"Of a model in one agent." default:"100"`
+}
+
+// store is that of the directory of files, or nil. The caller ends it.
+func (c *common) store() (store tools.FileStore, end func() error, err error) {
+	if c.Files == "" {
+		return nil, func() error { return nil }, nil
+	}
+	dir, err := tools.OpenDir(c.Files)
+	if err != nil {
+		return nil, nil, err
+	}
+	return dir, dir.Close, nil
 }
 
 func (c *common) images() frontmatter.Images { return frontmatter.DefaultImages().With(c.Images) }
@@ -110,17 +123,12 @@ func (c *runCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if prompt.Sandbox != nil {
-		client, err := sandkasten.New(sandkasten.Options{})
-		if err != nil {
-			return err
-		}
-		scope := tools.Scope{Namespace: "agent", ID: newRun("run")}
-		if one.Tools, err = toolset.New(prompt.Sandbox, toolset.Options{Client: client, Run: scope, Agent: scope, Images: c.images()}); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, complete(ctx, client, scope)) }()
+	set, end, err := c.tools(ctx, prompt.Sandbox)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, end()) }()
+	one.Tools = set
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	result, err := one.Run(ctx, map[string]any{"userInput": input, "input": input}, nil, func(m model.Message) error {
 		for _, call := range m.Calls {
@@ -135,6 +143,28 @@ func (c *runCommand) Run(ctx context.Context) (err error) {
 	return err
 }
 
+// tools are those of a sandbox block, or nil without one. The caller ends what they
+// have made.
+func (c *runCommand) tools(ctx context.Context, s *frontmatter.Sandbox) (set *toolset.Toolset, end func() error, err error) {
+	if s == nil {
+		return nil, func() error { return nil }, nil
+	}
+	client, err := sandkasten.New(sandkasten.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	files, closeFiles, err := c.store()
+	if err != nil {
+		return nil, nil, err
+	}
+	scope := tools.Scope{Namespace: "agent", ID: newRun("run")}
+	set, err = toolset.New(s, toolset.Options{Client: client, Run: scope, Agent: scope, Images: c.images(), Files: files})
+	if err != nil {
+		return nil, nil, errors.Join(err, closeFiles())
+	}
+	return set, func() error { return errors.Join(complete(ctx, client, scope), closeFiles()) }, nil
+}
+
 // complete ends an agent's sandboxes, also where it was asked to stop.
 func complete(ctx context.Context, client *sandkasten.Client, scope tools.Scope) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -145,7 +175,7 @@ func complete(ctx context.Context, client *sandkasten.Client, scope tools.Scope)
 	return nil
 }
 
-func (c *workflowCommand) Run(ctx context.Context) error {
+func (c *workflowCommand) Run(ctx context.Context) (err error) {
 	w, err := workflow.Load(c.File)
 	if err != nil {
 		return err
@@ -162,6 +192,11 @@ func (c *workflowCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	files, end, err := c.store()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
 	id := c.ID
 	if id == "" {
 		id = newRun(w.ID)
@@ -173,7 +208,7 @@ func (c *workflowCommand) Run(ctx context.Context) error {
 		prompts = []string{dir, filepath.Join(dir, "agents")}
 	}
 	outcome, err := workflow.Run(ctx, w, id, input, workflow.Options{
-		Client: client, Journals: journals, Prompts: prompts, Model: c.newModel, Images: c.images(),
+		Client: client, Journals: journals, Prompts: prompts, Model: c.newModel, Images: c.images(), Files: files,
 		MaxSteps: c.MaxSteps, MaxTurns: c.MaxTurns, Retention: c.Retention, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {

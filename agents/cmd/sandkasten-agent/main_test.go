@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -72,8 +73,7 @@ func checkNothingLeft(t *testing.T, client *sandkasten.Client, scope string) {
 	}
 }
 
-func TestAgentMendsItsProgram(t *testing.T) {
-	t.Parallel()
+func TestAgentMendsItsProgram(t *testing.T) { // not beside other agents, whose sessions it would find
 	client := needDaemon(t)
 	said := output(t, program(t, os.Getenv("SANDKASTEN_URL"), "run", "../../examples/python-developer.prompt",
 		"--input", "Print the primes below 30.", "--model", "script:../../examples/python-developer.yaml"))
@@ -90,6 +90,34 @@ func TestAgentMendsItsProgram(t *testing.T) {
 		}
 	}
 }
+
+func TestAgentPublishesAFile(t *testing.T) {
+	needDaemon(t)
+	dir, files := t.TempDir(), t.TempDir()
+	for name, text := range map[string]string{
+		filepath.Join(files, "in.txt"): "six times seven",
+		filepath.Join(dir, "a.prompt"): "---\nsandbox: {mode: code}\n---\nGo.\n",
+		filepath.Join(dir, "a.yaml"):   publishing,
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	said := output(t, program(t, os.Getenv("SANDKASTEN_URL"), "run", filepath.Join(dir, "a.prompt"),
+		"--model", "script:"+filepath.Join(dir, "a.yaml"), "--files", files))
+	published, err := os.ReadFile(filepath.Join(files, "out.txt"))
+	if err != nil || string(published) != "six times seven" {
+		t.Errorf("%q, %v; the agent says %s", published, err, said)
+	}
+}
+
+const publishing = `agents:
+  a:
+    - - calls: [{tool: sandbox_open}]
+      - calls: [{tool: sandbox_stage_file, args: {sandbox_id: "${sandbox_id}", file_key: in.txt, destination: a.txt}}]
+      - calls: [{tool: sandbox_publish_file, args: {sandbox_id: "${sandbox_id}", source: a.txt, file_key: out.txt}}]
+      - text: 'It is there. ${error}'
+`
 
 // killer is a way to a daemon on which a program dies at one request: before the
 // daemon hears of it, or before the program hears of the answer.
