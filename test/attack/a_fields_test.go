@@ -17,7 +17,7 @@ import (
 // it a field is added or changed. Those of calls are used too.
 var bodies = map[string]string{
 	"create-session": `{"ttl_seconds":60}`, "create-workspace": `{"size_mb":64}`, "create-user": `{"name":"stolen"}`, "create-key": `{"user":"stolen"}`,
-	"set-secret": `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
+	"set-secret":     `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
 	"complete-scope": `{"retention_seconds":60}`,
 }
 
@@ -108,6 +108,7 @@ func TestA04_UnknownFields(t *testing.T) {
 var zeroIsValid = map[string]bool{
 	"cpu": true, "memory_mb": true, "pids": true, "disk_mb": true, "timeout_ms": true,
 	"max_mbit": true, "max_connections": true, "connections_per_second": true, "max_mb": true,
+	"retention_seconds": true,
 }
 
 // A05: numbers that are negative, without end, no whole ones or of another type
