@@ -33,6 +33,7 @@ var notRun = map[string]int{
 	"docs/quickstart.md":                2,
 	"docs/recovery.md":                  2,
 	"docs/systemd.md":                   4,
+	"docs/workflows.md":                 4,
 	"docs/wsl.md":                       4,
 	"sdk/contract/README.md":            1,
 	"sdk/go/README.md":                  1,

@@ -20,10 +20,17 @@ PROGRAM = "print([n for n in range(2, 30) if all(n % d for d in range(2, n))])\n
 PRINTED = "[2, 3, 5, 7, 11, 13, 17, 19, 23, 29]"
 
 
-def run(*command: str, **env: str) -> str:
+def run(*command: str, stdin: str = "", **env: str) -> str:
     mine = {name: os.environ[name] for name in PASSED if name in os.environ}
     done = subprocess.run(
-        command, cwd=QUICKSTART, env=mine | env, capture_output=True, text=True, timeout=120, check=False
+        command,
+        cwd=QUICKSTART,
+        env=mine | env,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -111,3 +118,25 @@ def test_deepagents(daemon: str) -> None:
         )
     assert out.endswith("It printed the primes.\n")
     assert PRINTED in json.dumps(standin.requests[2]["messages"][-1])
+
+
+def test_langchain(daemon: str) -> None:
+    pytest.importorskip("langchain_anthropic")
+    replies = [
+        anthropic(use(1, "run_python", code=PROGRAM)),
+        anthropic(use(2, "run_python", code="raise SystemExit(3)")),
+        anthropic({"type": "text", "text": "It printed the primes."}),
+    ]
+    with model("/v1/messages", replies) as standin:
+        out = run(sys.executable, "langchain/main.py", ANTHROPIC_BASE_URL=standin.url, ANTHROPIC_API_KEY=KEY)
+    assert out.endswith("It printed the primes.\n")
+    assert [tool["name"] for tool in standin.requests[0]["tools"]] == ["run_python"]
+    assert PRINTED in json.dumps(standin.requests[1]["messages"][-1])
+    assert "exit code 3, exited" in json.dumps(standin.requests[2]["messages"][-1])
+
+
+def test_autogen(daemon: str) -> None:
+    pytest.importorskip("autogen_core")
+    answer = f"First this:\n```bash\ncat > p.py <<END\n{PROGRAM}END\n```\nThen:\n```python\nimport p\n```\n"
+    out = run(sys.executable, "autogen/main.py", stdin=answer)
+    assert out == PRINTED + "\n"

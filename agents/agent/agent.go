@@ -1,0 +1,187 @@
+// Package agent runs one agent: a prompt, a model and the tools of its sandbox, in
+// turns until the model calls no more tools.
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/dotprompt/go/dotprompt"
+
+	"github.com/sandkasten/sandkasten/agents/frontmatter"
+	"github.com/sandkasten/sandkasten/agents/model"
+	"github.com/sandkasten/sandkasten/agents/toolset"
+)
+
+// ErrTooManyTurns is an agent that goes on and on.
+var ErrTooManyTurns = errors.New("the agent does not come to an end")
+
+// defaultTurns is how many answers of the model an agent may take.
+const defaultTurns = 100
+
+// Agent is one run of an agent.
+type Agent struct {
+	Name     string // of the prompt file, without .prompt
+	Visit    int    // how often it has been begun in this run, from 1
+	Prompt   *frontmatter.Prompt
+	Model    model.Model
+	Tools    *toolset.Toolset // nil without a sandbox
+	MaxTurns int              // of the model: 100
+}
+
+// Result is what an agent has said last.
+type Result struct {
+	Text   string
+	Output json.RawMessage // the last JSON object in it, or nil
+}
+
+// Run takes an agent to its end. History is what was recorded when it was
+// interrupted, and empty else. Each message is recorded before the agent goes on; a
+// call of a tool whose answer was not recorded is made again.
+func (a *Agent) Run(ctx context.Context, input map[string]any, history []model.Message, record func(model.Message) error) (Result, error) {
+	messages := append([]model.Message(nil), history...)
+	add := func(m model.Message) error {
+		messages = append(messages, m)
+		return record(m)
+	}
+	rendered, err := Render(a.Prompt.Body, input)
+	if err != nil {
+		return Result{}, err
+	}
+	for _, m := range rendered[min(len(history), len(rendered)):] {
+		if err := add(m); err != nil {
+			return Result{}, err
+		}
+	}
+	for {
+		said := lastSaid(messages)
+		if said >= 0 && len(messages[said].Calls) == 0 {
+			return Result{messages[said].Text, LastObject(messages[said].Text)}, nil
+		}
+		if err := a.answerCalls(ctx, messages, said, add); err != nil {
+			return Result{}, err
+		}
+		if turns(messages) >= a.maxTurns() {
+			return Result{}, fmt.Errorf("%w: it has taken %d turns", ErrTooManyTurns, a.maxTurns())
+		}
+		m, err := a.Model.Generate(ctx, model.Request{Agent: a.Name, Visit: a.Visit, Messages: messages, Tools: a.definitions()})
+		if err != nil {
+			return Result{}, err
+		}
+		if err := add(m); err != nil {
+			return Result{}, err
+		}
+	}
+}
+
+// answerCalls makes the calls of the newest message that have no answer yet.
+func (a *Agent) answerCalls(ctx context.Context, messages []model.Message, said int, add func(model.Message) error) error {
+	if said < 0 {
+		return nil
+	}
+	done := len(messages) - said - 1
+	for _, call := range messages[said].Calls[min(done, len(messages[said].Calls)):] {
+		m := model.Message{Role: model.ToolRole, CallID: call.ID, Text: `{"error":"this agent has no tools"}`, Error: true}
+		if a.Tools != nil {
+			result := a.Tools.Call(ctx, call.Name, call.Args)
+			m.Text, m.Error = result.Text(), result.IsError
+		}
+		if err := ctx.Err(); err != nil {
+			return err // not what the model should read
+		}
+		if err := add(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Agent) definitions() []toolset.Tool {
+	if a.Tools == nil {
+		return nil
+	}
+	return a.Tools.Tools()
+}
+
+func (a *Agent) maxTurns() int {
+	if a.MaxTurns > 0 {
+		return a.MaxTurns
+	}
+	return defaultTurns
+}
+
+func lastSaid(messages []model.Message) int {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == model.Assistant {
+			return i
+		}
+	}
+	return -1
+}
+
+func turns(messages []model.Message) int {
+	n := 0
+	for _, m := range messages {
+		if m.Role == model.Assistant {
+			n++
+		}
+	}
+	return n
+}
+
+// Render fills a template in the dotprompt format. What comes before its first role
+// is the system's.
+func Render(body string, input map[string]any) ([]model.Message, error) {
+	prompt, err := dotprompt.NewDotprompt(nil).Render(`{{role "system"}}`+body, &dotprompt.DataArgument{Input: input}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("fill the prompt's template: %w", err)
+	}
+	var messages []model.Message
+	for _, one := range prompt.Messages {
+		var text strings.Builder
+		for _, part := range one.Content {
+			plain, ok := part.(*dotprompt.TextPart)
+			if !ok {
+				return nil, errors.New("the prompt has media; only text is supported")
+			}
+			text.WriteString(plain.Text)
+		}
+		role := string(one.Role)
+		if role == string(dotprompt.RoleModel) {
+			role = model.User // an example, which must not be taken for an answer
+		}
+		if content := strings.TrimSpace(text.String()); content != "" {
+			messages = append(messages, model.Message{Role: role, Text: content})
+		}
+	}
+	if len(messages) == 0 {
+		return nil, errors.New("the prompt is empty")
+	}
+	if messages[len(messages)-1].Role == model.System {
+		messages = append(messages, model.Message{Role: model.User, Text: "Begin."})
+	}
+	return messages, nil
+}
+
+// LastObject returns the last JSON object in a text that is in no other one, or nil.
+func LastObject(text string) json.RawMessage {
+	var last json.RawMessage
+	for rest := []byte(text); ; {
+		start := bytes.IndexByte(rest, '{')
+		if start < 0 {
+			return last
+		}
+		rest = rest[start:]
+		decoder := json.NewDecoder(bytes.NewReader(rest))
+		var object json.RawMessage
+		if decoder.Decode(&object) != nil {
+			rest = rest[1:]
+			continue
+		}
+		last, rest = object, rest[decoder.InputOffset():]
+	}
+}

@@ -1,0 +1,111 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sandkasten/sandkasten/agents/agent"
+	"github.com/sandkasten/sandkasten/agents/frontmatter"
+	"github.com/sandkasten/sandkasten/agents/model"
+)
+
+func TestRender(t *testing.T) {
+	t.Parallel()
+	input := map[string]any{"userInput": `a <b> & "c"`, "steps": map[string]any{"x": map[string]any{"output": map[string]any{"n": 1}}}}
+	for name, c := range map[string]struct {
+		body string
+		want []model.Message
+	}{
+		"a system and a user": {
+			"You are A.\n{{role \"user\"}}\n{{userInput}}\n",
+			[]model.Message{{Role: "system", Text: "You are A."}, {Role: "user", Text: `a <b> & "c"`}},
+		},
+		"no user":           {"Work.", []model.Message{{Role: "system", Text: "Work."}, {Role: "user", Text: "Begin."}}},
+		"only a user":       {"{{role \"user\"}}Work.", []model.Message{{Role: "user", Text: "Work."}}},
+		"an output":         {"{{role \"user\"}}{{json steps.x.output}}", []model.Message{{Role: "user", Text: `{"n":1}`}}},
+		"what is not there": {"{{role \"user\"}}A{{steps.y.output.n}}B", []model.Message{{Role: "user", Text: "AB"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := agent.Render(c.body, input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for _, body := range []string{"", "{{#if}}", "{{role"} {
+		if got, err := agent.Render(body, input); err == nil {
+			t.Errorf("%q is %v", body, got)
+		}
+	}
+}
+
+func TestLastObject(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                                  "",
+		"none":                              "",
+		`{"a": 1}`:                          `{"a": 1}`,
+		`{"a": 1} then {"b": {"c": 2}} end`: `{"b": {"c": 2}}`,
+		"```json\n{\"a\": \"}\"}\n```":      `{"a": "}"}`,
+		`{"a": 1} and {broken`:              `{"a": 1}`,
+		`{broken {"a": 1}`:                  `{"a": 1}`,
+		`[1, 2]`:                            "",
+	} {
+		if got := string(agent.LastObject(text)); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// endless is a model that calls a tool again and again.
+type endless struct{}
+
+func (endless) Generate(context.Context, model.Request) (model.Message, error) {
+	return model.Message{Role: model.Assistant, Calls: []model.Call{{ID: "1", Name: "a"}, {ID: "2", Name: "b"}}}, nil
+}
+
+func TestEndlessAgentEnds(t *testing.T) {
+	t.Parallel()
+	a := &agent.Agent{Prompt: &frontmatter.Prompt{Body: "Go."}, Model: endless{}, MaxTurns: 3}
+	var recorded []model.Message
+	_, err := a.Run(t.Context(), nil, nil, func(m model.Message) error {
+		recorded = append(recorded, m)
+		return nil
+	})
+	if !errors.Is(err, agent.ErrTooManyTurns) || len(recorded) != 2+3*3 {
+		t.Errorf("%v after %d messages", err, len(recorded))
+	}
+}
+
+// TestAgentGoesOnFromEveryMessage interrupts it behind each of them.
+func TestAgentGoesOnFromEveryMessage(t *testing.T) {
+	t.Parallel()
+	script := &model.Script{Agents: map[string][][]model.Turn{"a": {{
+		{Calls: []model.ScriptCall{{Tool: "x"}, {Tool: "y"}}},
+		{Text: `done: {"a": 1}`},
+	}}}}
+	a := &agent.Agent{Name: "a", Visit: 1, Prompt: &frontmatter.Prompt{Body: "Go."}, Model: script}
+	run := func(history []model.Message) (all []model.Message) {
+		all = append(all, history...)
+		result, err := a.Run(t.Context(), nil, history, func(m model.Message) error {
+			all = append(all, m)
+			return nil
+		})
+		if err != nil || string(result.Output) != `{"a": 1}` {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		return all
+	}
+	whole := run(nil)
+	for i := range whole {
+		if diff := cmp.Diff(whole, run(whole[:i])); diff != "" {
+			t.Errorf("interrupted behind %d: %s", i, diff)
+		}
+	}
+}

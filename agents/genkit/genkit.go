@@ -1,0 +1,93 @@
+// Package genkit gives agents of Genkit the sandbox tools that their prompt files
+// ask for.
+//
+//	inject, err := genkit.New(toolset.Options{Client: client, Run: run, Agent: agent, Images: frontmatter.DefaultImages()})
+//	list, err := inject.InjectSandboxTools(prompt.Sandbox, list)
+package genkit
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/firebase/genkit/go/ai"
+	"github.com/firebase/genkit/go/core/api"
+
+	"github.com/sandkasten/sandkasten/agents/frontmatter"
+	"github.com/sandkasten/sandkasten/agents/toolset"
+)
+
+// Injector makes tools for the agents of one run.
+type Injector struct{ opts toolset.Options }
+
+// New returns an injector.
+func New(o toolset.Options) *Injector { return &Injector{o} }
+
+// InjectSandboxTools adds the tools of a sandbox block to others: sandbox_run in
+// mode compute, the rest in mode code. Without a block it adds none.
+func (i *Injector) InjectSandboxTools(cfg *frontmatter.Sandbox, list []ai.Tool) ([]ai.Tool, error) {
+	if cfg == nil {
+		return list, nil
+	}
+	set, err := toolset.New(cfg, i.opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range set.Tools() {
+		tool, err := newTool(set, one)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, tool)
+	}
+	return list, nil
+}
+
+// tool is one tool as Genkit calls it. Models are told of its schema, but Genkit does
+// not check it: where a call does not fit, Genkit ends the agent, and the tool itself
+// says what to send instead.
+type tool struct {
+	*ai.ToolAction[any, any]
+	schema map[string]any
+}
+
+// anything is a schema that every call fits.
+var anything = map[string]any{"additionalProperties": true}
+
+func newTool(set *toolset.Toolset, one toolset.Tool) (*tool, error) {
+	t := &tool{}
+	if err := json.Unmarshal(one.Schema, &t.schema); err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", one.Name, err)
+	}
+	call := func(ctx *ai.ToolContext, input any) (any, error) {
+		args, err := json.Marshal(input)
+		if err != nil {
+			return nil, fmt.Errorf("arguments of %s: %w", one.Name, err)
+		}
+		var answer map[string]any
+		if err := json.Unmarshal(set.Call(ctx, one.Name, args).JSON, &answer); err != nil {
+			return nil, fmt.Errorf("answer of %s: %w", one.Name, err)
+		}
+		return answer, nil
+	}
+	t.ToolAction = ai.NewTool(one.Name, one.Description, call, ai.WithInputSchema(anything))
+	return t, nil
+}
+
+// Desc is the tool as the registry shows it.
+func (t *tool) Desc() api.ActionDesc {
+	d := t.ToolAction.Desc()
+	d.InputSchema = t.schema
+	return d
+}
+
+// Definition is the tool as models are told of it.
+func (t *tool) Definition() *ai.ToolDefinition {
+	d := t.ToolAction.Definition()
+	d.InputSchema = t.schema
+	return d
+}
+
+// Register makes the tool known under its name.
+func (t *tool) Register(r api.Registry) {
+	r.RegisterAction(api.NewKey(api.ActionTypeToolV2, "", t.Name()), t)
+}

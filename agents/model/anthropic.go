@@ -1,0 +1,109 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// anthropic is a model behind a messages API.
+type anthropic struct {
+	model string
+	api   endpoint
+}
+
+// maxTokens is how long an answer may be. The API wants a number.
+const maxTokens = 8192
+
+type anthropicBlock struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text,omitempty"`
+	ID        string          `json:"id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Input     json.RawMessage `json:"input,omitempty"`
+	ToolUseID string          `json:"tool_use_id,omitempty"`
+	Content   string          `json:"content,omitempty"`
+	IsError   bool            `json:"is_error,omitempty"`
+}
+
+type anthropicMessage struct {
+	Role    string           `json:"role"`
+	Content []anthropicBlock `json:"content"`
+}
+
+type anthropicTool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	InputSchema json.RawMessage `json:"input_schema"`
+}
+
+type anthropicRequest struct {
+	Model     string             `json:"model"`
+	MaxTokens int                `json:"max_tokens"`
+	System    string             `json:"system,omitempty"`
+	Messages  []anthropicMessage `json:"messages"`
+	Tools     []anthropicTool    `json:"tools,omitempty"`
+}
+
+func (m *anthropic) Generate(ctx context.Context, r Request) (Message, error) {
+	body := anthropicRequest{Model: m.model, MaxTokens: maxTokens}
+	for _, tool := range r.Tools {
+		body.Tools = append(body.Tools, anthropicTool{tool.Name, tool.Description, tool.Schema})
+	}
+	for _, one := range r.Messages {
+		if one.Role == System {
+			body.System = joinText(body.System, one.Text)
+			continue
+		}
+		body.add(one)
+	}
+	var answer anthropicMessage
+	if err := m.api.post(ctx, "/v1/messages", body, &answer); err != nil {
+		return Message{}, err
+	}
+	if len(answer.Content) == 0 {
+		return Message{}, errEmpty
+	}
+	message := Message{Role: Assistant}
+	for _, block := range answer.Content {
+		switch block.Type {
+		case "text":
+			message.Text = joinText(message.Text, block.Text)
+		case "tool_use":
+			message.Calls = append(message.Calls, Call{block.ID, block.Name, arguments(string(block.Input))})
+		}
+	}
+	return message, nil
+}
+
+// add appends a message. The API wants all answers to one message's calls in one
+// message of the user.
+func (r *anthropicRequest) add(m Message) {
+	role := m.Role
+	var blocks []anthropicBlock
+	switch {
+	case m.Role == ToolRole:
+		role = User
+		blocks = append(blocks, anthropicBlock{Type: "tool_result", ToolUseID: m.CallID, Content: m.Text, IsError: m.Error})
+	case m.Text != "":
+		blocks = append(blocks, anthropicBlock{Type: "text", Text: m.Text})
+	}
+	for _, call := range m.Calls {
+		input := call.Args
+		if len(input) == 0 || input[0] != '{' { // the API takes only objects
+			input = json.RawMessage("{}")
+		}
+		blocks = append(blocks, anthropicBlock{Type: "tool_use", ID: call.ID, Name: call.Name, Input: input})
+	}
+	if last := len(r.Messages) - 1; last >= 0 && r.Messages[last].Role == role {
+		r.Messages[last].Content = append(r.Messages[last].Content, blocks...)
+		return
+	}
+	r.Messages = append(r.Messages, anthropicMessage{role, blocks})
+}
+
+func joinText(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "\n" + b
+}

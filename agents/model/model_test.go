@@ -1,0 +1,162 @@
+package model_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/sandkasten/sandkasten/agents/model"
+	"github.com/sandkasten/sandkasten/agents/toolset"
+)
+
+// api answers with texts, one after the other, and returns what it was asked.
+func api(t *testing.T, answers ...string) (url string, asked *[]string) {
+	t.Helper()
+	asked = &[]string{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		*asked = append(*asked, r.URL.Path+" "+r.Header.Get("Authorization")+r.Header.Get("x-api-key")+" "+string(body))
+		answer := answers[min(len(*asked), len(answers))-1]
+		if code, text, is := strings.Cut(answer, "!"); is {
+			w.WriteHeader(map[string]int{"busy": 429, "wrong": 400}[code])
+			answer = text
+		}
+		_, _ = w.Write([]byte(answer))
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, asked
+}
+
+var conversation = model.Request{
+	Messages: []model.Message{
+		{Role: model.System, Text: "You are A."},
+		{Role: model.User, Text: "Work."},
+		{Role: model.Assistant, Text: "Yes.", Calls: []model.Call{{ID: "c1", Name: "x", Args: json.RawMessage(`{"a":1}`)}, {ID: "c2", Name: "y", Args: json.RawMessage(`"{broken"`)}}},
+		{Role: model.ToolRole, CallID: "c1", Text: `{"ok":true}`},
+		{Role: model.ToolRole, CallID: "c2", Text: `{"error":"no"}`, Error: true},
+	},
+	Tools: []toolset.Tool{{Name: "x", Description: "X.", Schema: json.RawMessage(`{"type":"object"}`)}},
+}
+
+var wanted = model.Message{Role: model.Assistant, Text: "Next.", Calls: []model.Call{{ID: "c3", Name: "x", Args: json.RawMessage(`{"b":2}`)}}}
+
+func TestModelsAreAsked(t *testing.T) {
+	for name, c := range map[string]struct{ answer, asked string }{
+		"openai": {
+			`{"choices":[{"message":{"role":"assistant","content":"Next.","tool_calls":[{"id":"c3","type":"function","function":{"name":"x","arguments":"{\"b\":2}"}}]}}]}`,
+			`/chat/completions Bearer secret {"model":"m/1","messages":[{"role":"system","content":"You are A."},{"role":"user","content":"Work."},` +
+				`{"role":"assistant","content":"Yes.","tool_calls":[{"id":"c1","type":"function","function":{"name":"x","arguments":"{\"a\":1}"}},` +
+				`{"id":"c2","type":"function","function":{"name":"y","arguments":"\"{broken\""}}]},` +
+				`{"role":"tool","content":"{\"ok\":true}","tool_call_id":"c1"},{"role":"tool","content":"{\"error\":\"no\"}","tool_call_id":"c2"}],` +
+				`"tools":[{"type":"function","function":{"name":"x","description":"X.","parameters":{"type":"object"}}}]}`,
+		},
+		"anthropic": {
+			`{"role":"assistant","content":[{"type":"text","text":"Next."},{"type":"tool_use","id":"c3","name":"x","input":{"b":2}}]}`,
+			`/v1/messages secret {"model":"m/1","max_tokens":8192,"system":"You are A.","messages":[{"role":"user","content":[{"type":"text","text":"Work."}]},` +
+				`{"role":"assistant","content":[{"type":"text","text":"Yes."},{"type":"tool_use","id":"c1","name":"x","input":{"a":1}},{"type":"tool_use","id":"c2","name":"y","input":{}}]},` +
+				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"{\"ok\":true}"},` +
+				`{"type":"tool_result","tool_use_id":"c2","content":"{\"error\":\"no\"}","is_error":true}]}],` +
+				`"tools":[{"name":"x","description":"X.","input_schema":{"type":"object"}}]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, asked := api(t, "busy!later", c.answer)
+			t.Setenv(strings.ToUpper(name)+"_BASE_URL", url+"/")
+			t.Setenv(strings.ToUpper(name)+"_API_KEY", "secret")
+			m, err := model.New(name + "/m/1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := m.Generate(t.Context(), conversation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(wanted, got); diff != "" {
+				t.Error(diff)
+			}
+			if len(*asked) != 2 {
+				t.Fatalf("it was asked %d times", len(*asked))
+			}
+			if diff := cmp.Diff(c.asked, (*asked)[1]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestErrorsOfModels(t *testing.T) {
+	for name, c := range map[string]struct{ answer, want string }{
+		"refused":    {"wrong!no such model", "400 Bad Request: no such model"},
+		"no JSON":    {"<html>", "not understood"},
+		"no message": {`{"choices":[]}`, "no message"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, asked := api(t, c.answer)
+			t.Setenv("OPENAI_BASE_URL", url)
+			m, err := model.New("openai/m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Generate(t.Context(), conversation); err == nil || !strings.Contains(err.Error(), c.want) || len(*asked) != 1 {
+				t.Errorf("%v, asked %d times", err, len(*asked))
+			}
+		})
+	}
+	for _, name := range []string{"", "gpt-4o", "openai/", "other/x", "script:/no/such/file"} {
+		if _, err := model.New(name); err == nil {
+			t.Errorf("%q is a model", name)
+		}
+	}
+}
+
+func TestScript(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "script.yaml")
+	const text = `
+agents:
+  a:
+    - - calls: [{tool: x, args: {id: "${id}", n: "${n}", plain: '${none}'}}, {tool: y}]
+      - text: '${id} {"n": ${n}, "ok": ${ok}}'
+    - - text: again
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.New("script:" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := model.Request{Agent: "a", Visit: 1, Messages: []model.Message{
+		{Role: model.ToolRole, Text: `{"id":"old","n":1}`}, {Role: model.ToolRole, Text: `{"id":"a\"b","ok":true}`}, {Role: model.ToolRole, Text: "no JSON"},
+	}}
+	first, err := m.Generate(t.Context(), r)
+	if err != nil || string(first.Calls[0].Args) != `{"id":"a\"b","n":"1","plain":"${none}"}` || string(first.Calls[1].Args) != "{}" {
+		t.Errorf("got %+v, %v", first, err)
+	}
+	r.Messages = append(r.Messages, first)
+	second, err := m.Generate(t.Context(), r)
+	if err != nil || second.Text != `a"b {"n": 1, "ok": true}` {
+		t.Errorf("got %+v, %v", second, err)
+	}
+	r.Messages = append(r.Messages, second)
+	if _, err := m.Generate(t.Context(), r); err == nil || !strings.Contains(err.Error(), "ends after 2 turns") {
+		t.Errorf("got %v", err)
+	}
+	r.Messages, r.Visit = nil, 7
+	if last, err := m.Generate(t.Context(), r); err != nil || last.Text != "again" {
+		t.Errorf("got %+v, %v", last, err)
+	}
+	r.Agent = "b"
+	if _, err := m.Generate(t.Context(), r); err == nil {
+		t.Error("an agent that the script does not know has a turn")
+	}
+}
