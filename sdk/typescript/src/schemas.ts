@@ -323,6 +323,8 @@ export interface components {
              * @example ttl_seconds
              */
             field?: string;
+            /** @description Of reason quota_exceeded: which. */
+            quota?: components["schemas"]["QuotaBody"];
             /**
              * @description More than code says, for programs, where there is more to tell apart: of files and programs in the sandbox, and of what was not found. The values stay.
              * @example no_such_file
@@ -1391,6 +1393,60 @@ export interface components {
             /** @enum {string} */
             status: "running" | "completed";
         };
+        OwnerUsage: {
+            /**
+             * Format: double
+             * @description Processor time of sessions, as it was seen a minute ago at most.
+             * @example 310.2
+             */
+            cpuSeconds: number;
+            /**
+             * Format: date-time
+             * @description When the month ends, and what it has is free again.
+             * @example 2026-12-01T00:00:00Z
+             */
+            freesAt: string;
+            /**
+             * @description Of UTC.
+             * @example 2026-11
+             */
+            month: string;
+            /** @description What there is at the moment, whatever the month. */
+            now: components["schemas"]["UsageNow"];
+            /** @example alice */
+            owner: string;
+            /** @description What holds for the owner now. What is left out has no limit. */
+            quota: components["schemas"]["Quota"];
+            /**
+             * Format: int64
+             * @example 73400320
+             */
+            receivedBytes: number;
+            /**
+             * Format: int64
+             * @description By the networks of sessions.
+             * @example 1048576
+             */
+            sentBytes: number;
+            /**
+             * Format: double
+             * @description That sessions lived, all together: from their create or start to their end or stop, also while they were paused.
+             * @example 5321.7
+             */
+            sessionSeconds: number;
+            /**
+             * Format: int64
+             * @description That came to run.
+             * @example 17
+             */
+            sessionsCreated: number;
+            /**
+             * Format: int64
+             * @description The most that archives of snapshots had at once.
+             * @example 52428800
+             */
+            snapshotPeakBytes: number;
+        };
         PauseRequest: {
             /**
              * @description ram keeps it where it is, and lets the host swap it out. disk is not available: 501.
@@ -1695,6 +1751,129 @@ export interface components {
              * @example python:3.12-slim
              */
             ref: string;
+        };
+        Quota: {
+            /**
+             * Format: double
+             * @description Cores of the sessions that are not stopped, together.
+             * @example 16
+             */
+            cpu?: number;
+            /**
+             * Format: int64
+             * @description MiB of disk of all sessions together.
+             * @example 102400
+             */
+            diskMb?: number;
+            /**
+             * Format: int64
+             * @description Of these, sessions that are not stopped.
+             * @example 10
+             */
+            maxRunningSessions?: number;
+            /**
+             * Format: int64
+             * @description Sessions that have not ended, stopped ones included.
+             * @example 50
+             */
+            maxSessions?: number;
+            /**
+             * Format: int64
+             * @description MiB of memory of the sessions that are not stopped, together.
+             * @example 32768
+             */
+            memoryMb?: number;
+            /**
+             * Format: int64
+             * @description MiB that the networks of sessions carry in a calendar month of UTC, in both directions together.
+             * @example 10240
+             */
+            networkMbPerMonth?: number;
+            /**
+             * Format: int64
+             * @description Seconds that sessions live in a calendar month of UTC, all together.
+             * @example 720000
+             */
+            sessionSecondsPerMonth?: number;
+            /**
+             * Format: int64
+             * @description MiB of the archives of all snapshots together.
+             * @example 20480
+             */
+            snapshotMb?: number;
+        };
+        QuotaBody: {
+            /**
+             * Format: date-time
+             * @description When it is free again. Left out where that takes an end of sessions or the removal of something.
+             * @example 2026-12-01T00:00:00Z
+             */
+            freesAt?: string;
+            /**
+             * Format: double
+             * @example 36000
+             */
+            limit: number;
+            /**
+             * @description As in the quota of a user.
+             * @example session_seconds_per_month
+             */
+            name: string;
+            /**
+             * Format: double
+             * @example 36000
+             */
+            used: number;
+        };
+        QuotaRequest: {
+            /**
+             * Format: double
+             * @description Cores of the sessions that are not stopped, together. 0 is no limit, and null the limit of the configuration.
+             * @example 16
+             */
+            cpu?: number | null;
+            /**
+             * Format: int64
+             * @description MiB of disk of all sessions together. 0 is no limit, and null the limit of the configuration.
+             * @example 102400
+             */
+            diskMb?: number | null;
+            /**
+             * Format: int64
+             * @description Of these, sessions that are not stopped. 0 is no limit, and null the limit of the configuration.
+             * @example 10
+             */
+            maxRunningSessions?: number | null;
+            /**
+             * Format: int64
+             * @description Sessions that have not ended, stopped ones included. 0 is no limit, and null the limit of the configuration.
+             * @example 50
+             */
+            maxSessions?: number | null;
+            /**
+             * Format: int64
+             * @description MiB of memory of the sessions that are not stopped, together. 0 is no limit, and null the limit of the configuration.
+             * @example 32768
+             */
+            memoryMb?: number | null;
+            /**
+             * Format: int64
+             * @description MiB that the networks of sessions carry in a calendar month of UTC, in both directions together. 0 is no limit, and null the limit of the configuration.
+             * @example 10240
+             */
+            networkMbPerMonth?: number | null;
+            /**
+             * Format: int64
+             * @description Seconds that sessions live in a calendar month of UTC, all together. 0 is no limit, and null the limit of the configuration.
+             * @example 720000
+             */
+            sessionSecondsPerMonth?: number | null;
+            /**
+             * Format: int64
+             * @description MiB of the archives of all snapshots together. 0 is no limit, and null the limit of the configuration.
+             * @example 20480
+             */
+            snapshotMb?: number | null;
         };
         RecipeFile: {
             /** @example cHJpbnQoMSkK */
@@ -2237,6 +2416,43 @@ export interface components {
              */
             processes: number;
         };
+        UsageNow: {
+            /**
+             * Format: double
+             * @description Cores of those that are not stopped.
+             * @example 2
+             */
+            cpu: number;
+            /**
+             * Format: int64
+             * @description That they may write.
+             * @example 6144
+             */
+            diskMb: number;
+            /**
+             * Format: int64
+             * @description Of those that are not stopped.
+             * @example 1024
+             */
+            memoryMb: number;
+            /**
+             * Format: int64
+             * @description Of these, that are not stopped.
+             * @example 2
+             */
+            runningSessions: number;
+            /**
+             * Format: int64
+             * @description That have not ended.
+             * @example 3
+             */
+            sessions: number;
+            /**
+             * Format: int64
+             * @example 52428800
+             */
+            snapshotBytes: number;
+        };
         User: {
             /** Format: date-time */
             createdAt: string;
@@ -2248,6 +2464,8 @@ export interface components {
              * @example alice
              */
             name: string;
+            /** @description What the user may have otherwise than the configuration gives to all. Left out if that is nothing. */
+            quota?: components["schemas"]["Quota"];
             /**
              * @description An admin with a key of scope admin sees and changes everything.
              * @example user
@@ -2292,6 +2510,8 @@ export interface components {
              * @example correct horse battery
              */
             password?: string;
+            /** @description Only for admins. It holds at the next use. */
+            quota?: components["schemas"]["QuotaRequest"];
             /**
              * @example user
              * @enum {string}
@@ -2477,6 +2697,7 @@ export type SchemaNetworkStats = components['schemas']['NetworkStats'];
 export type SchemaNewKey = components['schemas']['NewKey'];
 export type SchemaOk = components['schemas']['OK'];
 export type SchemaOutputResponse = components['schemas']['OutputResponse'];
+export type SchemaOwnerUsage = components['schemas']['OwnerUsage'];
 export type SchemaPauseRequest = components['schemas']['PauseRequest'];
 export type SchemaPoolImage = components['schemas']['PoolImage'];
 export type SchemaPoolStatus = components['schemas']['PoolStatus'];
@@ -2487,6 +2708,9 @@ export type SchemaProcessRequest = components['schemas']['ProcessRequest'];
 export type SchemaProcessResponse = components['schemas']['ProcessResponse'];
 export type SchemaProgress = components['schemas']['Progress'];
 export type SchemaPullRequest = components['schemas']['PullRequest'];
+export type SchemaQuota = components['schemas']['Quota'];
+export type SchemaQuotaBody = components['schemas']['QuotaBody'];
+export type SchemaQuotaRequest = components['schemas']['QuotaRequest'];
 export type SchemaRecipeFile = components['schemas']['RecipeFile'];
 export type SchemaSecret = components['schemas']['Secret'];
 export type SchemaSecretRequest = components['schemas']['SecretRequest'];
@@ -2506,6 +2730,7 @@ export type SchemaUnpacked = components['schemas']['Unpacked'];
 export type SchemaUpdateRequest = components['schemas']['UpdateRequest'];
 export type SchemaUploaded = components['schemas']['Uploaded'];
 export type SchemaUsage = components['schemas']['Usage'];
+export type SchemaUsageNow = components['schemas']['UsageNow'];
 export type SchemaUser = components['schemas']['User'];
 export type SchemaUserRequest = components['schemas']['UserRequest'];
 export type SchemaUserUpdateRequest = components['schemas']['UserUpdateRequest'];
