@@ -194,6 +194,8 @@ var actions = map[string]func(c call) (any, error){
 		o.TTL = c.duration("ttl_seconds", time.Second)
 		return c.client.CreateKey(c.run.ctx, o)
 	},
+	"my_usage":   func(c call) (any, error) { return c.client.MyUsage(c.run.ctx, c.text("month")) },
+	"user_usage": func(c call) (any, error) { return c.client.UserUsage(c.run.ctx, c.text("name"), c.text("month")) },
 	"list_keys":  func(c call) (any, error) { return c.client.ListKeys(c.run.ctx, c.text("user")) },
 	"revoke_key": func(c call) (any, error) { return nil, c.client.RevokeKey(c.run.ctx, c.text("id")) },
 	"info":       func(c call) (any, error) { return c.client.Info(c.run.ctx) },

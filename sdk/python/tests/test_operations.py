@@ -97,6 +97,8 @@ def everything(client: Any, session: Any, workspace: Any, local: Path) -> list[C
         client.list_secrets,
         lambda: client.delete_secret("x"),
         client.me,
+        client.my_usage,
+        lambda: client.user_usage("x"),
         lambda: client.create_user("x"),
         lambda: client.get_user("x"),
         client.list_users,

@@ -251,6 +251,18 @@ export class SandboxClient {
     return this.#transport.json("GET", "/v1/me", options);
   }
 
+  /** What the owner of the client's key uses, in `month` of UTC (as `2026-11`) or the current one. */
+  async myUsage(options: types.UsageOptions = {}): Promise<types.OwnerUsage> {
+    const { signal, month } = options;
+    return this.#transport.json("GET", "/v1/me/usage", { query: { month }, signal });
+  }
+
+  /** `myUsage` of a user, or of an owner of the daemon's configuration. Only admins may. */
+  async userUsage(name: string, options: types.UsageOptions = {}): Promise<types.OwnerUsage> {
+    const { signal, month } = options;
+    return this.#transport.json("GET", `${userPath(name)}/usage`, { query: { month }, signal });
+  }
+
   /** Makes a user, without a key. Only admins may. */
   async createUser(name: string, options: types.CreateUserOptions = {}): Promise<types.User> {
     const { signal, ...rest } = options;

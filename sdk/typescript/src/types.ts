@@ -65,6 +65,12 @@ export interface Key extends schemas.SchemaKey {}
 export interface NewKey extends schemas.SchemaNewKey {}
 /** Whose the client's key is, and what it may do. */
 export interface Me extends schemas.SchemaMe {}
+/** What an owner used in a month, and has and may have now. */
+export interface OwnerUsage extends schemas.SchemaOwnerUsage {}
+export interface UsageOptions extends CallOptions {
+  /** A month of UTC, as `2026-11`; the current one if it is left out. */
+  month?: string | undefined;
+}
 export interface CreateUserOptions extends CallOptions, Loose<Omit<schemas.SchemaUserRequest, "name">> {}
 /** What to change of a user: what is left out stays. */
 export interface UpdateUserOptions extends CallOptions, Loose<schemas.SchemaUserUpdateRequest> {}

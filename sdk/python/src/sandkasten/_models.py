@@ -1041,6 +1041,9 @@ class User:
     name: str
     """The owner of what the user makes."""
 
+    quota: Quota | None = None
+    """What the user may have otherwise than the configuration gives to all. Left out if that is nothing."""
+
     role: Literal["user", "admin"]
     """An admin with a key of scope admin sees and changes everything."""
 
@@ -1109,13 +1112,101 @@ class Me:
     """The key sees and changes what is everybody's."""
 
     key: Key | None = None
-    """Left out for a key of the configuration."""
+    """Left out for a key of the configuration, and for who has signed in."""
 
     owner: str
     """Whom sessions and everything else belong to that are made with this key."""
 
     user: User | None = None
     """Left out for an owner of the configuration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """How much an owner may have. What is None has no limit."""
+
+    cpu: float | None = None
+    """Cores of the sessions that are not stopped, together."""
+
+    disk_mb: int | None = None
+    """MiB of disk of all sessions together."""
+
+    max_running_sessions: int | None = None
+    """Of these, sessions that are not stopped."""
+
+    max_sessions: int | None = None
+    """Sessions that have not ended, stopped ones included."""
+
+    memory_mb: int | None = None
+    """MiB of memory of the sessions that are not stopped, together."""
+
+    network_mb_per_month: int | None = None
+    """MiB that the networks of sessions carry in a calendar month of UTC, in both directions together."""
+
+    session_seconds_per_month: int | None = None
+    """Seconds that sessions live in a calendar month of UTC, all together."""
+
+    snapshot_mb: int | None = None
+    """MiB of the archives of all snapshots together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageNow:
+    """What an owner has."""
+
+    cpu: float
+    """Cores of those that are not stopped."""
+
+    disk_mb: int
+    """That they may write."""
+
+    memory_mb: int
+    """Of those that are not stopped."""
+
+    running_sessions: int
+    """Of these, that are not stopped."""
+
+    sessions: int
+    """That have not ended."""
+
+    snapshot_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerUsage:
+    """What an owner used in a month, and has and may have now."""
+
+    cpu_seconds: float
+    """Processor time of sessions, as it was seen a minute ago at most."""
+
+    frees_at: datetime
+    """When the month ends, and what it has is free again."""
+
+    month: str
+    """Of UTC."""
+
+    now: UsageNow
+    """What there is at the moment, whatever the month."""
+
+    owner: str
+
+    quota: Quota
+    """What holds for the owner now. What is left out has no limit."""
+
+    received_bytes: int
+
+    sent_bytes: int
+    """By the networks of sessions."""
+
+    session_seconds: float
+    """That sessions lived, all together: from their create or start to their end or stop, also while they
+    were paused."""
+
+    sessions_created: int
+    """That came to run."""
+
+    snapshot_peak_bytes: int
+    """The most that archives of snapshots had at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,8 @@ async function callEverything(client, session) {
     client.listSecrets(),
     client.deleteSecret("x"),
     client.me(),
+    client.myUsage(),
+    client.userUsage("x"),
     client.createUser("x"),
     client.getUser("x"),
     client.listUsers(),

@@ -22,6 +22,7 @@ from .._models import (
     Me,
     Network,
     NewKey,
+    OwnerUsage,
     PoolStatus,
     Secret,
     SessionInfo,
@@ -380,6 +381,14 @@ class SandboxClient(Closing):
         """Whose the client's key is, and what it may do."""
         return decode(Me, await self._get("me"))
 
+    async def my_usage(self, *, month: str | None = None) -> OwnerUsage:
+        """What the owner of the client's key uses, in a month of UTC (as 2026-11) or the current one."""
+        return await self._usage(_core.url_path("me", "usage"), month)
+
+    async def user_usage(self, name: str, *, month: str | None = None) -> OwnerUsage:
+        """my_usage of a user, or of an owner of the daemon's configuration. Only admins may."""
+        return await self._usage(_core.url_path("users", name, "usage"), month)
+
     async def create_user(
         self,
         name: str,
@@ -461,6 +470,10 @@ class SandboxClient(Closing):
     async def info(self) -> DaemonInfo:
         """The daemon's version, defaults and limits."""
         return decode(DaemonInfo, await self._get("info"))
+
+    async def _usage(self, path: str, month: str | None) -> OwnerUsage:
+        request = Request(method="GET", path=path, query={"month": month}, safe=True)
+        return decode(OwnerUsage, await self._transport.json(request))
 
     async def _get(self, *path: str) -> object:
         return await self._transport.json(Request(method="GET", path=_core.url_path(*path), safe=True))

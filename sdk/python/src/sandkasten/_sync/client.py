@@ -23,6 +23,7 @@ from .._models import (
     Me,
     Network,
     NewKey,
+    OwnerUsage,
     PoolStatus,
     Secret,
     SessionInfo,
@@ -377,6 +378,14 @@ class SyncSandboxClient(Closing):
         """Whose the client's key is, and what it may do."""
         return decode(Me, self._get("me"))
 
+    def my_usage(self, *, month: str | None = None) -> OwnerUsage:
+        """What the owner of the client's key uses, in a month of UTC (as 2026-11) or the current one."""
+        return self._usage(_core.url_path("me", "usage"), month)
+
+    def user_usage(self, name: str, *, month: str | None = None) -> OwnerUsage:
+        """my_usage of a user, or of an owner of the daemon's configuration. Only admins may."""
+        return self._usage(_core.url_path("users", name, "usage"), month)
+
     def create_user(
         self,
         name: str,
@@ -458,6 +467,10 @@ class SyncSandboxClient(Closing):
     def info(self) -> DaemonInfo:
         """The daemon's version, defaults and limits."""
         return decode(DaemonInfo, self._get("info"))
+
+    def _usage(self, path: str, month: str | None) -> OwnerUsage:
+        request = Request(method="GET", path=path, query={"month": month}, safe=True)
+        return decode(OwnerUsage, self._transport.json(request))
 
     def _get(self, *path: str) -> object:
         return self._transport.json(Request(method="GET", path=_core.url_path(*path), safe=True))
