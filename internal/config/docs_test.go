@@ -58,7 +58,7 @@ func table() string {
 }
 
 // What a page shows as a configuration can be read as one. Recipes of images
-// are other files.
+// are other files, and so is what blocks of yml show.
 func TestDocsExamplesLoad(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
