@@ -1,0 +1,129 @@
+"""The deployment of SWE-ReX, with SWE-ReX itself and a real daemon."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("swerex", reason="the extra swerex is not installed")
+
+from swerex import exceptions
+from swerex.runtime.abstract import (
+    BashAction,
+    BashInterruptAction,
+    CloseBashSessionRequest,
+    Command,
+    CreateBashSessionRequest,
+    ReadFileRequest,
+    UploadRequest,
+    WriteFileRequest,
+)
+
+from sandkasten import SandboxClient
+from sandkasten.swerex import SandkastenDeployment, SandkastenRuntime
+
+
+@pytest.fixture
+async def runtime(daemon: str) -> AsyncIterator[SandkastenRuntime]:
+    deployment = SandkastenDeployment()
+    await deployment.start()
+    yield deployment.runtime
+    await deployment.stop()
+
+
+async def test_a_deployment_starts_and_stops(daemon: str) -> None:
+    async with SandboxClient() as client:
+        deployment = SandkastenDeployment(client=client)
+        with pytest.raises(exceptions.DeploymentNotStartedError):
+            await deployment.is_alive()
+        await deployment.start()
+        runtime = deployment.runtime
+        assert await deployment.is_alive()
+        await deployment.stop()
+        await deployment.stop()
+        with pytest.raises(exceptions.DeploymentNotStartedError):
+            _ = deployment.runtime
+        assert not await runtime.is_alive()
+
+
+async def test_a_shell_keeps_directory_and_variables(runtime: SandkastenRuntime) -> None:
+    await runtime.write_file(WriteFileRequest(path="/root/.env", content="export FROM_FILE=yes\n"))
+    await runtime.create_session(CreateBashSessionRequest(startup_source=["/root/.env"]))
+    await runtime.create_session(CreateBashSessionRequest(session="other"))
+    await runtime.run_in_session(BashAction(command="cd /tmp; x=$FROM_FILE"))
+    seen = await runtime.run_in_session(BashAction(command="echo $PWD $x"))
+    assert (seen.output, seen.exit_code) == ("/tmp yes\n", 0)
+    other = await runtime.run_in_session(BashAction(command="echo $PWD $x", session="other"))
+    assert other.output == "/workspace\n"
+    await runtime.close_session(CloseBashSessionRequest())
+    with pytest.raises(exceptions.SessionDoesNotExistError):
+        await runtime.run_in_session(BashAction(command="true"))
+    with pytest.raises(exceptions.SessionExistsError):
+        await runtime.create_session(CreateBashSessionRequest(session="other"))
+    await runtime.close()
+
+
+async def test_a_command_that_fails_is_an_error_if_that_is_asked(runtime: SandkastenRuntime) -> None:
+    await runtime.create_session(CreateBashSessionRequest())
+    with pytest.raises(exceptions.NonZeroExitCodeError, match=r"mine: .* 3"):
+        await runtime.run_in_session(BashAction(command="(exit 3)", error_msg="mine"))
+    assert (await runtime.run_in_session(BashAction(command="(exit 3)", check="silent"))).exit_code == 3
+    assert (await runtime.run_in_session(BashAction(command="(exit 3)", check="ignore"))).exit_code is None
+    with pytest.raises(exceptions.BashIncorrectSyntaxError) as caught:
+        await runtime.run_in_session(BashAction(command="if; then"))
+    assert "syntax error" in caught.value.extra_info["bash_stderr"]
+    with pytest.raises(NotImplementedError, match="input"):
+        await runtime.run_in_session(BashAction(command="gdb", is_interactive_command=True))
+
+
+async def test_a_shell_lives_on_after_a_timeout_and_an_interrupt(runtime: SandkastenRuntime) -> None:
+    await runtime.create_session(CreateBashSessionRequest())
+    await runtime.run_in_session(BashAction(command="x=kept"))
+    with pytest.raises(exceptions.CommandTimeoutError):
+        await runtime.run_in_session(BashAction(command="sleep 60", timeout=0.5))
+    await runtime.run_in_session(BashInterruptAction())
+    running = asyncio.ensure_future(
+        runtime.run_in_session(BashAction(command="touch begun; sleep 60", check="silent"))
+    )
+    while not await runtime.session.exists("begun"):
+        await asyncio.sleep(0.05)
+    await runtime.run_in_session(BashInterruptAction())
+    assert (await running).exit_code != 0
+    assert (await runtime.run_in_session(BashAction(command="echo $x"))).output == "kept\n"
+
+
+async def test_commands_run_as_with_subprocess(runtime: SandkastenRuntime) -> None:
+    done = await runtime.execute(
+        Command(command=["sh", "-c", "echo $A; echo err >&2; exit 4"], env={"A": "a"})
+    )
+    assert (done.stdout, done.stderr, done.exit_code) == ("a\n", "err\n", 4)
+    merged = Command(command="echo out; echo err >&2; pwd", shell=True, merge_output_streams=True, cwd="/tmp")
+    assert (await runtime.execute(merged)).stdout == "out\nerr\n/tmp\n"
+    with pytest.raises(exceptions.NonZeroExitCodeError, match="mine"):
+        await runtime.execute(Command(command=["false"], check=True, error_msg="mine"))
+    with pytest.raises(exceptions.CommandTimeoutError):
+        await runtime.execute(Command(command=["sleep", "60"], timeout=0.5))
+
+
+async def test_files_anywhere_are_written_read_and_uploaded(
+    runtime: SandkastenRuntime, tmp_path: Path
+) -> None:
+    for path in ("a/b.txt", "/opt/new/b.txt"):
+        await runtime.write_file(WriteFileRequest(path=path, content="grüße\n"))
+        assert (await runtime.read_file(ReadFileRequest(path=path))).content == "grüße\n"
+    for path in ("absent", "/opt/absent"):
+        with pytest.raises(FileNotFoundError):
+            await runtime.read_file(ReadFileRequest(path=path))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "f").write_text("here")
+    for target in ("tree", "/opt/tree"):
+        await runtime.upload(UploadRequest(source_path=str(tmp_path), target_path=target))
+        assert (await runtime.read_file(ReadFileRequest(path=f"{target}/sub/f"))).content == "here"
+    await runtime.upload(UploadRequest(source_path=str(tmp_path / "sub" / "f"), target_path="/opt/f"))
+    assert (await runtime.execute(Command(command=["cat", "/opt/f"]))).stdout == "here"
+    assert (await runtime.execute(Command(command=["ls", "-A"]))).stdout == "a\ntree\n", (
+        "nothing is left behind"
+    )
