@@ -1,38 +1,46 @@
-"""An agent of LangChain with a tool of its own that uses a sandbox: python main.py "your task"."""
+"""An agent of LangChain with tools of your own, in a sandbox: python main.py "your task"."""
 
 import os
 import sys
 
 from langchain.agents import create_agent
-from langchain.tools import BaseTool, tool
+from langchain_core.tools import BaseTool, tool
 
 from sandkasten import SyncSandboxClient, SyncSession
+from sandkasten.agents import cut
 
 TASK = "Write a Python program that prints the first 10 prime numbers, run it, and tell me what it printed."
 
 
-def python_tool(session: SyncSession) -> BaseTool:
+def sandbox_tools(session: SyncSession) -> list[BaseTool]:
     @tool
-    def run_python(code: str) -> str:
-        """Run a Python program in a sandbox. Files in /workspace stay there for the next one."""
-        print(f"> run_python {code}")
-        session.write("main.py", code)
-        done = session.exec("python3 main.py", timeout_ms=60_000)
-        return f"{done.output}\n[exit code {done.exit_code}, {done.cause}]"
+    def run(command: str) -> str:
+        """Run a shell command. Directory, variables and files stay for the next one."""
+        result = session.exec(command, timeout_ms=120_000)
+        return f"{cut(result.output)}\n[exit code {result.exit_code}]"
 
-    return run_python
+    @tool
+    def write_file(path: str, content: str) -> str:
+        """Write a text file; relative paths begin at /workspace."""
+        session.write(path, content)
+        return f"wrote {path}"
+
+    return [run, write_file]
 
 
-def run(task: str) -> str:
+def main(task: str) -> str:
     with SyncSandboxClient() as client, client.create_session(image="python") as session:
         agent = create_agent(
-            model=os.environ.get("MODEL", "anthropic:claude-sonnet-4-5"),
-            tools=[python_tool(session)],
-            system_prompt="You write Python programs and run them.",
+            os.environ.get("MODEL", "anthropic:claude-sonnet-4-5"),
+            tools=sandbox_tools(session),
+            system_prompt="You work in a Linux sandbox. Its directory for your files is /workspace.",
         )
         result = agent.invoke({"messages": [{"role": "user", "content": task}]})
+        for message in result["messages"]:
+            for call in getattr(message, "tool_calls", []):
+                print(f"> {call['name']} {call['args']}")
         return str(result["messages"][-1].text)
 
 
 if __name__ == "__main__":
-    print(run(" ".join(sys.argv[1:]) or TASK))
+    print(main(" ".join(sys.argv[1:]) or TASK))

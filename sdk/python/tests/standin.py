@@ -131,3 +131,27 @@ def message(text: str) -> dict[str, Any]:
         "status": "completed",
         "content": [{"type": "output_text", "text": text, "annotations": []}],
     }
+
+
+def chat(**said: Any) -> dict[str, Any]:
+    """A reply of the Chat Completions API: content, or tool_calls."""
+    return {
+        "id": "chatcmpl-01",
+        "object": "chat.completion",
+        "created": 1763000000,
+        "model": "gpt-4.1",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": None, **said},
+                "finish_reason": "tool_calls" if "tool_calls" in said else "stop",
+            }
+        ],
+        "usage": {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20},
+    }
+
+
+def chat_call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
+    """A tool call of the Chat Completions API."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return {"type": "function", "id": f"call_{number:02}", "function": function}

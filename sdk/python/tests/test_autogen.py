@@ -40,12 +40,8 @@ async def test_files_stay_until_a_restart(executor: SandkastenCodeExecutor) -> N
 async def test_code_with_a_filename_can_be_imported_later(executor: SandkastenCodeExecutor) -> None:
     module = "# filename: helper.py\ndef twice(n):\n    return 2 * n\n"
     assert await run(executor, ("python", module)) == (0, "")
-    assert await run(
-        executor, ("Python", "import sys; sys.path.append('.')\nimport helper; print(helper.twice(4))")
-    ) == (
-        0,
-        "8\n",
-    )
+    code = "import sys; sys.path.append('.')\nimport helper; print(helper.twice(4))"
+    assert await run(executor, ("Python", code)) == (0, "8\n")
 
 
 async def test_blocks_run_until_one_fails(executor: SandkastenCodeExecutor) -> None:

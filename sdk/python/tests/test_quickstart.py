@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from standin import KEY, anthropic, function_call, message, model, openai, use
+from standin import KEY, anthropic, chat, chat_call, function_call, message, model, openai, use
 
 QUICKSTART = Path(__file__).resolve().parents[3] / "quickstart"
 TOOLS = ["exec", "read", "write", "edit", "list"]
@@ -121,22 +121,29 @@ def test_deepagents(daemon: str) -> None:
 
 
 def test_langchain(daemon: str) -> None:
-    pytest.importorskip("langchain_anthropic")
+    pytest.importorskip("langchain_anthropic", reason="it comes with deepagents")
     replies = [
-        anthropic(use(1, "run_python", code=PROGRAM)),
-        anthropic(use(2, "run_python", code="raise SystemExit(3)")),
+        anthropic(use(1, "write_file", path="p.py", content=PROGRAM)),
+        anthropic(use(2, "run", command="python3 p.py; false")),
         anthropic({"type": "text", "text": "It printed the primes."}),
     ]
     with model("/v1/messages", replies) as standin:
         out = run(sys.executable, "langchain/main.py", ANTHROPIC_BASE_URL=standin.url, ANTHROPIC_API_KEY=KEY)
-    assert out.endswith("It printed the primes.\n")
-    assert [tool["name"] for tool in standin.requests[0]["tools"]] == ["run_python"]
-    assert PRINTED in json.dumps(standin.requests[1]["messages"][-1])
-    assert "exit code 3, exited" in json.dumps(standin.requests[2]["messages"][-1])
+    assert out.endswith("It printed the primes.\n") and "> run" in out
+    assert [tool["name"] for tool in standin.requests[0]["tools"]] == ["run", "write_file"]
+    answer = json.dumps(standin.requests[2]["messages"][-1])
+    assert PRINTED in answer and "[exit code 1]" in answer
 
 
 def test_autogen(daemon: str) -> None:
-    pytest.importorskip("autogen_core")
-    answer = f"First this:\n```bash\ncat > p.py <<END\n{PROGRAM}END\n```\nThen:\n```python\nimport p\n```\n"
-    out = run(sys.executable, "autogen/main.py", stdin=answer)
-    assert out == PRINTED + "\n"
+    pytest.importorskip("autogen_agentchat", reason="the extra autogen is not installed")
+    replies = [
+        chat(tool_calls=[chat_call(1, "CodeExecutor", code=f"open('p.py', 'w').write({PROGRAM!r})")]),
+        chat(tool_calls=[chat_call(2, "CodeExecutor", code="exec(open('p.py').read())")]),
+        chat(content="It printed the primes."),
+        chat(content="It printed the primes."),
+    ]
+    with model("/v1/chat/completions", replies) as standin:
+        out = run(sys.executable, "autogen/main.py", OPENAI_BASE_URL=standin.url + "/v1", OPENAI_API_KEY=KEY)
+    assert out.endswith("It printed the primes.\n")
+    assert PRINTED in standin.requests[2]["messages"][-1]["content"]

@@ -68,7 +68,7 @@ async def test_a_shell_keeps_directory_and_variables(runtime: SandkastenRuntime)
 
 async def test_a_command_that_fails_is_an_error_if_that_is_asked(runtime: SandkastenRuntime) -> None:
     await runtime.create_session(CreateBashSessionRequest())
-    with pytest.raises(exceptions.NonZeroExitCodeError, match="mine: .* 3"):
+    with pytest.raises(exceptions.NonZeroExitCodeError, match=r"mine: .* 3"):
         await runtime.run_in_session(BashAction(command="(exit 3)", error_msg="mine"))
     assert (await runtime.run_in_session(BashAction(command="(exit 3)", check="silent"))).exit_code == 3
     assert (await runtime.run_in_session(BashAction(command="(exit 3)", check="ignore"))).exit_code is None

@@ -1,8 +1,9 @@
 """A sandbox environment for Inspect (inspect_ai): each sample of an evaluation has a session.
 
 ```python
-Task(dataset=..., solver=..., sandbox="sandkasten")            # the image python
-Task(dataset=..., solver=..., sandbox=("sandkasten", "base"))  # another image
+Task(dataset=..., solver=..., sandbox="sandkasten")  # the image python
+spec = SandboxEnvironmentSpec("sandkasten", SandkastenConfig(image="base", memory_mb=2048))
+Task(dataset=..., solver=..., sandbox=spec)
 ```
 
 It needs the extra `inspect` of the distribution, which is called sandkasten-sdk; Inspect finds it
@@ -72,9 +73,7 @@ class SandkastenSandboxEnvironment(SandboxEnvironment):
         cls, task_name: str, config: SandboxEnvironmentConfigType | None, metadata: dict[str, str]
     ) -> dict[str, SandboxEnvironment]:
         """Makes a session for the sample."""
-        wanted = (
-            config if isinstance(config, SandkastenConfig) else SandkastenConfig(image=config or "python")
-        )
+        wanted = _config(config)
         client = SandboxClient()
         try:
             session = await client.create_session(**wanted.model_dump(exclude={"user"}, exclude_none=True))
@@ -127,9 +126,8 @@ class SandkastenSandboxEnvironment(SandboxEnvironment):
         except APIError as err:
             raise SandboxUnavailableError(str(err)) from err
         if result.timed_out:
-            raise TimeoutError(
-                f"the command took longer than {timeout or 'the default of the daemon'} seconds"
-            )
+            limit = f"{timeout} seconds" if timeout else "the daemon's default time"
+            raise TimeoutError(f"the command took longer than {limit}")
         code = _returncode(result)
         return ExecResult(
             success=code == 0,
@@ -138,10 +136,11 @@ class SandkastenSandboxEnvironment(SandboxEnvironment):
             stderr=result.stderr_data.decode(errors="replace"),
         )
 
-    async def _run(self, cmd: list[str], input: str | bytes | None, options: ProcessOptions) -> Any:
+    async def _run(self, cmd: list[str], input: str | bytes | None, options: ProcessOptions) -> ProcessResult:
         data = input.encode() if isinstance(input, str) else input or b""
         if len(data) <= _INPUT:
-            return await self.session.processes.run(cmd, stdin=data, **options)
+            options["stdin"] = data
+            return await self.session.processes.run(cmd, **options)
         # A request carries no more than that, so that the rest comes by way of a file.
         path = _staged()
         await self.session.write(path, data, mode="0644")
@@ -208,6 +207,16 @@ fail() { echo "$1" >&2; exit 1; }
 [ ! -e "$1" ] || [ -n "$(find -H "$1" -perm /222)" ] || fail "Permission denied"
 mkdir -p -- "$(dirname -- "$1")" && cat -- "$2" >"$1"
 """
+
+
+def _config(config: SandboxEnvironmentConfigType | None) -> SandkastenConfig:
+    if config is None:
+        return SandkastenConfig()
+    if not isinstance(config, SandkastenConfig):
+        raise TypeError(
+            'give the sandbox as SandboxEnvironmentSpec("sandkasten", SandkastenConfig(image=...))'
+        )
+    return config
 
 
 def _not_started(cmd: list[str], user: str | None, err: UnprocessableError) -> ExecResult[str]:

@@ -314,7 +314,7 @@ class SandkastenDeployment(AbstractDeployment):
     def runtime(self) -> SandkastenRuntime:
         """The session as a runtime; DeploymentNotStartedError before start."""
         if self._runtime is None:
-            raise DeploymentNotStartedError()
+            raise DeploymentNotStartedError
         return self._runtime
 
 
