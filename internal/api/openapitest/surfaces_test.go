@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/openapitest"
 	orchestratorapi "github.com/sandkasten/sandkasten/internal/api/orchestrator"
@@ -29,7 +30,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/seal"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
@@ -106,6 +109,7 @@ func serve(t *testing.T, log io.Writer) *httptest.Server {
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
 		Modes: map[string]string{"docker": "native"}, DefaultImage: "base",
 	})
+	kept := artifacts.New(artifacts.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir(), Secret: []byte("of the test"), MaxBytes: 1 << 20, Quota: 2 << 20})
 	users, err := accounts.New(ctx, accounts.Options{
 		Store: db, Reserved: func(string) bool { return false }, RemoveOwned: func(context.Context, string) error { return nil },
 	})
@@ -121,10 +125,22 @@ func serve(t *testing.T, log io.Writer) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	authenticator := users.Authenticator(keys)
+	signIns, err := browser.New(ctx, browser.Options{Store: db, Accounts: users, Keys: authenticator, Idle: time.Hour, Most: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	users.SetSignIns(signIns)
 	server := httptest.NewUnstartedServer(nil)
-	handler := api.Handler(api.Options{Authenticator: users.Authenticator(keys), Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))},
-		v1.New(v1.Options{Manager: manager, Accounts: users, SpoolDir: t.TempDir(), UploadBytes: 1 << 20}),
-		orchestratorapi.New(orchestratorapi.Options{Service: service, Manager: manager, SpoolDir: t.TempDir(), UploadBytes: 1 << 20}),
+	handler := api.Handler(api.Options{Authenticator: authenticator, Browsers: signIns, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError}))},
+		v1.New(v1.Options{
+			Manager: manager, Accounts: users, SignIns: signIns, Scopes: scope.New(scope.Options{Store: db, Sessions: manager.Sessions}),
+			SpoolDir: t.TempDir(), UploadBytes: 1 << 20,
+		}),
+		orchestratorapi.New(orchestratorapi.Options{
+			Service: service, Manager: manager, Artifacts: kept, Accounts: users, SignIns: signIns, SignInLife: time.Hour,
+			SpoolDir: t.TempDir(), UploadBytes: 1 << 20,
+		}),
 	)
 	server.Config = api.NewServer(handler, slog.New(slog.DiscardHandler))
 	server.Start()

@@ -213,7 +213,7 @@ var operations = map[string]operation{
 		Description: "A file that is not there is a bad request.",
 	}},
 	"POST sessions/{id}/files/export": {kit.Describe[SessionPath], kit.Doc{
-		ID: "export-file", Summary: "Keep a file as an artifact", Errors: usable, Body: body[exportFields](nil),
+		ID: "export-file", Summary: "Keep a file as an artifact", Errors: usableWrite, Body: body[exportFields](nil),
 		Answers:     answers[artifactView](201, "Kept. The link works for a while; the list of artifacts has new ones.", nil),
 		Description: "The copy is outside the sandbox and outlives it. A file that is not there is a bad request.",
 	}},

@@ -26,6 +26,8 @@ func (reader) Authenticate(context.Context, string) (auth.Principal, error) {
 // those whose method is GET.
 func TestReadOnlyKeyOnAllRoutes(t *testing.T) {
 	const id = "/v1/sessions/{id}"
+	// They take no key: the one is for everybody, and the other for a browser's cookie.
+	keyless := []string{"POST /v1/auth/sign-in", "POST /v1/auth/sign-out"}
 	acting := []string{"GET " + id + "/exec/stream", "GET " + id + "/terminal", "GET " + id + "/tunnel"}
 	surface := v1.New(v1.Options{Manager: session.New(session.Options{})})
 	for i := range surface.Routes {
@@ -36,6 +38,9 @@ func TestReadOnlyKeyOnAllRoutes(t *testing.T) {
 	variable := regexp.MustCompile(`\{\w+(\.\.\.)?\}`)
 	reads := 0
 	for _, route := range surface.Routes {
+		if slices.Contains(keyless, route.Pattern) {
+			continue
+		}
 		method, path, ok := strings.Cut(route.Pattern, " ")
 		if !ok {
 			method, path = "GET", route.Pattern // of a program in a sandbox

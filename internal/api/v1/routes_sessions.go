@@ -19,7 +19,7 @@ func (s *surface) sessionRoutes() {
 	kit.Route(s.kit, kit.Row{
 		Pattern: "GET /v1/sessions", Scope: api.Key,
 		Doc: kit.Doc{
-			ID: "list-sessions", Summary: "List sessions",
+			ID: "list-sessions", Summary: "List sessions", Errors: []int{501},
 			Description: "The sessions of this key that have not ended, oldest first.",
 		},
 	}, s.listSessions)
