@@ -413,7 +413,7 @@ func TestCompletion(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{[]string{"s"}, "shell\nshells\nstats\nstop\nstart\nset\nsecret\nsnapshot\n"},
+		{[]string{"s"}, "shell\nshells\nstats\nstop\nstart\nset\nsecret\nscope\nsnapshot\n"},
 		{[]string{"start", ""}, id + "\n"},
 		{[]string{"image", "i"}, "import\ninspect\n"},
 		{[]string{"exec", "--ti"}, "--timeout\n"},

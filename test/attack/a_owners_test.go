@@ -74,7 +74,7 @@ var calls = map[string]string{
 	"get-snapshot": "", "delete-snapshot": "", "download-snapshot": "", "get-workspace": "", "delete-workspace": "force=true",
 	"workspace-files": "path=.",
 	"get-network":     "", "set-network": `{"mode":"internet"}`, "allow-network": `{"entries":["stolen.example.org"]}`, "get-network-log": "", "follow-network-log": "",
-	"get-user": "", "update-user": `{"email":"thief@example.org"}`, "delete-user": "", "revoke-key": "",
+	"get-user": "", "get-user-usage": "", "update-user": `{"email":"thief@example.org"}`, "delete-user": "", "revoke-key": "",
 }
 
 // fileOperations is calls for files of a session, and those of a workspace,
