@@ -42,6 +42,8 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rs/cors v1.11.1 // indirect
+	github.com/sandkasten/sandkasten/agents/tools v0.1.0 // indirect
+	github.com/sandkasten/sandkasten/sdk/go v0.1.0 // indirect
 	github.com/sethvargo/go-retry v0.4.0 // indirect
 	github.com/sirupsen/logrus v1.10.2 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect
@@ -71,3 +73,5 @@ require (
 replace github.com/sandkasten/sandkasten => ../..
 
 replace github.com/sandkasten/sandkasten/sdk/go => ../../sdk/go
+
+replace github.com/sandkasten/sandkasten/agents/tools => ../../agents/tools
