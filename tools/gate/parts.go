@@ -47,7 +47,10 @@ var parts = []part{
 		name: "test:vm", what: "cgroup v2: the driver's suite, limits, kill and pause, and the systemd unit, in a virtual machine",
 		needs: []string{"build"}, cores: 2, minutes: 7,
 	},
-	{name: "test:e2e", what: "scripts, the documentation's commands, packages, limits", needs: []string{"build"}, cores: 1, minutes: 5},
+	{
+		name: "test:e2e", what: "scripts, the documentation's commands, packages, limits, the orchestrator's client, the agents' tools",
+		needs: []string{"build"}, cores: 1, minutes: 9,
+	},
 	{name: "test:sdk", what: "the SDKs as users install them", needs: []string{"build"}, cores: 1, minutes: 5},
 	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cores: 1, minutes: 7},
 	{name: "test:monkey", call: []string{"test:monkey", "--", "-for", "3m"}, what: "faults mixed by a seed", needs: []string{"build"}, cores: 1, minutes: 4},
