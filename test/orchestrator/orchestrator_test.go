@@ -8,13 +8,31 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+// shared is a directory of all tests of this package.
+var shared string
+
+func TestMain(m *testing.M) {
+	var err error
+	if shared, err = os.MkdirTemp("", "orchestrator-toolkit-"); err != nil {
+		panic(err)
+	}
+	testenv.Main(tidying{m})
+}
+
+// tidying removes what tests share when they have run.
+type tidying struct{ *testing.M }
+
+func (m tidying) Run() int {
+	defer os.RemoveAll(shared)
+	return m.M.Run()
+}
 
 const someID = "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11"
 
@@ -22,7 +40,7 @@ const someID = "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11"
 // machines without PyPI.
 const PythonVar = "SANDKASTEN_TEST_TOOLKIT_PYTHON"
 
-// python returns a Python with the client.
+// python returns a Python with the client, which all tests share.
 func python(t *testing.T) string {
 	t.Helper()
 	if name := os.Getenv(PythonVar); name != "" {
@@ -31,18 +49,26 @@ func python(t *testing.T) string {
 	if _, err := exec.LookPath("python3"); err != nil {
 		testenv.Unsupported(t, "no python3; install it")
 	}
-	venv := filepath.Join(t.TempDir(), "venv")
+	name, err := installed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+var installed = sync.OnceValues(func() (string, error) {
+	venv := filepath.Join(shared, "venv")
 	name := filepath.Join(venv, "bin", "python")
 	for _, args := range [][]string{
 		{"python3", "-m", "venv", venv},
 		{name, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", filepath.Join("testdata", "requirements.txt")},
 	} {
-		if text, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v\n%s", args, err, text)
+		if text, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%q: %w\n%s", args, err, text)
 		}
 	}
-	return name
-}
+	return name, nil
+})
 
 // mode is a kind of sandbox that the client asks for, and the configuration that has it.
 type mode struct {

@@ -51,13 +51,13 @@ var parts = []part{
 		name: "test:e2e", what: "scripts, the documentation's commands, packages, limits, the orchestrator's client, the agents' tools",
 		needs: []string{"build"}, cores: 1, minutes: 9,
 	},
-	{name: "test:sdk", what: "the SDKs as users install them", needs: []string{"build"}, cores: 1, minutes: 5},
+	{name: "test:sdk", what: "the SDKs as users install them, and the agents' programs", needs: []string{"build"}, cores: 1, minutes: 9},
 	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cores: 1, minutes: 7},
 	{name: "test:monkey", call: []string{"test:monkey", "--", "-for", "3m"}, what: "faults mixed by a seed", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:attack", what: "hostile code and clients against a real daemon", needs: []string{"build"}, cores: 1, minutes: 5, env: paced},
 	{name: "test:attack:docker", what: "the attacks on sandboxes in containers", needs: []string{"build"}, cores: 1, minutes: 5, env: paced},
 	// It keeps both processors busy by itself for most of its time.
-	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 9},
+	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 15},
 	// What follows is not in a hurry, and nothing in it is timed.
 	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, minutes: 8},
 	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, minutes: 1},
@@ -77,6 +77,7 @@ var tier = []part{
 	{name: "long:monkey", what: "faults mixed by a seed, for ten minutes", call: []string{"test:monkey"}, cores: 1, minutes: 11},
 	{name: "long:surfaces", what: "both APIs, asked whatever their documents allow and what they do not", call: []string{"test:surfaces"}, cores: 1, minutes: 7},
 	{name: "long:users", what: "200 users with 2,000 sessions over a kill -9", call: []string{"test:users"}, needs: []string{"build"}, cores: 2, minutes: 14},
+	{name: "long:adapters", what: "the Python SDK under AutoGen, Inspect and SWE-ReX", call: []string{"test:sdk:python:adapters"}, needs: []string{"build"}, cores: 1, minutes: 6},
 	{name: "long:programs", what: "servers, language runtimes and debuggers in sandboxes", call: []string{"test:programs"}, cores: 1, minutes: 4},
 	fuzz(1), fuzz(2), fuzz(3),
 	control(1), control(2), control(3),
