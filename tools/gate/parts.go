@@ -48,7 +48,7 @@ var parts = []part{
 		needs: []string{"build"}, cores: 2, minutes: 7,
 	},
 	{
-		name: "test:e2e", what: "scripts, the documentation's commands, packages, limits, the orchestrator's client, the agents' tools",
+		name: "test:e2e", what: "scripts, the documentation's commands, packages, the orchestrator's client, the agents' tools",
 		needs: []string{"build"}, cores: 1, minutes: 9,
 	},
 	{name: "test:sdk", what: "the SDKs as users install them, and the agents' programs", needs: []string{"build"}, cores: 1, minutes: 9},
@@ -58,6 +58,7 @@ var parts = []part{
 	{name: "test:attack:docker", what: "the attacks on sandboxes in containers", needs: []string{"build"}, cores: 1, minutes: 5, env: paced},
 	// It keeps both processors busy by itself for most of its time.
 	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 15},
+	{name: "test:limits", what: "sessions at their limits, and what others notice of them", needs: []string{"build"}, alone: true, cores: 1, minutes: 2},
 	// What follows is not in a hurry, and nothing in it is timed.
 	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, minutes: 8},
 	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, minutes: 1},
