@@ -140,7 +140,7 @@ func (s *Store) RevokeKeys(ctx context.Context, ids []string, at time.Time) erro
 
 // TouchKeys implements accounts.Store.
 func (s *Store) TouchKeys(ctx context.Context, used map[string]time.Time) error {
-	err := s.together(ctx, func(tx *sql.Tx) error {
+	err := s.inPassing(ctx, func(tx *sql.Tx) error {
 		for id, at := range used {
 			if _, err := tx.ExecContext(ctx, "UPDATE user_keys SET last_used = ? WHERE id = ?", micros(at), id); err != nil {
 				return err
@@ -154,17 +154,21 @@ func (s *Store) TouchKeys(ctx context.Context, used map[string]time.Time) error 
 // together runs do in one transaction, once more if the disk was full and there is
 // room now.
 func (s *Store) together(ctx context.Context, do func(tx *sql.Tx) error) error {
-	_, err := s.change(func() (sql.Result, error) {
-		tx, err := s.write.BeginTx(ctx, nil)
-		if err != nil {
-			return nil, err
-		}
-		if err := do(tx); err != nil {
-			return nil, errors.Join(err, tx.Rollback())
-		}
-		return nil, tx.Commit()
-	})
+	_, err := s.change(func() (sql.Result, error) { return nil, s.inPassing(ctx, do) })
 	return err
+}
+
+// inPassing is together for what is written again and again by itself. On a full disk
+// it fails: the room that MakeRoom has is for what somebody asks for.
+func (s *Store) inPassing(ctx context.Context, do func(tx *sql.Tx) error) error {
+	tx, err := s.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }
 
 // wrapChange is wrap of an error that there may be.

@@ -11,3 +11,9 @@ func Freeze(ctx context.Context, s *Store) error {
 	_, err := s.write.ExecContext(ctx, "PRAGMA query_only(1)")
 	return err
 }
+
+// Fill has every later write that needs room refused, as on a full disk.
+func Fill(ctx context.Context, s *Store) error {
+	_, err := s.write.ExecContext(ctx, "PRAGMA max_page_count = 1") // no less than there are
+	return err
+}

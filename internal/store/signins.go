@@ -65,7 +65,7 @@ func (s *Store) DeleteSignIns(ctx context.Context, ids []string) error {
 
 // TouchSignIns implements browser.Store.
 func (s *Store) TouchSignIns(ctx context.Context, used map[string]time.Time) error {
-	err := s.together(ctx, func(tx *sql.Tx) error {
+	err := s.inPassing(ctx, func(tx *sql.Tx) error {
 		for id, at := range used {
 			if _, err := tx.ExecContext(ctx, "UPDATE sign_ins SET last_used = ? WHERE id = ?", micros(at), id); err != nil {
 				return err

@@ -86,7 +86,7 @@ func (s *Store) UsageOf(ctx context.Context, month usage.Month, owner *string) (
 
 // AddUsage implements usage.Store.
 func (s *Store) AddUsage(ctx context.Context, c usage.Changes) error {
-	err := s.together(ctx, func(tx *sql.Tx) error {
+	err := s.inPassing(ctx, func(tx *sql.Tx) error {
 		for k, a := range c.Amounts {
 			_, err := tx.ExecContext(ctx, `INSERT INTO usage (owner, month, session_us, cpu_us, sent, received, sessions, snapshot_peak)
 				VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (month, owner) DO UPDATE SET
