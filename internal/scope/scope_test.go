@@ -107,7 +107,7 @@ func TestCompletionOutlivesTheDaemon(t *testing.T) {
 	t.Parallel()
 	core, path := &sessions{}, filepath.Join(t.TempDir(), "db")
 	core.add("a", "alice", "workflow:1")
-	if _, left, err := newService(t, path, core).Complete(t.Context(), alice, "workflow:1", 50*time.Millisecond); err != nil || left != 1 {
+	if _, left, err := newService(t, path, core).Complete(t.Context(), alice, "workflow:1", 3*time.Second); err != nil || left != 1 {
 		t.Fatal(left, err)
 	}
 	later := newService(t, path, core)
@@ -115,7 +115,7 @@ func TestCompletionOutlivesTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSessions(t, core, "a")
-	time.Sleep(60 * time.Millisecond)
+	time.Sleep(3100 * time.Millisecond)
 	core.add("new", "alice", "workflow:1")
 	if err := later.Round(t.Context()); err != nil {
 		t.Fatal(err)

@@ -67,6 +67,8 @@ func (m *memory) UsageState(context.Context) (usage.State, error) {
 }
 
 func (m *memory) UsageOf(_ context.Context, month usage.Month, _ *string) (map[string]usage.Amounts, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	all := map[string]usage.Amounts{}
 	for k, a := range m.counts {
 		if k.Month == month {
