@@ -89,6 +89,48 @@ func TestALargePartRunsOnASmallMachine(t *testing.T) {
 	}
 }
 
+func TestTheOnlyPartThatFailedRunsAgain(t *testing.T) {
+	bad, other := part{name: "bad", cores: 1}, part{name: "other", cores: 1}
+	broken := errors.New("exit status 1")
+	for name, c := range map[string]struct {
+		results []result
+		log     string
+		since   time.Duration
+		second  error
+		want    state
+		runs    int
+	}{
+		"passes":            {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: passed}}, want: unsteady, runs: 1},
+		"fails again":       {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: passed}}, second: broken, want: failed, runs: 1},
+		"another failed":    {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: failed}}, want: failed},
+		"another needed it": {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: skipped}}, want: failed},
+		"a data race":       {results: []result{{part: bad, state: failed, err: broken}}, log: "WARNING: DATA RACE\n", want: failed},
+		"nothing is timed":  {results: []result{{part: part{name: "bad", background: true}, state: failed, err: broken}}, want: failed},
+		"no time left":      {results: []result{{part: bad, state: failed, err: broken, took: time.Minute}}, since: lastAgain, want: failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if err := os.MkdirAll(logDir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(logOf(bad), []byte(c.log+verboseLog), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			runs := 0
+			again(t.Context(), c.results, c.since, func(context.Context, part) error {
+				runs++
+				return c.second
+			}, &strings.Builder{})
+			if got := c.results[0].state; got != c.want || runs != c.runs {
+				t.Errorf("%s after %d more runs, want %s after %d", got, runs, c.want, c.runs)
+			}
+			if got := summary(c.results, time.Hour); !strings.Contains(got, "exit status 1") || c.want == unsteady && !strings.Contains(got, "TestB/one") {
+				t.Errorf("the summary hides what failed:\n%s", got)
+			}
+		})
+	}
+}
+
 const verboseLog = `=== RUN   TestA
 --- PASS: TestA (0.00s)
 === RUN   TestB

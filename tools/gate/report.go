@@ -90,23 +90,28 @@ func excerpt(file string) string {
 // of a console looks.
 func summary(results []result, whole time.Duration) string {
 	results = slices.Clone(results)
-	rank := map[state]int{passed: 0, skipped: 1, failed: 2}
+	rank := map[state]int{passed: 0, unsteady: 1, skipped: 2, failed: 3}
 	slices.SortStableFunc(results, func(a, b result) int { return rank[a.state] - rank[b.state] })
 	var out strings.Builder
 	fmt.Fprintf(&out, "\n%-24s %8s %8s  %s\n", "part", "minutes", "budget", "result")
 	for _, r := range results {
 		fmt.Fprintf(&out, "%-24s %8.1f %8.1f  %s\n", r.name, r.took.Minutes(), r.minutes, r.state)
-		if r.state != failed {
+		log := logOf(r.part)
+		switch r.state {
+		case unsteady:
+			log = firstLogOf(r.part)
+		case failed:
+		default:
 			continue
 		}
 		if r.err != nil {
 			fmt.Fprintf(&out, "    %v\n", r.err)
 		}
-		if text, err := os.ReadFile(logOf(r.part)); err == nil {
+		if text, err := os.ReadFile(log); err == nil {
 			for _, name := range failures(string(text)) {
 				fmt.Fprintf(&out, "    %s\n", name)
 			}
-			fmt.Fprintf(&out, "    log: %s\n", logOf(r.part))
+			fmt.Fprintf(&out, "    log: %s\n", log)
 		}
 	}
 	fmt.Fprintf(&out, "%-24s %8.1f\n", "whole run", whole.Minutes())

@@ -12,9 +12,10 @@ import (
 type state string
 
 const (
-	passed  state = "ok"
-	failed  state = "FAILED"
-	skipped state = "not run" // what it needs has failed
+	passed   state = "ok"
+	unsteady state = "UNSTEADY" // it failed, and passed when it ran again by itself
+	failed   state = "FAILED"
+	skipped  state = "not run" // what it needs has failed
 )
 
 // result is what became of a part.
