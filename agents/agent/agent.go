@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/google/dotprompt/go/dotprompt"
 
 	"github.com/sandkasten/sandkasten/agents/frontmatter"
 	"github.com/sandkasten/sandkasten/agents/model"
+	"github.com/sandkasten/sandkasten/agents/spans"
 	"github.com/sandkasten/sandkasten/agents/toolset"
 )
 
@@ -42,19 +44,23 @@ type Result struct {
 // Run takes an agent to its end. History is what was recorded when it was
 // interrupted, and empty else. Each message is recorded before the agent goes on; a
 // call of a tool whose answer was not recorded is made again.
-func (a *Agent) Run(ctx context.Context, input map[string]any, history []model.Message, record func(model.Message) error) (Result, error) {
+func (a *Agent) Run(ctx context.Context, input map[string]any, history []model.Message, record func(model.Message) error) (result Result, err error) {
+	ctx, end := spans.Start(ctx, "agent "+a.Name)
+	defer func() { end(err) }()
 	messages := append([]model.Message(nil), history...)
 	add := func(m model.Message) error {
 		messages = append(messages, m)
 		return record(m)
 	}
-	rendered, err := Render(a.Prompt.Body, input)
-	if err != nil {
-		return Result{}, err
-	}
-	for _, m := range rendered[min(len(history), len(rendered)):] {
-		if err := add(m); err != nil {
+	if lastSaid(history) < 0 { // else the prompt may be another one by now
+		rendered, err := Render(a.Prompt.Body, input)
+		if err != nil {
 			return Result{}, err
+		}
+		for _, m := range rendered[min(len(history), len(rendered)):] {
+			if err := add(m); err != nil {
+				return Result{}, err
+			}
 		}
 	}
 	for {
@@ -68,7 +74,7 @@ func (a *Agent) Run(ctx context.Context, input map[string]any, history []model.M
 		if turns(messages) >= a.maxTurns() {
 			return Result{}, fmt.Errorf("%w: it has taken %d turns", ErrTooManyTurns, a.maxTurns())
 		}
-		m, err := a.Model.Generate(ctx, model.Request{Agent: a.Name, Visit: a.Visit, Messages: messages, Tools: a.definitions()})
+		m, err := a.generate(ctx, messages)
 		if err != nil {
 			return Result{}, err
 		}
@@ -76,6 +82,13 @@ func (a *Agent) Run(ctx context.Context, input map[string]any, history []model.M
 			return Result{}, err
 		}
 	}
+}
+
+// generate asks the model for its next message.
+func (a *Agent) generate(ctx context.Context, messages []model.Message) (m model.Message, err error) {
+	ctx, end := spans.Start(ctx, "model")
+	defer func() { end(err) }()
+	return a.Model.Generate(ctx, model.Request{Agent: a.Name, Visit: a.Visit, Config: a.Prompt.Config, Messages: messages, Tools: a.definitions()})
 }
 
 // answerCalls makes the calls of the newest message that have no answer yet.
@@ -134,9 +147,9 @@ func turns(messages []model.Message) int {
 }
 
 // Render fills a template in the dotprompt format. What comes before its first role
-// is the system's.
+// is the system's. No value of the input begins another role.
 func Render(body string, input map[string]any) ([]model.Message, error) {
-	prompt, err := dotprompt.NewDotprompt(nil).Render(`{{role "system"}}`+body, &dotprompt.DataArgument{Input: input}, nil)
+	prompt, err := fill(`{{role "system"}}`+body, input)
 	if err != nil {
 		return nil, fmt.Errorf("fill the prompt's template: %w", err)
 	}
@@ -165,6 +178,54 @@ func Render(body string, input map[string]any) ([]model.Message, error) {
 		messages = append(messages, model.Message{Role: model.User, Text: "Begin."})
 	}
 	return messages, nil
+}
+
+// fill has the template library fill a template. Its helpers panic at values that they do not
+// expect.
+func fill(body string, input map[string]any) (prompt dotprompt.RenderedPrompt, err error) {
+	defer func() {
+		if problem := recover(); problem != nil {
+			err = fmt.Errorf("%v", problem)
+		}
+	}()
+	values := make(map[string]any, len(input))
+	for name, value := range input {
+		values[name] = templateValue(value)
+	}
+	return dotprompt.NewDotprompt(nil).Render(body, &dotprompt.DataArgument{Input: values}, nil)
+}
+
+// unmarked takes away the marks by which the template library finds roles and media in
+// filled text.
+var unmarked = strings.NewReplacer("<<<dotprompt:", "<<< dotprompt:")
+
+// largestWhole is up to where all whole numbers of JSON are exact.
+const largestWhole = 1 << 53
+
+// templateValue is a value without marks of roles, and with whole numbers as templates write
+// them, so that both are equal.
+func templateValue(value any) any {
+	switch v := value.(type) {
+	case string:
+		return unmarked.Replace(v)
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) <= largestWhole {
+			return int(v)
+		}
+	case []any:
+		list := make([]any, len(v))
+		for i, one := range v {
+			list[i] = templateValue(one)
+		}
+		return list
+	case map[string]any:
+		object := make(map[string]any, len(v))
+		for name, one := range v {
+			object[unmarked.Replace(name)] = templateValue(one)
+		}
+		return object
+	}
+	return value
 }
 
 // LastObject returns the last JSON object in a text that is in no other one, or nil.

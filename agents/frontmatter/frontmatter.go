@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,8 +20,17 @@ type Prompt struct {
 	Name        string // of metadata, or of the file
 	Description string
 	Model       string   // provider/model, as openai/gpt-4o
+	Config      Config   // of the model
 	Sandbox     *Sandbox // nil without a sandbox block
 	Body        string   // the template
+}
+
+// Config is how a model answers. What is nil or zero the model decides.
+type Config struct {
+	MaxOutputTokens int // of one answer
+	Temperature     *float64
+	TopP            *float64
+	StopSequences   []string
 }
 
 // Modes of a sandbox block.
@@ -75,15 +85,15 @@ func Load(name string) (*Prompt, error) {
 	return Parse(name, string(source))
 }
 
-// Parse reads a prompt. All mistakes in the sandbox block come at once, each as a
-// *Mistake.
+// Parse reads a prompt. All mistakes in its config and its sandbox block come at
+// once, each as a *Mistake.
 func Parse(file, source string) (*Prompt, error) {
-	head, body, err := split(file, source)
+	head, body, above, err := split(file, source)
 	if err != nil {
 		return nil, err
 	}
 	p := &Prompt{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Body: body}
-	root, err := ParseYAML(file, head, 1)
+	root, err := ParseYAML(file, head, above)
 	if err != nil || root == nil {
 		return p, err
 	}
@@ -93,39 +103,74 @@ func Parse(file, source string) (*Prompt, error) {
 		Name        string
 		Description string
 		Metadata    struct{ Name, Description string }
+		Config      yaml.Node
 		Sandbox     yaml.Node
 	}
 	if err := root.Decode(&known); err != nil {
-		return nil, yamlMistake(file, err, 1)
+		return nil, yamlMistake(file, err, above)
 	}
 	p.Name = firstOf(known.Metadata.Name, known.Name, p.Name)
 	p.Description = firstOf(known.Metadata.Description, known.Description)
 	p.Model = known.Model
-	if known.Sandbox.IsZero() {
-		return p, nil
+	r := &Reader{File: file, Shift: above}
+	if !known.Config.IsZero() && known.Config.Tag != "!!null" {
+		p.Config = readConfig(r, &known.Config)
 	}
-	r := &Reader{File: file, Shift: 1}
-	p.Sandbox = readSandbox(r, &known.Sandbox)
+	if !known.Sandbox.IsZero() {
+		p.Sandbox = readSandbox(r, &known.Sandbox)
+	}
 	return p, r.Err()
 }
 
+// readConfig reads what dotprompt has for all models. Other fields belong to one
+// model, and are not judged.
+func readConfig(r *Reader, node *yaml.Node) Config {
+	var c Config
+	fields := []Field{
+		r.Number("maxOutputTokens", &c.MaxOutputTokens, 1, maxAnswer),
+		r.Real("temperature", &c.Temperature, 0, 2),
+		r.Real("topP", &c.TopP, 0, 1),
+		r.Texts("stopSequences", &c.StopSequences, nil),
+	}
+	node = dealias(node)
+	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+		name := node.Content[i].Value
+		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
+			fields = append(fields, Field{name, func(string, *yaml.Node) {}})
+		}
+	}
+	r.Object("config", node, fields)
+	return c
+}
+
 // split cuts the frontmatter off the body. Its end is a line of its own, so that a
-// rule in the body or three dashes within a value end nothing.
-func split(file, source string) (head, body string, err error) {
-	source = strings.ReplaceAll(source, "\r\n", "\n")
-	rest, found := strings.CutPrefix(source, "---\n")
-	if !found {
-		return "", source, nil
+// rule in the body or three dashes within a value end nothing. Empty lines and comments may
+// come before it, as a licence. Above is the number of lines above the head.
+func split(file, source string) (head, body string, above int, err error) {
+	// Some editors begin files with a byte order mark; the block must not be lost by it.
+	source = strings.ReplaceAll(strings.TrimPrefix(source, "\ufeff"), "\r\n", "\n")
+	rest := source
+	for found := false; !found; above++ {
+		line, behind, more := strings.Cut(rest, "\n")
+		line = strings.TrimRight(line, " \t")
+		found = line == rule
+		if !found && line != "" && line[0] != '#' || !more {
+			return "", source, 0, nil
+		}
+		rest = behind
 	}
 	var lines strings.Builder
 	for line := range strings.Lines(rest) {
-		if strings.TrimRight(line, " \t\n") == "---" {
-			return lines.String(), rest[lines.Len()+len(line):], nil
+		if strings.TrimRight(line, " \t\n") == rule {
+			return lines.String(), rest[lines.Len()+len(line):], above, nil
 		}
 		lines.WriteString(line)
 	}
-	return "", "", &Mistake{file, 1, "the frontmatter has no end: put a line of three dashes behind it"}
+	return "", "", 0, &Mistake{file, above, "the frontmatter has no end: put a line of three dashes behind it"}
 }
+
+// rule is the line before and behind a frontmatter.
+const rule = "---"
 
 // ParseYAML returns the mapping that a text is, or nil if it is empty. The text
 // begins shift lines below the file's beginning.
@@ -236,6 +281,18 @@ func (r *Reader) Number(name string, to *int, low, high int) Field {
 			return
 		}
 		*to = number
+	}}
+}
+
+// Real is a field with a number.
+func (r *Reader) Real(name string, to **float64, low, high float64) Field {
+	return Field{name, func(path string, value *yaml.Node) {
+		number, err := strconv.ParseFloat(value.Value, 64)
+		if value.Kind != yaml.ScalarNode || value.Tag != "!!int" && value.Tag != "!!float" || err != nil || !(number >= low && number <= high) {
+			r.Wrong(value, "%s is %q and must be a number from %g to %g, without quotes", path, value.Value, low, high)
+			return
+		}
+		*to = &number
 	}}
 }
 

@@ -129,6 +129,33 @@ func TestAllMistakesComeAtOnce(t *testing.T) {
 	}
 }
 
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	p, err := frontmatter.Parse("a.prompt", "---\nconfig:\n  maxOutputTokens: 32000\n  temperature: 0\n  topP: 0.5\n  stopSequences: [END]\n  thinking: {budget: 1}\n---\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero, half := 0.0, 0.5
+	if diff := cmp.Diff(frontmatter.Config{MaxOutputTokens: 32000, Temperature: &zero, TopP: &half, StopSequences: []string{"END"}}, p.Config); diff != "" {
+		t.Error(diff)
+	}
+	if p, err := frontmatter.Parse("a.prompt", "---\nconfig:\nmodel: openai/x\n---\n"); err != nil || p.Model != "openai/x" {
+		t.Errorf("with nothing in it: %+v, %v", p, err)
+	}
+	for config, want := range map[string]string{
+		"maxOutputTokens: 0": "a.prompt:3: config.maxOutputTokens",
+		"temperature: 2.5":   "must be a number from 0 to 2",
+		"temperature: .nan":  "must be a number from 0 to 2",
+		"topP: '1'":          "without quotes",
+		"stopSequences: END": "must be a list",
+		"- 1":                "config must be an object",
+	} {
+		if _, err := frontmatter.Parse("a.prompt", "---\nconfig:\n  "+config+"\n---\n"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", config, err, want)
+		}
+	}
+}
+
 func TestFrontmatterWithoutEnd(t *testing.T) {
 	t.Parallel()
 	if _, err := frontmatter.Parse("a.prompt", "---\nmodel: x\n"); err == nil || !strings.Contains(err.Error(), "a.prompt:1: the frontmatter has no end") {
@@ -136,9 +163,37 @@ func TestFrontmatterWithoutEnd(t *testing.T) {
 	}
 }
 
+func TestByteOrderMark(t *testing.T) {
+	t.Parallel()
+	p, err := frontmatter.Parse("a.prompt", "\ufeff---\r\nsandbox: python\r\n---\r\nbody\r\n")
+	if err != nil || p.Sandbox == nil || p.Body != "body\n" {
+		t.Errorf("got %+v, %v", p, err)
+	}
+}
+
+// The frontmatter is found as dotprompt finds it, and a body that has none is left alone.
+func TestBeginOfFrontmatter(t *testing.T) {
+	t.Parallel()
+	for source, want := range map[string]string{
+		"--- \nmodel: x\n---\nbody": "x", "# Copyright\n\n---\nmodel: x\n---\nbody": "x",
+		"# A title\nbody": "", "\n\nbody\n---\nmodel: x\n---\n": "", "#": "", "---": "",
+	} {
+		p, err := frontmatter.Parse("a.prompt", source)
+		if err != nil || p.Model != want || p.Body != map[bool]string{true: "body", false: source}[want != ""] {
+			t.Errorf("%q: %+v, %v", source, p, err)
+		}
+	}
+	if _, err := frontmatter.Parse("a.prompt", "# Copyright\n\n---\nsandbox: ruby\n---\n"); err == nil || !strings.Contains(err.Error(), "a.prompt:4:") {
+		t.Errorf("a mistake: %v", err)
+	}
+	if _, err := frontmatter.Parse("a.prompt", "#\n---\nmodel: x\n"); err == nil || !strings.Contains(err.Error(), "a.prompt:2: the frontmatter has no end") {
+		t.Errorf("without an end: %v", err)
+	}
+}
+
 func TestSessionOptions(t *testing.T) {
 	t.Parallel()
-	images := frontmatter.DefaultImages().With(map[string]string{"example.net/a:1": "mine"})
+	images := frontmatter.DefaultImages().With(map[string]string{"example.net/a:1": "mine", "bash": "shells"})
 	withLimits := sandkasten.CreateOptions{NetworkMode: "internet", Image: "python"}
 	withLimits.TTL = 15 * time.Minute
 	withLimits.Limits = sandkasten.Limits{CPU: 1.5, MemoryMB: 2048, DiskMB: 500}
@@ -148,6 +203,7 @@ func TestSessionOptions(t *testing.T) {
 	}{
 		"nothing":      {"{}", sandkasten.CreateOptions{NetworkMode: "none"}},
 		"a runtime":    {"node", sandkasten.CreateOptions{NetworkMode: "none", Image: "node"}},
+		"an own one":   {"bash", sandkasten.CreateOptions{NetworkMode: "none", Image: "shells"}},
 		"an alias":     {"{image: 'ubuntu:24.04', runtime: python}", sandkasten.CreateOptions{NetworkMode: "none", Image: "base"}},
 		"an own alias": {"{image: 'example.net/a:1'}", sandkasten.CreateOptions{NetworkMode: "none", Image: "mine"}},
 		"another name": {"{image: other}", sandkasten.CreateOptions{NetworkMode: "none", Image: "other"}},

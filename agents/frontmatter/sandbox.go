@@ -18,6 +18,7 @@ const (
 	maxIdle        = 365 * 86400
 	maxCommand     = 3600
 	maxOutput      = 1 << 20
+	maxAnswer      = 1 << 20 // tokens
 )
 
 var (
@@ -132,13 +133,20 @@ func DefaultImages() Images {
 	return i
 }
 
-// With adds aliases, which win over those that there are.
+// With adds aliases, which win over those that there are. That of a runtime's name is
+// also the image of blocks that name the runtime alone.
 func (i Images) With(aliases map[string]string) Images {
 	i.Aliases = maps.Clone(i.Aliases)
 	if i.Aliases == nil {
 		i.Aliases = map[string]string{}
 	}
 	maps.Copy(i.Aliases, aliases)
+	i.Runtimes = maps.Clone(i.Runtimes)
+	for runtime := range i.Runtimes {
+		if image, found := aliases[runtime]; found {
+			i.Runtimes[runtime] = image
+		}
+	}
 	return i
 }
 

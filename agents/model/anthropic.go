@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"strings"
 )
 
 // anthropic is a model behind a messages API.
@@ -11,7 +13,8 @@ type anthropic struct {
 	api   endpoint
 }
 
-// maxTokens is how long an answer may be. The API wants a number.
+// maxTokens is how long an answer may be where the prompt file does not say. The API
+// wants a number.
 const maxTokens = 8192
 
 type anthropicBlock struct {
@@ -42,10 +45,17 @@ type anthropicRequest struct {
 	System    string             `json:"system,omitempty"`
 	Messages  []anthropicMessage `json:"messages"`
 	Tools     []anthropicTool    `json:"tools,omitempty"`
+
+	Temperature *float64 `json:"temperature,omitempty"`
+	TopP        *float64 `json:"top_p,omitempty"`
+	Stop        []string `json:"stop_sequences,omitempty"`
 }
 
 func (m *anthropic) Generate(ctx context.Context, r Request) (Message, error) {
-	body := anthropicRequest{Model: m.model, MaxTokens: maxTokens}
+	body := anthropicRequest{
+		Model: m.model, MaxTokens: cmp.Or(r.Config.MaxOutputTokens, maxTokens),
+		Temperature: r.Config.Temperature, TopP: r.Config.TopP, Stop: r.Config.StopSequences,
+	}
 	for _, tool := range r.Tools {
 		body.Tools = append(body.Tools, anthropicTool{tool.Name, tool.Description, tool.Schema})
 	}
@@ -56,12 +66,13 @@ func (m *anthropic) Generate(ctx context.Context, r Request) (Message, error) {
 		}
 		body.add(one)
 	}
-	var answer anthropicMessage
+	var answer struct {
+		anthropicMessage
+
+		StopReason string `json:"stop_reason"`
+	}
 	if err := m.api.post(ctx, "/v1/messages", body, &answer); err != nil {
 		return Message{}, err
-	}
-	if len(answer.Content) == 0 {
-		return Message{}, errEmpty
 	}
 	message := Message{Role: Assistant}
 	for _, block := range answer.Content {
@@ -72,7 +83,18 @@ func (m *anthropic) Generate(ctx context.Context, r Request) (Message, error) {
 			message.Calls = append(message.Calls, Call{block.ID, block.Name, arguments(string(block.Input))})
 		}
 	}
-	return message, nil
+	if answer.StopReason == "refusal" {
+		return message, message.whole(false, cmp.Or(message.Text, "it gave no reason"))
+	}
+	if len(answer.Content) == 0 {
+		return message, errEmpty
+	}
+	cut := answer.StopReason == "max_tokens" || answer.StopReason == "model_context_window_exceeded"
+	if cut && answer.Content[len(answer.Content)-1].Type == "tool_use" {
+		// The API closes what it cut: an object without the fields that were to come.
+		message.Calls[len(message.Calls)-1].Args = cutArguments
+	}
+	return message, message.whole(cut, "")
 }
 
 // add appends a message. The API wants all answers to one message's calls in one
@@ -84,7 +106,7 @@ func (r *anthropicRequest) add(m Message) {
 	case m.Role == ToolRole:
 		role = User
 		blocks = append(blocks, anthropicBlock{Type: "tool_result", ToolUseID: m.CallID, Content: m.Text, IsError: m.Error})
-	case m.Text != "":
+	case strings.TrimSpace(m.Text) != "": // the API takes no other, which models say at times
 		blocks = append(blocks, anthropicBlock{Type: "text", Text: m.Text})
 	}
 	for _, call := range m.Calls {

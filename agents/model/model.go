@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/agents/frontmatter"
 	"github.com/sandkasten/sandkasten/agents/toolset"
 )
 
@@ -35,6 +36,28 @@ type Message struct {
 	Error  bool   `json:"error,omitempty"`   // the tool could not do it
 }
 
+// Errors of models that have answered, but not with a last word of an agent.
+var (
+	ErrCut     = errors.New("the model's answer was cut at its limit of tokens; raise config.maxOutputTokens in the prompt file")
+	ErrRefused = errors.New("the model refuses")
+)
+
+// whole is an error if m is no whole answer. A cut one that calls tools is: a tool says
+// what is wrong with cut arguments, and the model goes on.
+func (m Message) whole(cut bool, refusal string) error {
+	switch {
+	case refusal != "":
+		return fmt.Errorf("%w: %s", ErrRefused, refusal)
+	case cut && len(m.Calls) == 0:
+		return ErrCut
+	}
+	return nil
+}
+
+// cutArguments stand for those of a call that was cut. They are no object, so the tool
+// refuses the call.
+var cutArguments = json.RawMessage(`"cut at the limit of tokens"`)
+
 // Call is a call of a tool.
 type Call struct {
 	ID   string          `json:"id"`
@@ -46,6 +69,7 @@ type Call struct {
 type Request struct {
 	Agent    string // who asks, for scripts
 	Visit    int    // how often it has been begun in this run, from 1
+	Config   frontmatter.Config
 	Messages []Message
 	Tools    []toolset.Tool
 }
@@ -68,7 +92,7 @@ func New(name string) (Model, error) {
 	}
 	switch provider {
 	case "openai":
-		return &openAI{model, endpoint{base: variable("OPENAI_BASE_URL", "https://api.openai.com/v1"), header: func(h http.Header) {
+		return &openAI{model, endpoint{base: variable("OPENAI_BASE_URL", ownOpenAI), header: func(h http.Header) {
 			if key := os.Getenv("OPENAI_API_KEY"); key != "" {
 				h.Set("Authorization", "Bearer "+key)
 			}
@@ -96,8 +120,12 @@ const (
 	maxAnswer    = 32 << 20
 )
 
-// client is for calls that take as long as a model thinks.
-var client = &http.Client{Timeout: 10 * time.Minute}
+// client is for calls that take as long as a model thinks. It follows no redirect: the key of
+// some APIs would go with it to whoever that names.
+var client = &http.Client{
+	Timeout:       10 * time.Minute,
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
 
 // endpoint is a model's API.
 type endpoint struct {
@@ -143,14 +171,24 @@ func (e endpoint) try(ctx context.Context, path string, body []byte, answer any)
 		return true, 0, fmt.Errorf("read the model's answer: %w", err)
 	}
 	if res.StatusCode != http.StatusOK {
-		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
 		again = res.StatusCode == http.StatusTooManyRequests || res.StatusCode >= 500
-		return again, time.Duration(seconds) * time.Second, fmt.Errorf("the model's API answers %s: %s", res.Status, text[:min(len(text), 500)])
+		return again, retryAfter(res.Header.Get("Retry-After"), time.Now()), fmt.Errorf("the model's API answers %s: %s", res.Status, text[:min(len(text), 500)])
 	}
 	if err := json.Unmarshal(text, answer); err != nil {
 		return false, 0, fmt.Errorf("the model's answer is not understood: %w", err)
 	}
 	return false, 0, nil
+}
+
+// retryAfter is how long a server asks to be left alone, in seconds or until a date.
+func retryAfter(header string, now time.Time) time.Duration {
+	if seconds, err := strconv.Atoi(header); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if until, err := http.ParseTime(header); err == nil {
+		return until.Sub(now)
+	}
+	return 0
 }
 
 var errEmpty = errors.New("the model's answer has no message")

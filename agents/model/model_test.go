@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sandkasten/sandkasten/agents/frontmatter"
 	"github.com/sandkasten/sandkasten/agents/model"
 	"github.com/sandkasten/sandkasten/agents/toolset"
 )
@@ -98,11 +99,23 @@ func TestErrorsOfModels(t *testing.T) {
 		"refused":    {"wrong!no such model", "400 Bad Request: no such model"},
 		"no JSON":    {"<html>", "not understood"},
 		"no message": {`{"choices":[]}`, "no message"},
+		"cut":        {`{"choices":[{"finish_reason":"length","message":{"content":"The answer is 4"}}]}`, "cut at its limit"},
+		"unwilling":  {`{"choices":[{"finish_reason":"stop","message":{"content":null,"refusal":"Not that."}}]}`, "refuses: Not that."},
+
+		"anthropic: no message": {`{"content":[]}`, "no message"},
+		"anthropic: cut":        {`{"content":[{"type":"text","text":"The answer is 4"}],"stop_reason":"max_tokens"}`, "cut at its limit"},
+		"filtered":              {`{"choices":[{"finish_reason":"content_filter","message":{"content":"The answer"}}]}`, "refuses: its filter"},
+		"anthropic: no room":    {`{"content":[{"type":"text","text":"The"}],"stop_reason":"model_context_window_exceeded"}`, "cut at its limit"},
+		"anthropic: unwilling":  {`{"content":[],"stop_reason":"refusal"}`, "refuses: it gave no reason"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, asked := api(t, c.answer)
-			t.Setenv("OPENAI_BASE_URL", url)
-			m, err := model.New("openai/m")
+			provider := "openai"
+			if strings.HasPrefix(name, "anthropic: ") {
+				provider = "anthropic"
+			}
+			t.Setenv(strings.ToUpper(provider)+"_BASE_URL", url)
+			m, err := model.New(provider + "/m")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,6 +128,85 @@ func TestErrorsOfModels(t *testing.T) {
 		if _, err := model.New(name); err == nil {
 			t.Errorf("%q is a model", name)
 		}
+	}
+}
+
+// The key goes to nobody but the API.
+func TestNoRedirectIsFollowed(t *testing.T) {
+	other, asked := api(t, `{"content":[{"type":"text","text":"x"}]}`)
+	server := httptest.NewServer(http.RedirectHandler(other, http.StatusTemporaryRedirect))
+	t.Cleanup(server.Close)
+	t.Setenv("ANTHROPIC_BASE_URL", server.URL)
+	m, err := model.New("anthropic/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Generate(t.Context(), conversation); err == nil || !strings.Contains(err.Error(), "307") || len(*asked) > 0 {
+		t.Errorf("%v, asked %d times", err, len(*asked))
+	}
+}
+
+// What a prompt file says of the model is sent by the names of its API.
+func TestConfigIsSent(t *testing.T) {
+	zero, half := 0.0, 0.5
+	r := model.Request{
+		Config:   frontmatter.Config{MaxOutputTokens: 99, Temperature: &zero, TopP: &half, StopSequences: []string{"END"}},
+		Messages: []model.Message{{Role: model.User, Text: "Work."}},
+	}
+	for provider, c := range map[string]struct{ answer, want string }{
+		"openai":    {`{"choices":[{"message":{"content":"x"}}]}`, `"temperature":0,"top_p":0.5,"stop":["END"],"max_tokens":99}`},
+		"anthropic": {`{"content":[{"type":"text","text":"x"}]}`, `"temperature":0,"top_p":0.5,"stop_sequences":["END"]}`},
+	} {
+		url, asked := api(t, c.answer)
+		t.Setenv(strings.ToUpper(provider)+"_BASE_URL", url)
+		m, err := model.New(provider + "/m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Generate(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if got := (*asked)[0]; !strings.Contains(got, c.want) || !strings.Contains(got, `"max_tokens":99`) {
+			t.Errorf("%s was asked %s; want %s", provider, got, c.want)
+		}
+	}
+}
+
+// A cut call of a tool goes on: the tool says what is wrong with it.
+func TestCutCalls(t *testing.T) {
+	for provider, c := range map[string]struct{ answer, want string }{
+		"openai": {`{"choices":[{"finish_reason":"length","message":{"content":null,"tool_calls":[{"id":"c3","function":{"name":"x","arguments":"{\"b\":"}}]}}]}`, `"{\"b\":"`},
+		// Its answer is JSON whose last fields are missing.
+		"anthropic": {`{"content":[{"type":"tool_use","id":"c3","name":"x","input":{"path":"main.py"}}],"stop_reason":"max_tokens"}`, `"cut at the limit of tokens"`},
+	} {
+		url, _ := api(t, c.answer)
+		t.Setenv(strings.ToUpper(provider)+"_BASE_URL", url)
+		m, err := model.New(provider + "/m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m.Generate(t.Context(), conversation); err != nil || len(got.Calls) != 1 || string(got.Calls[0].Args) != c.want {
+			t.Errorf("%s: %+v, %v", provider, got, err)
+		}
+	}
+}
+
+// Claude says a line end before a call at times, and its API refuses to read it.
+func TestBlankTextIsNotSentBack(t *testing.T) {
+	url, asked := api(t, `{"content":[{"type":"text","text":"x"}]}`)
+	t.Setenv("ANTHROPIC_BASE_URL", url)
+	m, err := model.New("anthropic/m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := []model.Message{
+		{Role: model.User, Text: "Work."}, {Role: model.Assistant, Text: "\n\n", Calls: []model.Call{{ID: "c", Name: "x"}}}, {Role: model.ToolRole, CallID: "c", Text: "done"},
+	}
+	if _, err := m.Generate(t.Context(), model.Request{Messages: messages}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains((*asked)[0], `\n`) || !strings.Contains((*asked)[0], `"role":"assistant","content":[{"type":"tool_use"`) {
+		t.Errorf("asked %s", (*asked)[0])
 	}
 }
 

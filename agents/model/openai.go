@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 )
@@ -41,13 +42,30 @@ type openAIToolFunction struct {
 }
 
 type openAIRequest struct {
-	Model    string          `json:"model"`
-	Messages []openAIMessage `json:"messages"`
-	Tools    []openAITool    `json:"tools,omitempty"`
+	Model       string          `json:"model"`
+	Messages    []openAIMessage `json:"messages"`
+	Tools       []openAITool    `json:"tools,omitempty"`
+	Temperature *float64        `json:"temperature,omitempty"`
+	TopP        *float64        `json:"top_p,omitempty"`
+	Stop        []string        `json:"stop,omitempty"`
+
+	// OpenAI's own models know the first and refuse the second, and compatible
+	// servers often know only the second.
+	MaxCompletionTokens int `json:"max_completion_tokens,omitempty"`
+	MaxTokens           int `json:"max_tokens,omitempty"`
 }
 
-func (m *openAI) Generate(ctx context.Context, r Request) (Message, error) {
-	body := openAIRequest{Model: m.model}
+// ownOpenAI is the address of OpenAI's own API.
+const ownOpenAI = "https://api.openai.com/v1"
+
+// request is what is sent.
+func (m *openAI) request(r Request) openAIRequest {
+	body := openAIRequest{Model: m.model, Temperature: r.Config.Temperature, TopP: r.Config.TopP, Stop: r.Config.StopSequences}
+	if m.api.base == ownOpenAI {
+		body.MaxCompletionTokens = r.Config.MaxOutputTokens
+	} else {
+		body.MaxTokens = r.Config.MaxOutputTokens
+	}
 	for _, tool := range r.Tools {
 		body.Tools = append(body.Tools, openAITool{"function", openAIToolFunction{tool.Name, tool.Description, tool.Schema}})
 	}
@@ -61,10 +79,21 @@ func (m *openAI) Generate(ctx context.Context, r Request) (Message, error) {
 		}
 		body.Messages = append(body.Messages, message)
 	}
+	return body
+}
+
+func (m *openAI) Generate(ctx context.Context, r Request) (Message, error) {
 	var answer struct {
-		Choices []struct{ Message openAIMessage }
+		Choices []struct {
+			Message struct {
+				openAIMessage
+
+				Refusal string
+			}
+			FinishReason string `json:"finish_reason"`
+		}
 	}
-	if err := m.api.post(ctx, "/chat/completions", body, &answer); err != nil {
+	if err := m.api.post(ctx, "/chat/completions", m.request(r), &answer); err != nil {
 		return Message{}, err
 	}
 	if len(answer.Choices) == 0 {
@@ -78,7 +107,11 @@ func (m *openAI) Generate(ctx context.Context, r Request) (Message, error) {
 	for _, call := range said.ToolCalls {
 		message.Calls = append(message.Calls, Call{call.ID, call.Function.Name, arguments(call.Function.Arguments)})
 	}
-	return message, nil
+	why := answer.Choices[0].FinishReason
+	if why == "content_filter" {
+		return message, message.whole(false, cmp.Or(said.Refusal, "its filter of contents has cut the answer"))
+	}
+	return message, message.whole(why == "length", said.Refusal)
 }
 
 // arguments are what a model wrote, which may be no JSON. As a string they are, and

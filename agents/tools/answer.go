@@ -64,15 +64,18 @@ func shorten(text string, most int, how string) (short string, cut bool) {
 	return fmt.Sprintf("%s\n[... %d bytes cut; %s ...]\n%s", text[:head], from-head, how, text[from:]), true
 }
 
-// stream is one output of a command. Of what is no text there is only base64.
+// stream is one output of a command. Of what is no text there is only base64. A NUL
+// byte makes it binary, as for files: JSON writes six characters for each.
 func stream(text, encoded string, most int, how string) (shown, base64Text string, cut bool, err error) {
-	if encoded == "" {
+	if encoded == "" && !strings.ContainsRune(text, 0) {
 		shown, cut = shorten(text, most, how)
 		return shown, "", cut, nil
 	}
-	data, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return "", "", false, fmt.Errorf("decode output: %w", err)
+	data := []byte(text)
+	if encoded != "" {
+		if data, err = base64.StdEncoding.DecodeString(encoded); err != nil {
+			return "", "", false, fmt.Errorf("decode output: %w", err)
+		}
 	}
 	if most = most * 3 / 4; len(data) > most {
 		data, cut = data[:most], true
@@ -87,8 +90,12 @@ type failed struct {
 	Reason sandkasten.Reason `json:"reason,omitempty"`
 }
 
-func failure(tool string, err error) Result {
-	answer := failed{Error: tool + ": " + err.Error(), Code: "invalid_argument"}
+// Refusal is the answer of a call that could not be made: what Call answers with an
+// error of its own.
+func Refusal(name string, err error) Result { return failure(Tool{}, name, err) }
+
+func failure(tool Tool, name string, err error) Result {
+	answer := failed{Error: name + ": " + err.Error(), Code: "invalid_argument"}
 	var refused *sandkasten.APIError
 	var input *InputError
 	switch {
@@ -104,10 +111,25 @@ func failure(tool string, err error) Result {
 	default:
 		answer.Code = "unavailable"
 	}
+	if refused != nil && !tool.hasField(refused.Field) && fieldSteps[refused.Field] != "" {
+		answer.Error += ". " + fieldSteps[refused.Field]
+	}
 	if next := nextStep(answer, err); next != "" {
 		answer.Error += ". " + next
 	}
 	return Result{JSON: encode(answer), IsError: true}
+}
+
+// fieldSteps says what the daemon's fields are in tools, where the names differ.
+var fieldSteps = map[string]string{
+	"timeout_ms":     "It is timeout_seconds, times 1000. A program that needs more: sandbox_exec with stream true and without timeout_seconds.",
+	"ttl_seconds":    "It is limits.timeout_seconds.",
+	"limits.cpu":     "It is limits.cpu_millicores, by 1000.",
+	"limits.disk_mb": "It is limits.workspace_mb.",
+	"workspace_id":   "It is the field workspace.",
+	"network_mode":   "It is the field network.",
+	"network.mode":   "It is the field network.",
+	"cmd":            "It is the field command.",
 }
 
 // reasonSteps says what to do about an error of the daemon.
@@ -115,15 +137,15 @@ var reasonSteps = map[sandkasten.Reason]string{
 	sandkasten.ReasonNoSuchFile:       "See what is there with sandbox_fs_list or sandbox_fs_glob, or make it with sandbox_fs_write.",
 	sandkasten.ReasonFileExists:       "Send overwrite true to replace it, or take another path.",
 	sandkasten.ReasonIsADirectory:     "See what is in it with sandbox_fs_list.",
-	sandkasten.ReasonNotADirectory:    "A part of the path is a file: see sandbox_fs_list.",
+	sandkasten.ReasonNotADirectory:    "A part of the path is a file: read it with sandbox_fs_read, or list the directory that it is in.",
 	sandkasten.ReasonDirNotEmpty:      "Send recursive true to delete all that is in it.",
-	sandkasten.ReasonNotRegular:       "Read it with sandbox_exec.",
+	sandkasten.ReasonNotRegular:       "Use it with sandbox_exec.",
 	sandkasten.ReasonNoPermission:     "See who may with sandbox_exec and ls -l.",
 	sandkasten.ReasonReadOnly:         "Write below /workspace or /tmp.",
 	sandkasten.ReasonOutsideWorkspace: "Use a path below /workspace, or sandbox_exec.",
 	sandkasten.ReasonProgramNotFound:  "Find it with sandbox_exec and [\"sh\", \"-c\", \"command -v NAME\"], or take an image that has it.",
 	sandkasten.ReasonNotExecutable:    "Run it by its interpreter, as [\"python3\", \"main.py\"], or chmod +x it.",
-	sandkasten.ReasonTextNotFound:     "Read the file with sandbox_fs_read and send the text exactly as it is there, spaces included.",
+	sandkasten.ReasonTextNotFound:     "Read the file with sandbox_fs_read and send the text exactly as it is there, spaces and \\r\\n included.",
 	sandkasten.ReasonTextNotUnique:    "Send more lines around it until it is there once, or count with the number of places.",
 	sandkasten.ReasonNoSuchSession:    "Call sandbox_open first and use the sandbox_id that it returns; files of an ended sandbox are gone.",
 	sandkasten.ReasonNoSuchImage:      "Leave image out for the default one.",

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -43,27 +44,51 @@ func (s *DirStore) Open(_ context.Context, key string) (io.ReadCloser, int64, er
 	return file, info.Size(), nil
 }
 
-// Put implements FileStore. A file without a key gets a new name like its own.
-func (s *DirStore) Put(_ context.Context, key, name string, content io.Reader) (string, int64, error) {
-	file, key, err := s.create(key, name)
-	if err != nil {
-		return "", 0, fmt.Errorf("store %s: %w", name, err)
+// Put implements FileStore. A file without a key gets a new name like its own. The file is
+// there whole, or what was there before is.
+func (s *DirStore) Put(_ context.Context, key, name string, content io.Reader) (stored string, size int64, err error) {
+	defer func() {
+		if err != nil {
+			stored, size, err = "", 0, fmt.Errorf("store %s: %w", name, err)
+		}
+	}()
+	if key != "" {
+		if err := s.makeDirs(path.Dir(key)); err != nil {
+			return "", 0, err
+		}
 	}
-	size, err := io.Copy(file, content)
-	return key, size, errors.Join(err, file.Close())
+	part := path.Join(path.Dir(orElse(key, name)), partPrefix+rand.Text())
+	size, err = s.write(part, content)
+	if err == nil && key == "" {
+		key, err = s.reserve(name)
+	}
+	if err == nil {
+		err = s.root.Rename(part, key)
+	}
+	if err != nil {
+		// Whatever it is that went wrong, there may be nothing to remove.
+		_ = s.root.Remove(part)
+	}
+	return key, size, err
+}
+
+// partPrefix begins the names of files that are being written.
+const partPrefix = ".part-"
+
+func (s *DirStore) write(name string, content io.Reader) (size int64, err error) {
+	file, err := s.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	size, err = io.Copy(file, content)
+	return size, errors.Join(err, file.Close())
 }
 
 // maxNames bounds the names that are tried for a file without a key.
 const maxNames = 10_000
 
-func (s *DirStore) create(key, name string) (*os.File, string, error) {
-	if key != "" {
-		if err := s.makeDirs(path.Dir(key)); err != nil {
-			return nil, "", err
-		}
-		file, err := s.root.OpenFile(key, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-		return file, key, err
-	}
+// reserve makes an empty file whose name is new.
+func (s *DirStore) reserve(name string) (key string, err error) {
 	extension := path.Ext(name)
 	for n := 1; n < maxNames; n++ {
 		key = name
@@ -71,11 +96,14 @@ func (s *DirStore) create(key, name string) (*os.File, string, error) {
 			key = fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, extension), n, extension)
 		}
 		file, err := s.root.OpenFile(key, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err == nil {
+			return key, file.Close()
+		}
 		if !errors.Is(err, fs.ErrExist) {
-			return file, key, err
+			return "", err
 		}
 	}
-	return nil, "", fs.ErrExist
+	return "", fs.ErrExist
 }
 
 // makeDirs makes the directories of a key.

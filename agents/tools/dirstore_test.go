@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/sandkasten/sandkasten/agents/tools"
 )
@@ -41,6 +42,35 @@ func TestDirStore(t *testing.T) {
 	}
 	if _, _, err := store.Open(t.Context(), "runs"); err == nil {
 		t.Error("a directory is a file")
+	}
+}
+
+// What broke off leaves nothing, and what was there before it stays.
+func TestBrokenPutLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	store, err := tools.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	if _, _, err := store.Put(t.Context(), "runs/b", "b", strings.NewReader("whole")); err != nil {
+		t.Fatal(err)
+	}
+	for key, name := range map[string]string{"runs/b": "b", "": "a.txt"} {
+		broken := io.MultiReader(strings.NewReader("half"), iotest.ErrReader(errors.New("it broke off")))
+		if stored, size, err := store.Put(t.Context(), key, name, broken); err == nil || stored != "" || size != 0 {
+			t.Errorf("%q: %q, %d, %v", key, stored, size, err)
+		}
+	}
+	var left []string
+	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if !d.IsDir() {
+			left = append(left, name)
+		}
+		return err
+	})
+	if kept, readErr := os.ReadFile(filepath.Join(dir, "runs", "b")); err != nil || readErr != nil || len(left) != 1 || string(kept) != "whole" {
+		t.Errorf("left %q, kept %q; %v, %v", left, kept, err, readErr)
 	}
 }
 

@@ -1,9 +1,11 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -32,9 +34,11 @@ func newEnded(end sandkasten.ExecEnd) ended {
 	}
 	switch {
 	case end.TimedOut:
-		e.Hint = "It was ended at its timeout. Send a longer timeout_seconds, or stream true for a program that goes on."
+		e.Hint = "It was ended at its timeout. Send a longer timeout_seconds, or sandbox_exec with stream true for a program that goes on."
 	case end.Cause == "oom_killed":
 		e.Hint = "It needed more memory than the sandbox has. Work on less at once, or open a sandbox with a larger limits.memory_mb."
+	case end.Cause == "sandbox_gone":
+		e.Hint = "The sandbox ended meanwhile. Call sandbox_open and use the sandbox_id that it returns."
 	case end.DiskFull:
 		e.Hint = "The sandbox's disk is full. Delete files that are not needed."
 	case len(end.NetworkDenied) > 0:
@@ -55,7 +59,18 @@ type execAnswer struct {
 	ended
 }
 
-const readOn = "sandbox_exec_read with this exec_id and since_seq 0 reads all"
+// readOn says how to read what an answer has no room for. Of long output the daemon
+// keeps only the beginning and the end.
+func readOn(end sandkasten.ExecEnd) string {
+	const read = "sandbox_exec_read with this exec_id and since_seq 0 reads "
+	if end.DroppedBytes == 0 {
+		return read + "all"
+	}
+	return fmt.Sprintf("%sits beginning and end; %d more bytes of output are lost: run it again with its output to a file", read, end.DroppedBytes)
+}
+
+// binaryCut is the hint where base64 has only the beginning of an output.
+const binaryCut = "Only the beginning of binary output is here. Write it to a file and read that with sandbox_fs_read, or print it as text."
 
 func execTool(ctx context.Context, c *call) (any, error) {
 	cmd := c.texts("cmd")
@@ -72,6 +87,7 @@ func execTool(ctx context.Context, c *call) (any, error) {
 	}
 	options := sandkasten.ProcessOptions{Cwd: cwd, Env: c.mapping("env"), Timeout: c.seconds("timeout_seconds", c.set.opts.Timeout)}
 	if c.flag("stream", false) {
+		options.Timeout = c.seconds("timeout_seconds", 0) // servers have none
 		process, err := session.StartProcess(ctx, cmd, &options)
 		if err != nil {
 			return nil, err
@@ -92,12 +108,15 @@ func execTool(ctx context.Context, c *call) (any, error) {
 
 func newExecAnswer(r sandkasten.ProcessResult, most int) (execAnswer, error) {
 	a := execAnswer{ExecID: r.ExecID, Status: completed, ExitCode: &r.ExitCode, ended: newEnded(r.ExecEnd)}
-	stdout, encoded, cut, err := stream(r.Stdout, r.StdoutBase64, most, readOn)
+	stdout, encoded, cut, err := stream(r.Stdout, r.StdoutBase64, most, readOn(r.ExecEnd))
 	if err != nil {
 		return a, err
 	}
-	stderr, errEncoded, errCut, err := stream(r.Stderr, r.StderrBase64, most, readOn)
+	stderr, errEncoded, errCut, err := stream(r.Stderr, r.StderrBase64, most, readOn(r.ExecEnd))
 	a.StdoutB64, a.StderrB64 = encoded, errEncoded
+	if a.Hint == "" && (cut && encoded != "" || errCut && errEncoded != "") {
+		a.Hint = binaryCut
+	}
 	if encoded == "" {
 		a.Stdout = &stdout
 	}
@@ -188,15 +207,47 @@ func execReadTool(ctx context.Context, c *call) (any, error) {
 	}
 	total := 0
 	for _, one := range page.Chunks {
-		size := len(one.Text) + len(one.Base64)
-		if total > 0 && total+size > 2*c.set.opts.MaxBytes { // the rest is for the next call
-			a.Done, a.NextSeq = false, a.Chunks[len(a.Chunks)-1].Seq
-			break
+		shown, size, cut, err := newChunk(one, 2*c.set.opts.MaxBytes-total)
+		if err != nil {
+			return nil, err
+		}
+		if size > 0 {
+			a.Chunks = append(a.Chunks, shown)
 		}
 		total += size
-		a.Chunks = append(a.Chunks, chunk{one.Seq, one.Stream, one.Text, one.Base64})
+		if cut { // the rest is for the next call
+			a.Done, a.NextSeq = false, shown.Seq
+			break
+		}
 	}
 	return a, nil
+}
+
+// newChunk is a chunk as models are given it, of at most so many bytes, and how many it
+// has. Its seq counts bytes, so a chunk can end anywhere.
+func newChunk(one sandkasten.OutputChunk, most int) (shown chunk, size int, cut bool, err error) {
+	data, err := one.Bytes()
+	if err != nil {
+		return chunk{}, 0, false, fmt.Errorf("decode output: %w", err)
+	}
+	text := one.Base64 == "" && !bytes.ContainsRune(data, 0)
+	if !text {
+		most = most * 3 / 4
+	}
+	part := data
+	if cut = len(data) > most; cut {
+		part = data[:max(most, 0)]
+		if text {
+			part = wholeRunes(part)
+		}
+	}
+	shown = chunk{Seq: one.Seq - int64(len(data)-len(part)), Stream: one.Stream}
+	if text {
+		shown.Text = string(part)
+	} else {
+		shown.TextB64 = base64.StdEncoding.EncodeToString(part)
+	}
+	return shown, len(shown.Text) + len(shown.TextB64), cut, nil
 }
 
 type waitAnswer struct {
@@ -256,10 +307,15 @@ func shellTool(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	a := shellAnswer{ExecID: r.ExecID, ExitCode: r.ExitCode, Cwd: r.Cwd, Restarted: r.ShellRestarted, ended: newEnded(r.ExecEnd)}
-	a.Output, a.OutputB64, a.Truncated, err = stream(r.Output, r.OutputBase64, c.set.opts.MaxBytes, readOn)
+	a.Output, a.OutputB64, a.Truncated, err = stream(r.Output, r.OutputBase64, c.set.opts.MaxBytes, readOn(r.ExecEnd))
+	if a.Hint == "" && a.Truncated && a.OutputB64 != "" {
+		a.Hint = binaryCut
+	}
 	a.Truncated = a.Truncated || r.Truncated
 	return a, err
 }
+
+const defaultRuntime = "python"
 
 // runtimes are what sandbox_run runs code with.
 var runtimes = map[string]struct{ file, program string }{
@@ -280,6 +336,7 @@ type runAnswer struct {
 	Truncated  bool      `json:"truncated,omitempty"`
 	Error      string    `json:"error,omitempty"`
 	Limits     runLimits `json:"limits"`
+	ended
 }
 
 type runLimits struct {
@@ -291,20 +348,12 @@ type runLimits struct {
 const closing = 30 * time.Second
 
 func runTool(ctx context.Context, c *call) (answer any, err error) {
-	kind := c.text("runtime")
-	if kind == "" {
-		kind = "python"
-	}
+	kind := orElse(c.text("runtime"), c.set.opts.Runtime)
 	how, timeout := runtimes[kind], c.seconds("timeout_seconds", c.set.opts.Timeout)
-	files := map[string]string{}
-	for name, text := range c.mapping("files") {
-		place, err := workspacePath("files", name)
-		if err != nil {
-			return nil, err
-		}
-		files[place] = text
+	files, err := c.runFiles(how.file)
+	if err != nil {
+		return nil, err
 	}
-	files[workspace+"/"+how.file] = c.text("code")
 	options := c.set.opts.Session
 	if image := c.set.opts.Images[kind]; image != "" {
 		options.Image = image
@@ -334,13 +383,29 @@ func runTool(ctx context.Context, c *call) (answer any, err error) {
 	a := runAnswer{Runtime: kind, Limits: runLimits{int64(timeout / time.Second), c.set.opts.MaxBytes}}
 	var refused *sandkasten.APIError
 	if errors.As(err, &refused) && refused.Reason == sandkasten.ReasonProgramNotFound {
-		a.ExitCode, a.Error = -1, "the image of the sandbox has no "+how.program+"; use another runtime, or sandbox_open with an image that has it"
+		a.ExitCode, a.Error = -1, "the image of the sandbox has no "+how.program+"; use another runtime, or a sandbox whose image has it"
 		return a, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	return a.with(result)
+}
+
+// runFiles is what a run begins with, by path: its code, and further files.
+func (c *call) runFiles(code string) (map[string]string, error) {
+	files := map[string]string{workspace + "/" + code: c.text("code")}
+	for name, text := range c.mapping("files") {
+		place, err := workspacePath("files", name)
+		if err != nil {
+			return nil, err
+		}
+		if _, taken := files[place]; taken || place == workspace {
+			return nil, wrongInput("files has the name %q, which must be that of one more file: code is %s, and each file has one name", name, code)
+		}
+		files[place] = text
+	}
+	return files, nil
 }
 
 func (a runAnswer) with(result sandkasten.ProcessResult) (any, error) {
@@ -351,8 +416,12 @@ func (a runAnswer) with(result sandkasten.ProcessResult) (any, error) {
 	a.Stderr, a.StderrB64, errCut, stderrErr = stream(result.Stderr, result.StderrBase64, a.Limits.MaxStdoutBytes, print)
 	a.Truncated = result.Truncated || cut || errCut
 	a.OK, a.ExitCode, a.DurationMS = result.ExitCode == 0, result.ExitCode, result.DurationMS
-	if a.Error = newEnded(result.ExecEnd).Hint; a.Error == "" && !a.OK {
+	a.ended = newEnded(result.ExecEnd)
+	if a.Error, a.Hint = a.Hint, ""; a.Error == "" && !a.OK {
 		a.Error = "the program failed; see stderr"
+		if result.Signal > 0 {
+			a.Error = fmt.Sprintf("the program was ended by signal %d", result.Signal)
+		}
 	}
 	return a, errors.Join(err, stderrErr)
 }

@@ -9,7 +9,9 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/sdk/go"
@@ -150,6 +152,18 @@ type listAnswer struct {
 	Entries   []entry `json:"entries"`
 	Truncated bool    `json:"truncated,omitempty"`
 	Hint      string  `json:"hint,omitempty"`
+
+	pathBytes int
+}
+
+// add adds an entry, unless the paths are more than two outputs may be: names can be
+// long, and whoever made the files has chosen them.
+func (a *listAnswer) add(e entry, most int) bool {
+	if a.pathBytes += len(e.Path); a.pathBytes > 2*most {
+		return false
+	}
+	a.Entries = append(a.Entries, e)
+	return true
 }
 
 func newEntry(dir string, e sandkasten.Entry) entry {
@@ -170,11 +184,10 @@ func listTool(ctx context.Context, c *call) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(a.Entries) == listEntries {
+		if len(a.Entries) == listEntries || !a.add(newEntry(place, e), c.set.opts.MaxBytes) {
 			a.Truncated, a.Hint = true, "there are more; list a directory below, or use sandbox_fs_glob"
 			break
 		}
-		a.Entries = append(a.Entries, newEntry(place, e))
 	}
 	return a, nil
 }
@@ -245,6 +258,17 @@ type match struct {
 	After  []string `json:"after,omitempty"`
 }
 
+// size is about what a model reads of a match.
+func (m match) size() int {
+	size := len(m.Path) + len(m.Text)
+	for _, lines := range [][]string{m.Before, m.After} {
+		for _, line := range lines {
+			size += len(line)
+		}
+	}
+	return size
+}
+
 func grepTool(ctx context.Context, c *call) (any, error) {
 	session, place, err := c.at(ctx, "path")
 	if err != nil {
@@ -266,14 +290,18 @@ func grepTool(ctx context.Context, c *call) (any, error) {
 	total := 0
 	for _, m := range found.Matches {
 		text, _ := shorten(m.Text, 500, "a long line")
-		if total += len(text); total > c.set.opts.MaxBytes {
+		one := match{shownPath(place, m.Path), m.Line, text, m.Before, m.After}
+		if total += one.size(); total > c.set.opts.MaxBytes {
 			answer.Truncated = true
-			break
+			if len(answer.Matches) > 0 {
+				break
+			}
+			one.Before, one.After = nil, nil // where the first one is tells how to go on
 		}
-		answer.Matches = append(answer.Matches, match{shownPath(place, m.Path), m.Line, text, m.Before, m.After})
+		answer.Matches = append(answer.Matches, one)
 	}
 	if answer.Truncated {
-		answer.Hint = "there are more; send a narrower pattern, path or include"
+		answer.Hint = "there are more; send a narrower pattern, path or include, or less context"
 	}
 	return answer, nil
 }
@@ -286,18 +314,37 @@ func shownPath(dir, name string) string {
 	return relative(path.Join(dir, name))
 }
 
+// globPattern is a pattern below a directory. Those of the workspace may be written as
+// its paths may: /workspace/*.py, workspace/*.py and *.py are one pattern.
+func globPattern(dir, pattern string) (string, error) {
+	if slices.Contains(strings.Split(pattern, "/"), "..") {
+		return "", wrongInput("pattern must not contain ..: write it from path, as src/**/*.py")
+	}
+	if dir == workspace {
+		pattern = strings.TrimPrefix(strings.TrimPrefix(pattern, workspace+"/"), "workspace/")
+	}
+	return pattern, nil
+}
+
 func globTool(ctx context.Context, c *call) (any, error) {
 	session, place, err := c.at(ctx, "path")
 	if err != nil {
 		return nil, err
 	}
-	found, err := session.Glob(ctx, c.text("pattern"), &sandkasten.GlobOptions{Path: place, Limit: int(c.number("limit", listEntries))})
+	pattern, err := globPattern(place, c.text("pattern"))
+	if err != nil {
+		return nil, err
+	}
+	found, err := session.Glob(ctx, pattern, &sandkasten.GlobOptions{Path: place, Limit: int(c.number("limit", listEntries))})
 	if err != nil {
 		return nil, err
 	}
 	a := listAnswer{Entries: []entry{}, Truncated: found.Truncated}
 	for _, e := range found.Entries {
-		a.Entries = append(a.Entries, newEntry(place, e))
+		if !a.add(newEntry(place, e), c.set.opts.MaxBytes) {
+			a.Truncated = true
+			break
+		}
 	}
 	if a.Truncated {
 		a.Hint = "there are more; send a narrower pattern or path"
@@ -378,4 +425,29 @@ func (s *Set) File(ctx context.Context, sandboxID, name string, most int64) ([]b
 		return nil, ErrTooLarge
 	}
 	return data, err
+}
+
+// Follow tells of changes of a file of a sandbox of the set's scope: once with begin
+// when it watches, and then after each change. The file need not be there yet, but its
+// directory must. It returns when ctx is done, or with why it cannot go on.
+func (s *Set) Follow(ctx context.Context, sandboxID, name string, tell func(begin bool)) error {
+	c := &call{set: s, scope: s.opts.Scope, args: map[string]any{"sandbox_id": sandboxID, "path": name}}
+	session, place, err := c.at(ctx, "path")
+	if err != nil {
+		return err
+	}
+	dir, file := path.Split(place)
+	for change, err := range session.Watch(ctx, path.Clean(dir), nil) {
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		case change.Op == "ready":
+			tell(true)
+		case change.Path == file, change.From == file, change.Op == "overflow":
+			tell(false)
+		}
+	}
+	return nil
 }

@@ -1,6 +1,6 @@
 module github.com/sandkasten/sandkasten/agents/tools
 
-go 1.24
+go 1.25
 
 require github.com/sandkasten/sandkasten/sdk/go v0.1.0
 

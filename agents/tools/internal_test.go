@@ -4,7 +4,10 @@ import (
 	"encoding/base64"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 func TestPathsOfOneFile(t *testing.T) {
@@ -33,11 +36,95 @@ func TestShortenKeepsHeadAndTail(t *testing.T) {
 	}
 }
 
+// What ended a command says what to do next.
+func TestEndsHaveHints(t *testing.T) {
+	for hint, end := range map[string]sandkasten.ExecEnd{
+		"":                     {Cause: "exited"},
+		"longer timeout":       {Cause: "timeout", TimedOut: true},
+		"limits.memory_mb":     {Cause: "oom_killed"},
+		"Call sandbox_open":    {Cause: "sandbox_gone"},
+		"Delete files":         {Cause: "exited", DiskFull: true},
+		"does not allow these": {Cause: "exited", NetworkDenied: []sandkasten.NetworkDenial{{Name: "a.test"}}},
+	} {
+		got := newEnded(end)
+		if !strings.Contains(got.Hint, hint) || (got.Hint == "") != (hint == "") || (got.Cause == "") != (end.Cause == "exited") {
+			t.Errorf("%+v has the cause %q and the hint %q; want %q", end, got.Cause, got.Hint, hint)
+		}
+	}
+}
+
+// A restored sandbox has what the one before had, and the network that is not the model's to
+// choose with its secrets, whose values the daemon does not tell.
+func TestRestoredAsItWas(t *testing.T) {
+	before := sandkasten.SessionInfo{
+		Limits: sandkasten.Limits{MemoryMB: 96}, TTLSeconds: 300, NetworkMode: "internet",
+		Network: sandkasten.NetworkPolicy{Mode: "internet", Secrets: []sandkasten.NetworkSecret{{Name: "TOKEN"}}},
+	}
+	own := sandkasten.CreateOptions{Network: &sandkasten.NetworkPolicy{Mode: "allow", Secrets: []sandkasten.NetworkSecret{{Name: "TOKEN", Value: "v"}}}}
+	var none sandkasten.CreateOptions
+	asOf(&own, before)
+	asOf(&none, before)
+	if own.MemoryMB != 96 || own.TTL != 300*time.Second || own.NetworkMode != "" || own.Network.Secrets[0].Value != "v" {
+		t.Errorf("%+v", own)
+	}
+	if none.NetworkMode != "internet" || none.Network != nil {
+		t.Errorf("%+v", none)
+	}
+}
+
 func TestBinaryIsNeverText(t *testing.T) {
 	data := strings.Repeat("\xff\x00", 3000)
 	text, encoded, cut, err := stream("\ufffd", base64.StdEncoding.EncodeToString([]byte(data)), 1000, "")
 	if err != nil || text != "" || !cut || len(encoded) > 1000 {
 		t.Errorf("%q, %d bytes, %v, %v", text, len(encoded), cut, err)
+	}
+}
+
+func TestNULIsBinary(t *testing.T) {
+	text, encoded, cut, err := stream("a\x00b", "", 1000, "")
+	if err != nil || text != "" || cut || encoded != "YQBi" {
+		t.Errorf("%q, %q, %v, %v", text, encoded, cut, err)
+	}
+}
+
+// TestChunksHaveABound reads one long chunk in parts, whose seqs tell how to read on.
+func TestChunksHaveABound(t *testing.T) {
+	for _, one := range []sandkasten.OutputChunk{
+		{Seq: 10_000, Text: strings.Repeat("ä", 3000)},
+		{Seq: 10_000, Text: strings.Repeat("\x00", 6000)},
+		{Seq: 10_000, Base64: base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\xff", 6000)))},
+	} {
+		shown, size, cut, err := newChunk(one, 1001)
+		data, _ := sandkasten.OutputChunk{Text: shown.Text, Base64: shown.TextB64}.Bytes()
+		if err != nil || !cut || size > 1001 || !utf8.ValidString(shown.Text) || len(data) == 0 || shown.Seq != 4000+int64(len(data)) ||
+			strings.ContainsRune(shown.Text, 0) {
+			t.Errorf("%.10q: %d bytes to %d, cut %v, %v", one.Text, len(data), shown.Seq, cut, err)
+		}
+	}
+}
+
+func TestGlobPatterns(t *testing.T) {
+	for pattern, want := range map[string]string{"/workspace/*.py": "*.py", "workspace/*.py": "*.py", "*.py": "*.py", "../*": "", "a/../*": "", "a..b": "a..b"} {
+		if got, err := globPattern(workspace, pattern); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s is %q, %v; want %q", pattern, got, err, want)
+		}
+	}
+	if got, _ := globPattern(workspace+"/a", "workspace/*"); got != "workspace/*" {
+		t.Errorf("below a directory it is %q", got)
+	}
+}
+
+func TestMatchesAndEntriesHaveABound(t *testing.T) {
+	m := match{Path: "a", Text: "b", Before: []string{"cc"}, After: []string{"dd", "e"}}
+	if m.size() != 7 {
+		t.Errorf("a match has %d bytes", m.size())
+	}
+	var a listAnswer
+	for range 1000 {
+		a.add(entry{Path: strings.Repeat("a", 200)}, 10_000)
+	}
+	if len(a.Entries) != 100 {
+		t.Errorf("a list has %d entries", len(a.Entries))
 	}
 }
 

@@ -137,7 +137,11 @@ func snapshotTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	saved, err := session.Snapshot(ctx, &sandkasten.SnapshotOptions{Label: c.scope.String()})
+	options := sandkasten.SnapshotOptions{Label: c.scope.String()}
+	if c.set.opts.Session.RestoreSnapshotID != "" {
+		options.Scope = "sandbox" // what sessions begin with is outside of /workspace too
+	}
+	saved, err := session.Snapshot(ctx, &options)
 	if err != nil {
 		return nil, err
 	}
@@ -145,6 +149,17 @@ func snapshotTool(ctx context.Context, c *call) (any, error) {
 		SnapshotID string `json:"snapshot_id"`
 		SizeBytes  int64  `json:"size_bytes"`
 	}{saved.ID, saved.SizeBytes}, nil
+}
+
+// asOf has a session be made with what another one was opened with: its files may need its
+// disk, and programs its memory. The network is that of the options, whose secrets the daemon
+// does not tell; where they say nothing the model may have chosen a mode.
+func asOf(o *sandkasten.CreateOptions, before sandkasten.SessionInfo) {
+	o.Limits = before.Limits
+	o.TTL = time.Duration(before.TTLSeconds) * time.Second
+	if o.NetworkMode == "" && o.Network == nil && before.NetworkMode != "allow" {
+		o.NetworkMode = before.NetworkMode
+	}
 }
 
 func restoreTool(ctx context.Context, c *call) (any, error) {
@@ -163,6 +178,7 @@ func restoreTool(ctx context.Context, c *call) (any, error) {
 	options.Image, options.RestoreSnapshotID = "", saved.ID
 	before, err := c.lookUp(ctx, key)
 	if err == nil && before != nil {
+		asOf(&options, before.Info)
 		err = before.Destroy(ctx)
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package tools
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -107,7 +108,7 @@ func decode(fields []field, args json.RawMessage) (map[string]any, error) {
 	}
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, wrongInput("the arguments must be one JSON object; send %s", example(fields))
+		return nil, wrongInput("the arguments must be one JSON object; send %s, and less in one call if they were cut", example(fields))
 	}
 	return decodeFields(fields, raw, "")
 }
@@ -154,14 +155,14 @@ func (f field) decode(text json.RawMessage, prefix string) (any, error) {
 		}
 		return value, nil
 	case typeStrings:
-		var value []string
-		if json.Unmarshal(text, &value) != nil {
+		value, ok := decodeTexts(text)
+		if !ok {
 			return nil, wrongInput(`%s must be an array of strings, such as ["python3", "main.py"]; a line for a shell is ["sh", "-c", "..."]`, name)
 		}
 		return value, nil
 	case typeMap:
-		var value map[string]string
-		if json.Unmarshal(text, &value) != nil {
+		value, ok := decodeMapping(text)
+		if !ok {
 			return nil, wrongInput(`%s must be an object whose values are strings, such as {"NAME": "value"}`, name)
 		}
 		return value, nil
@@ -173,6 +174,35 @@ func (f field) decode(text json.RawMessage, prefix string) (any, error) {
 	return decodeFields(f.fields, value, name+".")
 }
 
+// decodeTexts reads an array of strings. A null in it is no string.
+func decodeTexts(text json.RawMessage) ([]string, bool) {
+	var all []*string
+	if json.Unmarshal(text, &all) != nil || slices.Contains(all, nil) {
+		return nil, false
+	}
+	values := make([]string, len(all))
+	for i, value := range all {
+		values[i] = *value
+	}
+	return values, true
+}
+
+// decodeMapping reads an object of strings. A null in it is no string.
+func decodeMapping(text json.RawMessage) (map[string]string, bool) {
+	var all map[string]*string
+	if json.Unmarshal(text, &all) != nil {
+		return nil, false
+	}
+	values := make(map[string]string, len(all))
+	for name, value := range all {
+		if value == nil {
+			return nil, false
+		}
+		values[name] = *value
+	}
+	return values, true
+}
+
 func (f field) decodeString(text json.RawMessage, name string) (any, error) {
 	var value string
 	if json.Unmarshal(text, &value) != nil {
@@ -180,6 +210,9 @@ func (f field) decodeString(text json.RawMessage, name string) (any, error) {
 	}
 	if f.required && value == "" && f.name != "old" && f.name != "new" {
 		return nil, wrongInput("%s must not be empty", name)
+	}
+	if strings.HasSuffix(f.name, "_id") && (strings.Contains(value, "/") || value == "." || value == "..") {
+		return nil, wrongInput("%s is %.40q and must be one that a tool has returned", name, value)
 	}
 	if len(f.enum) > 0 && value != "" && !slices.Contains(f.enum, value) {
 		return nil, wrongInput("%s is %q and must be one of %s", name, value, strings.Join(f.enum, ", "))
@@ -189,14 +222,16 @@ func (f field) decodeString(text json.RawMessage, name string) (any, error) {
 
 func (f field) decodeInteger(text json.RawMessage, name string) (any, error) {
 	var number float64
-	if json.Unmarshal(text, &number) != nil || number != math.Trunc(number) || math.Abs(number) > 1<<53 {
+	err := json.Unmarshal(text, &number)
+	var wrongType *json.UnmarshalTypeError
+	tooLarge := errors.As(err, &wrongType) && strings.HasPrefix(wrongType.Value, "number")
+	if err != nil && !tooLarge || number != math.Trunc(number) {
 		return nil, wrongInput("%s must be a whole number without quotes", name)
 	}
-	value := int64(number)
-	if f.minimum != nil && value < *f.minimum || f.maximum > 0 && value > f.maximum {
-		return nil, wrongInput("%s is %d and must be between %d and %d", name, value, *f.minimum, f.maximum)
+	if tooLarge || number < float64(*f.minimum) || number > float64(f.maximum) {
+		return nil, wrongInput("%s is %.20s and must be between %d and %d", name, text, *f.minimum, f.maximum)
 	}
-	return value, nil
+	return int64(number), nil
 }
 
 // example is an input with all required fields.

@@ -44,7 +44,7 @@ func sandboxTools() []Tool {
 		Name:        "sandbox_run",
 		Description: "Run code once in a fresh sandbox that is removed afterwards.",
 		input: []field{
-			{name: "runtime", kind: typeString, enum: []string{"python", "node", "bash"}, fallback: "python"},
+			{name: "runtime", kind: typeString, enum: []string{"python", "node", "bash"}, fallback: defaultRuntime},
 			need("code", typeString, ""),
 			may("args", typeStrings, ""), env,
 			may("files", typeMap, "Further files: path to contents."),
@@ -63,7 +63,7 @@ func execTools() []Tool {
 			sandboxID,
 			need("cmd", typeStrings, `Program and arguments: ["python3", "main.py"].`),
 			may("cwd", typeString, "").or(workspace), env, timeout,
-			may("stream", typeBoolean, "Return an exec_id at once, for servers and long programs.").or(false),
+			may("stream", typeBoolean, "Return an exec_id at once, for servers and long programs: no timeout unless given.").or(false),
 		},
 		handle: execTool,
 	}, {

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +35,10 @@ type Tool struct {
 	needsFiles bool // only with a FileStore
 	input      []field
 	handle     func(ctx context.Context, c *call) (any, error)
+}
+
+func (t Tool) hasField(name string) bool {
+	return slices.ContainsFunc(t.input, func(f field) bool { return f.name == name })
 }
 
 // Schema is the JSON schema of the tool's input.
@@ -62,9 +67,12 @@ type Options struct {
 
 	Session  sandkasten.CreateOptions // what sandbox_open does not say
 	Images   map[string]string        // of sandbox_run, by runtime; the daemon's default otherwise
+	Runtime  string                   // of sandbox_run that says none: python
 	Files    FileStore                // nil leaves out sandbox_stage_file and sandbox_publish_file
 	MaxBytes int                      // of each output in an answer: 16 KiB
 	Timeout  time.Duration            // of a command that has none: 2 minutes
+
+	Observe Observer // is told of each call; nil is nobody
 }
 
 // Set is the tools of one scope. Its methods may be called concurrently.
@@ -90,7 +98,25 @@ func New(o Options) (*Set, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
 	}
-	return &Set{opts: o, tools: Offered(o.ScopeArgument, o.Files != nil), known: map[string]Scope{}}, nil
+	o.Runtime = orElse(o.Runtime, defaultRuntime)
+	return &Set{opts: o, tools: withDefaults(Offered(o.ScopeArgument, o.Files != nil), o), known: map[string]Scope{}}, nil
+}
+
+// withDefaults has definitions say what the options decide. A model that sends what it
+// was told to be the default would undo them otherwise.
+func withDefaults(list []Tool, o Options) []Tool {
+	for _, t := range list {
+		for i, f := range t.input {
+			switch {
+			case f.name == "runtime":
+				t.input[i] = f.or(o.Runtime)
+			case f.name == timeout.name && f.fallback == timeout.fallback:
+				seconds := int64(o.Timeout / time.Second)
+				t.input[i] = f.between(1, max(f.maximum, seconds)).or(seconds)
+			}
+		}
+	}
+	return list
 }
 
 // Tools returns the definitions, in the order in which models are told of them.
@@ -128,25 +154,50 @@ type call struct {
 // Call runs a tool with arguments in JSON. Where ctx ends, a command that the call
 // waits for ends too.
 func (s *Set) Call(ctx context.Context, name string, args json.RawMessage) Result {
-	tool, ok := s.find(name)
-	if !ok {
-		return failure(name, wrongInput("there is no such tool; the tools are %s", strings.Join(s.names(), ", ")))
+	c := &call{set: s, scope: s.opts.Scope}
+	tool, known := s.find(name)
+	var err error
+	if !known {
+		err = wrongInput("there is no such tool; the tools are %s", strings.Join(s.names(), ", "))
+	} else if c.args, err = decode(tool.input, args); err == nil {
+		err = c.takeScope()
 	}
-	values, err := decode(tool.input, args)
+	if s.opts.Observe == nil {
+		return c.run(ctx, tool, name, err)
+	}
+	info := CallInfo{Tool: name, Scope: c.scope}
+	if !known {
+		info.Tool = unknownTool
+	}
+	ctx, ended := s.opts.Observe(ctx, info)
+	result := c.run(ctx, tool, name, err)
+	ended(outcome(result, c.args))
+	return result
+}
+
+// run does what a call asks for, unless there is an error in how it asks.
+func (c *call) run(ctx context.Context, tool Tool, name string, err error) Result {
+	var answer any
+	if err == nil {
+		answer, err = tool.handle(ctx, c)
+	}
 	if err != nil {
-		return failure(name, err)
-	}
-	c := &call{set: s, scope: s.opts.Scope, args: values}
-	if text := c.text("scope"); text != "" {
-		if c.scope, err = ParseScope(text); err != nil {
-			return failure(name, err)
-		}
-	}
-	answer, err := tool.handle(ctx, c)
-	if err != nil {
-		return failure(name, err)
+		return failure(tool, name, err)
 	}
 	return Result{JSON: encode(answer)}
+}
+
+// takeScope has the call work in the scope that it names, if it does.
+func (c *call) takeScope() error {
+	text := c.text("scope")
+	if text == "" {
+		return nil
+	}
+	scope, err := ParseScope(text)
+	if err == nil {
+		c.scope = scope
+	}
+	return err
 }
 
 func (s *Set) find(name string) (Tool, bool) {

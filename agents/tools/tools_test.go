@@ -96,6 +96,33 @@ func newSet(t *testing.T, o tools.Options) *tools.Set {
 	return set
 }
 
+// The first match is in an answer however much is around it.
+func TestGrepShowsAMatch(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := `{"id":"x","labels":{"sandkasten.scope":"workflow:r"}}`
+		if strings.HasSuffix(r.URL.Path, "/grep") {
+			around := `["` + strings.Repeat("n", 600) + `"]`
+			text = `{"matches":[{"path":"a","line":7,"text":"found","before":` + around + `,"after":` + around + `},{"path":"b","line":1,"text":"found"}]}`
+		}
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client, err := sandkasten.New(sandkasten.Options{URL: server.URL, APIKey: "key"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := tools.New(tools.Options{Client: client, Scope: tools.Scope{Namespace: "workflow", ID: "r"}, MaxBytes: 1024})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"matches":[{"path":"a","line":7,"text":"found"}],"truncated":true,"hint":"there are more; send a narrower pattern, path or include, or less context"}`
+	if r := set.Call(t.Context(), "sandbox_fs_grep", json.RawMessage(`{"sandbox_id":"x","pattern":"found","context":1}`)); r.IsError || r.Text() != want {
+		t.Errorf("got %s", r.Text())
+	}
+}
+
 // TestMalformedCallsGetTheNextStep makes the mistakes that models make.
 func TestMalformedCallsGetTheNextStep(t *testing.T) {
 	set := newSet(t, tools.Options{ScopeArgument: true})
@@ -126,6 +153,17 @@ func TestMalformedCallsGetTheNextStep(t *testing.T) {
 		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"cwd":"../etc"}`, "must not contain .."},
 		{"sandbox_exec", `{` + x + `,"cmd":["ls"]}`, "sandbox_open first"},
 		{"sandbox_exec", `{"sandbox_id":"other","cmd":["ls"]}`, "sandbox_open first"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls",null]}`, "array of strings"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"env":{"A":null}}`, "values are strings"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"timeout_seconds":1e30}`, "1e30 and must be between 1 and 3600"},
+		{"sandbox_exec", `{` + x + `,"cmd":["ls"],"timeout_seconds":1e999}`, "between 1 and 3600"},
+		{"sandbox_exec", `{"sandbox_id":"../../info","cmd":["ls"]}`, "one that a tool has returned"},
+		{"sandbox_exec_read", `{` + x + `,"exec_id":".."}`, "one that a tool has returned"},
+		{"sandbox_restore", `{"snapshot_id":"../x"}`, "one that a tool has returned"},
+		{"sandbox_run", `{"code":"1","files":{"main.py":"2"}}`, "code is main.py"},
+		{"sandbox_run", `{"code":"1","files":{"":"2"}}`, "one more file"},
+		{"sandbox_run", `{"code":"1","files":{"a":"1","/workspace/a":"2"}}`, "each file has one name"},
+		{"sandbox_run", `{"code":"1","files":{"a":null}}`, "values are strings"},
 		{"sandbox_exec", `{"sandbox_id":"","cmd":["ls"]}`, "must not be empty"},
 		{"sandbox_exec", `{"sandbox_id":7,"cmd":["ls"]}`, "string in quotes"},
 		{"sandbox_exec_read", `{` + x + `}`, "exec_id is required"},

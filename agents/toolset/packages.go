@@ -30,7 +30,14 @@ const (
 	installTimeout = 10 * time.Minute
 	closing        = 30 * time.Second
 	shownOutput    = 2000 // bytes at the end of an installer's output
+
+	// retryInstallation is how long an installer's refusal holds. A model calls again
+	// at once, and would wait for the same refusal each time.
+	retryInstallation = time.Minute
 )
+
+// errInstaller is an installer that could not do it.
+var errInstaller = errors.New("the packages of the prompt file could not be installed")
 
 // install is one installer's run.
 type install struct {
@@ -123,13 +130,19 @@ func packagesLabel(digest string, installs []install) (string, error) {
 	return "packages-" + hex.EncodeToString(sum[:16]), nil
 }
 
+// findPackages returns the snapshot of a label, or "". An admin's key sees those of
+// others, who may have put anything into one.
 func (t *Toolset) findPackages(ctx context.Context, label string) (string, error) {
+	me, err := t.opts.Client.Me(ctx)
+	if err != nil {
+		return "", fmt.Errorf("find out whose packages to look for: %w", err)
+	}
 	saved, err := t.opts.Client.ListSnapshots(ctx, &sandkasten.ListSnapshotsOptions{Name: packagesName})
 	if err != nil {
 		return "", fmt.Errorf("look for installed packages: %w", err)
 	}
 	for _, one := range saved {
-		if one.Label == label {
+		if one.Owner == me.Owner && one.Label == label {
 			return one.ID, nil
 		}
 	}
@@ -178,6 +191,6 @@ func runInstaller(ctx context.Context, session *sandkasten.Session, one install)
 	}
 	said := result.Stdout + result.Stderr
 	said = said[max(0, len(said)-shownOutput):]
-	return fmt.Errorf("the packages of the prompt file could not be installed: %s ended with %d; correct their names or versions, or take an image that has the installer. It said: %s",
-		one.Command[0], result.ExitCode, said)
+	return fmt.Errorf("%w: %s ended with %d; correct their names or versions, or take an image that has the installer. It said: %s",
+		errInstaller, one.Command[0], result.ExitCode, said)
 }

@@ -5,12 +5,15 @@ package toolset
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sandkasten/sandkasten/agents/frontmatter"
+	"github.com/sandkasten/sandkasten/agents/spans"
 	"github.com/sandkasten/sandkasten/agents/tools"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
@@ -42,6 +45,9 @@ type Toolset struct {
 
 	mu  sync.Mutex
 	set *tools.Set // guarded by mu; nil until a call needs it
+
+	failed error     // guarded by mu; of the last installation of packages
+	until  time.Time // guarded by mu; is failed given without another try
 }
 
 // chosen are the fields of sandbox_open that an agent's sandbox block decides. A
@@ -132,7 +138,7 @@ func (t *Toolset) withKey(args json.RawMessage) (with json.RawMessage, problem s
 }
 
 // ready returns the set that calls go to. With packages it is there when these are
-// installed; a failed installation is tried again by the next call.
+// installed; a failed installation is tried again by the first call after a while.
 func (t *Toolset) ready(ctx context.Context) (*tools.Set, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +146,13 @@ func (t *Toolset) ready(ctx context.Context) (*tools.Set, error) {
 		return t.set, nil
 	}
 	options := t.sandbox.SessionOptions(t.opts.Images)
+	if time.Now().Before(t.until) {
+		return nil, t.failed
+	}
 	if err := t.withPackages(ctx, &options); err != nil {
+		if errors.Is(err, errInstaller) {
+			t.failed, t.until = err, time.Now().Add(retryInstallation)
+		}
 		return nil, err
 	}
 	set, err := tools.New(t.setOptions(options))
@@ -151,7 +163,8 @@ func (t *Toolset) ready(ctx context.Context) (*tools.Set, error) {
 func (t *Toolset) setOptions(session sandkasten.CreateOptions) tools.Options {
 	o := tools.Options{
 		Client: t.opts.Client, Scope: t.scope, Session: session, Files: t.opts.Files,
-		MaxBytes: t.sandbox.MaxStdoutBytes, Timeout: t.sandbox.CommandTimeout(),
+		MaxBytes: t.sandbox.MaxStdoutBytes, Timeout: t.sandbox.CommandTimeout(), Runtime: t.sandbox.Runtime,
+		Observe: spans.Observe,
 	}
 	// Packages and an image of its own decide for all runtimes.
 	if t.sandbox.Image == "" && session.RestoreSnapshotID == "" {

@@ -90,6 +90,40 @@ func TestModesHaveTheirTools(t *testing.T) {
 	}
 }
 
+// A model is told the defaults that the block decides, in the tools that have them.
+func TestDefaultsOfTheBlock(t *testing.T) {
+	t.Parallel()
+	for text, c := range map[string]struct{ tool, want string }{
+		"node": {"sandbox_run", `"default":"node"`}, "python": {"sandbox_run", `"default":120`},
+		"{timeout_seconds: 30}":               {"sandbox_run", `"default":30`},
+		"{mode: code, timeout_seconds: 1800}": {"sandbox_exec", `"default":1800`},
+		"{mode: code, timeout_seconds: 1801}": {"sandbox_exec_wait", `"default":60`},
+	} {
+		set, err := toolset.New(block(t, text), offline(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range set.Tools() {
+			if tool.Name == c.tool && !strings.Contains(string(tool.Schema), c.want) {
+				t.Errorf("%s: %s has %s, want %s", text, tool.Name, tool.Schema, c.want)
+			}
+		}
+	}
+}
+
+// A call that names no runtime has that of the block.
+func TestComputeModeRunsItsRuntime(t *testing.T) {
+	t.Parallel()
+	set, err := toolset.New(block(t, "bash"), options(t, needDaemon(t), "runtime"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct{ Runtime, Stdout string }
+	if call(t, set, "sandbox_run", map[string]string{"code": "echo $((1 + 1))"}, &answer); answer.Runtime != "bash" || answer.Stdout != "2\n" {
+		t.Errorf("got %+v", answer)
+	}
+}
+
 // TestModelDoesNotSetLimits sends what a prompt file decides.
 func TestModelDoesNotSetLimits(t *testing.T) {
 	t.Parallel()
@@ -195,6 +229,50 @@ func TestComputeModeRunsCode(t *testing.T) {
 	}
 }
 
+// restore goes back to a snapshot that it makes, and returns the sandbox.
+func restore(t *testing.T, set *toolset.Toolset, sandbox string) string {
+	t.Helper()
+	var saved struct {
+		ID string `json:"snapshot_id"`
+	}
+	call(t, set, "sandbox_snapshot", map[string]any{"sandbox_id": sandbox}, &saved)
+	var restored opened
+	call(t, set, "sandbox_restore", map[string]any{"snapshot_id": saved.ID}, &restored)
+	return restored.SandboxID
+}
+
+// A model that goes back to a snapshot has the sandbox that it had opened.
+func TestRestoredLikeItWasOpened(t *testing.T) {
+	t.Parallel()
+	o := options(t, needDaemon(t), "restored")
+	set, err := tools.New(tools.Options{Client: o.Client, Scope: o.Run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := func(name, args string, answer any) {
+		t.Helper()
+		r := set.Call(t.Context(), name, json.RawMessage(args))
+		if err := json.Unmarshal(r.JSON, answer); r.IsError || err != nil {
+			t.Fatalf("%s: %s", name, r.Text())
+		}
+	}
+	var box, restored opened
+	use("sandbox_open", `{"limits": {"memory_mb": 96, "cpu_millicores": 500, "workspace_mb": 64, "timeout_seconds": 300}, "network": "none"}`, &box)
+	var saved struct {
+		ID string `json:"snapshot_id"`
+	}
+	use("sandbox_snapshot", `{"sandbox_id": "`+box.SandboxID+`"}`, &saved)
+	use("sandbox_restore", `{"snapshot_id": "`+saved.ID+`"}`, &restored)
+	session, err := o.Client.GetSession(t.Context(), restored.SandboxID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := session.Info
+	if i.ID == box.SandboxID || i.Limits.MemoryMB != 96 || i.Limits.CPU != 0.5 || i.Limits.DiskMB != 64 || i.TTLSeconds != 300 || i.NetworkMode != "none" {
+		t.Errorf("restored %+v, TTL %d, network %s", i.Limits, i.TTLSeconds, i.NetworkMode)
+	}
+}
+
 // installer stands for pip: it notes what it was given.
 const installer = `mkdir -p /opt/packages; for one in "$@"; do echo "$one" >> /opt/packages/list; done; echo /workspace/no > /workspace/no`
 
@@ -221,6 +299,11 @@ func TestPackagesAreInstalledOnce(t *testing.T) {
 		}, &answer)
 		if answer.Stdout != want || sandbox.Network != "none" {
 			t.Errorf("got %q, network %s", answer.Stdout, sandbox.Network)
+		}
+		restored := restore(t, set, sandbox.SandboxID)
+		call(t, set, "sandbox_exec", map[string]any{"sandbox_id": restored, "cmd": []string{"sh", "-c", "tr '\\n' ' ' < /opt/packages/list"}}, &answer)
+		if answer.Stdout != want {
+			t.Errorf("restored, it has %q", answer.Stdout)
 		}
 	}
 	ctx := context.WithoutCancel(t.Context())
@@ -250,15 +333,71 @@ func TestPackagesAreInstalledOnce(t *testing.T) {
 	}
 }
 
+// labelOfAttrs is of a snapshot with attrs on the image sha256:a.
+const labelOfAttrs = "packages-4737e3b8448a8e015a9090174317fd0c"
+
+// What another owner has saved under the same name and label is nothing to begin with,
+// though an admin's key sees it.
+func TestPackagesOfOthersAreNotTaken(t *testing.T) {
+	t.Parallel()
+	for owner, restored := range map[string]bool{"admin": true, "mallory": false} {
+		t.Run(owner, func(t *testing.T) {
+			t.Parallel()
+			began := make(chan sandkasten.CreateOptions, 1)
+			mux := http.NewServeMux()
+			answer := func(path string, value any) {
+				mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(value) })
+			}
+			answer("GET /v1/me", sandkasten.Me{Owner: "admin", Admin: true})
+			answer("GET /v1/images/python", sandkasten.Image{Digest: "sha256:a"})
+			answer("GET /v1/sessions", []any{})
+			answer("GET /v1/snapshots", map[string]any{"snapshots": []sandkasten.Snapshot{{ID: "planted", Owner: owner, Name: "agent-packages", Label: labelOfAttrs}}})
+			mux.HandleFunc("POST /v1/sessions", func(w http.ResponseWriter, r *http.Request) {
+				var options sandkasten.CreateOptions
+				_ = json.NewDecoder(r.Body).Decode(&options)
+				select {
+				case began <- options:
+				default:
+				}
+				http.Error(w, `{"error":"no","code":"permission_denied"}`, http.StatusForbidden)
+			})
+			server := httptest.NewServer(mux)
+			t.Cleanup(server.Close)
+			client, err := sandkasten.New(sandkasten.Options{URL: server.URL, APIKey: "key"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := offline(t)
+			o.Client = client
+			set, err := toolset.New(block(t, "{mode: code, image: python, pip_packages: [attrs]}"), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := set.Call(t.Context(), "sandbox_open", nil)
+			select {
+			case options := <-began:
+				if got := options.RestoreSnapshotID == "planted"; got != restored || !restored && (options.Network == nil || options.Network.Mode != "allow") {
+					t.Errorf("it begins with %+v", options)
+				}
+			default:
+				t.Errorf("no session: %s", said.Text())
+			}
+		})
+	}
+}
+
 func TestFailedInstallationIsToldToTheModel(t *testing.T) {
 	t.Parallel()
 	o := options(t, needDaemon(t), "failed-packages")
-	o.Installers.Npm = []string{"sh", "-c", "echo no such package: $1 >&2; exit 3", "npm"}
+	o.Installers.Npm = []string{"sh", "-c", "echo no such package: $1, $(cat /proc/sys/kernel/random/uuid) >&2; exit 3", "npm"}
 	set, err := toolset.New(block(t, "{mode: code, image: python, npm_packages: [left-pad]}"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := set.Call(t.Context(), "sandbox_open", nil)
+	if again := set.Call(t.Context(), "sandbox_open", nil); again.Text() != r.Text() {
+		t.Errorf("it was tried again at once: %s", again.Text())
+	}
 	for _, want := range []string{"could not be installed", "ended with 3", "no such package: left-pad"} {
 		if !r.IsError || !strings.Contains(r.Text(), want) {
 			t.Errorf("no %q in %s", want, r.Text())

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 )
 
@@ -17,21 +19,27 @@ type expression struct {
 	constant bool // it is a literal
 }
 
-func compile(text string) (*expression, error) {
+// compile reads an expression that may name these things.
+func compile(text string, names types.Map) (*expression, error) {
 	tree, err := parser.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	program, err := expr.Compile(text, expr.AllowUndefinedVariables())
+	program, err := expr.Compile(text, expr.Env(names))
 	if err != nil {
 		return nil, err
 	}
-	e := &expression{program: program}
-	switch tree.Node.(type) {
+	return &expression{program: program, constant: isLiteral(tree.Node)}, nil
+}
+
+func isLiteral(node ast.Node) bool {
+	switch n := node.(type) {
 	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.StringNode, *ast.NilNode:
-		e.constant = true
+		return true
+	case *ast.UnaryNode: // a negative number
+		return (n.Operator == "-" || n.Operator == "+") && isLiteral(n.Node)
 	}
-	return e, nil
+	return false
 }
 
 // choose returns the step where a switch goes on. A condition that is a literal is
@@ -56,7 +64,12 @@ func (s *Step) choose(env map[string]any) (string, error) {
 		}
 		conditions = append(conditions, t.Condition)
 	}
-	return "", fmt.Errorf("%s is %v, which no transition is for; the conditions are %s", s.Expression, value, strings.Join(conditions, ", "))
+	// In JSON the text "true" is told from true, and a missing field is null.
+	shown, err := json.Marshal(value)
+	if err != nil {
+		shown = fmt.Append(nil, value)
+	}
+	return "", fmt.Errorf("%s is %s, which no transition is for; the conditions are %s", s.Expression, shown, strings.Join(conditions, ", "))
 }
 
 // equal compares numbers by value: those of JSON are all fractions.

@@ -14,6 +14,7 @@ import (
 	"github.com/sandkasten/sandkasten/agents/agent"
 	"github.com/sandkasten/sandkasten/agents/frontmatter"
 	"github.com/sandkasten/sandkasten/agents/model"
+	"github.com/sandkasten/sandkasten/agents/spans"
 	"github.com/sandkasten/sandkasten/agents/tools"
 	"github.com/sandkasten/sandkasten/agents/toolset"
 	"github.com/sandkasten/sandkasten/sdk/go"
@@ -100,6 +101,8 @@ func Run(ctx context.Context, w *Workflow, id, input string, o Options) (outcome
 	if input != "" && input != r.input {
 		return outcome, fmt.Errorf("the run %s has begun with another input; leave the input out to go on, or begin another run", id)
 	}
+	ctx, end := spans.Start(ctx, "workflow "+w.ID, "run", id)
+	defer func() { end(err) }()
 	for !r.ended {
 		if err := r.step(ctx); err != nil {
 			return r.outcome(), err

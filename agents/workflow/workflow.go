@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/expr-lang/expr/types"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sandkasten/sandkasten/agents/frontmatter"
@@ -88,6 +89,7 @@ func Parse(file, text string) (*Workflow, error) {
 		p.Wrong(root, "the workflow has no steps")
 	}
 	p.check(w)
+	p.compile(w)
 	return w, p.Err()
 }
 
@@ -96,6 +98,17 @@ type fileParser struct {
 	*frontmatter.Reader
 	at map[string]*yaml.Node // steps, by id
 	to []target
+
+	expressions []written
+}
+
+// written is an expression, which may name steps that are still to be read.
+type written struct {
+	path      string
+	text      *string
+	condition bool
+	node      *yaml.Node
+	compiled  **expression
 }
 
 // target is a step that another one names.
@@ -190,17 +203,38 @@ func (p *fileParser) next(to *string) frontmatter.Field {
 func (p *fileParser) expression(name string, to *string, compiled **expression) frontmatter.Field {
 	text := p.Text(name, to, nil)
 	return frontmatter.Field{Name: name, Read: func(path string, node *yaml.Node) {
-		if text.Read(path, node); *to == "" {
-			return
+		if text.Read(path, node); *to != "" {
+			p.expressions = append(p.expressions, written{path, to, name == "condition", node, compiled})
 		}
-		e, err := compile(*to)
+	}}
+}
+
+// compile checks the names in expressions as well: a wrong one would end a run that has
+// worked for long.
+func (p *fileParser) compile(w *Workflow) {
+	steps := types.Map{}
+	for _, s := range w.Steps {
+		if s.Type == AgentStep {
+			steps[s.ID] = types.Any
+		}
+	}
+	for _, one := range p.expressions {
+		names := types.Map{"userInput": types.String, "input": types.String, "steps": steps}
+		known := "userInput and steps"
+		if one.condition {
+			names["value"], known = types.Any, "userInput, steps and value"
+		}
+		e, err := compile(*one.text, names)
 		if err != nil {
 			first, _, _ := strings.Cut(err.Error(), "\n")
-			p.Wrong(node, "%s is no expression: %s", path, first)
-			return
+			if strings.HasPrefix(first, "unknown ") {
+				first += "; it may name " + known + `, steps["a-b"] is the agent's step a-b, and a text has quotes within those of YAML: '"done"'`
+			}
+			p.Wrong(one.node, "%s is no expression: %s", one.path, first)
+			continue
 		}
-		*compiled = e
-	}}
+		*one.compiled = e
+	}
 }
 
 // check looks at what steps say of each other.

@@ -33,6 +33,7 @@ func TestMistakesNameTheirLine(t *testing.T) {
 	t.Parallel()
 	const end = "  - {id: done, type: end}\n"
 	const change = "  - id: s\n    type: switch\n    expression: "
+	const ways = "    transitions: [{condition: \"true\", next: done}]\n"
 	for name, c := range map[string]struct {
 		text string
 		line int
@@ -55,7 +56,12 @@ func TestMistakesNameTheirLine(t *testing.T) {
 		"unknown next":           {"id: a\nsteps:\n  - {id: b, type: agent, agent: c, next: d}\n" + end, 3, "no step d"},
 		"an end with next":       {"id: a\nsteps:\n  - {id: b, type: end, next: b}\n", 3, "for type agent"},
 		"switch without ways":    {"id: a\nsteps:\n" + change + "\"1\"\n" + end, 3, "needs transitions"},
-		"no expression":          {"id: a\nsteps:\n" + change + "\"1 +\"\n" + end, 5, "no expression"},
+		"no expression":          {"id: a\nsteps:\n" + change + "\"1 +\"\n" + ways + end, 5, "no expression"},
+		"a name that is not":     {"id: a\nsteps:\n" + change + "\"step.b.output\"\n" + ways + end, 5, "unknown name step"},
+		"an agent that is not":   {"id: a\nsteps:\n" + change + "\"steps.b.output\"\n" + ways + end, 5, "unknown field b"},
+		"an id with a dash":      {"id: a\nsteps:\n  - {id: a-b, type: agent, agent: c}\n" + change + "\"steps.a-b.output\"\n" + ways + end, 6, `steps["a-b"]`},
+		"a text without quotes":  {"id: a\nsteps:\n" + change + "\"1\"\n    transitions:\n      - condition: \"done\"\n        next: done\n" + end, 7, `'"done"'`},
+		"value in an expression": {"id: a\nsteps:\n" + change + "\"value\"\n" + ways + end, 5, "unknown name value"},
 		"a condition as flag":    {"id: a\nsteps:\n" + change + "\"1\"\n    transitions:\n      - condition: true\n        next: done\n" + end, 7, "quotes"},
 		"a transition to itself": {"id: a\nsteps:\n" + change + "\"1\"\n    transitions:\n      - condition: \"true\"\n" + end, 7, "needs condition and next"},
 		"an agent that switches": {"id: a\nsteps:\n  - {id: b, type: agent, agent: c, expression: \"1\"}\n" + end, 3, "not for type"},
@@ -143,6 +149,8 @@ func TestConditions(t *testing.T) {
 		"the other flag":         {`{"ok": false}`, "steps.a.output.ok", "true", fails},
 		"the last object counts": {`{"ok": false} and {"ok": true}`, "steps.a.output.ok", "true", ""},
 		"a number":               {`{"n": 3}`, "steps.a.output.n", "3", ""},
+		"a negative number":      {`{"n": -1}`, "steps.a.output.n", "-1", ""},
+		"a step by its id":       {`{"n": 3}`, `steps["a"].output.n`, "3", ""},
 		"a text":                 {`{"s": "x"}`, "steps.a.output.s", `"x"`, ""},
 		"a comparison":           {`{"n": 3}`, "steps.a.output.n", "value > 2", ""},
 		"a false comparison":     {`{"n": 3}`, "steps.a.output.n", "value > 3", fails},

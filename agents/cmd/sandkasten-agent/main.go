@@ -22,6 +22,7 @@ import (
 	"github.com/sandkasten/sandkasten/agents/agent"
 	"github.com/sandkasten/sandkasten/agents/frontmatter"
 	"github.com/sandkasten/sandkasten/agents/model"
+	"github.com/sandkasten/sandkasten/agents/spans"
 	"github.com/sandkasten/sandkasten/agents/tools"
 	"github.com/sandkasten/sandkasten/agents/toolset"
 	"github.com/sandkasten/sandkasten/agents/workflow"
@@ -102,12 +103,30 @@ func main() {
 	var c cli
 	command := kong.Parse(&c, kong.Name("sandkasten-agent"), kong.Description("Runs agents and workflows of agents in sandboxes."),
 		kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)))
-	err := command.Run()
+	err := traced(ctx, func() error { return command.Run() })
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sandkasten-agent:", err)
 		os.Exit(1)
 	}
+}
+
+// traced sends the traces of do where the environment says.
+func traced(ctx context.Context, do func() error) error {
+	stop, err := spans.Export(ctx, "sandkasten-agent")
+	if err != nil {
+		return err
+	}
+	err = do()
+	if lost := stop(); lost != nil {
+		fmt.Fprintln(os.Stderr, "sandkasten-agent:", lost)
+	}
+	return err
+}
+
+// newClient is the daemon of the environment. Its spans come below ours.
+func newClient() (*sandkasten.Client, error) {
+	return sandkasten.New(sandkasten.Options{WrapTransport: spans.Transport})
 }
 
 func (c *runCommand) Run(ctx context.Context) (err error) {
@@ -134,6 +153,9 @@ func (c *runCommand) Run(ctx context.Context) (err error) {
 		for _, call := range m.Calls {
 			log.Info("call", "tool", call.Name)
 		}
+		if m.Error {
+			log.Warn("a tool refused", "answer", m.Text)
+		}
 		return nil
 	})
 	if err != nil {
@@ -149,7 +171,7 @@ func (c *runCommand) tools(ctx context.Context, s *frontmatter.Sandbox) (set *to
 	if s == nil {
 		return nil, func() error { return nil }, nil
 	}
-	client, err := sandkasten.New(sandkasten.Options{})
+	client, err := newClient()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,7 +206,7 @@ func (c *workflowCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	client, err := sandkasten.New(sandkasten.Options{})
+	client, err := newClient()
 	if err != nil {
 		return err
 	}
@@ -224,7 +246,7 @@ func (c *workflowCommand) Run(ctx context.Context) (err error) {
 }
 
 func (c *endCommand) Run(ctx context.Context) error {
-	client, err := sandkasten.New(sandkasten.Options{})
+	client, err := newClient()
 	if err != nil {
 		return err
 	}
