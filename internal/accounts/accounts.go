@@ -101,7 +101,8 @@ type Store interface {
 	Accounts(ctx context.Context) ([]User, []Key, error)
 	// PutUser inserts a user or replaces the one of that id.
 	PutUser(ctx context.Context, u User) error
-	// DeleteUser forgets a user and the user's keys.
+	// DeleteUser forgets a user, with the user's keys and the subjects of providers
+	// that signed in as the user.
 	DeleteUser(ctx context.Context, id string) error
 	// PutKey inserts a key and, in the same step, forgets the one with the id
 	// instead, if that is not empty.
@@ -124,6 +125,10 @@ type Options struct {
 	// RemoveOwned removes what an owner has: sessions and all that is kept. It is
 	// repeated after a failure, also by later daemons.
 	RemoveOwned func(ctx context.Context, owner string) error
+
+	// Changed is told whose account is another than before, or which of the user's keys
+	// if that is not empty. It must not block. Nil is told nothing.
+	Changed func(user, keyID string)
 }
 
 // SignIns are the browsers in which users are signed in, which package browser keeps.
@@ -132,13 +137,17 @@ type SignIns interface {
 	EndOf(ctx context.Context, userID string)
 	// InUse reports whether requests of a user's browsers are under way.
 	InUse(userID string) bool
+	// HashOf returns the hash of the token of a sign-in, and whether it opens anything
+	// now.
+	HashOf(id string) (hash auth.Hash, ok bool)
 }
 
 // noSignIns is a daemon in which nobody signs in.
 type noSignIns struct{}
 
-func (noSignIns) EndOf(context.Context, string) {}
-func (noSignIns) InUse(string) bool             { return false }
+func (noSignIns) EndOf(context.Context, string)           {}
+func (noSignIns) InUse(string) bool                       { return false }
+func (noSignIns) HashOf(string) (hash auth.Hash, ok bool) { return hash, false }
 
 // SetSignIns has sign-ins end with what they stand for. It is called before the
 // accounts are used.
@@ -153,14 +162,14 @@ type Accounts struct {
 	changes   sync.Mutex // held by what changes users and keys, from its checks to its end
 	deletions sync.Mutex // held by what ends users for good, one after the other
 
-	left chan struct{} // has something when a request of a user who is Deleting has ended
+	left chan struct{} // has something when a request has ended
 
 	mu     sync.RWMutex
-	users  map[string]*user       // guarded by mu; by name
-	keys   map[string]*key        // guarded by mu; by id
-	byHash map[auth.Hash]*key     // guarded by mu; those that are not revoked
-	own    map[string][]*key      // guarded by mu; by the user's id, the oldest first
-	open   map[*key]map[*use]bool // guarded by mu; requests under way
+	users  map[string]*user         // guarded by mu; by name
+	keys   map[string]*key          // guarded by mu; by id
+	byHash map[auth.Hash]*key       // guarded by mu; those that are not revoked
+	own    map[string][]*key        // guarded by mu; by the user's id, the oldest first
+	open   map[string]map[*use]bool // guarded by mu; requests under way, by the id of a key or a user
 }
 
 // user is a User in memory. It is replaced as a whole, under mu.
@@ -179,12 +188,15 @@ func New(ctx context.Context, o Options) (*Accounts, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Changed == nil {
+		o.Changed = func(string, string) {}
+	}
 	if o.Reserved == nil {
 		o.Reserved = func(string) bool { return false }
 	}
 	a := &Accounts{
 		opts: o, signIns: noSignIns{}, users: make(map[string]*user), keys: make(map[string]*key), byHash: make(map[auth.Hash]*key),
-		left: make(chan struct{}, 1), own: make(map[string][]*key), open: make(map[*key]map[*use]bool),
+		left: make(chan struct{}, 1), own: make(map[string][]*key), open: make(map[string]map[*use]bool),
 	}
 	users, keys, err := o.Store.Accounts(ctx)
 	if err != nil {

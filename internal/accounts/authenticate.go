@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -26,7 +27,10 @@ type Authenticator struct {
 	accounts *Accounts
 }
 
-var _ auth.Watcher = Authenticator{}
+var (
+	_ auth.Watcher     = Authenticator{}
+	_ auth.Credentials = Authenticator{}
+)
 
 // Authenticate implements auth.Authenticator.
 func (a Authenticator) Authenticate(ctx context.Context, credential string) (auth.Principal, error) {
@@ -45,6 +49,30 @@ func (a Authenticator) AuthenticateHash(hash auth.Hash) (auth.Principal, error) 
 		}
 	}
 	return a.accounts.AuthenticateHash(hash)
+}
+
+// HashOf implements auth.Credentials, of keys and of users who have signed in.
+func (a Authenticator) HashOf(id string) (hash auth.Hash, ok bool) {
+	if ids.Is(id) {
+		return a.accounts.hashOfKey(id)
+	}
+	if signIn, is := strings.CutPrefix(id, signInPrefix); is {
+		return a.accounts.signIns.HashOf(signIn)
+	}
+	if first, is := a.first.(auth.Credentials); is {
+		return first.HashOf(id)
+	}
+	return hash, false
+}
+
+func (a *Accounts) hashOfKey(id string) (hash auth.Hash, ok bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	k := a.keys[id]
+	if k == nil {
+		return hash, false
+	}
+	return k.Hash, k.usable(time.Now())
 }
 
 // Watch implements auth.Watcher.
@@ -88,9 +116,17 @@ type use struct{ cancel context.CancelCauseFunc }
 
 // Watch implements auth.Watcher.
 func (a *Accounts) Watch(ctx context.Context, p auth.Principal) (context.Context, func()) {
-	if !ids.Is(p.ID) {
-		return ctx, func() {} // of the configuration, which changes with the process
+	switch {
+	case ids.Is(p.ID):
+		return a.watchKey(ctx, p)
+	case strings.HasPrefix(p.ID, tokenPrefix):
+		return a.watchUser(ctx, p)
+	default: // of the configuration, which changes with the process, or of a browser
+		return ctx, func() {}
 	}
+}
+
+func (a *Accounts) watchKey(ctx context.Context, p auth.Principal) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	now := time.Now()
 	a.mu.Lock()
@@ -100,37 +136,57 @@ func (a *Accounts) Watch(ctx context.Context, p auth.Principal) (context.Context
 		cancel(auth.ErrEnded)
 		return ctx, func() {}
 	}
-	one := &use{cancel}
-	if a.open[k] == nil {
-		a.open[k] = make(map[*use]bool)
-	}
-	a.open[k][one] = true
 	expire := func() bool { return true }
 	if !k.ExpiresAt.IsZero() {
 		expire = time.AfterFunc(k.ExpiresAt.Sub(now), func() { cancel(auth.ErrEnded) }).Stop
 	}
+	done := a.under(k.ID, cancel)
 	return ctx, func() {
 		expire()
+		done()
+	}
+}
+
+// watchUser is Watch of who shows an access token.
+func (a *Accounts) watchUser(ctx context.Context, p auth.Principal) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	u := a.users[p.Owner]
+	if u == nil || u.State != Active || u.Principal("").Scopes != p.Scopes {
+		cancel(auth.ErrEnded)
+		return ctx, func() {}
+	}
+	return ctx, a.under(u.ID, cancel)
+}
+
+// under notes a request that is under way in the name of a credential, which is a key or
+// the user. The caller holds mu, and calls done without it.
+func (a *Accounts) under(credential string, cancel context.CancelCauseFunc) (done func()) {
+	one := &use{cancel}
+	if a.open[credential] == nil {
+		a.open[credential] = make(map[*use]bool)
+	}
+	a.open[credential][one] = true
+	return func() {
 		cancel(nil)
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.open[k], one)
-		if len(a.open[k]) == 0 {
-			delete(a.open, k)
+		delete(a.open[credential], one)
+		if len(a.open[credential]) == 0 {
+			delete(a.open, credential)
 		}
-		if k.user.State == Deleting {
-			select {
-			case a.left <- struct{}{}:
-			default: // whoever waits looks again anyway
-			}
+		select {
+		case a.left <- struct{}{}:
+		default: // whoever waits looks again anyway
 		}
 	}
 }
 
-// cut ends the requests that are under way in the name of a key. The caller holds
+// cut ends the requests that are under way in the name of a credential. The caller holds
 // mu.
-func (a *Accounts) cut(k *key) {
-	for one := range a.open[k] {
+func (a *Accounts) cut(credential string) {
+	for one := range a.open[credential] {
 		one.cancel(auth.ErrEnded)
 	}
 }
@@ -139,8 +195,11 @@ func (a *Accounts) cut(k *key) {
 func (a *Accounts) inUse(userID string) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
+	if len(a.open[userID]) > 0 {
+		return true
+	}
 	for _, k := range a.own[userID] {
-		if len(a.open[k]) > 0 {
+		if len(a.open[k.ID]) > 0 {
 			return true
 		}
 	}

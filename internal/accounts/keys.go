@@ -160,6 +160,7 @@ func (a *Accounts) putKey(ctx context.Context, k Key, u *user, old *key) error {
 		a.own[u.ID] = slices.DeleteFunc(a.own[u.ID], func(other *key) bool { return other == old })
 	}
 	a.add(k, u)
+	a.opts.Changed(u.Name, k.ID)
 	return nil
 }
 
@@ -239,7 +240,8 @@ func (a *Accounts) RevokeKey(ctx context.Context, p auth.Principal, id string) e
 		k := a.keys[one]
 		k.RevokedAt = now
 		delete(a.byHash, k.Hash)
-		a.cut(k)
+		a.cut(k.ID)
+		a.opts.Changed(k.user.Name, k.ID)
 	}
 	return nil
 }

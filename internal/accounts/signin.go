@@ -14,6 +14,13 @@ const signInPrefix = "browser/"
 // IsSignIn reports whether p is a user who has signed in, and shows no key.
 func IsSignIn(p auth.Principal) bool { return strings.HasPrefix(p.ID, signInPrefix) }
 
+// tokenPrefix begins the ids of principals that are users with an access token.
+const tokenPrefix = signInPrefix + "token-"
+
+// TokenPrincipal is u as who shows an access token, of which name tells no more than that
+// it is the same one.
+func (u User) TokenPrincipal(name string) auth.Principal { return u.Principal("token-" + name) }
+
 // Principal is u as who has signed in, which signIn names. It may what the user's
 // role may.
 func (u User) Principal(signIn string) auth.Principal {

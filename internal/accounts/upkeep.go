@@ -74,6 +74,7 @@ func (a *Accounts) finishDeletion(ctx context.Context, u User) error {
 	}
 	delete(a.own, u.ID)
 	delete(a.users, u.Name)
+	a.opts.Changed(u.Name, "")
 	return nil
 }
 

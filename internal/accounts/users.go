@@ -74,6 +74,7 @@ func (a *Accounts) putUser(ctx context.Context, u User) (User, error) {
 	if before != nil && before.stamp() != u.stamp() {
 		a.signIns.EndOf(context.WithoutCancel(ctx), u.ID)
 	}
+	a.opts.Changed(u.Name, "")
 	return u, nil
 }
 
@@ -84,10 +85,14 @@ func (a *Accounts) replaceUser(u User) (before *user) {
 	now := &user{u}
 	before = a.users[u.Name]
 	a.users[u.Name] = now
+	other := before != nil && (before.Role != u.Role || before.State != u.State)
+	if other {
+		a.cut(u.ID) // it may do other things from here on
+	}
 	for _, k := range a.own[u.ID] {
 		k.user = now
-		if before != nil && (before.Role != u.Role || before.State != u.State) {
-			a.cut(k) // it may do other things from here on
+		if other {
+			a.cut(k.ID)
 		}
 	}
 	return before

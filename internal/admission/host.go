@@ -47,16 +47,19 @@ func (h Host) text(name string) (string, error) {
 	return string(b), err
 }
 
-func (h Host) memory() (int64, error) {
+func (h Host) memory() (int64, error) { return h.meminfo("MemAvailable:") }
+
+// meminfo is a line of meminfo, in bytes.
+func (h Host) meminfo(name string) (int64, error) {
 	text, err := h.text("meminfo")
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(text, "MemAvailable:")
+	_, rest, _ := strings.Cut(text, name)
 	kib, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	n, err := strconv.ParseInt(kib, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("meminfo has no MemAvailable: %w", err)
+		return 0, fmt.Errorf("meminfo has no %s %w", name, err)
 	}
 	return n << 10, nil
 }

@@ -55,6 +55,10 @@ type Route struct {
 	// Resolve, which may be nil, turns what the path calls a thing into its id, with
 	// SetPathValue: once, before handlers and logs see it. The caller is known.
 	Resolve func(r *http.Request) error
+
+	// Tokens has the route take access tokens of the provider that signs users in, too.
+	// It is the path of the description that tells clients of the provider, by RFC 9728.
+	Tokens string
 }
 
 // Surface is one public API.
@@ -76,6 +80,7 @@ type Options struct {
 	// auth.Anonymous: only for a daemon on a loopback address.
 	Authenticator auth.Authenticator
 
+	Tokens   Tokens   // knows access tokens; nil takes none
 	Browsers Browsers // knows who has signed in; nil has no cookies
 	HTTPS    bool     // clients come by TLS, as through a proxy that adds it
 
@@ -90,6 +95,7 @@ type Options struct {
 	Concurrent Concurrencies // requests of all callers that may be under way at once
 
 	Registry prometheus.Registerer // nil keeps no metrics
+	Answers  *Answers              // counts what is answered; nil counts nothing
 	Audit    *audit.Log            // of what clients do; nil keeps none
 	Tracer   *tracing.Tracer       // nil traces nothing
 }
@@ -117,7 +123,9 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		https:   o.HTTPS,
 		rates:   newRates(o.Quotas),
 		metrics: newMetrics(o.Registry),
+		answers: o.Answers,
 		tracer:  o.Tracer,
+		tokens:  o.Tokens,
 		under:   newUnderway(o.Concurrent, o.Quotas, o.Registry),
 		audit:   o.Audit,
 		mux:     http.NewServeMux(),
@@ -167,7 +175,9 @@ type handler struct {
 	https   bool
 	rates   *rates
 	metrics *metrics
+	answers *Answers
 	tracer  *tracing.Tracer
+	tokens  Tokens
 	under   *underway
 	audit   *audit.Log
 	mux     *http.ServeMux
@@ -181,14 +191,14 @@ type handler struct {
 // with its guard.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &Request{
-		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil || h.https, Remote: r.RemoteAddr, start: time.Now(),
+		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil || h.https, Remote: r.RemoteAddr, start: time.Now(), audit: h.audit,
 		method: clean(r.Method), keyless: len(r.Header["Authorization"])+len(r.Header["X-Api-Key"]) == 0,
 	}
 	rec := &recorder{ResponseWriter: w}
 	rec.leaving = func() { h.auditBegin(rec, r) }
 	ctx := context.WithValue(r.Context(), requestKey{}, req)
 	if !ofOperator(r) {
-		ctx, req.span = h.tracer.Request(ctx, r.Header)
+		ctx, req.span = h.tracer.Request(ctx, r.Header, isInside(ctx))
 	}
 	r = r.WithContext(ctx)
 	header := w.Header()
@@ -245,6 +255,9 @@ func (h *handler) guard(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		From(r.Context()).audited = audited(r, route)
 		if err := h.admit(r, route); err != nil {
+			if h.tokens != nil && route.Tokens != "" && errdefs.Is(err, errdefs.Unauthenticated) {
+				w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+Base(r)+route.Tokens+`"`)
+			}
 			WriteError(w, r, err)
 			return
 		}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"regexp"
@@ -38,6 +39,20 @@ func (h *handler) auditEnd(rec *recorder, r *http.Request, req *Request, elapsed
 		write = h.audit.Refuse
 	}
 	write(r.Context(), auditEntry("answered", rec, r, req, elapsed))
+}
+
+// AuditPart writes the line of one of many things that a request does: the line that a
+// request for it alone would have, with this request's id.
+func AuditPart(ctx context.Context, route, id string, status int, took time.Duration) {
+	req := From(ctx)
+	entry := audit.Entry{
+		Event: "answered", RequestID: req.ID, Owner: req.Principal.Owner, Remote: req.Remote, Route: route,
+		Status: status, Took: float64(took.Microseconds()) / 1000,
+	}
+	if id != "" {
+		entry.IDs = map[string]string{"id": clean(id)}
+	}
+	req.audit.Append(ctx, entry)
 }
 
 var pathValue = regexp.MustCompile(`{(\w+)(\.\.\.)?}`)

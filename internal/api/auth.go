@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -34,10 +35,11 @@ func (h *handler) admit(r *http.Request, route Route) error {
 	if p == (auth.Principal{}) {
 		return nil
 	}
-	if err := h.rates.take(p); err != nil {
-		h.under.refuse(limitRate)
+	req := From(r.Context())
+	if err := h.take(req, p, 1); err != nil {
 		return err
 	}
+	req.charge = func(requests int) error { return h.take(req, p, requests) }
 	if p.ReadOnly && route.Scope != Open && route.Scope != SignedIn && (route.Acts || r.Method != http.MethodGet && r.Method != http.MethodHead) {
 		return errdefs.New(errdefs.PermissionDenied, "this key may only read")
 	}
@@ -66,9 +68,18 @@ func (h *handler) authenticate(r *http.Request, route Route) (auth.Principal, er
 	case SignedIn:
 		return auth.Principal{}, errUnauthenticated(nil)
 	}
-	key, err := credential(r, route.Scope)
+	most := maxKey
+	if h.takesTokens(r, route) {
+		most = maxToken
+	}
+	key, err := credential(r, route.Scope, most)
 	if err != nil {
 		return auth.Principal{}, err
+	}
+	if most == maxToken && h.tokens.IsToken(key) {
+		p, ends, err := h.tokens.Token(r.Context(), key)
+		From(r.Context()).ends = ends
+		return p, err
 	}
 	p, err := h.keys.Authenticate(r.Context(), key)
 	if err != nil {
@@ -77,12 +88,26 @@ func (h *handler) authenticate(r *http.Request, route Route) (auth.Principal, er
 	return p, nil
 }
 
-// maxKey bounds what is hashed for a caller whom we do not know yet.
-const maxKey = 512
+// Tokens knows access tokens of a provider. An error is for the caller.
+type Tokens interface {
+	IsToken(credential string) bool
+	// Token returns who acts by a token, and when it ends.
+	Token(ctx context.Context, token string) (p auth.Principal, ends time.Time, err error)
+}
+
+// takesTokens reports whether an access token will do: for routes of tools, and for
+// what these ask of the API inside.
+func (h *handler) takesTokens(r *http.Request, route Route) bool {
+	return h.tokens != nil && (route.Tokens != "" || isInside(r.Context()))
+}
+
+// maxKey bounds what is hashed for a caller whom we do not know yet, and maxToken
+// what is checked where access tokens are taken.
+const maxKey, maxToken = 512, 8 << 10
 
 // credential returns the one API key that a request shows. None, more than
 // one, or one in an unknown form is Unauthenticated.
-func credential(r *http.Request, scope Scope) (string, error) {
+func credential(r *http.Request, scope Scope, most int) (string, error) {
 	bearer, apiKey := r.Header["Authorization"], r.Header["X-Api-Key"]
 	var subprotocols []string
 	if scope == Socket {
@@ -99,7 +124,7 @@ func credential(r *http.Request, scope Scope) (string, error) {
 	} else if scheme, rest, ok := strings.Cut(bearer[0], " "); ok && strings.EqualFold(scheme, "Bearer") {
 		key = rest
 	}
-	if key == "" || len(key) > maxKey {
+	if key == "" || len(key) > most {
 		return "", errUnauthenticated(nil)
 	}
 	return key, nil

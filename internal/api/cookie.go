@@ -80,6 +80,9 @@ func Cookies(ctx context.Context, token, csrf string, life time.Duration) []*htt
 	list := []*http.Cookie{{
 		Name: form.nameFor(req), Value: token, Path: form.Path, MaxAge: age, HttpOnly: true, Secure: req.TLS, SameSite: http.SameSiteStrictMode,
 	}}
+	if protection.Off(protection.CookieFlags) {
+		list[0].HttpOnly, list[0].SameSite = false, http.SameSiteNoneMode
+	}
 	if form.Token != "" {
 		list = append(list, &http.Cookie{Name: form.Token, Value: csrf, Path: "/", MaxAge: age, Secure: req.TLS, SameSite: http.SameSiteStrictMode}) //nolint:gosec // scripts read it
 	}

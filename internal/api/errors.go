@@ -29,8 +29,13 @@ const (
 	GatewayTimeout errdefs.Code = "gateway_timeout"
 )
 
-// retryAfter is what a client is told to wait before it tries again.
+// retryAfter is what a client is told to wait before it tries again, where nothing is
+// known of it.
 const retryAfter = "1"
+
+// longestRetryAfter bounds what a client is told to wait: a quota can be raised before
+// it frees.
+const longestRetryAfter = 24 * time.Hour
 
 // ErrorBody is every error's body.
 type ErrorBody struct {
@@ -66,27 +71,28 @@ func quotaBody(q *errdefs.Quota) *QuotaBody {
 }
 
 var statuses = map[errdefs.Code]int{
-	errdefs.InvalidArgument:   http.StatusBadRequest,
-	errdefs.Unauthenticated:   http.StatusUnauthorized,
-	errdefs.PermissionDenied:  http.StatusForbidden,
-	errdefs.NotFound:          http.StatusNotFound,
-	codeMethodNotAllowed:      http.StatusMethodNotAllowed,
-	codeTimeout:               http.StatusRequestTimeout,
-	codeLength:                http.StatusLengthRequired,
-	codeRange:                 http.StatusRequestedRangeNotSatisfiable,
-	codeHeaders:               http.StatusRequestHeaderFieldsTooLarge,
-	errdefs.AlreadyExists:     http.StatusConflict,
-	errdefs.Conflict:          http.StatusConflict,
-	errdefs.TooLarge:          http.StatusRequestEntityTooLarge,
-	codeMediaType:             http.StatusUnsupportedMediaType,
-	errdefs.Unprocessable:     http.StatusUnprocessableEntity,
-	errdefs.ResourceExhausted: http.StatusTooManyRequests,
-	errdefs.Internal:          http.StatusInternalServerError,
-	errdefs.Unimplemented:     http.StatusNotImplemented,
-	errdefs.Unavailable:       http.StatusServiceUnavailable,
-	BadGateway:                http.StatusBadGateway,
-	GatewayTimeout:            http.StatusGatewayTimeout,
-	errdefs.InsufficientSpace: http.StatusInsufficientStorage,
+	errdefs.InvalidArgument:    http.StatusBadRequest,
+	errdefs.Unauthenticated:    http.StatusUnauthorized,
+	errdefs.PermissionDenied:   http.StatusForbidden,
+	errdefs.NotFound:           http.StatusNotFound,
+	codeMethodNotAllowed:       http.StatusMethodNotAllowed,
+	codeTimeout:                http.StatusRequestTimeout,
+	codeLength:                 http.StatusLengthRequired,
+	codeRange:                  http.StatusRequestedRangeNotSatisfiable,
+	codeHeaders:                http.StatusRequestHeaderFieldsTooLarge,
+	errdefs.AlreadyExists:      http.StatusConflict,
+	errdefs.Conflict:           http.StatusConflict,
+	errdefs.PreconditionFailed: http.StatusPreconditionFailed,
+	errdefs.TooLarge:           http.StatusRequestEntityTooLarge,
+	codeMediaType:              http.StatusUnsupportedMediaType,
+	errdefs.Unprocessable:      http.StatusUnprocessableEntity,
+	errdefs.ResourceExhausted:  http.StatusTooManyRequests,
+	errdefs.Internal:           http.StatusInternalServerError,
+	errdefs.Unimplemented:      http.StatusNotImplemented,
+	errdefs.Unavailable:        http.StatusServiceUnavailable,
+	BadGateway:                 http.StatusBadGateway,
+	GatewayTimeout:             http.StatusGatewayTimeout,
+	errdefs.InsufficientSpace:  http.StatusInsufficientStorage,
 }
 
 // Status is the HTTP status of an error with code.
@@ -121,6 +127,12 @@ func BadRange(format string, args ...any) error {
 // keeps err for the request's line in the log.
 func Describe(ctx context.Context, err error) (ErrorBody, int) {
 	Failed(ctx, err)
+	return Problem(ctx, err)
+}
+
+// Problem is Describe of an error that is a part of an answer and no failure of the
+// request.
+func Problem(ctx context.Context, err error) (ErrorBody, int) {
 	if hasEnded(ctx) {
 		err = errUnauthenticated(err)
 	}
@@ -198,10 +210,18 @@ func ErrorForm(ctx context.Context, err error) (body any, status int) {
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	body, status := ErrorForm(r.Context(), err)
 	errorHeader(w.Header(), status)
-	if wait := From(r.Context()).RetryAfter; wait > 0 && status == http.StatusTooManyRequests {
+	if wait := pauseAfter(r, err); wait > 0 && status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 	}
 	WriteJSON(w, r, status, body)
+}
+
+// pauseAfter is how long it takes until the request of err may succeed; 0 is not known.
+func pauseAfter(r *http.Request, err error) time.Duration {
+	if e, ok := errors.AsType[*errdefs.Error](err); ok && e.Quota != nil && !e.Quota.FreesAt.IsZero() {
+		return min(time.Until(e.Quota.FreesAt), longestRetryAfter)
+	}
+	return From(r.Context()).RetryAfter
 }
 
 // WriteJSON answers a request with status and v. That the client is gone is

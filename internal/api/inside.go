@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+
+	"github.com/sandkasten/sandkasten/internal/tracing"
 )
 
 // Inside is a listener for the daemon's own requests to its API, which take no
@@ -22,7 +24,23 @@ func NewInside() *Inside {
 
 // Transport returns what sends requests to the listener, whatever their host.
 func (l *Inside) Transport() http.RoundTripper {
-	return &http.Transport{DialContext: l.dial, MaxIdleConnsPerHost: 16}
+	return traced{&http.Transport{DialContext: l.dial, MaxIdleConnsPerHost: 16}}
+}
+
+// traced has requests belong to the span of the one that they are made for.
+type traced struct{ base http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t traced) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	tracing.Hand(r.Context(), r.Header)
+	return t.base.RoundTrip(r)
+}
+
+// isInside reports whether a request came by such a listener.
+func isInside(ctx context.Context) bool {
+	_, inside := ctx.Value(http.LocalAddrContextKey).(insideAddr)
+	return inside
 }
 
 func (l *Inside) dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -41,7 +59,7 @@ func (l *Inside) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 func (l *Inside) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.conns:
-		return conn, nil
+		return insideConn{conn}, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
@@ -55,6 +73,12 @@ func (l *Inside) Close() error {
 
 // Addr implements net.Listener.
 func (l *Inside) Addr() net.Addr { return insideAddr{} }
+
+// insideConn tells the server that a request came by the listener.
+type insideConn struct{ net.Conn }
+
+// LocalAddr implements net.Conn.
+func (insideConn) LocalAddr() net.Addr { return insideAddr{} }
 
 type insideAddr struct{}
 

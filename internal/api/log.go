@@ -122,6 +122,7 @@ func (h *handler) finish(rec *recorder, r *http.Request, panicked any) {
 		}
 	}
 	elapsed := time.Since(req.start)
+	h.answers.count(rec.status, req.Foreign)
 	h.metrics.observe(r, rec.status, elapsed)
 	req.span.Answered(r.Pattern, rec.status, req.ID)
 	h.logAccess(rec, r, req, elapsed)

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,4 +57,21 @@ func (m *metrics) observe(r *http.Request, status int, elapsed time.Duration) {
 	}
 	m.requests.WithLabelValues(route, statusLabel(status)).Inc()
 	m.duration.WithLabelValues(route).Observe(elapsed.Seconds())
+}
+
+// Answers counts the requests that were answered, for who keeps a history of them.
+type Answers struct {
+	All    atomic.Int64
+	Failed atomic.Int64 // by the daemon, with a status of 500 and more
+}
+
+// count counts an answer; one is foreign that a program in a sandbox gave.
+func (a *Answers) count(status int, foreign bool) {
+	if a == nil {
+		return
+	}
+	a.All.Add(1)
+	if status >= http.StatusInternalServerError && !foreign {
+		a.Failed.Add(1)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 )
@@ -30,6 +31,10 @@ type Request struct {
 	// status tells nothing of the daemon.
 	Foreign bool
 
+	charge func(requests int) error // see Charge; nil without a rate
+
+	ends time.Time // of the access token that it shows; zero with another credential
+
 	cookie *Cookie // of the surface; nil is SessionCookie
 	open   bool    // the route is Open: anybody can make such requests
 
@@ -39,6 +44,7 @@ type Request struct {
 
 	otherOrigin bool // it comes from a page of one of Options.Origins
 
+	audit   *audit.Log        // of the daemon; may be nil
 	audited bool              // it gets a line in the audit log, whatever the answer
 	made    map[string]string // see Made
 
@@ -56,6 +62,15 @@ func From(ctx context.Context) *Request {
 		return req
 	}
 	return &Request{}
+}
+
+// Base is the daemon's address as the client has called it, without a path.
+func Base(r *http.Request) string {
+	req := From(r.Context())
+	if req.TLS {
+		return "https://" + req.Host
+	}
+	return "http://" + req.Host
 }
 
 // Failed keeps why the request failed for its line in the log.

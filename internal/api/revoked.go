@@ -25,6 +25,10 @@ func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, route Rou
 		ctx, stop = h.signIns.Watch(ctx, id)
 		defer stop()
 	}
+	if ends := From(ctx).ends; !ends.IsZero() {
+		ctx, stop = endingAt(ctx, ends)
+		defer stop()
+	}
 	if hasEnded(ctx) {
 		WriteError(w, r, errUnauthenticated(auth.ErrEnded))
 		return
@@ -36,6 +40,17 @@ func (h *handler) serveWatched(w http.ResponseWriter, r *http.Request, route Rou
 		defer body.endWith(ctx, w)()
 	}
 	h.under.serve(w, r, route)
+}
+
+// endingAt returns a context that ends with ctx, and as one whose credential has ended
+// at a time.
+func endingAt(ctx context.Context, end time.Time) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	expire := time.AfterFunc(time.Until(end), func() { cancel(auth.ErrEnded) })
+	return ctx, func() {
+		expire.Stop()
+		cancel(nil)
+	}
 }
 
 // hasEnded reports whether ctx ended with the credential of its request.

@@ -40,13 +40,24 @@ func (k revocable) Watch(ctx context.Context, _ auth.Principal) (context.Context
 	return ctx, func() { cancel(nil) }
 }
 
+// tokens are access tokens that end soon.
+type tokens struct{}
+
+const soon = 200 * time.Millisecond
+
+func (tokens) IsToken(credential string) bool { return strings.Count(credential, ".") == 2 }
+
+func (tokens) Token(context.Context, string) (auth.Principal, time.Time, error) {
+	return auth.Principal{Owner: "alice", ID: "token"}, time.Now().Add(soon), nil
+}
+
 // watchedServer serves what waits for its client or for the end of its context.
 func watchedServer(t *testing.T) (s *httptest.Server, end func(), begun chan struct{}, ended chan error) {
 	t.Helper()
 	k := revocable{ended: make(chan struct{})}
 	begun, ended = make(chan struct{}, 1), make(chan error, 1)
-	h := api.Handler(api.Options{Authenticator: k}, api.Surface{Name: "test", Routes: []api.Route{
-		{Pattern: "GET /stream", Scope: api.Key, Class: api.Long, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := api.Handler(api.Options{Authenticator: k, Tokens: tokens{}}, api.Surface{Name: "test", Routes: []api.Route{
+		{Pattern: "GET /stream", Scope: api.Key, Class: api.Long, Tokens: "/described", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.WriteString(w, "first\n"); err != nil {
 				t.Error(err)
 			}
@@ -78,11 +89,16 @@ func watchedServer(t *testing.T) (s *httptest.Server, end func(), begun chan str
 // send sends a request with the good key.
 func send(t *testing.T, s *httptest.Server, method, path string, body io.Reader) (*http.Response, error) {
 	t.Helper()
+	return sendAs(t, s, goodKey, method, path, body)
+}
+
+func sendAs(t *testing.T, s *httptest.Server, credential, method, path string, body io.Reader) (*http.Response, error) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+goodKey)
+	r.Header.Set("Authorization", "Bearer "+credential)
 	return s.Client().Do(r)
 }
 
@@ -122,6 +138,19 @@ func TestStreamEndsWithItsKey(t *testing.T) {
 		t.Fatalf("begun after the end: %+v, %v", again, err)
 	}
 	again.Body.Close()
+}
+
+func TestStreamEndsWithItsAccessToken(t *testing.T) {
+	s, _, begun, ended := watchedServer(t)
+	resp, err := sendAs(t, s, "an.access.token", "GET", "/stream", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	<-begun
+	if cause := wantEnd(t, ended); !errors.Is(cause, auth.ErrEnded) {
+		t.Errorf("it ends because of %v", cause)
+	}
 }
 
 func TestUploadEndsWithItsKey(t *testing.T) {

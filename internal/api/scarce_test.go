@@ -6,8 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
 // What the host is short of is no fault of the daemon's: a client may try again.
@@ -22,6 +26,31 @@ func TestShortHostIsUnavailable(t *testing.T) {
 		if answer.Code != want || (answer.Header().Get("Retry-After") != "") != (want == http.StatusServiceUnavailable) {
 			t.Errorf("%v: %d, Retry-After %q", cause, answer.Code, answer.Header().Get("Retry-After"))
 		}
+	}
+}
+
+// Who is over a quota learns when it frees, if time frees it.
+func TestRetryWhenTheQuotaFrees(t *testing.T) {
+	now := time.Now()
+	for name, tt := range map[string]struct {
+		frees       time.Time
+		least, most int
+	}{
+		"in an hour":    {now.Add(time.Hour), 3500, 3600},
+		"in a month":    {now.Add(30 * 24 * time.Hour), 86400, 86400},
+		"a moment ago":  {now.Add(-time.Second), 1, 1},
+		"when one ends": {time.Time{}, 1, 1},
+		"in a moment":   {now.Add(time.Millisecond), 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := errdefs.OverQuota(errdefs.ResourceExhausted, errdefs.Quota{Name: "session_seconds_per_month", Limit: 1, FreesAt: tt.frees}, "wait")
+			answer := httptest.NewRecorder()
+			WriteError(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), fmt.Errorf("create: %w", err))
+			got, bad := strconv.Atoi(answer.Header().Get("Retry-After"))
+			if answer.Code != http.StatusTooManyRequests || bad != nil || got < tt.least || got > tt.most {
+				t.Errorf("%d, Retry-After %q; want %d to %d", answer.Code, answer.Header().Get("Retry-After"), tt.least, tt.most)
+			}
+		})
 	}
 }
 

@@ -49,6 +49,29 @@ func (e *Events) Close() {
 // Send writes one event with data as JSON. An empty id is left out; none may
 // have a newline.
 func (e *Events) Send(name, id string, data any) error {
+	return e.send(name, id, func(b []byte) ([]byte, error) { return appendJSON(b, data) })
+}
+
+// SendText is Send of data that EventText has made.
+func (e *Events) SendText(name, id string, data []byte) error {
+	return e.send(name, id, func(b []byte) ([]byte, error) { return append(b, data...), nil })
+}
+
+// EventText is data as Send writes it.
+func EventText(data any) ([]byte, error) { return appendJSON(nil, data) }
+
+// Mark tells the client another id to resume from, without an event.
+func (e *Events) Mark(id string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.buf = append(e.buf[:0], "id: "+id+"\n\n"...)
+		e.err = e.flush()
+	}
+	return e.err
+}
+
+func (e *Events) send(name, id string, appendData func([]byte) ([]byte, error)) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.err != nil {
@@ -58,8 +81,7 @@ func (e *Events) Send(name, id string, data any) error {
 	if id != "" {
 		b = append(b, "id: "+id+"\n"...)
 	}
-	b = append(b, "data: "...)
-	b, err := appendJSON(b, data) // one line: JSON escapes newlines in strings
+	b, err := appendData(append(b, "data: "...)) // one line: JSON escapes newlines in strings
 	if err != nil {
 		return err
 	}

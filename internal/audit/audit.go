@@ -17,6 +17,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -279,7 +280,8 @@ func (l *Log) rotate() error {
 	if err := l.file.Sync(); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(l.opts.Dir, current), filepath.Join(l.opts.Dir, fmt.Sprintf("audit-%015d.log", l.seq))); err != nil {
+	err := os.Rename(filepath.Join(l.opts.Dir, current), filepath.Join(l.opts.Dir, fmt.Sprintf("audit-%015d.log", l.seq)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be away since a try that found no room for the new one
 		return err
 	}
 	old := l.file

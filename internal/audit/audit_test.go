@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -151,6 +153,30 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// A rotation that found no room for the new file is done by the next one.
+func TestHalfARotation(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, 2000)
+	entry := Entry{Event: "answered", RequestID: strings.Repeat("x", 50)}
+	l.Append(t.Context(), entry)
+	if err := os.Rename(filepath.Join(dir, current), filepath.Join(dir, "audit-000000000000001.log")); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		l.Append(t.Context(), entry)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := Files(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Verify(files, nil); err != nil || r.First+r.Lines-1 != 11 || filepath.Base(files[len(files)-1]) != current {
+		t.Errorf("%q: %+v, %v", files, r, err)
+	}
+}
+
 func TestConcurrentAppends(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, 5000)
@@ -230,5 +256,109 @@ func TestFollow(t *testing.T) {
 	cancel()
 	if err := errors.Join(<-ran, l.Close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a page has read in vain the next one does not count again, or it would come no
+// further.
+func TestPagesThatFindNothing(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Open(Options{Dir: dir, MaxBytes: 2000, MaxFiles: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	defer func(most int64) { maxScan = most }(maxScan)
+	maxScan = 2000 // two files reach it
+	l.Append(t.Context(), Entry{Event: "answered", Owner: "rare"})
+	for range 100 {
+		l.Append(t.Context(), Entry{Event: "answered", Owner: "alice"})
+	}
+	q := Query{Owner: "rare", Limit: 10}
+	for range 100 {
+		page, err := l.Query(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page.Records) > 0 {
+			return
+		}
+		if q.Before = page.Next; page.Next == 0 {
+			break
+		}
+	}
+	t.Errorf("the oldest entry is not found; the last page began before %d", q.Before)
+}
+
+// Pages go on where the one before ended, over all files, and miss nothing.
+func TestQuery(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Open(Options{Dir: dir, MaxBytes: 2000, MaxFiles: 50}) // some lines in each file
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for i := range 50 {
+		e := Entry{Event: "answered", Owner: "alice", Route: "POST /v1/sessions", Status: 201, IDs: map[string]string{"session": strconv.Itoa(i)}}
+		if i%5 == 0 {
+			e.Owner, e.Status = "bob", 403
+		}
+		l.Append(t.Context(), e)
+	}
+	all := func(q Query) (seqs []int64) {
+		t.Helper()
+		for range 100 {
+			page, err := l.Query(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(page.Records) > q.Limit {
+				t.Errorf("%d of at most %d", len(page.Records), q.Limit)
+			}
+			for _, r := range page.Records {
+				seqs = append(seqs, r.Seq)
+			}
+			if q.Before = page.Next; page.Next == 0 {
+				return seqs
+			}
+		}
+		t.Fatal("it does not end")
+		return nil
+	}
+	if files, err := Files(dir); err != nil || len(files) < 3 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	want := all(Query{Limit: 1000})
+	if len(want) < 40 || !slices.IsSortedFunc(want, func(a, b int64) int { return int(b - a) }) {
+		t.Errorf("%v", want)
+	}
+	for _, limit := range []int{1, 3, 7} {
+		if got := all(Query{Limit: limit}); !slices.Equal(got, want) {
+			t.Errorf("%d at a time: %v, want %v", limit, got, want)
+		}
+	}
+	for _, q := range []Query{{Owner: "bob", Limit: 2}, {Failed: true, Limit: 3}} {
+		if got := all(q); len(got) < 8 || len(got) > 10 {
+			t.Errorf("%+v: %v", q, got)
+		}
+	}
+	if got := all(Query{ID: "49", Limit: 5}); len(got) != 1 || got[0] != want[0] {
+		t.Errorf("of a session: %v", got)
+	}
+	// In the path, and among those that a fork has made.
+	l.Append(t.Context(), Entry{Event: "answered", Owner: "alice", Route: "POST /v1/sessions/{id}/fork", Status: 201, IDs: map[string]string{"id": "parent", "session": "one two"}})
+	for _, id := range []string{"parent", "one", "two"} {
+		if got := all(Query{ID: id, Limit: 5}); len(got) != 1 {
+			t.Errorf("of %s: %v", id, got)
+		}
+	}
+	if got := all(Query{ID: "on", Limit: 5}); len(got) != 0 {
+		t.Errorf("of a part of an id: %v", got)
+	}
+	if got := all(Query{Until: time.Now().Add(-time.Hour), Limit: 5}); len(got) != 0 {
+		t.Errorf("of before: %v", got)
+	}
+	if got := all(Query{Since: time.Now().Add(-time.Hour), Route: "POST /v1/sessions", Limit: 5}); !slices.Equal(got, want) {
+		t.Errorf("of the last hour: %v", got)
 	}
 }

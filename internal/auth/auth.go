@@ -93,3 +93,13 @@ func (k *Keys) AuthenticateHash(given Hash) (Principal, error) {
 	}
 	return k.known[found].principal(), nil
 }
+
+// HashOf implements Credentials.
+func (k *Keys) HashOf(id string) (hash Hash, ok bool) {
+	for _, known := range k.known {
+		if known.ID == id {
+			return known.Hash, true
+		}
+	}
+	return hash, false
+}

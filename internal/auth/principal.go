@@ -59,6 +59,14 @@ type HashAuthenticator interface {
 	AuthenticateHash(hash Hash) (Principal, error)
 }
 
+// Credentials knows credentials by the ids of their principals, for what was given to
+// somebody else in the name of one and has to end with it.
+type Credentials interface {
+	// HashOf returns the hash of the credential of an id, which changes with it, and
+	// whether it opens anything now.
+	HashOf(id string) (hash Hash, ok bool)
+}
+
 // ErrEnded is why a context ends whose credential has.
 var ErrEnded = errors.New("the credential of the request has ended")
 

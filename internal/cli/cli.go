@@ -64,11 +64,18 @@ const noKey = "none"
 // Client is of the daemon that the user means. It repeats no request: whoever sits
 // at a terminal is told at once, and knows best.
 func (a *App) Client() (*sandkasten.Client, error) {
+	return a.ClientWith(sandkasten.Options{MaxRetries: -1})
+}
+
+// ClientWith is of the same daemon, with options of one's own but for its address and
+// its key.
+func (a *App) ClientWith(o sandkasten.Options) (*sandkasten.Client, error) {
 	url, key, err := a.daemonOf()
 	if err != nil {
 		return nil, err
 	}
-	return sandkasten.New(sandkasten.Options{URL: url, APIKey: cmp.Or(key, noKey), MaxRetries: -1})
+	o.URL, o.APIKey = url, cmp.Or(key, noKey)
+	return sandkasten.New(o)
 }
 
 // daemonOf is the daemon of --url, or the configuration's. The configuration's

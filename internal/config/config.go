@@ -47,6 +47,7 @@ type Config struct {
 	Exec           Exec
 	Terminal       Terminal
 	Audit          Audit
+	Console        Console
 	Debug          Debug
 	Files          Files
 	Preview        Preview
@@ -116,6 +117,9 @@ type Exec struct {
 	OutputLimitBytes int64         // kept for the reply and for replay; the middle of more is dropped
 	KillGrace        time.Duration // between TERM and KILL
 }
+
+// Console is the page on which people see and steer their sandboxes.
+type Console struct{ Enabled bool }
 
 // Audit is the log of what clients do.
 type Audit struct {
@@ -281,6 +285,7 @@ func Default(drivers []string) Config {
 
 		Exec:      Exec{OutputLimitBytes: 1 << 20, KillGrace: 2 * time.Second},
 		Terminal:  Terminal{Detach: 10 * time.Minute},
+		Console:   Console{Enabled: true},
 		Audit:     Audit{Enabled: true, MaxFileMB: 64, MaxFiles: 16},
 		Files:     Files{MaxUploadMB: 1024},
 		Preview:   Preview{MaxTTL: 24 * time.Hour},

@@ -107,6 +107,7 @@ func (c *Config) hostOptions() []option {
 		{"requests.max_transfers", integer(&c.Requests.Transfers, 0, 1e6), "Requests in progress that carry files: uploads, raw files, archives, snapshots. An upload takes up to `files.max_upload_mb` in `data_dir` while it arrives."},
 		{"requests.max_transfers_per_key", integer(&c.Requests.TransfersPerKey, 0, 1e6), "Of these, requests of one owner."},
 		{"requests.max_connections", integer(&c.Requests.Connections, 0, 1e6), "Open connections to the daemon, with and without a key. Each takes a file descriptor."},
+		{"console.enabled", boolean(&c.Console.Enabled), "Serve the console, a page for people, at `/`: see docs/console.md."},
 		{"audit.enabled", boolean(&c.Audit.Enabled), "Record clients' requests in lines that are chained by hashes: see docs/audit.md."},
 		{"audit.dir", path(&c.Audit.Dir), "The directory of the audit log. When it is not set: `<data_dir>/audit`."},
 		{"audit.max_file_mb", integer(&c.Audit.MaxFileMB, 1, 1<<20), "MiB of one of its files."},

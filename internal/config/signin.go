@@ -25,6 +25,7 @@ type OIDC struct {
 	NameClaim        string
 	CreateUsers      bool
 	LinkUsers        bool
+	Audience         string // of access tokens; empty is ClientID
 }
 
 func (c *Config) signInOptions() []option {
@@ -42,6 +43,7 @@ func (c *Config) signInOptions() []option {
 		{"oidc.groups_claim", text(&o.GroupsClaim), "The claim with the groups."},
 		{"oidc.name_claim", text(&o.NameClaim), "The claim with the name of a user who is made; of an e-mail address what is before the `@`."},
 		{"oidc.create_users", boolean(&o.CreateUsers), "Make a user for somebody who signs in for the first time."},
+		{"oidc.audience", text(&o.Audience), "What the provider's access tokens must be for to be taken at `/mcp` instead of a key. Empty is `oidc.client_id`."},
 		{"oidc.link_users", boolean(&o.LinkUsers), "Or sign them in as the user who has their verified e-mail address. Users can change their own address, so this is for users who trust each other."},
 	}
 }

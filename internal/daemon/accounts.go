@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/events/sources"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/store"
@@ -23,16 +25,24 @@ func (d *Daemon) openAccounts(ctx context.Context, rows *store.Store) (err error
 		configured[k.Owner] = true
 	}
 	d.accounts, err = accounts.New(ctx, accounts.Options{
-		Store: rows, Log: d.log,
-		Reserved: func(name string) bool { return configured[name] },
-		RemoveOwned: func(ctx context.Context, owner string) error {
-			if err := errors.Join(d.removeNamed(ctx, rows, owner), removeOwned(ctx, d.manager, owner)); err != nil {
-				return err
-			}
-			return d.usage.Forget(ctx, owner)
-		},
+		Store: rows, Log: d.log, Changed: sources.Accounts(d.events),
+		Reserved:    func(name string) bool { return configured[name] },
+		RemoveOwned: func(ctx context.Context, owner string) error { return d.removeAll(ctx, rows, owner) },
 	})
 	return err
+}
+
+// removeAll removes what an owner has, so that the next one of that name begins with
+// nothing. It may be repeated.
+func (d *Daemon) removeAll(ctx context.Context, rows *store.Store, owner string) error {
+	if err := errors.Join(d.removeNamed(ctx, rows, owner), removeOwned(ctx, d.manager, owner)); err != nil {
+		return err
+	}
+	if err := errors.Join(d.scopes.Forget(ctx, owner), d.usage.Forget(ctx, owner)); err != nil {
+		return err
+	}
+	d.events.ForgetOwner(owner) // at last: all of the above is told by events
+	return nil
 }
 
 // removeNamed forgets the orchestrator's sessions and artifacts of an owner, before
@@ -79,7 +89,7 @@ func (d *Daemon) openOIDC(rows oidc.Store) error {
 	d.oidc = oidc.New(oidc.Options{
 		Issuer: o.Issuer, ClientID: o.ClientID, ClientSecret: secret, Scopes: o.Scopes,
 		AllowedDomains: o.AllowedDomains, AllowedGroups: o.AllowedGroups, AdminGroups: o.AdminGroups,
-		GroupsClaim: o.GroupsClaim, NameClaim: o.NameClaim, CreateUsers: o.CreateUsers, LinkUsers: o.LinkUsers,
+		GroupsClaim: o.GroupsClaim, NameClaim: o.NameClaim, CreateUsers: o.CreateUsers, LinkUsers: o.LinkUsers, Audience: cmp.Or(o.Audience, o.ClientID),
 		Store: rows, Accounts: d.accounts,
 	})
 	return nil

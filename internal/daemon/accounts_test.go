@@ -13,16 +13,20 @@ import (
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/drivers"
+	"github.com/sandkasten/sandkasten/internal/events"
+	"github.com/sandkasten/sandkasten/internal/events/sources"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
+	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/seal"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/usage"
 )
 
 type oneImage struct{}
@@ -34,12 +38,12 @@ func (oneImage) Resolve(context.Context, string) (string, error) {
 // newManager is a running manager with everything that can be owned.
 func newManager(t *testing.T) *session.Manager {
 	t.Helper()
-	m, _ := newManagerOver(t)
+	m, _ := newManagerOver(t, nil)
 	return m
 }
 
-// newManagerOver is newManager with its rows.
-func newManagerOver(t *testing.T) (*session.Manager, *store.Store) {
+// newManagerOver is newManager with its rows, which tells hub what happens.
+func newManagerOver(t *testing.T, hub *events.Hub) (*session.Manager, *store.Store) {
 	t.Helper()
 	rows, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "db"))
 	if err != nil {
@@ -59,9 +63,9 @@ func newManagerOver(t *testing.T) (*session.Manager, *store.Store) {
 		t.Fatal(err)
 	}
 	m := session.New(session.Options{
-		Store: rows, Driver: runtimetest.NewLocal(t), Images: oneImage{}, Defaults: session.Defaults{Image: "base"},
-		Workspaces: workspaces.WorkspaceOptions{Store: rows}, Secrets: secrets.Options{Store: rows, Key: key},
-		Snapshots: snapshots.Options{Store: rows, Blobs: blobs, SpoolDir: t.TempDir()},
+		Store: rows, Events: hub, Driver: runtimetest.NewLocal(t), Images: oneImage{}, Defaults: session.Defaults{Image: "base"},
+		Workspaces: workspaces.WorkspaceOptions{Store: sources.Workspaces(rows, hub)}, Secrets: secrets.Options{Store: rows, Key: key},
+		Snapshots: snapshots.Options{Store: sources.Snapshots(rows, hub), Blobs: blobs, SpoolDir: t.TempDir()},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
@@ -144,12 +148,54 @@ func TestRemoveOwned(t *testing.T) {
 	}
 }
 
+// A user who is deleted leaves to the next one of that name no event of before, nor one
+// of the removal, and no complete scope whose time is to come.
+func TestRemoveAll(t *testing.T) {
+	hub := events.NewHub(events.Options{})
+	m, rows := newManagerOver(t, hub)
+	d := &Daemon{
+		manager: m, events: hub, log: silent, usage: usage.New(usage.Options{Store: rows, Sessions: rows}),
+		scopes: scope.New(scope.Options{Store: rows, Sessions: m.Sessions}),
+	}
+	begin, err := hub.Subscribe(events.Filter{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer begin.Close()
+	for _, owner := range []string{"alice", "bob"} {
+		owned(t, m, owner)
+		if _, _, err := d.scopes.Complete(t.Context(), auth.Principal{Owner: owner}, "user:u", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := d.removeAll(t.Context(), rows, "alice"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := rows.Completions(t.Context())
+	if err != nil || len(all) != 1 || all[0].Owner != "bob" {
+		t.Errorf("complete are %+v, %v", all, err)
+	}
+	for owner, want := range map[string]bool{"alice": false, "bob": true} {
+		s, err := m.Events.Subscribe(t.Context(), auth.Principal{Owner: owner}, "", events.Request{After: begin.ID()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		b, err := s.Next(t.Context(), 10*time.Millisecond)
+		if err != nil || b.Gap != nil || (len(b.Events) > 0) != want {
+			t.Errorf("%s sees %d events, gap %+v, %v", owner, len(b.Events), b.Gap, err)
+		}
+	}
+}
+
 // A user who is deleted leaves no session of the orchestrator to one of that name, nor
 // an artifact: with the orchestrator, and where it is not there any more.
 func TestRemoveNamed(t *testing.T) {
 	for name, enabled := range map[string]bool{"orchestrator": true, "no orchestrator": false} {
 		t.Run(name, func(t *testing.T) {
-			m, rows := newManagerOver(t)
+			m, rows := newManagerOver(t, nil)
 			cfg := config.Default(drivers.Names())
 			cfg.DataDir, cfg.Orchestrator.Enabled = t.TempDir(), true
 			cfg.Snapshots.Dir = filepath.Join(cfg.DataDir, "snapshots")
@@ -160,7 +206,7 @@ func TestRemoveNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kept, err := openArtifacts(t.Context(), cfg, rows, stores, silent)
+			kept, err := openArtifacts(t.Context(), cfg, rows, stores, &auth.Keys{}, silent)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,13 +21,18 @@ import (
 	"github.com/sandkasten/sandkasten/internal/accounts/oidc"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	"github.com/sandkasten/sandkasten/internal/audit"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/doctor"
 	"github.com/sandkasten/sandkasten/internal/drivers"
+	"github.com/sandkasten/sandkasten/internal/events"
+	"github.com/sandkasten/sandkasten/internal/events/sources"
+	"github.com/sandkasten/sandkasten/internal/findings"
 	"github.com/sandkasten/sandkasten/internal/fsck"
+	"github.com/sandkasten/sandkasten/internal/history"
 	"github.com/sandkasten/sandkasten/internal/hostcheck"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
@@ -42,7 +47,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/service"
 	"github.com/sandkasten/sandkasten/internal/session"
-	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/usage"
 )
@@ -85,8 +89,14 @@ type Daemon struct {
 	oidc       *oidc.Provider // nil if there is none
 	quotas     auth.Quotas
 	usage      *usage.Meter
+	history    *history.Recorder
+	answered   api.Answers
+	metrics    *sessionmetrics.Metrics
+	host       admission.Host
+	findings   *findings.Examiner
 
 	audit   *audit.Log // nil if there is none
+	events  *events.Hub
 	ballast *admission.Ballast
 
 	closers []func() error // in the order in which they were opened
@@ -97,7 +107,7 @@ type Daemon struct {
 // the daemon, also after Run.
 func New(ctx context.Context, cfg config.Config, opts Options) (*Daemon, error) {
 	cfg.Pool.Enabled = cfg.Pool.Enabled && !opts.StopSessions
-	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, settled: make(chan struct{}), inside: api.NewInside()}
+	d := &Daemon{cfg: cfg, opts: opts, log: opts.Log, events: events.NewHub(events.Options{}), settled: make(chan struct{}), inside: api.NewInside()}
 	if off := protection.Named(); len(off) > 0 {
 		d.log.WarnContext(ctx, "this is a build for tests and protects nobody", "off", off)
 	}
@@ -142,15 +152,22 @@ func (d *Daemon) open(ctx context.Context) error {
 		return err
 	}
 	registry := prometheus.NewRegistry()
+	d.metrics = sessionmetrics.New(registry, d.manager)
+	d.openFindings()
 	if err := errors.Join(d.openAudit(registry), d.openDebug(ctx)); err != nil {
 		return err
 	}
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gate)
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), gate, d.scopes, d.events)
 	if d.pool != nil {
 		registry.MustRegister(d.pool)
 	}
+	var tokens api.Tokens
+	if d.oidc != nil {
+		tokens = d.oidc
+	}
 	handler := api.Handler(api.Options{
 		Log:           d.log,
+		Tokens:        tokens,
 		Authenticator: d.accounts.Authenticator(keys),
 		Browsers:      d.signIns,
 		HTTPS:         d.cfg.Preview.HTTPS,
@@ -160,10 +177,12 @@ func (d *Daemon) open(ctx context.Context) error {
 		Quotas:        d.quotas,
 		Concurrent:    concurrent(d.cfg.Requests),
 		Registry:      registry,
+		Answers:       &d.answered,
 		Audit:         d.audit,
 		Tracer:        traces,
 	}, d.surfaces(previews, registry)...)
 	d.server = api.NewServer(handler, d.log)
+	d.server.RegisterOnShutdown(d.events.Close)
 	connections := api.NewConnections(d.cfg.Requests.Connections)
 	connections.Watch(d.server)
 	registry.MustRegister(connections)
@@ -202,20 +221,21 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		return nil, err
 	}
 
-	host := admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: d.drivers.PoolDir()}
-	gate := admission.New(host.Read, admissionReserve(d.cfg, host))
+	d.host = admission.Host{Proc: "/proc", DataDir: d.cfg.DataDir, PoolDir: d.drivers.PoolDir()}
+	gate := admission.New(d.host.Read, admissionReserve(d.cfg, d.host))
 	if err := d.openAccounts(ctx, rows); err != nil {
 		return nil, err
 	}
 	d.quotas = d.accounts.Quotas(quotas(d.cfg))
 	d.openUsage(rows)
-	sessions := sessionOptions(d.cfg, rows, d.drivers, d.images, d.log)
+	d.openHistory(rows)
+	sessions := sessionOptions(d.cfg, rows, d.drivers, d.images, d.events, d.log)
 	sessions.Store, sessions.Quotas, sessions.Networks.OverQuota = d.usage.Sessions(), d.quotas, d.usage.CheckNetwork
 	stores, err := openStores(ctx, d.cfg)
 	if err != nil {
 		return nil, err
 	}
-	sessions.Snapshots = snapshotOptions(d.cfg, rows, stores.Snapshots)
+	sessions.Snapshots = snapshotOptions(d.cfg, sources.Snapshots(rows, d.events), stores.Snapshots)
 	if sessions.Secrets, err = secretOptions(d.cfg, rows); err != nil {
 		return nil, err
 	}
@@ -228,11 +248,12 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		sessions.FetchImage = (&sourceImages{library: d.library, sources: sources}).fetch
 	}
 	sessions.Settled = func() {
-		d.usage.Settled()
+		d.usage.Settled(ctx)
 		close(d.settled)
 	}
 	sessions.Reserved = d.groups.owns
-	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.drivers, host); d.pool != nil {
+	changed := sources.Pool(d.events, func() pool.Status { return d.pool.Status() })
+	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.drivers, d.host, changed); d.pool != nil {
 		sessions.Creator = d.pool
 		sessions.Reserved = func(id runtime.ID) bool { return pool.Owns(id) || d.groups.owns(id) }
 	}
@@ -299,7 +320,7 @@ func (d *Daemon) openDrivers(ctx context.Context, imageStore *images.Store) erro
 	return admit(ctx, d.log, append(hostcheck.Drivers(ctx, set), hostcheck.Image(ctx, imageStore, d.cfg.DefaultImage)))
 }
 
-func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imageStore *images.Store, log *slog.Logger) session.Options {
+func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imageStore *images.Store, hub *events.Hub, log *slog.Logger) session.Options {
 	return session.Options{
 		Store:  rows,
 		Driver: set.Driver, Drivers: cfg.Drivers(), DiskLimited: set.DiskLimited,
@@ -324,27 +345,14 @@ func sessionOptions(cfg config.Config, rows *store.Store, set *drivers.Set, imag
 			Sessions:    cfg.MaxSessions,
 			FileBytes:   cfg.Files.MaxUploadMB << 20,
 		},
+		Events:                hub,
 		Networks:              networkOptions(cfg, rows, set, log),
-		Workspaces:            workspaceOptions(cfg.Workspace, rows),
+		Workspaces:            workspaceOptions(cfg.Workspace, sources.Workspaces(rows, hub)),
 		KillGrace:             cfg.Exec.KillGrace,
 		TerminalDetach:        cfg.Terminal.Detach,
 		FilesOutsideWorkspace: cfg.Files.OutsideWorkspace,
 		FileScopeOf:           fileScopeOf(cfg),
 		Seccomp:               runtime.SeccompMode(cfg.Security.Seccomp),
-	}
-}
-
-func workspaceOptions(cfg config.Workspace, rows workspaces.WorkspaceStore) workspaces.WorkspaceOptions {
-	if !cfg.Enabled {
-		return workspaces.WorkspaceOptions{}
-	}
-	return workspaces.WorkspaceOptions{
-		Store:            rows,
-		PersistByDefault: cfg.PersistByDefault,
-		DefaultSizeMB:    cfg.DefaultSizeMB,
-		MaxSizeMB:        cfg.MaxSizeMB,
-		MaxCount:         cfg.MaxCount,
-		Retention:        cfg.Retention,
 	}
 }
 
@@ -376,6 +384,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	g.Go(func() error { return d.accounts.Run(inner, d.settled) })
 	g.Go(func() error { return d.usage.Run(inner) })
 	g.Go(func() error { return d.signIns.Run(inner) })
+	g.Go(func() error { return d.recordHistory(inner) })
 	if !d.opts.StopSessions {
 		g.Go(func() error { return d.scopes.Run(inner) })
 	}

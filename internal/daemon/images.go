@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/events/sources"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/maintenance"
@@ -16,6 +17,7 @@ import (
 func (d *Daemon) openLibrary(ctx context.Context) *jobs.Library {
 	ctx = context.WithoutCancel(ctx) // of the start, which ends before
 	l := &jobs.Library{Store: d.images, Jobs: jobs.New(ctx, d.log), InUse: maintenance.ImagesInUse(ctx, d.cfg)}
+	l.Jobs.Changed = sources.ImageJobs(d.events)
 	d.closers = append(d.closers, l.Jobs.Close)
 	l.Stored = func(ctx context.Context, img images.Image, progress images.ProgressFunc) error {
 		err := d.loadImage(ctx, img, progress)

@@ -50,7 +50,7 @@ func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *sessio
 }
 
 // openArtifacts returns nil if there is no orchestrator.
-func openArtifacts(ctx context.Context, cfg config.Config, rows artifacts.Store, stores datadir.Stores, log *slog.Logger) (*artifacts.Service, error) {
+func openArtifacts(ctx context.Context, cfg config.Config, rows artifacts.Store, stores datadir.Stores, credentials auth.Credentials, log *slog.Logger) (*artifacts.Service, error) {
 	o := cfg.Orchestrator
 	if !o.Enabled {
 		return nil, nil //nolint:nilnil // there is none
@@ -71,6 +71,8 @@ func openArtifacts(ctx context.Context, cfg config.Config, rows artifacts.Store,
 		Quota:     o.ArtifactQuotaMB << 20,
 		Retention: o.ArtifactRetention,
 		Log:       log,
+
+		Credentials: credentials,
 	})
 	if err := kept.Recover(ctx); err != nil {
 		return nil, fmt.Errorf("artifacts: %w", err)

@@ -76,7 +76,7 @@ func TestOwners(t *testing.T) {
 	testenv.NeedsRoot(t)
 	cfg := testConfig(t)
 	cfg.APIKey = "sk_own"
-	cfg.APIKeys = []config.APIKey{{Owner: "alice", Key: "sk_alice_key_of_16", MaxSessions: 7, RequestsPerSecond: 0.001, Burst: 5}, {Owner: "bob", Key: "sk_bob_key_of_16_c"}}
+	cfg.APIKeys = []config.APIKey{{Owner: "alice", Key: "sk_alice_key_of_16", MaxSessions: 7, RequestsPerSecond: 0.001, Burst: 7}, {Owner: "bob", Key: "sk_bob_key_of_16_c"}}
 	d, _ := start(t, cfg)
 	for _, tt := range []struct {
 		key, path string
@@ -85,8 +85,11 @@ func TestOwners(t *testing.T) {
 	}{
 		{"sk_own", "/metrics", http.StatusOK, "sandkasten_sessions"},
 		{"sk_own", "/v1/pool/status", http.StatusOK, "enabled"},
+		{"sk_own", "/v1/host/history", http.StatusOK, "samples"},
 		{"sk_alice_key_of_16", "/metrics", http.StatusForbidden, "owner is admin"},
 		{"sk_alice_key_of_16", "/v1/pool/status", http.StatusForbidden, "owner is admin"},
+		{"sk_alice_key_of_16", "/v1/host/history", http.StatusForbidden, "owner is admin"},
+		{"sk_alice_key_of_16", "/v1/host/findings", http.StatusForbidden, "owner is admin"},
 		{"sk_alice_key_of_16", "/v1/info", http.StatusOK, `"sessions_per_key":7`},
 		{"sk_alice_key_of_16", "/v1/sessions", http.StatusOK, "[]"},
 		{"sk_alice_key_of_16", "/v1/sessions", http.StatusOK, "[]"},

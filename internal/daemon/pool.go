@@ -14,7 +14,7 @@ import (
 // newPool returns the pool that cfg asks for, or nil if it asks for none or
 // the driver cannot have one. Its sandboxes are for sessions that ask for
 // nothing, made as sessions say.
-func newPool(cfg config.Config, build string, sessions session.Options, set *drivers.Set, host admission.Host) *pool.Pool {
+func newPool(cfg config.Config, build string, sessions session.Options, set *drivers.Set, host admission.Host, changed func()) *pool.Pool {
 	if !cfg.Pool.Enabled {
 		return nil
 	}
@@ -53,6 +53,7 @@ func newPool(cfg config.Config, build string, sessions session.Options, set *dri
 		CPU:        cfg.Pool.CPU,
 		Build:      build,
 		Log:        sessions.Log,
+		Changed:    changed,
 	})
 }
 

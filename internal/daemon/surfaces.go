@@ -8,13 +8,21 @@ import (
 	"github.com/sandkasten/sandkasten/docs"
 	"github.com/sandkasten/sandkasten/internal/admission"
 	"github.com/sandkasten/sandkasten/internal/api"
+	"github.com/sandkasten/sandkasten/internal/api/console"
 	"github.com/sandkasten/sandkasten/internal/api/mcp"
 	orchestratorapi "github.com/sandkasten/sandkasten/internal/api/orchestrator"
-	"github.com/sandkasten/sandkasten/internal/api/sessionmetrics"
 	"github.com/sandkasten/sandkasten/internal/api/site"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/preview"
 )
+
+// issuer is the provider whose access tokens open /mcp, or empty.
+func (d *Daemon) issuer() string {
+	if d.oidc == nil {
+		return ""
+	}
+	return d.oidc.Issuer()
+}
 
 // surfaces is the list of public APIs.
 func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Registry) []api.Surface {
@@ -29,7 +37,11 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 			Usage:       d.usage,
 			SignIns:     d.signIns,
 			OIDC:        d.oidc,
+			Home:        d.home(),
 			Scopes:      d.scopes,
+			Audit:       d.audit,
+			History:     d.history,
+			Findings:    d.findings,
 			Version:     d.opts.Version,
 			OutputBytes: d.cfg.Exec.OutputLimitBytes,
 			UploadBytes: d.cfg.Files.MaxUploadMB << 20,
@@ -37,10 +49,13 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 			Writable:    disk.Writable,
 			DiskFull:    disk.Full,
 			Registry:    registry,
-			Metrics:     sessionmetrics.New(registry, d.manager),
+			Metrics:     d.metrics,
 		}),
-		site.New(docs.FS),
-		mcp.New(mcp.Options{Version: d.opts.Version, Transport: d.inside.Transport(), Log: d.log}),
+		site.New(docs.FS, site.Options{Console: d.cfg.Console.Enabled}),
+		mcp.New(mcp.Options{Version: d.opts.Version, Transport: d.inside.Transport(), Registry: registry, Issuer: d.issuer(), Files: d.artifacts, Log: d.log}),
+	}
+	if d.cfg.Console.Enabled {
+		list = append(list, console.New(console.Built()))
 	}
 	if d.named == nil {
 		return list
@@ -59,4 +74,12 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 		UploadBytes:  d.cfg.Files.MaxUploadMB << 20,
 		SpoolDir:     d.cfg.SpoolDir(),
 	}))
+}
+
+// home is the page that people have at this daemon.
+func (d *Daemon) home() string {
+	if d.cfg.Console.Enabled {
+		return "/"
+	}
+	return "/docs/"
 }

@@ -29,7 +29,7 @@ func TestDaemonDoesNotWaitForItsCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, span := tracer.Request(t.Context(), nil)
+	_, span := tracer.Request(t.Context(), nil, false)
 	span.Answered("GET /x", http.StatusOK, "id")
 	begun := time.Now()
 	if err := d.Close(); !errors.Is(err, last) {

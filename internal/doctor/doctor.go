@@ -7,6 +7,7 @@ package doctor
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // Status grades a finding.
@@ -25,6 +26,10 @@ type Finding struct {
 	Status Status `json:"status"`
 	Found  string `json:"found"`
 	Mend   string `json:"mend,omitempty"` // what to do; empty when nothing has to be done
+
+	// Command does it, on the host, for as long as the host runs: what has to be done
+	// for good is in Mend. It is empty where no command does.
+	Command string `json:"command,omitempty"`
 
 	// Creates says that a Fail hinders only what makes more: a daemon starts all
 	// the same, since removing things through it may be what mends it.
@@ -104,3 +109,17 @@ func fine(found string) Finding { return Finding{Status: OK, Found: found} }
 func warn(found, mend string) Finding { return Finding{Status: Warn, Found: found, Mend: mend} }
 
 func fail(found, mend string) Finding { return Finding{Status: Fail, Found: found, Mend: mend} }
+
+// by gives a finding the command that mends it.
+func (f Finding) by(command string) Finding {
+	f.Command = command
+	return f
+}
+
+// quote makes one word for a shell of a path.
+func quote(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

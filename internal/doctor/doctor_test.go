@@ -274,6 +274,34 @@ func left(bytes, inodes uint64) func(*testing.T, *doctor.Host) {
 	}
 }
 
+// What a command mends says which, in words that a shell takes as they are.
+func TestCommands(t *testing.T) {
+	h := goodHost(t)
+	h.DataDir = filepath.Join(h.Root, "data of one's own")
+	if err := os.Mkdir(h.DataDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h.LookPath = func(string) (string, error) { return "", errors.New("none") }
+	write(t, h, "proc/sys/fs/protected_symlinks", "0")
+	write(t, h, "proc/sys/fs/protected_hardlinks", "0")
+	write(t, h, "proc/sys/kernel/pid_max", "4096")
+	write(t, h, "proc/filesystems", "\text4\n")
+	write(t, h, "sys/devices/system/cpu/smt/active", "1")
+	for check, want := range map[string]string{
+		"links in /tmp":  "sysctl -w fs.protected_symlinks=1 fs.protected_hardlinks=1",
+		"processes":      "sysctl -w kernel.pid_max=16000",
+		"overlayfs":      "modprobe overlay",
+		"disk limits":    "apt-get install e2fsprogs",
+		"data directory": "chmod 0700 '" + h.Root + "/data of one'\\''s own'",
+		"hyper-threads":  "",
+		"clock":          "",
+	} {
+		if f := find(t, h, check); f.Command != want {
+			t.Errorf("%s: %q, want %q", check, f.Command, want)
+		}
+	}
+}
+
 func TestFreeSpaceOfADirectoryToBeMadeIsItsParents(t *testing.T) {
 	h := goodHost(t)
 	parent := h.DataDir

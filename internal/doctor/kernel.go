@@ -80,7 +80,7 @@ func userNamespaces(h Host) Finding {
 	case absent:
 		return fail("the kernel has none", "use a kernel built with CONFIG_USER_NS")
 	case n == 0:
-		return fail("switched off", "sysctl -w "+name+"=65536")
+		return fail("switched off", "sysctl -w "+name+"=65536").by("sysctl -w " + name + "=65536")
 	case n < int64(h.MaxSessions):
 		return tooLow(h, name, n, 2*int64(h.MaxSessions))
 	}
@@ -173,7 +173,7 @@ func overlayfs(h Host) Finding {
 		return warn("cannot read /proc/filesystems", "mount /proc")
 	}
 	if !slices.Contains(strings.Fields(filesystems), "overlay") {
-		return fail("not loaded", "modprobe overlay, and write overlay into /etc/modules-load.d/sandkasten.conf")
+		return fail("not loaded", "modprobe overlay, and write overlay into /etc/modules-load.d/sandkasten.conf").by("modprobe overlay")
 	}
 	return fine("available")
 }

@@ -27,10 +27,10 @@ const (
 // Every sandbox writes into a sized ext4 image of its own.
 func diskLimits(h Host) Finding {
 	if !h.exists("dev/loop-control") {
-		return fail("no loop devices", "modprobe loop, and write loop into /etc/modules-load.d/sandkasten.conf")
+		return fail("no loop devices", "modprobe loop, and write loop into /etc/modules-load.d/sandkasten.conf").by("modprobe loop")
 	}
 	if !h.hasTool("mkfs.ext4") {
-		return fail("no mkfs.ext4", "apt-get install e2fsprogs")
+		return fail("no mkfs.ext4", "apt-get install e2fsprogs").by("apt-get install e2fsprogs")
 	}
 	return fine("a sized ext4 image per sandbox")
 }
@@ -39,7 +39,7 @@ func diskLimits(h Host) Finding {
 func forks(h Host) Finding {
 	switch left, err := h.Space(h.existing()); {
 	case h.Pool && !h.hasTool("mkfs.xfs"):
-		return fail("disk.pool_mb is set, and there is no mkfs.xfs", "apt-get install xfsprogs, or set disk.pool_mb to 0")
+		return fail("disk.pool_mb is set, and there is no mkfs.xfs", "apt-get install xfsprogs, or set disk.pool_mb to 0").by("apt-get install xfsprogs")
 	case h.Pool:
 		return fine("disks are in a pool, and a fork copies no data")
 	case err == nil && left.Shares:
@@ -60,10 +60,10 @@ func dataDir(h Host) Finding {
 		return fail(h.DataDir+" is not a directory", "choose another data_dir")
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok && int(owner.Uid) != h.UID {
-		return fail(fmt.Sprintf("%s belongs to user %d", h.DataDir, owner.Uid), fmt.Sprintf("chown %d %s", h.UID, h.DataDir))
+		return fail(fmt.Sprintf("%s belongs to user %d", h.DataDir, owner.Uid), fmt.Sprintf("chown %d %s", h.UID, h.DataDir)).by(fmt.Sprintf("chown %d %s", h.UID, quote(h.DataDir)))
 	}
 	if info.Mode().Perm()&others != 0 {
-		return warn(fmt.Sprintf("%s is open to others (mode %04o)", h.DataDir, info.Mode().Perm()), "chmod 0700 "+h.DataDir)
+		return warn(fmt.Sprintf("%s is open to others (mode %04o)", h.DataDir, info.Mode().Perm()), "chmod 0700 "+h.DataDir).by("chmod 0700 " + quote(h.DataDir))
 	}
 	return fine(h.DataDir)
 }
@@ -238,7 +238,7 @@ func enough(h Host, name string, needed int64) Finding {
 // for now and for good.
 func tooLow(h Host, name string, n, needed int64) Finding {
 	return warn(fmt.Sprintf("%s is %d, for up to %d sessions", name, n, h.MaxSessions),
-		fmt.Sprintf("sysctl -w %[1]s=%[2]d and write %[1]s=%[2]d into /etc/sysctl.d/sandkasten.conf, or lower max_sessions", name, needed))
+		fmt.Sprintf("sysctl -w %[1]s=%[2]d and write %[1]s=%[2]d into /etc/sysctl.d/sandkasten.conf, or lower max_sessions", name, needed)).by(fmt.Sprintf("sysctl -w %s=%d", name, needed))
 }
 
 // protectedLinks are about the host's own users, not about sandboxes.
@@ -250,7 +250,8 @@ func protectedLinks(h Host) Finding {
 		}
 	}
 	if len(open) > 0 {
-		return warn(strings.Join(open, " and ")+" off", "sysctl -w "+strings.Join(open, "=1 ")+"=1: it protects the host's own programs")
+		command := "sysctl -w " + strings.Join(open, "=1 ") + "=1"
+		return warn(strings.Join(open, " and ")+" off", command+": it protects the host's own programs").by(command)
 	}
 	return fine("protected")
 }
@@ -258,14 +259,14 @@ func protectedLinks(h Host) Finding {
 func swap(h Host) Finding {
 	table, err := h.text("proc/swaps")
 	if err == nil && strings.Count(table, "\n") > 0 {
-		return warn("on: what sandboxes hold in memory may reach the disk", "swapoff -a, or encrypt the swap")
+		return warn("on: what sandboxes hold in memory may reach the disk", "swapoff -a, or encrypt the swap").by("swapoff -a")
 	}
 	return fine("off")
 }
 
 func memoryMerging(h Host) Finding {
 	if n, err := h.number("sys/kernel/mm/ksm/run"); err == nil && n == 1 {
-		return warn("on: a sandbox can guess pages of another", "echo 2 > /sys/kernel/mm/ksm/run")
+		return warn("on: a sandbox can guess pages of another", "echo 2 > /sys/kernel/mm/ksm/run").by("echo 2 > /sys/kernel/mm/ksm/run")
 	}
 	return fine("off")
 }
@@ -299,7 +300,7 @@ func memoryToDisk(h Host) Finding {
 
 func imageBuild(h Host) Finding {
 	if !h.hasTool("mmdebstrap") {
-		return warn("no mmdebstrap: `sandkasten image build` cannot work", "apt-get install mmdebstrap; `image import` and `image pull` work without it")
+		return warn("no mmdebstrap: `sandkasten image build` cannot work", "apt-get install mmdebstrap; `image import` and `image pull` work without it").by("apt-get install mmdebstrap")
 	}
 	return fine("mmdebstrap")
 }

@@ -16,19 +16,20 @@ type Code string
 
 // The codes, each with the HTTP status that /v1 gives it.
 const (
-	InvalidArgument   Code = "invalid_argument"   // 400: the request is wrong; the message names the field
-	Unauthenticated   Code = "unauthenticated"    // 401: no key, or not a valid one
-	PermissionDenied  Code = "permission_denied"  // 403: a valid key that may not do this
-	NotFound          Code = "not_found"          // 404: no such thing, or not the caller's
-	AlreadyExists     Code = "already_exists"     // 409: the name is taken
-	Conflict          Code = "conflict"           // 409: the state does not allow it now
-	TooLarge          Code = "too_large"          // 413: over a size limit that the message names
-	Unprocessable     Code = "unprocessable"      // 422: well-formed, but cannot be done with this content
-	ResourceExhausted Code = "resource_exhausted" // 429: over a rate or count limit
-	Internal          Code = "internal"           // 500: our fault; the message says nothing of it
-	Unimplemented     Code = "unimplemented"      // 501: this driver or build cannot do it
-	Unavailable       Code = "unavailable"        // 503: try again later
-	InsufficientSpace Code = "insufficient_space" // 507: a disk or quota is full
+	InvalidArgument    Code = "invalid_argument"    // 400: the request is wrong; the message names the field
+	Unauthenticated    Code = "unauthenticated"     // 401: no key, or not a valid one
+	PermissionDenied   Code = "permission_denied"   // 403: a valid key that may not do this
+	NotFound           Code = "not_found"           // 404: no such thing, or not the caller's
+	AlreadyExists      Code = "already_exists"      // 409: the name is taken
+	Conflict           Code = "conflict"            // 409: the state does not allow it now
+	PreconditionFailed Code = "precondition_failed" // 412: what the request may replace is another by now
+	TooLarge           Code = "too_large"           // 413: over a size limit that the message names
+	Unprocessable      Code = "unprocessable"       // 422: well-formed, but cannot be done with this content
+	ResourceExhausted  Code = "resource_exhausted"  // 429: over a rate or count limit
+	Internal           Code = "internal"            // 500: our fault; the message says nothing of it
+	Unimplemented      Code = "unimplemented"       // 501: this driver or build cannot do it
+	Unavailable        Code = "unavailable"         // 503: try again later
+	InsufficientSpace  Code = "insufficient_space"  // 507: a disk or quota is full
 )
 
 // Reason says more than a Code, where a program would have to match the message
@@ -39,6 +40,7 @@ type Reason string
 const (
 	NoSuchFile       Reason = "no_such_file"        // nothing is at the path, or a directory above it is missing
 	FileExists       Reason = "file_exists"         // something is at the path
+	FileChanged      Reason = "file_changed"        // it is not the one that If-Match names
 	IsADirectory     Reason = "is_a_directory"      // where a file is needed
 	NotADirectory    Reason = "not_a_directory"     // where a directory is needed
 	DirNotEmpty      Reason = "directory_not_empty" // recursive would be needed
@@ -63,7 +65,7 @@ const (
 
 // Reasons are all reasons, in the order of the document.
 var Reasons = []Reason{
-	NoSuchFile, FileExists, IsADirectory, NotADirectory, DirNotEmpty, NotRegular, NoPermission, ReadOnlyFS, OutsideWorkspace,
+	NoSuchFile, FileExists, FileChanged, IsADirectory, NotADirectory, DirNotEmpty, NotRegular, NoPermission, ReadOnlyFS, OutsideWorkspace,
 	ProgramNotFound, NotExecutable, NoSuchUser, TextNotFound, TextNotUnique,
 	NoSuchSession, NoSuchImage, NoSuchWorkspace, NoSuchSnapshot, NoSuchSecret, NoSuchExec, NoSuchShell,
 	QuotaExceeded,
@@ -93,8 +95,7 @@ type Quota struct {
 func OverQuota(code Code, q Quota, frees string) *Error {
 	number := func(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 	err := New(code, "the quota %s does not suffice: %s of %s are used; %s", q.Name, number(q.Used), number(q.Limit), frees)
-	err.Reason, err.Quota = QuotaExceeded, &q
-	return err
+	return err.OfQuota(q)
 }
 
 // Error is the operator's text: the message and its cause.
@@ -111,6 +112,12 @@ func (e *Error) Unwrap() error { return e.Cause }
 // Because adds the reason.
 func (e *Error) Because(reason Reason) *Error {
 	e.Reason = reason
+	return e
+}
+
+// OfQuota adds the quota that does not suffice, and the reason that says so.
+func (e *Error) OfQuota(q Quota) *Error {
+	e.Reason, e.Quota = QuotaExceeded, &q
 	return e
 }
 

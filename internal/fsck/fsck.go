@@ -40,16 +40,43 @@ type Found struct {
 	Spool      []string                      // files in the directory of uploads
 }
 
-func newDifference(what, where, expected, found, mend string) Difference {
-	return Difference{What: what, Where: where, Expected: expected, Found: found, Mend: mend}
+// mend is what repairs a difference, and the command that does so, if one does.
+type mend struct {
+	text, command string
+	grave         bool // something is lost, or cannot be used
+}
+
+// atStart is what the daemon does at its start, and what then is of the session.
+func atStart(then string) mend {
+	return mend{text: runtime.MendAtStart + then, command: runtime.CommandAtStart}
+}
+
+// byRecover is of what recover brings back.
+func byRecover(text string) mend { return mend{text: text, command: "sandkasten recover"} }
+
+// bySession is of a session that its owner is to remove.
+func bySession(id session.ID, text string) mend {
+	return mend{text: text, command: "sandkasten rm " + string(id), grave: true}
+}
+
+// bySnapshot is of a snapshot that its owner is to remove.
+func bySnapshot(id, text string) mend {
+	return mend{text: text, command: "sandkasten snapshot rm " + id, grave: true}
+}
+
+func newDifference(what, where, expected, found string, m mend) Difference {
+	return Difference{What: what, Where: where, Expected: expected, Found: found, Mend: m.text, Command: m.command, Grave: m.grave}
 }
 
 // stuck is when a session that is still being made by a running daemon has been
 // forgotten by it: nothing that it waits for takes as long.
 const stuck = 5 * time.Minute
 
-// mendLost is said of what has lost its rows with all else.
-const mendLost = "sandkasten restore FILE, or sandkasten recover"
+// mendLost is of what has lost its rows with all else.
+var mendLost = mend{text: stopped + "sandkasten restore FILE, or sandkasten recover", command: "sandkasten recover", grave: true}
+
+// stopped is said of commands that no daemon may run beside.
+const stopped = "stop the daemon and run "
 
 // Compare says what differs.
 func Compare(rows Rows, found Found) []Difference {
@@ -66,7 +93,7 @@ func Compare(rows Rows, found Found) []Difference {
 	all = append(all, compareSnapshots(rows, found)...)
 	if !found.Running {
 		for _, name := range found.Spool {
-			all = append(all, newDifference("upload", name, "none", "what an upload has left that was cut off", runtime.MendAtStart))
+			all = append(all, newDifference("upload", name, "none", "what an upload has left that was cut off", atStart("")))
 		}
 	}
 	return slices.Compact(all)
@@ -95,18 +122,18 @@ func compareSessions(rows Rows, found Found) []Difference {
 		volumes[w.Owner+"/"+w.ID] = true
 	}
 	for _, s := range rows.Sessions {
-		add := func(expected, is, mend string) {
-			all = append(all, newDifference("session", string(s.ID), expected, is, mend))
+		add := func(expected, is string, m mend) {
+			all = append(all, newDifference("session", string(s.ID), expected, is, m))
 		}
 		if other, taken := owners[s.Sandbox]; taken {
-			add("a sandbox of its own", "that of session "+string(other), "remove one of the two sessions")
+			add("a sandbox of its own", "that of session "+string(other), mend{text: "remove one of the two sessions", grave: true})
 		}
 		owners[s.Sandbox] = s.ID
 		if s.WorkspaceID != "" && !volumes[s.Owner+"/"+s.WorkspaceID] {
-			add("the workspace "+s.WorkspaceID, "no row of it", "remove the session")
+			add("the workspace "+s.WorkspaceID, "no row of it", bySession(s.ID, "remove the session"))
 		}
 		if err := found.Images[s.ImageDigest]; err != nil && s.State != session.Creating {
-			add("its image", err.Error(), "import or pull the image again: it cannot be started or forked without")
+			add("its image", err.Error(), mend{text: "import or pull the image again: it cannot be started or forked without", grave: true})
 		}
 		host, known := found.Inspection[s.Driver()]
 		if known {
@@ -117,28 +144,28 @@ func compareSessions(rows Rows, found Found) []Difference {
 }
 
 // compareSession compares one row with its sandbox.
-func compareSession(s session.Session, host runtime.Inspection, found Found, add func(expected, is, mend string)) {
+func compareSession(s session.Session, host runtime.Inspection, found Found, add func(expected, is string, m mend)) {
 	status, there := host.Sandboxes[s.Sandbox]
 	switch {
 	case !s.State.Alive() && s.State != session.Stopped: // on its way
 		if !found.Running || s.State == session.Creating && found.Now.Sub(s.CreatedAt) > stuck {
-			add("a state that lasts", string(s.State)+": what the daemon did has been cut off", runtime.MendAtStart)
+			add("a state that lasts", string(s.State)+": what the daemon did has been cut off", atStart(""))
 		}
 	case !there && s.State == session.Stopped:
-		add("its files", "no sandbox "+string(s.Sandbox), runtime.MendAtStart+"; its files are lost")
+		add("its files", "no sandbox "+string(s.Sandbox), atStart("; its files are lost"))
 	case !there:
-		add("a sandbox", "none", runtime.MendAtStart+"; the session has crashed")
+		add("a sandbox", "none", atStart("; the session has crashed"))
 	case s.State.Alive() && !status.Alive && status.Startable:
-		add(string(s.State), "its processes are gone, its files are there", runtime.MendAtStart+"; the session is stopped then")
+		add(string(s.State), "its processes are gone, its files are there", atStart("; the session is stopped then"))
 	case s.State.Alive() && !status.Alive:
-		add(string(s.State), "its processes are gone", runtime.MendAtStart+"; the session has crashed")
+		add(string(s.State), "its processes are gone", atStart("; the session has crashed"))
 	case s.State == session.Stopped && status.Alive:
-		add("no processes", "its sandbox runs", "sandkasten recover, which makes it running again")
+		add("no processes", "its sandbox runs", byRecover(stopped+"sandkasten recover, which makes it running again"))
 	case host.Paused == nil: // it cannot be told
 	case s.State == session.Paused && !host.Paused[s.Sandbox]:
-		add("paused", "its programs run", runtime.MendAtStart)
+		add("paused", "its programs run", atStart(""))
 	case s.State == session.Running && host.Paused[s.Sandbox] && !found.Running: // else for a snapshot, perhaps
-		add("running", "its programs stand still", runtime.MendAtStart)
+		add("running", "its programs stand still", atStart(""))
 	}
 }
 
@@ -217,9 +244,9 @@ func wantedSandboxes(rows Rows) map[runtime.ID]bool {
 // compareOrphans are sandboxes that no row names.
 func compareOrphans(rows Rows, found Found) []Difference {
 	wanted := wantedSandboxes(rows)
-	mend := runtime.MendAtStart
+	how := atStart("")
 	if Lost(rows, found) != "" {
-		mend = mendLost
+		how = mendLost
 	}
 	var all []Difference
 	for _, name := range sortedKeys(found.Inspection) {
@@ -234,7 +261,7 @@ func compareOrphans(rows Rows, found Found) []Difference {
 				if ids[id].Alive {
 					is += ", with processes"
 				}
-				all = append(all, newDifference("sandbox", id, "none", is, mend))
+				all = append(all, newDifference("sandbox", id, "none", is, how))
 			}
 		}
 	}
@@ -252,9 +279,9 @@ func compareWorkspaces(rows Rows, found Found) []Difference {
 		known[w.Volume] = true
 		switch ready := w.State == workspaces.WorkspaceReady; {
 		case !ready && !found.Running:
-			all = append(all, newDifference("workspace", w.ID, "ready", string(w.State)+": what the daemon did has been cut off", runtime.MendAtStart))
+			all = append(all, newDifference("workspace", w.ID, "ready", string(w.State)+": what the daemon did has been cut off", atStart("")))
 		case ready && !there[w.Volume]:
-			all = append(all, newDifference("workspace", w.ID, "its files", "none in volume "+string(w.Volume), "remove the workspace: its files are lost"))
+			all = append(all, newDifference("workspace", w.ID, "its files", "none in volume "+string(w.Volume), mend{text: "remove the workspace: its files are lost", grave: true}))
 		}
 	}
 	volumes := make(map[string]bool)
@@ -263,7 +290,7 @@ func compareWorkspaces(rows Rows, found Found) []Difference {
 	}
 	for _, id := range sortedKeys(volumes) {
 		if !known[runtime.WorkspaceID(id)] {
-			all = append(all, newDifference("volume", id, "a workspace that it belongs to", "no row of it; it is left alone", "sandkasten recover, which makes it a workspace again"))
+			all = append(all, newDifference("volume", id, "a workspace that it belongs to", "no row of it; it is left alone", byRecover(stopped+"sandkasten recover, which makes it a workspace again")))
 		}
 	}
 	return all
@@ -280,17 +307,17 @@ func compareSnapshots(rows Rows, found Found) []Difference {
 		size, there := found.Blobs[s.Key()]
 		switch ready := s.State == snapshots.Ready; {
 		case !ready && !found.Running:
-			all = append(all, newDifference("snapshot", s.ID, "ready", string(s.State)+": what the daemon did has been cut off", runtime.MendAtStart))
+			all = append(all, newDifference("snapshot", s.ID, "ready", string(s.State)+": what the daemon did has been cut off", atStart("")))
 		case ready && !there:
-			all = append(all, newDifference("snapshot", s.ID, "its archive", "none", "remove the snapshot: its files are lost"))
+			all = append(all, newDifference("snapshot", s.ID, "its archive", "none", bySnapshot(s.ID, "remove the snapshot: its files are lost")))
 		case ready && size != s.Size:
-			all = append(all, newDifference("snapshot", s.ID, fmt.Sprintf("an archive of %d bytes", s.Size), fmt.Sprintf("one of %d", size), "remove the snapshot: it is damaged"))
+			all = append(all, newDifference("snapshot", s.ID, fmt.Sprintf("an archive of %d bytes", s.Size), fmt.Sprintf("one of %d", size), bySnapshot(s.ID, "remove the snapshot: it is damaged")))
 		}
 	}
 	for _, key := range sortedKeys(found.Blobs) {
 		if !known[key] && IsSnapshot(key) {
 			all = append(all, newDifference("archive", key, "a snapshot that it belongs to", "no row of it; it is left alone",
-				"sandkasten recover, which makes it a snapshot again; sandkasten gc --archives, which deletes it"))
+				byRecover(stopped+"sandkasten recover, which makes it a snapshot again; or sandkasten gc --archives, which deletes it")))
 		}
 	}
 	return all

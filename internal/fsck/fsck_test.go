@@ -187,8 +187,35 @@ func TestLost(t *testing.T) {
 			t.Errorf("%s: %q", name, why)
 		}
 		for _, d := range Compare(rows, found) {
-			if d.What == "sandbox" && (d.Mend == mendLost) != c.lost {
+			if d.What == "sandbox" && (d.Mend == mendLost.text) != c.lost {
 				t.Errorf("%s: %+v", name, d)
+			}
+		}
+	}
+}
+
+// A difference says which command mends it, and whether something is lost.
+func TestMends(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(*Rows, *Found)
+		command string
+		grave   bool
+	}{
+		"a sandbox is gone":  {func(_ *Rows, f *Found) { delete(f.Inspection[runtime.Native].Sandboxes, "paused") }, "sandkasten fsck --repair", false},
+		"an archive is gone": {func(_ *Rows, f *Found) { f.Blobs = map[string]int64{} }, "sandkasten snapshot rm " + archive, true},
+		"an archive is new":  {func(r *Rows, _ *Found) { r.Snapshots = nil }, "sandkasten recover", false},
+		"a volume is gone":   {func(_ *Rows, f *Found) { delete(f.Inspection[runtime.Native].Workspaces, "v") }, "", true},
+		"an image is gone":   {func(_ *Rows, f *Found) { f.Images["image"] = errors.New("no such image") }, "", true},
+	} {
+		rows, found := inOrder()
+		c.change(&rows, &found)
+		all := Compare(rows, found)
+		if len(all) == 0 {
+			t.Errorf("%s: nothing differs", name)
+		}
+		for _, d := range all {
+			if d.Command != c.command || d.Grave != c.grave {
+				t.Errorf("%s: %q, grave %v: %+v", name, d.Command, d.Grave, d)
 			}
 		}
 	}

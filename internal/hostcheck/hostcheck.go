@@ -59,7 +59,8 @@ func Image(ctx context.Context, store *images.Store, name string) doctor.Finding
 	}
 	if err != nil {
 		f.Status, f.Found = doctor.Warn, errdefs.MessageOf(err)
-		f.Mend = "sandkasten image build " + name + ", or set default_image to one that there is"
+		f.Command = "sandkasten image build " + name
+		f.Mend = f.Command + ", or set default_image to one that there is"
 	}
 	return f
 }

@@ -254,7 +254,7 @@ func (t *transaction) run(ctx context.Context, s Step, env []string, below []Lay
 			}
 		},
 	}
-	for _, l := range below {
+	for _, l := range topmost(below) {
 		c.Layers = append(c.Layers, filepath.Join(hexOf(l.Key), "fs"))
 	}
 	lent, err := lendClients(c)

@@ -7,6 +7,7 @@ package mcpserver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,9 +16,11 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandkasten/sandkasten/agents/tools"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // ScopeHeader is the header of a request that says the scope of its tools.
@@ -48,26 +51,41 @@ type Options struct {
 
 // New returns a server.
 func New(o Options) *mcp.Server {
-	s := &server{opts: o}
-	m := mcp.NewServer(&mcp.Implementation{Name: "sandkasten", Title: "Sandkasten", Version: o.Version}, &mcp.ServerOptions{
-		Instructions: instructions, Logger: o.Log,
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
-	})
+	s := newServer(o)
 	closed := false
 	for _, t := range tools.Offered(o.ScopeArgument, o.Files) {
-		m.AddTool(&mcp.Tool{
+		s.mcp.AddTool(&mcp.Tool{
 			Name: t.Name, Description: t.Description, InputSchema: t.Schema(),
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.ReadOnly, DestructiveHint: &t.Destructive, OpenWorldHint: &closed},
 		}, s.call)
 	}
-	m.AddResourceTemplate(&mcp.ResourceTemplate{
+	s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{
 		Name: "file", Title: "A file of a sandbox", URITemplate: "sandbox://{id}/{+path}",
 		Description: fmt.Sprintf("A file below /workspace of up to %d bytes.", maxResource),
 	}, s.read)
-	return m
+	return s.mcp
 }
 
-type server struct{ opts Options }
+// NewListener returns a server of one client that only follows files. A server tells all
+// its clients who follow an address, and the same one is another file of another owner.
+// It has no tools, which take a megabyte and a millisecond to describe.
+func NewListener(o Options) *mcp.Server { return newServer(o).mcp }
+
+func newServer(o Options) *server {
+	s := &server{opts: o}
+	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "sandkasten", Title: "Sandkasten", Version: o.Version}, &mcp.ServerOptions{
+		Instructions: instructions, Logger: o.Log,
+		Capabilities:     &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{Subscribe: true}},
+		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe,
+	})
+	return s
+}
+
+type server struct {
+	opts    Options
+	mcp     *mcp.Server
+	follows subscriptions
+}
 
 func (s *server) set(client *mcp.Implementation, extra *mcp.RequestExtra) (*tools.Set, error) {
 	var c Caller
@@ -84,7 +102,7 @@ func (s *server) set(client *mcp.Implementation, extra *mcp.RequestExtra) (*tool
 func (s *server) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	set, err := s.set(req.ClientInfo(), req.Extra)
 	if err != nil {
-		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: err.Error()}}}, nil
+		return answer(tools.Refusal(req.Params.Name, err)), nil
 	}
 	if token := req.Params.GetProgressToken(); token != nil {
 		ctx = tools.WithProgress(ctx, func(elapsed time.Duration, message string) {
@@ -92,27 +110,26 @@ func (s *server) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 			_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: elapsed.Seconds(), Message: message})
 		})
 	}
-	result := set.Call(ctx, req.Params.Name, req.Params.Arguments)
-	return &mcp.CallToolResult{
-		Content:           []mcp.Content{&mcp.TextContent{Text: result.Text()}},
-		StructuredContent: result.JSON,
-		IsError:           result.IsError,
-	}, nil
+	return answer(set.Call(withCaller(ctx, req.Params.Meta), req.Params.Name, req.Params.Arguments)), nil
+}
+
+func answer(r tools.Result) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: r.Text()}}, StructuredContent: r.JSON, IsError: r.IsError}
 }
 
 // read returns a file.
 func (s *server) read(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	set, err := s.set(req.ClientInfo(), req.Extra)
 	if err != nil {
-		return nil, err
+		return nil, resourceError(req.Params.URI, err)
 	}
-	address, err := url.Parse(req.Params.URI)
-	if err != nil || address.Scheme != "sandbox" || address.Host == "" {
+	id, name, ok := place(req.Params.URI)
+	if !ok {
 		return nil, mcp.ResourceNotFoundError(req.Params.URI)
 	}
-	data, err := set.File(ctx, address.Host, strings.TrimPrefix(address.Path, "/"), maxResource)
+	data, err := set.File(ctx, id, name, maxResource)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", req.Params.URI, err)
+		return nil, resourceError(req.Params.URI, err)
 	}
 	content := &mcp.ResourceContents{URI: req.Params.URI, MIMEType: "text/plain; charset=utf-8"}
 	if utf8.Valid(data) && !strings.ContainsRune(string(data), 0) {
@@ -120,7 +137,31 @@ func (s *server) read(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.R
 	} else {
 		content.MIMEType, content.Blob = "application/octet-stream", data
 	}
-	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
+	// Whoever stands between client and server must not give it to others.
+	return &mcp.ReadResourceResult{Cacheable: mcp.Cacheable{CacheScope: "private"}, Contents: []*mcp.ResourceContents{content}}, nil
+}
+
+// resourceError is an error with the code that the protocol has for it. Without one,
+// clients take it for a failure of the server.
+func resourceError(uri string, err error) error {
+	code := int64(jsonrpc.CodeInternalError)
+	var refused *sandkasten.APIError
+	var input *tools.InputError
+	switch {
+	case errors.Is(err, sandkasten.ErrNotFound), // which is wrong input by SEP-2164
+		errors.As(err, &input), errors.Is(err, tools.ErrTooLarge), errors.As(err, &refused) && refused.Code == "invalid_argument":
+		code = jsonrpc.CodeInvalidParams
+	}
+	return &jsonrpc.Error{Code: code, Message: fmt.Sprintf("%s: %v", uri, err)}
+}
+
+// place is the sandbox and the file that an address names.
+func place(uri string) (id, name string, ok bool) {
+	address, err := url.Parse(uri)
+	if err != nil || address.Scheme != "sandbox" || address.Host == "" {
+		return "", "", false
+	}
+	return address.Host, strings.TrimPrefix(address.Path, "/"), true
 }
 
 // maxName bounds the part of a client's name that is in its scope.

@@ -87,7 +87,7 @@ func (s *Service) create(ctx context.Context, p auth.Principal, req CreateReques
 	if found.Status == Ready {
 		// Who asks for what was its latest snapshot means its files.
 		same := req.RestoreSnapshot == found.LatestSnapshot
-		if err := s.terminate(ctx, &found, labelLifetime, ReasonLifetime); err != nil {
+		if err := s.terminate(ctx, &found, labelLifetime, ReasonLifetime, true); err != nil {
 			return created{}, err
 		}
 		if same {
@@ -149,12 +149,10 @@ func (s *Service) plan(x Session, restore string) (session.CreateRequest, error)
 		return session.CreateRequest{}, err
 	}
 	_, maxima, _ := s.opts.Sessions.Limits(ownerOf(x))
-	// The core ends a session, without a snapshot, some rounds after us.
-	margin := 2 * s.opts.Every
-	if most := maxima.TTL - margin; x.IdleTimeout > most {
+	if most := maxima.TTL - s.margin(); x.IdleTimeout > most {
 		return session.CreateRequest{}, errdefs.Invalid("idle_timeout_sec", "must be at most %d", int64(most/time.Second))
 	}
-	if most := maxima.Lifetime - margin; maxima.Lifetime > 0 && x.MaxLifetime > most {
+	if most := maxima.Lifetime - s.margin(); maxima.Lifetime > 0 && x.MaxLifetime > most {
 		return session.CreateRequest{}, errdefs.Invalid("max_lifetime_sec", "must be at most %d", int64(most/time.Second))
 	}
 	return session.CreateRequest{
@@ -163,6 +161,9 @@ func (s *Service) plan(x Session, restore string) (session.CreateRequest, error)
 		Labels: map[string]string{"astraforge.sandbox.session": x.ID, "astraforge.sandbox.user": x.Owner},
 	}, nil
 }
+
+// margin is how long before the core we end a session: it saves nothing.
+func (s *Service) margin() time.Duration { return 2 * s.opts.Every }
 
 // driverOf is the driver of x's mode.
 func (s *Service) driverOf(x Session) string { return cmp.Or(s.opts.Modes[x.Mode], x.Mode) }
@@ -218,6 +219,10 @@ func (s *Service) attempt(ctx context.Context, x *Session, restore string) error
 	}
 	now := time.Now().UTC()
 	x.Core, x.LastActivity, x.LastHeartbeat, x.ExpiresAt = made.ID, now, now, now.Add(x.MaxLifetime)
+	// One that goes on has its own end, at which nothing is saved.
+	if end := made.CreatedAt.Add(made.MaxLifetime - s.margin()); made.MaxLifetime > 0 && end.Before(x.ExpiresAt) {
+		x.ExpiresAt = end
+	}
 	if err := x.to(Ready); err != nil {
 		return err
 	}
@@ -225,16 +230,14 @@ func (s *Service) attempt(ctx context.Context, x *Session, restore string) error
 }
 
 // makeCore makes what x runs in. What it ran in before goes on if its files are
-// still there; what is in the way under its name, as after a crash, is removed.
+// still there, or is there for the next try; what else is in the way under its name, as
+// after a crash, is removed.
 func (s *Service) makeCore(ctx context.Context, x Session, before session.ID, req session.CreateRequest) (session.Session, error) {
 	p := ownerOf(x)
-	if before != "" {
-		old, err := s.opts.Sessions.Get(ctx, p, before)
-		if err == nil && old.State == session.Stopped && x.RestoreSnapshot == x.LatestSnapshot {
-			started, err := s.opts.Sessions.Start(ctx, p, before)
-			if err == nil || errdefs.Is(err, errdefs.Unavailable) {
-				return started, err
-			}
+	if before != "" && x.RestoreSnapshot == x.LatestSnapshot {
+		started, err := s.goOn(ctx, p, before)
+		if err != nil || started.State == session.Running {
+			return started, err
 		}
 	}
 	made, err := s.opts.Sessions.Create(ctx, p, req)
@@ -245,6 +248,32 @@ func (s *Service) makeCore(ctx context.Context, x Session, before session.ID, re
 		return session.Session{}, err
 	}
 	return s.opts.Sessions.Create(ctx, p, req)
+}
+
+// goOn starts a session of the core that has stopped. One that runs, is ending or has ended
+// it returns as it is. As long as there are files, an error is no reason to begin without
+// them.
+func (s *Service) goOn(ctx context.Context, p auth.Principal, id session.ID) (session.Session, error) {
+	old, err := s.opts.Sessions.Get(ctx, p, id)
+	switch {
+	case errdefs.Is(err, errdefs.NotFound):
+		return old, nil
+	case err != nil:
+		return old, err
+	case old.State == session.Starting, old.State == session.Stopping && old.End == session.Stopped:
+		return old, errdefs.New(errdefs.Unavailable, "the session's sandbox is being started or stopped; try again")
+	case old.State != session.Stopped:
+		return old, nil
+	}
+	started, err := s.opts.Sessions.Start(ctx, p, id)
+	if err == nil {
+		return started, nil
+	}
+	now, getErr := s.opts.Sessions.Get(ctx, p, id)
+	if errdefs.Is(getErr, errdefs.NotFound) || getErr == nil && now.State.Ended() {
+		return now, nil
+	}
+	return now, err
 }
 
 // clear removes what has x's name in the core.

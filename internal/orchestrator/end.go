@@ -22,9 +22,13 @@ const (
 	labelLifetime = labelAuto + ReasonLifetime
 )
 
-// terminate saves x's files and ends it. That they cannot be saved does not keep it
-// from ending: its Error says so. The caller has its lock.
-func (s *Service) terminate(ctx context.Context, x *Session, label, reason string) error {
+// savePatience is for how long a session that is due lives on because its files cannot be
+// saved now.
+const savePatience = 15 * time.Minute
+
+// terminate saves x's files and ends it. That they cannot be saved keeps it from ending
+// if it waits, for savePatience at most: its Error says so. The caller has its lock.
+func (s *Service) terminate(ctx context.Context, x *Session, label, reason string, waits bool) error {
 	p := ownerOf(*x)
 	if x.Status == Starting {
 		if err := s.clear(ctx, *x); err != nil {
@@ -37,7 +41,9 @@ func (s *Service) terminate(ctx context.Context, x *Session, label, reason strin
 	}
 	if err == nil && !core.State.Ended() {
 		s.measure(ctx, x)
-		s.save(ctx, x, label)
+		if err := s.save(ctx, x, label); err != nil && waits && s.mayPass(x.ID, err) {
+			return err
+		}
 		// Snapshot and reason are known before the files go and it looks ended.
 		x.TerminatedReason = cmp.Or(reason, x.TerminatedReason)
 		if err := s.put(ctx, x); err != nil {
@@ -50,6 +56,9 @@ func (s *Service) terminate(ctx context.Context, x *Session, label, reason strin
 			s.opts.Log.WarnContext(ctx, "a session has ended and is not removed yet", "session", x.ID, "err", err)
 		}
 	}
+	s.mu.Lock()
+	delete(s.unsaved, x.ID)
+	s.mu.Unlock()
 	x.TerminatedReason = cmp.Or(reason, x.TerminatedReason)
 	if err := x.to(Terminated); err != nil {
 		return err
@@ -57,21 +66,37 @@ func (s *Service) terminate(ctx context.Context, x *Session, label, reason strin
 	return s.put(ctx, x)
 }
 
+// mayPass reports whether a session that could not be saved may still be saved later.
+func (s *Service) mayPass(id string, err error) bool {
+	if !errdefs.Is(err, errdefs.Unavailable) && !errdefs.Is(err, errdefs.ResourceExhausted) && !errdefs.Is(err, errdefs.InsufficientSpace) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first, known := s.unsaved[id]
+	if !known {
+		first = time.Now()
+		s.unsaved[id] = first
+	}
+	return time.Since(first) < savePatience
+}
+
 // save takes the snapshot of a session that ends.
-func (s *Service) save(ctx context.Context, x *Session, label string) {
+func (s *Service) save(ctx context.Context, x *Session, label string) error {
 	if !s.opts.Snapshots.Enabled() {
-		return
+		return nil
 	}
 	made, err := s.opts.Snapshots.Create(ctx, ownerOf(*x), string(x.Core), snapshots.Request{Name: x.ID, Label: label, Key: s.archiveKey(x.ID)})
 	if err != nil {
-		s.opts.Log.ErrorContext(ctx, "a session ends without a snapshot", "session", x.ID, "err", err)
+		s.opts.Log.ErrorContext(ctx, "a session that is to end has no snapshot", "session", x.ID, "err", err)
 		x.Error = "Snapshot " + label + " failed: " + errdefs.MessageOf(err)
-		return
+		return err
 	}
 	x.LatestSnapshot = made.ID
 	if err := s.thin(ctx, *x); err != nil {
 		s.opts.Log.WarnContext(ctx, "cannot remove old snapshots of a session", "session", x.ID, "err", err)
 	}
+	return nil
 }
 
 // thin removes the oldest snapshots that no client has asked for.
@@ -175,9 +200,9 @@ func (s *Service) reap(ctx context.Context, id string) error {
 	}
 	switch due := s.due(now, time.Now()); {
 	case due == ReasonLifetime:
-		return s.terminate(ctx, &row, labelLifetime, due)
+		return s.terminate(ctx, &row, labelLifetime, due, true)
 	case due == ReasonIdle:
-		return s.terminate(ctx, &row, labelIdle, due)
+		return s.terminate(ctx, &row, labelIdle, due, true)
 	case now.Status == Failed:
 		return s.put(ctx, &now)
 	case now.Status == Terminated:
@@ -193,7 +218,7 @@ func (s *Service) adopt(ctx context.Context, x *Session) error {
 	if err == nil && core.State == session.Stopping {
 		return nil // in a later round
 	}
-	return s.terminate(ctx, x, labelStop, "")
+	return s.terminate(ctx, x, labelStop, "", true)
 }
 
 var errInterrupted = errdefs.New(errdefs.Unavailable, "the daemon ended while the session was starting")

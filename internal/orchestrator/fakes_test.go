@@ -119,6 +119,7 @@ type fakeCore struct {
 	made      int
 	slow      time.Duration // that a create takes
 	full      error         // of every create
+	stays     error         // of every start
 	unsaved   error         // of every snapshot
 	beats     int
 	ended     func(session.ID) // called when one has ended, before Destroy returns; or nil
@@ -186,6 +187,9 @@ func (f *fakeCore) set(p auth.Principal, id session.ID, state session.State) (se
 }
 
 func (f *fakeCore) Start(_ context.Context, p auth.Principal, id session.ID) (session.Session, error) {
+	if f.stays != nil {
+		return session.Session{}, f.stays
+	}
 	return f.set(p, id, session.Running)
 }
 

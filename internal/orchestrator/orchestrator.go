@@ -146,6 +146,8 @@ type Service struct {
 	mu   sync.Mutex
 	seen map[string]Seen // guarded by mu; use that the store does not know
 	busy map[string]int  // guarded by mu; operations in progress
+
+	unsaved map[string]time.Time // guarded by mu; since when sessions that are due could not be saved
 }
 
 // New returns the service of what the store has. Run makes its reaper work.
@@ -164,7 +166,7 @@ func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{opts: o, locks: keylock.New(), seen: map[string]Seen{}, busy: map[string]int{}}
+	return &Service{opts: o, locks: keylock.New(), seen: map[string]Seen{}, busy: map[string]int{}, unsaved: map[string]time.Time{}}
 }
 
 // Get returns one session as it is now. Ref is its ID, or its Core.

@@ -393,12 +393,87 @@ func TestStatusFollowsTheCore(t *testing.T) {
 					t.Fatal(err)
 				}
 				w.get(want)
+				if state == session.Starting { // somebody else is at it
+					if _, _, err := w.Create(t.Context(), alice, orchestrator.CreateRequest{ID: someID}); !errdefs.Is(err, errdefs.Unavailable) || w.core.sessions[x.Core].State != state {
+						t.Errorf("create: %v", err)
+					}
+					return
+				}
 				again := w.create(orchestrator.CreateRequest{ID: someID}, want != orchestrator.Ready)
 				if kept := again.Core == x.Core; kept != (want == orchestrator.Ready || state == session.Stopped) {
 					t.Errorf("it goes on in the same session: %t", kept)
 				}
 				if w.core.alive() != 1 {
 					t.Errorf("%d sandboxes are left", w.core.alive())
+				}
+			})
+		})
+	}
+}
+
+// As long as the files of a session are there, no refusal has it begin without them.
+func TestRefusalsKeepTheFiles(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		x := w.create(orchestrator.CreateRequest{ID: someID}, true)
+		w.core.write(t, x, "a.txt", "kept")
+		refused := func(code errdefs.Code) {
+			t.Helper()
+			if _, _, err := w.Create(t.Context(), alice, orchestrator.CreateRequest{ID: someID}); !errdefs.Is(err, code) {
+				t.Errorf("create: %v, want %s", err, code)
+			}
+		}
+		core := w.core.sessions[x.Core]
+		core.State, core.End = session.Stopping, session.Stopped // its programs have died
+		refused(errdefs.Unavailable)
+		core.State, core.End = session.Stopped, ""
+		for _, code := range []errdefs.Code{errdefs.ResourceExhausted, errdefs.InsufficientSpace, errdefs.Internal} {
+			w.core.stays = errdefs.New(code, "not now")
+			refused(code)
+		}
+		w.core.stays = nil
+		if again := w.create(orchestrator.CreateRequest{ID: someID}, true); again.Core != x.Core || w.core.read(again, "a.txt") != "kept" {
+			t.Errorf("%+v", again)
+		}
+	})
+}
+
+// One that goes on ends before the core does it, which saves nothing.
+func TestOneThatGoesOnEndsInTime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		x := w.create(orchestrator.CreateRequest{ID: someID}, true)
+		core := w.core.sessions[x.Core]
+		core.CreatedAt, core.MaxLifetime, core.State = time.Now(), 70*time.Minute, session.Stopped
+		time.Sleep(30 * time.Minute)
+		if again, want := w.create(orchestrator.CreateRequest{ID: someID}, true), core.CreatedAt.Add(68*time.Minute); !again.ExpiresAt.Equal(want) {
+			t.Errorf("it ends at %s, want %s", again.ExpiresAt, want)
+		}
+	})
+}
+
+// A session whose files cannot be saved for the moment waits, but not for ever.
+func TestDueSessionWaitsForItsSnapshot(t *testing.T) {
+	for name, minutes := range map[string]int{"the snapshot comes": 10, "it never comes": 20} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				w.create(orchestrator.CreateRequest{ID: someID, MaxLifetime: 5 * time.Minute}, true)
+				time.Sleep(5 * time.Minute)
+				w.core.unsaved = errdefs.New(errdefs.Unavailable, "other snapshots are being made")
+				for range 10 {
+					w.round()
+					if w.core.alive() != 1 {
+						t.Fatal("it has ended without its files")
+					}
+					time.Sleep(time.Minute)
+				}
+				saved := minutes == 10
+				if saved {
+					w.core.unsaved = nil
+				} else {
+					time.Sleep(10 * time.Minute)
+				}
+				w.round()
+				if x := w.get(orchestrator.Terminated); (x.LatestSnapshot != "") != saved || (x.Error == "") != saved || w.core.alive() != 0 {
+					t.Errorf("%+v", x)
 				}
 			})
 		})

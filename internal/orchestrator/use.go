@@ -76,7 +76,7 @@ func (s *Service) Stop(ctx context.Context, p auth.Principal, ref string) error 
 	if x, err = s.find(ctx, p, x.ID); err != nil || x.Status == Terminated {
 		return err
 	}
-	return s.terminate(ctx, &x, labelStop, "")
+	return s.terminate(ctx, &x, labelStop, "", false)
 }
 
 // SnapshotRequest asks for a snapshot on demand.

@@ -109,6 +109,7 @@ func (p *Pool) shelve(id runtime.ID) {
 	for _, s := range p.shelves {
 		if s.key == keyOf(id) && s.key != "" {
 			s.ready = append(s.ready, id)
+			p.opts.Changed()
 			return
 		}
 	}
@@ -134,6 +135,7 @@ func (p *Pool) resolve(ctx context.Context) {
 		}
 		p.mu.Unlock()
 	}
+	p.opts.Changed()
 }
 
 // verify looks for ready sandboxes that have died. It does not contact their

@@ -59,6 +59,10 @@ type Options struct {
 	Every    time.Duration // between looks at images and sandboxes: 5 s
 	Build    string        // ready sandboxes of another one are replaced
 	Log      *slog.Logger  // silence
+
+	// Changed is called when there are other sandboxes ready than before. It must not
+	// block, nor call the pool. Nil is not called.
+	Changed func()
 }
 
 // Pool hands out ready sandboxes. Its methods may be called concurrently.
@@ -102,6 +106,9 @@ func New(o Options) *Pool {
 	o.Every = cmp.Or(o.Every, 5*time.Second)
 	if o.Room == nil {
 		o.Room = func(context.Context) error { return nil }
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -229,6 +236,7 @@ func (p *Pool) take(s *shelf) (id runtime.ID, ok bool) {
 	if n == 0 {
 		return "", false
 	}
+	defer p.opts.Changed()
 	id, s.ready = s.ready[n-1], s.ready[:n-1]
 	return id, true
 }
@@ -239,6 +247,7 @@ func (p *Pool) putBack(s *shelf, id runtime.ID) {
 	defer p.mu.Unlock()
 	if s.key == keyOf(id) {
 		s.ready = append(s.ready, id)
+		p.opts.Changed()
 		return
 	}
 	p.discards = append(p.discards, id)

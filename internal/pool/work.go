@@ -98,6 +98,7 @@ func (p *Pool) next(short error, now time.Time) func(context.Context) {
 	if s := p.surplus(now); s != nil {
 		oldest := s.ready[0]
 		s.ready = s.ready[1:]
+		p.opts.Changed()
 		return func(ctx context.Context) { p.destroy(ctx, oldest) }
 	}
 	if s := p.nextShelf(now); s != nil {
@@ -212,6 +213,7 @@ func (p *Pool) make(ctx context.Context, s *shelf, spec runtime.Spec, key string
 		s.making += took
 		p.refills.Observe(took.Seconds())
 	}
+	p.opts.Changed()
 }
 
 // destroy removes a sandbox, or has it tried again.
@@ -241,5 +243,6 @@ func (p *Pool) remove(s *shelf, id runtime.ID) bool {
 		return false
 	}
 	s.ready = slices.Delete(s.ready, i, i+1)
+	p.opts.Changed()
 	return true
 }

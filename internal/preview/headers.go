@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/url"
@@ -91,8 +92,8 @@ var reaching = []string{
 const sandboxPolicy = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
 
 // cleanAnswer takes out of an answer's headers what reaches too far. prefix is
-// "" at a host of the target's own.
-func cleanAnswer(header http.Header, host, prefix string) {
+// "" at a host of the target's own, and page what of the address is the server's.
+func cleanAnswer(header http.Header, host, prefix string, page *url.URL) {
 	if protection.Off(protection.ForeignReply) {
 		return
 	}
@@ -117,8 +118,10 @@ func cleanAnswer(header http.Header, host, prefix string) {
 	// answer another would also make browsers refuse both.
 	maps.DeleteFunc(header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Access-Control-") })
 	header.Add("Content-Security-Policy", sandboxPolicy)
-	if location := header.Get("Location"); location != "" {
-		header.Set("Location", below(location, host, prefix))
+	if location := below(header.Get("Location"), host, prefix, page); location != "" {
+		header.Set("Location", location)
+	} else {
+		header.Del("Location")
 	}
 }
 
@@ -154,17 +157,39 @@ func isSetForUs(name string) bool {
 	return api.IsSessionCookie(strings.ToLower(name)) || api.IsSessionCookie("__Host-"+strings.TrimPrefix(strings.ToLower(name), "__host-"))
 }
 
-// below moves a redirect to the server's own root below the prefix.
-func below(location, host, prefix string) string {
+// dots is how browsers read a path, in which .. leads upwards.
+var dots = strings.NewReplacer("%2e", ".", "%2E", ".")
+
+// below moves a redirect at our own host below the prefix, where it leads to from
+// page, the server's address that was asked for. Whoever follows it sends our key
+// along, and would else ask of the API what the server likes. It returns "" for what
+// is no address, or not the same one for all who read it. Another host's, to which
+// nobody sends our key, stays as it is.
+func below(location, host, prefix string, page *url.URL) string {
 	u, err := url.Parse(location)
-	if err != nil || u.Opaque != "" || u.Host != "" && !strings.EqualFold(u.Host, host) || !strings.HasPrefix(u.Path, "/") {
+	switch {
+	case err != nil:
+		return ""
+	case u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https", u.Host != "" && !strings.EqualFold(withoutPort(u.Host), withoutPort(host)):
 		return location
+	case u.Opaque != "":
+		return ""
+	case u.Host == "" && u.Path == "":
+		return location // the page itself
 	}
-	own := &url.URL{Path: pathBelow(u.Path, prefix), RawQuery: u.RawQuery, Fragment: u.Fragment}
-	if u.RawPath != "" {
-		own.RawPath = pathBelow(u.RawPath, prefix)
+	u.Scheme, u.Host, u.User = "", "", nil
+	u.Path, u.RawPath = cmp.Or(u.Path, "/"), dots.Replace(u.EscapedPath())
+	own := page.ResolveReference(u)
+	own.RawPath = pathBelow(own.EscapedPath(), prefix)
+	if own.Path, err = url.PathUnescape(own.RawPath); err != nil {
+		return ""
 	}
 	return own.String()
+}
+
+// withoutPort leaves out a port that need not be said.
+func withoutPort(host string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
 }
 
 // pathBelow puts a prefix before a path that does not have it: servers that

@@ -2,6 +2,7 @@ package preview
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,12 +89,12 @@ func TestCleanAnswer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			site := tt.in.Clone()
-			cleanAnswer(site, "host", "")
+			cleanAnswer(site, "host", "", &url.URL{Path: "/"})
 			if diff := cmp.Diff(tt.site, site); diff != "" {
 				t.Errorf("at a host of its own: %s", diff)
 			}
 			tt.belowPrefix.Add("Content-Security-Policy", sandboxPolicy)
-			cleanAnswer(tt.in, "host", prefix)
+			cleanAnswer(tt.in, "host", prefix, &url.URL{Path: "/"})
 			if diff := cmp.Diff(tt.belowPrefix, tt.in); diff != "" {
 				t.Errorf("below a prefix: %s", diff)
 			}
@@ -108,22 +109,41 @@ func TestRedirects(t *testing.T) {
 		"/p/there":                "/p/there",
 		"/p":                      "/p",
 		"/pp":                     "/p/pp",
-		"relative":                "relative",
+		"relative":                "/p/a/relative",
+		"./x//y":                  "/p/a/x//y",
+		"../x":                    "/p/x",
+		"../../../OTHER/ports/1/": "/p/OTHER/ports/1/",
+		"%2e%2E/.%2e/%2e./x%2e":   "/p/x.",
+		`..\..\x`:                 "/p/a/..%5C..%5Cx",
+		`/\elsewhere/x`:           "/p/%5Celsewhere/x",
+		"///elsewhere/x":          "/p///elsewhere/x",
 		"?a=b":                    "?a=b",
+		"#b":                      "#b",
 		"http://host:1/x":         "/p/x",
 		"https://HOST:1/x":        "/p/x",
 		"http://elsewhere/x":      "http://elsewhere/x",
 		"//elsewhere/x":           "//elsewhere/x",
 		"//host:1/x":              "/p/x",
+		"http://host:1/../../x":   "/p/x",
+		"http:../../x":            "",
+		"https:x":                 "",
+		"..\t/x":                  "",
+		"%zz/../../x":             "",
 		"/a%2Fb":                  "/p/a%2Fb",
+		"/p%2F..%2F..%2Fv1/x":     "/p/p%2F..%2F..%2Fv1/x",
 		"mailto:x@y":              "mailto:x@y",
-		"http://host:1":           "http://host:1",
-		"http://[broken":          "http://[broken",
-		"/p/../../v1/sessions/id": "/p/../../v1/sessions/id",
+		"http://host:1":           "/p/",
+		"http://host:1?a=b":       "/p/?a=b",
+		"http://[broken":          "",
+		"/p/../../v1/sessions/id": "/p/v1/sessions/id",
+		"/p/%2e%2e/v1/sessions":   "/p/v1/sessions",
 	} {
-		if got := below(location, "host:1", "/p"); got != want {
+		if got := below(location, "host:1", "/p", &url.URL{Path: "/a/b"}); got != want {
 			t.Errorf("%q: %q, want %q", location, got, want)
 		}
+	}
+	if got := below("https://host:443/x", "host", "/p", &url.URL{Path: "/"}); got != "/p/x" {
+		t.Errorf("a port that need not be said: %q", got)
 	}
 }
 

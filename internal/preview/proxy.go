@@ -196,7 +196,7 @@ func (v *visit) roundTrip(r *http.Request) (*http.Response, error) {
 
 func (v *visit) modify(response *http.Response) error {
 	api.From(v.in.Context()).Foreign = true
-	cleanAnswer(response.Header, v.in.Host, v.prefix)
+	cleanAnswer(response.Header, v.in.Host, v.prefix, &url.URL{Path: v.plain, RawPath: v.path})
 	return nil
 }
 

@@ -100,6 +100,8 @@ const (
 	SignInEnd     Protection = "sign-in-end"   // with a password, a state, or by signing out
 	CSRFToken     Protection = "csrf-token"    // beside a cookie
 	CookieRoutes  Protection = "cookie-routes" // that take a cookie: none that leads into a sandbox
+	CookieFlags   Protection = "cookie-flags"  // which keep it from scripts and from other sites
+	Frames        Protection = "frames"        // of other sites, which show no page of ours
 )
 
 // What a sandbox reaches.

@@ -361,11 +361,11 @@ func TestList(t *testing.T) {
 func TestFilesDuringExec(t *testing.T) {
 	h := newHost(t)
 	p := h.dial()
-	p.start(protocol.Exec{TimeoutMS: 5000}, "sleep 0.5")
+	p.start(protocol.Exec{TimeoutMS: 5000}, "sleep 2")
 	q := h.dial()
 	begin := time.Now()
 	must(t, q.write(protocol.Write{Path: "f"}, []byte("x")))
-	if _, _, err := q.read(protocol.Read{Path: "f"}); err != nil || time.Since(begin) > 400*time.Millisecond {
+	if _, _, err := q.read(protocol.Read{Path: "f"}); err != nil || time.Since(begin) > 1800*time.Millisecond {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
 	if _, err := p.finish(); err != nil {

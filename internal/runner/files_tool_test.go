@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -60,6 +61,43 @@ func (p *peer) pack(req protocol.Pack) ([]byte, error) {
 			return got, errors.Join(h.Decode(&e), &refused{e})
 		}
 	}
+}
+
+// A file is replaced by its tag as well by the runner itself, which small ones are, as
+// by a tool, and by the two at once.
+func TestReplaceByTag(t *testing.T) {
+	h := newHost(t, withTool(t))
+	small, big := []byte("small"), bytes.Repeat([]byte("x"), 2<<20)
+	write := func(content []byte, tag string) (protocol.FileInfo, error) {
+		var info protocol.FileInfo
+		p := h.dial()
+		_, err := p.fileOp(protocol.TypeWrite, protocol.Write{Path: "f", IfMatch: []string{tag}, Tag: true}, content, protocol.TypeInfo, &info)
+		return info, err
+	}
+	must(t, h.dial().write(protocol.Write{Path: "f"}, big))
+	info, _, err := h.dial().read(protocol.Read{Path: "f", MaxBytes: 1, Tag: true})
+	must(t, err)
+	for range 10 {
+		var after [2]protocol.FileInfo
+		var errs [2]error
+		var both sync.WaitGroup
+		for i, content := range [][]byte{small, big} {
+			both.Go(func() { after[i], errs[i] = write(content, info.Tag) })
+		}
+		both.Wait()
+		won, lost := 0, 1
+		if errs[0] != nil {
+			won, lost = 1, 0
+		}
+		if e, ok := errors.AsType[*refused](errs[lost]); errs[won] != nil || !ok || e.e.Code != protocol.CodePrecondition || e.e.Reason != protocol.ReasonFileChanged {
+			t.Fatalf("%v and %v", errs[0], errs[1])
+		}
+		if after[won].Tag == info.Tag || after[won].Size != int64(len([][]byte{small, big}[won])) {
+			t.Errorf("%+v became %+v", info, after[won])
+		}
+		info = after[won]
+	}
+	h.wantNoTemp()
 }
 
 // Every operation, by the runner itself and by tools, on one connection.

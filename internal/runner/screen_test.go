@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -166,6 +167,9 @@ func TestTerminalHangup(t *testing.T) {
 	} {
 		s := h.terminal(protocol.Start{HangupMS: 50}, nil, "sh", "-c", script)
 		s.until("up")
+		// Who waits for its end is not somebody who looks.
+		waits := h.dial()
+		must(t, waits.out.Send(protocol.TypeAttach, protocol.Attach{ID: s.id, Offset: math.MaxInt64, Poll: true, WaitMS: 60_000}, nil))
 		s.c.Close()
 		s.keys.c.Close()
 		waitFor(t, func() bool { return len(alive(t, "3999."+pid)) == 0 })

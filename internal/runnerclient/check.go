@@ -2,6 +2,7 @@ package runnerclient
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -101,8 +102,14 @@ func checkFile(f *protocol.FileInfo) error {
 	f.Mode &= 0o7777
 	f.ModTimeMS = max(minTimeMS, min(f.ModTimeMS, maxTimeMS))
 	f.Target = clip(f.Target, protocol.MaxPath)
+	if f.Tag != "" && !entityTag.MatchString(f.Tag) {
+		return fmt.Errorf("%w: tag %q", ErrProtocol, clip(f.Tag, maxName))
+	}
 	return nil
 }
+
+// entityTag is a tag as a runner makes it, which becomes a header.
+var entityTag = regexp.MustCompile(`^(W/)?"[0-9a-f-]{1,80}"$`)
 
 // checkBelow refuses what is not a path below the directory that was asked
 // about, in its shortest form.
@@ -191,17 +198,18 @@ func checkChange(c *protocol.Change) error {
 // refusable holds the codes that a runner may refuse an operation with. The
 // others are the daemon's own to use.
 var refusable = map[errdefs.Code]bool{
-	errdefs.InvalidArgument:   true,
-	errdefs.PermissionDenied:  true,
-	errdefs.NotFound:          true,
-	errdefs.AlreadyExists:     true,
-	errdefs.Conflict:          true,
-	errdefs.TooLarge:          true,
-	errdefs.Unprocessable:     true,
-	errdefs.ResourceExhausted: true,
-	errdefs.Unimplemented:     true,
-	errdefs.Unavailable:       true,
-	errdefs.InsufficientSpace: true,
+	errdefs.InvalidArgument:    true,
+	errdefs.PermissionDenied:   true,
+	errdefs.NotFound:           true,
+	errdefs.AlreadyExists:      true,
+	errdefs.Conflict:           true,
+	errdefs.PreconditionFailed: true,
+	errdefs.TooLarge:           true,
+	errdefs.Unprocessable:      true,
+	errdefs.ResourceExhausted:  true,
+	errdefs.Unimplemented:      true,
+	errdefs.Unavailable:        true,
+	errdefs.InsufficientSpace:  true,
 }
 
 // refusableField holds the fields that a runner may find at fault.
@@ -211,6 +219,7 @@ var refusableField = map[string]bool{"cmd": true, "cwd": true, "user": true}
 var refusableReason = map[errdefs.Reason]bool{
 	errdefs.NoSuchFile:       true,
 	errdefs.FileExists:       true,
+	errdefs.FileChanged:      true,
 	errdefs.IsADirectory:     true,
 	errdefs.NotADirectory:    true,
 	errdefs.DirNotEmpty:      true,

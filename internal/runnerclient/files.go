@@ -83,6 +83,7 @@ var errClosed = errors.New("read after Close")
 // src ends early or fails, its error is returned and the file stays as it was,
 // unless it was to be extended.
 func (c *Client) Write(ctx context.Context, w protocol.Write, size int64, src io.Reader) error {
+	w.Tag = false
 	k, err := c.upload(ctx, protocol.TypeWrite, w, size, src)
 	if err != nil {
 		return err
@@ -91,6 +92,27 @@ func (c *Client) Write(ctx context.Context, w protocol.Write, size int64, src io
 		return err
 	}
 	return k.done()
+}
+
+// WriteTagged is Write, and describes the file as it was written, with its tag.
+func (c *Client) WriteTagged(ctx context.Context, w protocol.Write, size int64, src io.Reader) (info protocol.FileInfo, err error) {
+	w.Tag = true
+	k, err := c.upload(ctx, protocol.TypeWrite, w, size, src)
+	if err != nil {
+		return info, err
+	}
+	h, err := k.next(protocol.TypeInfo)
+	if err != nil {
+		return info, err
+	}
+	if err := h.Decode(&info); err != nil {
+		return info, k.fail(err)
+	}
+	if err := checkFile(&info); err != nil {
+		return info, k.fail(err)
+	}
+	info.Name = w.Path
+	return info, k.done()
 }
 
 // upload sends a request whose payload is the next size bytes of src, and waits

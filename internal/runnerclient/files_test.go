@@ -192,6 +192,35 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+func TestWriteTagged(t *testing.T) {
+	for name, c := range map[string]struct {
+		tag  string
+		fine bool
+	}{
+		"strong":              {`"a-1-2-f"`, true},
+		"weak":                {`W/"a"`, true},
+		"a header of its own": {"\"a\"\r\nSet-Cookie: x", false},
+		"no tag":              {"a", false},
+	} {
+		client, _ := newClient(t, func(l *link) {
+			h, err := l.r.Next()
+			var w protocol.Write
+			if err := errors.Join(err, h.Decode(&w)); err != nil || !w.Tag || len(w.IfMatch) != 1 {
+				t.Errorf("%s: %+v, %v", name, w, err)
+			}
+			if _, err := io.ReadAll(l.r); err != nil {
+				t.Error(err)
+			}
+			l.send(protocol.TypeInfo, protocol.FileInfo{Name: "f", Type: "file", Size: 1, Tag: c.tag}, "")
+			l.hold()
+		})
+		info, err := client.WriteTagged(t.Context(), protocol.Write{Path: "f", IfMatch: []string{"*"}}, 1, strings.NewReader("x"))
+		if c.fine && (err != nil || info.Tag != c.tag) || !c.fine && !errors.Is(err, runnerclient.ErrProtocol) {
+			t.Errorf("%s: %+v, %v", name, info, err)
+		}
+	}
+}
+
 func TestWriteOfABadSource(t *testing.T) {
 	errSource := errors.New("the upload broke")
 	for name, c := range map[string]struct {

@@ -8,11 +8,17 @@ type Difference struct {
 	Expected string `json:"expected"` // what should be there
 	Found    string `json:"found"`    // what is
 	Mend     string `json:"mend"`     // what repairs it
+
+	Command string `json:"command,omitempty"` // that repairs it, on the host; empty where none does
+	Grave   bool   `json:"-"`                 // something is lost, or cannot be used
 }
 
-// MendAtStart is the Mend of what the daemon puts right at its start, and fsck
-// with --repair while there is no daemon. Anything else is for the operator.
-const MendAtStart = "a start of the daemon, or fsck --repair"
+// MendAtStart is the Mend of what the daemon puts right at its start, and CommandAtStart,
+// which is fsck's, while there is no daemon. Anything else is for the operator.
+const (
+	MendAtStart    = "restart the daemon; or stop it, and run fsck --repair"
+	CommandAtStart = "sandkasten fsck --repair"
+)
 
 // Inspection is what there is of a driver's sandboxes on a host, seen without a
 // Driver and without changing anything.

@@ -6,10 +6,13 @@ package scope
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"regexp"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -25,6 +28,9 @@ const Pattern = `^(workflow|agent|user):[a-zA-Z0-9._:@-]{1,128}$`
 
 // MaxRetention is how long the sessions of a complete scope can be kept.
 const MaxRetention = 30 * 24 * time.Hour
+
+// MaxPending is how many complete scopes of one owner can wait for their end.
+const MaxPending = 1000
 
 var form = regexp.MustCompile(Pattern)
 
@@ -46,10 +52,13 @@ type Completion struct {
 // Store remembers completions. What Put has written survives a crash from the moment
 // it returns.
 type Store interface {
-	PutCompletion(ctx context.Context, c Completion) error
+	// PutCompletion returns ResourceExhausted if the owner has most others.
+	PutCompletion(ctx context.Context, c Completion, most int) error
 	Completions(ctx context.Context) ([]Completion, error)
 	// DeleteCompletion forgets one, unless it was put anew with another time.
 	DeleteCompletion(ctx context.Context, c Completion) error
+	// DeleteCompletions forgets those of an owner.
+	DeleteCompletions(ctx context.Context, owner string) error
 }
 
 // Sessions is what the core does for it.
@@ -70,7 +79,12 @@ type Options struct {
 
 // Service is what clients do with scopes. A scope is its owner's: another owner's of
 // the same name is another one. Its methods may be called concurrently.
-type Service struct{ opts Options }
+//
+// It is a collector of metrics, for a registry.
+type Service struct {
+	opts    Options
+	cleaned *prometheus.HistogramVec
+}
 
 // New returns the service of what the store has. Run ends what is due.
 func New(o Options) *Service {
@@ -82,7 +96,7 @@ func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{o}
+	return &Service{o, newCleaned()}
 }
 
 // List returns the sessions of a scope of the principal's own, oldest first.
@@ -115,7 +129,7 @@ func (s *Service) Complete(ctx context.Context, p auth.Principal, scope string, 
 		return c, 0, errdefs.New(errdefs.PermissionDenied, "this key only reads; complete the scope with another one")
 	}
 	c = Completion{Owner: p.Owner, Scope: scope, Due: time.Now().UTC().Add(retention).Truncate(time.Microsecond)}
-	if err := s.opts.Store.PutCompletion(ctx, c); err != nil {
+	if err := s.opts.Store.PutCompletion(ctx, c, MaxPending); err != nil {
 		return c, 0, err
 	}
 	if retention <= 0 {
@@ -124,6 +138,12 @@ func (s *Service) Complete(ctx context.Context, p auth.Principal, scope string, 
 	}
 	all, err := s.List(ctx, p, scope, false)
 	return c, len(all), err
+}
+
+// Forget forgets the completions of an owner who is no more, and whose sessions are
+// none. The next owner of that name keeps theirs.
+func (s *Service) Forget(ctx context.Context, owner string) error {
+	return s.opts.Store.DeleteCompletions(ctx, owner)
 }
 
 // atOnce bounds the sessions that end at the same time.
@@ -148,7 +168,9 @@ func (s *Service) end(ctx context.Context, c Completion) (left int, err error) {
 			err := s.opts.Sessions.Destroy(ctx, p, one.ID)
 			if failed[i] = err != nil && !errdefs.Is(err, errdefs.NotFound); failed[i] {
 				s.opts.Log.WarnContext(ctx, "cannot end a session of a complete scope yet", "session", one.ID, "scope", c.Scope, "err", err)
+				return nil
 			}
+			s.cleaned.WithLabelValues(of(c.Scope)).Observe(max(0, time.Since(c.Due).Seconds()))
 			return nil
 		})
 	}
@@ -185,19 +207,24 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Round ends once what is due.
+// Round ends once what is due. It goes on behind a scope that it cannot end; the error
+// names that.
 func (s *Service) Round(ctx context.Context) error {
 	all, err := s.opts.Store.Completions(ctx)
 	if err != nil {
 		return err
 	}
+	var failed []error
 	for _, c := range all {
 		if time.Now().Before(c.Due) {
 			continue
 		}
 		if _, err := s.end(ctx, c); err != nil {
-			return err
+			failed = append(failed, fmt.Errorf("end scope %s of %s: %w", c.Scope, c.Owner, err))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }

@@ -2,11 +2,16 @@ package scope_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/sandkasten/sandkasten/agents/tools"
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -21,6 +26,7 @@ type sessions struct {
 	mu    sync.Mutex
 	all   []session.Session
 	stuck bool
+	lost  string // the owner whose sessions cannot be listed
 }
 
 func (s *sessions) add(id, owner, in string) {
@@ -34,6 +40,9 @@ func (s *sessions) add(id, owner, in string) {
 func (s *sessions) List(_ context.Context, p auth.Principal, _ session.ListRequest) ([]session.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lost != "" && p.Owner == s.lost {
+		return nil, errdefs.New(errdefs.Unavailable, "lost")
+	}
 	var found []session.Session
 	for _, one := range s.all {
 		if p.Has(auth.ScopeEveryOwner) || one.Owner == p.Owner {
@@ -138,6 +147,73 @@ func TestWhatCannotEndNowEndsLater(t *testing.T) {
 	wantSessions(t, core)
 }
 
+// A scope that cannot be ended holds up none behind it.
+func TestARoundGoesOnBehindAFailure(t *testing.T) {
+	t.Parallel()
+	core := &sessions{stuck: true}
+	core.add("a", "alice", "user:u")
+	core.add("b", "bob", "user:u")
+	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
+	for _, p := range []auth.Principal{alice, bob} { // alice's is due first
+		if _, left, err := s.Complete(t.Context(), p, "user:u", 0); err != nil || left != 1 {
+			t.Fatal(left, err)
+		}
+	}
+	core.stuck, core.lost = false, "alice"
+	if err := s.Round(t.Context()); !errdefs.Is(err, errdefs.Unavailable) || !strings.Contains(err.Error(), "user:u of alice") {
+		t.Errorf("a round reports %v", err)
+	}
+	wantSessions(t, core, "a")
+}
+
+// What a deleted user has completed ends nothing of the next user of that name.
+func TestCompletionsAreForgottenWithTheirOwner(t *testing.T) {
+	t.Parallel()
+	core := &sessions{}
+	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
+	for _, p := range []auth.Principal{alice, bob} {
+		if _, _, err := s.Complete(t.Context(), p, "user:u", time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Forget(t.Context(), "alice"); err != nil {
+		t.Fatal(err)
+	}
+	core.add("a", "alice", "user:u")
+	core.add("b", "bob", "user:u")
+	for i := range core.all { // before they were due
+		core.all[i].CreatedAt = time.Now().Add(-time.Hour)
+	}
+	time.Sleep(2 * time.Millisecond)
+	if err := s.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantSessions(t, core, "a")
+}
+
+func TestMostPending(t *testing.T) {
+	t.Parallel()
+	s := newService(t, filepath.Join(t.TempDir(), "db"), &sessions{})
+	complete := func(p auth.Principal, id int) error {
+		_, _, err := s.Complete(t.Context(), p, fmt.Sprintf("workflow:%d", id), time.Hour)
+		return err
+	}
+	for i := range scope.MaxPending {
+		if err := complete(alice, i); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	if err := complete(alice, scope.MaxPending); !errdefs.Is(err, errdefs.ResourceExhausted) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := complete(alice, 1); err != nil {
+		t.Errorf("one of them again: %v", err)
+	}
+	if err := complete(bob, 1); err != nil {
+		t.Errorf("another owner's: %v", err)
+	}
+}
+
 // A session has its time of creation before its row, so a list may lack it.
 func TestWhatWasOnItsWayEndsInTheGrace(t *testing.T) {
 	t.Parallel()
@@ -166,6 +242,59 @@ func TestWhatWasOnItsWayEndsInTheGrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSessions(t, core, "late")
+}
+
+// Completion is measured where sessions end, so that a slow end shows.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	core := &sessions{stuck: true}
+	core.add("a", "alice", "workflow:1")
+	core.add("b", "alice", "agent:2")
+	core.add("c", "bob", "workflow:3")
+	core.add("d", "bob", "")
+	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
+	if _, _, err := s.Complete(t.Context(), alice, "workflow:1", 0); err != nil {
+		t.Fatal(err)
+	}
+	want := func(name, text string) {
+		t.Helper()
+		if err := testutil.CollectAndCompare(s, strings.NewReader(text), name); err != nil {
+			t.Error(err)
+		}
+	}
+	want("sandkasten_scope_sessions", `# HELP sandkasten_scope_sessions Sessions that belong to a scope and have not ended, by namespace.
+# TYPE sandkasten_scope_sessions gauge
+sandkasten_scope_sessions{namespace="agent"} 1
+sandkasten_scope_sessions{namespace="user"} 0
+sandkasten_scope_sessions{namespace="workflow"} 2
+`)
+	ended := func() uint64 {
+		t.Helper()
+		families := prometheus.NewRegistry()
+		families.MustRegister(s)
+		all, err := families.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range all {
+			for _, m := range family.GetMetric() {
+				if family.GetName() == "sandkasten_scope_cleaned_seconds" && m.GetLabel()[0].GetValue() == "workflow" {
+					return m.GetHistogram().GetSampleCount()
+				}
+			}
+		}
+		return 0
+	}
+	if n := ended(); n != 0 {
+		t.Errorf("%d have ended while they are stuck", n)
+	}
+	core.stuck = false
+	if err := s.Round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := ended(); n != 1 {
+		t.Errorf("%d have ended", n)
+	}
 }
 
 func TestToolsSetTheLabel(t *testing.T) {

@@ -25,7 +25,7 @@ func newKey(t *testing.T, fill byte) *seal.Key {
 func TestSealedValueOpens(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, 1)
-	for _, plain := range []string{"", "x", strings.Repeat("a secret", 4096)} {
+	for _, plain := range []string{"", "a secret", strings.Repeat("a secret", 4096)} {
 		sealed := key.Seal([]byte(plain), []byte("alice\x00github"))
 		if plain != "" && bytes.Contains(sealed, []byte(plain)) {
 			t.Errorf("a value of %d bytes is to be read in what is sealed", len(plain))

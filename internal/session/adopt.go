@@ -28,6 +28,7 @@ const (
 func (m *Manager) Run(ctx context.Context) error {
 	c := m.core
 	defer c.networks.Close()
+	defer c.watch.Close()
 	if err := errors.Join(c.load(ctx), c.snapshots.Abandon(ctx), failpoint.Hit("adopt.loaded")); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
@@ -92,7 +93,9 @@ func (c *core) load(ctx context.Context) error {
 	for _, s := range rows {
 		s.CreatedAt, s.LastActivity = rebase(s.CreatedAt, now), rebase(s.LastActivity, now)
 		s = c.withRetention(s)
-		c.add(newEntry(s))
+		e := newEntry(s, c.events)
+		e.known = true // to whoever lists sessions
+		c.add(e)
 	}
 	return nil
 }

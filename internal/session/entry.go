@@ -6,7 +6,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/session/laststats"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/statelock"
@@ -18,8 +20,9 @@ type entry struct {
 	id     ID
 	owner  string
 	helper bool
-	key    string // the idempotency key
-	name   string // "" if it has none
+	events *events.Hub // nil takes none
+	key    string      // the idempotency key
+	name   string      // "" if it has none
 
 	booting bool // guarded by registry.mu; stopped and no more
 
@@ -30,8 +33,11 @@ type entry struct {
 	over     chan struct{}
 	overOnce sync.Once
 
+	lastStats laststats.Last
+
 	mu       sync.Mutex
 	record   record   // guarded by mu; its state changes only with the Lock held
+	known    bool     // guarded by mu; that there is the session, by subscribers to events
 	activity activity // guarded by mu
 }
 
@@ -53,8 +59,12 @@ type creation struct {
 }
 
 // newEntry returns an entry whose lock the caller holds.
-func newEntry(s Session) *entry {
+func newEntry(s Session, hub *events.Hub) *entry {
+	if s.Helper {
+		hub = nil // nobody knows of it
+	}
 	return &entry{
+		events:   hub,
 		id:       s.ID,
 		owner:    s.Owner,
 		helper:   s.Helper,
@@ -99,6 +109,7 @@ func (e *entry) stop(how ending) (Session, error) {
 	if err := e.record.stop(s, how); err != nil {
 		return s, err
 	}
+	e.tell(s)
 	return e.record.session, nil
 }
 
@@ -108,14 +119,21 @@ func (e *entry) stop(how ending) (Session, error) {
 func (e *entry) pause(why func(Session) string) (bool, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.record.pause(e.now(), why)
+	before := e.now()
+	paused, err := e.record.pause(before, why)
+	if paused {
+		e.tell(before)
+	}
+	return paused, err
 }
 
 // replace sets the session to s, but for what changes with use.
 func (e *entry) replace(s Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	before := e.record.session
 	e.record.replace(s)
+	e.tell(before)
 }
 
 // become makes e stand for another session than the one it was made for.

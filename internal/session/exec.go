@@ -5,22 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/internal/tracing"
 	"github.com/sandkasten/sandkasten/protocol"
 )
-
-// goneExitCode is that of a command whose sandbox died: what a shell reports
-// after SIGKILL, since that is what the kernel sends to all that is inside.
-const goneExitCode = 137
 
 // Run runs a command in one of the session's shells, after those that came
 // before it, and writes its output to out as it appears. It returns when the
@@ -51,7 +45,8 @@ func (c *Execs) Run(ctx context.Context, p auth.Principal, id ID, req ExecReques
 	defer use.end()
 	watched, stop := c.supervise(ctx, use, exec.TimeoutMS)
 	defer stop()
-	began := beginning(exec.ID, exec.Shell, protocol.KindShell)
+	began := beginning(exec.ID, exec.Shell, protocol.KindShell, req.Command)
+	c.watch.Began(use.entry, began)
 	result, err := use.client.Exec(watched, exec, command, req.Stdin, out)
 	return c.ended(ctx, use, began, result, c.endLeft(ctx, use, exec.ID, req.Leaving, err))
 }
@@ -90,17 +85,8 @@ func (c *Execs) supervise(ctx context.Context, use use, timeoutMS int64) (superv
 
 // planExec turns a request into what the runner is asked, under a new id.
 func (c *Execs) planExec(e *entry, req ExecRequest) (protocol.Exec, error) {
-	switch {
-	case req.Command == "":
-		return protocol.Exec{}, errdefs.Invalid("cmd", "must not be empty")
-	case len(req.Command) > protocol.MaxCommand:
-		return protocol.Exec{}, errdefs.OverLimit("cmd", protocol.MaxCommand)
-	case len(req.Stdin) > protocol.MaxCommand:
-		return protocol.Exec{}, errdefs.OverLimit("stdin", protocol.MaxCommand)
-	case strings.ContainsRune(req.Command, 0) && !protection.Off(protection.CommandText):
-		return protocol.Exec{}, errdefs.Invalid("cmd", "must not contain a NUL byte")
-	case req.Shell != "" && !check.IsName(req.Shell):
-		return protocol.Exec{}, errdefs.Invalid("shell", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
+	if err := check.Command(req.Command, req.Stdin, req.Shell); err != nil {
+		return protocol.Exec{}, err
 	}
 	file, err := c.outputFile(e, req.OutputFile)
 	if err != nil {
@@ -149,22 +135,5 @@ func (c *Execs) outputFile(e *entry, name string) (string, error) {
 
 // timeout returns the timeout to set: the default for 0.
 func (c *Execs) timeout(asked time.Duration) (time.Duration, error) {
-	switch {
-	case asked < 0:
-		return 0, errdefs.Invalid("timeout_ms", "must not be negative")
-	case asked > c.opts.Maxima.ExecTimeout:
-		return 0, errdefs.Invalid("timeout_ms", "must be at most %d", c.opts.Maxima.ExecTimeout.Milliseconds())
-	case asked > 0 && asked < time.Millisecond:
-		return time.Millisecond, nil // 0 would be no timeout on the wire
-	case asked == 0:
-		return c.opts.Defaults.ExecTimeout, nil
-	}
-	return asked, nil
-}
-
-func (c *Execs) checkExecID(id string) error {
-	if !ids.Is(id) {
-		return errdefs.New(errdefs.NotFound, "no such exec; list the session's execs for those that it still knows").Because(errdefs.NoSuchExec)
-	}
-	return nil
+	return check.Timeout(asked, c.opts.Defaults.ExecTimeout, c.opts.Maxima.ExecTimeout)
 }

@@ -176,7 +176,8 @@ func TestOperationOnADeadSandbox(t *testing.T) {
 		"execs": func(id session.ID) error { _, err := d.Execs.List(t.Context(), everyone, id); return err },
 		"stats": func(id session.ID) error { _, err := d.Sessions.Stats(t.Context(), everyone, id); return err },
 		"write": func(id session.ID) error {
-			return d.Files.Write(t.Context(), everyone, id, protocol.Write{Path: "f"}, 1, strings.NewReader("x"))
+			_, err := d.Files.Write(t.Context(), everyone, id, protocol.Write{Path: "f"}, 1, strings.NewReader("x"))
+			return err
 		},
 	} {
 		s := d.create(t, session.CreateRequest{})

@@ -11,6 +11,8 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
+	"github.com/sandkasten/sandkasten/internal/session/check"
+	"github.com/sandkasten/sandkasten/internal/session/execwatch"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -36,7 +38,7 @@ func (c *Execs) List(ctx context.Context, p auth.Principal, id ID) ([]protocol.R
 func (c *Execs) Get(ctx context.Context, p auth.Principal, id ID, execID string) (protocol.Record, error) {
 	use, err := c.look(ctx, p, id)
 	if err == nil {
-		err = c.checkExecID(execID)
+		err = check.ExecID(execID)
 	}
 	if err != nil {
 		return protocol.Record{}, err
@@ -91,7 +93,7 @@ func (c *Execs) Read(ctx context.Context, p auth.Principal, id ID, execID string
 // readExec asks the runner for something of one exec, and may wait for it. The
 // session is in use meanwhile. If the sandbox dies, so does the exec.
 func (c *Execs) readExec(ctx context.Context, e *entry, execID string, waits bool, ask func(context.Context, *runnerclient.Client) (protocol.Record, error)) (protocol.Record, error) {
-	if err := c.checkExecID(execID); err != nil {
+	if err := check.ExecID(execID); err != nil {
 		return protocol.Record{}, err
 	}
 	use, err := c.begin(ctx, e)
@@ -115,12 +117,23 @@ func (c *Execs) readExec(ctx context.Context, e *entry, execID string, waits boo
 }
 
 // beginning is what is known of an exec that begins now.
-func beginning(id, shell string, kind protocol.Kind) protocol.Record {
-	return protocol.Record{ID: id, Shell: shell, Kind: kind, StartedUnixMS: time.Now().UnixMilli()}
+func beginning(id, shell string, kind protocol.Kind, command string) protocol.Record {
+	return protocol.Record{ID: id, Shell: shell, Kind: kind, Command: execwatch.Summary(command), State: protocol.StateRunning, StartedUnixMS: time.Now().UnixMilli()}
 }
 
-// ended completes the result of an exec, of which that much was known before.
+// ended completes the result of an exec, of which that much was known before, and
+// tells subscribers to events.
 func (c *Execs) ended(ctx context.Context, use use, known, result protocol.Record, err error) (protocol.Record, error) {
+	result, err = c.completed(ctx, use, known, result, err)
+	if err == nil && result.State == protocol.StateEnded {
+		c.watch.Ended(use.entry, result)
+	} else {
+		c.watch.Left(ctx, use.entry, known.ID)
+	}
+	return result, err
+}
+
+func (c *Execs) completed(ctx context.Context, use use, known, result protocol.Record, err error) (protocol.Record, error) {
 	if err == nil {
 		if result.Shell == "" && result.Kind == protocol.KindShell && result.State == protocol.StateEnded {
 			use.entry.moved(result.Cwd)
@@ -137,7 +150,7 @@ func (c *Execs) ended(ctx context.Context, use use, known, result protocol.Recor
 		result.ID = known.ID
 		return result, err
 	}
-	known.State, known.Cause, known.ExitCode = protocol.StateEnded, protocol.CauseSandboxGone, goneExitCode
+	known.State, known.Cause, known.ExitCode = protocol.StateEnded, protocol.CauseSandboxGone, execwatch.GoneExitCode
 	known.Cwd, known.OutputBytes = s.Cwd, max(known.OutputBytes, result.OutputBytes)
 	if known.StartedUnixMS > 0 {
 		known.DurationUS = max(0, time.Since(time.UnixMilli(known.StartedUnixMS)).Microseconds())

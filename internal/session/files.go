@@ -48,29 +48,34 @@ func (c *Files) Read(ctx context.Context, p auth.Principal, id ID, r protocol.Re
 // Write replaces or makes a file with exactly size bytes of content, and
 // its parent directories. It is atomic: when it fails the file is as before.
 // With w.Append it adds to a file instead, which is not. An error of content
-// is returned as it is.
-func (c *Files) Write(ctx context.Context, p auth.Principal, id ID, w protocol.Write, size int64, content io.Reader) (err error) {
+// is returned as it is. With w.Tag the file is described as it was written.
+func (c *Files) Write(ctx context.Context, p auth.Principal, id ID, w protocol.Write, size int64, content io.Reader) (none protocol.FileInfo, err error) {
 	e, err := c.reach(ctx, p, id)
 	if err != nil {
-		return err
+		return none, err
 	}
 	if size < 0 {
-		return errdefs.Invalid("size", "must not be negative")
+		return none, errdefs.Invalid("size", "must not be negative")
 	}
 	if size > c.opts.Maxima.FileBytes {
-		return errdefs.New(errdefs.TooLarge, "the file has %d bytes; the maximum is %d", size, c.opts.Maxima.FileBytes)
+		return none, errdefs.New(errdefs.TooLarge, "the file has %d bytes; the maximum is %d", size, c.opts.Maxima.FileBytes)
 	}
 	if w.Create && w.Append {
-		return errdefs.Invalid("append", "must not be set together with create: a file is either new or there already")
+		return none, errdefs.Invalid("append", "must not be set together with create: a file is either new or there already")
 	}
 	if err := check.Mode(w.Mode); err != nil {
-		return err
+		return none, err
 	}
 	if w.Path, err = c.runnerPath(e, "path", w.Path); err != nil {
-		return err
+		return none, err
 	}
 	w.AllowOutside = c.reachesAll(e)
-	return c.on(ctx, e, w.User, func(runner *runnerclient.Client) error { return runner.Write(ctx, w, size, content) })
+	return answerOf(ctx, c, e, w.User, func(runner *runnerclient.Client) (protocol.FileInfo, error) {
+		if w.Tag {
+			return runner.WriteTagged(ctx, w, size, content)
+		}
+		return none, runner.Write(ctx, w, size, content)
+	})
 }
 
 // Stat describes a file.
@@ -84,11 +89,7 @@ func (c *Files) Stat(ctx context.Context, p auth.Principal, id ID, s protocol.St
 		return protocol.FileInfo{}, err
 	}
 	s.Path, s.AllowOutside = inside(name), c.reachesAll(e)
-	var info protocol.FileInfo
-	err = c.on(ctx, e, s.User, func(runner *runnerclient.Client) (err error) {
-		info, err = runner.Stat(ctx, s)
-		return err
-	})
+	info, err := answerOf(ctx, c, e, s.User, func(runner *runnerclient.Client) (protocol.FileInfo, error) { return runner.Stat(ctx, s) })
 	info.Name = name
 	return info, err
 }
@@ -136,6 +137,15 @@ func (c *Files) on(ctx context.Context, e *entry, user string, do func(*runnercl
 		return use.lost(ctx, err)
 	}
 	return nil
+}
+
+// answerOf is on for an operation with an answer.
+func answerOf[T any](ctx context.Context, c *Files, e *entry, user string, do func(*runnerclient.Client) (T, error)) (answer T, err error) {
+	err = c.on(ctx, e, user, func(runner *runnerclient.Client) (err error) {
+		answer, err = do(runner)
+		return err
+	})
+	return answer, err
 }
 
 // directory is runnerPath for what is a directory, which a slash at the end

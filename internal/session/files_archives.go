@@ -53,11 +53,9 @@ func (c *Files) Unpack(ctx context.Context, p auth.Principal, id ID, u protocol.
 		return done, err
 	}
 	u.AllowOutside = c.reachesAll(e)
-	err = c.on(ctx, e, u.User, func(runner *runnerclient.Client) (err error) {
-		done, err = runner.Unpack(ctx, u, size, archive)
-		return err
+	return answerOf(ctx, c, e, u.User, func(runner *runnerclient.Client) (protocol.Unpacked, error) {
+		return runner.Unpack(ctx, u, size, archive)
 	})
-	return done, err
 }
 
 func checkFormat(format string) error {

@@ -2,20 +2,11 @@ package session
 
 import (
 	"context"
-	"regexp/syntax"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
-	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/session/check"
 	"github.com/sandkasten/sandkasten/protocol"
-)
-
-// Limits of what one answer about many files has.
-const (
-	MaxListed  = 10_000 // entries of a listing or a glob
-	MaxMatches = 1000   // of a grep
-	MaxContext = 50     // lines around each, on either side
 )
 
 // List returns a directory's entries, sorted by name, at most l.Max of
@@ -26,13 +17,8 @@ func (c *Files) List(ctx context.Context, p auth.Principal, id ID, l protocol.Li
 	if err != nil {
 		return list, err
 	}
-	switch {
-	case l.Max < 1 || l.Max > MaxListed:
-		return list, errdefs.Invalid("limit", "must be from 1 to %d", MaxListed)
-	case l.Depth < -1:
-		return list, errdefs.Invalid("depth", "must be at least 1, or -1 for all")
-	case len(l.After) > 0 && !check.IsBelow(string(l.After)):
-		return list, errdefs.Invalid("cursor", "must be next_cursor of an answer to this listing")
+	if err := check.List(l); err != nil {
+		return list, err
 	}
 	if l.Path, err = c.directory(e, l.Path); err != nil {
 		return list, err
@@ -62,21 +48,14 @@ func (c *Files) Glob(ctx context.Context, p auth.Principal, id ID, g protocol.Gl
 	if err != nil {
 		return list, err
 	}
-	if g.Max < 1 || g.Max > MaxListed {
-		return list, errdefs.Invalid("limit", "must be from 1 to %d", MaxListed)
-	}
-	if err := check.Pattern("pattern", g.Pattern); err != nil {
+	if err := check.Glob(g); err != nil {
 		return list, err
 	}
 	if g.Path, err = c.directory(e, g.Path); err != nil {
 		return list, err
 	}
 	g.AllowOutside = c.reachesAll(e)
-	err = c.on(ctx, e, g.User, func(runner *runnerclient.Client) (err error) {
-		list, err = runner.Glob(ctx, g)
-		return err
-	})
-	return list, err
+	return answerOf(ctx, c, e, g.User, func(runner *runnerclient.Client) (protocol.Entries, error) { return runner.Glob(ctx, g) })
 }
 
 // Grep returns the lines that match a pattern, at most g.Max.
@@ -85,34 +64,12 @@ func (c *Files) Grep(ctx context.Context, p auth.Principal, id ID, g protocol.Gr
 	if err != nil {
 		return found, err
 	}
-	switch {
-	case g.Max < 1 || g.Max > MaxMatches:
-		return found, errdefs.Invalid("limit", "must be from 1 to %d", MaxMatches)
-	case g.Before < 0 || g.Before > MaxContext:
-		return found, errdefs.Invalid("before", "must be from 0 to %d", MaxContext)
-	case g.After < 0 || g.After > MaxContext:
-		return found, errdefs.Invalid("after", "must be from 0 to %d", MaxContext)
-	}
-	if err := check.Pattern("pattern", g.Pattern); err != nil {
+	if err := check.Grep(g); err != nil {
 		return found, err
-	}
-	if !g.Literal {
-		if _, err := syntax.Parse(g.Pattern, syntax.Perl); err != nil {
-			return found, errdefs.Invalid("pattern", "must be a regular expression in RE2's syntax, or literal must be set: %v", err)
-		}
-	}
-	if g.Include != "" {
-		if err := check.Pattern("include", g.Include); err != nil {
-			return found, err
-		}
 	}
 	if g.Path, err = c.directory(e, g.Path); err != nil {
 		return found, err
 	}
 	g.AllowOutside = c.reachesAll(e)
-	err = c.on(ctx, e, g.User, func(runner *runnerclient.Client) (err error) {
-		found, err = runner.Grep(ctx, g)
-		return err
-	})
-	return found, err
+	return answerOf(ctx, c, e, g.User, func(runner *runnerclient.Client) (protocol.Matches, error) { return runner.Grep(ctx, g) })
 }

@@ -16,7 +16,7 @@ func TestFiles(t *testing.T) {
 	s := d.create(t, session.CreateRequest{})
 	for _, name := range []string{"dir/a", "/workspace/dir/a", "./dir/../dir//a"} {
 		content := "content of " + name
-		if err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: name, Mode: 0o600}, int64(len(content)), strings.NewReader(content)); err != nil {
+		if _, err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: name, Mode: 0o600}, int64(len(content)), strings.NewReader(content)); err != nil {
 			t.Fatal(err)
 		}
 		info, r, err := d.Files.Read(t.Context(), everyone, s.ID, protocol.Read{Path: name, Offset: 3, MaxBytes: 4})
@@ -64,7 +64,8 @@ func TestFilePaths(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != errdefs.InvalidArgument || e.Field != "path" {
 			t.Errorf("read, %s: %v", name, err)
 		}
-		wantCode(t, d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: path}, 0, strings.NewReader("")), errdefs.InvalidArgument)
+		_, err = d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: path}, 0, strings.NewReader(""))
+		wantCode(t, err, errdefs.InvalidArgument)
 		if name != "a slash behind" {
 			_, err = d.Files.List(t.Context(), everyone, s.ID, protocol.List{Path: path, Max: 1})
 			wantCode(t, err, errdefs.InvalidArgument)
@@ -149,7 +150,8 @@ func TestFileNumbers(t *testing.T) {
 	d := newHost(t).start(t, func(o *session.Options) { o.Maxima.FileBytes = 10 })
 	s := d.create(t, session.CreateRequest{})
 	write := func(mode uint32, size int64) error {
-		return d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f", Mode: mode}, size, strings.NewReader("0123456789abc"))
+		_, err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f", Mode: mode}, size, strings.NewReader("0123456789abc"))
+		return err
 	}
 	wantCode(t, write(0, 11), errdefs.TooLarge)
 	wantCode(t, write(0, -1), errdefs.InvalidArgument)
@@ -167,10 +169,10 @@ func TestFileNumbers(t *testing.T) {
 func TestWriteOfABrokenUpload(t *testing.T) {
 	d := newHost(t).start(t)
 	s := d.create(t, session.CreateRequest{})
-	if err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 3, strings.NewReader("old")); err != nil {
+	if _, err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 3, strings.NewReader("old")); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 100, strings.NewReader("new")); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 100, strings.NewReader("new")); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 	if got := d.output(t, s.ID, "cat f; ls -A"); got != "oldf\n" {

@@ -24,7 +24,7 @@ import (
 // ofNothing are the operations that name nothing of anybody's, with what a
 // foreigner gets from each.
 var ofNothing = map[string]errdefs.Code{
-	"Sessions.Create": "", "Sessions.List": "", "Sessions.Find": "", "Sessions.Limits": "",
+	"Sessions.Create": "", "Sessions.List": "", "Sessions.Find": "", "Sessions.Limits": "", "Sessions.LastStats": "",
 	"Workspaces.Create": "", "Workspaces.List": "", "Workspaces.Enabled": "", "Workspaces.Options": "",
 	"Snapshots.Upload": errdefs.Unprocessable, "Snapshots.List": "", "Snapshots.Usage": "", "Snapshots.Enabled": "", "Snapshots.MaxArchive": "",
 	"Secrets.Set": errdefs.InvalidArgument, "Secrets.List": "",
@@ -98,6 +98,11 @@ func TestForeignPrincipals(t *testing.T) {
 	}
 	if found, err := d.Sessions.Find(as("bob"), "theirs"); err != nil || found != "theirs" {
 		t.Errorf("bob finds alice's %s, %v", found, err)
+	}
+	for owner, known := range map[string]bool{"alice": true, "bob": false} {
+		if used := d.Sessions.LastStats(t.Context(), as(owner), []session.ID{theirs.ID}); len(used) != 1 || used[0].At.IsZero() == known {
+			t.Errorf("%s sees that alice's uses %+v", owner, used)
+		}
 	}
 	if all, err := d.Snapshots.List(t.Context(), as("bob"), snapshots.Filter{}); err != nil || len(all) != 0 {
 		t.Errorf("bob has the snapshots %+v, %v", all, err)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -152,9 +150,9 @@ func (f *forking) plan(req ForkRequest) ([]Session, error) {
 		all[i].ID, all[i].Sandbox, all[i].BootID = ID(id), runtime.ID(id).In(from.Driver()), ids.New()
 		all[i].Hostname = req.Hostname
 		if req.Hostname == "" {
-			all[i].Hostname = forkHostname(from.Hostname, id)
+			all[i].Hostname = check.ForkHostname(from.Hostname, id)
 		}
-		all[i].IdempotencyKey = forkKey(req.IdempotencyKey, i)
+		all[i].IdempotencyKey = check.ForkKey(req.IdempotencyKey, i)
 	}
 	return all, nil
 }
@@ -166,25 +164,6 @@ func forkHash(from ID, req ForkRequest) (string, error) {
 		From ID
 		ForkRequest
 	}{from, req})
-}
-
-// forkHostname names a fork after its source.
-func forkHostname(source, id string) string {
-	const most, suffix = 63, 7 // what a label may have, and what is appended
-	if len(source) > most-suffix {
-		source = strings.TrimRight(source[:most-suffix], "-.")
-	}
-	return source + "-" + id[:suffix-1]
-}
-
-// forkKey is the idempotency key of the fork i. That of the first is the
-// client's, so that it meets other requests with it; those of the others have
-// a space, which no client's has.
-func forkKey(key string, i int) string {
-	if key == "" || i == 0 {
-		return key
-	}
-	return fmt.Sprintf("%s %d", key, i)
 }
 
 // earlier finds the sessions that an earlier request with the idempotency key

@@ -1,11 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -13,7 +13,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/absence"
+	"github.com/sandkasten/sandkasten/internal/session/execwatch"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
+	"github.com/sandkasten/sandkasten/internal/session/laststats"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
@@ -39,6 +41,7 @@ type Manager struct {
 	Snapshots  *snapshots.Snapshots
 	Networks   *networks.Networks
 	Secrets    *secrets.Secrets
+	Events     *Events
 	Upkeep     *Upkeep
 
 	core *core
@@ -75,6 +78,8 @@ type core struct {
 	networks   *networks.Keeper
 	secrets    *secrets.Keeper
 	absent     absence.Drivers
+	watch      *execwatch.Watch
+	statAsker  *laststats.Asker
 	log        *slog.Logger
 }
 
@@ -93,16 +98,17 @@ func New(o Options) *Manager {
 	stopper, _ := o.Driver.(runtime.Stopper)
 	forker, _ := o.Driver.(runtime.Forker)
 	volumes, _ := o.Driver.(runtime.WorkspaceKeeper)
-	c := &core{registry: newRegistry(o.Store), opts: o, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
+	c := &core{statAsker: laststats.New(), registry: newRegistry(o.Store, o.Events), opts: o, watch: &execwatch.Watch{Events: o.Events}, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
 	c.workspaces = workspaces.New(o.Workspaces, volumes, host{c}, o.DestroyTimeout, o.Log)
 	c.snapshots = snapshots.New(o.Snapshots, host{c}, o.Quotas)
 	c.secrets = secrets.New(o.Secrets)
 	if o.Secrets.Key != nil {
 		o.Networks.Seal, o.Networks.Stored = o.Secrets.Key, c.secrets.Reveal
 	}
+	o.Networks.Events = o.Events
 	c.networks = networks.New(o.Networks)
 	return &Manager{
-		Sessions: &Sessions{c}, Execs: &Execs{c}, Files: &Files{c}, Upkeep: &Upkeep{c},
+		Sessions: &Sessions{c}, Execs: &Execs{c}, Files: &Files{c}, Events: &Events{c}, Upkeep: &Upkeep{c},
 		Workspaces: c.workspaces.Service(), Snapshots: c.snapshots.Service(), Networks: c.networks.Service(host{c}), Secrets: c.secrets.Service(), core: c,
 	}
 }
@@ -161,10 +167,7 @@ func (c *Sessions) List(ctx context.Context, p auth.Principal, req ListRequest) 
 		found = append(found, slices.DeleteFunc(rows, func(s Session) bool { return seen[s.ID] })...)
 	}
 	slices.SortFunc(found, func(a, b Session) int {
-		if c := a.CreatedAt.Compare(b.CreatedAt); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.ID), string(b.ID))
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
 	return found, nil
 }
@@ -180,6 +183,19 @@ func (c *Sessions) Stats(ctx context.Context, p auth.Principal, id ID) (runtime.
 		return runtime.Stats{}, c.lost(ctx, e, errors.Join(runnerclient.ErrUnreachable, err))
 	}
 	return stats, nil
+}
+
+// LastStats returns what sessions used when they were asked last, most within seconds.
+// It waits for no slow sandbox: the time of what is not known is zero. Asking is not
+// activity, and a sandbox that does not answer changes nothing.
+func (c *Sessions) LastStats(ctx context.Context, p auth.Principal, ids []ID) []laststats.Reading {
+	subjects := make([]laststats.Subject, len(ids))
+	for i, id := range ids {
+		if e := c.lookup(p, id); e != nil && e.snapshot().State.Alive() {
+			subjects[i] = laststats.Subject{Last: &e.lastStats, Sandbox: e.box().sandbox}
+		}
+	}
+	return c.statAsker.Readings(ctx, subjects)
 }
 
 // notRunning is the refusal of what s's state does not allow, with what to do

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
@@ -42,6 +43,8 @@ type Options struct {
 	// has used up what a month has; "" is nobody. It is asked before one is made or
 	// started. Everything is admitted without it.
 	Admit func(ctx context.Context, owner string) error
+
+	Events *events.Hub // takes what happens to sessions and in them; nil takes none
 
 	Settled func() // called once the sessions of an earlier daemon have been adopted; nothing
 

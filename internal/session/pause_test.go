@@ -79,7 +79,8 @@ func TestOperationsWake(t *testing.T) {
 			return err
 		},
 		"write": func() error {
-			return d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 2, strings.NewReader("hi"))
+			_, err := d.Files.Write(t.Context(), everyone, s.ID, protocol.Write{Path: "f"}, 2, strings.NewReader("hi"))
+			return err
 		},
 		"list": func() error {
 			_, err := d.Files.List(t.Context(), everyone, s.ID, protocol.List{Path: ".", Max: 10})

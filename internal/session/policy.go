@@ -96,24 +96,12 @@ func (c *core) decide(s Session, p Policy) (Session, error) {
 		s.AutoResume = *p.AutoResume
 	}
 	if s.OnIdle == OnIdleDestroy {
-		if s.IdleTimeout > s.TTL {
-			return s, errNeverIdle(s)
-		}
-		return s, nil
+		return s, check.Idle(s.IdleTimeout, s.TTL)
 	}
 	if s.IdleTimeout == 0 {
 		s.IdleTimeout = max(time.Second, min(c.opts.Defaults.IdleTimeout, s.TTL/2).Truncate(time.Second))
 	}
-	if s.IdleTimeout >= s.TTL {
-		return s, errNeverIdle(s)
-	}
-	return s, nil
-}
-
-// errNeverIdle is for an idle timeout that never comes.
-func errNeverIdle(s Session) error {
-	return errdefs.Invalid("idle_timeout_seconds", "is %d and must be less than ttl_seconds, which is %d and ends the session: raise that, or lower this",
-		int64(s.IdleTimeout/time.Second), int64(s.TTL/time.Second))
+	return s, check.Idle(s.IdleTimeout+1, s.TTL) // it has to come before the end
 }
 
 // withRetention returns a session that was read with what the configuration says

@@ -45,7 +45,8 @@ func (c *Execs) RunProcess(ctx context.Context, p auth.Principal, id ID, req Pro
 	defer use.end()
 	watched, stop := c.supervise(ctx, use, start.TimeoutMS)
 	defer stop()
-	began := beginning(start.ID, "", protocol.KindProcess)
+	began := beginning(start.ID, "", protocol.KindProcess, strings.Join(req.Args, " "))
+	c.watch.Began(use.entry, began)
 	result, err := use.client.Run(watched, start, program, out)
 	return c.ended(ctx, use, began, result, c.endLeft(ctx, use, start.ID, req.Leaving, err))
 }
@@ -87,13 +88,15 @@ func (c *Execs) startProgram(ctx context.Context, e *entry, start protocol.Start
 	if err != nil {
 		return protocol.Record{}, use.lost(ctx, err)
 	}
+	c.watch.Began(use.entry, record)
+	c.watch.Left(ctx, use.entry, record.ID)
 	return record, nil
 }
 
 // planStart turns a request into what the runner is asked, under a new id and
 // without a timeout. Without arguments it is for a login shell.
 func (c *Execs) planStart(e *entry, req ProcessRequest) (protocol.Start, runnerclient.Program, error) {
-	if err := checkProcess(req); err != nil {
+	if err := check.Process(req.Args, req.Env, req.Stdin, req.Cwd, req.User); err != nil {
 		return protocol.Start{}, runnerclient.Program{}, err
 	}
 	file, err := c.outputFile(e, req.OutputFile)
@@ -115,22 +118,6 @@ func (c *Execs) planStart(e *entry, req ProcessRequest) (protocol.Start, runnerc
 		start.TTY, start.Rows, start.Cols = true, size.Rows, size.Cols
 	}
 	return start, runnerclient.Program{Args: req.Args, Env: check.Variables(req.Env), Stdin: req.Stdin}, nil
-}
-
-func checkProcess(req ProcessRequest) error {
-	if err := check.Strings("cmd", req.Args); err != nil {
-		return err
-	}
-	if err := check.ProcessEnv(req.Env); err != nil {
-		return err
-	}
-	switch {
-	case len(req.Stdin) > protocol.MaxCommand:
-		return errdefs.OverLimit("stdin", protocol.MaxCommand)
-	case len(req.Cwd) > protocol.MaxPath || strings.ContainsRune(req.Cwd, 0):
-		return errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
-	}
-	return check.User(req.User)
 }
 
 // stdinPatience is how long a program may take to read what it is typed.
@@ -194,7 +181,7 @@ func (c *Execs) Cancel(ctx context.Context, p auth.Principal, id ID, execID stri
 // onExec asks the runner for something that concerns one exec, which is
 // activity.
 func (c *Execs) onExec(ctx context.Context, e *entry, execID string, ask func(*runnerclient.Client) error) error {
-	if err := c.checkExecID(execID); err != nil {
+	if err := check.ExecID(execID); err != nil {
 		return err
 	}
 	use, err := c.begin(ctx, e)

@@ -2,11 +2,14 @@ package session
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/session/quota"
 )
@@ -15,8 +18,9 @@ import (
 // decides who may use which session, living or ended. It does no I/O under its
 // lock.
 type registry struct {
-	store Store
-	ready atomic.Bool // the sessions of an earlier daemon have been adopted
+	store  Store
+	events *events.Hub // nil takes none
+	ready  atomic.Bool // the sessions of an earlier daemon have been adopted
 
 	mu     sync.Mutex
 	live   map[ID]*entry    // guarded by mu
@@ -30,8 +34,8 @@ type key struct{ owner, key string }
 // named is a session's name; each owner has names of his own.
 type named struct{ owner, name string }
 
-func newRegistry(store Store) *registry {
-	return &registry{store: store, live: make(map[ID]*entry), byKey: make(map[key]*entry), byName: make(map[named]*entry)}
+func newRegistry(store Store, hub *events.Hub) *registry {
+	return &registry{store: store, events: hub, live: make(map[ID]*entry), byKey: make(map[key]*entry), byName: make(map[named]*entry)}
 }
 
 // checkReady refuses what would change or use a sandbox before adoption.
@@ -110,11 +114,7 @@ func (r *registry) entry(id ID) *entry {
 func (r *registry) entries() []*entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]*entry, 0, len(r.live))
-	for _, e := range r.live {
-		all = append(all, e)
-	}
-	return all
+	return slices.Collect(maps.Values(r.live))
 }
 
 // claim enters a new session into the live ones if limit lets it, or returns the
@@ -132,7 +132,7 @@ func (r *registry) claim(s Session, cancel context.CancelFunc, limit room) (e *e
 	if other := r.byName[named{s.Owner, s.Name}]; other != nil {
 		return nil, false, errTaken(s.Name, other.id)
 	}
-	e = newEntry(s)
+	e = newEntry(s, r.events)
 	e.cancelCreate = cancel
 	r.add(e)
 	return e, true, nil

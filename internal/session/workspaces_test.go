@@ -253,7 +253,7 @@ func TestWorkspaceFiles(t *testing.T) {
 				return
 			}
 			text := fmt.Sprint("text ", i)
-			if err := d.Files.Write(t.Context(), everyone, ids[i], protocol.Write{Path: fmt.Sprint("f", i)}, int64(len(text)), strings.NewReader(text)); err != nil {
+			if _, err := d.Files.Write(t.Context(), everyone, ids[i], protocol.Write{Path: fmt.Sprint("f", i)}, int64(len(text)), strings.NewReader(text)); err != nil {
 				t.Error(err)
 			}
 		})

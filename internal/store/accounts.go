@@ -103,7 +103,7 @@ func (s *Store) PutUser(ctx context.Context, u accounts.User) error {
 // DeleteUser implements accounts.Store.
 func (s *Store) DeleteUser(ctx context.Context, id string) error {
 	err := s.together(ctx, func(tx *sql.Tx) error {
-		for _, table := range []string{"user_keys", "user_quotas"} {
+		for _, table := range []string{"user_keys", "user_quotas", "user_identities"} {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE user_id = ?", id); err != nil {
 				return err
 			}

@@ -74,12 +74,13 @@ func align(ctx context.Context, tx *sql.Tx, r clock.Reading) (jumped time.Durati
 			"UPDATE sessions SET created_at = min(created_at + ?1, ?2), last_activity = min(last_activity + ?1, ?2), ended_at = iif(ended_at = 0, 0, min(ended_at + ?1, ?2))",
 			"UPDATE workspaces SET created_at = min(created_at + ?1, ?2), last_used = min(last_used + ?1, ?2)",
 			"UPDATE snapshots SET created_at = min(created_at + ?1, ?2)",
-			"UPDATE usage_spans SET began = min(began + ?1, ?2)",
+			"UPDATE usage_spans SET began = iif(began = 0, 0, min(began + ?1, ?2))",
 			"UPDATE usage_meter SET seen = min(seen + ?1, ?2)",
 			`UPDATE orchestrator_sessions SET created_at = min(created_at + ?1, ?2), updated_at = min(updated_at + ?1, ?2),
 				last_activity_at = iif(last_activity_at = 0, 0, min(last_activity_at + ?1, ?2)),
 				last_heartbeat_at = iif(last_heartbeat_at = 0, 0, min(last_heartbeat_at + ?1, ?2)), expires_at = iif(expires_at = 0, 0, expires_at + ?1)`,
 			"UPDATE orchestrator_artifacts SET created_at = min(created_at + ?1, ?2)",
+			"UPDATE scope_completions SET due = due + ?1",
 			"UPDATE secrets SET created_at = min(created_at + ?1, ?2), updated_at = min(updated_at + ?1, ?2)",
 		} {
 			if _, err := tx.ExecContext(ctx, update, jumped.Microseconds(), now); err != nil {

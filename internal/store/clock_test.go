@@ -8,6 +8,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/clock"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
+	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 )
@@ -39,6 +40,10 @@ func TestAlign(t *testing.T) {
 	if err := s.ReadyArtifact(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
+	completion := scope.Completion{Owner: "alice", Scope: "workflow:run-1", Due: row.ExpiresAt}
+	if err := s.PutCompletion(t.Context(), completion, 1); err != nil {
+		t.Fatal(err)
+	}
 	align := func(boot string, offset, want time.Duration) {
 		t.Helper()
 		if got, err := s.Align(t.Context(), clock.Reading{Boot: boot, Offset: offset}); err != nil || got != want {
@@ -64,8 +69,13 @@ func TestAlign(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		completions, err := s.Completions(t.Context())
+		if err != nil || len(completions) != 1 {
+			t.Fatal(completions, err)
+		}
 		for name, p := range map[string][2]time.Time{
-			"row made": {o.CreatedAt, first}, "row changed": {o.UpdatedAt, first}, "row used": {o.LastActivity, first}, "row expires": {o.ExpiresAt, row.ExpiresAt},
+			"scope due": {completions[0].Due, completion.Due},
+			"row made":  {o.CreatedAt, first}, "row changed": {o.UpdatedAt, first}, "row used": {o.LastActivity, first}, "row expires": {o.ExpiresAt, row.ExpiresAt},
 			"artifact": {artifact.CreatedAt, first},
 			"created":  {a.CreatedAt, alive.CreatedAt}, "active": {a.LastActivity, alive.LastActivity}, "ended": {e.EndedAt, ended.EndedAt},
 			"workspace": {w.LastUsed, first}, "made": {w.CreatedAt, first},

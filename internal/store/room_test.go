@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/history"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/usage"
@@ -26,6 +27,13 @@ func TestReserveIsForWhatIsAskedFor(t *testing.T) {
 	}
 	if err := s.AddUsage(t.Context(), usage.Changes{Seen: time.Now(), Amounts: amounts}); err == nil || asked > 0 {
 		t.Errorf("usage on a full disk: %v, and asked for room %d times", err, asked)
+	}
+	samples := make([]history.Row, 5000)
+	for i := range samples {
+		samples[i] = history.Row{Session: "a", Step: history.Fine, Sample: history.Sample{At: time.Unix(int64(i), 0)}}
+	}
+	if err := s.AddHistory(t.Context(), samples, nil, nil); err == nil || asked > 0 {
+		t.Errorf("samples on a full disk: %v, and asked for room %d times", err, asked)
 	}
 	err := s.PutSecret(t.Context(), secrets.Row{Secret: secrets.Secret{Owner: "alice", Name: "key"}, Sealed: make([]byte, 1<<20)}, 10)
 	if err == nil || asked != 1 {

@@ -90,11 +90,14 @@ func (s *Store) CountSnapshot(ctx context.Context, snap snapshots.Snapshot, most
 	if err != nil {
 		return wrap("count snapshot "+snap.ID, err)
 	}
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
-		return errdefs.New(errdefs.InsufficientSpace, "the snapshots of this key would have more than %d MiB; delete some", most>>20)
+	if n, err := result.RowsAffected(); err != nil || n > 0 {
+		return err
 	}
-	return err
+	var others int64
+	if err := s.read.QueryRowContext(ctx, "SELECT coalesce(sum(size), 0) FROM snapshots WHERE owner = ? AND id <> ?", snap.Owner, snap.ID).Scan(&others); err != nil {
+		return wrap("count the snapshots of an owner", err)
+	}
+	return snapshots.OverTotal(others, most, "delete some")
 }
 
 // GetSnapshot implements snapshots.Store.

@@ -136,6 +136,9 @@ func TestCountSnapshot(t *testing.T) {
 		if c.refused {
 			want = before.Size
 			code(t, "over the maximum", err, errdefs.InsufficientSpace)
+			if e, ok := errors.AsType[*errdefs.Error](err); !ok || e.Reason != errdefs.QuotaExceeded || e.Quota.Name != "snapshot_mb" {
+				t.Errorf("%+v: it does not say which quota: %v", c, err)
+			}
 		} else if err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}

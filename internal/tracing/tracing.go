@@ -10,12 +10,15 @@ package tracing
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -32,6 +35,8 @@ const (
 	Manager Layer = "manager"
 	Driver  Layer = "driver"
 	Runner  Layer = "runner"
+	// ToolLayer is of the tools of agents, above the API that they call.
+	ToolLayer Layer = "tool"
 )
 
 // Span is one step. The zero value is none, and its methods do nothing.
@@ -86,21 +91,90 @@ type Tracer struct{ tracer trace.Tracer }
 // New returns a Tracer whose traces provider takes or leaves.
 func New(provider trace.TracerProvider) *Tracer { return &Tracer{provider.Tracer(Name)} }
 
-// Request begins the trace of a request. A traceparent in its header becomes a
-// link and no more: whether a request is traced is not for clients to choose.
-func (t *Tracer) Request(ctx context.Context, header http.Header) (context.Context, Span) {
+// Request begins the span of a request. One with a traceparent in its header goes on
+// with that trace, but whether its spans are kept is not for clients to choose: the
+// provider's sampler decides as for one without. Only what the daemon asks of itself,
+// inside, is kept where that is which it belongs to.
+func (t *Tracer) Request(ctx context.Context, header http.Header, inside bool) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
 	}
-	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindServer)}
 	if header.Get("Traceparent") != "" {
 		of := propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
-		if theirs := trace.SpanContextFromContext(of).WithTraceState(trace.TraceState{}); theirs.IsValid() {
-			options = append(options, trace.WithLinks(trace.Link{SpanContext: theirs}))
+		theirs := trace.SpanContextFromContext(of).WithTraceState(trace.TraceState{}).WithRemote(!inside)
+		ctx = trace.ContextWithSpanContext(ctx, theirs)
+	}
+	ctx, span := t.tracer.Start(ctx, "request", trace.WithSpanKind(trace.SpanKindServer))
+	return ctx, Span{span}
+}
+
+// Hand gives the span of a context to a request, for Request of who answers it.
+func Hand(ctx context.Context, header http.Header) {
+	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(header))
+}
+
+// Sampler keeps a ratio of all traces, by chance and not by their ids: clients choose
+// these.
+func Sampler(ratio float64) sdktrace.Sampler {
+	byChance := chance(ratio)
+	return sdktrace.ParentBased(byChance, sdktrace.WithRemoteParentSampled(byChance), sdktrace.WithRemoteParentNotSampled(byChance))
+}
+
+type chance float64
+
+// ShouldSample implements sdktrace.Sampler.
+func (c chance) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	result := sdktrace.SamplingResult{Tracestate: trace.SpanContextFromContext(p.ParentContext).TraceState()}
+	if rand.Float64() < float64(c) { //nolint:gosec // nothing is secret in it
+		result.Decision = sdktrace.RecordAndSample
+	}
+	return result
+}
+
+// Description implements sdktrace.Sampler.
+func (c chance) Description() string { return fmt.Sprintf("Chance{%g}", float64(c)) }
+
+// Tool begins the span of a call of a tool of agents. scope is whose it is. caller is
+// the traceparent that the call itself brought, and empty without. Where that is valid
+// the span is in its trace, and says by a link which request brought it; whether it is
+// kept has been settled for that request.
+func Tool(ctx context.Context, tool, scope, caller string) (context.Context, Span) {
+	request := trace.SpanFromContext(ctx)
+	if !request.IsRecording() {
+		return ctx, Span{}
+	}
+	options := []trace.SpanStartOption{trace.WithAttributes(attribute.String("sandkasten.tool", tool), attribute.String("sandkasten.scope", scope))}
+	if theirs := parse(caller); theirs.IsValid() {
+		ctx = trace.ContextWithSpanContext(ctx, theirs.WithTraceFlags(trace.FlagsSampled).WithRemote(false))
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: request.SpanContext()}))
+	}
+	ctx, span := request.TracerProvider().Tracer(Name).Start(ctx, string(ToolLayer)+"."+tool, options...)
+	return ctx, Span{span}
+}
+
+// parse is the span that a traceparent names. One of a malformed one is not valid.
+func parse(traceparent string) trace.SpanContext {
+	carrier := propagation.MapCarrier{"traceparent": traceparent}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier)) //nolint:forbidigo // it carries the answer alone
+}
+
+// Called ends the span of a call of a tool. attributes are names and values; those
+// without a value are left out. code is of its error, or empty.
+func (s Span) Called(code string, answerBytes int, attributes map[string]string) {
+	if s.span == nil {
+		return
+	}
+	for name, value := range attributes {
+		if value != "" {
+			s.span.SetAttributes(attribute.String("sandkasten."+name, value))
 		}
 	}
-	ctx, span := t.tracer.Start(ctx, "request", options...)
-	return ctx, Span{span}
+	s.span.SetAttributes(attribute.Int("sandkasten.answer_bytes", answerBytes))
+	if code != "" {
+		s.span.SetStatus(codes.Error, "")
+		s.span.SetAttributes(attribute.String("error.type", code))
+	}
+	s.span.End()
 }
 
 // Answered ends the span of a request. pattern is its route's, and "" if it has

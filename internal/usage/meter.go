@@ -50,6 +50,7 @@ type Meter struct {
 	pending map[Key]Amounts     // guarded by mu; what is still to be
 	spans   map[string]*span    // guarded by mu; of sessions that live
 	started map[string]bool     // guarded by mu; sessions that are being started
+	making  map[string]*making  // guarded by mu; sessions whose create is under way
 	closed  []string            // guarded by mu; sessions whose spans are still to be forgotten
 	traffic map[string]Traffic  // guarded by mu; that is counted
 	until   time.Time           // guarded by mu; not zero before Settled: what ends is not known to have lived longer
@@ -66,6 +67,13 @@ type span struct {
 	changed bool // it is to be written
 }
 
+// making is a create that is under way. The next meter is to know of it if this one dies:
+// its session is older than what was written last, and yet not counted.
+type making struct {
+	owner   string
+	written bool // as a Span that did not begin
+}
+
 // New returns a Meter that does nothing yet: see Resume and Run.
 func New(o Options) *Meter {
 	if o.Log == nil {
@@ -76,7 +84,7 @@ func New(o Options) *Meter {
 	}
 	return &Meter{
 		opts: o, kick: make(chan struct{}, 1), pending: make(map[Key]Amounts), stored: make(map[string]Amounts),
-		spans: make(map[string]*span), started: make(map[string]bool), owned: make(map[string][]string), traffic: make(map[string]Traffic),
+		spans: make(map[string]*span), started: make(map[string]bool), making: make(map[string]*making), owned: make(map[string][]string), traffic: make(map[string]Traffic),
 	}
 }
 
@@ -93,7 +101,7 @@ func (m *Meter) Resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rows, err := m.opts.Sessions.List(ctx, session.ListFilter{})
+	rows, err := m.opts.Sessions.List(ctx, session.ListFilter{IncludeEnded: true})
 	if err != nil {
 		return err
 	}
@@ -115,13 +123,22 @@ func (m *Meter) resume(ctx context.Context, state State, rows []session.Session,
 	if !state.Seen.IsZero() {
 		m.until = rebase(state.Seen, now)
 	}
-	living := make(map[string]session.Session, len(rows))
+	living, over := make(map[string]session.Session, len(rows)), map[string]session.Session{}
 	for _, s := range rows {
-		living[string(s.ID)] = s
+		if s.State.Ended() {
+			over[string(s.ID)] = s
+		} else {
+			living[string(s.ID)] = s
+		}
 	}
+	m.resumeShort(state, living, over, now)
 	for _, old := range state.Spans {
-		old.Began = rebase(old.Began, now)
 		s, ok := living[old.Session]
+		if old.Began.IsZero() {
+			m.resumeMade(old, s)
+			continue
+		}
+		old.Began = rebase(old.Began, now)
 		m.enter(&span{Span: old, sandbox: s.Sandbox})
 		switch {
 		case ok && s.State == session.Stopped:
@@ -142,6 +159,52 @@ func (m *Meter) resume(ctx context.Context, state State, rows []session.Session,
 	return nil
 }
 
+// resumeMade goes on with a create that was under way at the last write of the meter
+// before. If it failed or is over, s does not say so, and resumeShort counted what there
+// was. The caller holds mu.
+func (m *Meter) resumeMade(old Span, s session.Session) {
+	switch {
+	case s.State == session.Creating:
+		m.making[old.Session] = &making{owner: old.Owner, written: true}
+	case s.State.Alive():
+		m.begin(s, s.CreatedAt)
+	default:
+		m.closed = append(m.closed, old.Session)
+	}
+}
+
+// resumeShort counts sessions that the meter before did not hear of, because they were made,
+// and stopped or ended again, after its last write, or their create was under way at it. The
+// caller holds mu.
+func (m *Meter) resumeShort(state State, living, over map[string]session.Session, now time.Time) {
+	if state.Seen.IsZero() {
+		return
+	}
+	heard, made := make(map[string]bool, len(state.Spans)), map[string]bool{}
+	for _, old := range state.Spans {
+		heard[old.Session] = !old.Began.IsZero()
+		made[old.Session] = old.Began.IsZero()
+	}
+	count := func(s session.Session, end time.Time) {
+		id := string(s.ID)
+		if heard[id] || !made[id] && rebase(s.CreatedAt, now).Before(m.until) {
+			return
+		}
+		m.begin(s, s.CreatedAt)
+		m.close(id, end)
+	}
+	for _, s := range living {
+		if s.State == session.Stopped {
+			count(s, s.LastActivity) // which is that of its stop
+		}
+	}
+	for _, s := range over {
+		if s.State != session.Failed {
+			count(s, s.EndedAt)
+		}
+	}
+}
+
 // beginOf is when a session began to live that the meter before did not hear of: that
 // was after its last write. The caller holds mu.
 func (m *Meter) beginOf(s session.Session, before State, now time.Time) time.Time {
@@ -149,6 +212,11 @@ func (m *Meter) beginOf(s session.Session, before State, now time.Time) time.Tim
 		return now // there was no meter, and so nothing to count
 	}
 	began := rebase(s.CreatedAt, now)
+	// A start is activity, so a session without any is new: its create had no row yet
+	// when the meter wrote.
+	if began.Before(m.until) && s.LastActivity.Equal(s.CreatedAt) {
+		return s.CreatedAt
+	}
 	if began.Before(m.until) {
 		began = rebase(s.LastActivity, now) // which is that of its start
 	}
@@ -173,12 +241,15 @@ func rebase(t, now time.Time) time.Time {
 	return now.Add(-max(now.Round(0).Sub(t.Round(0)), 0))
 }
 
-// Settled is called once the sessions of an earlier daemon have been taken up. Those
-// that are found dead before that count until the earlier daemon's last sign of life.
-func (m *Meter) Settled() {
+// Settled is called once the sessions of an earlier daemon have been taken up, before
+// anything else changes one. Those that are found dead before that count until the
+// earlier daemon's last sign of life. What it took up is written at once: rows alone do not
+// say how long a session lived that is started, taken up and stopped between two writes.
+func (m *Meter) Settled(ctx context.Context) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.until = time.Time{}
+	m.mu.Unlock()
+	m.write(ctx)
 }
 
 // ClockSet has the times of spans told by the wall clock as it is now.
@@ -201,6 +272,9 @@ func (m *Meter) observe(s session.Session) {
 	defer m.mu.Unlock()
 	now := time.Now()
 	switch {
+	case s.State == session.Creating:
+		m.making[id] = &making{owner: s.Owner}
+		return // it is written with others if it takes long
 	case s.State == session.Starting:
 		m.started[id] = true
 	case s.State.Alive() && m.spans[id] == nil && m.started[id]:
@@ -217,6 +291,12 @@ func (m *Meter) observe(s session.Session) {
 	}
 	if s.State != session.Starting {
 		delete(m.started, id)
+	}
+	if made := m.making[id]; made != nil {
+		delete(m.making, id)
+		if made.written && m.spans[id] == nil {
+			m.closed = append(m.closed, id)
+		}
 	}
 	select {
 	case m.kick <- struct{}{}:
@@ -367,8 +447,11 @@ func (m *Meter) Sessions() session.Store { return metered{m.opts.Sessions, m} }
 
 // Put implements session.Store.
 func (s metered) Put(ctx context.Context, x session.Session) error {
-	if x.State == session.Stopping {
+	switch x.State {
+	case session.Stopping:
 		s.meter.measureLast(ctx, string(x.ID))
+	case session.Starting:
+		s.meter.writeEnd(ctx, string(x.ID))
 	}
 	if err := s.Store.Put(ctx, x); err != nil {
 		return err

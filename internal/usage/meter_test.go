@@ -48,9 +48,9 @@ func (m *memory) Get(_ context.Context, id session.ID) (session.Session, error) 
 	return session.Session{}, errdefs.New(errdefs.NotFound, "none")
 }
 
-func (m *memory) List(context.Context, session.ListFilter) (all []session.Session, err error) {
+func (m *memory) List(_ context.Context, f session.ListFilter) (all []session.Session, err error) {
 	for _, s := range m.rows {
-		if !s.State.Ended() && !s.Helper {
+		if (f.IncludeEnded || !s.State.Ended()) && !s.Helper {
 			all = append(all, s)
 		}
 	}
@@ -160,6 +160,7 @@ func (r *run) put(s *session.Session, state session.State) {
 	switch {
 	case state == session.Creating:
 		s.CreatedAt = time.Now()
+		s.LastActivity = s.CreatedAt
 	case state == session.Stopped:
 		s.LastActivity = time.Now()
 	case state.Ended():
@@ -189,7 +190,7 @@ func (r *run) wantTime(owner string, want time.Duration) {
 func TestTimeOfASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := start(t, newMemory(), usage.Options{})
-		r.Settled()
+		r.Settled(t.Context())
 		s := r.create("a", "alice")
 		time.Sleep(100 * time.Second)
 		r.wantTime("alice", 100*time.Second)
@@ -236,7 +237,7 @@ func TestTimeOverKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		r := start(t, m, usage.Options{})
-		r.Settled()
+		r.Settled(t.Context())
 		r.create("a", "alice")
 		time.Sleep(50 * time.Second)
 		ended := r.create("b", "bob")
@@ -251,7 +252,7 @@ func TestTimeOverKills(t *testing.T) {
 		time.Sleep(100 * time.Second) // nobody is there
 
 		r = start(t, m, usage.Options{})
-		r.Settled()
+		r.Settled(t.Context())
 		time.Sleep(100 * time.Second)
 		r.wantTime("alice", 300*time.Second)
 		r.wantTime("bob", 50*time.Second)
@@ -260,12 +261,181 @@ func TestTimeOverKills(t *testing.T) {
 		for range 3 { // nothing is counted twice
 			r.kill(m)
 			r = start(t, m, usage.Options{})
-			r.Settled()
+			r.Settled(t.Context())
 		}
 		r.wantTime("alice", 300*time.Second)
 		r.wantTime("bob", 50*time.Second)
 		if n := r.Used("dora").Sessions; n != 1 {
 			t.Errorf("%d sessions of dora", n)
+		}
+	})
+}
+
+// A create that is under way when the meter writes for the last time counts, and a
+// session that is started again does not count twice.
+func TestCreateDuringTheLastWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		old := r.create("o", "olga")
+		time.Sleep(10 * time.Second)
+		r.put(old, session.Stopping)
+		r.put(old, session.Stopped)
+		s := &session.Session{ID: "a", Owner: "alice", Sandbox: "box-a"}
+		r.put(s, session.Creating)
+		time.Sleep(10 * time.Second) // the meter writes meanwhile
+		old.LastActivity = time.Now()
+		r.put(old, session.Starting)
+		r.put(old, session.Running)
+		r.put(s, session.Running)
+		r.kill(m)
+
+		r = start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		if n := r.Used("alice").Sessions; n != 1 {
+			t.Errorf("%d sessions of alice, want 1", n)
+		}
+		r.wantTime("alice", 10*time.Second)
+		if n := r.Used("olga").Sessions; n != 1 {
+			t.Errorf("%d sessions of olga, want 1", n)
+		}
+	})
+}
+
+// A create that is under way at the last write counts as well if its session stopped or ended
+// before the meter died; not if it failed.
+func TestShortLivesDuringTheLastWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		ends := map[string]session.State{"carl": session.Stopped, "dora": session.Destroyed, "fred": session.Failed}
+		made, late := map[string]*session.Session{}, map[string]*session.Session{}
+		for owner := range ends {
+			made[owner] = &session.Session{ID: session.ID(owner), Owner: owner, Sandbox: "box"}
+			r.put(made[owner], session.Creating)
+			late[owner] = &session.Session{ID: session.ID("late-" + owner), Owner: owner, Sandbox: "box"}
+			r.put(late[owner], session.Creating)
+		}
+		time.Sleep(11 * time.Second) // the meter writes after ten
+		for owner, end := range ends {
+			if end != session.Failed {
+				r.put(made[owner], session.Running)
+			}
+			r.put(made[owner], end)
+		}
+		r.kill(m)
+		for range 2 { // nothing is counted twice
+			r = start(t, m, usage.Options{})
+			for owner, end := range ends {
+				if late[owner].State != session.Creating {
+					continue
+				}
+				if end != session.Failed {
+					r.put(late[owner], session.Running)
+				}
+				r.put(late[owner], end)
+			}
+			r.Settled(t.Context())
+			if len(m.spans) != 0 {
+				t.Errorf("left spans %v", m.spans)
+			}
+			for owner, want := range map[string]int64{"carl": 2, "dora": 2, "fred": 0} {
+				if n := r.Used(owner).Sessions; n != want {
+					t.Errorf("%d sessions of %s, want %d", n, owner, want)
+				}
+			}
+			r.wantTime("fred", 0)
+			r.kill(m)
+		}
+		r.wantTime("dora", 11*time.Second+10*time.Second)
+	})
+}
+
+// What is taken up is known to the meter after that one: a session that it did not hear of
+// before counts in full if it stops at once and this meter dies as well.
+func TestTimeOverTwoKills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		s := r.create("a", "alice")
+		time.Sleep(10 * time.Second)
+		r.put(s, session.Stopped)
+		time.Sleep(10 * time.Second) // the meter writes
+		s.LastActivity = time.Now()
+		r.put(s, session.Starting)
+		r.put(s, session.Running)
+		r.kill(m)
+		time.Sleep(20 * time.Second)
+
+		r = start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		time.Sleep(100 * time.Millisecond)
+		r.put(s, session.Stopped)
+		r.kill(m)
+
+		r = start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		r.wantTime("alice", 30*time.Second+100*time.Millisecond)
+	})
+}
+
+// A session that stops and starts again between two writes did not live in between.
+func TestTimeOfAStartAfterTheLastWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		known := r.create("known", "alice")
+		time.Sleep(10 * time.Second) // the meter writes
+		fresh := r.create("b", "bob")
+		for _, s := range []*session.Session{known, fresh} {
+			r.put(s, session.Stopped)
+		}
+		time.Sleep(400 * time.Millisecond) // and not again until here
+		for _, s := range []*session.Session{known, fresh} {
+			s.LastActivity = time.Now()
+			r.put(s, session.Starting)
+			r.put(s, session.Running)
+		}
+		time.Sleep(time.Millisecond)
+		r.kill(m)
+
+		r = start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		r.wantTime("alice", 10*time.Second+21*time.Millisecond)
+		r.wantTime("bob", 21*time.Millisecond)
+	})
+}
+
+// What was made, and stopped or ended again, after the last write counts, and nothing twice.
+func TestShortLivesAfterTheLastWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := start(t, m, usage.Options{})
+		r.Settled(t.Context())
+		known := r.create("known", "alice")
+		time.Sleep(10 * time.Second)
+		r.put(known, session.Stopped)
+		time.Sleep(10 * time.Second) // the meter writes
+		stopped, destroyed := r.create("s", "alice"), r.create("d", "alice")
+		time.Sleep(100 * time.Millisecond)
+		r.put(stopped, session.Stopped)
+		r.put(destroyed, session.Destroyed)
+		time.Sleep(100 * time.Millisecond)
+		r.kill(m)
+
+		for range 2 {
+			r = start(t, m, usage.Options{})
+			r.Settled(t.Context())
+			if n := r.Used("alice").Sessions; n != 3 {
+				t.Errorf("%d sessions, want 3", n)
+			}
+			r.wantTime("alice", 10*time.Second+200*time.Millisecond)
+			time.Sleep(10 * time.Second)
+			r.kill(m)
 		}
 	})
 }
@@ -276,7 +446,7 @@ func TestTimeOfWhatIsFoundDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		r := start(t, m, usage.Options{})
-		r.Settled()
+		r.Settled(t.Context())
 		s := r.create("a", "alice")
 		time.Sleep(500 * time.Second)
 		r.kill(m)
@@ -285,7 +455,7 @@ func TestTimeOfWhatIsFoundDead(t *testing.T) {
 		r = start(t, m, usage.Options{})
 		r.put(s, session.Stopping)
 		r.put(s, session.Stopped)
-		r.Settled()
+		r.Settled(t.Context())
 		r.wantTime("alice", 500*time.Second)
 	})
 }
@@ -294,7 +464,7 @@ func TestTimeOverTheEndOfAMonth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		r := start(t, m, usage.Options{})
-		r.Settled()
+		r.Settled(t.Context())
 		month := usage.MonthOf(time.Now())
 		time.Sleep(time.Until(month.End()) - 6*time.Hour)
 		s := r.create("a", "alice")
@@ -324,7 +494,7 @@ func TestAFailedWriteIsWrittenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		r := start(t, m, usage.Options{})
-		r.Settled()
+		r.Settled(t.Context())
 		m.mu.Lock()
 		m.broken = errors.New("the disk is full")
 		m.mu.Unlock()
@@ -369,7 +539,7 @@ func TestProcessorTimeAndTraffic(t *testing.T) {
 		}
 		m := newMemory()
 		r := start(t, m, o)
-		r.Settled()
+		r.Settled(t.Context())
 		s := r.create("a", "alice")
 		carry(map[string]usage.Traffic{"alice": {Sent: 100, Received: 1000}})
 		time.Sleep(2 * time.Minute)
@@ -387,7 +557,7 @@ func TestProcessorTimeAndTraffic(t *testing.T) {
 		r.kill(m)
 		carry(nil) // a new daemon begins with nothing
 		r = start(t, m, o)
-		r.Settled()
+		r.Settled(t.Context())
 		time.Sleep(2 * time.Minute)
 		check(time.Second, 150, 1000)
 		mu.Lock()
@@ -425,7 +595,7 @@ func TestForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		r := start(t, m, usage.Options{})
-		r.Settled()
+		r.Settled(t.Context())
 		s := r.create("a", "alice")
 		time.Sleep(time.Minute)
 		r.put(s, session.Destroyed)

@@ -73,11 +73,12 @@ type Key struct {
 }
 
 // Span is the time from when a session began to live, by its create or start, until
-// it ends or stops. A row of it is there for as long as the session lives.
+// it ends or stops. A row of it is there for as long as the session lives. One that did
+// not begin is of a create that was under way at the write.
 type Span struct {
 	Session string
 	Owner   string
-	Began   time.Time
+	Began   time.Time     // zero if it did not begin
 	CPUTime time.Duration // of it, that is counted already
 }
 

@@ -76,6 +76,12 @@ func (m *Meter) write(ctx context.Context) {
 			changes.Spans = append(changes.Spans, s.Span)
 		}
 	}
+	for id, made := range m.making {
+		if !made.written {
+			made.written = true
+			changes.Spans = append(changes.Spans, Span{Session: id, Owner: made.owner})
+		}
+	}
 	m.writing, m.pending, m.closed = m.pending, make(map[Key]Amounts), nil
 	m.turn(now)
 	m.judgeNetworks(now)
@@ -99,6 +105,17 @@ func (m *Meter) write(ctx context.Context) {
 	}
 }
 
+// writeEnd has the end of a session's span written, if it is not yet. A row that starts no
+// longer says when it stopped: the next meter would count the time between as well.
+func (m *Meter) writeEnd(ctx context.Context, id string) {
+	m.mu.Lock()
+	wait := m.writing != nil || slices.Contains(m.closed, id)
+	m.mu.Unlock()
+	if wait {
+		m.write(ctx)
+	}
+}
+
 // restore has changes written next time. The caller holds mu.
 func (m *Meter) restore(c Changes) {
 	for k, a := range c.Amounts {
@@ -107,6 +124,9 @@ func (m *Meter) restore(c Changes) {
 	for _, s := range c.Spans {
 		if here := m.spans[s.Session]; here != nil {
 			here.changed = true
+		}
+		if made := m.making[s.Session]; made != nil {
+			made.written = false
 		}
 	}
 	m.closed = append(m.closed, c.Closed...)

@@ -306,13 +306,7 @@ func (s *SignIns) SignOut(ctx context.Context, id string, everywhere bool) error
 // the sign-in.
 func (s *SignIns) Authenticate(_ context.Context, token string) (p auth.Principal, id string, err error) {
 	hash := auth.HashKey(token)
-	s.mu.Lock()
-	in := s.byHash[hash]
-	var one SignIn
-	if in != nil {
-		one = in.SignIn
-	}
-	s.mu.Unlock()
+	in, one := s.copyOf(func() *signIn { return s.byHash[hash] })
 	if in == nil || s.expired(one) {
 		return auth.Principal{}, "", errEnded()
 	}
@@ -330,6 +324,23 @@ func (s *SignIns) Authenticate(_ context.Context, token string) (p auth.Principa
 	in.LastUsed = s.opts.Now()
 	s.mu.Unlock()
 	return p, one.ID, nil
+}
+
+// copyOf returns what find finds, nil for nothing, and a copy as it is now. find is called
+// with mu held.
+func (s *SignIns) copyOf(find func() *signIn) (in *signIn, one SignIn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in = find(); in != nil {
+		one = in.SignIn
+	}
+	return in, one
+}
+
+// HashOf implements accounts.SignIns.
+func (s *SignIns) HashOf(id string) (hash auth.Hash, ok bool) {
+	in, one := s.copyOf(func() *signIn { return s.byID[id] })
+	return one.Hash, in != nil && !s.expired(one) && s.stands(one)
 }
 
 // Watch returns a context that ends with ctx, or at once with the sign-in of an id.

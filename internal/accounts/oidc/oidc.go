@@ -14,11 +14,12 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -43,7 +44,8 @@ type Options struct {
 	GroupsClaim    string
 	NameClaim      string // that names a user who is made
 	CreateUsers    bool
-	LinkUsers      bool // a verified e-mail address is the user who has it
+	Audience       string // that access tokens must be for
+	LinkUsers      bool   // a verified e-mail address is the user who has it
 
 	Store    Store
 	Accounts *accounts.Accounts
@@ -53,9 +55,10 @@ type Options struct {
 type Provider struct {
 	opts   Options
 	secret [32]byte // signs what a browser keeps until it comes back
+	tokens seen
 
-	mu    sync.Mutex
-	found *oidc.Provider // guarded by mu; nil until the provider has answered
+	asking singleflight.Group
+	found  atomic.Pointer[oidc.Provider] // nil until the provider has answered
 }
 
 // New returns a provider. It is asked when somebody signs in, and may be down before.
@@ -71,21 +74,30 @@ const Patience = 10 * time.Minute
 // askFor is how long the provider itself may take.
 const askFor = 10 * time.Second
 
-// discover returns the provider, which it asks about itself once.
+// discover returns the provider, which it asks about itself once. All that wait for its
+// answer have the same one, and may leave.
 func (p *Provider) discover(ctx context.Context) (*oidc.Provider, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.found != nil {
-		return p.found, nil
+	if found := p.found.Load(); found != nil {
+		return found, nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askFor)
-	defer cancel()
-	found, err := oidc.NewProvider(ctx, p.opts.Issuer)
-	if err != nil {
-		return nil, errdefs.Wrap(err, errdefs.Unavailable, "the provider that signs users in does not answer; try again, or sign in with a password")
+	answer := p.asking.DoChan("", func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askFor)
+		defer cancel()
+		found, err := oidc.NewProvider(ctx, p.opts.Issuer)
+		if err == nil {
+			p.found.Store(found)
+		}
+		return found, err
+	})
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case got := <-answer:
+		if got.Err != nil {
+			return nil, errdefs.Wrap(got.Err, errdefs.Unavailable, "the provider that signs users in does not answer; try again, or sign in with a password")
+		}
+		return got.Val.(*oidc.Provider), nil
 	}
-	p.found = found
-	return found, nil
 }
 
 func (p *Provider) config(found *oidc.Provider, back string) *oauth2.Config {
@@ -144,6 +156,10 @@ type claims struct {
 	Email    string
 	Verified bool
 	Groups   []string
+
+	// NoGroups says that Groups is empty because nobody told them, which access tokens
+	// often do not.
+	NoGroups bool
 }
 
 // Finish ends a sign-in: it returns the user for whom the provider has sent the browser
@@ -198,21 +214,20 @@ func (p *Provider) redeem(ctx context.Context, found *oidc.Provider, t trip, cod
 		return c, errRefused(err)
 	}
 	// Some providers tell the rest only there.
-	if info, err := found.UserInfo(ctx, oauth2.StaticTokenSource(token)); err == nil && info.Subject == id.Subject {
-		more := map[string]any{}
-		if info.Claims(&more) == nil {
-			for name, value := range more {
-				if _, told := all[name]; !told {
-					all[name] = value
-				}
-			}
-		}
+	info, err := found.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	switch {
+	case err == nil && info.Subject == id.Subject:
+		merge(all, info)
+	case err != nil && found.UserInfoEndpoint() != "" && p.needsGroups() && all[p.opts.GroupsClaim] == nil:
+		return c, errdefs.Wrap(err, errdefs.Unavailable, "the provider that signs users in does not tell your groups now; try again")
 	}
-	return p.read(id.Subject, all), nil
+	c = p.read(id.Subject, all)
+	c.NoGroups = false // a sign-in without groups is of somebody in none
+	return c, nil
 }
 
 func (p *Provider) read(subject string, all map[string]any) claims {
-	c := claims{Subject: subject}
+	c := claims{Subject: subject, NoGroups: all[p.opts.GroupsClaim] == nil}
 	c.Name, _ = all[p.opts.NameClaim].(string)
 	c.Email, _ = all["email"].(string)
 	switch verified := all["email_verified"].(type) {
@@ -233,6 +248,9 @@ func (p *Provider) read(subject string, all map[string]any) claims {
 	}
 	return c
 }
+
+// needsGroups reports whether groups decide anything.
+func (p *Provider) needsGroups() bool { return len(p.opts.AllowedGroups)+len(p.opts.AdminGroups) > 0 }
 
 // admit refuses who is on none of the lists.
 func (p *Provider) admit(c claims) error {
@@ -273,7 +291,7 @@ func (p *Provider) userOf(ctx context.Context, c claims) (accounts.User, error) 
 	if u.State != accounts.Active {
 		return accounts.User{}, errdefs.New(errdefs.PermissionDenied, "your user is disabled here; ask an admin")
 	}
-	if role := p.roleOf(c); len(p.opts.AdminGroups) > 0 && role != u.Role {
+	if role := p.roleOf(c); len(p.opts.AdminGroups) > 0 && role != u.Role && !c.NoGroups {
 		return p.opts.Accounts.UpdateUser(ctx, system, u.Name, accounts.UserUpdate{Role: &role})
 	}
 	return u, nil

@@ -10,30 +10,44 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandkasten/sandkasten/agents/tools"
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/mcpserver"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // Options configures the surface. Transport is required.
 type Options struct {
 	Version   string
-	Transport http.RoundTripper // to the daemon's own API
-	Log       *slog.Logger      // silence
+	Transport http.RoundTripper     // to the daemon's own API
+	Registry  prometheus.Registerer // nil keeps no metrics
+	Issuer    string                // whose access tokens are taken, too; empty is nobody's
+	Files     *artifacts.Service    // that tools stage and publish; nil leaves these tools out
+	Log       *slog.Logger          // silence
 }
 
 // url is the daemon's for Transport, which needs no address.
 const url = "http://localhost"
 
+// listens is the method of a request that follows files.
+const listens = "subscriptions/listen"
+
 // New returns the surface.
 func New(o Options) api.Surface {
-	s := &surface{http: &http.Client{Transport: o.Transport}}
+	s := &surface{http: &http.Client{Transport: o.Transport}, calls: newCalls(o.Registry)}
+	if o.Files != nil {
+		s.files = files{o.Files}
+	}
 	// A request that says its scope is held to it.
-	scoped := mcpserver.New(mcpserver.Options{Version: o.Version, Sets: s.set, Log: o.Log})
-	free := mcpserver.New(mcpserver.Options{Version: o.Version, Sets: s.set, ScopeArgument: true, Log: o.Log})
-	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+	scoped := mcpserver.New(mcpserver.Options{Version: o.Version, Sets: s.set, Files: o.Files != nil, Log: o.Log})
+	free := mcpserver.New(mcpserver.Options{Version: o.Version, Sets: s.set, ScopeArgument: true, Files: o.Files != nil, Log: o.Log})
+	streamable := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		if r.Header.Get("Mcp-Method") == listens { // the library compares it with the body
+			return mcpserver.NewListener(mcpserver.Options{Version: o.Version, Sets: s.set, Log: o.Log})
+		}
 		if r.Header.Get(mcpserver.ScopeHeader) != "" {
 			return scoped
 		}
@@ -43,14 +57,48 @@ func New(o Options) api.Surface {
 		PropagateRequestCancellation: true, // a client that goes away ends its call
 		DisableLocalhostProtection:   true, // hosts and origins are checked before, for all surfaces
 	})
-	return api.Surface{Name: "mcp", Routes: []api.Route{
-		{Pattern: "POST /mcp", Scope: api.Key, Class: api.Long, Acts: true, Handler: handler},
-		{Pattern: "GET /mcp", Scope: api.Key, Handler: handler},
-		{Pattern: "DELETE /mcp", Scope: api.Key, Handler: handler},
-	}}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		streamable.ServeHTTP(w, r.WithContext(mcpserver.WithHeader(r.Context(), r.Header)))
+	})
+	routes := []api.Route{
+		{Pattern: "POST /mcp", Scope: api.Key, Class: api.Long, Acts: true, Tokens: described, Handler: handler},
+		{Pattern: "GET /mcp", Scope: api.Key, Tokens: described, Handler: handler},
+		{Pattern: "DELETE /mcp", Scope: api.Key, Tokens: described, Handler: handler},
+	}
+	if o.Issuer != "" {
+		for _, path := range []string{described, wellKnown} {
+			routes = append(routes, api.Route{Pattern: "GET " + path, Scope: api.Public, Handler: describe(o.Issuer)})
+		}
+	}
+	return api.Surface{Name: "mcp", Routes: routes}
 }
 
-type surface struct{ http *http.Client }
+// Where clients find out which provider to ask for a token: RFC 9728 puts the path of
+// what is protected behind the well-known one, and some clients leave it out.
+const (
+	wellKnown = "/.well-known/oauth-protected-resource"
+	described = wellKnown + "/mcp"
+)
+
+// resource is the description of a protected resource, by RFC 9728.
+type resource struct {
+	Resource string   `json:"resource"`
+	Servers  []string `json:"authorization_servers"`
+	Methods  []string `json:"bearer_methods_supported"`
+	Name     string   `json:"resource_name"`
+}
+
+func describe(issuer string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		api.WriteJSON(w, r, http.StatusOK, resource{api.Base(r) + "/mcp", []string{issuer}, []string{"header"}, "Sandkasten"})
+	})
+}
+
+type surface struct {
+	http  *http.Client
+	calls *calls
+	files tools.FileStore // nil without
+}
 
 // noKey is sent to a daemon that asks nobody for a key.
 const noKey = "none"
@@ -62,7 +110,7 @@ func (s *surface) set(c mcpserver.Caller) (*tools.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := tools.Options{Client: client, Scope: mcpserver.DefaultScope(c.Client), ScopeArgument: true}
+	o := tools.Options{Client: client, Scope: mcpserver.DefaultScope(c.Client), ScopeArgument: true, Files: s.files, Observe: s.calls.observe}
 	if text := c.Header.Get(mcpserver.ScopeHeader); text != "" {
 		o.ScopeArgument = false
 		if o.Scope, err = tools.ParseScope(text); err != nil {

@@ -109,7 +109,6 @@ func serve(t *testing.T, log io.Writer) *httptest.Server {
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
 		Modes: map[string]string{"docker": "native"}, DefaultImage: "base",
 	})
-	kept := artifacts.New(artifacts.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir(), Secret: []byte("of the test"), MaxBytes: 1 << 20, Quota: 2 << 20})
 	users, err := accounts.New(ctx, accounts.Options{
 		Store: db, Reserved: func(string) bool { return false }, RemoveOwned: func(context.Context, string) error { return nil },
 	})
@@ -125,6 +124,7 @@ func serve(t *testing.T, log io.Writer) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept := artifacts.New(artifacts.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir(), Secret: []byte("of the test"), Credentials: users.Authenticator(keys), MaxBytes: 1 << 20, Quota: 2 << 20})
 	authenticator := users.Authenticator(keys)
 	signIns, err := browser.New(ctx, browser.Options{Store: db, Accounts: users, Keys: authenticator, Idle: time.Hour, Most: time.Hour})
 	if err != nil {

@@ -32,7 +32,7 @@ type artifactView struct {
 func (s *surface) viewArtifact(r *http.Request, x orchestrator.Session, a artifacts.Artifact) artifactView {
 	return artifactView{
 		ID: a.ID, Filename: a.Filename, ContentType: a.ContentType, SizeBytes: a.Size, StoragePath: a.StoragePath,
-		DownloadURL: s.kept.Link(r.Context(), a, x.ArtifactBaseURL), CreatedAt: stamp(a.CreatedAt),
+		DownloadURL: s.kept.Link(r.Context(), api.Caller(r.Context()), a, x.ArtifactBaseURL), CreatedAt: stamp(a.CreatedAt),
 	}
 }
 
@@ -143,7 +143,7 @@ func (s *surface) linkTicket(r *http.Request) (p auth.Principal, shown bool, err
 	if !query.Has("signature") {
 		return p, false, nil
 	}
-	a, err := s.kept.Check(r.Context(), r.PathValue("artifact"), query.Get("expires"), query.Get("signature"))
+	a, err := s.kept.Check(r.Context(), r.PathValue("artifact"), query)
 	return auth.Principal{Owner: a.Owner, ID: "artifact-link", Quota: a.Owner, ReadOnly: true}, true, err
 }
 

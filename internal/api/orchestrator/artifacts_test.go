@@ -87,6 +87,7 @@ func TestArtifactLinks(t *testing.T) {
 	for name, target := range map[string]string{
 		"of another artifact": otherPlain + "?" + query,
 		"with a later end":    plain + "?" + later,
+		"of another key":      plain + "?" + strings.Replace(query, "key=a", "key=b", 1),
 		"changed":             link[:len(link)-1] + map[bool]string{true: "0", false: "1"}[link[len(link)-1] != '0'],
 		"without its end":     plain + "?signature=" + strings.TrimPrefix(query, "x"),
 		"empty":               plain + "?expires=&signature=",
@@ -102,6 +103,39 @@ func TestArtifactLinks(t *testing.T) {
 	s.want(http.StatusNotFound, `{"detail":"Not found."}`, "GET", plain, "", header("X-Api-Key", "bob-key"))
 	s.want(http.StatusNotFound, `{"detail":"No SandboxSession matches the given query."}`, "GET", one+"/artifacts/", "", header("X-Api-Key", "bob-key"))
 	s.want(http.StatusNotFound, `{"detail":"No SandboxSession matches the given query."}`, "POST", one+"/files/export/", `{"path":"a"}`, header("X-Api-Key", "bob-key"))
+}
+
+// A link ends with the key or the sign-in of a user that it was made with, and with
+// nothing else of the user's.
+func TestArtifactLinksEndWithWhatMadeThem(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.newUser("dora")
+	cookies, token := s.login("dora")
+	csrf := header("X-CSRFToken", token)
+	made := s.object(http.StatusCreated, "POST", "/api/api-keys/", `{"name":"laptop"}`, cookies, csrf)
+	byKey := header("X-Api-Key", made["key"].(string))
+	s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`, byKey)
+	s.object(http.StatusOK, "POST", one+"/exec", `{"command":"echo one > a"}`, byKey)
+	ofKey, _ := s.object(http.StatusCreated, "POST", one+"/files/export", `{"path":"a"}`, byKey)["download_url"].(string)
+	list, _ := s.object(http.StatusOK, "GET", one+"/artifacts/", "", cookies)["artifacts"].([]any)
+	if len(list) != 1 {
+		t.Fatalf("%v", list)
+	}
+	ofSignIn, _ := list[0].(map[string]any)["download_url"].(string)
+	check := func(link string, want int) {
+		t.Helper()
+		if a := s.do("GET", link, "", noKey); a.status != want {
+			t.Errorf("%s: %d %s, want %d", link, a.status, a.body, want)
+		}
+	}
+	check(ofKey, http.StatusOK)
+	check(ofSignIn, http.StatusOK)
+	s.want(http.StatusNoContent, "", "DELETE", "/api/api-keys/"+made["id"].(string)+"/", "", cookies, csrf)
+	check(ofKey, http.StatusForbidden)
+	check(ofSignIn, http.StatusOK)
+	s.want(http.StatusNoContent, "", "POST", "/api/auth/logout/", "", cookies, csrf)
+	check(ofSignIn, http.StatusForbidden)
 }
 
 func TestArtifactBaseURL(t *testing.T) {

@@ -102,7 +102,6 @@ func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Opti
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
 		Modes: map[string]string{"docker": "native"}, DefaultImage: "base", ArchiveSuffix: suffix,
 	})
-	kept := artifacts.New(artifacts.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir(), Secret: []byte("of the test"), MaxBytes: 1 << 20, Quota: 2 << 20})
 	run(t, manager.Run)
 	run(t, service.Run)
 	for !manager.Ready() {
@@ -116,6 +115,7 @@ func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Opti
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept := artifacts.New(artifacts.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir(), Secret: []byte("of the test"), Credentials: users.Authenticator(keys), MaxBytes: 1 << 20, Quota: 2 << 20})
 	signIns, err := browser.New(t.Context(), browser.Options{Store: db, Accounts: users, Keys: users.Authenticator(keys), Idle: time.Hour, Most: time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ type (
 	ofArtifact struct {
 		Artifact  string `path:"artifact" doc:"The artifact's UUID." example:"4f0e8c1a-2d57-4b1e-9c55-0a6f3f7f4b22"`
 		Expires   string `query:"expires" doc:"Of a link: when it ends."`
+		Key       string `query:"key" doc:"Of a link: the id of the key or sign-in that it was made with, with which it ends."`
 		Signature string `query:"signature" doc:"Of a link."`
 	}
 

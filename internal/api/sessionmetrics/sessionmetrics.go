@@ -19,12 +19,19 @@ import (
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
+const (
+	execDurations = "sandkasten_exec_duration_seconds"
+	outcomeOK     = "ok" // of a create
+)
+
 // Metrics measures what sessions and commands cost. No label names a session.
 // A nil Metrics measures nothing.
 type Metrics struct {
 	create *prometheus.HistogramVec
 	exec   *prometheus.HistogramVec
 	full   prometheus.Counter
+
+	durations *prometheus.Registry // of create and exec alone
 }
 
 // New registers what it measures of manager's sessions. Without a registry it
@@ -33,10 +40,23 @@ func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 	if registry == nil {
 		return nil
 	}
+	m := newMetrics()
+	registry.MustRegister(m.durations, m.full, sessionCounter{manager}, &useCounter{manager: manager}, networkCounter{manager})
+	if manager.Workspaces.Enabled() {
+		registry.MustRegister(workspaceCounter{manager})
+	}
+	if manager.Snapshots.Enabled() {
+		registry.MustRegister(snapshotCounter{manager})
+	}
+	return m
+}
+
+func newMetrics() *Metrics {
 	m := &Metrics{
+		durations: prometheus.NewRegistry(),
 		create: histogram("sandkasten_session_create_duration_seconds",
 			"Time to make a session, by outcome: ok, or the code of the error.", "outcome"),
-		exec: histogram("sandkasten_exec_duration_seconds",
+		exec: histogram(execDurations,
 			"Time that commands ran, by how they ended; those that were started in the background are not counted.", "cause"),
 		full: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sandkasten_exec_disk_full_total",
@@ -50,13 +70,7 @@ func New(registry *prometheus.Registry, manager *session.Manager) *Metrics {
 	} {
 		m.exec.WithLabelValues(string(cause))
 	}
-	registry.MustRegister(m.create, m.exec, m.full, sessionCounter{manager}, &useCounter{manager: manager}, networkCounter{manager})
-	if manager.Workspaces.Enabled() {
-		registry.MustRegister(workspaceCounter{manager})
-	}
-	if manager.Snapshots.Enabled() {
-		registry.MustRegister(snapshotCounter{manager})
-	}
+	m.durations.MustRegister(m.create, m.exec)
 	return m
 }
 
@@ -75,7 +89,7 @@ func (m *Metrics) Created(took time.Duration, err error) {
 	if m == nil {
 		return
 	}
-	outcome := "ok"
+	outcome := outcomeOK
 	if err != nil {
 		outcome = string(errdefs.CodeOf(err))
 	}

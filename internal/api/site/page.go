@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"net/url"
 	"path"
 	"strings"
@@ -13,7 +14,9 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
 // repository is where a link leads that leaves docs.
@@ -24,7 +27,7 @@ type page struct {
 	source   string // "pool.md"
 	Path     string // "pool.html"
 	Title    string
-	Contents []link // its second level headings
+	Contents []link // its headings of the second and third level
 	Body     template.HTML
 
 	text []byte
@@ -36,6 +39,7 @@ type page struct {
 var markdown = goldmark.New(
 	goldmark.WithExtensions(extension.Table),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
+	goldmark.WithRendererOptions(renderer.WithNodeRenderers(util.Prioritized(pageRenderer{}, 100))), // before goldmark's own
 )
 
 func (b *builder) page(source string, src []byte) (*page, error) {
@@ -52,6 +56,11 @@ func (b *builder) page(source string, src []byte) (*page, error) {
 				return ast.WalkStop, err
 			}
 			n.Destination = []byte(destination)
+		case *ast.Image:
+			picture := path.Join(path.Dir(source), string(n.Destination))
+			if _, err := fs.Stat(b.source, picture); err != nil || path.Ext(picture) != pictures {
+				return ast.WalkStop, fmt.Errorf("shows %s, which is no picture", n.Destination)
+			}
 		case *ast.Heading:
 			p.heading(n)
 		}
@@ -63,6 +72,7 @@ func (b *builder) page(source string, src []byte) (*page, error) {
 	if p.Title == "" {
 		return nil, errors.New("does not begin with a title")
 	}
+	p.groupLanguages()
 	var out bytes.Buffer
 	if err := markdown.Renderer().Render(&out, src, p.tree); err != nil {
 		return nil, err
@@ -75,8 +85,8 @@ func (p *page) heading(n *ast.Heading) {
 	switch title := p.plain(n); n.Level {
 	case 1:
 		p.Title = title
-	case 2:
-		p.Contents = append(p.Contents, link{Title: title, Path: "#" + anchor(n)})
+	case 2, 3:
+		p.Contents = append(p.Contents, link{Title: title, Path: "#" + anchor(n), Inner: n.Level == 3})
 	}
 }
 

@@ -22,11 +22,20 @@ var assets embed.FS
 // reference is the page that assets/reference.js completes from openapi.json.
 const reference = "reference.md"
 
+// copied are the assets that are files of the site.
+var copied = []string{"icon.svg", "theme.css", "site.css", "theme.js", "page.js", "search.js", "reference.js", "try.js", "calls.json"}
+
+// Options say who serves the pages.
+type Options struct {
+	Daemon  bool // the reference can send requests to it
+	Console bool // it has the console, where people sign in
+}
+
 // Build returns the files of the site by their path below its root. A link
 // that leads to no page, or a page to which the lists of index.md do not lead,
 // is an error: it is a mistake in the source.
-func Build(source fs.FS) (map[string][]byte, error) {
-	b := builder{source: source, files: map[string][]byte{}}
+func Build(source fs.FS, o Options) (map[string][]byte, error) {
+	b := builder{options: o, source: source, files: map[string][]byte{}}
 	if err := b.parse(); err != nil {
 		return nil, err
 	}
@@ -40,6 +49,7 @@ func Build(source fs.FS) (map[string][]byte, error) {
 }
 
 type builder struct {
+	options  Options
 	source   fs.FS
 	pages    []*page
 	sections []section
@@ -52,17 +62,27 @@ type section struct {
 	Links []link
 }
 
-type link struct{ Title, Path string }
+type link struct {
+	Title, Path string
+	Inner       bool // below another
+}
 
-// parse reads all pages.
+// pictures is what the names of pictures end in, which are files of the site.
+const pictures = ".webp"
+
+// parse reads all pages, and takes the pictures.
 func (b *builder) parse() error {
 	return fs.WalkDir(b.source, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path.Ext(name) != ".md" {
+		if err != nil || d.IsDir() || path.Ext(name) != ".md" && path.Ext(name) != pictures {
 			return err
 		}
 		text, err := fs.ReadFile(b.source, name)
 		if err != nil {
 			return err
+		}
+		if path.Ext(name) == pictures {
+			b.files[name] = text
+			return nil
 		}
 		p, err := b.page(name, text)
 		if err != nil {
@@ -117,6 +137,7 @@ func (b *builder) write() error {
 			"Page": p, "Sections": b.sections,
 			"Root":      strings.Repeat("../", strings.Count(p.Path, "/")),
 			"Reference": p.source == reference,
+			"Options":   b.options,
 		})
 		if err != nil {
 			return err
@@ -126,7 +147,7 @@ func (b *builder) write() error {
 	if b.files["search.json"], err = json.Marshal(index); err != nil {
 		return err
 	}
-	for _, name := range []string{"site.css", "search.js", "reference.js"} {
+	for _, name := range copied {
 		if b.files[name], err = assets.ReadFile("assets/" + name); err != nil {
 			return err
 		}

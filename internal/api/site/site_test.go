@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -39,23 +40,36 @@ func get(t *testing.T, h http.Handler, target string) *httptest.ResponseRecorder
 
 // TestServed holds that pages need no key and may load their own files only.
 func TestServed(t *testing.T) {
-	h := api.Handler(api.Options{Authenticator: nobody{}}, site.New(docs.FS))
+	h := api.Handler(api.Options{Authenticator: nobody{}}, site.New(docs.FS, site.Options{}))
 	for target, want := range map[string]string{
-		"/docs/":                     "text/html; charset=utf-8",
-		"/docs/quickstart.html":      "text/html; charset=utf-8",
-		"/docs/decisions/":           "text/html; charset=utf-8",
-		"/docs/decisions/index.html": "text/html; charset=utf-8",
-		"/docs/site.css":             "text/css; charset=utf-8",
-		"/docs/search.js":            "text/javascript; charset=utf-8",
-		"/docs/search.json":          "application/json",
+		"/docs/":                       "text/html; charset=utf-8",
+		"/docs/quickstart.html":        "text/html; charset=utf-8",
+		"/docs/decisions/":             "text/html; charset=utf-8",
+		"/docs/decisions/index.html":   "text/html; charset=utf-8",
+		"/docs/site.css":               "text/css; charset=utf-8",
+		"/docs/theme.css":              "text/css; charset=utf-8",
+		"/docs/icon.svg":               "image/svg+xml",
+		"/docs/theme.js":               "text/javascript; charset=utf-8",
+		"/docs/page.js":                "text/javascript; charset=utf-8",
+		"/docs/reference.js":           "text/javascript; charset=utf-8",
+		"/docs/try.js":                 "text/javascript; charset=utf-8",
+		"/docs/calls.json":             "application/json",
+		"/docs/pictures/sessions.webp": "image/webp",
+		"/docs/search.js":              "text/javascript; charset=utf-8",
+		"/docs/search.json":            "application/json",
 	} {
 		w := get(t, h, target)
 		if got := w.Header().Get("Content-Type"); w.Code != http.StatusOK || got != want || w.Body.Len() == 0 {
 			t.Errorf("%s: %d %s", target, w.Code, got)
 		}
 		csp := w.Header().Get("Content-Security-Policy")
-		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
-			t.Errorf("%s: Content-Security-Policy %q", target, csp)
+		for _, want := range []string{"default-src 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'", "trusted-types 'none'"} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("%s: Content-Security-Policy %q has no %s", target, csp, want)
+			}
+		}
+		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") || w.Header().Get("X-Frame-Options") != "DENY" {
+			t.Errorf("%s: %v", target, w.Header())
 		}
 	}
 	if w := get(t, h, "/docs"); w.Code != http.StatusTemporaryRedirect || w.Header().Get("Location") != "/docs/" {
@@ -75,7 +89,7 @@ var (
 
 // TestLinks follows every link of every page.
 func TestLinks(t *testing.T) {
-	files, err := site.Build(docs.FS)
+	files, err := site.Build(docs.FS, site.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,14 +125,14 @@ func TestLinks(t *testing.T) {
 }
 
 // TestPagesLoadNothing holds that a page works offline, and that nothing in it
-// runs but its own two scripts, which make no markup of what they read.
+// runs but its own scripts, which make no markup of what they read.
 func TestPagesLoadNothing(t *testing.T) {
-	files, err := site.Build(docs.FS)
+	files, err := site.Build(docs.FS, site.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	loads := regexp.MustCompile(`<(?:script|link|img|iframe|style|form|object)\b[^>]*`)
-	own := regexp.MustCompile(`^<(?:link rel="stylesheet" href|script src)="(?:\.\./)?(?:site\.css|search\.js|reference\.js)"(?: defer)?$`)
+	own := regexp.MustCompile(`^<img src="pictures/[a-z]+\.webp" alt="[^"]+"$|^<link rel="icon" href="(?:\.\./)?icon\.svg"$|^<(?:link rel="stylesheet" href|script src)="(?:\.\./)?(?:(?:theme|site)\.css|(?:theme|page|search|reference|try)\.js)"(?: defer)?$`)
 	for name, content := range files {
 		switch path.Ext(name) {
 		case ".html":
@@ -139,7 +153,7 @@ func TestPagesLoadNothing(t *testing.T) {
 
 // TestSearchIndex looks for something of a heading, a table and a code block.
 func TestSearchIndex(t *testing.T) {
-	files, err := site.Build(docs.FS)
+	files, err := site.Build(docs.FS, site.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +179,7 @@ func TestSearchIndex(t *testing.T) {
 // TestBuild makes the site of testdata/good.txtar.
 func TestBuild(t *testing.T) {
 	source, _ := pages(t, "testdata/good.txtar")
-	files, err := site.Build(source)
+	files, err := site.Build(source, site.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,6 +187,9 @@ func TestBuild(t *testing.T) {
 		"one.html": {
 			"<title>One &amp; only - Sandkasten</title>", `<h2 id="a_b--c-d">`, `<h2 id="a_b--c-d-1">`, `href="more/index.html"`,
 			`href="https://github.com/sandkasten/sandkasten/blob/main/LICENSE"`, `href="https://example.org/x"`,
+			`<a class="anchor" href="#a_b--c-d-1"`, `<div class="wide">`, `<li class="inner"><a href="#inner">Inner</a></li>`,
+			"<div class=\"languages\">\n<section data-language=\"cli\">\n<h4>Command line</h4>\n<pre><code class=\"language-sh\">sandkasten ls\n</code></pre>\n</section>\n<section data-language=\"python\">\n<h4>Python</h4>",
+			`<p>Python:</p>`, `<p>Rust:</p>`,
 			`<a href="one.html" aria-current="page">One</a>`, `<li><a href="#a_b--c-d-1">A_b / c-d</a></li>`,
 		},
 		"more/index.html": {`href="../one.html#a_b--c-d"`, `<a href="../one.html">One</a>`, `href="../more/two.html"`, `href="../site.css"`},
@@ -188,15 +205,96 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// TestOptions holds that only a daemon's pages send requests to it, and that only with
+// the console they lead to it.
+func TestOptions(t *testing.T) {
+	for _, c := range []struct {
+		options         site.Options
+		daemon, console bool
+	}{
+		{site.Options{}, false, false},
+		{site.Options{Daemon: true}, true, false},
+		{site.Options{Daemon: true, Console: true}, true, true},
+	} {
+		files, err := site.Build(docs.FS, c.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := string(files["reference.html"])
+		if strings.Contains(page, ` data-daemon=`) != c.daemon || strings.Contains(page, ` data-console=`) != c.console || strings.Contains(page, `class="console" href="/"`) != c.console {
+			t.Errorf("%+v: %s", c.options, page)
+		}
+	}
+}
+
+// TestCalls holds that the reference shows calls of operations that there are. That they
+// make them, the tests of the SDKs and of the command line hold.
+func TestCalls(t *testing.T) {
+	var document struct {
+		Paths map[string]map[string]struct{ OperationID string }
+	}
+	var calls struct {
+		Before, Operations map[string]map[string]string
+	}
+	for name, into := range map[string]any{"../v1/openapi.json": &document, "assets/calls.json": &calls} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	operations := map[string]bool{}
+	for _, methods := range document.Paths {
+		for _, operation := range methods {
+			operations[operation.OperationID] = true
+		}
+	}
+	for id, shown := range calls.Operations {
+		if !operations[id] {
+			t.Errorf("calls.json has %s, which is no operation", id)
+		}
+		for language, call := range shown {
+			if _, ok := calls.Before[language]; !ok || call == "" {
+				t.Errorf("%s has the call %q in %s", id, call, language)
+			}
+			if strings.Contains(call, `..."`) {
+				t.Errorf("%s in %s has a value that the daemon refuses: %s", id, language, call)
+			}
+		}
+	}
+}
+
+// TestOneRule holds that answers are shown by the rule of the console.
+func TestOneRule(t *testing.T) {
+	rule := regexp.MustCompile(`(?m)^(?:export )?const \w+ = (/\[\\p.*/gu);$`)
+	var found []string
+	for _, name := range []string{"assets/try.js", "../../../web/src/ui/text.tsx"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := rule.FindSubmatch(text)
+		if m == nil {
+			t.Fatalf("%s has no rule of what is shown as a mark", name)
+		}
+		found = append(found, string(m[1]))
+	}
+	if found[0] != found[1] {
+		t.Errorf("the reference marks %s, and the console %s", found[0], found[1])
+	}
+}
+
 // TestMistakes builds sources that begin with the error that they are.
 func TestMistakes(t *testing.T) {
 	names, err := filepath.Glob("testdata/bad_*.txtar")
-	if err != nil || len(names) != 3 {
+	if err != nil || len(names) != 4 {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
 		source, want := pages(t, name)
-		if _, err := site.Build(source); err == nil || err.Error() != want {
+		if _, err := site.Build(source, site.Options{}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
@@ -218,7 +316,7 @@ func pages(t *testing.T, name string) (source fstest.MapFS, comment string) {
 
 func BenchmarkBuild(b *testing.B) {
 	for b.Loop() {
-		if _, err := site.Build(docs.FS); err != nil {
+		if _, err := site.Build(docs.FS, site.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,22 +10,24 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
-// policy lets a page load files of the site and openapi.json, and nothing
-// else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy lets a page load files of the site and openapi.json, and ask the daemon that
+// serves it. No text becomes a script or markup.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 var types = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
 	".json": "application/json",
+	".svg":  "image/svg+xml",
+	".webp": "image/webp",
 }
 
-// New serves the site made of source at /docs, to everybody: it is the same for all,
-// and public. It is built when somebody
-// first asks for it.
-func New(source fs.FS) api.Surface {
-	files := sync.OnceValues(func() (map[string][]byte, error) { return Build(source) })
+// New serves the site made of source at /docs, to everybody: it is the same for all and
+// holds nothing of this daemon. It is built when somebody first asks for it.
+func New(source fs.FS, o Options) api.Surface {
+	o.Daemon = true
+	files := sync.OnceValues(func() (map[string][]byte, error) { return Build(source, o) })
 	return api.Surface{Name: "docs", Routes: []api.Route{
 		// The pages' links are relative to a directory.
 		{Pattern: "GET /docs", Scope: api.Public, Handler: http.RedirectHandler("/docs/", http.StatusTemporaryRedirect)},
@@ -51,8 +53,7 @@ func serve(files func() (map[string][]byte, error)) http.HandlerFunc {
 		}
 		header := w.Header()
 		header.Set("Content-Type", types[path.Ext(name)])
-		header.Set("Content-Security-Policy", policy)
-		header.Set("Referrer-Policy", "no-referrer")
+		api.PageHeaders(header, policy)
 		if _, err := w.Write(content); err != nil {
 			api.Failed(r.Context(), err)
 		}

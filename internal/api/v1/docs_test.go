@@ -39,7 +39,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for _, code := range []string{
-		"invalid_argument", "unauthenticated", "permission_denied", "not_found", "method_not_allowed", "request_timeout", "already_exists", "conflict",
+		"invalid_argument", "unauthenticated", "permission_denied", "not_found", "method_not_allowed", "request_timeout", "already_exists", "conflict", "precondition_failed",
 		"too_large", "unsupported_media_type", "unprocessable", "resource_exhausted", "internal", "unimplemented", "unavailable", "insufficient_space", "bad_gateway", "gateway_timeout", "headers_too_large",
 	} {
 		if !strings.Contains(string(text), "`"+code+"`") {

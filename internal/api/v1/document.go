@@ -2,6 +2,7 @@ package v1
 
 import (
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,7 @@ var errorExamples = []struct {
 	{408, "request_timeout", "The request's body did not arrive in time.", "the request body did not arrive in time; send it again", ""},
 	{409, errdefs.Conflict, "The state does not allow it now (conflict), or the name is taken (already_exists).", "session f5q2bz7lq4m3k5n6p7r2s3t4u5 is expired: it was idle for 30m0s", ""},
 	{411, "length_required", "The body came without its length.", "Content-Length is needed: send the body with its length, not in chunks", ""},
+	{412, errdefs.PreconditionFailed, "The file is not the one that If-Match names, or there is one and If-None-Match says that there must be none.", `"notes.txt" is not the file that If-Match names: it was changed or removed since; read it again, and decide whether to replace what is there now`, ""},
 	{413, errdefs.TooLarge, "Over a size limit, which the message names.", "the request body is over its limit of 1048576 bytes", ""},
 	{415, "unsupported_media_type", "The body has another type than the route takes.", "Content-Type must be application/json", ""},
 	{416, "range_not_satisfiable", "The file has no such range, which Content-Range says more about.", "Range begins behind the end: the file has 3 bytes", ""},
@@ -66,8 +68,10 @@ func (s *surface) document() *huma.OpenAPI {
 			}},
 		}
 	}
+	doc.Components.Schemas.Schema(reflect.TypeFor[Event](), true, "") // of a stream, which has no schema
 	documentConstraints(doc.Components.Schemas.Map())
 	documentExamples(doc.Components.Schemas)
+	documentTags(doc)
 	// Requests are closed, answers are open: they get new fields.
 	for name, schema := range doc.Components.Schemas.Map() {
 		if !strings.HasSuffix(name, "Request") && name != "Limits" {
@@ -125,6 +129,16 @@ data: {"phase":"download","done_bytes":1048576,"total_bytes":28230144}
 
 event: done
 data: {"id":"k5n6p7r2s3t4u5f5q2bz7lq4m3","kind":"pull","name":"debian:12-slim","status":"canceled","progress":{"phase":"download","done_bytes":1048576,"total_bytes":28230144},"created_at":"2026-11-21T09:00:00Z","ended_at":"2026-11-21T09:00:02Z"}
+
+`
+
+const exampleEvents = `event: ready
+id: mzxk2q9c1-1200345
+data: {"id":"mzxk2q9c1-1200345","type":"ready","time":"2026-11-21T09:00:00Z"}
+
+event: exec.burst
+id: mzxk2q9c1-2400871
+data: {"id":"mzxk2q9c1-2400871","type":"exec.burst","time":"2026-11-21T09:00:01Z","owner":"alice","session_id":"f5q2bz7lq4m3k5n6p7r2s3t4u5","exec_burst":{"started":120,"finished":118}}
 
 `
 

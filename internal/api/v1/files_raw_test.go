@@ -14,6 +14,7 @@ import (
 	"time"
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	v1files "github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
@@ -52,6 +53,43 @@ func TestWriteRaw(t *testing.T) {
 	if _, content := s.readBack(t, path, "path=first"); content != "xy" {
 		t.Errorf("after refused writes and an append: %q", content)
 	}
+}
+
+// A file is only replaced by who has seen it last.
+func TestWriteRawIfMatch(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	raw := path + "/fs/raw?path=f"
+	var made, replaced v1files.Written
+	answer := s.put(t, raw, "one", header("If-None-Match", "*"))
+	answer.into(t, 200, &made)
+	s.put(t, raw, "two", header("If-None-Match", "*")).wantError(t, 412, "precondition_failed", "")
+	var stat v1files.Stat
+	s.do(t, "GET", path+"/fs/stat?path=f", "").into(t, 200, &stat)
+	for what, tag := range map[string]string{
+		"GET":  s.do(t, "GET", path+"/fs/read?raw=1&path=f", "").header.Get("ETag"),
+		"HEAD": s.do(t, "HEAD", path+"/fs/read?raw=1&path=f", "").header.Get("ETag"),
+		"stat": stat.ETag, "PUT": answer.header.Get("ETag"),
+	} {
+		if tag == "" || tag != made.ETag {
+			t.Errorf("%s gives the ETag %s, the write %s", what, tag, made.ETag)
+		}
+	}
+	s.put(t, raw, "two", header("If-Match", `"other", `+made.ETag)).into(t, 200, &replaced)
+	refused := s.put(t, raw, "three", header("If-Match", made.ETag))
+	refused.wantError(t, 412, "precondition_failed", "")
+	if !strings.Contains(string(refused.body), "file_changed") {
+		t.Errorf("%s", refused.body)
+	}
+	s.put(t, path+"/fs/raw?path=x/y", "x", header("If-Match", "*")).wantError(t, 412, "precondition_failed", "")
+	s.put(t, raw+"&append=1", "x", header("If-Match", replaced.ETag)).wantError(t, 400, "invalid_argument", "If-Match")
+	s.put(t, raw, "x", header("If-Match", replaced.ETag), header("If-None-Match", "*")).wantError(t, 400, "invalid_argument", "If-Match")
+	s.put(t, raw, "x", header("If-None-Match", replaced.ETag)).wantError(t, 400, "invalid_argument", "If-None-Match")
+	if _, content := s.readBack(t, path, "path=f"); content != "two" {
+		t.Errorf("after refused writes there is %q", content)
+	}
+	s.put(t, raw, "five", header("If-Match", replaced.ETag)).into(t, 200, &replaced)
+	s.exec(t, path, "test ! -e x")
 }
 
 func TestWriteRawMistakes(t *testing.T) {
@@ -278,6 +316,23 @@ func TestReadBreaksOff(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
 	}
+}
+
+// A file that is emptied between the look at its size and the read of its first bytes
+// gets an answer all the same.
+func TestReadOfAShiftingFile(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	s.exec(t, path, "(while :; do head -c 2000000 /dev/zero >g; : >g; done) >/dev/null 2>&1 &")
+	for range 2000 {
+		response := s.open(t, "GET", path+"/fs/read?raw=1&path=g", nil)
+		if code := response.StatusCode; code != 200 && code != 404 && code != 409 {
+			t.Errorf("status %d", code)
+		}
+		_, _ = io.Copy(io.Discard, response.Body) // may end early: the file is shorter by then
+		response.Body.Close()
+	}
+	s.exec(t, path, "kill $(jobs -p)")
 }
 
 // TestManyAtOnce is the bound on operations at once.

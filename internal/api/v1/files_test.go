@@ -96,6 +96,35 @@ func TestReadRawHeaders(t *testing.T) {
 	}
 }
 
+// A browser shows a page of a sandbox, and does nothing that is in it.
+func TestReadAsPage(t *testing.T) {
+	s := start(t)
+	path := s.create(t)
+	for name, text := range map[string]string{"a.html": "\ufeff<LINK rel=preconnect href=//x><p>\u00e9<iframe src=//x></IFRAME><link><script>", "long": strings.Repeat("x", 1<<20), "longer": strings.Repeat("x", 1<<20+1), "latin": "caf\xe9"} {
+		s.do(t, "POST", path+"/fs/write", js(t, map[string]any{"path": name, "content_base64": []byte(text)})).into(t, 200, &v1.OK{})
+	}
+	page := s.do(t, "GET", path+"/fs/read?as=page&path=a.html", "")
+	if want := "\ufeff<no-LINK rel=preconnect href=//x><p>\u00e9<no-iframe src=//x></no-IFRAME><no-link><script>"; page.status != 200 || string(page.body) != want {
+		t.Errorf("%d %q", page.status, page.body)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "text/html; charset=utf-8", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "SAMEORIGIN", "X-DNS-Prefetch-Control": "off",
+		"Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+	} {
+		if got := page.header.Get(name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for query, want := range map[string]int{"path=long": 200, "path=longer": 413, "path=latin": 400, "path=a.html&raw=1": 400, "path=a.html&offset=1": 400, "path=none": 404} {
+		if got := s.do(t, "GET", path+"/fs/read?as=page&"+query, ""); got.status != want {
+			t.Errorf("%s: %d %s", query, got.status, got.body)
+		}
+	}
+	if got := s.do(t, "GET", path+"/fs/read?as=html&path=a.html", ""); got.status != 400 && got.status != 422 {
+		t.Errorf("as=html: %d", got.status)
+	}
+}
+
 func TestReadMistakes(t *testing.T) {
 	s := start(t)
 	path := s.create(t)

@@ -138,7 +138,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	if err := meter.Resume(context.Background()); err != nil {
 		tb.Fatal(err)
 	}
-	meter.Settled()
+	meter.Settled(context.Background())
 	o.session.Store, o.v1.Usage = meter.Sessions(), meter
 	if o.session.Admit == nil {
 		o.session.Admit = func(_ context.Context, owner string) error { return meter.Check(owner) }

@@ -37,9 +37,15 @@ func (s *surface) poolStatus(context.Context, *struct{}) (*poolOutput, error) {
 }
 
 func viewPool(p *pool.Pool) PoolStatus {
-	st := p.Status()
+	view := viewStatus(p.Status())
+	view.Enabled = p != nil
+	return view
+}
+
+// viewStatus is the status of a pool that there is.
+func viewStatus(st pool.Status) PoolStatus {
 	view := PoolStatus{
-		Enabled: p != nil, Ready: st.Ready, MaxReady: st.MaxReady, Unmatched: st.Unmatched, Short: st.Short,
+		Enabled: true, Ready: st.Ready, MaxReady: st.MaxReady, Unmatched: st.Unmatched, Short: st.Short,
 		Images: make([]PoolImage, 0, len(st.Images)),
 	}
 	for _, one := range st.Images {

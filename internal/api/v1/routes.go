@@ -21,6 +21,7 @@ const (
 // are the types of its handler.
 func (s *surface) table() {
 	s.sessionRoutes()
+	s.bulkRoutes()
 	s.execRoutes()
 	s.portRoutes()
 	s.networkRoutes()
@@ -31,6 +32,10 @@ func (s *surface) table() {
 	s.imageRoutes()
 	s.userRoutes()
 	s.scopeRoutes()
+	s.auditRoutes()
+	s.historyRoutes()
+	s.hostRoutes()
+	s.eventRoutes()
 	s.daemonRoutes()
 }
 

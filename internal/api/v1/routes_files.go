@@ -121,12 +121,12 @@ func (s *surface) fileContents(of fileRoutes) {
 	kit.Route(s.kit, of.row(kit.Row{
 		Pattern: "GET /fs/read", Scope: api.Key,
 		Doc: kit.Doc{
-			ID: "read-file", Summary: "Read a file", Errors: []int{403, 404, 409, 416, 422},
+			ID: "read-file", Summary: "Read a file", Errors: []int{403, 404, 409, 413, 416, 422},
 			Answers: map[int]kit.Answer{
-				200: {Content: []kit.Media{kit.JSON[files.Content](nil), kit.Bytes("application/octet-stream")}},
+				200: {Content: []kit.Media{kit.JSON[files.Content](nil), kit.Bytes("application/octet-stream"), kit.Bytes("text/html")}},
 				206: {Content: []kit.Media{kit.Bytes("application/octet-stream")}},
 			},
-			Description: "As JSON with base64. With raw=1, Accept: application/octet-stream or a Range as the bytes themselves: streamed, of any size, with X-File-Size, X-File-Mode and an ETag made of time and size. One range is answered with 206, one behind the end and several with 416. HEAD works. A transfer that fails halfway breaks the connection.",
+			Description: "As JSON with base64. With raw=1, Accept: application/octet-stream or a Range as the bytes themselves: streamed, of any size, with X-File-Size, X-File-Mode and an ETag that every change of the file changes. One range is answered with 206, one behind the end and several with 416. HEAD works. A transfer that fails halfway breaks the connection.",
 		},
 	}), of.handlers.Read)
 	kit.Route(s.kit, of.row(kit.Row{
@@ -139,10 +139,10 @@ func (s *surface) fileContents(of fileRoutes) {
 	kit.Route(s.kit, of.row(kit.Row{
 		Pattern: "PUT /fs/raw", Scope: api.Key, Class: api.Transfer, MaxBody: kit.NoLimit,
 		Doc: kit.Doc{
-			ID: "write-file-raw", Summary: "Write a file of any size", Errors: []int{403, 404, 409, 411, 422, 507},
-			Answers:     map[int]kit.Answer{200: {Content: []kit.Media{kit.JSON[OK](nil)}}},
+			ID: "write-file-raw", Summary: "Write a file of any size", Errors: []int{403, 404, 409, 411, 412, 422, 507},
+			Answers:     map[int]kit.Answer{200: {Content: []kit.Media{kit.JSON[files.Written](nil)}}},
 			Body:        s.fileBody(kit.Bytes("application/octet-stream")),
-			Description: "The body is the file, of any type. It is written as it arrives, atomically: if the client goes away halfway, the file is as before. Needs a Content-Length, of at most file_bytes at /v1/info.",
+			Description: "The body is the file, of any type. It is written as it arrives, atomically: if the client goes away halfway, the file is as before. Needs a Content-Length, of at most file_bytes at /v1/info. With If-Match it replaces only the file that the caller has seen, and with If-None-Match: * none: 412, and nothing changes. Of several such requests for one state of a file, one is carried out.",
 		},
 	}), of.handlers.WriteRaw)
 	kit.Route(s.kit, of.row(kit.Row{

@@ -7,7 +7,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/api/kit"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
-	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // ScopePath is what every route of one scope takes.
@@ -61,15 +60,4 @@ func (s *surface) completeScope(ctx context.Context, in *completeInput) (*comple
 		return nil, err
 	}
 	return &completedOutput{Completed{Scope: done.Scope, Sessions: left, EndsAt: done.Due}}, nil
-}
-
-// listed are the sessions that a list asks for.
-func (s *surface) listed(ctx context.Context, in *listInput) ([]session.Session, error) {
-	if in.Scope == "" {
-		return s.manager.Sessions.List(ctx, api.Caller(ctx), session.ListRequest{IncludeEnded: in.IncludeEnded})
-	}
-	if s.opts.Scopes == nil {
-		return nil, errdefs.New(errdefs.Unimplemented, "this daemon has no scopes")
-	}
-	return s.opts.Scopes.List(ctx, api.Caller(ctx), in.Scope, in.IncludeEnded)
 }

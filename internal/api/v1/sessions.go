@@ -18,6 +18,7 @@ import (
 type Session struct {
 	ID             session.ID        `json:"id" doc:"26 characters of a-z and 2-7." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
 	Name           string            `json:"name,omitempty" doc:"That it was given at create. It may stand wherever a path has the session's id." example:"build-7"`
+	Owner          string            `json:"owner,omitempty" doc:"Whose it is. Absent if the daemon needs no keys." example:"alice"`
 	Image          string            `json:"image" example:"base"`
 	ImageDigest    string            `json:"image_digest,omitempty" doc:"What the image's name meant when the session was created."`
 	Driver         string            `json:"driver" doc:"What made its sandbox." example:"native"`
@@ -44,6 +45,9 @@ type Session struct {
 	ExpiresAt      time.Time         `json:"expires_at" doc:"When it expires if nothing happens. Activity moves it, up to the maximum lifetime." example:"2026-11-21T09:30:00Z"`
 	LastActivity   time.Time         `json:"last_activity"`
 	EndedAt        *time.Time        `json:"ended_at,omitempty"`
+
+	Usage  *SessionUsage `json:"usage,omitempty" doc:"In a list with usage: what it used a few seconds ago. Absent without processes, and where it is not known yet."`
+	Cursor string        `json:"cursor,omitempty" doc:"In a list with limit: after of the page that begins behind this session." example:"eyJvIjoiY3JlYXRlZCJ9"`
 }
 
 // Limits bounds a session's sandbox.
@@ -59,7 +63,7 @@ func networkMode(m network.Mode) string { return string(cmp.Or(m, network.None))
 
 func view(s session.Session) Session {
 	v := Session{
-		ID: s.ID, Name: s.Name, Driver: s.Driver(), Image: s.Image, ImageDigest: s.ImageDigest, Status: s.State, EndReason: s.EndReason,
+		ID: s.ID, Name: s.Name, Owner: s.Owner, Driver: s.Driver(), Image: s.Image, ImageDigest: s.ImageDigest, Status: s.State, EndReason: s.EndReason,
 		Cwd: s.Cwd, WorkspaceID: s.WorkspaceID, Hostname: s.Hostname, Labels: s.Labels,
 		Limits:      Limits{CPU: s.Limits.CPU, MemoryMB: s.Limits.MemoryMB, Pids: s.Limits.Pids, DiskMB: s.Limits.DiskMB},
 		NetworkMode: networkMode(s.NetworkPolicy.Mode), Network: networks.View(s.NetworkPolicy), ReadonlyRootfs: s.ReadonlyRoot, FileScope: s.FileScope,
@@ -194,27 +198,6 @@ func (s *surface) createSession(ctx context.Context, in *createInput) (*sessionO
 	}
 	api.Made(ctx, "session", string(created.ID))
 	return &sessionOutput{view(created)}, nil
-}
-
-type listInput struct {
-	IncludeEnded bool   `query:"include_ended" doc:"Also those that ended not long ago."`
-	Scope        string `query:"scope" maxLength:"137" doc:"Only those of this scope of the key's own owner: their label sandkasten.scope is this." example:"workflow:run-1"`
-}
-
-type listOutput struct {
-	Body []Session `nullable:"false"`
-}
-
-func (s *surface) listSessions(ctx context.Context, in *listInput) (*listOutput, error) {
-	all, err := s.listed(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	out := &listOutput{Body: make([]Session, 0, len(all))}
-	for _, one := range all {
-		out.Body = append(out.Body, view(one))
-	}
-	return out, nil
 }
 
 func (s *surface) getSession(ctx context.Context, in *SessionPath) (*sessionOutput, error) {

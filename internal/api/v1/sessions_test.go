@@ -120,6 +120,7 @@ func TestOwners(t *testing.T) {
 		{"GET", path, ""},
 		{"DELETE", path, ""},
 		{"GET", path + "/stats", ""},
+		{"GET", path + "/stats/history", ""},
 		{"PATCH", path, `{"ttl_seconds":60}`},
 		{"POST", path + "/pause", ""},
 		{"POST", path + "/snapshots", ""},

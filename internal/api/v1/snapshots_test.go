@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
 	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	saved "github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
@@ -20,7 +22,7 @@ func TestSnapshots(t *testing.T) {
 	request := `{"name":"first","label":"a note","scope":"workspace","include_paths":["src"]}`
 	key := header("Idempotency-Key", "k")
 	s.do(t, "POST", path+"/snapshots", request, key).into(t, http.StatusCreated, &made)
-	if made.Name != "first" || made.Label != "a note" || made.SessionID != id || made.Files != 2 || made.FileBytes != 5 || made.SizeBytes == 0 || made.Image != "base" {
+	if made.Owner != "alice" || made.Name != "first" || made.Label != "a note" || made.SessionID != id || made.Files != 2 || made.FileBytes != 5 || made.SizeBytes == 0 || made.Image != "base" {
 		t.Errorf("made %+v", made)
 	}
 	s.do(t, "POST", path+"/snapshots", request, key).into(t, http.StatusCreated, &same)
@@ -84,8 +86,17 @@ func TestSnapshotMistakes(t *testing.T) {
 	s.exec(t, path, "head -c 20000 /dev/urandom > f")
 	s.do(t, "POST", path+"/snapshots", "").wantError(t, 413, "too_large", "")
 
-	full := start(t, func(o *setup) { o.session.Quotas = auth.FixedQuotas{General: auth.Quota{SnapshotBytes: 10}} })
-	full.do(t, "POST", full.create(t)+"/snapshots", "").wantError(t, 507, "insufficient_space", "")
+	full := start(t, func(o *setup) { o.session.Quotas = auth.FixedQuotas{General: auth.Quota{SnapshotBytes: 2 << 20}} })
+	path = full.create(t)
+	full.exec(t, path, "head -c 1100000 /dev/urandom > f")
+	full.do(t, "POST", path+"/snapshots", "").into(t, 201, &snapshots.Snapshot{})
+	refused := full.do(t, "POST", path+"/snapshots", "")
+	refused.wantError(t, 507, "insufficient_space", "")
+	var body api.ErrorBody
+	refused.into(t, 507, &body)
+	if want := (api.QuotaBody{Name: "snapshot_mb", Used: 1, Limit: 2}); body.Reason != errdefs.QuotaExceeded || body.Quota == nil || *body.Quota != want {
+		t.Errorf("quota %+v of reason %q, want %+v", body.Quota, body.Reason, want)
+	}
 
 	none := start(t, func(o *setup) { o.session.Snapshots = saved.Options{} })
 	path = none.create(t)

@@ -113,7 +113,9 @@ func TestUsersOfOthers(t *testing.T) {
 			t.Errorf("dora sees %s", a.body)
 		}
 	}
-	s.do(t, "GET", "/v1/pool/status", "", asDora).wantError(t, 403, "permission_denied", "")
+	for _, path := range []string{"/v1/pool/status", "/v1/host/history", "/v1/host/findings"} {
+		s.do(t, "GET", path, "", asDora).wantError(t, 403, "permission_denied", "")
+	}
 	if n := s.routesBelow(t, "/v1/users/{name}") + s.routesBelow(t, "/v1/keys/{id}"); n != 5 {
 		t.Errorf("%d routes of one user or key, 5 of them tested here", n)
 	}

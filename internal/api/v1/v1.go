@@ -21,8 +21,12 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/api/v1/images"
 	"github.com/sandkasten/sandkasten/internal/api/v1/networks"
+	"github.com/sandkasten/sandkasten/internal/api/v1/operator"
 	"github.com/sandkasten/sandkasten/internal/api/v1/snapshots"
 	"github.com/sandkasten/sandkasten/internal/api/v1/users"
+	"github.com/sandkasten/sandkasten/internal/audit"
+	"github.com/sandkasten/sandkasten/internal/findings"
+	"github.com/sandkasten/sandkasten/internal/history"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/preview"
@@ -46,8 +50,13 @@ type Options struct {
 	Usage    *usage.Meter       // nil meters nothing, and answers so
 	SignIns  *browser.SignIns   // of these accounts; nil has none, and answers so
 	OIDC     *oidc.Provider     // signs users in; nil has none, and answers so
+	History  *history.Recorder  // what sessions and the host used; nil has none, and answers so
+	Findings *findings.Examiner // what is wrong with the host; nil has none, and answers so
+	Home     string             // path of the page for who has signed in with it; default /
 
 	Scopes *scope.Service // nil has none, and answers so
+
+	Audit *audit.Log // of what clients do; nil keeps none, and answers so
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB
 	WriteBytes  int64  // of a file in one fs/write: 4 MiB
@@ -73,6 +82,7 @@ type surface struct {
 	networks       *networks.Handlers
 	images         *images.Handlers
 	users          *users.Handlers
+	host           *operator.Handlers
 	opts           Options
 	kit            *kit.Surface
 	metrics        *sessionmetrics.Metrics
@@ -104,7 +114,8 @@ func New(o Options) api.Surface {
 	s.snapshots = &snapshots.Handlers{Manager: o.Manager, Find: s.find}
 	s.networks = &networks.Handlers{Manager: o.Manager, Find: s.find}
 	s.images = &images.Handlers{Manager: o.Manager, Library: o.Images, Find: s.find}
-	s.users = &users.Handlers{Accounts: o.Accounts, Meter: o.Usage, SignIns: o.SignIns, OIDC: o.OIDC}
+	s.users = &users.Handlers{Accounts: o.Accounts, Meter: o.Usage, SignIns: o.SignIns, OIDC: o.OIDC, Home: cmp.Or(o.Home, "/")}
+	s.host = &operator.Handlers{History: o.History, Findings: o.Findings}
 	s.kit = kit.New(kit.Options{Name: "v1", LargeBodies: "send files by PUT fs/raw"})
 	s.table()
 	document, err := json.MarshalIndent(s.document(), "", "  ")

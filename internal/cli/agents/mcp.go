@@ -37,7 +37,8 @@ func (c MCPCmd) Run(ctx context.Context, a *cli.App) (err error) {
 	if c.Setup != "" {
 		return c.printSetup(a)
 	}
-	client, err := a.Client()
+	// A program waits for a daemon that is being restarted, as people would not.
+	client, err := a.ClientWith(sandkasten.Options{WrapTransport: mcpserver.HandCaller})
 	if err != nil {
 		return err
 	}
@@ -99,7 +100,7 @@ var setups = map[string]string{
 	"windsurf":       "# In ~/.codeium/windsurf/mcp_config.json:\n" + servers("mcpServers", ""),
 	"vscode":         "# In .vscode/mcp.json:\n" + servers("servers", `"type": "stdio", `),
 	"zed":            "# In Zed's settings.json:\n" + servers("context_servers", `"source": "custom", `),
-	"claude-code":    "claude mcp add sandkasten --env SANDKASTEN_URL=%s --env SANDKASTEN_API_KEY=YOUR_KEY -- sandkasten mcp\n",
+	"claude-code":    "claude mcp add --env SANDKASTEN_URL=%s --env SANDKASTEN_API_KEY=YOUR_KEY --transport stdio sandkasten -- sandkasten mcp\n",
 }
 
 // servers is the JSON that most clients take.

@@ -235,7 +235,7 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 		if found.IsDir() {
 			return fmt.Errorf("%s is a directory: `sandkasten fs tar` writes one to standard output", show.Printable(from))
 		}
-		return t.read(ctx, from, t.a.Out)
+		return t.read(ctx, from, func(content io.Reader) error { return output(t.a, content, false) })
 	}
 	if info, err := os.Stat(to); err == nil && info.IsDir() || strings.HasSuffix(to, "/") {
 		to = filepath.Join(to, path.Base(path.Join("/workspace", from)))
@@ -247,19 +247,30 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 	return t.fetch(ctx, from, to)
 }
 
-// read writes a file of the session to w.
-func (t *transfer) read(ctx context.Context, from string, w io.Writer) error {
+// read passes on a file of the session, and shows how far it is.
+func (t *transfer) read(ctx context.Context, from string, pass func(io.Reader) error) error {
 	content, err := t.inside.Read(ctx, from, nil)
 	if err != nil {
 		return err
 	}
 	reader, done := show.Reading(t.a.Err, content, path.Base(from), content.Size)
 	defer done()
-	return errors.Join(stream(w, reader), reader.Close())
+	return errors.Join(pass(reader), reader.Close())
 }
 
-// fetch replaces a local file when the whole of the other has arrived.
+// fetch replaces a local file when the whole of the other has arrived, or fills what is no
+// file, such as /dev/null and a pipe.
 func (t *transfer) fetch(ctx context.Context, from, to string) error {
+	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(to, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(t.read(ctx, from, func(content io.Reader) error { return stream(f, content) }), f.Close())
+	}
+	if real, err := filepath.EvalSymlinks(to); err == nil {
+		to = real
+	}
 	content, err := t.inside.Read(ctx, from, nil)
 	if err != nil {
 		return err

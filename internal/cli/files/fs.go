@@ -149,6 +149,7 @@ func (c editCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 }
 
 type catCmd struct {
+	Raw     bool     `help:"Send files unchanged to a terminal too. By default a terminal shows control characters, such as \\x1b; files and pipes always get them unchanged."`
 	Session string   `arg:"" help:"Session: its name, its id or a prefix of the id."`
 	Paths   []string `arg:"" name:"path" help:"Files."`
 }
@@ -159,7 +160,7 @@ func (c catCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 		if err != nil {
 			return err
 		}
-		return errors.Join(stream(a.Out, content), content.Close())
+		return errors.Join(output(a, content, c.Raw), content.Close())
 	})
 }
 

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 )
 
 // unknownSize is of a stream that does not say how long it is.
@@ -14,6 +17,16 @@ const unknownSize = -1
 func stream(w io.Writer, r io.Reader) error {
 	_, err := io.CopyBuffer(onlyWriter{w}, r, make([]byte, 256<<10))
 	return err
+}
+
+// output writes a file of a sandbox to standard output. A terminal shows its control
+// characters and does not obey them, unless it is to get them raw.
+func output(a *cli.App, content io.Reader, raw bool) error {
+	if raw || !show.IsTerminal(a.Out) {
+		return stream(a.Out, content)
+	}
+	screen := show.NewScreen(a.Out)
+	return errors.Join(stream(screen, content), screen.Flush())
 }
 
 // onlyWriter keeps io.CopyBuffer from finding a way of its own.

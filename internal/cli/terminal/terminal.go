@@ -33,8 +33,11 @@ func Needed(a *cli.App, command string) error {
 // Kind is what programs call our terminal.
 func Kind() string { return cmp.Or(os.Getenv("TERM"), "xterm") }
 
+// ErrDetached is no failure, and exits with 0: the user has left a program that goes on.
+const ErrDetached = cli.CodeError(0)
+
 // Run lends our terminal to one of a session, which it closes. It returns the exit
-// code of its program as an error, nil for 0 and for detaching.
+// code of its program as an error, nil for 0, and ErrDetached.
 func Run(ctx context.Context, a *cli.App, s *sandkasten.Session, t *sandkasten.Terminal) error {
 	before, err := term.MakeRaw(int(a.In.Fd()))
 	if err != nil {
@@ -48,7 +51,7 @@ func Run(ctx context.Context, a *cli.App, s *sandkasten.Session, t *sandkasten.T
 	switch {
 	case errors.Is(err, errDetached):
 		a.Say("detached; `sandkasten shell --attach %s %s` attaches again", show.Printable(t.ID()), s.ID)
-		return nil
+		return ErrDetached
 	case err != nil:
 		return cli.NotRun(err)
 	}

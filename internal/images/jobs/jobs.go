@@ -74,6 +74,10 @@ type Manager struct {
 	slots chan struct{}
 	group sync.WaitGroup
 
+	// Changed is told each change of a job, and must not block. It is set before the
+	// first job; nil is told nothing.
+	Changed func(Job)
+
 	mu     sync.Mutex
 	jobs   map[string]*entry // guarded by mu
 	closed bool              // guarded by mu
@@ -137,6 +141,7 @@ func (m *Manager) Start(kind Kind, name, request string, work Work) (Job, error)
 		request: request, cancel: cancel, changed: make(chan struct{}),
 	}
 	m.jobs[e.job.ID] = e
+	m.tell(e)
 	m.group.Go(func() { m.run(ctx, e, work) })
 	return e.job, nil
 }
@@ -197,6 +202,14 @@ func (m *Manager) change(e *entry, set func(*Job)) {
 	set(&e.job)
 	close(e.changed)
 	e.changed = make(chan struct{})
+	m.tell(e)
+}
+
+// tell tells Changed. The caller holds mu.
+func (m *Manager) tell(e *entry) {
+	if m.Changed != nil {
+		m.Changed(e.job)
+	}
 }
 
 // List returns the jobs that are known, oldest first.

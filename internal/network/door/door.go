@@ -16,6 +16,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -208,7 +209,7 @@ func (d *Door) enter(ctx context.Context) error {
 			return err
 		}
 		d.Streams = append(d.Streams, stream)
-		queries, err := lc.ListenPacket(ctx, "udp"+family.network, netip.AddrPortFrom(family.resolver, 53).String())
+		queries, err := listenForQueries(ctx, lc, "udp"+family.network, family.resolver)
 		if err != nil {
 			return err
 		}
@@ -220,6 +221,29 @@ func (d *Door) enter(ctx context.Context) error {
 		d.Datagrams = append(d.Datagrams, datagrams.(*net.UDPConn))
 	}
 	return nil
+}
+
+// Copies of an earlier door's sockets go within milliseconds, on a busy host later.
+const (
+	copiesGo  = 5 * time.Second
+	lookAgain = 2 * time.Millisecond
+)
+
+// listenForQueries waits for what an earlier door of the namespace left at the address:
+// a process that this one was just starting has copies of all its sockets until it is
+// another program.
+func listenForQueries(ctx context.Context, lc net.ListenConfig, network string, resolver netip.Addr) (net.PacketConn, error) {
+	for end := time.Now().Add(copiesGo); ; {
+		conn, err := lc.ListenPacket(ctx, network, netip.AddrPortFrom(resolver, 53).String())
+		if !errors.Is(err, unix.EADDRINUSE) || time.Now().After(end) {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lookAgain):
+		}
+	}
 }
 
 // routeLocally has packets to any address of a prefix come back by loopback.

@@ -65,9 +65,9 @@ func (j *Journal) Dropped() uint64 {
 	return j.dropped
 }
 
-// add keeps an event. One that is like the last one raises that one's count and
-// number.
-func (j *Journal) add(e Event) {
+// add keeps an event, and returns it as it is kept: without a number if it is not. One
+// that is like the last one raises that one's count and number.
+func (j *Journal) add(e Event) Event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	e.At, e.Count = time.Now(), 1
@@ -76,7 +76,7 @@ func (j *Journal) add(e Event) {
 		last.Seq, last.At = j.seq, e.At
 		last.Count++
 		j.wake()
-		return
+		return *last
 	}
 	if !e.Allowed {
 		if j.refused == nil {
@@ -84,7 +84,7 @@ func (j *Journal) add(e Event) {
 		}
 		if !j.refused.Allow() {
 			j.dropped++
-			return
+			return e
 		}
 	}
 	j.seq++
@@ -96,6 +96,7 @@ func (j *Journal) add(e Event) {
 		j.next = (j.next + 1) % journalSize
 	}
 	j.wake()
+	return e
 }
 
 // wake has followers look again. The caller holds mu.

@@ -42,6 +42,10 @@ type Options struct {
 	// is asked often, and may change its mind. Nil is never.
 	OverQuota func() bool
 
+	// Decided is told each event that the journal keeps, and does not block. Nil is told
+	// nothing.
+	Decided func(Event)
+
 	// The defaults of what rules do not limit.
 	MaxConnections int        // at once: 256
 	NewPerSecond   rate.Limit // connections: 100

@@ -457,14 +457,17 @@ func TestOthersAtTheSameAddress(t *testing.T) {
 	}
 }
 
-// What comes before an answer is not passed on: there could be any number of it.
-func TestEarlyAnswersAreLeftOut(t *testing.T) {
-	w := allowing(t)
+// early is what comes before an answer.
+const early = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
+
+// answering is a server that answers each request itself, byte by byte.
+func answering(t *testing.T, answer func(io.Writer)) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			conn, err := l.Accept()
@@ -473,16 +476,37 @@ func TestEarlyAnswersAreLeftOut(t *testing.T) {
 			}
 			go func() {
 				defer conn.Close()
-				if _, err := http.ReadRequest(bufio.NewReader(conn)); err != nil {
-					return
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+					answer(conn)
 				}
-				io.WriteString(conn, strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", 3)+"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n")
 			}()
 		}
 	}()
-	w.at("198.51.100.1:80", l.Addr().String())
+	return l.Addr().String()
+}
+
+// What comes before an answer is not passed on: there could be any number of it.
+func TestEarlyAnswersAreLeftOut(t *testing.T) {
+	w := allowing(t)
+	w.at("198.51.100.1:80", answering(t, func(to io.Writer) {
+		io.WriteString(to, strings.Repeat(early, 3)+"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n")
+	}))
 	out, err := curl(w, append(resolved("good.test"), "-i", "http://good.test/")...)
 	if err != nil || strings.Contains(out, "103") || !strings.HasPrefix(out, "HTTP/1.1 200") || !strings.HasSuffix(out, "hello\n") {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// A server that never comes to its answer is given up.
+func TestEndlessEarlyAnswers(t *testing.T) {
+	w := allowing(t)
+	w.at("198.51.100.1:80", answering(t, func(to io.Writer) {
+		for err := error(nil); err == nil; {
+			_, err = io.WriteString(to, early)
+		}
+	}))
+	out, err := curl(w, append(resolved("good.test"), "-i", "http://good.test/")...)
+	if err != nil || !strings.HasPrefix(out, "HTTP/1.1 502") {
 		t.Errorf("%q, %v", out, err)
 	}
 }
@@ -683,7 +707,7 @@ func TestOtherRulesCutConnections(t *testing.T) {
 	}
 	start := time.Now()
 	w.relay.SetRules(rules)
-	if _, err := two.Read(make([]byte, 1)); err == nil || time.Since(start) > 100*time.Millisecond {
+	if _, err := two.Read(make([]byte, 1)); err == nil || time.Since(start) > 2*time.Second {
 		t.Errorf("the other connection: %v after %s", err, time.Since(start))
 	}
 	fmt.Fprintln(one, "still")
@@ -1079,6 +1103,96 @@ func TestReplacedSecretsAreHidden(t *testing.T) {
 	out, err := curl(w, "--resolve", "example.com:443:198.51.100.5", "-H", "Authorization: "+secret.Placeholder, "https://example.com/")
 	if out != "sent "+secret.Placeholder || err != nil {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// filled is a world in which example.com gets a secret, and is at two addresses with
+// these servers.
+func filled(t *testing.T, one, two http.HandlerFunc) *world {
+	t.Helper()
+	authority, err := relay.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := network.Secret{Name: "TOKEN", Hosts: []string{"example.com"}, Header: "Authorization", Value: "the-real-one", Placeholder: network.NewPlaceholder()}
+	roots := x509.NewCertPool()
+	w := newWorld(t, network.Policy{Mode: network.Allow, Allow: []string{"example.com"}}, network.Operator{}, func(o *relay.Options) {
+		o.Authority, o.Secrets, o.Roots = authority, []network.Secret{secret}, roots
+	})
+	w.resolve("example.com", "198.51.100.5", "198.51.100.6")
+	for address, handler := range map[string]http.HandlerFunc{"198.51.100.5:443": one, "198.51.100.6:443": two} {
+		s := httptest.NewUnstartedServer(handler)
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		roots.AddCert(s.Certificate()) // for example.com
+		w.at(address, s.Listener.Addr().String())
+	}
+	w.mustAsk("example.com", dns.TypeA)
+	return w
+}
+
+// get asks example.com at an address, and returns the answer with its body unread.
+func (w *world) get(address, path string) *http.Response {
+	w.t.Helper()
+	client := &http.Client{Transport: &http.Transport{
+		DialContext:     func(context.Context, string, string) (net.Conn, error) { return w.connect(address) },
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true,
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10},
+	}}
+	w.t.Cleanup(client.CloseIdleConnections)
+	answer, err := client.Get("https://example.com" + path)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { answer.Body.Close() })
+	return answer
+}
+
+// What a sandbox asks for and does not read does not fill the daemon's memory.
+func TestUnreadAnswersAreBounded(t *testing.T) {
+	var written atomic.Int64
+	w := filled(t, func(rw http.ResponseWriter, _ *http.Request) {
+		piece := make([]byte, 32<<10)
+		for err := error(nil); err == nil && written.Load() < 16<<20; {
+			var n int
+			n, err = rw.Write(piece)
+			written.Add(int64(n))
+		}
+	}, nil)
+	w.get("198.51.100.5:443", "/")
+	for before := int64(-1); before != written.Load(); time.Sleep(300 * time.Millisecond) {
+		before = written.Load()
+	}
+	if n := written.Load(); n > 1<<20 {
+		t.Errorf("%d KiB wait for the sandbox", n>>10)
+	}
+}
+
+// A connection outside whose address is not allowed any more carries no further request,
+// though its name is.
+func TestOtherRulesLeaveNoConnectionOutside(t *testing.T) {
+	release := make(chan struct{})
+	named := func(name string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			io.WriteString(rw, name)
+			if r.URL.Path == "/slow" {
+				rw.(http.Flusher).Flush()
+				<-release
+			}
+		}
+	}
+	w := filled(t, named("one"), named("two"))
+	slow := w.get("198.51.100.5:443", "/slow")
+	w.setRules(network.Policy{Mode: network.Allow, Allow: []string{"example.com"}, Deny: []string{"198.51.100.5"}})
+	if _, err := io.ReadAll(slow.Body); err == nil {
+		t.Error("the connection goes on")
+	}
+	w.mustAsk("example.com", dns.TypeA)
+	body, err := io.ReadAll(w.get("198.51.100.6:443", "/").Body)
+	close(release)
+	if string(body) != "two" || err != nil {
+		t.Errorf("the request went to %q, %v", body, err)
 	}
 }
 

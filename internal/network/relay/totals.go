@@ -61,5 +61,7 @@ func (r *Relay) record(e Event) {
 	default:
 		r.counters.refused.Add(1)
 	}
-	r.journal.add(e)
+	if kept := r.journal.add(e); kept.Seq > 0 && r.opts.Decided != nil {
+		r.opts.Decided(kept)
+	}
 }

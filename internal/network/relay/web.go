@@ -68,8 +68,8 @@ type webProxy struct {
 	relay  *Relay
 	server *http.Server
 	proxy  *httputil.ReverseProxy
-	plain  *http.Transport
-	secure *http.Transport
+	plain  atomic.Pointer[http.Transport]
+	secure atomic.Pointer[http.Transport]
 
 	incoming chan net.Conn
 	asking   chan struct{} // a token for each request
@@ -91,7 +91,7 @@ func newWebProxy(r *Relay) *webProxy {
 			return context.WithValue(ctx, webConnKey{}, web)
 		},
 	}
-	p.plain, p.secure = p.transport(), p.transport()
+	p.forget()
 	p.proxy = &httputil.ReverseProxy{
 		Rewrite: p.rewrite, FlushInterval: -1, ErrorLog: silent, ErrorHandler: notReached, Transport: p, ModifyResponse: hideSecrets,
 	}
@@ -104,30 +104,40 @@ func (p *webProxy) transport() *http.Transport {
 		DialContext: p.dial, TLSClientConfig: &tls.Config{RootCAs: p.relay.opts.Roots, MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: webHeaders,
 		MaxConnsPerHost: maxPerHost, MaxIdleConnsPerHost: 4, MaxIdleConns: maxSpare, IdleConnTimeout: time.Minute,
+		// What a sandbox asks for and does not read waits in the daemon's memory.
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10},
 	}
 }
 
-// forget closes the connections outside that no request uses.
+// forget has requests from now on use new connections outside. Those that no request uses
+// it closes; the others end with their requests.
 func (p *webProxy) forget() {
-	p.plain.CloseIdleConnections()
-	p.secure.CloseIdleConnections()
+	for _, one := range []*atomic.Pointer[http.Transport]{&p.plain, &p.secure} {
+		if old := one.Swap(p.transport()); old != nil {
+			old.CloseIdleConnections()
+		}
+	}
 }
 
-// RoundTrip sends a request to where its connection leads.
+// RoundTrip sends a request to where its connection leads. It leaves out the trace through
+// which ReverseProxy passes on answers with a status of 1xx: their number has no limit then.
 func (p *webProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	web, ok := r.Context().Value(webConnKey{}).(*webConn)
-	if !ok {
+	plain, whole := r.Context().Value(untracedKey{}).(context.Context)
+	if !ok || !whole {
 		return nil, errors.New("a request of no connection")
 	}
+	r = r.WithContext(plain)
 	if web.secure == "" {
-		return p.plain.RoundTrip(r)
+		return p.plain.Load().RoundTrip(r)
 	}
-	return p.secure.RoundTrip(r)
+	return p.secure.Load().RoundTrip(r)
 }
 
 type (
-	webConnKey struct{}
-	secretsKey struct{} // of those that a request may be filled with
+	webConnKey  struct{}
+	secretsKey  struct{} // of those that a request may be filled with
+	untracedKey struct{} // of a request's context before ReverseProxy's
 )
 
 // secretsFor are those that a request may be filled with.
@@ -277,11 +287,12 @@ func (p *webProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if why = verdict.Why; verdict.Allowed || protection.Off(protection.RequestHosts) {
 			p.relay.record(c.event(OpRequest, true, why))
 			c.countOpened()
+			ctx := r.Context()
 			if web.secure != "" {
 				// The answer has to be looked at for what was sent, whatever the secrets are then.
-				r = r.WithContext(context.WithValue(r.Context(), secretsKey{}, p.relay.secretsOf(web.secure)))
+				ctx = context.WithValue(ctx, secretsKey{}, p.relay.secretsOf(web.secure))
 			}
-			p.proxy.ServeHTTP(finalOnly{w}, r)
+			p.proxy.ServeHTTP(finalOnly{w}, r.WithContext(context.WithValue(ctx, untracedKey{}, ctx)))
 			return
 		}
 	}

@@ -87,12 +87,14 @@ type Blobs interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// Options configures a Service. Store, Blobs and Secret are required.
+// Options configures a Service. Store, Blobs, Secret and Credentials are required.
 type Options struct {
 	Store    Store
 	Blobs    Blobs
 	SpoolDir string // for content on its way; "" is the system's temporary directory
 	Secret   []byte // that links are signed with
+
+	Credentials auth.Credentials // with which the daemon's links end
 
 	// Link returns the object store's own link to a blob; nil is for links to the
 	// daemon.

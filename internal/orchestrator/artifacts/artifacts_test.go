@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -65,6 +67,16 @@ func (b *brittle) Delete(ctx context.Context, key string) error {
 	return errors.Join(b.told(), b.Dir.Delete(ctx, key))
 }
 
+// credentials are those that open something.
+type credentials map[string]auth.Hash
+
+func (c credentials) HashOf(id string) (auth.Hash, bool) {
+	hash, ok := c[id]
+	return hash, ok
+}
+
+var alice = auth.Principal{Owner: "alice", ID: "key-of-alice"}
+
 func newFixture(t *testing.T, change func(*artifacts.Options)) *fixture {
 	t.Helper()
 	rows, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
@@ -81,7 +93,7 @@ func newFixture(t *testing.T, change func(*artifacts.Options)) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{t: t, rows: rows, blobs: &brittle{Dir: dir}}
-	o := artifacts.Options{Store: rows, Blobs: f.blobs, SpoolDir: t.TempDir(), Secret: []byte("s")}
+	o := artifacts.Options{Store: rows, Blobs: f.blobs, SpoolDir: t.TempDir(), Secret: []byte("s"), Credentials: credentials{alice.ID: {1}}}
 	if change != nil {
 		change(&o)
 	}
@@ -314,12 +326,57 @@ func TestLinkEnds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *artifacts.Options) { o.LinkLife = -time.Second })
 	a := f.mustExport("alice", "a")
-	_, query, _ := strings.Cut(f.Link(t.Context(), a, ""), "?")
-	expires, signature, _ := strings.Cut(strings.TrimPrefix(query, "expires="), "&signature=")
-	_, err := f.Check(t.Context(), a.ID, expires, signature)
+	_, err := f.Check(t.Context(), a.ID, f.query(a))
 	if !errdefs.Is(err, errdefs.PermissionDenied) || !strings.Contains(err.Error(), "has expired") {
 		t.Errorf("%v", err)
 	}
+}
+
+// query has the parameters of the daemon's link to an artifact.
+func (f *fixture) query(a artifacts.Artifact) url.Values {
+	f.t.Helper()
+	link, err := url.Parse(f.Link(f.t.Context(), alice, a, ""))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return link.Query()
+}
+
+// A link opens its artifact while the credential is the one that it was made with.
+func TestLinkEndsWithItsCredential(t *testing.T) {
+	t.Parallel()
+	known := credentials{alice.ID: {1}, "key-of-bob": {2}}
+	f := newFixture(t, func(o *artifacts.Options) { o.Credentials = known })
+	a := f.mustExport("alice", "a")
+	query := f.query(a)
+	of := func(name, value string) url.Values {
+		changed := maps.Clone(query)
+		changed.Set(name, value)
+		return changed
+	}
+	check := func(name string, query url.Values, opens bool) {
+		t.Helper()
+		got, err := f.Check(t.Context(), a.ID, query)
+		if opens && (err != nil || got.ID != a.ID) || !opens && !errdefs.Is(err, errdefs.PermissionDenied) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	check("as it is", query, true)
+	check("with another key", of("key", "key-of-bob"), false)
+	check("with a key that nobody has", of("key", "nobody"), false)
+	check("without a key", of("key", ""), false)
+	delete(known, alice.ID)
+	check("of a key that has ended", query, false)
+	known[alice.ID] = auth.Hash{3}
+	check("of a key that is another now", query, false)
+	known[alice.ID] = auth.Hash{1}
+	check("again", query, true)
+
+	unknown, err := url.Parse(f.Link(t.Context(), auth.Principal{Owner: "alice", ID: "nobody"}, a, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("made with a key that nobody has", unknown.Query(), false)
 }
 
 func TestBaseURLs(t *testing.T) {
@@ -330,7 +387,7 @@ func TestBaseURLs(t *testing.T) {
 		"":                           "https://all.example.net/workspace/d/a.txt",
 		"https://one.example.net/x/": "https://one.example.net/x/workspace/d/a.txt",
 	} {
-		if got := f.Link(t.Context(), a, base); got != want {
+		if got := f.Link(t.Context(), alice, a, base); got != want {
 			t.Errorf("%q gives %s, want %s", base, got, want)
 		}
 	}
@@ -346,11 +403,11 @@ func TestLinksOfTheStore(t *testing.T) {
 		}
 	})
 	a := f.mustExport("alice", "a")
-	if got, want := f.Link(t.Context(), a, ""), "https://s3.example.net/"+contentKey(t, f)+"?life=24h0m0s"; got != want {
+	if got, want := f.Link(t.Context(), alice, a, ""), "https://s3.example.net/"+contentKey(t, f)+"?life=24h0m0s"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	broken = errors.New("down")
-	if got := f.Link(t.Context(), a, ""); !strings.HasPrefix(got, "/api/sandbox/artifacts/"+a.ID+"/download?") {
+	if got := f.Link(t.Context(), alice, a, ""); !strings.HasPrefix(got, "/api/sandbox/artifacts/"+a.ID+"/download?") {
 		t.Errorf("%s", got)
 	}
 }

@@ -79,7 +79,7 @@ func (c *Conn) Answer(h protocol.Header) error {
 	case protocol.TypeRead:
 		return handleDecoded(h, c.read)
 	case protocol.TypeWrite:
-		return handleDecoded(h, func(r protocol.Write) error { return c.ok(c.Files.Write(r, c.In, h.Bytes)) })
+		return handleDecoded(h, func(r protocol.Write) error { return c.write(r, h.Bytes) })
 	case protocol.TypeList:
 		return handleDecoded(h, func(r protocol.List) error { return c.entries(c.Files.List(r, c.check)) })
 	case protocol.TypeStat:
@@ -137,6 +137,14 @@ func (c *Conn) stat(req protocol.Stat) error {
 	info, err := c.Files.Stat(req)
 	if err != nil {
 		return err
+	}
+	return c.Out.Send(protocol.TypeInfo, info, nil)
+}
+
+func (c *Conn) write(req protocol.Write, size int64) error {
+	info, err := c.Files.Write(req, c.In, size)
+	if err != nil || !req.Tag {
+		return c.ok(err)
 	}
 	return c.Out.Send(protocol.TypeInfo, info, nil)
 }

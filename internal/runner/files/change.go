@@ -31,6 +31,11 @@ func (s *Server) Stat(req protocol.Stat) (protocol.FileInfo, error) {
 		return protocol.FileInfo{}, s.explain(err, req.Path)
 	}
 	i := info(req.Path, &st)
+	if req.Tag && i.Type == "file" {
+		if i, err = infoTagged(req.Path, fd); err != nil {
+			return protocol.FileInfo{}, s.explain(err, req.Path)
+		}
+	}
 	if i.Type == "symlink" {
 		if i.Target, err = tree.Readlink(fd, ""); err != nil {
 			return protocol.FileInfo{}, s.explain(err, req.Path)

@@ -204,7 +204,8 @@ func (c *copier) content(src int, st *unix.Stat_t, dir int, name string) error {
 	case old.Dev == st.Dev && old.Ino == st.Ino:
 		return nil // onto itself
 	}
-	return withTemp(dir, name, to, func(fd int) error { return copyData(fd, src, st.Size, c.check) })
+	_, err := withTemp(dir, name, to, func(fd int) error { return copyData(fd, src, st.Size, c.check) })
+	return err
 }
 
 // copyData copies the first size bytes of src to the empty file dst. Holes stay

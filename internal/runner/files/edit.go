@@ -99,7 +99,7 @@ func (s *Server) putEdited(at place, was *unix.Stat_t, content []byte) error {
 	}
 	defer tree.Close(dir)
 	to := target{mode: was.Mode & 0o7777, owner: &[2]uint32{was.Uid, was.Gid}}
-	return withTemp(dir, name, to, func(fd int) error {
+	_, err = withTemp(dir, name, to, func(fd int) error {
 		if err := receive(fd, bytes.NewReader(content), int64(len(content))); err != nil {
 			return err
 		}
@@ -112,6 +112,7 @@ func (s *Server) putEdited(at place, was *unix.Stat_t, content []byte) error {
 		}
 		return nil
 	})
+	return err
 }
 
 func changed(asked string) error {

@@ -46,12 +46,19 @@ func (s *Server) Read(req protocol.Read) (*File, error) {
 		tree.Close(fd)
 		return nil, err
 	}
-	n := max(0, st.Size-req.Offset)
+	described := info(req.Path, st)
+	if req.Tag {
+		if described, err = infoTagged(req.Path, fd); err != nil {
+			tree.Close(fd)
+			return nil, s.explain(err, req.Path)
+		}
+	}
+	n := max(0, described.Size-req.Offset)
 	if req.MaxBytes > 0 {
 		n = min(n, req.MaxBytes)
 	}
 	f := os.NewFile(uintptr(fd), "file")
-	return &File{Info: info(req.Path, st), Offset: req.Offset, Bytes: n, FD: fd, Reader: io.NewSectionReader(f, req.Offset, n), Closer: f}, nil
+	return &File{Info: described, Offset: req.Offset, Bytes: n, FD: fd, Reader: io.NewSectionReader(f, req.Offset, n), Closer: f}, nil
 }
 
 // statRegular refuses what is not a regular file with bytes of its own.

@@ -98,7 +98,8 @@ func TestSwappedDirectory(t *testing.T) {
 				err = f.Close()
 			}
 			seen[codeOf(err)]++
-			seen[codeOf(s.Write(protocol.Write{Path: path}, strings.NewReader("overwritten"), 11))]++
+			_, err = s.Write(protocol.Write{Path: path}, strings.NewReader("overwritten"), 11)
+			seen[codeOf(err)]++
 		}
 	}
 	close(stop)
@@ -123,7 +124,7 @@ func TestAppendToProcfs(t *testing.T) {
 	if err := os.Symlink("/proc/thread-self/comm", dir+"/log"); err != nil {
 		t.Fatal(err)
 	}
-	err := s.Write(protocol.Write{Path: "log", Append: true, AllowOutside: true}, strings.NewReader("x"), 1)
+	_, err := s.Write(protocol.Write{Path: "log", Append: true, AllowOutside: true}, strings.NewReader("x"), 1)
 	if codeOf(err) != protocol.CodeUnprocessable {
 		t.Error(err)
 	}
@@ -157,11 +158,11 @@ func fits(t *testing.T, answer any) {
 func TestContentErrorsAreReturned(t *testing.T) {
 	s, dir := open(t)
 	broken := errors.New("broken")
-	err := s.Write(protocol.Write{Path: "f"}, io.MultiReader(strings.NewReader("ab"), errReader{broken}), 10)
+	_, err := s.Write(protocol.Write{Path: "f"}, io.MultiReader(strings.NewReader("ab"), errReader{broken}), 10)
 	if !errors.Is(err, broken) {
 		t.Errorf("%v, want the reader's error", err)
 	}
-	if err := s.Write(protocol.Write{Path: "f"}, strings.NewReader("short"), 10); !errors.Is(err, io.EOF) {
+	if _, err := s.Write(protocol.Write{Path: "f"}, strings.NewReader("short"), 10); !errors.Is(err, io.EOF) {
 		t.Errorf("%v, want io.EOF", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -186,7 +187,7 @@ func TestRoomIsTakenBeforeTheContentComes(t *testing.T) {
 	}
 	taken := int64(-1)
 	zeros := strings.NewReader(strings.Repeat("\x00", size))
-	err = s.Write(protocol.Write{Path: "f"}, readerFunc(func(p []byte) (int, error) {
+	_, err = s.Write(protocol.Write{Path: "f"}, readerFunc(func(p []byte) (int, error) {
 		if taken < 0 {
 			taken = bytesBelow(t, dir)
 		}
@@ -225,7 +226,7 @@ func bytesBelow(t *testing.T, dir string) int64 {
 func TestDeepPaths(t *testing.T) {
 	s, dir := open(t)
 	path := strings.Repeat("d/", 1500) + "f"
-	if err := s.Write(protocol.Write{Path: path}, strings.NewReader("deep"), 4); err != nil {
+	if _, err := s.Write(protocol.Write{Path: path}, strings.NewReader("deep"), 4); err != nil {
 		t.Fatal(err)
 	}
 	f, err := s.Read(protocol.Read{Path: dir + "/" + path})
@@ -253,7 +254,8 @@ func TestGitDoesNotSeeOurDirectory(t *testing.T) {
 			return f.Close()
 		},
 		"write": func(s *files.Server) error {
-			return s.Write(protocol.Write{Path: ".sandkasten/a/b"}, strings.NewReader("x"), 1)
+			_, err := s.Write(protocol.Write{Path: ".sandkasten/a/b"}, strings.NewReader("x"), 1)
+			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,7 +273,7 @@ func TestGitDoesNotSeeOurDirectory(t *testing.T) {
 			if err := make(s); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Write(protocol.Write{Path: "work/mine"}, strings.NewReader("x"), 1); err != nil {
+			if _, err := s.Write(protocol.Write{Path: "work/mine"}, strings.NewReader("x"), 1); err != nil {
 				t.Fatal(err)
 			}
 			if out := run("status", "--porcelain"); out != "?? work/\n" {

@@ -81,6 +81,7 @@ func useEverywhere(t *testing.T, s *files.Server, path string) {
 		return // on a machine where it went wrong the files would be gone
 	}
 	check("mkdir", s.Mkdir(protocol.Mkdir{Path: path + "/made"}))
-	check("write", s.Write(protocol.Write{Path: path}, strings.NewReader("new"), 3))
+	_, err = s.Write(protocol.Write{Path: path}, strings.NewReader("new"), 3)
+	check("write", err)
 	check("remove", s.Remove(protocol.Remove{Path: path}, always))
 }

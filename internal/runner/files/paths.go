@@ -221,6 +221,12 @@ func (s *Server) explain(err error, asked string) error {
 	if errors.Is(err, tree.ErrKernelFS) {
 		return protocol.Refuse(protocol.CodeDenied, "below %q are files that the kernel makes up", asked).Because(protocol.ReasonNotRegular)
 	}
+	if errors.Is(err, errChanged) {
+		return protocol.Refuse(protocol.CodePrecondition, "%q is not the file that If-Match names: it was changed or removed since; read it again, and decide whether to replace what is there now", asked).Because(protocol.ReasonFileChanged)
+	}
+	if errors.Is(err, errLocked) {
+		return protocol.Refuse(protocol.CodeConflict, "a program in the sandbox holds a lock on %q; try again when it has ended", asked)
+	}
 	errno, ok := errors.AsType[unix.Errno](err)
 	if !ok {
 		return err

@@ -331,5 +331,6 @@ func (n notSecret) Write(p []byte) (int, error) {
 type operations struct{ *files.Server }
 
 func (o *operations) put(w protocol.Write) error {
-	return o.Write(w, strings.NewReader("new"), 3)
+	_, err := o.Write(w, strings.NewReader("new"), 3)
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -15,34 +16,50 @@ import (
 // Write makes, replaces or extends a file with the next size bytes of content.
 // Unless it appends it writes under another name first, so that a reader sees
 // the old content or the new and never a part. An error of content is returned
-// as it is.
-func (s *Server) Write(req protocol.Write, content io.Reader, size int64) error {
+// as it is. With req.Tag it describes what it has written.
+func (s *Server) Write(req protocol.Write, content io.Reader, size int64) (protocol.FileInfo, error) {
+	if err := checkWrite(req); err != nil {
+		return protocol.FileInfo{}, err
+	}
 	at, err := s.locate(req.Path, reach(req.AllowOutside))
 	if err != nil {
-		return err
+		return protocol.FileInfo{}, err
 	}
+	if len(req.IfMatch) > 0 { // before directories are made and the content comes
+		if err := at.match(req.IfMatch); err != nil {
+			return protocol.FileInfo{}, s.explain(err, req.Path)
+		}
+	}
+	dir, name, err := at.parent()
+	if err != nil {
+		return protocol.FileInfo{}, s.explain(err, req.Path)
+	}
+	defer tree.Close(dir)
+	target, err := targetOf(dir, name, req)
+	var written protocol.FileInfo
+	switch {
+	case err != nil:
+	case req.Append:
+		written, err = appendTo(dir, name, target, content, size)
+	default:
+		written, err = replace(dir, name, target, content, size)
+	}
+	written.Name = req.Path
+	return written, s.explain(err, req.Path)
+}
+
+func checkWrite(req protocol.Write) error {
 	switch {
 	case req.Mode&^0o7777 != 0:
 		return badMode()
 	case req.Create && req.Append:
 		return protocol.Refuse(protocol.CodeInvalid, "create and append exclude each other")
-	case req.Path[len(req.Path)-1] == '/':
+	case len(req.IfMatch) > 0 && (req.Create || req.Append):
+		return protocol.Refuse(protocol.CodeInvalid, "if_match goes neither with create nor with append")
+	case strings.HasSuffix(req.Path, "/"):
 		return protocol.Refuse(protocol.CodeInvalid, "path must not end with a slash: it names a file").Because(protocol.ReasonIsADirectory)
 	}
-	dir, name, err := at.parent()
-	if err != nil {
-		return s.explain(err, req.Path)
-	}
-	defer tree.Close(dir)
-	target, err := targetOf(dir, name, req)
-	switch {
-	case err != nil:
-	case req.Append:
-		err = appendTo(dir, name, target, content, size)
-	default:
-		err = replace(dir, name, target, content, size)
-	}
-	return s.explain(err, req.Path)
+	return nil
 }
 
 func badMode() error {
@@ -54,11 +71,14 @@ type target struct {
 	mode   uint32
 	owner  *[2]uint32 // uid and gid of the file that was there
 	create bool       // fail with EEXIST if there is one by now
+	match  []string   // fail with errChanged if the file has none of these tags
+	asked  string     // path of the request
+	tag    bool       // describe what was written
 }
 
 // targetOf refuses to replace what is not a regular file.
 func targetOf(dir int, name string, req protocol.Write) (target, error) {
-	to := target{mode: 0o644, create: req.Create}
+	to := target{mode: 0o644, create: req.Create, match: req.IfMatch, asked: req.Path, tag: req.Tag}
 	var st unix.Stat_t
 	err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	switch {
@@ -81,9 +101,9 @@ func targetOf(dir int, name string, req protocol.Write) (target, error) {
 }
 
 // replace writes size bytes of content to a new file and renames it to name.
-func replace(dir int, name string, to target, content io.Reader, size int64) error {
+func replace(dir int, name string, to target, content io.Reader, size int64) (protocol.FileInfo, error) {
 	if protection.Off(protection.AtomicWrites) {
-		return inPlace(dir, name, content, size)
+		return protocol.FileInfo{}, inPlace(dir, name, content, size)
 	}
 	return withTemp(dir, name, to, func(fd int) error {
 		if err := reserveSpace(fd, size); err != nil {
@@ -115,14 +135,20 @@ func reserveSpace(fd int, size int64) error {
 }
 
 // withTemp makes a new file, has it filled, and renames it to name.
-func withTemp(dir int, name string, to target, fill func(fd int) error) error {
+func withTemp(dir int, name string, to target, fill func(fd int) error) (written protocol.FileInfo, err error) {
 	temp, fd, err := createTemp(dir)
 	if err != nil {
-		return err
+		return written, err
 	}
+	kept := -1 // by its name it could be another's by the time that it is described
 	err = fill(fd)
 	if err == nil {
 		err = to.apply(fd)
+	}
+	if err == nil && to.tag {
+		if kept, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+			defer tree.Close(kept)
+		}
 	}
 	if cerr := unix.Close(fd); err == nil {
 		err = cerr // a full disk may show itself only now
@@ -132,10 +158,14 @@ func withTemp(dir int, name string, to target, fill func(fd int) error) error {
 	}
 	if err != nil {
 		if uerr := unix.Unlinkat(dir, temp, 0); uerr != nil {
-			return errors.Join(err, os.NewSyscallError("unlinkat", uerr))
+			return written, errors.Join(err, os.NewSyscallError("unlinkat", uerr))
 		}
+		return written, err
 	}
-	return err
+	if to.tag {
+		return infoTagged(to.asked, kept)
+	}
+	return written, nil
 }
 
 // apply sets owner and mode. A file that cannot be its old owner's must not
@@ -152,14 +182,17 @@ func (to target) apply(fd int) error {
 }
 
 func (to target) rename(dir int, temp, name string) error {
-	if to.create {
+	switch {
+	case to.create:
 		return unix.Renameat2(dir, temp, dir, name, unix.RENAME_NOREPLACE)
+	case len(to.match) > 0:
+		return renameMatched(dir, temp, name, to.match)
 	}
 	return unix.Renameat(dir, temp, dir, name)
 }
 
 // appendTo adds to the end of a regular file, which is made if it is missing.
-func appendTo(dir int, name string, to target, content io.Reader, size int64) error {
+func appendTo(dir int, name string, to target, content io.Reader, size int64) (written protocol.FileInfo, err error) {
 	const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	fd, err := unix.Openat(dir, name, flags|unix.O_CREAT|unix.O_EXCL, to.mode)
 	made := err == nil
@@ -167,7 +200,7 @@ func appendTo(dir int, name string, to target, content io.Reader, size int64) er
 		fd, err = unix.Openat(dir, name, flags, 0)
 	}
 	if err != nil {
-		return err
+		return written, err
 	}
 	_, err = statRegular(fd, name)
 	if err == nil && made {
@@ -176,10 +209,13 @@ func appendTo(dir int, name string, to target, content io.Reader, size int64) er
 	if err == nil {
 		err = receive(fd, content, size)
 	}
+	if err == nil && to.tag {
+		written, err = infoTagged(to.asked, fd)
+	}
 	if cerr := unix.Close(fd); err == nil {
 		err = cerr
 	}
-	return err
+	return written, err
 }
 
 // createTemp makes a new file in dir under a name that nobody can foresee.

@@ -3,6 +3,7 @@
 package output
 
 import (
+	"math"
 	"slices"
 	"sync"
 
@@ -254,12 +255,13 @@ func (o *Output) Memory() int64 {
 	return o.held
 }
 
-// Watched reports whether anybody is attached.
+// Watched reports whether anybody is attached who reads, and does not only wait for the
+// end.
 func (o *Output) Watched() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.readers {
-		if !r.file && !r.place {
+		if !r.file && !r.place && r.offset != math.MaxInt64 {
 			return true
 		}
 	}

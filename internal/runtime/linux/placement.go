@@ -101,13 +101,22 @@ func (d *Driver) rebalance(one *view) error {
 	from := one.cpus
 	one.cpus = better
 	d.views.mu.Unlock()
-	pids, err := one.group.PIDs()
+	return moveSandbox(one.group, one.process.PID, from, better)
+}
+
+// moveSandbox gives what runs in a sandbox, and what its runner starts from here on,
+// another affinity. The launcher goes first: what it started before is in the list.
+func moveSandbox(group cgroup.Group, runner int, from, to unix.CPUSet) error {
+	if err := moveLauncher(runner, to); err != nil {
+		return err
+	}
+	pids, err := group.PIDs()
 	for _, pid := range pids {
 		if pid > 0 { // 0 is of another namespace
-			err = errors.Join(err, moveThreads(pid, from, better))
+			err = errors.Join(err, moveThreads(pid, from, to))
 		}
 	}
-	return errors.Join(err, moveLauncher(one.process.PID, better))
+	return err
 }
 
 // moveThreads gives the threads of a process another affinity that have the one from.
@@ -195,12 +204,5 @@ func (d *Driver) replace(group cgroup.Group, runner int, l runtime.Limits) error
 			to.Set(cpu)
 		}
 	}
-	if err := moveLauncher(runner, to); err != nil {
-		return err
-	}
-	pids, err := group.PIDs()
-	for _, pid := range pids {
-		err = errors.Join(err, moveThreads(pid, from, to))
-	}
-	return err
+	return moveSandbox(group, runner, from, to)
 }

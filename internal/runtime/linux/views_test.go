@@ -139,7 +139,7 @@ func TestBusySandboxesArePlacedApart(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("the two cannot be put on one processor")
 		}
-		placeTogether(t, d) // a shell that was just being started stayed where it was
+		placeTogether(t, d) // a shell that was just being started was in no list
 	}
 	for _, sh := range []func(string) string{first, second} {
 		sh(`(timeout 90 python3 -c 'while True: pass' >/dev/null 2>&1 &)`)
@@ -153,28 +153,33 @@ func TestBusySandboxesArePlacedApart(t *testing.T) {
 	t.Errorf("both stay on %s and %s", strings.TrimSpace(a), strings.TrimSpace(b))
 }
 
-// placeTogether puts all sandboxes on the host's first processor, as if they were
-// placed there.
+// placeTogether puts all sandboxes on the host's first processor, wherever their
+// threads are, as if they were placed there.
 func placeTogether(t *testing.T, d *Driver) {
 	t.Helper()
 	var one unix.CPUSet
 	one.Set(d.views.host.cpus[0])
 	for _, v := range d.views.tracked() {
 		d.views.mu.Lock()
-		from := v.cpus
 		v.cpus = one
 		d.views.mu.Unlock()
+		if err := moveLauncher(v.process.PID, one); err != nil {
+			t.Fatal(err)
+		}
 		pids, err := v.group.PIDs()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, pid := range pids {
-			if err := moveThreads(pid, from, one); err != nil {
+			tids, err := listThreads(pid)
+			if err := gone(err); err != nil {
 				t.Fatal(err)
 			}
-		}
-		if err := moveLauncher(v.process.PID, one); err != nil {
-			t.Fatal(err)
+			for _, tid := range tids {
+				if err := gone(unix.SchedSetaffinity(tid, &one)); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
+	"github.com/sandkasten/sandkasten/internal/session/ids"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -58,6 +61,63 @@ func Strings(field string, list []string) error {
 		return errdefs.OverLimit(field, protocol.MaxArguments)
 	}
 	return nil
+}
+
+// Process refuses a program that cannot be asked for.
+func Process(args []string, env map[string]string, stdin []byte, cwd, user string) error {
+	if err := Strings("cmd", args); err != nil {
+		return err
+	}
+	if err := ProcessEnv(env); err != nil {
+		return err
+	}
+	switch {
+	case len(stdin) > protocol.MaxCommand:
+		return errdefs.OverLimit("stdin", protocol.MaxCommand)
+	case len(cwd) > protocol.MaxPath || strings.ContainsRune(cwd, 0):
+		return errdefs.Invalid("cwd", "must be a path of at most %d bytes without NUL", protocol.MaxPath)
+	}
+	return User(user)
+}
+
+// Command refuses a command that no shell can be asked for.
+func Command(command string, stdin []byte, shell string) error {
+	switch {
+	case command == "":
+		return errdefs.Invalid("cmd", "must not be empty")
+	case len(command) > protocol.MaxCommand:
+		return errdefs.OverLimit("cmd", protocol.MaxCommand)
+	case len(stdin) > protocol.MaxCommand:
+		return errdefs.OverLimit("stdin", protocol.MaxCommand)
+	case strings.ContainsRune(command, 0) && !protection.Off(protection.CommandText):
+		return errdefs.Invalid("cmd", "must not contain a NUL byte")
+	case shell != "" && !IsName(shell):
+		return errdefs.Invalid("shell", "must be 1 to 64 of a-z, A-Z, 0-9, '.', '_' and '-'")
+	}
+	return nil
+}
+
+// ExecID refuses what is the id of no exec.
+func ExecID(id string) error {
+	if !ids.Is(id) {
+		return errdefs.New(errdefs.NotFound, "no such exec; list the session's execs for those that it still knows").Because(errdefs.NoSuchExec)
+	}
+	return nil
+}
+
+// Timeout is the timeout of an exec that asks for one: the default for 0.
+func Timeout(asked, otherwise, most time.Duration) (time.Duration, error) {
+	switch {
+	case asked < 0:
+		return 0, errdefs.Invalid("timeout_ms", "must not be negative")
+	case asked > most:
+		return 0, errdefs.Invalid("timeout_ms", "must be at most %d", most.Milliseconds())
+	case asked > 0 && asked < time.Millisecond:
+		return time.Millisecond, nil // 0 would be no timeout on the wire
+	case asked == 0:
+		return otherwise, nil
+	}
+	return asked, nil
 }
 
 // CommandLine is a shell's command with the directory and the variables that are asked for

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
@@ -26,6 +27,15 @@ func SessionName(name string) error {
 	return nil
 }
 
+// Idle refuses an idle timeout that never comes, because the session ends before.
+func Idle(timeout, ttl time.Duration) error {
+	if timeout <= ttl {
+		return nil
+	}
+	return errdefs.Invalid("idle_timeout_seconds", "is %d and must be less than ttl_seconds, which is %d and ends the session: raise that, or lower this",
+		int64(timeout/time.Second), int64(ttl/time.Second))
+}
+
 // HashRequest tells a retry of a request from another one.
 func HashRequest(req any) (string, error) {
 	text, err := json.Marshal(req) // maps come out sorted
@@ -34,4 +44,23 @@ func HashRequest(req any) (string, error) {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// ForkHostname names a fork after its source.
+func ForkHostname(source, id string) string {
+	const most, suffix = 63, 7 // what a label may have, and what is appended
+	if len(source) > most-suffix {
+		source = strings.TrimRight(source[:most-suffix], "-.")
+	}
+	return source + "-" + id[:suffix-1]
+}
+
+// ForkKey is the idempotency key of the fork i. That of the first is the
+// client's, so that it meets other requests with it; those of the others have
+// a space, which no client's has.
+func ForkKey(key string, i int) string {
+	if key == "" || i == 0 {
+		return key
+	}
+	return fmt.Sprintf("%s %d", key, i)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/relay"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
@@ -42,6 +43,8 @@ type Options struct {
 	// OverQuota is an error, for the client, while an owner may use no network any
 	// more. It is asked often, and may change its mind. Nil never is.
 	OverQuota func(owner string) error
+
+	Events *events.Hub // takes what networks decide; nil takes nothing
 
 	// Engine is the network that a driver's engine gives its sandboxes, in place of ours,
 	// or "". Nil is that of none.

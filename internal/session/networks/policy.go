@@ -314,3 +314,17 @@ func Parse(public []byte) (p Policy, err error) {
 	}
 	return p, err
 }
+
+// Size is about how much memory the policy's lists take.
+func (p Policy) Size() (n int) {
+	for _, entry := range p.Allow {
+		n += len(entry) + 16
+	}
+	for _, entry := range p.Deny {
+		n += len(entry) + 16
+	}
+	for _, secret := range p.Secrets {
+		n += 256 + 64*len(secret.Hosts)
+	}
+	return n
+}

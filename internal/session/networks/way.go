@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/door"
 	"github.com/sandkasten/sandkasten/internal/network/relay"
@@ -99,6 +100,7 @@ func (k *Keeper) openWay(ctx context.Context, s Subject, rules *network.Rules, s
 	}
 	d, err := door.Open(ctx, netns)
 	if err != nil {
+		k.opts.Log.ErrorContext(ctx, "a sandbox's network could not be opened", "session", s.ID, "err", err)
 		return nil, errdefs.Wrap(err, errdefs.Unavailable, "the sandbox's network could not be opened; `sandkasten doctor` says what this host lacks")
 	}
 	r := relay.New(relay.Entrance{
@@ -109,6 +111,7 @@ func (k *Keeper) openWay(ctx context.Context, s Subject, rules *network.Rules, s
 		// Behind those of any way of before, also of an earlier daemon's.
 		FirstSeq:  uint64(time.Now().UnixMicro()),
 		OverQuota: func() bool { return k.opts.OverQuota(s.Owner) != nil },
+		Decided:   k.decided(s),
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &way{owner: s.Owner, relay: r, cancel: cancel, done: make(chan struct{})}
@@ -124,6 +127,19 @@ func (k *Keeper) openWay(ctx context.Context, s Subject, rules *network.Rules, s
 		k.drop(s.ID, w)
 	}()
 	return w, nil
+}
+
+// decided publishes what the network of a session decides. How connections end is in
+// its log only.
+func (k *Keeper) decided(s Subject) func(relay.Event) {
+	return func(e relay.Event) {
+		if e.Op == relay.OpClose {
+			return
+		}
+		k.opts.Events.Publish(events.Event{
+			Type: events.NetworkDecision, Time: e.At, Owner: s.Owner, Session: s.ID, Denied: !e.Allowed, Data: e, Size: len(e.Name) + len(e.Why),
+		})
+	}
 }
 
 // close ends all connections, and returns when none is carried.

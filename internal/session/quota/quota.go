@@ -4,6 +4,8 @@
 package quota
 
 import (
+	"math"
+
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -66,13 +68,16 @@ func CheckStart(q auth.Quota, there Sum, one Held) error {
 	switch {
 	case q.Running > 0 && there.Running >= q.Running:
 		return over(errdefs.ResourceExhausted, Running, float64(there.Running), float64(q.Running), whenOneStops)
-	case q.CPU > 0 && there.CPU+one.Limits.CPU > q.CPU:
+	case q.CPU > 0 && millicores(there.CPU+one.Limits.CPU) > millicores(q.CPU):
 		return over(errdefs.ResourceExhausted, CPU, there.CPU, q.CPU, "ask for less, or "+whenOneStops)
 	case q.MemoryMB > 0 && there.MemoryMB+one.Limits.MemoryMB > q.MemoryMB:
 		return over(errdefs.ResourceExhausted, Memory, float64(there.MemoryMB), float64(q.MemoryMB), "ask for less, or "+whenOneStops)
 	}
 	return nil
 }
+
+// millicores are whole: three times 0.4 cores are 1.2, and not a little more.
+func millicores(cores float64) float64 { return math.Round(cores * 1000) }
 
 func over(code errdefs.Code, name string, used, limit float64, frees string) error {
 	return errdefs.OverQuota(code, errdefs.Quota{Name: name, Used: used, Limit: limit}, frees)

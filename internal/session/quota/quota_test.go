@@ -53,3 +53,13 @@ func wantOver(t *testing.T, err error, name string, code errdefs.Code) {
 		t.Errorf("%v: %+v; want %s", err, e, name)
 	}
 }
+
+// Parts of cores that fit exactly do.
+func TestCoresThatFit(t *testing.T) {
+	one := quota.Held{Limits: runtime.Limits{CPU: 0.4}}
+	var there quota.Sum
+	there.Add(one)
+	there.Add(one)
+	wantOver(t, quota.CheckStart(auth.Quota{CPU: 1.2}, there, one), "", "")
+	wantOver(t, quota.CheckStart(auth.Quota{CPU: 1.199}, there, one), quota.CPU, errdefs.ResourceExhausted)
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/session/quota"
 )
 
 // Usage is what the principal's archives take together, those included that are
@@ -47,12 +48,19 @@ func (k *Keeper) room(ctx context.Context, p auth.Principal) (room, error) {
 	if left >= k.opts.MaxBytes {
 		return r, nil
 	}
-	r = room{left, errdefs.New(errdefs.InsufficientSpace, "the snapshot has more than the %d MiB that are left of the %d MiB for the snapshots of this key (snapshots.max_total_mb); %s",
-		max(left, 0)>>20, most>>20, advice(all))}
+	r = room{left, OverTotal(total(all), most, advice(all))}
 	if left <= 0 {
 		return room{}, r.over
 	}
 	return r, nil
+}
+
+// OverTotal refuses a snapshot of an owner whose snapshots have used bytes of most.
+// advice says what to do.
+func OverTotal(used, most int64, advice string) error {
+	err := errdefs.New(errdefs.InsufficientSpace, "the snapshot has more than the %d MiB that are left of the %d MiB for the snapshots of this key (snapshots.max_total_mb); %s",
+		max(most-used, 0)>>20, most>>20, advice)
+	return err.OfQuota(errdefs.Quota{Name: quota.Snapshots, Used: float64(used >> 20), Limit: float64(most >> 20)})
 }
 
 // advice names the largest of an owner's snapshots.

@@ -59,7 +59,7 @@ func New(ctx context.Context, o Options) (*Exporter, error) {
 		return nil, fmt.Errorf("trace to %s: %w", o.Endpoint, err)
 	}
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.Ratio))),
+		sdktrace.WithSampler(tracing.Sampler(o.Ratio)),
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "sandkasten"), attribute.String("service.version", o.Version))),
 		sdktrace.WithBatcher(&teller{SpanExporter: sender, log: o.Log},
 			sdktrace.WithMaxQueueSize(maxWaiting), sdktrace.WithBatchTimeout(sendEvery), sdktrace.WithExportTimeout(exportTimeout)),

@@ -62,7 +62,7 @@ func TestDeadCollectorHoldsNobodyUp(t *testing.T) {
 			tracer := exporter.Tracer()
 			begun := time.Now()
 			for i := range 20_000 { // several times what may wait
-				_, span := tracer.Request(t.Context(), nil)
+				_, span := tracer.Request(t.Context(), nil, false)
 				span.Answered("GET /x", http.StatusOK, fmt.Sprint(i))
 			}
 			took := time.Since(begun)
@@ -94,7 +94,7 @@ func TestRatio(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, span := exporter.Tracer().Request(t.Context(), nil)
+		_, span := exporter.Tracer().Request(t.Context(), nil, false)
 		span.Answered("GET /x", http.StatusOK, "id")
 		exporter.Close(t.Context())
 		mu.Lock()

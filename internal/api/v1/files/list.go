@@ -76,6 +76,7 @@ type StatInput struct {
 // Stat is one file.
 type Stat struct {
 	Path string `json:"path" example:"/workspace/a.txt"`
+	ETag string `json:"etag,omitempty" doc:"Of a regular file: the ETag that fs/read gives, for If-Match of fs/raw." example:"\"18a5f0b3c2d1e000-3-2a-18a5f0b3c2d1e000\""`
 	Entry
 }
 
@@ -88,11 +89,11 @@ func (h *Handlers) Stat(ctx context.Context, in *StatInput) (*StatOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	info, err := h.Manager.Files.Stat(ctx, api.Caller(ctx), id, protocol.Stat{Path: in.Path, Follow: in.Follow, User: in.User})
+	info, err := h.Manager.Files.Stat(ctx, api.Caller(ctx), id, protocol.Stat{Path: in.Path, Follow: in.Follow, Tag: true, User: in.User})
 	if err != nil {
 		return nil, err
 	}
 	name := info.Name
 	info.Name = path.Base(name)
-	return &StatOutput{Stat{Path: name, Entry: entryOf(info)}}, nil
+	return &StatOutput{Stat{Path: name, ETag: info.Tag, Entry: entryOf(info)}}, nil
 }

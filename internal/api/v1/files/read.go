@@ -2,6 +2,7 @@ package files
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -29,6 +30,7 @@ type ReadInput struct {
 	MaxBytes int64  `query:"max_bytes" minimum:"1" maximum:"9007199254740991" doc:"At most this much of the file: 10 MiB if not given and at most 64 MiB as JSON; the whole file if not given as bytes."`
 	Offset   int64  `query:"offset" minimum:"0" maximum:"9007199254740991" doc:"Where in the file to begin."`
 	Raw      bool   `query:"raw" doc:"The bytes themselves instead of JSON. Accept: application/octet-stream or a Range asks for them, too."`
+	As       string `query:"as" enum:"page" doc:"page: as text/html with a Content-Security-Policy by which a browser runs nothing of it and loads nothing for it, to be shown in a frame of the same origin. The file must be text in UTF-8 of up to 1 MiB."`
 	Range    string `header:"Range" maxLength:"256" doc:"One range of bytes, answered with 206. It does not go together with offset and max_bytes." example:"bytes=0-1023"`
 	IfRange  string `header:"If-Range" maxLength:"256" doc:"The ETag of an earlier answer: if the file is another one by now, it is sent as a whole."`
 }
@@ -57,7 +59,9 @@ func (h *Handlers) Read(ctx context.Context, in *ReadInput) (*kit.Stream, error)
 	}
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
 		send := h.readJSON
-		if in.Raw || in.Range != "" || accepts(r, "application/octet-stream") {
+		if in.As == "page" {
+			send = h.readPage
+		} else if in.Raw || in.Range != "" || accepts(r, "application/octet-stream") {
 			send = h.readRaw
 		}
 		if err := send(w, r, id, in); err != nil {
@@ -144,13 +148,22 @@ func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request, id session.ID
 		}
 		return err
 	}
+	// What fails up to here has an answer of its own. Behind it a broken connection is
+	// all that can still tell of it.
+	content, err := begun(part, r.Method)
+	if err != nil {
+		_ = part.content.Close() // it is the same failure
+		return err
+	}
 	header := w.Header()
 	header.Set("Content-Type", "application/octet-stream")
 	saveAs(header, baseName(in.Path))
 	header.Set("X-File-Size", strconv.FormatInt(part.info.Size, 10))
 	header.Set("X-File-Mode", modeText(part.info.Mode))
 	header.Set("Accept-Ranges", "bytes")
-	header.Set("ETag", etag(part.info))
+	if part.info.Tag != "" {
+		header.Set("ETag", part.info.Tag)
+	}
 	header.Set("Last-Modified", time.UnixMilli(part.info.ModTimeMS).UTC().Format(http.TimeFormat))
 	if !protection.Off(protection.FileLength) {
 		header.Set("Content-Length", strconv.FormatInt(part.bytes, 10))
@@ -162,10 +175,24 @@ func (h *Handlers) readRaw(w http.ResponseWriter, r *http.Request, id session.ID
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, err = transfer(api.Patient(w), part.content)
+		_, err = transfer(api.Patient(w), content)
 	}
 	whole(r, err, part.content.Close)
 	return nil
+}
+
+// begun is the content of a part whose first bytes are there. A file that another has
+// emptied since its size was told has none.
+func begun(part portion, method string) (io.Reader, error) {
+	if part.bytes == 0 || method == http.MethodHead {
+		return part.content, nil
+	}
+	var first [512]byte
+	n, err := io.ReadAtLeast(part.content, first[:], 1)
+	if err != nil {
+		return nil, errdefs.Wrap(err, errdefs.Conflict, "the file was changed while it was read; read it again").Because(errdefs.FileChanged)
+	}
+	return io.MultiReader(bytes.NewReader(first[:n]), part.content), nil
 }
 
 // saveAs keeps a browser from showing or running what a sandbox wrote: it has
@@ -177,9 +204,6 @@ func saveAs(header http.Header, name string) {
 	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	header.Set("Content-Security-Policy", "sandbox")
 }
-
-// etag names a file's content as well as its time and size can.
-func etag(f protocol.FileInfo) string { return fmt.Sprintf(`"%x-%x"`, f.ModTimeMS, f.Size) }
 
 // portion is the part of a file that an answer has.
 type portion struct {
@@ -202,11 +226,11 @@ func (h *Handlers) open(r *http.Request, id session.ID, in *ReadInput) (portion,
 		return portion{}, errdefs.Invalid("Range", "must not be sent together with offset or max_bytes")
 	}
 	if in.IfRange != "" || want.last {
-		now, err := h.Manager.Files.Stat(r.Context(), api.Caller(r.Context()), id, protocol.Stat{Path: in.Path, Follow: true, User: in.User})
+		now, err := h.Manager.Files.Stat(r.Context(), api.Caller(r.Context()), id, protocol.Stat{Path: in.Path, Follow: true, Tag: true, User: in.User})
 		if err != nil {
 			return portion{}, err
 		}
-		if in.IfRange != "" && in.IfRange != etag(now) {
+		if in.IfRange != "" && (in.IfRange != now.Tag || strings.HasPrefix(now.Tag, "W/")) {
 			return h.openAt(r, id, in, 0, 0)
 		}
 		want.resolve(now.Size)
@@ -225,7 +249,7 @@ func (h *Handlers) open(r *http.Request, id session.ID, in *ReadInput) (portion,
 // openAt opens a file for at most most bytes from offset on; 0 is all. For HEAD
 // it opens no more than shows that the file can be read.
 func (h *Handlers) openAt(r *http.Request, id session.ID, in *ReadInput, offset, most int64) (portion, error) {
-	read := protocol.Read{Path: in.Path, Offset: offset, MaxBytes: most, User: in.User}
+	read := protocol.Read{Path: in.Path, Offset: offset, MaxBytes: most, Tag: true, User: in.User}
 	if r.Method == http.MethodHead {
 		read.MaxBytes = 1
 	}

@@ -181,7 +181,7 @@ func (h *Handlers) unspool(ctx context.Context, id session.ID, user string, sp *
 			at += part.name
 		}
 		content := io.NewSectionReader(sp.file, part.start, part.size)
-		if err := h.Manager.Files.Write(ctx, api.Caller(ctx), id, protocol.Write{Path: at, User: user}, part.size, content); err != nil {
+		if _, err := h.Manager.Files.Write(ctx, api.Caller(ctx), id, protocol.Write{Path: at, User: user}, part.size, content); err != nil {
 			return nil, err
 		}
 		if !strings.HasPrefix(at, "/") {

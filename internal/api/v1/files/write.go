@@ -48,7 +48,7 @@ func (h *Handlers) Write(ctx context.Context, in *WriteInput) (*contract.OKOutpu
 		return nil, err
 	}
 	w := protocol.Write{Path: in.Body.Path, Mode: mode, Create: in.Body.Create, Append: in.Body.Append, User: in.User}
-	if err := h.Manager.Files.Write(ctx, api.Caller(ctx), id, w, size, content); err != nil {
+	if _, err := h.Manager.Files.Write(ctx, api.Caller(ctx), id, w, size, content); err != nil {
 		return nil, err
 	}
 	return contract.Done(), nil
@@ -90,6 +90,35 @@ type WriteRawInput struct {
 	Mode   Mode   `query:"mode" pattern:"^[0-7]{3,4}$" patternDescription:"an octal mode like 0644" doc:"Without it 0644, or the mode that the file has." example:"0644"`
 	Create bool   `query:"create" doc:"Refuse to replace a file: 409, already_exists."`
 	Append bool   `query:"append" doc:"Add to the end of the file. This is not atomic."`
+
+	IfMatch     string `header:"If-Match" maxLength:"1024" doc:"ETags of fs/read, fs/stat or an earlier fs/raw: the file is only replaced if it is one of them, else 412. * is any file that is there."`
+	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"The file is only made, and 412 if something is there."`
+}
+
+// Written is what was done with the file.
+type Written struct {
+	OK   bool   `json:"ok"`
+	ETag string `json:"etag,omitempty" doc:"Of the file as it was written, if the request had If-Match or If-None-Match. It is the ETag header, too." example:"\"18a5f0b3c2d1e000-3-2a-18a5f0b3c2d1e000\""`
+}
+
+// write is the request as the runner gets it.
+func (in *WriteRawInput) write() (protocol.Write, error) {
+	mode, err := in.Mode.forNew()
+	if err != nil {
+		return protocol.Write{}, err
+	}
+	w := protocol.Write{Path: in.Path, Mode: mode, Create: in.Create || in.IfNoneMatch != "", Append: in.Append, User: in.User}
+	w.Tag = in.IfMatch != "" || in.IfNoneMatch != ""
+	if in.IfMatch == "" {
+		return w, nil
+	}
+	if w.Create || w.Append {
+		return w, errdefs.Invalid("If-Match", "goes neither with create and If-None-Match nor with append")
+	}
+	for tag := range strings.SplitSeq(in.IfMatch, ",") { // no tag of ours has a comma
+		w.IfMatch = append(w.IfMatch, strings.TrimSpace(tag))
+	}
+	return w, nil
 }
 
 // WriteRaw writes the request's body to a file while it arrives.
@@ -98,16 +127,24 @@ func (h *Handlers) WriteRaw(ctx context.Context, in *WriteRawInput) (*kit.Stream
 	if err != nil {
 		return nil, err
 	}
-	mode, err := in.Mode.forNew()
+	write, err := in.write()
 	if err != nil {
 		return nil, err
 	}
-	write := protocol.Write{Path: in.Path, Mode: mode, Create: in.Create, Append: in.Append, User: in.User}
 	return kit.Streaming(func(w http.ResponseWriter, r *http.Request) {
+		done := Written{OK: true}
 		err := TakeBody(w, r, func(size int64, body io.Reader) error {
-			return h.Manager.Files.Write(r.Context(), api.Caller(ctx), id, write, size, body)
+			info, err := h.Manager.Files.Write(r.Context(), api.Caller(ctx), id, write, size, body)
+			done.ETag = info.Tag
+			return err
 		})
-		answer(w, r, contract.OK{OK: true}, err)
+		if in.IfNoneMatch != "" && errdefs.Is(err, errdefs.AlreadyExists) {
+			err = errdefs.Wrap(err, errdefs.PreconditionFailed, "%q exists, and If-None-Match says that it must not", in.Path).Because(errdefs.FileExists)
+		}
+		if done.ETag != "" {
+			w.Header().Set("ETag", done.ETag)
+		}
+		answer(w, r, done, err)
 	}), nil
 }
 

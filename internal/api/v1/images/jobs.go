@@ -33,12 +33,13 @@ type Progress struct {
 	TotalBytes int64  `json:"total_bytes" doc:"0 if nobody knows." example:"28230144"`
 }
 
-func viewProgress(p images.Progress) Progress {
+// ViewProgress is how far a job is, as it is shown.
+func ViewProgress(p images.Progress) Progress {
 	return Progress{Phase: p.Phase, DoneBytes: p.Done, TotalBytes: p.Total}
 }
 
 func (h *Handlers) viewJob(ctx context.Context, j jobs.Job) ImageJob {
-	v := ImageJob{ID: j.ID, Kind: j.Kind, Name: j.Name, Status: j.State, Progress: viewProgress(j.Progress), CreatedAt: j.CreatedAt.UTC()}
+	v := ImageJob{ID: j.ID, Kind: j.Kind, Name: j.Name, Status: j.State, Progress: ViewProgress(j.Progress), CreatedAt: j.CreatedAt.UTC()}
 	if !j.EndedAt.IsZero() {
 		ended := j.EndedAt.UTC()
 		v.EndedAt = &ended
@@ -148,7 +149,7 @@ func (h *Handlers) JobEvents(_ context.Context, in *JobPath) (*kit.Stream, error
 				events.Send("done", "", h.viewJob(r.Context(), job)) //nolint:errcheck // nobody is left to be told
 				return
 			}
-			if events.Send("progress", "", viewProgress(job.Progress)) != nil {
+			if events.Send("progress", "", ViewProgress(job.Progress)) != nil {
 				return
 			}
 			select {

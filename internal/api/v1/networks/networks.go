@@ -170,7 +170,8 @@ type NetworkEvent struct {
 	Got     int64     `json:"bytes_received,omitempty" doc:"Of a connection that ended."`
 }
 
-func eventOf(e relay.Event) NetworkEvent {
+// EventOf is a decision as it is shown.
+func EventOf(e relay.Event) NetworkEvent {
 	v := NetworkEvent{
 		Seq: e.Seq, Time: e.At.UTC(), Op: e.Op, Name: e.Name, Port: int(e.Port), Allowed: e.Allowed, Why: e.Why, Count: e.Count, Sent: e.Sent, Got: e.Received,
 	}
@@ -208,7 +209,7 @@ func (h *Handlers) Log(ctx context.Context, in *LogInput) (*LogOutput, error) {
 	}
 	out := &LogOutput{NetworkLog{Events: make([]NetworkEvent, 0, len(events)), NextSeq: uint64(in.SinceSeq)}}
 	for _, e := range events {
-		out.Body.Events = append(out.Body.Events, eventOf(e))
+		out.Body.Events = append(out.Body.Events, EventOf(e))
 		out.Body.NextSeq = e.Seq
 	}
 	return out, nil
@@ -239,7 +240,7 @@ func (h *Handlers) Follow(ctx context.Context, in *FollowInput) (*kit.Stream, er
 		events := api.StartEvents(w)
 		defer events.Close()
 		err := h.Manager.Networks.Follow(r.Context(), api.Caller(ctx), string(id), since, func(e relay.Event) error {
-			return events.Send("network", strconv.FormatUint(e.Seq, 10), eventOf(e))
+			return events.Send("network", strconv.FormatUint(e.Seq, 10), EventOf(e))
 		})
 		if err == nil {
 			err = events.Send("done", "", struct{}{})
@@ -269,7 +270,7 @@ func (h *Handlers) Denied(ctx context.Context, id session.ID, since time.Time) [
 	}
 	var denied []NetworkDenial
 	for _, e := range events {
-		v := eventOf(e)
+		v := EventOf(e)
 		denied = append(denied, NetworkDenial{Name: v.Name, Address: v.Address, Port: v.Port, Why: v.Why})
 	}
 	return denied

@@ -28,6 +28,7 @@ type Handlers struct {
 // Snapshot is the contract's view of a snapshot.
 type Snapshot struct {
 	ID           string         `json:"id" doc:"26 characters of a-z and 2-7." example:"k5n6p7r2s3t4u5f5q2bz7lq4m3"`
+	Owner        string         `json:"owner" doc:"Whose it is. An admin's key sees those of everybody." example:"alice"`
 	Name         string         `json:"name,omitempty" example:"before-upgrade"`
 	Label        string         `json:"label,omitempty"`
 	SessionID    string         `json:"session_id" doc:"What it was made of; perhaps on another host." example:"f5q2bz7lq4m3k5n6p7r2s3t4u5"`
@@ -43,10 +44,11 @@ type Snapshot struct {
 	CreatedAt    time.Time      `json:"created_at"`
 }
 
-func view(s snapshots.Snapshot) Snapshot {
+// View is a snapshot as it is shown.
+func View(s snapshots.Snapshot) Snapshot {
 	m := s.Manifest
 	return Snapshot{
-		ID: s.ID, Name: s.Name, Label: s.Label, SessionID: m.SessionID, Scope: m.Scope, Image: m.Image, ImageDigest: m.ImageDigest,
+		ID: s.ID, Owner: s.Owner, Name: s.Name, Label: s.Label, SessionID: m.SessionID, Scope: m.Scope, Image: m.Image, ImageDigest: m.ImageDigest,
 		Cwd: m.Cwd, IncludePaths: m.Include, ExcludePaths: m.Exclude, SizeBytes: s.Size, FileBytes: m.Bytes(), Files: m.Entries(),
 		CreatedAt: s.CreatedAt.UTC(),
 	}
@@ -86,7 +88,7 @@ func (h *Handlers) Create(ctx context.Context, in *CreateInput) (*Output, error)
 		return nil, err
 	}
 	api.Made(ctx, "snapshot", made.ID)
-	return &Output{view(made)}, nil
+	return &Output{View(made)}, nil
 }
 
 // ListInput selects snapshots.
@@ -122,7 +124,7 @@ func (h *Handlers) List(ctx context.Context, in *ListInput) (*ListOutput, error)
 	}
 	out := &ListOutput{Snapshots{make([]Snapshot, 0, len(all)), total, most}}
 	for _, one := range all {
-		out.Body.Snapshots = append(out.Body.Snapshots, view(one))
+		out.Body.Snapshots = append(out.Body.Snapshots, View(one))
 	}
 	return out, nil
 }
@@ -138,7 +140,7 @@ func (h *Handlers) Get(ctx context.Context, in *Path) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Output{view(found)}, nil
+	return &Output{View(found)}, nil
 }
 
 // Delete removes one.
@@ -184,6 +186,6 @@ func (h *Handlers) Upload(ctx context.Context, in *UploadInput) (*kit.Stream, er
 			return
 		}
 		api.Made(r.Context(), "snapshot", made.ID)
-		api.WriteJSON(w, r, http.StatusCreated, view(made))
+		api.WriteJSON(w, r, http.StatusCreated, View(made))
 	}), nil
 }

@@ -32,11 +32,7 @@ func keepTrip(w http.ResponseWriter, r *http.Request, kept string) {
 
 // backAddress is where the provider sends the browser: this daemon, as it was called.
 func backAddress(r *http.Request) string {
-	req := api.From(r.Context())
-	if req.TLS {
-		return "https://" + req.Host + OIDCCallback
-	}
-	return "http://" + req.Host + OIDCCallback
+	return api.Base(r) + OIDCCallback
 }
 
 // StartOIDC sends a browser to the provider.
@@ -89,7 +85,7 @@ func (h *Handlers) FinishOIDC(w http.ResponseWriter, r *http.Request) {
 	for _, c := range out.Cookies {
 		http.SetCookie(w, c)
 	}
-	http.Redirect(w, r, "/docs/", http.StatusSeeOther)
+	http.Redirect(w, r, h.Home, http.StatusSeeOther)
 }
 
 // printable is a provider's code for an error: a word, whatever it sends.

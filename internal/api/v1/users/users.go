@@ -22,6 +22,7 @@ type Handlers struct {
 	Meter    *usage.Meter       // nil has none: what is used is Unimplemented
 	SignIns  *browser.SignIns   // nil has none: nobody signs in
 	OIDC     *oidc.Provider     // signs users in, too; nil has none
+	Home     string             // where on the daemon a browser goes that the provider has sent back
 }
 
 // User is the contract's view of a user.
@@ -164,10 +165,11 @@ func (h *Handlers) checkEnabled() error {
 
 // Me is who asks.
 type Me struct {
-	Owner string `json:"owner" doc:"Whom sessions and everything else belong to that are made with this key." example:"alice"`
-	Admin bool   `json:"admin" doc:"The key sees and changes what is everybody's."`
-	User  *User  `json:"user,omitempty" doc:"Left out for an owner of the configuration."`
-	Key   *Key   `json:"key,omitempty" doc:"Left out for a key of the configuration, and for who has signed in."`
+	Owner    string `json:"owner" doc:"Whom sessions and everything else belong to that are made with this key." example:"alice"`
+	Admin    bool   `json:"admin" doc:"The key sees and changes what is everybody's."`
+	ReadOnly bool   `json:"read_only,omitempty" doc:"The key only looks: whatever changes something is refused."`
+	User     *User  `json:"user,omitempty" doc:"Left out for an owner of the configuration."`
+	Key      *Key   `json:"key,omitempty" doc:"Left out for a key of the configuration, and for who has signed in."`
 }
 
 // MeOutput is that of Me.
@@ -177,13 +179,13 @@ type MeOutput struct{ Body Me }
 func (h *Handlers) Me(ctx context.Context, _ *struct{}) (*MeOutput, error) {
 	p := api.Caller(ctx)
 	if h.Accounts == nil {
-		return &MeOutput{Me{Owner: p.Owner, Admin: p.Has(auth.ScopeDaemon)}}, nil
+		return &MeOutput{Me{Owner: p.Owner, Admin: p.Has(auth.ScopeDaemon), ReadOnly: p.ReadOnly}}, nil
 	}
 	me, err := h.Accounts.Me(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	out := &MeOutput{Me{Owner: me.Owner, Admin: me.Admin}}
+	out := &MeOutput{Me{Owner: me.Owner, Admin: me.Admin, ReadOnly: p.ReadOnly}}
 	if me.User != nil {
 		u := viewUser(*me.User)
 		out.Body.User = &u

@@ -67,21 +67,13 @@ type span struct {
 
 // Open uses dir, which is made when absent and should be emptied by a reboot.
 // owner, a name for a directory, is kept in the leases; mayTake decides whether one that a former owner
-// no longer holds may be taken over, which it may not while its sandboxes live.
+// no longer holds may be taken over, which it may not while its sandboxes live. Spans are leased
+// when they are needed, by Hold and Take: what an earlier pool of the owner's left is its to lease then.
 func Open(dir, owner string, mayTake func(owner string) bool) (*Pool, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	p := &Pool{dir: dir, owner: owner, mayTake: mayTake, used: map[Base]bool{}}
-	for n := range spanCount {
-		if found, err := ownerOf(p.path(n)); err != nil || found != owner {
-			continue
-		}
-		if _, err := p.lease(n); err != nil {
-			return nil, errors.Join(err, p.Close())
-		}
-	}
-	return p, nil
+	return &Pool{dir: dir, owner: owner, mayTake: mayTake, used: map[Base]bool{}}, nil
 }
 
 // Close lets go of the leases. Blocks that are in use stay the owner's.

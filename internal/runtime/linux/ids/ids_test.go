@@ -121,6 +121,23 @@ func TestHeldBlocksSurviveTheirLeases(t *testing.T) {
 	}
 }
 
+// Pools of one owner that come and go two at a time: none may lease what it does not need, or each
+// pair leaves the other half of the next one without.
+func TestPoolsThatComeAndGoNeedNoMoreSpans(t *testing.T) {
+	dir := t.TempDir()
+	for range 64 {
+		pair := []*ids.Pool{open(t, dir, "a", true), open(t, dir, "a", true)}
+		for _, p := range pair {
+			take(t, p)
+		}
+		for _, p := range pair {
+			if err := p.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestHoldRefusesWhatIsNoBlock(t *testing.T) {
 	p := open(t, t.TempDir(), "a", true)
 	for _, b := range []ids.Base{0, 1000, 0x70000001, 0x7FFFFFFF, -1} {

@@ -88,28 +88,28 @@ func (s Scene) Differences() []runtime.Difference {
 	all := append(append(s.directories(), s.groups()...), s.twins()...)
 	for _, g := range s.StrayGroups() {
 		all = append(all, runtime.Difference{
-			What: "control group", Where: g.Name, Expected: "none", Found: "a group that no sandbox has" + with(g.Populated, ", with processes"), Mend: runtime.MendAtStart,
+			What: "control group", Where: g.Name, Expected: "none", Found: "a group that no sandbox has" + with(g.Populated, ", with processes"), Mend: runtime.MendAtStart, Command: runtime.CommandAtStart,
 		})
 	}
 	for _, p := range s.StrayRunners() {
 		all = append(all, runtime.Difference{
-			What: "process", Where: strconv.Itoa(p.PID), Expected: "none", Found: "a runner that no sandbox has", Mend: runtime.MendAtStart,
+			What: "process", Where: strconv.Itoa(p.PID), Expected: "none", Found: "a runner that no sandbox has", Mend: runtime.MendAtStart, Command: runtime.CommandAtStart,
 		})
 	}
 	for _, l := range s.StrayLoops() {
 		all = append(all, runtime.Difference{
-			What: "loop device", Where: "loop" + strconv.Itoa(l.Number), Expected: "none", Found: "a device on " + l.Path + ", which nothing should use", Mend: runtime.MendAtStart,
+			What: "loop device", Where: "loop" + strconv.Itoa(l.Number), Expected: "none", Found: "a device on " + l.Path + ", which nothing should use", Mend: runtime.MendAtStart, Command: runtime.CommandAtStart,
 		})
 	}
 	for _, m := range s.Mounts {
 		all = append(all, runtime.Difference{
-			What: "mount", Where: m, Expected: "none", Found: "files of a sandbox, mounted where the host sees them", Mend: "umount " + m,
+			What: "mount", Where: m, Expected: "none", Found: "files of a sandbox, mounted where the host sees them", Mend: "unmount it", Command: "umount " + m, Grave: true,
 		})
 	}
 	if s.Daemon == 0 { // else it may be working on them
 		for _, name := range s.Scratch {
 			all = append(all, runtime.Difference{
-				What: "scratch", Where: name, Expected: "none", Found: "what a crash has interrupted", Mend: runtime.MendAtStart,
+				What: "scratch", Where: name, Expected: "none", Found: "what a crash has interrupted", Mend: runtime.MendAtStart, Command: runtime.CommandAtStart,
 			})
 		}
 	}
@@ -127,25 +127,28 @@ func with(said bool, text string) string {
 func (s Scene) directories() []runtime.Difference {
 	var all []runtime.Difference
 	for _, b := range s.Sandboxes {
-		add := func(expected, found, mend string) {
-			all = append(all, runtime.Difference{What: "sandbox", Where: string(b.ID), Expected: expected, Found: found, Mend: mend})
+		atStart := func(expected, found, then string) {
+			all = append(all, runtime.Difference{What: "sandbox", Where: string(b.ID), Expected: expected, Found: found, Mend: runtime.MendAtStart + then, Command: runtime.CommandAtStart})
+		}
+		byHand := func(expected, found, mend string) {
+			all = append(all, runtime.Difference{What: "sandbox", Where: string(b.ID), Expected: expected, Found: found, Mend: mend, Grave: true})
 		}
 		switch {
 		case b.Unknown:
-			add("a record of it in its directory", "one that cannot be read", runtime.MendAtStart)
+			atStart("a record of it in its directory", "one that cannot be read", "")
 		case b.Claimed:
-			add("a record of it in its directory", "none: a crash came while it was made or removed", runtime.MendAtStart)
+			atStart("a record of it in its directory", "none: a crash came while it was made or removed", "")
 		case !b.Alive && !b.Kept:
-			add("a runner", "none: it has died, and its files are lost", runtime.MendAtStart)
+			atStart("a runner", "none: it has died, and its files are lost", "")
 		case b.Disk == File{}:
-			add("its disk", "none at "+b.DiskPath, "remove its session: its files are lost")
+			byHand("its disk", "none at "+b.DiskPath, "remove its session: its files are lost")
 		case b.Alive && !s.hasGroup(b.Group):
-			add("the control group "+b.Group, "none", "remove its session: it has no limits any more")
+			byHand("the control group "+b.Group, "none", "remove its session: it has no limits any more")
 		case b.CutOff:
-			add("the socket of its runner", "none: nobody can reach it", runtime.MendAtStart+"; its session is stopped then")
+			atStart("the socket of its runner", "none: nobody can reach it", "; its session is stopped then")
 		}
 		if b.Alive && s.halted(b.Runner.PID) {
-			add("a runner that runs", "one that a signal has stopped", runtime.MendAtStart)
+			atStart("a runner that runs", "one that a signal has stopped", "")
 		}
 	}
 	return all
@@ -165,12 +168,12 @@ func (s Scene) groups() []runtime.Difference {
 	for _, g := range s.Groups {
 		if len(g.Changed) > 0 {
 			all = append(all, runtime.Difference{
-				What: "control group", Where: g.Name, Expected: "the limits of its sandbox", Found: strings.Join(g.Changed, ", "), Mend: runtime.MendAtStart,
+				What: "control group", Where: g.Name, Expected: "the limits of its sandbox", Found: strings.Join(g.Changed, ", "), Mend: runtime.MendAtStart, Command: runtime.CommandAtStart,
 			})
 		}
 		for _, pid := range g.Foreign {
 			all = append(all, runtime.Difference{
-				What: "control group", Where: g.Name, Expected: "processes of its sandbox", Found: "process " + strconv.Itoa(pid) + ", which is the host's", Mend: runtime.MendAtStart,
+				What: "control group", Where: g.Name, Expected: "processes of its sandbox", Found: "process " + strconv.Itoa(pid) + ", which is the host's", Mend: runtime.MendAtStart, Command: runtime.CommandAtStart,
 			})
 		}
 	}
@@ -197,7 +200,7 @@ func (s Scene) twins() []runtime.Difference {
 	for _, l := range s.TwinLoops() {
 		if names := devices[l.File]; names != nil {
 			all = append(all, runtime.Difference{
-				What: "loop device", Where: strings.Join(names, ", "), Expected: "one on " + l.Path, Found: strconv.Itoa(len(names)), Mend: runtime.MendAtStart,
+				What: "loop device", Where: strings.Join(names, ", "), Expected: "one on " + l.Path, Found: strconv.Itoa(len(names)), Mend: runtime.MendAtStart, Command: runtime.CommandAtStart,
 			})
 			delete(devices, l.File)
 		}
@@ -269,14 +272,14 @@ func (s Scene) blocks() []runtime.Difference {
 		where := fmt.Sprintf("user ids %d of %s", b.IDs, b.ID)
 		if other, taken := first[b.IDs]; taken {
 			all = append(all, runtime.Difference{
-				What: "user ids", Where: where, Expected: "ids of its own", Found: "those of sandbox " + string(other), Mend: "remove one of the two sessions",
+				What: "user ids", Where: where, Expected: "ids of its own", Found: "those of sandbox " + string(other), Mend: "remove one of the two sessions", Grave: true,
 			})
 		}
 		first[b.IDs] = b.ID
 		span, ok := s.Spans.Of(b.IDs)
 		if owner := s.Spans.Owners[span]; !ok || owner != s.Node {
 			all = append(all, runtime.Difference{
-				What: "user ids", Where: where, Expected: "a lease of this daemon's", Found: with(owner != "", "one of "+owner) + with(owner == "", "none"), Mend: runtime.MendAtStart,
+				What: "user ids", Where: where, Expected: "a lease of this daemon's", Found: with(owner != "", "one of "+owner) + with(owner == "", "none"), Mend: runtime.MendAtStart, Command: runtime.CommandAtStart,
 			})
 		}
 	}
