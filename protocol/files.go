@@ -10,6 +10,7 @@ type Read struct {
 	Path     string `json:"path"`
 	Offset   int64  `json:"offset"`
 	MaxBytes int64  `json:"max_bytes"`
+	Tag      bool   `json:"tag,omitempty"` // tell the tag
 
 	AllowOutside bool   `json:"allow_outside,omitempty"`
 	User         string `json:"user,omitempty"`
@@ -25,6 +26,7 @@ type FileInfo struct {
 	GID       uint32 `json:"gid"`
 	ModTimeMS int64  `json:"mod_time_ms"`
 	Target    string `json:"target,omitempty"` // of a symlink
+	Tag       string `json:"tag,omitempty"`    // of a regular file, where it was asked for: an entity tag of HTTP
 }
 
 // Write replaces or makes a file, atomically, with the payload. Missing
@@ -34,6 +36,11 @@ type Write struct {
 	Mode   uint32 `json:"mode"`
 	Create bool   `json:"create,omitempty"` // refuse to replace: already_exists
 	Append bool   `json:"append,omitempty"` // add to the end instead, which is not atomic
+
+	// IfMatch are tags, one of which the file must have; "*" is that of every file.
+	// If it has none of them, or is missing: precondition_failed.
+	IfMatch []string `json:"if_match,omitempty"`
+	Tag     bool     `json:"tag,omitempty"` // answer with info, which has the tag of what was written
 
 	AllowOutside bool   `json:"allow_outside,omitempty"`
 	User         string `json:"user,omitempty"`
@@ -64,6 +71,7 @@ type Entries struct {
 type Stat struct {
 	Path   string `json:"path"`
 	Follow bool   `json:"follow,omitempty"`
+	Tag    bool   `json:"tag,omitempty"` // tell the tag
 
 	AllowOutside bool   `json:"allow_outside,omitempty"`
 	User         string `json:"user,omitempty"`

@@ -400,6 +400,7 @@ const (
 	CodeNotFound      = "not_found"
 	CodeExists        = "already_exists"
 	CodeConflict      = "conflict"
+	CodePrecondition  = "precondition_failed"
 	CodeTooLarge      = "too_large"
 	CodeUnprocessable = "unprocessable"
 	CodeExhausted     = "resource_exhausted"
@@ -413,6 +414,7 @@ const (
 const (
 	ReasonNoSuchFile       = "no_such_file"
 	ReasonFileExists       = "file_exists"
+	ReasonFileChanged      = "file_changed"
 	ReasonIsADirectory     = "is_a_directory"
 	ReasonNotADirectory    = "not_a_directory"
 	ReasonDirNotEmpty      = "directory_not_empty"

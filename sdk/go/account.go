@@ -77,10 +77,11 @@ type userRequest struct {
 
 // Me is who asks.
 type Me struct {
-	Owner string `json:"owner"` // of what is made with the client's key
-	Admin bool   `json:"admin"` // it sees and changes what is everybody's
-	User  *User  `json:"user,omitempty"`
-	Key   *Key   `json:"key,omitempty"` // nil, as User, for a key of the daemon's configuration
+	Owner    string `json:"owner"`               // of what is made with the client's key
+	Admin    bool   `json:"admin"`               // it sees and changes what is everybody's
+	ReadOnly bool   `json:"read_only,omitempty"` // it only looks: whatever changes something is refused
+	User     *User  `json:"user,omitempty"`
+	Key      *Key   `json:"key,omitempty"` // nil, as User, for a key of the daemon's configuration
 }
 
 // Me returns whose the client's key is.

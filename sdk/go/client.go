@@ -42,7 +42,12 @@ type Options struct {
 	URL        string       // of the daemon; empty is SANDKASTEN_URL, or else DefaultURL
 	APIKey     string       // empty is SANDKASTEN_API_KEY
 	MaxRetries int          // how often a request that may be repeated is at least; 0 is twice, less is never
-	HTTPClient *http.Client // nil is one of its own; it must not have a Timeout, which would end streams
+	HTTPClient *http.Client // nil is one of its own; else a copy is used, without redirects. It must not have a Timeout, which would end streams
+
+	// WrapTransport is called with what makes the requests of the client's own
+	// HTTPClient, and returns what makes them instead: for tracing and the like. With
+	// an HTTPClient it is not called.
+	WrapTransport func(http.RoundTripper) http.RoundTripper
 
 	// RetryTime is how long a request or stream is repeated that found no daemon, or
 	// one that was not ready, so that it outlives a restart; 3 s at most while nothing
@@ -55,6 +60,7 @@ type Client struct {
 	base         string
 	key          string
 	http         *http.Client
+	own          *http.Transport // of http, or nil
 	maxRetries   int
 	retryTime    time.Duration
 	met          atomic.Bool   // something has answered at the address
@@ -95,9 +101,22 @@ func New(o Options) (*Client, error) {
 		c.retryTime = defaultRetryTime
 	}
 	if c.http == nil {
-		c.http = &http.Client{Transport: newTransport()}
+		c.own = newTransport()
+		c.http = &http.Client{Transport: c.own}
+		if o.WrapTransport != nil {
+			c.http.Transport = o.WrapTransport(c.own)
+		}
 	}
+	c.http = withoutRedirects(c.http)
 	return c, nil
+}
+
+// withoutRedirects returns a copy that follows none. The API never redirects, and a
+// server in a sandbox would else choose what is asked with the key.
+func withoutRedirects(client *http.Client) *http.Client {
+	copied := *client
+	copied.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &copied
 }
 
 // newTransport has a limit for everything but the time until an answer, which is
@@ -123,7 +142,12 @@ func firstOf(texts ...string) string {
 }
 
 // Close ends the connections that no call is using. Sessions go on.
-func (c *Client) Close() { c.http.CloseIdleConnections() }
+func (c *Client) Close() {
+	if c.own != nil { // what wraps it may not hand the call on
+		c.own.CloseIdleConnections()
+	}
+	c.http.CloseIdleConnections()
+}
 
 // DaemonInfo is what a daemon says of itself.
 type DaemonInfo struct {

@@ -127,7 +127,21 @@ var actions = map[string]func(c call) (any, error){
 	},
 	"get_session": func(c call) (any, error) { return c.client.GetSession(c.run.ctx, c.text("id")) },
 	"list_sessions": func(c call) (any, error) {
-		return c.client.ListSessions(c.run.ctx, nil)
+		return c.client.ListSessions(c.run.ctx, &sandkasten.ListSessionsOptions{
+			Scope: c.text("scope"), Status: c.strings("status"), Labels: c.strings("label"), Search: c.text("search"), Sort: c.text("sort"), Limit: c.number("limit"), After: c.text("after"), Usage: c.flag("usage"),
+		})
+	},
+	"events": func(c call) (any, error) {
+		told := []sandkasten.Event{}
+		for event, err := range c.client.Events(c.run.ctx, sandkasten.EventOptions{Since: c.text("since"), Session: c.text("session"), Types: c.strings("types")}) {
+			if err != nil {
+				return nil, err
+			}
+			if told = append(told, event); len(told) == c.number("count") {
+				break
+			}
+		}
+		return map[string]any{"events": told, "last": told[len(told)-1].ID}, nil
 	},
 	"create_workspace": func(c call) (any, error) {
 		return c.client.CreateWorkspace(c.run.ctx, options[sandkasten.WorkspaceOptions](c))
@@ -198,7 +212,20 @@ var actions = map[string]func(c call) (any, error){
 	"user_usage": func(c call) (any, error) { return c.client.UserUsage(c.run.ctx, c.text("name"), c.text("month")) },
 	"list_keys":  func(c call) (any, error) { return c.client.ListKeys(c.run.ctx, c.text("user")) },
 	"revoke_key": func(c call) (any, error) { return nil, c.client.RevokeKey(c.run.ctx, c.text("id")) },
-	"info":       func(c call) (any, error) { return c.client.Info(c.run.ctx) },
+	"list_audit": func(c call) (any, error) {
+		return c.client.ListAudit(c.run.ctx, &sandkasten.AuditOptions{Route: c.text("route"), Session: c.text("session"), Failed: c.flag("failed"), Limit: c.number("limit")})
+	},
+	"host_history": func(c call) (any, error) {
+		return c.client.HostHistory(c.run.ctx, &sandkasten.StatsHistoryOptions{StepSeconds: c.number("step")})
+	},
+	"host_findings": func(c call) (any, error) { return c.client.HostFindings(c.run.ctx) },
+	"complete_scope": func(c call) (any, error) {
+		return c.client.CompleteScope(c.run.ctx, c.text("scope"), nil)
+	},
+	"change_sessions": func(c call) (any, error) {
+		return c.client.ChangeSessions(c.run.ctx, sandkasten.BulkAction(c.text("action")), c.strings("ids")...)
+	},
+	"info": func(c call) (any, error) { return c.client.Info(c.run.ctx) },
 
 	"refresh": func(c call) (any, error) { return c.session.Refresh(c.run.ctx) },
 	"update": func(c call) (any, error) {
@@ -206,8 +233,11 @@ var actions = map[string]func(c call) (any, error){
 		return c.session.Update(c.run.ctx, &o)
 	},
 	"heartbeat": func(c call) (any, error) { return nil, c.session.Heartbeat(c.run.ctx) },
-	"stats":     func(c call) (any, error) { return c.session.Stats(c.run.ctx) },
-	"network":   func(c call) (any, error) { return c.session.Network(c.run.ctx) },
+	"stats_history": func(c call) (any, error) {
+		return c.session.StatsHistory(c.run.ctx, &sandkasten.StatsHistoryOptions{StepSeconds: c.number("step")})
+	},
+	"stats":   func(c call) (any, error) { return c.session.Stats(c.run.ctx) },
+	"network": func(c call) (any, error) { return c.session.Network(c.run.ctx) },
 	"set_network": func(c call) (any, error) {
 		return c.session.SetNetwork(c.run.ctx, *options[sandkasten.NetworkPolicy](c))
 	},
@@ -258,8 +288,13 @@ var actions = map[string]func(c call) (any, error){
 		if encoded, ok := c.args["base64"].(string); ok {
 			content, _ = base64.StdEncoding.DecodeString(encoded)
 		}
-		o := &sandkasten.WriteOptions{Mode: c.mode(), Create: c.flag("create"), Append: c.flag("append")}
-		return nil, c.session.Write(c.run.ctx, c.text("path"), bytes.NewReader(content), o)
+		var etag string
+		o := &sandkasten.WriteOptions{Mode: c.mode(), Create: c.flag("create"), Append: c.flag("append"), IfMatch: c.text("if_match"), NewETag: &etag}
+		err := c.session.Write(c.run.ctx, c.text("path"), bytes.NewReader(content), o)
+		if o.IfMatch == "" {
+			return nil, err
+		}
+		return etag, err
 	},
 	"read": func(c call) (any, error) {
 		o := &sandkasten.ReadOptions{Offset: int64(c.number("offset")), MaxBytes: int64(c.number("max_bytes"))}

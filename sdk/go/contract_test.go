@@ -273,6 +273,7 @@ var meanings = map[int]error{
 	403: sandkasten.ErrPermissionDenied,
 	404: sandkasten.ErrNotFound,
 	409: sandkasten.ErrConflict,
+	412: sandkasten.ErrPreconditionFailed,
 	422: sandkasten.ErrUnprocessable,
 	429: sandkasten.ErrRateLimit,
 	501: sandkasten.ErrUnimplemented,

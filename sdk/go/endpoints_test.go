@@ -84,9 +84,13 @@ func callEverything(t *testing.T, c *Client) {
 	empty := func() io.Reader { return strings.NewReader("") }
 	c.Info(ctx)
 	c.PoolStatus(ctx)
+	c.HostHistory(ctx, nil)
+	c.HostFindings(ctx)
 	c.CreateSession(ctx, nil)
 	c.ListSessions(ctx, nil)
 	c.CompleteScope(ctx, "x:x", nil)
+	c.ChangeSessions(ctx, BulkStop, "x")
+	c.ListAudit(ctx, nil)
 	c.GetSession(ctx, "x")
 	c.CreateWorkspace(ctx, nil)
 	c.ListWorkspaces(ctx)
@@ -128,11 +132,15 @@ func callEverything(t *testing.T, c *Client) {
 	s.Update(ctx, nil)
 	s.Destroy(ctx)
 	s.Stats(ctx)
+	s.StatsHistory(ctx, nil)
 	s.Heartbeat(ctx)
 	s.Network(ctx)
 	s.SetNetwork(ctx, NetworkPolicy{})
 	s.AllowNetwork(ctx, "x")
 	s.NetworkLog(ctx, 0, 0)
+	for range c.Events(ctx, EventOptions{}) {
+		continue
+	}
 	for range s.FollowNetworkLog(ctx, 0) {
 		continue
 	}

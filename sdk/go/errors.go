@@ -12,18 +12,19 @@ import (
 
 // The meanings of an [*APIError], for [errors.Is].
 var (
-	ErrInvalidArgument   = errors.New("invalid argument")  // the request is wrong, or over a limit
-	ErrAuthentication    = errors.New("not authenticated") // no valid key
-	ErrPermissionDenied  = errors.New("permission denied") // this image, path or host is not allowed
-	ErrNotFound          = errors.New("not found")         // or it belongs to another key
-	ErrConflict          = errors.New("conflict")          // the state does not allow it now
-	ErrAlreadyExists     = errors.New("already exists")    // the name is taken; also an ErrConflict
-	ErrUnprocessable     = errors.New("unprocessable")     // understood, but impossible
-	ErrRateLimit         = errors.New("too many")          // over a limit of rate or number
-	ErrUnimplemented     = errors.New("unimplemented")     // this daemon, or its driver, cannot do it
-	ErrUnavailable       = errors.New("unavailable")       // not now
-	ErrInternal          = errors.New("internal error")    // the daemon's fault; its log has the request's id
-	ErrInsufficientSpace = errors.New("no space is left")  // a disk or quota is full
+	ErrInvalidArgument    = errors.New("invalid argument")    // the request is wrong, or over a limit
+	ErrAuthentication     = errors.New("not authenticated")   // no valid key
+	ErrPermissionDenied   = errors.New("permission denied")   // this image, path or host is not allowed
+	ErrNotFound           = errors.New("not found")           // or it belongs to another key
+	ErrConflict           = errors.New("conflict")            // the state does not allow it now
+	ErrAlreadyExists      = errors.New("already exists")      // the name is taken; also an ErrConflict
+	ErrPreconditionFailed = errors.New("precondition failed") // the file is not the one that IfMatch names; also an ErrConflict
+	ErrUnprocessable      = errors.New("unprocessable")       // understood, but impossible
+	ErrRateLimit          = errors.New("too many")            // over a limit of rate or number
+	ErrUnimplemented      = errors.New("unimplemented")       // this daemon, or its driver, cannot do it
+	ErrUnavailable        = errors.New("unavailable")         // not now
+	ErrInternal           = errors.New("internal error")      // the daemon's fault; its log has the request's id
+	ErrInsufficientSpace  = errors.New("no space is left")    // a disk or quota is full
 )
 
 // meanings has the API's codes.
@@ -41,6 +42,7 @@ var meanings = map[string][]error{
 	"not_found":              {ErrNotFound},
 	"conflict":               {ErrConflict},
 	"already_exists":         {ErrAlreadyExists, ErrConflict},
+	"precondition_failed":    {ErrPreconditionFailed, ErrConflict},
 	"unprocessable":          {ErrUnprocessable},
 	"resource_exhausted":     {ErrRateLimit},
 	"unimplemented":          {ErrUnimplemented},
@@ -56,6 +58,7 @@ type Reason string
 const (
 	ReasonNoSuchFile       Reason = "no_such_file"        // nothing is at the path, or a directory above it is missing
 	ReasonFileExists       Reason = "file_exists"         // something is at the path
+	ReasonFileChanged      Reason = "file_changed"        // it is not the one that IfMatch names
 	ReasonIsADirectory     Reason = "is_a_directory"      // where a file is needed
 	ReasonNotADirectory    Reason = "not_a_directory"     // where a directory is needed
 	ReasonDirNotEmpty      Reason = "directory_not_empty" // recursive would be needed

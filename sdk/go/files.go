@@ -15,6 +15,7 @@ import (
 // Entry is one file. A sandbox chose its name and target: they may be anything.
 type Entry struct {
 	Path       string    `json:"path,omitempty"` // of Stat only
+	ETag       string    `json:"etag,omitempty"` // of Stat only, of a file: for WriteOptions.IfMatch
 	Name       string    `json:"name"`           // of List and Glob with the directories below the one asked for
 	Type       string    `json:"type"`           // file, dir, symlink, fifo, socket, device
 	Size       int64     `json:"size"`
@@ -171,6 +172,11 @@ type WriteOptions struct {
 	Create bool        // ErrAlreadyExists instead of replacing a file
 	Append bool        // add to the end, which is not atomic
 	Size   int64       // of the content, if it is neither a buffer nor can seek
+
+	// IfMatch, an ETag of Stat or of an earlier write, replaces the file only if it is
+	// still that one, else ErrPreconditionFailed; "*" is any file that is there.
+	IfMatch string
+	NewETag *string // gets, with IfMatch, the ETag of what was written
 }
 
 // Write replaces or makes a file, and the directories above it, atomically. The
@@ -184,7 +190,17 @@ func (f *Files) Write(ctx context.Context, path string, content io.Reader, o *Wr
 	r.set("mode", octal(options.Mode))
 	r.setFlag("create", options.Create)
 	r.setFlag("append", options.Append)
-	return f.client.call(ctx, r, nil)
+	if options.IfMatch != "" {
+		r.header = http.Header{"If-Match": {options.IfMatch}}
+	}
+	var written struct {
+		ETag string `json:"etag"`
+	}
+	err = f.client.call(ctx, r, &written)
+	if err == nil && options.NewETag != nil {
+		*options.NewETag = written.ETag
+	}
+	return err
 }
 
 // upload is a request that sends content, of so many bytes if that is not zero.

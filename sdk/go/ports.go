@@ -26,7 +26,8 @@ func (s *Session) ListPorts(ctx context.Context) ([]Port, error) {
 
 // FetchPort sends a request to a server in the session, once. Of the request's
 // address only path and query count. The answer is the server's, whatever its
-// status, or 502 by the daemon if nothing listens; the caller closes its body.
+// status, or 502 by the daemon if nothing listens; the caller closes its body. A
+// redirect is an answer, and not followed.
 func (s *Session) FetchPort(port int, req *http.Request) (*http.Response, error) {
 	path := s.path + "/ports/" + strconv.Itoa(port) + "/"
 	address, err := url.Parse(s.client.base + path)

@@ -37,6 +37,9 @@ func (p *patience) next(err error) (pause time.Duration, again bool) {
 		asked = refused.RetryAfter
 	}
 	busy := refused != nil && refused.Status == http.StatusTooManyRequests
+	if busy && asked > longestPause {
+		return 0, false // as of a quota of a month: whoever asks decides
+	}
 	unconnected := errors.As(err, &lost)
 	if unconnected && lost.Sent || !unconnected && !busy {
 		p.doubtful = true

@@ -18,6 +18,7 @@ type Limits struct {
 type SessionInfo struct {
 	ID                 string            `json:"id"`
 	Name               string            `json:"name,omitempty"`
+	Owner              string            `json:"owner,omitempty"`
 	Image              string            `json:"image"`
 	ImageDigest        string            `json:"image_digest,omitempty"`
 	Driver             string            `json:"driver"`
@@ -44,6 +45,9 @@ type SessionInfo struct {
 	ExpiresAt          time.Time         `json:"expires_at"`
 	LastActivity       time.Time         `json:"last_activity"`
 	EndedAt            time.Time         `json:"ended_at,omitzero"`
+
+	Usage  *SessionUsage `json:"usage,omitempty"`  // in a list with usage
+	Cursor string        `json:"cursor,omitempty"` // in a list with a limit: After of the page behind it
 }
 
 // UpdateOptions is what can be changed of a session.
@@ -156,13 +160,44 @@ func (c *Client) GetSession(ctx context.Context, id string) (*Session, error) {
 type ListSessionsOptions struct {
 	IncludeEnded bool   // also those that ended not long ago
 	Scope        string // only those of a scope of the key's own, as workflow:run-1
+
+	Status []string // only those with one of these
+	Image  string   // its name or digest
+	Labels []string // name, or name=value; all of them
+	Owner  string
+	Search string // in the id, name, image or labels
+
+	Sort  string // created, activity or name; with a minus the other way round
+	Limit int    // of a page, at most 1000; 0 is all
+	After string // SessionInfo.Cursor of the last session of the page before
+	Usage bool   // with SessionInfo.Usage
 }
 
-// ListSessions returns the key's sessions, oldest first.
+// SessionUsage is what a session used at a time.
+type SessionUsage struct {
+	MeasuredAt    time.Time `json:"measured_at"`
+	CPUUsageUsec  int64     `json:"cpu_usage_usec"` // processor time used up to then
+	MemoryBytes   int64     `json:"memory_bytes"`
+	DiskBytes     int64     `json:"disk_bytes"`
+	Pids          int64     `json:"pids"`
+	SentBytes     int64     `json:"sent_bytes,omitempty"`
+	ReceivedBytes int64     `json:"received_bytes,omitempty"`
+}
+
+// ListSessions returns the key's sessions, oldest first if o has no other order.
 func (c *Client) ListSessions(ctx context.Context, o *ListSessionsOptions) ([]*Session, error) {
 	r := get("/v1/sessions")
 	r.setFlag("include_ended", value(o).IncludeEnded)
 	r.set("scope", value(o).Scope)
+	r.setAll("status", value(o).Status)
+	r.set("image", value(o).Image)
+	r.setAll("label", value(o).Labels)
+	r.set("owner", value(o).Owner)
+	r.set("search", value(o).Search)
+	r.set("sort", value(o).Sort)
+	r.setNumber("limit", int64(value(o).Limit))
+	r.set("after", value(o).After)
+	r.setFlag("usage", value(o).Usage)
 	var infos []SessionInfo
 	if err := c.call(ctx, r, &infos); err != nil {
 		return nil, err
@@ -291,6 +326,47 @@ func (s *Session) Stats(ctx context.Context) (Stats, error) {
 	var stats Stats
 	err := s.client.call(ctx, get(s.path+"/stats"), &stats)
 	return stats, err
+}
+
+// StatsHistoryOptions selects samples. What is empty selects all.
+type StatsHistoryOptions struct {
+	Since       time.Time // from then on
+	StepSeconds int       // between samples: 10, of the last hour, or 60, of the last day; 0 is the finest since Since
+}
+
+// StatsHistory is what a session used over its life, oldest first. Where it did not run
+// there is a hole.
+type StatsHistory struct {
+	StepSeconds int           `json:"step_seconds"`
+	Samples     []StatsSample `json:"samples"`
+}
+
+// StatsSample is what a session used at a time. Counters begin anew with its start,
+// those of the network also with the daemon's.
+type StatsSample struct {
+	At            time.Time `json:"at"`
+	CPUUsageUsec  int64     `json:"cpu_usage_usec"`
+	MemoryBytes   int64     `json:"memory_bytes"` // with a step of 60 the most of the minute
+	DiskBytes     int64     `json:"disk_bytes"`
+	Pids          int64     `json:"pids"`
+	SentBytes     int64     `json:"sent_bytes"`
+	ReceivedBytes int64     `json:"received_bytes"`
+}
+
+// StatsHistory returns what the session used over its life.
+func (s *Session) StatsHistory(ctx context.Context, o *StatsHistoryOptions) (StatsHistory, error) {
+	var history StatsHistory
+	err := s.client.call(ctx, historyRequest(s.path+"/stats/history", o), &history)
+	return history, err
+}
+
+func historyRequest(path string, o *StatsHistoryOptions) request {
+	r := get(path)
+	if since := value(o).Since; !since.IsZero() {
+		r.set("since", since.Format(time.RFC3339Nano))
+	}
+	r.setNumber("step", int64(value(o).StepSeconds))
+	return r
 }
 
 // value is what options say; nil ones say nothing.

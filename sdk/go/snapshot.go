@@ -10,6 +10,7 @@ import (
 // Snapshot is the saved files of a session.
 type Snapshot struct {
 	ID           string    `json:"id"`
+	Owner        string    `json:"owner"` // whose it is
 	Name         string    `json:"name,omitempty"`
 	Label        string    `json:"label,omitempty"`
 	SessionID    string    `json:"session_id"`

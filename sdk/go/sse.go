@@ -88,7 +88,8 @@ func readEvents(body io.Reader, yield func(event, error) bool) (left bool, err e
 	for lines.Scan() {
 		line := lines.Bytes()
 		if len(line) == 0 {
-			if e.name != "" && !yield(e, nil) {
+			// One without a name only tells another id to resume from.
+			if (e.name != "" || e.id != "") && !yield(e, nil) {
 				return true, nil
 			}
 			e = event{}

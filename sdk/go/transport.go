@@ -77,6 +77,17 @@ func (r *request) set(name, value string) {
 	r.query.Set(name, value)
 }
 
+// setAll sends each value by itself.
+func (r *request) setAll(name string, values []string) {
+	if len(values) == 0 {
+		return
+	}
+	if r.query == nil {
+		r.query = url.Values{}
+	}
+	r.query[name] = values
+}
+
 func (r *request) setNumber(name string, n int64) {
 	if n != 0 {
 		r.set(name, strconv.FormatInt(n, 10))

@@ -90,6 +90,7 @@ var lost = answer{}
 
 func TestWhatIsRepeated(t *testing.T) {
 	busy := answer{status: 429, body: `{"code": "resource_exhausted", "error": "too many"}`}
+	used := answer{status: 429, body: busy.body, header: map[string]string{"Retry-After": "3600"}}
 	down := answer{status: 503, body: unavailable}
 	broken := answer{status: 500, body: `{"code": "internal", "error": "our fault"}`}
 	get := func(c *Client) error { _, err := c.Session("s1").Refresh(t.Context()); return err }
@@ -117,6 +118,7 @@ func TestWhatIsRepeated(t *testing.T) {
 		{"exec after a lost answer", exec, lost, 1},
 		{"exec after 503", exec, down, 1},
 		{"exec after 429", exec, busy, 2},
+		{"exec after 429 for an hour", exec, used, 1},
 		{"write after 429", write, busy, 2},
 		{"write after a lost answer", write, lost, 1},
 		{"write of a stream after 429", pour, busy, 1},
@@ -322,6 +324,70 @@ func TestRequestsAreAuthorized(t *testing.T) {
 		t.Errorf("the target is %s", r.target)
 	}
 }
+
+// TestRedirectsAreNotFollowed: a server in a sandbox would choose what is asked with
+// the key, of the daemon's API, too.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	for name, given := range map[string]*http.Client{"its own client": nil, "the caller's client": {}} {
+		t.Run(name, func(t *testing.T) {
+			d := &daemon{}
+			for range 2 {
+				d.answers = append(d.answers, answer{status: http.StatusTemporaryRedirect, header: map[string]string{"Location": "/v1/users"}, body: "there"})
+			}
+			server := httptest.NewServer(d)
+			defer server.Close()
+			c, err := New(Options{URL: server.URL, APIKey: "key", HTTPClient: given})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/x", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := c.Session("s1").FetchPort(80, req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusTemporaryRedirect || string(body) != "there" || err != nil {
+				t.Errorf("the answer is %d %q, %v", resp.StatusCode, body, err)
+			}
+			var refused *APIError
+			if _, err := c.Info(t.Context()); !errors.As(err, &refused) || refused.Status != http.StatusTemporaryRedirect {
+				t.Errorf("the error is %v", err)
+			}
+			if seen := d.seen(); len(seen) != 2 {
+				t.Errorf("there were %d requests", len(seen))
+			}
+		})
+	}
+}
+
+func TestWrapTransport(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, `{"version":"`+r.Header.Get("Traceparent")+`"}`)
+	}))
+	defer server.Close()
+	client, err := New(Options{URL: server.URL, APIKey: "k", WrapTransport: func(own http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			r = r.Clone(r.Context())
+			r.Header.Set("Traceparent", "of-the-caller")
+			return own.RoundTrip(r)
+		})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := client.Info(t.Context()); err != nil || info.Version != "of-the-caller" {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// roundTrip is a function as a transport.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestOptionsAndEnvironment(t *testing.T) {
 	t.Setenv("SANDKASTEN_URL", "http://env:1/prefix/")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -26,7 +25,7 @@ type daemon struct {
 	url     string
 	env     []string // of the daemon and of all that talks to it
 	cmd     *exec.Cmd
-	log     bytes.Buffer // of the daemon, to be read when it has ended
+	log     logTail // of the daemon
 }
 
 // newDaemon configures a daemon at a free port of the loopback interface.
@@ -158,7 +157,7 @@ func (d *daemon) stop() error {
 	defer timer.Stop()
 	err := errors.Join(d.cmd.Process.Signal(os.Interrupt), d.cmd.Wait())
 	if err != nil {
-		return fmt.Errorf("stop the daemon: %w\n%s", err, d.log.String())
+		return fmt.Errorf("stop the daemon: %w", err)
 	}
 	return nil
 }

@@ -6,7 +6,8 @@
 // The command finds it in SANDKASTEN_URL and SANDKASTEN_API_KEY, and a way to it
 // that loses answers and breaks streams in SANDKASTEN_FLAKY_URL. Its images are
 // base and python. Everything is removed when the command has ended, whose exit
-// code is ours. It needs root, and bin/sandkasten.
+// code is ours. When the command fails, the end of the daemon's log follows its output
+// on standard error. It needs root, and bin/sandkasten.
 package main
 
 import (
@@ -64,6 +65,12 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	if err := d.importImages(ctx); err != nil {
 		return 0, err
 	}
+	// Last, so that the log has the daemon's end, too.
+	defer func() {
+		if code != 0 || err != nil {
+			d.log.show(os.Stderr)
+		}
+	}()
 	if err := d.start(ctx); err != nil {
 		return 0, err
 	}

@@ -11,8 +11,9 @@ pytest.importorskip("autogen_core", reason="the extra autogen is not installed")
 
 from autogen_core import CancellationToken
 from autogen_core.code_executor import CodeBlock
+from scripted import Scripted, process, refusal
 
-from sandkasten import SandboxClient
+from sandkasten import SandboxClient, UnprocessableError
 from sandkasten.autogen import SandkastenCodeExecutor
 
 
@@ -83,3 +84,14 @@ async def test_stop_removes_the_session(daemon: str) -> None:
         assert (await session.refresh()).status == "destroyed"
         with pytest.raises(RuntimeError, match="start"):
             _ = executor.session
+
+
+async def test_code_whose_file_cannot_be_removed_has_its_own_outcome() -> None:
+    async def scripted(answer: tuple[int, dict[str, object]]) -> tuple[int, str]:
+        daemon = Scripted(processes=answer, fs_delete=refusal(503, "unavailable"))
+        client = SandboxClient("http://daemon", "key", transport=daemon, max_retries=0)
+        return await run(SandkastenCodeExecutor(client), ("python", "print(1)"))
+
+    assert await scripted(process(output="1\n")) == (0, "1\n")
+    with pytest.raises(UnprocessableError):
+        await scripted(refusal(422, "unprocessable"))

@@ -27,6 +27,7 @@ CLASSES = {
     403: "PermissionDeniedError",
     404: "NotFoundError",
     409: "ConflictError",
+    412: "PreconditionFailedError",
     422: "UnprocessableError",
     429: "RateLimitError",
     501: "UnimplementedError",
@@ -110,6 +111,11 @@ class Case:
 
     # The steps whose arguments or results are not those of the call.
 
+    def do_events(self, client: Any, args: dict[str, Any]) -> Any:
+        count = args.pop("count")
+        told = self.side.take(client.events(**args), count)
+        return {"events": told, "last": told[-1].id}
+
     def do_get_session(self, client: Any, args: dict[str, Any]) -> Any:
         return self.call(client.get_session, args["id"])
 
@@ -142,6 +148,21 @@ class Case:
 
     def do_wait_image_job(self, client: Any, args: dict[str, Any]) -> Any:
         return self.call(client.wait_image_job, args["id"])
+
+    def do_change_sessions(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.change_sessions, args["action"], args["ids"])
+
+    def do_complete_scope(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.complete_scope, args.pop("scope"), **args)
+
+    def do_list_audit(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.list_audit, **args)
+
+    def do_host_history(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.host_history, **args)
+
+    def do_host_findings(self, client: Any, args: dict[str, Any]) -> Any:
+        return self.call(client.host_findings)
 
     def do_revoke_key(self, client: Any, args: dict[str, Any]) -> Any:
         return self.call(client.revoke_key, args["id"])
@@ -261,6 +282,8 @@ def plain(value: Any) -> Any:
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, list):
         return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 import sandkasten
+import sandkasten.agents
 
 SDK = Path(__file__).resolve().parents[2]
 OPENAPI = SDK.parent / "internal" / "api" / "v1" / "openapi.json"
 LEFT_OUT = SDK / "contract" / "operations.json"
+CALLS = SDK.parent / "internal" / "api" / "site" / "assets" / "calls.json"
 
 
 class Daemon:
@@ -85,6 +87,8 @@ def everything(client: Any, session: Any, workspace: Any, local: Path) -> list[C
     return [
         client.info,
         client.pool_status,
+        client.host_history,
+        client.host_findings,
         client.create_session,
         lambda: client.get_session("x"),
         client.list_sessions,
@@ -107,6 +111,9 @@ def everything(client: Any, session: Any, workspace: Any, local: Path) -> list[C
         client.create_key,
         client.list_keys,
         lambda: client.revoke_key("x"),
+        lambda: client.complete_scope("x:x"),
+        lambda: client.change_sessions("stop", ["x"]),
+        client.list_audit,
         client.list_snapshots,
         lambda: client.get_snapshot("x"),
         lambda: client.delete_snapshot("x"),
@@ -133,6 +140,7 @@ def everything(client: Any, session: Any, workspace: Any, local: Path) -> list[C
         session.update,
         session.heartbeat,
         session.stats,
+        session.stats_history,
         session.network,
         lambda: session.set_network({"mode": "none"}),
         lambda: session.allow_network("x"),
@@ -176,7 +184,15 @@ def test_every_operation_is_called_or_left_out(side: Any, refusing: Daemon, tmp_
     for call in everything(client, session, workspace, local):
         with contextlib.suppress(sandkasten.SandkastenError):
             side.call(call)
-    for stream in (client.download_snapshot("x"), session.watch("x"), session.follow_network_log()):
+    scoped = sandkasten.agents.SyncScopeTools if sync else sandkasten.agents.ScopeTools
+    with contextlib.suppress(sandkasten.SandkastenError):
+        side.call(scoped(client, "agent:x").anthropic)
+    for stream in (
+        client.events(),
+        client.download_snapshot("x"),
+        session.watch("x"),
+        session.follow_network_log(),
+    ):
         with contextlib.suppress(sandkasten.SandkastenError):
             side.drain(stream)
     side.call(getattr(client, "aclose", None) or client.close)
@@ -192,3 +208,34 @@ def test_every_operation_is_called_or_left_out(side: Any, refusing: Daemon, tmp_
     missing = set(operations.values()) - called - left_out
     assert missing == set(), "teach the SDK, or say in sdk/contract/operations.json why not"
     assert called & left_out == set(), "these are called, against sdk/contract/operations.json"
+
+
+def test_the_reference_calls_what_it_says(
+    refusing: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The documentation's reference shows for each operation a call that makes it."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("root.tar", "src.tar.gz", "work.tar"):
+        (tmp_path / name).write_bytes(b"x")
+    calls = json.loads(CALLS.read_text())["operations"]
+    rows = json.loads(LEFT_OUT.read_text())["left_out"]
+    left_out = {name for row in rows if "python" in row["sdks"] for name in row["operations"]}
+    client = sandkasten.SyncSandboxClient(refusing.url, "key", max_retries=0)
+    session = named_x(sandkasten.SyncSession, client._transport)
+    workspace = named_x(sandkasten.SyncWorkspace, client._transport)
+    process = session.processes.get("x")
+    names = {"client": client, "session": session, "workspace": workspace, "process": process}
+    for path, methods in json.loads(OPENAPI.read_text())["paths"].items():
+        for method, operation in methods.items():
+            name = operation["operationId"]
+            call = calls.get(name, {}).get("python")
+            assert (call is None) == (name in left_out), f"{name}: calls.json has {call}"
+            if call is None:
+                continue
+            refusing.asked.clear()
+            with contextlib.suppress(sandkasten.SandkastenError):
+                exec(call, {**names, "Path": Path})
+            wanted = f"{method.upper()} " + re.sub(r"\{\w+\}", "[^/]+", path)
+            did = [asked for asked in refusing.asked if re.fullmatch(wanted, asked)]
+            assert did, f"{name}: {call} asks {refusing.asked}"
+    client.close()

@@ -11,14 +11,14 @@ STREAM = (
     ": a comment\n\nevent: start\nid: 1\ndata: {}\n\nevent:chunk\r\nid: 2\r\ndata: grüße 🙂\r\ndata: two\r\n"
     "\r\nid: only\n\nunknown: x\ndata\n\nevent: cut\ndata: never ended\n"
 ).encode()
-EVENTS = [Event("start", "1", "{}"), Event("chunk", "2", "grüße 🙂\ntwo")]
+EVENTS = [Event("start", "1", "{}"), Event("chunk", "2", "grüße 🙂\ntwo"), Event("", "only", "")]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, len(STREAM)])
 def test_events_in_pieces_of_any_size(size: int) -> None:
     decoder = Decoder()
     pieces = [STREAM[i : i + size] for i in range(0, len(STREAM), size)]
-    assert [event for piece in pieces for event in decoder.feed(piece)][:2] == EVENTS
+    assert [event for piece in pieces for event in decoder.feed(piece)][:3] == EVENTS
 
 
 @pytest.mark.parametrize("data", ["{", "[]", "1"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("swerex", reason="the extra swerex is not installed")
 
+from scripted import Scripted, process, refusal
 from swerex import exceptions
 from swerex.runtime.abstract import (
     BashAction,
@@ -22,7 +24,7 @@ from swerex.runtime.abstract import (
     WriteFileRequest,
 )
 
-from sandkasten import SandboxClient
+from sandkasten import SandboxClient, UnavailableError
 from sandkasten.swerex import SandkastenDeployment, SandkastenRuntime
 
 
@@ -127,3 +129,39 @@ async def test_files_anywhere_are_written_read_and_uploaded(
     assert (await runtime.execute(Command(command=["ls", "-A"]))).stdout == "a\ntree\n", (
         "nothing is left behind"
     )
+
+
+async def scripted(**answers: Any) -> tuple[SandkastenRuntime, Scripted]:
+    daemon = Scripted(**answers)
+    client = SandboxClient("http://daemon", "key", transport=daemon, max_retries=0)
+    deployment = SandkastenDeployment(client=client)
+    await deployment.start()
+    return deployment.runtime, daemon
+
+
+async def test_a_command_has_the_time_that_was_asked_for_or_all_that_there_is() -> None:
+    runtime, daemon = await scripted(processes=process())
+    for timeout in (None, 0.0, 5, 3600):
+        await runtime.execute(Command(command=["make"], timeout=timeout))
+    assert [body["timeout_ms"] for body in daemon.bodies("processes")] == [600_000, 1, 5000, 600_000]
+    assert len(daemon.bodies("info")) == 1
+
+
+async def test_output_is_as_the_program_wrote_it() -> None:
+    runtime, daemon = await scripted(
+        processes=process(stdout="a\r\n\x1b[1m", stderr="?", stderr_base64="/w==", output="b\r\n")
+    )
+    done = await runtime.execute(Command(command=["show"]))
+    assert (done.stdout, done.stderr) == ("a\r\n\x1b[1m", "\\xff")
+    merged = await runtime.execute(Command(command=["show"], merge_output_streams=True))
+    assert merged.stdout == "b\r\n"
+    assert all(body["raw_output"] for body in daemon.bodies("processes"))
+
+
+async def test_only_a_file_that_is_missing_is_not_found() -> None:
+    for status, code, kind in ((404, "not_found", FileNotFoundError), (503, "unavailable", UnavailableError)):
+        gone = refusal(status, code)
+        for path in ("a", "/etc/a"):
+            runtime, _ = await scripted(processes=process(), fs_read=gone, fs_delete=refusal(409, "conflict"))
+            with pytest.raises(kind):
+                await runtime.read_file(ReadFileRequest(path=path))

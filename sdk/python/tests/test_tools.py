@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from sandkasten.agents import SandboxTools, SyncSandboxTools, cut
+from sandkasten import ProtocolError
+from sandkasten._tools import tool_answer
+from sandkasten.agents import SandboxTools, ScopeTools, SyncSandboxTools, SyncScopeTools, cut
 
 
 @pytest.fixture
@@ -138,3 +141,35 @@ def test_every_tool_is_described_in_every_dialect(side: Any, tools: Any) -> None
 )
 def test_cut(text: str, limit: int, wanted: str) -> None:
     assert cut(text, limit) == wanted
+
+
+def test_an_answer_may_have_any_characters_and_must_be_json() -> None:
+    said = {"result": {"content": [{"type": "text", "text": "one\x85\u2028two"}]}}
+    answer = json.dumps(said, ensure_ascii=False)
+    for text in (answer, f"event: message\r\ndata: {answer}\r\n\r\n"):
+        assert tool_answer(text.encode()).text == "one\x85\u2028two"
+    for wrong in (b"<html>", b"\xff", b"data: {"):
+        with pytest.raises(ProtocolError, match="no JSON"):
+            tool_answer(wrong)
+
+
+def test_the_daemons_tools_in_a_scope(side: Any, daemon: str) -> None:
+    client = side.client()
+    scope = f"agent:python-{side.client.__name__}"
+    kind = ScopeTools if side.client.__name__ == "SandboxClient" else SyncScopeTools
+    tools = kind(client, scope)
+    names = [tool["name"] for tool in side.call(tools.anthropic)]
+    assert "sandbox_open" in names
+    assert names == [tool["function"]["name"] for tool in side.call(tools.openai_chat)]
+    opened = json.loads(call(side, tools, "sandbox_open"))
+    where = {"sandbox_id": opened["sandbox_id"]}
+    call(side, tools, "sandbox_fs_write", **where, path="a.txt", contents="zwölf\n")
+    assert json.loads(call(side, tools, "sandbox_exec", **where, cmd=["cat", "a.txt"]))["stdout"] == "zwölf\n"
+    again = json.loads(call(side, kind(client, scope), "sandbox_open"))
+    assert again["sandbox_id"] == opened["sandbox_id"] and not again["created"]
+    wrong = side.call(tools.call, "sandbox_exec", {**where, "cmd": "ls"})
+    assert wrong.is_error and "array" in wrong.text
+    other = side.call(kind(client, "agent:other").call, "sandbox_fs_read", {**where, "path": "a.txt"})
+    assert other.is_error
+    assert side.call(client.complete_scope, scope).sessions == 0
+    side.call(getattr(client, "aclose", None) or client.close)

@@ -36,6 +36,7 @@ SESSION = {
 }
 SNAPSHOT = {
     "id": "k5n6p7r2s3t4u5f5q2bz7lq4m3",
+    "owner": "admin",
     "session_id": SESSION["id"],
     "scope": "workspace",
     "image": "base",
@@ -187,6 +188,16 @@ def test_a_command_is_sent_again_only_if_it_did_not_run(
     assert len(daemon.requests) == tries
 
 
+def test_a_wait_that_is_too_long_is_not_waited_for(side: Any, fast: list[float]) -> None:
+    daemon = Daemon()
+    machine = session(side, daemon)
+    fast.clear()
+    daemon.answers = [error(429, {"error": "no", "code": "resource_exhausted"}, **{"Retry-After": "3600"})]
+    with pytest.raises(sandkasten.RateLimitError) as caught:
+        side.call(machine.exec, "make")
+    assert (caught.value.retry_after, len(daemon.requests), fast) == (3600, 1, [])
+
+
 def test_a_read_is_repeated_when_its_body_breaks(side: Any) -> None:
     daemon = Daemon()
     machine = session(side, daemon)
@@ -225,6 +236,18 @@ def test_answers_that_are_not_ours(
     daemon = Daemon(httpx.Response(answer[0], content=answer[1]))
     with pytest.raises(kind, match=text):
         side.call(connect(side, daemon, max_retries=0).get_session, "x")
+
+
+def test_a_redirect_is_not_followed_with_the_key(side: Any) -> None:
+    there = httpx.Response(307, headers={"Location": "http://elsewhere/"}, content=b"there")
+    daemon = Daemon(there, there)
+    machine = session(side, daemon)
+    answer = side.call(machine.ports.fetch, 80)
+    assert (answer.status_code, answer.content) == (307, b"there")
+    with pytest.raises(sandkasten.APIError) as caught:
+        side.call(machine.refresh)
+    assert caught.value.status == 307
+    assert [request.url.host for request in daemon.requests] == ["daemon", "daemon"]
 
 
 def event(name: str, event_id: str | None, data: dict[str, Any]) -> bytes:
@@ -518,6 +541,29 @@ def test_the_log_of_the_network_goes_on_where_it_broke_until_it_is_done(side: An
     assert [(e.seq, e.name) for e in events] == [(7, "a"), (9, "b"), (11, "c")]
     asked = [r.headers["Last-Event-ID"] for r in daemon.requests]
     assert asked == ["5", "5", "5", "9", "11"]
+
+
+def told(kind: str, place: str, **fields: Any) -> bytes:
+    return event(kind, place, {"id": place, "type": kind, "time": "2026-11-21T09:00:00Z", **fields})
+
+
+def test_events_go_on_behind_the_last_one_or_a_mark_and_tell_a_gap(side: Any, fast: list[float]) -> None:
+    daemon = Daemon()
+    client = connect(side, daemon)
+    burst = told("exec.burst", "a-2", session_id="s", exec_burst={"started": 3, "finished": 2})
+    gap = told("gap", "b-1", reason="restarted", reload=["session"])
+    daemon.answers = [
+        httpx.Response(200, stream=Broken(told("ready", "a-1"), burst, b"id: a-7\n\n")),
+        httpx.ConnectError("nothing listens"),
+        httpx.Response(200, content=told("ready", "b-1") + gap),
+    ]
+    seen = side.take(client.events(since="a-0", types=["session", "exec"], session="s"), 3)
+    assert [(e.id, e.type) for e in seen] == [("a-1", "ready"), ("a-2", "exec.burst"), ("b-1", "gap")]
+    assert seen[1].session_id == "s"
+    assert (seen[1].exec_burst.started, seen[1].exec_burst.finished) == (3, 2)
+    assert (seen[2].reason, seen[2].reload) == ("restarted", ["session"])
+    assert [r.headers["Last-Event-ID"] for r in daemon.requests] == ["a-0", "a-7", "a-7"]
+    assert dict(daemon.requests[0].url.params) == {"types": "session,exec", "session": "s"}
 
 
 def test_an_error_ends_the_log_of_the_network(side: Any) -> None:

@@ -1,3 +1,4 @@
+import type { SandboxClient } from "./client.js";
 import { APIError } from "./errors.js";
 import type { Session } from "./session.js";
 import type { CallOptions, Entry, ExecResult } from "./types.js";
@@ -38,6 +39,26 @@ const hiddenDir = ".sandkasten";
 
 /** Larger files are for commands. */
 const maxReadBytes = 4 << 20;
+
+/** A tool of the daemon's, whose parameters are any JSON schema. */
+export interface ScopeTool extends Omit<AgentTool, "parameters"> {
+  parameters: Record<string, unknown>;
+}
+
+/**
+ * scopeTools gives all tools that the daemon has for agents, in one scope: `workflow:ID`, `agent:ID` or `user:ID`. The
+ * model opens sandboxes itself, and every agent of the scope finds the same files. `client.completeScope` ends what they
+ * have opened.
+ */
+export async function scopeTools(client: SandboxClient, scope: string, options: CallOptions = {}): Promise<ScopeTool[]> {
+  const definitions = await client.agentTools(options);
+  return definitions.map(({ name, description, input_schema: parameters }) => ({
+    name,
+    description,
+    parameters,
+    execute: (input, { signal } = {}) => client.callAgentTool(scope, name, input, { signal }),
+  }));
+}
 
 /** sandboxTools gives tools that work in a session: exec, read, write, edit and list. */
 export function sandboxTools(session: Session, options: SandboxToolsOptions = {}): AgentTool[] {

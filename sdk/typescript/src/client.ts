@@ -1,12 +1,13 @@
 import { toBase64 } from "./bytes.js";
 import { ConnectionError, SandkastenError } from "./errors.js";
 import { Files } from "./files.js";
-import { bodyOf } from "./follow.js";
+import { bodyOf, followEvents } from "./follow.js";
 import { fromWire } from "./names.js";
 import type * as schemas from "./schemas.js";
 import { Session, networkBody } from "./session.js";
 import type { WebSocketConstructor } from "./socket.js";
 import { serverEvents } from "./sse.js";
+import { toolAnswer, toolCall } from "./toolcall.js";
 import { Transport, lost, newKey, parse } from "./transport.js";
 import type * as types from "./types.js";
 
@@ -74,11 +75,20 @@ export class SandboxClient {
     return new Session(this.#transport, session);
   }
 
-  /** This key's sessions that have not ended, oldest first; with `includeEnded` also those that ended not long ago. */
-  async listSessions(options: types.CallOptions & { includeEnded?: boolean | undefined } = {}): Promise<Session[]> {
-    const { signal, includeEnded } = options;
-    const sessions = await this.#transport.json<types.SessionInfo[]>("GET", "/v1/sessions", { query: { includeEnded }, signal });
+  /** This key's sessions that have not ended, oldest first; with `includeEnded` also those that ended not long ago. The options select, sort and make pages. */
+  async listSessions(options: types.ListSessionsOptions = {}): Promise<Session[]> {
+    const { signal, ...query } = options;
+    const sessions = await this.#transport.json<types.SessionInfo[]>("GET", "/v1/sessions", { query, signal });
     return sessions.map((session) => new Session(this.#transport, session));
+  }
+
+  /**
+   * What happens, as it happens: sessions, commands and more of what the key may see. It begins with an event of type
+   * `ready`; what is listed after it is complete. A connection that breaks is taken up again, and where events are missing
+   * one of type `gap` says in `reload` what to list again. It goes on until `signal` ends it, or the caller leaves.
+   */
+  events(options: types.EventsOptions = {}): AsyncGenerator<types.SandboxEvent, void, undefined> {
+    return followEvents(this.#transport, options);
   }
 
   /** Makes an empty workspace. */
@@ -315,9 +325,55 @@ export class SandboxClient {
     await this.#transport.json("DELETE", `/v1/keys/${encodeURIComponent(id)}`, options);
   }
 
+  /** What clients did, the newest first. Others than admins are told of what they did themselves. */
+  async listAudit(options: types.ListAuditOptions = {}): Promise<types.AuditPage> {
+    const { signal, since, until, ...rest } = options;
+    const query = { ...rest, since: since?.toISOString(), until: until?.toISOString() };
+    return this.#transport.json("GET", "/v1/audit", { query, signal });
+  }
+
+  /** What models are told of the daemon's tools for agents. `scopeTools` of `/ai` is made of it. */
+  async agentTools(options: types.CallOptions = {}): Promise<types.AgentToolDefinition[]> {
+    const response = await this.#transport.response("GET", "/v1/agent-tools", { query: { format: "anthropic" }, signal: options.signal });
+    return JSON.parse(await response.text()) as types.AgentToolDefinition[]; // with the names of the wire, which the tools take
+  }
+
+  /** Calls one of them in a scope, and gives what the model is to read, also of what went wrong. */
+  async callAgentTool(scope: string, name: string, input: Record<string, unknown>, options: types.CallOptions = {}): Promise<string> {
+    return toolAnswer(await this.#transport.response("POST", "/mcp", toolCall(scope, name, input, options)));
+  }
+
+  /**
+   * Does the same with up to 1000 sessions, by their ids, names or beginnings of ids, a few at a time. There is a result for
+   * each, in the order of `ids`: one that fails holds up no other and throws nothing. To repeat it is no error.
+   */
+  async changeSessions(action: types.BulkAction, ids: string[], options: types.CallOptions = {}): Promise<types.BulkResult[]> {
+    const answer = await this.#transport.json<schemas.SchemaBulkAnswer>("POST", "/v1/sessions/bulk", { json: { action, ids }, signal: options.signal, repeatable: true });
+    return answer.results;
+  }
+
+  /** Ends the sessions that a scope has, as `workflow:run-1`, now or after a retention. To repeat it is no error. */
+  async completeScope(scope: string, options: types.CompleteScopeOptions = {}): Promise<types.CompletedScope> {
+    const { signal, ...json } = options;
+    const [namespace, ...id] = scope.split(":");
+    const path = `/v1/scopes/${encodeURIComponent(namespace ?? "")}/${encodeURIComponent(id.join(":"))}/complete`;
+    return this.#transport.json("POST", path, { json, signal });
+  }
+
   /** What is ready for sessions that are about to come. */
   async poolStatus(options: types.CallOptions = {}): Promise<types.PoolStatus> {
     return this.#transport.json("GET", "/v1/pool/status", options);
+  }
+
+  /** How full the host was: every 10 seconds of the last hour, every minute of the last day. Only admins may ask. */
+  async hostHistory(options: types.StatsHistoryOptions = {}): Promise<types.HostHistory> {
+    const { signal, ...query } = options;
+    return this.#transport.json("GET", "/v1/host/history", { query: { ...query, since: query.since?.toISOString() }, signal });
+  }
+
+  /** What `sandkasten doctor` and `sandkasten fsck` find while the daemon works, the gravest first. It takes some seconds where something is wrong. Only admins may ask. */
+  async hostFindings(options: types.CallOptions = {}): Promise<types.HostFindings> {
+    return this.#transport.json("GET", "/v1/host/findings", options);
   }
 
   /** The daemon's version, defaults and limits. */

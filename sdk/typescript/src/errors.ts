@@ -13,6 +13,7 @@ export class ConnectionError extends SandkastenError {}
 export type Reason =
   | "no_such_file"
   | "file_exists"
+  | "file_changed"
   | "is_a_directory"
   | "not_a_directory"
   | "directory_not_empty"
@@ -83,6 +84,8 @@ export class NotFoundError extends APIError {}
 export class ConflictError extends APIError {}
 /** The name is taken. */
 export class AlreadyExistsError extends ConflictError {}
+/** The file is not the one that `ifMatch` names: another has changed it since. */
+export class PreconditionFailedError extends ConflictError {}
 /** Understood, but impossible with this content. */
 export class UnprocessableError extends APIError {}
 /** Over a limit of rate or number; see `retryAfter`. */
@@ -106,6 +109,7 @@ const codes: Record<string, [number, typeof APIError]> = {
   method_not_allowed: [405, InvalidArgumentError],
   conflict: [409, ConflictError],
   already_exists: [409, AlreadyExistsError],
+  precondition_failed: [412, PreconditionFailedError],
   length_required: [411, InvalidArgumentError],
   too_large: [413, InvalidArgumentError],
   unsupported_media_type: [415, InvalidArgumentError],

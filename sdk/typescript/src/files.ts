@@ -38,14 +38,10 @@ export class Files {
     return files;
   }
 
-  /** Writes a file, and its directories, in one step. */
-  async write(path: string, data: string | Uint8Array, options: types.WriteOptions = {}): Promise<void> {
-    const { signal, ...rest } = options;
-    if (typeof data === "string") {
-      await this.#post("write", { path, text: data, ...rest }, signal);
-    } else {
-      await this.#put(path, data as Uint8Array<ArrayBuffer>, options);
-    }
+  /** Writes a file, and its directories, in one step. With `ifMatch` it gives the `etag` of what it wrote, for the next one. */
+  async write(path: string, data: string | Uint8Array, options: types.WriteOptions = {}): Promise<string | undefined> {
+    const etag = await this.#put(path, data as string | Uint8Array<ArrayBuffer>, options);
+    return options.ifMatch === undefined ? undefined : etag;
   }
 
   /** Reads a file as bytes. */
@@ -61,12 +57,14 @@ export class Files {
 
   /**
    * Writes a file of any size. It has its name when it is whole; a stream, whose size nobody knows, is collected in a
-   * hidden file beside it until then.
+   * hidden file beside it until then, and so cannot be sent with `ifMatch`. With that it gives the `etag` of what it wrote.
    */
-  async upload(path: string, data: UploadData, options: Omit<types.WriteOptions, "append"> = {}): Promise<void> {
+  async upload(path: string, data: UploadData, options: Omit<types.WriteOptions, "append"> = {}): Promise<string | undefined> {
     if (!(data instanceof ReadableStream)) {
-      await this.#put(path, data as BodyInit, options);
-      return;
+      return this.#put(path, data as BodyInit, options);
+    }
+    if (options.ifMatch !== undefined) {
+      throw new SandkastenError("a stream cannot replace a file by its etag: upload bytes or a Blob");
     }
     const slash = path.lastIndexOf("/") + 1;
     const unique = Math.random().toString(36).slice(2);
@@ -79,6 +77,7 @@ export class Files {
         append = true;
       }
       await this.move(part, path, { overwrite: create !== true, signal });
+      return undefined;
     } catch (error) {
       await data.cancel(error).catch(() => {});
       await this.remove(part).catch(() => {}); // it may never have been made
@@ -184,14 +183,15 @@ export class Files {
     return this.transport.json("POST", `${this.path}/fs/${verb}`, { query: { user: this.#user }, json, signal });
   }
 
-  async #put(path: string, body: BodyInit, options: types.WriteOptions): Promise<void> {
-    const { mode, create, append, signal } = options;
-    await this.transport.json("PUT", `${this.path}/fs/raw`, {
+  async #put(path: string, body: BodyInit, options: types.WriteOptions): Promise<string | undefined> {
+    const { mode, create, append, ifMatch, signal } = options;
+    const written = await this.transport.json<schemas.SchemaWritten>("PUT", `${this.path}/fs/raw`, {
       query: { path, mode, create, append, user: this.#user },
-      headers: { "Content-Type": "application/octet-stream" },
+      headers: { "Content-Type": "application/octet-stream", ...(ifMatch !== undefined && { "If-Match": ifMatch }) },
       body,
       signal,
     });
+    return written.etag;
   }
 }
 

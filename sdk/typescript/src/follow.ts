@@ -3,7 +3,7 @@ import { ConnectionError, SandkastenError, apiError } from "./errors.js";
 import { fromWire } from "./names.js";
 import { type ServerEvent, serverEvents } from "./sse.js";
 import { type Transport, lost, parse } from "./transport.js";
-import type { DoneEvent, ExecEvent, NetworkEvent } from "./types.js";
+import type { DoneEvent, EventsOptions, ExecEvent, NetworkEvent, SandboxEvent } from "./types.js";
 
 /** A quiet connection that stood for so long was of use. */
 const longMs = 30_000;
@@ -99,6 +99,35 @@ export async function* followLog(
     }
     if (Date.now() - opened > longMs) patience.progress();
     await patience.resume(lost(broken, options.signal), options.signal);
+  }
+}
+
+/** followEvents gives what happens in the daemon, and goes on where it breaks. What began a stream that goes on is left out. */
+export async function* followEvents(transport: Transport, options: EventsOptions): AsyncGenerator<SandboxEvent, void, undefined> {
+  const { signal, since, types, ...rest } = options;
+  let last = since;
+  let ready = false;
+  const patience = transport.patience();
+  for (;;) {
+    let broken: unknown = "the event stream ended early";
+    const response = await transport.response("GET", "/v1/events", {
+      query: { ...rest, types: types?.join(",") },
+      headers: { "Last-Event-ID": last },
+      signal,
+    });
+    try {
+      for await (const { event, id, data } of serverEvents(bodyOf(response))) {
+        if (id !== "") last = id;
+        patience.progress();
+        if (event === "" || (event === "ready" && ready)) continue;
+        ready = true;
+        yield fromWire(parse(data)) as SandboxEvent;
+      }
+    } catch (error) {
+      if (error instanceof SandkastenError) throw error;
+      broken = error;
+    }
+    await patience.resume(lost(broken, signal), signal);
   }
 }
 

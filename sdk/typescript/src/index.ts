@@ -12,6 +12,7 @@ export {
   InvalidArgumentError,
   NotFoundError,
   PermissionDeniedError,
+  PreconditionFailedError,
   RateLimitError,
   SandkastenError,
   UnavailableError,

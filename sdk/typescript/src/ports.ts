@@ -19,7 +19,8 @@ export class Ports {
 
   /**
    * Sends a request to a server in the session, through the daemon, and gives its answer as it is. 502 and 504 are the
-   * daemon's, where nothing listens or answers.
+   * daemon's, where nothing listens or answers. A redirect is an answer and never followed, whatever `init` says; a browser
+   * does not show where it leads.
    */
   async fetch(port: number, path: string, init?: RequestInit): Promise<Response> {
     return this.#transport.raw(`${this.#sessionPath}/ports/${port}${path.startsWith("/") ? path : `/${path}`}`, init);

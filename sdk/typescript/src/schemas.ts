@@ -35,6 +35,72 @@ export interface components {
              */
             type?: string;
         };
+        AuditEntry: {
+            /**
+             * Format: int64
+             * @description Of the body; -1 if the client did not say.
+             * @example 2
+             */
+            bytesIn: number;
+            /**
+             * Format: int64
+             * @example 900
+             */
+            bytesOut: number;
+            /**
+             * @description answered; answering: a long answer has begun; refused: requests without a line of their own; recovered: follows a line that a crash cut.
+             * @example answered
+             */
+            event: string;
+            /** @description Those in the path, and what was made. */
+            ids?: {
+                [key: string]: string;
+            };
+            /**
+             * @description Of the key; not there without a valid one.
+             * @example alice
+             */
+            owner?: string;
+            /**
+             * @description The client's address.
+             * @example 127.0.0.1:40000
+             */
+            remote?: string;
+            requestId?: string;
+            /**
+             * Format: int64
+             * @description Of refused: how many.
+             */
+            requests?: number;
+            /** @example POST /v1/sessions */
+            route?: string;
+            /**
+             * Format: int64
+             * @description Its number in the log.
+             * @example 1042
+             */
+            seq: number;
+            /**
+             * Format: int64
+             * @example 201
+             */
+            status?: number;
+            /** Format: date-time */
+            time: string;
+            /**
+             * Format: double
+             * @example 1.5
+             */
+            tookMs: number;
+        };
+        AuditPage: {
+            entries: components["schemas"]["AuditEntry"][] | null;
+            /**
+             * Format: int64
+             * @description before of the next page. Not there where nothing is left. A page may be empty and not the last: one request reads a part of a long log.
+             */
+            nextBefore?: number;
+        };
         BuildRequest: {
             /** @description What the recipe's copy may take. */
             files?: components["schemas"]["RecipeFile"][];
@@ -53,6 +119,41 @@ export interface components {
              *     packages: [python3-numpy]
              */
             recipe?: string;
+        };
+        BulkAnswer: {
+            results: components["schemas"]["BulkResult"][];
+        };
+        BulkRequest: {
+            /**
+             * @description What to do with each.
+             * @example stop
+             * @enum {string}
+             */
+            action: "stop" | "start" | "pause" | "resume" | "destroy";
+            /**
+             * @description Ids, names or beginnings of ids.
+             * @example [
+             *       "f5q2bz7lq4m3k5n6p7r2s3t4u5"
+             *     ]
+             */
+            ids: string[];
+        };
+        BulkResult: {
+            /** @description Why it failed. Absent if it did not. */
+            error?: components["schemas"]["ErrorBody"];
+            /**
+             * @description As in the request.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            id: string;
+            /** @description As it is then. Absent after destroy, and beside error. */
+            session?: components["schemas"]["Session"];
+            /**
+             * Format: int64
+             * @description The status of the answer that a request for this session alone would have.
+             * @example 200
+             */
+            status: number;
         };
         ChmodRequest: {
             /** @example 0755 */
@@ -389,6 +490,124 @@ export interface components {
              * @example 5YXTKD3NPQZJH3LYXAFXCLMPGE
              */
             requestId?: string;
+        };
+        Event: {
+            /** @description Of account.changed. */
+            account?: components["schemas"]["EventAccount"];
+            /**
+             * @description Of session.state and session.ended: the status before.
+             * @example running
+             */
+            before?: string;
+            /** @description Of workspace.deleted and snapshot.deleted. */
+            deletedId?: string;
+            /** @description Of exec.started and exec.finished. */
+            exec?: components["schemas"]["ExecRecord"];
+            /** @description Of exec.burst. */
+            execBurst?: components["schemas"]["ExecBurst"];
+            /**
+             * @description Its place, for Last-Event-ID and since; the id of the server-sent event too.
+             * @example mzxk2q9c1-2400871
+             */
+            id: string;
+            /** @description Of image.job. */
+            imageJob?: components["schemas"]["EventImageJob"];
+            /** @description Of network.decision. */
+            network?: components["schemas"]["NetworkEvent"];
+            /** @description Of network.burst. */
+            networkBurst?: components["schemas"]["NetworkBurst"];
+            /**
+             * @description Whose it is. Absent for what is the daemon's.
+             * @example alice
+             */
+            owner?: string;
+            /** @description Of pool.changed. */
+            pool?: components["schemas"]["PoolStatus"];
+            /**
+             * @description Of gap: restarted, the daemon since the id; expired, the id is older than what is kept; slow, the client reads more slowly than events come.
+             * @example expired
+             */
+            reason?: string;
+            /**
+             * @description Of gap: what may have changed meanwhile.
+             * @example [
+             *       "session",
+             *       "exec"
+             *     ]
+             */
+            reload?: string[];
+            /** @description Of session events: how it is now. */
+            session?: components["schemas"]["Session"];
+            /**
+             * @description The session that it is about.
+             * @example f5q2bz7lq4m3k5n6p7r2s3t4u5
+             */
+            sessionId?: string;
+            /** @description Of snapshot.created. */
+            snapshot?: components["schemas"]["Snapshot"];
+            /** Format: date-time */
+            time: string;
+            /**
+             * @description What happened; the name of the server-sent event too.
+             * @example session.state
+             */
+            type: string;
+            /** @description Of workspace.changed. */
+            workspace?: components["schemas"]["EventWorkspace"];
+        };
+        EventAccount: {
+            /**
+             * @description The key that was made or revoked; absent where the user was made, changed or deleted.
+             * @example k5n6p7r2s3t4u5f5q2bz7lq4m3
+             */
+            keyId?: string;
+            /** @example alice */
+            user: string;
+        };
+        EventImageJob: {
+            /** @description Why the job failed. */
+            error?: string;
+            /** @example k5n6p7r2s3t4u5f5q2bz7lq4m3 */
+            id: string;
+            /** @example pull */
+            kind: string;
+            /**
+             * @description Of the image.
+             * @example python:3.12-slim
+             */
+            name: string;
+            progress: components["schemas"]["Progress"];
+            /** @example running */
+            status: string;
+        };
+        EventWorkspace: {
+            /** Format: date-time */
+            createdAt: string;
+            /** @example project */
+            id: string;
+            labels?: {
+                [key: string]: string;
+            };
+            /** Format: date-time */
+            lastUsedAt: string;
+            /**
+             * Format: int64
+             * @description What its files may take.
+             * @example 1024
+             */
+            sizeMb: number;
+        };
+        ExecBurst: {
+            /**
+             * Format: int64
+             * @example 118
+             */
+            finished: number;
+            /**
+             * Format: int64
+             * @example 120
+             */
+            started: number;
         };
         ExecDetail: {
             /** @description When it has ended; see exec. */
@@ -751,6 +970,205 @@ export interface components {
              */
             status: "ok" | "disk_full";
         };
+        HostFinding: {
+            /**
+             * @description A command that mends it, as root on the host; absent where none does. mend says what else there is to know.
+             * @example sysctl -w kernel.pid_max=16000
+             */
+            command?: string;
+            /** @description Of fsck: what should be there. */
+            expected?: string;
+            /**
+             * @description What there is.
+             * @example kernel.pid_max is 4096, for up to 1000 sessions
+             */
+            found: string;
+            /**
+             * @description What to do.
+             * @example sysctl -w kernel.pid_max=16000 and write kernel.pid_max=16000 into /etc/sysctl.d/sandkasten.conf, or lower max_sessions
+             */
+            mend?: string;
+            /**
+             * @description warn: it works, but weaker or slower than it could, or the daemon mends it itself. fail: something is lost, or cannot be used.
+             * @example warn
+             * @enum {string}
+             */
+            severity: "warn" | "fail";
+            /**
+             * @description doctor: the host is not as it should be. fsck: the database and what there is differ.
+             * @example doctor
+             * @enum {string}
+             */
+            source: "doctor" | "fsck";
+            /**
+             * @description The doctor's check, or the kind of thing.
+             * @example processes
+             */
+            what: string;
+            /** @description Of fsck: the thing's path, process or id. */
+            where?: string;
+        };
+        HostFindings: {
+            /**
+             * Format: date-time
+             * @description When it was looked for; a few seconds ago at most.
+             */
+            at: string;
+            /** @description The gravest first; none where all is well. */
+            findings: components["schemas"]["HostFinding"][];
+        };
+        HostHistory: {
+            /** @description Oldest first. Where the daemon did not run there is a hole. */
+            samples: components["schemas"]["HostSample"][];
+            /**
+             * Format: int64
+             * @example 10
+             */
+            stepSeconds: number;
+        };
+        HostSample: {
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: int64
+             * @description Processors of the host.
+             * @example 8
+             */
+            cpuLimit: number;
+            /**
+             * Format: double
+             * @description Processors that all programs of the host had, on average over the interval.
+             * @example 1.25
+             */
+            cpuUsed: number;
+            /**
+             * Format: int64
+             * @description Creates that failed, refused ones too.
+             */
+            createErrors: number;
+            /**
+             * Format: double
+             * @description Half of the creates took at most so long, in milliseconds; absent without any. Like the other percentiles at most 4.5 % off; 9 % when durations since the daemon's start are spread over more than three orders of magnitude.
+             * @example 9.6
+             */
+            createP50Ms?: number;
+            /**
+             * Format: double
+             * @example 14.8
+             */
+            createP90Ms?: number;
+            /**
+             * Format: double
+             * @example 41.9
+             */
+            createP99Ms?: number;
+            /**
+             * Format: int64
+             * @description Sessions made in the interval.
+             * @example 4
+             */
+            creates: number;
+            /**
+             * Format: int64
+             * @description Written on the file system of data_dir, by whomever.
+             * @example 53687091200
+             */
+            diskBytes: number;
+            /**
+             * Format: int64
+             * @description Its size.
+             * @example 214748364800
+             */
+            diskLimit: number;
+            /**
+             * Format: int64
+             * @description Written in the pool of disks, with disk.pool_mb.
+             */
+            diskPoolBytes?: number;
+            /**
+             * Format: int64
+             * @description Its size; absent without a pool.
+             */
+            diskPoolLimit?: number;
+            /**
+             * Format: int64
+             * @description Those that were ended for want of memory.
+             */
+            execOomKills: number;
+            /**
+             * Format: double
+             * @description Half of the commands ran at most so long, in milliseconds; absent without any.
+             * @example 38.3
+             */
+            execP50Ms?: number;
+            /**
+             * Format: double
+             * @example 420
+             */
+            execP90Ms?: number;
+            /**
+             * Format: double
+             * @example 5120
+             */
+            execP99Ms?: number;
+            /**
+             * Format: int64
+             * @description Commands that ended in the interval, without background ones.
+             * @example 31
+             */
+            execs: number;
+            /**
+             * Format: int64
+             * @description That nobody else can have. With a step of 60 the most of the minute.
+             * @example 8589934592
+             */
+            memoryBytes: number;
+            /**
+             * Format: int64
+             * @description Of the host.
+             * @example 34359738368
+             */
+            memoryLimit: number;
+            /**
+             * Format: int64
+             * @description Sandboxes that were ready for sessions to come.
+             * @example 3
+             */
+            poolReady: number;
+            /**
+             * Format: int64
+             * @description Sandboxes that were to be ready.
+             * @example 3
+             */
+            poolWanted: number;
+            /**
+             * Format: int64
+             * @description Those that the daemon answered with a status of 500 or more.
+             */
+            requestErrors: number;
+            /**
+             * Format: int64
+             * @description Answered in the interval.
+             * @example 64
+             */
+            requests: number;
+            /**
+             * Format: double
+             * @description Since the sample before: the interval of what was done.
+             * @example 10
+             */
+            seconds: number;
+            /** @description How many there were by state, those of all owners. */
+            sessions: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description How many may be alive at once; 0 is no limit.
+             * @example 100
+             */
+            sessionsLimit: number;
+        };
         Image: {
             /**
              * @description Whether sessions may use it (allowed_images). Only the daemon's own key sees others.
@@ -1108,6 +1526,8 @@ export interface components {
              * @example alice
              */
             owner: string;
+            /** @description The key only looks: whatever changes something is refused. */
+            readOnly?: boolean;
             /** @description Left out for an owner of the configuration. */
             user?: components["schemas"]["User"];
         };
@@ -1186,6 +1606,18 @@ export interface components {
              *     ]
              */
             entries: string[];
+        };
+        NetworkBurst: {
+            /**
+             * Format: int64
+             * @example 300
+             */
+            allowed: number;
+            /**
+             * Format: int64
+             * @example 2
+             */
+            denied: number;
         };
         NetworkDenial: {
             /** @example 198.51.100.7 */
@@ -2008,6 +2440,11 @@ export interface components {
             /** Format: date-time */
             createdAt: string;
             /**
+             * @description In a list with limit: after of the page that begins behind this session.
+             * @example eyJvIjoiY3JlYXRlZCJ9
+             */
+            cursor?: string;
+            /**
              * @description Of the default shell, after its last command.
              * @example /workspace
              */
@@ -2082,6 +2519,11 @@ export interface components {
              * @enum {string}
              */
             onIdle: "pause" | "stop" | "destroy";
+            /**
+             * @description Whose it is. Absent if the daemon needs no keys.
+             * @example alice
+             */
+            owner?: string;
             readonlyRootfs: boolean;
             /**
              * @example running
@@ -2100,8 +2542,43 @@ export interface components {
              * @example 1800
              */
             ttlSeconds: number;
+            /** @description In a list with usage: what it used a few seconds ago. Absent without processes, and where it is not known yet. */
+            usage?: components["schemas"]["SessionUsage"];
             /** @description Of the workspace that outlives the session; absent if it has none. */
             workspaceId?: string;
+        };
+        SessionUsage: {
+            /**
+             * Format: int64
+             * @description Processor time used up to then. Two answers tell how busy it is.
+             * @example 8123
+             */
+            cpuUsageUsec: number;
+            /**
+             * Format: int64
+             * @description Of all that it wrote, but for a workspace that outlives it.
+             * @example 40960
+             */
+            diskBytes: number;
+            /** Format: date-time */
+            measuredAt: string;
+            /**
+             * Format: int64
+             * @example 1482752
+             */
+            memoryBytes: number;
+            /**
+             * Format: int64
+             * @example 2
+             */
+            pids: number;
+            /** Format: int64 */
+            receivedBytes?: number;
+            /**
+             * Format: int64
+             * @description By its network since its last start, or the daemon's.
+             */
+            sentBytes?: number;
         };
         Shell: {
             /** Format: date-time */
@@ -2234,6 +2711,11 @@ export interface components {
             /** @example before-upgrade */
             name?: string;
             /**
+             * @description Whose it is. An admin's key sees those of everybody.
+             * @example alice
+             */
+            owner: string;
+            /**
              * @example workspace
              * @enum {string}
              */
@@ -2295,6 +2777,11 @@ export interface components {
             totalBytes: number;
         };
         Stat: {
+            /**
+             * @description Of a regular file: the ETag that fs/read gives, for If-Match of fs/raw.
+             * @example "18a5f0b3c2d1e000-3-2a-18a5f0b3c2d1e000"
+             */
+            etag?: string;
             /**
              * Format: int32
              * @example 0
@@ -2407,6 +2894,48 @@ export interface components {
              * @description In bytes.
              */
             workspaceLimit?: number;
+        };
+        StatsHistory: {
+            /** @description Oldest first. Where the session did not run there is a hole. */
+            samples: components["schemas"]["StatsSample"][];
+            /**
+             * Format: int64
+             * @example 10
+             */
+            stepSeconds: number;
+        };
+        StatsSample: {
+            /** Format: date-time */
+            at: string;
+            /**
+             * Format: int64
+             * @description Processor time used up to then. It begins anew with the session's start.
+             * @example 8123
+             */
+            cpuUsageUsec: number;
+            /**
+             * Format: int64
+             * @example 40960
+             */
+            diskBytes: number;
+            /**
+             * Format: int64
+             * @description With a step of 60 the most of the minute.
+             * @example 1482752
+             */
+            memoryBytes: number;
+            /**
+             * Format: int64
+             * @example 2
+             */
+            pids: number;
+            /** Format: int64 */
+            receivedBytes: number;
+            /**
+             * Format: int64
+             * @description By its network since its last start, or the daemon's.
+             */
+            sentBytes: number;
         };
         StdinRequest: {
             /** @description End of file behind the data. A terminal has none; type \u0004 instead. */
@@ -2729,6 +3258,14 @@ export interface components {
              */
             text?: string;
         };
+        Written: {
+            /**
+             * @description Of the file as it was written, if the request had If-Match or If-None-Match. It is the ETag header, too.
+             * @example "18a5f0b3c2d1e000-3-2a-18a5f0b3c2d1e000"
+             */
+            etag?: string;
+            ok: boolean;
+        };
     };
     responses: never;
     parameters: never;
@@ -2738,7 +3275,12 @@ export interface components {
 }
 export type SchemaAgentFunction = components['schemas']['AgentFunction'];
 export type SchemaAgentTool = components['schemas']['AgentTool'];
+export type SchemaAuditEntry = components['schemas']['AuditEntry'];
+export type SchemaAuditPage = components['schemas']['AuditPage'];
 export type SchemaBuildRequest = components['schemas']['BuildRequest'];
+export type SchemaBulkAnswer = components['schemas']['BulkAnswer'];
+export type SchemaBulkRequest = components['schemas']['BulkRequest'];
+export type SchemaBulkResult = components['schemas']['BulkResult'];
 export type SchemaChmodRequest = components['schemas']['ChmodRequest'];
 export type SchemaChunk = components['schemas']['Chunk'];
 export type SchemaCommitRequest = components['schemas']['CommitRequest'];
@@ -2753,6 +3295,11 @@ export type SchemaEditRequest = components['schemas']['EditRequest'];
 export type SchemaEditResponse = components['schemas']['EditResponse'];
 export type SchemaEntry = components['schemas']['Entry'];
 export type SchemaErrorBody = components['schemas']['ErrorBody'];
+export type SchemaEvent = components['schemas']['Event'];
+export type SchemaEventAccount = components['schemas']['EventAccount'];
+export type SchemaEventImageJob = components['schemas']['EventImageJob'];
+export type SchemaEventWorkspace = components['schemas']['EventWorkspace'];
+export type SchemaExecBurst = components['schemas']['ExecBurst'];
 export type SchemaExecDetail = components['schemas']['ExecDetail'];
 export type SchemaExecRecord = components['schemas']['ExecRecord'];
 export type SchemaExecRequest = components['schemas']['ExecRequest'];
@@ -2761,6 +3308,10 @@ export type SchemaForkRequest = components['schemas']['ForkRequest'];
 export type SchemaForked = components['schemas']['Forked'];
 export type SchemaFound = components['schemas']['Found'];
 export type SchemaHealth = components['schemas']['Health'];
+export type SchemaHostFinding = components['schemas']['HostFinding'];
+export type SchemaHostFindings = components['schemas']['HostFindings'];
+export type SchemaHostHistory = components['schemas']['HostHistory'];
+export type SchemaHostSample = components['schemas']['HostSample'];
 export type SchemaImage = components['schemas']['Image'];
 export type SchemaImageJob = components['schemas']['ImageJob'];
 export type SchemaImageJobs = components['schemas']['ImageJobs'];
@@ -2780,6 +3331,7 @@ export type SchemaMkdirRequest = components['schemas']['MkdirRequest'];
 export type SchemaMoveRequest = components['schemas']['MoveRequest'];
 export type SchemaNetwork = components['schemas']['Network'];
 export type SchemaNetworkAllowRequest = components['schemas']['NetworkAllowRequest'];
+export type SchemaNetworkBurst = components['schemas']['NetworkBurst'];
 export type SchemaNetworkDenial = components['schemas']['NetworkDenial'];
 export type SchemaNetworkEvent = components['schemas']['NetworkEvent'];
 export type SchemaNetworkLog = components['schemas']['NetworkLog'];
@@ -2809,6 +3361,7 @@ export type SchemaSecret = components['schemas']['Secret'];
 export type SchemaSecretRequest = components['schemas']['SecretRequest'];
 export type SchemaSecrets = components['schemas']['Secrets'];
 export type SchemaSession = components['schemas']['Session'];
+export type SchemaSessionUsage = components['schemas']['SessionUsage'];
 export type SchemaShell = components['schemas']['Shell'];
 export type SchemaSignInRequest = components['schemas']['SignInRequest'];
 export type SchemaSignalRequest = components['schemas']['SignalRequest'];
@@ -2819,6 +3372,8 @@ export type SchemaSnapshotRequest = components['schemas']['SnapshotRequest'];
 export type SchemaSnapshots = components['schemas']['Snapshots'];
 export type SchemaStat = components['schemas']['Stat'];
 export type SchemaStats = components['schemas']['Stats'];
+export type SchemaStatsHistory = components['schemas']['StatsHistory'];
+export type SchemaStatsSample = components['schemas']['StatsSample'];
 export type SchemaStdinRequest = components['schemas']['StdinRequest'];
 export type SchemaStdinResponse = components['schemas']['StdinResponse'];
 export type SchemaUnpacked = components['schemas']['Unpacked'];
@@ -2836,5 +3391,6 @@ export type SchemaWorkspaceInfo = components['schemas']['WorkspaceInfo'];
 export type SchemaWorkspaceRequest = components['schemas']['WorkspaceRequest'];
 export type SchemaWorkspaces = components['schemas']['Workspaces'];
 export type SchemaWriteRequest = components['schemas']['WriteRequest'];
+export type SchemaWritten = components['schemas']['Written'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;

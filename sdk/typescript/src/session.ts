@@ -1,9 +1,8 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { Files, watch } from "./files.js";
-import { attach, bodyOf, follow, followLog } from "./follow.js";
+import { attach, follow, followLog } from "./follow.js";
 import { Ports } from "./ports.js";
 import { Processes } from "./process.js";
-import { serverEvents } from "./sse.js";
 import type * as schemas from "./schemas.js";
 import { Terminal } from "./terminal.js";
 import { type Transport, newKey } from "./transport.js";
@@ -112,6 +111,12 @@ export class Session extends Files {
     await this.#control("heartbeat", options);
   }
 
+  /** What the session used over its life: every 10 seconds of the last hour, every minute of the last day. */
+  async statsHistory(options: types.StatsHistoryOptions = {}): Promise<types.StatsHistory> {
+    const { signal, ...query } = options;
+    return this.transport.json("GET", `${this.path}/stats/history`, { query: { ...query, since: query.since?.toISOString() }, signal });
+  }
+
   /** What the session uses, measured from outside. */
   async stats(options: types.CallOptions = {}): Promise<types.SessionStats> {
     return this.transport.json("GET", `${this.path}/stats`, options);
@@ -215,13 +220,16 @@ export class Session extends Files {
     return this.transport.response("POST", `${this.path}/exec/stream`, { json: { cmd, ...rest }, signal });
   }
 
-  /** #execLong starts the command as a stream, only to learn its id, and asks for its record until it has ended. */
+  /**
+   * #execLong starts the command as a stream, to learn its id, and asks for its record until it has ended. With onDisconnect
+   * "kill" the stream is read to its end, since to leave it ends the command.
+   */
   async #execLong(cmd: string, options: types.ExecOptions): Promise<types.ExecResult> {
     const { signal, rawOutput } = options;
     let execId = "";
-    for await (const event of serverEvents(bodyOf(await this.#startStream(cmd, options)))) {
-      execId = event.id.split(":")[0] ?? "";
-      break;
+    for await (const event of this.execStream(cmd, options)) {
+      if (event.type === "start") execId = event.execId;
+      if (options.onDisconnect !== "kill") break;
     }
     for (;;) {
       const query = { waitMs, rawOutput };

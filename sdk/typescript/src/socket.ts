@@ -1,10 +1,11 @@
 import { toBase64 } from "./bytes.js";
 import { ConnectionError, SandkastenError } from "./errors.js";
-import type { RequestOptions, Transport } from "./transport.js";
+import { type RequestOptions, type Transport, sleep } from "./transport.js";
 
 /** What is used of a WebSocket: that of browsers, Node 22, Bun and Deno, and that of the package ws. */
 export interface WebSocketLike {
   binaryType: string;
+  readonly bufferedAmount?: number;
   send(data: string | Uint8Array<ArrayBuffer>): void;
   close(): void;
   addEventListener(type: "open" | "message" | "error" | "close", listener: (event: any) => void): void;
@@ -12,6 +13,11 @@ export interface WebSocketLike {
 export type WebSocketConstructor = new (url: string, protocols: string[]) => WebSocketLike;
 
 type Message = string | Uint8Array;
+
+/** The most bytes that wait to be sent before `drained` waits for them. */
+const maxBuffered = 4 << 20;
+/** No WebSocket tells when it has sent something. */
+const drainMs = 10;
 
 /** A WebSocket whose messages one reader takes one after another. They wait for it, however many they are. */
 export class Socket {
@@ -47,15 +53,27 @@ export class Socket {
       if (message !== undefined) {
         return message;
       }
-      if (this.#ended !== undefined) {
-        if ("error" in this.#ended) throw this.#ended.error;
+      if (this.ended()) {
         return undefined;
       }
       await new Promise<void>((wake) => (this.#wake = wake));
     }
   }
 
+  /** Tells whether the connection has ended, and throws why if it did not end as it should. */
+  ended(): boolean {
+    if (this.#ended !== undefined && "error" in this.#ended) throw this.#ended.error;
+    return this.#ended !== undefined;
+  }
+
+  /** Waits while much of what was sent has not left yet. */
+  async drained(): Promise<void> {
+    while (!this.ended() && (this.#socket.bufferedAmount ?? 0) > maxBuffered) await sleep(drainMs);
+  }
+
+  /** A WebSocket that has ended takes what it is given, and says nothing. */
   send(data: string | Uint8Array): void {
+    if (this.ended()) throw new ConnectionError("the connection has ended");
     this.#socket.send(data as string | Uint8Array<ArrayBuffer>);
   }
 

@@ -26,7 +26,8 @@ export async function* serverEvents(body: ReadableStream<Uint8Array>): AsyncGene
         from = end + 1;
         if (line !== "" && line !== "\r") {
           addField(event, line.endsWith("\r") ? line.slice(0, -1) : line);
-        } else if (event.event !== "" || event.data !== "") {
+        } else if (event.event !== "" || event.data !== "" || event.id !== "") {
+          // One without a name only tells another id to resume from.
           yield event;
           event = { event: "", id: "", data: "" };
         }

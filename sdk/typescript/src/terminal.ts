@@ -45,7 +45,7 @@ export class Terminal {
     return new Terminal(socket, started.terminal_id, started.seq);
   }
 
-  /** Types. */
+  /** Types. It throws a ConnectionError where the connection has ended. */
   write(data: string | Uint8Array): void {
     this.#socket.send(typeof data === "string" ? new TextEncoder().encode(data) : data);
   }

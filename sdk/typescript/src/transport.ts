@@ -95,12 +95,16 @@ export class Transport {
     });
   }
 
-  /** raw sends a request with the key to any address below the daemon's and gives whatever answer comes. */
+  /**
+   * raw sends a request with the key to any address below the daemon's and gives whatever answer comes. A redirect is an
+   * answer, too: a server in a sandbox would else choose who gets the key.
+   */
   async raw(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     headers.set("X-API-Key", this.#options.apiKey);
+    const redirect = init.redirect === "error" ? "error" : "manual";
     try {
-      return await this.#options.fetch(this.url(path), { ...init, headers });
+      return await this.#options.fetch(this.url(path), { ...init, headers, redirect });
     } catch (error) {
       throw lost(error, init.signal ?? undefined);
     }
@@ -114,7 +118,7 @@ export class Transport {
     if (options.idempotencyKey !== undefined) {
       headers.set("Idempotency-Key", options.idempotencyKey);
     }
-    const init: RequestInit = { method, headers };
+    const init: RequestInit = { method, headers, redirect: "manual" }; // the API never redirects, and the key is for the daemon alone
     if (options.signal) init.signal = options.signal;
     if (options.json !== undefined) {
       headers.set("Content-Type", "application/json");
@@ -126,6 +130,9 @@ export class Transport {
     this.#met = true;
     if (!response.ok) {
       const text = await response.text();
+      if (response.type === "opaqueredirect" || (response.status >= 300 && response.status < 400)) {
+        throw new SandkastenError(`${this.#options.baseUrl} redirects, which is not followed: give the address of the daemon itself`);
+      }
       throw apiError(parse(text), response.status, response.headers.get("retry-after"));
     }
     return response;

@@ -31,10 +31,15 @@ export async function openTunnel(transport: Transport, sessionPath: string, port
       cancel: () => socket.close(),
     }),
     writable: new WritableStream({
-      write(bytes) {
-        for (let at = 0; at < bytes.length; at += pieceBytes) socket.send(bytes.subarray(at, at + pieceBytes));
+      async write(bytes) {
+        for (let at = 0; at < bytes.length; at += pieceBytes) {
+          await socket.drained();
+          socket.send(bytes.subarray(at, at + pieceBytes));
+        }
       },
-      close: () => socket.send(new Uint8Array()),
+      close() {
+        if (!socket.ended()) socket.send(new Uint8Array());
+      },
       abort: () => socket.close(),
     }),
   };

@@ -11,6 +11,8 @@ type Loose<T> = { [K in keyof T]: undefined extends T[K] ? T[K] | undefined : T[
 
 /** A session as the daemon describes it. Times are RFC 3339 in UTC. */
 export interface SessionInfo extends schemas.SchemaSession {}
+/** What a session used a few seconds ago. */
+export interface SessionUsage extends schemas.SchemaSessionUsage {}
 export interface SessionStats extends schemas.SchemaStats {}
 export interface Limits extends schemas.SchemaLimits {}
 export interface Workspace extends schemas.SchemaWorkspace {}
@@ -26,6 +28,73 @@ export interface ForkOptions extends CallOptions, Partial<Loose<schemas.SchemaFo
   idempotencyKey?: string | undefined;
 }
 /** Files of a session at one moment. */
+export interface ListSessionsOptions extends CallOptions {
+  includeEnded?: boolean | undefined;
+  /** Whose sessions: `workflow:run-1`. */
+  scope?: string | undefined;
+  /** One of these. */
+  status?: SessionInfo["status"][] | undefined;
+  /** Its name or digest. */
+  image?: string | undefined;
+  /** `name`, or `name=value`; all of them. */
+  label?: string[] | undefined;
+  owner?: string | undefined;
+  /** A text in the id, name, image or labels. */
+  search?: string | undefined;
+  /** With a minus the other way round; `created` without it. */
+  sort?: "created" | "-created" | "activity" | "-activity" | "name" | "-name" | undefined;
+  /** Of a page, at most 1000; all without it. */
+  limit?: number | undefined;
+  /** The `cursor` of the last session of the page before. */
+  after?: string | undefined;
+  /** With what each used a few seconds ago. */
+  usage?: boolean | undefined;
+}
+export interface StatsSample extends schemas.SchemaStatsSample {}
+/** What a session used over its life, oldest first; where it did not run there is a hole. */
+export interface StatsHistory extends schemas.SchemaStatsHistory {}
+export interface StatsHistoryOptions extends CallOptions {
+  /** Only samples from then on. */
+  since?: Date | undefined;
+  /** Seconds between samples: 10, of the last hour, or 60, of the last day; the finest since `since` without it. */
+  step?: 10 | 60 | undefined;
+}
+/** How full the host was at a time, and what the daemon did in the `seconds` before. */
+export interface HostSample extends schemas.SchemaHostSample {}
+/** How full the host was, oldest first; where the daemon did not run there is a hole. */
+export interface HostHistory extends schemas.SchemaHostHistory {}
+export interface HostFinding extends schemas.SchemaHostFinding {}
+/** What is wrong with the host and the daemon's data, the gravest first. */
+export interface HostFindings extends schemas.SchemaHostFindings {}
+export interface AuditEntry extends schemas.SchemaAuditEntry {}
+export interface AuditPage extends schemas.SchemaAuditPage {}
+export interface ListAuditOptions extends CallOptions {
+  /** `nextBefore` of the page before. */
+  before?: number | undefined;
+  /** At most 1000; 100 without it. */
+  limit?: number | undefined;
+  since?: Date | undefined;
+  until?: Date | undefined;
+  owner?: string | undefined;
+  /** The id of a session that it was about. */
+  session?: string | undefined;
+  /** Such as `POST /v1/sessions`. */
+  route?: string | undefined;
+  /** Only those with a status of 400 and more. */
+  failed?: boolean | undefined;
+}
+/** A tool as models are told of it, with the names of the wire. */
+export interface AgentToolDefinition {
+  name: string;
+  description: string;
+  input_schema: Record<string, unknown>;
+}
+/** What `changeSessions` does with each session. */
+export type BulkAction = "stop" | "start" | "pause" | "resume" | "destroy";
+/** What came of one session. */
+export interface BulkResult extends schemas.SchemaBulkResult {}
+export interface CompletedScope extends schemas.SchemaCompleted {}
+export interface CompleteScopeOptions extends CallOptions, Partial<Loose<schemas.SchemaCompleteRequest>> {}
 export interface Snapshot extends schemas.SchemaSnapshot {}
 export interface Image extends schemas.SchemaImage {}
 export interface ImageJob extends schemas.SchemaImageJob {}
@@ -51,6 +120,18 @@ export interface NetworkLogOptions extends CallOptions {
   sinceSeq?: number | undefined;
   /** How many events to give at most. */
   limit?: number | undefined;
+}
+/** Something that happened. Its `type` says which of the other fields it has; docs/events.md has all types. */
+export interface SandboxEvent extends schemas.SchemaEvent {}
+export interface EventsOptions extends CallOptions {
+  /** The `id` of the last event that is known. Without it, what happens from now on. */
+  since?: string | undefined;
+  /** What events are about. Without it, all that the key may see. */
+  types?: ("session" | "exec" | "network" | "workspace" | "snapshot" | "image" | "pool" | "account")[] | undefined;
+  /** Only about this session: its id or name. */
+  session?: string | undefined;
+  /** For admins: only of this owner. */
+  owner?: string | undefined;
 }
 /** A stored secret, without its value. */
 export interface Secret extends schemas.SchemaSecret {}
@@ -151,6 +232,11 @@ export interface WriteOptions extends CallOptions {
   create?: boolean | undefined;
   /** Add to the end of the file, which is not atomic. */
   append?: boolean | undefined;
+  /**
+   * Replace the file only if this is its `etag` of `stat`, or one that a write gave; "*" is any file that is there. Otherwise
+   * PreconditionFailedError, and nothing changes.
+   */
+  ifMatch?: string | undefined;
 }
 export interface ReadOptions extends CallOptions {
   /** Where to begin, in bytes. */

@@ -149,7 +149,9 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _param(value: Any) -> str:
+def _param(value: Any) -> str | list[str]:
+    if isinstance(value, (list, tuple)):
+        return [str(one) for one in value]  # each by itself
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -217,6 +219,8 @@ class Patience:
         if not may_retry(err, request):
             return None
         busy = isinstance(err, APIError) and err.status == 429
+        if isinstance(err, APIError) and busy and (err.retry_after or 0) > LONGEST_DELAY:
+            return None  # as of a quota of a month: whoever asks decides
         lost = isinstance(err, APIConnectionError)
         self._doubtful = self._doubtful or (err.sent if isinstance(err, APIConnectionError) else not busy)
         now = monotonic()

@@ -100,6 +100,10 @@ class AlreadyExistsError(ConflictError):
     """The name is taken."""
 
 
+class PreconditionFailedError(ConflictError):
+    """The file is not the one that if_match names: another has changed it since."""
+
+
 class UnprocessableError(APIError):
     """Understood, but impossible: a program that is not there, a text to edit that the file does not have."""
 
@@ -138,6 +142,7 @@ _CODES: Mapping[str, type[APIError]] = {
     "not_found": NotFoundError,
     "conflict": ConflictError,
     "already_exists": AlreadyExistsError,
+    "precondition_failed": PreconditionFailedError,
     "unprocessable": UnprocessableError,
     "resource_exhausted": RateLimitError,
     "internal": InternalError,

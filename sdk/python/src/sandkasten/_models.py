@@ -52,6 +52,9 @@ class SessionInfo:
 
     created_at: datetime
 
+    cursor: str | None = None
+    """In a list with limit: after of the page that begins behind this session."""
+
     cwd: str
     """Of the default shell, after its last command."""
 
@@ -107,6 +110,9 @@ class SessionInfo:
     on_idle: Literal["pause", "stop", "destroy"]
     """What happens to it after idle_timeout_seconds."""
 
+    owner: str | None = None
+    """Whose it is. Absent if the daemon needs no keys."""
+
     readonly_rootfs: bool
 
     status: Literal[
@@ -129,6 +135,10 @@ class SessionInfo:
     ttl_seconds: int
     """Idle time after which it expires, also when it is paused. A stopped session has
     stopped_retention_seconds."""
+
+    usage: SessionUsage | None = None
+    """In a list with usage: what it used a few seconds ago. Absent without processes, and where it is not
+    known yet."""
 
     workspace_id: str | None = None
     """Of the workspace that outlives the session; absent if it has none."""
@@ -178,6 +188,60 @@ class Stats:
 
     workspace_limit: int | None = None
     """In bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsSample:
+    """What a session used at a time."""
+
+    at: datetime
+
+    cpu_usage_usec: int
+    """Processor time used up to then. It begins anew with the session's start."""
+
+    disk_bytes: int
+
+    memory_bytes: int
+    """With a step of 60 the most of the minute."""
+
+    pids: int
+
+    received_bytes: int
+
+    sent_bytes: int
+    """By its network since its last start, or the daemon's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsHistory:
+    """What a session used over its life, oldest first."""
+
+    samples: list[StatsSample]
+    """Oldest first. Where the session did not run there is a hole."""
+
+    step_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionUsage:
+    """What a session used a few seconds ago."""
+
+    cpu_usage_usec: int
+    """Processor time used up to then. Two answers tell how busy it is."""
+
+    disk_bytes: int
+    """Of all that it wrote, but for a workspace that outlives it."""
+
+    measured_at: datetime
+
+    memory_bytes: int
+
+    pids: int
+
+    received_bytes: int | None = None
+
+    sent_bytes: int | None = None
+    """By its network since its last start, or the daemon's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -573,6 +637,9 @@ class FilePage:
 class FileStat:
     """What is known of one file."""
 
+    etag: str | None = None
+    """Of a regular file: the ETag that fs/read gives, for If-Match of fs/raw."""
+
     gid: int
 
     mode: str
@@ -661,6 +728,17 @@ class Uploaded:
 
     paths: list[str]
     """The files written, in the order of their parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a write did."""
+
+    etag: str | None = None
+    """Of the file as it was written, if the request had If-Match or If-None-Match. It is the ETag header,
+    too."""
+
+    ok: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -872,6 +950,126 @@ class NetworkStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """What a client of the daemon did."""
+
+    bytes_in: int
+    """Of the body; -1 if the client did not say."""
+
+    bytes_out: int
+
+    event: str
+    """answered; answering: a long answer has begun; refused: requests without a line of their own;
+    recovered: follows a line that a crash cut."""
+
+    ids: dict[str, str] = field(default_factory=dict)
+    """Those in the path, and what was made."""
+
+    owner: str | None = None
+    """Of the key; not there without a valid one."""
+
+    remote: str | None = None
+    """The client's address."""
+
+    request_id: str | None = None
+
+    requests: int | None = None
+    """Of refused: how many."""
+
+    route: str | None = None
+
+    seq: int
+    """Its number in the log."""
+
+    status: int | None = None
+
+    time: datetime
+
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPage:
+    """Entries of the audit log, the newest first, and where to go on."""
+
+    entries: list[AuditEntry]
+
+    next_before: int | None = None
+    """before of the next page. Not there where nothing is left. A page may be empty and not the last: one
+    request reads a part of a long log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExceededQuota:
+    """A quota that does not suffice."""
+
+    frees_at: datetime | None = None
+    """When it is free again. Left out where that takes an end of sessions or the removal of something."""
+
+    limit: float
+
+    name: str
+    """As in the quota of a user."""
+
+    used: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """Why something failed."""
+
+    code: str
+    """What is wrong, for programs. The values stay."""
+
+    error: str
+    """What is wrong and what to do about it, for people."""
+
+    field: str | None = None
+    """The request field or parameter at fault, if one is."""
+
+    quota: ExceededQuota | None = None
+    """Of reason quota_exceeded: which."""
+
+    reason: str | None = None
+    """More than code says, for programs, where there is more to tell apart: of files and programs in the
+    sandbox, and of what was not found. The values stay."""
+
+    request_id: str | None = None
+    """Names this request in the daemon's log; also in the X-Request-Id header. Left out of 401, which is
+    the same for everybody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkResult:
+    """What came of one of many sessions."""
+
+    error: Problem | None = None
+    """Why it failed. Absent if it did not."""
+
+    id: str
+    """As in the request."""
+
+    session: SessionInfo | None = None
+    """As it is then. Absent after destroy, and beside error."""
+
+    status: int
+    """The status of the answer that a request for this session alone would have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedScope:
+    """What is left of a scope that is complete."""
+
+    ends_at: datetime
+    """When they begin to end."""
+
+    scope: str
+
+    sessions: int
+    """That have not ended yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """Files of a session as they were at one moment."""
 
@@ -902,6 +1100,9 @@ class Snapshot:
     label: str | None = None
 
     name: str | None = None
+
+    owner: str
+    """Whose it is. An admin's key sees those of everybody."""
 
     scope: Literal["workspace", "sandbox"]
 
@@ -1117,6 +1318,9 @@ class Me:
     owner: str
     """Whom sessions and everything else belong to that are made with this key."""
 
+    read_only: bool | None = None
+    """The key only looks: whatever changes something is refused."""
+
     user: User | None = None
     """Left out for an owner of the configuration."""
 
@@ -1207,6 +1411,131 @@ class OwnerUsage:
 
     snapshot_peak_bytes: int
     """The most that archives of snapshots had at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxEvent:
+    """Something that happened. Its type says which of the other fields it has."""
+
+    account: EventAccount | None = None
+    """Of account.changed."""
+
+    before: str | None = None
+    """Of session.state and session.ended: the status before."""
+
+    deleted_id: str | None = None
+    """Of workspace.deleted and snapshot.deleted."""
+
+    exec: ExecRecord | None = None
+    """Of exec.started and exec.finished."""
+
+    exec_burst: ExecBurst | None = None
+    """Of exec.burst."""
+
+    id: str
+    """Its place, for Last-Event-ID and since; the id of the server-sent event too."""
+
+    image_job: EventImageJob | None = None
+    """Of image.job."""
+
+    network: NetworkEvent | None = None
+    """Of network.decision."""
+
+    network_burst: NetworkBurst | None = None
+    """Of network.burst."""
+
+    owner: str | None = None
+    """Whose it is. Absent for what is the daemon's."""
+
+    pool: PoolStatus | None = None
+    """Of pool.changed."""
+
+    reason: str | None = None
+    """Of gap: restarted, the daemon since the id; expired, the id is older than what is kept; slow, the
+    client reads more slowly than events come."""
+
+    reload: list[str] = field(default_factory=list)
+    """Of gap: what may have changed meanwhile."""
+
+    session: SessionInfo | None = None
+    """Of session events: how it is now."""
+
+    session_id: str | None = None
+    """The session that it is about."""
+
+    snapshot: Snapshot | None = None
+    """Of snapshot.created."""
+
+    time: datetime
+
+    type: str
+    """What happened; the name of the server-sent event too."""
+
+    workspace: EventWorkspace | None = None
+    """Of workspace.changed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecBurst:
+    """Commands and processes that came too fast to be told one by one."""
+
+    finished: int
+
+    started: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkBurst:
+    """Decisions that came too fast to be told one by one."""
+
+    allowed: int
+
+    denied: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventWorkspace:
+    """What an event says of a workspace."""
+
+    created_at: datetime
+
+    id: str
+
+    labels: dict[str, str] = field(default_factory=dict)
+
+    last_used_at: datetime
+
+    size_mb: int
+    """What its files may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventImageJob:
+    """What an event says of a job for an image."""
+
+    error: str | None = None
+    """Why the job failed."""
+
+    id: str
+
+    kind: str
+
+    name: str
+    """Of the image."""
+
+    progress: ImageProgress
+
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventAccount:
+    """Whose account has changed."""
+
+    key_id: str | None = None
+    """The key that was made or revoked; absent where the user was made, changed or deleted."""
+
+    user: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1316,6 +1645,138 @@ class PoolImage:
     ready: int
 
     wanted: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSample:
+    """How full the host was, and what the daemon did in the seconds before."""
+
+    at: datetime
+
+    cpu_limit: int
+    """Processors of the host."""
+
+    cpu_used: float
+    """Processors that all programs of the host had, on average over the interval."""
+
+    create_errors: int
+    """Creates that failed, refused ones too."""
+
+    create_p50_ms: float | None = None
+    """Half of the creates took at most so long, in milliseconds; absent without any. Like the other
+    percentiles at most 4.5 % off; 9 % when durations since the daemon's start are spread over more than
+    three orders of magnitude."""
+
+    create_p90_ms: float | None = None
+
+    create_p99_ms: float | None = None
+
+    creates: int
+    """Sessions made in the interval."""
+
+    disk_bytes: int
+    """Written on the file system of data_dir, by whomever."""
+
+    disk_limit: int
+    """Its size."""
+
+    disk_pool_bytes: int | None = None
+    """Written in the pool of disks, with disk.pool_mb."""
+
+    disk_pool_limit: int | None = None
+    """Its size; absent without a pool."""
+
+    exec_oom_kills: int
+    """Those that were ended for want of memory."""
+
+    exec_p50_ms: float | None = None
+    """Half of the commands ran at most so long, in milliseconds; absent without any."""
+
+    exec_p90_ms: float | None = None
+
+    exec_p99_ms: float | None = None
+
+    execs: int
+    """Commands that ended in the interval, without background ones."""
+
+    memory_bytes: int
+    """That nobody else can have. With a step of 60 the most of the minute."""
+
+    memory_limit: int
+    """Of the host."""
+
+    pool_ready: int
+    """Sandboxes that were ready for sessions to come."""
+
+    pool_wanted: int
+    """Sandboxes that were to be ready."""
+
+    request_errors: int
+    """Those that the daemon answered with a status of 500 or more."""
+
+    requests: int
+    """Answered in the interval."""
+
+    seconds: float
+    """Since the sample before: the interval of what was done."""
+
+    sessions: dict[str, int]
+    """How many there were by state, those of all owners."""
+
+    sessions_limit: int
+    """How many may be alive at once; 0 is no limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostHistory:
+    """How full the host was, oldest first."""
+
+    samples: list[HostSample]
+    """Oldest first. Where the daemon did not run there is a hole."""
+
+    step_seconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFinding:
+    """One thing that is wrong."""
+
+    command: str | None = None
+    """A command that mends it, as root on the host; absent where none does. mend says what else there is
+    to know."""
+
+    expected: str | None = None
+    """Of fsck: what should be there."""
+
+    found: str
+    """What there is."""
+
+    mend: str | None = None
+    """What to do."""
+
+    severity: Literal["warn", "fail"]
+    """warn: it works, but weaker or slower than it could, or the daemon mends it itself. fail: something
+    is lost, or cannot be used."""
+
+    source: Literal["doctor", "fsck"]
+    """doctor: the host is not as it should be. fsck: the database and what there is differ."""
+
+    what: str
+    """The doctor's check, or the kind of thing."""
+
+    where: str | None = None
+    """Of fsck: the thing's path, process or id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostFindings:
+    """What is wrong with the host and the daemon's data, the gravest first."""
+
+    at: datetime
+    """When it was looked for; a few seconds ago at most."""
+
+    findings: list[HostFinding]
+    """The gravest first; none where all is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

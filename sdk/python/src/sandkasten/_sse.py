@@ -65,6 +65,8 @@ class Decoder:
         return None
 
     def _finish(self) -> Event | None:
-        event = Event(self._name, self._id, "\n".join(self._data)) if self._data else None
+        # One without data only tells another id to resume from.
+        there = self._data or self._id
+        event = Event(self._name, self._id, "\n".join(self._data)) if there else None
         self._name, self._id, self._data = "", None, []
         return event

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from ._errors import ProtocolError
+from ._version import __version__
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +132,41 @@ def without_network(tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
 def misses_network(output: str) -> bool:
     """Whether a command has failed for want of a network, as far as its output tells."""
     return _UNREACHABLE.search(output) is not None
+
+
+_PROTOCOL = "2026-07-28"
+
+
+def tool_call(name: str, arguments: Mapping[str, Any], scope: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """The body and the headers of a call at /mcp, by the Model Context Protocol's streamable HTTP."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": _PROTOCOL,
+        "io.modelcontextprotocol/clientInfo": {"name": "sandkasten-python", "version": __version__},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params = {"name": name, "arguments": dict(arguments), "_meta": meta}
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "Mcp-Protocol-Version": _PROTOCOL,
+        "Mcp-Method": "tools/call",
+        "Mcp-Name": name,
+        "Sandkasten-Scope": scope,
+    }
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers
+
+
+def tool_answer(content: bytes) -> ToolResult:
+    """What the answer to such a call says: JSON, or the last event of a stream."""
+    try:
+        text = content.decode()
+        for line in text.split("\n"):  # there may be other ends of lines in the JSON
+            if line.startswith("data:"):
+                text = line.removeprefix("data:")
+        message = json.loads(text)
+    except ValueError as err:
+        raise ProtocolError(f"the daemon's answer is no JSON: {err}") from err
+    if "error" in message:
+        return ToolResult(str(message["error"].get("message", "")), True)
+    result = message["result"]
+    said = "".join(part.get("text", "") for part in result["content"])
+    return ToolResult(said, bool(result.get("isError")))

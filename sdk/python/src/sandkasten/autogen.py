@@ -12,6 +12,7 @@ image needs python3 for Python code, and bash for shell code.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import uuid
 from typing import Any
@@ -21,6 +22,7 @@ from autogen_core.code_executor import CodeBlock, CodeExecutor, CodeResult
 
 from ._async.client import SandboxClient
 from ._async.session import Session
+from ._errors import SandkastenError
 from ._models import ProcessResult
 from ._types import ProcessOptions
 
@@ -121,7 +123,8 @@ class SandkastenCodeExecutor(CodeExecutor):
             result = await self.session.processes.run([program, path], **options)
         finally:
             if not named:
-                await asyncio.shield(self.session.remove(path))
+                with contextlib.suppress(SandkastenError):  # what came of the code counts
+                    await asyncio.shield(self.session.remove(path))
         return _code_result(result, self._timeout)
 
 

@@ -18,7 +18,9 @@ from deepagents.backends.protocol import ExecuteResponse, FileDownloadResponse, 
 from deepagents.backends.sandbox import BaseSandbox
 
 from . import ConflictError, InvalidArgumentError, NotFoundError, PermissionDeniedError, SandkastenError
-from ._models import ProcessResult
+from ._core import Request
+from ._decode import decode
+from ._models import DaemonInfo, ProcessResult
 from ._sync.session import SyncSession
 from ._types import ProcessOptions
 
@@ -50,6 +52,7 @@ class SandkastenSandbox(BaseSandbox):
 
     def __init__(self, session: SyncSession) -> None:
         self._session = session
+        self._limit_ms: int | None = None
 
     @property
     def id(self) -> str:
@@ -57,13 +60,27 @@ class SandkastenSandbox(BaseSandbox):
         return self._session.id
 
     def execute(self, command: str, *, timeout: int | None = None) -> ExecuteResponse:
-        """Runs a shell command, for at most timeout seconds if that is given and not 0."""
-        options: ProcessOptions = {"timeout_ms": timeout * 1000} if timeout else {}
+        """Runs a shell command, for at most timeout seconds if that is given and not 0.
+
+        It never runs longer than the daemon allows.
+        """
+        options: ProcessOptions = {}
+        if timeout:
+            options["timeout_ms"] = min(timeout * 1000, self._longest_ms())
         result = self._session.processes.run(["sh", "-c", f"exec 2>&1\n{command}"], **options)
         output = result.stdout or ""
         if result.timed_out:
-            output += f"\n[killed: its {timeout or 'default'} seconds were up]"
+            seconds = f"{options['timeout_ms'] / 1000:g}" if timeout else "default"
+            output += f"\n[killed: its {seconds} seconds were up]"
         return ExecuteResponse(output=output, exit_code=result.exit_code, truncated=result.truncated)
+
+    def _longest_ms(self) -> int:
+        """How long the daemon lets a command run."""
+        if self._limit_ms is None:
+            request = Request(method="GET", path="/v1/info", safe=True)
+            info = decode(DaemonInfo, self._session._transport.json(request))
+            self._limit_ms = info.limits.timeout_ms
+        return self._limit_ms
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         """Writes files, one after another; each has its own result."""

@@ -33,7 +33,7 @@ from pydantic import BaseModel
 
 from ._async.client import SandboxClient
 from ._async.session import Session
-from ._errors import APIError, NotFoundError, UnprocessableError
+from ._errors import ConflictError, NotFoundError, UnavailableError, UnprocessableError
 from ._models import ProcessResult
 from ._types import ProcessOptions
 
@@ -67,6 +67,7 @@ class SandkastenSandboxEnvironment(SandboxEnvironment):
         self.session = session
         """What the sample works in."""
         self._user = user
+        self._limit_ms: int | None = None
 
     @classmethod
     async def sample_init(
@@ -113,21 +114,28 @@ class SandkastenSandboxEnvironment(SandboxEnvironment):
         timeout_retry: bool = True,
         concurrency: bool = True,
     ) -> ExecResult[str]:
-        """Runs a program. Of output beyond the daemon's limit the middle is missing."""
-        options: ProcessOptions = {"cwd": _absolute(cwd or ""), "env": env or {}, "on_disconnect": "kill"}
+        """Runs a program, for at most timeout seconds, and never longer than the daemon allows.
+
+        Of output beyond the daemon's limit the middle is missing.
+        """
+        options: ProcessOptions = {
+            "cwd": _absolute(cwd or ""),
+            "env": env or {},
+            "on_disconnect": "kill",
+            "raw_output": True,
+        }
         if user or self._user:
             options["user"] = user or self._user or ""
-        if timeout:
-            options["timeout_ms"] = timeout * 1000
         try:
+            limit_ms = await self._longest_ms()
+            options["timeout_ms"] = min(timeout * 1000, limit_ms) if timeout else limit_ms
             result = await self._run(cmd, input, options)
         except UnprocessableError as err:
             return _not_started(cmd, user, err)
-        except APIError as err:
+        except (NotFoundError, ConflictError, UnavailableError) as err:
             raise SandboxUnavailableError(str(err)) from err
         if result.timed_out:
-            limit = f"{timeout} seconds" if timeout else "the daemon's default time"
-            raise TimeoutError(f"the command took longer than {limit}")
+            raise TimeoutError(f"the command took longer than {options['timeout_ms'] / 1000:g} seconds")
         code = _returncode(result)
         return ExecResult(
             success=code == 0,
@@ -135,6 +143,12 @@ class SandkastenSandboxEnvironment(SandboxEnvironment):
             stdout=result.stdout_data.decode(errors="replace"),
             stderr=result.stderr_data.decode(errors="replace"),
         )
+
+    async def _longest_ms(self) -> int:
+        """How long the daemon lets a command run. Without a time it would have a default that is shorter."""
+        if self._limit_ms is None:
+            self._limit_ms = (await self._client.info()).limits.timeout_ms
+        return self._limit_ms
 
     async def _run(self, cmd: list[str], input: str | bytes | None, options: ProcessOptions) -> ProcessResult:
         data = input.encode() if isinstance(input, str) else input or b""

@@ -59,6 +59,7 @@ from swerex.runtime.abstract import (
 
 from ._async.client import SandboxClient
 from ._async.session import Session
+from ._bytes import exact
 from ._errors import NotFoundError, SandkastenError
 from ._models import ProcessResult
 from ._types import ProcessOptions
@@ -70,8 +71,8 @@ class SandkastenRuntime(AbstractRuntime):
     """One session as a runtime of SWE-ReX. Its deployment, or the caller, destroys the session.
 
     Relative paths start at /workspace. Interactive programs, and texts to expect, need a
-    terminal and are refused. max_timeout_ms is the time of a command that has no timeout; 0 is
-    the daemon's default.
+    terminal and are refused. max_timeout_ms is the most that the daemon allows a command, which
+    one without a timeout has; with 0 such a one has the daemon's default.
     """
 
     def __init__(
@@ -134,8 +135,8 @@ class SandkastenRuntime(AbstractRuntime):
         if result.timed_out:
             raise CommandTimeoutError(f"Timeout ({command.timeout}s) exceeded while running command")
         response = CommandResponse(
-            stdout=_text(result.output if command.merge_output_streams else result.stdout),
-            stderr=_text(result.stderr),
+            stdout=_decoded(_merged(result) if command.merge_output_streams else result.stdout_data),
+            stderr=_decoded(result.stderr_data),
             exit_code=result.exit_code,
         )
         if command.check and response.exit_code != 0:
@@ -149,11 +150,12 @@ class SandkastenRuntime(AbstractRuntime):
         staged = path if _in_workspace(path) else await self._stage(path)
         try:
             data = await self.session.read(staged)
-        except SandkastenError as err:
+        except NotFoundError as err:
             raise FileNotFoundError(f"{request.path}: {err}") from err
         finally:
             if staged != path:
-                await self.session.remove(staged)
+                with contextlib.suppress(SandkastenError):  # what came of the reading counts
+                    await self.session.remove(staged)
         return ReadFileResponse(content=data.decode(request.encoding or "utf-8", request.errors or "strict"))
 
     async def write_file(self, request: WriteFileRequest) -> WriteFileResponse:
@@ -186,8 +188,11 @@ class SandkastenRuntime(AbstractRuntime):
             raise SessionDoesNotExistError(f"session {name!r} does not exist")
 
     def _timeout_ms(self, timeout: float | None) -> int:
-        """At least 1, since 0 asks for the daemon's default."""
-        return self._max_timeout_ms if timeout is None else max(int(timeout * 1000), 1)
+        """At least 1, since 0 asks for the daemon's default, and no more than the daemon allows."""
+        if timeout is None:
+            return self._max_timeout_ms
+        asked = max(int(timeout * 1000), 1)
+        return min(asked, self._max_timeout_ms) if self._max_timeout_ms else asked
 
     async def _exec(self, command: str, shell: str, timeout: float | None) -> Any:
         result = await self.session.exec(
@@ -228,6 +233,7 @@ class SandkastenRuntime(AbstractRuntime):
             "cwd": command.cwd or WORKSPACE,
             "stderr": "merged" if command.merge_output_streams else "separate",
             "on_disconnect": "kill",
+            "raw_output": True,
         }
         return await self.session.processes.run(argv, **options)
 
@@ -335,6 +341,15 @@ def _tar(directory: Path) -> bytes:
     with tarfile.open(fileobj=packed, mode="w") as archive:
         archive.add(directory, arcname=".")
     return packed.getvalue()
+
+
+def _merged(result: ProcessResult) -> bytes:
+    return exact(result.output, result.output_base64)
+
+
+def _decoded(output: bytes) -> str:
+    """As SWE-ReX's own runtimes do it."""
+    return output.decode(errors="backslashreplace")
 
 
 def _text(output: str | None) -> str:

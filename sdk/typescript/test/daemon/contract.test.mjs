@@ -18,7 +18,7 @@ const clients = {
 
 const classes = {
   400: sdk.InvalidArgumentError, 401: sdk.AuthenticationError, 403: sdk.PermissionDeniedError, 404: sdk.NotFoundError,
-  409: sdk.ConflictError, 422: sdk.UnprocessableError, 429: sdk.RateLimitError, 501: sdk.UnimplementedError,
+  409: sdk.ConflictError, 412: sdk.PreconditionFailedError, 422: sdk.UnprocessableError, 429: sdk.RateLimitError, 501: sdk.UnimplementedError,
 };
 
 /** One run of one case. */

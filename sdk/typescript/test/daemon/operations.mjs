@@ -38,6 +38,11 @@ export const onClient = {
   createSession: (client, options) => client.createSession(options),
   getSession: (client, { id }) => client.getSession(id),
   listSessions: async (client, options) => (await client.listSessions(options)).map((session) => session.info),
+  events: async (client, { count, ...options }) => {
+    const events = [];
+    for await (const event of client.events(options)) if (events.push(event) === count) break;
+    return { events, last: events.at(-1).id };
+  },
   createWorkspace: (client, options) => client.createWorkspace(options),
   getWorkspace: (client, { id }) => client.getWorkspace(id),
   listWorkspaces: (client) => client.listWorkspaces(),
@@ -71,6 +76,11 @@ export const onClient = {
   deleteUser: (client, { name }) => client.deleteUser(name),
   createKey: (client, options) => client.createKey(options),
   listKeys: (client, options) => client.listKeys(options),
+  listAudit: (client, options) => client.listAudit(options),
+  hostHistory: (client, options) => client.hostHistory(options),
+  hostFindings: (client) => client.hostFindings(),
+  changeSessions: (client, { action, ids }) => client.changeSessions(action, ids),
+  completeScope: (client, { scope, ...options }) => client.completeScope(scope, options),
   revokeKey: (client, { id }) => client.revokeKey(id),
   info: (client) => client.info(),
 };
@@ -85,6 +95,7 @@ export const onSession = {
   heartbeat: (s) => s.heartbeat(),
   destroy: (s) => s.destroy(),
   stats: (s) => s.stats(),
+  statsHistory: (s, options) => s.statsHistory(options),
   network: (s) => s.network(),
   setNetwork: (s, network) => s.setNetwork(network),
   allowNetwork: (s, { entries }) => s.allowNetwork(entries),

@@ -52,13 +52,17 @@ test("what is left of an upload that failed is removed", async () => {
   }
 });
 
-test("bytes and blobs are sent as they are", async () => {
-  const fake = await sandbox([ok(), ok(), ok()]);
+test("texts, bytes and blobs are sent as they are", async () => {
+  const written = json(200, { ok: true, etag: '"2"' });
+  const fake = await sandbox([ok(), ok(), written.clone(), written]);
   await fake.session.upload("a", new Blob(["x"]));
   await fake.session.write("b", new Uint8Array([1]), { append: true });
-  await fake.session.write("c", "text", { create: true });
-  assert.deepEqual(fake.requests.map((r) => r.method), ["PUT", "PUT", "POST"]);
-  assert.deepEqual(fake.requests[2].body, { path: "c", text: "text", create: true });
+  const text = "ä".repeat(4 << 20); // more than a POST to fs/write may have
+  assert.equal(await fake.session.write("c", text, { create: true }), undefined);
+  assert.equal(await fake.session.write("c", "text", { ifMatch: '"1"' }), '"2"');
+  assert.deepEqual(fake.requests.map((r) => [r.method, r.path.includes("/fs/raw?")]), Array(4).fill(["PUT", true]));
+  assert.deepEqual(query(fake.requests[2]), { path: "c", create: "true" });
+  assert.deepEqual([fake.requests[2].body === text, fake.requests[3].body], [true, "text"]);
 });
 
 test("files are sent as one form, again if the daemon was busy", async () => {

@@ -35,6 +35,8 @@ async function callEverything(client, session) {
   await Promise.allSettled([
     client.info(),
     client.poolStatus(),
+    client.hostHistory(),
+    client.hostFindings(),
     client.createSession(),
     client.getSession("x"),
     client.listSessions(),
@@ -57,6 +59,10 @@ async function callEverything(client, session) {
     client.createKey(),
     client.listKeys(),
     client.revokeKey("x"),
+    client.completeScope("x:x"),
+    client.changeSessions("stop", ["x"]),
+    client.agentTools(),
+    client.listAudit(),
     client.listSnapshots(),
     client.getSnapshot("x"),
     client.deleteSnapshot("x"),
@@ -73,6 +79,7 @@ async function callEverything(client, session) {
     client.getImageJob("x"),
     client.cancelImageJob("x"),
     client.waitImageJob("x"),
+    read(client.events()),
     session.exec("x"),
     read(session.execStream("x")),
     read(session.attach("x")),
@@ -85,6 +92,7 @@ async function callEverything(client, session) {
     session.update({}),
     session.heartbeat(),
     session.stats(),
+    session.statsHistory(),
     session.network(),
     session.setNetwork({ mode: "none" }),
     session.allowNetwork(["x"]),
@@ -115,8 +123,8 @@ async function callEverything(client, session) {
   ]);
 }
 
-/** What callEverything asks of a daemon that refuses everything, as "GET /v1/sessions/x". */
-async function called() {
+/** A client of a daemon that refuses everything but one session, and what it asks, as "GET /v1/sessions/x". */
+async function refusing() {
   const seen = new Set();
   const note = (method, url) => seen.add(`${method} ${new URL(url).pathname}`);
   let first = true; // makes the session of which the rest is asked
@@ -139,6 +147,12 @@ async function called() {
   const client = new SandboxClient({ baseUrl: "http://daemon", apiKey: "key", fetch, webSocket });
   const session = await client.createSession();
   assert(session instanceof Session && session.processes.get("x") instanceof Process);
+  return { client, session, seen };
+}
+
+/** What callEverything asks. */
+async function called() {
+  const { client, session, seen } = await refusing();
   await callEverything(client, session);
   return seen;
 }
@@ -157,4 +171,27 @@ test("every operation of the API is called, or left out for a reason", async () 
   }
   assert.deepEqual(wrong, [], "teach the SDK, or say in sdk/contract/operations.json why not");
   assert.deepEqual([...seen], [], "the API has no such operations");
+});
+
+test("the documentation's reference shows for each operation a call that makes it", async () => {
+  const { paths } = await read("../../../../internal/api/v1/openapi.json");
+  const { operations: shown } = await read("../../../../internal/api/site/assets/calls.json");
+  const { left_out } = await read("../../../contract/operations.json");
+  const leftOut = new Set(left_out.filter(({ sdks }) => sdks.includes("typescript")).flatMap(({ operations }) => operations));
+  const Run = (async () => {}).constructor;
+  const wrong = [];
+  for (const [path, methods] of Object.entries(paths)) {
+    for (const [method, { operationId }] of Object.entries(methods)) {
+      const call = shown[operationId]?.typescript;
+      if ((call === undefined) !== leftOut.has(operationId)) wrong.push(`${operationId}: the reference shows ${call}`);
+      if (call === undefined) continue;
+      const { client, session, seen } = await refusing();
+      seen.clear();
+      const names = { client, session, process: session.processes.get("x"), workspace: client.workspaceFiles("x"), readFile: async () => new Uint8Array(1), console: { log() {} } };
+      await new Run(...Object.keys(names), call)(...Object.values(names)).catch(() => {});
+      const wanted = new RegExp(`^${method.toUpperCase()} ${path.replace(/\{\w+\}/g, "[^/]+")}$`);
+      if (![...seen].some((asked) => wanted.test(asked))) wrong.push(`${operationId}: ${call} asks ${[...seen]}`);
+    }
+  }
+  assert.deepEqual(wrong, [], "mend internal/api/site/assets/calls.json");
 });

@@ -9,6 +9,7 @@ async function session(daemon, answers = []) {
   const sockets = [];
   class WebSocket extends EventTarget {
     sent = [];
+    bufferedAmount = 0;
     constructor(url, protocols) {
       super();
       Object.assign(this, { url, protocols });
@@ -36,11 +37,11 @@ test("a terminal shows bytes, counts them and ends with its program", async () =
     ws.says({ dropped: { bytes: 10 } });
     ws.says("!");
     ws.says({ exit: { exit_code: 3, cause: "exited" } });
-    ws.ends(1000);
   });
   const terminal = await s.openTerminal({ rows: 40, command: ["sh", "-c", "x y"] });
   terminal.write("ls\n");
   terminal.resize(50, 120);
+  sockets[0].ends(1000);
   let shown = "";
   for await (const bytes of terminal) shown += new TextDecoder().decode(bytes);
   assert.deepEqual([shown, terminal.id, terminal.seq, terminal.exitCode], ["héllo!", "t1", 100 + 6 + 10 + 1, 3]);
@@ -78,6 +79,48 @@ for (const { name, answer, type } of [
     await assert.rejects(s.openTerminal(), type);
   });
 }
+
+test("what cannot be sent any more is an error", async () => {
+  for (const [code, message] of [[1000, /has ended/], [1006, /1006/]]) {
+    const { s, sockets } = await session((ws) => (ws.opens(), ws.says(started)));
+    const terminal = await s.openTerminal();
+    sockets[0].ends(code);
+    assert.throws(() => terminal.write("ls\n"), (e) => e instanceof ConnectionError && message.test(e.message));
+    assert.throws(() => terminal.resize(1, 2), ConnectionError);
+    const tunnel = (await s.ports.connect(1)).writable.getWriter();
+    sockets[1].ends(code);
+    await assert.rejects(tunnel.write(new Uint8Array(1)), message);
+  }
+});
+
+test("a tunnel that broke cannot be closed as if all had arrived", async () => {
+  const { s, sockets } = await session((ws) => ws.opens());
+  const close = async (code) => {
+    const writer = (await s.ports.connect(1)).writable.getWriter();
+    sockets.at(-1).ends(code);
+    await writer.close();
+  };
+  await assert.rejects(close(1006), ConnectionError);
+  await close(1000); // by the other side, which wants no more
+});
+
+test("a tunnel waits while much has not left", async () => {
+  const { s, sockets } = await session((ws) => ws.opens());
+  const writer = (await s.ports.connect(1)).writable.getWriter();
+  const [ws] = sockets;
+  ws.send = function (data) { this.bufferedAmount += data.length; };
+  const written = writer.write(new Uint8Array(10 << 20)).then(() => "written");
+  const soon = () => new Promise((resolve) => setTimeout(resolve, 50, "waiting"));
+  assert.equal(await Promise.race([written, soon()]), "waiting");
+  assert.ok(ws.bufferedAmount < 5 << 20, `${ws.bufferedAmount} bytes are buffered`);
+  const drain = setInterval(() => (ws.bufferedAmount = 0), 1);
+  assert.equal(await written, "written");
+  clearInterval(drain);
+  ws.bufferedAmount = 10 << 20;
+  const broken = writer.write(new Uint8Array(1));
+  ws.ends(1006);
+  await assert.rejects(broken, ConnectionError);
+});
 
 test("a signal detaches, with its reason", async () => {
   const { s, sockets } = await session((ws) => (ws.opens(), ws.says(started)));

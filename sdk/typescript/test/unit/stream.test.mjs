@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import * as sdk from "../../dist/esm/index.js";
 import { serverEvents } from "../../dist/esm/sse.js";
-import { chunk, done, error, events, json, lost, sandbox, start } from "./fake.mjs";
+import { chunk, client, done, error, events, json, lost, sandbox, start } from "./fake.mjs";
 
 async function all(stream) {
   const list = [];
@@ -23,6 +23,7 @@ test("events are read however their bytes arrive", async () => {
     assert.deepEqual(await all(serverEvents(body)), [
       { event: "chunk", id: "e:1", data: "ä" },
       { event: "a", id: "", data: "one\ntwo" },
+      { event: "", id: "7", data: "" }, // only a place to go on from
     ], `in pieces of ${size}`);
   }
 });
@@ -127,6 +128,33 @@ test("a long command is waited for in pieces", async () => {
   assert.deepEqual(fake.requests.map((r) => r.method), ["POST", "GET", "GET", "GET"]);
 });
 
+test("a long command that ends with its client is not left", async () => {
+  let left = 0; // chunks that were not read when the stream was left
+  const pieces = [start(), chunk("a", 1), chunk("b", 2), done()];
+  const stream = new ReadableStream(
+    {
+      pull: (c) => (pieces.length ? c.enqueue(new TextEncoder().encode(pieces.shift())) : new Promise(() => {})),
+      cancel: () => {
+        left = pieces.length;
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  const fake = await sandbox([new Response(stream), json(200, { exec_id: "e1", state: "ended", exit_code: 0, output: "ab" })]);
+  const result = await fake.session.exec("make", { timeoutMs: 3_600_000, onDisconnect: "kill" });
+  assert.deepEqual([result.output, left], ["ab", 0]);
+  assert.deepEqual(fake.requests.map((r) => r.path.replace(/.*execs?/, "")), ["/stream", "/e1?wait_ms=60000"]);
+});
+
+test("a long command that never began is an error of the connection, or of the daemon", async () => {
+  const told = 'event: error\ndata: {"error":"gone","code":"unavailable"}\n\n';
+  for (const [texts, how, type] of [[[], {}, sdk.ConnectionError], [[], { whole: true }, sdk.ConnectionError], [[told], {}, sdk.UnavailableError]]) {
+    const fake = await sandbox([events(texts, how)]);
+    await assert.rejects(fake.session.exec("make", { timeoutMs: 3_600_000 }), type);
+    assert.equal(fake.requests.length, 1);
+  }
+});
+
 test("changes of files are told until the connection breaks", async () => {
   const fake = await sandbox([events(["event: ready\ndata: {}\n\n", 'event: rename\ndata: {"path":"b","from":"a","type":"file"}\n\n'])]);
   const seen = [];
@@ -134,6 +162,24 @@ test("changes of files are told until the connection breaks", async () => {
     for await (const event of fake.session.watch("src", { recursive: true })) seen.push(event);
   }, sdk.ConnectionError);
   assert.deepEqual(seen, [{ type: "ready" }, { type: "rename", path: "b", from: "a", kind: "file" }]);
+});
+
+test("events go on behind the last one, or a mark, and tell a gap", async () => {
+  const event = (type, id, rest = {}) => `event: ${type}\nid: ${id}\ndata: ${JSON.stringify({ id, type, time: "2026-11-21T09:00:00Z", ...rest })}\n\n`;
+  const fake = client([
+    events([event("ready", "a-1"), event("exec.burst", "a-2", { session_id: "s", exec_burst: { started: 3, finished: 2 } }), "id: a-7\n\n"]),
+    lost,
+    events([event("ready", "b-1"), event("gap", "b-1", { reason: "restarted", reload: ["session"] })], { whole: true }),
+  ]);
+  const seen = [];
+  for await (const e of fake.client.events({ since: "a-0", types: ["session", "exec"], session: "s" })) {
+    seen.push(e);
+    if (e.type === "gap") break;
+  }
+  assert.deepEqual(seen.map(({ id, type }) => [id, type]), [["a-1", "ready"], ["a-2", "exec.burst"], ["b-1", "gap"]]);
+  assert.deepEqual([seen[1].sessionId, seen[1].execBurst, seen[2].reload], ["s", { started: 3, finished: 2 }, ["session"]]);
+  assert.deepEqual(fake.requests.map((r) => r.headers.get("Last-Event-ID")), ["a-0", "a-7", "a-7"]);
+  assert.match(fake.requests[0].path, /\/v1\/events\?(?=.*session=s)(?=.*types=session%2Cexec)/);
 });
 
 const decision = (seq, name) => `event: network\nid: ${seq}\ndata: ${JSON.stringify({ seq, op: "resolve", name, allowed: false, count: 1, bytes_sent: 2 })}\n\n`;

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { test } from "node:test";
 
 import * as sdk from "../../dist/esm/index.js";
@@ -63,6 +64,29 @@ test("a command that was refused for its rate is sent again", async () => {
   const fake = await sandbox([error(429, "resource_exhausted", again), json(200, result)]);
   assert.equal((await fake.session.exec("make")).exitCode, 0);
   assert.equal(fake.requests.length, 2);
+});
+
+test("the key goes nowhere that a redirect names", async (t) => {
+  const seen = [];
+  const elsewhere = createServer((request, response) => (seen.push(request.url), response.end("{}")));
+  const daemon = createServer((request, response) => {
+    if (request.url === "/v1/sessions") return response.writeHead(201, { "Content-Type": "application/json" }).end(JSON.stringify(session));
+    response.writeHead(307, { Location: `http://127.0.0.1:${elsewhere.address().port}/stolen` }).end("over there");
+  });
+  for (const server of [elsewhere, daemon]) {
+    await new Promise((listens) => server.listen(0, "127.0.0.1", listens));
+    t.after(() => (server.closeAllConnections(), server.close()));
+  }
+  const real = new sdk.SandboxClient({ baseUrl: `http://127.0.0.1:${daemon.address().port}`, apiKey: "key" });
+  const { ports } = await real.createSession();
+  for (const init of [undefined, { redirect: "follow" }]) {
+    const answer = await ports.fetch(80, "/", init);
+    assert.deepEqual([answer.status, await answer.text()], [307, "over there"]);
+    assert.match(answer.headers.get("location"), /stolen$/);
+  }
+  await assert.rejects(ports.fetch(80, "/", { redirect: "error" }), sdk.ConnectionError);
+  await assert.rejects(real.info(), (e) => e instanceof sdk.SandkastenError && /redirects/.test(e.message));
+  assert.deepEqual(seen, []);
 });
 
 test("requests carry the key, the API's names, and keys of the user's as they are", async () => {
@@ -176,6 +200,7 @@ test("errors have the class of their code", async () => {
   for (const [status, code, type] of [
     [400, "invalid_argument", sdk.InvalidArgumentError],
     [409, "already_exists", sdk.AlreadyExistsError],
+    [412, "precondition_failed", sdk.PreconditionFailedError],
     [413, "too_large", sdk.InvalidArgumentError],
     [500, "internal", sdk.InternalError],
     [507, "insufficient_space", sdk.InsufficientSpaceError],

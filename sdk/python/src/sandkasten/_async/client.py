@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Literal
 
 import httpx
@@ -14,7 +15,12 @@ from .._core import Request
 from .._decode import decode, decode_list
 from .._errors import APIConnectionError
 from .._models import (
+    AuditPage,
+    BulkResult,
+    CompletedScope,
     DaemonInfo,
+    HostFindings,
+    HostHistory,
     Image,
     ImageJob,
     ImageProgress,
@@ -34,9 +40,11 @@ from .._types import KeyScope, NetworkMode, NetworkOptions, UserRole
 from .closing import Closing
 from .files import pieces
 from .session import OnIdle, Session, Workspace
+from .streams import Events
 from .transport import Transport
 
 FileScope = Literal["workspace", "sandbox"]
+EventKind = Literal["session", "exec", "network", "workspace", "snapshot", "image", "pool", "account"]
 
 
 class SandboxClient(Closing):
@@ -133,6 +141,22 @@ class SandboxClient(Closing):
         request = _core.creation(_core.url_path("sessions"), body, idempotency_key)
         return Session(self._transport, decode(SessionInfo, await self._transport.json(request)))
 
+    def events(
+        self,
+        *,
+        types: Sequence[EventKind] | None = None,
+        session: str | None = None,
+        owner: str | None = None,
+        since: str | None = None,
+    ) -> Events:
+        """What happens, as it happens: of everything that the key may see, or what is chosen.
+
+        types says what events are about, session leaves those about one session, and owner,
+        for admins, those of one owner. since is the id of the last event that is known.
+        """
+        query = {"types": ",".join(types) if types else None, "session": session, "owner": owner}
+        return Events(self._transport, query, since)
+
     async def get_session(self, session_id: str) -> Session:
         """A session that is there, by its id, its name or the beginning of its id.
 
@@ -140,10 +164,42 @@ class SandboxClient(Closing):
         """
         return Session(self._transport, decode(SessionInfo, await self._get("sessions", session_id)))
 
-    async def list_sessions(self, *, include_ended: bool | None = None) -> list[Session]:
-        """The key's sessions, oldest first; with include_ended also those that ended not long ago."""
-        path = _core.url_path("sessions")
-        request = Request(method="GET", path=path, query={"include_ended": include_ended}, safe=True)
+    async def list_sessions(
+        self,
+        *,
+        include_ended: bool | None = None,
+        scope: str | None = None,
+        status: Sequence[str] | None = None,
+        image: str | None = None,
+        label: Sequence[str] | None = None,
+        owner: str | None = None,
+        search: str | None = None,
+        sort: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        usage: bool | None = None,
+    ) -> list[Session]:
+        """The key's sessions, oldest first; with include_ended also those that ended not long ago.
+
+        scope (such as workflow:run-1), status (one of them), image, label (name or name=value, all of
+        them), owner and search (a text in the id, name, image or labels) select. sort is created, activity
+        or name, with a minus the other way round. limit makes pages: after is the cursor of the last
+        session of the one before. With usage each has what it used a few seconds ago.
+        """
+        query = {
+            "include_ended": include_ended,
+            "scope": scope,
+            "status": status,
+            "image": image,
+            "label": label,
+            "owner": owner,
+            "search": search,
+            "sort": sort,
+            "limit": limit,
+            "after": after,
+            "usage": usage,
+        }
+        request = Request(method="GET", path=_core.url_path("sessions"), query=query, safe=True)
         infos = decode_list(SessionInfo, await self._transport.json(request))
         return [Session(self._transport, info) for info in infos]
 
@@ -463,9 +519,83 @@ class SandboxClient(Closing):
         path = _core.url_path("keys", key_id)
         await self._transport.json(Request(method="DELETE", path=path, safe=True))
 
+    async def change_sessions(
+        self, action: Literal["stop", "start", "pause", "resume", "destroy"], ids: Sequence[str]
+    ) -> list[BulkResult]:
+        """Does the same with up to 1000 sessions, by their ids, names or beginnings of ids, a few at a time.
+
+        There is a result for each, in the order of ids: one that fails holds up no other and
+        raises nothing. To repeat it is no error.
+        """
+        request = Request(
+            method="POST",
+            path=_core.url_path("sessions", "bulk"),
+            json={"action": action, "ids": list(ids)},
+            safe=True,
+            wait=True,
+        )
+        return decode_list(BulkResult, _core.as_object(await self._transport.json(request)).get("results"))
+
+    async def complete_scope(self, scope: str, *, retention: float | None = None) -> CompletedScope:
+        """Ends the sessions that a scope has, as workflow:run-1, now or after retention seconds.
+
+        To repeat it is no error.
+        """
+        namespace, _, scope_id = scope.partition(":")
+        path = _core.url_path("scopes", namespace, scope_id, "complete")
+        body = _core.given({"retention_seconds": None if retention is None else round(retention)})
+        request = Request(method="POST", path=path, json=body, safe=True, wait=True)
+        return decode(CompletedScope, await self._transport.json(request))
+
+    async def list_audit(
+        self,
+        *,
+        before: int | None = None,
+        limit: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        owner: str | None = None,
+        session: str | None = None,
+        route: str | None = None,
+        failed: bool | None = None,
+    ) -> AuditPage:
+        """What clients did, the newest first; before is next_before of the page before.
+
+        Others than admins are told of what they did themselves. failed is a status of 400 and more.
+        """
+        query = {
+            "before": before,
+            "limit": limit,
+            "since": since.isoformat() if since else None,
+            "until": until.isoformat() if until else None,
+            "owner": owner,
+            "session": session,
+            "route": route,
+            "failed": failed,
+        }
+        request = Request(method="GET", path=_core.url_path("audit"), query=query, safe=True)
+        return decode(AuditPage, await self._transport.json(request))
+
     async def pool_status(self) -> PoolStatus:
         """What is ready for sessions that are about to come."""
         return decode(PoolStatus, await self._get("pool", "status"))
+
+    async def host_history(self, *, since: datetime | None = None, step: int | None = None) -> HostHistory:
+        """How full the host was, oldest first; only admins may ask.
+
+        step is the seconds between samples: 10, of the last hour, or 60, of the last day; without it the
+        finest since that time.
+        """
+        query = {"since": since.isoformat() if since else None, "step": step}
+        request = Request(method="GET", path=_core.url_path("host", "history"), query=query, safe=True)
+        return decode(HostHistory, await self._transport.json(request))
+
+    async def host_findings(self) -> HostFindings:
+        """What sandkasten doctor and sandkasten fsck find while the daemon works, the gravest first.
+
+        It takes some seconds where something is wrong. Only admins may ask.
+        """
+        return decode(HostFindings, await self._get("host", "findings"))
 
     async def info(self) -> DaemonInfo:
         """The daemon's version, defaults and limits."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +22,7 @@ from .._models import (
     Shell,
     Snapshot,
     Stats,
+    StatsHistory,
     WorkspaceInfo,
 )
 from .._types import NetworkOptions, OnDisconnect
@@ -199,6 +201,16 @@ class Session(Files):
     async def stats(self) -> Stats:
         """What the sandbox takes of memory, processor and disk."""
         return decode(Stats, await self._get_path("/stats"))
+
+    async def stats_history(self, *, since: datetime | None = None, step: int | None = None) -> StatsHistory:
+        """What the session used over its life, oldest first.
+
+        step is the seconds between samples: 10, of the last hour, or 60, of the last day; without it the
+        finest since that time.
+        """
+        query = {"since": since.isoformat() if since else None, "step": step}
+        request = Request(method="GET", path=f"{self._path}/stats/history", query=query, safe=True)
+        return decode(StatsHistory, await self._transport.json(request))
 
     async def network(self) -> Network:
         """What it may reach, and its secrets without their values. info keeps the answer."""

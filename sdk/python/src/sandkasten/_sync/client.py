@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
+from datetime import datetime
 from typing import Literal
 
 import httpx
@@ -15,7 +16,12 @@ from .._core import Request
 from .._decode import decode, decode_list
 from .._errors import APIConnectionError
 from .._models import (
+    AuditPage,
+    BulkResult,
+    CompletedScope,
     DaemonInfo,
+    HostFindings,
+    HostHistory,
     Image,
     ImageJob,
     ImageProgress,
@@ -35,9 +41,11 @@ from .._types import KeyScope, NetworkMode, NetworkOptions, UserRole
 from .closing import Closing
 from .files import pieces
 from .session import OnIdle, SyncSession, SyncWorkspace
+from .streams import SyncEvents
 from .transport import SyncTransport
 
 FileScope = Literal["workspace", "sandbox"]
+EventKind = Literal["session", "exec", "network", "workspace", "snapshot", "image", "pool", "account"]
 
 
 class SyncSandboxClient(Closing):
@@ -134,6 +142,22 @@ class SyncSandboxClient(Closing):
         request = _core.creation(_core.url_path("sessions"), body, idempotency_key)
         return SyncSession(self._transport, decode(SessionInfo, self._transport.json(request)))
 
+    def events(
+        self,
+        *,
+        types: Sequence[EventKind] | None = None,
+        session: str | None = None,
+        owner: str | None = None,
+        since: str | None = None,
+    ) -> SyncEvents:
+        """What happens, as it happens: of everything that the key may see, or what is chosen.
+
+        types says what events are about, session leaves those about one session, and owner,
+        for admins, those of one owner. since is the id of the last event that is known.
+        """
+        query = {"types": ",".join(types) if types else None, "session": session, "owner": owner}
+        return SyncEvents(self._transport, query, since)
+
     def get_session(self, session_id: str) -> SyncSession:
         """A session that is there, by its id, its name or the beginning of its id.
 
@@ -141,10 +165,42 @@ class SyncSandboxClient(Closing):
         """
         return SyncSession(self._transport, decode(SessionInfo, self._get("sessions", session_id)))
 
-    def list_sessions(self, *, include_ended: bool | None = None) -> list[SyncSession]:
-        """The key's sessions, oldest first; with include_ended also those that ended not long ago."""
-        path = _core.url_path("sessions")
-        request = Request(method="GET", path=path, query={"include_ended": include_ended}, safe=True)
+    def list_sessions(
+        self,
+        *,
+        include_ended: bool | None = None,
+        scope: str | None = None,
+        status: Sequence[str] | None = None,
+        image: str | None = None,
+        label: Sequence[str] | None = None,
+        owner: str | None = None,
+        search: str | None = None,
+        sort: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        usage: bool | None = None,
+    ) -> list[SyncSession]:
+        """The key's sessions, oldest first; with include_ended also those that ended not long ago.
+
+        scope (such as workflow:run-1), status (one of them), image, label (name or name=value, all of
+        them), owner and search (a text in the id, name, image or labels) select. sort is created, activity
+        or name, with a minus the other way round. limit makes pages: after is the cursor of the last
+        session of the one before. With usage each has what it used a few seconds ago.
+        """
+        query = {
+            "include_ended": include_ended,
+            "scope": scope,
+            "status": status,
+            "image": image,
+            "label": label,
+            "owner": owner,
+            "search": search,
+            "sort": sort,
+            "limit": limit,
+            "after": after,
+            "usage": usage,
+        }
+        request = Request(method="GET", path=_core.url_path("sessions"), query=query, safe=True)
         infos = decode_list(SessionInfo, self._transport.json(request))
         return [SyncSession(self._transport, info) for info in infos]
 
@@ -460,9 +516,83 @@ class SyncSandboxClient(Closing):
         path = _core.url_path("keys", key_id)
         self._transport.json(Request(method="DELETE", path=path, safe=True))
 
+    def change_sessions(
+        self, action: Literal["stop", "start", "pause", "resume", "destroy"], ids: Sequence[str]
+    ) -> list[BulkResult]:
+        """Does the same with up to 1000 sessions, by their ids, names or beginnings of ids, a few at a time.
+
+        There is a result for each, in the order of ids: one that fails holds up no other and
+        raises nothing. To repeat it is no error.
+        """
+        request = Request(
+            method="POST",
+            path=_core.url_path("sessions", "bulk"),
+            json={"action": action, "ids": list(ids)},
+            safe=True,
+            wait=True,
+        )
+        return decode_list(BulkResult, _core.as_object(self._transport.json(request)).get("results"))
+
+    def complete_scope(self, scope: str, *, retention: float | None = None) -> CompletedScope:
+        """Ends the sessions that a scope has, as workflow:run-1, now or after retention seconds.
+
+        To repeat it is no error.
+        """
+        namespace, _, scope_id = scope.partition(":")
+        path = _core.url_path("scopes", namespace, scope_id, "complete")
+        body = _core.given({"retention_seconds": None if retention is None else round(retention)})
+        request = Request(method="POST", path=path, json=body, safe=True, wait=True)
+        return decode(CompletedScope, self._transport.json(request))
+
+    def list_audit(
+        self,
+        *,
+        before: int | None = None,
+        limit: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        owner: str | None = None,
+        session: str | None = None,
+        route: str | None = None,
+        failed: bool | None = None,
+    ) -> AuditPage:
+        """What clients did, the newest first; before is next_before of the page before.
+
+        Others than admins are told of what they did themselves. failed is a status of 400 and more.
+        """
+        query = {
+            "before": before,
+            "limit": limit,
+            "since": since.isoformat() if since else None,
+            "until": until.isoformat() if until else None,
+            "owner": owner,
+            "session": session,
+            "route": route,
+            "failed": failed,
+        }
+        request = Request(method="GET", path=_core.url_path("audit"), query=query, safe=True)
+        return decode(AuditPage, self._transport.json(request))
+
     def pool_status(self) -> PoolStatus:
         """What is ready for sessions that are about to come."""
         return decode(PoolStatus, self._get("pool", "status"))
+
+    def host_history(self, *, since: datetime | None = None, step: int | None = None) -> HostHistory:
+        """How full the host was, oldest first; only admins may ask.
+
+        step is the seconds between samples: 10, of the last hour, or 60, of the last day; without it the
+        finest since that time.
+        """
+        query = {"since": since.isoformat() if since else None, "step": step}
+        request = Request(method="GET", path=_core.url_path("host", "history"), query=query, safe=True)
+        return decode(HostHistory, self._transport.json(request))
+
+    def host_findings(self) -> HostFindings:
+        """What sandkasten doctor and sandkasten fsck find while the daemon works, the gravest first.
+
+        It takes some seconds where something is wrong. Only admins may ask.
+        """
+        return decode(HostFindings, self._get("host", "findings"))
 
     def info(self) -> DaemonInfo:
         """The daemon's version, defaults and limits."""

@@ -12,7 +12,17 @@ from .._core import Body, Patience, Request
 from .._decode import decode
 from .._errors import APIConnectionError, ConflictError, InvalidArgumentError, NotFoundError
 from .._form import FileData, Form
-from .._models import EditResult, FileEntry, FilePage, FileStat, GlobResult, GrepResult, Unpacked, Uploaded
+from .._models import (
+    EditResult,
+    FileEntry,
+    FilePage,
+    FileStat,
+    GlobResult,
+    GrepResult,
+    Unpacked,
+    Uploaded,
+    Written,
+)
 from .transport import SyncTransport
 
 ArchiveFormat = Literal["tar", "tar.gz", "tar.zst", "zip"]
@@ -100,14 +110,17 @@ class SyncFiles:
         mode: str | None = None,
         create: bool | None = None,
         append: bool | None = None,
-    ) -> None:
+        if_match: str | None = None,
+    ) -> str | None:
         """Replaces or makes a file, and its directories, atomically.
 
         mode is octal, as "0755". create refuses to replace a file (AlreadyExistsError),
-        append adds to its end, which is not atomic.
+        append adds to its end, which is not atomic. if_match, an etag of stat or of an earlier
+        write, refuses to replace a file that was changed since (PreconditionFailedError); the
+        result is then the etag of what was written.
         """
         body = data.encode() if isinstance(data, str) else data
-        self._put(path, body, len(body), mode=mode, create=create, append=append)
+        return self._put(path, body, len(body), if_match, mode=mode, create=create, append=append)
 
     def upload(
         self,
@@ -117,10 +130,11 @@ class SyncFiles:
         mode: str | None = None,
         create: bool | None = None,
         append: bool | None = None,
-    ) -> None:
+        if_match: str | None = None,
+    ) -> str | None:
         """Copies a local file of any size into the sandbox. The rest is as for write."""
         size = os.stat(local).st_size
-        self._put(path, lambda: pieces(local), size, mode=mode, create=create, append=append)
+        return self._put(path, lambda: pieces(local), size, if_match, mode=mode, create=create, append=append)
 
     def upload_files(self, files: Mapping[str, FileData], path: str | None = None) -> Paths:
         """Writes files, given by their names, in one request, and returns their paths.
@@ -291,15 +305,20 @@ class SyncFiles:
         )
         return decode(Unpacked, self._transport.json(request))
 
-    def _put(self, path: str, body: Body | bytes, size: int, **options: Any) -> None:
+    def _put(
+        self, path: str, body: Body | bytes, size: int, if_match: str | None, **options: Any
+    ) -> str | None:
+        headers = _octets(size)
+        if if_match is not None:
+            headers["If-Match"] = if_match
         request = Request(
             method="PUT",
             path=f"{self._path}/fs/raw",
             query=self._as({"path": path, **options}),
             body=body,
-            headers=_octets(size),
+            headers=headers,
         )
-        self._transport.json(request)
+        return decode(Written, self._transport.json(request)).etag
 
     def _get(self, name: str, query: dict[str, Any]) -> object:
         return self._transport.json(

@@ -11,7 +11,7 @@ from .. import _core
 from .._core import LONGEST_DELAY, STREAM_SILENCE, Patience, Request
 from .._decode import decode
 from .._errors import APIConnectionError, ProtocolError, error_from_body
-from .._models import NetworkEvent
+from .._models import NetworkEvent, SandboxEvent
 from .._sse import Event
 from .._types import ExecChunk, ExecEnd, FileChange
 from .closing import Closing
@@ -232,3 +232,58 @@ class SyncNetworkEvents(Closing):
     def _request(self) -> Request:
         headers = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
         return Request(method="GET", path=self._path, headers=headers, safe=True, silence=STREAM_SILENCE)
+
+
+class SyncEvents(Closing):
+    """What happens in the daemon, of all that the key may see.
+
+    It begins with an event of type `ready`: what is listed after it is complete. When the
+    connection breaks it is taken up behind the last event, and where events are missing
+    one of type `gap` says in `reload` what to list again. It goes on for ever; to leave it,
+    use it as a context manager, or close it.
+    """
+
+    def __init__(self, transport: SyncTransport, query: dict[str, Any], since: str | None) -> None:
+        self._transport = transport
+        self._query = query
+        self._last_id = since
+        self._ready = False
+        self._events = self._follow()
+
+    def close(self) -> None:
+        """Ends the reading."""
+        self._events.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> SandboxEvent:
+        return self._events.__next__()
+
+    def _follow(self) -> Generator[SandboxEvent, None]:
+        patience = Patience(self._transport.settings)
+        while True:
+            request = self._request()
+            broken = APIConnectionError("the daemon ended the stream")
+            try:
+                for event in self._transport.events(request):
+                    self._last_id = event.id or self._last_id
+                    patience.progress()
+                    # A stream that goes on begins with ready again.
+                    if event.name and not (event.name == "ready" and self._ready):
+                        self._ready = True
+                        yield decode(SandboxEvent, event.json())
+            except APIConnectionError as err:
+                broken = err
+            self._transport.before_resuming(patience, request, broken)
+
+    def _request(self) -> Request:
+        headers = {} if self._last_id is None else {"Last-Event-ID": self._last_id}
+        return Request(
+            method="GET",
+            path=_core.url_path("events"),
+            query=self._query,
+            headers=headers,
+            safe=True,
+            silence=STREAM_SILENCE,
+        )
