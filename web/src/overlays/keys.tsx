@@ -1,0 +1,63 @@
+/** Which keys there are, and whether the single ones do anything. */
+import { Dialog } from "../ui/dialog.js";
+import { Kbd, paletteKeys, setSingleKeys, singleKeys } from "../ui/keys.js";
+import { usePlaces } from "../places.js";
+
+const groupsOf = (places: ReturnType<typeof usePlaces>): { name: string; keys: [string, string][] }[] => [
+  {
+    name: "Everywhere",
+    keys: [
+      [paletteKeys, "Commands, pages and sessions"],
+      ["?", "These keys"],
+      ["/", "The page's search"],
+      ["n", "New session"],
+      ["z", "Undo, while a notice offers it"],
+      ["Esc", "Close what is open"],
+    ],
+  },
+  { name: "Go to", keys: [...places.map(({ key, name }): [string, string] => [`g ${key}`, name]), ["g d", "Documentation"]] },
+  {
+    name: "In tables",
+    keys: [
+      ["j or \u2193", "Next row"],
+      ["k or \u2191", "Row before"],
+      ["Enter or o", "Open the row, or go to its buttons"],
+      ["x", "Choose the row"],
+    ],
+  },
+  { name: "In a session", keys: [["1 to 9, 0", "Its tabs, from the left"]] },
+];
+
+export function KeysDialog({ onClose }: { onClose: () => void }) {
+  const on = singleKeys.use();
+  const groups = groupsOf(usePlaces());
+  return (
+    <Dialog open onClose={onClose} title="Keyboard shortcuts" wide>
+      <label className="mb-4 flex items-start gap-2">
+        <input type="checkbox" className="mt-1" checked={on} onChange={(event) => setSingleKeys(event.target.checked)} />
+        <span>
+          Shortcuts of single keys
+          <span className="block text-muted">Turn them off if you use speech input, or press keys by accident. {paletteKeys}, arrows, Enter and Escape stay. This browser remembers it.</span>
+        </span>
+      </label>
+      <div className="grid gap-x-8 gap-y-4 sm:grid-cols-2">
+        {groups.map(({ name, keys }) => (
+          <section key={name} aria-label={name}>
+            <h3 className="mb-1 font-medium">{name}</h3>
+            <dl className="grid grid-cols-[88px_1fr] gap-y-1">
+              {keys.map(([key, what]) => (
+                <div key={key} className="contents">
+                  <dt>
+                    <Kbd>{key}</Kbd>
+                  </dt>
+                  <dd>{what}</dd>
+                </div>
+              ))}
+            </dl>
+          </section>
+        ))}
+      </div>
+      <p className="mt-4 text-muted">Single keys do nothing while you type in a field. In a terminal and in the editor of files none of these does anything.</p>
+    </Dialog>
+  );
+}

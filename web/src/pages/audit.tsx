@@ -1,0 +1,92 @@
+/** What was asked of the daemon, newest first. */
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { client } from "../api/client.js";
+import { useAdmin } from "../api/me.js";
+import type { AuditSearch } from "../router.js";
+import { Button } from "../ui/button.js";
+import { Field } from "../ui/field.js";
+import { EmptyState } from "../ui/notes.js";
+import { Page } from "../ui/page.js";
+import { Cell, Row, Table } from "../ui/table.js";
+import { Text, plain } from "../ui/text.js";
+import { Ago } from "../ui/time.js";
+
+const page = getRouteApi("/audit");
+
+export function AuditPage() {
+  const search = page.useSearch();
+  const navigate = page.useNavigate();
+  const admin = useAdmin();
+  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
+    queryKey: ["audit", search],
+    queryFn: ({ pageParam }) => client.listAudit({ ...search, before: pageParam }),
+    initialPageParam: undefined as number | undefined,
+    getNextPageParam: (last) => last.nextBefore,
+  });
+  const entries = data?.pages.flatMap((one) => one.entries ?? []) ?? [];
+  const set = (change: AuditSearch) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
+  const text = (name: "owner" | "route" | "session", label: string, placeholder: string) => (
+    <div className="w-48">
+      <Field label={label} value={search[name] ?? ""} placeholder={placeholder} onChange={(event) => set({ [name]: event.target.value || undefined })} />
+    </div>
+  );
+  return (
+    <Page
+      title="Audit"
+      error={error}
+      loading={isPending}
+      actions={
+        <>
+          {admin && text("owner", "Owner", "everybody")}
+          {text("route", "Route", "POST /v1/sessions")}
+          {text("session", "Session", "its id")}
+          <label className="flex h-8 items-center gap-2">
+            <input type="checkbox" checked={search.failed ?? false} onChange={(event) => set({ failed: event.target.checked || undefined })} /> Only what failed
+          </label>
+        </>
+      }
+    >
+      {entries.length === 0 ? (
+        <EmptyState title="Nothing matches">Every request that changes something is recorded here, with who made it. Try fewer filters.</EmptyState>
+      ) : (
+        <Table label="Audit" columns={["Time", "Owner", "What", "Session", "Status", "Took", "From"]}>
+          {entries.map((one) => (
+            <Row key={one.seq}>
+              <Cell>
+                <Ago at={one.time} />
+              </Cell>
+              <Cell>
+                <Text of={one.owner ?? ""} />
+              </Cell>
+              <Cell>
+                <Text of={one.route ?? one.event} className="font-mono text-xs" />
+              </Cell>
+              <Cell>
+                {one.ids?.session && (
+                  <Link to="/sessions/$id" params={{ id: one.ids.session }} className="font-mono text-xs text-accent">
+                    {plain(one.ids.session.slice(0, 8))}
+                  </Link>
+                )}
+              </Cell>
+              <Cell>
+                <span className={(one.status ?? 0) >= 400 ? "text-bad" : ""}>{one.status}</span>
+              </Cell>
+              <Cell>{Math.round(one.tookMs)} ms</Cell>
+              <Cell>
+                <Text of={one.remote ?? ""} />
+              </Cell>
+            </Row>
+          ))}
+        </Table>
+      )}
+      {hasNextPage && (
+        <div className="px-4">
+          <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+            Earlier entries
+          </Button>
+        </div>
+      )}
+    </Page>
+  );
+}

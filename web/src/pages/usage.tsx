@@ -1,0 +1,81 @@
+/** What an owner used in a month, and what of each quota. */
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import type { OwnerUsage } from "@sandkasten/sdk";
+import { client } from "../api/client.js";
+import { useAdmin } from "../api/me.js";
+import { Field } from "../ui/field.js";
+import { Page } from "../ui/page.js";
+import { Cell, Row, Table, bytes } from "../ui/table.js";
+
+const route = getRouteApi("/usage");
+const mib = 2 ** 20;
+
+interface Line {
+  name: string;
+  used: number;
+  limit?: number | undefined;
+  show: (value: number) => string;
+}
+
+const count = (value: number) => value.toLocaleString("en", { maximumFractionDigits: 1 });
+const span = (seconds: number) => (seconds < 3600 ? `${count(seconds / 60)} min` : `${count(seconds / 3600)} h`);
+
+function lines({ now, quota, ...used }: OwnerUsage): Line[] {
+  const times = (value: number | undefined) => value && value * mib;
+  return [
+    { name: "Sessions", used: now.sessions, limit: quota.maxSessions, show: count },
+    { name: "Running sessions", used: now.runningSessions, limit: quota.maxRunningSessions, show: count },
+    { name: "Processors", used: now.cpu, limit: quota.cpu, show: count },
+    { name: "Memory", used: now.memoryMb * mib, limit: times(quota.memoryMb), show: bytes },
+    { name: "Disk", used: now.diskMb * mib, limit: times(quota.diskMb), show: bytes },
+    { name: "Snapshots", used: now.snapshotBytes, limit: times(quota.snapshotMb), show: bytes },
+    { name: "Time of sessions, in the month", used: used.sessionSeconds, limit: quota.sessionSecondsPerMonth, show: span },
+    { name: "Time of processors, in the month", used: used.cpuSeconds, show: span },
+    { name: "Network, in the month", used: used.sentBytes + used.receivedBytes, limit: times(quota.networkMbPerMonth), show: bytes },
+    { name: "Sessions made, in the month", used: used.sessionsCreated, show: count },
+  ];
+}
+
+export function UsagePage() {
+  const { month, user } = route.useSearch();
+  const navigate = route.useNavigate();
+  const admin = useAdmin();
+  const { data, error, isPending } = useQuery({
+    queryKey: ["usage", month, user],
+    queryFn: () => (user ? client.userUsage(user, { month }) : client.myUsage({ month })),
+    refetchInterval: 30_000,
+  });
+  return (
+    <Page
+      title="Usage"
+      error={error}
+      loading={isPending}
+      actions={
+        <>
+          <div className="w-40">
+            <Field label="Month" type="month" value={month ?? data?.month ?? ""} onChange={(event) => navigate({ search: (old) => ({ ...old, month: event.target.value || undefined }), replace: true })} />
+          </div>
+          {admin && (
+            <div className="w-48">
+              <Field label="User" value={user ?? ""} placeholder="yourself" onChange={(event) => navigate({ search: (old) => ({ ...old, user: event.target.value || undefined }), replace: true })} />
+            </div>
+          )}
+        </>
+      }
+    >
+      {data && (
+        <Table label="Usage" columns={["", "Used", "Quota", "Part"]}>
+          {lines(data).map(({ name, used, limit, show }) => (
+            <Row key={name}>
+              <Cell>{name}</Cell>
+              <Cell>{show(used)}</Cell>
+              <Cell>{limit ? show(limit) : "none"}</Cell>
+              <Cell>{limit ? <meter aria-label={name} min={0} max={limit} value={Math.min(used, limit)} high={limit * 0.8} optimum={0} className="w-40" /> : null}</Cell>
+            </Row>
+          ))}
+        </Table>
+      )}
+    </Page>
+  );
+}

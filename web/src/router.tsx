@@ -1,0 +1,78 @@
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
+import { Shell } from "./shell.js";
+import { SessionsPage } from "./pages/sessions.js";
+
+const root = createRootRoute({ component: Shell });
+
+export interface SessionsSearch {
+  q?: string | undefined;
+  status?: string | undefined;
+}
+
+const sessions = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  component: SessionsPage,
+  validateSearch: (search: Record<string, unknown>): SessionsSearch => ({
+    q: typeof search.q === "string" ? search.q : undefined,
+    status: typeof search.status === "string" ? search.status : undefined,
+  }),
+});
+
+const all = createRoute({ getParentRoute: () => root, path: "/sessions", beforeLoad: () => { throw redirect({ to: "/" }); } });
+
+export const tabs = ["terminal", "commands", "processes", "ports", "network", "files", "snapshots", "charts", "limits", "about"] as const;
+export type Tab = (typeof tabs)[number];
+
+const session = createRoute({
+  getParentRoute: () => root,
+  path: "/sessions/$id",
+  component: lazyRouteComponent(() => import("./pages/session.js"), "SessionPage"),
+  validateSearch: (search: Record<string, unknown>): { tab?: Tab | undefined; path?: string | undefined } => ({
+    tab: tabs.find((name) => name === search.tab),
+    path: typeof search.path === "string" ? search.path : undefined,
+  }),
+});
+
+const images = createRoute({ getParentRoute: () => root, path: "/images", component: lazyRouteComponent(() => import("./pages/images.js"), "ImagesPage") });
+
+const workspaces = createRoute({ getParentRoute: () => root, path: "/workspaces", component: lazyRouteComponent(() => import("./pages/workspaces.js"), "WorkspacesPage") });
+
+const secrets = createRoute({ getParentRoute: () => root, path: "/secrets", component: lazyRouteComponent(() => import("./pages/secrets.js"), "SecretsPage") });
+
+const optional = (search: Record<string, unknown>, name: string): string | undefined => (typeof search[name] === "string" && search[name] !== "" ? search[name] : undefined);
+
+const usage = createRoute({
+  getParentRoute: () => root,
+  path: "/usage",
+  component: lazyRouteComponent(() => import("./pages/usage.js"), "UsagePage"),
+  validateSearch: (search: Record<string, unknown>): { month?: string | undefined; user?: string | undefined } => ({ month: optional(search, "month"), user: optional(search, "user") }),
+});
+
+const users = createRoute({ getParentRoute: () => root, path: "/users", component: lazyRouteComponent(() => import("./pages/users.js"), "UsersPage") });
+
+export interface AuditSearch {
+  owner?: string | undefined;
+  route?: string | undefined;
+  session?: string | undefined;
+  failed?: boolean | undefined;
+}
+
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: "/audit",
+  component: lazyRouteComponent(() => import("./pages/audit.js"), "AuditPage"),
+  validateSearch: (search: Record<string, unknown>): AuditSearch => ({ owner: optional(search, "owner"), route: optional(search, "route"), session: optional(search, "session"), failed: search.failed === true || undefined }),
+});
+
+const snapshots = createRoute({ getParentRoute: () => root, path: "/snapshots", component: lazyRouteComponent(() => import("./pages/snapshots.js"), "SnapshotsPage") });
+
+const host = createRoute({ getParentRoute: () => root, path: "/host", component: lazyRouteComponent(() => import("./pages/host.js"), "HostPage") });
+
+export const router = createRouter({ routeTree: root.addChildren([sessions, all, session, images, snapshots, workspaces, secrets, usage, users, audit, host]), defaultPreload: "intent" });
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,128 @@
+/** What is around every page: who has signed in, the live stream, the way to the pages. */
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, Outlet, useNavigate } from "@tanstack/react-router";
+import { lazy, Suspense, useEffect, useState } from "react";
+import { failures } from "./api/acts.js";
+import { currentSignIn, signedOut } from "./api/client.js";
+import { useLive } from "./api/live.js";
+import { leave, useWriter } from "./api/me.js";
+import { close, open, overlay } from "./overlays/open.js";
+import { usePlaces } from "./places.js";
+import { SignInPage } from "./pages/signin.js";
+import { Button } from "./ui/button.js";
+import { Kbd, chooseRow, focusSearch, moveRow, openRow, paletteKeys, singleKeys, useKeyboard, useShortcuts } from "./ui/keys.js";
+import { Notices, clearNotices, lastUndo } from "./ui/notice.js";
+import { ErrorNote, Skeleton } from "./ui/notes.js";
+import { Text } from "./ui/text.js";
+import { ThemeButton } from "./ui/theme.js";
+
+const Overlays = lazy(() => import("./overlays/all.js"));
+
+export function Shell() {
+  const cache = useQueryClient();
+  const who = useQuery({ queryKey: ["sign-in"], queryFn: currentSignIn, staleTime: Infinity });
+  useEffect(() => {
+    const ended = () => {
+      cache.removeQueries({ predicate: (query) => query.queryKey[0] !== "sign-in" });
+      void cache.invalidateQueries({ queryKey: ["sign-in"] });
+    };
+    signedOut.addEventListener("ended", ended);
+    return () => signedOut.removeEventListener("ended", ended);
+  }, [cache]);
+  if (who.isPending) return <Skeleton />;
+  if (!who.data) return <div className="p-4"><ErrorNote error={who.error} /></div>;
+  if (!who.data.signed_in) return <SignInPage ways={who.data.ways} />;
+  return <SignedIn owner={who.data.me?.owner ?? ""} />;
+}
+
+function SignedIn({ owner }: { owner: string }) {
+  const cache = useQueryClient();
+  const away = useLive();
+  const [unfolded, setUnfolded] = useState(false);
+  const withKeys = singleKeys.use();
+  const places = usePlaces();
+  useKeyboard();
+  useEverywhere();
+  const over = overlay.use() !== undefined;
+  return (
+    <div className="flex h-full flex-col">
+      <header className="flex min-h-12 shrink-0 flex-wrap items-center gap-1 border-b border-line bg-raised px-3 sm:gap-4 sm:px-4">
+        <Link to="/" className="font-semibold">
+          Sandkasten
+        </Link>
+        <Button kind="bare" className="lg:hidden" aria-expanded={unfolded} aria-controls="pages" onClick={() => setUnfolded(!unfolded)}>
+          Pages
+        </Button>
+        <nav id="pages" aria-label="Pages" onClick={() => setUnfolded(false)} className={`order-last w-full flex-wrap gap-1 pb-2 lg:order-none lg:flex lg:w-auto lg:pb-0 ${unfolded ? "flex" : "hidden"}`}>
+          {places.map((place) => (
+            <Link key={place.to} to={place.to} title={withKeys ? `Keys: g ${place.key}` : undefined} activeOptions={{ exact: place.to === "/" }} className="rounded px-2 py-1 whitespace-nowrap text-muted hover:bg-sunk" activeProps={{ className: "text-text" }}>
+              {place.name}
+            </Link>
+          ))}
+          <a href="/docs" title={withKeys ? "Keys: g d" : undefined} className="rounded px-2 py-1 text-muted hover:bg-sunk">
+            Documentation
+          </a>
+        </nav>
+        <div role="status" className="ml-auto text-warn">
+          {away && "The daemon is away; trying again"}
+        </div>
+        <Button kind="plain" className="text-muted" aria-label="Command palette" aria-keyshortcuts="Control+K Meta+K" onClick={() => open({ kind: "palette" })}>
+          Find
+          <span className="hidden sm:inline">
+            <Kbd>{paletteKeys}</Kbd>
+          </span>
+        </Button>
+        <ThemeButton />
+        <span className="hidden text-muted sm:inline">
+          <Text of={owner} />
+        </span>
+        <Button kind="bare" onClick={() => void leave(cache)}>
+          Sign out
+        </Button>
+      </header>
+      <Notices />
+      {over && (
+        <Suspense fallback={null}>
+          <Overlays />
+        </Suspense>
+      )}
+      <main className="min-h-0 flex-1 overflow-auto">
+        <Outlet />
+      </main>
+    </div>
+  );
+}
+
+/** useEverywhere has the keys that every page has. */
+function useEverywhere() {
+  const navigate = useNavigate();
+  const writer = useWriter();
+  const places = usePlaces();
+  const undo = () => {
+    const act = lastUndo();
+    act?.();
+    return act !== undefined;
+  };
+  useEffect(
+    () => () => {
+      // Whoever signs in next is not told of it.
+      close();
+      clearNotices();
+      failures.set(new Map());
+    },
+    [],
+  );
+  useShortcuts({
+    palette: () => open({ kind: "palette" }),
+    "?": () => open({ kind: "keys" }),
+    n: () => (writer ? open({ kind: "create" }) : false),
+    z: undo,
+    "/": focusSearch,
+    j: () => moveRow(1),
+    k: () => moveRow(-1),
+    x: chooseRow,
+    o: () => openRow(),
+    "g d": () => window.location.assign("/docs"),
+    ...Object.fromEntries(places.map((place) => [`g ${place.key}`, () => void navigate({ to: place.to })])),
+  });
+}
