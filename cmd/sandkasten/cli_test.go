@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,6 +22,7 @@ import (
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/history"
 	"github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
@@ -104,7 +107,7 @@ func startDaemon(t *testing.T) *console {
 	silent := slog.New(slog.DiscardHandler)
 	srv := httptest.NewUnstartedServer(nil)
 	srv.Config = api.NewServer(api.Handler(api.Options{Log: silent, Authenticator: users.Authenticator(keys)},
-		v1.New(v1.Options{Manager: manager, SpoolDir: t.TempDir(), Images: library(t), Accounts: users})), silent)
+		v1.New(v1.Options{Manager: manager, SpoolDir: t.TempDir(), Images: library(t), Accounts: users, History: history.New(history.Options{Store: rows}), Findings: sick()})), silent)
 	srv.Start()
 	t.Cleanup(srv.Close)
 	for !manager.Ready() {
@@ -187,10 +190,11 @@ func TestRunStreamsRemovesAndExitsWithTheCode(t *testing.T) {
 	}
 }
 
-func TestRunThatIsInterruptedRemovesItsSession(t *testing.T) {
-	tm := startDaemon(t)
+// interrupted returns a context that Ctrl-C ends once something is written to a pipe.
+func interrupted(t *testing.T) (ctx context.Context, started string) {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	started := filepath.Join(t.TempDir(), "started")
+	started = filepath.Join(t.TempDir(), "started")
 	if err := syscall.Mkfifo(started, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -200,11 +204,68 @@ func TestRunThatIsInterruptedRemovesItsSession(t *testing.T) {
 		}
 		cancel(cli.SignalError(syscall.SIGINT))
 	}()
+	return ctx, started
+}
+
+func TestRunThatIsInterruptedRemovesItsSession(t *testing.T) {
+	tm := startDaemon(t)
+	ctx, started := interrupted(t)
 	if r := tm.runCtx(ctx, "", "run", "base", "echo > "+started+"; sleep 600"); r.code != 130 {
 		t.Errorf("run = %+v, want exit code 130", r)
 	}
 	if out := tm.want("ls", "-q"); out != "" {
 		t.Errorf("the session is still there: %s", out)
+	}
+}
+
+// The daemon goes on with a create that an interrupt cuts off. Nobody would know of its
+// session.
+func TestInterruptedCreateLeavesNoSession(t *testing.T) {
+	for _, command := range [][]string{{"run", "base", "true"}, {"create", "base"}} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var keys, removed []string
+		daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil { // or nobody sees that the client leaves
+				t.Error(err)
+			}
+			switch r.Method {
+			case http.MethodPost:
+				if keys = append(keys, r.Header.Get("Idempotency-Key")); len(keys) == 1 {
+					cancel(cli.SignalError(syscall.SIGINT))
+					<-r.Context().Done()
+					return
+				}
+				w.WriteHeader(http.StatusCreated)
+			case http.MethodDelete:
+				removed = append(removed, r.URL.Path)
+			}
+			fmt.Fprint(w, `{"id":"made"}`)
+		}))
+		tm := &console{t: t, url: daemon.URL, key: "key"}
+		if r := tm.runCtx(ctx, "", command...); r.code != 130 {
+			t.Errorf("%q: %+v", command, r)
+		}
+		daemon.Close()
+		if len(keys) != 2 || keys[0] == "" || keys[0] != keys[1] || !slices.Equal(removed, []string{"/v1/sessions/made"}) {
+			t.Errorf("%q: keys %q, removed %q", command, keys, removed)
+		}
+	}
+}
+
+// A command whose result nobody waits for any more does not keep the shell.
+func TestInterruptedExecOfAResult(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	for _, command := range [][]string{{"exec", "--json", id, "--"}, {"exec", "--json", "--argv", id, "--"}} {
+		ctx, started := interrupted(t)
+		if r := tm.runCtx(ctx, "", append(command, "sh", "-c", "echo > "+started+"; sleep 600")...); r.code != 130 {
+			t.Errorf("%q: %+v", command, r)
+		}
+		for deadline := time.Now().Add(10 * time.Second); strings.Contains(tm.want("ps", id), "sleep 600"); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%q goes on", command)
+			}
+		}
 	}
 }
 
@@ -354,6 +415,31 @@ func TestListsAndTheirJSON(t *testing.T) {
 	var stats []map[string]any
 	if err := json.Unmarshal([]byte(tm.want("stats", "--json")), &stats); err != nil || len(stats) != 1 || stats[0]["id"] != id {
 		t.Errorf("stats --json = %v, %v", stats, err)
+	}
+	if r := tm.run("stats", "--history", "1h"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "name it") {
+		t.Errorf("stats --history of none = %+v", r)
+	}
+	var history struct {
+		StepSeconds int `json:"step_seconds"`
+	}
+	if err := json.Unmarshal([]byte(tm.want("stats", id, "--history", "30m", "--json")), &history); err != nil || history.StepSeconds != 10 {
+		t.Errorf("stats --history --json = %+v, %v", history, err)
+	}
+}
+
+func TestHistoryRows(t *testing.T) {
+	at := time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	rows := historyRows([]sandkasten.StatsSample{
+		{At: at, CPUUsageUsec: 1e6, MemoryBytes: 1 << 20, SentBytes: 1024},
+		{At: at.Add(10 * time.Second), CPUUsageUsec: 6e6, MemoryBytes: 2 << 20, SentBytes: 3072},
+		{At: at.Add(20 * time.Second), CPUUsageUsec: 1e5},
+	})
+	var told []string
+	for _, row := range rows[1:] {
+		told = append(told, row[1]+" "+row[5])
+	}
+	if want := []string{"- -", "0.50 " + rows[2][5], "- -"}; !slices.Equal(told, want) || rows[2][5] == "-" {
+		t.Errorf("%q", told)
 	}
 }
 

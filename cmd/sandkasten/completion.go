@@ -64,9 +64,16 @@ func (c completeCmd) Run(ctx context.Context, a *cli.App, parser *kong.Kong) err
 	if len(words) == 0 {
 		words = []string{""}
 	}
-	last := words[len(words)-1]
+	last, before := words[len(words)-1], ""
+	if len(words) > 1 {
+		before = words[len(words)-2]
+	}
 	node := follow(parser.Model.Node, words[:len(words)-1])
-	for _, candidate := range c.candidates(ctx, a, node, last) {
+	candidates, isValue := c.values(ctx, a, node, before, last)
+	if !isValue {
+		candidates = c.candidates(ctx, a, node, last)
+	}
+	for _, candidate := range candidates {
 		if strings.HasPrefix(candidate, last) {
 			if _, err := fmt.Fprintln(a.Out, candidate); err != nil {
 				return err
@@ -87,6 +94,29 @@ func follow(node *kong.Node, words []string) *kong.Node {
 		}
 	}
 	return node
+}
+
+// values are those of the flag that is the word before, if it names what it takes.
+func (c completeCmd) values(ctx context.Context, a *cli.App, node *kong.Node, before, last string) (found []string, ok bool) {
+	for _, flags := range node.AllFlags(true) {
+		for _, f := range flags {
+			switch {
+			case "--"+f.Name != before || f.IsBool():
+			case f.Name == "session":
+				return c.sessions(ctx, a), true
+			case f.Enum != "":
+				head := ""
+				if f.IsSlice() {
+					head = last[:strings.LastIndexByte(last, ',')+1] // of a list
+				}
+				for value := range strings.SplitSeq(f.Enum, ",") {
+					found = append(found, head+value)
+				}
+				return found, true
+			}
+		}
+	}
+	return nil, false
 }
 
 func (c completeCmd) candidates(ctx context.Context, a *cli.App, node *kong.Node, last string) []string {

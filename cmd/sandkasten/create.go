@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/networks"
@@ -108,9 +109,27 @@ func (c createCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) e
 		return err
 	}
 	o.RestoreSnapshotID = c.Restore
-	s, err := cl.CreateSession(ctx, o)
+	s, err := createSession(ctx, a, cl, o)
 	if err != nil {
 		return err
 	}
 	return a.PrintMade(s.ID, s.Info, c.JSON)
+}
+
+// createSession makes a session. The daemon goes on making one whose request an interrupt
+// cuts off, so that it can be asked for again; we ask, to remove it.
+func createSession(ctx context.Context, a *cli.App, cl *sandkasten.Client, o *sandkasten.CreateOptions) (*sandkasten.Session, error) {
+	o.IdempotencyKey = rand.Text()
+	s, err := cl.CreateSession(ctx, o)
+	if err == nil || ctx.Err() == nil {
+		return s, err
+	}
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	if made, againErr := cl.CreateSession(asking, o); againErr == nil {
+		if removeErr := remove(asking, made); removeErr != nil {
+			a.Say("sandkasten: %s", cli.Explain(removeErr))
+		}
+	}
+	return nil, err
 }

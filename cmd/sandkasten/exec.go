@@ -89,6 +89,7 @@ func execOptions(words []string, timeout time.Duration, stdin bool) (cmd string,
 // because only its stream tells where to send that.
 func resultOf(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd string, o *sandkasten.ExecOptions) (r sandkasten.ExecResult, err error) {
 	if !o.OpenStdin {
+		o.OnDisconnect = "kill" // nobody else knows of it
 		return s.Exec(ctx, cmd, o)
 	}
 	fed, over := context.WithCancel(ctx)

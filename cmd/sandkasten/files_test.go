@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
@@ -115,6 +117,35 @@ func TestCpStandard(t *testing.T) {
 		if r := tm.run(tt.args...); r.code != cli.ExitFailed || r.out != "" || !strings.Contains(r.errOut, tt.says) {
 			t.Errorf("%q = %+v, want %q", tt.args, r, tt.says)
 		}
+	}
+}
+
+// What is no file is filled, not replaced: /dev/null of a host is one.
+func TestCpIntoWhatIsNoFile(t *testing.T) {
+	tm := startDaemon(t)
+	id := tm.create()
+	tm.want("exec", id, "printf text > f")
+	dir := t.TempDir()
+	pipe, link, real := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "real")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(real, nil, 0o600), os.Symlink("real", link)); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string, 1)
+	go func() {
+		text, err := os.ReadFile(pipe)
+		if err != nil {
+			t.Error(err)
+		}
+		read <- string(text)
+	}()
+	tm.want("cp", id+":f", pipe)
+	tm.want("cp", id+":f", link)
+	if text := <-read; text != "text" {
+		t.Errorf("the pipe has %q", text)
+	}
+	text, err := os.ReadFile(real)
+	if info, linkErr := os.Lstat(link); err != nil || linkErr != nil || info.Mode()&os.ModeSymlink == 0 || string(text) != "text" {
+		t.Errorf("behind the link there is %q, %v, %v", text, err, linkErr)
 	}
 }
 

@@ -84,7 +84,7 @@ func (c imageImportCmd) Run(ctx context.Context, a *cli.App) error {
 			size = info.Size()
 		}
 	}
-	cl, err := imageDaemon(a)
+	cl, err := imageDaemon(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -111,13 +111,14 @@ type imagePullCmd struct {
 }
 
 func (c imagePullCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := imageDaemon(a)
+	cl, err := imageDaemon(ctx, a)
 	if err != nil {
 		return err
 	}
 	if cl != nil {
-		job, err := cl.PullImage(ctx, c.Ref, &sandkasten.PullImageOptions{Name: c.Name, Insecure: c.Insecure})
-		return followImageJob(ctx, a, cl, job, err, c.Detach)
+		return followImageJob(ctx, a, cl, c.Detach, func(ctx context.Context) (sandkasten.ImageJob, error) {
+			return cl.PullImage(ctx, c.Ref, &sandkasten.PullImageOptions{Name: c.Name, Insecure: c.Insecure})
+		})
 	}
 	store, err := openImages(a)
 	if err != nil {
@@ -141,8 +142,9 @@ func (imageFromSnapshotCmd) Help() string {
 }
 
 func (c imageFromSnapshotCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	job, err := cl.CommitImage(ctx, c.Name, &sandkasten.CommitImageOptions{SnapshotID: c.Snapshot})
-	return followImageJob(ctx, a, cl, job, err, false)
+	return followImageJob(ctx, a, cl, false, func(ctx context.Context) (sandkasten.ImageJob, error) {
+		return cl.CommitImage(ctx, c.Name, &sandkasten.CommitImageOptions{SnapshotID: c.Snapshot})
+	})
 }
 
 type imageFromSessionCmd struct {
@@ -160,8 +162,9 @@ the result. The image leaves /workspace out.
 }
 
 func (c imageFromSessionCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	job, err := cl.CommitImage(ctx, c.Name, &sandkasten.CommitImageOptions{SessionID: c.Session})
-	return followImageJob(ctx, a, cl, job, err, false)
+	return followImageJob(ctx, a, cl, false, func(ctx context.Context) (sandkasten.ImageJob, error) {
+		return cl.CommitImage(ctx, c.Name, &sandkasten.CommitImageOptions{SessionID: c.Session})
+	})
 }
 
 // stored tells about the image, which it first brings into the engine if that
@@ -259,7 +262,7 @@ func (c imageLsCmd) Run(ctx context.Context, a *cli.App) error {
 }
 
 func listImages(ctx context.Context, a *cli.App) ([]sandkasten.Image, error) {
-	cl, err := imageDaemon(a)
+	cl, err := imageDaemon(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +314,7 @@ type imageInspectCmd struct {
 }
 
 func (c imageInspectCmd) Run(ctx context.Context, a *cli.App) error {
-	cl, err := imageDaemon(a)
+	cl, err := imageDaemon(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -370,7 +373,7 @@ type imageRmCmd struct {
 }
 
 func (c imageRmCmd) Run(ctx context.Context, a *cli.App) error {
-	remove, err := imageRemover(a)
+	remove, err := imageRemover(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -387,8 +390,8 @@ func (c imageRmCmd) Run(ctx context.Context, a *cli.App) error {
 	return failed
 }
 
-func imageRemover(a *cli.App) (func(context.Context, string) error, error) {
-	cl, err := imageDaemon(a)
+func imageRemover(ctx context.Context, a *cli.App) (func(context.Context, string) error, error) {
+	cl, err := imageDaemon(ctx, a)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (c imageBuildCmd) Run(ctx context.Context, a *cli.App) error {
 	if err != nil {
 		return err
 	}
-	cl, err := imageDaemon(a)
+	cl, err := imageDaemon(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,9 @@ func (c imageBuildCmd) Run(ctx context.Context, a *cli.App) error {
 			}
 			o.Files = append(o.Files, sandkasten.RecipeFile{Path: f.Path, Content: content})
 		}
-		job, err := cl.BuildImage(ctx, c.Image, o)
-		return followImageJob(ctx, a, cl, job, err, c.Detach)
+		return followImageJob(ctx, a, cl, c.Detach, func(ctx context.Context) (sandkasten.ImageJob, error) {
+			return cl.BuildImage(ctx, c.Image, o)
+		})
 	}
 	store, err := openImages(a)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // imageDaemon is the client of the daemon that works on the images: the one of
 // --url, or the configuration's if that runs. It is nil if nobody does, and the
 // store is this command's.
-func imageDaemon(a *cli.App) (*sandkasten.Client, error) {
+func imageDaemon(ctx context.Context, a *cli.App) (*sandkasten.Client, error) {
 	if a.URL != "" {
 		return a.Client()
 	}
@@ -28,14 +29,61 @@ func imageDaemon(a *cli.App) (*sandkasten.Client, error) {
 	if _, held, err := dirlock.Holder(cfg.DataDir); !held && err == nil {
 		return nil, nil
 	}
+	if err := awaitDaemon(ctx, a); err != nil {
+		return nil, err
+	}
 	return a.Client()
 }
 
-const cancelTime = 10 * time.Second
+// awaitDaemon waits until a daemon answers that may have only just begun to start. Before its
+// first answer nobody listens yet, and a first one has not made its key. If it takes
+// too long, the next request tells what is wrong.
+func awaitDaemon(ctx context.Context, a *cli.App) error {
+	cl, err := a.Client()
+	if err != nil {
+		return err
+	}
+	waiting, done := context.WithTimeout(ctx, readyTime)
+	defer done()
+	for {
+		_, err := cl.Info(waiting)
+		if lost, ok := errors.AsType[*sandkasten.ConnectionError](err); !ok || lost.Sent {
+			return ctx.Err()
+		}
+		select {
+		case <-waiting.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
 
-// followImageJob shows a job until its end. An interrupt cancels it; a client that
-// is killed, or loses its connection, does not.
-func followImageJob(ctx context.Context, a *cli.App, cl *sandkasten.Client, job sandkasten.ImageJob, err error, detach bool) error {
+// How long an interrupted command still waits for the daemon.
+const (
+	startTime  = 2 * time.Second // to say what job it began
+	cancelTime = 10 * time.Second
+)
+
+// readyTime is how long a command waits for a daemon that starts.
+const readyTime = 10 * time.Second
+
+// lingering returns a context that ends startTime after ctx.
+func lingering(ctx context.Context) (lingers context.Context, done func()) {
+	lingers, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(startTime, func() { cancel(context.Cause(ctx)) })
+	})
+	return lingers, func() { stop(); cancel(nil) }
+}
+
+// followImageJob starts a job and shows it until its end. An interrupt cancels it; a
+// client that is killed, or loses its connection, does not.
+func followImageJob(ctx context.Context, a *cli.App, cl *sandkasten.Client, detach bool, start func(context.Context) (sandkasten.ImageJob, error)) error {
+	// An interrupt does not end the request at once: without the job's id nobody can
+	// cancel the job, which runs before its id is here.
+	starting, done := lingering(ctx)
+	job, err := start(starting)
+	done()
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,8 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/dirlock"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -53,6 +57,69 @@ func TestImagesOfADaemon(t *testing.T) {
 	}
 	if r := tm.run("image", "from-session", strings.Repeat("a", 26), "made"); r.code == 0 || !strings.Contains(r.errOut, "no such session") {
 		t.Errorf("from-session of none: %+v", r)
+	}
+}
+
+// TestImagesOfADaemonThatStarts: it has its lock before it listens, and makes its key before
+// it answers.
+func TestImagesOfADaemonThatStarts(t *testing.T) {
+	data := t.TempDir()
+	lock, err := dirlock.Acquire(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := lock.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+	// An address that is bound refuses connections until somebody listens.
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(socket), "socket")
+	defer f.Close()
+	if err := syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	address, err := syscall.Getsockname(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, key := filepath.Join(data, "config.yaml"), filepath.Join(data, "api_key")
+	text := fmt.Sprintf("data_dir: %s\nlisten: 127.0.0.1:%d\n", data, address.(*syscall.SockaddrInet4).Port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	daemon := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer a-key" {
+			fmt.Fprint(w, `{"images":[{"source":"base"}]}`)
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		if err := os.WriteFile(key, []byte("a-key"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}))
+	listens := make(chan error, 1)
+	time.AfterFunc(200*time.Millisecond, func() {
+		err := syscall.Listen(socket, 8)
+		if err == nil {
+			daemon.Listener, err = net.FileListener(f)
+		}
+		if err == nil {
+			daemon.Start()
+		}
+		listens <- err
+	})
+	r := (&console{t: t}).image(file, "ls", "--format", "{{.Source}}")
+	if err := <-listens; err != nil {
+		t.Fatal(err)
+	}
+	daemon.Close()
+	if r.code != 0 || r.out != "base\n" {
+		t.Errorf("image ls = %+v", r)
 	}
 }
 
@@ -114,7 +181,7 @@ func TestInterruptedPullIsCanceled(t *testing.T) {
 		t.Errorf("interrupted: %+v", r)
 	}
 	if out := tm.want("image", "jobs"); !strings.Contains(out, "canceled") {
-		t.Errorf("jobs: %s", out)
+		t.Fatalf("jobs: %s", out) // the next pull would be the same job
 	}
 	id := strings.TrimSpace(tm.want("image", "pull", "-d", ref))
 	<-asked
@@ -123,5 +190,37 @@ func TestInterruptedPullIsCanceled(t *testing.T) {
 	}
 	if out := tm.want("image", "cancel", id); out != id+"\n" {
 		t.Errorf("cancel: %q", out)
+	}
+}
+
+// TestInterruptedStartIsCanceled: a job may run before the answer that has its id
+// arrives, and an interrupt between both cancels it, too.
+func TestInterruptedStartIsCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	canceled := make(chan string, 1)
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		job := sandkasten.ImageJob{ID: "job", Kind: "pull", Name: "tool", Status: "running"}
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/images/pull"):
+			cancel(cli.SignalError(syscall.SIGINT))
+			time.Sleep(100 * time.Millisecond) // a client that gives up does so now
+		case strings.HasSuffix(r.URL.Path, "/job/cancel") || r.Method == http.MethodDelete:
+			job.Status = "canceled"
+			canceled <- r.URL.Path
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(job); err != nil {
+			t.Log(err) // who is gone needs no answer
+		}
+	}))
+	t.Cleanup(daemon.Close)
+	tm := &console{t: t, url: daemon.URL, key: "key"}
+	if r := tm.runCtx(ctx, "", "image", "pull", "tool"); r.code != 130 {
+		t.Errorf("interrupted: %+v", r)
+	}
+	select {
+	case <-canceled:
+	default:
+		t.Error("the job goes on")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
@@ -14,6 +15,37 @@ import (
 // theSessions is what commands about several sessions take.
 type theSessions struct {
 	Sessions []string `arg:"" name:"session" help:"Sessions: names, ids or prefixes of ids."`
+}
+
+// changeSessions does action with every session, many in one request, also if one of
+// them refuses. It tells done of each that is changed.
+func changeSessions(ctx context.Context, cl *sandkasten.Client, action sandkasten.BulkAction, ids []string, done func(sandkasten.BulkResult) error) error {
+	var failed error
+	for some := range slices.Chunk(ids, sandkasten.MaxBulk) {
+		results, err := cl.ChangeSessions(ctx, action, some...)
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		for _, one := range results {
+			if err := done(one); err != nil {
+				failed = errors.Join(failed, err)
+			}
+		}
+	}
+	return failed
+}
+
+// change is changeSessions of a command that has nothing to say of what went well.
+func (c theSessions) change(ctx context.Context, cl *sandkasten.Client, action sandkasten.BulkAction) error {
+	return changeSessions(ctx, cl, action, c.Sessions, func(one sandkasten.BulkResult) error { return problemOf(one) })
+}
+
+// problemOf is why a session was not changed, or nil.
+func problemOf(one sandkasten.BulkResult) error {
+	if one.Error == nil {
+		return nil
+	}
+	return one.Error
 }
 
 // each does something to every session, also if one of them refuses.
@@ -41,10 +73,7 @@ The next command, file copy or terminal wakes them.
 }
 
 func (c pauseCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
-	return c.each(ctx, cl, func(s *sandkasten.Session) error {
-		_, err := s.Pause(ctx, nil)
-		return err
-	})
+	return c.change(ctx, cl, sandkasten.BulkPause)
 }
 
 type resumeCmd struct{ theSessions }
@@ -56,10 +85,7 @@ func (resumeCmd) Help() string {
 }
 
 func (c resumeCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
-	return c.each(ctx, cl, func(s *sandkasten.Session) error {
-		_, err := s.Resume(ctx)
-		return err
-	})
+	return c.change(ctx, cl, sandkasten.BulkResume)
 }
 
 type stopCmd struct{ theSessions }
@@ -73,12 +99,11 @@ default. A stopped session uses only disk, and survives a restart of the host.
 }
 
 func (c stopCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	return c.each(ctx, cl, func(s *sandkasten.Session) error {
-		info, err := s.Stop(ctx)
-		if err == nil {
-			a.Say("%s is kept until %s", info.ID, info.ExpiresAt.Local().Format(time.DateTime))
+	return changeSessions(ctx, cl, sandkasten.BulkStop, c.Sessions, func(one sandkasten.BulkResult) error {
+		if one.Session != nil {
+			a.Say("%s is kept until %s", one.Session.ID, one.Session.ExpiresAt.Local().Format(time.DateTime))
 		}
-		return err
+		return problemOf(one)
 	})
 }
 
@@ -91,10 +116,7 @@ func (startCmd) Help() string {
 }
 
 func (c startCmd) Run(ctx context.Context, cl *sandkasten.Client) error {
-	return c.each(ctx, cl, func(s *sandkasten.Session) error {
-		_, err := s.Start(ctx)
-		return err
-	})
+	return c.change(ctx, cl, sandkasten.BulkStart)
 }
 
 type keepCmd struct{ theSessions }

@@ -14,6 +14,7 @@ import (
 type lsCmd struct {
 	All   bool     `short:"a" help:"Also list recently ended sessions."`
 	Label []string `short:"l" sep:"none" placeholder:"NAME[=VALUE]" help:"Only sessions with this label. Repeatable: they must have all."`
+	Scope string   `placeholder:"NAMESPACE:ID" help:"Only sessions that this scope of yours opened, such as workflow:run-1."`
 	cli.ListFlags
 }
 
@@ -22,12 +23,13 @@ func (lsCmd) Help() string {
 
   sandkasten ls
   sandkasten ls --label task=42 --label keep
+  sandkasten ls --scope workflow:run-1
   sandkasten ls --format '{{.ID}} {{.Name}} {{.Labels.task}}'
   sandkasten rm $(sandkasten ls -q)`
 }
 
 func (c lsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	all, err := cl.ListSessions(ctx, &sandkasten.ListSessionsOptions{IncludeEnded: c.All})
+	all, err := cl.ListSessions(ctx, &sandkasten.ListSessionsOptions{IncludeEnded: c.All, Scope: c.Scope})
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,7 @@ type commands struct {
 	Inspect inspectCmd    `cmd:"" help:"Show sessions as JSON." group:"session"`
 	Top     topCmd        `cmd:"" help:"Show continuously which sessions use processors and memory." group:"session"`
 	Stats   statsCmd      `cmd:"" help:"Show the resource use of sessions." group:"session"`
+	Events  eventsCmd     `cmd:"" help:"Show what happens, as it happens." group:"session"`
 	Logs    logsCmd       `cmd:"" help:"Show the commands of a session, or the output of one." group:"session"`
 	Pause   pauseCmd      `cmd:"" help:"Freeze sessions, which keep their memory." group:"session"`
 	Fork    forkCmd       `cmd:"" help:"Make sessions from another session's files." group:"session"`
@@ -82,6 +83,7 @@ type commands struct {
 	Audit auditlog.Cmd `cmd:"" help:"Read and check the audit log of clients' requests." group:"host"`
 
 	Pool poolCmd `cmd:"" help:"Show the sandboxes that are ready for new sessions." group:"host"`
+	Host hostCmd `cmd:"" help:"Show how full the daemon's host is, and what is wrong with it." group:"host"`
 
 	User  users.Cmd      `cmd:"" help:"Manage users, who may use this daemon." group:"host"`
 	Usage users.UsageCmd `cmd:"" help:"Show what your sessions use, and your limits." group:"host"`

@@ -85,6 +85,10 @@ func TestExecShowsControlCharactersToATerminal(t *testing.T) {
 	look(obeyed, "exec", "--raw", id, evil)
 	look(shown, "exec", "--argv", id, "--", "sh", "-c", evil+" >&2")
 	look(obeyed, "exec", "--argv", "--raw", id, "--", "sh", "-c", evil+" >&2")
+	tm.want("exec", id, evil+" > f")
+	look(shown, "fs", "cat", id, "f")
+	look(obeyed, "fs", "cat", "--raw", id, "f")
+	look(shown, "cp", id+":f", "-")
 	look(shown, "run", "base", evil)
 	look(obeyed, "run", "--raw", "base", evil)
 }

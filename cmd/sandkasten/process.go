@@ -92,7 +92,7 @@ func (c execCmd) start(ctx context.Context, a *cli.App, s *sandkasten.Session, c
 
 // wait runs a program to its end and prints the result.
 func (c execCmd) wait(ctx context.Context, a *cli.App, s *sandkasten.Session, cmd []string, o *sandkasten.ProcessOptions) error {
-	o.RawOutput = false
+	o.RawOutput, o.OnDisconnect = false, "kill" // nobody else knows of it
 	r, err := s.RunProcess(ctx, cmd, o)
 	if err != nil {
 		return cli.NotRun(err)

@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/cli/show"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -37,11 +39,10 @@ func (c rmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error
 			ids = append(ids, s.ID)
 		}
 	}
-	return a.RemoveEach(ids, func(id string) error {
-		err := cl.Session(id).Destroy(ctx)
-		if c.Force && errors.Is(err, sandkasten.ErrNotFound) {
-			return nil
+	return changeSessions(ctx, cl, sandkasten.BulkDestroy, ids, func(one sandkasten.BulkResult) error {
+		if err := problemOf(one); err != nil && !(c.Force && errors.Is(err, sandkasten.ErrNotFound)) {
+			return fmt.Errorf("%s: %w", show.Printable(one.ID), err)
 		}
-		return err
+		return a.PrintID(one.ID)
 	})
 }

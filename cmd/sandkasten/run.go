@@ -31,7 +31,7 @@ type runCmd struct {
 
 func (runCmd) Help() string {
 	return `Prints output as it is written, and exits with the command's exit code. At the end,
-also after Ctrl-C, it removes the session.
+also after Ctrl-C, it removes the session; not if you detach from its terminal.
 
   sandkasten run python -- python3 -c 'print(1)'
   sandkasten run base 'ls / | wc -l'
@@ -50,7 +50,7 @@ func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 	if err != nil {
 		return cli.NotRun(err)
 	}
-	s, err := cl.CreateSession(ctx, o)
+	s, err := createSession(ctx, a, cl, o)
 	if err != nil {
 		return cli.NotRun(err)
 	}
@@ -59,6 +59,10 @@ func (c runCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 		return run(ctx, s)
 	}
 	err = run(ctx, s)
+	if errors.Is(err, terminal.ErrDetached) {
+		a.Say("session %s stays until it has been idle for long; `sandkasten rm %s` removes it", show.Printable(s.ID), show.Printable(s.ID))
+		return err
+	}
 	if removeErr := remove(ctx, s); removeErr != nil {
 		a.Say("sandkasten: %s", cli.Explain(removeErr)) // the exit code is the command's
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -13,14 +14,16 @@ import (
 
 type statsCmd struct {
 	cli.ListFlags
-	Sessions []string `arg:"" optional:"" name:"session" help:"Session ids; all by default."`
+	Sessions []string      `arg:"" optional:"" name:"session" help:"Session ids; all by default."`
+	History  time.Duration `placeholder:"TIME" help:"What one session used since then, such as 1h or a day at most: a line every 10 seconds of the last hour, or each minute."`
 }
 
 func (statsCmd) Help() string {
 	return `The daemon measures from outside the sandbox. This does not count as use.
 
   sandkasten stats
-  sandkasten stats $id --json | jq .[0].memory_bytes`
+  sandkasten stats $id --json | jq .[0].memory_bytes
+  sandkasten stats $id --history 10m`
 }
 
 // namedStats is one line of the result.
@@ -31,11 +34,44 @@ type namedStats struct {
 }
 
 func (c statsCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	if c.History > 0 {
+		return c.printHistory(ctx, a, cl)
+	}
 	all, err := gatherStats(ctx, cl, c.Sessions)
 	if err != nil {
 		return err
 	}
 	return c.Print(a, all, statsRows(all), "")
+}
+
+func (c statsCmd) printHistory(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
+	if len(c.Sessions) != 1 {
+		return errors.New("--history is of one session: name it")
+	}
+	history, err := cl.Session(c.Sessions[0]).StatsHistory(ctx, &sandkasten.StatsHistoryOptions{Since: time.Now().Add(-c.History)})
+	if err != nil {
+		return err
+	}
+	return c.Print(a, history, historyRows(history.Samples), "nothing was recorded since then")
+}
+
+// historyRows has what counters grew by between samples; a dash where they began anew.
+func historyRows(samples []sandkasten.StatsSample) [][]string {
+	rows := [][]string{{"TIME", "CPU", "MEMORY", "DISK", "PIDS", "SENT", "RECEIVED"}}
+	for i, s := range samples {
+		cpu, sent, received := "-", "-", "-"
+		if i > 0 {
+			before := samples[i-1]
+			if used := s.CPUUsageUsec - before.CPUUsageUsec; used >= 0 {
+				cpu = fmt.Sprintf("%.2f", float64(used)/float64(s.At.Sub(before.At).Microseconds()))
+			}
+			if s.SentBytes >= before.SentBytes && s.ReceivedBytes >= before.ReceivedBytes {
+				sent, received = show.Size(s.SentBytes-before.SentBytes), show.Size(s.ReceivedBytes-before.ReceivedBytes)
+			}
+		}
+		rows = append(rows, []string{s.At.Local().Format(time.TimeOnly), cpu, show.Size(s.MemoryBytes), show.Size(s.DiskBytes), strconv.FormatInt(s.Pids, 10), sent, received})
+	}
+	return rows
 }
 
 // gatherStats asks what sessions use: those named, or all that run.
