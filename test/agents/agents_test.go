@@ -1,5 +1,5 @@
-// Package agents drives the tools of agents against a real daemon with the native
-// driver: the contract that agents and their workflows rely on.
+// Package agents drives the tools of agents against a real daemon, with both drivers:
+// the contract that agents and their workflows rely on.
 package agents
 
 import (
@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -154,7 +155,19 @@ func text(p *string) string {
 
 func TestToolsOnTheNativeDriver(t *testing.T) {
 	t.Parallel()
-	d := blackbox.Start(t, blackbox.Options{})
+	contract(t, blackbox.Start(t, blackbox.Options{}))
+}
+
+func TestToolsOnDocker(t *testing.T) {
+	t.Parallel()
+	testenv.NeedsRoot(t)
+	e := testenv.StartEngine(t)
+	contract(t, blackbox.Start(t, blackbox.Options{Env: []string{"SANDKASTEN_DRIVER=docker", "SANDKASTEN_DOCKER__HOST=" + e.Host}}))
+}
+
+// contract holds the tools to what agents rely on.
+func contract(t *testing.T, d *blackbox.Daemon) {
+	t.Helper()
 	store := &memory{files: map[string][]byte{"in": []byte("staged\n")}}
 	a := newAgent(t, d, "workflow:run-1", store)
 	opened := a.call("sandbox_open", nil)
@@ -201,6 +214,18 @@ func commands(a *agent, id string) {
 		!strings.Contains(text(long.Stdout), "sandbox_exec_read") || len(text(long.Stdout)) > 20_000 {
 		t.Errorf("long: %d bytes, truncated %v", len(text(long.Stdout)), long.Truncated)
 	}
+	lost := a.call("sandbox_exec", in(id, m{"cmd": []string{"sh", "-c", "seq 1 1000000; echo last"}}))
+	if !strings.Contains(text(lost.Stdout), "more bytes of output are lost") || !strings.HasSuffix(text(lost.Stdout), "last\n") {
+		t.Errorf("long: %q", text(lost.Stdout))
+	}
+	random := a.call("sandbox_exec", in(id, m{"cmd": []string{"head", "-c", "100000", "/dev/zero"}}))
+	if random.Stdout != nil || !random.Truncated || random.Hint == "" || len(random.StdoutB64) > 20_000 {
+		t.Errorf("zeros: %+v", random)
+	}
+	a.refused("It is timeout_seconds", "sandbox_exec", in(id, m{"cmd": []string{"true"}, "timeout_seconds": 3600}))
+	a.refused("It is the field workspace", "sandbox_open", m{"session_key": "other", "workspace": "a b"})
+	a.refused("limits.timeout_seconds", "sandbox_open", m{"session_key": "other", "limits": m{"timeout_seconds": 31536000}})
+	a.refused("field command", "sandbox_shell", in(id, m{"command": "a\x00b"}))
 	binary := a.call("sandbox_exec", in(id, m{"cmd": []string{"printf", `\377\000`}}))
 	if binary.Stdout != nil || binary.StdoutB64 != base64.StdEncoding.EncodeToString([]byte{0xff, 0}) {
 		t.Errorf("binary: %+v", binary)
@@ -381,7 +406,10 @@ func runs(a *agent) {
 	if bad.OK || *bad.ExitCode != 7 || bad.Error == "" {
 		t.Errorf("run %+v", bad)
 	}
-	if slow := a.call("sandbox_run", m{"runtime": "bash", "code": "sleep 60", "timeout_seconds": 1}); slow.OK || slow.Error == "" {
+	if killed := a.call("sandbox_run", m{"runtime": "bash", "code": "kill -9 $$"}); killed.Cause != "signaled" || !strings.Contains(killed.Error, "signal 9") {
+		t.Errorf("run %+v", killed)
+	}
+	if slow := a.call("sandbox_run", m{"runtime": "bash", "code": "sleep 60", "timeout_seconds": 1}); slow.OK || slow.Error == "" || !slow.TimedOut || slow.Cause != "timeout" {
 		t.Errorf("run %+v", slow)
 	}
 }
@@ -474,6 +502,10 @@ func TestScopesOnTheNativeDriver(t *testing.T) {
 	}
 	if n := left("workflow:run-1"); n != 2 {
 		t.Errorf("the scope has %d sessions", n)
+	}
+	listed, err := command(d, "ls", "--quiet", "--scope", "workflow:run-1").CombinedOutput()
+	if err != nil || !slices.Contains(strings.Fields(string(listed)), ids[0]) || len(strings.Fields(string(listed))) != 2 {
+		t.Errorf("ls --scope: %s, %v", listed, err)
 	}
 	if done, err := c.CompleteScope(t.Context(), "workflow:run-1", nil); err != nil || done.Sessions != 0 {
 		t.Errorf("complete: %+v, %v", done, err)

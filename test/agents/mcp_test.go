@@ -3,6 +3,8 @@ package agents
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -41,11 +43,16 @@ func overHTTP(d *blackbox.Daemon, scope string) mcp.Transport {
 	return &mcp.StreamableClientTransport{Endpoint: d.URL + "/mcp", HTTPClient: &http.Client{Transport: withHeaders{header, &http.Transport{}}}, DisableStandaloneSSE: true}
 }
 
+// command is one of the command line.
+func command(d *blackbox.Daemon, args ...string) *exec.Cmd {
+	cmd := exec.Command(d.Program, args...)
+	cmd.Env = append(slices.Clone(d.Env), "SANDKASTEN_URL="+d.URL, "SANDKASTEN_API_KEY="+d.Key)
+	return cmd
+}
+
 // overPipes is sandkasten mcp.
 func overPipes(d *blackbox.Daemon, args ...string) mcp.Transport {
-	cmd := exec.Command(d.Program, append([]string{"mcp"}, args...)...)
-	cmd.Env = append(slices.Clone(d.Env), "SANDKASTEN_URL="+d.URL, "SANDKASTEN_API_KEY="+d.Key)
-	return &mcp.CommandTransport{Command: cmd}
+	return &mcp.CommandTransport{Command: command(d, append([]string{"mcp"}, args...)...)}
 }
 
 func connect(t *testing.T, transport mcp.Transport, o *mcp.ClientOptions) *mcp.ClientSession {
@@ -151,6 +158,175 @@ func mcpSession(t *testing.T, transport func(scope string) mcp.Transport, scope 
 	}
 	if _, failed := use(t, free, "sandbox_fs_read", in(id, m{"path": "dir/a.txt"})); !failed {
 		t.Error("another scope has read the file")
+	}
+}
+
+// Each version of the protocol that the documentation names, as its clients speak it.
+func TestVersionsOfTheProtocol(t *testing.T) {
+	t.Parallel()
+	d := blackbox.Start(t, blackbox.Options{})
+	post := func(t *testing.T, version, body string) string {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.URL+"/mcp", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{
+			"Authorization": "Bearer " + d.Key, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"Mcp-Protocol-Version": version, "Mcp-Method": "tools/call", "Mcp-Name": "sandbox_run",
+		} {
+			if version != "" || !strings.HasPrefix(name, "Mcp") {
+				req.Header.Set(name, value)
+			}
+		}
+		resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%d %s, %v", resp.StatusCode, answer, err)
+		}
+		return string(answer)
+	}
+	const run = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"sandbox_run","arguments":{"runtime":"bash","code":"echo in-a-sandbox"}%s}}`
+	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
+		t.Run(version, func(t *testing.T) {
+			begun := post(t, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"old","version":"1"}}}`)
+			if !strings.Contains(begun, `"protocolVersion":"`+version+`"`) {
+				t.Errorf("it speaks %s", begun)
+			}
+			if got := post(t, version, fmt.Sprintf(run, "")); !strings.Contains(got, "in-a-sandbox") {
+				t.Errorf("ran %s", got)
+			}
+		})
+	}
+	t.Run("2026-07-28", func(t *testing.T) {
+		meta := `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"new","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+		if got := post(t, "2026-07-28", fmt.Sprintf(run, meta)); !strings.Contains(got, "in-a-sandbox") {
+			t.Errorf("ran %s", got)
+		}
+	})
+}
+
+// A client is told of a file that it follows, however it is changed, and of no other.
+func TestSubscriptions(t *testing.T) {
+	t.Parallel()
+	d := blackbox.Start(t, blackbox.Options{})
+	for name, transport := range map[string]mcp.Transport{"HTTP": overHTTP(d, "agent:http"), "stdio": overPipes(d, "--scope", "agent:stdio")} {
+		t.Run(name, func(t *testing.T) {
+			updated := make(chan string, 100)
+			s := connect(t, transport, &mcp.ClientOptions{
+				ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI },
+			})
+			opened, _ := use(t, s, "sandbox_open", nil)
+			id := opened.SandboxID
+			uri := "sandbox://" + id + "/log.txt"
+			if err := s.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+				t.Fatal(err)
+			}
+			use(t, s, "sandbox_fs_write", in(id, m{"path": "other.txt", "contents": "x"}))
+			// The client does not wait until the server has begun to watch.
+			told := false
+			for deadline := time.Now().Add(30 * time.Second); !told && time.Now().Before(deadline); {
+				use(t, s, "sandbox_exec", in(id, m{"cmd": []string{"sh", "-c", "echo more >>log.txt"}}))
+				select {
+				case got := <-updated:
+					if told = true; got != uri {
+						t.Errorf("told of %s", got)
+					}
+				case <-time.After(500 * time.Millisecond):
+				}
+			}
+			if !told {
+				t.Fatal("nothing was told")
+			}
+			if err := s.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: uri}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(500 * time.Millisecond) // what was under way
+			for len(updated) > 0 {
+				<-updated
+			}
+			use(t, s, "sandbox_exec", in(id, m{"cmd": []string{"sh", "-c", "echo more >>log.txt"}}))
+			time.Sleep(500 * time.Millisecond)
+			if len(updated) > 0 {
+				t.Error("told after the end")
+			}
+		})
+	}
+}
+
+// A client of sandkasten mcp does not learn that the daemon was away for a moment.
+func TestMCPOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	d := blackbox.Start(t, blackbox.Options{})
+	s := connect(t, overPipes(d), nil)
+	opened, _ := use(t, s, "sandbox_open", nil)
+	use(t, s, "sandbox_fs_write", in(opened.SandboxID, m{"path": "a", "contents": "kept"}))
+	d.Kill()
+	read := make(chan *mcp.CallToolResult, 1)
+	go func() {
+		result, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "sandbox_fs_read", Arguments: in(opened.SandboxID, m{"path": "a"})})
+		if err != nil {
+			t.Error(err)
+		}
+		read <- result
+	}()
+	select {
+	case result := <-read:
+		t.Errorf("without a daemon it answers %+v", result)
+	case <-time.After(time.Second):
+	}
+	d.Start()
+	if result := <-read; result == nil || result.IsError {
+		t.Errorf("after a restart it answers %+v", result)
+	}
+}
+
+// What one agent publishes another stages, and its owner downloads; nobody else gets it.
+func TestFilesOfTheDaemon(t *testing.T) {
+	t.Parallel()
+	const other = "a-key-of-somebody-else"
+	d := blackbox.Start(t, blackbox.Options{Config: "orchestrator: {enabled: true}\napi_keys: [{owner: bob, key: " + other + "}]\n"})
+	from := connect(t, overHTTP(d, "agent:from"), nil)
+	opened, _ := use(t, from, "sandbox_open", nil)
+	use(t, from, "sandbox_fs_write", in(opened.SandboxID, m{"path": "report.csv", "contents": "a,b\n"}))
+	published, failed := use(t, from, "sandbox_publish_file", in(opened.SandboxID, m{"source": "report.csv"}))
+	if failed || published.FileKey == "" || published.SizeBytes != 4 {
+		t.Fatalf("published %+v", published)
+	}
+	if named, failed := use(t, from, "sandbox_publish_file", in(opened.SandboxID, m{"source": "report.csv", "file_key": "mine"})); !failed || !strings.Contains(named.Error, "leave it out") {
+		t.Errorf("with a key of its own: %+v", named)
+	}
+	to := connect(t, overHTTP(d, "agent:to"), nil)
+	second, _ := use(t, to, "sandbox_open", nil)
+	if staged, failed := use(t, to, "sandbox_stage_file", in(second.SandboxID, m{"file_key": published.FileKey, "destination": "in/r.csv"})); failed {
+		t.Errorf("staged %+v", staged)
+	}
+	if read, _ := use(t, to, "sandbox_fs_read", in(second.SandboxID, m{"path": "in/r.csv"})); text(read.Contents) != "a,b\n" {
+		t.Errorf("read %+v", read)
+	}
+	thief := connect(t, overHTTP(&blackbox.Daemon{URL: d.URL, Key: other}, "agent:from"), nil)
+	own, _ := use(t, thief, "sandbox_open", nil)
+	if staged, failed := use(t, thief, "sandbox_stage_file", in(own.SandboxID, m{"file_key": published.FileKey, "destination": "r"})); !failed || staged.Code != "not_found" && staged.Code != "invalid_argument" {
+		t.Errorf("another owner staged %+v", staged)
+	}
+	for key, want := range map[string]int{d.Key: http.StatusOK, other: http.StatusNotFound} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.URL+"/api/sandbox/artifacts/"+published.FileKey+"/download", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("downloaded with %d, want %d", resp.StatusCode, want)
+		}
 	}
 }
 

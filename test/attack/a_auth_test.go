@@ -155,6 +155,21 @@ func (a reply) wantNoCORS(t testing.TB, what string) {
 	}
 }
 
+// wantPublic fails the test for the answer to a stranger that says anything of this
+// daemon, or that is another for who has a key.
+func (b *target) wantPublic(t testing.TB, path string, a reply) {
+	t.Helper()
+	a.wantNoCORS(t, path)
+	if with := b.do(t, "GET", path, nil); a.status != 200 || a.body != with.body || len(a.header.Values("Set-Cookie")) > 0 {
+		t.Errorf("%s: %d, and it is another with a key or sets a cookie: %v", path, a.status, a.header)
+	}
+	for what, secret := range map[string]string{"the key": b.key, "a session": b.id, "the address": strings.TrimPrefix(b.d.URL, "http://")} {
+		if strings.Contains(a.body, secret) {
+			t.Errorf("%s has %s", path, what)
+		}
+	}
+}
+
 // A11: headers and paths that some servers take for others are what they are,
 // and nothing for debugging listens in public.
 func TestA11_OddPaths(t *testing.T) {
@@ -186,11 +201,18 @@ func TestA11_OddPaths(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/debug/requests", "/.git/config", "/.env", "/config", "/sandkasten.yaml", "/api_key", "/admin", "/server-status", "/actuator", "/swagger.json", "/v2/", "/v1", "/",
+		"/debug/pprof", "/debug/pprof/", "/debug/pprof/heap", "/debug/vars", "/debug/requests", "/.git/config", "/.env", "/config", "/sandkasten.yaml", "/api_key", "/admin", "/server-status", "/actuator", "/swagger.json", "/v2/", "/v1", "/assets/", "/assets/..%2findex.html", "/sessions/a/b", "/images/x", "/index.html",
 	} {
 		s.a.do(t, "GET", path, nil).refused(t, path, 404)
 	}
 	nobody.do(t, "GET", "/metrics", nil).refused(t, "/metrics without a key", 401)
+	for _, path := range []string{"/docs/", "/docs/reference.html", "/docs/configuration.html", "/docs/search.json", "/docs/try.js", "/openapi.json"} {
+		a := nobody.do(t, "GET", path, nil, header("Origin", "https://evil.test"), header("Cookie", "sandkasten_session=x"))
+		b.wantPublic(t, path, a)
+		for _, method := range []string{"POST", "PUT", "DELETE"} {
+			nobody.do(t, method, path, "{}").refused(t, method+" "+path, 401, 403, 405)
+		}
+	}
 	for _, method := range []string{"TRACE", "CONNECT", "TRACK", "PROPFIND", "DEBUG", "get", "POST\t", strings.Repeat("M", 1000)} {
 		status, rest := s.a.bare(t, fmt.Sprintf("%s /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nX-Secret: echoed\r\nConnection: close\r\n\r\n", method, s.a.key), 3*time.Second)
 		if status/100 != 4 && status != 501 && status != 0 || strings.Contains(rest, "echoed") {

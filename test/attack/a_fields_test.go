@@ -17,9 +17,10 @@ import (
 // it a field is added or changed. Those of calls are used too.
 var bodies = map[string]string{
 	"create-session": `{"ttl_seconds":60}`, "create-workspace": `{"size_mb":64}`, "create-user": `{"name":"stolen"}`, "create-key": `{"user":"stolen"}`,
-	"sign-in":        `{"name":"nobody","password":"of-nobody"}`,
-	"set-secret":     `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
-	"complete-scope": `{"retention_seconds":60}`,
+	"sign-in":         `{"name":"nobody","password":"of-nobody"}`,
+	"set-secret":      `{"hosts":["stolen.example.org"],"header":"Authorization","value":"of-great-worth"}`,
+	"complete-scope":  `{"retention_seconds":60}`,
+	"change-sessions": `{"action":"resume","ids":["aaaaaaaaaaaaaaaaaaaaaaaaaa"]}`,
 }
 
 // eachBody calls try for every operation with a JSON body, its path in the

@@ -62,7 +62,7 @@ func (d document) body(o operation) *schema {
 // to: the query, or the body if it begins with a brace. Operations on one thing
 // must be here, or A02 fails.
 var calls = map[string]string{
-	"get-session": "", "destroy-session": "", "get-stats": "", "heartbeat": "", "resume-session": "", "stop-session": "", "start-session": "",
+	"get-session": "", "destroy-session": "", "get-stats": "", "get-stats-history": "", "heartbeat": "", "resume-session": "", "stop-session": "", "start-session": "",
 	"update-session": `{"ttl_seconds":60}`, "pause-session": `{}`, "fork-session": `{"count":1}`, "create-snapshot": `{"name":"stolen"}`,
 	"exec": `{"cmd":"touch stolen"}`, "exec-stream": `{"cmd":"touch stolen"}`, "exec-events": "cmd=touch+stolen",
 	"list-execs": "", "get-exec": "", "cancel-exec": "", "exec-output": "", "attach-stream": "",
@@ -238,8 +238,14 @@ func TestA15_Lists(t *testing.T) {
 	b.sh(t, `touch a b c`)
 	b.snapshot(t, map[string]any{"name": "the-first-owners"})
 	s.a.workspace(t, "the-first-owners")
+	var theirs []struct{ Cursor string }
+	s.a.do(t, "GET", "/v1/sessions?limit=1", nil).into(t, &theirs)
+	if len(theirs) != 1 || theirs[0].Cursor == "" {
+		t.Fatalf("a page of the first owner: %+v", theirs)
+	}
 	for _, path := range []string{
-		"/v1/sessions", "/v1/sessions?include_ended=true", "/v1/workspaces", "/v1/snapshots", "/v1/snapshots?session_id=" + b.id,
+		"/v1/sessions", "/v1/sessions?include_ended=true", "/v1/sessions?owner=a&usage=true", "/v1/sessions?search=first", "/v1/sessions?label=secret",
+		"/v1/sessions?sort=-activity&limit=5", "/v1/sessions?limit=5&after=" + theirs[0].Cursor, "/v1/workspaces", "/v1/snapshots", "/v1/snapshots?session_id=" + b.id,
 		"/v1/snapshots?name=the-first-owners", "/v1/snapshots?name=%25", "/v1/snapshots?name=the%25", "/v1/snapshots?session_id=%25", "/v1/snapshots?name=_",
 	} {
 		a := s.b.do(t, "GET", path, nil)
@@ -266,7 +272,7 @@ func TestA15_Lists(t *testing.T) {
 	for query, status := range map[string]int{"since_seq=-1": 400, "max_chunks=0": 400, "max_chunks=1000000": 400, "wait_ms=99999999999": 400} {
 		b.do(t, "GET", b.at("/execs/"+b.run(t, "true").ExecID+"/output?"+query), nil).refused(t, query, status)
 	}
-	for _, query := range []string{"include_ended=2", "limit=5", "owner=admin"} {
+	for _, query := range []string{"include_ended=2", "limit=0", "limit=1001", "sort=owner", "status=gone", "after=%21", "unknown=1"} {
 		s.b.do(t, "GET", "/v1/sessions?"+query, nil).refused(t, query, 400)
 	}
 }

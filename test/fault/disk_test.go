@@ -73,6 +73,19 @@ func (s *small) unmount() {
 		s.t.Errorf("unmount: %v", err)
 		unix.Unmount(s.dir, unix.MNT_DETACH) // the test has failed
 	}
+	// A mount namespace that another test was just making has a copy of the mount.
+	// When that goes, what the file system still had to write is written: over
+	// what e2fsck has mended, if it was not waited for.
+	mounted := filepath.Join("/sys/fs/ext4", filepath.Base(s.loop))
+	gone := func() error {
+		if _, err := os.Stat(mounted); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s: %w", mounted, errors.Join(os.ErrExist, err))
+		}
+		return nil
+	}
+	if err := patiently(settle, gone); err != nil {
+		s.t.Errorf("unmounted, but not everywhere: %v", err)
+	}
 	s.run("losetup", "--detach", s.loop)
 }
 

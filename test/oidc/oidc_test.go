@@ -88,7 +88,7 @@ func newBrowser(t *testing.T) *http.Client {
 		t.Fatal(err)
 	}
 	return &http.Client{Jar: jar, Timeout: 30 * time.Second, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
-		if strings.HasPrefix(r.URL.Path, "/docs") {
+		if r.URL.Path == "/" {
 			return http.ErrUseLastResponse
 		}
 		return nil
