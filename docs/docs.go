@@ -5,8 +5,8 @@ package docs
 
 import "embed"
 
-// FS has the pages as Markdown. The one that begins the site is index.md; its
-// lists are the site's navigation.
+// FS has the pages as Markdown, and their pictures. The page that begins the site is
+// index.md; its lists are the site's navigation.
 //
-//go:embed *.md decisions/*.md
+//go:embed *.md decisions/*.md pictures/*.webp
 var FS embed.FS
