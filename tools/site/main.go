@@ -29,7 +29,7 @@ func run(args []string) error {
 
 // write makes dir if it is not there, and replaces the files of the site in it.
 func write(openapi, dir string) error {
-	files, err := site.Build(docs.FS)
+	files, err := site.Build(docs.FS, site.Options{})
 	if err != nil {
 		return err
 	}
