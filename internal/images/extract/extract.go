@@ -84,6 +84,7 @@ func Tree(ctx context.Context, dir string, archive io.Reader, opt Options) (Resu
 		return Result{}, err
 	}
 	x := &extractor{
+		ctx:    ctx,
 		opt:    opt,
 		view:   view,
 		tree:   view.trees[0],
@@ -161,6 +162,7 @@ func (x *extractor) look(h *tar.Header) error {
 
 // extractor is one Tree call under way.
 type extractor struct {
+	ctx    context.Context // ends the copy of a file; of an archive its stream
 	opt    Options
 	view   *View // the tree being made, and Lowers
 	tree   tree  // the tree being made
@@ -304,7 +306,7 @@ func (x *extractor) file(name string, m meta, size int64, body io.Reader) error 
 		return &os.PathError{Op: "create", Path: name, Err: err}
 	}
 	f := os.NewFile(uintptr(fd), name)
-	if _, err = io.CopyBuffer(struct{ io.Writer }{f}, body, x.buf); err != nil {
+	if err := (&holes{ctx: x.ctx, f: f}).fill(body, x.buf); err != nil {
 		if _, disk := errors.AsType[*os.PathError](err); !disk {
 			err = readError(err)
 		}

@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -266,6 +268,55 @@ func TestHeaderBombs(t *testing.T) {
 				t.Errorf("got %v, want a refusal", err)
 			}
 		})
+	}
+}
+
+// sparse is an archive with the file f of that size, which ends with the word
+// end behind a hole.
+func sparse(t *testing.T, size int64) []byte {
+	list := fmt.Sprintf("1\n%d\n3\n", size-3)
+	return rawPAX(t, map[string]string{
+		"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "f", "GNU.sparse.realsize": fmt.Sprint(size),
+	}, list+strings.Repeat("\x00", 512-len(list))+"end")
+}
+
+// T06: a hole stays one, and a large one does not outlive whoever waits for it.
+func TestHoles(t *testing.T) {
+	const size = 1 << 30
+	j := newJail(t)
+	if _, err := j.extract(t, sparse(t, size)); err != nil {
+		t.Fatal(err)
+	}
+	info := j.lstat(t, "f")
+	if blocks := info.Sys().(*syscall.Stat_t).Blocks; info.Size() != size || blocks*512 > 1<<20 { //nolint:forcetypeassert // of Linux
+		t.Errorf("%d bytes in %d blocks", info.Size(), blocks)
+	}
+	f, err := os.Open(filepath.Join(j.root, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	tail := make([]byte, 5)
+	if _, err := f.ReadAt(tail, size-5); err != nil || string(tail) != "\x00\x00end" {
+		t.Errorf("it ends with %q, %v", tail, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer time.AfterFunc(10*time.Millisecond, cancel).Stop()
+	_, err = extract.Tree(ctx, newJail(t).root, bytes.NewReader(sparse(t, 31<<30)), extract.Options{Limits: extract.DefaultLimits()})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
+
+// Zeros at the end of a file are a part of it.
+func TestZerosAtTheEnd(t *testing.T) {
+	j := newJail(t)
+	want := "begin" + strings.Repeat("\x00", 1<<20)
+	if _, err := j.extract(t, archive(t, file("f", want))); err != nil {
+		t.Fatal(err)
+	}
+	if got := j.read(t, "f"); got != want {
+		t.Errorf("%d bytes of %d", len(got), len(want))
 	}
 }
 

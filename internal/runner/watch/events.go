@@ -173,6 +173,8 @@ func (w *Watcher) adopt(up *node, name string, emit func(protocol.Change) error)
 	n, err := w.add(up, name, fd)
 	if err == nil {
 		err = w.addBelow(n, emit)
+	} else {
+		err = ignoreGone(err) // or forbidden: to watch a directory is to read it
 	}
 	if cerr := unix.Close(fd); err == nil {
 		err = cerr
@@ -223,6 +225,12 @@ func (w *Watcher) overflow(emit func(protocol.Change) error) error {
 	}
 	if !w.recursive {
 		return nil
+	}
+	// Some of these may be gone, which nothing tells any more.
+	for _, n := range w.nodes {
+		if n != w.root {
+			w.drop(n)
+		}
 	}
 	if err := w.addBelow(w.root, nil); err != nil && !tooMany(err) {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -170,21 +171,31 @@ func TestTooManyDirectories(t *testing.T) {
 	}
 }
 
-func TestOverflowIsTold(t *testing.T) {
+// flood makes more changes in dir than the kernel keeps for a watcher, and reports
+// whether it could.
+func flood(t *testing.T, dir string) bool {
+	t.Helper()
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	must(t, err)
 	var queue int
 	if _, err := fmt.Sscan(string(text), &queue); err != nil || queue > 100_000 {
 		t.Logf("a queue of %d events is too long to fill (%v)", queue, err)
-		return
+		return false
 	}
-	dir := t.TempDir()
-	w := begin(t, dir, true)
-	must(t, os.Mkdir(dir+"/a", 0o755))
 	for i := range queue/2 + 10 { // each is two events, which differ from those before
 		name := fmt.Sprintf("%s/%d", dir, i%100)
 		fd, err := unix.Open(name, unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 		must(t, errors.Join(err, unix.Close(fd), os.Remove(name)))
+	}
+	return true
+}
+
+func TestOverflowIsTold(t *testing.T) {
+	dir := t.TempDir()
+	w := begin(t, dir, true)
+	must(t, os.Mkdir(dir+"/a", 0o755))
+	if !flood(t, dir) {
+		return
 	}
 	must(t, os.MkdirAll(dir+"/lost/deep", 0o755))
 	overflow := false
@@ -195,4 +206,54 @@ func TestOverflowIsTold(t *testing.T) {
 	// Directories that were made meanwhile are watched nevertheless.
 	must(t, os.Mkdir(dir+"/lost/deep/end", 0o755))
 	until(t, w, "end")
+}
+
+// What went while changes were lost does not count to the directories that may be
+// watched.
+func TestOverflowForgetsWhatIsGone(t *testing.T) {
+	dir := t.TempDir()
+	w := begin(t, dir, true)
+	fill := func(parent string) {
+		for i := range 4500 {
+			must(t, os.MkdirAll(fmt.Sprintf("%s/%s/%d", dir, parent, i), 0o755))
+		}
+	}
+	fill("old")
+	until(t, w, "4499")
+	if !flood(t, dir) {
+		return
+	}
+	must(t, os.RemoveAll(dir+"/old"))
+	fill("new")
+	must(t, w.Read(func(protocol.Change) error { return nil }))
+	for i := 0; i < 4500; i += 10 {
+		must(t, os.Mkdir(fmt.Sprintf("%s/new/%d/sub", dir, i), 0o755))
+	}
+	must(t, os.Mkdir(dir+"/end", 0o755))
+	seen := 0
+	for _, c := range until(t, w, "end") {
+		if strings.HasSuffix(c, "/sub dir") {
+			seen++
+		}
+	}
+	if seen != 450 {
+		t.Errorf("of 450 directories %d are watched", seen)
+	}
+}
+
+// A directory that a program may not read does not end the watch of the others.
+func TestADirectoryThatMayNotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	w := begin(t, dir, true)
+	must(t, os.Mkdir(dir+"/locked", 0o000))
+	must(t, os.Mkdir(dir+"/end", 0o755))
+	if os.Geteuid() == 0 { // whom no mode stops
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		must(t, unix.Setfsuid(65534))
+		defer func() { must(t, unix.Setfsuid(0)) }()
+	}
+	if got := until(t, w, "end"); strings.Join(got, "|") != "create locked dir|create end dir" {
+		t.Errorf("%q", got)
+	}
 }

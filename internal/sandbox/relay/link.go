@@ -34,7 +34,16 @@ func Open(ctx context.Context, conn io.ReadWriteCloser) (*Link, error) {
 	if _, err := session.Ping(); err != nil {
 		return nil, errors.Join(context.Cause(ctx), err, session.Close())
 	}
+	guard.Go(func() { refuseStreams(session) }, func(error) { closeQuietly(session) })
 	return l, nil
+}
+
+// refuseStreams ends a session whose other side opens a stream, which a relay
+// never does: what it sent over that would be kept here and read by nobody.
+func refuseStreams(session *yamux.Session) {
+	if _, err := session.AcceptStream(); err == nil {
+		closeQuietly(session)
+	}
 }
 
 // Dial returns a new connection to the runner. The caller closes it.

@@ -54,13 +54,18 @@ const maxAnswer = 4 << 10
 // dialPatience is how long a runner that was just started may take to listen.
 const dialPatience = 20 * time.Second
 
+// openPatience is how long a relay may take to take a stream. A session whose
+// relay does not ends, and with it everybody's wait for a stream: only so many may
+// be on their way, and whoever wants one more waits without regard to a deadline.
+const openPatience = 2 * time.Minute
+
 // config leaves the keep-alive to the engine's connection.
 func config() *yamux.Config {
 	c := yamux.DefaultConfig()
 	c.EnableKeepAlive = false
-	c.AcceptBacklog = 256            // the runner's own limit of connections
-	c.MaxStreamWindowSize = 1 << 20  // of one stream's bytes on their way
-	c.StreamOpenTimeout = 0          // the runner may be slow; callers have deadlines
+	c.AcceptBacklog = 256           // the runner's own limit of connections
+	c.MaxStreamWindowSize = 1 << 20 // of one stream's bytes on their way
+	c.StreamOpenTimeout = openPatience
 	c.StreamCloseTimeout = time.Hour // for what one side has ended and the other has not
 	c.ConnectionWriteTimeout = time.Minute
 	c.LogOutput = io.Discard

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/yamux"
+
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -236,6 +238,34 @@ func TestOpen(t *testing.T) {
 				t.Errorf("opened; closing it: %v", l.Close())
 			}
 		})
+	}
+}
+
+// A relay opens no streams. One that does is not the relay any more, and what it
+// sends is not kept.
+func TestStreamsOfTheOtherSideEndTheLink(t *testing.T) {
+	ours, theirs := net.Pipe()
+	session, err := yamux.Server(theirs, config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	l, err := Open(t.Context(), ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	stream, err := session.OpenStream()
+	if err == nil {
+		_, err = stream.Write(make([]byte, 1<<10))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-session.CloseChan():
+	case <-time.After(20 * time.Second):
+		t.Error("the link goes on")
 	}
 }
 
