@@ -174,7 +174,8 @@ type Match struct {
 // Matches answers Grep, by path and line.
 type Matches struct {
 	Matches   []Match `json:"matches"`
-	Files     int     `json:"files"` // that were read
+	Files     int     `json:"files"`                  // that were read
+	Binary    int     `json:"binary_files,omitempty"` // of these, passed over since they are no text
 	Truncated bool    `json:"truncated"`
 }
 

@@ -284,9 +284,10 @@ func grepTool(ctx context.Context, c *call) (any, error) {
 	}
 	answer := struct {
 		Matches   []match `json:"matches"`
+		Binary    int     `json:"binary_files_skipped,omitempty"`
 		Truncated bool    `json:"truncated,omitempty"`
 		Hint      string  `json:"hint,omitempty"`
-	}{Matches: []match{}, Truncated: found.Truncated}
+	}{Matches: []match{}, Binary: found.Binary, Truncated: found.Truncated}
 	total := 0
 	for _, m := range found.Matches {
 		text, _ := shorten(m.Text, 500, "a long line")

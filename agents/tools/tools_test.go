@@ -102,7 +102,7 @@ func TestGrepShowsAMatch(t *testing.T) {
 		text := `{"id":"x","labels":{"sandkasten.scope":"workflow:r"}}`
 		if strings.HasSuffix(r.URL.Path, "/grep") {
 			around := `["` + strings.Repeat("n", 600) + `"]`
-			text = `{"matches":[{"path":"a","line":7,"text":"found","before":` + around + `,"after":` + around + `},{"path":"b","line":1,"text":"found"}]}`
+			text = `{"matches":[{"path":"a","line":7,"text":"found","before":` + around + `,"after":` + around + `},{"path":"b","line":1,"text":"found"}],"binary_files":2}`
 		}
 		if _, err := w.Write([]byte(text)); err != nil {
 			t.Error(err)
@@ -117,7 +117,7 @@ func TestGrepShowsAMatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"matches":[{"path":"a","line":7,"text":"found"}],"truncated":true,"hint":"there are more; send a narrower pattern, path or include, or less context"}`
+	const want = `{"matches":[{"path":"a","line":7,"text":"found"}],"binary_files_skipped":2,"truncated":true,"hint":"there are more; send a narrower pattern, path or include, or less context"}`
 	if r := set.Call(t.Context(), "sandbox_fs_grep", json.RawMessage(`{"sandbox_id":"x","pattern":"found","context":1}`)); r.IsError || r.Text() != want {
 		t.Errorf("got %s", r.Text())
 	}

@@ -60,7 +60,8 @@ type Match struct {
 // Matches is what Grep found.
 type Matches struct {
 	Matches   []Match `json:"matches"`
-	Files     int     `json:"files"` // that were searched
+	Files     int     `json:"files"`        // that were read
+	Binary    int     `json:"binary_files"` // of these, passed over since they are no text
 	Truncated bool    `json:"truncated"`
 }
 

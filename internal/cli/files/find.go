@@ -160,6 +160,9 @@ func (c grepCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) err
 		return err
 	}
 	sayTruncated(a, found.Truncated)
+	if found.Binary > 0 {
+		a.Say("sandkasten: %d of %d files are binary and were passed over", found.Binary, found.Files)
+	}
 	if len(found.Matches) == 0 {
 		return cli.CodeError(cli.ExitFailed)
 	}

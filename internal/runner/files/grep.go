@@ -187,6 +187,7 @@ type search struct {
 // undo forgets the file: it is binary.
 func (s *search) undo() {
 	s.found.Matches = s.found.Matches[:s.first]
+	s.found.Binary++
 	s.grep.room = s.room
 }
 

@@ -160,6 +160,10 @@ func TestGrep(t *testing.T) {
 			t.Errorf("%+v: %q, %v; want %q", tc.req, lines, err, tc.want)
 		}
 	}
+	// What it does not look into is counted.
+	if got, err := s.Grep(protocol.Grep{Path: ".", Pattern: "nowhere"}, always); err != nil || got.Files != 8 || got.Binary != 2 {
+		t.Errorf("%d of %d files are binary, %v; want 2 of 8", got.Binary, got.Files, err)
+	}
 	for name, bad := range map[string]protocol.Grep{
 		"pattern":  {Path: ".", Pattern: "("},
 		"empty":    {Path: ".", Pattern: ""},

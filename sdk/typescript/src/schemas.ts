@@ -1444,7 +1444,12 @@ export interface components {
         Matches: {
             /**
              * Format: int64
-             * @description That were read. Binary files are passed over.
+             * @description Of these, passed over since they are no text: nothing is said of what they hold.
+             */
+            binaryFiles: number;
+            /**
+             * Format: int64
+             * @description That were read.
              * @example 12
              */
             files: number;

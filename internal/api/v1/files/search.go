@@ -68,7 +68,8 @@ type Match struct {
 // Matches is what a grep found.
 type Matches struct {
 	Matches   []Match `json:"matches" nullable:"false" doc:"By path and line."`
-	Files     int     `json:"files" doc:"That were read. Binary files are passed over." example:"12"`
+	Files     int     `json:"files" doc:"That were read." example:"12"`
+	Binary    int     `json:"binary_files" doc:"Of these, passed over since they are no text: nothing is said of what they hold."`
 	Truncated bool    `json:"truncated" doc:"There are more: give a narrower pattern, include or path."`
 }
 
@@ -88,7 +89,7 @@ func (h *Handlers) Grep(ctx context.Context, in *GrepInput) (*GrepOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	out := Matches{Matches: make([]Match, 0, len(found.Matches)), Files: found.Files, Truncated: found.Truncated}
+	out := Matches{Matches: make([]Match, 0, len(found.Matches)), Files: found.Files, Binary: found.Binary, Truncated: found.Truncated}
 	for _, m := range found.Matches {
 		out.Matches = append(out.Matches, Match(m))
 	}

@@ -697,8 +697,11 @@ class GrepMatch:
 class GrepResult:
     """What a search found."""
 
+    binary_files: int
+    """Of these, passed over since they are no text: nothing is said of what they hold."""
+
     files: int
-    """That were read. Binary files are passed over."""
+    """That were read."""
 
     matches: list[GrepMatch]
     """By path and line."""
