@@ -135,6 +135,7 @@ var fieldSteps = map[string]string{
 // reasonSteps says what to do about an error of the daemon.
 var reasonSteps = map[sandkasten.Reason]string{
 	sandkasten.ReasonNoSuchFile:       "See what is there with sandbox_fs_list or sandbox_fs_glob, or make it with sandbox_fs_write.",
+	sandkasten.ReasonFileChanged:      "Read it again with sandbox_fs_read and send the change anew.",
 	sandkasten.ReasonFileExists:       "Send overwrite true to replace it, or take another path.",
 	sandkasten.ReasonIsADirectory:     "See what is in it with sandbox_fs_list.",
 	sandkasten.ReasonNotADirectory:    "A part of the path is a file: read it with sandbox_fs_read, or list the directory that it is in.",
@@ -143,12 +144,16 @@ var reasonSteps = map[sandkasten.Reason]string{
 	sandkasten.ReasonNoPermission:     "See who may with sandbox_exec and ls -l.",
 	sandkasten.ReasonReadOnly:         "Write below /workspace or /tmp.",
 	sandkasten.ReasonOutsideWorkspace: "Use a path below /workspace, or sandbox_exec.",
-	sandkasten.ReasonProgramNotFound:  "Find it with sandbox_exec and [\"sh\", \"-c\", \"command -v NAME\"], or take an image that has it.",
+	sandkasten.ReasonProgramNotFound:  "Find it with sandbox_exec and [\"sh\", \"-c\", \"command -v NAME\"], or open a sandbox with another session_key and an image that has it.",
 	sandkasten.ReasonNotExecutable:    "Run it by its interpreter, as [\"python3\", \"main.py\"], or chmod +x it.",
 	sandkasten.ReasonTextNotFound:     "Read the file with sandbox_fs_read and send the text exactly as it is there, spaces and \\r\\n included.",
 	sandkasten.ReasonTextNotUnique:    "Send more lines around it until it is there once, or count with the number of places.",
 	sandkasten.ReasonNoSuchSession:    "Call sandbox_open first and use the sandbox_id that it returns; files of an ended sandbox are gone.",
-	sandkasten.ReasonNoSuchImage:      "Leave image out for the default one.",
+	sandkasten.ReasonNoSuchUser:       "Leave it out: programs run as the sandbox's own user.",
+	sandkasten.ReasonNoSuchImage:      "Use one of these, or leave image out for the default one.",
+	sandkasten.ReasonNoSuchWorkspace:  "Leave workspace out, or ask the user for the name of one.",
+	sandkasten.ReasonNoSuchSecret:     "Tell the user, who stores secrets with sandkasten secret set.",
+	sandkasten.ReasonQuotaExceeded:    "Close sandboxes that are not needed with sandbox_close, or tell the user.",
 	sandkasten.ReasonNoSuchSnapshot:   "Use a snapshot_id that sandbox_snapshot has returned.",
 	sandkasten.ReasonNoSuchExec:       "Use an exec_id of this sandbox; old ones are forgotten. Run the command again with sandbox_exec.",
 	sandkasten.ReasonNoSuchShell:      "Leave shell out for the default one.",
@@ -158,6 +163,7 @@ var codeSteps = map[string]string{
 	"unauthenticated":    "The API key is not valid: tell the user.",
 	"permission_denied":  "The API key may not do this: tell the user, or do without.",
 	"conflict":           "Call sandbox_open and use the sandbox_id that it returns.",
+	"too_large":          "Send or read less in one call, or move it in the sandbox with sandbox_exec.",
 	"already_exists":     "Send overwrite true to replace it, or take another path.",
 	"resource_exhausted": "Close sandboxes that are not needed with sandbox_close, or wait and try again.",
 	"unimplemented":      "This daemon cannot do it: do without.",
@@ -166,6 +172,26 @@ var codeSteps = map[string]string{
 	"internal":           "Try again; if it fails again, tell the user.",
 	"timeout":            "Try again with a longer timeout_seconds, or stream true.",
 	"canceled":           "The call was cancelled, and its command was ended.",
+}
+
+// mostImages bounds how many images an answer names.
+const mostImages = 30
+
+// withImages adds which images there are to an error that is about them. A model cannot
+// know them otherwise.
+func (c *call) withImages(ctx context.Context, err error) error {
+	if reason := reasonOf(err); reason != sandkasten.ReasonNoSuchImage && reason != sandkasten.ReasonProgramNotFound {
+		return err
+	}
+	images, listErr := c.set.opts.Client.ListImages(ctx)
+	var names []string
+	for _, image := range images {
+		names = append(names, image.Names...)
+	}
+	if listErr != nil || len(names) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; the daemon's images are %s", err, strings.Join(names[:min(len(names), mostImages)], ", "))
 }
 
 func nextStep(f failed, err error) string {

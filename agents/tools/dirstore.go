@@ -10,6 +10,9 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
+
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // DirStore is a FileStore of the files below a directory, whose keys are their paths
@@ -32,7 +35,7 @@ func (s *DirStore) Close() error { return s.root.Close() }
 func (s *DirStore) Open(_ context.Context, key string) (io.ReadCloser, int64, error) {
 	file, err := s.root.Open(key)
 	if err != nil {
-		return nil, 0, fmt.Errorf("open %s: %w", key, err)
+		return nil, 0, wrongKey(key, err)
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -49,7 +52,7 @@ func (s *DirStore) Open(_ context.Context, key string) (io.ReadCloser, int64, er
 func (s *DirStore) Put(_ context.Context, key, name string, content io.Reader) (stored string, size int64, err error) {
 	defer func() {
 		if err != nil {
-			stored, size, err = "", 0, fmt.Errorf("store %s: %w", name, err)
+			stored, size, err = "", 0, wrongKey(orElse(key, name), err)
 		}
 	}()
 	if key != "" {
@@ -70,6 +73,20 @@ func (s *DirStore) Put(_ context.Context, key, name string, content io.Reader) (
 		_ = s.root.Remove(part)
 	}
 	return key, size, err
+}
+
+// wrongKey says of an error that the key is to blame for what to send instead. The
+// content of a file, and the disk, fail with others.
+func wrongKey(key string, err error) error {
+	var read *sandkasten.APIError
+	path := (*fs.PathError)(nil)
+	link := (*os.LinkError)(nil)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.As(err, &read), !errors.As(err, &path) && !errors.As(err, &link),
+		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EIO):
+		return fmt.Errorf("file %s: %w", key, err)
+	}
+	return wrongInput("file_key %q cannot be used: %v; send a relative path without .., such as out/report.pdf, or leave it out", key, err)
 }
 
 // partPrefix begins the names of files that are being written.

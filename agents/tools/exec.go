@@ -34,9 +34,9 @@ func newEnded(end sandkasten.ExecEnd) ended {
 	}
 	switch {
 	case end.TimedOut:
-		e.Hint = "It was ended at its timeout. Send a longer timeout_seconds, or sandbox_exec with stream true for a program that goes on."
+		e.Hint = "It was ended at its timeout. Send a longer timeout_seconds, or stream true for a program that goes on."
 	case end.Cause == "oom_killed":
-		e.Hint = "It needed more memory than the sandbox has. Work on less at once, or open a sandbox with a larger limits.memory_mb."
+		e.Hint = "It needed more memory than the sandbox has. Work on less at once; limits are those of the opening, so a larger limits.memory_mb needs another session_key."
 	case end.Cause == "sandbox_gone":
 		e.Hint = "The sandbox ended meanwhile. Call sandbox_open and use the sandbox_id that it returns."
 	case end.DiskFull:
@@ -318,11 +318,15 @@ func shellTool(ctx context.Context, c *call) (any, error) {
 const defaultRuntime = "python"
 
 // runtimes are what sandbox_run runs code with.
-var runtimes = map[string]struct{ file, program string }{
-	"python": {"main.py", "python3"},
-	"node":   {"main.js", "node"},
-	"bash":   {"main.sh", "bash"},
+var runtimes = map[string]runtime{
+	"python": {"main.py", "python3", "python"},
+	"node":   {"main.js", "node", "node"},
+	"bash":   {"main.sh", "bash", ""},
 }
+
+// runtime is what code is run with. Its image is the one that Sandkasten's own recipes
+// make for it, and is taken where nobody has chosen another and the daemon has it.
+type runtime struct{ file, program, image string }
 
 type runAnswer struct {
 	OK         bool      `json:"ok"`
@@ -354,20 +358,20 @@ func runTool(ctx context.Context, c *call) (answer any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	options := c.set.opts.Session
-	if image := c.set.opts.Images[kind]; image != "" {
-		options.Image = image
-	}
-	options.Labels = map[string]string{LabelScope: c.scope.String()}
-	options.TTL = timeout + time.Minute
-	session, err := c.set.opts.Client.CreateSession(ctx, &options)
+	session, err := c.runSession(ctx, kind, timeout+time.Minute)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()
-		err = errors.Join(err, session.Destroy(ending))
+		// What the code has done stays done: an error would have it run again.
+		if session.Destroy(ending) != nil {
+			if a, ran := answer.(runAnswer); ran {
+				a.Hint = "Its sandbox could not be removed; it ends by itself."
+				answer = a
+			}
+		}
 	}()
 	for _, name := range sortedKeys(files) {
 		if err := session.Write(ctx, name, strings.NewReader(files[name]), nil); err != nil {
@@ -381,8 +385,7 @@ func runTool(ctx context.Context, c *call) (answer any, err error) {
 		return err
 	})
 	a := runAnswer{Runtime: kind, Limits: runLimits{int64(timeout / time.Second), c.set.opts.MaxBytes}}
-	var refused *sandkasten.APIError
-	if errors.As(err, &refused) && refused.Reason == sandkasten.ReasonProgramNotFound {
+	if reasonOf(err) == sandkasten.ReasonProgramNotFound {
 		a.ExitCode, a.Error = -1, "the image of the sandbox has no "+how.program+"; use another runtime, or a sandbox whose image has it"
 		return a, nil
 	}
@@ -390,6 +393,33 @@ func runTool(ctx context.Context, c *call) (answer any, err error) {
 		return nil, err
 	}
 	return a.with(result)
+}
+
+// runSession makes the sandbox of a run. Where nobody has chosen an image it is the one
+// of the runtime, or the daemon's default if there is none of that name.
+func (c *call) runSession(ctx context.Context, kind string, ttl time.Duration) (*sandkasten.Session, error) {
+	options := c.set.opts.Session
+	options.Labels = map[string]string{LabelScope: c.scope.String()}
+	options.TTL = ttl
+	chosen := orElse(c.set.opts.Images[kind], options.Image)
+	if options.Image = chosen; chosen == "" && options.RestoreSnapshotID == "" {
+		options.Image = runtimes[kind].image
+	}
+	session, err := c.set.opts.Client.CreateSession(ctx, &options)
+	if options.Image != chosen && reasonOf(err) == sandkasten.ReasonNoSuchImage {
+		options.Image = ""
+		session, err = c.set.opts.Client.CreateSession(ctx, &options)
+	}
+	return session, err
+}
+
+// reasonOf is the daemon's reason for an error, if it has one.
+func reasonOf(err error) sandkasten.Reason {
+	var refused *sandkasten.APIError
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
+	return ""
 }
 
 // runFiles is what a run begins with, by path: its code, and further files.
@@ -409,7 +439,7 @@ func (c *call) runFiles(code string) (map[string]string, error) {
 }
 
 func (a runAnswer) with(result sandkasten.ProcessResult) (any, error) {
-	const print = "print less, or write to a file of a sandbox of sandbox_open"
+	const print = "print less"
 	var cut, errCut bool
 	var err, stderrErr error
 	a.Stdout, a.StdoutB64, cut, err = stream(result.Stdout, result.StdoutBase64, a.Limits.MaxStdoutBytes, print)
@@ -417,6 +447,14 @@ func (a runAnswer) with(result sandkasten.ProcessResult) (any, error) {
 	a.Truncated = result.Truncated || cut || errCut
 	a.OK, a.ExitCode, a.DurationMS = result.ExitCode == 0, result.ExitCode, result.DurationMS
 	a.ended = newEnded(result.ExecEnd)
+	switch { // the hints name tools and fields that a run does not have
+	case result.TimedOut:
+		a.Hint = "It was ended at its timeout. Send a longer timeout_seconds, or do less in one run."
+	case result.Cause == "oom_killed":
+		a.Hint = "It needed more memory than the sandbox has. Work on less at once."
+	case result.Cause == "sandbox_gone":
+		a.Hint = "The sandbox ended meanwhile. Run it again."
+	}
 	if a.Error, a.Hint = a.Hint, ""; a.Error == "" && !a.OK {
 		a.Error = "the program failed; see stderr"
 		if result.Signal > 0 {

@@ -2,6 +2,8 @@ package tools
 
 import (
 	"encoding/base64"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,23 @@ func TestShortenKeepsHeadAndTail(t *testing.T) {
 	}
 	if same, cut := shorten("text", 4, ""); cut || same != "text" {
 		t.Errorf("cut %q", same)
+	}
+}
+
+// Each error that the daemon can have a reason for says what to do.
+func TestReasonsHaveNextSteps(t *testing.T) {
+	source, err := os.ReadFile("../../sdk/go/errors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := regexp.MustCompile(`Reason\w+ +Reason = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(reasons) < 20 {
+		t.Fatalf("found %d reasons", len(reasons))
+	}
+	for _, reason := range reasons {
+		if reasonSteps[sandkasten.Reason(reason[1])] == "" {
+			t.Errorf("%s has no next step", reason[1])
+		}
 	}
 }
 

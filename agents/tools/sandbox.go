@@ -93,6 +93,9 @@ func closeTool(ctx context.Context, c *call) (any, error) {
 	// One with a name of its own outlives sandboxes, unless its end is asked for.
 	if told && info.WorkspaceID != "" {
 		err = c.set.opts.Client.DeleteWorkspace(ctx, info.WorkspaceID, nil)
+		if errors.Is(err, sandkasten.ErrConflict) {
+			return okAnswer{OK: true, Hint: "its workspace stays: another sandbox uses it"}, nil
+		}
 	}
 	return okAnswer{OK: true}, err
 }

@@ -1,5 +1,7 @@
 package tools
 
+import "fmt"
+
 // Fields that many tools have.
 var (
 	sandboxID = need("sandbox_id", typeString, "From sandbox_open.")
@@ -7,6 +9,12 @@ var (
 	timeout   = may("timeout_seconds", typeInteger, "").between(1, 3600).or(int64(120))
 	env       = may("env", typeMap, "")
 )
+
+// unlessStreamed is the timeout of a command that may be left to itself. It has no
+// default in the schema: a model that sends what it reads there would end its server.
+func unlessStreamed(seconds int64) field {
+	return may(timeout.name, typeInteger, fmt.Sprintf("If left out: %d, with stream none.", seconds)).between(1, max(timeout.maximum, seconds))
+}
 
 // table is all tools, in the order in which models read them. Descriptions are short:
 // each word is read by a model in every turn.
@@ -38,7 +46,7 @@ func sandboxTools() []Tool {
 		Name:        "sandbox_close",
 		Description: "End a sandbox. Usually not needed: it ends with the run.",
 		Destructive: true,
-		input:       []field{sandboxID, may("delete_workspace", typeBoolean, "false keeps its files for a later sandbox_open.").or(true)},
+		input:       []field{sandboxID, may("delete_workspace", typeBoolean, "false keeps its files for a later sandbox_open, true also deletes a named workspace.")},
 		handle:      closeTool,
 	}, {
 		Name:        "sandbox_run",
@@ -62,8 +70,8 @@ func execTools() []Tool {
 		input: []field{
 			sandboxID,
 			need("cmd", typeStrings, `Program and arguments: ["python3", "main.py"].`),
-			may("cwd", typeString, "").or(workspace), env, timeout,
-			may("stream", typeBoolean, "Return an exec_id at once, for servers and long programs: no timeout unless given.").or(false),
+			may("cwd", typeString, "").or(workspace), env, unlessStreamed(120),
+			may("stream", typeBoolean, "Return an exec_id at once, for servers and long programs.").or(false),
 		},
 		handle: execTool,
 	}, {
@@ -169,6 +177,7 @@ func fileTools() []Tool {
 	}, {
 		Name:        "sandbox_publish_file",
 		Description: "Give a file of the sandbox to the user; returns its file_key.",
+		Destructive: true,
 		needsFiles:  true,
 		input:       []field{sandboxID, need("source", typeString, "Relative to /workspace."), may("file_key", typeString, "")},
 		handle:      publishTool,

@@ -69,7 +69,7 @@ type Options struct {
 	Images   map[string]string        // of sandbox_run, by runtime; the daemon's default otherwise
 	Runtime  string                   // of sandbox_run that says none: python
 	Files    FileStore                // nil leaves out sandbox_stage_file and sandbox_publish_file
-	MaxBytes int                      // of each output in an answer: 16 KiB
+	MaxBytes int                      // of each output in an answer: 16 KiB; less than 256 is 256
 	Timeout  time.Duration            // of a command that has none: 2 minutes
 
 	Observe Observer // is told of each call; nil is nobody
@@ -95,6 +95,7 @@ func New(o Options) (*Set, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 16 << 10
 	}
+	o.MaxBytes = max(o.MaxBytes, leastBytes)
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
 	}
@@ -102,16 +103,22 @@ func New(o Options) (*Set, error) {
 	return &Set{opts: o, tools: withDefaults(Offered(o.ScopeArgument, o.Files != nil), o), known: map[string]Scope{}}, nil
 }
 
+// leastBytes is room for what an answer must have to lead on, such as one character of
+// an output.
+const leastBytes = 256
+
 // withDefaults has definitions say what the options decide. A model that sends what it
 // was told to be the default would undo them otherwise.
 func withDefaults(list []Tool, o Options) []Tool {
 	for _, t := range list {
 		for i, f := range t.input {
+			seconds := int64(o.Timeout / time.Second)
 			switch {
+			case f.name == timeout.name && t.hasField("stream"):
+				t.input[i] = unlessStreamed(seconds)
 			case f.name == "runtime":
 				t.input[i] = f.or(o.Runtime)
 			case f.name == timeout.name && f.fallback == timeout.fallback:
-				seconds := int64(o.Timeout / time.Second)
 				t.input[i] = f.between(1, max(f.maximum, seconds)).or(seconds)
 			}
 		}
@@ -182,7 +189,7 @@ func (c *call) run(ctx context.Context, tool Tool, name string, err error) Resul
 		answer, err = tool.handle(ctx, c)
 	}
 	if err != nil {
-		return failure(tool, name, err)
+		return failure(tool, name, c.withImages(ctx, err))
 	}
 	return Result{JSON: encode(answer)}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -96,27 +97,96 @@ func newSet(t *testing.T, o tools.Options) *tools.Set {
 	return set
 }
 
+// scripted is a set whose daemon answers as the function does.
+func scripted(t *testing.T, o tools.Options, answer http.HandlerFunc) *tools.Set {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	client, err := sandkasten.New(sandkasten.Options{URL: server.URL, APIKey: "key", MaxRetries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Client, o.Scope = client, tools.Scope{Namespace: "workflow", ID: "r"}
+	set, err := tools.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func answerWith(t *testing.T, w http.ResponseWriter, status int, text string) {
+	t.Helper()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run has the image of its runtime where there is one and nobody chose another.
+func TestImageOfARun(t *testing.T) {
+	for name, c := range map[string]struct {
+		options tools.Options
+		args    string
+		want    string // of the images that are asked for
+	}{
+		"python":   {args: `{"code":"1"}`, want: "python,"},
+		"node":     {args: `{"code":"1","runtime":"node"}`, want: "node,"},
+		"bash":     {args: `{"code":"1","runtime":"bash"}`, want: ""},
+		"chosen":   {options: tools.Options{Session: sandkasten.CreateOptions{Image: "mine"}}, args: `{"code":"1"}`, want: "mine"},
+		"by kind":  {options: tools.Options{Images: map[string]string{"python": "mine"}}, args: `{"code":"1"}`, want: "mine"},
+		"restored": {options: tools.Options{Session: sandkasten.CreateOptions{RestoreSnapshotID: "s"}}, args: `{"code":"1"}`, want: ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var images []string
+			set := scripted(t, c.options, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v1/images" {
+					answerWith(t, w, http.StatusOK, `{"images":[{"names":["base","tools"]}]}`)
+					return
+				}
+				var body struct{ Image string }
+				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+					t.Error(err)
+				}
+				images = append(images, body.Image)
+				answerWith(t, w, http.StatusNotFound, `{"code":"not_found","reason":"no_such_image","error":"there is no image"}`)
+			})
+			result := set.Call(t.Context(), "sandbox_run", json.RawMessage(c.args))
+			if got := strings.Join(images, ","); got != c.want || !strings.Contains(result.Text(), "images are base, tools") {
+				t.Errorf("asked for %q, want %q; %s", got, c.want, result.Text())
+			}
+		})
+	}
+}
+
+// A workspace that another sandbox uses stays, which is no failure: the sandbox has ended.
+func TestCloseBesideAnotherUserOfTheWorkspace(t *testing.T) {
+	set := scripted(t, tools.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/v1/workspaces"):
+			answerWith(t, w, http.StatusConflict, `{"code":"conflict","error":"it is in use; use force"}`)
+		case r.Method == http.MethodDelete:
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			answerWith(t, w, http.StatusOK, `{"id":"x","workspace_id":"w","labels":{"sandkasten.scope":"workflow:r"}}`)
+		}
+	})
+	r := set.Call(t.Context(), "sandbox_close", json.RawMessage(`{"sandbox_id":"x","delete_workspace":true}`))
+	if r.IsError || !strings.Contains(r.Text(), "another sandbox uses it") {
+		t.Error(r.Text())
+	}
+}
+
 // The first match is in an answer however much is around it.
 func TestGrepShowsAMatch(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	set := scripted(t, tools.Options{MaxBytes: 1024}, func(w http.ResponseWriter, r *http.Request) {
 		text := `{"id":"x","labels":{"sandkasten.scope":"workflow:r"}}`
 		if strings.HasSuffix(r.URL.Path, "/grep") {
 			around := `["` + strings.Repeat("n", 600) + `"]`
 			text = `{"matches":[{"path":"a","line":7,"text":"found","before":` + around + `,"after":` + around + `},{"path":"b","line":1,"text":"found"}],"binary_files":2}`
 		}
-		if _, err := w.Write([]byte(text)); err != nil {
-			t.Error(err)
-		}
-	}))
-	t.Cleanup(server.Close)
-	client, err := sandkasten.New(sandkasten.Options{URL: server.URL, APIKey: "key"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := tools.New(tools.Options{Client: client, Scope: tools.Scope{Namespace: "workflow", ID: "r"}, MaxBytes: 1024})
-	if err != nil {
-		t.Fatal(err)
-	}
+		answerWith(t, w, http.StatusOK, text)
+	})
 	const want = `{"matches":[{"path":"a","line":7,"text":"found"}],"binary_files_skipped":2,"truncated":true,"hint":"there are more; send a narrower pattern, path or include, or less context"}`
 	if r := set.Call(t.Context(), "sandbox_fs_grep", json.RawMessage(`{"sandbox_id":"x","pattern":"found","context":1}`)); r.IsError || r.Text() != want {
 		t.Errorf("got %s", r.Text())

@@ -78,6 +78,12 @@ func (a *App) ClientWith(o sandkasten.Options) (*sandkasten.Client, error) {
 	return sandkasten.New(o)
 }
 
+// Key is the API key that the clients have, or empty where there is none.
+func (a *App) Key() (string, error) {
+	_, key, err := a.daemonOf()
+	return key, err
+}
+
 // daemonOf is the daemon of --url, or the configuration's. The configuration's
 // key goes to no other daemon than its own.
 func (a *App) daemonOf() (url, key string, err error) {

@@ -39,6 +39,7 @@ func (d *Daemon) surfaces(previews *preview.Previews, registry *prometheus.Regis
 			OIDC:        d.oidc,
 			Home:        d.home(),
 			Scopes:      d.scopes,
+			AgentFiles:  d.artifacts != nil,
 			Audit:       d.audit,
 			History:     d.history,
 			Findings:    d.findings,

@@ -7,6 +7,8 @@ package mcpserver
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -94,8 +96,17 @@ func (s *server) set(client *mcp.Implementation, extra *mcp.RequestExtra) (*tool
 	}
 	if extra != nil {
 		c.Header = extra.Header
+		// By the older protocols a client says its name once, which no connection keeps.
+		c.Client = cmp.Or(c.Client, productOf(c.Header.Get("User-Agent")))
 	}
 	return s.opts.Sets(c)
+}
+
+// productOf is the program that a header User-Agent names first, as RFC 9110 has it.
+func productOf(agent string) string {
+	product, _, _ := strings.Cut(strings.TrimSpace(agent), " ")
+	name, _, _ := strings.Cut(product, "/")
+	return name
 }
 
 // call runs a tool. What goes wrong is for the model to read.
@@ -167,8 +178,10 @@ func place(uri string) (id, name string, ok bool) {
 // maxName bounds the part of a client's name that is in its scope.
 const maxName = 64
 
-// DefaultScope is the scope of a client that names none: one for each program.
-func DefaultScope(client string) tools.Scope {
+// DefaultScope is the scope of a client that names none: one for each program and key.
+// Of the key it has a few bits of a digest, from which nobody finds the key. A token
+// of a provider, which is another one after an hour, is not told apart.
+func DefaultScope(client, key string) tools.Scope {
 	name := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-', r == '.', r == '_':
@@ -176,5 +189,10 @@ func DefaultScope(client string) tools.Scope {
 		}
 		return '-'
 	}, strings.ToLower(client))
-	return tools.Scope{Namespace: "user", ID: cmp.Or(name[:min(len(name), maxName)], "mcp")}
+	id := cmp.Or(name[:min(len(name), maxName)], "mcp")
+	if key != "" && strings.Count(key, ".") != 2 { // as a JWT has
+		digest := sha256.Sum256([]byte("default scope\x00" + key))
+		id += "." + hex.EncodeToString(digest[:4])
+	}
+	return tools.Scope{Namespace: "user", ID: id}
 }

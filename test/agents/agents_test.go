@@ -402,6 +402,9 @@ func runs(a *agent) {
 	if !ok.OK || ok.Runtime != "bash" || *ok.ExitCode != 0 || text(ok.Stdout) != "arg env\nfile\n" || ok.Error != "" {
 		t.Errorf("run %+v", ok)
 	}
+	if python := a.call("sandbox_run", m{"code": "print(6 * 7)"}); !python.OK || python.Runtime != "python" || text(python.Stdout) != "42\n" {
+		t.Errorf("run %+v", python)
+	}
 	bad := a.call("sandbox_run", m{"runtime": "bash", "code": "exit 7"})
 	if bad.OK || *bad.ExitCode != 7 || bad.Error == "" {
 		t.Errorf("run %+v", bad)

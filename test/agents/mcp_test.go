@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os/exec"
 	"slices"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -165,14 +166,14 @@ func mcpSession(t *testing.T, transport func(scope string) mcp.Transport, scope 
 func TestVersionsOfTheProtocol(t *testing.T) {
 	t.Parallel()
 	d := blackbox.Start(t, blackbox.Options{})
-	post := func(t *testing.T, version, body string) string {
+	post := func(t *testing.T, version, agent, body string) string {
 		t.Helper()
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.URL+"/mcp", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for name, value := range map[string]string{
-			"Authorization": "Bearer " + d.Key, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
+			"User-Agent": agent, "Authorization": "Bearer " + d.Key, "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
 			"Mcp-Protocol-Version": version, "Mcp-Method": "tools/call", "Mcp-Name": "sandbox_run",
 		} {
 			if version != "" || !strings.HasPrefix(name, "Mcp") {
@@ -193,18 +194,31 @@ func TestVersionsOfTheProtocol(t *testing.T) {
 	const run = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"sandbox_run","arguments":{"runtime":"bash","code":"echo in-a-sandbox"}%s}}`
 	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25"} {
 		t.Run(version, func(t *testing.T) {
-			begun := post(t, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"old","version":"1"}}}`)
+			begun := post(t, "", "old/1", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"old","version":"1"}}}`)
 			if !strings.Contains(begun, `"protocolVersion":"`+version+`"`) {
 				t.Errorf("it speaks %s", begun)
 			}
-			if got := post(t, version, fmt.Sprintf(run, "")); !strings.Contains(got, "in-a-sandbox") {
+			if got := post(t, version, "old/1", fmt.Sprintf(run, "")); !strings.Contains(got, "in-a-sandbox") {
 				t.Errorf("ran %s", got)
+			}
+			// Programs have sandboxes of their own, though a call does not say whose it is.
+			const open = `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"sandbox_open","arguments":{}}}`
+			var ids []string
+			for _, agent := range []string{"one/" + version, "two/" + version, "one/new (linux)"} {
+				found := regexp.MustCompile(`"sandbox_id":"(\w+)"`).FindStringSubmatch(post(t, version, agent, open))
+				if found == nil {
+					t.Fatalf("%s has opened none", agent)
+				}
+				ids = append(ids, found[1])
+			}
+			if ids[0] == ids[1] || ids[0] != ids[2] {
+				t.Errorf("one, two and one again have %q", ids)
 			}
 		})
 	}
 	t.Run("2026-07-28", func(t *testing.T) {
 		meta := `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"new","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
-		if got := post(t, "2026-07-28", fmt.Sprintf(run, meta)); !strings.Contains(got, "in-a-sandbox") {
+		if got := post(t, "2026-07-28", "new/1", fmt.Sprintf(run, meta)); !strings.Contains(got, "in-a-sandbox") {
 			t.Errorf("ran %s", got)
 		}
 	})
@@ -373,7 +387,7 @@ func TestDefinitionsOfTheDaemon(t *testing.T) {
 			t.Error(err)
 		}
 		resp.Body.Close()
-		text, err := tools.Definitions(format, tools.All())
+		text, err := tools.Definitions(format, tools.Offered(false, false)) // no orchestrator keeps files
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -105,12 +105,12 @@ const noKey = "none"
 
 // set is the tools of a request.
 func (s *surface) set(c mcpserver.Caller) (*tools.Set, error) {
-	key := cmp.Or(strings.TrimSpace(bearer(c.Header.Get("Authorization"))), c.Header.Get("X-Api-Key"), noKey)
-	client, err := sandkasten.New(sandkasten.Options{URL: url, APIKey: key, HTTPClient: s.http, MaxRetries: -1, RetryTime: -1})
+	key := cmp.Or(strings.TrimSpace(bearer(c.Header.Get("Authorization"))), c.Header.Get("X-Api-Key"))
+	client, err := sandkasten.New(sandkasten.Options{URL: url, APIKey: cmp.Or(key, noKey), HTTPClient: s.http, MaxRetries: -1, RetryTime: -1})
 	if err != nil {
 		return nil, err
 	}
-	o := tools.Options{Client: client, Scope: mcpserver.DefaultScope(c.Client), ScopeArgument: true, Files: s.files, Observe: s.calls.observe}
+	o := tools.Options{Client: client, Scope: mcpserver.DefaultScope(c.Client, key), ScopeArgument: true, Files: s.files, Observe: s.calls.observe}
 	if text := c.Header.Get(mcpserver.ScopeHeader); text != "" {
 		o.ScopeArgument = false
 		if o.Scope, err = tools.ParseScope(text); err != nil {

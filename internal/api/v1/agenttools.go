@@ -35,7 +35,7 @@ type agentToolsOutput struct {
 }
 
 func (s *surface) agentTools(_ context.Context, in *agentToolsInput) (*agentToolsOutput, error) {
-	text, err := tools.Definitions(tools.Format(in.Format), tools.All())
+	text, err := tools.Definitions(tools.Format(in.Format), tools.Offered(false, s.opts.AgentFiles))
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,8 @@ type Options struct {
 
 	Scopes *scope.Service // nil has none, and answers so
 
+	AgentFiles bool // agents' tools stage and publish files: definitions have these tools
+
 	Audit *audit.Log // of what clients do; nil keeps none, and answers so
 
 	OutputBytes int64  // of one command's output in an answer: 1 MiB

@@ -42,7 +42,11 @@ func (c MCPCmd) Run(ctx context.Context, a *cli.App) (err error) {
 	if err != nil {
 		return err
 	}
-	server := &stdio{options: tools.Options{Client: client}, sets: map[tools.Scope]*tools.Set{}}
+	key, err := a.Key()
+	if err != nil {
+		return err
+	}
+	server := &stdio{key: key, options: tools.Options{Client: client}, sets: map[tools.Scope]*tools.Set{}}
 	if c.Scope != "" {
 		if server.options.Scope, err = tools.ParseScope(c.Scope); err != nil {
 			return err
@@ -70,6 +74,7 @@ func (c MCPCmd) Run(ctx context.Context, a *cli.App) (err error) {
 // stdio has the tools of one client.
 type stdio struct {
 	options tools.Options
+	key     string
 
 	mu   sync.Mutex
 	sets map[tools.Scope]*tools.Set // guarded by mu
@@ -78,7 +83,7 @@ type stdio struct {
 func (s *stdio) set(c mcpserver.Caller) (*tools.Set, error) {
 	o := s.options
 	if o.Scope == (tools.Scope{}) {
-		o.Scope = mcpserver.DefaultScope(c.Client)
+		o.Scope = mcpserver.DefaultScope(c.Client, s.key)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
