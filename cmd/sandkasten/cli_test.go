@@ -271,7 +271,7 @@ func TestInterruptedExecOfAResult(t *testing.T) {
 
 func TestTimeoutHasItsOwnCode(t *testing.T) {
 	tm := startDaemon(t)
-	r := tm.run("run", "base", "--timeout", "100ms", "echo before; sleep 600")
+	r := tm.run("run", "base", "--timeout", "3s", "echo before; sleep 600")
 	if r.code != cli.ExitTimeout || !strings.HasPrefix(r.out, "before\n") || !strings.Contains(r.errOut, "time was up") {
 		t.Errorf("run = %+v", r)
 	}

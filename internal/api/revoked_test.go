@@ -108,7 +108,7 @@ func wantEnd(t *testing.T, ended chan error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(time.Second):
+	case <-time.After(10 * time.Second):
 		t.Fatal("the request goes on after its key")
 		return nil
 	}

@@ -19,10 +19,17 @@ func TestHost(t *testing.T) {
 	if err != nil || len(r.Boot) != 36 || r.Offset <= 0 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	time.Sleep(50 * time.Millisecond)
-	again, err := clock.Host("/proc")()
-	if err != nil || again.Boot != r.Boot || (again.Offset-r.Offset).Abs() > 30*time.Millisecond {
-		t.Errorf("%+v, and then %+v, %v", r, again, err)
+	drift := time.Hour
+	for try := 0; try < 20 && drift > 30*time.Millisecond; try++ { // the machine may stop between both clocks
+		time.Sleep(50 * time.Millisecond)
+		again, err := clock.Host("/proc")()
+		if err != nil || again.Boot != r.Boot {
+			t.Fatalf("%+v, and then %+v, %v", r, again, err)
+		}
+		drift, r = (again.Offset - r.Offset).Abs(), again
+	}
+	if drift > 30*time.Millisecond {
+		t.Errorf("it drifts by %v", drift)
 	}
 	proc := t.TempDir()
 	if _, err := clock.Host(proc)(); !errors.Is(err, os.ErrNotExist) {

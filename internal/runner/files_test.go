@@ -190,7 +190,7 @@ func TestFilesRefuse(t *testing.T) {
 				t.Errorf("write %.40q: %v, want %s", tc.path, err, tc.write)
 			}
 		}
-		if took := time.Since(begin); took > time.Second {
+		if took := time.Since(begin); took > 10*time.Second {
 			t.Errorf("%.40q took %v", tc.path, took)
 		}
 	}
@@ -361,13 +361,14 @@ func TestList(t *testing.T) {
 func TestFilesDuringExec(t *testing.T) {
 	h := newHost(t)
 	p := h.dial()
-	p.start(protocol.Exec{TimeoutMS: 5000}, "sleep 2")
+	id := p.start(protocol.Exec{TimeoutMS: 60_000}, "sleep 60")
 	q := h.dial()
 	begin := time.Now()
 	must(t, q.write(protocol.Write{Path: "f"}, []byte("x")))
-	if _, _, err := q.read(protocol.Read{Path: "f"}); err != nil || time.Since(begin) > 1800*time.Millisecond {
+	if _, _, err := q.read(protocol.Read{Path: "f"}); err != nil || time.Since(begin) > 15*time.Second {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
+	q.cancel(id)
 	if _, err := p.finish(); err != nil {
 		t.Error(err)
 	}

@@ -20,11 +20,17 @@ func TestDiskFull(t *testing.T) {
 		t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	})
 	p := h.dial()
+	limit := func(command string) int64 { // in milliseconds; one command is to reach it
+		if command == "sleep 100" {
+			return 500
+		}
+		return 15_000
+	}
 	shell := func(command string) protocol.Record {
-		return p.run(protocol.Exec{TimeoutMS: 500, GraceMS: 50}, command).Record
+		return p.run(protocol.Exec{TimeoutMS: limit(command), GraceMS: 50}, command).Record
 	}
 	program := func(command string) protocol.Record {
-		return p.program(protocol.Start{TimeoutMS: 500, GraceMS: 50}, "sh", "-c", command).Record
+		return p.program(protocol.Start{TimeoutMS: limit(command), GraceMS: 50}, "sh", "-c", command).Record
 	}
 	for _, c := range []struct {
 		how     func(command string) protocol.Record

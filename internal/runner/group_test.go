@@ -109,7 +109,7 @@ func TestProgramInGroup(t *testing.T) {
 	group, made := cgroups(t)
 	h := newHost(t, func(o *runner.Options) { o.Group = group })
 	p := h.dial()
-	r := p.program(protocol.Start{TimeoutMS: 500, GraceMS: 100}, "sh", "-c",
+	r := p.program(protocol.Start{TimeoutMS: 2000, GraceMS: 100}, "sh", "-c",
 		"trap 'exit 0' TERM; (setsid sh -c 'trap \"\" TERM; sleep 4009."+pid+"; sleep 4009."+pid+"' &) ; echo up; while :; do sleep 0.05; done")
 	if string(r.stdout) != "up\n" || r.ExitCode != 124 || r.Cause != protocol.CauseTimeout {
 		t.Errorf("%q, %+v", r.stdout, r.Record)
@@ -191,7 +191,7 @@ func TestInitStopsProgram(t *testing.T) {
 	p := h.dial()
 	other := p.background(protocol.Start{}, "sh", "-c", "(setsid sleep 777 &); sleep 777")
 	r := p.program(protocol.Start{TimeoutMS: 300, GraceMS: 50}, "sh", "-c", `for i in 1 2 3; do perl -e 'while (1) { fork and exit }' & done; (setsid sleep 888 &); sleep 1000`)
-	if r.Cause != protocol.CauseTimeout || r.DurationUS > 5_000_000 {
+	if r.Cause != protocol.CauseTimeout || r.DurationUS > 15_000_000 {
 		t.Errorf("%+v", r.Record)
 	}
 	// What is dead and not reaped yet has a name, too.

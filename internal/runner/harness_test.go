@@ -206,13 +206,13 @@ func (p *peer) sh(command string) reply {
 	return p.run(protocol.Exec{TimeoutMS: 10_000}, command)
 }
 
-// next checks that the shell is in order, and quickly so.
+// next checks that the shell is in order. A machine may be slow, but nothing hangs.
 func (p *peer) next() reply {
 	p.t.Helper()
 	begin := time.Now()
-	r := p.run(protocol.Exec{TimeoutMS: 2000}, "echo NEXT")
+	r := p.run(protocol.Exec{TimeoutMS: 15_000}, "echo NEXT")
 	r.want(p.t, "NEXT\n", 0, protocol.CauseExited)
-	if took := time.Since(begin); took > 2*time.Second {
+	if took := time.Since(begin); took > 15*time.Second { // less than a reply may take
 		p.t.Errorf("the next command took %v", took)
 	}
 	return r

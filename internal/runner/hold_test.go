@@ -26,7 +26,7 @@ func TestHold(t *testing.T) {
 	on, off := true, false
 	p := h.dial()
 	running := h.dial()
-	running.start(protocol.Exec{TimeoutMS: 50}, `trap 'touch "$HOME/asked"' TERM; while :; do sleep 0.01; done`)
+	running.start(protocol.Exec{TimeoutMS: 2000}, `trap 'touch "$HOME/asked"' TERM; while :; do sleep 0.01; done`)
 	for range 2 {
 		if !p.hold(&on) {
 			t.Error("not held")
@@ -35,7 +35,7 @@ func TestHold(t *testing.T) {
 	inShell, direct := h.dial(), h.dial()
 	inShell.start(protocol.Exec{Shell: "new"}, "touch shell; echo shell")
 	direct.ask(protocol.Start{}, nil, "", "sh", "-c", "touch direct; echo direct")
-	time.Sleep(200 * time.Millisecond) // what must not happen has no event
+	time.Sleep(2500 * time.Millisecond) // what must not happen has no event
 	for _, name := range []string{"asked", "shell", "direct"} {
 		if _, err := os.Stat(filepath.Join(h.workspace, name)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s: %v, want none", name, err)

@@ -103,7 +103,7 @@ func TestHostileCommands(t *testing.T) {
 			p.sh("true")
 			begin := time.Now()
 			r := p.sh(tc.command)
-			if took := time.Since(begin); took > 2*time.Second {
+			if took := time.Since(begin); took > 9*time.Second { // sh gives up after ten
 				t.Errorf("took %v", took)
 			}
 			if tc.output != any && string(r.output) != tc.output {
@@ -138,7 +138,7 @@ func TestUnfinishedCommands(t *testing.T) {
 			case r.Cause != protocol.CauseExited:
 				t.Errorf("%q: code %d, %s, %q", command, r.ExitCode, r.Cause, r.output)
 			}
-			if abortedByBash(p.run(protocol.Exec{TimeoutMS: 2000}, "true")) {
+			if abortedByBash(p.run(protocol.Exec{TimeoutMS: 15_000}, "true")) {
 				aborted++
 			}
 			nextIgnoringTraps(p)
@@ -224,11 +224,11 @@ func any2() int { return -1 }
 func nextIgnoringTraps(p *peer) reply {
 	p.t.Helper()
 	begin := time.Now()
-	r := p.run(protocol.Exec{TimeoutMS: 2000}, "echo NEXT")
+	r := p.run(protocol.Exec{TimeoutMS: 15_000}, "echo NEXT")
 	if !strings.HasSuffix(strings.TrimSuffix(string(r.output), "dbg\n"), "NEXT\n") || r.ExitCode != 0 || r.Cause != protocol.CauseExited {
 		p.t.Errorf("next: %q, code %d, %s", r.output, r.ExitCode, r.Cause)
 	}
-	if took := time.Since(begin); took > 2*time.Second {
+	if took := time.Since(begin); took > 15*time.Second {
 		p.t.Errorf("the next command took %v", took)
 	}
 	return r

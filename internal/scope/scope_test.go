@@ -83,7 +83,7 @@ func newService(t *testing.T, path string, core *sessions) *scope.Service {
 			t.Error(err)
 		}
 	})
-	return scope.New(scope.Options{Store: rows, Sessions: core, Grace: 100 * time.Millisecond})
+	return scope.New(scope.Options{Store: rows, Sessions: core, Grace: 3 * time.Second})
 }
 
 var alice, bob = auth.Principal{Owner: "alice"}, auth.Principal{Owner: "bob"}
@@ -230,7 +230,7 @@ func TestWhatWasOnItsWayEndsInTheGrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSessions(t, core)
-	time.Sleep(110 * time.Millisecond)
+	time.Sleep(3100 * time.Millisecond)
 	core.all = slices.Clone(late)
 	for range 2 { // the first one forgets the scope
 		if err := s.Round(t.Context()); err != nil {

@@ -81,7 +81,7 @@ func TestLargestExec(t *testing.T) {
 }
 
 func TestExecTimeout(t *testing.T) {
-	d := newHost(t).start(t, func(o *session.Options) { o.Defaults.ExecTimeout = 100 * time.Millisecond })
+	d := newHost(t).start(t, func(o *session.Options) { o.Defaults.ExecTimeout = 3 * time.Second })
 	s := d.create(t, session.CreateRequest{})
 	var out bytes.Buffer
 	r, err := d.Execs.Run(t.Context(), everyone, s.ID, session.ExecRequest{Command: "echo before; sleep 600"}, &out)

@@ -7,8 +7,8 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
-	"slices"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -138,7 +138,7 @@ func mcpSession(t *testing.T, transport func(scope string) mcp.Transport, scope 
 	if wrong, failed := use(t, s, "sandbox_exec", m{"sandbox_id": id, "cmd": "ls"}); !failed || !strings.Contains(wrong.Error, "array") {
 		t.Errorf("a wrong call: %+v", wrong)
 	}
-	long := &mcp.CallToolParams{Name: "sandbox_exec", Arguments: in(id, m{"cmd": []string{"sleep", "6"}})}
+	long := &mcp.CallToolParams{Name: "sandbox_exec", Arguments: in(id, m{"cmd": []string{"sleep", "11"}})}
 	long.SetProgressToken("token")
 	if result, err := s.CallTool(t.Context(), long); err != nil || result.IsError || told.Load() == 0 {
 		t.Errorf("sleep: %+v, %v, told %d times", result, err, told.Load())
@@ -259,9 +259,11 @@ func TestSubscriptions(t *testing.T) {
 			if err := s.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: uri}); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(500 * time.Millisecond) // what was under way
-			for len(updated) > 0 {
-				<-updated
+			for quiet := time.Now(); time.Since(quiet) < 3*time.Second; time.Sleep(50 * time.Millisecond) { // what was under way
+				for len(updated) > 0 {
+					<-updated
+					quiet = time.Now()
+				}
 			}
 			use(t, s, "sandbox_exec", in(id, m{"cmd": []string{"sh", "-c", "echo more >>log.txt"}}))
 			time.Sleep(500 * time.Millisecond)

@@ -76,8 +76,8 @@ func (s *scene) sameTime(t *testing.T, nobody *caller) {
 			took[value] = append(took[value], nobody.do(t, "GET", "/v1/info", nil, header("Authorization", value)).took)
 		}
 	}
-	median := func(d []time.Duration) time.Duration { slices.Sort(d); return d[len(d)/2] }
-	if a, b := median(took[near]), median(took[far]); max(a, b)-min(a, b) > paced(2*time.Millisecond) {
+	quick := func(d []time.Duration) time.Duration { slices.Sort(d); return d[len(d)/10] } // load only ever adds
+	if a, b := quick(took[near]), quick(took[far]); max(a, b)-min(a, b) > paced(2*time.Millisecond) {
 		t.Errorf("a key that is nearly right takes %s, one that is all wrong %s", a, b)
 	}
 }

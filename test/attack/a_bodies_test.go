@@ -65,8 +65,12 @@ func TestA06_HeldCommands(t *testing.T) {
 	b, other := s.a.session(t, nil), s.b.session(t, nil)
 	before := s.memory(t)
 	var waiting sync.WaitGroup
-	waiting.Go(func() { s.a.do(t, "POST", b.at("/exec"), `{"cmd":"sleep 8"}`) })
-	time.Sleep(time.Second)
+	waiting.Go(func() { s.a.do(t, "POST", b.at("/exec"), `{"cmd":"sleep 20"}`) })
+	for deadline := time.Now().Add(paced(10 * time.Second)); !strings.Contains(b.do(t, "GET", b.at("/execs"), nil).body, "running"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing runs")
+		}
+	}
 	ends := make(chan int, 100)
 	for range cap(ends) {
 		waiting.Go(func() {

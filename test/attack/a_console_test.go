@@ -86,7 +86,7 @@ func TestA22_ForeignPages(t *testing.T) {
 	v.do(t, "GET", b+"/fs/read?path=forged", nil, v.shows).refused(t, "what was forged", 404)
 	v.do(t, "GET", "/v1/auth/session", nil, own...).refused(t, "the console", 200)
 	v.do(t, "GET", "/v1/events", nil, own...).refused(t, "the console's stream", 200)
-	if status, text := v.bare(t, v.socket(b+"/terminal", s.d.URL), time.Second); status != 101 {
+	if status, text := v.bare(t, v.socket(b+"/terminal", s.d.URL), paced(10*time.Second)); status != 101 {
 		t.Errorf("the console's terminal: %d %s", status, text)
 	}
 	v.do(t, "DELETE", b, nil, append(own, v.sends)...).refused(t, "what the console sends", 200)

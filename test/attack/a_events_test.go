@@ -82,7 +82,7 @@ func TestA19_Events(t *testing.T) {
 
 	s.admin(t).do(t, "DELETE", "/v1/keys/"+follower.ID, nil).refused(t, "revoke the key", 200)
 	for name, lines := range map[string]<-chan string{"from before": ofB, "resumed": again} {
-		patience := time.After(paced(2 * time.Second))
+		patience := time.After(paced(10 * time.Second))
 		for open := true; open; {
 			select {
 			case _, open = <-lines:

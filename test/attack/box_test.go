@@ -118,9 +118,17 @@ func (b *box) noneOf(out string) {
 // command of the session is run as ever, at once.
 func (b *box) next() {
 	b.t.Helper()
-	start := time.Now()
-	r, err := b.tryExec("echo NEXT", sandkasten.ExecOptions{})
-	if took := time.Since(start); err != nil || r.Output != "NEXT\n" || r.ExitCode != 0 || took > paced(2*time.Second) {
+	var r sandkasten.ExecResult
+	var err error
+	took := paced(time.Hour)
+	for try := 0; try < 2 && took > paced(2*time.Second); try++ { // a host may stand still once
+		start := time.Now()
+		r, err = b.tryExec("echo NEXT", sandkasten.ExecOptions{})
+		if took = time.Since(start); err != nil || r.Output != "NEXT\n" {
+			break
+		}
+	}
+	if err != nil || r.Output != "NEXT\n" || r.ExitCode != 0 || took > paced(2*time.Second) {
 		b.t.Errorf("the next command: %s with %d, %.200q, %v, after %s", r.Cause, r.ExitCode, r.Output, err, took.Round(time.Millisecond))
 	}
 }

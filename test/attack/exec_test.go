@@ -83,7 +83,7 @@ while True: c.fork() and c._exit(0)' hop995 & done; sleep 995`, `995`)
 	b.timesOut(`for i in 1 2 3 4; do sh -c 'trap "" TERM; while :; do (sleep 0.995 &) ; done' & done 2>/dev/null; sleep 995`, `995`)
 	b.inBackground(`for i in 1 2 3 4; do sh -c 'while :; do (sleep 0.995 &) ; done' & done 2>/dev/null; sleep 995`, sandkasten.ExecOptions{Shell: "race"})
 	time.Sleep(300 * time.Millisecond)
-	b.soon("the end of the session", 5*time.Second, b.session.Destroy)
+	b.endsSoon("the end of the session", 5*time.Second)
 }
 
 // E06: ending a session in the middle of what it is doing ends that with a

@@ -109,7 +109,7 @@ func opensAndLocks(path string, times int) bool {
 // countables prints a sum of each file of /proc that belongs to no process.
 const countables = `find /proc -path '/proc/[0-9]*' -prune -o -path /proc/self -prune -o -path /proc/thread-self -prune -o -path /proc/kmsg -prune -o \
 	-path /proc/kcore -prune -o -path /proc/sysvipc -prune -o -type f -perm -o=r -print 2>/dev/null |
-	while read f; do echo "$f $(timeout 1 head -c 65536 $f 2>/dev/null | md5sum)"; done`
+	while read f; do echo "$f $(timeout 5 head -c 65536 $f 2>/dev/null | md5sum)"; done`
 
 // ownCounts are files that change by what the sandbox itself does, or by time alone.
 var ownCounts = []string{

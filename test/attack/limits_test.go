@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"strconv"
@@ -12,8 +13,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/sdk/go"
 	"github.com/sandkasten/sandkasten/test/blackbox"
@@ -81,7 +80,7 @@ while True:
 	b.next()
 	b.inBackground(`bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 99`, sandkasten.ExecOptions{Shell: "bomb"})
 	time.Sleep(300 * time.Millisecond)
-	b.soon("the end of a session with a bomb", 5*time.Second, b.session.Destroy)
+	b.endsSoon("the end of a session with a bomb", 5*time.Second)
 }
 
 // inBackground runs a command, of which the result is told when there is one:
@@ -111,6 +110,14 @@ func (b *box) soon(what string, limit time.Duration, f func(context.Context) err
 	}
 }
 
+// endsSoon is soon for the session's end, which nobody can ask for twice.
+func (b *box) endsSoon(what string, limit time.Duration) {
+	b.t.Helper()
+	if err := onceWithin(limit, b.session.Destroy); err != nil {
+		b.t.Errorf("%s: %v", what, err)
+	}
+}
+
 // R02: who takes more memory than there may be is ended for it, and says so;
 // the host keeps its own.
 func TestR02_Memory(t *testing.T) {
@@ -120,7 +127,7 @@ func TestR02_Memory(t *testing.T) {
 		"one program":   `exec python3 -c 'a = bytearray(400 << 20); print("he" + "ld")'`,
 		"a line":        `exec tail -c 400M /dev/zero | tail -n 1 | wc -c | grep -q 419430400 && echo held`,
 		"memfd":         `exec python3 -c 'import os; f = os.memfd_create("x"); [os.write(f, bytes(1 << 20)) for i in range(400)]; print("he" + "ld")'`,
-		"many programs": `for i in $(seq 20); do python3 -c 'import time; a = bytearray(20 << 20); time.sleep(1); print("he" + "ld", '$i')' & done 2>/dev/null; wait`,
+		"many programs": `for i in $(seq 20); do python3 -c 'import time; a = bytearray(20 << 20); time.sleep(5); print("he" + "ld", '$i')' & done 2>/dev/null; wait`,
 	} {
 		r := b.exec(`( `+hog+` ) 2>/dev/null`, sandkasten.ExecOptions{})
 		if held := strings.Count(r.Output, "held"); name != "many programs" && held > 0 || held > 5 {
@@ -139,10 +146,22 @@ func TestR02_Memory(t *testing.T) {
 	if err != nil || stats.OOMKills == 0 || stats.MemoryPeak > 97<<20 {
 		t.Errorf("%+v, %v", stats, err)
 	}
-	if now := hostMemory(t); now < before-500<<20 {
-		t.Errorf("the host had %d MiB and has %d", before>>20, now>>20)
-	}
 	b.next()
+	b.returns(before, 500)
+}
+
+// returns finds memory of the host, in MiB, that a session holds beyond its own. What
+// others took meanwhile does not come back when the session ends.
+func (b *box) returns(before, most int64) {
+	b.t.Helper()
+	now := hostMemory(b.t)
+	if now >= before-most<<20 {
+		return
+	}
+	destroy(b.t, b.session)
+	if after := hostMemory(b.t); after-now > most<<20 {
+		b.t.Errorf("the host had %d MiB and has %d; %d came back with the session's end", before>>20, now>>20, (after-now)>>20)
+	}
 }
 
 // hostMemory is what the host has available, in bytes.
@@ -197,7 +216,8 @@ func TestR04_DiskBytes(t *testing.T) {
 	if b.withoutDiskLimit() {
 		return
 	}
-	free := hostDisk(t, b.daemon.Data)
+	own := &scene{d: b.daemon}
+	used := own.diskUsed(t)
 	for _, dir := range []string{"/workspace", "/var", "/opt"} {
 		out := b.x(`cd ` + dir + `; fallocate -l 1T f 2>&1; stat -c %s f; rm -f f; dd if=/dev/zero of=f bs=1M count=400 2>&1; cd /workspace`)
 		if strings.Count(out, "No space left on device")+strings.Count(out, "File too large") < 2 {
@@ -209,8 +229,8 @@ func TestR04_DiskBytes(t *testing.T) {
 		t.Errorf("the disk is full, and the answer does not say so: %+v", r)
 	}
 	b.next()
-	if now := hostDisk(t, b.daemon.Data); now < free-400<<20 {
-		t.Errorf("the host had %d MiB and has %d", free>>20, now>>20)
+	if now := own.diskUsed(t); now > used+400<<20 {
+		t.Errorf("data_dir took %d MiB and takes %d", used>>20, now>>20)
 	}
 }
 
@@ -229,15 +249,6 @@ func (b *box) withoutDiskLimit() bool {
 }
 
 // hostDisk is what is free where the daemon keeps its data, in bytes.
-func hostDisk(t *testing.T, dir string) int64 {
-	t.Helper()
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		t.Fatal(err)
-	}
-	return int64(st.Bavail) * st.Bsize
-}
-
 // R05: a disk is full at its number of files, too, whatever kind they are of.
 func TestR05_Inodes(t *testing.T) {
 	b := attack(t)
@@ -390,7 +401,7 @@ print("works")' 2>&1`, nil)
 		return err
 	}
 	if b.contained() { // the users of all containers are the host's
-		b.soon("the end of a session with all watches", 5*time.Second, b.session.Destroy)
+		b.endsSoon("the end of a session with all watches", 5*time.Second)
 		b.soon("the neighbour's watches", 5*time.Second, neighbour)
 		return
 	}
@@ -439,7 +450,9 @@ fds = []
 until = time.time() + 60
 while time.time() < until:
     try: fds.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
-    except OSError: time.sleep(0.001)' & sleep 1`)
+    except OSError:
+        if fds: open("/tmp/full", "w").close()
+        time.sleep(0.001)' & until [ -e /tmp/full ]; do sleep 0.1; done`)
 	tty := func(ctx context.Context) error {
 		_, err := b.neighbour.RunProcess(ctx, []string{"tty"}, &sandkasten.ProcessOptions{TTY: true})
 		return err
@@ -448,7 +461,7 @@ while time.time() < until:
 		b.t.Errorf("a terminal where there is none left: %v", refused)
 	}
 	b.next()
-	b.soon("the end of a session with all terminals", 5*time.Second, b.session.Destroy)
+	b.endsSoon("the end of a session with all terminals", 5*time.Second)
 	b.soon("the neighbour's terminal", 3*time.Second, tty)
 }
 
@@ -485,8 +498,15 @@ func TestR10_BusySession(t *testing.T) {
 	b := attack(t)
 	b.inBackground(`for i in $(seq 16); do while :; do :; done & done; for i in 1 2 3 4; do while :; do dd if=/dev/zero of=f$i bs=1M count=40 conv=fsync; done 2>/dev/null & done; wait`,
 		sandkasten.ExecOptions{Timeout: 4 * time.Second})
-	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); {
-		b.soon("the neighbour beside a busy session", time.Second, b.neighbourAnswers)
+	late, asked := 0, 0
+	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); asked++ {
+		if err := within(time.Second, b.neighbourAnswers); err != nil {
+			t.Logf("the neighbour beside a busy session: %v", err)
+			late++
+		}
+	}
+	if late > 1+asked/100 {
+		t.Errorf("%d of %d commands of the neighbour are late", late, asked)
 	}
 	s := b.create(limits(sandkasten.Limits{CPU: 0.25}))
 	used := func() time.Duration {
@@ -542,9 +562,7 @@ while True:
 	if most := int64(limit+1) << 20; err != nil || stats.MemoryPeak < limit<<19 || stats.MemoryPeak > most {
 		t.Errorf("at most %d KiB were the session's, of %d MiB (%v)", stats.MemoryPeak>>10, limit, err)
 	}
-	if now := hostMemory(t); now < before-300<<20 {
-		t.Errorf("the host had %d MiB and has %d", before>>20, now>>20)
-	}
+	b.returns(before, 300)
 }
 
 // stormPort is of the session, and the next too. Nobody else has them.
@@ -793,8 +811,10 @@ func TestR19_NetlinkAnswers(t *testing.T) {
 	if b.contained() {
 		return // see coverage.OnDocker
 	}
-	before := hostMemory(t)
-	held := b.holding(`
+	held := int64(math.MaxInt64)
+	for try := 0; try < 3 && held > 3*limit<<20; try++ { // others on the host only ever add to it
+		before := hostMemory(t)
+		held = min(held, b.holding(`
 import socket, struct, time
 keep = []
 try:
@@ -803,7 +823,8 @@ try:
         for j in range(2000): # errors, which repeat the message
             try: s.sendto(struct.pack("IHHII", 16 + 4096, 9999, 5, j, 0) + bytes(4096), (0, 0))
             except OSError: break
-except OSError as e: print(len(keep), e)`, func() int64 { return before - hostMemory(t) })
+except OSError as e: print(len(keep), e)`, func() int64 { return before - hostMemory(t) }))
+	}
 	if held > 3*limit<<20 { // of the host: others use memory, too
 		t.Errorf("%d MiB of the host are gone for a session of %d MiB", held>>20, limit)
 	}
@@ -857,25 +878,35 @@ while True:
     while libc.msgsnd(q, b"\1" + bytes(7 + 8000), 8000, 0o4000) == 0: pass`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, low, quit := hostMemory(t), make(chan int64), make(chan struct{})
-			go func() { // most are killed before anybody could ask
-				least := before
-				for {
-					select {
-					case <-quit:
-						low <- least
-						return
-					case <-time.After(2 * time.Millisecond):
-						least = min(least, hostMemory(t))
-					}
-				}
-			}()
-			b.holding(fill+script, func() int64 { return before - hostMemory(t) })
-			close(quit)
-			if held := before - <-low; held > 3*limit<<20 {
+			held := int64(math.MaxInt64)
+			for try := 0; try < 3 && held > 3*limit<<20; try++ { // others on the host only ever add to it
+				held = min(held, b.mostGone(fill+script))
+				b.next()
+			}
+			if held > 3*limit<<20 {
 				t.Errorf("%d MiB of the host were gone for a session of %d MiB", held>>20, limit)
 			}
-			b.next()
 		})
 	}
+}
+
+// mostGone is what the host had less of at any time while a script filled queues. Most
+// scripts are killed before anybody could ask.
+func (b *box) mostGone(script string) int64 {
+	before, low, quit := hostMemory(b.t), make(chan int64), make(chan struct{})
+	go func() {
+		least := before
+		for {
+			select {
+			case <-quit:
+				low <- least
+				return
+			case <-time.After(2 * time.Millisecond):
+				least = min(least, hostMemory(b.t))
+			}
+		}
+	}()
+	b.holding(script, func() int64 { return before - hostMemory(b.t) })
+	close(quit)
+	return before - <-low
 }

@@ -30,7 +30,7 @@ func (b *box) each(commands ...hostile) {
 	b.t.Helper()
 	for _, h := range commands {
 		if h.timeout == 0 {
-			h.timeout = 10 * time.Second
+			h.timeout = paced(10 * time.Second)
 		}
 		if h.cause == "" {
 			h.cause = "exited"
@@ -122,7 +122,7 @@ func TestS07_UnbalancedCommands(t *testing.T) {
 		"echo 'unbalanced", `echo "unbalanced`, "echo `unbalanced", "if true; then", "while :", "f() {", "case x in", "((", "[[ 1",
 		"cat <<EOF\nno end", "\tcat <<-'EOF'\n\tindented\n\t EOF", "cat <<'E\nOF'", "}", ")", "done", "echo \\",
 	} {
-		b.each(hostile{command: command, code: anyCode, timeout: 2 * time.Second})
+		b.each(hostile{command: command, code: anyCode})
 	}
 	b.unendedSubstitution()
 }
@@ -132,7 +132,7 @@ func TestS07_UnbalancedCommands(t *testing.T) {
 // by SIGABRT or SIGSEGV. That is told, and the command behind it has a new shell.
 func (b *box) unendedSubstitution() {
 	b.t.Helper()
-	b.each(hostile{command: "echo $(", code: anyCode, timeout: 2 * time.Second, then: func() {
+	b.each(hostile{command: "echo $(", code: anyCode, then: func() {
 		fine := 0
 		for range 5 {
 			r := b.exec("echo NEXT", sandkasten.ExecOptions{})
@@ -206,7 +206,7 @@ func TestS11_RedefinedWords(t *testing.T) {
 		if _, err := other.tryExec(command, sandkasten.ExecOptions{Timeout: 2 * time.Second}); err != nil {
 			t.Errorf("%.60q: %v", command, err)
 		}
-		r, err := other.tryExec("/bin/echo NEXT", sandkasten.ExecOptions{Timeout: 5 * time.Second})
+		r, err := other.tryExec("/bin/echo NEXT", sandkasten.ExecOptions{Timeout: paced(10 * time.Second)})
 		if err != nil || !strings.Contains(r.Output, "NEXT") || r.ExitCode != 0 {
 			t.Errorf("after %.60q: %d, %q, %v", command, r.ExitCode, r.Output, err)
 		}
@@ -286,7 +286,7 @@ func TestS16_OwnLimits(t *testing.T) {
 		if _, err := other.tryExec(limit, sandkasten.ExecOptions{Timeout: 5 * time.Second}); err != nil {
 			t.Errorf("%s: %v", limit, err)
 		}
-		r, err := other.tryExec(`echo NEXT`, sandkasten.ExecOptions{Timeout: 5 * time.Second})
+		r, err := other.tryExec(`echo NEXT`, sandkasten.ExecOptions{Timeout: paced(10 * time.Second)})
 		if err != nil || r.Output != "NEXT\n" {
 			t.Errorf("after %s: %d, %q, %v", limit, r.ExitCode, r.Output, err)
 		}

@@ -66,11 +66,11 @@ func TestUpgradeAndBack(t *testing.T) {
 
 	for i, program := range []string{newer, older, newer} {
 		what := []string{"upgrade", "back", "upgrade again"}[i]
-		running := d.Command("exec", live, "sleep 1; y=ran"+what[:1])
+		running := d.Command("exec", live, "sleep 5; y=ran"+what[:1])
 		if err := running.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(time.Minute); !strings.Contains(d.Output("ps", live), "sleep 1"); {
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(d.Output("ps", live), "sleep 5"); {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: the command does not run", what)
 			}

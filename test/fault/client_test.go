@@ -87,6 +87,7 @@ func TestF25_Disconnects(t *testing.T) {
 		cancel()
 	}
 	h.quiet(s)
+	h.steadyFiles()
 	goroutines, files := h.footprint()
 	for name, call := range calls {
 		var all sync.WaitGroup

@@ -226,7 +226,7 @@ func TestSilentServers(t *testing.T) {
 	port := raw(t, func(c net.Conn) { io.Copy(io.Discard, c) }) // until the daemon gives up
 	s.do(t, "GET", path+"/ports/"+port+"/", "").wantError(t, 504, "gateway_timeout", "")
 
-	s = start(t, func(o *setup) { o.preview.IdleTimeout = 50 * time.Millisecond })
+	s = start(t, func(o *setup) { o.preview.IdleTimeout = 2 * time.Second })
 	path = s.create(t)
 	port = raw(t, func(c net.Conn) {
 		io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nbegun") // unasked, which changes nothing

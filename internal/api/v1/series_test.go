@@ -38,7 +38,7 @@ func (s *server) series(tb testing.TB) (n int, names string) {
 // given, perhaps after its client has it.
 func (s *server) counted(tb testing.TB, n uint64) {
 	tb.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		families, err := s.registry.Gather()
 		if err != nil {
 			tb.Fatal(err)

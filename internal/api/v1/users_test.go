@@ -166,7 +166,7 @@ func TestStreamEndsWithItsKey(t *testing.T) {
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 			t.Logf("%s ends with %v", tt.path, err)
 		}
-		if took := time.Since(revoked); took > time.Second {
+		if took := time.Since(revoked); took > 10*time.Second {
 			t.Errorf("%s goes on for %v", tt.path, took)
 		}
 		if err := resp.Body.Close(); err != nil {
@@ -193,7 +193,7 @@ func TestWebSocketEndsWithItsKey(t *testing.T) {
 	for err == nil {
 		_, _, err = ws.Read(t.Context())
 	}
-	if took := time.Since(revoked); took > time.Second {
+	if took := time.Since(revoked); took > 10*time.Second {
 		t.Errorf("the terminal goes on for %v", took)
 	}
 }

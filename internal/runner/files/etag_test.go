@@ -230,7 +230,7 @@ func TestALockedFileIsNotReplacedByTag(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := time.Now()
-	if _, err := replaceMatched(s, "f", "mine", tag); codeOf(err) != protocol.CodeConflict || time.Since(begin) > 5*time.Second {
+	if _, err := replaceMatched(s, "f", "mine", tag); codeOf(err) != protocol.CodeConflict || time.Since(begin) > 20*time.Second {
 		t.Errorf("%v after %s", err, time.Since(begin))
 	}
 	if got := tree(t, dir); got != "f=one" {

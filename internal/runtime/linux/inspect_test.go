@@ -123,7 +123,7 @@ func TestInspectMakesNothing(t *testing.T) {
 // wantTold waits until Inspect tells of these differences.
 func wantTold(t *testing.T, d *Driver, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		found := toldOf(t, d, os.Getpid())
 		if found == want {
 			return

@@ -28,7 +28,7 @@ func TestADyingProcessIsNotRunning(t *testing.T) {
 	if err := unix.Kill(first, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
 		_, state, err := Stat(first)
 		if err == nil && state == 'X' {
 			return
