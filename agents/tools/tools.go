@@ -129,6 +129,13 @@ func withDefaults(list []Tool, o Options) []Tool {
 // Tools returns the definitions, in the order in which models are told of them.
 func (s *Set) Tools() []Tool { return s.tools }
 
+// Complete ends what the scope has, now or after a retention, which the daemon does also if
+// the caller is gone by then. A run calls it when it is over; again is no error.
+func (s *Set) Complete(ctx context.Context, retention time.Duration) error {
+	_, err := s.opts.Client.CompleteScope(ctx, s.opts.Scope.String(), &sandkasten.CompleteOptions{Retention: retention})
+	return err
+}
+
 // All returns the definitions of all tools.
 func All() []Tool { return table() }
 

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/agents/tools"
 	"github.com/sandkasten/sandkasten/sdk/go"
@@ -174,6 +175,22 @@ func TestCloseBesideAnotherUserOfTheWorkspace(t *testing.T) {
 	r := set.Call(t.Context(), "sandbox_close", json.RawMessage(`{"sandbox_id":"x","delete_workspace":true}`))
 	if r.IsError || !strings.Contains(r.Text(), "another sandbox uses it") {
 		t.Error(r.Text())
+	}
+}
+
+// A run says with what it has at hand that it is over.
+func TestSetCompletesItsScope(t *testing.T) {
+	asked := ""
+	set := scripted(t, tools.Options{}, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked = r.Method + " " + r.URL.Path + " " + string(body)
+		answerWith(t, w, http.StatusOK, `{"scope":"workflow:r"}`)
+	})
+	if err := set.Complete(t.Context(), time.Hour); err != nil || asked != `POST /v1/scopes/workflow/r/complete {"retention_seconds":3600}` {
+		t.Errorf("asked for %s, %v", asked, err)
 	}
 }
 

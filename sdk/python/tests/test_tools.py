@@ -171,5 +171,6 @@ def test_the_daemons_tools_in_a_scope(side: Any, daemon: str) -> None:
     assert wrong.is_error and "array" in wrong.text
     other = side.call(kind(client, "agent:other").call, "sandbox_fs_read", {**where, "path": "a.txt"})
     assert other.is_error
+    side.call(tools.complete)
     assert side.call(client.complete_scope, scope).sessions == 0
     side.call(getattr(client, "aclose", None) or client.close)

@@ -17,11 +17,12 @@ class SyncScopeTools:
 
     A scope says whose sandboxes are meant: workflow:ID, agent:ID or user:ID. The model
     opens them itself, and every agent of the scope finds the same files. The daemon
-    defines the tools and carries them out; see docs/agents.md. `complete_scope` ends
-    what they have opened.
+    defines the tools and carries them out; see docs/agents.md. `complete` ends what they
+    have opened.
     """
 
     def __init__(self, client: SyncSandboxClient, scope: str) -> None:
+        self._client = client
         self._transport = client._transport
         self._scope = scope
 
@@ -32,6 +33,10 @@ class SyncScopeTools:
     def anthropic(self) -> list[Any]:
         """The tools for Anthropic's Messages API."""
         return self._definitions("anthropic")
+
+    def complete(self, *, retention: float | None = None) -> None:
+        """Ends what the scope has, now or after so many seconds. Again is no error."""
+        self._client.complete_scope(self._scope, retention=retention)
 
     def _definitions(self, form: str) -> list[Any]:
         path = _core.url_path("agent-tools")
