@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/google/dotprompt/go/dotprompt"
@@ -33,7 +34,13 @@ type Agent struct {
 	Model    model.Model
 	Tools    *toolset.Toolset // nil without a sandbox
 	MaxTurns int              // of the model: 100
+
+	// NeedsOutput asks the model once more where its last words have no JSON object.
+	NeedsOutput bool
 }
+
+// askOutput is what a model is told that has left out its output.
+const askOutput = "Your last message has no JSON object, which the next step reads. Say it again as one JSON object."
 
 // Result is what an agent has said last.
 type Result struct {
@@ -65,8 +72,14 @@ func (a *Agent) Run(ctx context.Context, input map[string]any, history []model.M
 	}
 	for {
 		said := lastSaid(messages)
-		if said >= 0 && len(messages[said].Calls) == 0 {
-			return Result{messages[said].Text, LastObject(messages[said].Text)}, nil
+		if said >= 0 && said == len(messages)-1 && len(messages[said].Calls) == 0 {
+			result := Result{messages[said].Text, LastObject(messages[said].Text)}
+			if result.Output != nil || !a.NeedsOutput || wasAsked(messages) {
+				return result, nil
+			}
+			if err := add(model.Message{Role: model.User, Text: askOutput}); err != nil {
+				return Result{}, err
+			}
 		}
 		if err := a.answerCalls(ctx, messages, said, add); err != nil {
 			return Result{}, err
@@ -134,6 +147,11 @@ func lastSaid(messages []model.Message) int {
 		}
 	}
 	return -1
+}
+
+// wasAsked reports whether the model was asked for its output.
+func wasAsked(messages []model.Message) bool {
+	return slices.ContainsFunc(messages, func(m model.Message) bool { return m.Role == model.User && m.Text == askOutput })
 }
 
 func turns(messages []model.Message) int {

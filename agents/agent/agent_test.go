@@ -70,6 +70,34 @@ func TestStepGoesOnWithItsOwnPrompt(t *testing.T) {
 	}
 }
 
+// A model that has left out its output is asked for it once, also by a run that goes on.
+func TestOutputIsAskedForOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		last, want string
+	}{"and said": {`{"ok": true}`, `{"ok": true}`}, "and not said": {"I do not know.", ""}} {
+		script := &model.Script{Agents: map[string][][]model.Turn{"a": {{{Text: "All is well."}, {Text: c.last}}}}}
+		a := &agent.Agent{Name: "a", Visit: 1, Prompt: &frontmatter.Prompt{Body: "Go."}, Model: script, NeedsOutput: true}
+		run := func(history []model.Message) (all []model.Message) {
+			all = append(all, history...)
+			result, err := a.Run(t.Context(), nil, history, func(m model.Message) error {
+				all = append(all, m)
+				return nil
+			})
+			if err != nil || string(result.Output) != c.want || result.Text != c.last {
+				t.Fatalf("%s: %+v, %v", name, result, err)
+			}
+			return all
+		}
+		whole := run(nil)
+		for i := range whole {
+			if diff := cmp.Diff(whole, run(whole[:i])); diff != "" {
+				t.Errorf("%s: interrupted behind %d: %s", name, i, diff)
+			}
+		}
+	}
+}
+
 func TestLastObject(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

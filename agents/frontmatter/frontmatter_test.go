@@ -39,6 +39,11 @@ func TestFormsOfTheBlock(t *testing.T) {
 				s.PipPackages, s.NpmPackages = []string{"requests", "pandas[excel]>=2,<3"}, []string{"@types/node@^20", "left-pad"}
 			}),
 		},
+		"another word for a shared session": {"sandbox: {mode: code, session: workflow}\n", sandbox(func(s *frontmatter.Sandbox) { s.Mode = frontmatter.Code })},
+		"another word for one's own session": {
+			"sandbox: {mode: code, session: agent}\n", sandbox(func(s *frontmatter.Sandbox) { s.Mode, s.Session = frontmatter.Code, frontmatter.IsolatedSession }),
+		},
+		"output among the limits": {"sandbox: {limits: {max_stdout_bytes: 5000}}\n", sandbox(func(s *frontmatter.Sandbox) { s.MaxStdoutBytes = 5000 })},
 		"code mode": {
 			"sandbox:\n  mode: code\n  runtime: python\n  image: \"python:3.11-slim\"\n  session: isolated\n  limits:\n    cpu_millicores: 1500\n" +
 				"    memory_mb: 2048\n    timeout_seconds: 900\n    workspace_mb: 500\n  network:\n    enabled: true\n",
@@ -94,6 +99,9 @@ func TestMistakesNameTheirLine(t *testing.T) {
 		"idle time below zero":   {"sandbox:\n  limits:\n    timeout_seconds: -1\n", 4, "from 1"},
 		"too much workspace":     {"sandbox:\n  limits:\n    workspace_mb: 99999999999\n", 4, "to 1073741824"},
 		"unknown limit":          {"sandbox:\n  limits:\n    memory_mb: 64\n    memory: 64\n", 5, `sandbox.limits has no field "memory"`},
+		"size of a file":         {"sandbox:\n  limits:\n    max_file_size_bytes: 5\n", 4, "workspace_mb bounds all files"},
+		"number of files":        {"sandbox:\n  limits:\n    max_files: 5\n", 4, "not supported"},
+		"two bounds of output":   {"sandbox:\n  limits: {max_stdout_bytes: 5}\n  max_stdout_bytes: 6\n", 4, "different things"},
 		"network as flag":        {"sandbox:\n  network: true\n", 3, "sandbox.network must be an object"},
 		"enabled in quotes":      {"sandbox:\n  network:\n    enabled: \"true\"\n", 4, "true or false"},
 		"two networks":           {"sandbox:\n  network: {enabled: false}\n  allow_network: true\n", 4, "different things"},

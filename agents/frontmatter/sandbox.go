@@ -63,15 +63,16 @@ func readSandbox(r *Reader, node *yaml.Node) *Sandbox {
 		r.Wrong(node, "sandbox must be a runtime such as python, or an object with mode, runtime and so on")
 		return s
 	}
-	var session, enabled, allowed *yaml.Node
+	var session, enabled, allowed, stdout *yaml.Node
 	var allow bool
+	var limited int
 	r.Object("sandbox", node, []Field{
 		r.Text("mode", &s.Mode, OneOf(Compute, Code)),
 		runtime,
 		r.Text("image", &s.Image, notEmpty),
 		noted(&session, r.Text("session", &s.Session,
 			matches(sessionName, "default, isolated or a name of 1 to 64 of a-z, A-Z, 0-9 and . _ - : @"))),
-		{"limits", func(path string, value *yaml.Node) { readLimits(r, path, value, &s.Limits) }},
+		{"limits", func(path string, value *yaml.Node) { readLimits(r, path, value, s, &limited) }},
 		{"network", func(path string, value *yaml.Node) {
 			r.Object(path, value, []Field{noted(&enabled, r.Flag("enabled", &s.Network))})
 		}},
@@ -79,8 +80,17 @@ func readSandbox(r *Reader, node *yaml.Node) *Sandbox {
 		noted(&allowed, r.Flag("allow_network", &allow)),
 		r.Texts("pip_packages", &s.PipPackages, matches(pipPackage, "a package of the index, such as requests==2.32.0")),
 		r.Texts("npm_packages", &s.NpmPackages, matches(npmPackage, "a package of the registry, such as left-pad@1.3.0")),
-		r.Number("max_stdout_bytes", &s.MaxStdoutBytes, 1, maxOutput),
+		noted(&stdout, r.Number("max_stdout_bytes", &s.MaxStdoutBytes, 1, maxOutput)),
 	})
+	if stdout != nil && limited != 0 && limited != s.MaxStdoutBytes {
+		r.Wrong(stdout, "sandbox.max_stdout_bytes and sandbox.limits.max_stdout_bytes say different things: keep one")
+	}
+	if limited != 0 {
+		s.MaxStdoutBytes = limited
+	}
+	if own, found := sessionWords[s.Session]; found {
+		s.Session = own
+	}
 	if session != nil && s.Mode != Code {
 		r.Wrong(session, "sandbox.session is for mode code: add mode: code, or remove it")
 	}
@@ -99,8 +109,20 @@ func noted(at **yaml.Node, f Field) Field {
 	}}
 }
 
-func readLimits(r *Reader, path string, node *yaml.Node, l *Limits) {
+// sessionWords are other words for whose sandbox is meant, which Station's documentation has.
+var sessionWords = map[string]string{"workflow": SharedSession, "agent": IsolatedSession}
+
+func readLimits(r *Reader, path string, node *yaml.Node, s *Sandbox, stdout *int) {
+	l := &s.Limits
+	unsupported := func(name string) Field {
+		return Field{name, func(path string, value *yaml.Node) {
+			r.Wrong(value, "%s is not supported: workspace_mb bounds all files together; remove it", path)
+		}}
+	}
 	r.Object(path, node, []Field{
+		r.Number("max_stdout_bytes", stdout, 1, maxOutput),
+		unsupported("max_file_size_bytes"),
+		unsupported("max_files"),
 		r.Number("cpu_millicores", &l.CPUMillicores, 10, maxMillicores),
 		r.Number("memory_mb", &l.MemoryMB, 16, maxMemoryMB),
 		r.Number("timeout_seconds", &l.IdleSeconds, 1, maxIdle),

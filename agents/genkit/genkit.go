@@ -6,14 +6,19 @@
 package genkit
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/firebase/genkit/go/ai"
 	"github.com/firebase/genkit/go/core/api"
 
 	"github.com/sandkasten/sandkasten/agents/frontmatter"
+	"github.com/sandkasten/sandkasten/agents/tools"
 	"github.com/sandkasten/sandkasten/agents/toolset"
+	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
 // Injector makes tools for the agents of one run.
@@ -21,6 +26,17 @@ type Injector struct{ opts toolset.Options }
 
 // New returns an injector.
 func New(o toolset.Options) *Injector { return &Injector{o} }
+
+// Complete ends what the run's scope has, now or after a retention; of agents whose session is
+// isolated, what that of the agent has.
+func (i *Injector) Complete(ctx context.Context, retention time.Duration) error {
+	var all []error
+	for _, scope := range []tools.Scope{i.opts.Run, i.opts.Agent} {
+		_, err := i.opts.Client.CompleteScope(ctx, scope.String(), &sandkasten.CompleteOptions{Retention: retention})
+		all = append(all, err)
+	}
+	return errors.Join(all...)
+}
 
 // InjectSandboxTools adds the tools of a sandbox block to others: sandbox_run in
 // mode compute, the rest in mode code. Without a block it adds none.

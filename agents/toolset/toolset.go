@@ -98,9 +98,16 @@ func (t *Toolset) Call(ctx context.Context, name string, args json.RawMessage) t
 	}
 	set, err := t.ready(ctx)
 	if err != nil {
-		return refuse(name, err.Error(), "unavailable")
+		return tools.Refusal(name, err)
 	}
 	return set.Call(ctx, name, args)
+}
+
+// Complete ends what the scope has, now or after a retention. A run calls it when it is over;
+// again is no error.
+func (t *Toolset) Complete(ctx context.Context, retention time.Duration) error {
+	_, err := t.opts.Client.CompleteScope(ctx, t.scope.String(), &sandkasten.CompleteOptions{Retention: retention})
+	return err
 }
 
 func (t *Toolset) names() []string {
@@ -150,7 +157,7 @@ func (t *Toolset) ready(ctx context.Context) (*tools.Set, error) {
 		return nil, t.failed
 	}
 	if err := t.withPackages(ctx, &options); err != nil {
-		if errors.Is(err, errInstaller) {
+		if errors.Is(err, errInstaller) || errors.Is(err, sandkasten.ErrPermissionDenied) || errors.Is(err, sandkasten.ErrNotFound) {
 			t.failed, t.until = err, time.Now().Add(retryInstallation)
 		}
 		return nil, err

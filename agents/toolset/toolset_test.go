@@ -96,7 +96,7 @@ func TestDefaultsOfTheBlock(t *testing.T) {
 	for text, c := range map[string]struct{ tool, want string }{
 		"node": {"sandbox_run", `"default":"node"`}, "python": {"sandbox_run", `"default":120`},
 		"{timeout_seconds: 30}":               {"sandbox_run", `"default":30`},
-		"{mode: code, timeout_seconds: 1800}": {"sandbox_exec", `"default":1800`},
+		"{mode: code, timeout_seconds: 1800}": {"sandbox_exec", `If left out: 1800`},
 		"{mode: code, timeout_seconds: 1801}": {"sandbox_exec_wait", `"default":60`},
 	} {
 		set, err := toolset.New(block(t, text), offline(t))
@@ -383,6 +383,42 @@ func TestPackagesOfOthersAreNotTaken(t *testing.T) {
 				t.Errorf("no session: %s", said.Text())
 			}
 		})
+	}
+}
+
+// A refusal keeps its code and its reason, and is not asked for again at once.
+func TestRefusalBeforeTheFirstCommand(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		if _, err := w.Write([]byte(`{"code":"permission_denied","error":"the key may not use mode allow"}`)); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client, err := sandkasten.New(sandkasten.Options{URL: server.URL, APIKey: "key", MaxRetries: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := offline(t)
+	o.Client = client
+	set, err := toolset.New(block(t, "{mode: code, image: python, pip_packages: [requests]}"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := set.Call(t.Context(), "sandbox_open", nil)
+	once := asked
+	set.Call(t.Context(), "sandbox_open", nil)
+	for _, want := range []string{`"code":"permission_denied"`, "may not use mode allow", "tell the user"} {
+		if !strings.Contains(first.Text(), want) {
+			t.Errorf("no %s in %s", want, first.Text())
+		}
+	}
+	if once == 0 || asked != once {
+		t.Errorf("asked %d times, then %d", once, asked)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 // expression is a text in the language of expr-lang.
 type expression struct {
 	program  *vm.Program
-	constant bool // it is a literal
+	constant bool     // it is a literal
+	outputs  []string // steps whose output it reads
 }
 
 // compile reads an expression that may name these things.
@@ -29,7 +30,72 @@ func compile(text string, names types.Map) (*expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &expression{program: program, constant: isLiteral(tree.Node)}, nil
+	read := outputReader{}
+	ast.Walk(&tree.Node, &read)
+	return &expression{program: program, constant: isLiteral(tree.Node), outputs: read.steps}, nil
+}
+
+// outputReader finds the steps of which an expression reads steps.ID.output.
+type outputReader struct{ steps []string }
+
+// Visit implements ast.Visitor.
+func (r *outputReader) Visit(node *ast.Node) {
+	output, ok := memberOf(*node, "output")
+	if !ok {
+		return
+	}
+	step, ok := output.(*ast.MemberNode)
+	if !ok {
+		return
+	}
+	root, isName := step.Node.(*ast.IdentifierNode)
+	id, isText := step.Property.(*ast.StringNode)
+	if isName && isText && root.Value == "steps" {
+		r.steps = append(r.steps, id.Value)
+	}
+}
+
+// memberOf is what a node reads that member of.
+func memberOf(node ast.Node, name string) (of ast.Node, ok bool) {
+	member, ok := node.(*ast.MemberNode)
+	if !ok {
+		return nil, false
+	}
+	property, ok := member.Property.(*ast.StringNode)
+	return member.Node, ok && property.Value == name
+}
+
+// evaluate runs the expression. Its errors name the step that has no output.
+func (e *expression) evaluate(text string, env map[string]any) (any, error) {
+	value, err := expr.Run(e.program, env)
+	if err == nil {
+		return value, nil
+	}
+	for _, id := range e.outputs {
+		if why := withoutOutput(id, env); why != "" {
+			return nil, fmt.Errorf("evaluate %s: %s; steps.%s.output?.NAME is nil there and no error", text, why, id)
+		}
+	}
+	return nil, fmt.Errorf("evaluate %s: %w", text, err)
+}
+
+// shownWords bounds what an error says of an agent's last words.
+const shownWords = 200
+
+// withoutOutput says why a step has no output, or is empty if it has one.
+func withoutOutput(id string, env map[string]any) string {
+	steps, _ := env["steps"].(map[string]any)
+	one, _ := steps[id].(map[string]any)
+	switch text, _ := one["text"].(string); {
+	case one["output"] != nil:
+		return ""
+	case one["visits"] == 0:
+		return fmt.Sprintf("step %s has not run yet", id)
+	case len(text) > shownWords:
+		return fmt.Sprintf("step %s said no JSON object; its last words end with %q", id, strings.ToValidUTF8(text[len(text)-shownWords:], ""))
+	default:
+		return fmt.Sprintf("step %s said no JSON object; its last words were %q", id, text)
+	}
 }
 
 func isLiteral(node ast.Node) bool {
@@ -45,9 +111,9 @@ func isLiteral(node ast.Node) bool {
 // choose returns the step where a switch goes on. A condition that is a literal is
 // met by its own value; another one, in which value is that of the switch, by true.
 func (s *Step) choose(env map[string]any) (string, error) {
-	value, err := expr.Run(s.value.program, env)
+	value, err := s.value.evaluate(s.Expression, env)
 	if err != nil {
-		return "", fmt.Errorf("evaluate %s: %w", s.Expression, err)
+		return "", err
 	}
 	with := map[string]any{"value": value}
 	for name, v := range env {
@@ -55,9 +121,9 @@ func (s *Step) choose(env map[string]any) (string, error) {
 	}
 	var conditions []string
 	for _, t := range s.Transitions {
-		got, err := expr.Run(t.when.program, with)
+		got, err := t.when.evaluate(t.Condition, with)
 		if err != nil {
-			return "", fmt.Errorf("evaluate %s: %w", t.Condition, err)
+			return "", err
 		}
 		if t.when.constant && equal(got, value) || !t.when.constant && got == true {
 			return t.Next, nil

@@ -217,6 +217,18 @@ func (r *run) do(ctx context.Context, s *Step) error {
 	return r.runAgent(ctx, s)
 }
 
+// environment is what expressions and prompts can name: also steps that have not run yet.
+func (r *run) environment() map[string]any {
+	steps := map[string]any{}
+	for _, s := range r.workflow.Steps {
+		if s.Type == AgentStep {
+			one := r.outputs[s.ID]
+			steps[s.ID] = map[string]any{"output": one.Output, "text": one.Text, "visits": r.visits[s.ID]}
+		}
+	}
+	return map[string]any{"userInput": r.input, "input": r.input, "steps": steps}
+}
+
 func (r *run) runAgent(ctx context.Context, s *Step) error {
 	prompt, err := r.prompt(s.Agent)
 	if err != nil {
@@ -231,7 +243,7 @@ func (r *run) runAgent(ctx context.Context, s *Step) error {
 	}
 	visit := r.visits[s.ID]
 	r.Log.Info("agent", "run", r.id, "step", s.ID, "agent", s.Agent, "visit", visit, "messages", len(r.messages))
-	one := &agent.Agent{Name: s.Agent, Visit: visit, Prompt: prompt, MaxTurns: r.MaxTurns}
+	one := &agent.Agent{Name: s.Agent, Visit: visit, Prompt: prompt, MaxTurns: r.MaxTurns, NeedsOutput: r.workflow.readsOutput(s.ID)}
 	if one.Model, err = r.Model(prompt.Model); err != nil {
 		return err
 	}

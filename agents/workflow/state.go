@@ -71,15 +71,6 @@ func (s *state) done(r record) {
 	s.last = r
 }
 
-// environment is what expressions and prompts can name.
-func (s *state) environment() map[string]any {
-	steps := map[string]any{}
-	for id, one := range s.outputs {
-		steps[id] = map[string]any{"output": one.Output, "text": one.Text, "visits": s.visits[id]}
-	}
-	return map[string]any{"userInput": s.input, "input": s.input, "steps": steps}
-}
-
 func (r *run) outcome() Outcome {
 	return Outcome{Run: r.id, Error: r.failed, Output: r.last.Output, Text: r.last.Text, Steps: r.steps}
 }

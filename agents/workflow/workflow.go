@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr/types"
@@ -255,6 +256,20 @@ func (p *fileParser) check(w *Workflow) {
 		}
 		s.Next = w.Steps[i+1].ID
 	}
+}
+
+// readsOutput reports whether a switch reads the output of a step.
+func (w *Workflow) readsOutput(id string) bool {
+	for _, s := range w.Steps {
+		reads := s.value != nil && slices.Contains(s.value.outputs, id)
+		for _, t := range s.Transitions {
+			reads = reads || slices.Contains(t.when.outputs, id)
+		}
+		if reads {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *Workflow) step(id string) *Step {

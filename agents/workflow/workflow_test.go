@@ -145,21 +145,23 @@ func TestConditions(t *testing.T) {
 	t.Parallel()
 	const fails = "no transition is for"
 	for name, c := range map[string]struct{ said, expression, condition, want string }{
-		"a flag":                 {`{"ok": true}`, "steps.a.output.ok", "true", ""},
-		"the other flag":         {`{"ok": false}`, "steps.a.output.ok", "true", fails},
-		"the last object counts": {`{"ok": false} and {"ok": true}`, "steps.a.output.ok", "true", ""},
-		"a number":               {`{"n": 3}`, "steps.a.output.n", "3", ""},
-		"a negative number":      {`{"n": -1}`, "steps.a.output.n", "-1", ""},
-		"a step by its id":       {`{"n": 3}`, `steps["a"].output.n`, "3", ""},
-		"a text":                 {`{"s": "x"}`, "steps.a.output.s", `"x"`, ""},
-		"a comparison":           {`{"n": 3}`, "steps.a.output.n", "value > 2", ""},
-		"a false comparison":     {`{"n": 3}`, "steps.a.output.n", "value > 3", fails},
-		"a comparison of a flag": {`{"ok": false}`, "steps.a.output.ok", "value == false", ""},
-		"the text":               {`all good`, `steps.a.text contains "good"`, "true", ""},
-		"the input":              {``, `userInput`, `"in"`, ""},
-		"visits":                 {``, `steps.a.visits`, `1`, ""},
-		"no output":              {`nothing`, "steps.a.output.ok", "true", "step s: "},
-		"a field that is not":    {`{}`, "steps.a.output.ok", "nil", ""},
+		"a flag":                  {`{"ok": true}`, "steps.a.output.ok", "true", ""},
+		"the other flag":          {`{"ok": false}`, "steps.a.output.ok", "true", fails},
+		"the last object counts":  {`{"ok": false} and {"ok": true}`, "steps.a.output.ok", "true", ""},
+		"a number":                {`{"n": 3}`, "steps.a.output.n", "3", ""},
+		"a negative number":       {`{"n": -1}`, "steps.a.output.n", "-1", ""},
+		"a step by its id":        {`{"n": 3}`, `steps["a"].output.n`, "3", ""},
+		"a text":                  {`{"s": "x"}`, "steps.a.output.s", `"x"`, ""},
+		"a comparison":            {`{"n": 3}`, "steps.a.output.n", "value > 2", ""},
+		"a false comparison":      {`{"n": 3}`, "steps.a.output.n", "value > 3", fails},
+		"a comparison of a flag":  {`{"ok": false}`, "steps.a.output.ok", "value == false", ""},
+		"the text":                {`all good`, `steps.a.text contains "good"`, "true", ""},
+		"the input":               {``, `userInput`, `"in"`, ""},
+		"visits":                  {``, `steps.a.visits`, `1`, ""},
+		"no output":               {`nothing`, "steps.a.output.ok", "true", `step a said no JSON object; its last words were "nothing"`},
+		"no output, and told":     {`nothing`, "steps.a.output?.ok", "nil", ""},
+		"a step that comes later": {`{"ok": true}`, "steps.right.output.ok", "true", "step right has not run yet"},
+		"a field that is not":     {`{}`, "steps.a.output.ok", "nil", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
