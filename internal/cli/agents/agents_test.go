@@ -2,7 +2,7 @@ package agents
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,17 +25,45 @@ func TestDocumentHasTheTable(t *testing.T) {
 	}
 }
 
-func TestSetupsAreJSONOrACommand(t *testing.T) {
+// Each client's setup is what docs/mcp-clients.md shows of it.
+func TestDocumentHasTheSetups(t *testing.T) {
 	t.Parallel()
-	for name, form := range setups {
-		text := fmt.Sprintf(form, sandkasten.DefaultURL)
-		if name == "claude-code" {
-			continue
+	page, err := os.ReadFile("../../../docs/mcp-clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range Clients {
+		for _, s := range []server{{"sandkasten", sandkasten.DefaultURL}, {"", sandkasten.DefaultURL}} {
+			text, err := setupText(client, s)
+			if errors.Is(err, errNoAddress) && client == "claude-desktop" {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(page), "\n"+text+"```\n") {
+				t.Errorf("docs/mcp-clients.md lacks what --setup %s prints:\n%s", client, text)
+			}
 		}
-		comment, body, _ := strings.Cut(text, "\n")
-		if !strings.HasPrefix(comment, "# In ") || !json.Valid([]byte(body)) || !strings.Contains(body, sandkasten.DefaultURL) {
-			t.Errorf("%s: %s", name, text)
+	}
+}
+
+func TestSetupsAreOfTheirForm(t *testing.T) {
+	t.Parallel()
+	for name := range setups {
+		for _, s := range []server{{`C:\a "b"`, sandkasten.DefaultURL}, {"", sandkasten.DefaultURL}} {
+			text, err := setupText(name, s)
+			if errors.Is(err, errNoAddress) {
+				continue
+			}
+			comment, body, _ := strings.Cut(text, "\n")
+			if err != nil || !strings.HasPrefix(comment, "// In ") || !json.Valid([]byte(body)) || !strings.Contains(body, sandkasten.DefaultURL) {
+				t.Errorf("%s: %s, %v", name, text, err)
+			}
 		}
+	}
+	if text := claudeCode(server{"/a b/c", "http://x"}); !strings.HasSuffix(text, " -- '/a b/c' mcp\n") {
+		t.Error(text)
 	}
 }
 
@@ -73,9 +101,20 @@ func TestPrintedTools(t *testing.T) {
 
 func TestSetupNamesTheDaemon(t *testing.T) {
 	t.Parallel()
-	for name := range setups {
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range Clients {
 		text := output(t, MCPCmd{Setup: name}.printSetup)
-		if !strings.Contains(text, "http://sandbox.example.net") || !strings.Contains(text, "YOUR_KEY") {
+		// The tests' program is in no PATH, as one that was just built is not.
+		if !strings.Contains(text, "http://sandbox.example.net") || !strings.Contains(text, "YOUR_KEY") || !strings.Contains(text, own) {
+			t.Errorf("%s: %s", name, text)
+		}
+		if name == "claude-desktop" {
+			continue
+		}
+		if text := output(t, MCPCmd{Setup: name, HTTP: true}.printSetup); !strings.Contains(text, "http://sandbox.example.net/mcp") || strings.Contains(text, own) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}

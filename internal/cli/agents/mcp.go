@@ -3,7 +3,6 @@ package agents
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 
@@ -19,7 +18,8 @@ import (
 type MCPCmd struct {
 	Scope string `placeholder:"SCOPE" help:"Whose sandboxes they are, as workflow:run-1. By default the client's program's."`
 	Files string `type:"existingdir" placeholder:"DIR" help:"Directory of files that tools may stage and publish."`
-	Setup string `enum:"claude-desktop,claude-code,cursor,vscode,zed,windsurf," default:"" placeholder:"CLIENT" help:"Print what to configure in a client: claude-desktop, claude-code, cursor, vscode, zed or windsurf."`
+	Setup string `enum:"claude-code,claude-desktop,codex,cursor,gemini-cli,vscode,windsurf,zed," default:"" placeholder:"CLIENT" help:"Print what to configure in a client: claude-code, claude-desktop, codex, cursor, gemini-cli, vscode, windsurf or zed."`
+	HTTP  bool   `name:"http" help:"With --setup: for a client that takes the daemon's address and starts no program."`
 }
 
 // Help is what --help adds.
@@ -29,6 +29,7 @@ output, for a client that starts it. It starts nothing itself: it speaks to the 
 with your key. The daemon offers the same at /mcp.
 
   sandkasten mcp --setup claude-code
+  sandkasten mcp --setup cursor --http
   sandkasten mcp --scope workflow:run-1 --files ./shared`
 }
 
@@ -36,6 +37,9 @@ with your key. The daemon offers the same at /mcp.
 func (c MCPCmd) Run(ctx context.Context, a *cli.App) (err error) {
 	if c.Setup != "" {
 		return c.printSetup(a)
+	}
+	if c.HTTP {
+		return errors.New("--http is about what --setup prints; the daemon offers the tools at /mcp by itself")
 	}
 	// A program waits for a daemon that is being restarted, as people would not.
 	client, err := a.ClientWith(sandkasten.Options{WrapTransport: mcpserver.HandCaller})
@@ -95,42 +99,4 @@ func (s *stdio) set(c mcpserver.Caller) (*tools.Set, error) {
 		s.sets[o.Scope] = set
 	}
 	return set, err
-}
-
-// setups say where a client's configuration is and what goes into it. %s is the
-// daemon's address.
-var setups = map[string]string{
-	"claude-desktop": "# In claude_desktop_config.json (Settings, Developer, Edit Config):\n" + servers("mcpServers", ""),
-	"cursor":         "# In ~/.cursor/mcp.json, or .cursor/mcp.json of a project:\n" + servers("mcpServers", ""),
-	"windsurf":       "# In ~/.codeium/windsurf/mcp_config.json:\n" + servers("mcpServers", ""),
-	"vscode":         "# In .vscode/mcp.json:\n" + servers("servers", `"type": "stdio", `),
-	"zed":            "# In Zed's settings.json:\n" + servers("context_servers", `"source": "custom", `),
-	"claude-code":    "claude mcp add --env SANDKASTEN_URL=%s --env SANDKASTEN_API_KEY=YOUR_KEY --transport stdio sandkasten -- sandkasten mcp\n",
-}
-
-// servers is the JSON that most clients take.
-func servers(key, kind string) string {
-	return `{
-  "` + key + `": {
-    "sandkasten": {
-      ` + kind + `"command": "sandkasten",
-      "args": ["mcp"],
-      "env": {"SANDKASTEN_URL": "%s", "SANDKASTEN_API_KEY": "YOUR_KEY"}
-    }
-  }
-}
-`
-}
-
-func (c MCPCmd) printSetup(a *cli.App) error {
-	url := a.URL
-	if url == "" {
-		url = sandkasten.DefaultURL
-		if configured, err := a.Configuration(); err == nil {
-			url = configured.URL()
-		}
-	}
-	a.Say("Put a key in the place of YOUR_KEY: `sandkasten key create --user NAME --name %s` makes one.", c.Setup)
-	_, err := fmt.Fprintf(a.Out, setups[c.Setup], url)
-	return err
 }
