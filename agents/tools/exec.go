@@ -396,21 +396,19 @@ func runTool(ctx context.Context, c *call) (answer any, err error) {
 }
 
 // runSession makes the sandbox of a run. Where nobody has chosen an image it is the one
-// of the runtime, or the daemon's default if there is none of that name.
+// of the runtime, or the daemon's default if there is none of that name. It is looked for
+// first: an engine would go and pull what it does not have.
 func (c *call) runSession(ctx context.Context, kind string, ttl time.Duration) (*sandkasten.Session, error) {
 	options := c.set.opts.Session
 	options.Labels = map[string]string{LabelScope: c.scope.String()}
 	options.TTL = ttl
-	chosen := orElse(c.set.opts.Images[kind], options.Image)
-	if options.Image = chosen; chosen == "" && options.RestoreSnapshotID == "" {
-		options.Image = runtimes[kind].image
+	options.Image = orElse(c.set.opts.Images[kind], options.Image)
+	if usual := runtimes[kind].image; usual != "" && options.Image == "" && options.RestoreSnapshotID == "" {
+		if _, err := c.set.opts.Client.GetImage(ctx, usual); err == nil {
+			options.Image = usual
+		}
 	}
-	session, err := c.set.opts.Client.CreateSession(ctx, &options)
-	if options.Image != chosen && reasonOf(err) == sandkasten.ReasonNoSuchImage {
-		options.Image = ""
-		session, err = c.set.opts.Client.CreateSession(ctx, &options)
-	}
-	return session, err
+	return c.set.opts.Client.CreateSession(ctx, &options)
 }
 
 // reasonOf is the daemon's reason for an error, if it has one.

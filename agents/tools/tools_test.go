@@ -129,10 +129,10 @@ func TestImageOfARun(t *testing.T) {
 	for name, c := range map[string]struct {
 		options tools.Options
 		args    string
-		want    string // of the images that are asked for
+		want    string // image of the session that is asked for
 	}{
-		"python":   {args: `{"code":"1"}`, want: "python,"},
-		"node":     {args: `{"code":"1","runtime":"node"}`, want: "node,"},
+		"python":   {args: `{"code":"1"}`, want: "python"},
+		"node":     {args: `{"code":"1","runtime":"node"}`, want: ""}, // which the daemon does not have
 		"bash":     {args: `{"code":"1","runtime":"bash"}`, want: ""},
 		"chosen":   {options: tools.Options{Session: sandkasten.CreateOptions{Image: "mine"}}, args: `{"code":"1"}`, want: "mine"},
 		"by kind":  {options: tools.Options{Images: map[string]string{"python": "mine"}}, args: `{"code":"1"}`, want: "mine"},
@@ -141,8 +141,15 @@ func TestImageOfARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var images []string
 			set := scripted(t, c.options, func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/v1/images" {
+				switch r.URL.Path {
+				case "/v1/images":
 					answerWith(t, w, http.StatusOK, `{"images":[{"names":["base","tools"]}]}`)
+					return
+				case "/v1/images/python":
+					answerWith(t, w, http.StatusOK, `{"names":["python"]}`)
+					return
+				case "/v1/images/node":
+					answerWith(t, w, http.StatusNotFound, `{"code":"not_found","reason":"no_such_image","error":"there is none"}`)
 					return
 				}
 				var body struct{ Image string }
@@ -153,7 +160,7 @@ func TestImageOfARun(t *testing.T) {
 				answerWith(t, w, http.StatusNotFound, `{"code":"not_found","reason":"no_such_image","error":"there is no image"}`)
 			})
 			result := set.Call(t.Context(), "sandbox_run", json.RawMessage(c.args))
-			if got := strings.Join(images, ","); got != c.want || !strings.Contains(result.Text(), "images are base, tools") {
+			if got := strings.Join(images, ","); len(images) != 1 || got != c.want || !strings.Contains(result.Text(), "images are base, tools") {
 				t.Errorf("asked for %q, want %q; %s", got, c.want, result.Text())
 			}
 		})
