@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { open } from "../overlays/open.js";
-import { losesNow } from "../ui/leave.js";
+import { losesAnywhere } from "../ui/leave.js";
 import { notify } from "../ui/notice.js";
 import { currentSignIn, signOut, signedOut, type SignIn } from "./client.js";
 
@@ -68,7 +68,7 @@ export function useWriter(): boolean {
 }
 
 /** leave signs out, and asks first where that loses something. */
-export const leave = async () => (losesNow() ? open({ kind: "leave" }) : leaveNow());
+export const leave = async () => ((await losesAnywhere()) ? open({ kind: "leave" }) : leaveNow());
 
 /** leaveNow signs out. */
 export const leaveNow = () => signOut().catch((err: unknown) => void notify({ text: "Signing out has failed", problems: [err instanceof Error ? err.message : String(err)] }));

@@ -105,7 +105,7 @@ export function follow(name: string, hear: (event: SandboxEvent) => void, tell: 
   if (channel) {
     channel.onmessage = ({ data }: MessageEvent<Word>) => {
       if (data === "new") {
-        if (leads && joined) channel.postMessage({ away, last } satisfies Word);
+        if (leads && (joined || away)) channel.postMessage({ away, last } satisfies Word);
       } else if ("event" in data) note(data.event);
       else {
         last = data.last ?? last;

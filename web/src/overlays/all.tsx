@@ -33,7 +33,7 @@ export default function Overlays() {
             void leaveNow();
           }}
         >
-          Uploads that are under way end, and leave nothing.
+          Uploads that are under way end, and leave nothing. What is not saved is lost, in other tabs too.
         </Confirm>
       );
     case "delete":
