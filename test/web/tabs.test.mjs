@@ -131,6 +131,31 @@ await run(async (page) => {
     await link(page, "after-sign-in").waitFor({ state: "attached" }); // events go on
   });
 
+  await step("so does a text in another tab, and a sign-out asks because of it", async () => {
+    await page.keyboard.press("Escape");
+    await name.waitFor({ state: "detached" });
+    const shell = async (cmd) => (await api("POST", `/v1/sessions/${first.id}/exec`, { cmd })).output;
+    await shell("echo one > a.txt");
+    const other = await newPage(`/sessions/${first.id}?tab=files`);
+    await other.getByRole("treeitem", { name: "a.txt", exact: true }).dblclick();
+    await other.getByLabel("Contents").press("ControlOrMeta+a");
+    await other.keyboard.type("two\n");
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("dialog").getByText("What is not saved is lost").waitFor();
+    await page.getByRole("button", { name: "Stay" }).click();
+    await context.clearCookies();
+    await other.getByRole("button", { name: /^Save/ }).click();
+    await other.getByRole("button", { name: "Save", exact: true }).click();
+    await cover(other).waitFor();
+    await cover(page).waitFor();
+    await signInAgain(key);
+    await cover(other).waitFor({ state: "detached" });
+    await other.getByRole("button", { name: "Save", exact: true }).click();
+    await other.getByRole("button", { name: "Saved" }).waitFor();
+    assert.equal(await shell("cat a.txt"), "two\n");
+    await other.close();
+  });
+
   await step("when another signs in, nothing of it is left", async () => {
     await context.clearCookies();
     await cover(page).waitFor();

@@ -1,8 +1,7 @@
 /** What is around every page: who has signed in, the live stream, the way to the pages. */
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
-import { Suspense, useEffect, useLayoutEffect, useRef, useState, type SyntheticEvent } from "react";
+import { Suspense, useLayoutEffect, useRef, useState, type SyntheticEvent } from "react";
 import { createPortal } from "react-dom";
-import { failures } from "./api/acts.js";
 import type { SignIn } from "./api/client.js";
 import { useLive } from "./api/live.js";
 import { identityOf, leave, useSignIn, useSignInEnds, useWriter } from "./api/me.js";
@@ -12,7 +11,7 @@ import { SignInPage } from "./pages/signin.js";
 import { Button } from "./ui/button.js";
 import { Boundary, late } from "./ui/late.js";
 import { Kbd, chooseRow, focusSearch, moveRow, openRow, paletteKeys, singleKeys, useKeyboard, useShortcuts } from "./ui/keys.js";
-import { Notices, clearNotices, lastUndo } from "./ui/notice.js";
+import { Notices, lastUndo } from "./ui/notice.js";
 import { ErrorNote, Skeleton } from "./ui/notes.js";
 import { Text } from "./ui/text.js";
 import { ThemeButton } from "./ui/theme.js";
@@ -129,15 +128,6 @@ function useEverywhere() {
     act?.();
     return act !== undefined;
   };
-  useEffect(
-    () => () => {
-      // Whoever signs in next is not told of it.
-      close();
-      clearNotices();
-      failures.set(new Map());
-    },
-    [],
-  );
   useShortcuts({
     palette: () => open({ kind: "palette" }),
     "?": () => open({ kind: "keys" }),

@@ -1,9 +1,10 @@
 /** Who has signed in, and whether they may change what is everybody's. The daemon decides; pages only leave out what it refuses. */
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { open } from "../overlays/open.js";
+import { close, open } from "../overlays/open.js";
 import { losesAnywhere } from "../ui/leave.js";
-import { notify } from "../ui/notice.js";
+import { clearNotices, notify } from "../ui/notice.js";
+import { failures } from "./acts.js";
 import { currentSignIn, signOut, signedOut, type SignIn } from "./client.js";
 
 const key = ["sign-in"];
@@ -11,8 +12,13 @@ const key = ["sign-in"];
 /** identityOf tells users and what they may apart. */
 export const identityOf = (now: SignIn | undefined) => now?.me && JSON.stringify(now.me);
 
-/** forget takes from the page what it has of a user. */
-const forget = (cache: QueryClient) => cache.removeQueries({ predicate: (query) => query.queryKey[0] !== key[0] });
+/** forget takes from the page what it has of a user: whoever signs in next is not told of it. */
+function forget(cache: QueryClient): void {
+  close();
+  clearNotices();
+  failures.set(new Map());
+  cache.removeQueries({ predicate: (query) => query.queryKey[0] !== key[0] });
+}
 
 /**
  * took notes what the daemon says of the sign-in. Of one that has ended it keeps who that was: what they have not saved stays
@@ -31,7 +37,11 @@ export function useSignIn() {
   const cache = useQueryClient();
   return useQuery({
     queryKey: key,
-    queryFn: async () => took(cache, await currentSignIn()),
+    queryFn: async ({ signal }) => {
+      const now = await currentSignIn();
+      signal.throwIfAborted(); // it was asked before somebody signed out
+      return took(cache, now);
+    },
     staleTime: Infinity,
     refetchOnWindowFocus: ({ state }) => (state.data?.signed_in === false ? "always" : false),
   });
