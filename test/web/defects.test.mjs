@@ -137,9 +137,9 @@ await run(async (page) => {
     });
     let go;
     answered = new Promise((done) => (go = done));
-    const events = other.waitForResponse(/v1\/events/);
+    const asked = other.waitForRequest("**/v1/sessions");
     await other.goto(url);
-    await events;
+    await asked;
     await other.waitForTimeout(500);
     await api("POST", "/v1/sessions", { image: "base", name: "meanwhile" });
     await other.waitForTimeout(500);

@@ -1,6 +1,8 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, redirect } from "@tanstack/react-router";
 import { Shell } from "./shell.js";
 import { SessionsPage } from "./pages/sessions.js";
+import { Failed, late } from "./ui/late.js";
+import { Skeleton } from "./ui/notes.js";
 
 const root = createRootRoute({ component: Shell });
 
@@ -27,29 +29,29 @@ export type Tab = (typeof tabs)[number];
 const session = createRoute({
   getParentRoute: () => root,
   path: "/sessions/$id",
-  component: lazyRouteComponent(() => import("./pages/session.js"), "SessionPage"),
+  component: late(() => import("./pages/session.js").then((page) => page.SessionPage)),
   validateSearch: (search: Record<string, unknown>): { tab?: Tab | undefined; path?: string | undefined } => ({
     tab: tabs.find((name) => name === search.tab),
     path: typeof search.path === "string" ? search.path : undefined,
   }),
 });
 
-const images = createRoute({ getParentRoute: () => root, path: "/images", component: lazyRouteComponent(() => import("./pages/images.js"), "ImagesPage") });
+const images = createRoute({ getParentRoute: () => root, path: "/images", component: late(() => import("./pages/images.js").then((page) => page.ImagesPage)) });
 
-const workspaces = createRoute({ getParentRoute: () => root, path: "/workspaces", component: lazyRouteComponent(() => import("./pages/workspaces.js"), "WorkspacesPage") });
+const workspaces = createRoute({ getParentRoute: () => root, path: "/workspaces", component: late(() => import("./pages/workspaces.js").then((page) => page.WorkspacesPage)) });
 
-const secrets = createRoute({ getParentRoute: () => root, path: "/secrets", component: lazyRouteComponent(() => import("./pages/secrets.js"), "SecretsPage") });
+const secrets = createRoute({ getParentRoute: () => root, path: "/secrets", component: late(() => import("./pages/secrets.js").then((page) => page.SecretsPage)) });
 
 const optional = (search: Record<string, unknown>, name: string): string | undefined => (typeof search[name] === "string" && search[name] !== "" ? search[name] : undefined);
 
 const usage = createRoute({
   getParentRoute: () => root,
   path: "/usage",
-  component: lazyRouteComponent(() => import("./pages/usage.js"), "UsagePage"),
+  component: late(() => import("./pages/usage.js").then((page) => page.UsagePage)),
   validateSearch: (search: Record<string, unknown>): { month?: string | undefined; user?: string | undefined } => ({ month: optional(search, "month"), user: optional(search, "user") }),
 });
 
-const users = createRoute({ getParentRoute: () => root, path: "/users", component: lazyRouteComponent(() => import("./pages/users.js"), "UsersPage") });
+const users = createRoute({ getParentRoute: () => root, path: "/users", component: late(() => import("./pages/users.js").then((page) => page.UsersPage)) });
 
 export interface AuditSearch {
   owner?: string | undefined;
@@ -61,15 +63,15 @@ export interface AuditSearch {
 const audit = createRoute({
   getParentRoute: () => root,
   path: "/audit",
-  component: lazyRouteComponent(() => import("./pages/audit.js"), "AuditPage"),
+  component: late(() => import("./pages/audit.js").then((page) => page.AuditPage)),
   validateSearch: (search: Record<string, unknown>): AuditSearch => ({ owner: optional(search, "owner"), route: optional(search, "route"), session: optional(search, "session"), failed: search.failed === true || undefined }),
 });
 
-const snapshots = createRoute({ getParentRoute: () => root, path: "/snapshots", component: lazyRouteComponent(() => import("./pages/snapshots.js"), "SnapshotsPage") });
+const snapshots = createRoute({ getParentRoute: () => root, path: "/snapshots", component: late(() => import("./pages/snapshots.js").then((page) => page.SnapshotsPage)) });
 
-const host = createRoute({ getParentRoute: () => root, path: "/host", component: lazyRouteComponent(() => import("./pages/host.js"), "HostPage") });
+const host = createRoute({ getParentRoute: () => root, path: "/host", component: late(() => import("./pages/host.js").then((page) => page.HostPage)) });
 
-export const router = createRouter({ routeTree: root.addChildren([sessions, all, session, images, snapshots, workspaces, secrets, usage, users, audit, host]), defaultPreload: "intent" });
+export const router = createRouter({ routeTree: root.addChildren([sessions, all, session, images, snapshots, workspaces, secrets, usage, users, audit, host]), defaultPreload: "intent", defaultErrorComponent: Failed, defaultPendingComponent: Skeleton });
 
 declare module "@tanstack/react-router" {
   interface Register {

@@ -1,43 +1,66 @@
 /** What is around every page: who has signed in, the live stream, the way to the pages. */
-import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
-import { failures } from "./api/acts.js";
-import { currentSignIn, signedOut } from "./api/client.js";
+import { Suspense, useLayoutEffect, useRef, useState, type SyntheticEvent } from "react";
+import { createPortal } from "react-dom";
+import type { SignIn } from "./api/client.js";
 import { useLive } from "./api/live.js";
-import { leave, useWriter } from "./api/me.js";
+import { identityOf, leave, useSignIn, useSignInEnds, useWriter } from "./api/me.js";
 import { close, open, overlay } from "./overlays/open.js";
 import { usePlaces } from "./places.js";
 import { SignInPage } from "./pages/signin.js";
 import { Button } from "./ui/button.js";
+import { Boundary, late } from "./ui/late.js";
 import { Kbd, chooseRow, focusSearch, moveRow, openRow, paletteKeys, singleKeys, useKeyboard, useShortcuts } from "./ui/keys.js";
-import { Notices, clearNotices, lastUndo } from "./ui/notice.js";
+import { Notices, lastUndo } from "./ui/notice.js";
 import { ErrorNote, Skeleton } from "./ui/notes.js";
 import { Text } from "./ui/text.js";
 import { ThemeButton } from "./ui/theme.js";
 
-const Overlays = lazy(() => import("./overlays/all.js"));
+const Overlays = late(() => import("./overlays/all.js").then((all) => all.default));
 
 export function Shell() {
-  const cache = useQueryClient();
-  const who = useQuery({ queryKey: ["sign-in"], queryFn: currentSignIn, staleTime: Infinity });
-  useEffect(() => {
-    const ended = () => {
-      cache.removeQueries({ predicate: (query) => query.queryKey[0] !== "sign-in" });
-      void cache.invalidateQueries({ queryKey: ["sign-in"] });
-    };
-    signedOut.addEventListener("ended", ended);
-    return () => signedOut.removeEventListener("ended", ended);
-  }, [cache]);
+  const who = useSignIn();
+  useSignInEnds();
   if (who.isPending) return <Skeleton />;
   if (!who.data) return <div className="p-4"><ErrorNote error={who.error} /></div>;
-  if (!who.data.signed_in) return <SignInPage ways={who.data.ways} />;
-  return <SignedIn owner={who.data.me?.owner ?? ""} />;
+  const { signed_in: signedIn, ways, me } = who.data;
+  const identity = identityOf(who.data);
+  if (!me || !identity) return <SignInPage ways={ways} />;
+  return (
+    <>
+      <SignedIn key={identity} owner={me.owner} identity={signedIn ? identity : undefined} />
+      {!signedIn && <SignInAgain ways={ways} owner={me.owner} />}
+    </>
+  );
 }
 
-function SignedIn({ owner }: { owner: string }) {
-  const cache = useQueryClient();
-  const away = useLive();
+const stop = (event: SyntheticEvent) => event.stopPropagation();
+
+/** SignInAgain lies over all that the page has, dialogs included, of which nothing can be seen or reached meanwhile. */
+function SignInAgain({ ways, owner }: { ways: SignIn["ways"]; owner: string }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const show = () => {
+    if (dialog.current?.isConnected && !dialog.current.open) dialog.current.showModal();
+  };
+  useLayoutEffect(() => {
+    const before = document.activeElement;
+    show();
+    return () => {
+      if (before instanceof HTMLElement) setTimeout(() => before.focus());
+    };
+  }, []);
+  // The keys are for the sign-in alone, and a browser that closes a dialog at Escape does not close this one.
+  return createPortal(
+    <dialog ref={dialog} data-cover aria-label="Sign in again" onKeyDown={stop} onCancel={(event) => event.preventDefault()} onClose={show} className="m-0 h-full max-h-none w-full max-w-none bg-page text-text">
+      <SignInPage ways={ways} again={owner} />
+    </dialog>,
+    document.body,
+  );
+}
+
+/** Without an identity the sign-in has ended, and the page waits for another of the same user. */
+function SignedIn({ owner, identity }: { owner: string; identity: string | undefined }) {
+  const away = useLive(identity);
   const [unfolded, setUnfolded] = useState(false);
   const withKeys = singleKeys.use();
   const places = usePlaces();
@@ -76,15 +99,17 @@ function SignedIn({ owner }: { owner: string }) {
         <span className="hidden text-muted sm:inline">
           <Text of={owner} />
         </span>
-        <Button kind="bare" onClick={() => void leave(cache)}>
+        <Button kind="bare" onClick={() => void leave()}>
           Sign out
         </Button>
       </header>
       <Notices />
       {over && (
-        <Suspense fallback={null}>
-          <Overlays />
-        </Suspense>
+        <Boundary onClose={close}>
+          <Suspense fallback={null}>
+            <Overlays />
+          </Suspense>
+        </Boundary>
       )}
       <main className="min-h-0 flex-1 overflow-auto">
         <Outlet />
@@ -103,15 +128,6 @@ function useEverywhere() {
     act?.();
     return act !== undefined;
   };
-  useEffect(
-    () => () => {
-      // Whoever signs in next is not told of it.
-      close();
-      clearNotices();
-      failures.set(new Map());
-    },
-    [],
-  );
   useShortcuts({
     palette: () => open({ kind: "palette" }),
     "?": () => open({ kind: "keys" }),

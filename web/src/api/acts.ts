@@ -24,6 +24,16 @@ const words: Record<BulkAction, { doing: string; done: string; undo?: Verb }> = 
 
 /** Why sessions could not be changed when that was last tried, by their ids. */
 export const failures = store<ReadonlyMap<string, string>>(new Map());
+let failedAt = 0;
+
+/** How long events may still come of what has failed. */
+const echoMs = 2000;
+
+/** settled notes that something new is known of a session: why it could not be changed before is of no more use. */
+export function settled(id: string): void {
+  if (!failures.get().has(id) || performance.now() - failedAt < echoMs) return;
+  failures.set(new Map([...failures.get()].filter(([of]) => of !== id)));
+}
 
 /** How many sessions the daemon takes at once. */
 const atOnce = 1000;
@@ -50,7 +60,9 @@ export async function changeSessions(action: BulkAction, sessions: readonly Sess
     for (const { id } of sessions) failed.set(id, err instanceof Error ? err.message : String(err));
   }
   wait();
-  failures.set(failed);
+  const tried = new Set(sessions.map(({ id }) => id));
+  failures.set(new Map([...[...failures.get()].filter(([id]) => !tried.has(id)), ...failed]));
+  if (failed.size > 0) failedAt = performance.now();
   const changed = sessions.filter(({ id }) => !failed.has(id));
   // Only what this has changed is taken back: a session that was stopped before stays so.
   const reversible = undoable && undo ? changed.filter((one) => verbsOf(one).includes(action as Verb)) : [];

@@ -10,15 +10,18 @@ export interface SignIn {
 }
 
 let token: string | undefined;
+/** Whether the daemon has said that nobody is signed in. Nothing is asked of it then that needs somebody. */
+let over = false;
 
 /** withCookie is fetch with the cookie of the sign-in, which no script can read, and the token beside it. */
 async function withCookie(input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> {
+  if (over) return Response.json({ error: "the sign-in has ended", code: "unauthenticated" }, { status: 401 });
   const headers = new Headers(init.headers);
   headers.delete("Authorization");
   headers.delete("X-API-Key");
   if (token !== undefined) headers.set("X-CSRF-Token", token);
   const response = await fetch(input, { ...init, headers, credentials: "same-origin" });
-  if (response.status === 401) signedOut.dispatchEvent(new Event("ended"));
+  if (response.status === 401) signedOut.dispatchEvent(new Event("doubt"));
   return response;
 }
 
@@ -29,10 +32,13 @@ class CookieSocket extends WebSocket {
   }
 }
 
-/** signedOut tells that the sign-in has ended, here or in another tab. */
+/**
+ * signedOut tells of a "doubt", that the sign-in may have ended or be another's, which the daemon knows; and of a "leave", that
+ * somebody has signed out, here or in another tab, or that another has signed in: nothing of before may stay.
+ */
 export const signedOut = new EventTarget();
 const tabs = new BroadcastChannel("sandkasten");
-tabs.onmessage = () => signedOut.dispatchEvent(new Event("ended"));
+tabs.onmessage = ({ data }) => signedOut.dispatchEvent(new Event(data === "signed out" ? "leave" : "doubt"));
 
 export const client = new SandboxClient({ baseUrl: window.location.origin, apiKey: "cookie", retryMs: 2000, fetch: withCookie, webSocket: CookieSocket });
 
@@ -41,17 +47,22 @@ async function ask(path: string, init?: RequestInit): Promise<SignIn> {
   const answer = (await response.json()) as SignIn & { error?: string };
   if (!response.ok) throw new Error(answer.error ?? `the daemon answered with ${response.status}`);
   token = answer.csrf_token ?? token;
+  if (answer.signed_in !== undefined) over = !answer.signed_in;
   return answer;
 }
 
 export const currentSignIn = () => ask("/v1/auth/session");
-export const signIn = (body: { name: string; password: string } | { api_key: string }) =>
-  ask("/v1/auth/sign-in", { method: "POST", body: JSON.stringify(body) });
+
+export async function signIn(body: { name: string; password: string } | { api_key: string }): Promise<SignIn> {
+  const answer = await ask("/v1/auth/sign-in", { method: "POST", body: JSON.stringify(body) });
+  tabs.postMessage("signed in");
+  return answer;
+}
 
 export async function signOut(everywhere = false): Promise<void> {
   await ask(`/v1/auth/sign-out${everywhere ? "?everywhere=true" : ""}`, { method: "POST" });
   token = undefined;
-  signedOut.dispatchEvent(new Event("ended"));
+  signedOut.dispatchEvent(new Event("leave"));
   tabs.postMessage("signed out");
 }
 
@@ -84,7 +95,7 @@ export function upload(
     request.onerror = () => fail(new Error("The connection broke before the upload was over, or the file cannot be read any more. Nothing was changed: try again."));
     request.onabort = () => fail(signal?.reason);
     request.onload = () => {
-      if (request.status === 401) signedOut.dispatchEvent(new Event("ended"));
+      if (request.status === 401) signedOut.dispatchEvent(new Event("doubt"));
       if (request.status < 300) done();
       else fail(new UploadError(request.status, errorOf(request.responseText) ?? `the daemon answered with ${request.status}`));
     };

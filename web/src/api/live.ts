@@ -1,11 +1,15 @@
-/** The one stream of events, which says what of the page is out of date. */
-import { useQueryClient, type QueryClient } from "@tanstack/react-query";
+/** What the events say of what the page has. */
+import { hashKey, useQueryClient, type QueryClient, type QueryKey } from "@tanstack/react-query";
 import type { ExecRecord, NetworkEvent, PoolStatus, SandboxEvent, SessionInfo, Snapshot } from "@sandkasten/sdk";
 import { useEffect, useState } from "react";
+import { notify } from "../ui/notice.js";
+import { settled } from "./acts.js";
 import { client } from "./client.js";
+import { follow } from "./stream.js";
 
 export const keys = {
   sessions: ["sessions"] as const,
+  ended: ["ended sessions"] as const,
   session: (id: string) => ["session", id] as const,
   execs: (id: string) => ["execs", id] as const,
   network: (id: string) => ["network", id] as const,
@@ -41,7 +45,7 @@ export function mergeDecisions(before: NetworkEvent[] = [], newer: NetworkEvent[
   return sorted.filter((one, at) => !repeated(one, sorted[at + 1])).slice(-maxKept);
 }
 
-const over = new Set(["destroyed", "expired", "failed", "crashed"]);
+const over = new Set<SessionInfo["status"]>(["destroyed", "expired", "failed", "crashed"]);
 
 /** withOne is a list of sessions after something was said of one. */
 function withOne(all: SessionInfo[], session: SessionInfo): SessionInfo[] {
@@ -50,44 +54,75 @@ function withOne(all: SessionInfo[], session: SessionInfo): SessionInfo[] {
   return others.length === all.length ? [...all, session] : all.map((one) => (one.id === session.id ? session : one));
 }
 
-// What was said while a list was on its way, which may be older.
-let underWay = 0;
-const meanwhile = new Map<string, SessionInfo>();
+export const listSessions = async (): Promise<SessionInfo[]> => (await client.listSessions()).flatMap((session) => session.info ?? []);
 
-/** listSessions has what events have said since it was called. */
-export async function listSessions(): Promise<SessionInfo[]> {
-  underWay++;
-  try {
-    const all = (await client.listSessions()).flatMap((session) => session.info ?? []);
-    return [...meanwhile.values()].reduce(withOne, all);
-  } finally {
-    if (--underWay === 0) meanwhile.clear();
-  }
+/** listEnded has the sessions that are over, as long as the daemon knows them. */
+export const listEnded = async (): Promise<SessionInfo[]> => (await client.listSessions({ includeEnded: true, status: [...over] })).flatMap((session) => session.info ?? []);
+
+type Change = (all: unknown) => unknown;
+
+// What was said while a list was on its way, which may be older, by the list.
+const meanwhile = new Map<string, Change[]>();
+
+/** amend changes what the page has of a list, and what is on its way as well, as soon as that is there. */
+function amend<T>(cache: QueryClient, queryKey: QueryKey, change: (all: T) => T): void {
+  cache.setQueryData<T>(queryKey, (all) => all && change(all));
+  if (cache.getQueryState(queryKey)?.fetchStatus !== "fetching") return;
+  const name = hashKey(queryKey);
+  meanwhile.set(name, [...(meanwhile.get(name) ?? []), change as Change]);
+}
+
+/** amendLists changes the lists that arrive by what was said meanwhile, until what it gives is called. */
+function amendLists(cache: QueryClient): () => void {
+  const unsubscribe = cache.getQueryCache().subscribe((told) => {
+    if (told.type !== "updated" || (told.action.type === "success" ? told.action.manual : told.action.type !== "error")) return;
+    const changes = meanwhile.get(told.query.queryHash);
+    if (!changes || !meanwhile.delete(told.query.queryHash) || told.action.type === "error") return;
+    cache.setQueryData(told.query.queryKey, (all: unknown) => all && changes.reduce<unknown>((now, change) => change(now), all));
+  });
+  return () => {
+    unsubscribe();
+    meanwhile.clear();
+  };
 }
 
 /** readAgain has all that is shown read again, but for who has signed in: that does not change without a word. */
 const readAgain = (cache: QueryClient) => void cache.invalidateQueries({ predicate: (query) => query.queryKey[0] !== "sign-in" });
 
+/** endedByItself says of a session on the page that it has failed or crashed, which nobody has asked for. */
+function endedByItself(cache: QueryClient, type: string, session: SessionInfo): void {
+  if (type !== "session.ended" || (session.status !== "failed" && session.status !== "crashed")) return;
+  const queries = cache.getQueryCache();
+  const inTable = queries.find({ queryKey: keys.sessions })?.isActive() && cache.getQueryData<SessionInfo[]>(keys.sessions)?.some(({ id }) => id === session.id);
+  if (!inTable && !queries.find({ queryKey: keys.session(session.id) })?.isActive()) return;
+  notify({ text: `${session.name ?? session.id.slice(0, 8)} has ${session.status}`, problems: session.endReason ? [session.endReason] : [], session: session.id });
+}
+
 /** take puts what an event says where the page has it. */
 function take(cache: QueryClient, event: SandboxEvent): void {
-  if (event.type === "gap") {
+  if (event.type === "gap" || event.type === "ready") {
+    meanwhile.clear();
     readAgain(cache);
     return;
   }
   const { session, sessionId } = event;
   if (session) {
-    if (underWay > 0) meanwhile.set(session.id, session);
-    cache.setQueryData<SessionInfo[]>(keys.sessions, (all) => all && withOne(all, session));
+    endedByItself(cache, event.type, session);
+    settled(session.id);
+    amend<SessionInfo[]>(cache, keys.sessions, (all) => withOne(all, session));
     const one = keys.session(session.id);
     cache.setQueryData(one, session);
     if (cache.getQueryState(one)?.fetchStatus === "fetching") void cache.invalidateQueries({ queryKey: one });
-    if (over.has(session.status)) void cache.invalidateQueries({ queryKey: ["family"] });
+    if (over.has(session.status)) {
+      void cache.invalidateQueries({ queryKey: ["family"] });
+      void cache.invalidateQueries({ queryKey: keys.ended });
+    }
   }
   const { exec, network, snapshot, pool, deletedId } = event;
   if (pool) cache.setQueryData<PoolStatus>(keys.pool, pool);
-  if (sessionId && exec) cache.setQueryData<ExecRecord[]>(keys.execs(sessionId), (all) => all && mergeExecs(all, [exec]));
+  if (sessionId && exec) amend<ExecRecord[]>(cache, keys.execs(sessionId), (all) => mergeExecs(all, [exec]));
   if (sessionId && event.type === "exec.burst") void cache.invalidateQueries({ queryKey: keys.execs(sessionId) });
-  if (sessionId && network) cache.setQueryData<NetworkEvent[]>(keys.network(sessionId), (all) => all && mergeDecisions(all, [network]));
+  if (sessionId && network) amend<NetworkEvent[]>(cache, keys.network(sessionId), (all) => mergeDecisions(all, [network]));
   if (sessionId && event.type === "network.burst") void cache.invalidateQueries({ queryKey: keys.network(sessionId) });
   if (snapshot) void cache.invalidateQueries({ queryKey: keys.snapshots(snapshot.sessionId) });
   if (event.type === "snapshot.deleted") {
@@ -98,30 +133,19 @@ function take(cache: QueryClient, event: SandboxEvent): void {
   if (event.type === "image.job") void cache.invalidateQueries({ queryKey: keys.images });
 }
 
-const pauseMs = 2000;
-
-/** useLive follows the events for as long as the page is there, and reports whether the daemon is away. */
-export function useLive(): boolean {
+/** useLive follows the events for as long as somebody is signed in, and reports whether the daemon is away. */
+export function useLive(identity: string | undefined): boolean {
   const cache = useQueryClient();
   const [away, setAway] = useState(false);
   useEffect(() => {
-    const ending = new AbortController();
-    void (async () => {
-      while (!ending.signal.aborted) {
-        try {
-          for await (const event of client.events({ signal: ending.signal })) {
-            setAway(false);
-            if (event.type === "ready") readAgain(cache);
-            else take(cache, event);
-          }
-        } catch {
-          if (ending.signal.aborted) return;
-          setAway(true);
-        }
-        await new Promise((go) => setTimeout(go, pauseMs));
-      }
-    })();
-    return () => ending.abort();
-  }, [cache]);
+    if (identity === undefined) return;
+    const leaveLists = amendLists(cache);
+    const leaveEvents = follow(`sandkasten events of ${identity}`, (event) => take(cache, event), setAway);
+    return () => {
+      leaveEvents();
+      leaveLists();
+      setAway(false);
+    };
+  }, [cache, identity]);
   return away;
 }

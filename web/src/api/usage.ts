@@ -1,7 +1,8 @@
-/** What sessions use. Nothing tells of it by itself, so it is asked for while somebody looks. */
+/** What sessions use, and when they did something last. Nothing tells of it by itself, so it is asked for while somebody looks. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import type { SessionUsage } from "@sandkasten/sdk";
+import type { SessionInfo, SessionUsage } from "@sandkasten/sdk";
 import { client } from "./client.js";
+import { keys } from "./live.js";
 
 /** cpu is in processors, between the last two answers. */
 export interface Use extends SessionUsage {
@@ -21,11 +22,25 @@ export function useUsage(): ReadonlyMap<string, Use> {
     queryFn: async () => {
       const before = cache.getQueryData<ReadonlyMap<string, Use>>(key) ?? none;
       const sessions = await client.listSessions({ usage: true, sort: "-created", limit: most, status: ["running"] });
+      cache.setQueryData<SessionInfo[]>(keys.sessions, (all) => all && withActivity(all, sessions.flatMap(({ info }) => info ?? [])));
       return new Map(sessions.flatMap(({ id, info }) => (info?.usage ? [[id, since(before.get(id), info.usage)] as const] : [])));
     },
     refetchInterval: everyMs,
   });
   return data ?? none;
+}
+
+/** withActivity is a list with the newer times of what was asked for now: activity is no event. */
+export function withActivity(all: SessionInfo[], now: SessionInfo[]): SessionInfo[] {
+  const fresh = new Map(now.map((one) => [one.id, one]));
+  let changed = false;
+  const next = all.map((one) => {
+    const { lastActivity, expiresAt } = fresh.get(one.id) ?? one;
+    if (Date.parse(lastActivity) <= Date.parse(one.lastActivity)) return one;
+    changed = true;
+    return { ...one, lastActivity, expiresAt };
+  });
+  return changed ? next : all;
 }
 
 function since(before: Use | undefined, now: SessionUsage): Use {

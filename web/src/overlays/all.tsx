@@ -1,4 +1,3 @@
-import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { leaveNow } from "../api/me.js";
 import { CreateSession } from "../pages/create.js";
@@ -13,7 +12,6 @@ import { Palette } from "./palette.js";
 export default function Overlays() {
   const { id } = useParams({ strict: false });
   const navigate = useNavigate();
-  const cache = useQueryClient();
   const one = overlay.use();
   switch (one?.kind) {
     case "palette":
@@ -32,10 +30,10 @@ export default function Overlays() {
           onKeep={close}
           onDelete={() => {
             close();
-            void leaveNow(cache);
+            void leaveNow();
           }}
         >
-          Uploads that are under way end, and leave nothing.
+          Uploads that are under way end, and leave nothing. What is not saved is lost, in other tabs too.
         </Confirm>
       );
     case "delete":

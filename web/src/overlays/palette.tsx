@@ -1,6 +1,6 @@
 /** The command palette: pages, sessions and what can be done, found by typing a part of it. */
 import { Dialog as Base } from "@base-ui/react/dialog";
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import type { SessionInfo } from "@sandkasten/sdk";
 import { useEffect, useId, useMemo, useState, type KeyboardEvent } from "react";
@@ -73,7 +73,6 @@ const best = (choices: Choice[], typed: readonly string[]) =>
 /** useGroups is all that can be chosen, but for sessions. */
 function useGroups(): Group[] {
   const navigate = useNavigate();
-  const cache = useQueryClient();
   const writer = useWriter();
   const places = usePlaces();
   const { id } = useParams({ strict: false });
@@ -106,7 +105,7 @@ function useGroups(): Group[] {
       ...(writer ? [{ id: "new", name: "New session", words: "create make", keys: "n", run: () => open({ kind: "create" }) }] : []),
       { id: "theme", name: "Switch colours", words: "theme dark light mode", run: changeTheme },
       { id: "keys", name: "Keyboard shortcuts", words: "help", keys: "?", run: () => open({ kind: "keys" }) },
-      { id: "leave", name: "Sign out", words: "log out leave", run: () => void leave(cache) },
+      { id: "leave", name: "Sign out", words: "log out leave", run: () => void leave() },
     ],
   });
   return groups;

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import type { SessionInfo } from "@sandkasten/sdk";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import { changeSessions, failures, isOver, verbsOf } from "../api/acts.js";
 import { client } from "../api/client.js";
 import { keys } from "../api/live.js";
@@ -11,6 +11,7 @@ import { tabs } from "../router.js";
 import { Button } from "../ui/button.js";
 import { Copy } from "../ui/copy.js";
 import { singleKeys, useShortcuts } from "../ui/keys.js";
+import { Boundary, late } from "../ui/late.js";
 import { ErrorNote, Skeleton } from "../ui/notes.js";
 import { Status } from "../ui/status.js";
 import { Text, plain } from "../ui/text.js";
@@ -18,14 +19,17 @@ import { Ago } from "../ui/time.js";
 import { Commands } from "./commands.js";
 import { FilesTab } from "./files.js";
 
-const TerminalTab = lazy(() => import("./terminal.js"));
-const ProcessesTab = lazy(() => import("./session/processes.js"));
-const PortsTab = lazy(() => import("./session/ports.js"));
-const NetworkTab = lazy(() => import("./session/network.js"));
-const SnapshotsTab = lazy(() => import("./session/snapshots.js"));
-const ChartsTab = lazy(() => import("./session/charts.js"));
-const LimitsTab = lazy(() => import("./session/limits.js"));
+const TerminalTab = late(() => import("./terminal.js").then((tab) => tab.default));
+const ProcessesTab = late(() => import("./session/processes.js").then((tab) => tab.default));
+const PortsTab = late(() => import("./session/ports.js").then((tab) => tab.default));
+const NetworkTab = late(() => import("./session/network.js").then((tab) => tab.default));
+const SnapshotsTab = late(() => import("./session/snapshots.js").then((tab) => tab.default));
+const ChartsTab = late(() => import("./session/charts.js").then((tab) => tab.default));
+const LimitsTab = late(() => import("./session/limits.js").then((tab) => tab.default));
 const route = getRouteApi("/sessions/$id");
+
+/** How often is asked when a session expires, which moves with what it does: that is no event. */
+const activityMs = 5000;
 
 /** The key of a tab: 1 to 9, and 0 for the tenth. */
 const tabKey = (index: number) => String((index + 1) % 10);
@@ -37,7 +41,7 @@ export function SessionPage() {
   const writer = useWriter();
   const withKeys = singleKeys.use();
   useShortcuts(Object.fromEntries(tabs.map((name, index) => [tabKey(index), () => void navigate({ search: { tab: name } })])));
-  const { data, error, isPending } = useQuery({ queryKey: keys.session(id), queryFn: async () => (await client.getSession(id)).info });
+  const { data, error, isPending } = useQuery({ queryKey: keys.session(id), queryFn: async () => (await client.getSession(id)).info, refetchInterval: tab === "limits" ? activityMs : false });
   if (isPending) return <Skeleton />;
   if (!data) {
     return (
@@ -62,18 +66,20 @@ export function SessionPage() {
       </div>
       {/* What one session's tab holds is not for the next one. */}
       <div key={data.id} className="min-h-0 flex-1">
-        <Suspense fallback={<Skeleton />}>
-          {tab === "terminal" && (alive && writer ? <TerminalTab id={data.id} key={data.bootId} /> : <NoTerminal session={data} writer={writer} />)}
-          {tab === "commands" && <Commands id={data.id} alive={alive} />}
-          {tab === "processes" && <ProcessesTab id={data.id} status={data.status} />}
-          {tab === "ports" && <PortsTab id={data.id} status={data.status} />}
-          {tab === "network" && <NetworkTab session={data} />}
-          {tab === "snapshots" && <SnapshotsTab session={data} />}
-          {tab === "charts" && <ChartsTab session={data} />}
-          {tab === "limits" && <LimitsTab session={data} />}
-          {tab === "files" && <FilesTab id={data.id} runs={data.status === "running"} />}
-          {tab === "about" && <About session={data} />}
-        </Suspense>
+        <Boundary key={tab}>
+          <Suspense fallback={<Skeleton />}>
+            {tab === "terminal" && (alive && writer ? <TerminalTab id={data.id} key={data.bootId} /> : <NoTerminal session={data} writer={writer} />)}
+            {tab === "commands" && <Commands id={data.id} alive={alive} />}
+            {tab === "processes" && <ProcessesTab id={data.id} status={data.status} />}
+            {tab === "ports" && <PortsTab id={data.id} status={data.status} />}
+            {tab === "network" && <NetworkTab session={data} />}
+            {tab === "snapshots" && <SnapshotsTab session={data} />}
+            {tab === "charts" && <ChartsTab session={data} />}
+            {tab === "limits" && <LimitsTab session={data} />}
+            {tab === "files" && <FilesTab id={data.id} runs={data.status === "running"} />}
+            {tab === "about" && <About session={data} />}
+          </Suspense>
+        </Boundary>
       </div>
     </div>
   );

@@ -2,9 +2,9 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import type { SessionInfo } from "@sandkasten/sdk";
-import { useMemo, useRef, useState } from "react";
-import { changeSessions, failures, verbsOf, type Verb } from "../api/acts.js";
-import { keys, listSessions } from "../api/live.js";
+import { useLayoutEffect, useMemo, useRef, useState } from "react";
+import { changeSessions, failures, isOver, verbsOf, type Verb } from "../api/acts.js";
+import { keys, listEnded, listSessions } from "../api/live.js";
 import { useWriter } from "../api/me.js";
 import { useUsage, type Use } from "../api/usage.js";
 import { open } from "../overlays/open.js";
@@ -16,14 +16,17 @@ import { Status } from "../ui/status.js";
 import { bytes } from "../ui/table.js";
 import { Text, plain } from "../ui/text.js";
 import { Ago } from "../ui/time.js";
+import { useWide } from "../ui/wide.js";
 import { Copy } from "../ui/copy.js";
 
 const route = getRouteApi("/");
+/** On a narrow screen a row has a second line, for what has no column. */
 const rowHeight = 36;
+const tallRowHeight = 56;
 const columns =
   "grid-cols-[28px_minmax(0,2fr)_92px_minmax(0,1fr)_44px] md:grid-cols-[32px_minmax(200px,2fr)_96px_minmax(90px,1fr)_72px_minmax(0,1fr)_64px_64px_72px_150px_80px] xl:grid-cols-[32px_minmax(200px,2fr)_104px_minmax(100px,1fr)_72px_80px_minmax(90px,1fr)_64px_64px_80px_160px_90px]";
 
-const statuses = ["all", "running", "paused", "stopped", "creating", "starting", "stopping"] as const;
+const statuses = ["all", "running", "paused", "stopped", "creating", "starting", "stopping", "ended"] as const;
 
 export function matches(session: SessionInfo, words: string): boolean {
   const text = [session.id, session.name, session.image, session.owner, ...Object.entries(session.labels ?? {}).map(([name, value]) => `${name}=${value}`)]
@@ -40,17 +43,22 @@ const verbs: readonly Verb[] = ["start", "resume", "pause", "stop"];
 export function SessionsPage() {
   const { q = "", status = "all" } = route.useSearch();
   const navigate = route.useNavigate();
-  const { data, error, isPending } = useQuery({ queryKey: keys.sessions, queryFn: listSessions });
+  const ended = status === "ended";
+  const { data, error, isPending } = useQuery<SessionInfo[]>({ queryKey: ended ? keys.ended : keys.sessions, queryFn: ended ? listEnded : listSessions });
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const writer = useWriter();
   const newHint = useHint("n");
 
   const shown = useMemo(
-    () => (data ?? []).filter((one) => (status === "all" || one.status === status) && matches(one, q)).sort((a, b) => b.createdAt.localeCompare(a.createdAt)),
-    [data, q, status],
+    () => (data ?? []).filter((one) => (status === "all" || ended || one.status === status) && matches(one, q)).sort((a, b) => b.createdAt.localeCompare(a.createdAt)),
+    [data, q, status, ended],
   );
-  const picked = shown.filter((one) => chosen.has(one.id));
-  const run = async (verb: Verb, sessions: SessionInfo[]) => setChosen(new Set((await changeSessions(verb, sessions)).keys()));
+  const picked = shown.filter((one) => chosen.has(one.id) && !isOver(one));
+  const run = async (verb: Verb, sessions: SessionInfo[]) => {
+    const failed = await changeSessions(verb, sessions);
+    const done = new Set(sessions.flatMap(({ id }) => (failed.has(id) ? [] : [id])));
+    setChosen((now) => new Set([...now].filter((id) => !done.has(id)))); // others may have been chosen meanwhile
+  };
 
   return (
     <div className="flex h-full flex-col">
@@ -93,6 +101,8 @@ export function SessionsPage() {
       )}
       {isPending ? (
         <Skeleton />
+      ) : data?.length === 0 && ended ? (
+        <EmptyState title="None has ended">Sessions that were deleted, have expired, failed or crashed are listed here for a while.</EmptyState>
       ) : data?.length === 0 ? (
         <EmptyState title="No sessions">
           <p className="mb-3">A session is a Linux machine of its own. Make one here, or from a terminal:</p>
@@ -127,12 +137,37 @@ function Used({ cell, session, of }: { cell: string; session: SessionInfo; of: U
   );
 }
 
+/** What a narrow screen has no columns for. */
+function Details({ session, of, cell }: { session: SessionInfo; of: Use | undefined; cell: string }) {
+  const lives = session.status === "running" || session.status === "paused";
+  return (
+    <span role="cell" className={`col-span-4 col-start-2 text-xs text-muted md:hidden ${cell}`}>
+      {lives && (
+        <>
+          idle <Ago at={session.lastActivity} />, {of?.cpu !== undefined && `${Math.round(of.cpu * 100)} %, `}
+          {of && `${bytes(of.memoryBytes)}, disk ${bytes(of.diskBytes)}, `}
+        </>
+      )}
+      {isOver(session) && session.endReason && <><Text of={session.endReason} />, </>}
+      {session.networkMode}
+      {session.owner && (
+        <>
+          , <Text of={session.owner} />
+        </>
+      )}
+    </span>
+  );
+}
+
 function Rows({ sessions, chosen, onChoose }: { sessions: SessionInfo[]; chosen: ReadonlySet<string>; onChoose: (ids: ReadonlySet<string>) => void }) {
   const box = useRef<HTMLDivElement>(null);
-  const rows = useVirtualizer({ count: sessions.length, getScrollElement: () => box.current, estimateSize: () => rowHeight, overscan: 12, getItemKey: (i) => sessions[i]?.id ?? i });
+  const height = useWide() ? rowHeight : tallRowHeight;
+  const rows = useVirtualizer({ count: sessions.length, getScrollElement: () => box.current, estimateSize: () => height, overscan: 12, getItemKey: (i) => sessions[i]?.id ?? i });
+  useLayoutEffect(() => rows.measure(), [rows, height]);
   const usage = useUsage();
   const failed = failures.use();
-  const all = sessions.every((one) => chosen.has(one.id));
+  const choosable = sessions.filter((one) => !isOver(one));
+  const all = choosable.length > 0 && choosable.every((one) => chosen.has(one.id));
   const toggle = (id: string) => {
     const next = new Set(chosen);
     if (!next.delete(id)) next.add(id);
@@ -143,7 +178,7 @@ function Rows({ sessions, chosen, onChoose }: { sessions: SessionInfo[]; chosen:
     <div ref={box} role="table" aria-label="Sessions" aria-rowcount={sessions.length + 1} tabIndex={0} className="min-h-0 flex-1 overflow-auto border-t border-line">
       <div role="row" className={`sticky top-0 z-10 grid h-9 items-center border-b border-line bg-page px-2 text-xs text-muted ${columns}`}>
         <span role="columnheader">
-          <input type="checkbox" className="align-middle" aria-label="Choose all" checked={all} onChange={() => onChoose(all ? new Set() : new Set(sessions.map((one) => one.id)))} />
+          <input type="checkbox" className="align-middle" aria-label="Choose all" checked={all} disabled={choosable.length === 0} onChange={() => onChoose(all ? new Set() : new Set(choosable.map((one) => one.id)))} />
         </span>
         {["Session", "State", "Image"].map((name) => (
           <span key={name} role="columnheader" className="px-2">
@@ -175,14 +210,19 @@ function Rows({ sessions, chosen, onChoose }: { sessions: SessionInfo[]; chosen:
           const one = sessions[item.index];
           if (!one) return null;
           return (
-            <div key={item.key} role="row" aria-rowindex={item.index + 2} style={{ transform: `translateY(${item.start}px)` }} className={`absolute inset-x-0 grid h-9 scroll-mt-9 items-center border-b -outline-offset-2 border-line px-2 hover:bg-sunk ${columns}`}>
+            <div key={item.key} role="row" aria-rowindex={item.index + 2} style={{ transform: `translateY(${item.start}px)` }} className={`absolute inset-x-0 grid h-14 scroll-mt-9 md:h-9 items-center border-b -outline-offset-2 border-line px-2 hover:bg-sunk ${columns}`}>
               <span role="cell">
-                <input type="checkbox" className="align-middle" aria-label={`Choose ${plain(one.name ?? one.id)}`} checked={chosen.has(one.id)} onChange={() => toggle(one.id)} />
+                <input type="checkbox" className="align-middle" aria-label={`Choose ${plain(one.name ?? one.id)}`} checked={chosen.has(one.id)} disabled={isOver(one)} onChange={() => toggle(one.id)} />
               </span>
               <span role="cell" className={cell}>
                 <Link to="/sessions/$id" params={{ id: one.id }} className="font-mono text-xs text-accent hover:underline">
                   {one.name ? plain(one.name) : one.id}
                 </Link>
+                {isOver(one) && one.endReason && (
+                  <span className="ml-2 hidden text-xs text-muted md:inline" title={plain(one.endReason)}>
+                    {plain(one.endReason)}
+                  </span>
+                )}
                 {failed.has(one.id) && (
                   <span className="ml-2 text-xs text-bad" title={plain(failed.get(one.id) ?? "")}>
                     {"\u2715"} {plain(failed.get(one.id) ?? "")}
@@ -211,6 +251,7 @@ function Rows({ sessions, chosen, onChoose }: { sessions: SessionInfo[]; chosen:
                 <Ago at={one.lastActivity} />
               </span>
               <Used cell={cell} session={one} of={usage.get(one.id)} />
+              <Details cell={cell} session={one} of={usage.get(one.id)} />
             </div>
           );
         })}

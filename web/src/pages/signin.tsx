@@ -1,11 +1,14 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState, type FormEvent } from "react";
 import { signIn, type SignIn } from "../api/client.js";
+import { took } from "../api/me.js";
 import { Button, look } from "../ui/button.js";
 import { Field } from "../ui/field.js";
 import { ErrorNote } from "../ui/notes.js";
+import { Text } from "../ui/text.js";
 
-export function SignInPage({ ways }: { ways: SignIn["ways"] }) {
+/** again: the page of who was signed in waits below. The provider signs in beside it then, in a tab of its own. */
+export function SignInPage({ ways, again }: { ways: SignIn["ways"]; again?: string | undefined }) {
   const cache = useQueryClient();
   const [withKey, setWithKey] = useState(!ways.includes("password"));
   const [error, setError] = useState<unknown>();
@@ -16,7 +19,7 @@ export function SignInPage({ ways }: { ways: SignIn["ways"] }) {
     const text = (name: string) => String(form.get(name) ?? "");
     setBusy(true);
     try {
-      cache.setQueryData(["sign-in"], await signIn(withKey ? { api_key: text("api_key") } : { name: text("name"), password: text("password") }));
+      took(cache, await signIn(withKey ? { api_key: text("api_key") } : { name: text("name"), password: text("password") }));
     } catch (err) {
       setError(err);
       setBusy(false);
@@ -25,6 +28,11 @@ export function SignInPage({ ways }: { ways: SignIn["ways"] }) {
   return (
     <main className="mx-auto flex max-w-sm flex-col gap-4 px-4 pt-[16vh]">
       <h1 className="text-lg font-semibold">Sign in to Sandkasten</h1>
+      {again !== undefined && (
+        <p>
+          Your sign-in has ended. Sign in again as <Text of={again} />, and you go on where you were, with what you have not saved.
+        </p>
+      )}
       <form onSubmit={submit} className="flex flex-col gap-3 rounded-lg border border-line bg-raised p-4">
         {withKey ? (
           <Field label="API key" name="api_key" type="password" autoComplete="off" required autoFocus hint="It is exchanged for a cookie at once, and kept nowhere." />
@@ -46,7 +54,7 @@ export function SignInPage({ ways }: { ways: SignIn["ways"] }) {
           </Button>
         )}
         {ways.includes("oidc") && (
-          <a href="/v1/auth/oidc/start" className={look("bare")}>
+          <a href="/v1/auth/oidc/start" target={again === undefined ? undefined : "_blank"} className={look("bare")}>
             Sign in with the provider
           </a>
         )}

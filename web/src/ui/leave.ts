@@ -10,8 +10,25 @@ export function wouldLose(what: unknown, now: boolean): void {
   else losses.delete(what);
 }
 
-/** losesNow says whether leaving would. */
-export const losesNow = () => losses.size > 0;
+const tabs = new BroadcastChannel("sandkasten losses");
+const heard = new EventTarget();
+tabs.onmessage = ({ data }) => {
+  if (data === "yes") heard.dispatchEvent(new Event("yes"));
+  else if (losses.size > 0) tabs.postMessage("yes");
+};
+
+/** How long other tabs may take to say that they would lose something. */
+const answerMs = 200;
+
+/** losesAnywhere says whether leaving would, here or in another tab. */
+export function losesAnywhere(): Promise<boolean> {
+  if (losses.size > 0) return Promise.resolve(true);
+  return new Promise((resolve) => {
+    heard.addEventListener("yes", () => resolve(true), { once: true });
+    setTimeout(() => resolve(false), answerMs);
+    tabs.postMessage("ask");
+  });
+}
 
 /** useLoss does so while a part of the page is shown. */
 export function useLoss(now: boolean): void {

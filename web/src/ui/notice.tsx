@@ -1,6 +1,7 @@
 /** What was done, at the lower edge for a while: it takes no focus and covers nothing that is needed. */
+import { Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { Button } from "./button.js";
+import { Button, look } from "./button.js";
 import { useHint } from "./keys.js";
 import { store } from "./store.js";
 import { plain } from "./text.js";
@@ -8,18 +9,21 @@ import { plain } from "./text.js";
 export interface Notice {
   id: number;
   text: string;
-  /** What went wrong, one line each. Such a notice stays until it is closed. */
+  /** What went wrong, one line each. Such a notice stays until it is closed, as one about a session does. */
   problems?: readonly string[];
   /** Takes back what was done. */
   undo?: (() => void) | undefined;
+  /** The id of the session that it is about, which it leads to. */
+  session?: string;
   /** It goes on, and another notice follows. */
   pending?: boolean;
 }
 
 /** How long a notice is there, without the time in which the pointer or the focus is on it. */
 const shownMs = 10_000;
-/** How many there are at a time, and how many problems each shows. */
+/** How many there are at a time, how many if none of them may go by itself, and how many problems each shows. */
 const most = 3;
+const mostKept = 6;
 const mostProblems = 5;
 
 const notices = store<readonly Notice[]>([]);
@@ -28,8 +32,15 @@ let last = 0;
 /** notify shows a notice, and gives what takes it away. */
 export function notify(notice: Omit<Notice, "id">): () => void {
   const id = ++last;
-  notices.set([...notices.get(), { ...notice, id }].slice(-most));
+  notices.set(fewer([...notices.get(), { ...notice, id }]));
   return () => notices.set(notices.get().filter((one) => one.id !== id));
+}
+
+/** fewer leaves out the oldest ones that tell nothing to be done, and lastly the oldest of all. */
+function fewer(all: readonly Notice[]): readonly Notice[] {
+  if (all.length <= most) return all;
+  const at = all.findIndex(({ problems = [], undo, session }, at) => at < all.length - 1 && problems.length === 0 && !undo && session === undefined);
+  return at >= 0 ? fewer(all.toSpliced(at, 1)) : all.slice(-mostKept);
 }
 
 export const clearNotices = () => notices.set([]);
@@ -62,7 +73,7 @@ function One({ notice }: { notice: Notice }) {
   const left = useRef(shownMs);
   const hint = useHint("z");
   const close = () => notices.set(notices.get().filter((one) => one.id !== id));
-  const stays = held || pending || problems.length > 0;
+  const stays = held || pending || problems.length > 0 || notice.session !== undefined;
   useEffect(() => {
     if (stays) return;
     const begun = Date.now();
@@ -94,6 +105,11 @@ function One({ notice }: { notice: Notice }) {
         )}
       </div>
       <div className="flex shrink-0">
+        {notice.session !== undefined && (
+          <Link to="/sessions/$id" params={{ id: notice.session }} search={{ tab: "about" }} onClick={close} className={look("bare")}>
+            Show it
+          </Link>
+        )}
         {notice.undo && (
           <Button onClick={() => undo(notice)} {...hint}>
             Undo

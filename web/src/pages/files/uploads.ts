@@ -146,7 +146,7 @@ export class Uploads {
 const sessions = new Map<string, Uploads>();
 
 // Whoever signs in next neither sees nor goes on with the uploads of the one before.
-signedOut.addEventListener("ended", () => {
+signedOut.addEventListener("leave", () => {
   for (const uploads of sessions.values()) uploads.forget();
   sessions.clear();
 });

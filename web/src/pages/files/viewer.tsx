@@ -1,9 +1,10 @@
 import type { Entry } from "@sandkasten/sdk";
 import { useBlocker } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo, useState, type KeyboardEvent, type ReactNode } from "react";
+import { Suspense, useMemo, useState, type KeyboardEvent, type ReactNode } from "react";
 import { Button, look } from "../../ui/button.js";
 import { Confirm } from "../../ui/confirm.js";
 import { Dialog } from "../../ui/dialog.js";
+import { Boundary, late } from "../../ui/late.js";
 import { ErrorNote, Skeleton } from "../../ui/notes.js";
 import { useLoss } from "../../ui/leave.js";
 import { bytes } from "../../ui/table.js";
@@ -15,11 +16,11 @@ import { pageURL, rawURL } from "./paths.js";
 import { Picture } from "./picture.js";
 import { useStored, type Stored } from "./stored.js";
 
-const Editor = lazy(() => import("./editor.js"));
-const Diff = lazy(() => import("./diff.js"));
-const TableView = lazy(() => import("./table.js"));
-const Markdown = lazy(() => import("./markdown.js"));
-const Notebook = lazy(() => import("./notebook.js"));
+const Editor = late(() => import("./editor.js").then((view) => view.default));
+const Diff = late(() => import("./diff.js").then((view) => view.default));
+const TableView = late(() => import("./table.js").then((view) => view.default));
+const Markdown = late(() => import("./markdown.js").then((view) => view.default));
+const Notebook = late(() => import("./notebook.js").then((view) => view.default));
 
 const always = () => true;
 
@@ -153,7 +154,9 @@ function Pane({ scroll = false, children }: { scroll?: boolean; children: ReactN
   const around = scroll ? { tabIndex: 0, role: "region", "aria-label": "View" } : {};
   return (
     <div {...around} className={`h-[56vh] ${scroll ? "overflow-auto" : ""}`}>
-      <Suspense fallback={<Skeleton rows={6} />}>{children}</Suspense>
+      <Boundary>
+        <Suspense fallback={<Skeleton rows={6} />}>{children}</Suspense>
+      </Boundary>
     </div>
   );
 }

@@ -2,6 +2,8 @@ import { APIError } from "@sandkasten/sdk";
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { client } from "../../api/client.js";
+import { pause } from "../../api/stream.js";
+import { useSeen } from "../../ui/seen.js";
 import { join, parent } from "./paths.js";
 
 /** How long changes are gathered until the directories with them are read again, and until a stream that broke is begun anew. */
@@ -11,23 +13,19 @@ const againMs = 5000;
 /** Files that are written in one step come as one of such a name, which is renamed. */
 const isTemporary = (path: string) => path.slice(path.lastIndexOf("/") + 1).startsWith(".sandkasten-");
 
-const pause = (ms: number, signal: AbortSignal) =>
-  new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()));
-  });
-
 /**
  * useWatched has directories read again in which a program changes something, while the session runs: another would be woken.
+ * It needs one of the six connections that a browser has for all tabs, so a page that is hidden does not watch.
  * It says whether the daemon refuses to tell of changes, which it does for too many directories, and gives what tries it anew.
  */
 export function useWatched(id: string, top: string, runs: boolean): { refused: boolean; again: () => void } {
   const cache = useQueryClient();
+  const seen = useSeen();
   const [refused, setRefused] = useState(false);
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
     setRefused(false);
-    if (!runs) return;
+    if (!runs || !seen) return;
     const left = new AbortController();
     const dirs = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -63,6 +61,6 @@ export function useWatched(id: string, top: string, runs: boolean): { refused: b
       left.abort();
       clearTimeout(timer);
     };
-  }, [cache, id, top, runs, attempt]);
+  }, [cache, id, top, runs, seen, attempt]);
   return { refused, again: () => setAttempt((before) => before + 1) };
 }

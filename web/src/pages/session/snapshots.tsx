@@ -5,7 +5,7 @@ import type { SessionInfo, Snapshot } from "@sandkasten/sdk";
 import { useState, type FormEvent, type ReactNode } from "react";
 import { isOver } from "../../api/acts.js";
 import { client } from "../../api/client.js";
-import { keys } from "../../api/live.js";
+import { keys, listSessions } from "../../api/live.js";
 import { Act } from "../../ui/act.js";
 import { Dialog, FormButtons } from "../../ui/dialog.js";
 import { Choice, Field } from "../../ui/field.js";
@@ -88,9 +88,8 @@ export default function SnapshotsTab({ session }: { session: SessionInfo }) {
 
 /** Family shows the session among those that it was forked from and that were forked from it. */
 function Family({ session }: { session: SessionInfo }) {
-  const list = async (includeEnded: boolean) => (await client.listSessions({ includeEnded })).flatMap((one) => one.info ?? []);
-  const ended = useQuery({ queryKey: ["family", session.id], queryFn: () => list(true) });
-  const live = useQuery({ queryKey: keys.sessions, queryFn: () => list(false) });
+  const ended = useQuery({ queryKey: ["family", session.id], queryFn: async () => (await client.listSessions({ includeEnded: true })).flatMap((one) => one.info ?? []) });
+  const live = useQuery({ queryKey: keys.sessions, queryFn: listSessions });
   if (ended.isPending || live.isPending) return <Skeleton rows={2} />;
   const known = new Map([...(ended.data ?? []), ...(live.data ?? []), session].map((one) => [one.id, one]));
   const children = new Map<string, SessionInfo[]>();
