@@ -53,6 +53,7 @@ await run(async (page) => {
     assert.deepEqual((await sent).postDataJSON(), { name: "restored-by-form", restore_snapshot_id: snapshot.id });
     await page.waitForURL(/\/sessions\//);
     await page.getByRole("heading", { name: "restored-by-form" }).waitFor();
+    await until("its terminal has the focus", () => page.evaluate(() => document.activeElement.closest("[data-terminal]") !== null));
     for (const name of ["restored-by-form", "restored-by-code"]) await api("DELETE", `/v1/sessions/${name}`);
   });
 

@@ -6,6 +6,7 @@ import { Terminal } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
 import { useEffect, useRef, useState } from "react";
 import { client } from "../api/client.js";
+import { overlay } from "../overlays/open.js";
 import { Act } from "../ui/act.js";
 import { Button, look } from "../ui/button.js";
 import { write } from "../ui/copy.js";
@@ -161,6 +162,8 @@ const ahead = 512 << 10;
 
 /** How long until the next attempt when the connection has broken. */
 const pauseMs = 1000;
+/** How long it takes a dialog to give the focus back to where it was opened, which is not wanted where it led to a terminal. */
+const returnMs = 50;
 /** How much may be typed before a terminal is there, or is there again. */
 const mostEarly = 4096;
 
@@ -179,6 +182,10 @@ function One({ session, terminal, shown, finding, onFinding, onLeave, onAttach }
   const fit = useRef<FitAddon>(null);
   const search = useRef<SearchAddon>(null);
   const xterm = useRef<Terminal>(null);
+  // Whether it has had the focus since it is shown, and whether something that led to it lay over it first.
+  const had = useRef(false);
+  const covered = useRef(false);
+  const over = overlay.use() !== undefined;
   const reading = readAloud.use();
   const [error, setError] = useState<unknown>();
   const [note, setNote] = useState<string>();
@@ -303,8 +310,21 @@ function One({ session, terminal, shown, finding, onFinding, onLeave, onAttach }
   }, [shown, finding, uncopied]);
 
   useEffect(() => {
-    if (shown && !isTyping()) xterm.current?.focus();
-  }, [shown, session]);
+    if (!shown || had.current) return;
+    const take = () => {
+      had.current = true;
+      if (!isTyping()) xterm.current?.focus();
+    };
+    if (over) {
+      covered.current = true;
+      return;
+    }
+    if (!covered.current) return take();
+    const timer = setTimeout(take, returnMs);
+    return () => clearTimeout(timer);
+  }, [shown, over]);
+
+  useEffect(() => () => void (had.current = covered.current = false), [shown]);
 
   useEffect(() => {
     if (xterm.current) xterm.current.options.screenReaderMode = reading;
