@@ -44,7 +44,7 @@ await run(async (page) => {
     await page.getByLabel("Name", { exact: true }).fill("mine");
     await page.getByLabel("Tar file").setInputFiles({ name: "root.tar", mimeType: "application/x-tar", buffer: readFileSync(join(dir, "root.tar")) });
     await look(page, "images-import");
-    // While an import is under way the browser asks before it leaves, and Cancel ends it.
+    // While an import is under way the browser asks before it leaves, and so does the page before Cancel or Escape ends it.
     const asksToLeave = (wanted) => page.waitForFunction((wanted) => dispatchEvent(new Event("beforeunload", { cancelable: true })) !== wanted, wanted);
     await page.route("**/v1/images/import*", () => {}, { times: 1 }); // it has no answer
     const asked = page.waitForRequest(/images\/import/);
@@ -53,6 +53,10 @@ await run(async (page) => {
     await asked;
     await asksToLeave(true);
     await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("button", { name: "Go on" }).click();
+    await asksToLeave(true);
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "End it" }).click();
     await ended;
     await asksToLeave(false);
     await page.getByRole("button", { name: "Import", exact: true }).click();
@@ -128,7 +132,9 @@ await run(async (page) => {
     const made = await page.getByRole("dialog").locator("pre").innerText();
     const asBob = () => fetch(`${url}/v1/me`, { headers: { Authorization: `Bearer ${made}` } }).then(({ status }) => status);
     assert.equal(await asBob(), 200);
-    await page.keyboard.press("Escape");
+    await page.mouse.click(5, 5); // beside it, which loses nothing
+    await page.getByRole("button", { name: "I have it" }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
     await look(page, "users");
     await page.getByRole("button", { name: `Revoke ${hostile}` }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();

@@ -1,6 +1,7 @@
 /** Which keys there are, and whether the single ones do anything. */
+import { Button } from "../ui/button.js";
 import { Dialog } from "../ui/dialog.js";
-import { Kbd, paletteKeys, setSingleKeys, singleKeys } from "../ui/keys.js";
+import { Kbd, paletteKeys, setSingleKeys, singleKeys, terminalKeys } from "../ui/keys.js";
 import { usePlaces } from "../places.js";
 
 const groupsOf = (places: ReturnType<typeof usePlaces>): { name: string; keys: [string, string][] }[] => [
@@ -26,13 +27,14 @@ const groupsOf = (places: ReturnType<typeof usePlaces>): { name: string; keys: [
     ],
   },
   { name: "In a session", keys: [["1 to 9, 0", "Its tabs, from the left"]] },
+  { name: "In a terminal", keys: Object.values(terminalKeys).map(({ keys, what }): [string, string] => [keys, what]) },
 ];
 
 export function KeysDialog({ onClose }: { onClose: () => void }) {
   const on = singleKeys.use();
   const groups = groupsOf(usePlaces());
   return (
-    <Dialog open onClose={onClose} title="Keyboard shortcuts" wide>
+    <Dialog open onClose={onClose} title="Keyboard shortcuts" wide light>
       <label className="mb-4 flex items-start gap-2">
         <input type="checkbox" className="mt-1" checked={on} onChange={(event) => setSingleKeys(event.target.checked)} />
         <span>
@@ -44,7 +46,7 @@ export function KeysDialog({ onClose }: { onClose: () => void }) {
         {groups.map(({ name, keys }) => (
           <section key={name} aria-label={name}>
             <h3 className="mb-1 font-medium">{name}</h3>
-            <dl className="grid grid-cols-[88px_1fr] gap-y-1">
+            <dl className="grid grid-cols-[minmax(88px,auto)_1fr] gap-x-3 gap-y-1">
               {keys.map(([key, what]) => (
                 <div key={key} className="contents">
                   <dt>
@@ -57,7 +59,10 @@ export function KeysDialog({ onClose }: { onClose: () => void }) {
           </section>
         ))}
       </div>
-      <p className="mt-4 text-muted">Single keys do nothing while you type in a field. In a terminal and in the editor of files none of these does anything.</p>
+      <p className="mt-4 text-muted">Single keys do nothing while you type in a field. In a terminal and in the editor of files none of the others does anything.</p>
+      <div className="mt-4 flex justify-end">
+        <Button onClick={onClose}>Close</Button>
+      </div>
     </Dialog>
   );
 }

@@ -1,11 +1,12 @@
 /** What was asked of the daemon, newest first. */
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
+import { useState } from "react";
 import { client } from "../api/client.js";
 import { useAdmin } from "../api/me.js";
 import type { AuditSearch } from "../router.js";
 import { Button } from "../ui/button.js";
-import { Field } from "../ui/field.js";
+import { Field, Filter } from "../ui/field.js";
 import { EmptyState } from "../ui/notes.js";
 import { Page } from "../ui/page.js";
 import { Cell, Row, Table } from "../ui/table.js";
@@ -14,13 +15,18 @@ import { Ago } from "../ui/time.js";
 
 const page = getRouteApi("/audit");
 
+/** timeOf reads a field of date and time, which is in the zone of the browser. */
+const timeOf = (text: string) => (text === "" ? undefined : new Date(text));
+
 export function AuditPage() {
   const search = page.useSearch();
   const navigate = page.useNavigate();
   const admin = useAdmin();
+  const [between, setBetween] = useState({ since: "", until: "" });
   const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
-    queryKey: ["audit", search],
-    queryFn: ({ pageParam }) => client.listAudit({ ...search, before: pageParam }),
+    queryKey: ["audit", search, between],
+    queryFn: ({ pageParam }) => client.listAudit({ ...search, since: timeOf(between.since), until: timeOf(between.until), before: pageParam }),
+    placeholderData: keepPreviousData,
     initialPageParam: undefined as number | undefined,
     getNextPageParam: (last) => last.nextBefore,
   });
@@ -28,9 +34,10 @@ export function AuditPage() {
   const set = (change: AuditSearch) => void navigate({ search: (old) => ({ ...old, ...change }), replace: true });
   const text = (name: "owner" | "route" | "session", label: string, placeholder: string) => (
     <div className="w-48">
-      <Field label={label} value={search[name] ?? ""} placeholder={placeholder} onChange={(event) => set({ [name]: event.target.value || undefined })} />
+      <Filter label={label} value={search[name] ?? ""} placeholder={placeholder} onSettle={(settled) => set({ [name]: settled || undefined })} />
     </div>
   );
+  const time = (name: "since" | "until", label: string) => <Field label={label} type="datetime-local" value={between[name]} onChange={(event) => setBetween({ ...between, [name]: event.target.value })} />;
   return (
     <Page
       title="Audit"
@@ -41,6 +48,8 @@ export function AuditPage() {
           {admin && text("owner", "Owner", "everybody")}
           {text("route", "Route", "POST /v1/sessions")}
           {text("session", "Session", "its id")}
+          {time("since", "Since")}
+          {time("until", "Until")}
           <label className="flex h-8 items-center gap-2">
             <input type="checkbox" checked={search.failed ?? false} onChange={(event) => set({ failed: event.target.checked || undefined })} /> Only what failed
           </label>

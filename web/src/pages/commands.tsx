@@ -6,22 +6,30 @@ import { client } from "../api/client.js";
 import { keys, mergeExecs } from "../api/live.js";
 import { ActForm } from "../ui/act.js";
 import { Button } from "../ui/button.js";
+import { Copy } from "../ui/copy.js";
 import { Search } from "../ui/field.js";
 import { EmptyState, ErrorNote, Skeleton } from "../ui/notes.js";
-import { Text, plain } from "../ui/text.js";
+import { Text, marked, plain } from "../ui/text.js";
 
-/** useExecs gives the commands of a session that the page has seen, oldest first. */
-export function useExecs(id: string) {
+/** useExecs gives the commands of a session that the page has seen, oldest first. What they use is as new as everyMs. */
+export function useExecs(id: string, everyMs?: number) {
   const cache = useQueryClient();
   const key = keys.execs(id);
   return useQuery({
     queryKey: key,
+    refetchInterval: everyMs ?? false,
     queryFn: async () => {
       const now = await (await client.getSession(id)).execs();
       const ended = cache.getQueryData<ExecRecord[]>(key)?.filter((one) => one.state === "ended");
       return mergeExecs(ended, now);
     },
   });
+}
+
+/** begin returns when the command is there, and fails if it was refused. The events tell how it goes on. */
+async function begin(id: string, cmd: string): Promise<void> {
+  const session = await client.getSession(id);
+  for await (const { type } of session.execStream(cmd)) if (type === "start") return; // it goes on without who began it
 }
 
 export function Commands({ id, alive }: { id: string; alive: boolean }) {
@@ -37,9 +45,11 @@ export function Commands({ id, alive }: { id: string; alive: boolean }) {
     setProblem(undefined);
     form.reset();
     try {
-      await (await client.getSession(id)).exec(cmd);
+      await begin(id, cmd);
     } catch (err) {
       setProblem(err);
+      const field = form.elements.namedItem("cmd");
+      if (field instanceof HTMLInputElement && field.value === "") field.value = cmd;
     }
     await cache.invalidateQueries({ queryKey: keys.execs(id) });
   };
@@ -93,7 +103,7 @@ function Timeline({ id, records }: { id: string; records: ExecRecord[] }) {
           const shown = open === record.execId;
           return (
             <div key={item.key} ref={rows.measureElement} data-index={item.index} role="listitem" aria-setsize={records.length} aria-posinset={item.index + 1} style={{ transform: `translateY(${item.start}px)` }} className="absolute inset-x-0 border-b border-line">
-              <button type="button" aria-expanded={shown} onClick={() => setOpen(shown ? undefined : record.execId)} className="grid w-full grid-cols-[auto_1fr_auto] items-center gap-3 px-4 py-1.5 text-left hover:bg-sunk">
+              <button type="button" aria-expanded={shown} onClick={() => setOpen(shown ? undefined : record.execId)} title={plain(record.cmd)} className="grid w-full grid-cols-[auto_1fr_auto] items-center gap-3 px-4 py-1.5 text-left hover:bg-sunk">
                 <Clock at={record.startedAt} />
                 <code className={`truncate font-mono text-xs ${record.cmd ? "" : "text-muted"}`}>{plain(record.cmd) || "terminal"}</code>
                 <End of={record} />
@@ -185,11 +195,22 @@ export function lines(text: string): string {
     .join("\n");
 }
 
+/** How many bytes of a command the daemon keeps. */
+const mostOfCommand = 256;
+
+const isCut = (cmd: string) => new TextEncoder().encode(cmd).length >= mostOfCommand;
+
 function Output({ id, record }: { id: string; record: ExecRecord }) {
   const { text, done, cut, error } = useOutput(id, record.execId);
   const shown = useMemo(() => lines(text), [text]);
   return (
     <div className="bg-sunk px-4 py-2">
+      {record.cmd && (
+        <div className="mb-2">
+          <Copy block text={marked(record.cmd)} label="Copy the command" />
+          {isCut(record.cmd) && <p className="mt-1 text-xs text-warn">The daemon keeps the first {mostOfCommand} bytes of a command, and these are all.</p>}
+        </div>
+      )}
       <p className="mb-1 text-xs text-muted">
         in <Text of={record.cwd} />, {record.kind === "shell" ? <>shell <Text of={record.shell} /></> : "a process"}
         {record.state === "ended" && <>, {record.outputBytes} bytes, exit code {record.exitCode}{record.cause && <> (<Text of={record.cause} />)</>}</>}

@@ -28,6 +28,7 @@ interface Wish {
 
 const nothing: Wish = { image: "", name: "", memoryMb: "", cpu: "", diskMb: "", labels: "", ttl: "", network: "", allow: "", workspace: "", snapshot: "" };
 const theDefault = "the default";
+const theSnapshots = "the snapshot's";
 const networks = [theDefault, "none", "allow", "internet", "full"];
 const languages = ["curl", "CLI", "Python", "TypeScript"] as const;
 
@@ -45,7 +46,7 @@ function labelsOf(text: string): Record<string, string> | undefined {
 /** asked is the request that the page makes, and that the code beside it says. */
 function asked(wish: Wish): CreateSessionOptions {
   const all = {
-    image: wish.image,
+    image: wish.image || undefined, // a snapshot's image is that of its session, unless the request names one
     name: wish.name || undefined,
     memoryMb: number(wish.memoryMb),
     cpu: number(wish.cpu),
@@ -63,7 +64,7 @@ const quote = (text: string) => (/^[\w./:@=-]+$/.test(text) ? text : `'${text.re
 const snake = (name: string) => name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
 const flags: Record<string, string> = { name: "--name", memoryMb: "--memory", cpu: "--cpu", diskMb: "--disk", workspaceId: "--workspace", restoreSnapshotId: "--restore" };
 
-/** code makes the same session elsewhere. */
+/** code makes the same session elsewhere, as it stands there: it names this daemon, and has its key from the environment. */
 function code(request: CreateSessionOptions, language: (typeof languages)[number], base: string): string {
   const fields = Object.entries(request);
   switch (language) {
@@ -71,16 +72,18 @@ function code(request: CreateSessionOptions, language: (typeof languages)[number
       return `curl -X POST ${base}/v1/sessions \\\n  -H "Authorization: Bearer $SANDKASTEN_API_KEY" -H "Content-Type: application/json" \\\n  -d ${quote(JSON.stringify(Object.fromEntries(fields.map(([name, value]) => [snake(name), value]))))}`;
     case "CLI": {
       const { image, network, ttlSeconds, labels = {}, ...rest } = request;
-      const words = ["sandkasten create", quote(image ?? ""), ...Object.entries(rest).map(([name, value]) => `${flags[name]} ${quote(String(value))}`)];
+      const words = [`SANDKASTEN_URL=${base} sandkasten create`, ...(image ? [quote(image)] : []), ...Object.entries(rest).map(([name, value]) => `${flags[name]} ${quote(String(value))}`)];
       if (ttlSeconds !== undefined) words.push(`--ttl ${ttlSeconds}s`);
       for (const [name, value] of Object.entries(labels)) words.push(`--label ${quote(`${name}=${value}`)}`);
       if (network) words.push(`--network ${network.mode}`, ...(network.allow ?? []).map((entry) => `--allow ${quote(entry)}`));
       return words.join(" ");
     }
     case "Python":
-      return `session = client.create_session(${fields.map(([name, value]) => `${snake(name)}=${JSON.stringify(value)}`).join(", ")})`;
-    case "TypeScript":
-      return `const session = await client.createSession({ ${fields.map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ")} });`;
+      return `from sandkasten import SyncSandboxClient\n\nclient = SyncSandboxClient("${base}")  # its key is in SANDKASTEN_API_KEY\nsession = client.create_session(${fields.map(([name, value]) => `${snake(name)}=${JSON.stringify(value)}`).join(", ")})\nprint(session.id)`;
+    case "TypeScript": {
+      const options = fields.map(([name, value]) => `${name}: ${JSON.stringify(value)}`).join(", ");
+      return `import { SandboxClient } from "@sandkasten/sdk";\n\nconst client = new SandboxClient({ baseUrl: "${base}" }); // its key is in SANDKASTEN_API_KEY\nconst session = await client.createSession(${options && `{ ${options} }`});\nconsole.log(session.id);`;
+    }
   }
 }
 
@@ -94,7 +97,8 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
   const [language, setLanguage] = useState<(typeof languages)[number]>("curl");
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
-  const request = asked({ ...wish, image: wish.image || names[0] || "base" });
+  const request = asked(wish);
+  const unsaid = wish.snapshot ? theSnapshots : theDefault;
   const set = (name: keyof Wish) => (event: { target: { value: string } }) => setWish({ ...wish, [name]: event.target.value });
   const submit = async () => {
     setBusy(true);
@@ -117,7 +121,7 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
         className="flex flex-col gap-4"
       >
         <div className="grid gap-3 sm:grid-cols-2">
-          <Choice label="Image" options={names.length > 0 ? names : [request.image ?? ""]} value={request.image} onChange={set("image")} />
+          <Choice label="Image" options={[unsaid, ...names]} value={wish.image || unsaid} onChange={(event) => setWish({ ...wish, image: event.target.value === unsaid ? "" : event.target.value })} />
           <Field label="Name" value={wish.name} onChange={set("name")} placeholder="optional" />
           <Field label="Memory in MiB" type="number" min={16} value={wish.memoryMb} onChange={set("memoryMb")} placeholder={theDefault} />
           <Field label="Processors" type="number" min={0.1} step={0.1} value={wish.cpu} onChange={set("cpu")} placeholder={theDefault} />
@@ -148,6 +152,7 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
             ))}
           </div>
           <Copy block text={code(request, language, window.location.origin)} />
+          <p className="mt-1 text-xs text-muted">The key is read from SANDKASTEN_API_KEY: make one under Users and keys.</p>
         </div>
         <ErrorNote error={error ?? images.error} />
         <FormButtons onClose={onClose} verb={busy ? "Creating" : "Create"} disabled={busy} />

@@ -7,7 +7,7 @@ import { client, upload } from "../api/client.js";
 import { keys, listSessions } from "../api/live.js";
 import { useAdmin } from "../api/me.js";
 import { Button } from "../ui/button.js";
-import { DeleteButton } from "../ui/confirm.js";
+import { Confirm, DeleteButton } from "../ui/confirm.js";
 import { Copy } from "../ui/copy.js";
 import { Dialog, FormButtons } from "../ui/dialog.js";
 import { Field } from "../ui/field.js";
@@ -134,10 +134,13 @@ function NewImage({ way, onClose }: { way: Way; onClose: () => void }) {
   const [error, setError] = useState<unknown>();
   const [sent, setSent] = useState<number>();
   const [busy, setBusy] = useState(false);
+  const [leaving, setLeaving] = useState(false);
   // The upload ends with the dialog.
   const sending = useRef<AbortController>(undefined);
   useEffect(() => () => sending.current?.abort(), []);
-  useLoss(busy && way === "Import");
+  const importing = busy && way === "Import";
+  useLoss(importing);
+  const close = () => (importing ? setLeaving(true) : onClose());
   const send = (name: string, file: File) => {
     sending.current = new AbortController();
     return upload(`/v1/images/import?name=${encodeURIComponent(name)}`, file, setSent, { signal: sending.current.signal });
@@ -159,10 +162,11 @@ function NewImage({ way, onClose }: { way: Way; onClose: () => void }) {
     } catch (err) {
       setError(err);
       setBusy(false);
+      setLeaving(false);
     }
   };
   return (
-    <Dialog open onClose={onClose} title={`${way} an image`}>
+    <Dialog open onClose={close} title={`${way} an image`}>
       <form onSubmit={submit} className="flex flex-col gap-3">
         {way === "Pull" && <Field label="Reference" name="ref" placeholder="python:3.12-slim" required />}
         <Field label="Name" name="name" required={way !== "Pull"} placeholder={way === "Pull" ? "the reference" : ""} />
@@ -175,8 +179,11 @@ function NewImage({ way, onClose }: { way: Way; onClose: () => void }) {
         {way === "Import" && <Field label="Tar file of a root file system" name="file" type="file" required />}
         {sent !== undefined && <progress aria-label="Upload" value={sent} className="w-full" />}
         <ErrorNote error={error} />
-        <FormButtons onClose={onClose} verb={way} disabled={busy} />
+        <FormButtons onClose={close} verb={way} disabled={busy} />
       </form>
+      <Confirm open={leaving && importing} title="End the import?" verb="End it" keep="Go on" onKeep={() => setLeaving(false)} onDelete={onClose}>
+        What has been sent is lost, and no image is made.
+      </Confirm>
     </Dialog>
   );
 }

@@ -6,12 +6,16 @@ import { Terminal } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
 import { useEffect, useRef, useState } from "react";
 import { client } from "../api/client.js";
+import { overlay } from "../overlays/open.js";
 import { Act } from "../ui/act.js";
 import { Button, look } from "../ui/button.js";
+import { write } from "../ui/copy.js";
 import { Dialog } from "../ui/dialog.js";
 import { Search } from "../ui/field.js";
+import { terminalKeys } from "../ui/keys.js";
 import { nonce } from "../ui/nonce.js";
 import { ErrorNote } from "../ui/notes.js";
+import { store } from "../ui/store.js";
 import { plain } from "../ui/text.js";
 import { themeChanged } from "../ui/theme.js";
 
@@ -48,6 +52,18 @@ function colours() {
 const remembered = (id: string): string[] => JSON.parse(sessionStorage.getItem(`terminals ${id}`) ?? "[]") as string[];
 const remember = (id: string, ids: string[]) => sessionStorage.setItem(`terminals ${id}`, JSON.stringify(ids));
 
+/** readAloud says whether terminals keep their text where screen readers find it, which costs time. This browser remembers it. */
+const readAloud = store(localStorage.getItem("screen reader") === "on");
+
+function setReadAloud(on: boolean) {
+  if (on) localStorage.setItem("screen reader", "on");
+  else localStorage.removeItem("screen reader");
+  readAloud.set(on);
+}
+
+/** isTyping says whether the focus is where somebody writes, from where a terminal does not take it. */
+const isTyping = () => document.activeElement?.closest("[role=dialog], :is(input, textarea, select, [contenteditable]):not([data-terminal] *)") != null;
+
 /** A terminal that the page shows: key is the page's name of it, id the daemon's, once it has one. */
 interface Shown {
   key: string;
@@ -62,7 +78,10 @@ export default function TerminalTab({ id }: { id: string }) {
     return had.length > 0 ? had : [fresh()];
   });
   const [current, setCurrent] = useState(open[0]?.key);
+  const [finding, setFinding] = useState<string>();
   const [error, setError] = useState<unknown>();
+  const reading = readAloud.use();
+  const bar = useRef<HTMLDivElement>(null);
   const change = (next: (all: Shown[]) => Shown[]) =>
     setOpen((all) => {
       const changed = next(all);
@@ -87,7 +106,7 @@ export default function TerminalTab({ id }: { id: string }) {
   };
   return (
     <div className="flex h-full flex-col">
-      <div className="flex flex-wrap items-center gap-1 px-4 py-1">
+      <div ref={bar} className="flex flex-wrap items-center gap-1 px-4 py-1">
         {open.map((one, index) => (
           <span key={one.key} className={`inline-flex items-center rounded ${one.key === current ? "bg-sunk" : ""}`}>
             <Button kind="bare" aria-pressed={one.key === current} onClick={() => setCurrent(one.key)}>
@@ -101,35 +120,76 @@ export default function TerminalTab({ id }: { id: string }) {
         <Act kind="bare" onClick={add}>
           New terminal
         </Act>
+        <span className="ml-auto flex flex-wrap items-center gap-3">
+          <label className="flex items-center gap-1.5 text-muted">
+            <input type="checkbox" checked={reading} onChange={(event) => setReadAloud(event.target.checked)} />
+            For a screen reader
+          </label>
+          <Button kind="bare" disabled={current === undefined} title={`Keys: ${terminalKeys.KeyF.keys}`} onClick={() => setFinding(current)}>
+            Find in it
+          </Button>
+        </span>
       </div>
       <ErrorNote error={error} />
       <div className="min-h-0 flex-1">
         {open.length === 0 && <p className="p-4 text-muted">No terminal is open. Closing one ends its program; leaving the page does not.</p>}
         {open.map((one) => (
           <div key={one.key} hidden={one.key !== current} className="h-full">
-            <One session={id} terminal={one.id} shown={one.key === current} onAttach={(attached) => change((all) => all.map((other) => (other.key === one.key ? { ...other, id: attached } : other)))} />
+            <One
+              session={id}
+              terminal={one.id}
+              shown={one.key === current}
+              finding={finding === one.key}
+              onFinding={(on) => setFinding(on ? one.key : undefined)}
+              onLeave={() => bar.current?.querySelector<HTMLElement>("[aria-pressed=true]")?.focus()}
+              onAttach={(attached) => change((all) => all.map((other) => (other.key === one.key ? { ...other, id: attached } : other)))}
+            />
           </div>
         ))}
       </div>
+      <p id={wayOut} hidden={open.length === 0} className="px-4 py-1 text-xs text-muted">
+        {terminalKeys.Enter.keys} leaves the terminal, for its buttons. What else is typed is for the program.
+      </p>
     </div>
   );
 }
+
+/** The id of what says how to leave a terminal by keyboard. */
+const wayOut = "terminal-way-out";
 
 /** How many bytes may wait to be drawn before the next ones are asked for. */
 const ahead = 512 << 10;
 
 /** How long until the next attempt when the connection has broken. */
 const pauseMs = 1000;
+/** How long it takes a dialog to give the focus back to where it was opened, which is not wanted where it led to a terminal. */
+const returnMs = 50;
 /** How much may be typed before a terminal is there, or is there again. */
 const mostEarly = 4096;
 
-function One({ session, terminal, shown, onAttach }: { session: string; terminal: string | undefined; shown: boolean; onAttach: (id: string) => void }) {
+interface OneProps {
+  session: string;
+  terminal: string | undefined;
+  shown: boolean;
+  finding: boolean;
+  onFinding: (on: boolean) => void;
+  onLeave: () => void;
+  onAttach: (id: string) => void;
+}
+
+function One({ session, terminal, shown, finding, onFinding, onLeave, onAttach }: OneProps) {
   const box = useRef<HTMLDivElement>(null);
   const fit = useRef<FitAddon>(null);
   const search = useRef<SearchAddon>(null);
+  const xterm = useRef<Terminal>(null);
+  // Whether it has had the focus since it is shown, and whether something that led to it lay over it first.
+  const had = useRef(false);
+  const covered = useRef(false);
+  const over = overlay.use() !== undefined;
+  const reading = readAloud.use();
   const [error, setError] = useState<unknown>();
   const [note, setNote] = useState<string>();
-  const [finding, setFinding] = useState(false);
+  const [uncopied, setUncopied] = useState(false);
   const [link, setLink] = useState<string>();
 
   useEffect(() => {
@@ -137,7 +197,7 @@ function One({ session, terminal, shown, onAttach }: { session: string; terminal
     if (!place) return;
     // Of a program's own links (OSC 8).
     const linkHandler = { activate: (event: MouseEvent, address: string) => isFollowed(event) && setLink(webAddress(address)) };
-    const screen = new Terminal({ linkHandler, allowProposedApi: false, fontSize: 13, scrollback: 5000, theme: colours(), screenReaderMode: false });
+    const screen = new Terminal({ linkHandler, allowProposedApi: false, fontSize: 13, scrollback: 5000, theme: colours(), screenReaderMode: readAloud.get() });
     const fitting = new FitAddon();
     const searching = new SearchAddon();
     screen.loadAddon(fitting);
@@ -147,10 +207,14 @@ function One({ session, terminal, shown, onAttach }: { session: string; terminal
       if (event.type !== "keydown" || !event.ctrlKey || !event.shiftKey) return true;
       switch (event.code) {
         case "KeyC":
-          void navigator.clipboard?.writeText(screen.getSelection());
+          if (screen.hasSelection()) void write(screen.getSelection()).then(() => setUncopied(false), () => setUncopied(true));
           break;
         case "KeyF":
-          setFinding(true);
+          onFinding(true);
+          break;
+        case "Enter":
+        case "NumpadEnter":
+          onLeave();
           break;
         default:
           return true; // the browser pastes on Ctrl+Shift+V by itself
@@ -159,7 +223,9 @@ function One({ session, terminal, shown, onAttach }: { session: string; terminal
       return false;
     });
     screen.open(place);
+    screen.textarea?.setAttribute("aria-describedby", wayOut);
     fitting.fit();
+    xterm.current = screen;
     fit.current = fitting;
     search.current = searching;
     const ending = new AbortController();
@@ -241,7 +307,28 @@ function One({ session, terminal, shown, onAttach }: { session: string; terminal
 
   useEffect(() => {
     if (shown) fit.current?.fit();
-  }, [shown, finding]);
+  }, [shown, finding, uncopied]);
+
+  useEffect(() => {
+    if (!shown || had.current) return;
+    const take = () => {
+      had.current = true;
+      if (!isTyping()) xterm.current?.focus();
+    };
+    if (over) {
+      covered.current = true;
+      return;
+    }
+    if (!covered.current) return take();
+    const timer = setTimeout(take, returnMs);
+    return () => clearTimeout(timer);
+  }, [shown, over]);
+
+  useEffect(() => () => void (had.current = covered.current = false), [shown]);
+
+  useEffect(() => {
+    if (xterm.current) xterm.current.options.screenReaderMode = reading;
+  }, [reading]);
 
   return (
     <div className="flex h-full flex-col">
@@ -251,12 +338,18 @@ function One({ session, terminal, shown, onAttach }: { session: string; terminal
           {note}
         </p>
       )}
+      {uncopied && (
+        <p role="alert" className="px-4 py-1 text-bad">
+          The browser has refused to copy. Use its own menu on what is selected.
+        </p>
+      )}
       {finding && (
         <Find
           onFind={(text, back) => (back ? search.current?.findPrevious(text) : search.current?.findNext(text)) ?? false}
           onClose={() => {
             search.current?.clearDecorations();
-            setFinding(false);
+            onFinding(false);
+            xterm.current?.focus();
           }}
         />
       )}
@@ -286,7 +379,7 @@ function webAddress(address: string): string | undefined {
 /** Shows where a link of a program leads, whose text may say something else, before it is opened. */
 function LinkDialog({ address, onClose }: { address: string; onClose: () => void }) {
   return (
-    <Dialog open onClose={onClose} title="Open this address?">
+    <Dialog open onClose={onClose} title="Open this address?" light>
       <p className="mb-2">
         <code className="font-mono text-xs break-all">{plain(address)}</code>
       </p>

@@ -1,10 +1,10 @@
 /** What an owner used in a month, and what of each quota. */
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import type { OwnerUsage } from "@sandkasten/sdk";
 import { client } from "../api/client.js";
 import { useAdmin } from "../api/me.js";
-import { Field } from "../ui/field.js";
+import { Filter } from "../ui/field.js";
 import { Page } from "../ui/page.js";
 import { Cell, Row, Table, bytes } from "../ui/table.js";
 
@@ -37,6 +37,8 @@ function lines({ now, quota, ...used }: OwnerUsage): Line[] {
   ];
 }
 
+const aMonth = /^\d{4}-(0[1-9]|1[0-2])$/;
+
 export function UsagePage() {
   const { month, user } = route.useSearch();
   const navigate = route.useNavigate();
@@ -44,6 +46,7 @@ export function UsagePage() {
   const { data, error, isPending } = useQuery({
     queryKey: ["usage", month, user],
     queryFn: () => (user ? client.userUsage(user, { month }) : client.myUsage({ month })),
+    placeholderData: keepPreviousData,
     refetchInterval: 30_000,
   });
   return (
@@ -54,11 +57,20 @@ export function UsagePage() {
       actions={
         <>
           <div className="w-40">
-            <Field label="Month" type="month" value={month ?? data?.month ?? ""} onChange={(event) => navigate({ search: (old) => ({ ...old, month: event.target.value || undefined }), replace: true })} />
+            {/* Firefox and Safari have a field of text for it. */}
+            <Filter
+              label="Month"
+              type="month"
+              placeholder="YYYY-MM"
+              pattern="[0-9]{4}-[0-9]{2}"
+              value={month ?? data?.month ?? ""}
+              check={(text) => (text === "" || aMonth.test(text) ? undefined : "Write it as YYYY-MM.")}
+              onSettle={(text) => void navigate({ search: (old) => ({ ...old, month: text || undefined }), replace: true })}
+            />
           </div>
           {admin && (
             <div className="w-48">
-              <Field label="User" value={user ?? ""} placeholder="yourself" onChange={(event) => navigate({ search: (old) => ({ ...old, user: event.target.value || undefined }), replace: true })} />
+              <Filter label="User" value={user ?? ""} placeholder="yourself" onSettle={(text) => void navigate({ search: (old) => ({ ...old, user: text || undefined }), replace: true })} />
             </div>
           )}
         </>

@@ -127,6 +127,11 @@ export function UsersPage() {
       <Dialog open={made !== undefined} onClose={() => setMade(undefined)} title="The new key">
         <p className="mb-3">It is shown this once: the daemon keeps only its hash.</p>
         <Copy block text={made?.key ?? ""} />
+        <div className="mt-4 flex justify-end">
+          <Button kind="main" onClick={() => setMade(undefined)}>
+            I have it
+          </Button>
+        </div>
       </Dialog>
       {changing && <Change user={changing} onClose={() => setChanging(undefined)} onDone={() => void cache.invalidateQueries({ queryKey: ["users"] })} />}
     </Page>

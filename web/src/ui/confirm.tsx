@@ -7,7 +7,7 @@ import { plain } from "./text.js";
 /** Asks before something is lost, and says what. */
 export function Confirm({ open, title, verb = "Delete", keep = "Keep it", onKeep, onDelete, children }: { open: boolean; title: string; verb?: string; keep?: string; onKeep: () => void; onDelete: () => void; children: ReactNode }) {
   return (
-    <Dialog open={open} onClose={onKeep} title={title}>
+    <Dialog open={open} onClose={onKeep} title={title} light>
       <div className="mb-4">{children}</div>
       <div className="flex justify-end gap-2">
         <Button onClick={onKeep}>{keep}</Button>

@@ -2,8 +2,9 @@ import { useState } from "react";
 import { plain } from "./text.js";
 
 /** write puts text on the clipboard, also of a page without TLS, where there is only the old way. */
-async function write(text: string): Promise<void> {
+export async function write(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const focused = document.activeElement;
   const box = document.createElement("textarea");
   box.value = text;
   box.style.position = "fixed";
@@ -12,6 +13,7 @@ async function write(text: string): Promise<void> {
   box.select();
   const done = document.execCommand("copy");
   box.remove();
+  if (focused instanceof HTMLElement) focused.focus({ preventScroll: true });
   if (!done) throw new Error("the browser does not copy");
 }
 

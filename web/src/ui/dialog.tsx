@@ -2,9 +2,20 @@ import { Dialog as Base } from "@base-ui/react/dialog";
 import type { ReactNode } from "react";
 import { Button } from "./button.js";
 
-export function Dialog({ open, onClose, title, children, wide = false }: { open: boolean; onClose: () => void; title: string; children: ReactNode; wide?: boolean | "full" }) {
+interface Props {
+  open: boolean;
+  onClose: () => void;
+  title: string;
+  children: ReactNode;
+  wide?: boolean | "full";
+  /** A click beside it closes it: nothing in it would be lost. */
+  light?: boolean;
+}
+
+/** A dialog closes by Escape and by its buttons. A click beside it does nothing, lest what is typed or shown once is lost. */
+export function Dialog({ open, onClose, title, children, wide = false, light = false }: Props) {
   return (
-    <Base.Root open={open} onOpenChange={(next) => !next && onClose()}>
+    <Base.Root open={open} onOpenChange={(next) => !next && onClose()} disablePointerDismissal={!light}>
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-40 bg-[rgb(0_0_0/0.45)]" />
         <Base.Popup

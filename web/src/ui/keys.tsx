@@ -6,6 +6,13 @@ const isMac = /mac/i.test(navigator.platform);
 /** How the key of the palette is called here. */
 export const paletteKeys = isMac ? "\u2318 K" : "Ctrl K";
 
+/** What a terminal keeps for the page, by the code of the key. With Ctrl and Shift, since a program gets no such keys. */
+export const terminalKeys = {
+  KeyF: { keys: "Ctrl+Shift+F", what: "Find in the terminal" },
+  KeyC: { keys: "Ctrl+Shift+C", what: "Copy what is selected" },
+  Enter: { keys: "Ctrl+Shift+Enter", what: "Leave the terminal, for its buttons" },
+} as const;
+
 /** singleKeys says whether keys without Ctrl and the like do anything. They can be turned off: speech input types them by accident. */
 export const singleKeys = store(localStorage.getItem("shortcuts") !== "off");
 

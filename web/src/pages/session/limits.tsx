@@ -10,7 +10,8 @@ import { ErrorNote } from "../../ui/notes.js";
 
 const idleActs = ["pause", "stop", "destroy"] as const;
 const hour = 3600;
-type Time = "ttlSeconds" | "idleTimeoutSeconds" | "lifetimeSeconds";
+const times = ["ttlSeconds", "idleTimeoutSeconds", "lifetimeSeconds"] as const;
+type Time = (typeof times)[number];
 
 /** The form as the session has it. */
 const wishOf = (session: SessionInfo) => ({
@@ -31,7 +32,11 @@ export default function LimitsTab({ session }: { session: SessionInfo }) {
   const [touched, setTouched] = useState<Partial<Wish>>({});
   const live = wishOf(session);
   const wish = { ...live, ...touched };
-  const touch = (change: Partial<Wish>) => setTouched((before) => ({ ...before, ...change }));
+  const touch = (change: Partial<Wish>) => {
+    setSaved(false);
+    setTouched((before) => ({ ...before, ...change }));
+  };
+  const changed = (Object.keys(live) as (keyof Wish)[]).some((name) => wish[name] !== live[name]);
   const [problem, setProblem] = useState<unknown>();
   const [saved, setSaved] = useState(false);
   /** change has the session be otherwise. The form keeps what the user types meanwhile, and forgets what this has done. */
@@ -62,7 +67,10 @@ export default function LimitsTab({ session }: { session: SessionInfo }) {
       touched,
     );
   };
-  const seconds = (name: Time) => ({ type: "number", min: 1, value: wish[name], onChange: (event: { target: { value: string } }) => touch({ [name]: event.target.value }) });
+  // The API has no word for "no time any more".
+  const emptied = (name: Time) => wish[name] === "" && live[name] !== "";
+  const wrong = times.some(emptied);
+  const seconds = (name: Time) => ({ type: "number", min: 1, value: wish[name], problem: emptied(name) ? `A time that is set can be changed, and not taken away. It is ${live[name]} now.` : undefined, onChange: (event: { target: { value: string } }) => touch({ [name]: event.target.value }) });
   const used = stats.data;
   const rows: [string, string, string][] = [
     ["Processors", limits.cpu ? `${limits.cpu}` : "the default", used ? `${(used.cpuUsageUsec / 1e6).toFixed(1)} s used` : ""],
@@ -92,7 +100,7 @@ export default function LimitsTab({ session }: { session: SessionInfo }) {
           A request wakes it when it is paused
         </label>
         <div className="flex items-center gap-3">
-          <Act kind="main" type="submit">
+          <Act kind="main" type="submit" disabled={!changed || wrong}>
             Save
           </Act>
           <span role="status">{saved && "Saved"}</span>

@@ -11,6 +11,7 @@ import { Dialog, FormButtons } from "../../ui/dialog.js";
 import { Choice, Field } from "../../ui/field.js";
 import { EmptyState, ErrorNote, Skeleton } from "../../ui/notes.js";
 import { Text, plain } from "../../ui/text.js";
+import { Ago } from "../../ui/time.js";
 
 const modes = ["none", "allow", "internet", "full"] as const;
 
@@ -111,10 +112,10 @@ function Decisions({ events, network, onAllow }: { events: NetworkEvent[]; netwo
           const entry = !one.allowed && canAllow ? entryFor(one) : undefined;
           const host = `${one.name ?? one.address ?? "?"}${one.port ? `:${one.port}` : ""}`;
           return (
-            <div key={item.key} role="listitem" aria-setsize={events.length} aria-posinset={item.index + 1} style={{ transform: `translateY(${item.start}px)` }} className="absolute inset-x-0 grid h-9 grid-cols-[70px_1fr_auto] items-center gap-3 border-b border-line px-4 sm:grid-cols-[60px_70px_80px_1fr_1fr_auto]">
-              <time dateTime={one.time} className="hidden text-xs text-muted sm:block">
-                {new Date(one.time).toTimeString().slice(0, 8)}
-              </time>
+            <div key={item.key} role="listitem" aria-setsize={events.length} aria-posinset={item.index + 1} style={{ transform: `translateY(${item.start}px)` }} className="absolute inset-x-0 grid h-9 grid-cols-[50px_70px_1fr_auto] items-center gap-3 border-b border-line px-4 sm:grid-cols-[60px_70px_80px_1fr_1fr_auto]">
+              <span className="text-xs whitespace-nowrap text-muted">
+                <Ago at={one.time} />
+              </span>
               <span className={one.allowed ? "text-good" : "text-bad"}>{one.allowed ? "\u2713 allowed" : "\u2715 refused"}</span>
               <span className="hidden text-muted sm:block">{one.op}</span>
               <Text of={host} className="truncate font-mono text-xs" />
@@ -153,7 +154,7 @@ function Allow({ id, network, event, onClose, onChange }: Change & { event: Netw
     }
   };
   return (
-    <Dialog open onClose={onClose} title="Allow this?">
+    <Dialog open onClose={onClose} title="Allow this?" light>
       <div className="flex flex-col gap-3">
         <p>It was refused: {plain(event.why ?? "")}.</p>
         <ul className="rounded border border-line bg-sunk p-2 font-mono text-xs break-all">

@@ -22,7 +22,7 @@ type Target = { exec: ExecRecord } | { shell: Shell };
 export default function ProcessesTab({ id, status }: { id: string; status: string }) {
   const cache = useQueryClient();
   const alive = status === "running" || status === "paused";
-  const execs = useExecs(id);
+  const execs = useExecs(id, alive ? pollMs : undefined);
   const shells = useQuery({ queryKey: ["shells", id], enabled: alive, refetchInterval: pollMs, queryFn: async () => (await client.getSession(id)).shells() });
   const stats = useQuery({ queryKey: ["stats", id], enabled: alive, refetchInterval: pollMs, queryFn: async () => (await client.getSession(id)).stats() });
   const [target, setTarget] = useState<Target>();
