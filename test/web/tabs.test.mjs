@@ -147,6 +147,7 @@ await run(async (page) => {
     await other.getByRole("button", { name: /^Save/ }).click();
     await other.getByRole("button", { name: "Save", exact: true }).click();
     await cover(other).waitFor();
+    await page.bringToFront(); // where it asks what sessions use
     await cover(page).waitFor();
     await signInAgain(key);
     await cover(other).waitFor({ state: "detached" });
@@ -222,7 +223,7 @@ await run(async (page) => {
     const path = `/sessions/${first.id}?tab=commands`;
     const list = `${url}/v1/sessions/${first.id}/execs*`;
     const other = await newPage(path);
-    await other.getByText("No commands yet").waitFor();
+    await other.getByRole("listitem").first().waitFor();
     let go;
     const held = new Promise((done) => (go = done));
     let came;
