@@ -28,7 +28,7 @@ await run(async (page) => {
     await page.getByText("in use: 128 MiB now, at most 128 MiB; limit 256 MiB").waitFor();
     await page.getByText("sent: 1.0 KiB now").waitFor();
     assert.equal(await page.locator("canvas").count(), 4);
-    await page.getByLabel("Time").selectOption("the last day");
+    await page.getByLabel("Time", { exact: true }).selectOption("the last day");
     await page.waitForTimeout(500);
     assert.ok(asked.includes(10) && asked.includes(60), `${asked}`);
     await look(page, "charts");

@@ -159,7 +159,7 @@ await run(async (page) => {
     await look(page, "audit");
     await page.getByLabel("Only what failed").check();
     await rows.filter({ hasText: "POST /v1/workspaces" }).first().waitFor();
-    assert.equal(await rows.filter({ hasText: "POST /v1/users" }).count(), 0);
+    await rows.filter({ hasText: "POST /v1/users" }).first().waitFor({ state: "detached" });
     await page.reload();
     assert.ok(await page.getByLabel("Only what failed").isChecked());
     await page.getByLabel("Owner").fill("nobody-of-this-name");
