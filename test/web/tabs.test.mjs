@@ -128,7 +128,7 @@ await run(async (page) => {
     await page.keyboard.type("-at-all");
     assert.equal(await name.inputValue(), "not-lost-at-all");
     await make("after-sign-in");
-    await link(page, "after-sign-in").waitFor({ state: "attached" }); // events go on
+    await page.getByRole("link", { name: "after-sign-in", exact: true, includeHidden: true }).waitFor({ state: "attached" }); // events go on, below the dialog
   });
 
   await step("so does a text in another tab, and a sign-out asks because of it", async () => {
