@@ -16,7 +16,7 @@ import { Ago } from "../ui/time.js";
 const page = getRouteApi("/audit");
 
 /** timeOf reads a field of date and time, which is in the zone of the browser. */
-const timeOf = (text: string) => (text === "" ? undefined : new Date(text));
+const timeOf = (text: string) => (Number.isNaN(Date.parse(text)) ? undefined : new Date(text));
 
 export function AuditPage() {
   const search = page.useSearch();

@@ -160,7 +160,7 @@ export function Chart(props: Props) {
         aria-valuenow={index ?? last}
         aria-valuetext={saidAt(props, index ?? last)}
         onKeyDown={onKeyDown}
-        onBlur={() => setAt(undefined)}
+        onBlur={() => plot.current?.setCursor({ left: -10, top: -10 })}
         className="rounded"
       >
         <div ref={box} aria-hidden className="overflow-hidden" style={{ height }} />
