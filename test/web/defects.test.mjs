@@ -120,8 +120,7 @@ await run(async (page) => {
       Object.defineProperty(navigator, "clipboard", { value: undefined });
     });
     await other.goto(`${url}/sessions/${session.id}`);
-    await other.getByRole("button", { name: `Copy: ${session.id}` }).click();
-    await other.getByText("copied").waitFor();
+    await Promise.all([other.getByText("copied").waitFor(), other.getByRole("button", { name: `Copy: ${session.id}` }).click()]);
     assert.equal(await other.evaluate(() => window.real.readText()), session.id);
     await other.close();
   });

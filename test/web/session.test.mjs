@@ -142,8 +142,9 @@ await run(async (page) => {
     await page.getByText("Saved").waitFor();
     assert.equal((await api("GET", at)).ttl_seconds, before + 3600);
     await page.getByLabel("Expires after seconds without activity").fill("999");
+    const patched = page.waitForResponse((answer) => answer.request().method() === "PATCH");
     await page.getByRole("button", { name: "Save" }).click();
-    await page.waitForTimeout(500);
+    await patched;
     assert.equal((await api("GET", at)).ttl_seconds, 999);
     await page.getByLabel("Expires at an age of seconds").fill("86400");
     await api("PATCH", at, { ttl_seconds: 888, on_idle: "stop" });

@@ -121,7 +121,7 @@ await run(async (page) => {
     assert.equal(await page.evaluate(() => [[0.5, 0.5], [0.5, 0.1], [0.1, 0.1], [0.9, 0.9]].every(([x, y]) => document.elementFromPoint(x * innerWidth, y * innerHeight)?.closest("[data-cover]"))), true);
     await look(page, "sign-in-again");
     for (const pressed of ["Escape", "Escape", "n"]) await page.keyboard.press(pressed);
-    assert.ok(await cover(page).isVisible());
+    await cover(page).waitFor();
     await signInAgain(key);
     assert.equal(await name.inputValue(), "not-lost");
     await name.press("End");
@@ -151,6 +151,7 @@ await run(async (page) => {
     await cover(page).waitFor();
     await signInAgain(key);
     await cover(other).waitFor({ state: "detached" });
+    await other.getByRole("button", { name: /^Save/ }).click();
     await other.getByRole("button", { name: "Save", exact: true }).click();
     await other.getByRole("button", { name: "Saved" }).waitFor();
     assert.equal(await shell("cat a.txt"), "two\n");
@@ -199,7 +200,7 @@ await run(async (page) => {
     await page.getByRole("button", { name: "Close", exact: true }).click();
     await page.unroute(assets);
     await again.click();
-    await page.getByLabel("Time").waitFor();
+    await page.getByLabel("Time", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Command palette" }).click();
     await page.getByRole("combobox").waitFor();
     await page.keyboard.press("Escape");
@@ -238,9 +239,9 @@ await run(async (page) => {
     await asked;
     await api("POST", `/v1/sessions/${first.id}/exec`, { cmd: "echo meanwhile" });
     await other.getByText("echo meanwhile").waitFor(); // so its event has come
-    await page.unroute(list);
     go();
     await page.getByText("echo meanwhile").waitFor();
+    await page.unroute(list);
     await other.close();
   });
 
@@ -302,12 +303,12 @@ await run(async (page) => {
   });
 
   await step("sessions that are over have a filter, and one that crashes says so", async () => {
-    const { id } = await make("deleted");
+    const { id } = await make("over-now");
     await api("DELETE", `/v1/sessions/${id}`);
     await page.getByLabel("Status").selectOption("ended");
-    await row(page, "deleted").getByText("destroyed").waitFor();
+    await row(page, "over-now").getByText("destroyed").first().waitFor();
     assert.equal(await link(page, "first").count(), 0);
-    assert.ok(await choose("deleted").isDisabled());
+    assert.ok(await choose("over-now").isDisabled());
     await look(page, "ended-sessions");
     // Events that this step makes up come to a page in a browser of its own.
     const apart = await context.browser().newContext({ storageState: await context.storageState() });

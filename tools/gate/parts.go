@@ -52,7 +52,7 @@ var parts = []part{
 		needs: []string{"build"}, cores: 1, minutes: 9,
 	},
 	{name: "test:sdk", what: "the SDKs as users install them, and the agents' programs", needs: []string{"build"}, cores: 1, minutes: 9},
-	{name: "test:web", what: "the console in a browser, and that its page is what web/ builds", needs: []string{"build"}, cores: 1, minutes: 6},
+	{name: "test:web", what: "the console in a browser, and that its page is what web/ builds", needs: []string{"build"}, cores: 1, minutes: 9},
 	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cores: 1, minutes: 7},
 	{name: "test:monkey", call: []string{"test:monkey", "--", "-for", "3m"}, what: "faults mixed by a seed", needs: []string{"build"}, cores: 1, minutes: 4},
 	{name: "test:attack", what: "hostile code and clients against a real daemon", needs: []string{"build"}, cores: 1, minutes: 5, env: paced},

@@ -45,7 +45,11 @@ function SignInAgain({ ways, owner }: { ways: SignIn["ways"]; owner: string }) {
   useLayoutEffect(() => {
     const before = document.activeElement;
     show();
+    // A browser closes a dialog at the second Escape whatever it says, and what is typed next would go below.
+    const stay = (event: KeyboardEvent) => event.key === "Escape" && event.preventDefault();
+    addEventListener("keydown", stay, true);
     return () => {
+      removeEventListener("keydown", stay, true);
       if (before instanceof HTMLElement) setTimeout(() => before.focus());
     };
   }, []);

@@ -17,7 +17,8 @@ function forget(cache: QueryClient): void {
   close();
   clearNotices();
   failures.set(new Map());
-  cache.removeQueries({ predicate: (query) => query.queryKey[0] !== key[0] });
+  // Not removed: who looks at a query that is removed would wait for it for ever.
+  void cache.resetQueries({ predicate: (query) => query.queryKey[0] !== key[0] });
 }
 
 /**
@@ -27,7 +28,11 @@ function forget(cache: QueryClient): void {
 export function took(cache: QueryClient, now: SignIn): SignIn {
   const before = cache.getQueryData<SignIn>(key);
   const next = now.signed_in ? now : { ...now, me: before?.me };
-  if (before?.me && identityOf(before) !== identityOf(next)) signedOut.dispatchEvent(new Event("leave"));
+  if (before?.me && identityOf(before) !== identityOf(next)) {
+    signedOut.dispatchEvent(new Event("leave"));
+    // Nothing of another user may be left, in whatever part of the page. It asks nobody once what was open has gone.
+    if (now.signed_in) setTimeout(() => window.location.reload(), 100);
+  }
   cache.setQueryData(key, next);
   return next;
 }

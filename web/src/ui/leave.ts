@@ -18,7 +18,7 @@ tabs.onmessage = ({ data }) => {
 };
 
 /** How long other tabs may take to say that they would lose something. */
-const answerMs = 200;
+const answerMs = 1000;
 
 /** losesAnywhere says whether leaving would, here or in another tab. */
 export function losesAnywhere(): Promise<boolean> {
