@@ -74,7 +74,7 @@ func (a *Agent) Run(ctx context.Context, input map[string]any, history []model.M
 		said := lastSaid(messages)
 		if said >= 0 && said == len(messages)-1 && len(messages[said].Calls) == 0 {
 			result := Result{messages[said].Text, LastObject(messages[said].Text)}
-			if result.Output != nil || !a.NeedsOutput || wasAsked(messages) {
+			if result.Output != nil || !a.NeedsOutput || wasAsked(messages) || turns(messages) >= a.maxTurns() {
 				return result, nil
 			}
 			if err := add(model.Message{Role: model.User, Text: askOutput}); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -65,13 +66,14 @@ func memberOf(node ast.Node, name string) (of ast.Node, ok bool) {
 	return member.Node, ok && property.Value == name
 }
 
-// evaluate runs the expression. Its errors name the step that has no output.
-func (e *expression) evaluate(text string, env map[string]any) (any, error) {
+// evaluate runs the expression, whose value may come of other steps as well. Its errors name
+// the step that has no output.
+func (e *expression) evaluate(text string, env map[string]any, others ...string) (any, error) {
 	value, err := expr.Run(e.program, env)
 	if err == nil {
 		return value, nil
 	}
-	for _, id := range e.outputs {
+	for _, id := range slices.Concat(e.outputs, others) {
 		if why := withoutOutput(id, env); why != "" {
 			return nil, fmt.Errorf("evaluate %s: %s; steps.%s.output?.NAME is nil there and no error", text, why, id)
 		}
@@ -121,7 +123,7 @@ func (s *Step) choose(env map[string]any) (string, error) {
 	}
 	var conditions []string
 	for _, t := range s.Transitions {
-		got, err := t.when.evaluate(t.Condition, with)
+		got, err := t.when.evaluate(t.Condition, with, s.value.outputs...)
 		if err != nil {
 			return "", err
 		}

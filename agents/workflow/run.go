@@ -207,7 +207,7 @@ func (r *run) do(ctx context.Context, s *Step) error {
 	case EndStep:
 		return r.write(record{Kind: recordEnd, Step: s.ID})
 	case SwitchStep:
-		next, err := s.choose(r.environment())
+		next, err := s.choose(r.environment(true))
 		if err != nil {
 			return failure{err}
 		}
@@ -217,12 +217,12 @@ func (r *run) do(ctx context.Context, s *Step) error {
 	return r.runAgent(ctx, s)
 }
 
-// environment is what expressions and prompts can name: also steps that have not run yet.
-func (r *run) environment() map[string]any {
+// environment is what expressions and prompts can name. Expressions name also steps that have
+// not run yet, which prompts ask for with {{#if}}.
+func (r *run) environment(unvisited bool) map[string]any {
 	steps := map[string]any{}
 	for _, s := range r.workflow.Steps {
-		if s.Type == AgentStep {
-			one := r.outputs[s.ID]
+		if one, done := r.outputs[s.ID]; s.Type == AgentStep && (done || unvisited) {
 			steps[s.ID] = map[string]any{"output": one.Output, "text": one.Text, "visits": r.visits[s.ID]}
 		}
 	}
@@ -255,7 +255,7 @@ func (r *run) runAgent(ctx context.Context, s *Step) error {
 			return err
 		}
 	}
-	result, err := one.Run(ctx, r.environment(), r.messages, func(m model.Message) error {
+	result, err := one.Run(ctx, r.environment(false), r.messages, func(m model.Message) error {
 		return r.write(record{Kind: recordMessage, Step: s.ID, Visit: visit, Message: &m})
 	})
 	if errors.Is(err, agent.ErrTooManyTurns) {

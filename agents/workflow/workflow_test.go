@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -159,6 +160,7 @@ func TestConditions(t *testing.T) {
 		"the input":               {``, `userInput`, `"in"`, ""},
 		"visits":                  {``, `steps.a.visits`, `1`, ""},
 		"no output":               {`nothing`, "steps.a.output.ok", "true", `step a said no JSON object; its last words were "nothing"`},
+		"no output in a value":    {`nothing`, "steps.a.output", "value.ok", "step a said no JSON object"},
 		"no output, and told":     {`nothing`, "steps.a.output?.ok", "nil", ""},
 		"a step that comes later": {`{"ok": true}`, "steps.right.output.ok", "true", "step right has not run yet"},
 		"a field that is not":     {`{}`, "steps.a.output.ok", "nil", ""},
@@ -176,6 +178,44 @@ func TestConditions(t *testing.T) {
 				t.Errorf("want %q, got %+v", c.want, outcome)
 			}
 		})
+	}
+}
+
+// heard is a model that keeps what it was told first, by its prompt's model.
+type heard struct {
+	name string
+	all  *sync.Map
+}
+
+func (h heard) Generate(_ context.Context, r model.Request) (model.Message, error) {
+	h.all.LoadOrStore(h.name, r.Messages[0].Text)
+	return model.Message{Role: model.Assistant, Text: "done"}, nil
+}
+
+// A prompt asks with {{#if}} for a step that has not run yet, and for itself.
+func TestPromptsAskForStepsThatHaveRun(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		write(t, filepath.Join(dir, name+".prompt"), "---\nmodel: "+name+"\n---\nSeen:{{#if steps.a}} a{{/if}}{{#if steps.b}} b{{/if}}\n")
+	}
+	w, err := workflow.Parse("w.yaml", "id: w\nsteps:\n- {id: a, type: agent, agent: a}\n- {id: b, type: agent, agent: b}\n- {id: done, type: end}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var completed atomic.Int64
+	var all sync.Map
+	outcome, err := workflow.Run(t.Context(), w, "run", "in", workflow.Options{
+		Client: daemon(t, &completed), Journals: dir, Prompts: []string{dir},
+		Model: func(name string) (model.Model, error) { return heard{name, &all}, nil },
+	})
+	if err != nil || outcome.Error != "" {
+		t.Fatalf("%+v, %v", outcome, err)
+	}
+	for name, want := range map[string]string{"a": "Seen:", "b": "Seen: a"} {
+		if got, _ := all.Load(name); got != want {
+			t.Errorf("%s was told %q, want %q", name, got, want)
+		}
 	}
 }
 
