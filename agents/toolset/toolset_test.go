@@ -211,7 +211,7 @@ func TestSessionsOfARun(t *testing.T) {
 
 func TestComputeModeRunsCode(t *testing.T) {
 	t.Parallel()
-	set, err := toolset.New(block(t, "{runtime: python, max_stdout_bytes: 10, timeout_seconds: 30}"), options(t, needDaemon(t), "compute"))
+	set, err := toolset.New(block(t, "{runtime: python, max_stdout_bytes: 300, timeout_seconds: 30}"), options(t, needDaemon(t), "compute"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestComputeModeRunsCode(t *testing.T) {
 			Timeout int `json:"timeout_seconds"`
 		} `json:"limits"`
 	}
-	call(t, set, "sandbox_run", map[string]string{"code": "print('x' * 100)"}, &answer)
+	call(t, set, "sandbox_run", map[string]string{"code": "print('x' * 1000)"}, &answer)
 	if answer.ExitCode != 0 || !answer.Truncated || answer.Limits.Timeout != 30 {
 		t.Errorf("got %+v", answer)
 	}
