@@ -319,3 +319,37 @@ var _ = store.GetOwned`,
 	want(t, repo.Routes(), "internal/session/a.go:5: names a route")
 	want(t, repo.Aliases("internal/session"), "internal/session/a.go:2: Record is another package's type")
 }
+
+func TestSleeps(t *testing.T) {
+	repo := load(t, map[string]string{
+		"a/a.go": `package a
+func f() { time.Sleep(1) }`, // not a test's
+		"a/a_test.go": `package a
+func TestA() { time.Sleep(1); clock.Sleep(1) }
+func TestB() { synctest.Test(t, func() { time.Sleep(1) }) }
+func TestC() { for { time.Sleep(1) } }`,
+		"test/web/a.test.mjs": "await new Promise((done) => setTimeout(done, 100));\n",
+		"sdk/tests/test_a.py": "import time\ntime.sleep(1); await asyncio.sleep(1)\n",
+		"sdk/src/a.py":        "time.sleep(1)\n",
+	})
+	for recorded, message := range map[int]string{5: "", 4: "tests sleep in 5 places, and rules.go allows 4: ", 6: "tests sleep in 5 places, and rules.go says 6: write the lower number there"} {
+		found, err := repo.Sleeps(recorded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if message == "" {
+			want(t, found)
+		} else {
+			want(t, found, message)
+		}
+	}
+	found, err := repo.Sleeps(0)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%q, %v", found, err)
+	}
+	for _, place := range []string{"a/a_test.go:2", "a/a_test.go:4", "test/web/a.test.mjs:1", "sdk/tests/test_a.py:2"} {
+		if !strings.Contains(found[0], place) {
+			t.Errorf("%q does not name %s", found[0], place)
+		}
+	}
+}

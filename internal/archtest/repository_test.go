@@ -49,6 +49,7 @@ func TestRepository(t *testing.T) {
 		"tasks":             repo.Tasks,
 		"foreign paths":     repo.ForeignPaths,
 		"script skips":      repo.ScriptSkips,
+		"sleeps":            func() ([]string, error) { return repo.Sleeps(archtest.TestSleeps) },
 		"requirements":      func() ([]string, error) { return repo.Requirements(gomod), nil },
 		"toolchain":         func() ([]string, error) { return one(archtest.Toolchain(gomod)), nil },
 		"SQLite's libc": func() ([]string, error) {

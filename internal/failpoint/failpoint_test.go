@@ -46,12 +46,12 @@ func TestWithTag(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "failpoint.test")
 	run := func(ctx context.Context, name string, args ...string) error {
 		cmd := exec.CommandContext(ctx, name, args...)
-		cmd.Env = append(os.Environ(), "FAILPOINT_ON=1", "SANDKASTEN_FAILPOINT=kill=kill9", "CGO_ENABLED=0", "GOFLAGS=")
+		cmd.Env = append(os.Environ(), "FAILPOINT_ON=1", "SANDKASTEN_FAILPOINT=kill=kill9", "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 		text, err := cmd.CombinedOutput()
 		t.Logf("%s", text)
 		return err
 	}
-	if err := run(t.Context(), compiler, "test", "-c", "-tags=failpoint", "-o", binary, "."); err != nil {
+	if err := run(t.Context(), compiler, "test", "-c", "-trimpath", "-tags=failpoint", "-o", binary, "."); err != nil {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), binary, "-test.run=TestHit"); err != nil {

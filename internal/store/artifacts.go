@@ -174,6 +174,9 @@ func (s *Store) RemoveOrchestrated(ctx context.Context, owner string) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE orchestrator_artifacts SET state = ? WHERE owner = ?", string(artifacts.Deleting), owner); err != nil {
 			return err
 		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM orchestrator_keeping WHERE id IN (SELECT id FROM orchestrator_sessions WHERE owner = ?)", owner); err != nil {
+			return err
+		}
 		_, err := tx.ExecContext(ctx, "DELETE FROM orchestrator_sessions WHERE owner = ?", owner)
 		return err
 	})
@@ -184,11 +187,17 @@ func (s *Store) RemoveOrchestrated(ctx context.Context, owner string) error {
 func (s *Store) EndedOrchestrated(ctx context.Context, before time.Time) (ids []string, err error) {
 	return list(ctx, s, "list sessions of the orchestrator that ended", func(row row) (id string, err error) {
 		return id, row.Scan(&id)
-	}, "SELECT id FROM orchestrator_sessions WHERE status IN ('failed', 'terminated') AND updated_at < ? ORDER BY updated_at LIMIT 1000", micros(before))
+	}, "SELECT id FROM orchestrator_sessions WHERE status IN ('failed', 'terminated') AND updated_at < ? AND id NOT IN (SELECT id FROM orchestrator_keeping WHERE unsaved_at > 0) ORDER BY updated_at LIMIT 1000", micros(before))
 }
 
 // DeleteOrchestrated implements orchestrator.Store.
 func (s *Store) DeleteOrchestrated(ctx context.Context, id string) error {
-	_, err := s.execChange(ctx, "DELETE FROM orchestrator_sessions WHERE id = ?", id)
+	err := s.together(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM orchestrator_keeping WHERE id = ?", id); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "DELETE FROM orchestrator_sessions WHERE id = ?", id)
+		return err
+	})
 	return wrapChange("forget session "+id, err)
 }

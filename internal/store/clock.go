@@ -79,6 +79,7 @@ func align(ctx context.Context, tx *sql.Tx, r clock.Reading) (jumped time.Durati
 			`UPDATE orchestrator_sessions SET created_at = min(created_at + ?1, ?2), updated_at = min(updated_at + ?1, ?2),
 				last_activity_at = iif(last_activity_at = 0, 0, min(last_activity_at + ?1, ?2)),
 				last_heartbeat_at = iif(last_heartbeat_at = 0, 0, min(last_heartbeat_at + ?1, ?2)), expires_at = iif(expires_at = 0, 0, expires_at + ?1)`,
+			"UPDATE orchestrator_keeping SET suspect_at = iif(suspect_at = 0, 0, min(suspect_at + ?1, ?2)), unsaved_at = iif(unsaved_at = 0, 0, min(unsaved_at + ?1, ?2))",
 			"UPDATE orchestrator_artifacts SET created_at = min(created_at + ?1, ?2)",
 			"UPDATE scope_completions SET due = due + ?1",
 			"UPDATE secrets SET created_at = min(created_at + ?1, ?2), updated_at = min(updated_at + ?1, ?2)",

@@ -17,3 +17,9 @@ func Fill(ctx context.Context, s *Store) error {
 	_, err := s.write.ExecContext(ctx, "PRAGMA max_page_count = 1") // no less than there are
 	return err
 }
+
+// Exec changes rows as another version may.
+func Exec(ctx context.Context, s *Store, query string) error {
+	_, err := s.write.ExecContext(ctx, query)
+	return err
+}

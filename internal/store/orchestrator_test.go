@@ -33,6 +33,7 @@ func TestOrchestratedSessionsOutliveTheStore(t *testing.T) {
 	}
 	s := open()
 	mine, second, foreign := orchestrated("a", "alice", 1), orchestrated("b", "alice", 2), orchestrated("c", "bob", 3)
+	mine.Suspect, mine.SuspectAt = "l", mine.CreatedAt.Add(time.Second)
 	second.Status, second.Core, second.Metadata, second.BadSnapshots = orchestrator.Terminated, "", nil, nil
 	foreign.Core = "another"
 	for _, x := range []orchestrator.Session{mine, second, foreign} {
@@ -70,6 +71,39 @@ func TestOrchestratedSessionsOutliveTheStore(t *testing.T) {
 	}
 	if live, err := s.LiveOrchestrated(t.Context()); len(live) != 2 || err != nil {
 		t.Errorf("%d, %v", len(live), err)
+	}
+}
+
+// What a version wrote that knows no suspects ends what was noted of one.
+func TestSuspectsAreOfOneStateOfARow(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "db")
+	s, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	x := orchestrated("a", "alice", 1)
+	x.Suspect, x.SuspectAt = "l", x.CreatedAt
+	if err := s.PutOrchestrated(t.Context(), x); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []string{"status = 'terminated'", "session_id = 'b'", "latest_snapshot_id = 'm'"} {
+		if err := store.Exec(t.Context(), s, "UPDATE orchestrator_sessions SET "+change); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.GetOrchestrated(t.Context(), "a"); err != nil || got.Suspect != "" || !got.SuspectAt.IsZero() {
+			t.Errorf("after %s: %+v, %v", change, got, err)
+		}
+		if err := s.PutOrchestrated(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.GetOrchestrated(t.Context(), "a"); err != nil || got.Suspect != "l" {
+			t.Errorf("written again: %+v, %v", got, err)
+		}
 	}
 }
 

@@ -38,7 +38,20 @@ func Build(t testing.TB, pkg string, tags ...string) string {
 	if dir := os.Getenv(BinVar); dir != "" {
 		return filepath.Join(dir, name)
 	}
-	return buildOnce(t, name, pkg, "-tags="+strings.Join(tags, ","))
+	return buildOnce(t, name, pkg, "build", "-tags="+strings.Join(tags, ","))
+}
+
+// TestBinary returns the path of a build of the tests in pkg, with build tags,
+// for tests that run themselves as another process that is killed. It is kept
+// as those of Build are, and built with the same flags: in other ways the
+// compiler would have to compile everything that it imports once more.
+func TestBinary(t testing.TB, pkg string, tags ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		Unsupported(t, "building %s needs Go: %v", pkg, err)
+	}
+	name := strings.Join(append([]string{filepath.Base(pkg)}, tags...), "-") + ".test"
+	return buildOnce(t, name, pkg, "test", "-c", "-tags="+strings.Join(tags, ","))
 }
 
 // Program returns the path of a static build of cmd/sandkasten with the runner of
@@ -72,7 +85,7 @@ func ProgramWith(t testing.TB, runner, name string, tags ...string) string {
 		t.Fatal(err)
 	}
 	out := filepath.Join(name, "sandkasten") // scripts call it so
-	return buildOnce(t, out, "./cmd/sandkasten", "-overlay="+file, "-tags="+strings.Join(tags, ","))
+	return buildOnce(t, out, "./cmd/sandkasten", "build", "-overlay="+file, "-tags="+strings.Join(tags, ","))
 }
 
 // Tool returns the path of a build of pkg, a program of others, in the version
@@ -80,12 +93,13 @@ func ProgramWith(t testing.TB, runner, name string, tags ...string) string {
 // of Build are.
 func Tool(t testing.TB, module, pkg string) string {
 	t.Helper()
-	return buildOnce(t, path.Base(pkg), pkg, "-modfile="+module+"/go.mod")
+	return buildOnce(t, path.Base(pkg), pkg, "build", "-modfile="+module+"/go.mod")
 }
 
-func buildOnce(t testing.TB, name, pkg string, flags ...string) string {
+// buildOnce runs a command of Go that builds, "build" or "test", with flags.
+func buildOnce(t testing.TB, name, pkg, command string, flags ...string) string {
 	t.Helper()
-	once, _ := builds.LoadOrStore(name, sync.OnceValues(func() (string, error) { return build(t, name, pkg, flags) }))
+	once, _ := builds.LoadOrStore(name, sync.OnceValues(func() (string, error) { return build(t, name, pkg, command, flags) }))
 	out, err := once.(func() (string, error))()
 	if err != nil {
 		t.Fatalf("build %s: %v", pkg, err)
@@ -96,7 +110,7 @@ func buildOnce(t testing.TB, name, pkg string, flags ...string) string {
 // builds holds a func() (string, error) per name.
 var builds sync.Map
 
-func build(t testing.TB, name, pkg string, flags []string) (string, error) {
+func build(t testing.TB, name, pkg, command string, flags []string) (string, error) {
 	root, err := ModuleRoot()
 	if err != nil {
 		return "", err
@@ -113,7 +127,7 @@ func build(t testing.TB, name, pkg string, flags []string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(out), 0o700); err != nil {
 		return "", err
 	}
-	args := slices.Concat([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", out}, flags, []string{pkg})
+	args := slices.Concat([]string{command, "-trimpath", "-ldflags=-s -w", "-o", out}, flags, []string{pkg})
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")

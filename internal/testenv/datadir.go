@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -33,6 +33,7 @@ func DataDir(t testing.TB) string {
 		Unsupported(t, "%v", err)
 	}
 	t.Cleanup(func() {
+		ClaimNode(nodesIn(dir)...) // their control groups may outlive the directory
 		if err := os.RemoveAll(dir); err != nil {
 			t.Errorf("remove the test's data directory: %v", err)
 		}
@@ -77,11 +78,8 @@ func Mark() string { return fmt.Sprintf("%s%d-", markPrefix, os.Getpid()) }
 // markOf finds the process in a path or a line that has a mark in it.
 var markOf = regexp.MustCompile(markPrefix + `(\d+)-`)
 
-// Foreign reports whether a path or a line has the mark of another process.
-func Foreign(text string) bool {
-	m := markOf.FindStringSubmatch(text)
-	return m != nil && m[1] != strconv.Itoa(os.Getpid())
-}
+// Own reports whether a path or a line has the mark of this process.
+func Own(text string) bool { return strings.Contains(text, Mark()) }
 
 func onDisk(dir string) bool {
 	var st syscall.Statfs_t

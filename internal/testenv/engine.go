@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -234,21 +232,11 @@ func (e *Engine) endAll() error {
 // processes are those with the engine's directory on their command line, and
 // those in its control groups.
 func (e *Engine) processes() ([]int, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	ours := CommandHas(e.dir + "/exec")
+	pids, err := Offspring(ours)
 	if err != nil {
 		return nil, err
 	}
-	var found []int
-	for _, file := range files {
-		line, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(line, []byte(e.dir+"/exec")) {
-			continue // it has ended, or is another's
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, pid)
-	}
-	return append(found, processesIn(e.cgroups())...), nil
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return !ours(pid) })
+	return append(pids, processesIn(e.cgroups())...), nil
 }

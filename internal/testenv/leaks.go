@@ -1,8 +1,6 @@
 package testenv
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,17 +13,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/sandkasten/sandkasten/internal/installation"
 )
 
 // leakGrace is how long what is removed in the background may take.
-const leakGrace = 10 * time.Second
+const leakGrace = time.Minute
 
 // CheckHost fails the test if it leaves behind, once all its later clean-ups
-// have run: a mount or loop device, a control group of ours, a child process,
-// or an open descriptor. It is called first, and not from parallel tests. What
-// test binaries that run at the same time make is not counted.
+// have run: a mount or loop device, a control group, a child process, or an
+// open descriptor. It is called first, and not from parallel tests.
+//
+// Daemons and other tests of the host may make such things at the same time.
+// Counted are only those with this process's Mark in a path, the groups of
+// data directories with the mark, and what /proc lists of this process.
 func CheckHost(t testing.TB) {
 	t.Helper()
 	before, err := hostState()
@@ -81,20 +80,23 @@ func hostState() (state, error) {
 	return s, nil
 }
 
-// addMounts takes mounts that name a data directory or a loop device: other
-// programs mount things too.
+// addMounts takes mounts in this process's directories and of its images.
 func addMounts(s state) error {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(string(text)) {
-		if (strings.Contains(line, markPrefix) || strings.Contains(line, " /dev/loop")) && !Foreign(line+backingOf(line)) {
+		if OwnMount(line) {
 			s["mount "+strings.TrimSpace(line)] = struct{}{}
 		}
 	}
 	return nil
 }
+
+// OwnMount reports whether a line of mountinfo is a mount in one of this
+// process's directories or of an image in one.
+func OwnMount(line string) bool { return Own(line + backingOf(line)) }
 
 // loopMount finds the device of a loop mount in a line of mountinfo.
 var loopMount = regexp.MustCompile(` /dev/(loop\d+)\b`)
@@ -125,101 +127,24 @@ func addLoops(s state) error {
 		if err != nil {
 			return err
 		}
-		if strings.Contains(string(backing), markPrefix) && !Foreign(string(backing)) {
+		if Own(string(backing)) {
 			s["loop device "+strings.Split(file, "/")[3]+" on "+strings.TrimSpace(string(backing))] = struct{}{}
 		}
 	}
 	return nil
 }
 
-// addCgroups takes the groups of sandboxes, sandkasten*/NODE/ID and below, in
-// every hierarchy. The two directories above them are the daemon's.
-func addCgroups(s state) error {
-	foreign := ForeignGroups()
-	for _, pattern := range []string{"/sys/fs/cgroup/sandkasten*/*", "/sys/fs/cgroup/*/sandkasten*/*"} {
-		roots, err := filepath.Glob(pattern)
-		if err != nil {
-			return err
-		}
-		for _, root := range roots {
-			if foreign(root) {
-				continue
-			}
-			err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-				if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
-					return nil
-				}
-				if err == nil && d.IsDir() && path != root {
-					s["cgroup "+path] = struct{}{}
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// NodeName is the name of a data directory's control groups: its installation's,
-// or that of a driver which was told of none.
-func NodeName(dataDir string) string {
-	if id, err := installation.Read(filepath.Join(dataDir, "node")); err == nil {
-		return string(id)
-	}
-	sum := sha256.Sum256([]byte(filepath.Clean(dataDir)))
-	return hex.EncodeToString(sum[:4])
-}
-
-// ForeignGroups reports of control groups, by their paths, whether they belong
-// to tests of another process, as far as those run now. The leases of user ids
-// count as such: another daemon may take over those of a dead one.
-func ForeignGroups() func(path string) bool {
-	nodes := foreignNodes()
-	nodes["_ids"] = true
-	return func(path string) bool {
-		return Foreign(path) || slices.ContainsFunc(strings.Split(path, "/"), func(name string) bool { return nodes[name] })
-	}
-}
-
-// foreignNodes are the nodes of all directories that tests of other processes
-// may have as a data_dir: theirs, and two levels below.
-func foreignNodes() map[string]bool {
-	nodes := map[string]bool{}
-	for _, base := range dataDirBases() {
-		for _, below := range []string{"", "/*", "/*/*"} {
-			dirs, err := filepath.Glob(filepath.Join(base, markPrefix+"*") + below)
-			if err != nil {
-				panic(err) // a pattern of ours
-			}
-			for _, dir := range dirs {
-				if Foreign(dir) {
-					nodes[NodeName(dir)] = true
-				}
-			}
-		}
-	}
-	return nodes
-}
-
 // addChildren takes this process's children, zombies too: whoever starts a
 // process waits for it.
 func addChildren(s state) error {
-	files, err := filepath.Glob("/proc/self/task/*/children")
+	pids, err := Children(os.Getpid())
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		pids, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread has ended; its children moved to another one
-		}
-		for pid := range strings.FieldsSeq(string(pids)) {
-			name, err := os.ReadFile("/proc/" + pid + "/comm")
-			if err == nil {
-				s["child process "+pid+" ("+strings.TrimSpace(string(name))+")"] = struct{}{}
-			}
+	for _, pid := range pids {
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if err == nil {
+			s[fmt.Sprintf("child process %d (%s)", pid, strings.TrimSpace(string(name)))] = struct{}{}
 		}
 	}
 	return nil

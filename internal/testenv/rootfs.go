@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +32,9 @@ type debian struct {
 // which agent frameworks run code in, and mkfs.xfs where it is a host's root
 // (test/vm).
 var base = debian{"rootfs-bookworm-4", "procps,python3,python-is-python3,xfsprogs", []string{"doc", "man", "locale"}}
+
+// systemd has what the package of a service needs of a host beside that.
+var systemd = debian{"rootfs-systemd-1", base.packages + ",systemd,e2fsprogs,ca-certificates", base.without}
 
 // programs has the servers, runtimes and tools of docs/programs.md beside that.
 // Packages of Java and PostgreSQL want the manual's directories.
@@ -80,6 +82,20 @@ func ProgramsRootfs(t testing.TB) string {
 	return dir
 }
 
+// SystemdRootfs returns the directory of a Debian root file system that systemd can
+// boot, with all that BaseRootfs has. The test must have called NeedsRoot.
+func SystemdRootfs(t testing.TB) string {
+	t.Helper()
+	if _, err := exec.LookPath("mmdebstrap"); err != nil {
+		Unsupported(t, "make a root file system with systemd: %v", err)
+	}
+	dir, err := systemd.make()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // Rootfs returns the directory of a Debian root file system with bash, ps and
 // python3, owned by the ids of the distribution (root is 0). It is shared by all
 // tests and must not be written to. Without one in the cache it is made with
@@ -97,29 +113,13 @@ func Rootfs() (string, error) {
 var makeBase = sync.OnceValues(base.make)
 
 func (d debian) make() (string, error) {
-	cache, unlock, err := lockCache(".")
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	dir := filepath.Join(cache, d.name)
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return dir, err
-	}
-	// Made beside its place and renamed when whole: a killed test leaves a
-	// directory that the next one clears away, never half a fixture.
-	partial := dir + ".partial"
-	if err := os.RemoveAll(partial); err != nil {
-		return "", err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
-	if text, err := exec.CommandContext(ctx, "mmdebstrap", d.mmdebstrap(partial)...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mmdebstrap: %w\n%s", err, text)
-	}
-	id := filepath.Join(partial, "etc/machine-id") // which mmdebstrap makes empty
-	if err := os.WriteFile(id, []byte(MachineID+"\n"), 0o444); err != nil {
-		return "", err
-	}
-	return dir, os.Rename(partial, dir)
+	return Fixture(d.name, func(dir string) error {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+		defer cancel()
+		if text, err := exec.CommandContext(ctx, "mmdebstrap", d.mmdebstrap(dir)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("mmdebstrap: %w\n%s", err, text)
+		}
+		id := filepath.Join(dir, "etc/machine-id") // which mmdebstrap makes empty
+		return os.WriteFile(id, []byte(MachineID+"\n"), 0o444)
+	})
 }

@@ -72,11 +72,9 @@ func sweep(mark string) error {
 	}
 	groups := markedGroups(mark)
 	for _, dir := range dirs {
-		for _, below := range []string{"", "/*", "/*/*"} {
-			for _, data := range globAll(dir + below) {
-				groups = append(groups, groupTree("sandkasten/"+NodeName(data))...)
-				groups = append(groups, groupTree("sandkasten/_ids/*/"+NodeName(data))...) // its leases
-			}
+		for _, node := range nodesIn(dir) {
+			groups = append(groups, groupTree("sandkasten/"+node)...)
+			groups = append(groups, groupTree("sandkasten/_ids/*/"+node)...) // its leases
 		}
 	}
 	errs := []error{killMarked(mark, groups), unmountMarked(mark), detachMarked(mark)}
@@ -96,39 +94,24 @@ func sweep(mark string) error {
 // all below them.
 func markedGroups(mark string) []string { return groupTree(mark + "*") }
 
-// groupTree are the control groups, in every hierarchy, that match a pattern
-// below its root, and all below them.
-func groupTree(pattern string) []string {
-	var dirs []string
-	for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/*"} {
-		for _, top := range globAll(filepath.Join(root, pattern)) {
-			err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-				if err == nil && d.IsDir() {
-					dirs = append(dirs, path)
-				}
-				return nil //nolint:nilerr // it goes away while it is read
-			})
-			if err != nil {
-				panic(err) // the walk above returns none
-			}
-		}
-	}
-	return dirs
-}
-
 // sweepTime is how long killed processes may take to end.
 const sweepTime = 10 * time.Second
 
 // killMarked ends the processes in the groups, and those that hold files of a
-// marked directory or name one on their command lines.
+// marked directory or name one on their command lines. The test process that
+// started these has ended: they, or their parents, are orphans.
 func killMarked(mark string, groups []string) error {
 	for end := time.Now().Add(sweepTime); ; time.Sleep(20 * time.Millisecond) {
 		pids := map[int]bool{}
 		for _, pid := range processesIn(groups) {
 			pids[pid] = true
 		}
-		for _, dir := range globAll("/proc/[0-9]*") {
-			if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && pid != os.Getpid() && holdsMarked(dir, mark) {
+		offspring, err := Offspring(func(pid int) bool { return holdsMarked(pid, mark) })
+		if err != nil {
+			return err
+		}
+		for _, pid := range offspring {
+			if holdsMarked(pid, mark) {
 				pids[pid] = true
 			}
 		}
@@ -163,17 +146,38 @@ func processesIn(groups []string) []int {
 	return pids
 }
 
-// holdsMarked reports whether a process, by its directory in /proc, works in,
-// runs, has open or names a path with the mark.
-func holdsMarked(dir, mark string) bool {
+// holdsMarked reports whether a process works in, runs, has open, names or has
+// mounted a path with the mark. A sandbox whose data directory has gone has no
+// more than mounts of its files, in a namespace of its own.
+func holdsMarked(pid int, mark string) bool {
+	dir := filepath.Join("/proc", strconv.Itoa(pid))
 	for _, link := range append(globAll(dir+"/fd/*"), dir+"/cwd", dir+"/exe", dir+"/root") {
 		if target, err := os.Readlink(link); err == nil && strings.Contains(target, mark) {
 			return true
 		}
 	}
-	line, err := os.ReadFile(dir + "/cmdline")
-	return err == nil && strings.Contains(string(line), mark)
+	if mounts, err := os.ReadFile(dir + "/mountinfo"); err == nil && !sameNamespace(pid) {
+		for line := range strings.Lines(string(mounts)) {
+			if mountHas(line, mark) {
+				return true
+			}
+		}
+	}
+	return CommandHas(mark)(pid)
 }
+
+// sameNamespace reports whether a process sees the mounts of this one.
+func sameNamespace(pid int) bool {
+	mine, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return true
+	}
+	its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	return err != nil || its == mine
+}
+
+// mountHas reports whether a line of mountinfo, or the file behind it, has the mark.
+func mountHas(line, mark string) bool { return strings.Contains(line+backingOf(line), mark) }
 
 func unmountMarked(mark string) error {
 	text, err := os.ReadFile("/proc/self/mountinfo")
@@ -184,7 +188,7 @@ func unmountMarked(mark string) error {
 	lines := strings.Split(string(text), "\n")
 	slices.Reverse(lines) // the last first: they lie on each other
 	for _, line := range lines {
-		if fields := strings.Fields(line); len(fields) > 4 && strings.Contains(line+backingOf(line), mark) {
+		if fields := strings.Fields(line); len(fields) > 4 && mountHas(line, mark) {
 			if err := syscall.Unmount(fields[4], syscall.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
 				errs = append(errs, fmt.Errorf("unmount %s: %w", fields[4], err))
 			}

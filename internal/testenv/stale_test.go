@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestSweep leaves a process, a mount, a loop device and a control group of a
+// TestSweep leaves processes, mounts, loop devices and a control group of a
 // process that has ended, sees them found, and nothing of them after the sweep.
 func TestSweep(t *testing.T) {
 	NeedsRoot(t)
@@ -48,6 +48,7 @@ func TestSweep(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- sleeper.Wait() }()
+	sandboxEnded := leaveSandbox(t, mark)
 
 	stale, err := Stale()
 	if err != nil || !slices.Contains(stale, mark) {
@@ -59,8 +60,10 @@ func TestSweep(t *testing.T) {
 	if err := Sweep([]string{mark}); err != nil {
 		t.Error(err)
 	}
-	if err := <-ended; err == nil {
-		t.Error("the process was not killed")
+	for _, ended := range []<-chan error{ended, sandboxEnded} {
+		if err := <-ended; err == nil {
+			t.Error("a process was not killed")
+		}
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil || strings.Contains(string(mounts), mark) {
@@ -76,15 +79,46 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-func TestForeign(t *testing.T) {
+// leaveSandbox leaves a process that a mark is on only by a loop device on a file
+// that has gone, which it has mounted where nobody else sees it. The channel gets
+// how it ended.
+func leaveSandbox(t *testing.T, mark string) <-chan error {
+	t.Helper()
+	dir := filepath.Join(filepath.Dir(DataDir(t)), mark+"sandbox")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	image := filepath.Join(dir, "image")
+	run(t, "truncate", "--size=8M", image)
+	run(t, "mkfs.ext4", "-q", image)
+	sandbox := exec.CommandContext(t.Context(), "unshare", "--mount", "sh", "-ec", `mount -o loop "$0" /mnt; cd /; echo mounted; exec sleep 1000`, image)
+	out, err := sandbox.StdoutPipe()
+	if err == nil {
+		err = sandbox.Start()
+	}
+	if err == nil {
+		_, err = out.Read(make([]byte, 1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- sandbox.Wait() }()
+	return ended
+}
+
+func TestOwn(t *testing.T) {
 	for text, want := range map[string]bool{
-		"/var/tmp/" + Mark() + "1":                false,
-		"/var/tmp/" + markPrefix + "1-2":          true,
+		"/var/tmp/" + Mark() + "1":                true,
+		"/var/tmp/" + markPrefix + "1-2":          false,
 		"/var/tmp/" + markPrefix + "cache/x":      false,
 		"31 24 0:27 / /sys/fs/cgroup rw - cgroup": false,
 	} {
-		if got := Foreign(text); got != want {
-			t.Errorf("Foreign(%q) = %v", text, got)
+		if got := Own(text); got != want {
+			t.Errorf("Own(%q) = %v", text, got)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -115,7 +116,10 @@ func TestLeaks(t *testing.T) {
 		{"child", leakChild, "(sleep)"},
 		{"loop device", leakLoop, "loop device loop"},
 		{"mount", leakMount, "mount "},
-		{"cgroup", leakCgroup, "cgroup "},
+		{"loop mount elsewhere", leakLoopMount, "mount "},
+		{"marked cgroup", leakCgroup, "cgroup "},
+		{"cgroup of a data directory", leakNode, "cgroup "},
+		{"cgroup of a data directory that is gone", leakGoneNode, "cgroup "},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			before, err := hostState()
@@ -135,6 +139,47 @@ func TestLeaks(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestOthersLeaveNothing makes during a check what other daemons and other tests
+// of a host make, and sees nothing reported.
+func TestOthersLeaveNothing(t *testing.T) {
+	NeedsRoot(t)
+	otherTest := markPrefix + "1-other" // process 1 is no test
+	for _, other := range []struct {
+		name string
+		make func(t *testing.T, dir string) (remove func())
+	}{
+		{"loop device", func(t *testing.T, dir string) func() { return makeLoop(t, dir) }},
+		{"mount", func(t *testing.T, dir string) func() { return makeMount(t, dir) }},
+		{"loop mount", func(t *testing.T, dir string) func() { return makeLoopMount(t, dir, dir) }},
+		{"cgroup of a daemon", func(t *testing.T, dir string) func() { return makeGroups(t, "sandkasten", NodeName(dir)) }},
+		{"lease of a daemon", func(t *testing.T, dir string) func() {
+			return makeGroups(t, "sandkasten", "_ids", "1", NodeName(dir))
+		}},
+		{"cgroup of another test", func(t *testing.T, _ string) func() { return makeGroups(t, otherTest, "node", "id") }},
+		{"process", func(t *testing.T, _ string) func() { return makeOrphan(t) }},
+	} {
+		for _, whose := range []string{otherTest, "sandkasten-daemon"} {
+			t.Run(other.name+" of "+whose, func(t *testing.T) {
+				dir, err := os.MkdirTemp("/var/tmp", whose)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer os.RemoveAll(dir)
+				before, err := hostState()
+				if err != nil {
+					t.Fatal(err)
+				}
+				remove := other.make(t, dir)
+				left, err := before.left()
+				remove()
+				if err != nil || len(left) > 0 {
+					t.Errorf("left %q, %v; want nothing", left, err)
+				}
+			})
+		}
 	}
 }
 
@@ -163,7 +208,12 @@ func leakChild(t *testing.T) func() {
 
 func leakLoop(t *testing.T) func() {
 	NeedsRoot(t)
-	file := filepath.Join(DataDir(t), "image")
+	return makeLoop(t, DataDir(t))
+}
+
+// makeLoop attaches an image in dir.
+func makeLoop(t *testing.T, dir string) func() {
+	file := filepath.Join(dir, "image")
 	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -176,23 +226,128 @@ func leakLoop(t *testing.T) func() {
 
 func leakMount(t *testing.T) func() {
 	NeedsRoot(t)
-	dir := DataDir(t)
+	return makeMount(t, DataDir(t))
+}
+
+func makeMount(t *testing.T, dir string) func() {
 	run(t, "mount", "-t", "tmpfs", "tmpfs", dir)
 	return func() { run(t, "umount", dir) }
 }
 
-func leakCgroup(t *testing.T) func() {
+// leakLoopMount mounts an image of a data directory at a path without a mark.
+func leakLoopMount(t *testing.T) func() {
 	NeedsRoot(t)
-	root := "/sys/fs/cgroup"
-	if _, err := os.Stat(root + "/cgroup.procs"); err != nil {
-		root += "/pids" // not v2: any v1 hierarchy will do
-	}
-	dir := filepath.Join(root, Mark()+"leak")
-	sandbox := filepath.Join(dir, "node", "id")
-	if err := os.MkdirAll(sandbox, 0o755); err != nil {
+	return makeLoopMount(t, DataDir(t), t.TempDir())
+}
+
+// makeLoopMount mounts an image in dir at a path.
+func makeLoopMount(t *testing.T, dir, at string) func() {
+	file := filepath.Join(dir, "image")
+	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return func() { run(t, "rmdir", sandbox, filepath.Dir(sandbox), dir) }
+	run(t, "mkfs.ext4", "-q", file)
+	run(t, "mount", "-o", "loop", file, at)
+	return func() { run(t, "umount", at) }
+}
+
+func leakCgroup(t *testing.T) func() {
+	NeedsRoot(t)
+	return makeGroups(t, Mark()+"leak", "node", "id")
+}
+
+func leakNode(t *testing.T) func() {
+	NeedsRoot(t)
+	return makeGroups(t, "sandkasten", NodeName(DataDir(t)), "id")
+}
+
+// leakGoneNode makes a group of an installation whose directory has gone before
+// anyone looks for groups.
+func leakGoneNode(t *testing.T) func() {
+	NeedsRoot(t)
+	var remove func()
+	t.Run("daemon", func(t *testing.T) {
+		data := filepath.Join(DataDir(t), "data")
+		if err := os.Mkdir(data, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(data, "node"), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		remove = makeGroups(t, "sandkasten", NodeName(data), "id")
+	})
+	return remove
+}
+
+// makeGroups makes a control group and those above it.
+func makeGroups(t *testing.T, names ...string) func() {
+	dir := "/sys/fs/cgroup"
+	if _, err := os.Stat(dir + "/cgroup.procs"); err != nil {
+		dir += "/pids" // not v2: any v1 hierarchy will do
+	}
+	var made []string
+	for _, name := range names {
+		dir = filepath.Join(dir, name)
+		switch err := os.Mkdir(dir, 0o755); {
+		case err == nil:
+			made = append(made, dir)
+		case !errors.Is(err, fs.ErrExist):
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		for _, dir := range slices.Backward(made) {
+			// Another daemon may have begun to use a directory that all share.
+			if err := os.Remove(dir); err != nil && !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// makeOrphan starts a process that is no child of this one.
+func makeOrphan(t *testing.T) func() {
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { run(t, "kill", strings.TrimSpace(string(out))) }
+}
+
+// A walk along the parents finds children, their children, and orphans with a
+// mark, and no process of others.
+func TestOffspring(t *testing.T) {
+	number := fmt.Sprintf("1000.%d", os.Getpid())
+	sh := exec.CommandContext(t.Context(), "sh", "-c", "sleep "+number+" & cat")
+	stdin, err := sh.StdinPipe()
+	if err == nil {
+		err = sh.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleeps := func() []int {
+		t.Helper()
+		below, err := Offspring(CommandHas(number))
+		if err != nil || slices.Contains(below, os.Getpid()) || slices.Contains(below, 1) {
+			t.Errorf("offspring %v, %v", below, err)
+		}
+		return slices.DeleteFunc(below, func(pid int) bool { return pid == sh.Process.Pid || !CommandHas(number)(pid) })
+	}
+	var grandchild []int
+	Eventually(t, "sh starts sleep", func() bool { grandchild = sleeps(); return len(grandchild) == 1 })
+	if err := errors.Join(stdin.Close(), sh.Wait()); err != nil {
+		t.Error(err)
+	}
+	if orphan := sleeps(); !slices.Equal(orphan, grandchild) {
+		t.Errorf("the orphan is %v, want %v", orphan, grandchild)
+	}
+	for _, pid := range grandchild {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	Eventually(t, "sleep ends", func() bool { return len(sleeps()) == 0 })
 }
 
 func run(t *testing.T, name string, args ...string) {
