@@ -31,6 +31,7 @@ type Options struct {
 	MaxSteps  int             // of a run, loops counted: 100
 	MaxTurns  int             // of a model in one step: 100
 	Retention time.Duration   // of the sandboxes after the run
+	Lease     time.Duration   // of the sandboxes after the end of a program that did not end its run: tools.Lease
 	Log       *slog.Logger
 }
 
@@ -71,7 +72,8 @@ type run struct {
 }
 
 // Run takes a run of a workflow to its end, from its beginning or from where its
-// journal says that it was. The sandboxes of the run end with it.
+// journal says that it was. The sandboxes of the run end with it, or a lease after its
+// program.
 //
 // An error leaves the run as it is, to be gone on with. A run that failed for good
 // is an Outcome with an Error.
@@ -103,12 +105,32 @@ func Run(ctx context.Context, w *Workflow, id, input string, o Options) (outcome
 	}
 	ctx, end := spans.Start(ctx, "workflow "+w.ID, "run", id)
 	defer func() { end(err) }()
-	for !r.ended {
-		if err := r.step(ctx); err != nil {
-			return r.outcome(), err
-		}
+	if err := r.toItsEnd(ctx); err != nil {
+		return r.outcome(), err
 	}
 	return r.outcome(), r.clean(ctx)
+}
+
+// toItsEnd takes the steps that are left, and keeps the run's sandboxes meanwhile.
+func (r *run) toItsEnd(ctx context.Context) error {
+	if r.ended {
+		return nil
+	}
+	release, err := r.hold(ctx, r.scope())
+	if err != nil {
+		return err
+	}
+	defer release()
+	for !r.ended {
+		if err := r.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) hold(ctx context.Context, scope tools.Scope) (release func(), err error) {
+	return tools.Hold(ctx, r.Client, scope, r.Lease, func(err error) { r.Log.Warn("the daemon does not answer", "run", r.id, "err", err) })
 }
 
 // End gives up a run and ends its sandboxes. Again is no error.
@@ -255,21 +277,38 @@ func (r *run) runAgent(ctx context.Context, s *Step) error {
 			return err
 		}
 	}
-	result, err := one.Run(ctx, r.environment(false), r.messages, func(m model.Message) error {
-		return r.write(record{Kind: recordMessage, Step: s.ID, Visit: visit, Message: &m})
-	})
+	result, err := r.converse(ctx, one, s.ID, visit)
 	if errors.Is(err, agent.ErrTooManyTurns) {
 		return failure{err}
 	}
 	if err != nil {
 		return err
 	}
-	if one.Tools != nil && one.Tools.Scope() != r.scope() {
+	if r.isApart(one) {
 		if _, err := r.Client.CompleteScope(ctx, one.Tools.Scope().String(), nil); err != nil {
 			return fmt.Errorf("end the agent's own sandbox: %w", err)
 		}
 	}
 	return r.write(record{Kind: recordDone, Step: s.ID, Visit: visit, Next: s.Next, Text: result.Text, Output: result.Output})
+}
+
+// converse takes an agent to its result, and keeps the sandboxes of its own meanwhile.
+func (r *run) converse(ctx context.Context, one *agent.Agent, step string, visit int) (agent.Result, error) {
+	if r.isApart(one) {
+		release, err := r.hold(ctx, one.Tools.Scope())
+		if err != nil {
+			return agent.Result{}, err
+		}
+		defer release()
+	}
+	return one.Run(ctx, r.environment(false), r.messages, func(m model.Message) error {
+		return r.write(record{Kind: recordMessage, Step: step, Visit: visit, Message: &m})
+	})
+}
+
+// isApart reports whether an agent has sandboxes of its own.
+func (r *run) isApart(one *agent.Agent) bool {
+	return one.Tools != nil && one.Tools.Scope() != r.scope()
 }
 
 // prompt finds an agent's prompt file.

@@ -96,7 +96,15 @@ func daemon(t *testing.T, completed *atomic.Int64) *sandkasten.Client {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		completed.Add(1)
+		var lease struct {
+			Seconds int `json:"retention_seconds"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&lease); err != nil {
+			t.Error(err)
+		}
+		if lease.Seconds == 0 {
+			completed.Add(1)
+		}
 		_ = json.NewEncoder(w).Encode(sandkasten.Completed{Scope: "workflow:run"})
 	}))
 	t.Cleanup(server.Close)

@@ -16,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 )
 
 // operator is the daemon's own key, and configured the one of another owner.
@@ -64,7 +65,7 @@ func open(t *testing.T, db string) *service {
 
 func start(t *testing.T) *service {
 	t.Helper()
-	return open(t, filepath.Join(t.TempDir(), "db"))
+	return open(t, storetest.NewDB(t))
 }
 
 // restarted is what a later daemon has.

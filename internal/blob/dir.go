@@ -10,6 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
 // Dir is a store in a directory of the host.
@@ -17,15 +21,67 @@ import (
 // It is flat: '/' in a key is '_' in the name of its file, a byte that keys do
 // not have. What is being written has a name that begins with a dot, as no key
 // does, until it is whole.
-type Dir struct{ path string }
+//
+// A marker tells the directory from the empty one that is at its place while a
+// file system is not mounted: what is not in that one is Unavailable and not
+// NotFound, and nothing is put there.
+type Dir struct {
+	path   string
+	record string
+	marked atomic.Bool // the marker is there, or ought to be
+}
+
+// marker is the name of a file that is in each store.
+const marker = ".store"
 
 // NewDir returns the store in the directory at path, which it makes, for our
-// eyes only, where it is missing. One process may use it at a time.
-func NewDir(path string) (*Dir, error) {
+// eyes only, where it is missing. One process may use it at a time. In the file
+// record, which lies elsewhere, it notes that the directory has its marker, for
+// later processes; "" is none.
+func NewDir(path, record string) (*Dir, error) {
+	d := &Dir{path: path, record: record}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make blob store: %w", err)
 	}
-	return &Dir{path: path}, nil
+	if noted, err := os.ReadFile(record); err == nil && string(noted) == path {
+		d.marked.Store(true)
+		return d, nil
+	}
+	// A disk that is full or read-only now may change: Put tries again.
+	if err := unwritable(d.mark()); err != nil && errdefs.CodeOf(err) == errdefs.Internal {
+		return nil, fmt.Errorf("make blob store: %w", err)
+	}
+	return d, nil
+}
+
+// mark puts the marker there, unless it was there and is not any more.
+func (d *Dir) mark() error {
+	switch there := d.present(); {
+	case d.marked.Load() && there:
+		return nil
+	case d.marked.Load():
+		return d.elsewhere()
+	case !there:
+		if err := os.WriteFile(filepath.Join(d.path, marker), nil, 0o600); err != nil {
+			return err
+		}
+	}
+	d.marked.Store(true)
+	if d.record == "" {
+		return nil
+	}
+	return os.WriteFile(d.record, []byte(d.path), 0o600)
+}
+
+// present reports whether the marker is there, as far as that is known.
+func (d *Dir) present() bool {
+	_, err := os.Lstat(filepath.Join(d.path, marker))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// elsewhere is the error of a directory that is not the store's.
+func (d *Dir) elsewhere() error {
+	return errdefs.New(errdefs.Unavailable, "the host's disk for archives is not there now: mount it at %s, or, if its archives are lost, make the file %s there", d.path, marker)
 }
 
 // unfinished is how the names of files that are being written begin.
@@ -36,6 +92,10 @@ const unfinished = ".put-"
 func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (size int64, err error) {
 	if err := CheckKey(key); err != nil {
 		return 0, err
+	}
+	defer func() { err = unwritable(err) }()
+	if err := d.mark(); err != nil {
+		return 0, fmt.Errorf("put %s: %w", key, err)
 	}
 	f, err := os.CreateTemp(d.path, unfinished) // mode 0600
 	if err != nil {
@@ -52,6 +112,17 @@ func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (size int64, err
 		return size, errors.Join(fmt.Errorf("put %s: %w", key, err), os.Remove(f.Name()))
 	}
 	return size, d.sync()
+}
+
+// unwritable gives an error of the disk its code.
+func unwritable(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host's disk is full")
+	case errors.Is(err, syscall.EROFS):
+		return errdefs.Wrap(err, errdefs.Unavailable, "the host's disk cannot be written now")
+	}
+	return err
 }
 
 // ctxReader fails when ctx has ended.
@@ -74,7 +145,7 @@ func (d *Dir) Open(_ context.Context, key string, offset int64) (_ io.ReadCloser
 	}
 	f, err := os.Open(d.file(key))
 	if err != nil {
-		return nil, notFound(key, "open", err)
+		return nil, d.missing(key, "open", err)
 	}
 	defer func() {
 		if err != nil {
@@ -101,7 +172,7 @@ func (d *Dir) Stat(_ context.Context, key string) (Info, error) {
 	}
 	info, err := os.Stat(d.file(key))
 	if err != nil {
-		return Info{}, notFound(key, "stat", err)
+		return Info{}, d.missing(key, "stat", err)
 	}
 	return Info{Key: key, Size: info.Size(), ModTime: info.ModTime()}, nil
 }
@@ -114,6 +185,9 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 			return
 		}
 		entries, err := os.ReadDir(d.path)
+		if err == nil && d.marked.Load() && !d.present() {
+			err = d.elsewhere()
+		}
 		if err != nil {
 			yield(Info{}, fmt.Errorf("list blobs: %w", err))
 			return
@@ -141,6 +215,9 @@ func (d *Dir) Delete(_ context.Context, key string) error {
 	}
 	err := os.Remove(d.file(key))
 	if errors.Is(err, fs.ErrNotExist) {
+		if !d.present() {
+			return fmt.Errorf("delete %s: %w", key, d.elsewhere())
+		}
 		return nil
 	}
 	if err != nil {
@@ -180,8 +257,13 @@ func (d *Dir) sync() error {
 	return nil
 }
 
-func notFound(key, op string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+// missing is the error of an operation on a file that could not be found.
+func (d *Dir) missing(key, op string, err error) error {
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+	case !d.present():
+		err = d.elsewhere()
+	default:
 		return NotFound(key, err)
 	}
 	return fmt.Errorf("%s %s: %w", op, key, err)

@@ -1,19 +1,22 @@
 package blob_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/blob/blobtest"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
 func openDir(t *testing.T, path string) *blob.Dir {
 	t.Helper()
-	d, err := blob.NewDir(path)
+	d, err := blob.NewDir(path, path+".place")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +24,7 @@ func openDir(t *testing.T, path string) *blob.Dir {
 }
 
 func TestDir(t *testing.T) {
-	blobtest.TestStore(t, func(t *testing.T) blob.Store { return openDir(t, t.TempDir()) })
+	blobtest.TestStore(t, func(t *testing.T) blob.Store { return openDir(t, filepath.Join(t.TempDir(), "blobs")) })
 }
 
 func TestDirIsForOurEyesOnly(t *testing.T) {
@@ -78,6 +81,43 @@ func TestDirSweepRemovesWhatACrashLeft(t *testing.T) {
 	wantNames(t, path, "a_b")
 }
 
+// TestDirKnowsItsDirectory looks for a blob while something else is where the store was,
+// as where its file system is not mounted, also over a restart.
+func TestDirKnowsItsDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "blobs")
+	d := openDir(t, path)
+	blobtest.Put(t, d, "a/b", []byte("kept"))
+	if err := errors.Join(os.Rename(path, path+"-away"), os.Mkdir(path, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]*blob.Dir{"running": d, "started": openDir(t, path)} {
+		_, opened := d.Open(t.Context(), "a/b", 0)
+		_, seen := d.Stat(t.Context(), "a/b")
+		for what, err := range map[string]error{"open": opened, "stat": seen, "delete": d.Delete(t.Context(), "a/b")} {
+			if !errdefs.Is(err, errdefs.Unavailable) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+	if _, err := d.Put(t.Context(), "a/c", strings.NewReader("")); !errdefs.Is(err, errdefs.Unavailable) {
+		t.Errorf("put: %v", err)
+	}
+	for _, err := range d.List(t.Context(), "") {
+		if !errdefs.Is(err, errdefs.Unavailable) {
+			t.Errorf("list: %v", err)
+		}
+	}
+	if err := errors.Join(os.Remove(path), os.Rename(path+"-away", path)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := d.Stat(t.Context(), "a/b"); err != nil || got.Size != 4 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := d.Open(t.Context(), "a/c", 0); !errdefs.Is(err, errdefs.NotFound) {
+		t.Errorf("what never was: %v", err)
+	}
+}
+
 func wantNames(t *testing.T, path string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(path)
@@ -86,7 +126,9 @@ func wantNames(t *testing.T, path string, want ...string) {
 	}
 	got := []string{}
 	for _, e := range entries {
-		got = append(got, e.Name())
+		if e.Name() != ".store" {
+			got = append(got, e.Name())
+		}
 	}
 	if !slices.Equal(got, want) && len(got)+len(want) > 0 {
 		t.Errorf("%s has %q, want %q", path, got, want)

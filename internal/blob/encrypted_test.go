@@ -23,7 +23,7 @@ func encrypt(t *testing.T, s blob.Store, keyByte byte) *blob.Encrypted {
 }
 
 func TestEncrypted(t *testing.T) {
-	blobtest.TestStore(t, func(t *testing.T) blob.Store { return encrypt(t, openDir(t, t.TempDir()), 1) })
+	blobtest.TestStore(t, func(t *testing.T) blob.Store { return encrypt(t, openDir(t, filepath.Join(t.TempDir(), "blobs")), 1) })
 }
 
 // The parts of an encrypted blob, as its format has them.

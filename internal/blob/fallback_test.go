@@ -64,7 +64,7 @@ func TestFallback(t *testing.T) {
 
 func newDir(t *testing.T) *blob.Dir {
 	t.Helper()
-	d, err := blob.NewDir(t.TempDir())
+	d, err := blob.NewDir(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

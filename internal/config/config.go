@@ -302,7 +302,7 @@ func Default(drivers []string) Config {
 		SignIn:    SignIn{Idle: 12 * time.Hour, Most: 7 * 24 * time.Hour},
 		OIDC:      OIDC{Scopes: []string{"profile", "email"}, GroupsClaim: "groups", NameClaim: "preferred_username"},
 		Orchestrator: Orchestrator{
-			IdleTimeout: 5 * time.Minute, MaxLifetime: time.Hour, ReaperInterval: time.Minute, KeepAuto: 3,
+			IdleTimeout: 5 * time.Minute, MaxLifetime: time.Hour, ReaperInterval: time.Minute, KeepAuto: 3, MemoryInterval: 5 * time.Minute,
 			ArtifactQuotaMB: 10240, ArtifactRetention: 30 * 24 * time.Hour, ArtifactLinks: "daemon", ArtifactLinkLife: 24 * time.Hour,
 			Workspace: WorkspaceOfSession, WorkspaceName: "shared",
 		},

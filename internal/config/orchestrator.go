@@ -24,6 +24,9 @@ type Orchestrator struct {
 	KeepAuto       int           // snapshots of one session that nobody asked for
 	Retention      time.Duration // of sessions that have ended; 0: for ever
 
+	UnsavedRetention time.Duration // of files that cannot be saved; 0: StoppedFor
+	MemoryInterval   time.Duration // between snapshots of files in memory
+
 	ArtifactBaseURL   string        // of links; empty: signed ones
 	ArtifactLinks     string        // daemon, store
 	ArtifactLinkLife  time.Duration // of a signed one
@@ -57,6 +60,8 @@ func (c *Config) orchestratorOptions(drivers []string) []option {
 		{"orchestrator.reaper_interval_seconds", seconds(&o.ReaperInterval, 1, 3600), "Interval at which the daemon looks for such sessions."},
 		{"orchestrator.keep_auto_snapshots", integer(&o.KeepAuto, 1, 1000), "Snapshots of one session that were taken when it ended; older ones are removed. Those that clients asked for stay."},
 		{"orchestrator.retention_days", days(&o.Retention, 0, 3650), "Sessions that ended are forgotten after this long, with their snapshots and artifacts. 0 is never."},
+		{"orchestrator.unsaved_retention_seconds", seconds(&o.UnsavedRetention, 0, 10*year), "How long the files of a session that ended are kept with its sandbox while they cannot be saved, as when the store of snapshots is down. 0 is `stopped_retention_seconds`."},
+		{"orchestrator.memory_snapshot_seconds", seconds(&o.MemoryInterval, 10, 86400), "Time between two snapshots of a session that is used and whose files are in memory (`docker.workspace: memory`): what a crash of its container loses at most."},
 		{"orchestrator.artifact_base_url", baseAddress(&o.ArtifactBaseURL), "Begins the links to artifacts, instead of signed links: a file's path in the sandbox follows."},
 		{"orchestrator.artifact_links", oneOf(&o.ArtifactLinks, "daemon", "store"), "Who serves the signed links: this daemon, or the bucket of `snapshots.s3_bucket`, which clients have to reach then."},
 		{"orchestrator.artifact_link_seconds", seconds(&o.ArtifactLinkLife, 60, 7*day), "Life of a signed link. Every answer that has one has a new one."},

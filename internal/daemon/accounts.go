@@ -35,7 +35,11 @@ func (d *Daemon) openAccounts(ctx context.Context, rows *store.Store) (err error
 // removeAll removes what an owner has, so that the next one of that name begins with
 // nothing. It may be repeated.
 func (d *Daemon) removeAll(ctx context.Context, rows *store.Store, owner string) error {
-	if err := errors.Join(d.removeNamed(ctx, rows, owner), removeOwned(ctx, d.manager, owner)); err != nil {
+	// One after the other: files that are not saved yet keep what they are in.
+	if err := d.removeNamed(ctx, rows, owner); err != nil {
+		return err
+	}
+	if err := removeOwned(ctx, d.manager, owner); err != nil {
 		return err
 	}
 	if err := errors.Join(d.scopes.Forget(ctx, owner), d.usage.Forget(ctx, owner)); err != nil {

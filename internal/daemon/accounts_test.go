@@ -54,7 +54,7 @@ func newManagerOver(t *testing.T, hub *events.Hub) (*session.Manager, *store.Sto
 			t.Error(err)
 		}
 	})
-	blobs, err := blob.NewDir(t.TempDir())
+	blobs, err := blob.NewDir(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestRemoveNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			named := newOrchestrator(cfg, rows, m, kept, silent)
+			named := newOrchestrator(cfg, rows, m, kept, nil, silent)
 			for _, owner := range []string{"alice", "bob"} {
 				if err := rows.PutOrchestrated(t.Context(), orchestrator.Session{ID: owner + "-session", Owner: owner, Status: orchestrator.Terminated}); err != nil {
 					t.Fatal(err)
@@ -239,7 +239,7 @@ func TestRemoveNamed(t *testing.T) {
 			if err := kept.Round(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if files, err := os.ReadDir(cfg.ArtifactDir()); err != nil || len(files) != 1 {
+			if files, err := filepath.Glob(filepath.Join(cfg.ArtifactDir(), "[^.]*")); err != nil || len(files) != 1 {
 				t.Errorf("%v are left, %v", files, err)
 			}
 		})

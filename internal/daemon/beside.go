@@ -23,7 +23,7 @@ func (d *Daemon) openBeside(ctx context.Context, rows *store.Store, stores datad
 		return err
 	}
 	d.scopes = scope.New(scope.Options{Store: rows, Sessions: d.manager.Sessions, Ready: d.manager.Ready, Log: d.log})
-	d.named = newOrchestrator(d.cfg, rows, d.manager, d.artifacts, d.log)
+	d.named = newOrchestrator(d.cfg, rows, d.manager, d.artifacts, d.drivers.DiskLimited, d.log)
 	times := &clock.Keeper{Read: clock.Host("/proc"), Rows: rows, Set: d.clockSet, Log: d.log}
 	d.reaper = reaper.New(reaper.Options{Manager: d.manager, Log: d.log, Every: d.cfg.ReaperInterval, Align: times.Align})
 	return times.Align(ctx) // before anybody compares times of rows

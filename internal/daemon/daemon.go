@@ -161,6 +161,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if d.pool != nil {
 		registry.MustRegister(d.pool)
 	}
+	d.registerOrchestrator(registry)
 	var tokens api.Tokens
 	if d.oidc != nil {
 		tokens = d.oidc
@@ -252,6 +253,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		close(d.settled)
 	}
 	sessions.Reserved = d.groups.owns
+	sessions.Held = func(ctx context.Context, id session.ID) bool { return d.named != nil && d.named.Holds(ctx, id) }
 	changed := sources.Pool(d.events, func() pool.Status { return d.pool.Status() })
 	if d.pool = newPool(d.cfg, d.opts.Version, sessions, d.drivers, d.host, changed); d.pool != nil {
 		sessions.Creator = d.pool

@@ -9,16 +9,19 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
+	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/session"
 )
 
 // newOrchestrator returns nil if there is none.
-func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *session.Manager, kept *artifacts.Service, log *slog.Logger) *orchestrator.Service {
+func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *session.Manager, kept *artifacts.Service, diskLimited func(string, bool) bool, log *slog.Logger) *orchestrator.Service {
 	o := cfg.Orchestrator
 	if !o.Enabled {
 		return nil
@@ -28,25 +31,40 @@ func newOrchestrator(cfg config.Config, rows orchestrator.Store, manager *sessio
 		suffix = ".enc"
 	}
 	return orchestrator.New(orchestrator.Options{
-		Store:         rows,
-		Sessions:      manager.Sessions,
-		Snapshots:     manager.Snapshots,
-		Ready:         manager.Ready,
-		Drivers:       cfg.Drivers(),
-		DefaultMode:   o.DefaultMode,
-		Modes:         o.Modes,
-		DefaultImage:  cmp.Or(o.DefaultImage, cfg.DefaultImage),
-		ImageAliases:  o.ImageAliases,
-		Workspace:     keptWorkspace(o),
-		IdleTimeout:   o.IdleTimeout,
-		MaxLifetime:   o.MaxLifetime,
-		Every:         o.ReaperInterval,
-		KeepAuto:      o.KeepAuto,
-		Retention:     o.Retention,
+		Store:        rows,
+		Sessions:     manager.Sessions,
+		Snapshots:    manager.Snapshots,
+		Ready:        manager.Ready,
+		Drivers:      cfg.Drivers(),
+		DefaultMode:  o.DefaultMode,
+		Modes:        o.Modes,
+		DefaultImage: cmp.Or(o.DefaultImage, cfg.DefaultImage),
+		ImageAliases: o.ImageAliases,
+		Workspace:    keptWorkspace(o),
+		IdleTimeout:  o.IdleTimeout,
+		MaxLifetime:  o.MaxLifetime,
+		Every:        o.ReaperInterval,
+		KeepAuto:     o.KeepAuto,
+		Retention:    o.Retention,
+
+		DiskLimited:      diskLimited,
+		UnsavedRetention: cmp.Or(o.UnsavedRetention, cfg.StoppedFor),
+		MemoryEvery:      o.MemoryInterval,
+		InMemory: func(driver string) bool {
+			return drivers.InMemory(cfg, driver)
+		},
+
 		Forget:        kept.RemoveSession,
 		ArchiveSuffix: suffix,
 		Log:           log,
 	})
+}
+
+// registerOrchestrator adds the metrics of the orchestrator, if there is one.
+func (d *Daemon) registerOrchestrator(registry *prometheus.Registry) {
+	if d.named != nil {
+		registry.MustRegister(d.named)
+	}
 }
 
 // openArtifacts returns nil if there is no orchestrator.

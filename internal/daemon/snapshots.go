@@ -16,7 +16,7 @@ func openStores(ctx context.Context, cfg config.Config) (stores datadir.Stores, 
 		return stores, nil
 	}
 	if !cfg.Orchestrator.Enabled {
-		stores.Snapshots, err = datadir.OpenBlobs(cfg.Snapshots)
+		stores.Snapshots, err = datadir.OpenBlobs(cfg)
 	} else {
 		stores, err = datadir.OpenStores(ctx, cfg)
 	}

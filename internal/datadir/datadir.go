@@ -63,12 +63,12 @@ func OpenImages(cfg config.Config, log *slog.Logger) (*images.Store, error) {
 
 // OpenBlobs opens where snapshots are kept. It does not ask a server whether it
 // is there: the daemon works without.
-func OpenBlobs(c config.Snapshots) (blob.Store, error) {
-	plain, _, err := openPlainBlobs(c)
+func OpenBlobs(cfg config.Config) (blob.Store, error) {
+	plain, _, err := openPlainBlobs(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return encrypted(c, plain)
+	return encrypted(cfg.Snapshots, plain)
 }
 
 // Stores is where the daemon keeps blobs.
@@ -82,13 +82,13 @@ type Stores struct {
 // which is swept with these, or into a directory of their own, which is swept here.
 func OpenStores(ctx context.Context, cfg config.Config) (Stores, error) {
 	c := cfg.Snapshots
-	snapshots, bucket, err := openPlainBlobs(c)
+	snapshots, bucket, err := openPlainBlobs(cfg)
 	if err != nil {
 		return Stores{}, err
 	}
 	var artifacts blob.Store = bucket
 	if bucket == nil {
-		if artifacts, err = blob.NewDir(cfg.ArtifactDir()); err != nil {
+		if artifacts, err = blob.NewDir(cfg.ArtifactDir(), filepath.Join(cfg.DataDir, "artifacts.place")); err != nil {
 			return Stores{}, err
 		}
 		if err := artifacts.Sweep(ctx); err != nil {
@@ -128,9 +128,10 @@ func encrypted(c config.Snapshots, store blob.Store) (blob.Store, error) {
 
 // openPlainBlobs opens a directory, or a bucket, which it returns by itself, too. A
 // directory that is there beside a bucket has snapshots of the time before.
-func openPlainBlobs(c config.Snapshots) (blob.Store, *s3.Store, error) {
+func openPlainBlobs(cfg config.Config) (blob.Store, *s3.Store, error) {
+	c, record := cfg.Snapshots, filepath.Join(cfg.DataDir, "snapshots.place")
 	if c.Store != "s3" {
-		dir, err := blob.NewDir(c.Dir)
+		dir, err := blob.NewDir(c.Dir, record)
 		return dir, nil, err
 	}
 	bucket, err := s3.New(s3.Options{
@@ -143,7 +144,7 @@ func openPlainBlobs(c config.Snapshots) (blob.Store, *s3.Store, error) {
 	if _, err := os.Stat(c.Dir); err != nil {
 		return bucket, bucket, nil //nolint:nilerr // none is there
 	}
-	older, err := blob.NewDir(c.Dir)
+	older, err := blob.NewDir(c.Dir, record)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -70,3 +70,8 @@ func (n dockerImages) Rootfs(ctx context.Context, digest string) (docker.Rootfs,
 	}
 	return docker.Rootfs{Layers: r.Layers, Env: r.Env, Shell: r.Shell, User: r.User}, nil
 }
+
+// InMemory reports whether the sandboxes of a driver lose their files when they stop.
+func InMemory(cfg config.Config, driver string) bool {
+	return driver == dockerName && cfg.Docker.Workspace == config.WorkspaceInMemory
+}

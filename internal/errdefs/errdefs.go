@@ -137,6 +137,16 @@ func Invalid(field, format string, args ...any) *Error {
 	return &Error{Code: InvalidArgument, Field: field, Message: field + " " + fmt.Sprintf(format, args...)}
 }
 
+// OfField names the request field at fault, if err is an Error that names none.
+func OfField(name string, err error) error {
+	if known, ok := errors.AsType[*Error](err); ok && known.Field == "" {
+		named := *known
+		named.Field = name
+		return &named
+	}
+	return err
+}
+
 // OverLimit refuses a field of more than limit bytes.
 func OverLimit(field string, limit int64) *Error {
 	err := New(TooLarge, "%s must be at most %d bytes", field, limit)

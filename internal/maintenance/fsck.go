@@ -95,7 +95,7 @@ func listBlobs(ctx context.Context, cfg config.Config) (map[string]int64, error)
 			return map[string]int64{}, nil
 		}
 	}
-	blobs, err := datadir.OpenBlobs(cfg.Snapshots)
+	blobs, err := datadir.OpenBlobs(cfg)
 	if err != nil {
 		return nil, err
 	}

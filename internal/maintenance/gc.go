@@ -134,7 +134,7 @@ func deleteArchives(ctx context.Context, cfg config.Config) error {
 	if err != nil || len(stray) == 0 {
 		return err
 	}
-	blobs, err := datadir.OpenBlobs(cfg.Snapshots)
+	blobs, err := datadir.OpenBlobs(cfg)
 	if err != nil {
 		return err
 	}

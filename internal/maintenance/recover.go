@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"time"
 
@@ -14,7 +15,9 @@ import (
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
 	"github.com/sandkasten/sandkasten/internal/drivers"
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/fsck"
+	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/pool"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
@@ -29,15 +32,18 @@ type Recovered struct {
 	Sessions   []string `json:"sessions"`
 	Workspaces []string `json:"workspaces"`
 	Snapshots  []string `json:"snapshots"`
+
+	Orchestrated []string `json:"orchestrated"` // sessions of the orchestrator
 }
 
 // Recover makes rows for what is on the disk and has none: sandboxes and volumes
 // of the drivers that can be inspected without being opened, and archives of
 // snapshots; a session that is stopped and
 // whose sandbox runs becomes running. No daemon may be running. It
-// ends no process and removes nothing. What only the database knew is lost:
-// labels, names, times of expiry, and who the owner was, which becomes owner but
-// for snapshots, whose archives say.
+// ends no process and removes nothing. What only the database knew is lost: names and
+// times of expiry. The owner is whom the sandbox or the archive names, or the argument:
+// sandboxes of earlier versions name nobody, nor do workspaces without a sandbox. A
+// session of the orchestrator comes back with its newest snapshot.
 func Recover(ctx context.Context, cfg config.Config, owner string) (r Recovered, err error) {
 	release, err := datadir.Lock(cfg)
 	if err != nil {
@@ -66,7 +72,10 @@ func Recover(ctx context.Context, cfg config.Config, owner string) (r Recovered,
 			return r, err
 		}
 	}
-	err = recoverSnapshots(ctx, cfg, rows, known, owner, &r)
+	if err := recoverSnapshots(ctx, cfg, rows, known, owner, &r); err != nil {
+		return r, err
+	}
+	err = recoverOrchestrated(ctx, cfg, rows, &r)
 	return r, err
 }
 
@@ -76,13 +85,17 @@ func recoverWorkspaces(ctx context.Context, rows *store.Store, known fsck.Rows, 
 	for _, w := range known.Workspaces {
 		volumes[w.Volume] = w
 	}
+	owners := map[runtime.WorkspaceID]string{}
+	for _, spec := range seen.Specs {
+		owners[spec.Workspace] = spec.Owner
+	}
 	now := time.Now().UTC()
 	for volume, size := range seen.WorkspaceMB {
 		if _, has := volumes[volume]; has || !seen.Workspaces[volume] {
 			continue
 		}
 		w := workspaces.Workspace{
-			Owner: owner, ID: string(volume), Volume: volume, State: workspaces.WorkspaceReady, SizeMB: size, Labels: map[string]string{}, CreatedAt: now, LastUsed: now,
+			Owner: cmp.Or(owners[volume], owner), ID: string(volume), Volume: volume, State: workspaces.WorkspaceReady, SizeMB: size, Labels: map[string]string{}, CreatedAt: now, LastUsed: now,
 		}
 		if err := rows.AddWorkspace(ctx, w, 0); err != nil {
 			return nil, err
@@ -134,10 +147,13 @@ func recoveredSession(cfg config.Config, status runtime.Status, spec runtime.Spe
 	if status.Alive {
 		state = session.Running
 	}
+	labels := map[string]string{}
+	maps.Copy(labels, spec.Labels)
+	labels["recovered"] = now.Format(time.RFC3339)
 	return session.Session{
 		ID: session.ID(status.ID), Sandbox: status.ID, Image: spec.Image, ImageDigest: spec.Image, State: state,
 		BootID: strings.ToLower(rand.Text()), Cwd: "/workspace", Hostname: spec.Hostname, Limits: spec.Limits,
-		Network: spec.Network, ReadonlyRoot: spec.ReadonlyRoot, Labels: map[string]string{"recovered": now.Format(time.RFC3339)}, Owner: owner,
+		Network: spec.Network, ReadonlyRoot: spec.ReadonlyRoot, Labels: labels, Owner: cmp.Or(spec.Owner, owner),
 		CreatedAt: status.CreatedAt, LastActivity: now, TTL: cfg.MaxSessionTTL, OnIdle: session.OnIdleDestroy, AutoResume: true,
 	}
 }
@@ -151,7 +167,7 @@ func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store,
 	for _, s := range known.Snapshots {
 		delete(sizes, s.Key())
 	}
-	blobs, err := datadir.OpenBlobs(cfg.Snapshots)
+	blobs, err := datadir.OpenBlobs(cfg)
 	if err != nil {
 		return err
 	}
@@ -166,11 +182,46 @@ func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store,
 		if m.Key != key {
 			m.ID = key // which is the whole name of what has no other
 		}
-		s := snapshots.Snapshot{ID: m.ID, Owner: cmp.Or(m.Owner, owner), State: snapshots.Ready, Size: size, Manifest: m, CreatedAt: m.CreatedAt}
+		s := snapshots.Snapshot{ID: m.ID, Name: orchestrator.SessionOfArchive(key), Owner: cmp.Or(m.Owner, owner), State: snapshots.Ready, Size: size, Manifest: m, CreatedAt: m.CreatedAt}
 		if err := rows.AddSnapshot(ctx, s, 0); err != nil {
 			return err
 		}
 		r.Snapshots = append(r.Snapshots, key)
+	}
+	return nil
+}
+
+// recoverOrchestrated makes rows of the orchestrator's sessions that have snapshots.
+// They have ended, and begin anew with their newest one. What their clients asked for
+// but the image is lost.
+func recoverOrchestrated(ctx context.Context, cfg config.Config, rows *store.Store, r *Recovered) error {
+	all, err := rows.AllSnapshots(ctx) // oldest first
+	if err != nil {
+		return err
+	}
+	newest := map[string]snapshots.Snapshot{}
+	for _, s := range all {
+		if id := orchestrator.SessionOfArchive(s.Key()); id != "" && s.State == snapshots.Ready {
+			newest[id] = s
+		}
+	}
+	for id, s := range newest {
+		_, err := rows.GetOrchestrated(ctx, id)
+		if !errdefs.Is(err, errdefs.NotFound) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		o := cfg.Orchestrator
+		x := orchestrator.Session{
+			ID: id, Owner: s.Owner, Mode: cmp.Or(o.DefaultMode, cfg.Driver), Image: s.Manifest.Image, IdleTimeout: o.IdleTimeout, MaxLifetime: o.MaxLifetime,
+			Status: orchestrator.Terminated, LatestSnapshot: s.ID, CreatedAt: s.CreatedAt, UpdatedAt: time.Now().UTC(),
+		}
+		if err := rows.PutOrchestrated(ctx, x); err != nil {
+			return err
+		}
+		r.Orchestrated = append(r.Orchestrated, id)
 	}
 	return nil
 }

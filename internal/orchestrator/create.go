@@ -87,12 +87,15 @@ func (s *Service) create(ctx context.Context, p auth.Principal, req CreateReques
 	if found.Status == Ready {
 		// Who asks for what was its latest snapshot means its files.
 		same := req.RestoreSnapshot == found.LatestSnapshot
-		if err := s.terminate(ctx, &found, labelLifetime, ReasonLifetime, true); err != nil {
+		if err := s.terminate(ctx, &found, labelLifetime, ReasonLifetime, false); err != nil {
 			return created{}, err
 		}
 		if same {
 			req.RestoreSnapshot = found.LatestSnapshot
 		}
+	}
+	if err := s.saveBefore(ctx, &found, req.RestoreSnapshot); err != nil {
+		return created{}, err
 	}
 	found.IdleTimeout = cmp.Or(req.IdleTimeout, found.IdleTimeout)
 	found.MaxLifetime = cmp.Or(req.MaxLifetime, found.MaxLifetime)
@@ -100,6 +103,19 @@ func (s *Service) create(ctx context.Context, p auth.Principal, req CreateReques
 		return created{}, err
 	}
 	return created{found, true}, nil
+}
+
+// saveBefore saves the files of a session that has stopped by itself before it begins
+// with another snapshot than its latest: what it ran in makes room for that.
+func (s *Service) saveBefore(ctx context.Context, x *Session, restore string) error {
+	if restore == "" || restore == x.LatestSnapshot || x.Unsaved() || x.Status == Failed {
+		return nil
+	}
+	there, err := s.hasFiles(ctx, *x)
+	if err != nil || !there {
+		return err
+	}
+	return s.terminate(ctx, x, labelStop, "", false)
 }
 
 func (s *Service) createNew(ctx context.Context, p auth.Principal, req CreateRequest) (created, error) {
@@ -115,6 +131,9 @@ func (s *Service) createNew(ctx context.Context, p auth.Principal, req CreateReq
 	}
 	if _, err := s.plan(x, ""); err != nil {
 		return created{}, err
+	}
+	if s.StorageUnbounded(x) {
+		s.opts.Log.WarnContext(ctx, "the driver cannot bound what a session writes, which asked for it", "session", x.ID, "driver", s.driverOf(x), "ephemeral_storage", x.EphemeralStorage)
 	}
 	if err := s.checkSnapshot(ctx, x, req.RestoreSnapshot); err != nil {
 		return created{}, err
@@ -148,6 +167,9 @@ func (s *Service) plan(x Session, restore string) (session.CreateRequest, error)
 	if err != nil {
 		return session.CreateRequest{}, err
 	}
+	if s.StorageUnbounded(x) {
+		limits.DiskMB = 0
+	}
 	_, maxima, _ := s.opts.Sessions.Limits(ownerOf(x))
 	if most := maxima.TTL - s.margin(); x.IdleTimeout > most {
 		return session.CreateRequest{}, errdefs.Invalid("idle_timeout_sec", "must be at most %d", int64(most/time.Second))
@@ -168,6 +190,16 @@ func (s *Service) margin() time.Duration { return 2 * s.opts.Every }
 // driverOf is the driver of x's mode.
 func (s *Service) driverOf(x Session) string { return cmp.Or(s.opts.Modes[x.Mode], x.Mode) }
 
+// StorageUnbounded reports whether x asks for a bound of what it writes that its driver
+// does not hold, as a container engine without quotas. It begins without one.
+func (s *Service) StorageUnbounded(x Session) bool {
+	if x.EphemeralStorage == "" {
+		return false
+	}
+	defaults, _, _ := s.opts.Sessions.Limits(ownerOf(x))
+	return !s.opts.DiskLimited(s.driverOf(x), defaults.ReadonlyRoot)
+}
+
 // keptWorkspace is the workspace that x shares with others of its owner, or "". The
 // default driver alone has such.
 func (s *Service) keptWorkspace(x Session) string {
@@ -182,23 +214,33 @@ func coreName(x Session) string { return "sandbox-" + x.ID }
 
 // provision makes a session begin, with the files of a snapshot: this one, or the
 // latest that is good. It is ready when they are all there, or else failed. A client
-// that has been told so of one lost snapshot is not told of others. The caller has
-// the session's lock.
+// that was told of one bad snapshot is not told of others. The caller has the
+// session's lock.
 func (s *Service) provision(ctx context.Context, x *Session, restore string) error {
 	told := x.Status == Failed && x.TerminatedReason == ReasonRestore
 	for {
 		err := s.attempt(ctx, x, restore)
-		if err == nil || !told || x.RestoreSnapshot == "" || !isRestore(err) {
+		switch {
+		case err == nil || !isBadArchive(err):
+			return err
+		case x.Suspect == "": // the second look has decided, and the first one told the client
+			restore = ""
+		case !told:
 			return err
 		}
-		restore = ""
 	}
 }
 
 // attempt is provision with one snapshot.
 func (s *Service) attempt(ctx context.Context, x *Session, restore string) error {
-	restore, err := s.choose(ctx, *x, restore)
+	lost, err := s.checkUnsaved(ctx, x)
 	if err != nil {
+		return err
+	}
+	if restore, err = s.choose(ctx, *x, restore); err != nil {
+		return err
+	}
+	if err := awaitSecondTry(ctx, *x, restore); err != nil {
 		return err
 	}
 	req, err := s.plan(*x, restore)
@@ -215,9 +257,12 @@ func (s *Service) attempt(ctx context.Context, x *Session, restore string) error
 	}
 	made, err := s.makeCore(ctx, *x, before, req)
 	if err != nil {
+		err = explainRestore(err)
 		return errors.Join(err, s.fail(ctx, x, restore, err))
 	}
 	now := time.Now().UTC()
+	x.Suspect, x.SuspectAt, x.Error = "", time.Time{}, lost
+	s.settle(ctx, x, unsavedResumed)
 	x.Core, x.LastActivity, x.LastHeartbeat, x.ExpiresAt = made.ID, now, now, now.Add(x.MaxLifetime)
 	// One that goes on has its own end, at which nothing is saved.
 	if end := made.CreatedAt.Add(made.MaxLifetime - s.margin()); made.MaxLifetime > 0 && end.Before(x.ExpiresAt) {
@@ -229,15 +274,33 @@ func (s *Service) attempt(ctx context.Context, x *Session, restore string) error
 	return s.put(ctx, x)
 }
 
+// checkUnsaved finds that files that no snapshot has are lost, of an unsaved session or
+// of one in memory that broke, and returns what to tell the client then. The session
+// begins with a snapshot, as if they had never been.
+func (s *Service) checkUnsaved(ctx context.Context, x *Session) (lost string, err error) {
+	if !x.Unsaved() {
+		return s.lostInMemory(ctx, *x), nil
+	}
+	there, err := s.hasFiles(ctx, *x)
+	if err != nil || there {
+		return "", err
+	}
+	s.noteLost(ctx, x)
+	return x.Error, nil
+}
+
 // makeCore makes what x runs in. What it ran in before goes on if its files are
 // still there, or is there for the next try; what else is in the way under its name, as
 // after a crash, is removed.
 func (s *Service) makeCore(ctx context.Context, x Session, before session.ID, req session.CreateRequest) (session.Session, error) {
 	p := ownerOf(x)
-	if before != "" && x.RestoreSnapshot == x.LatestSnapshot {
+	if before != "" && (x.Unsaved() || x.RestoreSnapshot == x.LatestSnapshot) {
 		started, err := s.goOn(ctx, p, before)
 		if err != nil || started.State == session.Running {
 			return started, err
+		}
+		if x.Unsaved() {
+			return started, errdefs.New(errdefs.Unavailable, "the sandbox with the session's files is %s; try again", started.State)
 		}
 	}
 	made, err := s.opts.Sessions.Create(ctx, p, req)
@@ -247,7 +310,11 @@ func (s *Service) makeCore(ctx context.Context, x Session, before session.ID, re
 	if err := s.clear(ctx, x); err != nil {
 		return session.Session{}, err
 	}
-	return s.opts.Sessions.Create(ctx, p, req)
+	made, err = s.opts.Sessions.Create(ctx, p, req)
+	if errdefs.Is(err, errdefs.AlreadyExists) {
+		err = errdefs.Wrap(err, errdefs.Unavailable, "the session's sandbox is still in use; try again")
+	}
+	return made, err
 }
 
 // goOn starts a session of the core that has stopped. One that runs, is ending or has ended
@@ -262,6 +329,8 @@ func (s *Service) goOn(ctx context.Context, p auth.Principal, id session.ID) (se
 		return old, err
 	case old.State == session.Starting, old.State == session.Stopping && old.End == session.Stopped:
 		return old, errdefs.New(errdefs.Unavailable, "the session's sandbox is being started or stopped; try again")
+	case old.State == session.Paused:
+		return s.opts.Sessions.Resume(ctx, p, id)
 	case old.State != session.Stopped:
 		return old, nil
 	}
@@ -276,12 +345,18 @@ func (s *Service) goOn(ctx context.Context, p auth.Principal, id session.ID) (se
 	return now, err
 }
 
-// clear removes what has x's name in the core.
+// clear removes what has x's name in the core, unless it is what x ran in and has the
+// files of its client.
 func (s *Service) clear(ctx context.Context, x Session) error {
 	p := ownerOf(x)
 	id, err := s.opts.Sessions.Find(p, coreName(x))
 	if err != nil || string(id) == coreName(x) { // which is what nothing is called
 		return err
+	}
+	if id == x.Core {
+		if there, err := s.hasFiles(ctx, x); err != nil || there {
+			return err
+		}
 	}
 	err = s.opts.Sessions.Destroy(ctx, p, id)
 	if errdefs.Is(err, errdefs.NotFound) {
@@ -290,36 +365,13 @@ func (s *Service) clear(ctx context.Context, x Session) error {
 	return err
 }
 
-// fail notes that x could not begin. A snapshot that could not be restored is not
-// tried again.
-func (s *Service) fail(ctx context.Context, x *Session, restore string, cause error) error {
-	x.Error = errdefs.MessageOf(cause)
-	if restore != "" && isRestore(cause) {
-		x.TerminatedReason = ReasonRestore
-		x.BadSnapshots = append(x.BadSnapshots, restore)
-		good, err := s.choose(ctx, *x, "")
-		if err != nil {
-			return err
-		}
-		x.LatestSnapshot = good
-	}
-	if err := x.to(Failed); err != nil {
-		return err
-	}
-	return s.put(ctx, x)
-}
-
-// isRestore reports whether a create failed because of its snapshot, and would
-// fail again.
-func isRestore(err error) bool {
-	e, ok := errors.AsType[*errdefs.Error](err)
-	return ok && e.Field == "restore_snapshot_id" && e.Code != errdefs.Unavailable
-}
-
 // choose is the snapshot that x begins with: the one asked for, or its latest one,
 // of those that are good. "" is an empty workspace, or a kept one as it is: what x's
 // latest snapshot has is still in that, and other sessions may have written since.
 func (s *Service) choose(ctx context.Context, x Session, asked string) (string, error) {
+	if x.Unsaved() { // which goes on with its disk
+		return x.RestoreSnapshot, nil
+	}
 	if s.keptWorkspace(x) != "" && (asked == "" || asked == x.LatestSnapshot) {
 		return "", nil
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,65 +21,75 @@ const (
 	labelStop     = labelAuto + "stop"
 	labelIdle     = labelAuto + ReasonIdle
 	labelLifetime = labelAuto + ReasonLifetime
+	labelMemory   = labelAuto + "interval" // of files in memory
 )
 
-// savePatience is for how long a session that is due lives on because its files cannot be
-// saved now.
-const savePatience = 15 * time.Minute
-
-// terminate saves x's files and ends it. That they cannot be saved keeps it from ending
-// if it waits, for savePatience at most: its Error says so. The caller has its lock.
-func (s *Service) terminate(ctx context.Context, x *Session, label, reason string, waits bool) error {
-	p := ownerOf(*x)
+// terminate saves x's files and ends it. If they cannot be saved, it ends all the same
+// and they are kept: see Session.UnsavedSince. With force nothing is saved. The caller
+// has its lock.
+func (s *Service) terminate(ctx context.Context, x *Session, label, reason string, force bool) error {
 	if x.Status == Starting {
 		if err := s.clear(ctx, *x); err != nil {
 			return err
 		}
 	}
-	core, err := s.opts.Sessions.Get(ctx, p, x.Core)
+	core, err := s.opts.Sessions.Get(ctx, ownerOf(*x), x.Core)
 	if err != nil && !errdefs.Is(err, errdefs.NotFound) {
 		return err
 	}
-	if err == nil && !core.State.Ended() {
+	outcome := unsavedLost
+	if gone := err != nil || core.State.Ended(); gone && x.Unsaved() {
+		s.noteLost(ctx, x)
+	} else if !gone {
 		s.measure(ctx, x)
-		if err := s.save(ctx, x, label); err != nil && waits && s.mayPass(x.ID, err) {
-			return err
+		if outcome, err = s.saveOr(ctx, x, label, force); err != nil {
+			return s.keep(ctx, x, reason)
 		}
 		// Snapshot and reason are known before the files go and it looks ended.
 		x.TerminatedReason = cmp.Or(reason, x.TerminatedReason)
 		if err := s.put(ctx, x); err != nil {
 			return err
 		}
-		if err := s.opts.Sessions.Destroy(ctx, p, x.Core); err != nil && !errdefs.Is(err, errdefs.NotFound) {
-			if !errdefs.Is(err, errdefs.Unavailable) {
-				return err
-			}
-			s.opts.Log.WarnContext(ctx, "a session has ended and is not removed yet", "session", x.ID, "err", err)
+		if err := s.destroy(ctx, *x); err != nil {
+			return err
 		}
 	}
-	s.mu.Lock()
-	delete(s.unsaved, x.ID)
-	s.mu.Unlock()
+	s.settle(ctx, x, outcome)
 	x.TerminatedReason = cmp.Or(reason, x.TerminatedReason)
-	if err := x.to(Terminated); err != nil {
-		return err
+	if x.Status != Terminated {
+		if err := x.to(Terminated); err != nil {
+			return err
+		}
 	}
 	return s.put(ctx, x)
 }
 
-// mayPass reports whether a session that could not be saved may still be saved later.
-func (s *Service) mayPass(id string, err error) bool {
-	if !errdefs.Is(err, errdefs.Unavailable) && !errdefs.Is(err, errdefs.ResourceExhausted) && !errdefs.Is(err, errdefs.InsufficientSpace) {
-		return false
+// saveOr saves x, or finds that nothing is lost if it is not saved: its client wants
+// that, or its files are in a workspace that stays.
+func (s *Service) saveOr(ctx context.Context, x *Session, label string, force bool) (outcome string, err error) {
+	if force {
+		if x.Unsaved() {
+			x.Error = ""
+		}
+		return unsavedDiscarded, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	first, known := s.unsaved[id]
-	if !known {
-		first = time.Now()
-		s.unsaved[id] = first
+	if err := s.save(ctx, x, label); err != nil && s.keptWorkspace(*x) == "" {
+		return "", err
 	}
-	return time.Since(first) < savePatience
+	return unsavedSaved, nil
+}
+
+// destroy removes what x ran in. What is not removed at once is removed by the core.
+func (s *Service) destroy(ctx context.Context, x Session) error {
+	err := s.opts.Sessions.Destroy(ctx, ownerOf(x), x.Core)
+	switch {
+	case errdefs.Is(err, errdefs.NotFound):
+		return nil
+	case errdefs.Is(err, errdefs.Unavailable):
+		s.opts.Log.WarnContext(ctx, "a session has ended and is not removed yet", "session", x.ID, "err", err)
+		return nil
+	}
+	return err
 }
 
 // save takes the snapshot of a session that ends.
@@ -86,7 +97,7 @@ func (s *Service) save(ctx context.Context, x *Session, label string) error {
 	if !s.opts.Snapshots.Enabled() {
 		return nil
 	}
-	made, err := s.opts.Snapshots.Create(ctx, ownerOf(*x), string(x.Core), snapshots.Request{Name: x.ID, Label: label, Key: s.archiveKey(x.ID)})
+	made, err := s.makeSnapshot(ctx, *x, label)
 	if err != nil {
 		s.opts.Log.ErrorContext(ctx, "a session that is to end has no snapshot", "session", x.ID, "err", err)
 		x.Error = "Snapshot " + label + " failed: " + errdefs.MessageOf(err)
@@ -99,7 +110,26 @@ func (s *Service) save(ctx context.Context, x *Session, label string) error {
 	return nil
 }
 
-// thin removes the oldest snapshots that no client has asked for.
+// makeSnapshot takes a snapshot of what x runs in. Where the files of what has stopped
+// cannot be read, as those of a container, it is started for that. Whoever calls ends it.
+func (s *Service) makeSnapshot(ctx context.Context, x Session, label string) (snapshots.Snapshot, error) {
+	p, req := ownerOf(x), snapshots.Request{Name: x.ID, Label: label, Key: s.archiveKey(x.ID)}
+	made, err := s.opts.Snapshots.Create(ctx, p, string(x.Core), req)
+	if !errdefs.Is(err, errdefs.Unimplemented) {
+		return made, err
+	}
+	core, getErr := s.opts.Sessions.Get(ctx, p, x.Core)
+	if getErr != nil || core.State != session.Stopped {
+		return made, errors.Join(err, getErr)
+	}
+	if _, err := s.opts.Sessions.Start(ctx, p, x.Core); err != nil {
+		return made, err
+	}
+	return s.opts.Snapshots.Create(ctx, p, string(x.Core), req)
+}
+
+// thin removes the oldest snapshots that no client has asked for. Those that x could not
+// begin with stay, and do not count: what was saved since began without their files.
 func (s *Service) thin(ctx context.Context, x Session) error {
 	all, err := s.snapshotsOf(ctx, x)
 	if err != nil {
@@ -108,7 +138,7 @@ func (s *Service) thin(ctx context.Context, x Session) error {
 	kept := 0
 	var errs []error
 	for _, one := range all {
-		if !strings.HasPrefix(one.Label, labelAuto) {
+		if !strings.HasPrefix(one.Label, labelAuto) || one.ID == x.Suspect || slices.Contains(x.BadSnapshots, one.ID) {
 			continue
 		}
 		if kept++; kept > s.opts.KeepAuto {
@@ -159,7 +189,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// Round looks at every session that has not ended once.
+// Round looks once at every session that has not ended or is unsaved.
 func (s *Service) Round(ctx context.Context) error {
 	live, err := s.opts.Store.LiveOrchestrated(ctx)
 	if err != nil {
@@ -191,8 +221,11 @@ func (s *Service) reap(ctx context.Context, id string) error {
 		return err
 	}
 	row = s.withSeen(row)
-	if row.Status == Starting { // and nobody is at it
+	switch {
+	case row.Status == Starting: // and nobody is at it
 		return errors.Join(s.clear(ctx, row), s.fail(ctx, &row, "", errInterrupted))
+	case row.Unsaved():
+		return s.saveLater(ctx, &row)
 	}
 	now, err := s.current(ctx, row)
 	if err != nil || row.Status != Ready {
@@ -200,15 +233,17 @@ func (s *Service) reap(ctx context.Context, id string) error {
 	}
 	switch due := s.due(now, time.Now()); {
 	case due == ReasonLifetime:
-		return s.terminate(ctx, &row, labelLifetime, due, true)
+		return s.terminate(ctx, &row, labelLifetime, due, false)
 	case due == ReasonIdle:
-		return s.terminate(ctx, &row, labelIdle, due, true)
+		return s.terminate(ctx, &row, labelIdle, due, false)
 	case now.Status == Failed:
+		s.forgetShot(now.ID)
+		now.Error = cmp.Or(s.lostInMemory(ctx, now), now.Error)
 		return s.put(ctx, &now)
 	case now.Status == Terminated:
 		return s.adopt(ctx, &row)
 	}
-	return nil
+	return s.saveMemory(ctx, &row)
 }
 
 // adopt ends a session whose sandbox somebody else has ended or stopped. The files
@@ -218,7 +253,7 @@ func (s *Service) adopt(ctx context.Context, x *Session) error {
 	if err == nil && core.State == session.Stopping {
 		return nil // in a later round
 	}
-	return s.terminate(ctx, x, labelStop, "", true)
+	return s.terminate(ctx, x, labelStop, "", false)
 }
 
 var errInterrupted = errdefs.New(errdefs.Unavailable, "the daemon ended while the session was starting")

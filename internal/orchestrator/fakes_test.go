@@ -52,13 +52,13 @@ func (f *fakeStore) OrchestratedOf(_ context.Context, owner *string) ([]orchestr
 
 func (f *fakeStore) LiveOrchestrated(context.Context) ([]orchestrator.Session, error) {
 	return f.matching(func(x orchestrator.Session) bool {
-		return x.Status == orchestrator.Starting || x.Status == orchestrator.Ready
+		return x.Status == orchestrator.Starting || x.Status == orchestrator.Ready || x.Unsaved()
 	}), nil
 }
 
 func (f *fakeStore) EndedOrchestrated(_ context.Context, before time.Time) (ids []string, _ error) {
 	for _, x := range f.matching(func(x orchestrator.Session) bool {
-		return (x.Status == orchestrator.Terminated || x.Status == orchestrator.Failed) && x.UpdatedAt.Before(before)
+		return (x.Status == orchestrator.Terminated || x.Status == orchestrator.Failed) && !x.Unsaved() && x.UpdatedAt.Before(before)
 	}) {
 		ids = append(ids, x.ID)
 	}
@@ -119,10 +119,25 @@ type fakeCore struct {
 	made      int
 	slow      time.Duration // that a create takes
 	full      error         // of every create
+	unpacking error         // of every create that restores
 	stays     error         // of every start
 	unsaved   error         // of every snapshot
+	goesOn    error         // of every stop
+	closed    bool          // the files of what is stopped cannot be read
 	beats     int
 	ended     func(session.ID) // called when one has ended, before Destroy returns; or nil
+}
+
+// loseNewest loses the newest archive that there is.
+func (f *fakeCore) loseNewest() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range slices.Backward(f.snapshots) {
+		if _, kept := f.archives[one.ID]; kept {
+			delete(f.archives, one.ID)
+			return
+		}
+	}
 }
 
 func (f *fakeCore) id() string {
@@ -131,7 +146,7 @@ func (f *fakeCore) id() string {
 }
 
 func (f *fakeCore) Create(ctx context.Context, p auth.Principal, req session.CreateRequest) (session.Session, error) {
-	time.Sleep(f.slow)
+	pass(f.slow)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.full != nil {
@@ -143,10 +158,13 @@ func (f *fakeCore) Create(ctx context.Context, p auth.Principal, req session.Cre
 		}
 	}
 	files := map[string]string{}
+	if req.RestoreSnapshotID != "" && f.unpacking != nil {
+		return session.Session{}, f.unpacking
+	}
 	if req.RestoreSnapshotID != "" {
 		saved, kept := f.archives[req.RestoreSnapshotID]
 		if !kept {
-			err := errdefs.New(errdefs.Unprocessable, "the archive is lost")
+			err := errdefs.Wrap(snapshots.ErrBadArchive, errdefs.Unprocessable, "the archive is lost")
 			err.Field = "restore_snapshot_id"
 			return session.Session{}, err
 		}
@@ -190,6 +208,21 @@ func (f *fakeCore) Start(_ context.Context, p auth.Principal, id session.ID) (se
 	if f.stays != nil {
 		return session.Session{}, f.stays
 	}
+	return f.set(p, id, session.Running)
+}
+
+func (f *fakeCore) Stop(_ context.Context, p auth.Principal, id session.ID) (session.Session, error) {
+	if f.goesOn != nil {
+		return session.Session{}, f.goesOn
+	}
+	return f.set(p, id, session.Stopped)
+}
+
+func (f *fakeCore) Pause(_ context.Context, p auth.Principal, id session.ID, _ session.Memory) (session.Session, error) {
+	return f.set(p, id, session.Paused)
+}
+
+func (f *fakeCore) Resume(_ context.Context, p auth.Principal, id session.ID) (session.Session, error) {
 	return f.set(p, id, session.Running)
 }
 
@@ -256,6 +289,18 @@ func (f *fakeCore) alive() (n int) {
 	return n
 }
 
+// there counts the sessions that have files.
+func (f *fakeCore) there() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.sessions {
+		if !x.State.Ended() {
+			n++
+		}
+	}
+	return n
+}
+
 // fakeSnapshots are those of a fakeCore.
 type fakeSnapshots struct{ *fakeCore }
 
@@ -265,6 +310,9 @@ func (f fakeSnapshots) Create(_ context.Context, p auth.Principal, id string, re
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	x, err := f.known(p, session.ID(id))
+	if err == nil && f.closed && x.State == session.Stopped {
+		return snapshots.Snapshot{}, errdefs.New(errdefs.Unimplemented, "start it first")
+	}
 	if f.unsaved != nil || err != nil || !x.State.Alive() && x.State != session.Stopped {
 		return snapshots.Snapshot{}, errdefs.Wrap(err, errdefs.InsufficientSpace, "no room")
 	}

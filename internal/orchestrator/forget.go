@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -14,6 +15,20 @@ func (s *Service) archiveKey(session string) func(id string) string {
 	return func(id string) string {
 		return "snapshots/" + session + "/" + SnapshotUUID(id) + ".tar.gz" + s.opts.ArchiveSuffix
 	}
+}
+
+// SessionOfArchive is the ID of the session whose snapshot has an archive of that key,
+// or "".
+func SessionOfArchive(key string) string {
+	parts := strings.Split(key, "/")
+	if len(parts) != 3 || parts[0] != "snapshots" || !strings.Contains(parts[2], ".tar.gz") {
+		return ""
+	}
+	id, ok := ParseUUID(parts[1])
+	if !ok || id != parts[1] {
+		return ""
+	}
+	return id
 }
 
 // forgetOld forgets the sessions that ended longer ago than Retention, with all that
@@ -46,7 +61,7 @@ func (s *Service) forgetIfOld(ctx context.Context, id string, before time.Time) 
 	if errdefs.Is(err, errdefs.NotFound) {
 		return nil
 	}
-	if err != nil || x.Status != Terminated && x.Status != Failed || !x.UpdatedAt.Before(before) {
+	if err != nil || x.Unsaved() || x.Status != Terminated && x.Status != Failed || !x.UpdatedAt.Before(before) {
 		return err
 	}
 	all, err := s.snapshotsOf(ctx, x)
@@ -65,10 +80,14 @@ func (s *Service) forgetIfOld(ctx context.Context, id string, before time.Time) 
 }
 
 // RemoveOwner forgets the sessions of an owner whose requests have all ended. What
-// they run in and their snapshots are the core's to remove. It may be repeated.
+// they run in and their snapshots are the core's to remove. It returns Unavailable, and
+// forgets none, as long as one has files that could not be saved. It may be repeated.
 func (s *Service) RemoveOwner(ctx context.Context, owner string) error {
 	all, err := s.opts.Store.OrchestratedOf(ctx, &owner)
 	if err != nil {
+		return err
+	}
+	if err := s.awaitSaved(ctx, all); err != nil {
 		return err
 	}
 	for _, x := range all {

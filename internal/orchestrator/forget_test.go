@@ -32,7 +32,7 @@ func forgetful(t *testing.T, do func(t *testing.T, w *world, forgot *[]string, f
 
 func (w *world) stop() {
 	w.t.Helper()
-	if err := w.Stop(w.t.Context(), alice, someID); err != nil {
+	if err := w.Stop(w.t.Context(), alice, someID, false); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -41,21 +41,21 @@ func TestOldSessionsAreForgotten(t *testing.T) {
 	forgetful(t, func(t *testing.T, w *world, forgot *[]string, fail *error) {
 		w.create(orchestrator.CreateRequest{ID: someID}, true)
 		w.stop()
-		time.Sleep(59 * time.Minute)
+		pass(59 * time.Minute)
 		w.round()
 		w.get(orchestrator.Terminated)
 
 		// One that began anew has its time again.
 		w.create(orchestrator.CreateRequest{ID: someID}, true)
 		w.stop()
-		time.Sleep(30 * time.Minute)
+		pass(30 * time.Minute)
 		w.round()
 		w.get(orchestrator.Terminated)
 		if len(*forgot) != 0 {
 			t.Errorf("forgot %q", *forgot)
 		}
 
-		time.Sleep(31 * time.Minute)
+		pass(31 * time.Minute)
 		*fail = errors.New("down")
 		if err := w.Round(t.Context()); !errors.Is(err, *fail) {
 			t.Errorf("%v", err)
@@ -76,7 +76,7 @@ func TestSessionsAreKeptByDefault(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.create(orchestrator.CreateRequest{ID: someID}, true)
 		w.stop()
-		time.Sleep(10 * 365 * 24 * time.Hour)
+		pass(10 * 365 * 24 * time.Hour)
 		w.round()
 		w.get(orchestrator.Terminated)
 	})

@@ -84,7 +84,7 @@ func (w *world) step(random *rand.Rand, m *model, text string) string {
 		m.file = text
 		return "write"
 	case 4:
-		if err := w.Stop(w.t.Context(), alice, someID); err != nil {
+		if err := w.Stop(w.t.Context(), alice, someID, false); err != nil {
 			w.t.Error(err)
 		}
 		m.end()
@@ -95,7 +95,7 @@ func (w *world) step(random *rand.Rand, m *model, text string) string {
 		}
 		return "heartbeat"
 	case 6:
-		time.Sleep(time.Duration(random.IntN(7)) * time.Minute)
+		pass(time.Duration(random.IntN(7)) * time.Minute)
 		return "time"
 	case 7:
 		x, err := w.Get(w.t.Context(), alice, someID)
@@ -139,7 +139,7 @@ func (w *world) crash(random *rand.Rand, m *model) {
 		}
 		m.ready = false
 	case kind == 1 && !m.ready && len(m.saved) > 0:
-		delete(w.core.archives, x.LatestSnapshot)
+		w.core.loseNewest()
 		m.saved = m.saved[:len(m.saved)-1]
 		_, _, err := w.Create(w.t.Context(), alice, orchestrator.CreateRequest{ID: someID})
 		if errdefs.Is(err, errdefs.Unprocessable) == m.told {
@@ -189,7 +189,7 @@ func TestManyAtOnceLeaveOneSandbox(t *testing.T) {
 			all.Go(func() {
 				random := rand.New(rand.NewPCG(worker, 1))
 				for range 200 {
-					time.Sleep(time.Duration(random.IntN(3000)) * time.Millisecond)
+					pass(time.Duration(random.IntN(3000)) * time.Millisecond)
 					if err := w.anything(random); err != nil && !errdefs.Is(err, errdefs.Conflict) && !errdefs.Is(err, errdefs.InsufficientSpace) {
 						t.Error(err)
 					}
@@ -211,7 +211,7 @@ func (w *world) anything(random *rand.Rand) (err error) {
 	ctx := w.t.Context()
 	switch random.IntN(6) {
 	case 0:
-		err = w.Stop(ctx, alice, someID)
+		err = w.Stop(ctx, alice, someID, false)
 	case 1:
 		err = w.Use(ctx, alice, someID, func(auth.Principal, session.ID) error { return nil })
 	case 2:

@@ -46,7 +46,16 @@ type Session struct {
 
 	RestoreSnapshot string   // that it began with last
 	LatestSnapshot  string   // that it begins with next
-	BadSnapshots    []string // that it could not begin with
+	BadSnapshots    []string // that it could not begin with, twice: their archives are lost or damaged
+
+	// Suspect is the snapshot whose archive was lost or damaged when it was restored at
+	// SuspectAt. A second try decides whether it is bad.
+	Suspect   string
+	SuspectAt time.Time
+
+	// UnsavedSince is when it ended with files that could not be saved, and are kept on
+	// the disk of Core; zero if there are none.
+	UnsavedSince time.Time
 
 	CPUSeconds   float64 // of the sessions that have ended
 	StorageBytes int64   // on disk when the last one ended
@@ -74,10 +83,10 @@ type Store interface {
 	GetOrchestrated(ctx context.Context, ref string) (Session, error)
 	// OrchestratedOf returns an owner's, or with nil everybody's, newest first.
 	OrchestratedOf(ctx context.Context, owner *string) ([]Session, error)
-	// LiveOrchestrated returns everybody's that are starting or ready.
+	// LiveOrchestrated returns everybody's that are starting, ready or unsaved.
 	LiveOrchestrated(ctx context.Context) ([]Session, error)
-	// EndedOrchestrated returns the IDs of some that are failed or terminated and have
-	// not changed since a time.
+	// EndedOrchestrated returns the IDs of some that are failed or terminated, are not
+	// unsaved and have not changed since a time.
 	EndedOrchestrated(ctx context.Context, before time.Time) ([]string, error)
 	// DeleteOrchestrated forgets a session. An unknown one is not an error.
 	DeleteOrchestrated(ctx context.Context, id string) error
@@ -90,6 +99,9 @@ type Sessions interface {
 	Create(ctx context.Context, p auth.Principal, req session.CreateRequest) (session.Session, error)
 	Get(ctx context.Context, p auth.Principal, id session.ID) (session.Session, error)
 	Start(ctx context.Context, p auth.Principal, id session.ID) (session.Session, error)
+	Stop(ctx context.Context, p auth.Principal, id session.ID) (session.Session, error)
+	Pause(ctx context.Context, p auth.Principal, id session.ID, memory session.Memory) (session.Session, error)
+	Resume(ctx context.Context, p auth.Principal, id session.ID) (session.Session, error)
 	Heartbeat(ctx context.Context, p auth.Principal, id session.ID) (session.Session, error)
 	Destroy(ctx context.Context, p auth.Principal, id session.ID) error
 	Find(p auth.Principal, ref string) (session.ID, error)
@@ -127,6 +139,19 @@ type Options struct {
 	KeepAuto    int           // snapshots of one session that ends have taken; older ones go: 3
 	Retention   time.Duration // of sessions that have ended; 0 is for ever
 
+	UnsavedRetention time.Duration // of files that cannot be saved when their session ends: 7 days
+
+	// DiskLimited reports whether a driver bounds what a sandbox writes; nil is that all do.
+	DiskLimited func(driver string, readonlyRoot bool) bool
+
+	// InMemory reports whether a driver's sandboxes lose their files when they stop; nil
+	// is that none does.
+	InMemory func(driver string) bool
+
+	// MemoryEvery is the time between two snapshots of a ready session whose files are
+	// in memory, while it is used. It bounds what its crash loses: 5 minutes.
+	MemoryEvery time.Duration
+
 	// Forget, which may be nil, removes what others keep of a session that is
 	// forgotten. It may be called again.
 	Forget func(ctx context.Context, id string) error
@@ -147,7 +172,9 @@ type Service struct {
 	seen map[string]Seen // guarded by mu; use that the store does not know
 	busy map[string]int  // guarded by mu; operations in progress
 
-	unsaved map[string]time.Time // guarded by mu; since when sessions that are due could not be saved
+	retries map[string]retry // guarded by mu; of unsaved sessions
+	shots   map[string]shot  // guarded by mu; of ready sessions in memory
+	settled map[string]int64 // guarded by mu; how many are not unsaved any more, by how
 }
 
 // New returns the service of what the store has. Run makes its reaper work.
@@ -156,6 +183,14 @@ func New(o Options) *Service {
 	o.MaxLifetime = cmp.Or(o.MaxLifetime, time.Hour)
 	o.Every = cmp.Or(o.Every, time.Minute)
 	o.KeepAuto = cmp.Or(o.KeepAuto, 3)
+	o.UnsavedRetention = cmp.Or(o.UnsavedRetention, 7*24*time.Hour)
+	o.MemoryEvery = cmp.Or(o.MemoryEvery, 5*time.Minute)
+	if o.DiskLimited == nil {
+		o.DiskLimited = func(string, bool) bool { return true }
+	}
+	if o.InMemory == nil {
+		o.InMemory = func(string) bool { return false }
+	}
 	o.DefaultMode = cmp.Or(o.DefaultMode, o.Drivers[0])
 	if o.Forget == nil {
 		o.Forget = func(context.Context, string) error { return nil }
@@ -166,7 +201,7 @@ func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{opts: o, locks: keylock.New(), seen: map[string]Seen{}, busy: map[string]int{}, unsaved: map[string]time.Time{}}
+	return &Service{opts: o, locks: keylock.New(), seen: map[string]Seen{}, busy: map[string]int{}, retries: map[string]retry{}, shots: map[string]shot{}, settled: map[string]int64{}}
 }
 
 // Get returns one session as it is now. Ref is its ID, or its Core.

@@ -39,6 +39,9 @@ func bubble(t *testing.T, do func(t *testing.T, w *world)) {
 	})
 }
 
+// pass lets time go by in a bubble.
+func pass(d time.Duration) { time.Sleep(d) }
+
 // restart begins another service over the same rows and the same core.
 func (w *world) restart() {
 	o := orchestrator.Options{
@@ -109,7 +112,7 @@ func TestStoppedSessionBeginsAnewWithItsFiles(t *testing.T) {
 		x := w.create(orchestrator.CreateRequest{ID: someID, Metadata: map[string]any{"task": "42"}}, true)
 		w.core.write(t, x, "a.txt", "one")
 		for range 2 {
-			if err := w.Stop(t.Context(), alice, someID); err != nil {
+			if err := w.Stop(t.Context(), alice, someID, false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -117,14 +120,14 @@ func TestStoppedSessionBeginsAnewWithItsFiles(t *testing.T) {
 		if w.core.alive() != 0 || !slices.Equal(w.labels(), []string{"auto-stop"}) || ended.CPUSeconds != 1.5 || ended.TerminatedReason != "" {
 			t.Errorf("%+v with %v", ended, w.labels())
 		}
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		again := w.create(orchestrator.CreateRequest{ID: someID}, true)
 		if w.core.read(again, "a.txt") != "one" || again.RestoreSnapshot != ended.LatestSnapshot || again.ExpiresAt != time.Now().UTC().Add(time.Hour) {
 			t.Errorf("%+v", again)
 		}
 		// And by its use, too.
 		w.core.write(t, again, "a.txt", "two")
-		if err := w.Stop(t.Context(), alice, someID); err != nil {
+		if err := w.Stop(t.Context(), alice, someID, false); err != nil {
 			t.Fatal(err)
 		}
 		err := w.Use(t.Context(), alice, someID, func(p auth.Principal, id session.ID) error {
@@ -149,7 +152,7 @@ func TestOtherOwnersSessionsDoNotExist(t *testing.T) {
 		_, shot := w.Snapshot(t.Context(), bob, someID, orchestrator.SnapshotRequest{})
 		_, _, shots := w.Snapshots(t.Context(), bob, someID)
 		used := w.Use(t.Context(), bob, someID, func(auth.Principal, session.ID) error { return nil })
-		for i, err := range []error{created, got, beat, shot, shots, used, w.Stop(t.Context(), bob, someID)} {
+		for i, err := range []error{created, got, beat, shot, shots, used, w.Stop(t.Context(), bob, someID, false)} {
 			if !errdefs.Is(err, errdefs.NotFound) {
 				t.Errorf("call %d: %v", i, err)
 			}
@@ -182,25 +185,12 @@ func TestConcurrentCreatesMakeOneSandbox(t *testing.T) {
 	})
 }
 
-func TestSnapshotThatFailsKeepsNoSession(t *testing.T) {
-	bubble(t, func(t *testing.T, w *world) {
-		w.create(orchestrator.CreateRequest{ID: someID}, true)
-		w.core.unsaved = errors.New("full")
-		if err := w.Stop(t.Context(), alice, someID); err != nil {
-			t.Fatal(err)
-		}
-		if x := w.get(orchestrator.Terminated); x.Error != "Snapshot auto-stop failed: no room" || w.core.alive() != 0 {
-			t.Errorf("%+v", x)
-		}
-	})
-}
-
 func TestReaperEndsWhatIsIdle(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		x := w.create(orchestrator.CreateRequest{ID: someID}, true)
 		w.core.write(t, x, "a.txt", "one")
 		for range 4 { // a heartbeat counts
-			time.Sleep(4 * time.Minute)
+			pass(4 * time.Minute)
 			if _, err := w.Heartbeat(t.Context(), alice, someID); err != nil {
 				t.Fatal(err)
 			}
@@ -208,7 +198,7 @@ func TestReaperEndsWhatIsIdle(t *testing.T) {
 			w.get(orchestrator.Ready)
 		}
 		err := w.Use(t.Context(), alice, someID, func(auth.Principal, session.ID) error {
-			time.Sleep(20 * time.Minute) // and a command that runs
+			pass(20 * time.Minute) // and a command that runs
 			w.round()
 			w.get(orchestrator.Ready)
 			return nil
@@ -216,7 +206,7 @@ func TestReaperEndsWhatIsIdle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		w.core.ended = func(session.ID) { // whoever sees it end sees why
 			if x := w.get(orchestrator.Terminated); x.TerminatedReason != orchestrator.ReasonIdle || x.LatestSnapshot == "" {
 				t.Errorf("while it ends: %+v", x)
@@ -237,7 +227,7 @@ func TestReaperEndsWhatIsIdle(t *testing.T) {
 func TestReaperEndsWhatIsOld(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.create(orchestrator.CreateRequest{ID: someID, MaxLifetime: 5 * time.Minute}, true)
-		time.Sleep(5 * time.Minute)
+		pass(5 * time.Minute)
 		w.restart() // what was due meanwhile ends in the first round
 		w.round()
 		if x := w.get(orchestrator.Terminated); x.TerminatedReason != orchestrator.ReasonLifetime || !slices.Equal(w.labels(), []string{"auto-max_lifetime"}) {
@@ -256,7 +246,7 @@ func TestExpiredSessionBeginsAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.core.write(t, x, "a.txt", "newer")
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		again := w.create(orchestrator.CreateRequest{ID: someID, RestoreSnapshot: shot.ID}, true)
 		if w.core.read(again, "a.txt") != "newer" || !again.ExpiresAt.After(time.Now()) || w.core.alive() != 1 {
 			t.Errorf("%+v", again)
@@ -275,7 +265,7 @@ func TestLostSnapshotIsSkippedNextTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.core.write(t, x, "a.txt", "lost")
-		if err := w.Stop(t.Context(), alice, someID); err != nil {
+		if err := w.Stop(t.Context(), alice, someID, false); err != nil {
 			t.Fatal(err)
 		}
 		lost := w.get(orchestrator.Terminated).LatestSnapshot
@@ -300,7 +290,7 @@ func TestAllSnapshotsLost(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		for range 3 {
 			w.create(orchestrator.CreateRequest{ID: someID}, true)
-			if err := w.Stop(t.Context(), alice, someID); err != nil {
+			if err := w.Stop(t.Context(), alice, someID, false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -318,7 +308,7 @@ func TestFailureOfTheHostBlamesNoSnapshot(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		x := w.create(orchestrator.CreateRequest{ID: someID}, true)
 		w.core.write(t, x, "a.txt", "one")
-		if err := w.Stop(t.Context(), alice, someID); err != nil {
+		if err := w.Stop(t.Context(), alice, someID, false); err != nil {
 			t.Fatal(err)
 		}
 		w.core.full = errdefs.New(errdefs.Unavailable, "no room")
@@ -350,7 +340,7 @@ func TestStartThatACrashEndedIsMadeAnew(t *testing.T) {
 		"create": func(*world) {},
 		"reaper": func(w *world) { w.round(); w.get(orchestrator.Failed) },
 		"stop": func(w *world) {
-			if err := w.Stop(w.t.Context(), alice, someID); err != nil {
+			if err := w.Stop(w.t.Context(), alice, someID, false); err != nil {
 				w.t.Error(err)
 			}
 			w.get(orchestrator.Terminated)
@@ -443,41 +433,11 @@ func TestOneThatGoesOnEndsInTime(t *testing.T) {
 		x := w.create(orchestrator.CreateRequest{ID: someID}, true)
 		core := w.core.sessions[x.Core]
 		core.CreatedAt, core.MaxLifetime, core.State = time.Now(), 70*time.Minute, session.Stopped
-		time.Sleep(30 * time.Minute)
+		pass(30 * time.Minute)
 		if again, want := w.create(orchestrator.CreateRequest{ID: someID}, true), core.CreatedAt.Add(68*time.Minute); !again.ExpiresAt.Equal(want) {
 			t.Errorf("it ends at %s, want %s", again.ExpiresAt, want)
 		}
 	})
-}
-
-// A session whose files cannot be saved for the moment waits, but not for ever.
-func TestDueSessionWaitsForItsSnapshot(t *testing.T) {
-	for name, minutes := range map[string]int{"the snapshot comes": 10, "it never comes": 20} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, w *world) {
-				w.create(orchestrator.CreateRequest{ID: someID, MaxLifetime: 5 * time.Minute}, true)
-				time.Sleep(5 * time.Minute)
-				w.core.unsaved = errdefs.New(errdefs.Unavailable, "other snapshots are being made")
-				for range 10 {
-					w.round()
-					if w.core.alive() != 1 {
-						t.Fatal("it has ended without its files")
-					}
-					time.Sleep(time.Minute)
-				}
-				saved := minutes == 10
-				if saved {
-					w.core.unsaved = nil
-				} else {
-					time.Sleep(10 * time.Minute)
-				}
-				w.round()
-				if x := w.get(orchestrator.Terminated); (x.LatestSnapshot != "") != saved || (x.Error == "") != saved || w.core.alive() != 0 {
-					t.Errorf("%+v", x)
-				}
-			})
-		})
-	}
 }
 
 // The reaper notes what became of a session in the core, and saves the files of one
@@ -519,7 +479,7 @@ func TestOldAutomaticSnapshotsGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 5 {
-			if err := w.Stop(t.Context(), alice, someID); err != nil {
+			if err := w.Stop(t.Context(), alice, someID, false); err != nil {
 				t.Fatal(err)
 			}
 			w.create(orchestrator.CreateRequest{ID: someID}, true)
@@ -548,11 +508,11 @@ func TestHeartbeatsAreWrittenTogether(t *testing.T) {
 			}
 		}
 		at := time.Now().UTC()
-		time.Sleep(1500 * time.Millisecond)
+		pass(1500 * time.Millisecond)
 		w.rows.mu.Lock()
 		w.rows.broken = nil
 		w.rows.mu.Unlock()
-		time.Sleep(time.Second)
+		pass(time.Second)
 		stop()
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -59,9 +59,10 @@ func (s *Service) Heartbeat(ctx context.Context, p auth.Principal, ref string) (
 	return s.withSeen(x), nil
 }
 
-// Stop saves the files of a session and ends it. Its row stays. It may be
-// repeated.
-func (s *Service) Stop(ctx context.Context, p auth.Principal, ref string) error {
+// Stop saves the files of a session and ends it. Its row stays. Files that cannot be
+// saved now are kept, and saved later. With force they are not saved, and those that
+// an earlier end has kept are removed. It may be repeated.
+func (s *Service) Stop(ctx context.Context, p auth.Principal, ref string, force bool) error {
 	x, err := s.find(ctx, p, ref)
 	if err != nil {
 		return err
@@ -73,10 +74,14 @@ func (s *Service) Stop(ctx context.Context, p auth.Principal, ref string) error 
 		return err
 	}
 	defer release()
-	if x, err = s.find(ctx, p, x.ID); err != nil || x.Status == Terminated {
+	x, err = s.find(ctx, p, x.ID)
+	switch {
+	case err != nil, x.Status == Terminated && !x.Unsaved():
 		return err
+	case x.Unsaved():
+		return s.terminate(ctx, &x, labelOf(x), "", force)
 	}
-	return s.terminate(ctx, &x, labelStop, "", false)
+	return s.terminate(ctx, &x, labelStop, "", force)
 }
 
 // SnapshotRequest asks for a snapshot on demand.
@@ -102,7 +107,7 @@ func (s *Service) Snapshot(ctx context.Context, p auth.Principal, ref string, re
 		return snapshots.Snapshot{}, err
 	}
 	made, err := s.opts.Snapshots.Create(ctx, ownerOf(x), string(x.Core), snapshots.Request{
-		Name: x.ID, Label: req.Label, Include: req.Include, Exclude: req.Exclude, Key: s.archiveKey(x.ID),
+		Name: x.ID, Label: req.Label, Include: req.Include, Exclude: req.Exclude, MustMatch: true, Key: s.archiveKey(x.ID),
 	})
 	if err != nil {
 		return snapshots.Snapshot{}, err

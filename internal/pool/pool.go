@@ -128,7 +128,7 @@ func Owns(id runtime.ID) bool { return keyOf(id) != "" }
 
 // key tells apart what cannot stand in for each other.
 func (p *Pool) key(spec runtime.Spec) string {
-	spec.Workspace, spec.Env, spec.Hostname, spec.Labels = "", nil, "", nil
+	spec.Workspace, spec.Env, spec.Hostname, spec.Labels, spec.Owner = "", nil, "", nil, ""
 	spec.Limits = runtime.Limits{DiskMB: spec.Limits.DiskMB}
 	text, err := json.Marshal(struct {
 		Spec  runtime.Spec

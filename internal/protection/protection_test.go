@@ -39,7 +39,7 @@ func TestWithTag(t *testing.T) {
 		testenv.Unsupported(t, "building with a tag needs Go: %v", err)
 	}
 	cmd := exec.CommandContext(t.Context(), compiler, "test", "-tags=weaken", "-run=^TestOff$", ".")
-	cmd.Env = append(os.Environ(), "WEAKEN_ON=1", "CGO_ENABLED=0", "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "WEAKEN_ON=1", "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,6 +20,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -86,7 +86,7 @@ const retention = 3 * time.Hour
 // run runs test with a system whose sessions live for ttl and at most life.
 func run(t *testing.T, ttl, life time.Duration, test func(*testing.T, *system)) {
 	local := runtimetest.NewLocal(t)
-	path := filepath.Join(t.TempDir(), "db")
+	path := storetest.NewDB(t)
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		db, err := store.Open(ctx, path)

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/protocol"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 func TestExec(t *testing.T) {
@@ -367,13 +368,7 @@ func BenchmarkExecTrue(b *testing.B) {
 // waitFor polls what has no event to wait for.
 func waitFor(t testing.TB, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
-		if ok() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("it did not happen within 10 s")
+	testenv.Eventually(t, "the condition of the caller", ok)
 }
 
 func (p *peer) attach(id string, offset int64) reply {
@@ -427,22 +422,12 @@ func (p *peer) recordOf(id string) protocol.Record {
 // alive returns the processes whose command line contains mark.
 func alive(t testing.TB, mark string) []int {
 	t.Helper()
-	dirs, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	marked := testenv.CommandHas(mark)
+	pids, err := testenv.Offspring(marked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var pids []int
-	for _, f := range dirs {
-		b, err := os.ReadFile(f)
-		if err != nil || !strings.Contains(string(b), mark) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-		if err == nil && pid != os.Getpid() {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+	return slices.DeleteFunc(pids, func(pid int) bool { return !marked(pid) })
 }
 
 func killAll(pids []int) {

@@ -1,17 +1,16 @@
 package runner_test
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandkasten/sandkasten/protocol"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // somethingAndLeave does a part of an operation and closes the connection.
@@ -102,25 +101,7 @@ func TestDisconnectsLeakNothing(t *testing.T) {
 // offspring counts the descendants of this process, dead ones too.
 func offspring(t *testing.T) int {
 	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	pids, err := testenv.Descendants(os.Getpid())
 	must(t, err)
-	parents := make(map[int]int)
-	for _, file := range stats {
-		line, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has just ended
-		}
-		f := strings.Fields(string(line[bytes.LastIndexByte(line, ')')+1:]))
-		parents[atoi(filepath.Base(filepath.Dir(file)))] = atoi(f[1])
-	}
-	n := 0
-	for pid := range parents {
-		for up := parents[pid]; up > 1; up = parents[up] {
-			if up == os.Getpid() {
-				n++
-				break
-			}
-		}
-	}
-	return n
+	return len(pids)
 }

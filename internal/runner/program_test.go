@@ -366,11 +366,10 @@ func TestPoll(t *testing.T) {
 	if r := p.poll(protocol.Attach{ID: rec.ID, WaitMS: 30}); len(r.output) > 0 || r.State != protocol.StateRunning || time.Since(begin) < 30*time.Millisecond {
 		t.Errorf("%+v after %v", r, time.Since(begin))
 	}
+	q, typed := p.h.dial(), make(chan error, 1)
 	go func() {
-		q := p.h.dial()
-		if _, err := q.type_(protocol.Stdin{ID: rec.ID, WaitMS: 10_000, Close: true}, "0123456789"); err != nil {
-			t.Error(err)
-		}
+		_, err := q.type_(protocol.Stdin{ID: rec.ID, WaitMS: 10_000, Close: true}, "0123456789")
+		typed <- err
 	}()
 	var got []byte
 	for offset := int64(0); offset < 14; {
@@ -380,8 +379,8 @@ func TestPoll(t *testing.T) {
 		}
 		got, offset = append(got, r.output...), offset+int64(len(r.output))
 	}
-	if string(got) != "0123456789end\n" {
-		t.Errorf("%q", got)
+	if err := <-typed; err != nil || string(got) != "0123456789end\n" {
+		t.Errorf("%q, %v", got, err)
 	}
 	if r := p.poll(protocol.Attach{ID: rec.ID, Offset: 14, WaitMS: 20_000}); r.State != protocol.StateEnded || len(r.output) > 0 {
 		t.Errorf("%+v", r)

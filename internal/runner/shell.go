@@ -54,7 +54,7 @@ const (
 	shortTime   = time.Millisecond      // that a connection waits for the end of its exec itself
 	briefTime   = 50 * time.Millisecond // that it goes on to, while there is no output
 	quietTime   = 20 * time.Millisecond // after which saving the variables takes nobody's time
-	setupTime   = 5 * time.Second       // for a fresh shell to come to where the last one was
+	setupTime   = 30 * time.Second      // for a fresh shell to come to where the last one was, on a host with much else to do
 	backlogTime = 5 * time.Millisecond  // between looks at a reader that is behind
 )
 

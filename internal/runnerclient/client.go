@@ -35,6 +35,11 @@ var (
 	ErrProtocol = errors.New("the runner broke the protocol")
 )
 
+// Failed reports whether a runner did not answer, or not as it should.
+func Failed(err error) bool {
+	return errors.Is(err, ErrUnreachable) || errors.Is(err, ErrLost) || errors.Is(err, ErrProtocol)
+}
+
 const (
 	// maxIdle connections are kept for the next operations: one shell's worth
 	// and a few reads beside it.

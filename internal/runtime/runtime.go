@@ -40,8 +40,8 @@ func (id ID) Driver() string {
 }
 
 // Spec says what to make. Image, Limits, ReadonlyRoot, Network and Seccomp
-// decide which sandboxes are interchangeable. Workspace, Env, Hostname and Labels
-// are the session's own: a pool applies them when it hands a sandbox out.
+// decide which sandboxes are interchangeable. Workspace, Env, Hostname, Labels and
+// Owner are the session's own: a pool applies them when it hands a sandbox out.
 type Spec struct {
 	Image        string // the resolved digest, "sha256:..."
 	Limits       Limits
@@ -53,6 +53,7 @@ type Spec struct {
 	Env       map[string]string // added to the image's own environment
 	Hostname  string
 	Labels    map[string]string // a driver may show some of them to the tools of its engine
+	Owner     string            // whose session it is, kept for Inspect alone: a lost database takes the rest along
 }
 
 // Limits bounds one sandbox. Zero means the driver's default, never unlimited.
@@ -237,6 +238,13 @@ type Pauser interface {
 
 	// Paused reports which of the two was last.
 	Paused() (bool, error)
+}
+
+// Volatile is a Sandbox whose files may be in memory. A Stopper then refuses to stop it
+// with Unimplemented, having changed nothing.
+type Volatile interface {
+	// Volatile reports whether its workspace ends with its processes.
+	Volatile() bool
 }
 
 // Stopper is a Driver that can end a sandbox's processes and keep its files.

@@ -74,6 +74,7 @@ type Options struct {
 	Ready    func() bool   // whether the core has its sessions; nil is always
 	Every    time.Duration // between two rounds: 15 s
 	Grace    time.Duration // in which sessions are ended that were on their way when their scope was due: a minute
+	Quiet    time.Duration // after the start of Run, in which those who waited for the daemon can put a time off: a minute
 	Log      *slog.Logger  // silence
 }
 
@@ -90,6 +91,7 @@ type Service struct {
 func New(o Options) *Service {
 	o.Every = cmp.Or(o.Every, 15*time.Second)
 	o.Grace = cmp.Or(o.Grace, time.Minute)
+	o.Quiet = cmp.Or(o.Quiet, time.Minute)
 	if o.Ready == nil {
 		o.Ready = func() bool { return true }
 	}
@@ -193,8 +195,9 @@ func (s *Service) end(ctx context.Context, c Completion) (left int, err error) {
 func (s *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(s.opts.Every)
 	defer tick.Stop()
+	began := time.Now()
 	for {
-		if s.opts.Ready() {
+		if s.opts.Ready() && time.Since(began) >= s.opts.Quiet {
 			if err := s.Round(ctx); err != nil && ctx.Err() == nil {
 				s.opts.Log.ErrorContext(ctx, "cannot end all sessions of complete scopes", "err", err)
 			}

@@ -3,11 +3,11 @@ package scope_test
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +19,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/scope"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 )
 
 // sessions is a core that lists by owner and destroys what is not stuck.
@@ -101,7 +102,7 @@ func TestScopesAreTheirOwners(t *testing.T) {
 	core.add("a", "alice", "workflow:1")
 	core.add("b", "bob", "workflow:1")
 	core.add("c", "alice", "workflow:2")
-	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
+	s := newService(t, storetest.NewDB(t), core)
 	found, err := s.List(t.Context(), alice.With(auth.ScopeEveryOwner), "workflow:1", false)
 	if err != nil || len(found) != 1 || found[0].ID != "a" {
 		t.Fatalf("%+v, %v", found, err)
@@ -114,29 +115,63 @@ func TestScopesAreTheirOwners(t *testing.T) {
 
 func TestCompletionOutlivesTheDaemon(t *testing.T) {
 	t.Parallel()
-	core, path := &sessions{}, filepath.Join(t.TempDir(), "db")
-	core.add("a", "alice", "workflow:1")
-	if _, left, err := newService(t, path, core).Complete(t.Context(), alice, "workflow:1", 3*time.Second); err != nil || left != 1 {
-		t.Fatal(left, err)
-	}
-	later := newService(t, path, core)
-	if err := later.Round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantSessions(t, core, "a")
-	time.Sleep(3100 * time.Millisecond)
-	core.add("new", "alice", "workflow:1")
-	if err := later.Round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantSessions(t, core, "new")
+	synctest.Test(t, func(t *testing.T) {
+		core, path := &sessions{}, storetest.NewDB(t)
+		core.add("a", "alice", "workflow:1")
+		if _, left, err := newService(t, path, core).Complete(t.Context(), alice, "workflow:1", 3*time.Second); err != nil || left != 1 {
+			t.Fatal(left, err)
+		}
+		later := newService(t, path, core)
+		if err := later.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantSessions(t, core, "a")
+		time.Sleep(3100 * time.Millisecond)
+		core.add("new", "alice", "workflow:1")
+		if err := later.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantSessions(t, core, "new")
+	})
+}
+
+// Programs that live, and could not say so while the daemon was away, keep their
+// sessions when it comes back.
+func TestTimesCanBePutOffAfterTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		core, path := &sessions{}, storetest.NewDB(t)
+		core.add("alive", "alice", "workflow:1")
+		core.add("killed", "alice", "workflow:2")
+		for _, scope := range []string{"workflow:1", "workflow:2"} {
+			if _, _, err := newService(t, path, core).Complete(t.Context(), alice, scope, 5*time.Minute); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		s := newService(t, path, core)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		time.Sleep(50 * time.Second)
+		wantSessions(t, core, "alive", "killed")
+		if _, _, err := s.Complete(t.Context(), alice, "workflow:1", 5*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Second)
+		wantSessions(t, core, "alive")
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestWhatCannotEndNowEndsLater(t *testing.T) {
 	t.Parallel()
 	core := &sessions{stuck: true}
 	core.add("a", "alice", "user:u")
-	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
+	s := newService(t, storetest.NewDB(t), core)
 	if _, left, err := s.Complete(t.Context(), alice, "user:u", 0); err != nil || left != 1 {
 		t.Fatal(left, err)
 	}
@@ -153,7 +188,7 @@ func TestARoundGoesOnBehindAFailure(t *testing.T) {
 	core := &sessions{stuck: true}
 	core.add("a", "alice", "user:u")
 	core.add("b", "bob", "user:u")
-	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
+	s := newService(t, storetest.NewDB(t), core)
 	for _, p := range []auth.Principal{alice, bob} { // alice's is due first
 		if _, left, err := s.Complete(t.Context(), p, "user:u", 0); err != nil || left != 1 {
 			t.Fatal(left, err)
@@ -170,7 +205,7 @@ func TestARoundGoesOnBehindAFailure(t *testing.T) {
 func TestCompletionsAreForgottenWithTheirOwner(t *testing.T) {
 	t.Parallel()
 	core := &sessions{}
-	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
+	s := newService(t, storetest.NewDB(t), core)
 	for _, p := range []auth.Principal{alice, bob} {
 		if _, _, err := s.Complete(t.Context(), p, "user:u", time.Millisecond); err != nil {
 			t.Fatal(err)
@@ -193,7 +228,7 @@ func TestCompletionsAreForgottenWithTheirOwner(t *testing.T) {
 
 func TestMostPending(t *testing.T) {
 	t.Parallel()
-	s := newService(t, filepath.Join(t.TempDir(), "db"), &sessions{})
+	s := newService(t, storetest.NewDB(t), &sessions{})
 	complete := func(p auth.Principal, id int) error {
 		_, _, err := s.Complete(t.Context(), p, fmt.Sprintf("workflow:%d", id), time.Hour)
 		return err
@@ -217,31 +252,33 @@ func TestMostPending(t *testing.T) {
 // A session has its time of creation before its row, so a list may lack it.
 func TestWhatWasOnItsWayEndsInTheGrace(t *testing.T) {
 	t.Parallel()
-	core := &sessions{}
-	core.add("late", "alice", "user:u")
-	late := slices.Clone(core.all)
-	core.all = nil
-	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
-	if _, _, err := s.Complete(t.Context(), alice, "user:u", 0); err != nil {
-		t.Fatal(err)
-	}
-	core.all = slices.Clone(late)
-	if err := s.Round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantSessions(t, core)
-	time.Sleep(3100 * time.Millisecond)
-	core.all = slices.Clone(late)
-	for range 2 { // the first one forgets the scope
-		if err := s.Round(t.Context()); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		core := &sessions{}
+		core.add("late", "alice", "user:u")
+		late := slices.Clone(core.all)
+		core.all = nil
+		s := newService(t, storetest.NewDB(t), core)
+		if _, _, err := s.Complete(t.Context(), alice, "user:u", 0); err != nil {
 			t.Fatal(err)
 		}
 		core.all = slices.Clone(late)
-	}
-	if err := s.Round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	wantSessions(t, core, "late")
+		if err := s.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantSessions(t, core)
+		time.Sleep(3100 * time.Millisecond)
+		core.all = slices.Clone(late)
+		for range 2 { // the first one forgets the scope
+			if err := s.Round(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			core.all = slices.Clone(late)
+		}
+		if err := s.Round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantSessions(t, core, "late")
+	})
 }
 
 // Completion is measured where sessions end, so that a slow end shows.
@@ -252,7 +289,7 @@ func TestMetrics(t *testing.T) {
 	core.add("b", "alice", "agent:2")
 	core.add("c", "bob", "workflow:3")
 	core.add("d", "bob", "")
-	s := newService(t, filepath.Join(t.TempDir(), "db"), core)
+	s := newService(t, storetest.NewDB(t), core)
 	if _, _, err := s.Complete(t.Context(), alice, "workflow:1", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +348,7 @@ func TestToolsSetTheLabel(t *testing.T) {
 
 func TestRefusedCompletions(t *testing.T) {
 	t.Parallel()
-	s := newService(t, filepath.Join(t.TempDir(), "db"), &sessions{})
+	s := newService(t, storetest.NewDB(t), &sessions{})
 	for _, name := range []string{"", "workflow", "team:1", "workflow:", "workflow:a/b", "workflow:a\n"} {
 		if _, _, err := s.Complete(t.Context(), alice, name, 0); !errdefs.Is(err, errdefs.InvalidArgument) {
 			t.Errorf("%q: %v", name, err)

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/multidriver"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // leaving is a driver that can be away, as an engine that is down.
@@ -61,6 +61,7 @@ func (l *leaving) Destroy(ctx context.Context, id runtime.ID) error {
 // other's sessions notice nothing, its own keep their state, and are taken up
 // when it is back.
 func TestAbsentDriver(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	other := &leaving{Local: runtimetest.NewLocal(t)}
 	options := func(o *session.Options) {
@@ -105,19 +106,14 @@ func TestAbsentDriver(t *testing.T) {
 	}
 
 	other.away.Store(false)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	testenv.Eventually(t, "the driver is back, its orphan is gone and the dead session has ended", func() bool {
 		_, err := other.Open(t.Context(), orphan)
 		died, getErr := d.Sessions.Get(t.Context(), everyone, dies.ID)
 		if getErr != nil {
 			t.Fatal(getErr)
 		}
-		if errdefs.Is(err, errdefs.NotFound) && !died.State.Alive() && len(d.Absent()) == 0 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the driver is back, and absent are %v, the orphan is %v, the dead session %s", d.Absent(), err, died.State)
-		}
-	}
+		return errdefs.Is(err, errdefs.NotFound) && !died.State.Alive() && len(d.Absent()) == 0
+	})
 	if got := d.output(t, lives.ID, "echo $x"); got != "kept\n" {
 		t.Errorf("the session that lived on: %q", got)
 	}

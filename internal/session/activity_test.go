@@ -87,6 +87,7 @@ func TestActivityIsWrittenInBatches(t *testing.T) {
 }
 
 func TestOpenFileIsUse(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := h.start(t, func(o *session.Options) { o.Defaults.TTL = time.Minute })

@@ -21,6 +21,7 @@ import (
 )
 
 func TestBeforeAdoption(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
@@ -50,6 +51,7 @@ func (d *daemon) output(t *testing.T, id session.ID, command string) string {
 }
 
 func TestSessionSurvivesTheDaemon(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
@@ -66,6 +68,7 @@ func TestSessionSurvivesTheDaemon(t *testing.T) {
 }
 
 func TestRunningExecSurvivesTheDaemon(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
@@ -104,6 +107,7 @@ func TestRunningExecSurvivesTheDaemon(t *testing.T) {
 
 // TestAdopt starts a daemon on rows and sandboxes as crashes leave them.
 func TestAdopt(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	d := h.start(t)
 	alive := d.create(t, session.CreateRequest{})
@@ -184,6 +188,7 @@ func (h host) rows(t *testing.T) []session.Session {
 // TestUnknownIsNotDead starts on a driver that finds a sandbox alive but
 // cannot open it at first.
 func TestUnknownIsNotDead(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
@@ -221,6 +226,7 @@ func (d deafDriver) List(ctx context.Context) iter.Seq2[runtime.Status, error] {
 }
 
 func TestAdoptWaitsForTheDriver(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	d := h.start(t)
 	s := d.create(t, session.CreateRequest{})
@@ -239,6 +245,7 @@ func TestAdoptWaitsForTheDriver(t *testing.T) {
 
 // TestStuckRemovalHoldsUpNobody starts with a sandbox that cannot be removed.
 func TestStuckRemovalHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := h.start(t)

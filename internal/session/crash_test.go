@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -88,20 +87,10 @@ func TestCrashingDaemon(t *testing.T) {
 	}
 }
 
-// crashBinary builds this package's tests with failpoints.
+// crashBinary is this package's tests with failpoints.
 func crashBinary(t *testing.T) string {
 	t.Helper()
-	compiler, err := exec.LookPath("go")
-	if err != nil {
-		testenv.Unsupported(t, "building a daemon with failpoints needs Go: %v", err)
-	}
-	binary := filepath.Join(t.TempDir(), "session.test")
-	build := exec.CommandContext(t.Context(), compiler, "test", "-c", "-tags=failpoint", "-o", binary, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-	if text, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, text)
-	}
-	return binary
+	return testenv.TestBinary(t, "./internal/session", "failpoint")
 }
 
 // crash runs a daemon that must be killed at the point.
@@ -121,6 +110,7 @@ func (h host) crash(t *testing.T, binary, act, point string) {
 // session, and of the start after that. The next start puts everything in
 // order.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	binary := crashBinary(t)
 	for _, c := range []struct {
 		act, point string
@@ -221,6 +211,7 @@ func (d *daemon) useAndDeleteWorkspace(t *testing.T) {
 // workspace and of its removal. What the next one has is whole, and there is
 // nothing that it does not know of.
 func TestCrashOfWorkspaces(t *testing.T) {
+	t.Parallel()
 	binary := crashBinary(t)
 	for _, c := range []struct {
 		point string
@@ -280,6 +271,7 @@ func (d *daemon) saveAndRestore(t *testing.T, id session.ID) {
 // TestCrashOfSnapshots kills the daemon at every step of the making, restoring
 // and removing of a snapshot. There is no half one, and nothing is left of it.
 func TestCrashOfSnapshots(t *testing.T) {
+	t.Parallel()
 	binary := crashBinary(t)
 	for _, c := range []struct {
 		point string

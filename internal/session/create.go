@@ -127,8 +127,8 @@ func (c *core) create(ctx context.Context, e *entry) error {
 		return c.undo(ctx, e, err)
 	}
 	err = c.open(ctx, e, sandbox)
-	if err == nil && s.OnIdle == OnIdlePause {
-		_, err = pauserOf(e)
+	if err == nil {
+		err = c.checkIdleOf(e, s.OnIdle)
 	}
 	if err == nil {
 		err = failpoint.Hit("create.sandbox")
@@ -207,7 +207,7 @@ func (c *core) undo(ctx context.Context, e *entry, cause error) error {
 }
 
 // spec is what the driver makes for s. Sessions of equal requests have equal
-// specs but for Workspace, Env, Hostname and Labels, so a pool can serve them.
+// specs but for Workspace, Env, Hostname, Labels and Owner, so a pool can serve them.
 func (c *core) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 	return runtime.Spec{
 		Image:        s.ImageDigest,
@@ -219,5 +219,6 @@ func (c *core) spec(s Session, volume runtime.WorkspaceID) runtime.Spec {
 		Env:          networks.Environment(s.Env, s.NetworkPolicy),
 		Hostname:     s.Hostname,
 		Labels:       s.Labels,
+		Owner:        s.Owner,
 	}
 }

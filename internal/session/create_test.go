@@ -338,6 +338,7 @@ func TestCreateWhenTheClientGoes(t *testing.T) {
 
 // An owner may have a maximum of their own, above or below that of all others.
 func TestMaxSessionsOfOneOwner(t *testing.T) {
+	t.Parallel()
 	d := newHost(t).start(t, func(o *session.Options) {
 		o.Quotas = auth.FixedQuotas{General: auth.Quota{Sessions: 2}, Of: map[string]auth.Quota{"alice": {Sessions: 1}, "bob": {Sessions: 3}}}
 	})

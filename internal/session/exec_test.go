@@ -81,6 +81,7 @@ func TestLargestExec(t *testing.T) {
 }
 
 func TestExecTimeout(t *testing.T) {
+	t.Parallel()
 	d := newHost(t).start(t, func(o *session.Options) { o.Defaults.ExecTimeout = 3 * time.Second })
 	s := d.create(t, session.CreateRequest{})
 	var out bytes.Buffer
@@ -242,6 +243,7 @@ func TestHostileRunnerStopsItsSessionOnly(t *testing.T) {
 
 // TestRunnerDoesNotAnswer: a connection that breaks is not death.
 func TestRunnerDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	d := h.start(t, withCreator(func(ctx context.Context, id runtime.ID, spec runtime.Spec) (runtime.Sandbox, error) {
 		sandbox, err := h.driver.Create(ctx, id, spec)

@@ -75,6 +75,7 @@ func TestFilePaths(t *testing.T) {
 
 // A session's own scope goes before that of its owner, and that before the daemon's.
 func TestFileScope(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	tests := []struct {
 		general     bool

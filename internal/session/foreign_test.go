@@ -195,6 +195,7 @@ func (c *changingQuotas) QuotaOf(auth.Principal) auth.Quota { return c.quota }
 
 // Of creates at once no more succeed than the quota has room for, and of starts.
 func TestQuotasHoldForRequestsAtOnce(t *testing.T) {
+	t.Parallel()
 	for name, quota := range map[string]auth.Quota{
 		"sessions": {Sessions: 5}, "running": {Running: 5}, "cpu": {CPU: 5}, "memory": {MemoryMB: 5 * 100}, "disk": {DiskMB: 5 * 100},
 	} {

@@ -292,10 +292,7 @@ func (f *forking) fork(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.OnIdle == OnIdlePause {
-		_, err = pauserOf(f.made[0])
-	}
-	return err
+	return f.core.checkIdleOf(f.made[0], s.OnIdle)
 }
 
 // undo ends what has a row, takes back the claims of what has none, and returns

@@ -228,6 +228,7 @@ func TestForkHostname(t *testing.T) {
 // TestCrashOfFork kills the daemon at every step of a fork: the forks are all
 // there or none, and the source goes on.
 func TestCrashOfFork(t *testing.T) {
+	t.Parallel()
 	binary := crashBinary(t)
 	for point, there := range map[string]bool{"fork.rows": false, "fork.sandboxes": false, "fork.running": true} {
 		t.Run(point, func(t *testing.T) {

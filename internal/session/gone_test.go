@@ -2,13 +2,13 @@ package session_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"testing"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -72,12 +72,7 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 	s := d.create(t, session.CreateRequest{})
 	execID := ""
 	waitUntilPrinted := func() {
-		for err := printedSo(d, s.ID, printed); err != nil; err = printedSo(d, s.ID, printed) {
-			if t.Context().Err() != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		testenv.Eventually(t, "the command has printed", func() bool { return printedSo(d, s.ID, printed) })
 	}
 	if how != "exec" && how != "process" {
 		r, err := d.Execs.StartProcess(t.Context(), everyone, s.ID, session.ProcessRequest{Args: []string{"sh", "-c", command}})
@@ -105,10 +100,7 @@ func goneUnder(t *testing.T, d *daemon, command string, printed int64, how strin
 	return a.record, a.err
 }
 
-func printedSo(d *daemon, id session.ID, printed int64) error {
+func printedSo(d *daemon, id session.ID, printed int64) bool {
 	all, err := d.Execs.List(context.Background(), everyone, id)
-	if err == nil && (len(all) != 1 || all[0].OutputBytes != printed || all[0].State != protocol.StateRunning) {
-		err = errors.New("it is not so far")
-	}
-	return err
+	return err == nil && len(all) == 1 && all[0].OutputBytes == printed && all[0].State == protocol.StateRunning
 }

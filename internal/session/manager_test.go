@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +39,7 @@ type host struct {
 
 func newHost(t testing.TB) host {
 	t.Helper()
-	return host{driver: runtimetest.NewLocal(t), db: filepath.Join(t.TempDir(), "db")}
+	return host{driver: runtimetest.NewLocal(t), db: storetest.NewDB(t)}
 }
 
 // daemon is one run of a manager on a host.

@@ -39,6 +39,10 @@ type Options struct {
 	FetchImage func(context.Context, ImageFetch) error
 	Log        *slog.Logger // silence
 
+	// Held reports whether a session does not end when its time is up, for somebody else
+	// saves it first and then ends it; nil holds none.
+	Held func(context.Context, ID) bool
+
 	// Admit refuses another sandbox that the host has no room for, or whose owner
 	// has used up what a month has; "" is nobody. It is asked before one is made or
 	// started. Everything is admitted without it.
@@ -139,6 +143,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Admit == nil {
 		o.Admit = func(context.Context, string) error { return nil }
+	}
+	if o.Held == nil {
+		o.Held = func(context.Context, ID) bool { return false }
 	}
 	if o.Quotas == nil {
 		o.Quotas = auth.FixedQuotas{}

@@ -49,10 +49,8 @@ func (c *Sessions) Update(ctx context.Context, p auth.Principal, id ID, req Upda
 	if s, err = c.decide(s, req.Policy); err != nil {
 		return Session{}, err
 	}
-	if s.OnIdle == OnIdlePause && s.State == Running {
-		if _, err := pauserOf(e); err != nil {
-			return Session{}, err
-		}
+	if err := c.checkIdleOf(e, s.OnIdle); err != nil && s.State.Alive() {
+		return Session{}, err
 	}
 	if req.Labels != nil {
 		s.Labels = req.Labels
@@ -111,12 +109,22 @@ func (c *core) withRetention(s Session) Session {
 	return s
 }
 
+// checkIdleOf reports why e, which has a sandbox, cannot do what it is to do when idle.
+func (c *core) checkIdleOf(e *entry, what OnIdle) (err error) {
+	if what == OnIdlePause {
+		_, err = pauserOf(e)
+	} else if what == OnIdleStop {
+		err = c.stoppable(e)
+	}
+	return err
+}
+
 func (c *core) checkOnIdle(what OnIdle) error {
 	if !slices.Contains([]OnIdle{"", OnIdlePause, OnIdleStop, OnIdleDestroy}, what) {
 		return errdefs.Invalid("on_idle", "must be pause, stop or destroy")
 	}
 	if what == OnIdleStop && c.stops == nil {
-		return field("on_idle", errCannotStop())
+		return errdefs.OfField("on_idle", errCannotStop)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (h host) StandStill(ctx context.Context, p auth.Principal, id string, do fu
 	switch {
 	case errors.Is(err, context.Canceled) && ctx.Err() == nil:
 		return errdefs.Wrap(err, errdefs.Conflict, "session %s was destroyed while its snapshot was made", id)
-	case stopped && runnerFailed(err):
+	case stopped && runnerclient.Failed(err):
 		return errdefs.Wrap(err, errdefs.Unavailable, "the files of session %s could not be read to their end; try again", id)
 	case stopped:
 		return err
@@ -143,7 +143,7 @@ func (c *core) planRestore(ctx context.Context, e *entry, s *Session) error {
 	}
 	from, err := c.snapshots.Get(ctx, s.Owner, e.restoreID)
 	if err != nil {
-		return field("restore_snapshot_id", err)
+		return errdefs.OfField("restore_snapshot_id", err)
 	}
 	if _, root := from.Manifest.Part(snapshot.Root); root {
 		if s.ReadonlyRoot {
@@ -163,29 +163,14 @@ func (c *core) restore(ctx context.Context, e *entry) error {
 		return nil
 	}
 	if s := e.snapshot(); s.WorkspaceID != "" && !e.madeWorkspace {
-		return field("workspace_id", errdefs.New(errdefs.Conflict, "workspace %s is there already, and a snapshot is restored to a new one only; choose another id", s.WorkspaceID))
+		return errdefs.OfField("workspace_id", errdefs.New(errdefs.Conflict, "workspace %s is there already, and a snapshot is restored to a new one only; choose another id", s.WorkspaceID))
 	}
 	err := c.snapshots.Restore(ctx, *e.restore, e.box().client)
 	switch {
-	case runnerFailed(err):
+	case runnerclient.Failed(err):
 		err = errdefs.Wrap(err, errdefs.Unavailable, "the sandbox ended while the snapshot was restored, perhaps for want of memory; try again with more")
 	case err != nil:
-		err = field("restore_snapshot_id", err)
+		err = errdefs.OfField("restore_snapshot_id", err)
 	}
 	return errors.Join(err, failpoint.Hit("create.restored"))
-}
-
-// runnerFailed reports whether a runner did not answer, or not as it should.
-func runnerFailed(err error) bool {
-	return errors.Is(err, runnerclient.ErrUnreachable) || errors.Is(err, runnerclient.ErrLost) || errors.Is(err, runnerclient.ErrProtocol)
-}
-
-// field names the field of the request that an error for the client is about.
-func field(name string, err error) error {
-	if known, ok := errors.AsType[*errdefs.Error](err); ok && known.Field == "" {
-		named := *known
-		named.Field = name
-		return &named
-	}
-	return err
 }

@@ -14,9 +14,9 @@ import (
 
 // Stop ends a session's processes and keeps its files, and returns the
 // session. Operations in progress end as when the sandbox dies. To stop what is
-// stopped is not an error. If the driver cannot do it now, it returns
-// Unavailable and the session stays in state stopping; the next Stop, or the
-// reaper, goes on. If the files turn out to be lost, the session crashed.
+// stopped is not an error; to stop what has its files in memory is Unimplemented. If the
+// driver cannot do it now, it returns Unavailable and the session stays in state stopping:
+// the next Stop, or the reaper, goes on. If the files are lost, the session crashed.
 func (c *Sessions) Stop(ctx context.Context, p auth.Principal, id ID) (_ Session, err error) {
 	ctx, span := tracing.Start(ctx, tracing.Manager, "stop")
 	defer func() { span.End(err) }()
@@ -24,19 +24,17 @@ func (c *Sessions) Stop(ctx context.Context, p auth.Principal, id ID) (_ Session
 	if err != nil {
 		return Session{}, err
 	}
-	if c.stops == nil {
-		return Session{}, errCannotStop()
-	}
 	if err := e.Acquire(ctx); err != nil {
 		return Session{}, err
 	}
 	defer e.Release()
 	switch s := e.snapshot(); {
 	case s.State == Stopped:
-		return s, nil
 	case s.State.Alive(), s.State == Stopping && s.End == Stopped:
-		e.use()
-		err = c.end(ctx, e, as(Stopped, "a client stopped it"))
+		if err = c.stoppable(e); err == nil {
+			e.use()
+			err = c.end(ctx, e, as(Stopped, "a client stopped it"))
+		}
 	default:
 		err = notRunning(s)
 	}
@@ -59,7 +57,7 @@ func (c *Sessions) Start(ctx context.Context, p auth.Principal, id ID) (_ Sessio
 		return Session{}, err
 	}
 	if c.stops == nil {
-		return Session{}, errCannotStop()
+		return Session{}, errCannotStop
 	}
 	if err := e.Acquire(ctx); err != nil {
 		return Session{}, err
@@ -115,6 +113,17 @@ func (c *core) boot(ctx context.Context, e *entry) error {
 	return failpoint.Hit("start.running")
 }
 
+// stoppable returns why a stop would not keep the files of e, or nil.
+func (c *core) stoppable(e *entry) error {
+	if c.stops == nil {
+		return errCannotStop
+	}
+	if v, ok := e.box().sandbox.(runtime.Volatile); ok && v.Volatile() {
+		return errdefs.New(errdefs.Unimplemented, "the files of this session are in memory, and a stop would lose them: take a snapshot, and destroy it")
+	}
+	return nil
+}
+
 // halt stops a sandbox.
 func (c *core) halt(ctx context.Context, id runtime.ID) error {
 	if c.stops == nil { // this daemon has another driver than the last one
@@ -123,6 +132,4 @@ func (c *core) halt(ctx context.Context, id runtime.ID) error {
 	return c.stops.Stop(ctx, id)
 }
 
-func errCannotStop() *errdefs.Error {
-	return errdefs.New(errdefs.Unimplemented, "this daemon's driver cannot stop a session and keep its files; pause it, or destroy it")
-}
+var errCannotStop = errdefs.New(errdefs.Unimplemented, "this daemon's driver cannot stop a session and keep its files; pause it, or destroy it")

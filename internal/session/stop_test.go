@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -16,6 +17,29 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/protocol"
 )
+
+// What is in memory would be lost by a stop: the session goes on as it was.
+func TestWhatIsInMemoryIsNotStopped(t *testing.T) {
+	h := newHost(t)
+	h.driver.InMemory = true
+	d := h.start(t)
+	s := d.create(t, session.CreateRequest{})
+	d.output(t, s.ID, "x=1")
+	_, err := d.Sessions.Stop(t.Context(), everyone, s.ID)
+	wantCode(t, err, errdefs.Unimplemented)
+	if !strings.Contains(errdefs.MessageOf(err), "in memory") {
+		t.Errorf("it does not say why: %v", err)
+	}
+	if got := d.output(t, s.ID, `echo "$x"`); got != "1\n" {
+		t.Errorf("got %q", got)
+	}
+	idle := session.Policy{OnIdle: session.OnIdleStop, IdleTimeout: time.Minute}
+	_, err = d.Sessions.Create(t.Context(), everyone, session.CreateRequest{OnIdle: idle.OnIdle, IdleTimeout: idle.IdleTimeout})
+	wantCode(t, err, errdefs.Unimplemented)
+	_, err = d.Sessions.Update(t.Context(), everyone, s.ID, session.UpdateRequest{Policy: idle})
+	wantCode(t, err, errdefs.Unimplemented)
+	h.wantSandboxes(t, s.Sandbox)
+}
 
 func TestStopAndStart(t *testing.T) {
 	h := newHost(t)
@@ -308,43 +332,47 @@ func TestAdoptStopped(t *testing.T) {
 // A stopped session has a time of its own, which begins with the stop, whoever
 // stopped it, and is its owner's; its lifetime goes on.
 func TestStoppedSessionsAreKept(t *testing.T) {
-	d := newHost(t).start(t, func(o *session.Options) {
-		o.Defaults.TTL, o.Defaults.Retention = time.Second, time.Hour
-		o.Defaults.RetentionOf = map[string]time.Duration{"hasty": time.Second}
-		o.Maxima.Lifetime = 30 * time.Minute
+	h := newHost(t)
+	synctest.Test(t, func(t *testing.T) {
+		d := h.start(t, func(o *session.Options) {
+			o.Defaults.TTL, o.Defaults.Retention = time.Second, time.Hour
+			o.Defaults.RetentionOf = map[string]time.Duration{"hasty": time.Second}
+			o.Maxima.Lifetime = 30 * time.Minute
+		})
+		kept := d.createAs(t, as("patient"), session.CreateRequest{})
+		hasty := d.createAs(t, as("hasty"), session.CreateRequest{})
+		idle := d.createAs(t, as("patient"), session.CreateRequest{TTL: 2 * time.Second, IdleTimeout: time.Second, OnIdle: session.OnIdleStop})
+		time.Sleep(1100 * time.Millisecond)
+		if err := d.Upkeep.Idle(t.Context(), part, idle.ID); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []session.ID{kept.ID, hasty.ID} {
+			s, err := d.Sessions.Stop(t.Context(), everyone, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := time.Until(s.ExpiresAt()); left < s.Retention-time.Minute && left < 25*time.Minute {
+				t.Errorf("%s has %s left of %s", s.Owner, left, s.Retention)
+			}
+		}
+		if s := d.want(t, kept.ID, session.Stopped); s.Retention != time.Hour || s.ExpiresAt().After(s.CreatedAt.Add(30*time.Minute)) {
+			t.Errorf("kept for %s, to %s", s.Retention, s.ExpiresAt())
+		}
+		time.Sleep(1100 * time.Millisecond)
+		for _, s := range []session.Session{kept, hasty, idle} {
+			if err := d.Upkeep.Expire(t.Context(), part, s.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.want(t, kept.ID, session.Stopped)
+		d.want(t, idle.ID, session.Stopped)
+		d.want(t, hasty.ID, session.Expired)
+		if _, err := d.Sessions.Start(t.Context(), everyone, kept.ID); err != nil {
+			t.Error(err)
+		}
+		if s := d.want(t, kept.ID, session.Running); time.Until(s.ExpiresAt()) > 2*time.Second {
+			t.Errorf("when it runs again it ends at %s", s.ExpiresAt())
+		}
+		d.stop()
 	})
-	kept := d.createAs(t, as("patient"), session.CreateRequest{})
-	hasty := d.createAs(t, as("hasty"), session.CreateRequest{})
-	idle := d.createAs(t, as("patient"), session.CreateRequest{TTL: 2 * time.Second, IdleTimeout: time.Second, OnIdle: session.OnIdleStop})
-	time.Sleep(1100 * time.Millisecond)
-	if err := d.Upkeep.Idle(t.Context(), part, idle.ID); err != nil {
-		t.Fatal(err)
-	}
-	for _, id := range []session.ID{kept.ID, hasty.ID} {
-		s, err := d.Sessions.Stop(t.Context(), everyone, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if left := time.Until(s.ExpiresAt()); left < s.Retention-time.Minute && left < 25*time.Minute {
-			t.Errorf("%s has %s left of %s", s.Owner, left, s.Retention)
-		}
-	}
-	if s := d.want(t, kept.ID, session.Stopped); s.Retention != time.Hour || s.ExpiresAt().After(s.CreatedAt.Add(30*time.Minute)) {
-		t.Errorf("kept for %s, to %s", s.Retention, s.ExpiresAt())
-	}
-	time.Sleep(1100 * time.Millisecond)
-	for _, s := range []session.Session{kept, hasty, idle} {
-		if err := d.Upkeep.Expire(t.Context(), part, s.ID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	d.want(t, kept.ID, session.Stopped)
-	d.want(t, idle.ID, session.Stopped)
-	d.want(t, hasty.ID, session.Expired)
-	if _, err := d.Sessions.Start(t.Context(), everyone, kept.ID); err != nil {
-		t.Error(err)
-	}
-	if s := d.want(t, kept.ID, session.Running); time.Until(s.ExpiresAt()) > 2*time.Second {
-		t.Errorf("when it runs again it ends at %s", s.ExpiresAt())
-	}
 }

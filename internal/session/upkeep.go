@@ -67,7 +67,7 @@ func (c *Upkeep) Finish(ctx context.Context, p auth.Principal, id ID) error {
 // that came in time keeps the session alive.
 func (c *Upkeep) Expire(ctx context.Context, p auth.Principal, id ID) error {
 	e, err := c.find(ctx, p, id)
-	if e == nil {
+	if e == nil || c.opts.Held(ctx, id) {
 		return err
 	}
 	return c.endLocked(ctx, e, func(s Session) (State, string) {
@@ -123,7 +123,7 @@ func (c *Upkeep) StopFailing(ctx context.Context, p auth.Principal, id ID, reaso
 		return err
 	}
 	end := Stopped
-	if c.stops == nil {
+	if c.stoppable(e) != nil {
 		end = Failed
 	}
 	return c.endLocked(ctx, e, func(s Session) (State, string) {

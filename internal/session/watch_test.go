@@ -32,6 +32,7 @@ func (f *filesFirst) Destroy(ctx context.Context, id runtime.ID) error {
 // A watch that ends because its session does says so, also if it loses its
 // directory before its connection.
 func TestAWatchSaysThatItsSessionEnds(t *testing.T) {
+	t.Parallel()
 	h := newHost(t)
 	driver := &filesFirst{Local: runtimetest.NewLocal(t), runner: make(chan struct{})}
 	d := h.start(t, func(o *session.Options) { o.Driver = driver })

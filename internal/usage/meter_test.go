@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 	"github.com/sandkasten/sandkasten/internal/usage"
 )
 
@@ -623,7 +623,7 @@ func TestParseMonth(t *testing.T) {
 
 // What the meter needs of the real store.
 func TestStore(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "db")
+	path := storetest.NewDB(t)
 	rows, err := store.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

@@ -91,6 +91,7 @@ type workflowCommand struct {
 	Journals  string        `help:"Directory of the runs' journals." env:"SANDKASTEN_AGENT_JOURNALS"`
 	MaxSteps  int           `help:"Of the run." default:"100"`
 	Retention time.Duration `help:"How long the sandboxes stay after the run."`
+	Lease     time.Duration `help:"How long they stay if this program is killed." default:"${lease}"`
 }
 
 type endCommand struct {
@@ -102,7 +103,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var c cli
 	command := kong.Parse(&c, kong.Name("sandkasten-agent"), kong.Description("Runs agents and workflows of agents in sandboxes."),
-		kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)))
+		kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)), kong.Vars{"lease": tools.Lease.String()})
 	err := traced(ctx, func() error { return command.Run() })
 	stop()
 	if err != nil {
@@ -184,7 +185,14 @@ func (c *runCommand) tools(ctx context.Context, s *frontmatter.Sandbox) (set *to
 	if err != nil {
 		return nil, nil, errors.Join(err, closeFiles())
 	}
-	return set, func() error { return errors.Join(complete(ctx, client, scope), closeFiles()) }, nil
+	release, err := tools.Hold(ctx, client, scope, 0, func(err error) { slog.Warn("the daemon does not answer", "err", err) })
+	if err != nil {
+		return nil, nil, errors.Join(err, closeFiles())
+	}
+	return set, func() error {
+		release()
+		return errors.Join(complete(ctx, client, scope), closeFiles())
+	}, nil
 }
 
 // complete ends an agent's sandboxes, also where it was asked to stop.
@@ -231,7 +239,7 @@ func (c *workflowCommand) Run(ctx context.Context) (err error) {
 	}
 	outcome, err := workflow.Run(ctx, w, id, input, workflow.Options{
 		Client: client, Journals: journals, Prompts: prompts, Model: c.newModel, Images: c.images(), Files: files,
-		MaxSteps: c.MaxSteps, MaxTurns: c.MaxTurns, Retention: c.Retention, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		MaxSteps: c.MaxSteps, MaxTurns: c.MaxTurns, Retention: c.Retention, Lease: c.Lease, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		return fmt.Errorf("the run %s is interrupted: %w", id, err)

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sandkasten/sandkasten/agents/workflow"
 	"github.com/sandkasten/sandkasten/sdk/go"
@@ -202,6 +203,35 @@ func TestWorkflowSurvivesKill9AtEveryRequest(t *testing.T) {
 				checkReview(t, client, run, output(t, review(t, k.URL, journals, run)))
 				checkReview(t, client, run, output(t, review(t, k.URL, journals, run))) // a third time does nothing more
 			})
+		}
+	}
+}
+
+// TestKilledRunLeavesNothing kills a runner that has a sandbox, and nobody goes on with the run.
+func TestKilledRunLeavesNothing(t *testing.T) {
+	t.Parallel()
+	client := needDaemon(t)
+	k := newKiller(t, true)
+	k.at.Store(8)
+	killed := review(t, k.URL, t.TempDir(), "killed")
+	killed.Args = append(killed.Args, "--lease", "2s")
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	k.victim.Store(killed.Process)
+	if err := killed.Wait(); err == nil || killed.ProcessState.Exited() {
+		t.Fatalf("the runner was not killed: %v", killed.ProcessState)
+	}
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		left, err := client.ListSessions(t.Context(), &sandkasten.ListSessionsOptions{Scope: "workflow:killed"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d sandboxes outlive their run", len(left))
 		}
 	}
 }

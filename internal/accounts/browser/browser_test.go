@@ -3,7 +3,6 @@ package browser_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 )
 
 // world is a daemon's accounts with a clock of the test's.
@@ -28,7 +28,7 @@ const password = "correct horse battery"
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	db, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
+	db, err := store.Open(context.WithoutCancel(t.Context()), storetest.NewDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,6 +21,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 )
 
 // issuer is a provider that signs what it is told to.
@@ -98,7 +98,7 @@ func (i *issuer) token(alg jose.SignatureAlgorithm, key any, with map[string]any
 
 func newTokens(t *testing.T, i *issuer, set func(*oidc.Options)) (*oidc.Provider, *accounts.Accounts) {
 	t.Helper()
-	db, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
+	db, err := store.Open(context.WithoutCancel(t.Context()), storetest.NewDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package kit
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -113,6 +115,18 @@ func (d *documenter) schemas() huma.Registry { return d.api.OpenAPI().Components
 
 // Document is the surface's, for it to complete.
 func (s *Surface) Document() *huma.OpenAPI { return s.document.api.OpenAPI() }
+
+// DocumentText returns a complete document as it is served. It is written when it is first
+// asked for: that takes longer than all else of a surface's start.
+func DocumentText(doc *huma.OpenAPI) func() []byte {
+	return sync.OnceValue(func() []byte {
+		text, err := json.MarshalIndent(doc, "", "  ")
+		if err != nil {
+			panic(fmt.Sprintf("kit: openapi document: %v", err))
+		}
+		return append(text, '\n')
+	})
+}
 
 // documentRow adds a route to the document.
 func documentRow[I, O any](d *documenter, row Row) {

@@ -2,13 +2,13 @@ package kit_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -22,7 +22,7 @@ func (images) Resolve(context.Context, string) (string, error) { return runtimet
 // newManager is a manager of sessions that runs until the test ends.
 func newManager(t *testing.T) *session.Manager {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "db"))
+	db, err := store.Open(t.Context(), storetest.NewDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}

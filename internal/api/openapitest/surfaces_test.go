@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +38,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -81,7 +81,7 @@ func (j *journal) about(text string) string {
 func serve(t *testing.T, log io.Writer) *httptest.Server {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	db, err := store.Open(ctx, filepath.Join(t.TempDir(), "db"))
+	db, err := store.Open(ctx, storetest.NewDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func serve(t *testing.T, log io.Writer) *httptest.Server {
 			t.Error(err)
 		}
 	})
-	blobs, err := blob.NewDir(t.TempDir())
+	blobs, err := blob.NewDir(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -176,14 +175,4 @@ func TestArtifactLimits(t *testing.T) {
 		t.Errorf("%d artifacts with %d contents stay of an owner that is gone", n, s.stored())
 	}
 	s.object(http.StatusCreated, "POST", one+"/files/export", `{"path":"f3"}`)
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in a minute: %s", what)
-		}
-	}
 }

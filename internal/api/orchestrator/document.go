@@ -2,8 +2,6 @@ package orchestrator
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -50,7 +48,7 @@ func (s *surface) describe(method string, route api.Route) {
 }
 
 // document is the OpenAPI document of all routes.
-func (s *surface) document() []byte {
+func (s *surface) document() *huma.OpenAPI {
 	doc := s.kit.Document()
 	doc.Info = &huma.Info{
 		Title: "Sandkasten: sandbox orchestrator", Version: "1",
@@ -76,11 +74,7 @@ func (s *surface) document() []byte {
 	for _, schema := range schemas {
 		schema.AdditionalProperties = nil
 	}
-	text, err := json.MarshalIndent(doc, "", "  ")
-	if err != nil {
-		panic(fmt.Sprintf("orchestrator: openapi document: %v", err))
-	}
-	return append(text, '\n')
+	return doc
 }
 
 // usedErrors are the statuses that operations refer to.
@@ -117,7 +111,7 @@ func errorSchema(status int) *huma.Schema {
 
 func (s *surface) serveDocument(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	if _, err := w.Write(s.openapi); err != nil {
+	if _, err := w.Write(s.openapi()); err != nil {
 		api.Failed(r.Context(), err)
 	}
 }

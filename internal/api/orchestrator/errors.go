@@ -90,6 +90,12 @@ var requestFields = map[string]bool{
 	"mode": true, "cpu": true, "memory": true, "ephemeral_storage": true, "idle_timeout_sec": true, "max_lifetime_sec": true,
 }
 
+// coreFields are fields of a request by the names that the core has for them.
+var coreFields = map[string]string{"limits.cpu": "cpu", "limits.memory_mb": "memory", "limits.disk_mb": "ephemeral_storage"}
+
+// unitsOf are the units in which the core counts what these fields say.
+var unitsOf = map[string]string{"memory": " (MiB)", "ephemeral_storage": " (MiB)"}
+
 // provisionError is the error of a create: that of a field, one that is worth
 // another try, or that nothing could be made. With a snapshot in the request that is
 // a 404, so that clients go on without it.
@@ -97,6 +103,9 @@ func provisionError(err error, mode string, restores bool) error {
 	e, ok := errors.AsType[*errdefs.Error](err)
 	if !ok || e.Code == errdefs.Internal {
 		return err
+	}
+	if own := coreFields[e.Field]; own != "" && e.Code == errdefs.InvalidArgument {
+		return fieldErrors{own: {strings.TrimPrefix(e.Message, e.Field+" ") + unitsOf[own]}}
 	}
 	if e.Code == errdefs.InvalidArgument && requestFields[e.Field] {
 		return fieldErrors{e.Field: {strings.TrimPrefix(e.Message, e.Field+" ")}}

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +26,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -63,7 +63,7 @@ type server struct {
 
 func start(t *testing.T, options ...func(*surface.Options)) *server {
 	t.Helper()
-	blobs, err := blob.NewDir(t.TempDir())
+	blobs, err := blob.NewDir(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +83,9 @@ func startWith(t *testing.T, blobs blob.Store, o surface.Options) *server {
 }
 
 // startSuffixed is startWith a suffix of the names of archives.
-func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Options) *server {
+func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Options, changes ...func(*orchestrator.Options)) *server {
 	t.Helper()
-	db, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
+	db, err := store.Open(context.WithoutCancel(t.Context()), storetest.NewDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +98,14 @@ func startSuffixed(t *testing.T, blobs blob.Store, suffix string, o surface.Opti
 		Store: db, Driver: runtimetest.NewLocal(t), Images: images{}, Defaults: session.Defaults{Image: "base"},
 		Snapshots: snapshots.Options{Store: db, Blobs: blobs, SpoolDir: t.TempDir()},
 	})
-	service := orchestrator.New(orchestrator.Options{
+	options := orchestrator.Options{
 		Store: db, Sessions: manager.Sessions, Snapshots: manager.Snapshots, Ready: manager.Ready, Drivers: manager.Drivers(),
 		Modes: map[string]string{"docker": "native"}, DefaultImage: "base", ArchiveSuffix: suffix,
-	})
+	}
+	for _, change := range changes {
+		change(&options)
+	}
+	service := orchestrator.New(options)
 	run(t, manager.Run)
 	run(t, service.Run)
 	for !manager.Ready() {

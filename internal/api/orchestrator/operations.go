@@ -21,6 +21,12 @@ type (
 		ID string `path:"id" doc:"The session's UUID, or the id that it has in /v1." example:"6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11"`
 	}
 
+	ofEnd struct {
+		SessionPath
+
+		Force bool `query:"force" doc:"End it without saving its files, and remove those that an earlier end could not save. Without it, files that cannot be saved are kept."`
+	}
+
 	ofSnapshot struct {
 		SessionPath
 
@@ -51,6 +57,9 @@ type (
 		Filename string `query:"filename" doc:"Its name in Content-Disposition; the last part of path without it." example:"report.csv"`
 	}
 )
+
+// whatEndKeeps is of every end of a session.
+const whatEndKeeps = "Files that cannot be saved now are kept with the sandbox, metadata.unsaved is true, and the daemon saves them later; the next use goes on with them."
 
 // The fields of requests, which handlers read one by one.
 type (
@@ -182,12 +191,12 @@ var operations = map[string]operation{
 	"GET sessions/{id}": {kit.Describe[SessionPath], kit.Doc{
 		ID: "get-session", Summary: "Get a session", Errors: []int{404}, Answers: answers[sessionView](200, "As it is.", nil),
 	}},
-	"DELETE sessions/{id}": {kit.Describe[SessionPath], kit.Doc{
+	"DELETE sessions/{id}": {kit.Describe[ofEnd], kit.Doc{
 		ID: "delete-session", Summary: "End a session", Status: 204, Errors: []int{404, 507}, Answers: nothing,
-		Description: "The same as stop: its files are saved, and its row stays.",
+		Description: "The same as stop: its files are saved, and its row stays. " + whatEndKeeps,
 	}},
-	"POST sessions/{id}/stop": {kit.Describe[SessionPath], kit.Doc{
-		ID: "stop-session", Summary: "Save a session's files and end it", Status: 204, Errors: []int{404, 507}, Answers: nothing,
+	"POST sessions/{id}/stop": {kit.Describe[ofEnd], kit.Doc{
+		ID: "stop-session", Summary: "Save a session's files and end it", Status: 204, Errors: []int{404, 507}, Answers: nothing, Description: whatEndKeeps,
 	}},
 	"POST sessions/{id}/heartbeat": {kit.Describe[SessionPath], kit.Doc{
 		ID: "heartbeat", Summary: "Keep a session from being idle", Errors: []int{404}, Answers: answers[beat](200, "Whatever its status is.", nil),

@@ -45,8 +45,8 @@ type surface struct {
 	kept     *artifacts.Service
 	opts     Options
 	routes   []api.Route
-	kit      *kit.Surface // of the document only
-	openapi  []byte       // the document as it is served
+	kit      *kit.Surface  // of the document only
+	openapi  func() []byte // the document as it is served
 }
 
 const prefix = "/api/sandbox/"
@@ -59,7 +59,7 @@ func New(o Options) api.Surface {
 	s := &surface{sessions: o.Service, manager: o.Manager, kept: o.Artifacts, opts: o}
 	s.kit = kit.New(kit.Options{Name: "orchestrator", KeyErrors: keyErrors})
 	s.table()
-	s.openapi = s.document()
+	s.openapi = kit.DocumentText(s.document())
 	s.routes = append(s.routes, api.Route{Pattern: "GET " + documentPath, Scope: api.Public, Handler: http.HandlerFunc(s.serveDocument)})
 	return api.Surface{Name: "orchestrator", Routes: s.routes, Prefix: "/api/", Dialect: dialect, Cookie: &api.OrchestratorCookie}
 }

@@ -17,7 +17,7 @@ import (
 	surface "github.com/sandkasten/sandkasten/internal/api/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/blob/s3"
-	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/internal/blob/s3/s3test"
 )
 
 // bucket is one on a real S3 server, behind a proxy that can break its connections.
@@ -32,39 +32,18 @@ type bucket struct {
 // s3Client is that of who follows a link.
 var s3Client = &http.Client{Timeout: time.Minute}
 
-const someKey, someSecret, someRegion = "test-access-key", "test-secret-key", "eu-test-1"
-
 // newBucket runs a server until the test ends.
 func newBucket(t *testing.T) *bucket {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "s3") // a socket's path is short
-	if err != nil {
+	buckets, socket := s3test.Start(t)
+	b := &bucket{dir: filepath.Join(buckets, "boxes")}
+	if err := os.Mkdir(b.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	b := &bucket{dir: filepath.Join(dir, "buckets", "boxes")}
-	if err := os.MkdirAll(b.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "socket")
-	program := testenv.Tool(t, "tools/s3", "github.com/versity/versitygw/cmd/versitygw")
-	cmd := exec.Command(program, "--port", socket, "--access", someKey, "--secret", someSecret, "--region", someRegion, "--quiet", "posix", filepath.Dir(b.dir))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil {
-			t.Error(err)
-		}
-		_ = cmd.Wait() // killed
-	})
-	eventually(t, "the S3 server listens", func() bool {
-		conn, err := net.Dial("unix", socket)
-		return err == nil && conn.Close() == nil
-	})
 	b.url = b.proxy(t, socket)
+	var err error
 	b.store, err = s3.New(s3.Options{
-		Endpoint: b.url, Region: someRegion, Bucket: "boxes", Prefix: "host-a/", PathStyle: true, AccessKey: someKey, SecretKey: someSecret,
+		Endpoint: b.url, Region: s3test.Region, Bucket: "boxes", Prefix: "host-a/", PathStyle: true, AccessKey: s3test.AccessKey, SecretKey: s3test.SecretKey,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -230,21 +209,40 @@ func TestEncryptedArchivesSaySo(t *testing.T) {
 	}
 }
 
-// A session ends whose archive cannot be kept, and says so.
+// A session ends whose archive cannot be kept. Its files are, and the next create has
+// them, whether the bucket is there again or not.
 func TestBucketIsDownAtStop(t *testing.T) {
 	t.Parallel()
-	b := newBucket(t)
-	s := startWith(t, b.store, surface.Options{})
-	s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)
-	s.object(http.StatusOK, "POST", one+"/exec", `{"command":"echo lost > f"}`)
-	b.down.Store(true)
-	s.want(http.StatusNoContent, "", "DELETE", one, "")
-	ended := s.object(http.StatusOK, "GET", one, "")
-	if ended["status"] != "terminated" || ended["error_message"] != "Snapshot auto-stop failed: the blob store does not answer: try again later" {
-		t.Errorf("%v", ended)
+	for name, back := range map[string]bool{"and stays down": false, "and is there again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBucket(t)
+			s := startWith(t, b.store, surface.Options{})
+			s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)
+			s.object(http.StatusOK, "POST", one+"/exec", `{"command":"echo kept > f"}`)
+			b.down.Store(true)
+			s.want(http.StatusNoContent, "", "DELETE", one, "")
+			ended := s.object(http.StatusOK, "GET", one, "")
+			metadata, _ := ended["metadata"].(map[string]any)
+			if ended["status"] != "terminated" || ended["error_message"] != "Snapshot auto-stop failed: the blob store does not answer: try again later" || metadata["unsaved"] != true {
+				t.Errorf("%v", ended)
+			}
+			if back {
+				b.down.Store(false)
+				s.want(http.StatusNoContent, "", "DELETE", one, "")
+				if got := b.objects(t); len(got) != 1 {
+					t.Errorf("the bucket has %q", got)
+				}
+			}
+			begun := s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)
+			if metadata, _ := begun["metadata"].(map[string]any); metadata["unsaved"] != nil || begun["error_message"] != "" {
+				t.Errorf("%v", begun)
+			}
+			if got := s.object(http.StatusOK, "POST", one+"/exec", `{"command":"cat f"}`); got["stdout"] != "kept\n" {
+				t.Errorf("%v", got)
+			}
+		})
 	}
-	b.down.Store(false)
-	s.object(http.StatusCreated, "POST", base, `{"id":"`+someID+`"}`)
 }
 
 // A bucket that does not answer, or breaks off, is no lost archive: the next create

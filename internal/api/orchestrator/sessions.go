@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,7 +57,7 @@ type sessionView struct {
 }
 
 // viewOf is x with its snapshots, newest first, and the number of its artifacts.
-func viewOf(x orchestrator.Session, shots []snapshots.Snapshot, kept int) sessionView {
+func (s *surface) viewOf(x orchestrator.Session, shots []snapshots.Snapshot, kept int) sessionView {
 	v := sessionView{
 		ID: x.ID, Mode: x.Mode, Image: x.Image, CPU: x.CPU, Memory: x.Memory, EphemeralStorage: x.EphemeralStorage,
 		Status: string(x.Status), WorkspacePath: orchestrator.Workspace, ArtifactBaseURL: x.ArtifactBaseURL,
@@ -78,6 +79,12 @@ func viewOf(x orchestrator.Session, shots []snapshots.Snapshot, kept int) sessio
 	}
 	if x.TerminatedReason != "" {
 		v.Metadata["terminated_reason"] = x.TerminatedReason
+	}
+	if s.sessions.StorageUnbounded(x) {
+		v.Metadata["ephemeral_storage_enforced"] = false
+	}
+	if x.Unsaved() {
+		v.Metadata["unsaved"] = true
 	}
 	if len(x.BadSnapshots) > 0 {
 		skipped := []string{}
@@ -102,7 +109,7 @@ func (s *surface) answer(w http.ResponseWriter, r *http.Request, status int, x o
 	if err != nil {
 		return err
 	}
-	api.WriteJSON(w, r, status, viewOf(x, shots, kept))
+	api.WriteJSON(w, r, status, s.viewOf(x, shots, kept))
 	return nil
 }
 
@@ -126,7 +133,7 @@ func (s *surface) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	views := make([]sessionView, 0, len(all))
 	for _, x := range all {
-		views = append(views, viewOf(x, shots[x.ID], kept[x.ID]))
+		views = append(views, s.viewOf(x, shots[x.ID], kept[x.ID]))
 	}
 	api.WriteJSON(w, r, http.StatusOK, views)
 	return nil
@@ -192,7 +199,13 @@ func (s *surface) stop(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.sessions.Stop(r.Context(), api.Caller(r.Context()), ref); err != nil {
+	force := false
+	if text := r.URL.Query().Get("force"); text != "" {
+		if force, err = strconv.ParseBool(text); err != nil {
+			return fieldErrors{"force": {"Must be a valid boolean."}}
+		}
+	}
+	if err := s.sessions.Stop(r.Context(), api.Caller(r.Context()), ref, force); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -17,6 +17,7 @@ import (
 	v1files "github.com/sandkasten/sandkasten/internal/api/v1/files"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // put sends a body with its length.
@@ -140,16 +141,10 @@ func TestWriteRawBreaksOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var answered answer
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		if answered = s.do(t, "GET", path+"/fs/list", ""); answered.status == 200 && !strings.Contains(string(answered.body), ".sandkasten") {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if answered.status != 200 || strings.Contains(string(answered.body), ".sandkasten") {
-		t.Errorf("afterwards: %d %s", answered.status, answered.body)
-	}
+	testenv.Eventually(t, "files are listed, and no temporary one is left", func() bool {
+		answered := s.do(t, "GET", path+"/fs/list", "")
+		return answered.status == 200 && !strings.Contains(string(answered.body), ".sandkasten")
+	})
 	if _, content := s.readBack(t, path, "path=f"); content != "old" {
 		t.Errorf("the file became %q", content)
 	}
@@ -309,13 +304,7 @@ func TestReadBreaksOff(t *testing.T) {
 		}
 		response.Body.Close()
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if a := s.do(t, "GET", path+"/fs/list", ""); a.status == 200 {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("%d %s", a.status, a.body)
-		}
-	}
+	testenv.Eventually(t, "there is room for one more call", func() bool { return s.do(t, "GET", path+"/fs/list", "").status == 200 })
 }
 
 // A file that is emptied between the look at its size and the read of its first bytes

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +31,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/session/workspaces"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/internal/usage"
 )
@@ -89,7 +89,7 @@ type setup struct {
 
 func start(tb testing.TB, options ...func(*setup)) *server {
 	tb.Helper()
-	db, err := store.Open(context.Background(), filepath.Join(tb.TempDir(), "db"))
+	db, err := store.Open(context.Background(), storetest.NewDB(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 			tb.Error(err)
 		}
 	})
-	blobs, err := blob.NewDir(tb.TempDir())
+	blobs, err := blob.NewDir(tb.TempDir(), "")
 	if err != nil {
 		tb.Fatal(err)
 	}

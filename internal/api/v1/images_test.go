@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	imageshapes "github.com/sandkasten/sandkasten/internal/api/v1/images"
 	imagestore "github.com/sandkasten/sandkasten/internal/images"
 	"github.com/sandkasten/sandkasten/internal/images/jobs"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // withLibrary gives the server an image store of its own, which alice may change.
@@ -68,15 +68,13 @@ func (s *server) importImage(tb testing.TB, name string) imageshapes.Image {
 // ended polls a job until it has.
 func (s *server) ended(tb testing.TB, id string) imageshapes.ImageJob {
 	tb.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		var job imageshapes.ImageJob
+	var job imageshapes.ImageJob
+	testenv.Eventually(tb, "the job ends", func() bool {
+		job = imageshapes.ImageJob{}
 		s.do(tb, "GET", "/v1/image-jobs/"+id, "").into(tb, 200, &job)
-		if job.EndedAt != nil {
-			return job
-		}
-	}
-	tb.Fatal("the job does not end")
-	return imageshapes.ImageJob{}
+		return job.EndedAt != nil
+	})
+	return job
 }
 
 func TestImages(t *testing.T) {

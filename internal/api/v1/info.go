@@ -120,7 +120,7 @@ func (s *surface) readyz(context.Context, *struct{}) (*healthOutput, error) {
 
 func (s *surface) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	if _, err := w.Write(s.openapi); err != nil {
+	if _, err := w.Write(s.openapi()); err != nil {
 		return // the client is gone
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // A command has variables of its own, and a directory to begin in, whatever is in
@@ -145,18 +146,18 @@ func TestDisconnectEndsWhatAsksForIt(t *testing.T) {
 // awaitRunning returns the id of the one exec that runs.
 func (s *server) awaitRunning(t *testing.T, path string) string {
 	t.Helper()
-	for range 1000 {
+	id := ""
+	testenv.Eventually(t, "an exec runs", func() bool {
 		var list []v1.ExecRecord
 		s.do(t, "GET", path+"/execs", "").into(t, http.StatusOK, &list)
 		for _, record := range list {
 			if record.State == "running" {
-				return record.ExecID
+				id = record.ExecID
 			}
 		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Fatal("nothing runs")
-	return ""
+		return id != ""
+	})
+	return id
 }
 
 // awaitEnd waits so long for the end of an exec.

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // anyone makes an owner of every key.
@@ -38,7 +38,7 @@ func (s *server) series(tb testing.TB) (n int, names string) {
 // given, perhaps after its client has it.
 func (s *server) counted(tb testing.TB, n uint64) {
 	tb.Helper()
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	testenv.Eventually(tb, fmt.Sprintf("%d requests are counted", n), func() bool {
 		families, err := s.registry.Gather()
 		if err != nil {
 			tb.Fatal(err)
@@ -51,13 +51,8 @@ func (s *server) counted(tb testing.TB, n uint64) {
 				}
 			}
 		}
-		if now == n {
-			return
-		}
-		if time.Now().After(end) {
-			tb.Fatalf("%d requests are counted, not %d", now, n)
-		}
-	}
+		return now == n
+	})
 }
 
 // The first session's requests make all series that there will be: neither more

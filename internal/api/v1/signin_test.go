@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/api/v1/users"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 const (
@@ -186,9 +187,9 @@ func TestStreamEndsWithItsSignIn(t *testing.T) {
 				defer close(ended)
 				s.do(t, "POST", "/v1/sessions/"+string(made.ID)+"/exec/stream", `{"cmd":"sleep 60"}`, b.sends)
 			}()
-			for !strings.Contains(string(s.do(t, "GET", "/v1/sessions/"+string(made.ID)+"/execs", "", b.shows).body), "running") {
-				time.Sleep(time.Millisecond)
-			}
+			testenv.Eventually(t, "the command runs", func() bool {
+				return strings.Contains(string(s.do(t, "GET", "/v1/sessions/"+string(made.ID)+"/execs", "", b.shows).body), "running")
+			})
 			end(s, t, b)
 			select {
 			case <-ended:

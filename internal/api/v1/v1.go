@@ -7,8 +7,6 @@ package v1
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -88,7 +86,7 @@ type surface struct {
 	opts           Options
 	kit            *kit.Surface
 	metrics        *sessionmetrics.Metrics
-	openapi        []byte // the document as it is served
+	openapi        func() []byte // the document as it is served
 }
 
 // New returns the surface. It panics if a route lacks its documentation, which
@@ -120,10 +118,6 @@ func New(o Options) api.Surface {
 	s.host = &operator.Handlers{History: o.History, Findings: o.Findings}
 	s.kit = kit.New(kit.Options{Name: "v1", LargeBodies: "send files by PUT fs/raw"})
 	s.table()
-	document, err := json.MarshalIndent(s.document(), "", "  ")
-	if err != nil {
-		panic(fmt.Sprintf("v1: openapi document: %v", err))
-	}
-	s.openapi = append(document, '\n')
+	s.openapi = kit.DocumentText(s.document())
 	return s.kit.Surface()
 }

@@ -258,10 +258,23 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Info, error) {
 		return blob.Info{}, err
 	}
 	o, err := s.client.StatObject(ctx, s.bucket, s.prefix+key, minio.StatObjectOptions{})
+	if err != nil && minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		err = s.checkBucket(ctx, err)
+	}
 	if err != nil {
 		return blob.Info{}, s.fail(ctx, "stat", key, err)
 	}
 	return blob.Info{Key: key, Size: o.Size, ModTime: o.LastModified}, nil
+}
+
+// checkBucket returns missing, of an object that is not there, unless its bucket is not
+// there either: an answer to HEAD has no body that would tell the two apart.
+func (s *Store) checkBucket(ctx context.Context, missing error) error {
+	there, err := s.client.BucketExists(ctx, s.bucket)
+	if err == nil && !there {
+		return minio.ErrorResponse{Code: minio.NoSuchBucket, StatusCode: http.StatusNotFound, BucketName: s.bucket}
+	}
+	return missing
 }
 
 // List implements blob.Store. An object whose name is no key is passed over.

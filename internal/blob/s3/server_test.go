@@ -1,49 +1,38 @@
 package s3_test
 
 import (
-	"context"
-	"errors"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/sandkasten/sandkasten/internal/blob/s3"
-	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/internal/blob/s3/s3test"
 )
 
 // server is a real S3 server behind a proxy in which tests break things.
 type server struct {
-	dir   string // its buckets
-	proxy *httptest.Server
-	fault atomic.Pointer[fault]
+	dir     string // its buckets
+	forward *httputil.ReverseProxy
+	proxy   *httptest.Server
+	fault   atomic.Pointer[fault]
 }
 
 // fault sees a request before the server does and reports whether it has dealt
 // with it.
 type fault func(w http.ResponseWriter, r *http.Request) bool
 
-const (
-	accessKey = "test-access-key"
-	secretKey = "test-secret-key"
-	region    = "eu-test-1"
-)
-
-// serve runs a server until the test ends. It listens on a socket in a
-// directory of the test, so that no port has to be guessed.
+// serve runs a server until the test ends.
 func serve(t *testing.T) *server {
 	t.Helper()
 	s := newServer(t)
@@ -60,84 +49,21 @@ func serveTLS(t *testing.T) *server {
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "s3") // a socket's path is short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	s := &server{dir: filepath.Join(dir, "buckets")}
-	if err := os.Mkdir(s.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	socket := filepath.Join(dir, "socket")
-	bin := testenv.Tool(t, "tools/s3", "github.com/versity/versitygw/cmd/versitygw")
-	cmd := exec.Command(bin, "--port", socket, "--access", accessKey, "--secret", secretKey, "--region", region, "--quiet", "posix", s.dir)
-	log := &strings.Builder{}
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_ = cmd.Wait() // killed below
-	}()
-	t.Cleanup(func() {
-		if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			t.Error(err)
-		}
-		<-gone
-		if t.Failed() {
-			t.Logf("the server wrote:\n%s", log)
-		}
-	})
-	await(t, socket, gone)
+	dir, socket := s3test.Start(t)
+	s := &server{dir: dir, forward: s3test.Forward(socket)}
 	s.proxy = httptest.NewUnstartedServer(s)
 	s.proxy.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // of connections that tests break
+	s.forward.ErrorLog = s.proxy.Config.ErrorLog
 	t.Cleanup(s.proxy.Close)
 	return s
 }
 
-// await returns when something listens at socket.
-func await(t *testing.T, socket string, gone <-chan struct{}) {
-	t.Helper()
-	for {
-		conn, err := net.Dial("unix", socket)
-		if err == nil {
-			conn.Close()
-			return
-		}
-		select {
-		case <-gone:
-			t.Fatal("the S3 server ended")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}
-
-// ServeHTTP passes requests on as they are: their signatures cover the host.
+// ServeHTTP passes requests on.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f := s.fault.Load(); f != nil && (*f)(w, r) {
 		return
 	}
-	proxy := &httputil.ReverseProxy{
-		ErrorLog: s.proxy.Config.ErrorLog,
-		Rewrite: func(p *httputil.ProxyRequest) {
-			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = "http", "server", p.In.Host
-		},
-		Transport: &http.Transport{
-			DisableKeepAlives:  true,
-			DisableCompression: true,
-			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(filepath.Dir(s.dir), "socket"))
-			},
-		},
-	}
-	proxy.ServeHTTP(w, r)
+	s.forward.ServeHTTP(w, r)
 }
 
 // inject makes f see all further requests.
@@ -172,7 +98,7 @@ func (s *server) options(t *testing.T, bucket string) s3.Options {
 		t.Fatal(err)
 	}
 	return s3.Options{
-		Endpoint: s.proxy.URL, Region: region, Bucket: bucket, PathStyle: true, AccessKey: accessKey, SecretKey: secretKey,
+		Endpoint: s.proxy.URL, Region: s3test.Region, Bucket: bucket, PathStyle: true, AccessKey: s3test.AccessKey, SecretKey: s3test.SecretKey,
 	}
 }
 
@@ -206,7 +132,7 @@ func (s *server) files(t *testing.T) []string {
 func (s *server) uploads(t *testing.T, bucket, prefix string) int {
 	t.Helper()
 	client, err := minio.New(hostOf(t, s.proxy.URL), &minio.Options{
-		Creds: credentials.NewStaticV4(accessKey, secretKey, ""), Region: region, BucketLookup: minio.BucketLookupPath,
+		Creds: credentials.NewStaticV4(s3test.AccessKey, s3test.SecretKey, ""), Region: s3test.Region, BucketLookup: minio.BucketLookupPath,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func lines(w io.Writer, said []string) error {
 
 // RecoverCmd makes rows for what has none.
 type RecoverCmd struct {
-	Owner string `default:"admin" help:"Owner of the recovered sessions and workspaces: the owner of an API key."`
+	Owner string `default:"admin" help:"Owner of sessions and workspaces that name none: the owner of an API key."`
 }
 
 // Help implements kong's HelpProvider.
@@ -100,8 +100,9 @@ func (RecoverCmd) Help() string {
 	return `Rebuilds a lost database: it makes sessions from sandboxes, workspaces from volumes
 and snapshots from archives without a row. Processes go on, and nothing is removed.
 Sessions and snapshots keep their ids; a workspace gets the id of its volume.
-Labels, names, owners and times of expiry are lost. It works with the native driver,
-while no daemon runs.
+Sessions of the orchestrator come back with the snapshots that they have.
+Names and times of expiry are lost; owners and labels are not. It works with the
+native driver, while no daemon runs.
 
   sandkasten recover --owner admin`
 }
@@ -115,12 +116,12 @@ func recovered(ctx context.Context, a *cli.App, owner string) error {
 		return err
 	}
 	r, err := maintenance.Recover(ctx, cfg, owner)
-	for what, ids := range map[string][]string{"session": r.Sessions, "workspace": r.Workspaces, "snapshot": r.Snapshots} {
+	for what, ids := range map[string][]string{"session": r.Sessions, "workspace": r.Workspaces, "snapshot": r.Snapshots, "session of the orchestrator": r.Orchestrated} {
 		for _, id := range ids {
 			err = errors.Join(err, lines(a.Out, []string{"recovered " + what + " " + id}))
 		}
 	}
-	if err == nil && len(r.Sessions)+len(r.Workspaces)+len(r.Snapshots) == 0 {
+	if err == nil && len(r.Sessions)+len(r.Workspaces)+len(r.Snapshots)+len(r.Orchestrated) == 0 {
 		a.Say("Nothing is without a row: %s", strings.TrimSpace(cfg.DataDir))
 	}
 	return err

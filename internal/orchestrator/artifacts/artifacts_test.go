@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 )
 
 // fixture is a service over a real store, and what it can fail at.
@@ -79,7 +79,7 @@ var alice = auth.Principal{Owner: "alice", ID: "key-of-alice"}
 
 func newFixture(t *testing.T, change func(*artifacts.Options)) *fixture {
 	t.Helper()
-	rows, err := store.Open(context.WithoutCancel(t.Context()), filepath.Join(t.TempDir(), "db"))
+	rows, err := store.Open(context.WithoutCancel(t.Context()), storetest.NewDB(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func newFixture(t *testing.T, change func(*artifacts.Options)) *fixture {
 			t.Error(err)
 		}
 	})
-	dir, err := blob.NewDir(t.TempDir())
+	dir, err := blob.NewDir(t.TempDir(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (d *Driver) Claim(ctx context.Context, ready, id runtime.ID, spec runtime.S
 	if err := d.rename(ctx, ready, id); err != nil {
 		return nil, err
 	}
-	s := &sandbox{d: d, id: id, limits: spec.Limits}
+	s := &sandbox{d: d, id: id, limits: spec.Limits, memory: isInMemory(got)}
 	err = failpoint.Hit("docker.claim.renamed")
 	if err == nil {
 		err = d.keepEnv(ctx, id, spec.Env)

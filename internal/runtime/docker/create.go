@@ -66,7 +66,7 @@ func (d *Driver) Create(ctx context.Context, id runtime.ID, spec runtime.Spec) (
 	if err != nil {
 		return nil, errors.Join(err, d.undo(ctx, c))
 	}
-	return &sandbox{d: d, id: id, limits: spec.Limits}, nil
+	return &sandbox{d: d, id: id, limits: spec.Limits, memory: d.inMemory(creation{spec: spec})}, nil
 }
 
 // provide brings into the engine what the container is made of.
@@ -205,7 +205,7 @@ func (d *Driver) Stop(ctx context.Context, id runtime.ID) error {
 	if got.State.Status == container.StateCreated {
 		return d.notRunning(id) // it never has
 	}
-	if got.Config.Labels[labelMemory] != "" {
+	if isInMemory(got) {
 		return errdefs.New(errdefs.Unimplemented, "the workspace of sandbox %s is in memory, and a stop would lose it: take a snapshot, and destroy it", id)
 	}
 	unlink := d.unlink(id)
@@ -241,7 +241,7 @@ func (d *Driver) Start(ctx context.Context, id runtime.ID) (runtime.Sandbox, err
 
 // handle makes a sandbox of what the engine says of its container.
 func (d *Driver) handle(id runtime.ID, got container.InspectResponse) *sandbox {
-	return &sandbox{d: d, id: id, limits: d.limits(got)}
+	return &sandbox{d: d, id: id, limits: d.limits(got), memory: isInMemory(got)}
 }
 
 // limits are those that a container has now.

@@ -81,6 +81,7 @@ type Driver struct {
 var (
 	_ runtime.Driver          = (*Driver)(nil)
 	_ runtime.Stopper         = (*Driver)(nil)
+	_ runtime.Volatile        = (*sandbox)(nil)
 	_ runtime.WorkspaceKeeper = (*Driver)(nil)
 	_ runtime.Claimer         = (*Driver)(nil)
 	_ runtime.Forker          = (*Driver)(nil)

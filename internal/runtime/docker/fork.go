@@ -77,7 +77,7 @@ func (d *Driver) forkable(ctx context.Context, from runtime.ID, branches []runti
 	if got.State.Status == container.StateCreated {
 		return nil, d.notRunning(from) // it never has
 	}
-	if got.Config.Labels[labelMemory] != "" {
+	if isInMemory(got) {
 		return nil, errdefs.New(errdefs.Unimplemented, "the workspace of sandbox %s is in memory and cannot be forked: take a snapshot, and create sessions with that", from)
 	}
 	readonly := got.HostConfig.ReadonlyRootfs

@@ -190,6 +190,9 @@ func (d *Driver) planHost(c creation, p profile) *container.HostConfig {
 // its sessions never is.
 func (d *Driver) inMemory(c creation) bool { return d.opts.Memory && c.spec.Workspace == "" }
 
+// isInMemory is inMemory of a container that is there.
+func isInMemory(got container.InspectResponse) bool { return got.Config.Labels[labelMemory] != "" }
+
 // limitsOf are those limits that can be changed of a container that runs.
 func limitsOf(l runtime.Limits) *container.Resources {
 	pids := l.Pids + runnerTasks

@@ -20,7 +20,11 @@ type sandbox struct {
 	d      *Driver
 	id     runtime.ID
 	limits runtime.Limits
+	memory bool // its workspace is in memory
 }
+
+// Volatile implements runtime.Volatile.
+func (s *sandbox) Volatile() bool { return s.memory }
 
 // ID implements runtime.Sandbox.
 func (s *sandbox) ID() runtime.ID { return s.id }

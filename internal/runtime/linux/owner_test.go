@@ -19,6 +19,7 @@ func named(t *testing.T, dir, node string) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
+	testenv.ClaimNode(node)
 	d, err := New(Options{DataDir: dir, Node: node, Runner: program, Images: layers{testenv.BaseRootfs(t)}})
 	if err != nil {
 		t.Fatal(err)

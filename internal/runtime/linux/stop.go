@@ -145,9 +145,12 @@ func (c *creation) start(ctx context.Context) (runtime.Sandbox, error) {
 }
 
 // keptDisk mounts a disk that has been written to before.
-func keptDisk(_ context.Context, c *creation) (int, error) {
-	kept, err := c.d.disks.Open(c.d.diskPath(c.state.ID))
-	if err != nil {
+func keptDisk(ctx context.Context, c *creation) (int, error) {
+	kept, err := c.d.disks.Open(ctx, c.d.diskPath(c.state.ID))
+	switch {
+	case errors.Is(err, disk.ErrDamaged):
+		return -1, errdefs.Wrap(err, errdefs.Unavailable, "the disk of sandbox %s is damaged; the daemon's log tells its operator what to repair", c.state.ID)
+	case err != nil:
 		return -1, err
 	}
 	c.runner.disk.Close()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,5 +197,29 @@ func TestDurableIsSynced(t *testing.T) {
 	sh("head -c 8000000 /dev/urandom > /root/big; sync /root/big")
 	if wrote := (blocks() - before) * 512; wrote < 8_000_000 {
 		t.Errorf("%d bytes reached the image", wrote)
+	}
+}
+
+// A disk that cannot be repaired without a decision is said to be damaged, and stays for who decides.
+func TestStartNamesADamagedDisk(t *testing.T) {
+	d := root(t)
+	create(t, d, "a", runtime.Spec{})
+	if err := d.Stop(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	image, err := os.OpenFile(d.diskPath("a"), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = image.WriteAt(make([]byte, 1<<20), 0) // all that says it is a file system
+	if err := errors.Join(err, image.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Start(t.Context(), "a")
+	if errdefs.CodeOf(err) != errdefs.Unavailable || !strings.Contains(err.Error(), "the disk of sandbox a is damaged") {
+		t.Errorf("a start on it: %v", err)
+	}
+	if s, err := d.readState("a"); err != nil || !s.Stopped {
+		t.Errorf("then it is not stopped: %+v, %v", s, err)
 	}
 }

@@ -33,6 +33,8 @@ const LocalImage = "sha256:10ca1"
 type Local struct {
 	Dir    string // short, for socket paths have at most 107 bytes
 	Runner string // the program localrunner
+
+	InMemory bool // sandboxes say that a stop would lose their files
 }
 
 var (
@@ -40,6 +42,7 @@ var (
 	_ runtime.QuietStarter = (*Local)(nil)
 	_ runtime.Stopper      = (*Local)(nil)
 	_ runtime.Pauser       = (*localSandbox)(nil)
+	_ runtime.Volatile     = (*localSandbox)(nil)
 )
 
 // NewLocal returns a Local in a directory of its own. When the test ends, its
@@ -215,7 +218,7 @@ func (l *Local) restart(ctx context.Context, id runtime.ID, args ...string) (run
 }
 
 func (l *Local) sandbox(id runtime.ID) *localSandbox {
-	return &localSandbox{id: id, dir: filepath.Join(l.Dir, filepath.Base(string(id)))}
+	return &localSandbox{id: id, dir: filepath.Join(l.Dir, filepath.Base(string(id))), inMemory: l.InMemory}
 }
 
 // KillRunner kills a sandbox's runner from outside, as a defect would, and
@@ -244,9 +247,13 @@ func (l *Local) KillRunner(t testing.TB, id runtime.ID) {
 
 // localSandbox is a handle; its state is in dir.
 type localSandbox struct {
-	id  runtime.ID
-	dir string
+	id       runtime.ID
+	dir      string
+	inMemory bool
 }
+
+// Volatile implements runtime.Volatile.
+func (s *localSandbox) Volatile() bool { return s.inMemory }
 
 func (s *localSandbox) ID() runtime.ID     { return s.id }
 func (s *localSandbox) workspace() string  { return filepath.Join(s.dir, "workspace") }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,26 +17,18 @@ import (
 	"github.com/sandkasten/sandkasten/protocol"
 
 	"github.com/sandkasten/sandkasten/internal/runtime"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // processes returns the ids of the sandbox's processes: those with its mark in
-// the environment that they were started with.
+// the environment that they were started with. They are below this process or,
+// when the runner or another parent has ended, orphans.
 func (s *localSandbox) processes() ([]int, error) {
-	dirs, err := filepath.Glob("/proc/[0-9]*")
+	pids, err := testenv.Offspring(s.marked)
 	if err != nil {
 		return nil, err
 	}
-	var found []int
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			return nil, err
-		}
-		if s.marked(pid) {
-			found = append(found, pid)
-		}
-	}
-	return found, nil
+	return slices.DeleteFunc(pids, func(pid int) bool { return !s.marked(pid) }), nil
 }
 
 // marked reports whether a process lives and is the sandbox's.

@@ -259,13 +259,11 @@ func TestStreamsOfTheOtherSideEndTheLink(t *testing.T) {
 	if err == nil {
 		_, err = stream.Write(make([]byte, 1<<10))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	// The link may have ended before the stream was written to.
 	select {
 	case <-session.CloseChan():
 	case <-time.After(20 * time.Second):
-		t.Error("the link goes on")
+		t.Errorf("the link goes on; the stream: %v", err)
 	}
 }
 

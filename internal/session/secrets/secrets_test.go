@@ -19,10 +19,16 @@ import (
 	"github.com/sandkasten/sandkasten/internal/seal"
 	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/store"
+	"github.com/sandkasten/sandkasten/internal/store/storetest"
 )
 
 // kept is what outlives a service: the directory of a database and its key.
 type kept struct{ dir string }
+
+func newKept(t *testing.T) kept {
+	t.Helper()
+	return kept{filepath.Dir(storetest.NewDB(t))}
+}
 
 func (k kept) db() string { return filepath.Join(k.dir, "db") }
 
@@ -89,7 +95,7 @@ func wantValue(t *testing.T, s service, owner, name, want string) {
 
 func TestSecretIsStored(t *testing.T) {
 	t.Parallel()
-	k := kept{t.TempDir()}
+	k := newKept(t)
 	s, _ := k.open(t)
 	made := set(t, s, as("alice"), request("github", "Bearer of-great-worth"))
 	want := secrets.Secret{Owner: "alice", Name: "github", Hosts: []string{"api.example.org", "*.example.com"}, Header: "Authorization"}
@@ -123,7 +129,7 @@ func TestSecretIsStored(t *testing.T) {
 
 func TestSecretsOfOwners(t *testing.T) {
 	t.Parallel()
-	s, _ := kept{t.TempDir()}.open(t)
+	s, _ := newKept(t).open(t)
 	set(t, s, as("alice"), request("b", "alices-value"))
 	set(t, s, as("alice"), request("a", "alices-other-value"))
 	set(t, s, as("bob"), request("b", "bobs-value"))
@@ -154,7 +160,7 @@ func TestSecretsOfOwners(t *testing.T) {
 
 func TestSharedSecretIsForEveryOwner(t *testing.T) {
 	t.Parallel()
-	s, _ := kept{t.TempDir()}.open(t)
+	s, _ := newKept(t).open(t)
 	set(t, s, operator, request("private", "operators-own-value"))
 	set(t, s, operator, shared(request("common", "shared-value")))
 	wantValue(t, s, "bob", "common", "shared-value")
@@ -184,7 +190,7 @@ func TestSharedSecretIsForEveryOwner(t *testing.T) {
 
 func TestSecretIsRefused(t *testing.T) {
 	t.Parallel()
-	s, _ := kept{t.TempDir()}.open(t)
+	s, _ := newKept(t).open(t)
 	const value = "a-value-of-worth"
 	tests := []struct {
 		name   string
@@ -233,7 +239,7 @@ func TestSecretIsRefused(t *testing.T) {
 
 func TestMostSecrets(t *testing.T) {
 	t.Parallel()
-	s, rows := kept{t.TempDir()}.open(t)
+	s, rows := newKept(t).open(t)
 	for i := range secrets.MaxSecrets {
 		row := secrets.Row{Secret: secrets.Secret{Owner: "alice", Name: fmt.Sprint("s", i)}, Sealed: []byte{1}}
 		if err := rows.PutSecret(t.Context(), row, secrets.MaxSecrets); err != nil {
@@ -261,7 +267,7 @@ func TestRowDoesNotOpenElsewhere(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			k := kept{t.TempDir()}
+			k := newKept(t)
 			s, rows := k.open(t)
 			set(t, s, as("alice"), request("github", "a-value-of-worth"))
 			execute(t, k.db(), tt.change)
@@ -294,7 +300,7 @@ func execute(t *testing.T, path, statement string) {
 
 func TestLostKeyFileIsExplained(t *testing.T) {
 	t.Parallel()
-	k := kept{t.TempDir()}
+	k := newKept(t)
 	s, _ := k.open(t)
 	set(t, s, as("alice"), request("github", "a-value-of-worth"))
 	if err := os.Remove(filepath.Join(k.dir, "key")); err != nil {
@@ -310,7 +316,7 @@ func TestLostKeyFileIsExplained(t *testing.T) {
 
 func TestValueIsInNoFile(t *testing.T) {
 	t.Parallel()
-	k := kept{t.TempDir()}
+	k := newKept(t)
 	s, _ := k.open(t)
 	const value = "a-value-of-worth"
 	set(t, s, as("alice"), request("github", value))

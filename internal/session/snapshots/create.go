@@ -71,7 +71,11 @@ func (s *Snapshots) Create(ctx context.Context, p auth.Principal, sessionID stri
 		if spool.room, err = k.room(ctx, p); err != nil {
 			return snapshot.Manifest{}, err
 		}
-		return k.pack(ctx, p, made.Manifest, plan, spool)
+		man, err := k.pack(ctx, p, made.Manifest, plan, spool)
+		if err == nil && req.MustMatch && len(req.Include) > 0 && man.Entries() == 0 {
+			err = errdefs.Invalid("include_paths", "match no file of the session")
+		}
+		return man, err
 	})
 	if req.IdempotencyKey != "" && errdefs.Is(err, errdefs.AlreadyExists) {
 		return k.follow(ctx, made)

@@ -107,19 +107,94 @@ func (k *Keeper) receive(archive io.Reader, spool *spool) (snapshot.Manifest, er
 	}
 }
 
+// ErrBadArchive is in the chain of an error that proves something about the archive
+// itself: the store has none under its name, or what it has is damaged. Other errors
+// of a restore say nothing about the archive, whatever their codes are.
+var ErrBadArchive = errors.New("the archive itself is lost or damaged")
+
 // Restore unpacks a snapshot into a sandbox that nobody uses yet. The archive is read
-// to its end first, so that nothing is unpacked of one that is lost or damaged. When
-// it fails, or what it read was not what was kept, the sandbox is to be thrown
-// away.
+// to its end first, so that nothing is unpacked of one that is lost or damaged: such an
+// error has ErrBadArchive in its chain. When it fails, or what it read was not what was
+// kept, the sandbox is to be thrown away.
 func (k *Keeper) Restore(ctx context.Context, s Snapshot, to *runnerclient.Client) error {
 	check := func(_ snapshot.Part, r io.Reader) error {
 		_, err := io.Copy(io.Discard, r)
 		return err
 	}
 	if err := k.eachPart(ctx, s, check); err != nil {
+		return proveBad(ctx, err)
+	}
+	err := k.eachPart(ctx, s, func(part snapshot.Part, r io.Reader) error {
+		archive := &archiveReader{in: r}
+		err := restorePart(ctx, part, archive, to)
+		if archive.err != nil {
+			return archive.err
+		}
+		return fromSandbox(err)
+	})
+	if unpacking, ok := errors.AsType[*sandboxError](err); ok {
+		return k.explainRoom(ctx, s, unpacking.error)
+	}
+	if err != nil && errdefs.CodeOf(err) == errdefs.Unprocessable {
+		// It was whole a moment ago: the store or the way from it is at fault.
+		return errdefs.Wrap(err, errdefs.Unavailable, "the archive of snapshot %s was whole at first and not when it was read again; try again", s.ID)
+	}
+	return err
+}
+
+// proveBad adds ErrBadArchive to an error that proves an archive to be bad. A reader
+// whose context ended proves nothing: it may look like one that was cut.
+func proveBad(ctx context.Context, err error) error {
+	known, ok := errors.AsType[*errdefs.Error](err)
+	if !ok && ctx.Err() == nil {
+		return errdefs.Wrap(err, errdefs.Unavailable, "the archive cannot be read now; the daemon's log says why, try again later")
+	}
+	if !ok || ctx.Err() != nil || known.Code != errdefs.Unprocessable && known.Code != errdefs.TooLarge {
 		return err
 	}
-	return k.eachPart(ctx, s, func(part snapshot.Part, r io.Reader) error { return restorePart(ctx, part, r, to) })
+	proven := *known
+	proven.Cause = errors.Join(ErrBadArchive, known.Cause)
+	return &proven
+}
+
+// archiveReader remembers what was wrong with an archive that a sandbox unpacks.
+type archiveReader struct {
+	in  io.Reader
+	err error
+}
+
+func (a *archiveReader) Read(p []byte) (int, error) {
+	n, err := a.in.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		a.err = err
+	}
+	return n, err
+}
+
+// sandboxError is an error of the sandbox that unpacks.
+type sandboxError struct{ error }
+
+func (e *sandboxError) Unwrap() error { return e.error }
+
+func fromSandbox(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &sandboxError{err}
+}
+
+// explainRoom says of a sandbox without room for a snapshot that the host's disk may be
+// the reason: the disks of sandboxes are full before their host's disk is.
+func (k *Keeper) explainRoom(ctx context.Context, s Snapshot, err error) error {
+	if !errdefs.Is(err, errdefs.InsufficientSpace) {
+		return err
+	}
+	if refused := k.sessions.Admit(ctx); refused != nil {
+		return errdefs.Wrap(errors.Join(err, refused), errdefs.InsufficientSpace, "the host's disk has no room for the files of snapshot %s now; try again later: %s", s.ID, errdefs.MessageOf(refused))
+	}
+	const mib = 1 << 20
+	return errdefs.Wrap(err, errdefs.InsufficientSpace, "there is no room for the files of snapshot %s, up to %d MiB: the host's disk is nearly full, or the sandbox's own is too small (disk_mb); try again later, or with a larger one",
+		s.ID, (s.Manifest.Bytes()+mib-1)/mib)
 }
 
 // eachPart reads the archive of a snapshot from its beginning to its end.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func TestRestoreReadsAllBeforeItUnpacks(t *testing.T) {
 				if err := write(&archive, man, bytes.NewReader(content)); err != nil {
 					t.Fatal(err)
 				}
-				blobs, err := blob.NewDir(t.TempDir())
+				blobs, err := blob.NewDir(filepath.Join(t.TempDir(), "blobs"), "")
 				if err != nil {
 					t.Fatal(err)
 				}

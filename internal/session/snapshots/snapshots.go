@@ -54,6 +54,9 @@ type Request struct {
 	Exclude        []string // and not these
 	IdempotencyKey string
 
+	// MustMatch refuses a snapshot of which Include selects nothing.
+	MustMatch bool `json:"-"`
+
 	// Key names the archive in Blobs by the ID of its snapshot; nil is the ID itself.
 	// An archive whose key ends in .tar.gz, encrypted or not, is kept as one.
 	Key func(id string) string `json:"-"`

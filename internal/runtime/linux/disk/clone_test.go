@@ -60,7 +60,7 @@ func openPool(t *testing.T, file string) *disk.Pool {
 // wantCopy opens the image of a snapshot and looks for a file in it.
 func wantCopy(t *testing.T, m *disk.Maker, image, name, want string) {
 	t.Helper()
-	d, err := m.Open(image)
+	d, err := m.Open(t.Context(), image)
 	if err != nil {
 		t.Fatal(err)
 	}

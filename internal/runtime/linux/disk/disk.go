@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,9 +118,30 @@ func (m *Maker) Make(ctx context.Context, size int64) (*Disk, error) {
 }
 
 // Open mounts an image that Make wrote earlier, for another overlay on what it
-// holds. It must not be in use, and whole: unmounted, or with a journal. The
-// caller closes the disk.
-func (m *Maker) Open(path string) (*Disk, error) {
+// holds. It must not be in use, and whole: unmounted, or with a journal. One that
+// is damaged, as by a host's disk that was full or failed, is repaired first: what
+// can be read is kept. The caller closes the disk.
+func (m *Maker) Open(ctx context.Context, path string) (*Disk, error) {
+	sb, err := readSuperblock(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var d *Disk
+	if err == nil && !sb.failed() {
+		d, err = m.open(path)
+	} else if err == nil {
+		err = ErrDamaged
+	}
+	if !errors.Is(err, ErrDamaged) && !errors.Is(err, unix.EBADMSG) && !errors.Is(err, unix.EUCLEAN) {
+		return d, err
+	}
+	if repairErr := repairAll(ctx, path); repairErr != nil {
+		return nil, errors.Join(err, repairErr)
+	}
+	return m.open(path)
+}
+
+func (m *Maker) open(path string) (*Disk, error) {
 	image, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -130,7 +152,13 @@ func (m *Maker) Open(path string) (*Disk, error) {
 		return nil, err
 	}
 	d := &Disk{Mount: mnt, image: image, dev: dev}
-	if err := clearVolatile(mnt); err != nil {
+	err = clearVolatile(mnt)
+	for _, dir := range []string{Upper, Work} {
+		if statErr := unix.Faccessat(mnt, dir, unix.F_OK, 0); statErr == unix.ENOENT {
+			err = errors.Join(err, fmt.Errorf("%w: %s has no directory %s; what could be read of it may be in lost+found", ErrDamaged, path, dir))
+		}
+	}
+	if err != nil {
 		d.Close()
 		return nil, err
 	}

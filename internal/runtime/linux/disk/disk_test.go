@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -152,7 +154,7 @@ func TestOpenFindsWhatWasWritten(t *testing.T) {
 	if err := unix.Close(fd); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := m.Open(image)
+	opened, err := m.Open(t.Context(), image)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,6 +162,54 @@ func TestOpenFindsWhatWasWritten(t *testing.T) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/workspace/f", opened.Mount))
 	if err != nil || string(b) != "kept" {
 		t.Fatalf("%q, %v", b, err)
+	}
+}
+
+// A disk with an error that the kernel noted, or that it comes upon when it is opened, is
+// repaired, and its other files are there.
+func TestDamagedDiskIsRepaired(t *testing.T) {
+	const mark = "work/work/incompat/volatile"
+	for name, damage := range map[string]func(t *testing.T, image string){
+		"noted": func(t *testing.T, image string) { debugfs(t, image, "set_super_value state 2") },
+		"met": func(t *testing.T, image string) {
+			out, err := exec.CommandContext(t.Context(), "debugfs", "-R", "imap /"+mark+"/dirty", image).Output()
+			var inode, group, block, offset int64
+			_, text, _ := strings.Cut(string(out), "Inode ")
+			if _, scanErr := fmt.Sscanf(strings.ReplaceAll(text, "\n\t", " "), "%d is part of block group %d located at block %d, offset 0x%x", &inode, &group, &block, &offset); err != nil || scanErr != nil {
+				t.Fatalf("%s, %v, %v", out, err, scanErr)
+			}
+			f, err := os.OpenFile(image, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt([]byte("damage"), block<<12+offset+4); err != nil { // its checksum is wrong now
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, dir := maker(t)
+			root, image, fd := newDisk(t, m, dir)
+			err := errors.Join(
+				os.WriteFile(root+"/workspace/f", []byte("kept"), 0o600), os.MkdirAll(filepath.Join(root, mark), 0o700),
+				os.WriteFile(filepath.Join(root, mark, "dirty"), nil, 0o600), unix.Close(fd),
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			testenv.Eventually(t, "the disk is let go", func() bool { used, err := disk.Attached(image); return err == nil && !used })
+			damage(t, image)
+			opened, err := m.Open(t.Context(), image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer opened.Close()
+			b, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/workspace/f", opened.Mount))
+			if err != nil || string(b) != "kept" {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
 	}
 }
 

@@ -190,18 +190,36 @@ func repair(ctx context.Context, path string) error {
 	if err != nil || sb.clean() {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, "e2fsck", "-p", path).CombinedOutput()
+	return e2fsck(ctx, "-p", path)
+}
+
+// repairAll repairs an image that nobody has mounted whatever has to be given up for
+// that: the files of a sandbox that cannot start are of no use to anybody.
+func repairAll(ctx context.Context, path string) error {
+	fd, _, err := device(path)
+	if err == nil && fd >= 0 {
+		sys.Close(fd)
+		err = fmt.Errorf("%w: %s is in use", ErrDamaged, path)
+	}
+	if err != nil {
+		return err
+	}
+	return e2fsck(ctx, "-fy", path)
+}
+
+func e2fsck(ctx context.Context, how, path string) error {
+	out, err := exec.CommandContext(ctx, "e2fsck", how, path).CombinedOutput()
 	exit, exited := errors.AsType[*exec.ExitError](err)
 	const corrected, reboot = 1, 2
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("e2fsck -p %s: %w", path, ctx.Err())
+		return fmt.Errorf("e2fsck %s %s: %w", how, path, ctx.Err())
 	case exited && exit.ExitCode() > 0 && exit.ExitCode()&^(corrected|reboot) == 0:
 		return nil
 	case exited:
-		return fmt.Errorf("%w: e2fsck -p %s: %w: %s", ErrDamaged, path, err, bytes.TrimSpace(out))
+		return fmt.Errorf("%w: e2fsck %s %s: %w: %s", ErrDamaged, how, path, err, bytes.TrimSpace(out))
 	}
 	return fmt.Errorf("e2fsck (package e2fsprogs): %w", err)
 }
@@ -236,6 +254,11 @@ func (sb *superblock) clean() bool {
 	const valid, failed, recover = 0x1, 0x2, 0x4
 	state := binary.LittleEndian.Uint16(sb[0x3a:])
 	return state&(valid|failed) == valid && sb.u32(0x60)&recover == 0
+}
+
+// failed reports whether the kernel has noted an error.
+func (sb *superblock) failed() bool {
+	return binary.LittleEndian.Uint16(sb[0x3a:])&0x2 != 0
 }
 
 // used is what statfs would say of a clean file system: all blocks without
