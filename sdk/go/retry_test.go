@@ -39,17 +39,20 @@ func answered(status int, body string) (*http.Response, error) {
 
 var refusedDial = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 
-// What may be repeated outlives a restart: a time without a daemon, and one in
-// which it starts.
+// What may be repeated outlives a restart: more attempts than a client makes by itself find no daemon, and more find one
+// that starts.
 func TestRequestsOutliveARestart(t *testing.T) {
-	began := time.Now()
+	const (
+		refused = 1 + defaultRetries + 1 // the attempts behind the first request that find no daemon
+		started = refused + defaultRetries + 1
+	)
 	c, daemon := scriptedClient(t, func(_ *http.Request, n int) (*http.Response, error) {
-		switch since := time.Since(began); {
-		case n == 1:
+		switch behind := n - 1; {
+		case behind == 0:
 			return answered(200, aSession)
-		case since < 100*time.Millisecond:
+		case behind <= refused:
 			return nil, refusedDial
-		case since < 200*time.Millisecond:
+		case behind <= started:
 			return answered(503, unavailable)
 		}
 		return answered(200, aSession)
@@ -60,8 +63,8 @@ func TestRequestsOutliveARestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if daemon.seen < 3+defaultRetries {
-		t.Errorf("%d requests", daemon.seen)
+	if want := 1 + started + 1; daemon.seen != want {
+		t.Errorf("%d requests, want %d", daemon.seen, want)
 	}
 }
 

@@ -7,12 +7,15 @@
 //
 // What it does not do is build the packages otherwise than their own tools do, or
 // look into them: that is the tests' of each SDK. Nothing is taken from a cache of
-// Go's or pip's, so the first program in Go compiles the standard library too.
+// Go's or pip's, so the first program in Go compiles the standard library too. With
+// -warm the caches of the host are used: the instructions and programs are checked in
+// the same way, and the times are others.
 package main
 
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,12 +37,13 @@ type sdk struct {
 	fence string // the language of its programs in the README
 	file  string // of the program
 	start string // runs it
+	cold  string // a shell's command before start that hides a cache
 }
 
 var sdks = []sdk{
 	{name: "typescript", fence: "js", file: "main.mjs", start: "exec node main.mjs"},
 	{name: "python", fence: "python", file: "main.py", start: "exec venv/bin/python3 main.py"},
-	{name: "go", fence: "go", file: "main.go", start: `export GOCACHE="$PWD/../cache"; exec go run .`},
+	{name: "go", fence: "go", file: "main.go", start: "exec go run .", cold: `export GOCACHE="$PWD/../cache"; `},
 }
 
 // copied makes $COPY, the repository as a user has it: without what was built.
@@ -50,8 +54,10 @@ const copied = `mkdir "$COPY" && tar -C "$ROOT" -c --exclude=node_modules --excl
 var copyDir = strings.NewReplacer("~/sandkasten", `"$COPY"`, `"$HOME/sandkasten`, `"$COPY`)
 
 func main() {
+	warm := flag.Bool("warm", false, "use the caches of Go and pip")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx)
+	err := run(ctx, *warm)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "newcomer:", err)
@@ -59,7 +65,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, warm bool) error {
 	root, err := testenv.ModuleRoot()
 	if err != nil {
 		return err
@@ -67,8 +73,11 @@ func run(ctx context.Context) error {
 	fmt.Println("| SDK | install | start to first result | whole program |")
 	fmt.Println("| --- | --- | --- | --- |")
 	for _, s := range sdks {
-		// Nothing of pip's cache, as with the build cache of Go.
-		env := append(os.Environ(), "ROOT="+root, "SDK="+s.name, "PIP_NO_CACHE_DIR=1", "GOFLAGS=", "GOWORK=off")
+		env := append(os.Environ(), "ROOT="+root, "SDK="+s.name, "GOFLAGS=", "GOWORK=off")
+		if !warm {
+			env = append(env, "PIP_NO_CACHE_DIR=1")
+			s.start = s.cold + s.start
+		}
 		took, err := s.begin(ctx, filepath.Join(root, "sdk", s.name), env)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)

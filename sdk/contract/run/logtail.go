@@ -28,6 +28,13 @@ func (l *logTail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// contains reports whether the end has text.
+func (l *logTail) contains(text string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Contains(l.end, []byte(text))
+}
+
 // show writes the whole lines of the end for a person to read.
 func (l *logTail) show(w io.Writer) {
 	l.mu.Lock()

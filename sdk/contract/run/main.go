@@ -3,10 +3,15 @@
 //
 //	go run ./sdk/contract/run npm test
 //
-// The command finds it in SANDKASTEN_URL and SANDKASTEN_API_KEY, and a way to it
+// or several scripts of the shell with one daemon, two at a time, each with the key of
+// an admin of its own:
+//
+//	go run ./sdk/contract/run -each python='cd sdk/python && pytest' -each go='cd sdk/go && go test ./...'
+//
+// What a script prints comes when it has ended. The command finds the daemon in SANDKASTEN_URL and SANDKASTEN_API_KEY, and a way to it
 // that loses answers and breaks streams in SANDKASTEN_FLAKY_URL. Its images are
 // base and python. Everything is removed when the command has ended, whose exit
-// code is ours. When the command fails, the end of the daemon's log follows its output
+// code is ours; of several it is that of the first one that failed. When a command fails, the end of the daemon's log follows its output
 // on standard error. It needs root, and bin/sandkasten.
 package main
 
@@ -15,6 +20,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -22,6 +28,7 @@ import (
 	"syscall"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
 // failure is our exit code where the command has none.
@@ -46,11 +53,13 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	program := flags.String("sandkasten", filepath.Join(root, "bin", "sandkasten"), "the `program` whose daemon is started")
 	driver := flags.String("driver", "native", "what makes the daemon's sandboxes: native, or docker with the engine of DOCKER_HOST")
+	var each scripts
+	flags.Var(&each, "each", "a `NAME=SCRIPT` to run beside the others")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
-	if flags.NArg() == 0 {
-		return 0, errors.New("want a command to run")
+	if (flags.NArg() == 0) == (len(each) == 0) {
+		return 0, errors.New("want a command to run, or scripts")
 	}
 	// Not the host's /tmp, which is often in memory: sandboxes have disks here.
 	dir, err := testenv.MakeDataDir()
@@ -62,7 +71,8 @@ func run(ctx context.Context, args []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := d.importImages(ctx); err != nil {
+	// The names that the cases and the READMEs use.
+	if err := blackbox.BorrowImages(ctx, *program, filepath.Join(dir, "data", "images"), "base", "python"); err != nil {
 		return 0, err
 	}
 	// Last, so that the log has the daemon's end, too.
@@ -80,15 +90,19 @@ func run(ctx context.Context, args []string) (code int, err error) {
 		return 0, err
 	}
 	defer proxy.close()
-	return command(ctx, flags.Args(), append(d.env, "SANDKASTEN_URL="+d.url, "SANDKASTEN_FLAKY_URL="+proxy.url))
+	env := append(d.env, "SANDKASTEN_FLAKY_URL="+proxy.url)
+	if len(each) > 0 {
+		return each.run(ctx, d, env)
+	}
+	return command(ctx, flags.Args(), env, os.Stdout, os.Stderr)
 }
 
 // command runs args to their end and returns the exit code. It is asked to end
 // when ctx is.
-func command(ctx context.Context, args, env []string) (int, error) {
+func command(ctx context.Context, args, env []string, stdout, stderr io.Writer) (int, error) {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, stdout, stderr
 	cmd.Env = env
 	err := cmd.Run()
 	var exit *exec.ExitError

@@ -56,7 +56,8 @@ def test_long_output_is_cut_and_kept(side: Any, tools: Any) -> None:
 
 
 def test_how_a_command_ends_is_said(side: Any, tools: Any) -> None:
-    text = call(side, tools, "exec", command="echo before; sleep 600", timeout_seconds=1)
+    assert "in /workspace]" in call(side, tools, "exec", command="true")  # the shell has started
+    text = call(side, tools, "exec", command="echo before; sleep 600", timeout_seconds=5)
     assert text == "before\n[exit code 124, timeout, in /workspace]"
     assert "shell_exited" in call(side, tools, "exec", command="exit 1")
     assert "in a new shell" in call(side, tools, "exec", command="true")

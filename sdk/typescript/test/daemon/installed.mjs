@@ -12,7 +12,7 @@ export const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Runs a program in a directory, and gives what it prints. */
 export async function run(dir, program, ...args) {
-  const { stdout } = await exec(program, args, { cwd: dir, timeout: 120_000 }).catch((error) => {
+  const { stdout } = await exec(program, args, { cwd: dir, timeout: 300_000 }).catch((error) => {
     throw new Error(`${program} ${args.join(" ")}: ${error.message}\n${error.stdout}${error.stderr}`);
   });
   return stdout;
