@@ -522,7 +522,7 @@ func TestScopesOnTheNativeDriver(t *testing.T) {
 	d.Kill()
 	time.Sleep(time.Second)
 	d.Start()
-	for deadline := time.Now().Add(time.Minute); left("workflow:run-2") > 0; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); left("workflow:run-2") > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("a crash has kept a complete scope alive")
 		}

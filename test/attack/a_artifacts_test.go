@@ -9,6 +9,7 @@ import (
 // A21: a link to an artifact opens that artifact, until it ends or what it was made with
 // does: a key that is revoked, a user who signs out, is disabled or deleted.
 func TestA21_LinksToArtifacts(t *testing.T) {
+	t.Parallel()
 	s := stage(t, anyDaemon+"\norchestrator: {enabled: true}")
 	const sessions = "/api/sandbox/sessions"
 	keyOf := func(name string) (id string, c *caller) {

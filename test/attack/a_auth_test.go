@@ -85,6 +85,7 @@ func (s *scene) sameTime(t *testing.T, nobody *caller) {
 // A08: what the page of another site makes a browser send is refused, and so is
 // what was sent to another name than ours: the page cannot read or do anything.
 func TestA08_Browsers(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	b := s.a.session(t, nil)
 	address := strings.TrimPrefix(s.d.URL, "http://")
@@ -173,6 +174,7 @@ func (b *target) wantPublic(t testing.TB, path string, a reply) {
 // A11: headers and paths that some servers take for others are what they are,
 // and nothing for debugging listens in public.
 func TestA11_OddPaths(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	b := s.a.session(t, nil)
 	for _, name := range []string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "_method"} {

@@ -106,6 +106,7 @@ func (c *caller) events(t testing.TB, path string, edits ...edit) <-chan string 
 // A09: a stream ends with its session, has events of its own command only, and
 // nothing that is printed becomes an event.
 func TestA09_Streams(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	b := s.a.session(t, nil)
 	const forged = `\n\nevent: done\ndata: {"exit_code":0}\n\nid: x\r\rretry: 1\n\n: `
@@ -281,6 +282,7 @@ func (a reply) dropForks(t *testing.T, b *target) {
 // A14: what a client writes into headers, paths and names makes no line of its
 // own in the log, and sends nothing to the terminal of who reads it.
 func TestA14_LogLines(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"json", "text"} {
 		t.Run(format, func(t *testing.T) { logLines(t, format) })
 	}

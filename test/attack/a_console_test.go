@@ -62,6 +62,7 @@ func (v visitor) socket(path, origin string) string {
 // A22: no page but the console's own reads or steers with its cookie, and none signs a
 // browser in or out: by a form, a fetch, a stream or a socket, even if it knows the token.
 func TestA22_ForeignPages(t *testing.T) {
+	t.Parallel()
 	s := stage(t, anyDaemon+"\n"+previewDomain)
 	s.newUser(t, "seen")
 	s.newUser(t, "thief")
@@ -137,6 +138,7 @@ func (v visitor) wantNothing(t *testing.T, b, page string, edits []edit) bool {
 // press what they do not see: neither the console at any of its addresses nor the
 // documentation, and whatever else a browser would draw.
 func TestA23_Frames(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	pages, err := site.Build(docs.FS, site.Options{})
 	if err != nil {
@@ -193,6 +195,7 @@ var cookieServer = strings.Replace(mirror, `Content-Type: text/plain\r\n`,
 // opens no port of a session: by path or at a host of its own, as a page, a stream or a
 // socket. Programs in a sandbox neither get nor set it.
 func TestA24_SessionCookies(t *testing.T) {
+	t.Parallel()
 	s := stage(t, anyDaemon+"\n"+previewDomain)
 	s.newUser(t, "cookies")
 	signIn := map[string]any{"name": "cookies", "password": userPassword}

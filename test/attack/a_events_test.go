@@ -31,6 +31,7 @@ func told(t testing.TB, lines <-chan string, text string) (all []string) {
 // from wherever it goes on, and nothing that is named or printed becomes an event. It
 // ends with its key.
 func TestA19_Events(t *testing.T) {
+	t.Parallel()
 	s := stage(t, anyDaemon)
 	type key struct{ ID, Key string }
 	keyOf := func(name string) (made key) {

@@ -58,6 +58,7 @@ const anyDaemon = "log: {level: debug, format: json}\naudit: {enabled: true}"
 // A16: who guesses a password or key has to wait, for a user that there is and one that
 // there is not, from one address or many; the wait ends, and what is right does not tell.
 func TestA16_GuessingPasswords(t *testing.T) {
+	t.Parallel()
 	s := stage(t, anyDaemon)
 	s.newUser(t, "guessed")
 	nobody := as(t, s.d, "")
@@ -102,6 +103,7 @@ func TestA16_GuessingPasswords(t *testing.T) {
 // A17: a cookie that was stolen opens nothing once its user has signed out, has another
 // password or is disabled, and what it holds open ends; it never leads into a sandbox.
 func TestA17_StolenCookies(t *testing.T) {
+	t.Parallel()
 	s := stage(t, anyDaemon)
 	for name, end := range map[string]func(v visitor, name string){
 		"signs-out": func(v visitor, _ string) {
@@ -156,6 +158,7 @@ func (v visitor) session(t testing.TB) string {
 // A18: what another site's page makes a browser send with its cookie does nothing:
 // without the token, with a wrong one, by a link, a form or a socket.
 func TestA18_ForgedRequests(t *testing.T) {
+	t.Parallel()
 	s := stage(t, anyDaemon)
 	s.newUser(t, "victim")
 	v := s.signIn(t, "victim")
@@ -201,6 +204,7 @@ func TestA18_ForgedRequests(t *testing.T) {
 // C05: a password, a key, a cookie and its token are in no line of the log or the
 // audit log, and in clear text in no file of the daemon's.
 func TestC05_SecretsOfUsers(t *testing.T) {
+	t.Parallel()
 	s := stage(t, anyDaemon)
 	s.newUser(t, "canary")
 	v := s.signIn(t, "canary")

@@ -27,6 +27,7 @@ func (c *caller) tool(t testing.TB, scope, name string, args map[string]any) rep
 // A20: the tools at /mcp reach what the key owns and the scope has, by no id, address
 // or name, and take nobody without a key or from another site's page.
 func TestA20_ToolsOfAgents(t *testing.T) {
+	t.Parallel()
 	s := stage(t, anyDaemon)
 	s.newUser(t, "toolsmith")
 	v := s.signIn(t, "toolsmith")

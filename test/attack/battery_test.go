@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/sdk/go"
+	"github.com/sandkasten/sandkasten/test/attack/coverage"
 	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
@@ -31,6 +33,9 @@ const (
 	// driverVar is docker where the sandboxes are to be containers, on an engine of
 	// the battery's own. Else they are native.
 	driverVar = "SANDKASTEN_ATTACK_DRIVER"
+	// casesVar is all where all cases of containers are to be tried; else they are
+	// those of every run. With -run it has no say.
+	casesVar = "SANDKASTEN_ATTACK_CASES"
 	// weakenVar is handed on to the program: what it lacks.
 	weakenVar = "SANDKASTEN_TEST_WEAKEN"
 )
@@ -53,7 +58,12 @@ type battery struct {
 	a, b      *sandkasten.Client
 	neighbour *sandkasten.Session
 	canaries  *canaries
-	before    host // as it was with nothing but the neighbour there
+
+	guarding sync.Mutex // held by the guard: the daemon, the neighbour and what follows change under it alone
+	before   host       // as it was with nothing but the neighbour there; guarded by guarding
+	running  int        // cases that have begun and not ended; guarded by guarding
+	nodes    []string   // of the control groups of all daemons; guarded by guarding
+	suspects []string   // the cases since the host was looked at with none running; guarded by guarding
 }
 
 // neighbourText is in the neighbour's /workspace/canary.
@@ -99,8 +109,10 @@ func start(life *lifetime) (w *battery, err error) {
 	}
 	w.daemon = blackbox.Start(life, blackbox.Options{
 		Program: os.Getenv(programVar), Config: w.config(),
-		Env: []string{weakenVar + "=" + os.Getenv(weakenVar)},
+		Env:    []string{weakenVar + "=" + os.Getenv(weakenVar)},
+		Images: blackbox.ImportedImages(life), // no other test has these files, whatever the attacks achieve
 	})
+	w.nodes = []string{testenv.NodeName(w.daemon.Data)}
 	w.a, w.b = w.daemon.Client(w.keyA), w.daemon.Client(w.keyB)
 	life.Cleanup(func() {
 		if w.daemon.Running() && w.neighbour != nil {
@@ -142,11 +154,15 @@ func (w *battery) settle(ctx context.Context) error {
 	if err := s.Destroy(ctx); err != nil {
 		return err
 	}
+	if w.running > 0 {
+		return nil // what the host is like beside other cases says nothing
+	}
 	w.before, err = w.steadyHost()
 	return err
 }
 
-// mend makes what a case has broken anew, so that the next one counts too.
+// mend makes what a case has broken anew, so that the next one counts too. Its
+// caller holds guarding.
 func (w *battery) mend(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -165,7 +181,15 @@ func (w *battery) mend(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { testenv.Main(endOfBattery{m}) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if run := flag.Lookup("test.run"); os.Getenv(driverVar) == "docker" && run.Value.String() == "" {
+		if err := run.Value.Set(coverage.DockerPattern(os.Getenv(casesVar) == "all")); err != nil {
+			panic(err)
+		}
+	}
+	testenv.Main(endOfBattery{m})
+}
 
 // endOfBattery ends the battery behind the last test.
 type endOfBattery struct{ tests *testing.M }

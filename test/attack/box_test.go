@@ -20,7 +20,7 @@ import (
 
 // box is one case: a session of the first owner, in which it attacks.
 type box struct {
-	*battery
+	*watched
 	t       *testing.T
 	session *sandkasten.Session
 	probe   string // path of the uploaded probe inside; see needProbe
@@ -33,13 +33,7 @@ type want func(*sandkasten.CreateOptions)
 // asked what else did.
 func attack(t *testing.T, wants ...want) *box {
 	t.Helper()
-	w := theBattery(t)
-	if !w.daemon.Running() {
-		w.mend(t)
-	}
-	daemon := w.daemon.PID()
-	b := &box{battery: w, t: t}
-	t.Cleanup(func() { w.guard(t, daemon) })
+	b := &box{watched: watch(t), t: t}
 	b.session = b.create(wants...)
 	return b
 }
@@ -61,6 +55,7 @@ func (b *box) tryCreate(wants ...want) (*sandkasten.Session, error) {
 	}
 	s, err := b.a.CreateSession(b.t.Context(), &o)
 	if err == nil {
+		b.made(s.ID)
 		b.t.Cleanup(func() { destroy(b.t, s) })
 	}
 	return s, err

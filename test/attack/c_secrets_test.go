@@ -95,6 +95,7 @@ func (s *scene) filesTell(t testing.TB, except string, secrets ...string) {
 // C01: the daemon's secrets are nowhere but in its configuration: not in a
 // session, an answer, an error, the log, the database, a snapshot or a dump.
 func TestC01_DaemonSecrets(t *testing.T) {
+	t.Parallel()
 	const s3Secret, s3Access = "canary-s3-secret-4711", "canary-s3-access-4711"
 	encryption := strings.Repeat("c0ffee42", 8)
 	s := stageWith(t, blackbox.Options{Env: []string{"SANDKASTEN_SNAPSHOTS__S3_SECRET_KEY=" + s3Secret}},
@@ -183,6 +184,7 @@ func (s *scene) commandLines(t testing.TB, secrets ...string) {
 // C02: what a session's environment has is known inside it, and is in no list,
 // log, metric, database, command line or other session.
 func TestC02_SessionSecrets(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "log: {level: debug, format: json}")
 	const secret, second = "canary-of-a-session-0815", "canary-of-a-process-0815"
 	b := s.a.session(t, map[string]any{"env": map[string]string{"TOKEN": secret}})
@@ -226,6 +228,7 @@ func TestC02_SessionSecrets(t *testing.T) {
 // C03: what a failing store of snapshots says, to the client or the log, has no
 // key and no signature, though the server repeats them.
 func TestC03_ErrorsOfTheStore(t *testing.T) {
+	t.Parallel()
 	const secret, access = "canary-s3-secret-4712", "canary-s3-access-4712"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)

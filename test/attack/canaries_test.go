@@ -23,6 +23,8 @@ type canaries struct {
 
 	watch int // inotify of the file
 
+	looking sync.Mutex // held by touched, which opens the file itself
+
 	mu      sync.Mutex
 	reached []string // guarded by mu
 }
@@ -88,6 +90,8 @@ func (c *canaries) serve(t testing.TB, network, address string) net.Addr {
 
 // touched returns what has been done to the canaries since the last call.
 func (c *canaries) touched() []string {
+	c.looking.Lock()
+	defer c.looking.Unlock()
 	c.mu.Lock()
 	found := c.reached
 	c.reached = nil
@@ -121,6 +125,8 @@ func (c *canaries) opened() bool {
 // replant makes the file as it was.
 func (c *canaries) replant(t testing.TB) {
 	t.Helper()
+	c.looking.Lock()
+	defer c.looking.Unlock()
 	if err := os.WriteFile(c.File, []byte(c.Text), 0o600); err != nil {
 		t.Fatal(err)
 	}

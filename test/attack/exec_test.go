@@ -35,6 +35,7 @@ func (b *box) timesOut(command, gone string) {
 
 // E01: what a command started is gone with it, in whatever session or group.
 func TestE01_Detached(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.timesOut(`setsid sh -c 'sleep 999 & sleep 999' & (nohup sleep 999 >/dev/null 2>&1 &); set -m; sleep 999 & python3 -c '
 import os, time
@@ -47,6 +48,7 @@ time.sleep(999)'`, `999`)
 
 // E02: ignoring every signal that can be ignored helps as long as the grace is.
 func TestE02_IgnoredSignals(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.timesOut(`trap '' TERM INT HUP QUIT; while :; do :; done`, `nothing`)
 	b.timesOut(`sh -c "trap '' TERM INT HUP QUIT; while :; do sleep 998; done"`, `998`)
@@ -55,6 +57,7 @@ func TestE02_IgnoredSignals(t *testing.T) {
 // E03: a command that stands still is ended like one that runs, the shell
 // itself too.
 func TestE03_Stopped(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.timesOut(`sleep 997 & kill -STOP $!; sh -c 'kill -STOP $$'`, `997`)
 	b.timesOut(`sleep 997 & kill -STOP $$`, `997`)
@@ -65,6 +68,7 @@ func TestE03_Stopped(t *testing.T) {
 // E04: the client has its answer in time though a process waits where signals
 // do not reach it: for a child of vfork, which waits for a pipe's other end.
 func TestE04_Uninterruptible(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.timesOut(`mkfifo p; python3 -c '
 import os
@@ -73,6 +77,7 @@ os.posix_spawn("/bin/sleep", ["sleep", "996"], os.environ, file_actions=[(os.POS
 
 // E05: forking faster than one can be killed does not help.
 func TestE05_ForkAndDie(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.timesOut(`for i in 1 2 3 4; do sh -c 'while :; do (sleep 0.995 &) ; done' & done 2>/dev/null; sleep 995`, `995`)
 	// Each is a process that is another one before it can be killed.
@@ -89,6 +94,7 @@ while True: c.fork() and c._exit(0)' hop995 & done; sleep 995`, `995`)
 // E06: ending a session in the middle of what it is doing ends that with a
 // definite answer, and leaves nothing.
 func TestE06_DestroyMeanwhile(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	s := b.session
 	busy := map[string]func() error{
@@ -171,6 +177,7 @@ func gone(err error) error {
 
 // E07: how a command ended is told as shells tell it.
 func TestE07_ExitCodes(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	for command, want := range map[string]int{
 		`sh -c 'exit 300'`:             44,
@@ -199,6 +206,7 @@ func TestE07_ExitCodes(t *testing.T) {
 // E08: of many commands at once each has its own output, also when half of
 // them are canceled.
 func TestE08_ManyAtOnce(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	const many = 40
 	var running sync.WaitGroup

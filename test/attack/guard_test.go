@@ -10,22 +10,75 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/sdk/go"
+	"github.com/sandkasten/sandkasten/test/blackbox"
 )
+
+// watched is the battery as a case meets it: what it is to find again afterwards, and
+// the sessions that it made.
+type watched struct {
+	*battery
+	pid int // of the daemon
+
+	mu       sync.Mutex
+	sessions []string // guarded by mu
+}
+
+// watch begins a case. It ends with the guard, once its sessions have ended.
+func watch(t *testing.T) *watched {
+	t.Helper()
+	w := theBattery(t)
+	w.guarding.Lock()
+	defer w.guarding.Unlock()
+	if !w.daemon.Running() {
+		w.mend(t)
+	}
+	w.running++
+	w.suspects = append(w.suspects, t.Name())
+	c := &watched{battery: w, pid: w.daemon.PID()}
+	t.Cleanup(func() { c.guard(t) })
+	return c
+}
+
+// made notes a session of the case.
+func (c *watched) made(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sessions = append(c.sessions, id)
+}
+
+// own tells the guard of a daemon of the case's own, which runs.
+func (c *watched) own(d *blackbox.Daemon) {
+	c.guarding.Lock()
+	defer c.guarding.Unlock()
+	if node := testenv.NodeName(d.Data); !slices.Contains(c.nodes, node) {
+		c.nodes = append(c.nodes, node)
+	}
+}
 
 // guard is asked after each case, once its sessions have ended: the daemon is
 // the one it was and answers, the neighbour works, the canaries have seen
 // nobody, the kernel is sound, and of the case nothing is left on the host.
-func (w *battery) guard(t *testing.T, daemon int) {
+//
+// Cases that run beside others have a share in what the host is like. Of such a
+// case the guard looks for its own sessions, and for everything else behind the last
+// of them.
+func (c *watched) guard(t *testing.T) {
 	t.Helper()
+	w := c.battery
+	w.guarding.Lock()
+	defer w.guarding.Unlock()
+	w.running--
+	alone := w.running == 0
 	var hurt []string
 	note := func(format string, args ...any) { hurt = append(hurt, fmt.Sprintf(format, args...)) }
-	if !w.daemon.Running() || w.daemon.PID() != daemon {
+	if !w.daemon.Running() || w.daemon.PID() != c.pid {
 		note("the daemon has ended:\n%s", tail(w.daemon.Log()))
 	} else {
 		if err := within(time.Second, func(ctx context.Context) error { return healthy(ctx, w.daemon.URL) }); err != nil {
@@ -38,14 +91,33 @@ func (w *battery) guard(t *testing.T, daemon int) {
 	for _, what := range w.canaries.touched() {
 		note("%s", what)
 	}
-	for _, what := range w.leftOnHost() {
+	left, suspects := c.leftOfSessions, []string{t.Name()}
+	if alone {
+		left, suspects = w.leftOnHost, w.suspects
+		w.suspects = nil
+	}
+	for _, what := range left() {
 		note("%s", what)
 	}
 	if len(hurt) == 0 {
 		return
 	}
-	t.Errorf("guard of %s:\n\t%s", t.Name(), strings.Join(hurt, "\n\t"))
+	t.Errorf("guard of %s:\n\t%s", strings.Join(suspects, ", "), strings.Join(hurt, "\n\t"))
 	w.mend(t)
+}
+
+// leftOfSessions is what is there of the case's own sessions.
+func (c *watched) leftOfSessions() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.left(func(now host) (left []string) {
+		for _, thing := range now.things {
+			if slices.ContainsFunc(c.sessions, func(id string) bool { return strings.Contains(thing, id) }) {
+				left = append(left, "left behind: "+thing)
+			}
+		}
+		return left
+	})
 }
 
 var errSlow = errors.New("too slow")
@@ -115,13 +187,7 @@ const settled = 10 * time.Second
 // leftOnHost is what is there and was not before.
 func (w *battery) leftOnHost() []string {
 	before := w.before
-	var left []string
-	for deadline := time.Now().Add(paced(settled)); ; time.Sleep(20 * time.Millisecond) {
-		now, err := w.readHost()
-		if err != nil {
-			return []string{err.Error()}
-		}
-		left = nil
+	return w.left(func(now host) (left []string) {
 		for _, thing := range now.things {
 			if !slices.Contains(before.things, thing) {
 				left = append(left, "left behind: "+thing)
@@ -130,11 +196,24 @@ func (w *battery) leftOnHost() []string {
 		if now.loops > before.loops {
 			left = append(left, fmt.Sprintf("%d loop devices instead of %d", now.loops, before.loops))
 		}
-		if now.tainted != before.tainted {
-			return append(left, fmt.Sprintf("the kernel is tainted: %s, before %s", now.tainted, before.tainted))
+		return left
+	})
+}
+
+// left is what search finds on the host and does not go away, and whether the kernel
+// is sound.
+func (w *battery) left(search func(host) []string) []string {
+	for deadline := time.Now().Add(paced(settled)); ; time.Sleep(20 * time.Millisecond) {
+		now, err := w.readHost()
+		if err != nil {
+			return []string{err.Error()}
 		}
-		if len(left) == 0 || time.Now().After(deadline) {
-			return left
+		found := search(now)
+		if now.tainted != w.before.tainted {
+			return append(found, fmt.Sprintf("the kernel is tainted: %s, before %s", now.tainted, w.before.tainted))
+		}
+		if len(found) == 0 || time.Now().After(deadline) {
+			return found
 		}
 	}
 }
@@ -160,13 +239,13 @@ func (w *battery) steadyHost() (host, error) {
 }
 
 // traces are what mounts of the battery's have in their lines, and where its
-// control groups, devices and directories are.
+// control groups, devices and directories are. Daemons that are not of this process
+// stand beside it, and come and go with theirs.
 func (w *battery) traces() (places, patterns []string) {
-	data := w.daemon.Data
-	places = []string{data, " /dev/loop"}
-	patterns = []string{
-		"/sys/class/net/*", filepath.Join(data, "sandboxes", "*"),
-		"/sys/fs/cgroup/sandkasten*/*/*", "/sys/fs/cgroup/*/sandkasten*/*/*",
+	places = []string{w.daemon.Data}
+	patterns = []string{"/sys/class/net/*", filepath.Join(w.daemon.Data, "sandboxes", "*")}
+	for _, node := range w.nodes {
+		patterns = append(patterns, "/sys/fs/cgroup/sandkasten*/"+node+"/*", "/sys/fs/cgroup/*/sandkasten*/"+node+"/*")
 	}
 	if w.contained() {
 		dir := filepath.Dir(strings.TrimPrefix(w.engine.Host, "unix://"))
@@ -185,11 +264,10 @@ func (w *battery) readHost() (host, error) {
 		return h, err
 	}
 	for line := range strings.Lines(string(mounts)) {
-		if slices.ContainsFunc(places, func(place string) bool { return strings.Contains(line, place) }) && !testenv.Foreign(line) {
+		if testenv.OwnMount(line) || slices.ContainsFunc(places, func(place string) bool { return strings.Contains(line, place) }) {
 			h.things = append(h.things, "mount "+strings.TrimSpace(line))
 		}
 	}
-	foreign := testenv.ForeignGroups()
 	for _, pattern := range patterns {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
@@ -198,9 +276,6 @@ func (w *battery) readHost() (host, error) {
 		for _, path := range found {
 			if strings.Contains(path, "/volumes/sandkasten-runner-") {
 				continue // one of each daemon, which stays
-			}
-			if foreign(path) {
-				continue // of tests that run beside these
 			}
 			if info, err := os.Stat(path); err == nil && info.IsDir() {
 				h.things = append(h.things, path)

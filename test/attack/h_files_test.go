@@ -106,6 +106,7 @@ func TestH05_HugeFiles(t *testing.T) {
 // H06: files that grow and shrink while they are read are given with the length
 // that was announced, or break off; snapshots of them work.
 func TestH06_ShiftingFiles(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	b := s.a.session(t, nil)
 	b.sh(t, `(while :; do head -c 300000 /dev/urandom >>f; [ $(stat -c %s f) -lt 5000000 ] || : >f; done) 2>/dev/null &
@@ -179,6 +180,7 @@ for i in range(5000): os.mkdir("d"); os.chdir("d")
 // H08: modes, links and attributes that a session gives its files keep neither
 // their owner from reading them by the API nor the daemon from removing them.
 func TestH08_ForbiddingFiles(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	b := s.a.session(t, nil)
 	b.sh(t, `mkdir -p d/e; echo text >d/e/f
@@ -203,6 +205,7 @@ X
 // H09: whatever lies where the runner's socket might, the daemon connects to
 // nothing else: a listener of the host's and one of the session's hear nothing.
 func TestH09_ReplacedSockets(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	dir := t.TempDir()
 	host, err := new(net.ListenConfig).Listen(t.Context(), "unix", filepath.Join(dir, "s"))
@@ -366,6 +369,7 @@ func (c *caller) bare(t testing.TB, text string, within time.Duration) (status i
 // H13: ranges without sense, or too many, are refused or answered with no more
 // than the file.
 func TestH13_Ranges(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	b := s.a.session(t, nil)
 	b.put(t, "f", "0123456789")
@@ -388,6 +392,7 @@ func TestH13_Ranges(t *testing.T) {
 // H14: a name that a session chose puts nothing into a header, and a browser
 // saves what it downloads instead of running it.
 func TestH14_NamesInHeaders(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	b := s.a.session(t, nil)
 	names := []string{"x\"\r\nSet-Cookie: a=b", "x\r\n\r\n<script>", "page.html", "image.svg", "a;b=c", "a\x7f", "ü€", "\x1b[2J", strings.Repeat("n", 250), `back\slash`}

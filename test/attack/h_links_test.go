@@ -90,6 +90,7 @@ func oneFile(t testing.TB, name, text string) string {
 // H01: links that a session makes lead where they lead inside it, in every call
 // to files: the host's file is neither told nor touched.
 func TestH01_LinksInFileAPI(t *testing.T) {
+	t.Parallel()
 	s := stage(t, outsideToo)
 	for _, tt := range []struct{ name, link string }{
 		{"l", "l"},
@@ -119,6 +120,7 @@ func TestH01_LinksInFileAPI(t *testing.T) {
 // H01: where the calls to files are kept to the workspace, no link and no path
 // leads them out of it.
 func TestH01_LinksOutOfTheWorkspace(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	b := s.a.session(t, nil)
 	const beside = "beside-the-workspace"
@@ -137,6 +139,7 @@ func TestH01_LinksOutOfTheWorkspace(t *testing.T) {
 // H02: a directory that is exchanged for a link all the time leads to one or to
 // the other, both inside. For 10 s.
 func TestH02_LinkRaceInFileAPI(t *testing.T) {
+	t.Parallel()
 	s := stage(t, outsideToo)
 	b := s.a.session(t, nil)
 	dir := path.Dir(s.canary)
@@ -177,6 +180,7 @@ var pathForms = []string{
 
 // H03: no form of a path gets out, and none makes the daemon fail.
 func TestH03_PathFormsInFileAPI(t *testing.T) {
+	t.Parallel()
 	for name, config := range map[string]string{"in the workspace": "", "anywhere": outsideToo} {
 		t.Run(name, func(t *testing.T) {
 			s := stage(t, config)

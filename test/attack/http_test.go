@@ -20,6 +20,7 @@ type caller struct {
 	d    *blackbox.Daemon
 	key  string
 	http *http.Client
+	made func(id string) // notes a session; nil where nobody asks
 }
 
 // as is a caller with a key; "" sends none.
@@ -168,6 +169,9 @@ func (c *caller) session(t testing.TB, request map[string]any) *target {
 	var made struct{ ID string }
 	c.do(t, "POST", "/v1/sessions", request).into(t, &made)
 	b := &target{c, made.ID}
+	if c.made != nil {
+		c.made(b.id)
+	}
 	t.Cleanup(func() { b.end(t) })
 	return b
 }

@@ -16,6 +16,7 @@ var named = []string{"python:3.12-evil", "evil/python:3.12", "localhost:5000/pyt
 // I01: with a list of allowed images a client gets those, by whatever name that
 // leads to their content, and no other, whatever its name looks like.
 func TestI01_AllowList(t *testing.T) {
+	t.Parallel()
 	st := stage(t, "").store(t)
 	allowed := st.marked(t, "python:3.12", "allowed")
 	other := ""
@@ -55,6 +56,7 @@ func TestI01_AllowList(t *testing.T) {
 // I02: when a name is given to other content, what is allowed moves with it, and
 // who has a session keeps what it began with.
 func TestI02_MovedNames(t *testing.T) {
+	t.Parallel()
 	st := stage(t, "").store(t)
 	allowed := st.marked(t, "python:3.12", "allowed")
 	st.marked(t, "alias", "allowed")

@@ -18,6 +18,7 @@ import (
 
 // K15: no program gains anything by its owner, its mode or its attributes.
 func TestK15_SetuidPrograms(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.x(`cp $(command -v bash) /opt/s && chmod 4755 /opt/s; cp /opt/s /workspace/s && chmod 4755 /workspace/s`)
 	for _, dir := range []string{"/opt", "/workspace"} {
@@ -230,6 +231,7 @@ func (b *box) imageSums() string {
 
 // K18: IPC objects, abstract sockets and shared memory of others are not there.
 func TestK18_ObjectsOfOthers(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	const name = "sk-object-of-the-neighbour"
 	r, err := b.neighbour.Exec(t.Context(), `touch /dev/shm/`+name+`; ipcmk -M 4096 -S 1 -Q >/dev/null
@@ -248,6 +250,7 @@ func TestK18_ObjectsOfOthers(t *testing.T) {
 
 // K19: no namespace is shared with the host or a neighbour.
 func TestK19_NamespacesAreOwn(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	const look = `for n in cgroup ipc mnt net pid user uts; do readlink /proc/self/ns/$n; done`
 	own := strings.Fields(b.x(look))
@@ -279,6 +282,7 @@ func TestK19_NamespacesAreOwn(t *testing.T) {
 // K20: who kills all that it can ends the session's own processes, and the
 // session goes on.
 func TestK20_KillEverything(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	r, err := b.neighbour.Exec(t.Context(), `sleep 333 & echo $!`, nil)
 	if err != nil {
@@ -332,6 +336,7 @@ func TestK21_CoreDumps(t *testing.T) {
 // K23: a process cannot protect itself from running out of memory, nor change
 // which ids it has.
 func TestK23_OwnProcess(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	ids := `setpriv --reuid 65535 true 2>/dev/null && echo becomes the id of the runner`
 	if b.contained() {
@@ -346,6 +351,7 @@ func TestK23_OwnProcess(t *testing.T) {
 
 // K24: limits and priorities cannot be raised.
 func TestK24_RaisingLimits(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.none(`( prlimit --pid $BASHPID --nofile=2000000:2000000 ) 2>/dev/null && echo raises open files
 		( ulimit -Hn 2000000 ) 2>/dev/null && echo raises open files

@@ -18,6 +18,7 @@ import (
 // K01: nothing in a session can mount, remount or unmount, and its root stays
 // as it is.
 func TestK01_MountAndRemount(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	const root = `grep ' / / ' /proc/self/mountinfo`
@@ -44,6 +45,7 @@ func TestK01_MountAndRemount(t *testing.T) {
 // K26: mounting, which most ways out begin with, is refused by each of three
 // protections, of which the control takes away the other two.
 func TestK26_MountsByEachLayer(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	b.denied(
@@ -60,6 +62,7 @@ var namespaces = map[string]int{
 
 // K02: no namespace can be made or joined.
 func TestK02_UnshareAndSetns(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.none(`for n in -Ur -m -n -p -C -i -u -T; do unshare $n true 2>/dev/null && echo unshare $n; done
 		nsenter -t 1 -m true 2>/dev/null && echo nsenter
@@ -85,6 +88,7 @@ for name in os.listdir("/proc/self/ns"):
 // K03: no child begins in a namespace of its own, and threads and children of
 // ordinary programs work.
 func TestK03_CloneFlags(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	// With CLONE_THREAD alone no child appears, even if the call is let through.
@@ -108,6 +112,7 @@ os.waitpid(os.fork() or os._exit(0), 0)' && echo forked`)
 
 // K04: the newer calls for mounts are as closed as the old one.
 func TestK04_NewMountCalls(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	b.denied(
@@ -124,6 +129,7 @@ func TestK04_NewMountCalls(t *testing.T) {
 
 // K05: the kernel's programmable and shared parts are out of reach.
 func TestK05_ProgramsAndKeyrings(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	b.denied(
@@ -139,6 +145,7 @@ func TestK05_ProgramsAndKeyrings(t *testing.T) {
 
 // K06: io_uring is closed, and what has it as an option works without.
 func TestK06_IOUring(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	b.denied(
@@ -160,6 +167,7 @@ asyncio.run(main())'`)
 // K07: of all families, types and protocols, UNIX, TCP, UDP and route netlink
 // sockets can be made.
 func TestK07_SocketSweep(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	allowed := func(domain, kind, protocol int) bool {
 		switch domain {
@@ -193,6 +201,7 @@ func TestK07_SocketSweep(t *testing.T) {
 
 // K08: 32-bit calls kill their program, and x32 and unknown numbers do not exist.
 func TestK08_ForeignCalls(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	b.none(`for how in int80 i386; do $PROBE $how 2>&1 | grep survived | sed "s/^/$how: /"; done`)
@@ -228,6 +237,7 @@ func (b *box) killedBy(list []call) {
 // K09: a program can neither type into its terminal nor change what the kernel
 // makes of it, whatever the argument's high half is.
 func TestK09_TerminalControls(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	const tty = 2
@@ -249,6 +259,7 @@ func TestK09_TerminalControls(t *testing.T) {
 // K10: what a file counts against and whether it can be deleted is not for a
 // session to set, and its disk is full when it is.
 func TestK10_FileControls(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	const ownFile = 0 // standard input: a file in /workspace
@@ -272,6 +283,7 @@ func TestK10_FileControls(t *testing.T) {
 
 // K11: files cannot be opened by the numbers that file systems have for them.
 func TestK11_FileHandles(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	root := "\x08\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00" // inode 2, which is "/" of an ext4
@@ -285,6 +297,7 @@ func TestK11_FileHandles(t *testing.T) {
 // K12: neither the runner nor a process of the host can be traced, read or
 // compared; processes of the host have no number here.
 func TestK12_TracingOthers(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	const runner = 1
@@ -305,6 +318,7 @@ func TestK12_TracingOthers(t *testing.T) {
 
 // K13: what runs the machine is out of reach.
 func TestK13_MachineControl(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	b.denied(
@@ -333,6 +347,7 @@ func TestK13_MachineControl(t *testing.T) {
 
 // K14: personalities, segments and what tells of others' memory are refused.
 func TestK14_MemoryControls(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	b.denied(
@@ -351,6 +366,7 @@ func TestK14_MemoryControls(t *testing.T) {
 // K22: a program that makes system calls at random for some seconds ends its
 // own session at most.
 func TestK22_RandomCalls(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.exec(`timeout -s KILL 6 python3 -c '
 import ctypes, os, random

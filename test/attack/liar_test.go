@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +30,9 @@ func newLiars(t *testing.T) *liars {
 	b.next()
 	l := &liars{t: t, daemon: blackbox.Start(t, blackbox.Options{
 		Program: liar(t), Env: []string{weakenVar + "=" + os.Getenv(weakenVar)}, Config: configuration,
+		Images: filepath.Join(b.daemon.Data, "images"),
 	})}
+	b.own(l.daemon)
 	l.client = l.daemon.Client("")
 	l.honest = l.create("")
 	l.wantHonest()

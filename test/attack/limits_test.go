@@ -155,6 +155,10 @@ func TestR02_Memory(t *testing.T) {
 func (b *box) returns(before, most int64) {
 	b.t.Helper()
 	now := hostMemory(b.t)
+	// What others take and give back in some seconds is not the session's, which idles.
+	for end := time.Now().Add(5 * time.Second); now < before-most<<20 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		now = max(now, hostMemory(b.t))
+	}
 	if now >= before-most<<20 {
 		return
 	}
@@ -289,6 +293,11 @@ func TestR06_OutputFloods(t *testing.T) {
 	least := int64(512 << 20)
 	if b.contained() {
 		least = 64 << 20 // as much as goes through the relay
+	}
+	for range 8 { // each flood has half a second, in which a busy host prints little
+		if dropped < least {
+			dropped += b.outputFloods()
+		}
 	}
 	if dropped < least {
 		t.Errorf("%d bytes were dropped: that is no flood", dropped)
@@ -468,6 +477,7 @@ while time.time() < until:
 // R09: processes that nobody waited for are gone once their parent is, be that a
 // command of the shell, which reaps them, or a program beside it.
 func TestR09_Zombies(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	const neglect = `
 import os, time
@@ -531,15 +541,7 @@ func TestR11_KernelMemory(t *testing.T) {
 	const limit = 48
 	b := attack(t, limits(sandkasten.Limits{MemoryMB: limit}))
 	before := hostMemory(t)
-	for _, hog := range []string{
-		`python3 -c '
-import os
-i = 0
-while True:
-    try: os.stat("/workspace/none%d" % i)
-    except OSError: pass
-    i += 1'`,
-		`python3 -c '
+	const pipes = `python3 -c '
 import os
 keep = []
 while True:
@@ -548,13 +550,29 @@ while True:
     os.set_blocking(w, False)
     try: os.write(w, bytes(65536))
     except OSError: pass
-    keep.append((r, w))'`,
-		`while ipcmk -Q >/dev/null 2>&1 && ipcmk -S 100 >/dev/null 2>&1 && ipcmk -M 1000000 >/dev/null 2>&1; do :; done`,
-	} {
+    keep.append((r, w))'`
+	run := func(hog string) {
 		b.exec(`( `+hog+` ) >/dev/null 2>&1`, sandkasten.ExecOptions{Timeout: 3 * time.Second})
 		b.next()
 	}
+	for _, hog := range []string{
+		`python3 -c '
+import os
+i = 0
+while True:
+    try: os.stat("/workspace/none%d" % i)
+    except OSError: pass
+    i += 1'`,
+		pipes,
+		`while ipcmk -Q >/dev/null 2>&1 && ipcmk -S 100 >/dev/null 2>&1 && ipcmk -M 1000000 >/dev/null 2>&1; do :; done`,
+	} {
+		run(hog)
+	}
 	stats, err := b.session.Stats(t.Context())
+	for tries := 0; tries < 5 && err == nil && stats.MemoryPeak < limit<<19; tries++ { // three seconds are short on a slow machine
+		run(pipes)
+		stats, err = b.session.Stats(t.Context())
+	}
 	if b.contained() {
 		stats.MemoryPeak = limit << 20 // an engine knows none of cgroup v2
 	}
@@ -655,6 +673,7 @@ func (b *box) slowClients() {
 // R15: a request that fails makes a line of bounded length in the log, however
 // long what it asks for is.
 func TestR15_LogFlood(t *testing.T) {
+	t.Parallel()
 	s := stageWith(t, blackbox.Options{}, "log: {level: debug, format: text}")
 	wrong := as(t, s.d, "wrong")
 	before := len(s.d.Log())
@@ -676,6 +695,7 @@ func TestR15_LogFlood(t *testing.T) {
 // R17: who has no key cannot push out what the audit log has of those who have
 // one.
 func TestR17_AuditFlood(t *testing.T) {
+	t.Parallel()
 	s := stageWith(t, blackbox.Options{}, "audit: {max_file_mb: 1, max_files: 2}")
 	b := s.a.session(t, nil)
 	s.a.do(t, "DELETE", b.at(""), nil)

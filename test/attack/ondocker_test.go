@@ -28,7 +28,8 @@ const (
 func TestDockerTable(t *testing.T) {
 	tests, asking := caseTests(t, "."), askingTests(t)
 	var table strings.Builder
-	table.WriteString("| case | test | otherwise in containers |\n| --- | --- | --- |\n")
+	table.WriteString("| case | test | tried in | otherwise in containers |\n| --- | --- | --- | --- |\n")
+	runs := dockerRuns(t)
 	listed := listedCases(t)
 	for _, c := range listed {
 		id := c.ID
@@ -40,10 +41,12 @@ func TestDockerTable(t *testing.T) {
 		switch {
 		case asks != (said != ""):
 			t.Errorf("%s: its test asks whether it is in a container: %v; coverage.OnDocker says %q", id, asks, said)
+		case (runs[id] == "") != (len(names) == 0):
+			t.Errorf("%s has the tests %q and is tried in %q; coverage has it in one group if it has a test", id, names, runs[id])
 		case len(names) == 0:
-			fmt.Fprintf(&table, "| %s | none: %s | |\n", id, c.Without)
+			fmt.Fprintf(&table, "| %s | none: %s | | |\n", id, c.Without)
 		default:
-			fmt.Fprintf(&table, "| %s | `%s` | %s |\n", id, strings.Join(names, "`, `"), said)
+			fmt.Fprintf(&table, "| %s | `%s` | %s | %s |\n", id, strings.Join(names, "`, `"), runs[id], said)
 		}
 	}
 	for id := range coverage.OnDocker {
@@ -51,7 +54,32 @@ func TestDockerTable(t *testing.T) {
 			t.Errorf("%s is no case that is run in containers", id)
 		}
 	}
+	for id := range runs {
+		if !slices.ContainsFunc(listed, func(c coverage.Case) bool { return c.ID == id }) || !strings.Contains(coverage.DockerSections, id[:1]) {
+			t.Errorf("%s is in a group, and no case that is run in containers", id)
+		}
+	}
 	compareTable(t, table.String())
+}
+
+// dockerRuns says of each case that is tried in containers in which runs it is.
+func dockerRuns(t *testing.T) map[string]string {
+	t.Helper()
+	runs := map[string]string{}
+	for run, groups := range map[string][]coverage.Group{"every run": coverage.DockerEveryRun, "the long tier": coverage.DockerLongTier} {
+		for _, g := range groups {
+			if len(g.Why) < 20 {
+				t.Errorf("%v have no reason: %q", g.Cases, g.Why)
+			}
+			for _, id := range g.Cases {
+				if runs[id] != "" {
+					t.Errorf("%s is in two groups", id)
+				}
+				runs[id] = run
+			}
+		}
+	}
+	return runs
 }
 
 // compareTable wants the table in the page, or puts it there.

@@ -21,6 +21,7 @@ import (
 
 // P01: what /proc and /sys say of the host is not to be read.
 func TestP01_MaskedPaths(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	groups := "/sys/fs/cgroup"
 	if b.contained() {
@@ -48,6 +49,7 @@ const settings = `/proc/sysrq-trigger /proc/sys/kernel/core_pattern /proc/sys/vm
 
 // P02: no setting of the kernel's can be written.
 func TestP02_KernelSettings(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	before := hostSettings(t)
 	b.none(`for f in ` + strings.Join(strings.Fields(settings), " ") + ` $(find /sys -name release_agent -o -path '/sys/class/*/power/*' 2>/dev/null); do
@@ -73,6 +75,7 @@ func hostSettings(t *testing.T) string {
 
 // P03: nothing in /proc and /sys but one's own processes can be written.
 func TestP03_WritableFiles(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	tries := `echo "may write $f"`
 	if b.contained() { // root may open what only other rights than root's can write
@@ -84,6 +87,7 @@ func TestP03_WritableFiles(t *testing.T) {
 
 // P04: in /dev is what programs need, and no other device can be made or opened.
 func TestP04_Devices(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	var list []call
@@ -115,6 +119,7 @@ func TestP04_Devices(t *testing.T) {
 
 // P05: control groups are neither mounted nor named, and cannot be made.
 func TestP05_Cgroups(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	seen := `grep cgroup /proc/self/mountinfo | grep -v " /proc/cgroups " # the mask over it
 		find / -name cgroup.procs -o -name release_agent -o -name notify_on_release 2>/dev/null | head`
@@ -132,6 +137,7 @@ func TestP05_Cgroups(t *testing.T) {
 // P06: the runner cannot be seen or looked into, and no key of the daemon's is in
 // any environment, command line or file.
 func TestP06_RunnerInProc(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	sees := `ls -d /proc/1 2>/dev/null && echo "sees the runner"`
 	lists, opens := `ls fd map_files 2>/dev/null | grep -q '^[0-9]' && echo "lists fd"`, `mem oom_score_adj comm coredump_filter clear_refs uid_map`
@@ -158,6 +164,7 @@ func TestP06_RunnerInProc(t *testing.T) {
 // P07: the programs that the host runs for a session cannot be written through
 // /proc, also not while they are started over and over (CVE-2019-5736).
 func TestP07_ProgramsOfTheHost(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	before := b.hostProgram()
 	b.none(`( for i in $(seq 300); do
@@ -202,6 +209,7 @@ func (b *box) hostProgram() string {
 // P08: no process has a descriptor of the host's, by which it would be out
 // whatever the namespaces say (CVE-2024-21626).
 func TestP08_LeakedDescriptors(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	const look = `for p in $BASHPID $$ $!; do find /proc/$p/fd -type l -printf '%l\n'; done 2>/dev/null`
 	out := b.x(`sleep 5 & ` + look + `; kill $!`)
@@ -232,6 +240,7 @@ func TestP08_LeakedDescriptors(t *testing.T) {
 
 // P09: no path leads out of the root, given as a working directory either.
 func TestP09_PathsOut(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.none(`inode=$(stat -c %d:%i /)
 		for up in "" /proc/self/cwd/../../.. /proc/self/root/../.. /../.. /proc/1/root /proc/$PPID/root /proc/1/cwd /dev/fd/3 /proc/self/fd/7; do
@@ -256,6 +265,7 @@ func TestP09_PathsOut(t *testing.T) {
 // P10: whatever an image has where something is mounted, it is refused or the
 // session has its own there, and the host's files stay as they are.
 func TestP10_HostileImages(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	trap := testenv.DataDir(t)
 	plants := map[string]func(path string) error{
@@ -348,6 +358,7 @@ func (b *box) tryImage(name, kind string, places []string, plant func(string) er
 // P11: places for mounts that change while sessions begin with them lead nobody
 // to the host: forks and restored snapshots of a root that somebody toggles.
 func TestP11_TogglingPlaces(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	trap := testenv.DataDir(t)
 	b.x(`cat >toggle.sh <<'END'

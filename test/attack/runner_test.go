@@ -16,6 +16,7 @@ import (
 
 // N01: no signal reaches the runner, as root of the session or as another user.
 func TestN01_SignalsToTheRunner(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	for _, who := range []string{"", "setpriv --reuid 1000 --regid 1000 --clear-groups "} {
@@ -45,6 +46,7 @@ func TestN01_SignalsToTheRunner(t *testing.T) {
 // N02: the runner's limits, priority, processors and memory are not for the
 // session to change, nor is its input.
 func TestN02_TamperingWithTheRunner(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.needProbe()
 	const runner = 1
@@ -74,6 +76,7 @@ func TestN02_TamperingWithTheRunner(t *testing.T) {
 // N04: the daemon's way in is a socket that has no name in the session: there
 // is nothing to connect to, to replace or to listen in on.
 func TestN04_RunnerSocket(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	known := "/dev/null"
 	if b.contained() { // its name is seen, and whoever knows it is hung up on
@@ -116,6 +119,7 @@ END`)
 // N05: there is no path of the runner's in the session whose loss it would
 // notice.
 func TestN05_PathsOfTheRunner(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.x(`cd /; chmod -R 000 /run /var /etc /tmp 2>/dev/null; rm -rf --no-preserve-root /run/* /run/.[!.]* /tmp/* /var/* /etc/* /dev/* 2>/dev/null
 		mv /run /run2; mv /workspace /elsewhere; mv /tmp /tmp2; true`)
@@ -129,7 +133,7 @@ func TestN05_PathsOfTheRunner(t *testing.T) {
 	// As many connections as there can be, all at once.
 	b.x(`python3 -c '
 import socket, time
-s = socket.socket(); s.bind(("127.0.0.1", 4000)); s.listen(4096); time.sleep(30)' >/dev/null 2>&1 & sleep 0.3`)
+s = socket.socket(); s.bind(("127.0.0.1", 4000)); s.listen(4096); time.sleep(30)' >/dev/null 2>&1 & for i in $(seq 200); do grep -q ':0FA0 .* 0A ' /proc/net/tcp && break; sleep 0.05; done`)
 	var tunnels []*sandkasten.Tunnel
 	for range 200 {
 		c, err := b.session.DialPort(t.Context(), 4000)
@@ -150,6 +154,7 @@ s = socket.socket(); s.bind(("127.0.0.1", 4000)); s.listen(4096); time.sleep(30)
 // N06: what a session names things cannot forge lines of the daemon's log, which
 // has all that it can have.
 func TestN06_ForgedLogLines(t *testing.T) {
+	t.Parallel()
 	s := stageWith(t, blackbox.Options{}, "log: {level: debug, format: text}")
 	b := s.a.session(t, nil)
 	const forged = "FORGED-BY-A-SESSION"

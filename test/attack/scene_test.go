@@ -26,7 +26,7 @@ type scene struct {
 	port             int    // of the host's server, on all its addresses
 	socket, abstract string // and its other names
 
-	w *battery
+	w *watched
 }
 
 // Configurations of a daemon of the case's own.
@@ -68,12 +68,7 @@ func stageWith(t *testing.T, o blackbox.Options, config string) *scene {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	w := theBattery(t)
-	if !w.daemon.Running() {
-		w.mend(t)
-	}
-	daemon := w.daemon.PID()
-	t.Cleanup(func() { w.guard(t, daemon) })
+	w := watch(t)
 	c := w.canaries
 	return &scene{canary: c.File, secret: c.Text, port: c.Port, socket: c.Socket, abstract: c.Abstract, w: w}
 }
@@ -82,6 +77,8 @@ func newScene(t *testing.T) *scene {
 func (s *scene) on(t *testing.T, d *blackbox.Daemon) {
 	t.Helper()
 	s.d, s.a, s.b = d, as(t, d, s.w.keyA), as(t, d, s.w.keyB)
+	s.a.made, s.b.made = s.w.made, s.w.made
+	s.w.own(d)
 	t.Cleanup(func() {
 		for _, c := range []*caller{s.a, s.b} {
 			c.forgetSnapshots(t)

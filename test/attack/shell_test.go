@@ -50,6 +50,7 @@ func (b *box) each(commands ...hostile) {
 
 // S01: what a command prints is never taken for a result.
 func TestS01_ForgedMarkers(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.each(
 		hostile{command: `printf '{"type":"done","body":{"id":"e0","state":"ended","exit_code":0}}\n'; (exit 3)`, code: 3, output: "done"},
@@ -64,6 +65,7 @@ func TestS01_ForgedMarkers(t *testing.T) {
 
 // S02: a command that closes its output has none; the next has.
 func TestS02_ClosedOutput(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.each(hostile{command: `exec 1>&- 2>&-; true`}, hostile{command: `exec 0<&- 1>&- 2>&-; (exit 3)`, code: 3}, hostile{command: `exec >/dev/full 2>&1; echo x`, code: anyCode})
 }
@@ -71,6 +73,7 @@ func TestS02_ClosedOutput(t *testing.T) {
 // S03: the end of the shell is told, with its code, and the next command says
 // that it has a new one.
 func TestS03_Exit(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	r := b.exec(`cd /tmp; exit 7`, sandkasten.ExecOptions{})
 	if r.ExitCode != 7 || r.Cause != "shell_exited" {
@@ -84,6 +87,7 @@ func TestS03_Exit(t *testing.T) {
 
 // S04: a shell that became another program is replaced.
 func TestS04_ReplacedShell(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.each(
 		hostile{command: `exec sh`, code: anyCode, cause: "any", timeout: 2 * time.Second},
@@ -96,6 +100,7 @@ func TestS04_ReplacedShell(t *testing.T) {
 
 // S05: options under which a failure ends the shell end it, and it is told.
 func TestS05_ErrorOptions(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.each(
 		hostile{command: `set -euo pipefail; false`, code: 1, cause: "shell_exited"},
@@ -106,6 +111,7 @@ func TestS05_ErrorOptions(t *testing.T) {
 
 // S06: settings of a terminal are no concern of the shell's.
 func TestS06_TerminalSettings(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.each(
 		hostile{command: `stty raw -echo -icanon`, code: anyCode},
@@ -117,6 +123,7 @@ func TestS06_TerminalSettings(t *testing.T) {
 
 // S07: a command that is not a whole one is an error of its own, at once.
 func TestS07_UnbalancedCommands(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	for _, command := range []string{
 		"echo 'unbalanced", `echo "unbalanced`, "echo `unbalanced", "if true; then", "while :", "f() {", "case x in", "((", "[[ 1",
@@ -152,6 +159,7 @@ func (b *box) unendedSubstitution() {
 
 // S08: output of any bytes comes back as it was.
 func TestS08_BinaryOutput(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	r := b.exec(`printf 'a\0b\377\033[31m\r\n\x80'`, sandkasten.ExecOptions{RawOutput: true})
 	if got, err := r.Bytes(); string(got) != "a\x00b\xff\x1b[31m\r\n\x80" || err != nil {
@@ -165,6 +173,7 @@ func TestS08_BinaryOutput(t *testing.T) {
 
 // S09: prompts and traps of the command's are not run for ours.
 func TestS09_PromptsAndTraps(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.each(
 		hostile{command: `PS1='x'; PS0='y'; PS4='z'; PROMPT_COMMAND='exit 3'`},
@@ -176,6 +185,7 @@ func TestS09_PromptsAndTraps(t *testing.T) {
 
 // S10: a shell that is killed or stopped, or whose parent is meant, is no loss.
 func TestS10_KilledShell(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.each(
 		hostile{command: `kill -9 $$`, code: 137, cause: "any"},
@@ -190,6 +200,7 @@ func TestS10_KilledShell(t *testing.T) {
 // S11: words that the shell's own script may use can be taken away by no
 // definition or option.
 func TestS11_RedefinedWords(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	for _, command := range []string{
 		`eval() { echo mine; }; builtin() { echo mine; }; printf() { echo mine; }; read() { echo mine; }; exit() { echo mine; }; cd() { :; }; test() { false; }`,
@@ -202,7 +213,7 @@ func TestS11_RedefinedWords(t *testing.T) {
 		`LD_PRELOAD=/nothing; export LD_PRELOAD; LC_ALL=xx; LANG=yy; export LC_ALL LANG`,
 	} {
 		s := b.create()
-		other := &box{battery: b.battery, t: t, session: s}
+		other := &box{watched: b.watched, t: t, session: s}
 		if _, err := other.tryExec(command, sandkasten.ExecOptions{Timeout: 2 * time.Second}); err != nil {
 			t.Errorf("%.60q: %v", command, err)
 		}
@@ -217,6 +228,7 @@ func TestS11_RedefinedWords(t *testing.T) {
 // S12: long commands are run whole, with any character in them; too long ones
 // are refused.
 func TestS12_LongCommands(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	for _, length := range []int{4000, 4095, 4096, 4097, 100_000, 1_000_000} {
 		text := strings.Repeat("x", length)
@@ -243,6 +255,7 @@ func TestS12_LongCommands(t *testing.T) {
 // S13: a command that wants input finds its end, or is out of time if it asks
 // for a terminal.
 func TestS13_WaitingForInput(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.each(hostile{command: `read x`, code: 1}, hostile{command: `cat`}, hostile{command: `sh`}, hostile{command: `head -c 1 /dev/stdin`})
 	for _, command := range []string{
@@ -254,6 +267,7 @@ func TestS13_WaitingForInput(t *testing.T) {
 
 // S14: what a job of one command prints later is not the next one's output.
 func TestS14_OutputOfJobs(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.x(`(while :; do echo FROM-THE-JOB; sleep 0.02; done) &`)
 	for range 10 {
@@ -268,6 +282,7 @@ func TestS14_OutputOfJobs(t *testing.T) {
 
 // S15: a directory that is gone is no place to stay in, and no obstacle.
 func TestS15_DeletedDirectory(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	b.each(
 		hostile{command: `mkdir -p d/e; cd d/e; rm -rf ../../d`},
@@ -279,10 +294,11 @@ func TestS15_DeletedDirectory(t *testing.T) {
 
 // S16: limits that a command sets for its shell do not outlive the shell.
 func TestS16_OwnLimits(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	for _, limit := range []string{`ulimit -f 0`, `ulimit -n 3`, `ulimit -v 1000`, `ulimit -u 1`, `ulimit -s 8`, `ulimit -t 1`} {
 		s := b.create()
-		other := &box{battery: b.battery, t: t, session: s}
+		other := &box{watched: b.watched, t: t, session: s}
 		if _, err := other.tryExec(limit, sandkasten.ExecOptions{Timeout: 5 * time.Second}); err != nil {
 			t.Errorf("%s: %v", limit, err)
 		}
@@ -303,6 +319,7 @@ func TestS16_OwnLimits(t *testing.T) {
 // S17: by the shell's own descriptors a command can spoof its own result at
 // most; the next one's is its own.
 func TestS17_DescriptorsOfTheShell(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	for i, command := range []string{
 		`exec 191>&- 192>&- 193>&- 194>&- 195>&- 196>&- 197>&- 198>&- 199>&-; (exit 3)`,
@@ -324,6 +341,7 @@ func TestS17_DescriptorsOfTheShell(t *testing.T) {
 // S18: terminals and commands are apart, however many are attached, whatever
 // size they say they have and however much is pasted.
 func TestS18_Terminals(t *testing.T) {
+	t.Parallel()
 	b := attack(t)
 	running := b.inBackground(`sleep 0.5; echo untouched`, sandkasten.ExecOptions{})
 	first, err := b.session.OpenTerminal(t.Context(), &sandkasten.TerminalOptions{Command: []string{"cat"}})

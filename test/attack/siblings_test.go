@@ -2,6 +2,7 @@ package attack
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +16,13 @@ import (
 // or sibling one: no files, variables, history, processes, ports or name, and a
 // machine id and random numbers of its own.
 func TestC04_ReadySandboxes(t *testing.T) {
-	attack(t) // for the guard
-	d := blackbox.Start(t, blackbox.Options{Program: os.Getenv(programVar), Env: []string{weakenVar + "=" + os.Getenv(weakenVar)}, Config: configuration + "pool: {enabled: true, images: {base: 3}, memory_reserve_mb: 0}\n"})
+	t.Parallel()
+	b := attack(t) // for the guard
+	d := blackbox.Start(t, blackbox.Options{
+		Program: os.Getenv(programVar), Env: []string{weakenVar + "=" + os.Getenv(weakenVar)}, Images: filepath.Join(b.daemon.Data, "images"),
+		Config: configuration + "pool: {enabled: true, images: {base: 3}, memory_reserve_mb: 0}\n",
+	})
+	b.own(d)
 	defer func() { // what is ready goes with the next start
 		d.Stop()
 		d.SetEnv("SANDKASTEN_POOL__ENABLED=false", weakenVar+"="+os.Getenv(weakenVar))

@@ -348,6 +348,7 @@ func (s *store) loadTrojans(t testing.TB) {
 // T08: no program of the image or of the session decodes what is unpacked there
 // or restored into it.
 func TestT08_TrojanPrograms(t *testing.T) {
+	t.Parallel()
 	st := stage(t, "").store(t)
 	st.loadTrojans(t)
 	if ran, err := filepath.Glob("/tmp/trojan-ran*"); err != nil || len(ran) > 0 {

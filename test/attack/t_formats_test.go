@@ -156,6 +156,7 @@ func layout(t testing.TB, edit func(o oci, layer descriptor, config, manifest, i
 // T09: an OCI image whose digests, sizes, kinds or structure are not right is
 // refused, and nothing is fetched for it.
 func TestT09_OCILayouts(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -238,6 +239,7 @@ func TestT09_OCILayouts(t *testing.T) {
 // T10: a name with a character that mount options, paths or command lines are
 // made of is refused, or is only a name.
 func TestT10_NamesInOptions(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	st := s.store(t)
 	odd := []string{"a,b", "a:b:c", `a\b`, "a\nb", "a b", "lowerdir=/", "x,upperdir=/root", "--privileged", "-v", "--", "$(reboot)", "a;b", "a'b", `a"b`, "../x", "/x", "\x00", "a\x00b", strings.Repeat("n", 5000), "%s", "{{.}}"}
@@ -283,6 +285,7 @@ func TestT10_NamesInOptions(t *testing.T) {
 // somewhere else, mean nothing when a session's files become a snapshot, another
 // session's files or an image.
 func TestH10_LayerMarks(t *testing.T) {
+	t.Parallel()
 	s := stage(t, ownDaemon)
 	b := s.a.session(t, nil)
 	b.python(t, `

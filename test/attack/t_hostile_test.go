@@ -341,6 +341,7 @@ const (
 // T01: names that lead out of where an archive is unpacked are refused, and
 // nothing is written there.
 func TestT01_NamesThatLeadOut(t *testing.T) {
+	t.Parallel()
 	runBreakouts(t, []breakout{
 		{name: "up", entries: []entry{{name: "../" + escaped, body: "x"}}},
 		{name: "up later", entries: []entry{{name: "a/../../" + escaped, body: "x"}}},
@@ -361,6 +362,7 @@ func TestT01_NamesThatLeadOut(t *testing.T) {
 // T02: a link that an archive brings is not followed out, in whatever order and
 // however often its name comes.
 func TestT02_LinksThatLeadOut(t *testing.T) {
+	t.Parallel()
 	runBreakouts(t, []breakout{
 		{name: "to a directory", entries: []entry{{name: "d", kind: link, link: "CANARYDIR"}, {name: "d/" + escaped, body: "x"}}, inside: true},
 		{name: "to the file", entries: []entry{{name: "d", kind: link, link: "CANARYDIR"}, {name: "d/canary", body: "x"}}, inside: true},
@@ -389,6 +391,7 @@ func TestT02_LinksThatLeadOut(t *testing.T) {
 // T03: a hard link leads to a file that the same archive brought before, or is
 // refused.
 func TestT03_HardLinks(t *testing.T) {
+	t.Parallel()
 	runBreakouts(t, []breakout{
 		{name: "to the canary", entries: []entry{{name: "h", kind: hard, link: "CANARYDIR/canary"}, {name: "h", body: "x"}}},
 		{name: "to the canary, relatively", entries: []entry{{name: "h", kind: hard, link: "../../../../../../CANARYDIR/canary"}}},
@@ -404,6 +407,7 @@ func TestT03_HardLinks(t *testing.T) {
 
 // T11: the tricks by which archives got out of other programs.
 func TestT11_KnownBreakouts(t *testing.T) {
+	t.Parallel()
 	runBreakouts(t, []breakout{
 		{name: "a link and a directory below it", entries: []entry{{name: "l", kind: link, link: "CANARYDIR"}, {name: "l/" + escaped + "/", kind: dir, mode: 0o755}}, inside: true},
 		{name: "a link below a link", entries: []entry{{name: "l", kind: link, link: ".."}, {name: "l/m", kind: link, link: "../.."}, {name: "l/m/" + escaped, body: "x"}}, inside: true},

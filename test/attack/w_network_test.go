@@ -102,6 +102,7 @@ func (s *scene) reaches(t testing.TB, b *target, targets string) {
 // W01: in network mode none no server of the host is reached, by TCP, UDP, IPv6,
 // a path, an abstract name, vsock or a name's address.
 func TestW01_NoneReachesNoHost(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	s.reaches(t, s.a.session(t, map[string]any{"network_mode": "none"}), s.outward(t))
 	for _, mode := range []string{"host", "full", "bridge", "proxy", "container:x", "NONE", "none ", "", "ns:/proc/1/ns/net"} {
@@ -111,6 +112,7 @@ func TestW01_NoneReachesNoHost(t *testing.T) {
 
 // W02: no metadata service is reached in the one mode that there is.
 func TestW02_Metadata(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	var all []string
 	for _, host := range metadata {
@@ -122,6 +124,7 @@ func TestW02_Metadata(t *testing.T) {
 // W10: what one session listens on, by whatever address or name, the session of
 // another owner does not reach, nor the other way round.
 func TestW10_Neighbours(t *testing.T) {
+	t.Parallel()
 	s := stage(t, "")
 	a, b := s.a.session(t, nil), s.b.session(t, nil)
 	families := `(socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::1")`
@@ -150,6 +153,7 @@ time.sleep(1000)`
 // W12: the network is the same for a session that was ready before it came, was
 // stopped and started, forked, restored or outlived its daemon.
 func TestW12_NoneStaysNone(t *testing.T) {
+	t.Parallel()
 	s := stageWith(t, blackbox.Options{}, "pool: {enabled: true, images: {base: 2}}")
 	targets := fmt.Sprintf(`[("127.0.0.1", %d), ("169.254.169.254", 80), ("::1", %d)]`, s.port, s.port)
 	b := s.a.session(t, nil)

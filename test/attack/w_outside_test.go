@@ -18,6 +18,7 @@ const allModes = "maximum: {network_mode: full}\nnetwork: {allow_private: true}\
 // W02: no metadata service is reached in any mode, by its address, in another form of
 // it, or by a name that leads there.
 func TestW02_MetadataInEveryMode(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, allModes)
 	for i, address := range netfixture.Metadata {
 		kind := "A"
@@ -46,6 +47,7 @@ for name in ("metadata.google.internal", "m0.test", "m2.test", "m5.test"):
 // W03: in network mode allow nothing but what the list names is reached: by no
 // protocol, no other name server and no route.
 func TestW03_NothingBesideTheList(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, "")
 	b := s.outside(t, list("good.test"))
 	s.works(t, b)
@@ -97,6 +99,7 @@ for host in %s + ["127.0.0.1", "::1", "0.0.0.0", "127.1", "2130706433", "0x7f.1"
 // W04: no address of the daemon's host is reached in any mode, in whatever form, nor a
 // private network unless the operator opens it.
 func TestW04_HostAndPrivateNetworks(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, "")
 	attack := s.hostAttack(t) + `
 for host in ("10.77.0.5", "::ffff:10.77.0.5", "64:ff9b::a4d:5", "172.31.255.1", "private.test"):
@@ -120,6 +123,7 @@ for host in ("10.77.0.5", "::ffff:10.77.0.5", "64:ff9b::a4d:5", "172.31.255.1", 
 
 // W11: in network mode full the host's services and other sessions are not reached.
 func TestW11_FullReachesNoHost(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, allModes)
 	b, other := s.outside(t, mode("full")), s.outside(t, mode("full"))
 	s.works(t, b)
@@ -132,6 +136,7 @@ for host in ("127.0.0.1", "0.0.0.0", "::1", "192.0.2.53", "203.0.113.200"):
 
 // W05: a name that only looks like one of the list is not on it, however it is written.
 func TestW05_NamesLikeOnes(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, "")
 	names := []string{
 		"xgood.test", "good.test.evil.test", "a.good.test", "good.tes", "test", "good-test", "goodatest", "a.b.wild.test", "wild.test", "xwild.test",
@@ -159,6 +164,7 @@ if not resolve("GOOD.TEST.") or not resolve("a.wild.test"): got("nothing by the 
 // W07: an empty list allows nothing, an entry that would allow everything is refused,
 // and a host of the list that forwards elsewhere leads nowhere else.
 func TestW07_ListsThatSayAll(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, "")
 	for _, entry := range []string{"*", "*.com", ".", "", "*.", "**.good.test", "good.*", "(good|evil).test", "good.test:0", "good.test:99999", "https://good.test", "good.test/path", "@all"} {
 		s.a.do(t, "POST", "/v1/sessions", map[string]any{"network": list(entry)}).refused(t, entry, 400, 422)
@@ -187,6 +193,7 @@ for to in ("http://evil.test/", "https://evil.test/", "http://169.254.169.254/",
 // W06: names are resolved by us, and an answer that changes or leads inside leads
 // nowhere.
 func TestW06_Rebinding(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, "")
 	s.lab.Name("both.test", "0 A 198.51.100.5", "0 A 10.77.0.5")
 	s.lab.Name("inside.test", "0 A 10.77.0.5")
@@ -211,6 +218,7 @@ for address in ("10.77.0.5", "127.0.0.1", "169.254.169.254"):
 // W08: a connection to an address of the list reaches no other host there, by its TLS,
 // a later request or one that is hidden in another.
 func TestW08_OtherHostsOfAnAddress(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, "")
 	s.lab.Name("evil.test", "60 A 198.51.100.1") // both at one address, as behind a CDN
 	b := s.outside(t, list("good.test"))
@@ -273,6 +281,7 @@ if len(ask("good.test", 80, b"GET /header HTTP/1.1\r\nHost: good.test\r\nConnect
 
 // W12: a policy that is changed holds at once for what is under way.
 func TestW12_ChangeHoldsAtOnce(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, "")
 	var sent atomic.Int64
 	s.lab.Site("good.test", func(w http.ResponseWriter, r *http.Request) {
@@ -311,6 +320,7 @@ if b"site" in page("good.test", "good.test"): got("what the policy of before all
 // W17: a secret that stays outside goes to its hosts and in its place only, and nothing
 // that they answer tells it to the sandbox.
 func TestW17_SecretsStayOutside(t *testing.T) {
+	t.Parallel()
 	s := stageLab(t, "")
 	token := "sk-" + rand.Text()
 	s.lab.Name("api.test", "60 A 198.51.100.4")

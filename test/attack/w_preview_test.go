@@ -60,6 +60,7 @@ func (b *target) preview(t testing.TB, port int) (token string, address *url.URL
 // W13: a preview is a port of its own session, by its number and nothing else,
 // for who has its key or token.
 func TestW13_PreviewTargets(t *testing.T) {
+	t.Parallel()
 	s := stage(t, previewDomain)
 	b, other := s.a.session(t, nil), s.b.session(t, nil)
 	b.serve(t, 8000, mirror)
@@ -100,6 +101,7 @@ func TestW13_PreviewTargets(t *testing.T) {
 // W14: a server in a session sees nothing of ours, however it came: no key,
 // token or cookie, and no address that a client made up.
 func TestW14_Credentials(t *testing.T) {
+	t.Parallel()
 	s := stage(t, previewDomain)
 	b := s.a.session(t, nil)
 	b.serve(t, 8000, mirror)
@@ -162,6 +164,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", 8000), H).serve_forever()`
 // W15: a page sets and gets nothing beyond its own host, and below a path of
 // the API it has no origin; no page of ours can be put into one of its frames.
 func TestW15_ReachingPages(t *testing.T) {
+	t.Parallel()
 	for name, config := range map[string]string{"below a path": "", "at its own host": previewDomain} {
 		t.Run(name, func(t *testing.T) { reachingPages(t, name, config) })
 	}

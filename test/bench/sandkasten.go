@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/test/bench/direct"
 	"github.com/sandkasten/sandkasten/test/bench/machine"
 	"github.com/sandkasten/sandkasten/test/bench/report"
@@ -155,13 +156,13 @@ func (d *daemon) leftovers() ([]string, error) {
 			found = append(found, "mount: "+strings.TrimSpace(line))
 		}
 	}
-	children, err := machine.ProcessesBelow(d.cmd.Process.Pid)
+	children, err := testenv.Descendants(d.cmd.Process.Pid)
 	if err != nil {
 		return nil, err
 	}
 	ready := 0 // runners that wait for the next sandboxes, with nothing in them
 	for _, pid := range children {
-		below, err := machine.ProcessesBelow(pid)
+		below, err := testenv.Descendants(pid)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -342,10 +343,20 @@ func (l *log) len() int {
 	return l.data.Len()
 }
 
-// freeAddress is one of the loopback interface that nobody listens on now.
+// freeAddress is one of the loopback interface that nobody listens on now. Its port
+// is below those that the kernel chooses for clients and for listeners without a port:
+// a daemon that is killed has to get it again.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	const first, ports, tries = 20000, 12000, 100
+	var l net.Listener
+	err := errors.New("no port was tried")
+	for range tries {
+		address := fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(ports))
+		if l, err = new(net.ListenConfig).Listen(t.Context(), "tcp", address); err == nil {
+			break
+		}
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,21 +87,23 @@ func (p project) must(in io.Reader, args ...string) string {
 // TestDocker has a daemon in a container make sessions of others beside it.
 func TestDocker(t *testing.T) {
 	testenv.NeedsRoot(t)
+	t.Parallel()
 	e := testenv.StartEngine(t)
-	checkDeployed(t, e, "kept", "compose.docker.yaml", "SANDKASTEN_ENGINE="+strings.TrimPrefix(e.Host, "unix://"))
+	checkDeployed(t, e, "8787", "kept", "compose.docker.yaml", "SANDKASTEN_ENGINE="+strings.TrimPrefix(e.Host, "unix://"))
 }
 
 // TestNative has a daemon in a container make sandboxes in that. They end with it,
 // and can be started again.
 func TestNative(t *testing.T) {
 	testenv.NeedsRoot(t)
+	t.Parallel()
 	e := testenv.StartEngine(t)
 	cmd := exec.CommandContext(t.Context(), "docker", "--host", e.Host, "import", "-", "base")
 	cmd.Stdin = rootfs(t)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("docker import: %v\n%s", err, out)
 	}
-	checkDeployed(t, e, "", "compose.native.yaml", "SANDKASTEN_BASE=base")
+	checkDeployed(t, e, "8788", "", "compose.native.yaml", "SANDKASTEN_BASE=base")
 }
 
 // TestOrchestrator has a daemon in a container serve the orchestrator's API, whose
@@ -109,6 +111,7 @@ func TestNative(t *testing.T) {
 // but for its database.
 func TestOrchestrator(t *testing.T) {
 	testenv.NeedsRoot(t)
+	t.Parallel()
 	e := testenv.StartEngine(t)
 	giveS3(t, e)
 	const key, id = "sk_of_the_test_of_this_file", "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11"
@@ -178,9 +181,9 @@ func giveS3(t *testing.T, e *testenv.Engine) {
 // checkDeployed takes a session of a daemon in a container over the
 // container's restart and its replacement. Its files are there then, and in
 // its shell is what memory says.
-func checkDeployed(t *testing.T, e *testenv.Engine, memory, file string, env ...string) {
+func checkDeployed(t *testing.T, e *testenv.Engine, port, memory, file string, env ...string) {
 	t.Helper()
-	listen := testenv.OwnIP().String() + ":8787"
+	listen := testenv.OwnIP().String() + ":" + port
 	p := newProject(t, file, append(env, "DOCKER_HOST="+e.Host, "SANDKASTEN_LISTEN="+listen)...)
 	awaitReady(t, listen)
 	p.must(rootfs(t), "exec", "-T", "sandkasten", "/sandkasten", "image", "import", "--name", "base", "--tar", "-")

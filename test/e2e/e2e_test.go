@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // TestScripts needs no privileges.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	bin := testenv.Program(t)
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/plain",
@@ -37,15 +38,14 @@ func TestScripts(t *testing.T) {
 // TestRootScripts makes sandboxes with the native driver.
 func TestRootScripts(t *testing.T) {
 	testenv.NeedsRoot(t)
+	t.Parallel()
 	bin := testenv.Program(t)
-	images := blackbox.Images(t)
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/root",
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			data := testenv.DataDir(t)
-			// All scripts share one store: several processes may use it.
-			if err := os.Symlink(images, filepath.Join(data, "images")); err != nil {
+			if err := os.Symlink(blackbox.Images(t), filepath.Join(data, "images")); err != nil {
 				return err
 			}
 			env.Defer(func() { removeSessions(t, env) })

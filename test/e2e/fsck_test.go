@@ -12,6 +12,7 @@ import (
 // What a daemon is just making, stopping and removing is no difference.
 func TestFsckBesideADaemonUnderLoad(t *testing.T) {
 	testenv.NeedsRoot(t)
+	t.Parallel()
 	d := blackbox.Start(t, blackbox.Options{})
 	var work sync.WaitGroup
 	var done atomic.Bool

@@ -111,6 +111,7 @@ func (k *keyboard) end() int {
 
 func TestShellIsATerminal(t *testing.T) {
 	testenv.NeedsRoot(t)
+	t.Parallel()
 	s := blackbox.Start(t, blackbox.Options{})
 	id := s.Output("create", "base")
 	defer s.Output("rm", id)
@@ -171,6 +172,7 @@ func TestShellIsATerminal(t *testing.T) {
 
 func TestCtrlCEndsTheCommandOfExec(t *testing.T) {
 	testenv.NeedsRoot(t)
+	t.Parallel()
 	s := blackbox.Start(t, blackbox.Options{})
 	id := s.Output("create", "base")
 	defer s.Output("rm", id)

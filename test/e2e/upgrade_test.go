@@ -48,6 +48,7 @@ func previous(t *testing.T) string {
 // and a command that runs is there at its end.
 func TestUpgradeAndBack(t *testing.T) {
 	testenv.NeedsRoot(t)
+	t.Parallel()
 	older := previous(t)
 	d := blackbox.New(t, blackbox.Options{})
 	newer := d.Program

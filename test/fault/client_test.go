@@ -43,6 +43,7 @@ func (h *host) metric(name string) (float64, error) {
 // Clients that go away in the middle of any call leave no goroutine and no
 // descriptor in the daemon, and no session that nobody asked for.
 func TestF25_Disconnects(t *testing.T) {
+	t.Parallel()
 	const times = 25
 	h := start(t, "terminal: {detach_seconds: 0}\nadmission: {memory_reserve_mb: 0}")
 	s := h.create(nil)
@@ -198,6 +199,7 @@ func TestF26_Storm(t *testing.T) {
 // Creates with one key and destroys of what they give, all at once, leave one
 // session or none.
 func TestF26_CreateAndDestroyOfOneKey(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	for i := range 10 {
 		request := &sandkasten.CreateOptions{IdempotencyKey: fmt.Sprint("key-", i)}
@@ -232,6 +234,7 @@ func TestF26_CreateAndDestroyOfOneKey(t *testing.T) {
 // A daemon that dies while it restores a snapshot leaves no session; a damaged
 // archive, or one that is larger than the session, gives none either.
 func TestF29_Restore(t *testing.T) {
+	t.Parallel()
 	h := start(t, "", at("create.restored"))
 	s := h.create(&sandkasten.CreateOptions{Limits: sandkasten.Limits{DiskMB: 128}})
 	h.sh(s, "echo kept > f; head -c 40000000 /dev/urandom > big")
@@ -256,7 +259,7 @@ func TestF29_Restore(t *testing.T) {
 		"cut off": func(b []byte) []byte { return b[:len(b)/2] },
 		"gone":    nil,
 	} {
-		files, err := filepath.Glob(filepath.Join(h.Data, "snapshots", "*"))
+		files, err := filepath.Glob(filepath.Join(h.Data, "snapshots", "[^.]*"))
 		if err != nil || len(files) != 1 {
 			t.Fatal(files, err)
 		}
@@ -288,6 +291,7 @@ func TestF29_Restore(t *testing.T) {
 // A session's time ends in the moment of other calls: one of them wins, and who
 // was told that it lives on finds it alive.
 func TestF30_ExpiryRaces(t *testing.T) {
+	t.Parallel()
 	const sessions = 60
 	h := start(t, "admission: {memory_reserve_mb: 0}")
 	var all sync.WaitGroup
@@ -302,7 +306,7 @@ func TestF30_ExpiryRaces(t *testing.T) {
 			time.Sleep(ends + time.Duration(rand.IntN(1500)-500)*time.Millisecond)
 			switch i % 3 {
 			case 0:
-				info, err := s.Update(t.Context(), &sandkasten.UpdateOptions{TTL: time.Minute})
+				info, err := s.Update(t.Context(), &sandkasten.UpdateOptions{TTL: time.Hour})
 				if err == nil && info.Status == "running" {
 					time.Sleep(2 * time.Second)
 					if _, err := s.Exec(t.Context(), "true", nil); err != nil {
@@ -328,6 +332,15 @@ func TestF30_ExpiryRaces(t *testing.T) {
 		})
 	}
 	all.Wait()
+	h.eventually(settle, func() error { // or some end while the oracle looks
+		left, err := h.c.ListSessions(t.Context(), nil)
+		for _, s := range left {
+			if s.Info.Status == "running" && time.Until(s.Info.ExpiresAt) < time.Minute {
+				return fmt.Errorf("session %s has not expired yet", s.ID)
+			}
+		}
+		return err
+	})
 	h.oracle()
 	h.wantNothing()
 }
@@ -360,6 +373,7 @@ func (h *host) ready(n int) []string {
 
 // No two sessions get the same ready sandbox, and none a dead one.
 func TestF31_PoolIsHandedOutOnce(t *testing.T) {
+	t.Parallel()
 	h := start(t, pooled)
 	for range 5 {
 		for _, name := range h.ready(4)[:2] {
@@ -393,8 +407,10 @@ func TestF31_PoolIsHandedOutOnce(t *testing.T) {
 // A daemon that dies at any step of a claim leaves a ready sandbox or a session
 // that failed; the same request then succeeds.
 func TestF31_CrashInClaim(t *testing.T) {
+	t.Parallel()
 	for _, step := range []string{"attached", "renamed", "state", "limits", "workspace", "settled"} {
 		t.Run(step, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, pooled, at("linux.claim."+step))
 			h.ready(4)
 			request := &sandkasten.CreateOptions{IdempotencyKey: "again", WorkspaceID: "w", Limits: sandkasten.Limits{MemoryMB: 64}}

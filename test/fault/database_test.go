@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	sandkasten "github.com/sandkasten/sandkasten/sdk/go"
 	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
 // While another process has the database locked, changes are refused as
 // something to try again, and what runs goes on.
 func TestF12_DatabaseLocked(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	db := h.db()
@@ -45,6 +47,7 @@ func TestF12_DatabaseLocked(t *testing.T) {
 // A damaged database is refused and left as it is, and so are the sessions: with
 // a copy put back they go on.
 func TestF12_DatabaseDamaged(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		damage func([]byte) []byte
 		says   string
@@ -55,6 +58,7 @@ func TestF12_DatabaseDamaged(t *testing.T) {
 		"of another": {nil, "newer version"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, "")
 			s := h.create(nil)
 			h.sh(s, "v=kept")
@@ -96,12 +100,20 @@ func TestF12_DatabaseDamaged(t *testing.T) {
 // names: neither the daemon nor maintenance removes them, and sessions can be made
 // of them again.
 func TestF12_DatabaseGone(t *testing.T) {
+	t.Parallel()
 	for name, pattern := range map[string]string{"all": "sandkasten.db*", "its log": "sandkasten.db-*"} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, "")
 			for range 3 {
 				h.sh(h.create(nil), "sleep 1000 &")
 			}
+			other := h.Client(strings.TrimSpace(h.Output("user", "add", "bob", "--key")))
+			bobs, err := other.CreateSession(t.Context(), &sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{Labels: map[string]string{"task": "42"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			owner, _ := h.ownerOf(bobs.ID)
 			h.Kill()
 			files, err := filepath.Glob(filepath.Join(h.Data, pattern))
 			if err != nil || len(files) == 0 {
@@ -120,19 +132,36 @@ func TestF12_DatabaseGone(t *testing.T) {
 					t.Errorf("%v without the rows: %v\n%s", command, err, out)
 				}
 			}
-			if got := h.Output("recover"); strings.Count(got, "recovered session") != 3 {
+			if got := h.Output("recover"); strings.Count(got, "recovered session") != 4 {
 				t.Errorf("recovered are:\n%s", got)
+			}
+			if now, labels := h.ownerOf(bobs.ID); now != owner || !strings.Contains(labels, `"task":"42"`) {
+				t.Errorf("the session of %q is %q's now, with the labels %s", owner, now, labels)
 			}
 			h.Start()
 			h.sh(h.create(nil), "true")
 			h.oracle()
+			_ = h.Command("user", "add", "bob").Run() // who may be there
+			h.Output("user", "rm", "bob")
 			h.wantNothing()
 		})
 	}
 }
 
+// ownerOf is whose session it is, and its labels, as the database has them.
+func (h *host) ownerOf(session string) (owner, labels string) {
+	h.t.Helper()
+	db := h.db()
+	defer db.Close()
+	if err := db.QueryRow("SELECT owner, labels FROM sessions WHERE id = ?", session).Scan(&owner, &labels); err != nil {
+		h.t.Fatal(err)
+	}
+	return owner, labels
+}
+
 // A second daemon on the same data is refused and disturbs nothing.
 func TestF14_TwoDaemons(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	second := blackbox.New(t, blackbox.Options{DataDir: h.Data, Images: images(t), Tags: []string{"failpoint"}})

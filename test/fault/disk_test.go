@@ -30,12 +30,13 @@ type small struct {
 	loop       string
 }
 
-// newSmall makes one of so many MiB. It goes with the test, after the daemon.
+// newSmall makes one of so many MiB. It goes with the test, after the daemon. The test
+// must not be parallel: it looks at what is left of the whole host.
 func newSmall(t *testing.T, mb int64, mkfs ...string) *small {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	testenv.CheckHost(t)
 	base := testenv.DataDir(t)
+	wantNoRemains(t, base)
 	s := &small{t: t, image: filepath.Join(base, "image"), dir: filepath.Join(base, "data")}
 	file, err := os.OpenFile(s.image, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
@@ -44,10 +45,26 @@ func newSmall(t *testing.T, mb int64, mkfs ...string) *small {
 	if err := errors.Join(file.Truncate(mb<<20), file.Close(), os.Mkdir(s.dir, 0o700)); err != nil {
 		t.Fatal(err)
 	}
+	s.share(base)
 	s.run("mkfs.ext4", append(mkfs, "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0", s.image)...)
 	s.mount()
 	t.Cleanup(func() { s.unmount() })
 	return s
+}
+
+// share makes base a shared mount, as the root is where systemd runs. The runners
+// that other daemons keep ready have copies of all mounts that the host had when
+// they were made, and only of a shared one does an unmount reach the copies.
+func (s *small) share(base string) {
+	s.t.Helper()
+	if err := errors.Join(unix.Mount(base, base, "", unix.MS_BIND, ""), unix.Mount("", base, "", unix.MS_SHARED, "")); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := unix.Unmount(base, 0); err != nil {
+			s.t.Errorf("unmount %s: %v", base, err)
+		}
+	})
 }
 
 func (s *small) run(name string, args ...string) string {
@@ -73,7 +90,7 @@ func (s *small) unmount() {
 		s.t.Errorf("unmount: %v", err)
 		unix.Unmount(s.dir, unix.MNT_DETACH) // the test has failed
 	}
-	// A mount namespace that another test was just making has a copy of the mount.
+	// A runner that another daemon was just making ready has a copy of the mount.
 	// When that goes, what the file system still had to write is written: over
 	// what e2fsck has mended, if it was not waited for.
 	mounted := filepath.Join("/sys/fs/ext4", filepath.Base(s.loop))
@@ -127,10 +144,9 @@ func (s *small) free() int64 {
 // on starts a daemon with its data there, which keeps nothing in reserve.
 func (s *small) on(config string) *host {
 	s.t.Helper()
-	h := &host{t: s.t, Daemon: blackbox.New(s.t, blackbox.Options{
-		DataDir: s.dir, Images: images(s.t), Tags: []string{"failpoint"},
-		Config: quick + "admission: {memory_reserve_mb: 0, disk_reserve_mb: 0, pids_reserve: 0}\n" + config,
-	})}
+	h := newHost(s.t, blackbox.Options{
+		DataDir: s.dir, Config: quick + "admission: {memory_reserve_mb: 0, disk_reserve_mb: 0, pids_reserve: 0}\n" + config,
+	})
 	h.Start()
 	return h
 }
@@ -164,7 +180,7 @@ func TestF10_DiskFull(t *testing.T) {
 		},
 	} {
 		if err := call(); code(err) != "insufficient_space" && code(err) != "unavailable" {
-			t.Errorf("%s on a full disk: %v (%s); want insufficient_space", name, err, code(err))
+			t.Errorf("%s on a full disk: %v (%s); want insufficient_space\n%s", name, err, code(err), h.Log())
 		}
 		disk.fill()
 	}
@@ -256,6 +272,7 @@ func wantDiskFull(t *testing.T, h *host) error {
 // A log that nobody reads holds up no request, and one that is closed does not
 // end the daemon.
 func TestF34_LogBlocked(t *testing.T) {
+	t.Parallel()
 	h := prepare(t, blackbox.Options{Config: "log: {level: debug, format: json}"})
 	fifo := filepath.Join(t.TempDir(), "log")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

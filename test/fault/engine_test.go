@@ -34,16 +34,13 @@ type engineHost struct {
 func startOnEngine(t *testing.T, live bool) *engineHost {
 	t.Helper()
 	testenv.NeedsRoot(t)
-	testenv.CheckHost(t)
 	var flags []string
 	if live {
 		flags = []string{"--live-restore"}
 	}
 	e := testenv.StartEngine(t, flags...)
 	config := fmt.Sprintf("%sdriver: docker\ndocker: {host: %q}\n", quick, e.Host)
-	h := &engineHost{e: e, live: live, host: &host{t: t, Daemon: blackbox.New(t, blackbox.Options{
-		Images: images(t), Tags: []string{"failpoint"}, Config: config,
-	})}}
+	h := &engineHost{e: e, live: live, host: newHost(t, blackbox.Options{Config: config})}
 	h.Start()
 	h.session = h.create(nil)
 	h.keeper = h.create(&sandkasten.CreateOptions{WorkspaceID: "w"})
@@ -57,8 +54,10 @@ func startOnEngine(t *testing.T, live bool) *engineHost {
 // be started, and their files and workspaces are there in any case. What is gone
 // is said to be gone.
 func TestF23_EngineAndDaemonKilled(t *testing.T) {
+	t.Parallel()
 	for name, live := range map[string]bool{"live-restore": true, "no live-restore": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := startOnEngine(t, live)
 			for _, order := range []struct {
 				name string

@@ -24,6 +24,7 @@ import (
 
 // A host that gives no namespace refuses a create and keeps nothing of it.
 func TestF17_NoNamespaces(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("strace"); err != nil {
 		testenv.Unsupported(t, "no strace, which has system calls fail")
 	}
@@ -59,6 +60,7 @@ func TestF17_NoNamespaces(t *testing.T) {
 // A daemon without descriptors refuses clients, does not end, and works when it
 // has some again.
 func TestF18_NoDescriptors(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	few := unix.Rlimit{Cur: 256, Max: 256}
@@ -113,6 +115,7 @@ func TestF18_NoDescriptors(t *testing.T) {
 
 // A daemon that may have 256 MB serves twenty sessions with much output.
 func TestF18_LittleMemory(t *testing.T) {
+	t.Parallel()
 	testenv.NeedsRoot(t)
 	group := "/sys/fs/cgroup/memory/" + testenv.Mark() + "fault"
 	limit := "memory.limit_in_bytes"
@@ -161,6 +164,7 @@ func TestF18_LittleMemory(t *testing.T) {
 // A host without loop devices refuses a create: there is no session whose disk
 // has no limit. With them it works again.
 func TestF33_NoLoopDevices(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	h.Stop()
@@ -189,6 +193,7 @@ mount --bind /dev/null /dev/loop-control || exit 1`)
 // A process that cannot be killed keeps its session in stopping, and neither
 // the daemon's end nor other sessions; when it can die the session ends.
 func TestF36_ProcessThatCannotDie(t *testing.T) {
+	t.Parallel()
 	const freezer = "/sys/fs/cgroup/freezer"
 	h := start(t, "")
 	s := h.create(nil)
@@ -235,6 +240,7 @@ func TestF36_ProcessThatCannotDie(t *testing.T) {
 
 // A daemon that is stopped while a runner dies sees it when it goes on.
 func TestF36_DaemonStopped(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	h.kill(h.PID(), syscall.SIGSTOP)
@@ -254,6 +260,7 @@ func TestF36_DaemonStopped(t *testing.T) {
 
 // Many files do not hold up the end of a session, nor that of the daemon.
 func TestF36_ManyFiles(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(&sandkasten.CreateOptions{Limits: sandkasten.Limits{DiskMB: 512}})
 	h.sh(s, `python3 -c '

@@ -20,13 +20,19 @@ import (
 	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
+func TestMain(m *testing.M) { testenv.Main(withStore{m}) }
+
+// withStore removes the image store behind the last test.
+type withStore struct{ tests *testing.M }
+
+// Run implements goleak.TestingM.
+func (w withStore) Run() int {
+	code := w.tests.Run()
 	if err := os.RemoveAll(store.dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
-	os.Exit(code)
+	return code
 }
 
 // store is the image store of all daemons of this package.
@@ -69,10 +75,8 @@ workspace: {default_size_mb: 16}
 // the test ends fails the test.
 func prepare(t *testing.T, o blackbox.Options) *host {
 	t.Helper()
-	testenv.NeedsRoot(t)
-	testenv.CheckHost(t)
-	o.Images, o.Tags, o.Config = images(t), []string{"failpoint"}, quick+o.Config
-	return &host{Daemon: blackbox.New(t, o), t: t}
+	o.Config = quick + o.Config
+	return newHost(t, o)
 }
 
 // Start runs the daemon, and has a client of it from the first time on.

@@ -42,6 +42,7 @@ func (h *host) limits(s *sandkasten.Session) (dir string, v1 bool) {
 // A control group that something keeps from being removed keeps its session in
 // stopping and nobody else; when it can be removed the session ends by itself.
 func TestF15_BusyControlGroup(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	dir, v1 := h.limits(s)
@@ -102,6 +103,7 @@ func (h *host) write(path, text string) {
 // A group that somebody has frozen can be destroyed, and a daemon that starts
 // lets go on what runs.
 func TestF15_FrozenControlGroup(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	doomed, s := h.create(nil), h.create(nil)
 	for _, one := range []*sandkasten.Session{doomed, s} {
@@ -122,6 +124,7 @@ func TestF15_FrozenControlGroup(t *testing.T) {
 // A control group that is gone does not keep its session from being destroyed,
 // nor a directory of ours that is gone the next from being made.
 func TestF15_ControlGroupGone(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	for _, dir := range h.groupDirs(s) {
@@ -145,6 +148,7 @@ func TestF15_ControlGroupGone(t *testing.T) {
 // A disk that a process in another mount namespace holds is not used again
 // before that lets go: a stop waits, a destroy leaves it to the kernel.
 func TestF16_PinnedMounts(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s, doomed := h.create(nil), h.create(nil)
 	h.sh(s, "echo kept > f")

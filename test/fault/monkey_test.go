@@ -19,6 +19,20 @@ var (
 	length = flag.Duration("for", 0, "how long the monkey goes on; 0 is what SANDKASTEN_MONKEY says, or else ten minutes")
 )
 
+func seedOf() uint64 { return cmp.Or(*seed, uint64(time.Now().UnixNano())) }
+
+func spanOf(t *testing.T) time.Duration {
+	t.Helper()
+	span := *length
+	if text := os.Getenv("SANDKASTEN_MONKEY"); span == 0 && text != "" {
+		var err error
+		if span, err = time.ParseDuration(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cmp.Or(span, 10*time.Minute)
+}
+
 // crowd is how many sessions the monkey has at most.
 const crowd = 20
 
@@ -28,19 +42,9 @@ const crowd = 20
 // destroyed are gone.
 func TestF37_Monkey(t *testing.T) {
 	h := start(t, "admission: {memory_reserve_mb: 0}\nexec: {kill_grace_seconds: 1}")
-	m := &monkey{h: h, t: t, seed: *seed}
-	if m.seed == 0 {
-		m.seed = uint64(time.Now().UnixNano())
-	}
+	m := &monkey{h: h, t: t, seed: seedOf()}
 	m.r = rand.New(rand.NewPCG(m.seed, 0))
-	span := *length
-	if text := os.Getenv("SANDKASTEN_MONKEY"); span == 0 && text != "" {
-		var err error
-		if span, err = time.ParseDuration(text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	span = cmp.Or(span, 10*time.Minute)
+	span := spanOf(t)
 	t.Logf("seed %d, for %s", m.seed, span)
 	t.Cleanup(m.tell)
 	for end := time.Now().Add(span); time.Now().Before(end); m.done++ {

@@ -16,7 +16,7 @@ import (
 // the path of everybody's.
 func inNamespaces(t *testing.T, path string, flags ...string) *host {
 	t.Helper()
-	h := &host{Daemon: blackbox.New(t, blackbox.Options{Images: images(t), Tags: []string{"failpoint"}, Config: quick}), t: t}
+	h := prepare(t, blackbox.Options{})
 	file := filepath.Join(t.TempDir(), "sandkasten")
 	before, after := "exec", ""
 	if len(flags) > 0 { // unshare forks then, and takes no signals
@@ -38,14 +38,17 @@ export SANDKASTEN_DATA_DIR=%[2]s
 // other, have nothing in common: neither groups nor ids nor loop devices, whatever
 // happens to one of them.
 func TestF14_OnePathInSeveralNamespaces(t *testing.T) {
+	t.Parallel()
 	for name, flags := range map[string][]string{
 		"mount":         nil,
 		"mount and pid": {"--pid", "--fork", "--kill-child", "--mount-proc"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			testenv.NeedsRoot(t)
-			testenv.CheckHost(t)
-			path := filepath.Join(testenv.DataDir(t), "data")
+			base := testenv.DataDir(t)
+			wantNoRemains(t, base) // a loop device has the path that its daemon sees
+			path := filepath.Join(base, "data")
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -98,18 +101,16 @@ func TestF14_OnePathInSeveralNamespaces(t *testing.T) {
 // A copy of a data directory is refused as long as the sandboxes of the original
 // live, and is another installation after that.
 func TestF14_CopyOfADataDirectory(t *testing.T) {
-	testenv.NeedsRoot(t)
-	testenv.CheckHost(t)
-	config := quick + "sessions: {survive_reboot: true}"
-	h := &host{Daemon: blackbox.New(t, blackbox.Options{Images: images(t), Tags: []string{"failpoint"}, Config: config}), t: t}
-	h.Start()
+	t.Parallel()
+	const config = "sessions: {survive_reboot: true}"
+	h := start(t, config)
 	s := h.create(nil)
 	h.sh(s, "v=kept; echo here > f; sync")
 	dir := testenv.DataDir(t)
 	if out, err := exec.Command("cp", "-a", h.Data+"/.", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	copied := &host{Daemon: blackbox.New(t, blackbox.Options{DataDir: dir, Images: images(t), Tags: []string{"failpoint"}, Config: config}), t: t}
+	copied := prepare(t, blackbox.Options{DataDir: dir, Config: config})
 	for _, running := range []bool{true, false} {
 		if !running {
 			h.Stop()

@@ -15,6 +15,7 @@ import (
 // Whatever one part of a session is missing, the daemon says what is left of it,
 // cleans up and leaves the others alone.
 func TestF21_PartOfASessionGone(t *testing.T) {
+	t.Parallel()
 	for name, remove := range map[string]func(*host, *sandkasten.Session){
 		"directory": func(h *host, s *sandkasten.Session) { h.remove("sandboxes", s.ID) },
 		"state":     func(h *host, s *sandkasten.Session) { h.remove("sandboxes", s.ID, "state.json") },
@@ -30,6 +31,7 @@ func TestF21_PartOfASessionGone(t *testing.T) {
 	} {
 		for _, running := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, daemon running %v", name, running), func(t *testing.T) {
+				t.Parallel()
 				h := start(t, "")
 				s, other := h.create(nil), h.create(nil)
 				h.sh(s, "sleep 1000 &")

@@ -51,8 +51,10 @@ var destroySteps = []step{
 // A daemon that dies at any step of a create leaves nothing of it; the same
 // request, sent again, succeeds. At the last step the session is there.
 func TestF01_CrashAtEachStepOfCreate(t *testing.T) {
+	t.Parallel()
 	for _, s := range createSteps {
 		t.Run(s.id, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, "", at(s.point))
 			if _, err := h.c.CreateWorkspace(t.Context(), &sandkasten.WorkspaceOptions{ID: "w"}); err != nil {
 				t.Fatal(err)
@@ -77,8 +79,10 @@ func TestF01_CrashAtEachStepOfCreate(t *testing.T) {
 // A daemon that dies at any step of a destroy ends the session at its next
 // start, without another request.
 func TestF02_CrashAtEachStepOfDestroy(t *testing.T) {
+	t.Parallel()
 	for _, step := range destroySteps {
 		t.Run(step.id, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, "", at(step.point))
 			s := h.create(nil)
 			h.sh(s, "sleep 1000 & head -c 100000 /dev/zero > f")
@@ -153,9 +157,11 @@ var interrupted = []struct {
 // A daemon that dies in the middle of any other change of a session finishes or
 // undoes it at its next start, and the session's files are kept.
 func TestF02_CrashInTheMiddleOfOtherChanges(t *testing.T) {
+	t.Parallel()
 	for _, c := range interrupted {
 		for point, want := range c.points {
 			t.Run(c.name+" at "+point, func(t *testing.T) {
+				t.Parallel()
 				h := start(t, c.config, at(point))
 				s := h.create(nil)
 				h.sh(s, "echo kept > f")
@@ -186,8 +192,10 @@ var adoptSteps = []string{
 // A daemon that dies while it puts things in order after a crash leaves them so
 // that the next one can.
 func TestF06_CrashInReconciliation(t *testing.T) {
+	t.Parallel()
 	for _, point := range adoptSteps {
 		t.Run(point, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, "", at("create.sandbox"))
 			// One session that is half made, one that runs and one that lost its row.
 			_, err := h.c.CreateSession(t.Context(), nil)
@@ -217,6 +225,7 @@ func TestF06_CrashInReconciliation(t *testing.T) {
 // The reaper and creates go on while a daemon is still putting in order what a
 // crash left.
 func TestF06_CreateDuringReconciliation(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	for range 5 {
 		h.create(nil)
@@ -243,8 +252,10 @@ var snapshotSteps = map[string]int{
 // A daemon that dies while it makes a snapshot leaves the session running, not
 // frozen, and no part of the snapshot; the same request makes it.
 func TestF28_CrashInSnapshot(t *testing.T) {
+	t.Parallel()
 	for point, want := range snapshotSteps {
 		t.Run(point, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, "", at(point))
 			s := h.create(nil)
 			h.sh(s, "echo kept > f; (while sleep 0.1; do date +%N > tick; done) &")
@@ -279,7 +290,7 @@ func (h *host) wantSnapshots(want int) {
 	h.t.Helper()
 	h.eventually(settle, func() error {
 		listed, err := h.c.ListSnapshots(h.t.Context(), nil)
-		kept, globErr := filepath.Glob(filepath.Join(h.Data, "snapshots", "*"))
+		kept, globErr := filepath.Glob(filepath.Join(h.Data, "snapshots", "[^.]*"))
 		if len(listed) != want || len(kept) != want {
 			err = errors.Join(err, fmt.Errorf("%d snapshots in %d files, want %d: %v", len(listed), len(kept), want, kept))
 		}

@@ -152,6 +152,7 @@ func (s *slow) Read(p []byte) (int, error) {
 
 // Sessions go on while a daemon is stopped as by a service manager.
 func TestF04_Terminate(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	h.sh(s, "v=kept; (while sleep 0.05; do date +%N > tick; done) &")
@@ -168,6 +169,7 @@ func TestF04_Terminate(t *testing.T) {
 // A service manager that kills all that it finds ends the sessions with the
 // daemon; the next one says so and cleans up.
 func TestF04_KillOfTheWholeService(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	lost, stopped := h.create(nil), h.create(nil)
 	h.sh(lost, "sleep 1000 &")
@@ -218,6 +220,7 @@ func (h *host) killIn(group string) {
 // A daemon that is killed over and over while clients work comes to rest with
 // as many descriptors, directories and control groups as a new one.
 func TestF05_CrashLoop(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	h.destroy(h.create(nil)) // which has runners prepared for the next ones
 	fresh, before := h.steadyFiles()
@@ -302,6 +305,7 @@ func (h *host) openFiles() (n int, of map[string]int) {
 // A runner that is killed stops its session within five seconds, with a reason, and its files are kept;
 // the command in it ends with an error.
 func TestF07_RunnerKilled(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s, other := h.create(nil), h.create(nil)
 	h.sh(s, "echo kept > f")
@@ -340,6 +344,7 @@ func TestF07_RunnerKilled(t *testing.T) {
 // A runner that is stopped holds up nobody else: a command in it ends with its
 // own time, the session can be destroyed, and the daemon has the runner go on.
 func TestF07_RunnerStopped(t *testing.T) {
+	t.Parallel()
 	h := start(t, "exec: {kill_grace_seconds: 1}")
 	s, doomed, other := h.create(nil), h.create(nil), h.create(nil)
 	for _, one := range []*sandkasten.Session{s, doomed} {
@@ -368,6 +373,7 @@ func TestF07_RunnerStopped(t *testing.T) {
 // The end of a shell, however it comes, is told, and the next command has a new
 // one.
 func TestF08_ShellEnds(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	for name, cmd := range map[string]string{
@@ -393,6 +399,7 @@ func TestF08_ShellEnds(t *testing.T) {
 
 // A command that is killed for want of memory says so, and its session goes on.
 func TestF09_OutOfMemory(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	r, err := s.Exec(t.Context(), "python3 -c 'a = bytearray(1 << 30)'", &sandkasten.ExecOptions{Timeout: 30 * time.Second})
@@ -409,6 +416,7 @@ func TestF09_OutOfMemory(t *testing.T) {
 
 // When the host is out of memory, what runs in sandboxes goes before the daemon.
 func TestF09_SandboxesGoBeforeTheDaemon(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	ours := h.oomScore(h.PID())
@@ -437,6 +445,7 @@ func (h *host) oomScore(pid int) int {
 
 // A process that has got the number of a runner that died is left alone.
 func TestF22_NumberOfAnotherProcess(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	was := h.runner(s)

@@ -13,8 +13,10 @@ import (
 // Rows from another time, as a clock that was set leaves them, end no session at
 // once and make none immortal.
 func TestF19_RowsOfAnotherTime(t *testing.T) {
+	t.Parallel()
 	for name, ahead := range map[string]time.Duration{"a day ahead": 24 * time.Hour, "a year ahead": 365 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, "max_lifetime_seconds: 0")
 			long, short := h.create(nil), h.create(&sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{TTL: 4 * time.Second}})
 			h.Stop()
@@ -37,8 +39,10 @@ func TestF19_RowsOfAnotherTime(t *testing.T) {
 // written a day before the clock that is noted beside them went on by a day are what
 // that leaves.
 func TestF19_ClockSetWhileDown(t *testing.T) {
+	t.Parallel()
 	for name, by := range map[string]time.Duration{"a day forward": 24 * time.Hour, "a day back": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := start(t, "session_ttl_seconds: 3600\nmax_lifetime_seconds: 7200")
 			s, short := h.create(nil), h.create(&sandkasten.CreateOptions{UpdateOptions: sandkasten.UpdateOptions{TTL: 4 * time.Second}})
 			h.Stop()
@@ -61,6 +65,7 @@ func TestF19_ClockSetWhileDown(t *testing.T) {
 // boot id. Sessions whose disks were made to survive that can be started, the
 // others are gone with a reason, and snapshots and workspaces are there.
 func TestF20_Reboot(t *testing.T) {
+	t.Parallel()
 	h := start(t, "sessions: {survive_reboot: true}")
 	survives, stopped := h.create(nil), h.create(nil)
 	h.sh(survives, "echo kept > f; sync")
@@ -101,6 +106,7 @@ func TestF20_Reboot(t *testing.T) {
 
 // The same of a host whose sessions were not made to survive it.
 func TestF20_RebootOfShortLived(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	lost, stopped := h.create(nil), h.create(nil)
 	if _, err := stopped.Stop(t.Context()); err != nil {

@@ -38,12 +38,12 @@ func (h *host) diskErrors() (found []string) {
 func TestF10_OvercommittedDisks(t *testing.T) {
 	const sessions, reserveMB = 4, 64
 	disk := newSmall(t, 700)
-	h := &host{t: t, Daemon: blackbox.New(t, blackbox.Options{
-		DataDir: disk.dir, Images: images(t), Tags: []string{"failpoint"},
+	h := newHost(t, blackbox.Options{
+		DataDir: disk.dir,
 		Config: fmt.Sprintf(`reaper_interval_seconds: 1
 defaults: {disk_limit_mb: 400, mem_limit_mb: 256, pids_limit: 64}
 admission: {memory_reserve_mb: 0, disk_reserve_mb: %d, pids_reserve: 0}`, reserveMB),
-	})}
+	})
 	h.Start()
 	all := make([]*sandkasten.Session, sessions)
 	for i := range all {

@@ -12,6 +12,7 @@ import (
 // A shell that cannot be started again because the session has no process left
 // is an error, and works when there is one.
 func TestF08_NoProcessForTheNextShell(t *testing.T) {
+	t.Parallel()
 	h := start(t, "")
 	s := h.create(nil)
 	h.sh(s, "cat > fill.py <<'X'\nimport os, signal, time\nwhile True:\n  try:\n    if os.fork() == 0: time.sleep(1000)\n  except OSError: time.sleep(0.01)\nX\n")

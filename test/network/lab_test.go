@@ -194,13 +194,3 @@ func (s *sandbox) get(t *testing.T, url string, headers ...string) result {
 	}
 	return s.run(t, command)
 }
-
-// eventually fails the test unless ok holds within some seconds.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-	}
-}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // holds checks that a session reaches what it may, and nothing else.
@@ -67,11 +69,11 @@ sleep 0.2; done > /workspace/seen 2>&1`
 	s.do(t, "PUT", s.at("/network"), allow("good.test", "198.51.100.1:80"), nil)
 	s.do(t, "POST", s.at("/processes"), object{"cmd": []string{"bash", "-c", often}, "background": true}, nil)
 	seen := func() []string { return strings.Fields(s.run(t, "cat /workspace/seen").Output) }
-	eventually(t, "it is reached", func() bool { n := seen(); return len(n) > 1 && n[len(n)-1] == "open" })
+	testenv.Eventually(t, "it is reached", func() bool { n := seen(); return len(n) > 1 && n[len(n)-1] == "open" })
 	w.daemon.Kill()
 	time.Sleep(2 * time.Second)
 	w.daemon.Start()
-	eventually(t, "it is refused while the daemon is away, and reached again", func() bool {
+	testenv.Eventually(t, "it is refused while the daemon is away, and reached again", func() bool {
 		n := seen()
 		return strings.Contains(strings.Join(n, " "), "open refused") && n[len(n)-1] == "open"
 	})

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // allow is a policy of mode allow.
@@ -94,16 +96,16 @@ func testChangeCuts(t *testing.T, w *world) {
 		sent.Store(0)
 		s := w.create(t, allow("slow.test"))
 		s.do(t, "POST", s.at("/processes"), object{"cmd": []string{"sh", "-c", "python3 /workspace/get.py " + scheme + "://slow.test/; echo over > /workspace/over"}, "background": true}, nil)
-		eventually(t, "the download begins", func() bool { return sent.Load() > 10<<10 })
+		testenv.Eventually(t, "the download begins", func() bool { return sent.Load() > 10<<10 })
 		begin := time.Now()
 		s.do(t, "PUT", s.at("/network"), allow("good.test"), nil)
 		took := time.Since(begin)
-		eventually(t, fmt.Sprintf("%s: behind the change, of %s, the download ends", scheme, took), func() bool {
+		testenv.Eventually(t, fmt.Sprintf("%s: behind the change, of %s, the download ends", scheme, took), func() bool {
 			before := sent.Load()
 			time.Sleep(300 * time.Millisecond)
 			return sent.Load() == before
 		})
-		eventually(t, "the client sees it", func() bool { return s.run(t, "cat /workspace/over").ExitCode == 0 })
+		testenv.Eventually(t, "the client sees it", func() bool { return s.run(t, "cat /workspace/over").ExitCode == 0 })
 		if r := s.get(t, scheme+"://slow.test/"); !strings.HasPrefix(r.Output, "failed:") {
 			t.Errorf("%+v", r)
 		}

@@ -51,6 +51,7 @@ type session struct {
 	ID       string         `json:"id"`
 	Status   string         `json:"status"`
 	Ref      string         `json:"ref"`
+	Error    string         `json:"error_message"`
 	Metadata map[string]any `json:"metadata"`
 }
 

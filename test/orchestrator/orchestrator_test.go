@@ -3,6 +3,8 @@
 package orchestrator
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,24 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/test/blackbox"
 )
 
-// shared is a directory of all tests of this package.
-var shared string
-
-func TestMain(m *testing.M) {
-	var err error
-	if shared, err = os.MkdirTemp("", "orchestrator-toolkit-"); err != nil {
-		panic(err)
-	}
-	testenv.Main(tidying{m})
-}
-
-// tidying removes what tests share when they have run.
-type tidying struct{ *testing.M }
-
-func (m tidying) Run() int {
-	defer os.RemoveAll(shared)
-	return m.M.Run()
-}
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 const someID = "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a11"
 
@@ -56,19 +41,36 @@ func python(t *testing.T) string {
 	return name
 }
 
+// installed makes a virtual environment with the client in the cache of the tests. pip
+// takes a minute of a processor, so the environment is kept for as long as the
+// requirements and the version of Python are the same.
 var installed = sync.OnceValues(func() (string, error) {
-	venv := filepath.Join(shared, "venv")
-	name := filepath.Join(venv, "bin", "python")
-	for _, args := range [][]string{
-		{"python3", "-m", "venv", venv},
-		{name, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", filepath.Join("testdata", "requirements.txt")},
-	} {
-		if text, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%q: %w\n%s", args, err, text)
-		}
+	requirements := filepath.Join("testdata", "requirements.txt")
+	text, err := os.ReadFile(requirements)
+	if err != nil {
+		return "", err
 	}
-	return name, nil
+	version, err := exec.Command("python3", "--version").Output()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\n%s", version, text)
+	venv, err := testenv.Fixture("toolkit-"+hex.EncodeToString(sum.Sum(nil))[:16], func(dir string) error {
+		for _, args := range [][]string{
+			{"python3", "-m", "venv", dir},
+			{pythonOf(dir), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements},
+		} {
+			if text, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+				return fmt.Errorf("%q: %w\n%s", args, err, text)
+			}
+		}
+		return nil
+	})
+	return pythonOf(venv), err
 })
+
+func pythonOf(venv string) string { return filepath.Join(venv, "bin", "python") }
 
 // mode is a kind of sandbox that the client asks for, and the configuration that has it.
 type mode struct {
@@ -129,12 +131,14 @@ func checkToolkit(t *testing.T, m mode) {
 	step("again", someID)
 
 	step("stop", someID)
-	archives := filepath.Join(d.Data, "snapshots")
-	if err := os.RemoveAll(archives); err != nil {
-		t.Fatal(err)
+	archives, err := filepath.Glob(filepath.Join(d.Data, "snapshots", "snapshots_*"))
+	if err != nil || len(archives) == 0 {
+		t.Fatal(archives, err)
 	}
-	if err := os.Mkdir(archives, 0o700); err != nil {
-		t.Fatal(err)
+	for _, archive := range archives {
+		if err := os.Remove(archive); err != nil {
+			t.Fatal(err)
+		}
 	}
 	d.Restart()
 	step("lost", someID)

@@ -70,14 +70,13 @@ const batteryTime = 25 * time.Minute
 // where other checks run beside the machine.
 const slower = "20"
 
-// batteryMachine is a machine with the programs and the image of the battery,
-// and the environment of the battery there.
-func batteryMachine(t *testing.T) (context.Context, vm.Machine, []string) {
+// batteryMachine is a machine on this root file system with the programs and the image
+// of the battery, and the environment of the battery there.
+func batteryMachine(ctx context.Context, t *testing.T, root string) (vm.Machine, []string) {
 	t.Helper()
-	ctx := needMachine(t)
 	dir := testenv.DataDir(t)
 	rootfs := filepath.Join(dir, "rootfs")
-	if out, err := exec.CommandContext(ctx, "cp", "-a", testenv.BaseRootfs(t), rootfs).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "cp", "-a", root, rootfs).CombinedOutput(); err != nil {
 		t.Fatalf("copy the root file system: %v: %s", err, out)
 	}
 	program := testenv.Program(t)
@@ -95,7 +94,7 @@ func batteryMachine(t *testing.T) (context.Context, vm.Machine, []string) {
 		path.Join(vm.BinDir, "probe"):      testenv.Build(t, "./internal/runtime/linux/testdata/probe"),
 	}
 	m.MemoryMB = 3072
-	return ctx, m, slices.Concat(inMachine, []string{
+	return m, slices.Concat(inMachine, []string{
 		blackbox.ImagesVar + "=" + batteryImages,
 		"SANDKASTEN_ATTACK_SLOW=" + slower,
 	})
@@ -105,7 +104,8 @@ func batteryMachine(t *testing.T) (context.Context, vm.Machine, []string) {
 // in is there the control groups of version 2, and another kernel than the host's.
 // It is part of the long tier; TestCgroup2 is what every run has of it.
 func TestBatteryOnCgroup2(t *testing.T) {
-	ctx, m, env := batteryMachine(t)
+	ctx := needMachine(t)
+	m, env := batteryMachine(ctx, t, testenv.BaseRootfs(t))
 	packages, err := vm.ListTestPackages(ctx, battery)
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("%d packages, %v", len(packages), err)
@@ -163,6 +163,11 @@ func TestWhatIsLeftOutExists(t *testing.T) {
 	for pkg, chosen := range onCgroup2 {
 		tables[pkg] = append(tables[pkg], chosen...)
 	}
+	for _, name := range notOfGroups {
+		if !holdsText(t, filepath.Join("..", "..", "internal", "runtime", "runtimetest", "*.go"), `"`+name+`"`) {
+			t.Errorf("the driver suite has no case %s", name)
+		}
+	}
 	for pkg, names := range tables {
 		files, err := filepath.Glob(filepath.Join("..", "..", strings.TrimPrefix(pkg, module), "*_test.go"))
 		if err != nil {
@@ -182,4 +187,20 @@ func TestWhatIsLeftOutExists(t *testing.T) {
 			}
 		}
 	}
+}
+
+// holdsText reports whether one of the files that the pattern names has a text.
+func holdsText(t *testing.T, pattern, text string) bool {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(source), text)
+	})
 }

@@ -24,19 +24,34 @@ const (
 	BinDir    = "/opt/sandkasten/bin"
 )
 
-// Suite is the Go tests that a machine runs.
+// Suite is the Go tests that a machine runs, and the scripts that it runs after them.
 type Suite struct {
 	Packages []TestPackage
-	Env      []string
+	Env      []string      // of the packages
 	Timeout  time.Duration // of each package; after it the tests print their goroutines and fail
+	Scripts  []Script
 
 	// Progress is called with a line about each test, subtests aside, when it
-	// ends. It is not called any more when RunSuite has returned.
+	// ends, and with each heading that a script prints. It is not called any more
+	// when RunSuite has returned.
 	Progress func(line string)
 }
 
+// Script is a job that passes if its exit code is 0.
+type Script struct {
+	Name string
+	Job  guest.Job
+}
+
+// Marks at the beginnings of the lines that Progress gets: of a Go test that ends, and
+// of a heading in a script's output.
+const (
+	testEnds = "\x16--- "
+	heading  = "== "
+)
+
 // Outcome is how one test or subtest ended, or, where Test is empty, one
-// package.
+// package or script.
 type Outcome struct {
 	Package string
 	Test    string
@@ -45,9 +60,9 @@ type Outcome struct {
 }
 
 // RunSuite compiles the packages' tests into dir, which is the caller's to
-// remove, runs them in the machine one package after the other, and returns
-// how each of them ended. After an error the outcomes until then are returned
-// too.
+// remove, runs them in the machine one package after the other and then the
+// scripts, and returns how each of them ended. After an error the outcomes until
+// then are returned too.
 func (m Machine) RunSuite(ctx context.Context, dir string, suite Suite) ([]Outcome, error) {
 	files := maps.Clone(m.Files)
 	if files == nil {
@@ -62,7 +77,7 @@ func (m Machine) RunSuite(ctx context.Context, dir string, suite Suite) ([]Outco
 		m.Files[path.Join(BinDir, binary)] = filepath.Join(dir, binary)
 		m.Jobs = append(m.Jobs, guest.Job{
 			Args: []string{
-				path.Join(BinDir, binary), "-test.v=test2json",
+				path.Join(BinDir, binary), "-test.v=test2json", "-test.parallel=1", // an emulated processor is slow enough
 				"-test.timeout=" + suite.Timeout.String(), "-test.run=" + p.Run, "-test.skip=" + p.Skip,
 			},
 			Env: suite.Env,
@@ -74,12 +89,16 @@ func (m Machine) RunSuite(ctx context.Context, dir string, suite Suite) ([]Outco
 			return nil, err
 		}
 	}
+	for _, s := range suite.Scripts {
+		m.Jobs = append(m.Jobs, s.Job)
+	}
 	outputs := make([]transcript, len(m.Jobs))
 	ends := make([]*guest.End, len(m.Jobs))
 	runErr := m.Run(ctx, func(ev guest.Event) {
 		outputs[ev.Job].Write(ev.Output)
-		for _, line := range outputs[ev.Job].ended() {
-			suite.Progress(suite.Packages[ev.Job].ImportPath + " " + line)
+		name, mark := suite.jobName(ev.Job)
+		for _, line := range outputs[ev.Job].marked(mark) {
+			suite.Progress(name + " " + line)
 		}
 		if ev.End != nil {
 			ends[ev.Job] = ev.End
@@ -93,18 +112,44 @@ func (m Machine) RunSuite(ctx context.Context, dir string, suite Suite) ([]Outco
 		}
 		all = append(all, outcomes...)
 	}
+	for i, s := range suite.Scripts {
+		at := len(suite.Packages) + i
+		all = append(all, s.outcome(outputs[at].String(), ends[at]))
+	}
 	return all, runErr
 }
 
-// transcript is what a test binary has printed until now.
+// jobName is the name of a job, and the mark of the lines that tell how far it is.
+func (s Suite) jobName(job int) (name, mark string) {
+	if job < len(s.Packages) {
+		return s.Packages[job].ImportPath, testEnds
+	}
+	return s.Scripts[job-len(s.Packages)].Name, heading
+}
+
+// outcome is how a script ended; end is nil if it never did.
+func (s Script) outcome(output string, end *guest.End) Outcome {
+	o := Outcome{Package: s.Name, Action: "fail", Output: output}
+	switch {
+	case end == nil:
+		o.Output += "the machine stopped before the script ended\n"
+	case end.Code != 0 || end.TimedOut:
+		o.Output += failureOf(*end)
+	default:
+		o.Action = "pass"
+	}
+	return o
+}
+
+// transcript is what a job has printed until now.
 type transcript struct {
 	bytes.Buffer
 	told int // how much of it has been looked at
 }
 
-// ended returns the lines, new since the last call, by which tests that are no
-// subtests end.
-func (t *transcript) ended() []string {
+// marked returns the lines, new since the last call, that begin with mark, without it.
+// It leaves out those by which subtests end.
+func (t *transcript) marked(mark string) []string {
 	var lines []string
 	for {
 		line, _, whole := bytes.Cut(t.Bytes()[t.told:], []byte("\n"))
@@ -112,8 +157,8 @@ func (t *transcript) ended() []string {
 			return lines
 		}
 		t.told += len(line) + 1
-		text, ok := strings.CutPrefix(string(line), "\x16--- ")
-		if ok && !strings.Contains(text, "/") {
+		text, ok := strings.CutPrefix(string(line), mark)
+		if ok && (mark != testEnds || !strings.Contains(text, "/")) {
 			lines = append(lines, text)
 		}
 	}
@@ -155,7 +200,7 @@ func parseTests(ctx context.Context, pkg string, output io.Reader, end *guest.En
 		whole.Output += "the machine stopped before the package's tests ended\n"
 	case end.Code != 0 || end.TimedOut:
 		whole.Action = "fail"
-		whole.Output += fmt.Sprintf("exit code %d after %v, killed at the time limit: %v\n", end.Code, end.Duration.Round(time.Millisecond), end.TimedOut)
+		whole.Output += failureOf(*end)
 	}
 	outcomes[""] = whole
 	var sorted []Outcome
@@ -163,6 +208,11 @@ func parseTests(ctx context.Context, pkg string, output io.Reader, end *guest.En
 		sorted = append(sorted, outcomes[name])
 	}
 	return sorted, nil
+}
+
+// failureOf says how a job that failed ended.
+func failureOf(end guest.End) string {
+	return fmt.Sprintf("exit code %d after %v, killed at the time limit: %v\n", end.Code, end.Duration.Round(time.Millisecond), end.TimedOut)
 }
 
 // collect folds a stream of test2json events into an outcome per test. A test

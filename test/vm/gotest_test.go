@@ -61,7 +61,7 @@ func TestTranscriptTellsEndsOnce(t *testing.T) {
 	var got []string
 	for _, part := range []string{goodOutput[:90], goodOutput[90:], badOutput, lazyOutput[:40], lazyOutput[40:]} {
 		tr.WriteString(part)
-		got = append(got, tr.ended()...)
+		got = append(got, tr.marked(testEnds)...)
 	}
 	want := "PASS: TestGood (0.00s),FAIL: TestBad (0.10s),SKIP: TestLazy (0.00s)"
 	if strings.Join(got, ",") != want {
@@ -84,5 +84,29 @@ func TestReadEvents(t *testing.T) {
 		if c.name == "whole" && string(output) != "hi" {
 			t.Errorf("output %q", output)
 		}
+	}
+}
+
+func TestScriptsEndByTheirExitCode(t *testing.T) {
+	script := Script{Name: "unit"}
+	for name, test := range map[string]struct {
+		end  *guest.End
+		want string
+	}{
+		"passed": {&guest.End{}, "pass"},
+		"failed": {&guest.End{Code: 3}, "fail"},
+		"killed": {&guest.End{TimedOut: true}, "fail"},
+		"no end": {nil, "fail"},
+	} {
+		if got := script.outcome("== a heading\n", test.end); got.Package != "unit" || got.Action != test.want {
+			t.Errorf("%s: %+v, want %s", name, got, test.want)
+		}
+	}
+	suite := Suite{Packages: []TestPackage{{ImportPath: "a/package"}}, Scripts: []Script{script}}
+	var tr transcript
+	name, mark := suite.jobName(1)
+	tr.WriteString("noise\n== a heading\n\x16--- PASS: TestNothing (0s)\n")
+	if got := tr.marked(mark); name != "unit" || len(got) != 1 || got[0] != "a heading" {
+		t.Errorf("%s tells of %q", name, got)
 	}
 }

@@ -2,12 +2,10 @@ package vm_test
 
 import (
 	"archive/tar"
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,52 +14,22 @@ import (
 	"github.com/sandkasten/sandkasten/test/vm/guest"
 )
 
-// TestSystemd installs the package on a Debian with systemd, in testdata/systemd.sh:
-// what the unit promises is looked at from its sessions.
-func TestSystemd(t *testing.T) {
-	ctx := needMachine(t)
+// systemdScript installs the package on a Debian with systemd, in testdata/systemd.sh:
+// what the unit promises is looked at from its sessions. It needs the files that it
+// adds to the machine's, and a machine whose root is testenv.SystemdRootfs.
+func systemdScript(ctx context.Context, t *testing.T, files map[string]string) vm.Script {
+	t.Helper()
 	dir := testenv.DataDir(t)
-	rootfs := filepath.Join(dir, "rootfs")
-	install := exec.CommandContext(ctx, "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase",
-		"--include=systemd,e2fsprogs,ca-certificates,procps", "--dpkgopt=path-exclude=/usr/share/doc/*", "bookworm", rootfs)
-	if text, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	m, err := vm.Prepare(ctx, rootfs, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	packages := filepath.Join(dir, "packages")
-	if err := os.Mkdir(packages, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	m.Files = map[string]string{"test/systemd.sh": "testdata/systemd.sh", "test/tiny.tar": tinyImage(t, dir)}
+	files["test/systemd.sh"], files["test/tiny.tar"] = "testdata/systemd.sh", tinyImage(t, dir)
 	for _, version := range []string{"1.0.0", "1.1.0"} {
-		pack := exec.CommandContext(ctx, "../../tools/package", testenv.Program(t), packages)
+		pack := exec.CommandContext(ctx, "../../tools/package", testenv.Program(t), dir)
 		pack.Env = append(os.Environ(), "VERSION="+version)
 		if text, err := pack.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		m.Files["test/"+version+".deb"] = filepath.Join(packages, "sandkasten_"+version+"_amd64.deb")
+		files["test/"+version+".deb"] = filepath.Join(dir, "sandkasten_"+version+"_amd64.deb")
 	}
-	m.Jobs = []guest.Job{{Args: []string{"bash", "-eu", "/test/systemd.sh"}, Timeout: 10 * time.Minute}}
-	var text bytes.Buffer
-	var end *guest.End
-	err = m.Run(ctx, func(e guest.Event) {
-		text.Write(e.Output)
-		end = e.End
-	})
-	if err != nil || end == nil || end.Code != 0 {
-		t.Errorf("%v, %+v\n%s", err, end, text.Bytes())
-	}
-	if t.Failed() {
-		return
-	}
-	for line := range strings.Lines(text.String()) {
-		if promise, ok := strings.CutPrefix(line, "== "); ok {
-			t.Log(strings.TrimSpace(promise))
-		}
-	}
+	return vm.Script{Name: "systemd", Job: guest.Job{Args: []string{"bash", "-eu", "/test/systemd.sh"}, Timeout: 10 * time.Minute}}
 }
 
 // tinyImage is a root file system of busybox, since unpacking a Debian takes an

@@ -112,7 +112,8 @@ func (p programs) run(ctx context.Context, off string, tests testBinary, ids []s
 	if err := os.WriteFile(wrapper, []byte(script), 0o755); err != nil { //nolint:gosec // a program
 		return outcome{}, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), tests.program, "-test.v", "-test.count=1", "-test.timeout="+rowTime.String(),
+	// One case at a time, so that what the guard sees is that case's.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), tests.program, "-test.v", "-test.count=1", "-test.parallel=1", "-test.timeout="+rowTime.String(),
 		"-test.run=^Test("+strings.Join(ids, "|")+")_")
 	cmd.Dir = tests.dir
 	cmd.Env = append(os.Environ(), "SANDKASTEN_TEST_ROOT=1", "SANDKASTEN_ATTACK_BIN="+wrapper,
@@ -132,6 +133,10 @@ func (p programs) run(ctx context.Context, off string, tests testBinary, ids []s
 
 // verdict is a test's line about one case.
 var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL): Test([A-Z][0-9]{2})_`)
+
+// running is the line from which on a log is about a test. A parallel one is
+// announced first, and goes on later.
+var running = regexp.MustCompile(`^=== (?:RUN|CONT|NAME) +([^/]+)`)
 
 // read sorts the cases by what their tests printed. One with several tests is
 // red if any of them is.
@@ -162,8 +167,8 @@ func (o outcome) why() []string {
 	last := ""
 	for line := range strings.Lines(o.log) {
 		line = strings.TrimSpace(line)
-		if name, ok := strings.CutPrefix(line, "=== RUN"); ok {
-			last, _, _ = strings.Cut(strings.TrimSpace(name), "/")
+		if m := running.FindStringSubmatch(line); m != nil {
+			last = m[1]
 			continue
 		}
 		if strings.Contains(line, "_test.go:") && last != "" {

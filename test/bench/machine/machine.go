@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -106,51 +105,6 @@ func Meminfo(text string) (map[string]int64, error) {
 		fields[name] = n
 	}
 	return fields, nil
-}
-
-// ProcessesBelow returns the descendants of a process.
-func ProcessesBelow(pid int) ([]int, error) {
-	files, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil, err
-	}
-	children := map[int][]int{}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended since
-		}
-		child, parent, err := parseStat(string(text))
-		if err != nil {
-			return nil, err
-		}
-		children[parent] = append(children[parent], child)
-	}
-	all := slices.Clone(children[pid])
-	for i := 0; i < len(all); i++ {
-		all = append(all, children[all[i]]...)
-	}
-	return all, nil
-}
-
-// parseStat reads pid and parent from /proc/PID/stat. The name between them
-// may contain anything, parentheses too.
-func parseStat(text string) (pid, parent int, err error) {
-	end := strings.LastIndexByte(text, ')')
-	begin := strings.IndexByte(text, ' ')
-	if begin < 0 || end < begin {
-		return 0, 0, fmt.Errorf("%q is not a process's status", text)
-	}
-	fields := strings.Fields(text[end+1:])
-	if len(fields) < 2 {
-		return 0, 0, fmt.Errorf("%q is not a process's status", text)
-	}
-	pid, err = strconv.Atoi(text[:begin])
-	if err != nil {
-		return 0, 0, err
-	}
-	parent, err = strconv.Atoi(fields[1])
-	return pid, parent, err
 }
 
 // CommandName is what the kernel calls a process: fifteen bytes of its name.

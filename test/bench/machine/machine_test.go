@@ -2,9 +2,7 @@ package machine
 
 import (
 	"errors"
-	"os"
 	"os/exec"
-	"slices"
 	"testing"
 )
 
@@ -21,19 +19,7 @@ func TestParseMeminfo(t *testing.T) {
 	}
 }
 
-func TestParseStat(t *testing.T) {
-	pid, parent, err := parseStat("12 (a) b (c)) S 7 12 12 0")
-	if pid != 12 || parent != 7 || err != nil {
-		t.Errorf("pid %d, parent %d, %v", pid, parent, err)
-	}
-	for _, text := range []string{"", "12 (x", "12 (x) S", "x (y) S 1"} {
-		if _, _, err := parseStat(text); err == nil {
-			t.Errorf("%q is taken", text)
-		}
-	}
-}
-
-func TestProcessesBelowFindsChildrenOnly(t *testing.T) {
+func TestCommandName(t *testing.T) {
 	cat := exec.CommandContext(t.Context(), "cat")
 	stdin, err := cat.StdinPipe()
 	if err == nil {
@@ -42,12 +28,7 @@ func TestProcessesBelowFindsChildrenOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := cat.Process.Pid
-	below, err := ProcessesBelow(os.Getpid())
-	if err != nil || !slices.Contains(below, child) || slices.Contains(below, os.Getpid()) {
-		t.Errorf("below us: %v, %v; want %d", below, err, child)
-	}
-	if name := CommandName(child); name != "cat" {
+	if name := CommandName(cat.Process.Pid); name != "cat" {
 		t.Errorf("it is called %q", name)
 	}
 	if err := errors.Join(stdin.Close(), cat.Wait()); err != nil {

@@ -1,0 +1,479 @@
+package fault
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/blob/s3/s3test"
+	"github.com/sandkasten/sandkasten/internal/testenv"
+	"github.com/sandkasten/sandkasten/test/blackbox"
+)
+
+// A monkey of the orchestrator's API: a few sessions that are written to, stopped,
+// deleted and begun again, while disks are full or read-only, stores fail, engines
+// start again and the daemon is killed. What was acknowledged is there whenever its
+// session can be used again; what was not, or an older one, is not.
+func TestF38_OrchestratedMonkey(t *testing.T) {
+	n := seedOf()
+	r := rand.New(rand.NewPCG(n, 38))
+	places := slices.Sorted(maps.Keys(tenantPlaces))
+	place := places[n%uint64(len(places))]
+	m := &landlord{r: r, t: t, seed: n, faults: tenantPlaces[place](t)}
+	m.host = m.faults.host
+	for i := range 4 {
+		m.tenants = append(m.tenants, &tenant{id: fmt.Sprintf("6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0a%02d", i), files: map[string]string{}, perhaps: map[string][]string{}})
+	}
+	span := spanOf(t)
+	t.Logf("seed %d, for %s, %s", n, span, place)
+	t.Cleanup(m.tell)
+	for end := time.Now().Add(span); time.Now().Before(end); m.done++ {
+		m.act()
+		if m.done%40 == 39 {
+			m.mend()
+			m.checkAll()
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	m.mend()
+	m.checkAll()
+	t.Logf("%d actions: %v; answers: %v", m.done, m.count, m.answers)
+	for _, one := range m.tenants {
+		m.patiently("end "+one.id, func() (int, error) { return m.ask(http.MethodDelete, one.id+"/?force=true", "") }, http.StatusNoContent)
+	}
+}
+
+// tenantFaults is a host with what can befall it.
+type tenantFaults struct {
+	*host
+
+	faults []func() (mend func()) // that last until they are mended
+	blows  []func(one *tenant)    // that are over at once
+}
+
+// tenantPlaces are where the sandboxes and the archives are.
+var tenantPlaces = map[string]func(*testing.T) *tenantFaults{
+	"native, archives on a small disk": func(t *testing.T) *tenantFaults {
+		disk := newSmall(t, 700)
+		f := &tenantFaults{host: disk.on("orchestrator: {enabled: true, reaper_interval_seconds: 1}\n")}
+		f.faults = []func() func(){
+			func() func() {
+				unix.Sync() // the kernel loses what it has not written when there is no place for it
+				disk.fill()
+				return disk.empty
+			},
+			f.readOnlyArchives, f.noArchives,
+		}
+		f.blows = []func(*tenant){f.killRunnerOf}
+		return f
+	},
+	"native, archives in a bucket": func(t *testing.T) *tenantFaults {
+		b := newBreakable(t)
+		f := &tenantFaults{host: start(t, "orchestrator: {enabled: true, reaper_interval_seconds: 1}\n"+b.config())}
+		for _, how := range b.ways() {
+			f.faults = append(f.faults, func() func() { b.way.Store(&how); return func() { b.way.Store(nil) } })
+		}
+		f.blows = []func(*tenant){f.killRunnerOf}
+		return f
+	},
+	"on an engine": func(t *testing.T) *tenantFaults {
+		testenv.NeedsRoot(t)
+		e := testenv.StartEngine(t)
+		h := newHost(t, blackbox.Options{Config: fmt.Sprintf("%sdriver: docker\ndocker: {host: %q}\norchestrator: {enabled: true, reaper_interval_seconds: 1}\n", quick, e.Host)})
+		h.Start()
+		f := &tenantFaults{host: h}
+		f.faults = []func() func(){f.readOnlyArchives, f.noArchives}
+		f.blows = []func(*tenant){
+			func(*tenant) { e.Stop(t, syscall.SIGTERM); e.Start(t) },
+			func(one *tenant) {
+				label := "label=astraforge.sandbox.session=" + one.id
+				out, err := exec.CommandContext(t.Context(), "docker", "--host", e.Host, "ps", "--quiet", "--filter", label).Output()
+				if id := strings.TrimSpace(string(out)); err == nil && id != "" {
+					_ = exec.CommandContext(t.Context(), "docker", "--host", e.Host, "kill", id).Run() // it may have ended
+				}
+			},
+		}
+		return f
+	},
+}
+
+// readOnlyArchives has the archives on a file system that takes nothing.
+func (f *tenantFaults) readOnlyArchives() func() {
+	dir := filepath.Join(f.Data, "snapshots")
+	return f.covered(dir, errors.Join(unix.Mount(dir, dir, "", unix.MS_BIND, ""), unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")))
+}
+
+// noArchives has their file system not mounted.
+func (f *tenantFaults) noArchives() func() {
+	dir := filepath.Join(f.Data, "snapshots")
+	return f.covered(dir, unix.Mount("tmpfs", dir, "tmpfs", 0, ""))
+}
+
+func (f *tenantFaults) covered(dir string, err error) (uncover func()) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			f.t.Error(err)
+		}
+	}
+}
+
+// killRunnerOf kills the runner of a session that is ready.
+func (f *tenantFaults) killRunnerOf(one *tenant) {
+	if one.ref == "" {
+		return
+	}
+	if pid := f.box(one.ref).Process.PID; pid > 0 {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+}
+
+// breakable is a bucket of a real server, behind what makes it fail.
+type breakable struct {
+	proxy *httptest.Server
+	way   atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool]
+}
+
+func newBreakable(t *testing.T) *breakable {
+	t.Helper()
+	buckets, socket := s3test.Start(t)
+	if err := os.Mkdir(filepath.Join(buckets, "boxes"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b := &breakable{}
+	pass := s3test.Forward(socket)
+	pass.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
+	b.proxy = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if way := b.way.Load(); way != nil && (*way)(w, r) {
+			return
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	t.Cleanup(b.proxy.Close)
+	return b
+}
+
+func (b *breakable) config() string {
+	return fmt.Sprintf("snapshots: {store: s3, s3_endpoint: %q, s3_region: %s, s3_bucket: boxes, s3_access_key: %s, s3_secret_key: %s}\n", b.proxy.URL, s3test.Region, s3test.AccessKey, s3test.SecretKey)
+}
+
+// ways are how a bucket fails. Each reports whether it has dealt with a request.
+func (b *breakable) ways() []func(w http.ResponseWriter, r *http.Request) bool {
+	says := func(status int, code string) func(w http.ResponseWriter, r *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", "application/xml")
+			w.WriteHeader(status)
+			fmt.Fprintf(w, "<Error><Code>%s</Code><Message>no</Message></Error>", code)
+			return true
+		}
+	}
+	return []func(w http.ResponseWriter, r *http.Request) bool{
+		says(http.StatusInternalServerError, "InternalError"),
+		says(http.StatusServiceUnavailable, "SlowDown"),
+		says(http.StatusForbidden, "AccessDenied"),
+		says(http.StatusNotFound, "NoSuchBucket"),
+		func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
+		func(_ http.ResponseWriter, r *http.Request) bool { // an upload that is cut
+			if r.Method != http.MethodPut {
+				return false
+			}
+			_, _ = io.CopyN(io.Discard, r.Body, 100)
+			panic(http.ErrAbortHandler)
+		},
+	}
+}
+
+// tenant is a session as it must be.
+type tenant struct {
+	id      string
+	ref     string              // its sandbox, as far as that is known
+	files   map[string]string   // as acknowledged last; "" is none
+	perhaps map[string][]string // what may be there instead
+}
+
+// landlord is the monkey.
+type landlord struct {
+	*host
+
+	t       *testing.T
+	r       *rand.Rand
+	seed    uint64
+	faults  *tenantFaults
+	mending []func()
+	tenants []*tenant
+
+	done    int
+	history []string
+	count   map[string]int
+	answers map[string]int
+}
+
+// tenantDeeds are what the monkey does, and how often in comparison.
+var tenantDeeds = []struct {
+	name   string
+	weight int
+	do     func(*landlord, *tenant)
+}{
+	{"write", 30, (*landlord).write},
+	{"read", 12, func(m *landlord, one *tenant) { m.read(one, false) }},
+	{"create", 8, (*landlord).create},
+	{"stop", 10, func(m *landlord, one *tenant) { m.end(one, http.MethodPost, "stop/") }},
+	{"delete", 6, func(m *landlord, one *tenant) { m.end(one, http.MethodDelete, "") }},
+	{"snapshot", 5, (*landlord).snapshot},
+	{"a fault begins", 5, (*landlord).breakSomething},
+	{"faults end", 7, func(m *landlord, _ *tenant) { m.mend() }},
+	{"a blow", 4, func(m *landlord, one *tenant) { m.faults.blows[m.r.IntN(len(m.faults.blows))](one) }},
+	{"kill the daemon", 3, func(m *landlord, _ *tenant) { m.Kill(); m.begin() }},
+	{"kill the daemon at work", 6, (*landlord).killAtWork},
+	{"time is up", 4, (*landlord).expire},
+	{"a while", 4, func(m *landlord, _ *tenant) { time.Sleep(time.Duration(m.r.IntN(1500)) * time.Millisecond) }},
+}
+
+func (m *landlord) act() {
+	total := 0
+	for _, d := range tenantDeeds {
+		total += d.weight
+	}
+	n := m.r.IntN(total)
+	one := m.tenants[m.r.IntN(len(m.tenants))]
+	for _, d := range tenantDeeds {
+		if n -= d.weight; n < 0 {
+			m.note("%s, %s", d.name, one.id[len(one.id)-2:])
+			if m.count == nil {
+				m.count, m.answers = map[string]int{}, map[string]int{}
+			}
+			m.count[d.name]++
+			d.do(m, one)
+			return
+		}
+	}
+}
+
+func (m *landlord) note(format string, args ...any) {
+	m.history = append(m.history, fmt.Sprintf("%d: ", m.done)+fmt.Sprintf(format, args...))
+}
+
+func (m *landlord) tell() {
+	if m.t.Failed() {
+		m.t.Logf("to do it again: go tool task test:monkey:orchestrator -- -seed %d\nthe last actions:\n\t%s\n%s", m.seed,
+			strings.Join(m.history[max(0, len(m.history)-80):], "\n\t"), m.Log())
+	}
+}
+
+// ask makes a request below the sessions and returns the status of its answer, and notes
+// it: a success is an acknowledgement.
+func (m *landlord) ask(method, path, body string) (status int, err error) {
+	status, _, err = m.fetch(method, path, body)
+	return status, err
+}
+
+var tenantClient = &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// request is one below the sessions, of JSON if there is a body.
+func (m *landlord) request(method, path, body string) *http.Request {
+	m.t.Helper()
+	r, err := http.NewRequestWithContext(m.t.Context(), method, m.URL+"/api/sandbox/sessions/"+path, strings.NewReader(body))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	r.Header.Set("X-Api-Key", m.Key)
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return r
+}
+
+func (m *landlord) fetch(method, path, body string) (status int, answer []byte, err error) {
+	response, err := tenantClient.Do(m.request(method, path, body))
+	if err == nil {
+		status = response.StatusCode
+		answer, err = io.ReadAll(response.Body)
+		err = errors.Join(err, response.Body.Close())
+	}
+	m.note("  %s %s %s: %d, %v", method, path, body, status, err)
+	m.answers[fmt.Sprintf("%s %d", method, status)]++
+	if status == http.StatusInternalServerError {
+		m.t.Fatalf("%s %s: %s", method, path, answer)
+	}
+	return status, answer, err
+}
+
+// patiently asks until the answer is one of these.
+func (m *landlord) patiently(what string, ask func() (int, error), want ...int) {
+	m.t.Helper()
+	err := patiently(settle, func() error {
+		status, err := ask()
+		if err == nil && !slices.Contains(want, status) {
+			err = fmt.Errorf("%d", status)
+		}
+		return err
+	})
+	if err != nil {
+		m.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (m *landlord) write(one *tenant) {
+	name, text := fmt.Sprintf("f%d", m.r.IntN(5)), fmt.Sprintf("%d-%d", m.seed, m.done)
+	m.note("  %s is to be %s", name, text)
+	before := one.files[name]
+	status, err := m.ask(http.MethodPost, one.id+"/upload/", fmt.Sprintf(`{"path":%q,"content":%q}`, name, text))
+	if err != nil || status/100 != 2 {
+		one.perhaps[name] = append(one.perhaps[name], text)
+		return
+	}
+	one.files[name] = text
+	if len(m.mending) == 0 {
+		delete(one.perhaps, name)
+	} else { // on a disk that is full the last writes can be lost: the session says so
+		one.perhaps[name] = append(one.perhaps[name], before)
+	}
+}
+
+func (m *landlord) create(one *tenant) {
+	status, answer, err := m.fetch(http.MethodPost, "", fmt.Sprintf(`{"id":%q}`, one.id))
+	if err == nil && status/100 == 2 {
+		one.heed(answer)
+	}
+}
+
+// heed notes where a session runs.
+func (one *tenant) heed(answer []byte) {
+	var x struct{ Ref string }
+	if json.Unmarshal(answer, &x) == nil && x.Ref != "" {
+		one.ref = x.Ref[strings.LastIndexByte(x.Ref, '/')+1:]
+	}
+}
+
+// read compares all files of a session, which begins for that if it has to. Where
+// something is broken no answer is one, too, unless it has to be.
+func (m *landlord) read(one *tenant, must bool) {
+	m.t.Helper()
+	for _, name := range []string{"f0", "f1", "f2", "f3", "f4"} {
+		var status int
+		var content []byte
+		look := func() (int, error) {
+			var err error
+			if status, content, err = m.fetch(http.MethodPost, "", fmt.Sprintf(`{"id":%q}`, one.id)); err == nil && status/100 == 2 {
+				one.heed(content)
+				status, content, err = m.fetch(http.MethodGet, one.id+"/files/content/?path="+name, "")
+			}
+			if status == http.StatusBadRequest && bytes.Contains(content, []byte("start it first")) {
+				status = http.StatusConflict // it is the first to notice that a runner has died
+			}
+			return status, err
+		}
+		if must {
+			m.patiently("read "+name+" of "+one.id, look, http.StatusOK, http.StatusBadRequest)
+		} else if _, err := look(); err != nil || status != http.StatusOK && status != http.StatusBadRequest {
+			return
+		}
+		if status == http.StatusBadRequest {
+			if !bytes.Contains(content, []byte("no such file")) && !bytes.Contains(content, []byte("does not exist")) && !bytes.Contains(content, []byte("not found")) {
+				m.t.Errorf("read %s of %s: %s", name, one.id, content)
+			}
+			content = nil
+		}
+		got := string(content)
+		if got != one.files[name] && !slices.Contains(one.perhaps[name], got) {
+			m.t.Errorf("%s of %s is %q; %q was acknowledged, perhaps it is one of %q", name, one.id, got, one.files[name], one.perhaps[name])
+		}
+		one.files[name] = got
+		delete(one.perhaps, name)
+	}
+}
+
+func (m *landlord) end(one *tenant, method, path string) { m.ask(method, one.id+"/"+path, "") }
+
+func (m *landlord) snapshot(one *tenant) { m.ask(http.MethodPost, one.id+"/snapshot/", "{}") }
+
+func (m *landlord) breakSomething(*tenant) {
+	if len(m.mending) > 0 {
+		return // one at a time, so that a fault says what it was
+	}
+	n := m.r.IntN(len(m.faults.faults))
+	m.note("  fault %d", n)
+	m.mending = append(m.mending, m.faults.faults[n]())
+}
+
+func (m *landlord) mend() {
+	for _, mend := range m.mending {
+		mend()
+	}
+	m.mending = nil
+}
+
+// begin starts the daemon. On a disk that is full it may need the disk mended.
+func (m *landlord) begin() {
+	if len(m.mending) > 0 {
+		if err := m.TryStart(); err == nil {
+			return
+		}
+		m.note("  the daemon does not start in a fault")
+		m.mend()
+	}
+	m.Start()
+}
+
+// killAtWork kills the daemon somewhere in a request.
+func (m *landlord) killAtWork(one *tenant) {
+	name, text := "f0", fmt.Sprintf("%d-%d", m.seed, m.done)
+	way := m.r.IntN(4)
+	after := time.Duration(m.r.IntN(150)) * time.Millisecond
+	m.note("  way %d, after %s", way, after)
+	if way == 0 {
+		one.perhaps[name] = append(one.perhaps[name], text)
+	}
+	asked := make(chan struct{})
+	path := []string{one.id + "/upload/", one.id + "/stop/", one.id + "/snapshot/", ""}[way]
+	body := []string{fmt.Sprintf(`{"path":%q,"content":%q}`, name, text), "", "{}", fmt.Sprintf(`{"id":%q}`, one.id)}[way]
+	request := m.request(http.MethodPost, path, body)
+	go func() {
+		defer close(asked)
+		if response, err := tenantClient.Do(request); err == nil {
+			response.Body.Close()
+		}
+	}()
+	time.Sleep(after)
+	m.Kill()
+	<-asked
+	m.begin()
+}
+
+// expire lets a session's time be up.
+func (m *landlord) expire(one *tenant) {
+	db := m.db()
+	defer db.Close()
+	if _, err := db.ExecContext(m.t.Context(), "UPDATE orchestrator_sessions SET expires_at = 1 WHERE id = ?", one.id); err != nil {
+		m.note("  %v", err) // the disk is full
+	}
+}
+
+func (m *landlord) checkAll() {
+	m.t.Helper()
+	for _, one := range m.tenants {
+		m.read(one, true)
+	}
+}
