@@ -21,7 +21,7 @@ const lastAgain = 80 * time.Minute
 //
 // Nothing gets a second run where one cannot say anything new: two parts that
 // failed, one that others need, one in which nothing is timed, a data race.
-func again(ctx context.Context, results []result, since time.Duration, runPart func(context.Context, part) error, out io.Writer) {
+func again(ctx context.Context, results []result, since time.Duration, runPart runner, out io.Writer) {
 	i := slices.IndexFunc(results, func(r result) bool { return r.state != passed })
 	if i < 0 || ctx.Err() != nil || slices.ContainsFunc(results[i+1:], func(r result) bool { return r.state != passed }) {
 		return

@@ -1,7 +1,7 @@
 // Command gate runs the checks of this repository that CI runs, several at a
 // time, and ends with a table of what each took and found:
 //
-//	go tool task ci -- [-only NAME,...] [-slice NAME|none] [-list]
+//	go tool task ci -- [-only NAME,...] [-slice NAME|none] [-list] [-record CLONE]
 //
 // A part that fails does not keep the others from running, and if it is the only
 // one it runs again (again.go). What a part prints is in .task/gate, in a file each. What the parts are is in parts.go; what one
@@ -45,6 +45,7 @@ func run(ctx context.Context, args []string) error {
 	only := flags.String("only", "", "run these `parts` only, separated by commas, and what they need")
 	slice := flags.String("slice", "auto", "the `slice` of the long tier that runs too: a name, none, or auto, which the tree's hash decides")
 	list := flags.Bool("list", false, "print the parts and slices, and run nothing")
+	save := flags.String("record", "", "add what the run in this `clone` took to tools/gate/measured.json and to CONTRIBUTING.md, and run nothing")
 	name := flags.Bool("turn", false, "print the name of the slice that is this tree's, and run nothing")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -52,8 +53,15 @@ func run(ctx context.Context, args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q; parts go into -only", flags.Arg(0))
 	}
+	if *save != "" {
+		return saveRecord(*save)
+	}
 	if *list {
-		fmt.Print(listing(parts, tier))
+		r, err := lastRecord()
+		if err != nil {
+			return err
+		}
+		fmt.Print(listing(parts, tier, r))
 		return nil
 	}
 	if *name {
@@ -79,6 +87,12 @@ func run(ctx context.Context, args []string) error {
 	start := time.Now()
 	results := schedule(ctx, chosen, runtime.NumCPU(), runTask, os.Stdout)
 	again(ctx, results, time.Since(start), runTask, os.Stdout)
+	if *only == "" {
+		overspent(results)
+	}
+	if err := saveMeasured(measure(results, start, *only == "")); err != nil {
+		return err
+	}
 	results = append(results, leftBehind())
 	report := summary(results, time.Since(start))
 	fmt.Print(report)
@@ -125,14 +139,20 @@ func treesTurn(ctx context.Context) (part, error) {
 	if err != nil {
 		return part{}, fmt.Errorf("the tree's hash chooses the slice of the long tier: git rev-parse: %w; choose one with -slice", err)
 	}
-	return turn(strings.TrimSpace(string(tree)), tier), nil
+	r, err := lastRecord()
+	if err != nil {
+		return part{}, err
+	}
+	return turn(strings.TrimSpace(string(tree)), tier, r), nil
 }
 
-// runTask runs a part's task to its end, with its output in the log.
-func runTask(ctx context.Context, p part) error {
+// runTask runs a part's task to its end, with its output in the log, and returns
+// how much of the processors its processes used, as far as their parents waited
+// for them: containers of an engine count for nobody.
+func runTask(ctx context.Context, p part) (time.Duration, error) {
 	log, err := os.OpenFile(logOf(p), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // for everybody to read
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer log.Close()
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
@@ -152,10 +172,14 @@ func runTask(ctx context.Context, p part) error {
 	if kill := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); kill == nil {
 		fmt.Fprintln(log, "gate: killed what the task left running")
 	}
-	if ctxErr := context.Cause(ctx); err != nil && errors.Is(ctxErr, context.DeadlineExceeded) {
-		return fmt.Errorf("not done within its limit of %s", p.limit())
+	var used time.Duration
+	if s := cmd.ProcessState; s != nil {
+		used = s.UserTime() + s.SystemTime()
 	}
-	return err
+	if ctxErr := context.Cause(ctx); err != nil && errors.Is(ctxErr, context.DeadlineExceeded) {
+		return used, fmt.Errorf("not done within its limit of %s", p.limit())
+	}
+	return used, err
 }
 
 // logOf is the file with a part's output.

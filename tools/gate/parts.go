@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -14,11 +15,16 @@ type part struct {
 	call       []string // the task and its arguments, where they are not the name
 	what       string   // what it guards, for -list
 	needs      []string // parts that must have passed before
-	cores      float64  // what it keeps busy
+	minutes    float64  // from start to end in a whole run on two processors; its limit is four times as much, at least ten
+	cpu        float64  // minutes of a processor that it uses in such a run, all of its processes together
 	background bool     // it runs with what the others leave, since nothing in it is timed
 	alone      bool     // it measures time, and runs without others
-	minutes    float64  // what it takes in a whole run on two cores; its limit is four times as much, at least ten
 	env        []string
+}
+
+// cores is how many processors the part keeps busy.
+func (p part) cores() float64 {
+	return p.cpu / p.minutes
 }
 
 // task is what is given to the task runner.
@@ -40,52 +46,74 @@ func (p part) limit() time.Duration {
 var paced = []string{"SANDKASTEN_ATTACK_SLOW=2"}
 
 // parts are what every run has, in the order in which they get their turn.
+// TestTheRunStaysShort adds their minutes of a processor up.
 var parts = []part{
-	{name: "build", what: "the programs, for Linux", cores: 2, minutes: 2},
-	// It emulates two processors on as many. Beside others its tests give up.
+	{name: "build", what: "the programs, for Linux", cpu: 3, minutes: 2},
+	// It takes longest of all, and what it emulates twice as long as alone.
 	{
 		name: "test:vm", what: "cgroup v2: the driver's suite, limits, kill and pause, and the systemd unit, in a virtual machine",
-		needs: []string{"build"}, cores: 2, minutes: 7,
+		needs: []string{"build"}, cpu: 13, minutes: 12,
+	},
+	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector where goroutines meet", needs: []string{"build"}, cpu: 14, minutes: 15},
+	// It waits most of its time, and for longest.
+	{
+		name: "test:web", what: "the console in a browser, and that its page is what web/ builds", call: []string{"test:web", "--", "-skip=^TestConsole$/^scale$"},
+		needs: []string{"build"}, cpu: 2.8, minutes: 9,
 	},
 	{
 		name: "test:e2e", what: "scripts, the documentation's commands, packages, the orchestrator's client, the agents' tools",
-		needs: []string{"build"}, cores: 1, minutes: 9,
+		needs: []string{"build"}, cpu: 4.6, minutes: 7,
 	},
-	{name: "test:sdk", what: "the SDKs as users install them, and the agents' programs", needs: []string{"build"}, cores: 1, minutes: 9},
-	{name: "test:web", what: "the console in a browser, and that its page is what web/ builds", needs: []string{"build"}, cores: 1, minutes: 9},
-	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cores: 1, minutes: 7},
-	{name: "test:monkey", call: []string{"test:monkey", "--", "-for", "3m"}, what: "faults mixed by a seed", needs: []string{"build"}, cores: 1, minutes: 4},
-	{name: "test:attack", what: "hostile code and clients against a real daemon", needs: []string{"build"}, cores: 1, minutes: 5, env: paced},
-	{name: "test:attack:docker", what: "the attacks on sandboxes in containers", needs: []string{"build"}, cores: 1, minutes: 7, env: paced},
-	// It keeps both processors busy by itself for most of its time.
-	{name: "test:go", what: "all Go tests of packages, also those that need root, with the race detector", needs: []string{"build"}, cores: 2, minutes: 15},
-	{name: "test:limits", what: "sessions at their limits, and what others notice of them", needs: []string{"build"}, alone: true, cores: 1, minutes: 2},
+	{name: "test:sdk", what: "the SDKs as users install them, and the agents' programs", needs: []string{"build"}, cpu: 5, minutes: 6},
+	{name: "test:fault", what: "a broken host, and kill -9 in every place", needs: []string{"build"}, cpu: 3, minutes: 6},
+	{name: "test:attack", what: "hostile code and clients against a real daemon", needs: []string{"build"}, cpu: 2.5, minutes: 6, env: paced},
+	{name: "test:attack:docker", what: "the attacks on sandboxes that an engine decides, in containers", needs: []string{"build"}, cpu: 1.4, minutes: 3.5, env: paced},
+	{
+		name: "test:web:scale", what: "the console with 2,000 sessions, and what its page takes of a processor", call: []string{"test:web", "--", "-run=^TestConsole$/^scale$"},
+		needs: []string{"build"}, alone: true, cpu: 0.6, minutes: 2,
+	},
+	{name: "test:ratios", what: "what requests cost the daemon: allocations, system calls, processor time", needs: []string{"build"}, alone: true, cpu: 0.8, minutes: 1.5},
+	{name: "test:limits", what: "sessions at their limits, and what others notice of them", needs: []string{"build"}, alone: true, cpu: 1, minutes: 1},
 	// What follows is not in a hurry, and nothing in it is timed.
-	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, minutes: 8},
-	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, minutes: 1},
-	{name: "vuln", what: "known vulnerabilities, where the database can be reached", needs: []string{"build"}, background: true, minutes: 1},
+	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, cpu: 5, minutes: 9},
+	{name: "lint:sdk", what: "linters, types and references of the Python and TypeScript SDKs", background: true, cpu: 1, minutes: 1},
+	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, cpu: 1, minutes: 1},
+	{name: "vuln", what: "known vulnerabilities, where the database can be reached", needs: []string{"build"}, background: true, cpu: 0.1, minutes: 0.5},
 }
 
 // tier is the long tier, in slices of at most a quarter of an hour. A whole run
 // has one of them.
 var tier = []part{
-	{name: "long:vm-battery", what: "the attack battery on cgroup v2", call: []string{"test:vm", "--", "-run=TestBatteryOnCgroup2"}, cores: 2, minutes: 13},
-	{name: "long:vm-suite", what: "the driver's whole suite on cgroup v2", call: []string{"test:vm", "--", "-run=TestSuiteOnCgroup2"}, cores: 2, minutes: 11},
+	{name: "long:vm-battery", what: "the attack battery on cgroup v2", call: []string{"test:vm", "--", "-run=TestBatteryOnCgroup2"}, cpu: 26, minutes: 13},
+	{name: "long:vm-suite", what: "the driver's whole suite on cgroup v2", call: []string{"test:vm", "--", "-run=TestSuiteOnCgroup2"}, cpu: 22, minutes: 11},
 	{
 		name: "long:vm-host", what: "a loss of power, a clock that jumps, Docker on XFS and with user namespaces, and the machine itself",
-		call: []string{"test:vm", "--", "-skip=TestBatteryOnCgroup2|TestSuiteOnCgroup2|TestCgroup2|TestSystemd"}, cores: 2, minutes: 12,
+		call: []string{"test:vm", "--", "-skip=TestBatteryOnCgroup2|TestSuiteOnCgroup2|TestCgroup2"}, cpu: 24, minutes: 12,
 	},
-	{name: "long:attack", what: "the attack battery by itself, with the times that it promises", call: []string{"test:attack"}, alone: true, cores: 1, minutes: 5},
-	{name: "long:monkey", what: "faults mixed by a seed, for ten minutes", call: []string{"test:monkey"}, cores: 1, minutes: 11},
-	{name: "long:surfaces", what: "both APIs, asked whatever their documents allow and what they do not", call: []string{"test:surfaces"}, cores: 1, minutes: 7},
-	{name: "long:users", what: "200 users with 2,000 sessions over a kill -9", call: []string{"test:users"}, needs: []string{"build"}, cores: 2, minutes: 14},
-	{name: "long:adapters", what: "the Python SDK under AutoGen, Inspect and SWE-ReX", call: []string{"test:sdk:python:adapters"}, needs: []string{"build"}, cores: 1, minutes: 6},
-	{name: "long:mcp", what: "the conformance suite of MCP, and its Inspector", call: []string{"test:mcp"}, needs: []string{"build"}, cores: 1, minutes: 3},
-	{name: "long:traces", what: "a run of an agent in a real Jaeger", call: []string{"test:traces"}, needs: []string{"build"}, cores: 1, minutes: 6},
-	{name: "long:programs", what: "servers, language runtimes and debuggers in sandboxes", call: []string{"test:programs"}, cores: 1, minutes: 4},
+	{name: "long:attack", what: "the attack battery by itself, with the times that it promises", call: []string{"test:attack", "--", "-parallel=1"}, alone: true, cpu: 2, minutes: 5},
+	{name: "long:attack-docker", what: "all attacks on sandboxes in containers", call: []string{"test:attack:docker"}, cpu: 3, minutes: 7, env: slices.Concat(paced, []string{"SANDKASTEN_ATTACK_CASES=all"})},
+	{name: "long:monkey", what: "faults mixed by a seed, for ten minutes", call: []string{"test:monkey"}, cpu: 8, minutes: 11},
+	{name: "long:monkey-orchestrator", what: "files of orchestrated sessions under faults mixed by a seed, for ten minutes", call: []string{"test:monkey:orchestrator"}, cpu: 8, minutes: 11},
+	{name: "long:surfaces", what: "both APIs, asked whatever their documents allow and what they do not", call: []string{"test:surfaces"}, cpu: 7, minutes: 7},
+	{name: "long:users", what: "200 users with 2,000 sessions over a kill -9", call: []string{"test:users"}, needs: []string{"build"}, cpu: 20, minutes: 14},
+	{name: "long:adapters", what: "the Python SDK under AutoGen, Inspect and SWE-ReX", call: []string{"test:sdk:python:adapters"}, needs: []string{"build"}, cpu: 5, minutes: 6},
+	{name: "long:agents-race", what: "the agents with the race detector", call: []string{"test:sdk:agents:race"}, cpu: 4, minutes: 3},
+	{name: "long:mcp", what: "the conformance suite of MCP, and its Inspector", call: []string{"test:mcp"}, needs: []string{"build"}, cpu: 2, minutes: 3},
+	{name: "long:traces", what: "a run of an agent in a real Jaeger", call: []string{"test:traces"}, needs: []string{"build"}, cpu: 8, minutes: 6},
+	{name: "long:programs", what: "servers, language runtimes and debuggers in sandboxes", call: []string{"test:programs"}, cpu: 3, minutes: 4},
+	raced(1), raced(2),
 	fuzz(1), fuzz(2), fuzz(3),
 	control(1), control(2), control(3),
-	{name: "long:bench", what: "that the benchmark runs, in short", call: []string{"bench", "--", "-scale=0.2", "-only=sandkasten"}, needs: []string{"build"}, alone: true, cores: 1, minutes: 10},
+	{name: "long:bench", what: "that the benchmark runs, in short", call: []string{"bench", "--", "-scale=0.2", "-only=sandkasten"}, needs: []string{"build"}, alone: true, cpu: 10, minutes: 10},
+}
+
+// raced is a half of all packages with the race detector: a regular run has it
+// where goroutines meet.
+func raced(n int) part {
+	return part{
+		name: fmt.Sprintf("long:race-%d", n), what: "half of all packages with the race detector", call: []string{"test:go:race"}, cpu: 20, minutes: 12,
+		env: []string{fmt.Sprintf("PART=%d/2", n)},
+	}
 }
 
 // thirds is into how many slices the fuzz targets and the control's rows are cut.
@@ -93,20 +121,22 @@ const thirds = 3
 
 func fuzz(n int) part {
 	return part{
-		name: fmt.Sprintf("long:fuzz-%d", n), what: "a third of the fuzz targets, for a minute each", call: []string{"test:fuzz"}, background: true, minutes: 12,
+		name: fmt.Sprintf("long:fuzz-%d", n), what: "a third of the fuzz targets, for a minute each", call: []string{"test:fuzz"}, background: true, cpu: 20, minutes: 12,
 		env: []string{"FUZZTIME=1m", fmt.Sprintf("FUZZPART=%d/%d", n, thirds)},
 	}
 }
 
 func control(n int) part {
 	return part{
-		name: fmt.Sprintf("long:control-%d", n), what: "a third of the protections taken away in turn, which the attack battery must notice", cores: 1, minutes: 12,
+		name: fmt.Sprintf("long:control-%d", n), what: "a third of the protections taken away in turn, which the attack battery must notice", cpu: 6, minutes: 12,
 		call: []string{"test:attack:control", "--", fmt.Sprintf("-part=%d/%d", n, thirds)},
 	}
 }
 
-// turn chooses one by a tree's hash, so that clones of a tree agree.
-func turn(tree string, from []part) part {
+// turn chooses one by a tree's hash, so that clones of a tree agree, among those
+// that have not run for longest, so that each has its turn.
+func turn(tree string, from []part, r record) part {
+	from = overdue(from, r)
 	sum := fnv.New32a()
 	sum.Write([]byte(tree))
 	return from[sum.Sum32()%uint32(len(from))]
@@ -144,12 +174,13 @@ func pick(from []part, names []string) ([]part, error) {
 	return slices.DeleteFunc(slices.Clone(from), func(p part) bool { return !wanted[p.name] }), nil
 }
 
-// listing is the table of what there is.
-func listing(every, some []part) string {
+// listing is the table of what there is, and when each last ran.
+func listing(every, some []part, r record) string {
 	var out strings.Builder
+	fmt.Fprintf(&out, "%-20s %7s %7s  %-10s  %s\n", "part", "minutes", "cpu", "last run", "what it guards")
 	for _, group := range [][]part{every, some} {
 		for _, p := range group {
-			fmt.Fprintf(&out, "%-20s %4.0f min  %s\n", p.name, p.minutes, p.what)
+			fmt.Fprintf(&out, "%-20s %7g %7g  %-10s  %s\n", p.name, p.minutes, p.cpu, cmp.Or(r.Parts[p.name].Date, "never"), p.what)
 		}
 		fmt.Fprintln(&out)
 	}

@@ -35,7 +35,8 @@ type fact struct {
 // tests have left there, and is an error where the parts cannot run.
 func preflight(ctx context.Context, out io.Writer) error {
 	machine := fact{name: "machine", value: fmt.Sprintf("%s, %d processors, user id %d", runtime.GOARCH, runtime.NumCPU(), os.Geteuid())}
-	facts := append(doctorFacts(), machine, diskFact("/var/tmp", leastDiskGB), memoryFact(), clockFact(ctx), entropyFact(), dockerFact(), leftFact(), daemonFact())
+	facts := append(doctorFacts(), machine, diskFact("/var/tmp", leastDiskGB), memoryFact(), clockFact(ctx), entropyFact(), leftFact())
+	facts = append(facts, programFacts()...)
 	var errs []error
 	for _, f := range facts {
 		fmt.Fprintf(out, "%-10s %s\n", f.name, f.value)
@@ -121,30 +122,26 @@ func entropyFact() fact {
 	return f
 }
 
-// daemonFact is for the reader: a sandbox that another daemon makes while a test
-// looks for what is left behind looks like a leak.
-func daemonFact() fact {
-	f := fact{name: "daemon", value: "no Sandkasten runs"}
-	for _, file := range glob("/proc/[0-9]*/cmdline") {
-		line, err := os.ReadFile(file)
-		words := strings.Split(string(line), "\x00")
-		if err == nil && len(words) > 1 && filepath.Base(words[0]) == "sandkasten" && words[1] == "daemon" {
-			f.value = "a Sandkasten runs, process " + strings.Split(file, "/")[2] + "; sessions that it makes meanwhile look like what tests leave: stop it"
-		}
-	}
-	return f
-}
-
-// dockerFact is for the reader: tests start engines of their own, beside which
-// others may run.
-func dockerFact() fact {
-	f := fact{name: "docker", value: "no engine runs"}
+// programFacts are for the reader: tests use daemons and engines of their own,
+// beside which others may run and take their share of the machine. One pass over
+// the names of processes is the cheapest way to see them, and happens once.
+func programFacts() []fact {
+	daemon := fact{name: "daemon", value: "no Sandkasten runs"}
+	engine := fact{name: "docker", value: "no engine runs"}
 	for _, file := range glob("/proc/[0-9]*/comm") {
-		if comm, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(comm)) == "dockerd" {
-			f.value = "an engine runs, process " + strings.Split(file, "/")[2] + "; the tests use engines of their own"
+		comm, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		process := strings.Split(file, "/")[2]
+		switch strings.TrimSpace(string(comm)) {
+		case "sandkasten":
+			daemon.value = "a Sandkasten runs, process " + process + "; the tests leave it alone"
+		case "dockerd":
+			engine.value = "an engine runs, process " + process + "; the tests use engines of their own"
 		}
 	}
-	return f
+	return []fact{engine, daemon}
 }
 
 // leftFact removes what earlier runs have left, as far as that is possible.

@@ -93,9 +93,11 @@ func summary(results []result, whole time.Duration) string {
 	rank := map[state]int{passed: 0, unsteady: 1, skipped: 2, failed: 3}
 	slices.SortStableFunc(results, func(a, b result) int { return rank[a.state] - rank[b.state] })
 	var out strings.Builder
-	fmt.Fprintf(&out, "\n%-24s %8s %8s  %s\n", "part", "minutes", "budget", "result")
+	fmt.Fprintf(&out, "\n%-24s %8s %8s %8s %8s  %s\n", "part", "minutes", "entry", "cpu", "entry", "result")
+	used := 0.0
 	for _, r := range results {
-		fmt.Fprintf(&out, "%-24s %8.1f %8.1f  %s\n", r.name, r.took.Minutes(), r.minutes, r.state)
+		fmt.Fprintf(&out, "%-24s %8.1f %8.1f %8.1f %8.1f  %s\n", r.name, r.took.Minutes(), r.minutes, r.used.Minutes(), r.cpu, r.state)
+		used += r.used.Minutes()
 		log := logOf(r.part)
 		switch r.state {
 		case unsteady:
@@ -114,6 +116,6 @@ func summary(results []result, whole time.Duration) string {
 			fmt.Fprintf(&out, "    log: %s\n", log)
 		}
 	}
-	fmt.Fprintf(&out, "%-24s %8.1f\n", "whole run", whole.Minutes())
+	fmt.Fprintf(&out, "%-24s %8.1f %8s %8.1f\n", "whole run", whole.Minutes(), "", used)
 	return out.String()
 }

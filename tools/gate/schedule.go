@@ -23,15 +23,24 @@ type result struct {
 	part
 	state state
 	took  time.Duration
+	used  time.Duration // of the processors, all its processes together
 	err   error
 }
 
+// runner runs a part to its end and returns how much of the processors it used.
+type runner func(context.Context, part) (time.Duration, error)
+
 // load is how much of the machine runs.
 type load struct {
-	cores  float64 // of the parts in the foreground
+	front  int     // parts in the foreground
+	cores  float64 // of these, but for what a sum of fractions leaves
 	behind int     // parts in the background
 	alone  bool    // a part that measures runs
 }
+
+// slack is how many processors the parts of the foreground may want beyond those
+// that there are: none of them works all the time.
+const slack = 0.25
 
 // room reports whether a part may start beside what runs: the foreground fills
 // the processors and no more, one part runs in the background of it, and what
@@ -41,9 +50,9 @@ func (l load) room(p part, cores int) bool {
 	case p.background:
 		return l.behind == 0 && !l.alone
 	case p.alone:
-		return l.cores == 0 && l.behind == 0
+		return l.front == 0 && l.behind == 0
 	default:
-		return !l.alone && (l.cores == 0 || l.cores+p.cores <= float64(cores))
+		return !l.alone && (l.front == 0 || l.cores+p.cores() <= float64(cores)+slack)
 	}
 }
 
@@ -52,7 +61,8 @@ func (l *load) add(p part, n int) {
 	case p.background:
 		l.behind += n
 	default:
-		l.cores += float64(n) * p.cores
+		l.front += n
+		l.cores += float64(n) * p.cores()
 		l.alone = p.alone && n > 0
 	}
 }
@@ -60,7 +70,7 @@ func (l *load) add(p part, n int) {
 // schedule runs parts, in their order where there is room and what they need
 // has passed, and returns how they ended, in the order of the ends. It prints a
 // line for each start and end.
-func schedule(ctx context.Context, chosen []part, cores int, runPart func(context.Context, part) error, out io.Writer) []result {
+func schedule(ctx context.Context, chosen []part, cores int, runPart runner, out io.Writer) []result {
 	var (
 		waiting = slices.Clone(chosen)
 		done    []result
@@ -73,6 +83,7 @@ func schedule(ctx context.Context, chosen []part, cores int, runPart func(contex
 		fmt.Fprintf(out, "%5.1f min  "+format+"\n", append([]any{time.Since(start).Minutes()}, args...)...)
 	}
 	for len(waiting) > 0 || active > 0 {
+		were := len(waiting)
 		waiting = slices.DeleteFunc(waiting, func(p part) bool {
 			ready, hopeless := p.ready(chosen, done)
 			if hopeless || ctx.Err() != nil {
@@ -88,7 +99,8 @@ func schedule(ctx context.Context, chosen []part, cores int, runPart func(contex
 			say("start    %s", p.name)
 			go func() {
 				begin := time.Now()
-				r := result{part: p, state: passed, err: runPart(ctx, p)}
+				r := result{part: p, state: passed}
+				r.used, r.err = runPart(ctx, p)
 				if r.err != nil {
 					r.state = failed
 				}
@@ -98,13 +110,16 @@ func schedule(ctx context.Context, chosen []part, cores int, runPart func(contex
 			return true
 		})
 		if active == 0 {
+			if were > 0 && len(waiting) == were {
+				panic(fmt.Sprintf("gate: none of %d parts can start", were))
+			}
 			continue // all that waited was hopeless
 		}
 		r := <-ends
 		active--
 		running.add(r.part, -1)
 		done = append(done, r)
-		say("%-8s %s, %.1f min", r.state, r.name, r.took.Minutes())
+		say("%-8s %s, %.1f min, %.1f of a processor", r.state, r.name, r.took.Minutes(), r.used.Minutes())
 		if r.state == failed {
 			fmt.Fprintf(out, "%v\n%s", r.err, excerpt(logOf(r.part)))
 		}
