@@ -363,6 +363,7 @@ func TestFilesDuringExec(t *testing.T) {
 	p := h.dial()
 	id := p.start(protocol.Exec{TimeoutMS: 60_000}, "sleep 60")
 	q := h.dial()
+	waitFor(t, func() bool { return q.recordOf(id).State == protocol.StateRunning })
 	begin := time.Now()
 	must(t, q.write(protocol.Write{Path: "f"}, []byte("x")))
 	if _, _, err := q.read(protocol.Read{Path: "f"}); err != nil || time.Since(begin) > 15*time.Second {

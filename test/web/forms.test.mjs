@@ -1,7 +1,7 @@
 // What is filled in, typed and chosen: forms and dialogs, the terminal by keyboard, filters, and what charts say.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { api, context, key, look, run, step, url, watch } from "./page.mjs";
+import { api, context, key, look, patience, run, step, url, watch } from "./page.mjs";
 
 await run(async (page) => {
   const session = await api("POST", "/v1/sessions", { image: "base", name: "forms" });
@@ -12,7 +12,7 @@ await run(async (page) => {
 
   /** until waits until act gives something true, which it gives back. */
   const until = async (what, act) => {
-    for (const end = Date.now() + 30_000; ; await page.waitForTimeout(50)) {
+    for (const end = Date.now() + patience; ; await page.waitForTimeout(50)) {
       const found = await act();
       if (found) return found;
       assert.ok(Date.now() < end, what);
@@ -101,7 +101,7 @@ await run(async (page) => {
     assert.equal(await rows.getByText("second-42").count(), 0);
     await page.keyboard.press("Control+Shift+Enter");
     await page.keyboard.press("2");
-    await page.waitForURL(/tab=commands/);
+    await rows.first().waitFor({ state: "hidden" }); // the address changes before the page does
     await page.keyboard.press("1");
     await until("the terminal has the focus again", async () => (await focused()) === "the terminal");
   });

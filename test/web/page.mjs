@@ -25,6 +25,9 @@ export async function api(method, path, body) {
 
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
 export const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+/** patience is how long a script waits for what must come, in milliseconds: other parts of the gate may have the processors meanwhile. */
+export const patience = 120_000;
+context.setDefaultTimeout(patience);
 // axe comes in behind the page's policy, as an extension of the browser does.
 export const failures = [];
 context.on("request", (request) => {

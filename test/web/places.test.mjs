@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, writeFileSync, mkdirSync } from "node:fs";
 import { execFileSync } from "node:child_process";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { api, context, look, run, step, url } from "./page.mjs";
+import { api, context, look, patience, run, step, url } from "./page.mjs";
 
 const hostile = '<img src=x onerror="window.pwned=1">';
 
@@ -174,7 +174,7 @@ await run(async (page) => {
     await page.getByText(/^examined/).waitFor();
     assert.deepEqual((await api("GET", "/v1/host/findings")).findings.filter(({ source }) => source === "fsck"), []);
     let samples = [];
-    for (const end = Date.now() + 25_000; samples.length === 0 && Date.now() < end; await page.waitForTimeout(500)) ({ samples } = await api("GET", "/v1/host/history?step=10"));
+    for (const end = Date.now() + patience; samples.length === 0 && Date.now() < end; await page.waitForTimeout(500)) ({ samples } = await api("GET", "/v1/host/history?step=10"));
     assert.ok(samples.reduce((sum, { requests }) => sum + requests, 0) > 0 && samples.at(-1).sessions.running >= 1, JSON.stringify(samples));
     await page.reload();
     await page.getByRole("meter", { name: "Memory" }).waitFor();

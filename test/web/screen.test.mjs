@@ -1,6 +1,6 @@
 // The terminal: a flood, a program that draws on the whole screen, and a reload in its middle.
 import assert from "node:assert/strict";
-import { api, context, look, run, step, url } from "./page.mjs";
+import { api, context, look, patience, run, step, url } from "./page.mjs";
 
 await run(async (page) => {
   const session = await api("POST", "/v1/sessions", { image: "base", name: "screen" });
@@ -14,7 +14,7 @@ await run(async (page) => {
     for (const begun = Date.now(); ; await page.waitForTimeout(100)) {
       const shown = await lines().catch(() => []);
       if (test(shown)) return shown;
-      if (Date.now() - begun > 120_000) throw new Error(`${what}:\n${shown.join("\n")}`);
+      if (Date.now() - begun > patience) throw new Error(`${what}:\n${shown.join("\n")}`);
     }
   };
   await page.goto(`${url}/sessions/${session.id}`);

@@ -1,6 +1,6 @@
 // The console in several tabs, and what it does when the sign-in, the daemon or a part of the page is gone for a while.
 import assert from "node:assert/strict";
-import { api, context, daemon, key, look, run, signIn, step, url, watch } from "./page.mjs";
+import { api, context, daemon, key, look, patience, run, signIn, step, url, watch } from "./page.mjs";
 
 const streams = []; // the requests for events that are open
 const isStream = (request) => request.url().startsWith(`${url}/v1/events`);
@@ -11,7 +11,7 @@ context.on("requestfailed", forgetStream);
 
 /** until waits until act gives true; it may do something each time. */
 async function until(what, act) {
-  for (const end = Date.now() + 60_000; !(await act()); ) {
+  for (const end = Date.now() + patience; !(await act()); ) {
     assert.ok(Date.now() < end, `in vain: ${what}`);
     await new Promise((next) => setTimeout(next, 200));
   }
@@ -143,9 +143,11 @@ await run(async (page) => {
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("dialog").getByText("What is not saved is lost").waitFor();
     await page.getByRole("button", { name: "Stay" }).click();
-    await context.clearCookies();
     await other.getByRole("button", { name: /^Save/ }).click();
-    await other.getByRole("button", { name: "Save", exact: true }).click();
+    const save = other.getByRole("button", { name: "Save", exact: true, includeHidden: true });
+    await save.waitFor();
+    await context.clearCookies();
+    await save.evaluate((button) => button.click()); // the page may notice first, and cover it
     await cover(other).waitFor();
     await page.bringToFront(); // where it asks what sessions use
     await cover(page).waitFor();

@@ -109,8 +109,8 @@ func TestALargePartRunsOnASmallMachine(t *testing.T) {
 	}
 }
 
-func TestTheOnlyPartThatFailedRunsAgain(t *testing.T) {
-	bad, other := part{name: "bad", minutes: 1, cpu: 1}, part{name: "other", minutes: 1, cpu: 1}
+func TestPartsThatFailedRunAgain(t *testing.T) {
+	bad, other, third := part{name: "bad", minutes: 1, cpu: 1}, part{name: "other", minutes: 1, cpu: 1}, part{name: "third", minutes: 1, cpu: 1}
 	broken := errors.New("exit status 1")
 	for name, c := range map[string]struct {
 		results []result
@@ -122,7 +122,9 @@ func TestTheOnlyPartThatFailedRunsAgain(t *testing.T) {
 	}{
 		"passes":            {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: passed}}, want: unsteady, runs: 1},
 		"fails again":       {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: passed}}, second: broken, want: failed, runs: 1},
-		"another failed":    {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: failed}}, want: failed},
+		"another failed":    {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: failed, err: broken}}, want: unsteady, runs: 2},
+		"both fail again":   {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: failed, err: broken}}, second: broken, want: failed, runs: 1},
+		"two others failed": {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: failed}, {part: third, state: failed}}, want: failed},
 		"another needed it": {results: []result{{part: bad, state: failed, err: broken}, {part: other, state: skipped}}, want: failed},
 		"a data race":       {results: []result{{part: bad, state: failed, err: broken}}, log: "WARNING: DATA RACE\n", want: failed},
 		"nothing is timed":  {results: []result{{part: part{name: "bad", background: true}, state: failed, err: broken}}, want: failed},
@@ -133,8 +135,10 @@ func TestTheOnlyPartThatFailedRunsAgain(t *testing.T) {
 			if err := os.MkdirAll(logDir, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(logOf(bad), []byte(c.log+verboseLog), 0o600); err != nil {
-				t.Fatal(err)
+			for _, p := range []part{bad, other} {
+				if err := os.WriteFile(logOf(p), []byte(c.log+verboseLog), 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
 			runs := 0
 			again(t.Context(), c.results, c.since, func(context.Context, part) (time.Duration, error) {
