@@ -84,6 +84,7 @@ type Options struct {
 	Browsers Browsers // knows who has signed in; nil has no cookies
 	HTTPS    bool     // clients come by TLS, as through a proxy that adds it
 
+	Proxies Proxies  // who says for whom they ask; the zero value is nobody
 	Origins []string // of other web sites whose pages may call the API, as https://app.example.org
 
 	// Site returns the route of a host, in lower case and without its port,
@@ -117,6 +118,7 @@ func Handler(o Options, surfaces ...Surface) http.Handler {
 		log:     o.Log,
 		hosts:   o.Hosts,
 		origins: o.Origins,
+		proxies: o.Proxies,
 		site:    o.Site,
 		keys:    o.Authenticator,
 		signIns: o.Browsers,
@@ -184,6 +186,7 @@ type handler struct {
 
 	dialects map[string]Dialect // of paths, by prefix, for what is refused before there is a route
 
+	proxies   Proxies
 	strangers audit.Sampler // of the lines in the log of requests without a key
 }
 
@@ -191,10 +194,10 @@ type handler struct {
 // with its guard.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &Request{
-		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil || h.https, Remote: r.RemoteAddr, start: time.Now(), audit: h.audit,
+		ID: requestID(r), Host: r.Host, TLS: r.TLS != nil || h.https, Remote: h.proxies.remote(r), start: time.Now(), audit: h.audit,
 		method: clean(r.Method), keyless: len(r.Header["Authorization"])+len(r.Header["X-Api-Key"]) == 0,
 	}
-	rec := &recorder{ResponseWriter: w}
+	rec := &recorder{ResponseWriter: w, asked: r.Header}
 	rec.leaving = func() { h.auditBegin(rec, r) }
 	ctx := context.WithValue(r.Context(), requestKey{}, req)
 	if !ofOperator(r) {

@@ -73,7 +73,7 @@ func auditEntry(event string, rec *recorder, r *http.Request, req *Request, elap
 		route = clean(r.Method) + " (none)"
 	}
 	return audit.Entry{
-		Event: event, RequestID: req.ID, Owner: req.Principal.Owner, Remote: r.RemoteAddr, Route: route, IDs: ids,
+		Event: event, RequestID: req.ID, Owner: req.Principal.Owner, Remote: req.Remote, Route: route, IDs: ids,
 		Status: rec.status, BytesIn: r.ContentLength, BytesOut: rec.bytes, Took: float64(elapsed.Microseconds()) / 1000,
 	}
 }

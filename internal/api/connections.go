@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -8,6 +9,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/headers"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Connections bounds how many connections clients have open. It is a collector
@@ -16,13 +21,38 @@ type Connections struct {
 	most    int64 // 0 is no limit
 	open    atomic.Int64
 	refused atomic.Int64
+	headers *headers.Room
+	proxies Proxies
 
 	descriptors func() uint64 // that the process may have
 }
 
-// NewConnections allows most connections at once; 0 is no limit.
-func NewConnections(most int) *Connections {
-	return &Connections{most: int64(most), descriptors: maxDescriptors}
+// Bounds of headers that have not come to their end, in bytes: of all connections
+// together, and of those from one address. Who is slow with one has 5 s for it.
+const (
+	unfinishedHeaders  = 32 << 20
+	unfinishedOfRemote = 4 << 20
+)
+
+// MaxFields is how many lines a request has before its body.
+const MaxFields = 256
+
+// NewConnections allows most connections at once; 0 is no limit. Those of proxies are of
+// many clients, and have no bound of one address.
+func NewConnections(most int, proxies Proxies) *Connections {
+	return &Connections{most: int64(most), proxies: proxies, headers: headers.NewRoom(unfinishedHeaders, unfinishedOfRemote), descriptors: maxDescriptors}
+}
+
+// Bound returns a listener on whose connections headers are counted as they arrive.
+func (c *Connections) Bound(l net.Listener) net.Listener {
+	if protection.Off(protection.HeaderCount) {
+		return l
+	}
+	tooLarge := wholeAnswer(http.StatusRequestHeaderFieldsTooLarge, string(codeHeaders),
+		fmt.Sprintf("the request has more than %d headers, or its path and headers are over their limit of %d bytes", MaxFields, maxHeaders))
+	scarce := wholeAnswer(http.StatusServiceUnavailable, string(errdefs.Unavailable),
+		"too many requests from this address, or of all clients together, have begun and not ended their headers; try again")
+	return headers.Listener{Listener: l, Room: c.headers, Shared: c.proxies.Trust, Limits: headers.Limits{Fields: MaxFields, Bytes: 2 * maxHeaders, TooLarge: tooLarge, Scarce: scarce}}
 }
 
 // reserve is how many of the process's descriptors connections leave to what those
@@ -57,14 +87,23 @@ func (c *Connections) scarce(conn net.Conn) bool {
 }
 
 // tooMany is the whole answer on a connection over the limit.
-const tooMany = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: " + retryAfter + "\r\nConnection: close\r\n\r\n" +
-	`{"error":"the daemon has as many connections as it may have; close what you do not use and try again","code":"unavailable"}` + "\n"
+var tooMany = wholeAnswer(http.StatusServiceUnavailable, string(errdefs.Unavailable), "the daemon has as many connections as it may have; close what you do not use and try again")
+
+// wholeAnswer is an error on a connection whose request nobody has read.
+func wholeAnswer(status int, code, text string) []byte {
+	retry := ""
+	if status == http.StatusServiceUnavailable {
+		retry = "Retry-After: " + retryAfter + "\r\n"
+	}
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n%sConnection: close\r\n\r\n{\"error\":%q,\"code\":%q}\n", status, http.StatusText(status), retry, text, code)
+}
 
 // Watch has a server's connections counted, and those over the limit closed. A
 // connection that a WebSocket or a tunnel has taken over is not counted any
 // more: it is a request under way.
 func (c *Connections) Watch(server *http.Server) {
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		headers.Watch(conn, state)
 		switch state {
 		case http.StateNew:
 			if n := c.open.Add(1); c.most > 0 && n > c.most || c.scarce(conn) {
@@ -82,7 +121,7 @@ func (c *Connections) Watch(server *http.Server) {
 // the answer when its request meets the closed end: it is told as far as can be.
 func refuse(conn net.Conn) {
 	if conn.SetWriteDeadline(time.Now().Add(time.Second)) == nil {
-		conn.Write([]byte(tooMany)) //nolint:errcheck // see above
+		conn.Write(tooMany) //nolint:errcheck // see above
 	}
 	conn.Close() // the server closes it too, and tells nobody either
 }
@@ -90,6 +129,8 @@ func refuse(conn net.Conn) {
 var (
 	connectionsDesc      = prometheus.NewDesc("sandkasten_http_connections", "Connections that clients have open, but for WebSockets.", nil, nil)
 	connectionsLimitDesc = prometheus.NewDesc("sandkasten_http_connections_limit", "How many connections may be open; 0 is no limit.", nil, nil)
+	headersDesc          = prometheus.NewDesc("sandkasten_http_headers_unfinished_bytes", "Bytes of requests whose headers have not come to their end.", nil, nil)
+	headersOverDesc      = prometheus.NewDesc("sandkasten_http_headers_refused_total", "Connections closed because unfinished headers took too much room.", nil, nil)
 	connectionsOverDesc  = prometheus.NewDesc("sandkasten_http_connections_refused_total", "Connections closed because there were too many.", nil, nil)
 )
 
@@ -98,11 +139,15 @@ func (c *Connections) Describe(out chan<- *prometheus.Desc) {
 	out <- connectionsDesc
 	out <- connectionsLimitDesc
 	out <- connectionsOverDesc
+	out <- headersDesc
+	out <- headersOverDesc
 }
 
 // Collect is for the registry.
 func (c *Connections) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(connectionsDesc, prometheus.GaugeValue, float64(c.open.Load()))
 	out <- prometheus.MustNewConstMetric(connectionsLimitDesc, prometheus.GaugeValue, float64(c.most))
+	out <- prometheus.MustNewConstMetric(headersDesc, prometheus.GaugeValue, float64(c.headers.Used()))
+	out <- prometheus.MustNewConstMetric(headersOverDesc, prometheus.CounterValue, float64(c.headers.Refused()))
 	out <- prometheus.MustNewConstMetric(connectionsOverDesc, prometheus.CounterValue, float64(c.refused.Load()))
 }

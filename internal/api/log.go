@@ -25,6 +25,7 @@ type recorder struct {
 
 	leaving func() // is called once before anything goes to the client while its handler runs
 	left    bool
+	asked   http.Header // of the request, which nobody needs then: a stream may go on for hours
 }
 
 // kept is how much of an answer net/http keeps until its handler has returned.
@@ -33,6 +34,7 @@ const kept = 2048
 func (rec *recorder) leave() {
 	if !rec.left {
 		rec.left = true
+		clear(rec.asked)
 		rec.leaving()
 	}
 }
@@ -152,7 +154,7 @@ func (h *handler) logAccess(rec *recorder, r *http.Request, req *Request, elapse
 		slog.Int("status", rec.status),
 		slog.Int64("bytes", rec.bytes),
 		slog.Duration("took", elapsed),
-		slog.String("remote", r.RemoteAddr),
+		slog.String("remote", req.Remote),
 	}
 	if req.Principal.Owner != "" {
 		attrs = append(attrs, slog.String("owner", req.Principal.Owner))
@@ -175,7 +177,7 @@ func (h *handler) worthLogging(r *http.Request, req *Request) bool {
 	if left := h.strangers.Left(); left > 0 {
 		h.log.InfoContext(r.Context(), "requests without a valid key that have no line", "requests", left)
 	}
-	return h.strangers.Take(r.RemoteAddr)
+	return h.strangers.Take(req.Remote)
 }
 
 // ofOperator reports whether a request is one of those that programs make every

@@ -18,7 +18,7 @@ type Request struct {
 	Host string // as the client has called us
 	TLS  bool   // it came over TLS to us, or to the proxy before us
 
-	Remote string // its address and port
+	Remote string // its address, with its port where no trusted proxy stands between
 
 	SignIn string // the id of the sign-in whose cookie it shows; "" with a key
 	CSRF   string // what has to come beside that cookie

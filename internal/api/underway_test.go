@@ -152,7 +152,7 @@ func wantMetrics(t *testing.T, registry *prometheus.Registry, want map[string]fl
 
 // A connection over the limit is told so and closed; one that ends makes room.
 func TestConnections(t *testing.T) {
-	connections := api.NewConnections(2)
+	connections := api.NewConnections(2, nil)
 	server := httptest.NewUnstartedServer(nil)
 	server.Config = api.NewServer(handler(t), slog.New(slog.DiscardHandler))
 	connections.Watch(server.Config)

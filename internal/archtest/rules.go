@@ -39,7 +39,7 @@ var Rules = map[string]Rule{
 		Ours: []string{
 			"docs", "internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/admission", "internal/api", "internal/api/console", "internal/api/mcp", "internal/api/orchestrator", "internal/api/sessionmetrics", "internal/api/site", "internal/api/v1", "internal/audit", "internal/auth", "internal/clock", "internal/config",
 			"internal/datadir", "internal/doctor", "internal/drivers", "internal/errdefs", "internal/events", "internal/events/sources", "internal/fsck", "internal/hostcheck", "internal/images", "internal/images/jobs",
-			"internal/maintenance", "internal/network", "internal/network/groups", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
+			"internal/maintenance", "internal/network", "internal/network/groups", "internal/network/relay", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/pool", "internal/preview", "internal/reaper", "internal/runtime", "internal/seal", "internal/service", "internal/session", "internal/session/secrets", "internal/session/snapshots",
 			"internal/session/networks", "internal/session/workspaces", "internal/store", "internal/tracing", "internal/tracing/otlp", "internal/usage", "internal/protection",
 			"internal/findings", "internal/history", "internal/network/groups", "internal/runnerclient", "internal/scope", "protocol",
 		},
@@ -87,9 +87,10 @@ var Rules = map[string]Rule{
 
 	// Surfaces.
 	"internal/api": {
-		Ours:      []string{"internal/auth", "internal/audit", "internal/errdefs", "internal/tracing", "internal/protection"},
+		Ours:      []string{"internal/auth", "internal/audit", "internal/errdefs", "internal/headers", "internal/tracing", "internal/protection"},
 		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
 	},
+	"internal/headers":        {},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
 	"internal/api/execstream": {Ours: []string{"internal/api", "internal/errdefs", "internal/protection", "protocol"}},
 	"internal/api/strictjson": {Ours: []string{"internal/errdefs", "internal/protection"}},
@@ -226,7 +227,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/snapshot": {Ours: []string{"internal/errdefs", "internal/images/extract", "internal/protection"}},
 	"internal/accounts": {
-		Ours: []string{"internal/auth", "internal/errdefs", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
+		Ours: []string{"internal/auth", "internal/errdefs", "internal/protection", "internal/session/ids"}, Libraries: []string{"golang.org/x/crypto"},
 	},
 	"internal/findings": {Ours: []string{"internal/doctor", "internal/fsck"}},
 	"internal/history":  {Ours: []string{"internal/errdefs", "internal/session"}},
@@ -281,7 +282,7 @@ var Rules = map[string]Rule{
 	"internal/network":        {Ours: []string{"internal/errdefs", "internal/protection"}},
 	"internal/network/groups": {Ours: []string{"internal/network"}},
 	"internal/network/door":   {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
-	"internal/network/relay":  {Ours: []string{"internal/network", "internal/protection"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
+	"internal/network/relay":  {Ours: []string{"internal/headers", "internal/network", "internal/protection"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 
 	// Drivers.
 	"internal/runtime": {Ours: []string{"internal/errdefs"}},
@@ -465,7 +466,7 @@ var Limits = Budgets{
 
 // WeakenSites is in how many places the build with the tag weaken takes a
 // protection away. Each is a branch in code that protects: one more is a decision.
-const WeakenSites = 113
+const WeakenSites = 117
 
 // TestSleeps is in how many places tests wait for a fixed time or poll with a
 // sleep of their own. It only falls.

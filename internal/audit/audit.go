@@ -85,6 +85,8 @@ type Log struct {
 	dirty bool
 	bad   error // why the last write failed
 
+	queries chan struct{} // a token for each query that reads
+
 	refused   Sampler
 	strangers int64 // bytes of this file that are refusals; of the turn
 
@@ -101,7 +103,7 @@ func Open(o Options) (*Log, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Log{opts: o, turn: make(chan struct{}, 1), lost: prometheus.NewCounter(prometheus.CounterOpts{
+	l := &Log{opts: o, turn: make(chan struct{}, 1), queries: make(chan struct{}, queriesAtOnce), lost: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "sandkasten_audit_lost_total", Help: "Entries that could not be written to the audit log.",
 	})}
 	l.sampled = prometheus.NewCounter(prometheus.CounterOpts{

@@ -362,3 +362,31 @@ func TestQuery(t *testing.T) {
 		t.Errorf("of the last hour: %v", got)
 	}
 }
+
+// A page costs what is on it, wherever in the log it is.
+func TestQueryReadsWhatItNeeds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), current)
+	var text bytes.Buffer
+	const lines = 100_000
+	for i := 1; i <= lines; i++ {
+		fmt.Fprintf(&text, `{"seq":%d,"time":"2026-11-28T10:00:00Z","event":"answered","owner":"alice","route":"POST /v1/sessions/{id}/exec"}`+"\n", i)
+	}
+	if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []int64{0, lines, lines / 2, 1000, 50, 2, 1} {
+		q := Query{Before: before, Limit: 100, Owner: "alice"}
+		s := scan{query: q, needles: q.needles(), below: before == 0}
+		if _, err := s.read(t.Context(), file); err != nil {
+			t.Fatal(err)
+		}
+		first := before - 1
+		if before == 0 {
+			first = lines
+		}
+		want := int(min(first, 100))
+		if len(s.page.Records) != want || want > 0 && s.page.Records[0].Seq != first || s.scanned > 64<<10 {
+			t.Errorf("before %d: %d records, %d bytes were read", before, len(s.page.Records), s.scanned)
+		}
+	}
+}

@@ -1,11 +1,11 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// maxScan is how much of the log one query reads, but for the rest of the file that it
-// is in. What has few answers takes several queries.
-var maxScan int64 = 64 << 20 // less in a test
+// maxScan is how much of the log one query reads. What has few answers takes several
+// queries.
+var maxScan int64 = 16 << 20 // less in a test
 
 // Query selects entries. What is empty selects all.
 type Query struct {
@@ -73,87 +73,196 @@ type Page struct {
 	Next    int64
 }
 
+// queriesAtOnce is how many queries read at one time: they are the costliest requests of
+// all, and no other should wait for them.
+const queriesAtOnce = 2
+
 // Query returns the newest entries that q selects. It reads what is written, and does
 // not verify it. What is written meanwhile may be left out.
 func (l *Log) Query(ctx context.Context, q Query) (Page, error) {
+	select {
+	case l.queries <- struct{}{}:
+		defer func() { <-l.queries }()
+	case <-ctx.Done():
+		return Page{}, ctx.Err()
+	}
 	files, err := Files(l.opts.Dir)
 	if err != nil {
 		return Page{}, err
 	}
-	var (
-		page    Page
-		scanned int64
-	)
-	for i, file := range slices.Backward(files) {
-		s := scan{query: q, most: q.Limit - len(page.Records)}
-		if err := s.read(ctx, file); err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return page, nil // it was the oldest one, and is gone since
-			}
+	s := scan{query: q, needles: q.needles(), below: q.Before == 0}
+	for _, file := range slices.Backward(files) {
+		done, err := s.read(ctx, file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return s.page, nil // it was the oldest one, and is gone since
+		}
+		if err != nil {
 			return Page{}, err
 		}
-		if q.Before > 0 && s.first.Seq >= q.Before {
-			continue // the pages before have read it, and this one must come further
-		}
-		slices.Reverse(s.found)
-		page.Records = append(page.Records, s.found...)
-		scanned += s.bytes
-		switch {
-		case s.more:
-			page.Next = page.Records[len(page.Records)-1].Seq
-			return page, nil
-		case s.first.Seq > 0 && !q.Since.IsZero() && s.first.Time.Before(q.Since):
-			return page, nil
-		case i > 0 && s.first.Seq > 0 && (scanned >= maxScan || len(page.Records) == q.Limit):
-			page.Next = s.first.Seq
-			return page, nil
+		if done {
+			break
 		}
 	}
-	return page, nil
+	return s.page, nil
 }
 
-// scan reads one file from its beginning, as lines have no index.
+// needles are texts that stand in each line that q takes.
+func (q Query) needles() (all [][]byte) {
+	for _, text := range []string{q.Owner, q.ID, q.Route} {
+		if quoted, err := json.Marshal(text); err == nil && text != "" && string(quoted) == `"`+text+`"` {
+			all = append(all, []byte(text))
+		}
+	}
+	return all
+}
+
+// scan reads a log from its end, as far as it has to.
 type scan struct {
-	query Query
-	most  int
-
-	found []Record // the newest ones, at most so many; the oldest first
-	more  bool     // older ones were selected, too
-	first line
-	bytes int64
+	query   Query
+	needles [][]byte
+	page    Page
+	scanned int64 // bytes
+	below   bool  // the lines from here on have numbers below Before
 }
 
-func (s *scan) read(ctx context.Context, file string) error {
+// read reads one file, and reports whether the page is done.
+func (s *scan) read(ctx context.Context, file string) (done bool, err error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer f.Close() // it is only read
-	lines := bufio.NewScanner(f)
-	lines.Buffer(make([]byte, 0, 16<<10), maxLine)
-	for n := 0; lines.Scan(); n++ {
+	lines, err := s.before(f)
+	if err != nil {
+		return false, err
+	}
+	for n := 0; ; n++ {
 		if n%1000 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return false, ctx.Err()
 		}
-		s.bytes += int64(len(lines.Bytes()))
-		var l line
-		if json.Unmarshal(bytes.TrimSpace(lines.Bytes()), &l) != nil {
-			continue // cut by a crash; the next line says so
+		text, err := lines.previous()
+		if text == nil || err != nil {
+			return false, err
 		}
-		if s.first.Seq == 0 {
-			s.first = l
-		}
-		if s.query.takes(l) {
-			s.take(Record{l.Seq, l.Time, l.Entry})
+		if done := s.line(text); done {
+			return true, nil
 		}
 	}
-	return lines.Err()
 }
 
-func (s *scan) take(r Record) {
-	s.found = append(s.found, r)
-	if len(s.found) > s.most {
-		s.more = true
-		s.found = s.found[1:]
+// before returns the lines of a file up to the first one that the query is not about: they
+// are in the order of their numbers.
+func (s *scan) before(f *os.File) (*backward, error) {
+	info, err := f.Stat()
+	if err != nil || s.query.Before == 0 {
+		return &backward{file: f, at: info.Size()}, err
+	}
+	from, to := int64(0), info.Size()
+	for to-from > 2*maxLine {
+		middle := from + (to-from)/2
+		seq, err := seqBehind(f, middle)
+		if err != nil {
+			return nil, err
+		}
+		if seq == 0 || seq >= s.query.Before {
+			to = middle
+		} else {
+			from = middle
+		}
+	}
+	return &backward{file: f, at: min(to+2*maxLine, info.Size())}, nil
+}
+
+// seqBehind is the number of the first whole line behind a place in a file, or 0.
+func seqBehind(f *os.File, at int64) (int64, error) {
+	text := make([]byte, 2*maxLine)
+	n, err := f.ReadAt(text, at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	_, text, _ = bytes.Cut(text[:n], []byte{'\n'})
+	for line := range bytes.Lines(text) {
+		var l struct {
+			Seq int64 `json:"seq"`
+		}
+		if json.Unmarshal(bytes.TrimSpace(line), &l) == nil && l.Seq > 0 {
+			return l.Seq, nil
+		}
+	}
+	return 0, nil
+}
+
+// line looks at one line, and reports whether the page is done.
+func (s *scan) line(text []byte) (done bool) {
+	if s.below {
+		s.scanned += int64(len(text)) + 1
+	}
+	for _, needle := range s.needles {
+		if !bytes.Contains(text, needle) && s.below && s.scanned < maxScan {
+			return false
+		}
+	}
+	var l line
+	if json.Unmarshal(text, &l) != nil {
+		return false // cut by a crash; the next line says so
+	}
+	if !s.below && l.Seq >= s.query.Before {
+		return false // which the page before has read, and this one must come further
+	}
+	s.below = true
+	switch {
+	case !s.query.Since.IsZero() && l.Time.Before(s.query.Since):
+		return true // as all before it
+	case s.query.takes(l) && len(s.page.Records) == s.query.Limit:
+		s.page.Next = s.page.Records[len(s.page.Records)-1].Seq
+		return true
+	case s.query.takes(l):
+		s.page.Records = append(s.page.Records, Record{l.Seq, l.Time, l.Entry})
+	}
+	if s.scanned >= maxScan {
+		s.page.Next = l.Seq
+		return true
+	}
+	return false
+}
+
+// backward reads the lines of a file from a place to its beginning.
+type backward struct {
+	file *os.File
+	at   int64  // where buf begins
+	buf  []byte // read, and not returned yet
+}
+
+const backwardBlock = 64 << 10
+
+// previous returns the line before, without its end, and nil if there is none. It is valid
+// until the next call.
+func (b *backward) previous() ([]byte, error) {
+	for {
+		if at := bytes.LastIndexByte(b.buf, '\n'); at >= 0 {
+			text := b.buf[at+1:]
+			b.buf = b.buf[:at]
+			if len(text) > 0 {
+				return text, nil
+			}
+			continue
+		}
+		if b.at == 0 {
+			text := b.buf
+			if b.buf = nil; len(text) == 0 {
+				return nil, nil
+			}
+			return text, nil
+		}
+		if len(b.buf) > maxLine {
+			b.buf = nil // no line of ours
+		}
+		n := min(b.at, backwardBlock)
+		block := make([]byte, n, n+int64(len(b.buf)))
+		if _, err := b.file.ReadAt(block, b.at-n); err != nil {
+			return nil, err
+		}
+		b.at -= n
+		b.buf = append(block, b.buf...)
 	}
 }

@@ -98,6 +98,9 @@ func Route[I, O any](s *Surface, row Row, handle func(context.Context, *I) (*O, 
 				return
 			}
 			defer release()
+			if !out.stream {
+				clear(r.Header) // input has what it needs of it, and the handler may wait for long
+			}
 			output, err := handle(r.Context(), input)
 			if err != nil {
 				api.WriteError(w, r, err)

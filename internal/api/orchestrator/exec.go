@@ -49,7 +49,7 @@ func (s *surface) exec(w http.ResponseWriter, r *http.Request) error {
 	}
 	output := newOutputs(s.opts.OutputBytes)
 	var record protocol.Record
-	err = s.sessions.Use(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) (err error) {
+	err = s.sessions.Change(r.Context(), api.Caller(r.Context()), x.ID, func(p auth.Principal, id session.ID) (err error) {
 		record, err = s.manager.Execs.RunProcess(r.Context(), p, id, req, output)
 		return err
 	})
