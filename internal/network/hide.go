@@ -12,17 +12,27 @@ import (
 )
 
 // Hide puts the placeholder where the value stands in a header of an answer: some
-// servers repeat what they are sent. It does not see what they make of it.
-func (s Secret) Hide(header http.Header) {
-	forms := s.forms()
-	for _, values := range header {
+// servers repeat what they are sent. A header with the value in its name goes. It does not
+// see what they make of it.
+func (s Compiled) Hide(header http.Header) {
+	for name, values := range header {
+		if slices.ContainsFunc(s.forms, func(form string) bool { return isIn(name, form) }) {
+			delete(header, name)
+			continue
+		}
 		for i, value := range values {
-			for _, form := range forms {
+			for _, form := range s.forms {
 				value = strings.ReplaceAll(value, form, s.Placeholder)
 			}
 			values[i] = value
 		}
 	}
+}
+
+// isIn reports whether a form stands in the name of a header, which has letters of its own.
+// Most values are longer than any name, and cost nothing.
+func isIn(name, form string) bool {
+	return len(form) <= len(name) && strings.Contains(strings.ToLower(name), strings.ToLower(form))
 }
 
 // forms are the ways in which servers write a value, the longest first: as it is, in
@@ -72,12 +82,11 @@ func base64Core(text string, before int) string {
 
 // HideIn returns a body without the values of secrets: their placeholders stand there
 // instead. It keeps back what may become a value, and nothing else.
-func HideIn(body io.Reader, secrets []Secret) io.Reader {
+func HideIn(body io.Reader, secrets []Compiled) io.Reader {
 	h := &hidden{from: body}
 	for _, s := range secrets {
-		for _, form := range s.forms() {
+		for _, form := range s.forms {
 			h.forms = append(h.forms, hiddenForm{[]byte(form), []byte(s.Placeholder)})
-			h.longest = max(h.longest, len(form))
 		}
 	}
 	slices.SortStableFunc(h.forms, func(a, b hiddenForm) int { return len(b.text) - len(a.text) })
@@ -86,9 +95,8 @@ func HideIn(body io.Reader, secrets []Secret) io.Reader {
 
 // hidden is a body that is looked through while it passes.
 type hidden struct {
-	from    io.Reader
-	forms   []hiddenForm // the longest first
-	longest int
+	from  io.Reader
+	forms []hiddenForm // the longest first
 
 	kept  []byte // read, and may become a value
 	ready []byte // to be returned
@@ -134,14 +142,17 @@ func (h *hidden) look(text []byte) {
 }
 
 // unfinished is how many bytes at the end of a text may be the beginning of a value.
-func (h *hidden) unfinished(text []byte) int {
-	for n := min(len(text), h.longest-1); n > 0; n-- {
-		end := text[len(text)-n:]
-		for _, form := range h.forms {
-			if len(form.text) > n && bytes.HasPrefix(form.text, end) {
-				return n
+func (h *hidden) unfinished(text []byte) (keep int) {
+	for _, form := range h.forms {
+		for at := max(0, len(text)-len(form.text)+1); at < len(text)-keep; at++ {
+			next := bytes.IndexByte(text[at:len(text)-keep], form.text[0])
+			if next < 0 {
+				break
+			}
+			if at += next; bytes.HasPrefix(form.text, text[at:]) {
+				keep = len(text) - at
 			}
 		}
 	}
-	return 0
+	return keep
 }

@@ -51,7 +51,7 @@ func TestValuesAreHiddenInBodies(t *testing.T) {
 			body := strings.ReplaceAll(around, "%", form)
 			var outs []string
 			for _, from := range []io.Reader{strings.NewReader(body), iotest.OneByteReader(strings.NewReader(body)), iotest.HalfReader(strings.NewReader(body)), iotest.DataErrReader(strings.NewReader(body))} {
-				out, err := io.ReadAll(HideIn(from, []Secret{secret}))
+				out, err := io.ReadAll(HideIn(from, []Compiled{compiled(secret)}))
 				if err != nil || leaks(string(out), token) || !strings.Contains(string(out), secret.Placeholder) {
 					t.Errorf("%s in %q: %q, %v", about, around, out, err)
 				}
@@ -62,7 +62,7 @@ func TestValuesAreHiddenInBodies(t *testing.T) {
 			}
 		}
 		header := http.Header{"Echo": {form}}
-		if secret.Hide(header); leaks(header.Get("Echo"), token) {
+		if compiled(secret).Hide(header); leaks(header.Get("Echo"), token) {
 			t.Errorf("%s in a header: %q", about, header.Get("Echo"))
 		}
 	}
@@ -73,17 +73,17 @@ func TestOtherBodiesStayAsTheyAre(t *testing.T) {
 	secret := Secret{Value: "the-real-one", Placeholder: NewPlaceholder()}
 	other := Secret{Value: "the-real-two", Placeholder: NewPlaceholder()}
 	for _, body := range []string{"", "t", "the-real-on", "the-real-the-real-on", strings.Repeat("the-real", 20000)} {
-		out, err := io.ReadAll(HideIn(strings.NewReader(body), []Secret{secret, other}))
+		out, err := io.ReadAll(HideIn(strings.NewReader(body), []Compiled{compiled(secret), compiled(other)}))
 		if err != nil || string(out) != body {
 			t.Errorf("%.50q: %.50q, %v", body, out, err)
 		}
 	}
 	broken := errors.New("broken")
-	out, err := io.ReadAll(HideIn(io.MultiReader(strings.NewReader("the-re"), iotest.ErrReader(broken)), []Secret{secret}))
+	out, err := io.ReadAll(HideIn(io.MultiReader(strings.NewReader("the-re"), iotest.ErrReader(broken)), []Compiled{compiled(secret)}))
 	if string(out) != "the-re" || !errors.Is(err, broken) {
 		t.Errorf("%q, %v", out, err)
 	}
-	out, err = io.ReadAll(HideIn(strings.NewReader("the-real-one the-real-two"), []Secret{secret, other}))
+	out, err = io.ReadAll(HideIn(strings.NewReader("the-real-one the-real-two"), []Compiled{compiled(secret), compiled(other)}))
 	if want := secret.Placeholder + " " + other.Placeholder; string(out) != want || err != nil {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -95,7 +95,7 @@ func TestBodiesAreNotHeldUp(t *testing.T) {
 	secret := Secret{Value: "the-real-one", Placeholder: NewPlaceholder()}
 	from, to := io.Pipe()
 	defer from.Close()
-	body := HideIn(from, []Secret{secret})
+	body := HideIn(from, []Compiled{compiled(secret)})
 	buf := make([]byte, 100)
 	for _, piece := range []struct{ in, out string }{{"data: 1\n\n", "data: 1\n\n"}, {"data: the-r", "data: "}, {"ight\n", "the-right\n"}} {
 		go io.WriteString(to, piece.in)

@@ -55,9 +55,10 @@ const (
 
 // Operator is what the operator allows policies to ask for.
 type Operator struct {
-	AllowPrivate bool                  // policies may open private addresses, by entries or by mode full
-	Groups       map[string][]string   // entries of each group, by its name without the '@'
-	Own          func(netip.Addr) bool // reports an address of the host, which nobody reaches; nil knows none
+	AllowPrivate   bool                  // policies may open private addresses, by entries or by mode full
+	MaxConnections int                   // that a policy may have at once; 0 is MostConnections
+	Groups         map[string][]string   // entries of each group, by its name without the '@'
+	Own            func(netip.Addr) bool // reports an address of the host, which nobody reaches; nil knows none
 }
 
 // Rules is a compiled policy. It does not change.
@@ -95,7 +96,7 @@ func Compile(p Policy, o Operator) (*Rules, error) {
 		return nil, errdefs.Invalid("network.allow", "needs the mode allow: in mode %s it would change nothing", mode)
 	}
 	var err error
-	if r.limits, err = checkLimits(p); err != nil {
+	if r.limits, err = checkLimits(p, o); err != nil {
 		return nil, err
 	}
 	if r.allow, err = parseList("network.allow", p.Allow, o.Groups, true); err != nil {
@@ -115,13 +116,17 @@ func Compile(p Policy, o Operator) (*Rules, error) {
 	return r, nil
 }
 
-func checkLimits(p Policy) (limits, error) {
+func checkLimits(p Policy, o Operator) (limits, error) {
+	connections := MostConnections
+	if o.MaxConnections > 0 {
+		connections = min(connections, o.MaxConnections)
+	}
 	for _, limit := range []struct {
 		field      string
 		value, max int
 	}{
 		{"network.max_mbit", p.MaxMbit, math.MaxInt},
-		{"network.max_connections", p.MaxConnections, MostConnections},
+		{"network.max_connections", p.MaxConnections, connections},
 		{"network.connections_per_second", p.ConnectionsPerSecond, MostConnectionsPerSecond},
 		{"network.max_mb", p.MaxMB, MostMB},
 	} {

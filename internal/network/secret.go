@@ -27,6 +27,15 @@ type Secret struct {
 	Placeholder string // made by NewPlaceholder
 }
 
+// Compiled is a secret with what answers are searched for.
+type Compiled struct {
+	Secret
+
+	forms []string // see Secret.forms
+}
+
+func compiled(s Secret) Compiled { return Compiled{s, s.forms()} }
+
 // NewPlaceholder is worth nothing, and found nowhere by chance.
 func NewPlaceholder() string {
 	var random [16]byte
@@ -86,12 +95,52 @@ func (s Secret) Fault() (field, rule string) {
 
 const headerCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// IsFor reports whether a host may get the secret. The name is normalised.
-func (s Secret) IsFor(name string) bool {
-	return slices.ContainsFunc(s.Hosts, func(host string) bool {
-		rule, err := ParseRule(host, false)
-		return err == nil && rule.hasName(name)
-	})
+// Secrets are those of one sandbox, by the hosts that may get them. What is asked of them
+// at each connection and request costs the same for one and for thousands of hosts.
+type Secrets struct {
+	all   []Compiled
+	names map[string][]int // of all, by a host's name
+	below map[string][]int // by the domain that hosts are one label below, of entries as *.example.org
+}
+
+// CompileSecrets returns those of a list, each of which Check takes.
+func CompileSecrets(all []Secret) *Secrets {
+	s := &Secrets{names: map[string][]int{}, below: map[string][]int{}}
+	for i, one := range all {
+		s.all = append(s.all, compiled(one))
+		for _, host := range one.Hosts {
+			rule, err := ParseRule(host, false)
+			if err != nil || rule.name == "" {
+				continue
+			}
+			by := s.names
+			if rule.wildcard {
+				by = s.below
+			}
+			if !slices.Contains(by[rule.name], i) {
+				by[rule.name] = append(by[rule.name], i)
+			}
+		}
+	}
+	return s
+}
+
+// For are the secrets that a host may get, in the order of the list. The name is
+// normalised.
+func (s *Secrets) For(name string) []Compiled {
+	found := s.names[name]
+	if label, domain, cut := strings.Cut(name, "."); cut && label != "" && len(s.below[domain]) > 0 {
+		found = slices.Concat(found, s.below[domain])
+		slices.Sort(found)
+	}
+	var secrets []Compiled
+	for n, i := range found {
+		if n > 0 && i == found[n-1] {
+			continue // by two entries
+		}
+		secrets = append(secrets, s.all[i])
+	}
+	return secrets
 }
 
 // Fill puts the value where the placeholder stands in a request, and reports

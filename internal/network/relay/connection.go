@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/network"
@@ -19,6 +20,9 @@ type connection struct {
 	client *net.TCPConn
 	to     netip.AddrPort // where it leads
 	opened sync.Once      // when it is let through
+	lease  atomic.Pointer[lease]
+
+	guarded bool // it paused in what may become HTTP, see guard; set before it is joined
 
 	mu     sync.Mutex
 	names  []string // guarded by mu; that stood for the address when it began, or when it named one
@@ -93,7 +97,7 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 	first, err := c.peek(wait)
 	if len(first) == 0 && verdict.Raw && isTimeout(err) {
 		spoken := false
-		if first, spoken = c.awaitSpeaker(ctx, verdict.Why); spoken {
+		if first, err, spoken = c.awaitSpeaker(ctx, verdict.Why); spoken {
 			return
 		}
 	}
@@ -109,6 +113,7 @@ func (c *connection) inspect(ctx context.Context, verdict network.Verdict) {
 		c.relay.web.carry(ctx, c, first, nil)
 	case verdict.Raw:
 		c.passRaw()
+		c.guarded = isTimeout(err) && undecided(first)
 		c.join(ctx, verdict.Why, first)
 	case !verdict.Allowed:
 		c.refuseAs(first, verdict.Why)
@@ -135,7 +140,7 @@ func (c *connection) peek(wait time.Duration) (first []byte, err error) {
 // readFirst is peek until the deadline that the client's side has.
 func (c *connection) readFirst() (first []byte, err error) {
 	buf := make([]byte, maxPeek)
-	for err == nil && len(first) < maxPeek && mayBecomeHTTP(first) {
+	for err == nil && undecided(first) {
 		var n int
 		n, err = c.client.Read(buf[len(first):])
 		first = buf[:len(first)+n]
@@ -143,13 +148,17 @@ func (c *connection) readFirst() (first []byte, err error) {
 	return first, err
 }
 
+// undecided reports whether the first bytes of a client can still become HTTP, or
+// something else.
+func undecided(first []byte) bool { return len(first) < maxPeek && mayBecomeHTTP(first) }
+
 // awaitSpeaker joins a connection whose client is silent if its server speaks first,
-// and reports whether it has. Else it returns what the client said.
-func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte, spoken bool) {
+// and reports whether it has. Else it returns what the client said, and how that ended.
+func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte, ended error, spoken bool) {
 	server, err := c.dial(ctx)
 	if err != nil {
 		c.notReached(err)
-		return nil, true
+		return nil, nil, true
 	}
 	_ = c.client.SetReadDeadline(time.Now().Add(idleTimeout)) // before the server can end it
 	heard := make(chan []byte, 1)
@@ -159,27 +168,27 @@ func (c *connection) awaitSpeaker(ctx context.Context, why string) (first []byte
 		_ = c.client.SetReadDeadline(time.Unix(1, 0)) // the client need not speak any more
 		heard <- buf[:n]
 	})
-	first, _ = c.readFirst()
+	first, ended = c.readFirst()
 	_ = server.SetReadDeadline(time.Unix(1, 0))
 	greeting := <-heard
 	_ = c.client.SetReadDeadline(time.Time{})
 	if len(greeting) == 0 {
 		_ = server.Close() // a server that has ended counts as silent, and is dialled again
-		return first, false
+		return first, ended, false
 	}
 	defer server.Close()
 	_ = server.SetReadDeadline(time.Time{})
 	c.passRaw()
-	if c.relay.pass(ctx, c.relay.receiving, len(greeting)) != nil {
-		return nil, true
+	if c.pass(ctx, c.relay.receiving, len(greeting)) != nil {
+		return nil, nil, true
 	}
 	if _, err := c.client.Write(greeting); err != nil {
-		return nil, true
+		return nil, nil, true
 	}
 	c.relay.record(c.event(OpConnect, true, why))
 	sent, received := c.carry(ctx, server, first)
 	c.closed(sent, received+int64(len(greeting)))
-	return nil, true
+	return nil, nil, true
 }
 
 func isTimeout(err error) bool {
@@ -285,7 +294,7 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 		_ = c.client.CloseWrite()
 	})
 	if len(first) > 0 {
-		n, err := 0, c.relay.pass(ctx, c.relay.sending, len(first))
+		n, err := 0, c.pass(ctx, c.relay.sending, len(first))
 		if err == nil {
 			n, err = server.Write(first)
 		}
@@ -293,6 +302,9 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 		if err != nil {
 			c.cut()
 		}
+	}
+	if c.guarded {
+		sent += c.guard(ctx, server, first)
 	}
 	sent += c.copyTo(ctx, server, c.client)
 	_ = server.SetReadDeadline(time.Now().Add(idleTimeout)) // the client may be gone for good
@@ -303,17 +315,50 @@ func (c *connection) carry(ctx context.Context, server net.Conn, first []byte) (
 	return sent, received
 }
 
+// guard passes on what the client says after a pause, until that is no HTTP for certain,
+// and cuts the connection before a request goes to a host that nobody has looked at. What
+// the server has got by then are letters.
+func (c *connection) guard(ctx context.Context, server net.Conn, said []byte) (sent int64) {
+	said = append(make([]byte, 0, maxPeek), said...)
+	for undecided(said) {
+		n, err := c.client.Read(said[len(said):maxPeek])
+		if err != nil {
+			return sent // which who goes on finds, too
+		}
+		fresh := said[len(said) : len(said)+n]
+		if said = said[:len(said)+n]; looksLikeHTTP(said) {
+			c.relay.record(c.event(OpCut, false, "it paused within a request of HTTP, whose host was not looked at"))
+			c.cut()
+			return sent
+		}
+		if c.pass(ctx, c.relay.sending, n) != nil {
+			return sent
+		}
+		if n, err = server.Write(fresh); err != nil {
+			return sent + int64(n)
+		}
+		sent += int64(n)
+	}
+	return sent
+}
+
 // copyTo copies until the end of from.
 func (c *connection) copyTo(ctx context.Context, to io.Writer, from net.Conn) int64 {
 	in := c.relay.sending
 	if to == c.client {
 		in = c.relay.receiving
 	}
-	n, err := metered{from, ctx, c.relay, in}.copyTo(to)
+	n, err := metered{from, ctx, c, in}.copyTo(to)
 	if err != nil {
 		c.cut()
 	}
 	return n
+}
+
+// pass is the relay's, of bytes of this connection.
+func (c *connection) pass(ctx context.Context, d *direction, n int) error {
+	c.lease.Load().touch()
+	return c.relay.pass(ctx, d, n)
 }
 
 // countOpened counts the connection among those that were let through, once.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/network"
@@ -28,17 +28,41 @@ type Datagrams struct {
 // flow is one client's with one address.
 type flow struct {
 	client, to netip.AddrPort
-	inner      *net.UDPConn
-	outer      net.Conn
 	names      []string
-	used       atomic.Int64 // when, in nanoseconds
+	lease      *lease
+
+	mu           sync.Mutex
+	inner, outer net.Conn // guarded by mu; nil until it is open
+	isCut        bool     // guarded by mu
+}
+
+// open gives the flow its sockets, unless it was cut.
+func (f *flow) open(inner, outer net.Conn) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inner, f.outer = inner, outer
+	return !f.isCut
 }
 
 type flowKey struct{ client, to netip.AddrPort }
 
 func (f *flow) cut() {
-	_ = f.inner.Close()
-	_ = f.outer.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.isCut = true
+	if f.inner != nil {
+		_ = f.inner.Close()
+		_ = f.outer.Close()
+	}
+}
+
+// send sends a datagram of the client's.
+func (f *flow) send(datagram []byte) error {
+	f.mu.Lock()
+	outer := f.outer
+	f.mu.Unlock()
+	_, err := outer.Write(datagram)
+	return err
 }
 
 func (f *flow) judge(rules *network.Rules) network.Verdict {
@@ -82,12 +106,13 @@ func (r *Relay) serveDatagrams(ctx context.Context, socket *net.UDPConn) {
 		if f == nil {
 			continue
 		}
+		f.lease.touch()
 		if err := r.pass(ctx, r.sending, min(n, burst)); errors.Is(err, errSpent) {
 			continue
 		} else if err != nil {
 			return
 		}
-		if _, err := f.outer.Write(buf[:n]); err != nil {
+		if err := f.send(buf[:n]); err != nil {
 			f.cut()
 		}
 	}
@@ -120,42 +145,53 @@ func (r *Relay) flowOf(ctx context.Context, client, to netip.AddrPort) *flow {
 	if !verdict.Allowed {
 		return nil
 	}
-	f, err := r.openFlow(ctx, client, to, names)
-	if err != nil {
+	f := &flow{client: client, to: to, names: names}
+	cut := event
+	cut.Op, cut.Allowed, cut.Why = OpCut, false, evicted
+	f.lease = r.opts.Budget.take(r.opts.Owner, func() { r.evict(cut, f.cut) })
+	if f.lease == nil {
+		r.counters.hit(LimitOwner)
+		event.Allowed, event.Why = false, LimitOwner.why()
+		r.record(event)
+		return nil
+	}
+	if err := r.openFlow(ctx, f); err != nil {
+		r.opts.Budget.leave(f.lease)
 		return nil // a datagram may get lost
 	}
 	return f
 }
 
-func (r *Relay) openFlow(ctx context.Context, client, to netip.AddrPort, names []string) (*flow, error) {
-	outer, err := r.opts.Dial(ctx, "udp", to.String())
+// openFlow opens the sockets of a flow and carries it.
+func (r *Relay) openFlow(ctx context.Context, f *flow) error {
+	outer, err := r.opts.Dial(ctx, "udp", f.to.String())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	inner, err := r.entrance.Datagrams.Flow(ctx, to, client)
+	inner, err := r.entrance.Datagrams.Flow(ctx, f.to, f.client)
 	if err != nil {
-		return nil, errors.Join(err, outer.Close())
+		return errors.Join(err, outer.Close())
 	}
-	f := &flow{client: client, to: to, inner: inner, outer: outer, names: names}
-	f.used.Store(time.Now().UnixNano())
+	key := flowKey{f.client, f.to}
 	r.mu.Lock()
-	if r.stopping || r.spent() != "" || !f.judge(r.Rules()).Allowed { // that may have changed since it was decided
+	// What was decided may have changed, and somebody else may have needed the room.
+	if r.stopping || r.spent() != "" || !f.judge(r.Rules()).Allowed || !f.open(inner, outer) {
 		r.mu.Unlock()
-		f.cut()
-		return nil, net.ErrClosed
+		return errors.Join(net.ErrClosed, inner.Close(), outer.Close())
 	}
-	r.flows[flowKey{client, to}] = f
+	r.flows[key] = f
 	r.counters.opened.Add(1)
 	r.mu.Unlock()
-	r.serving.Go(func() { r.copyDatagrams(ctx, f, f.inner, f.outer, r.sending) })
+	r.serving.Go(func() { r.copyDatagrams(ctx, f, inner, outer, r.sending) })
 	r.serving.Go(func() {
-		r.copyDatagrams(ctx, f, f.outer, f.inner, r.receiving)
+		r.copyDatagrams(ctx, f, outer, inner, r.receiving)
 		f.cut()
+		r.opts.Budget.leave(f.lease)
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.flows, flowKey{client, to})
+		delete(r.flows, key)
 	})
-	return f, nil
+	return nil
 }
 
 // copyDatagrams copies one direction until the flow is cut or idle.
@@ -167,13 +203,13 @@ func (r *Relay) copyDatagrams(ctx context.Context, f *flow, from, to net.Conn, i
 			return
 		}
 		n, err := from.Read(buf)
-		if isTimeout(err) && time.Since(time.Unix(0, f.used.Load())) < flowIdle {
+		if isTimeout(err) && time.Since(f.lease.last()) < flowIdle {
 			continue // the other direction is in use
 		}
 		if err != nil {
 			return
 		}
-		f.used.Store(time.Now().UnixNano())
+		f.lease.touch()
 		if r.pass(ctx, in, min(n, burst)) != nil {
 			return
 		}

@@ -7,3 +7,6 @@ func (r *Relay) Forget() {
 	defer r.resolver.mu.Unlock()
 	clear(r.resolver.pins)
 }
+
+// SilentTimeout is after which a server is taken to speak first.
+const SilentTimeout = silentTimeout

@@ -26,6 +26,7 @@ const (
 	LimitRequests    Limit = "requests"  // of HTTP at once
 	LimitQueries     Limit = "queries"   // to the upstream
 	LimitQuota       Limit = "network_mb_per_month"
+	LimitOwner       Limit = "max_connections_per_owner" // of all relays of an owner, or of all owners together
 
 	limitStopping Limit = "stopping" // at the relay's end
 )
@@ -41,6 +42,8 @@ func (l Limit) why() string {
 		return "the limit of all bytes together is reached (max_mb)"
 	case LimitFlows:
 		return "the limit of flows of UDP at once"
+	case LimitOwner:
+		return "the limit of connections of all sessions of the owner together (network.max_connections_per_owner), or the host has no room for more"
 	case LimitQuota:
 		return "the owner's quota of the month is used up (network_mb_per_month)"
 	}
@@ -152,10 +155,10 @@ func (r *Relay) count(d *direction, n int) {
 // metered is what passes in one direction of a connection. The kernel does not move
 // the bytes by itself, which would count them at the end only.
 type metered struct {
-	from  net.Conn // of the kernel's
-	ctx   context.Context
-	relay *Relay
-	in    *direction
+	from net.Conn // of the kernel's
+	ctx  context.Context
+	of   *connection
+	in   *direction
 }
 
 // buffers are those of connections on which bytes pass at the moment.
@@ -209,7 +212,7 @@ func (m metered) move(raw syscall.RawConn, to io.Writer) (n int, err error) {
 	case n == 0:
 		return 0, io.EOF
 	}
-	if err := m.relay.pass(m.ctx, m.in, n); err != nil {
+	if err := m.of.pass(m.ctx, m.in, n); err != nil {
 		return 0, err
 	}
 	return to.Write(buf[:n])

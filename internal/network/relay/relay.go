@@ -46,6 +46,11 @@ type Options struct {
 	// nothing.
 	Decided func(Event)
 
+	// Budget is the daemon's, of which the relay takes a place of Owner's for each
+	// connection. Nil has places for all.
+	Budget *Budget
+	Owner  string
+
 	// The defaults of what rules do not limit.
 	MaxConnections int        // at once: 256
 	NewPerSecond   rate.Limit // connections: 100
@@ -163,28 +168,22 @@ func (r *Relay) SetRules(rules *network.Rules) {
 // secretSet is which secrets there are, and the authority that stands for their hosts.
 type secretSet struct {
 	authority *Authority
-	secrets   []network.Secret
+	secrets   *network.Secrets
 }
 
 // SetSecrets replaces the secrets for the connections that begin from now on, and for
 // the next request of others. There are none without an authority.
 func (r *Relay) SetSecrets(authority *Authority, secrets []network.Secret) {
-	r.secrets.Store(&secretSet{authority, secrets})
+	r.secrets.Store(&secretSet{authority, network.CompileSecrets(secrets)})
 }
 
 // secretsOf are the secrets that a host may get.
-func (r *Relay) secretsOf(name string) []network.Secret {
+func (r *Relay) secretsOf(name string) []network.Compiled {
 	set := r.secrets.Load()
 	if set.authority == nil {
 		return nil
 	}
-	var found []network.Secret
-	for _, secret := range set.secrets {
-		if secret.IsFor(name) {
-			found = append(found, secret)
-		}
-	}
-	return found
+	return set.secrets.For(name)
 }
 
 // hasSecrets reports whether one of the names may get secrets.
@@ -290,6 +289,20 @@ func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Add
 
 // admit counts a connection, or returns the limit that it hits.
 func (r *Relay) admit(c *connection) Limit {
+	if limit := r.enter(c); limit != "" {
+		return limit
+	}
+	lease := r.opts.Budget.take(r.opts.Owner, func() { r.evict(c.event(OpCut, false, evicted), c.cut) })
+	if lease == nil {
+		r.leave(c)
+		return LimitOwner
+	}
+	c.lease.Store(lease)
+	return ""
+}
+
+// enter is admit as far as this relay alone decides.
+func (r *Relay) enter(c *connection) Limit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopping {
@@ -302,7 +315,16 @@ func (r *Relay) admit(c *connection) Limit {
 	return ""
 }
 
+const evicted = "its owner has more connections than an equal share of what the host has room for, and nothing passed on this one for the longest time"
+
+// evict ends what somebody else needs the room of.
+func (r *Relay) evict(event Event, cut func()) {
+	r.record(event)
+	cut()
+}
+
 func (r *Relay) leave(c *connection) {
+	r.opts.Budget.leave(c.lease.Load())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.carried, c)

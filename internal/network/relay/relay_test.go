@@ -664,6 +664,71 @@ func TestRawConnections(t *testing.T) {
 	}
 }
 
+// Who pauses within the first bytes has not said what it speaks: a request is looked at or
+// cut all the same. What can be no HTTP any more is raw at once, and letters go on.
+func TestPausesAreNotRaw(t *testing.T) {
+	w := allowing(t, "198.51.100.7", "good.test:8080")
+	w.resolve("good.test", "198.51.100.1")
+	_, plain := site(t, "good.test")
+	w.at("198.51.100.1:8080", plain)
+	w.at("198.51.100.7:9000", echo(t))
+	w.mustAsk("good.test", dns.TypeA)
+	for _, pieces := range [][]string{{"GE", "T /x HTTP/1.1\r\nHost: evil.test:8080\r\n\r\n"}, {"G", "ET", " /x HTTP/1.1\r\nHost: evil.test:8080\r\n\r\n"}, {"\r\n", "GET /x HTTP/1.1\r\nHost: evil.test:8080\r\n\r\n"}} {
+		conn, err := w.connect("198.51.100.1:8080")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+		for i, piece := range pieces {
+			if i > 0 {
+				w.silence(conn)
+			}
+			fmt.Fprint(conn, piece)
+		}
+		if text, _ := io.ReadAll(conn); strings.Contains(string(text), "200 OK") {
+			t.Errorf("%q reached another host: %s", pieces, text)
+		}
+	}
+	for _, text := range []string{"SSH-2.0-x\r\n", "\x00\x00\x00\x08\x04\xd2\x16\x2f", "PING\r\n", "*1\r\n$4\r\nPING\r\n", "AMQP\x00\x00\x09\x01"} {
+		conn, err := w.connect("198.51.100.7:9000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(5 * time.Second)) // less than a pause is waited for
+		fmt.Fprint(conn, text)
+		if _, err := io.ReadFull(conn, make([]byte, len(text))); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	conn, ok := w.opens("198.51.100.7:9000") // with one letter
+	if !ok {
+		t.Fatal("a letter is not carried")
+	}
+	for _, text := range []string{"more", "\x00", "GET / HTTP/1.1\r\n"} {
+		fmt.Fprint(conn, text)
+		if _, err := io.ReadFull(conn, make([]byte, len(text))); err != nil {
+			t.Errorf("%q after letters: %v", text, err)
+		}
+	}
+}
+
+// silence waits for longer than a client may be silent before its server is asked.
+func (w *world) silence(conn net.Conn) {
+	w.t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(2 * relay.SilentTimeout)); err != nil {
+		w.t.Fatal(err)
+	}
+	if n, err := conn.Read(make([]byte, 1)); n == 0 && !isTimeout(err) { // a server may answer an empty line
+		w.t.Errorf("within a pause: %v", err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := err.(net.Error)
+	return ok && timeout.Timeout()
+}
+
 // A server that speaks first is heard although the client has said nothing.
 func TestServerSpeaksFirst(t *testing.T) {
 	w := allowing(t, "ssh.test:22")
@@ -773,6 +838,63 @@ func (w *world) setRules(policy network.Policy) {
 func refusedBy(limit string) func(relay.Event) bool {
 	return func(e relay.Event) bool {
 		return e.Op == relay.OpConnect && !e.Allowed && strings.Contains(e.Why, limit)
+	}
+}
+
+// Sandboxes share the daemon's connections by their owners: one that asks for the first of
+// its own gets it from who has the most, and nothing else ends.
+func TestOwnersShareConnections(t *testing.T) {
+	budget := relay.NewBudget(6, 4)
+	of := func(owner string) *world {
+		w := newWorld(t, network.Policy{Mode: network.Internet}, network.Operator{}, func(o *relay.Options) { o.Budget, o.Owner = budget, owner })
+		w.at("198.51.100.1:9000", echo(t))
+		w.at("198.51.100.1:123", datagramEcho(t))
+		return w
+	}
+	greedy, more, modest, late := of("greedy"), of("greedy"), of("modest"), of("late")
+	var held []net.Conn
+	for range 4 {
+		conn, ok := greedy.opens("198.51.100.1:9000")
+		if !ok {
+			t.Fatal("refused below every limit")
+		}
+		held = append(held, conn)
+	}
+	if _, ok := more.opens("198.51.100.1:9000"); ok {
+		t.Error("another sandbox of an owner has what the owner may not")
+	}
+	more.await("the limit", refusedBy("max_connections_per_owner"))
+	if got, _ := more.exchange("198.51.100.1:123", true); got != "" {
+		t.Errorf("a flow is open: %q", got)
+	}
+	kept, ok := modest.opens("198.51.100.1:9000")
+	if !ok {
+		t.Fatal("refused while there is room")
+	}
+	if _, ok := modest.opens("198.51.100.1:9000"); !ok {
+		t.Fatal("refused while there is room")
+	}
+	for _, conn := range held[1:] { // the first is idle the longest
+		fmt.Fprint(conn, "x")
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, ok := late.opens("198.51.100.1:9000"); !ok {
+		t.Error("who has nothing gets nothing")
+	}
+	cut := greedy.await("room for another", func(e relay.Event) bool { return e.Op == relay.OpCut })
+	if !strings.Contains(cut.Why, "equal share") {
+		t.Errorf("%+v", cut)
+	}
+	for i, conn := range append(held, kept) {
+		fmt.Fprint(conn, "x")
+		if _, err := conn.Read(make([]byte, 1)); (err == nil) != (i > 0) {
+			t.Errorf("connection %d: %v", i, err)
+		}
+	}
+	if n := budget.Open(); n != 6 {
+		t.Errorf("%d are open, want 6", n)
 	}
 }
 
@@ -1091,18 +1213,16 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// What was sent is hidden although the secrets have been replaced since then.
-func TestReplacedSecretsAreHidden(t *testing.T) {
+// withSecret is a world in which example.com, which is at 198.51.100.5, gets
+// "the-real-one" for the placeholder.
+func withSecret(t *testing.T, handler http.HandlerFunc) (w *world, placeholder string) {
+	t.Helper()
 	authority, err := relay.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
 	secret := network.Secret{Name: "TOKEN", Hosts: []string{"example.com"}, Header: "Authorization", Value: "the-real-one", Placeholder: network.NewPlaceholder()}
-	var w *world
-	server := httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		w.relay.SetSecrets(nil, nil)
-		fmt.Fprintf(rw, "sent %s", r.Header.Get("Authorization"))
-	}))
+	server := httptest.NewTLSServer(handler)
 	t.Cleanup(server.Close)
 	roots := x509.NewCertPool()
 	roots.AddCert(server.Certificate()) // for example.com
@@ -1111,9 +1231,77 @@ func TestReplacedSecretsAreHidden(t *testing.T) {
 	})
 	w.resolve("example.com", "198.51.100.5")
 	w.at("198.51.100.5:443", server.Listener.Addr().String())
-	out, err := curl(w, "--resolve", "example.com:443:198.51.100.5", "-H", "Authorization: "+secret.Placeholder, "https://example.com/")
-	if out != "sent "+secret.Placeholder || err != nil {
+	return w, secret.Placeholder
+}
+
+// What was sent is hidden although the secrets have been replaced since then.
+func TestReplacedSecretsAreHidden(t *testing.T) {
+	var made atomic.Pointer[world]
+	w, placeholder := withSecret(t, func(rw http.ResponseWriter, r *http.Request) {
+		made.Load().relay.SetSecrets(nil, nil)
+		fmt.Fprintf(rw, "sent %s", r.Header.Get("Authorization"))
+	})
+	made.Store(w)
+	out, err := curl(w, "--resolve", "example.com:443:198.51.100.5", "-H", "Authorization: "+placeholder, "https://example.com/")
+	if out != "sent "+placeholder || err != nil {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// No part of an answer, no word of it and no label on it tells the secret that it repeats.
+func TestSecretsAreHiddenFromPartsAndLies(t *testing.T) {
+	w, placeholder := withSecret(t, func(rw http.ResponseWriter, r *http.Request) {
+		sent := r.Header.Get("Authorization")
+		switch kind, value, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); kind {
+		case "range":
+			http.ServeContent(rw, r, "", time.Time{}, strings.NewReader(sent))
+		case "part":
+			rw.Header().Set("Content-Range", "bytes 0-3/12")
+			rw.WriteHeader(http.StatusPartialContent)
+			fmt.Fprint(rw, sent[:4])
+		case "coded":
+			rw.Header()["Content-Encoding"] = strings.Split(value, "/")
+			fmt.Fprint(rw, sent)
+		case "name":
+			rw.Header().Set("X-"+sent, "1")
+		case "words":
+			conn, _, err := http.NewResponseController(rw).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "HTTP/1.1 %s %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", value, sent)
+		}
+	})
+	get := func(path string, args ...string) string {
+		t.Helper()
+		args = append([]string{"curl", "-sSik", "--max-time", "10", "--resolve", "example.com:443:198.51.100.5", "-H", "Authorization: " + placeholder}, args...)
+		out, err := w.run(append(args, "https://example.com/"+path)...)
+		if err != nil && !strings.HasPrefix(path, "words") {
+			t.Errorf("%s: %v", path, err)
+		}
+		if strings.Contains(strings.ToLower(out), "the-") || strings.Contains(strings.ToLower(out), "real") {
+			t.Errorf("%s: the client sees of the secret: %s", path, out)
+		}
+		return out
+	}
+	for _, asked := range [][]string{{"-H", "Range: bytes=0-3"}, {"--http1.1", "-H", "Range: bytes=4-8"}, {"-H", "Range: bytes=-4", "-H", `If-Range: "x"`}} {
+		if out := get("range", asked...); !strings.Contains(out, " 200") || !strings.HasSuffix(out, placeholder) {
+			t.Errorf("%q: %s", asked, out)
+		}
+	}
+	if out := get("part"); !strings.Contains(out, " 502") || !strings.Contains(out, "a part of an answer") {
+		t.Errorf("a part that nobody asked for: %s", out)
+	}
+	for _, coding := range []string{"identity, identity", "", "unknown", "br", "gzip", "identity/br"} {
+		if out := get("coded/" + strings.ReplaceAll(coding, " ", "%20")); !strings.HasSuffix(out, placeholder) {
+			t.Errorf("coded as %q: %s", coding, out)
+		}
+	}
+	get("name")
+	for _, status := range []string{"200", "101", "404"} {
+		get("words/"+status, "--http1.1", "-H", "Upgrade: websocket", "-H", "Connection: Upgrade")
 	}
 }
 

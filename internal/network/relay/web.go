@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/headers"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/protection"
 )
@@ -50,7 +51,9 @@ func refusalText(why string) string {
 }
 
 const (
-	webHeaders = 64 << 10 // bytes of one request's
+	webRequest = 16 << 10 // bytes of one request's line and headers
+	webFields  = 256      // of them
+	webAnswer  = 64 << 10 // bytes of an answer's headers
 	webHeader  = 30 * time.Second
 	webIdle    = 5 * time.Minute
 
@@ -81,9 +84,12 @@ func newWebProxy(r *Relay) *webProxy {
 	p := &webProxy{relay: r, incoming: make(chan net.Conn), asking: make(chan struct{}, maxRequests), closed: make(chan struct{})}
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a sandbox can cause any of it
 	p.server = &http.Server{
-		Handler: p, ErrorLog: silent, ReadHeaderTimeout: webHeader, IdleTimeout: webIdle, MaxHeaderBytes: webHeaders,
+		Handler: p, ErrorLog: silent, ReadHeaderTimeout: webHeader, IdleTimeout: webIdle, MaxHeaderBytes: webRequest, ConnState: headers.Watch,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			if bounded, ok := conn.(*headers.Conn); ok {
+				conn = bounded.Conn
+			}
 			if secured, ok := conn.(*tls.Conn); ok {
 				conn = secured.NetConn()
 			}
@@ -102,7 +108,7 @@ func newWebProxy(r *Relay) *webProxy {
 func (p *webProxy) transport() *http.Transport {
 	return &http.Transport{
 		DialContext: p.dial, TLSClientConfig: &tls.Config{RootCAs: p.relay.opts.Roots, MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: webHeaders,
+		ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: webAnswer,
 		MaxConnsPerHost: maxPerHost, MaxIdleConnsPerHost: 4, MaxIdleConns: maxSpare, IdleConnTimeout: time.Minute,
 		// What a sandbox asks for and does not read waits in the daemon's memory.
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: 1 << 20, MaxReceiveBufferPerStream: 256 << 10},
@@ -141,8 +147,8 @@ type (
 )
 
 // secretsFor are those that a request may be filled with.
-func secretsFor(r *http.Request) []network.Secret {
-	secrets, _ := r.Context().Value(secretsKey{}).([]network.Secret)
+func secretsFor(r *http.Request) []network.Compiled {
+	secrets, _ := r.Context().Value(secretsKey{}).([]network.Compiled)
 	return secrets
 }
 
@@ -179,10 +185,16 @@ func (p *webProxy) Addr() net.Addr { return &net.TCPAddr{} }
 // returns when it has ended. With a certificate the client speaks TLS.
 func (p *webProxy) carry(ctx context.Context, c *connection, first []byte, as *tls.Certificate) {
 	conn := &webConn{TCPConn: c.client, of: c, first: first, ctx: ctx, ended: make(chan struct{})}
-	var served net.Conn = conn
+	var served net.Conn = headers.NewConn(conn, webLimits, nil)
 	if as != nil {
 		conn.secure = c.host()
-		served = tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*as}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+		secured, err := handshake(ctx, conn, as)
+		if err != nil {
+			reset(c.client)
+			c.closed(conn.sent.Load(), conn.received.Load())
+			return
+		}
+		served = secured
 	}
 	select {
 	case p.incoming <- served:
@@ -191,9 +203,29 @@ func (p *webProxy) carry(ctx context.Context, c *connection, first []byte, as *t
 		reset(c.client)
 		return
 	}
-	end := c.event(OpClose, true, "")
-	end.Sent, end.Received = conn.sent.Load(), conn.received.Load()
-	p.relay.record(end)
+	c.closed(conn.sent.Load(), conn.received.Load())
+}
+
+// webLimits are those of a request of HTTP/1; those of HTTP/2 count each field.
+var webLimits = headers.Limits{
+	Fields: webFields, Bytes: webRequest,
+	TooLarge: []byte("HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
+		"The request has more headers than the network of this sandbox takes.\n"),
+}
+
+// handshake has the client speak TLS. What it says then is bounded by fields, if it is
+// HTTP/1.
+func handshake(ctx context.Context, conn *webConn, as *tls.Certificate) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, webHeader)
+	defer cancel()
+	secured := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*as}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	if secured.ConnectionState().NegotiatedProtocol == "h2" {
+		return secured, nil
+	}
+	return headers.NewConn(secured, webLimits, nil), nil
 }
 
 // webConn is a connection that the server serves.
@@ -218,7 +250,7 @@ func (w *webConn) Read(p []byte) (int, error) {
 		n, err = w.TCPConn.Read(p[:min(len(p), burst)])
 	}
 	w.sent.Add(int64(n))
-	if held := w.of.relay.pass(w.ctx, w.of.relay.sending, n); held != nil {
+	if held := w.of.pass(w.ctx, w.of.relay.sending, n); held != nil {
 		return 0, held
 	}
 	return n, err
@@ -228,7 +260,7 @@ func (w *webConn) Read(p []byte) (int, error) {
 func (w *webConn) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		piece := p[:min(len(p), burst)]
-		if err := w.of.relay.pass(w.ctx, w.of.relay.receiving, len(piece)); err != nil {
+		if err := w.of.pass(w.ctx, w.of.relay.receiving, len(piece)); err != nil {
 			return n, err
 		}
 		written, err := w.TCPConn.Write(piece)
@@ -367,12 +399,20 @@ func (p *webProxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	pr.Out.URL.Scheme, pr.Out.URL.Host = "https", net.JoinHostPort(web.secure, strconv.Itoa(int(web.of.to.Port())))
 	pr.Out.Header.Set("Accept-Encoding", "identity") // so that hideSecrets can read the answer
+	for _, name := range partial {
+		pr.Out.Header.Del(name)
+	}
 	for _, secret := range secretsFor(pr.In) {
 		secret.Fill(pr.Out.URL, pr.Out.Header)
 	}
 }
 
-// hideSecrets takes out of an answer what the host repeats of its request.
+// partial are the fields by which a client asks for a part of an answer: of a value that is
+// cut in two nobody sees that it is one. The answer is whole without them.
+var partial = []string{"Range", "If-Range"}
+
+// hideSecrets takes out of an answer what the host repeats of its request, whatever the
+// answer says that its body is.
 func hideSecrets(answer *http.Response) error {
 	if protection.Off(protection.SecretMask) {
 		return nil
@@ -387,11 +427,15 @@ func hideSecrets(answer *http.Response) error {
 		}
 	}
 	hide(answer.Header)
+	answer.Status = "" // its words are the host's
+	if answer.StatusCode == http.StatusPartialContent {
+		return errPartial
+	}
 	if answer.StatusCode == http.StatusSwitchingProtocols { // whose body is also written to
 		return nil
 	}
 	answer.Body = &trailed{answer.Body, answer.Body, func() { hide(answer.Trailer) }}
-	if answer.Request.Method == http.MethodHead || !isReadable(answer.Header) {
+	if answer.Request.Method == http.MethodHead {
 		return nil
 	}
 	answer.Body = &trailed{network.HideIn(answer.Body, secrets), answer.Body, func() {}}
@@ -400,15 +444,7 @@ func hideSecrets(answer *http.Response) error {
 	return nil
 }
 
-// isReadable reports whether a body is as it was written, not compressed.
-func isReadable(header http.Header) bool {
-	for _, encoding := range header["Content-Encoding"] {
-		if encoding != "" && !strings.EqualFold(encoding, "identity") {
-			return false
-		}
-	}
-	return true
-}
+var errPartial = errors.New("it sent a part of an answer that was asked for as a whole, in which no secret can be found")
 
 // trailed is a body behind whose end the trailers are known.
 type trailed struct {
@@ -440,5 +476,9 @@ func (p *webProxy) dial(ctx context.Context, network, _ string) (net.Conn, error
 func notReached(w http.ResponseWriter, _ *http.Request, err error) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(http.StatusBadGateway)
-	_, _ = io.WriteString(w, "The host was not reached: "+plainError(err)+".\n")
+	text := "The host was not reached: " + plainError(err)
+	if errors.Is(err, errPartial) {
+		text = "The host's answer is left out: " + errPartial.Error()
+	}
+	_, _ = io.WriteString(w, text+".\n")
 }

@@ -33,8 +33,10 @@ type Options struct {
 	Ceilings map[string]network.Policy // what an owner's sessions may reach at most; others have no ceiling but Most
 	Most     network.Mode              // the widest mode that clients may ask for: full
 
-	AllowPrivate bool                // policies may open private addresses
-	Groups       map[string][]string // of the operator, by name without '@'
+	AllowPrivate   bool                // policies may open private addresses
+	MaxConnections int                 // that a policy may ask for; 0 is network.MostConnections
+	Budget         *relay.Budget       // of the connections of all sessions; nil has none
+	Groups         map[string][]string // of the operator, by name without '@'
 	// ImageGroups are those of an image, which its package clients name. Nil knows none.
 	ImageGroups func(ctx context.Context, digest string) (map[string][]string, error)
 	// Stored reveals a secret that an owner stored. Nil knows none.
@@ -166,7 +168,7 @@ func (k *Keeper) way(session string) *way {
 }
 
 func (k *Keeper) operator(ctx context.Context, digest string, p network.Policy) (network.Operator, error) {
-	o := network.Operator{AllowPrivate: k.opts.AllowPrivate, Groups: k.opts.Groups, Own: k.opts.Own}
+	o := network.Operator{AllowPrivate: k.opts.AllowPrivate, MaxConnections: k.opts.MaxConnections, Groups: k.opts.Groups, Own: k.opts.Own}
 	if k.opts.ImageGroups == nil || !p.NamesGroups() {
 		return o, nil
 	}

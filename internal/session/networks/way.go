@@ -1,6 +1,7 @@
 package networks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -112,6 +113,10 @@ func (k *Keeper) openWay(ctx context.Context, s Subject, rules *network.Rules, s
 		FirstSeq:  uint64(time.Now().UnixMicro()),
 		OverQuota: func() bool { return k.opts.OverQuota(s.Owner) != nil },
 		Decided:   k.decided(s),
+		Budget:    k.opts.Budget,
+		Owner:     s.Owner,
+
+		MaxConnections: min(network.DefaultConnections, cmp.Or(k.opts.MaxConnections, network.DefaultConnections)),
 	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	w := &way{owner: s.Owner, relay: r, cancel: cancel, done: make(chan struct{})}
