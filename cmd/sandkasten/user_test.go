@@ -51,6 +51,31 @@ func TestUserCommands(t *testing.T) {
 	}
 }
 
+// A user changes the password with the current one, where the key is less than signing in.
+func TestCurrentPassword(t *testing.T) {
+	tm := startDaemon(t)
+	as := func(key, input string, args ...string) result {
+		its := *tm
+		its.key = key
+		return its.runCtx(t.Context(), input, args...)
+	}
+	if r := as(tm.key, "the first password\n", "user", "add", "dora", "--password"); r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	short := strings.TrimSpace(tm.want("key", "create", "--user", "dora", "--expires", "1h"))
+	set := []string{"user", "set", "dora", "--password"}
+	if r := as(short, "another password\n", set...); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "current password") {
+		t.Errorf("without the current one: %+v", r)
+	}
+	set = append(set, "--current-password")
+	if r := as(short, "a wrong password\nanother password\n", set...); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "the current password is another one") {
+		t.Errorf("with a wrong one: %+v", r)
+	}
+	if r := as(short, "the first password\nanother password\n", set...); r.code != 0 || r.out != "dora\n" {
+		t.Errorf("with the right one: %+v", r)
+	}
+}
+
 func TestKeyCommands(t *testing.T) {
 	tm := startDaemon(t)
 	doras := *tm

@@ -135,6 +135,9 @@ type Options struct {
 type SignIns interface {
 	// EndOf ends all sign-ins of a user at once, and what is under way in them.
 	EndOf(ctx context.Context, userID string)
+	// Guess counts an attempt at a user's password that is no sign-in, and is refused
+	// while that would be. The caller says with done how it ended.
+	Guess(userID string) (done func(error), err error)
 	// InUse reports whether requests of a user's browsers are under way.
 	InUse(userID string) bool
 	// HashOf returns the hash of the token of a sign-in, and whether it opens anything
@@ -146,6 +149,7 @@ type SignIns interface {
 type noSignIns struct{}
 
 func (noSignIns) EndOf(context.Context, string)           {}
+func (noSignIns) Guess(string) (func(error), error)       { return func(error) {}, nil }
 func (noSignIns) InUse(string) bool                       { return false }
 func (noSignIns) HashOf(string) (hash auth.Hash, ok bool) { return hash, false }
 
@@ -245,7 +249,31 @@ type caller struct {
 	user  *user // nil for an owner of the configuration
 	key   *key  // nil for one of the configuration
 
-	browser bool // the user has signed in: key stands for that and is nobody's parent
+	browser bool // the user has signed in, or shows an access token: key stands for that and is nobody's parent
+	token   bool // it is an access token, which ends and which nobody here can revoke
+}
+
+// ends reports whether what c shows is for nothing some day, whatever anybody does. What
+// such a caller gives somebody must end with it: see lends.
+func (c caller) ends() bool { return c.token || c.key != nil && !c.key.ExpiresAt.IsZero() }
+
+// lends refuses c to give what would open more, or for longer, than c does: a password
+// and an e-mail address sign in, and a role is what signing in gives.
+func (c caller) lends(what string) error {
+	if !c.ends() {
+		return nil
+	}
+	return errdefs.New(errdefs.PermissionDenied, "a key or token that ends does not set %s, which would outlive it; use a key without an end", what)
+}
+
+// isWhole reports whether signing in as its user would give c nothing that it has not:
+// c has no end, no parent with which it is revoked, and all that the user's role may. A
+// sign-in is whole while there is no password to ask for.
+func (c caller) isWhole() bool {
+	if c.browser {
+		return !c.token && c.user.PasswordHash == ""
+	}
+	return c.key.ParentID == "" && !c.ends() && c.key.Scope == c.user.signInScope()
 }
 
 // callerOf knows the user and key behind a principal.

@@ -2,6 +2,7 @@ package accounts
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +47,8 @@ func (k *key) info() KeyInfo {
 
 // CreateKey makes a key. One that a key makes for its own user is its child: it may
 // do no more, lives no longer and is revoked with it. Admins make keys of other
-// users, which are nobody's children.
+// users, which are nobody's children, unless the admin's own key ends some day. An access
+// token makes none.
 func (a *Accounts) CreateKey(ctx context.Context, p auth.Principal, req KeyRequest) (NewKey, error) {
 	if err := checkKey(req); err != nil {
 		return NewKey{}, err
@@ -89,7 +91,10 @@ func (a *Accounts) CreateKey(ctx context.Context, p auth.Principal, req KeyReque
 
 // grant sets what k may, if that is c's to give.
 func (c caller) grant(k *Key, u *user) error {
-	if c.key != nil && !c.browser && c.user.ID == u.ID {
+	if c.token {
+		return errdefs.New(errdefs.PermissionDenied, "an access token makes no keys, which would outlive it; sign in to make one")
+	}
+	if c.key != nil && !c.browser && (c.user.ID == u.ID || c.ends()) {
 		if err := inherit(k, c.key.Key); err != nil {
 			return err
 		}
@@ -257,7 +262,11 @@ func (a *Accounts) endingWith(c caller, id string) (ending []string, err error) 
 	case !c.admin && k.Scope.rank() > c.key.Scope.rank():
 		return nil, errdefs.New(errdefs.PermissionDenied, "a key revokes keys of its own scope at most, which is %s", c.key.Scope)
 	}
-	for _, other := range a.own[k.UserID] {
+	among := slices.Values(a.own[k.UserID])
+	if k.Scope == ScopeAdmin { // with those that it, or its children, have made for others
+		among = maps.Values(a.keys)
+	}
+	for other := range among {
 		if other.RevokedAt.IsZero() && a.descends(other, id) {
 			ending = append(ending, other.ID)
 		}

@@ -39,11 +39,18 @@ func (a *Accounts) signedIn(p auth.Principal) (caller, error) {
 	if u == nil || u.State != Active || u.Principal("").Scopes != p.Scopes {
 		return caller{}, errNoSuchCredential()
 	}
-	scope := ScopeRun
+	return caller{
+		admin: u.Role == RoleAdmin, user: u, key: &key{Key: Key{UserID: u.ID, Scope: u.signInScope()}, user: u},
+		browser: true, token: strings.HasPrefix(p.ID, tokenPrefix),
+	}, nil
+}
+
+// signInScope is what signing in gives a user.
+func (u User) signInScope() Scope {
 	if u.Role == RoleAdmin {
-		scope = ScopeAdmin
+		return ScopeAdmin
 	}
-	return caller{admin: u.Role == RoleAdmin, user: u, key: &key{Key: Key{UserID: u.ID, Scope: scope}, user: u}, browser: true}, nil
+	return ScopeRun
 }
 
 // Stamp is what a sign-in depends on: with another role, state or password the user

@@ -60,7 +60,7 @@ func (a *Accounts) finishDeletion(ctx context.Context, u User) error {
 	}
 	a.awaitLeaving(u.ID)
 	if err := a.opts.RemoveOwned(ctx, u.Name); err != nil {
-		return errdefs.Wrap(err, errdefs.Unavailable, "what user %s owns could not all be removed yet; the daemon goes on with it, or try again", u.Name)
+		return errdefs.Wrap(err, errdefs.Unavailable, "what user %s owns could not all be removed yet: %s; the daemon goes on with it, or try again", u.Name, errdefs.MessageOf(err))
 	}
 	a.changes.Lock()
 	defer a.changes.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/session/ids"
 )
 
@@ -29,6 +30,9 @@ func (a *Accounts) CreateUser(ctx context.Context, p auth.Principal, req UserReq
 	if !c.admin {
 		return User{}, errAdminsOnly("make users")
 	}
+	if err := c.lendsUser(req.Email, req.Password, req.Role); err != nil {
+		return User{}, err
+	}
 	made := User{ID: ids.New(), Name: req.Name, Email: req.Email, Role: req.Role, State: Active, CreatedAt: time.Now().UTC().Truncate(time.Microsecond)}
 	if made.Role == "" {
 		made.Role = RoleUser
@@ -48,6 +52,19 @@ func (a *Accounts) CreateUser(ctx context.Context, p auth.Principal, req UserReq
 		return User{}, err
 	}
 	return a.putUser(ctx, made)
+}
+
+// lendsUser refuses c what a user signs in by, and the role admin. Empty is nothing.
+func (c caller) lendsUser(email, password string, role Role) error {
+	switch {
+	case password != "":
+		return c.lends("a password")
+	case email != "":
+		return c.lends("an e-mail address")
+	case role == RoleAdmin:
+		return c.lends("the role admin")
+	}
+	return nil
 }
 
 // checkRoom refuses another user of a name that is taken, or over the maximum.
@@ -136,12 +153,17 @@ type UserUpdate struct {
 	State    *State  // Active or Disabled
 	Password *string // "" takes it away
 	Quota    *QuotaChange
+
+	// CurrentPassword is the one that the caller has now. It is asked for where the
+	// caller changes how it signs in itself, and shows less than that gives.
+	CurrentPassword string
 }
 
-// UpdateUser changes a user. Users change their own e-mail address and password,
-// with a key that no other key has made; everything else is for admins, who cannot
-// shut themselves out. A new role or state ends the user's requests under way, and
-// these and a new password end the user's sign-ins.
+// UpdateUser changes a user. Users change their own e-mail address and password, with
+// the current password or a credential that may all that signing in gives and that lives
+// as long; everything else is for admins, who cannot shut themselves out. A new role or
+// state ends the user's requests under way, and these and a new password end the user's
+// sign-ins.
 func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string, req UserUpdate) (User, error) {
 	c, err := a.callerOf(p)
 	if err != nil {
@@ -151,6 +173,9 @@ func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string
 		return User{}, err
 	}
 	if err := c.checkUpdate(name, req); err != nil {
+		return User{}, err
+	}
+	if err := a.checkOwn(ctx, c, name, req); err != nil {
 		return User{}, err
 	}
 	var password string
@@ -191,12 +216,49 @@ func (c caller) checkUpdate(name string, req UserUpdate) error {
 	switch {
 	case !c.admin && (req.Role != nil || req.State != nil || req.Quota != nil):
 		return errAdminsOnly("change roles, states and quotas")
-	case !c.admin && (c.key.ParentID != "" || c.key.Scope == ScopeRead):
+	case !c.admin && c.key.Scope == ScopeRead:
 		return errdefs.New(errdefs.PermissionDenied, "this key may not change its user")
 	case own && (req.Role != nil || req.State != nil):
 		return errdefs.New(errdefs.Conflict, "nobody changes their own role or state: use the key of another admin")
+	case own:
+		return nil // see checkOwn
 	}
-	return nil
+	return c.lendsUser(value(req.Email), value(req.Password), value(req.Role))
+}
+
+// checkOwn has c show that it may change how it signs in: a key that opens less, or for
+// a shorter time, would else get by signing in what it has not.
+func (a *Accounts) checkOwn(ctx context.Context, c caller, name string, req UserUpdate) error {
+	own := c.user != nil && c.user.Name == name
+	switch {
+	case !own || req.Email == nil && req.Password == nil || protection.Off(protection.OwnPassword):
+		return nil
+	case req.CurrentPassword == "" && c.isWhole():
+		return nil
+	case req.CurrentPassword == "":
+		err := errdefs.New(errdefs.PermissionDenied, "changing a password or an e-mail address asks for the current password here, in current_password: a credential that ends, or that may less than who signs in, is not enough. Without a password an admin sets one")
+		err.Field = "current_password"
+		return err
+	}
+	done, err := a.signIns.Guess(c.user.ID)
+	if err != nil {
+		return err
+	}
+	_, err = a.VerifyPassword(ctx, c.user.Name, req.CurrentPassword)
+	done(err)
+	if errdefs.Is(err, errdefs.Unauthenticated) {
+		err := errdefs.New(errdefs.PermissionDenied, "the current password is another one")
+		err.Field = "current_password"
+		return err
+	}
+	return err
+}
+
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
 }
 
 func set[T any](to, from *T) {

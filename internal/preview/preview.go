@@ -29,6 +29,10 @@ type Options struct {
 	Manager *session.Manager
 	Secret  []byte // signs tokens, at least 32 bytes; without one they end with the process
 
+	// Credentials are those with which tokens are made, and end. Nil is a daemon that
+	// asks for none: tokens end by their time alone.
+	Credentials auth.Credentials
+
 	// Domain gives every port of every session a host and so an origin of its
 	// own: <port>-<session>.<Domain>. "" has previews below a path of the API,
 	// whose pages browsers keep apart from it by a sandbox policy.

@@ -15,6 +15,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
+	"github.com/sandkasten/sandkasten/internal/protection"
 )
 
 // Where a request may show a token. None of the three reaches a sandbox.
@@ -29,9 +30,13 @@ const tokenPrefix = "skp_"
 
 var tokenEncoding = base64.RawURLEncoding.Strict()
 
-// Issue returns a token that opens one port of one session, and nothing else
-// of the API, until it expires or the session ends. ttl 0 is DefaultTTL.
-func (p *Previews) Issue(t Target, ttl time.Duration) (token string, expires time.Time, err error) {
+// maxCredential bounds the id of the credential in a token, in bytes.
+const maxCredential = 128
+
+// Issue returns a token that opens one port of one session, and nothing else of the API,
+// until it expires or the session ends, or the credential of by, which makes it. ttl 0 is
+// DefaultTTL.
+func (p *Previews) Issue(by auth.Principal, t Target, ttl time.Duration) (token string, expires time.Time, err error) {
 	if ttl == 0 {
 		ttl = min(DefaultTTL, p.opts.MaxTTL)
 	}
@@ -39,19 +44,33 @@ func (p *Previews) Issue(t Target, ttl time.Duration) (token string, expires tim
 		return "", time.Time{}, errdefs.Invalid("ttl_seconds", "must be between 1 and %d", int64(p.opts.MaxTTL/time.Second))
 	}
 	expires = time.Now().Add(ttl).UTC().Truncate(time.Second)
-	return p.sign(t, expires), expires, nil
+	hash, stands := p.credential(by.ID)
+	if !stands || len(by.ID) > maxCredential {
+		return "", time.Time{}, errdefs.New(errdefs.PermissionDenied, "a preview token ends with the key or sign-in that makes it: use one of those")
+	}
+	return p.sign(t, expires, by.ID, hash), expires, nil
+}
+
+// credential returns the hash of the credential of an id, and whether it opens anything.
+func (p *Previews) credential(id string) (hash auth.Hash, stands bool) {
+	if p.opts.Credentials == nil || protection.Off(protection.PreviewEnd) {
+		return hash, true
+	}
+	return p.opts.Credentials.HashOf(id)
 }
 
 // WithToken is a target's URL as a link that a browser can follow.
 func WithToken(address, token string) string { return address + "?" + tokenParam + "=" + token }
 
-// sign makes a token: when it ends, and a MAC over that and the target. The
-// target itself comes with every request, in the address.
-func (p *Previews) sign(t Target, expires time.Time) string {
-	raw := binary.BigEndian.AppendUint64(nil, uint64(expires.Unix()))
+// sign makes a token: when it ends, the id of the credential that it ends with, and a MAC
+// over these, the target and the hash of the credential: an id of the configuration can
+// be another key's later. The target itself comes with every request, in the address.
+func (p *Previews) sign(t Target, expires time.Time, by string, hash auth.Hash) string {
+	raw := append(binary.BigEndian.AppendUint64(nil, uint64(expires.Unix())), by...)
 	mac := hmac.New(sha256.New, p.opts.Secret)
-	mac.Write([]byte("sandkasten preview token 1\x00" + string(t.Session) + "\x00"))
+	mac.Write([]byte("sandkasten preview token 2\x00" + string(t.Session) + "\x00"))
 	mac.Write(binary.BigEndian.AppendUint16(nil, uint16(t.Port)))
+	mac.Write(hash[:])
 	mac.Write(raw)
 	return tokenPrefix + tokenEncoding.EncodeToString(mac.Sum(raw))
 }
@@ -59,18 +78,20 @@ func (p *Previews) sign(t Target, expires time.Time) string {
 // expiry returns when a token ends, if it is one for t that has not. The time
 // that it takes tells nothing of the right one.
 func (p *Previews) expiry(t Target, token string) (expires time.Time, ok bool) {
-	const size = 8 + sha256.Size
+	const least = 8 + sha256.Size
 	text, ok := strings.CutPrefix(token, tokenPrefix)
-	if !ok || len(text) != tokenEncoding.EncodedLen(size) {
+	if !ok || len(text) > tokenEncoding.EncodedLen(least+maxCredential) {
 		return time.Time{}, false
 	}
 	raw, err := tokenEncoding.DecodeString(text)
-	if err != nil {
+	if err != nil || len(raw) < least {
 		return time.Time{}, false
 	}
 	expires = time.Unix(int64(binary.BigEndian.Uint64(raw)), 0)
-	same := hmac.Equal([]byte(p.sign(t, expires)), []byte(token))
-	return expires, same && time.Now().Before(expires)
+	by := string(raw[8 : len(raw)-sha256.Size])
+	hash, stands := p.credential(by)
+	same := hmac.Equal([]byte(p.sign(t, expires, by, hash)), []byte(token))
+	return expires, same && stands && time.Now().Before(expires)
 }
 
 // Ticket is api.Route.Ticket for the target of a route.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -15,22 +16,64 @@ const (
 	idB = "bbbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
+// maker is who makes tokens.
+var maker = auth.Principal{Owner: "alice", ID: "api_keys[0]"}
+
+// credentials are those that open anything.
+type credentials map[string]auth.Hash
+
+func (c credentials) HashOf(id string) (hash auth.Hash, ok bool) {
+	hash, ok = c[id]
+	return hash, ok
+}
+
+// A token ends with the credential that it was made with, and with another one of its name.
+func TestTokensEndWithWhatMadeThem(t *testing.T) {
+	keys := credentials{maker.ID: {1}, "other": {2}}
+	p := New(Options{Credentials: keys})
+	mine := Target{idA, 3000}
+	token, _, err := p.Issue(maker, mine, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stands := func() bool { _, ok := p.expiry(mine, token); return ok }
+	if !stands() {
+		t.Error("it opens nothing")
+	}
+	keys[maker.ID] = auth.Hash{3}
+	if stands() {
+		t.Error("it outlives its key, whose id another has")
+	}
+	delete(keys, maker.ID)
+	if stands() {
+		t.Error("it outlives its key")
+	}
+	if _, _, err := p.Issue(maker, mine, 0); !errdefs.Is(err, errdefs.PermissionDenied) {
+		t.Errorf("made with what opens nothing: %v", err)
+	}
+	keys[maker.ID] = auth.Hash{1}
+	if !stands() {
+		t.Error("it does not stand with its key")
+	}
+}
+
 // TestTokens: a token opens the port of the session that it was made for, and
 // only while it lasts.
 func TestTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := New(Options{Secret: []byte("0123456789abcdef0123456789abcdef")})
-		other := New(Options{Secret: []byte("another secret of thirty-two byt")})
+		keys := credentials{maker.ID: {1}}
+		p := New(Options{Secret: []byte("0123456789abcdef0123456789abcdef"), Credentials: keys})
+		other := New(Options{Secret: []byte("another secret of thirty-two byt"), Credentials: keys})
 		mine := Target{idA, 3000}
-		token, expires, err := p.Issue(mine, 0)
+		token, expires, err := p.Issue(maker, mine, 0)
 		if err != nil || time.Until(expires) > time.Hour || time.Until(expires) < time.Hour-2*time.Second {
 			t.Fatalf("%q until %v, %v", token, expires, err)
 		}
-		forged, _, err := other.Issue(mine, 0)
+		forged, _, err := other.Issue(maker, mine, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		restart := New(Options{Secret: []byte("0123456789abcdef0123456789abcdef")})
+		restart := New(Options{Secret: []byte("0123456789abcdef0123456789abcdef"), Credentials: keys})
 		for name, tt := range map[string]struct {
 			p      *Previews
 			target Target
@@ -79,7 +122,7 @@ func TestIssueRefuses(t *testing.T) {
 		0: true, time.Second: true, time.Minute: true,
 		time.Millisecond: false, -time.Second: false, time.Minute + 1: false, 1<<63 - 1: false,
 	} {
-		if _, _, err := p.Issue(Target{idA, 1}, ttl); (err == nil) != ok || err != nil && !errdefs.Is(err, errdefs.InvalidArgument) {
+		if _, _, err := p.Issue(maker, Target{idA, 1}, ttl); (err == nil) != ok || err != nil && !errdefs.Is(err, errdefs.InvalidArgument) {
 			t.Errorf("%v: %v", ttl, err)
 		}
 	}

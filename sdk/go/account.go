@@ -31,6 +31,10 @@ type UserUpdate struct {
 	State    *string `json:"state,omitempty"`    // active or disabled
 	Password *string `json:"password,omitempty"` // "" takes it away
 
+	// CurrentPassword is for users who change their own e-mail address or password with
+	// a key that ends, that another key made, or that may less than they do by signing in.
+	CurrentPassword string `json:"current_password,omitempty"`
+
 	Quota *QuotaUpdate `json:"quota,omitempty"` // only for admins
 }
 

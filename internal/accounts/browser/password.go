@@ -30,13 +30,10 @@ func (s *SignIns) Password(ctx context.Context, name, password, remote string) (
 		return Begun{}, err
 	}
 	u, err := s.opts.Accounts.VerifyPassword(ctx, name, password)
+	done.compared(err)
 	if err != nil {
-		if !errdefs.Is(err, errdefs.Unauthenticated) {
-			done(uncompared)
-		}
 		return Begun{}, err
 	}
-	done(passed)
 	return s.OfUser(ctx, u)
 }
 
@@ -52,6 +49,12 @@ func (s *SignIns) Key(ctx context.Context, key, remote string) (Begun, error) {
 	}
 	done(passed)
 	return begun, err
+}
+
+// Guess implements accounts.SignIns.
+func (s *SignIns) Guess(userID string) (done func(error), err error) {
+	attempt, err := s.throttle.begin(knownAccount(userID), "")
+	return attempt.compared, err
 }
 
 // UserOf returns the user that a name stands for, for a log.

@@ -59,10 +59,23 @@ const (
 	uncompared         // nothing was learned by it
 )
 
+// attempt is one that has begun. It fails unless it is told another outcome.
+type attempt func(outcome)
+
+// compared is the outcome of having compared a password, with an error or not.
+func (a attempt) compared(err error) {
+	switch {
+	case err == nil:
+		a(passed)
+	case !errdefs.Is(err, errdefs.Unauthenticated):
+		a(uncompared)
+	}
+}
+
 // begin counts an attempt as one that fails until done says otherwise, so that many
 // at once are no more than one after the other. It refuses those that have to wait,
-// without a look at the password.
-func (t *throttle) begin(account, remote string) (done func(outcome), err error) {
+// without a look at the password. An empty remote counts the account alone.
+func (t *throttle) begin(account, remote string) (done attempt, err error) {
 	if protection.Off(protection.SignInWait) {
 		return func(outcome) {}, nil
 	}
@@ -70,7 +83,10 @@ func (t *throttle) begin(account, remote string) (done func(outcome), err error)
 	defer t.mu.Unlock()
 	now := t.now()
 	address := addressOf(remote)
-	counted := []*failures{entry(t.addresses, address, now, maxCounted)}
+	var counted []*failures
+	if address != "" {
+		counted = append(counted, entry(t.addresses, address, now, maxCounted))
+	}
 	switch {
 	case account == "":
 	case len(account) == sha256.Size:
@@ -84,8 +100,12 @@ func (t *throttle) begin(account, remote string) (done func(outcome), err error)
 				"too many attempts to sign in have failed; wait for %d s and try again", int(wait/time.Second)+1)}
 		}
 	}
-	for i, f := range counted {
-		f.fail(now, [...]int{freeOfAddress, freeOfAccount}[i])
+	for _, f := range counted {
+		free := freeOfAccount
+		if f == t.addresses[address] {
+			free = freeOfAddress
+		}
+		f.fail(now, free)
 	}
 	return func(how outcome) { t.done(account, address, how) }, nil
 }

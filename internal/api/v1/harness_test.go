@@ -61,6 +61,9 @@ func (k keys) Authenticate(_ context.Context, key string) (auth.Principal, error
 	return auth.Principal{}, errdefs.New(errdefs.Unauthenticated, "no such key")
 }
 
+// HashOf implements auth.Credentials.
+func (keys) HashOf(id string) (hash auth.Hash, ok bool) { return auth.HashKey(id), true }
+
 // images knows every name but "missing".
 type images struct{}
 
@@ -129,7 +132,8 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 	}
 	o.v1.Accounts.SetSignIns(o.v1.SignIns)
 	if o.api.Browsers = o.v1.SignIns; o.api.Authenticator != nil {
-		o.api.Authenticator = o.v1.Accounts.Authenticator(o.api.Authenticator)
+		known := o.v1.Accounts.Authenticator(o.api.Authenticator)
+		o.api.Authenticator, o.preview.Credentials = known, known
 	}
 	if o.session.Quotas == nil {
 		o.session.Quotas = o.v1.Accounts.Quotas(auth.FixedQuotas{})

@@ -80,7 +80,7 @@ func (s *surface) createPreview(ctx context.Context, in *previewInput) (*preview
 		return nil, err
 	}
 	t := preview.Target{Session: id, Port: in.Body.Port}
-	token, expires, err := s.previews.Issue(t, time.Duration(in.Body.TTLSeconds)*time.Second)
+	token, expires, err := s.previews.Issue(api.Caller(ctx), t, time.Duration(in.Body.TTLSeconds)*time.Second)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
+	"github.com/sandkasten/sandkasten/internal/api/v1/users"
 )
 
 const previewDomain = "preview.test"
@@ -73,6 +74,29 @@ func TestPreviewTokens(t *testing.T) {
 	s.do(t, "GET", base, "", header("X-Preview-Token", "old")).wantError(t, 401, "unauthenticated", "")
 	s.do(t, "DELETE", path, "")
 	s.do(t, "GET", base, "", noKey, token).wantError(t, 409, "conflict", "")
+}
+
+// A token, and a cookie that it has become, end with the key that made it.
+func TestPreviewEndsWithItsKey(t *testing.T) {
+	s := start(t)
+	s.do(t, "POST", "/v1/users", `{"name":"dora"}`).into(t, 201, &users.User{})
+	var key users.NewKey
+	s.do(t, "POST", "/v1/keys", `{"user":"dora"}`).into(t, 201, &key)
+	dora := header("Authorization", "Bearer "+key.Text)
+	var made v1.Session
+	s.do(t, "POST", "/v1/sessions", "{}", dora).into(t, 201, &made)
+	path := "/v1/sessions/" + string(made.ID)
+	port := inside(t, mirror)
+	p := s.preview(t, path, port, dora)
+	at := path + "/ports/" + port + "/"
+	shown := []edit{header("X-Preview-Token", p.Token), header("Cookie", "sandkasten_preview="+p.Token)}
+	for _, show := range shown {
+		s.do(t, "GET", at, "", noKey, show).into(t, 200, &mirrored{})
+	}
+	s.do(t, "DELETE", "/v1/keys/"+key.ID, "").into(t, 200, &struct{ OK bool }{})
+	for _, show := range shown {
+		s.do(t, "GET", at, "", noKey, show).wantError(t, 401, "unauthenticated", "")
+	}
 }
 
 func TestPreviewsRefused(t *testing.T) {

@@ -50,7 +50,7 @@ func (s *surface) userRoutes() {
 		Pattern: "PATCH /v1/users/{name}", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "update-user", Summary: "Change a user", Errors: []int{403, 404, 409, 415, 501, 507},
-			Description: "What is left out stays. Users change their own e-mail address and password, with a key that no other key has made; the rest is for admins, who do not change their own role and state. A quota holds at the next use; null in it goes back to the limit of the configuration. A new role or state ends the user's requests that are under way.",
+			Description: "What is left out stays. Users change their own e-mail address and password, with the current password or a key that has no end, that no other key has made and whose scope is all that the user may; the rest is for admins, who do not change their own role and state. A key that ends sets no password, e-mail address or role admin, of anybody. A quota holds at the next use; null in it goes back to the limit of the configuration. A new role or state ends the user's requests that are under way.",
 		},
 	}, s.users.Update)
 	kit.Route(s.kit, kit.Row{
@@ -106,7 +106,7 @@ func (s *surface) keyRoutes() {
 		Pattern: "POST /v1/keys", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "create-key", Summary: "Make an API key", Status: http.StatusCreated, Errors: []int{403, 404, 409, 415, 501, 507},
-			Description: "Shown in this answer and never again. A key that a key makes for its own user is its child: it has at most its scope and life, and is revoked with it. Keys of other users are made by admins, and are nobody's children.",
+			Description: "Shown in this answer and never again. A key that a key makes for its own user is its child: it has at most its scope and life, and is revoked with it. Keys of other users are made by admins, and are nobody's children, unless the admin's key ends.",
 		},
 	}, s.users.CreateKey)
 	kit.Route(s.kit, kit.Row{

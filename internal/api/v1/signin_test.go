@@ -3,10 +3,12 @@ package v1_test
 import (
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/api/v1/users"
 	"github.com/sandkasten/sandkasten/internal/testenv"
@@ -219,5 +221,32 @@ func TestSignInIsInNoLog(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "/v1/auth/sign-in") {
 		t.Error("the log has no sign-in")
+	}
+}
+
+// Two clients behind one proxy that is trusted do not wait for each other's guesses; behind
+// one that is not they are one address, whatever it says.
+func TestClientsBehindAProxy(t *testing.T) {
+	for name, tt := range map[string]struct {
+		trusted api.Proxies
+		other   int
+	}{
+		"trusted": {api.Proxies{netip.MustParsePrefix("127.0.0.0/8")}, 401},
+		"unknown": {nil, 429},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, func(o *setup) { o.api.Proxies = tt.trusted })
+			guess := func(from string) int {
+				return s.do(t, "POST", "/v1/auth/sign-in", `{"api_key":"sk_wrong"}`, noKey, header("X-Forwarded-For", from)).status
+			}
+			for i := 0; guess("198.51.100.9, 192.0.2.1") != 429; i++ {
+				if i == 40 {
+					t.Fatal("40 guesses were heard")
+				}
+			}
+			if got := guess("192.0.2.1, 192.0.2.2"); got != tt.other {
+				t.Errorf("another client: %d, want %d", got, tt.other)
+			}
+		})
 	}
 }

@@ -39,6 +39,21 @@ func readPassword(a *cli.App, name string) (string, error) {
 	return given(first)
 }
 
+// readCurrentPassword asks for the password that a user has now, or takes the first line
+// of standard input if that is no terminal, and leaves the rest.
+func readCurrentPassword(a *cli.App, name string) (string, error) {
+	if show.IsTerminal(a.In) {
+		return askPassword(a, "Current password of "+show.Printable(name)+": ")
+	}
+	var line []byte
+	for one := make([]byte, 1); len(line) <= maxPassword; line = append(line, one[0]) {
+		if n, err := a.In.Read(one); n == 0 && err != nil || one[0] == '\n' {
+			break // without a line there is no password, which the daemon says
+		}
+	}
+	return strings.TrimSuffix(string(line), "\r"), nil
+}
+
 func given(password string) (string, error) {
 	switch {
 	case password == "":

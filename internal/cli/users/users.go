@@ -108,6 +108,7 @@ type setCmd struct {
 	Role       *string `enum:"user,admin" placeholder:"ROLE" help:"Role: user or admin."`
 	Password   bool    `xor:"password" help:"Ask for a new password, or read it from standard input. The user's browsers are signed out."`
 	NoPassword bool    `xor:"password" help:"Take the password away."`
+	Current    bool    `name:"current-password" help:"Ask for the current password, too, or read it from the first line of standard input: for changing one's own."`
 	Disable    bool    `xor:"state" help:"Refuse the user's keys and end their requests."`
 	Enable     bool    `xor:"state" help:"Take the user's keys again."`
 	quotaFlags
@@ -118,6 +119,13 @@ func (c setCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) erro
 	update := &sandkasten.UserUpdate{Email: c.Email, Role: c.Role, Quota: c.update()}
 	if c.NoPassword {
 		update.Password = new(string)
+	}
+	if c.Current {
+		current, err := readCurrentPassword(a, c.Name)
+		if err != nil {
+			return err
+		}
+		update.CurrentPassword = current
 	}
 	if c.Password {
 		password, err := readPassword(a, c.Name)

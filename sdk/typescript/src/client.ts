@@ -290,7 +290,10 @@ export class SandboxClient {
     return list.users;
   }
 
-  /** Changes a user. Users change their own `email` and `password`; the rest is for admins. */
+  /**
+   * Changes a user. Users change their own `email` and `password`, with `currentPassword` where the client's key ends,
+   * was made by another key, or may less than they do by signing in; the rest is for admins.
+   */
   async updateUser(name: string, options: types.UpdateUserOptions): Promise<types.User> {
     const { signal, ...json } = options;
     return this.#transport.json("PATCH", userPath(name), { json, signal, repeatable: true });

@@ -3124,6 +3124,11 @@ export interface components {
         };
         UserUpdateRequest: {
             /**
+             * @description Of users who change their own e-mail address or password with a credential that ends, that another key made, or that may less than they do by signing in, and of those who have signed in and have a password.
+             * @example correct horse
+             */
+            currentPassword?: string;
+            /**
              * @description Empty text takes it away.
              * @example alice@example.org
              */

@@ -58,6 +58,8 @@ type UserUpdateRequest struct {
 	State    *string `json:"state,omitempty" enum:"active,disabled" doc:"disabled ends all requests and refuses all keys of the user." example:"disabled"`
 	Password *string `json:"password,omitempty" maxLength:"1024" doc:"At least 8 characters. Empty text takes it away." example:"correct horse battery"`
 
+	CurrentPassword string `json:"current_password,omitempty" maxLength:"1024" doc:"Of users who change their own e-mail address or password with a credential that ends, that another key made, or that may less than they do by signing in, and of those who have signed in and have a password." example:"correct horse"`
+
 	Quota *QuotaRequest `json:"quota,omitempty" doc:"Only for admins. It holds at the next use."`
 }
 
@@ -137,7 +139,7 @@ func (h *Handlers) Update(ctx context.Context, in *UpdateInput) (*UserOutput, er
 	}
 	u, err := h.Accounts.UpdateUser(ctx, api.Caller(ctx), in.Name, accounts.UserUpdate{
 		Email: in.Body.Email, Role: (*accounts.Role)(in.Body.Role), State: (*accounts.State)(in.Body.State), Password: in.Body.Password,
-		Quota: in.Body.Quota.change(),
+		Quota: in.Body.Quota.change(), CurrentPassword: in.Body.CurrentPassword,
 	})
 	if err != nil {
 		return nil, err

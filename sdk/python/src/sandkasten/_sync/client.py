@@ -471,12 +471,22 @@ class SyncSandboxClient(Closing):
         role: UserRole | None = None,
         state: Literal["active", "disabled"] | None = None,
         password: str | None = None,
+        current_password: str | None = None,
     ) -> User:
         """Changes a user. What is not given stays; an empty email or password takes it away.
 
-        Users change their own email and password; the rest is for admins.
+        Users change their own email and password, with current_password where the client's key ends,
+        has a parent, or may less than they do by signing in; the rest is for admins.
         """
-        body = _core.given({"email": email, "role": role, "state": state, "password": password})
+        body = _core.given(
+            {
+                "email": email,
+                "role": role,
+                "state": state,
+                "password": password,
+                "current_password": current_password,
+            }
+        )
         request = Request(method="PATCH", path=_core.url_path("users", name), json=body, safe=True)
         return decode(User, self._transport.json(request))
 
