@@ -2,6 +2,7 @@ package blob
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -22,13 +23,14 @@ import (
 // not have. What is being written has a name that begins with a dot, as no key
 // does, until it is whole.
 //
-// A marker tells the directory from the empty one that is at its place while a
-// file system is not mounted: what is not in that one is Unavailable and not
-// NotFound, and nothing is put there.
+// A marker tells the directory from another one that is at its place, as the empty
+// one while a file system is not mounted: what is not in that one is Unavailable
+// and not NotFound, and nothing is put there. In the marker is a random name of the
+// store, so that another store's marker is none of it.
 type Dir struct {
 	path   string
 	record string
-	marked atomic.Bool // the marker is there, or ought to be
+	name   atomic.Pointer[string] // that the marker has, or ought to have; nil until it is known
 }
 
 // marker is the name of a file that is in each store.
@@ -36,16 +38,21 @@ const marker = ".store"
 
 // NewDir returns the store in the directory at path, which it makes, for our
 // eyes only, where it is missing. One process may use it at a time. In the file
-// record, which lies elsewhere, it notes that the directory has its marker, for
-// later processes; "" is none.
+// record, which lies elsewhere, it notes where the store is and its name, for later
+// processes; "" is none. A store that was moved is known by its name.
 func NewDir(path, record string) (*Dir, error) {
 	d := &Dir{path: path, record: record}
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make blob store: %w", err)
 	}
-	if noted, err := os.ReadFile(record); err == nil && string(noted) == path {
-		d.marked.Store(true)
-		return d, nil
+	if noted, err := os.ReadFile(record); err == nil {
+		at, name, named := strings.Cut(strings.TrimSuffix(string(noted), "\n"), "\n")
+		if named {
+			d.name.Store(&name)
+		}
+		if !named && at == path && d.marker() == nil { // of a version without names
+			d.name.Store(new(string))
+		}
 	}
 	// A disk that is full or read-only now may change: Put tries again.
 	if err := unwritable(d.mark()); err != nil && errdefs.CodeOf(err) == errdefs.Internal {
@@ -56,32 +63,58 @@ func NewDir(path, record string) (*Dir, error) {
 
 // mark puts the marker there, unless it was there and is not any more.
 func (d *Dir) mark() error {
-	switch there := d.present(); {
-	case d.marked.Load() && there:
-		return nil
-	case d.marked.Load():
+	known, there := d.name.Load(), d.marker()
+	switch {
+	case known != nil && !d.present():
 		return d.elsewhere()
-	case !there:
-		if err := os.WriteFile(filepath.Join(d.path, marker), nil, 0o600); err != nil {
+	case known != nil:
+		return d.note(*known)
+	}
+	if there == nil || *there == "" {
+		there = new(strings.ToLower(rand.Text()))
+		if err := os.WriteFile(filepath.Join(d.path, marker), []byte(*there+"\n"), 0o600); err != nil {
 			return err
 		}
 	}
-	d.marked.Store(true)
-	if d.record == "" {
+	d.name.Store(there)
+	return d.note(*there)
+}
+
+// note records where the store is, if that is not recorded.
+func (d *Dir) note(name string) error {
+	text := d.path + "\n" + name + "\n"
+	if noted, err := os.ReadFile(d.record); d.record == "" || err == nil && string(noted) == text {
 		return nil
 	}
-	return os.WriteFile(d.record, []byte(d.path), 0o600)
+	return os.WriteFile(d.record, []byte(text), 0o600)
+}
+
+// marker returns the name in the marker, or nil if there is none. One that cannot be read
+// counts as the one that is expected.
+func (d *Dir) marker() *string {
+	text, err := os.ReadFile(filepath.Join(d.path, marker))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return d.name.Load()
+	}
+	return new(strings.TrimSpace(string(text)))
 }
 
 // present reports whether the marker is there, as far as that is known.
 func (d *Dir) present() bool {
-	_, err := os.Lstat(filepath.Join(d.path, marker))
-	return !errors.Is(err, fs.ErrNotExist)
+	known, there := d.name.Load(), d.marker()
+	return there != nil && (known == nil || *known == *there)
 }
 
 // elsewhere is the error of a directory that is not the store's.
 func (d *Dir) elsewhere() error {
-	return errdefs.New(errdefs.Unavailable, "the host's disk for archives is not there now: mount it at %s, or, if its archives are lost, make the file %s there", d.path, marker)
+	what := "the host's disk for archives is not there now"
+	if d.marker() != nil {
+		what = "another store of archives is at the place of the host's"
+	}
+	return errdefs.New(errdefs.Unavailable, "%s: mount the right one at %s, or, if its archives are lost for good, remove %s and start the daemon again", what, d.path, d.record)
 }
 
 // unfinished is how the names of files that are being written begin.
@@ -185,7 +218,7 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 			return
 		}
 		entries, err := os.ReadDir(d.path)
-		if err == nil && d.marked.Load() && !d.present() {
+		if err == nil && d.name.Load() != nil && !d.present() {
 			err = d.elsewhere()
 		}
 		if err != nil {

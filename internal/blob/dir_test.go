@@ -107,7 +107,21 @@ func TestDirKnowsItsDirectory(t *testing.T) {
 			t.Errorf("list: %v", err)
 		}
 	}
-	if err := errors.Join(os.Remove(path), os.Rename(path+"-away", path)); err != nil {
+	// Another store at its place is none of it, whether its marker has a name or not.
+	for _, name := range []string{"", "another"} {
+		if err := os.WriteFile(filepath.Join(path, ".store"), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for state, d := range map[string]*blob.Dir{"running": d, "started": openDir(t, path)} {
+			if _, err := d.Open(t.Context(), "a/b", 0); !errdefs.Is(err, errdefs.Unavailable) {
+				t.Errorf("%s, with the marker %q: %v", state, name, err)
+			}
+			if _, err := d.Put(t.Context(), "a/c", strings.NewReader("")); !errdefs.Is(err, errdefs.Unavailable) || !strings.Contains(err.Error(), "another store") {
+				t.Errorf("%s, put with the marker %q: %v", state, name, err)
+			}
+		}
+	}
+	if err := errors.Join(os.RemoveAll(path), os.Rename(path+"-away", path)); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := d.Stat(t.Context(), "a/b"); err != nil || got.Size != 4 {

@@ -192,7 +192,7 @@ func (e *Encrypted) Open(ctx context.Context, key string, offset int64) (io.Read
 	if err != nil {
 		return nil, err
 	}
-	o := &opener{key: key, src: bufio.NewReader(src), Closer: src, aead: aead, n: uint64(first)}
+	o := &opener{key: key, src: bufio.NewReader(src), Closer: src, aead: aead, n: uint64(first), isRight: func() bool { return e.opensAnother(ctx, key) }}
 	if _, err := io.CopyN(io.Discard, o, offset-first*chunkSize); err != nil {
 		return nil, errors.Join(err, src.Close())
 	}
@@ -210,10 +210,77 @@ func (e *Encrypted) salt(ctx context.Context, key string) (salt []byte, err erro
 		return nil, fmt.Errorf("read the head of %s: %w", key, err)
 	}
 	salt, ok := bytes.CutPrefix(head, []byte(magic))
-	if !ok || len(salt) != saltSize {
-		return nil, errdefs.New(errdefs.Unprocessable, "blob %s is not encrypted as the store's key wants it: it was put without a key, or damaged", key)
+	switch {
+	case bytes.HasPrefix(head, zstdMagic):
+		return nil, errdefs.New(errdefs.Unavailable, "blob %s was put without a key: open the store without one to read it", key)
+	case !ok || len(salt) != saltSize:
+		return nil, errdefs.New(errdefs.Unprocessable, "blob %s is not encrypted: it was damaged", key)
 	}
 	return salt, nil
+}
+
+// zstdMagic begins archives, which blobs are that were put without a key.
+var zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+
+// mostTried bounds the blobs that are looked at to tell a wrong key from damage.
+const mostTried = 20
+
+// opensAnother reports whether the store's key opens any other blob: then one that it does
+// not open is damaged.
+func (e *Encrypted) opensAnother(ctx context.Context, than string) bool {
+	tried := 0
+	for info, err := range e.store.List(ctx, "") {
+		if err != nil || tried == mostTried {
+			return false
+		}
+		if info.Key == than {
+			continue
+		}
+		tried++
+		if e.opensFirst(ctx, info.Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// opensFirst reports whether the first chunk of a blob opens.
+func (e *Encrypted) opensFirst(ctx context.Context, key string) bool {
+	salt, err := e.salt(ctx, key)
+	if err != nil {
+		return false
+	}
+	aead, err := e.aead(key, salt)
+	if err != nil {
+		return false
+	}
+	src, err := e.store.Open(ctx, key, int64(headSize))
+	if err != nil {
+		return false
+	}
+	defer src.Close()
+	o := &opener{key: key, src: bufio.NewReader(src), aead: aead, isRight: func() bool { return false }}
+	o.open()
+	return o.err == nil || errors.Is(o.err, io.EOF)
+}
+
+// Plain is a store without a key. Of blobs that were put with one it says so.
+type Plain struct{ Store }
+
+// Open implements Store.
+func (p Plain) Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
+	r, err := p.Store.Open(ctx, key, offset)
+	if err != nil || offset > 0 {
+		return r, err
+	}
+	from := bufio.NewReader(r)
+	if head, _ := from.Peek(len(magic)); string(head) == magic {
+		return nil, errors.Join(errdefs.New(errdefs.Unavailable, "blob %s was put with a key, and the daemon has none: set snapshots.encryption_key", key), r.Close())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{from, r}, nil
 }
 
 // opener yields what the chunks of src hold.
@@ -226,6 +293,9 @@ type opener struct {
 	ready []byte // of chunk, not yet read
 	err   error  // once ready is empty
 	io.Closer
+
+	opened  bool        // a chunk has opened, so that the key is right
+	isRight func() bool // asks whether the key is
 }
 
 func (o *opener) Read(p []byte) (int, error) {
@@ -249,11 +319,14 @@ func (o *opener) open() {
 	o.ready, err = o.aead.Open(sealed[:0], nonce(o.n, last), sealed, nil)
 	o.n++
 	switch {
+	case err != nil && !o.opened && !o.isRight():
+		o.err = errdefs.Wrap(err, errdefs.Unavailable, "blob %s does not open, nor does any other: snapshots.encryption_key is not the key that it was put with", o.key)
 	case err != nil:
-		o.err = errdefs.Wrap(err, errdefs.Unprocessable, "blob %s was damaged or changed, or was put with another key", o.key)
+		o.err = errdefs.Wrap(err, errdefs.Unprocessable, "blob %s was damaged or changed", o.key)
 	case last:
 		o.err = io.EOF
 	}
+	o.opened = true
 }
 
 // Stat implements Store. The size is what the store says, until reading proves

@@ -60,6 +60,7 @@ func TestEncryptedRefusesWhatWasChanged(t *testing.T) {
 			path := t.TempDir()
 			e := encrypt(t, openDir(t, path), 1)
 			blobtest.Put(t, e, "a", data)
+			blobtest.Put(t, e, "b", data) // which opens, so that the key is right
 			file := filepath.Join(path, "a")
 			stored, err := os.ReadFile(file)
 			if err != nil {
@@ -73,7 +74,7 @@ func TestEncryptedRefusesWhatWasChanged(t *testing.T) {
 			if !bytes.HasPrefix(data, got) {
 				t.Errorf("%d bytes were handed out that were never put", len(got))
 			}
-			if got := blobtest.Keys(t, e, ""); !slices.Equal(got, []string{"a"}) {
+			if got := blobtest.Keys(t, e, ""); !slices.Equal(got, []string{"a", "b"}) {
 				t.Errorf("the store lists %q", got)
 			}
 		})
@@ -85,6 +86,7 @@ func TestEncryptedSeesACutFromAnyOffset(t *testing.T) {
 	path := t.TempDir()
 	e := encrypt(t, openDir(t, path), 1)
 	blobtest.Put(t, e, "a", blobtest.Bytes(4*64<<10))
+	blobtest.Put(t, e, "b", []byte("which opens"))
 	if err := os.Truncate(filepath.Join(path, "a"), head+3*chunk); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +102,7 @@ func TestEncryptedBlobsBelongToTheirKeys(t *testing.T) {
 	e := encrypt(t, d, 1)
 	blobtest.Put(t, e, "alice/data", []byte("of alice"))
 	blobtest.Put(t, e, "mallory/data", []byte("of mallory"))
+	blobtest.Put(t, e, "other", []byte("which opens"))
 	if err := os.Rename(filepath.Join(path, "alice_data"), filepath.Join(path, "mallory_data")); err != nil {
 		t.Fatal(err)
 	}
@@ -107,11 +110,27 @@ func TestEncryptedBlobsBelongToTheirKeys(t *testing.T) {
 	blobtest.WantCode(t, "read what was moved", err, errdefs.Unprocessable)
 }
 
+// A key that is wrong, or there or not there since, is no damage: the right one brings all
+// back.
 func TestEncryptedNeedsTheSameKey(t *testing.T) {
 	d := openDir(t, t.TempDir())
 	blobtest.Put(t, encrypt(t, d, 1), "a", []byte("secret"))
-	_, err := blobtest.Read(t.Context(), encrypt(t, d, 2), "a", 0)
-	blobtest.WantCode(t, "read with another key", err, errdefs.Unprocessable)
+	blobtest.Put(t, encrypt(t, d, 1), "b", []byte("secret"))
+	blobtest.Put(t, d, "plain", []byte("\x28\xb5\x2f\xfd and what follows in an archive, without a key"))
+	for what, read := range map[string]struct {
+		store blob.Store
+		key   string
+	}{
+		"another key":            {encrypt(t, d, 2), "a"},
+		"no key":                 {blob.Plain{Store: d}, "a"},
+		"a key, put without one": {encrypt(t, d, 1), "plain"},
+	} {
+		_, err := blobtest.Read(t.Context(), read.store, read.key, 0)
+		blobtest.WantCode(t, "read with "+what, err, errdefs.Unavailable)
+	}
+	if got, err := blobtest.Read(t.Context(), blob.Plain{Store: d}, "plain", 0); err != nil || !bytes.HasPrefix(got, []byte{0x28}) {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 func TestEncryptedKeepsNothingReadable(t *testing.T) {

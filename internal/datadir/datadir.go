@@ -109,7 +109,7 @@ func OpenStores(ctx context.Context, cfg config.Config) (Stores, error) {
 // encrypted is a store behind the key of the configuration, if that has one.
 func encrypted(c config.Snapshots, store blob.Store) (blob.Store, error) {
 	if !c.Encrypted() {
-		return store, nil
+		return blob.Plain{Store: store}, nil
 	}
 	key := c.Key
 	if c.KeyFile != "" {

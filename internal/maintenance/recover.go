@@ -34,6 +34,12 @@ type Recovered struct {
 	Snapshots  []string `json:"snapshots"`
 
 	Orchestrated []string `json:"orchestrated"` // sessions of the orchestrator
+
+	Unread []string `json:"unread,omitempty"` // archives that have no row, with the reason
+
+	// disks are the sandboxes without a row in which sessions of the orchestrator ran, by
+	// their ids: the newest of each. They have what no snapshot has.
+	disks map[string]session.Session
 }
 
 // Recover makes rows for what is on the disk and has none: sandboxes and volumes
@@ -136,6 +142,12 @@ func recoverSessions(ctx context.Context, cfg config.Config, rows *store.Store, 
 			return err
 		}
 		r.Sessions = append(r.Sessions, string(s.ID))
+		if of := s.Labels[orchestrator.LabelSession]; of != "" && s.CreatedAt.After(r.disks[of].CreatedAt) {
+			if r.disks == nil {
+				r.disks = map[string]session.Session{}
+			}
+			r.disks[of] = s
+		}
 	}
 	return nil
 }
@@ -150,8 +162,12 @@ func recoveredSession(cfg config.Config, status runtime.Status, spec runtime.Spe
 	labels := map[string]string{}
 	maps.Copy(labels, spec.Labels)
 	labels["recovered"] = now.Format(time.RFC3339)
+	name := ""
+	if of := labels[orchestrator.LabelSession]; of != "" {
+		name = orchestrator.CoreName(of)
+	}
 	return session.Session{
-		ID: session.ID(status.ID), Sandbox: status.ID, Image: spec.Image, ImageDigest: spec.Image, State: state,
+		ID: session.ID(status.ID), Name: name, Sandbox: status.ID, Image: spec.Image, ImageDigest: spec.Image, State: state,
 		BootID: strings.ToLower(rand.Text()), Cwd: "/workspace", Hostname: spec.Hostname, Limits: spec.Limits,
 		Network: spec.Network, ReadonlyRoot: spec.ReadonlyRoot, Labels: labels, Owner: cmp.Or(spec.Owner, owner),
 		CreatedAt: status.CreatedAt, LastActivity: now, TTL: cfg.MaxSessionTTL, OnIdle: session.OnIdleDestroy, AutoResume: true,
@@ -176,8 +192,12 @@ func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store,
 			continue
 		}
 		m, err := readManifest(ctx, blobs, key)
+		if err != nil && ctx.Err() == nil {
+			r.Unread = append(r.Unread, fmt.Sprintf("%s: %v", key, err)) // it keeps nothing else back
+			continue
+		}
 		if err != nil {
-			return fmt.Errorf("read the archive %s: %w", key, err)
+			return err
 		}
 		if m.Key != key {
 			m.ID = key // which is the whole name of what has no other
@@ -191,33 +211,48 @@ func recoverSnapshots(ctx context.Context, cfg config.Config, rows *store.Store,
 	return nil
 }
 
-// recoverOrchestrated makes rows of the orchestrator's sessions that have snapshots.
-// They have ended, and begin anew with their newest one. What their clients asked for
-// but the image is lost.
+// recoverOrchestrated makes rows of the orchestrator's sessions that have snapshots or a
+// sandbox. They have ended, and begin anew with their newest snapshot, or unsaved with the
+// disk that is there: also those whose row is of before. What their clients asked for but
+// the image is lost.
 func recoverOrchestrated(ctx context.Context, cfg config.Config, rows *store.Store, r *Recovered) error {
 	all, err := rows.AllSnapshots(ctx) // oldest first
 	if err != nil {
 		return err
 	}
-	newest := map[string]snapshots.Snapshot{}
+	found := map[string]orchestrator.Session{}
+	o := cfg.Orchestrator
+	ended := orchestrator.Session{Mode: cmp.Or(o.DefaultMode, cfg.Driver), IdleTimeout: o.IdleTimeout, MaxLifetime: o.MaxLifetime, Status: orchestrator.Terminated}
 	for _, s := range all {
 		if id := orchestrator.SessionOfArchive(s.Key()); id != "" && s.State == snapshots.Ready {
-			newest[id] = s
+			x := ended
+			x.ID, x.Owner, x.Image, x.LatestSnapshot, x.CreatedAt = id, s.Owner, s.Manifest.Image, s.ID, s.CreatedAt
+			found[id] = x
 		}
 	}
-	for id, s := range newest {
-		_, err := rows.GetOrchestrated(ctx, id)
-		if !errdefs.Is(err, errdefs.NotFound) {
-			if err != nil {
-				return err
-			}
+	for id, disk := range r.disks {
+		if _, has := found[id]; !has {
+			x := ended
+			x.ID, x.Owner, x.Image, x.CreatedAt = id, disk.Owner, disk.Image, disk.CreatedAt
+			found[id] = x
+		}
+	}
+	now := time.Now().UTC()
+	for id, x := range found {
+		disk, unsaved := r.disks[id]
+		known, err := rows.GetOrchestrated(ctx, id)
+		switch {
+		case err == nil && (!unsaved || known.Owner != disk.Owner):
 			continue
+		case err == nil:
+			x = known
+		case !errdefs.Is(err, errdefs.NotFound):
+			return err
 		}
-		o := cfg.Orchestrator
-		x := orchestrator.Session{
-			ID: id, Owner: s.Owner, Mode: cmp.Or(o.DefaultMode, cfg.Driver), Image: s.Manifest.Image, IdleTimeout: o.IdleTimeout, MaxLifetime: o.MaxLifetime,
-			Status: orchestrator.Terminated, LatestSnapshot: s.ID, CreatedAt: s.CreatedAt, UpdatedAt: time.Now().UTC(),
+		if unsaved {
+			x.Status, x.Core, x.UnsavedSince = orchestrator.Terminated, disk.ID, now
 		}
+		x.UpdatedAt = now
 		if err := rows.PutOrchestrated(ctx, x); err != nil {
 			return err
 		}

@@ -178,9 +178,9 @@ func (s *Service) plan(x Session, restore string) (session.CreateRequest, error)
 		return session.CreateRequest{}, errdefs.Invalid("max_lifetime_sec", "must be at most %d", int64(most/time.Second))
 	}
 	return session.CreateRequest{
-		Name: coreName(x), WorkspaceID: s.keptWorkspace(x), Image: cmp.Or(s.opts.ImageAliases[x.Image], x.Image), Driver: driver, Limits: limits,
+		Name: CoreName(x.ID), WorkspaceID: s.keptWorkspace(x), Image: cmp.Or(s.opts.ImageAliases[x.Image], x.Image), Driver: driver, Limits: limits,
 		TTL: maxima.TTL, OnIdle: session.OnIdleDestroy, FileScope: session.FileScopeSandbox, RestoreSnapshotID: restore,
-		Labels: map[string]string{"astraforge.sandbox.session": x.ID, "astraforge.sandbox.user": x.Owner},
+		Labels: map[string]string{LabelSession: x.ID, "astraforge.sandbox.user": x.Owner},
 	}, nil
 }
 
@@ -209,8 +209,11 @@ func (s *Service) keptWorkspace(x Session) string {
 	return s.opts.Workspace
 }
 
-// coreName is what the session is called in the core.
-func coreName(x Session) string { return "sandbox-" + x.ID }
+// LabelSession is the label of a session of the core with the ID of ours that runs in it.
+const LabelSession = "astraforge.sandbox.session"
+
+// CoreName is what the session of an ID is called in the core.
+func CoreName(id string) string { return "sandbox-" + id }
 
 // provision makes a session begin, with the files of a snapshot: this one, or the
 // latest that is good. It is ready when they are all there, or else failed. A client
@@ -262,6 +265,7 @@ func (s *Service) attempt(ctx context.Context, x *Session, restore string) error
 	}
 	now := time.Now().UTC()
 	x.Suspect, x.SuspectAt, x.Error = "", time.Time{}, lost
+	x.BadSnapshots = slices.DeleteFunc(x.BadSnapshots, func(id string) bool { return id == restore })
 	s.settle(ctx, x, unsavedResumed)
 	x.Core, x.LastActivity, x.LastHeartbeat, x.ExpiresAt = made.ID, now, now, now.Add(x.MaxLifetime)
 	// One that goes on has its own end, at which nothing is saved.
@@ -349,8 +353,8 @@ func (s *Service) goOn(ctx context.Context, p auth.Principal, id session.ID) (se
 // files of its client.
 func (s *Service) clear(ctx context.Context, x Session) error {
 	p := ownerOf(x)
-	id, err := s.opts.Sessions.Find(p, coreName(x))
-	if err != nil || string(id) == coreName(x) { // which is what nothing is called
+	id, err := s.opts.Sessions.Find(p, CoreName(x.ID))
+	if err != nil || string(id) == CoreName(x.ID) { // which is what nothing is called
 		return err
 	}
 	if id == x.Core {
@@ -375,7 +379,9 @@ func (s *Service) choose(ctx context.Context, x Session, asked string) (string, 
 	if s.keptWorkspace(x) != "" && (asked == "" || asked == x.LatestSnapshot) {
 		return "", nil
 	}
-	if asked != "" && !slices.Contains(x.BadSnapshots, asked) {
+	// Clients name the latest one that they know of by themselves: it may be skipped. Who
+	// names another one that was skipped may have brought its archive back.
+	if asked != "" && (asked != x.LatestSnapshot || !slices.Contains(x.BadSnapshots, asked)) {
 		return asked, nil
 	}
 	all, err := s.snapshotsOf(ctx, x)

@@ -41,6 +41,7 @@ func (s *Service) terminate(ctx context.Context, x *Session, label, reason strin
 	if gone := err != nil || core.State.Ended(); gone && x.Unsaved() {
 		s.noteLost(ctx, x)
 	} else if !gone {
+		defer s.beginEnd(x.ID)() // before the snapshot: what is acknowledged after it would be lost
 		s.measure(ctx, x)
 		if outcome, err = s.saveOr(ctx, x, label, force); err != nil {
 			return s.keep(ctx, x, reason)
@@ -113,7 +114,7 @@ func (s *Service) save(ctx context.Context, x *Session, label string) error {
 // makeSnapshot takes a snapshot of what x runs in. Where the files of what has stopped
 // cannot be read, as those of a container, it is started for that. Whoever calls ends it.
 func (s *Service) makeSnapshot(ctx context.Context, x Session, label string) (snapshots.Snapshot, error) {
-	p, req := ownerOf(x), snapshots.Request{Name: x.ID, Label: label, Key: s.archiveKey(x.ID)}
+	p, req := ownerOf(x), snapshots.Request{Name: x.ID, Label: label, Key: s.archiveKey(x.ID), Ends: true}
 	made, err := s.opts.Snapshots.Create(ctx, p, string(x.Core), req)
 	if !errdefs.Is(err, errdefs.Unimplemented) {
 		return made, err

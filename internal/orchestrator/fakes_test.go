@@ -126,6 +126,7 @@ type fakeCore struct {
 	closed    bool          // the files of what is stopped cannot be read
 	beats     int
 	ended     func(session.ID) // called when one has ended, before Destroy returns; or nil
+	saved     func()           // called when a snapshot is taken, before Create returns; or nil
 }
 
 // loseNewest loses the newest archive that there is.
@@ -319,6 +320,11 @@ func (f fakeSnapshots) Create(_ context.Context, p auth.Principal, id string, re
 	made := snapshots.Snapshot{ID: f.id(), Owner: p.Owner, Name: req.Name, Label: req.Label, CreatedAt: time.Now()}
 	f.snapshots = append(f.snapshots, made)
 	f.archives[made.ID] = maps.Clone(x.files)
+	if f.saved != nil {
+		f.mu.Unlock()
+		f.saved()
+		f.mu.Lock()
+	}
 	return made, nil
 }
 

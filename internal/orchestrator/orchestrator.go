@@ -169,8 +169,8 @@ type Service struct {
 	flights singleflight.Group // creates of one session, which get one answer
 
 	mu   sync.Mutex
-	seen map[string]Seen // guarded by mu; use that the store does not know
-	busy map[string]int  // guarded by mu; operations in progress
+	seen map[string]Seen  // guarded by mu; use that the store does not know
+	work map[string]*work // guarded by mu; operations in progress
 
 	retries map[string]retry // guarded by mu; of unsaved sessions
 	shots   map[string]shot  // guarded by mu; of ready sessions in memory
@@ -201,7 +201,7 @@ func New(o Options) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Service{opts: o, locks: keylock.New(), seen: map[string]Seen{}, busy: map[string]int{}, retries: map[string]retry{}, shots: map[string]shot{}, settled: map[string]int64{}}
+	return &Service{opts: o, locks: keylock.New(), seen: map[string]Seen{}, work: map[string]*work{}, retries: map[string]retry{}, shots: map[string]shot{}, settled: map[string]int64{}}
 }
 
 // Get returns one session as it is now. Ref is its ID, or its Core.
@@ -327,27 +327,74 @@ func (s *Service) flush(ctx context.Context) error {
 	return err
 }
 
+// work is what is under way in a session.
+type work struct {
+	uses   int  // operations
+	ending bool // its files are being saved at its end
+	ends   int  // how often that has begun while there were operations
+}
+
 // begin counts an operation on a session until end is called: it is not idle
-// meanwhile.
-func (s *Service) begin(id string) (end func()) {
+// meanwhile. end reports whether the session has begun to end since then. It is not ok
+// while the session is ending: what is written then is in no snapshot.
+func (s *Service) begin(id string) (end func() (overtaken bool), ok bool) {
 	s.saw(id, true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.busy[id]++
-	return func() {
+	w := s.workOf(id)
+	if w.ending {
+		return nil, false
+	}
+	w.uses++
+	began := w.ends
+	return func() bool {
 		s.saw(id, true)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.busy[id]--; s.busy[id] == 0 {
-			delete(s.busy, id)
-		}
+		w.uses--
+		s.dropIdle(id, w)
+		return w.ends != began
+	}, true
+}
+
+// beginEnd keeps new operations from a session until end is called, and tells those
+// under way. The caller has the session's lock.
+func (s *Service) beginEnd(id string) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.workOf(id)
+	w.ending = true
+	w.ends++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		w.ending = false
+		s.dropIdle(id, w)
+	}
+}
+
+// workOf returns what is under way in a session. The caller holds mu.
+func (s *Service) workOf(id string) *work {
+	w := s.work[id]
+	if w == nil {
+		w = &work{}
+		s.work[id] = w
+	}
+	return w
+}
+
+// dropIdle forgets a session in which nothing is under way. The caller holds mu.
+func (s *Service) dropIdle(id string, w *work) {
+	if w.uses == 0 && !w.ending {
+		delete(s.work, id)
 	}
 }
 
 func (s *Service) isBusy(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.busy[id] > 0
+	w := s.work[id]
+	return w != nil && w.uses > 0
 }
 
 func latest(a, b time.Time) time.Time { return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare) }

@@ -82,6 +82,31 @@ func TestArchiveIsReadTwiceBeforeItIsSkipped(t *testing.T) {
 	})
 }
 
+// A snapshot that was skipped is restored for who names it when its archive is back, and is
+// none of the skipped ones any more.
+func TestSkippedSnapshotComesBack(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.core.write(t, w.create(orchestrator.CreateRequest{ID: someID}, true), "a.txt", "real")
+		w.stop()
+		old := w.get(orchestrator.Terminated).LatestSnapshot
+		real := maps.Clone(w.core.archives)
+		clear(w.core.archives)
+		if _, _, err := w.Create(t.Context(), alice, orchestrator.CreateRequest{ID: someID}); !errdefs.Is(err, errdefs.Unprocessable) {
+			t.Fatal(err)
+		}
+		w.create(orchestrator.CreateRequest{ID: someID}, true)
+		w.stop()
+		if x := w.get(orchestrator.Terminated); !slices.Contains(x.BadSnapshots, old) || x.LatestSnapshot == old {
+			t.Fatalf("%+v", x)
+		}
+		maps.Copy(w.core.archives, real)
+		again := w.create(orchestrator.CreateRequest{ID: someID, RestoreSnapshot: old}, true)
+		if w.core.read(again, "a.txt") != "real" || len(again.BadSnapshots) > 0 {
+			t.Errorf("it began with %q: %+v", w.core.read(again, "a.txt"), again)
+		}
+	})
+}
+
 // What a session could not begin with is not thinned in favour of what began empty.
 func TestSkippedSnapshotsAreNotThinned(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {

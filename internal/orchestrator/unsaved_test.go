@@ -110,6 +110,60 @@ func TestEndThatCannotSaveKeepsTheFiles(t *testing.T) {
 	}
 }
 
+// Between the snapshot of an end and the end nothing is acknowledged that it has not: what
+// comes then begins the session anew, and what was under way fails.
+func TestWritesThatMeetAnEnd(t *testing.T) {
+	for name, end := range map[string]func(w *world) error{
+		"stop": func(w *world) error { return w.Stop(w.t.Context(), alice, someID, false) },
+		"reaper": func(w *world) error {
+			pass(2 * time.Hour)
+			return w.Round(w.t.Context())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				x := w.create(orchestrator.CreateRequest{ID: someID}, true)
+				began, finish, under := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+				go func() {
+					under <- w.Change(t.Context(), alice, someID, func(auth.Principal, session.ID) error {
+						close(began)
+						<-finish
+						return nil
+					})
+				}()
+				<-began
+				late := make(chan error, 1)
+				w.core.saved = func() {
+					w.core.saved = nil
+					go func() {
+						late <- w.Change(t.Context(), alice, someID, func(_ auth.Principal, id session.ID) error {
+							w.core.mu.Lock()
+							defer w.core.mu.Unlock()
+							w.core.sessions[id].files["late"] = "acknowledged"
+							return nil
+						})
+					}()
+					pass(time.Minute) // as for a large snapshot
+				}
+				if err := end(w); err != nil {
+					t.Fatal(err)
+				}
+				close(finish)
+				if err := <-under; !errdefs.Is(err, errdefs.Unavailable) || !strings.Contains(err.Error(), "do it again") {
+					t.Errorf("what was under way: %v", err)
+				}
+				if err := <-late; err != nil {
+					t.Errorf("what came during the end: %v", err)
+				}
+				now := w.get(orchestrator.Ready)
+				if now.Core == x.Core || w.core.read(now, "late") != "acknowledged" {
+					t.Errorf("what was acknowledged is %q, in %s and before in %s", w.core.read(now, "late"), now.Core, x.Core)
+				}
+			})
+		})
+	}
+}
+
 // The client of before names the latest snapshot that it knows of when it begins a
 // session anew. It gets the files of now, whichever it names.
 func TestUnsavedSessionBeginsWithNoSnapshot(t *testing.T) {

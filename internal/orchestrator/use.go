@@ -10,16 +10,48 @@ import (
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 )
 
-// Use has do work with what a session runs in, in the name that it is given. A
-// session that has ended begins anew before, with its files. It is in use until do
-// returns.
+// Use has do look at what a session runs in, in the name that it is given. A session
+// that has ended begins anew before, with its files, and so does one that is ending. It
+// is in use until do returns.
 func (s *Service) Use(ctx context.Context, p auth.Principal, ref string, do func(p auth.Principal, id session.ID) error) error {
-	x, err := s.ensureReady(ctx, p, ref)
+	x, end, err := s.beginUse(ctx, p, ref)
 	if err != nil {
 		return err
 	}
-	defer s.begin(x.ID)()
+	defer end()
 	return do(ownerOf(x), x.Core)
+}
+
+// Change is Use for what writes. It fails, although do has not, where the session began
+// to end meanwhile: what was written then may be in no snapshot.
+func (s *Service) Change(ctx context.Context, p auth.Principal, ref string, do func(p auth.Principal, id session.ID) error) error {
+	x, end, err := s.beginUse(ctx, p, ref)
+	if err != nil {
+		return err
+	}
+	err = do(ownerOf(x), x.Core)
+	if overtaken := end(); overtaken && err == nil {
+		return errdefs.New(errdefs.Unavailable, "the session ended while this was under way, and what it wrote may not be among its saved files; do it again")
+	}
+	return err
+}
+
+// beginUse returns a ready session in which an operation has begun, until end is called.
+func (s *Service) beginUse(ctx context.Context, p auth.Principal, ref string) (Session, func() bool, error) {
+	for {
+		x, err := s.ensureReady(ctx, p, ref)
+		if err != nil {
+			return x, nil, err
+		}
+		if end, ok := s.begin(x.ID); ok {
+			return x, end, nil
+		}
+		release, err := s.locks.Acquire(ctx, x.ID) // which its end holds
+		if err != nil {
+			return x, nil, err
+		}
+		release()
+	}
 }
 
 // ensureReady returns a ready session.
@@ -93,11 +125,11 @@ type SnapshotRequest struct {
 
 // Snapshot saves files of a session, which begins anew before if it has ended.
 func (s *Service) Snapshot(ctx context.Context, p auth.Principal, ref string, req SnapshotRequest) (snapshots.Snapshot, error) {
-	x, err := s.ensureReady(ctx, p, ref)
+	x, end, err := s.beginUse(ctx, p, ref)
 	if err != nil {
 		return snapshots.Snapshot{}, err
 	}
-	defer s.begin(x.ID)()
+	defer end()
 	release, err := s.locks.Acquire(ctx, x.ID)
 	if err != nil {
 		return snapshots.Snapshot{}, err

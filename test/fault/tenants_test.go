@@ -271,14 +271,23 @@ func (m *landlord) act() {
 	}
 }
 
+const again = "the same, once or more often"
+
+// note keeps what was done. What is asked again and again is one line.
 func (m *landlord) note(format string, args ...any) {
-	m.history = append(m.history, fmt.Sprintf("%d: ", m.done)+fmt.Sprintf(format, args...))
+	line := fmt.Sprintf("%d: ", m.done) + fmt.Sprintf(format, args...)
+	if n := len(m.history); n > 1 && line == m.history[n-2] && m.history[n-1] == again {
+		return
+	} else if n > 0 && line == m.history[n-1] {
+		line = again
+	}
+	m.history = append(m.history, line)
 }
 
 func (m *landlord) tell() {
 	if m.t.Failed() {
 		m.t.Logf("to do it again: go tool task test:monkey:orchestrator -- -seed %d\nthe last actions:\n\t%s\n%s", m.seed,
-			strings.Join(m.history[max(0, len(m.history)-80):], "\n\t"), m.Log())
+			strings.Join(m.history[max(0, len(m.history)-300):], "\n\t"), m.Log())
 	}
 }
 
@@ -320,6 +329,16 @@ func (m *landlord) fetch(method, path, body string) (status int, answer []byte, 
 	return status, answer, err
 }
 
+// must makes a request that has to be answered with a status, and returns the answer.
+func (m *landlord) must(want int, method, path, body string) string {
+	m.t.Helper()
+	status, answer, err := m.fetch(method, path, body)
+	if err != nil || status != want {
+		m.t.Fatalf("%s %s: %d %s, %v", method, path, status, answer, err)
+	}
+	return string(answer)
+}
+
 // patiently asks until the answer is one of these.
 func (m *landlord) patiently(what string, ask func() (int, error), want ...int) {
 	m.t.Helper()
@@ -347,8 +366,8 @@ func (m *landlord) write(one *tenant) {
 	one.files[name] = text
 	if len(m.mending) == 0 {
 		delete(one.perhaps, name)
-	} else { // on a disk that is full the last writes can be lost: the session says so
-		one.perhaps[name] = append(one.perhaps[name], before)
+	} else { // on a disk that is full, without a reserve, the kernel loses the last writes or what is in them
+		one.perhaps[name] = append(one.perhaps[name], before, strings.Repeat("\x00", len(text)))
 	}
 }
 
@@ -476,4 +495,96 @@ func (m *landlord) checkAll() {
 	for _, one := range m.tenants {
 		m.read(one, true)
 	}
+}
+
+// A database that is lost, or older than the disks, does not have sessions of the
+// orchestrator begin with less than is there: a sandbox that was not saved goes on, and an
+// archive that cannot be read keeps nothing else back.
+func TestF12_OrchestratedRecovery(t *testing.T) {
+	t.Parallel()
+	const one, other = "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0b01", "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0b02"
+	for name, lose := range map[string]func(h *host, backup string){
+		"lost": func(h *host, _ string) {
+			files, err := filepath.Glob(filepath.Join(h.Data, "sandkasten.db*"))
+			for _, file := range files {
+				err = errors.Join(err, os.Remove(file))
+			}
+			if err != nil || len(files) == 0 {
+				h.t.Fatal(files, err)
+			}
+		},
+		"of before": func(h *host, backup string) {
+			if out := h.Output("restore", backup); !strings.Contains(out, "recovered session of the orchestrator "+one) {
+				h.t.Errorf("restore: %s", out)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := start(t, "orchestrator: {enabled: true, reaper_interval_seconds: 1}\n")
+			f := &tenantFaults{host: h}
+			m := &landlord{host: h, t: t, answers: map[string]int{}, faults: f}
+			for _, id := range []string{one, other} {
+				m.must(http.StatusCreated, http.MethodPost, "", fmt.Sprintf(`{"id":%q}`, id))
+				m.must(http.StatusOK, http.MethodPost, id+"/upload/", `{"path":"f","content":"old"}`)
+				m.must(http.StatusNoContent, http.MethodPost, id+"/stop/", "")
+			}
+			backup := filepath.Join(t.TempDir(), "backup.tar")
+			h.Output("backup", backup)
+			m.must(http.StatusOK, http.MethodPost, one+"/upload/", `{"path":"f","content":"new"}`)
+			mend := f.readOnlyArchives()
+			m.must(http.StatusNoContent, http.MethodPost, one+"/stop/", "")
+			h.Kill()
+			mend()
+			lose(h, backup)
+			archives, err := filepath.Glob(filepath.Join(h.Data, "snapshots", "*"+other+"*"))
+			if err != nil || len(archives) != 1 {
+				t.Fatalf("the archives are %q, %v", archives, err)
+			}
+			if name == "lost" {
+				if err := os.Truncate(archives[0], 100); err != nil {
+					t.Fatal(err)
+				}
+				out, err := h.Command("recover").CombinedOutput()
+				if err == nil || !strings.Contains(string(out), "not recovered: the archive") || !strings.Contains(string(out), "recovered session of the orchestrator "+one) {
+					t.Errorf("recover: %v\n%s", err, out)
+				}
+			}
+			h.Start()
+			if got := m.must(http.StatusOK, http.MethodGet, one+"/files/content/?path=f", ""); got != "new" {
+				t.Errorf("the session began with %q", got)
+			}
+			m.must(http.StatusNoContent, http.MethodPost, one+"/stop/", "")
+			if got := m.must(http.StatusOK, http.MethodGet, one+"/files/content/?path=f", ""); got != "new" {
+				t.Errorf("after another end it has %q", got)
+			}
+			m.must(http.StatusNoContent, http.MethodDelete, one+"/?force=true", "")
+			if name != "lost" {
+				m.must(http.StatusNoContent, http.MethodDelete, other+"/?force=true", "")
+			}
+		})
+	}
+}
+
+// A host that has no room for another session has room to end one: that is what frees it.
+func TestF10_ReserveLetsSessionsEnd(t *testing.T) {
+	t.Parallel()
+	const one = "6f1c1c9e-4b43-4d25-9f0e-2f6f4a0c0c01"
+	h := start(t, "orchestrator: {enabled: true, reaper_interval_seconds: 1}\n")
+	m := &landlord{host: h, t: t, answers: map[string]int{}}
+	m.must(http.StatusCreated, http.MethodPost, "", fmt.Sprintf(`{"id":%q}`, one))
+	m.must(http.StatusOK, http.MethodPost, one+"/upload/", `{"path":"f","content":"kept"}`)
+	h.SetEnv("SANDKASTEN_ADMISSION__DISK_RESERVE_MB=1000000000")
+	h.Restart()
+	m.must(http.StatusNoContent, http.MethodPost, one+"/stop/", "")
+	if row := m.must(http.StatusOK, http.MethodGet, one+"/", ""); strings.Contains(row, "unsaved") || !strings.Contains(row, "latest_snapshot") {
+		t.Errorf("the session is %s", row)
+	}
+	m.must(http.StatusServiceUnavailable, http.MethodPost, "", fmt.Sprintf(`{"id":%q}`, one))
+	h.SetEnv("SANDKASTEN_ADMISSION__DISK_RESERVE_MB=0")
+	h.Restart()
+	if got := m.must(http.StatusOK, http.MethodGet, one+"/files/content/?path=f", ""); got != "kept" {
+		t.Errorf("it has %q", got)
+	}
+	m.must(http.StatusNoContent, http.MethodDelete, one+"/?force=true", "")
 }

@@ -21,15 +21,20 @@ import (
 // by its marker.
 var (
 	fullDisk = func(dir string) error {
-		return errors.Join(unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=2"), mark(dir))
+		return asStore(dir, "nr_inodes=2")
 	}
 	readOnlyDisk = func(dir string) error {
-		return errors.Join(unix.Mount("tmpfs", dir, "tmpfs", 0, ""), mark(dir), unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+		return errors.Join(asStore(dir, ""), unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	}
 	noDisk = func(dir string) error { return unix.Mount("tmpfs", dir, "tmpfs", 0, "") }
 )
 
-func mark(dir string) error { return os.WriteFile(filepath.Join(dir, ".store"), nil, 0o600) }
+// asStore mounts an empty file system with the marker of the store.
+func asStore(dir, options string) error {
+	name := filepath.Join(dir, ".store")
+	marker, err := os.ReadFile(name)
+	return errors.Join(err, unix.Mount("tmpfs", dir, "tmpfs", 0, options), os.WriteFile(name, marker, 0o600))
+}
 
 // cover puts a file system over the archives of a daemon, and returns what takes it away.
 func cover(t *testing.T, dir string, by func(dir string) error) (uncover func()) {

@@ -100,7 +100,8 @@ func (RecoverCmd) Help() string {
 	return `Rebuilds a lost database: it makes sessions from sandboxes, workspaces from volumes
 and snapshots from archives without a row. Processes go on, and nothing is removed.
 Sessions and snapshots keep their ids; a workspace gets the id of its volume.
-Sessions of the orchestrator come back with the snapshots that they have.
+Sessions of the orchestrator come back with the snapshots that they have, or with the
+disk of their sandbox, which is newer. Archives that cannot be read are named and passed.
 Names and times of expiry are lost; owners and labels are not. It works with the
 native driver, while no daemon runs.
 
@@ -120,6 +121,9 @@ func recovered(ctx context.Context, a *cli.App, owner string) error {
 		for _, id := range ids {
 			err = errors.Join(err, lines(a.Out, []string{"recovered " + what + " " + id}))
 		}
+	}
+	for _, why := range r.Unread {
+		err = errors.Join(err, fmt.Errorf("not recovered: the archive %s", why))
 	}
 	if err == nil && len(r.Sessions)+len(r.Workspaces)+len(r.Snapshots)+len(r.Orchestrated) == 0 {
 		a.Say("Nothing is without a row: %s", strings.TrimSpace(cfg.DataDir))

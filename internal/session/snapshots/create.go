@@ -41,8 +41,10 @@ func (s *Snapshots) Create(ctx context.Context, p auth.Principal, sessionID stri
 	if err != nil {
 		return Snapshot{}, err
 	}
-	if err := k.sessions.Admit(ctx); err != nil {
-		return Snapshot{}, err
+	if !req.Ends {
+		if err := k.sessions.Admit(ctx); err != nil {
+			return Snapshot{}, err
+		}
 	}
 	made := Snapshot{
 		ID: k.sessions.NewID(), Owner: p.Owner, Name: req.Name, Label: req.Label, State: Creating,
@@ -68,7 +70,7 @@ func (s *Snapshots) Create(ctx context.Context, p auth.Principal, sessionID stri
 	}
 	defer func() { err = errors.Join(err, spool.close()) }()
 	kept, err := k.make(making, p, made, spool, func(ctx context.Context) (_ snapshot.Manifest, err error) {
-		if spool.room, err = k.room(ctx, p); err != nil {
+		if spool.room, err = k.roomFor(ctx, p, req); err != nil {
 			return snapshot.Manifest{}, err
 		}
 		man, err := k.pack(ctx, p, made.Manifest, plan, spool)

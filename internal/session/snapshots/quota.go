@@ -55,6 +55,19 @@ func (k *Keeper) room(ctx context.Context, p auth.Principal) (room, error) {
 	return r, nil
 }
 
+// roomFor is room, and that of the host for a session that ends.
+func (k *Keeper) roomFor(ctx context.Context, p auth.Principal, req Request) (room, error) {
+	r, err := k.room(ctx, p)
+	if err != nil || !req.Ends || k.opts.RoomToEnd == nil {
+		return r, err
+	}
+	left, err := k.opts.RoomToEnd()
+	if err != nil || left >= r.bytes {
+		return r, err
+	}
+	return room{max(left, 0), errdefs.New(errdefs.InsufficientSpace, "the host's disk has no room for the files, of which %d MiB could be saved now; make room in data_dir", max(left, 0)>>20)}, nil
+}
+
 // OverTotal refuses a snapshot of an owner whose snapshots have used bytes of most.
 // advice says what to do.
 func OverTotal(used, most int64, advice string) error {

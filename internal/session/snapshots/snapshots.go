@@ -54,6 +54,10 @@ type Request struct {
 	Exclude        []string // and not these
 	IdempotencyKey string
 
+	// Ends says that the session ends when the snapshot is made, which then frees what the
+	// host is short of: it has room where another session would not, see Options.RoomToEnd.
+	Ends bool `json:"-"`
+
 	// MustMatch refuses a snapshot of which Include selects nothing.
 	MustMatch bool `json:"-"`
 
@@ -89,6 +93,10 @@ type Options struct {
 	AtOnce    int           // made or uploaded, of one owner one less: 3
 	Patience  time.Duration // of one that waits because of that: 1 minute
 	Timeout   time.Duration // for one to be made: 30 minutes
+
+	// RoomToEnd is how many bytes the archive of a session that ends may have, by what the
+	// host has left. Nil is without that limit.
+	RoomToEnd func() (int64, error)
 }
 
 // Store remembers snapshots. What it has written survives a crash from the

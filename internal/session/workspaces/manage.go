@@ -317,7 +317,7 @@ func (k *Keeper) Attachable(ctx context.Context, u User) (volume runtime.Workspa
 	case err != nil:
 		return "", false, err
 	case w.State == WorkspaceDeleting:
-		return "", false, errdefs.New(errdefs.Conflict, "workspace %s is being removed; try again later", w.ID)
+		return "", false, errdefs.New(errdefs.Unavailable, "workspace %s is being removed; try again", w.ID)
 	case w.State == WorkspaceCreating:
 		err = k.makeVolume(ctx, &w)
 	}
