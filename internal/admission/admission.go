@@ -104,6 +104,16 @@ func (g *Gate) Admit(context.Context) error {
 	return nil
 }
 
+// leastLeft is what the file systems' own blocks take, whatever the reserve is.
+const leastLeft = 64 << 20
+
+// RoomToEnd is how many bytes the archive of a session that ends may have: it lies on the
+// disk twice until it is kept, and what the session had is free afterwards.
+func (g *Gate) RoomToEnd() (int64, error) {
+	left, err := g.left()
+	return (left.DiskBytes - leastLeft) / 2, err
+}
+
 // left is what the host has left, or had a moment ago.
 func (g *Gate) left() (Reading, error) {
 	g.mu.Lock()

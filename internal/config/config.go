@@ -15,18 +15,20 @@ import (
 // Config is everything an operator can choose. Load fills it; every value in
 // it is within its range.
 type Config struct {
-	Listen        string
-	APIKey        string // empty: the daemon makes one and keeps it in KeyFile
-	APIKeys       []APIKey
-	AllowedHosts  []string
-	CORSOrigins   []string // of pages that may call the API
-	DataDir       string
-	DBPath        string
-	Driver        string
-	ExtraDrivers  []string // others that clients may choose
-	Docker        Docker
-	DefaultImage  string
-	AllowedImages []string // empty: every image in the store
+	Listen       string
+	APIKey       string // empty: the daemon makes one and keeps it in KeyFile
+	APIKeys      []APIKey
+	AllowedHosts []string
+	CORSOrigins  []string // of pages that may call the API
+
+	TrustedProxies []netip.Prefix // that say for whom they ask
+	DataDir        string
+	DBPath         string
+	Driver         string
+	ExtraDrivers   []string // others that clients may choose
+	Docker         Docker
+	DefaultImage   string
+	AllowedImages  []string // empty: every image in the store
 
 	SessionTTL     time.Duration
 	SessionIdle    time.Duration
@@ -43,28 +45,30 @@ type Config struct {
 	Maximum  Limits
 
 	MaxNetworkMode string // that clients may ask for
-	Network        Network
-	Exec           Exec
-	Terminal       Terminal
-	Audit          Audit
-	Console        Console
-	Debug          Debug
-	Files          Files
-	Preview        Preview
-	RateLimit      RateLimit
-	Requests       Requests
-	Security       Security
-	Sessions       Sessions
-	Disk           Disk
-	Admission      Admission
-	Workspace      Workspace
-	Pool           Pool
-	Snapshots      Snapshots
-	SignIn         SignIn
-	OIDC           OIDC
-	Orchestrator   Orchestrator
-	Log            Log
-	Tracing        Tracing
+
+	MaxNetworkConnections int // of one sandbox at once, that clients may ask for
+	Network               Network
+	Exec                  Exec
+	Terminal              Terminal
+	Audit                 Audit
+	Console               Console
+	Debug                 Debug
+	Files                 Files
+	Preview               Preview
+	RateLimit             RateLimit
+	Requests              Requests
+	Security              Security
+	Sessions              Sessions
+	Disk                  Disk
+	Admission             Admission
+	Workspace             Workspace
+	Pool                  Pool
+	Snapshots             Snapshots
+	SignIn                SignIn
+	OIDC                  OIDC
+	Orchestrator          Orchestrator
+	Log                   Log
+	Tracing               Tracing
 
 	Remarks []string // on the environment, for the log
 }
@@ -282,6 +286,8 @@ func Default(drivers []string) Config {
 		Maximum: Limits{CPU: 16, MemoryMB: 16384, Pids: 4096, DiskMB: 20480},
 
 		MaxNetworkMode: "internet",
+
+		MaxNetworkConnections: 4096,
 
 		Exec:      Exec{OutputLimitBytes: 1 << 20, KillGrace: 2 * time.Second},
 		Terminal:  Terminal{Detach: 10 * time.Minute},

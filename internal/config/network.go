@@ -19,8 +19,11 @@ type NetworkPolicy struct {
 // Network is about what the sandboxes of all owners may reach.
 type Network struct {
 	AllowPrivate bool
-	Groups       map[string][]string      // entries by name, without the '@'
-	Images       map[string]NetworkPolicy // instead of defaults.network, by the name of an image
+
+	MaxConnectionsPerOwner int // 0: half of what all may have
+
+	Groups map[string][]string      // entries by name, without the '@'
+	Images map[string]NetworkPolicy // instead of defaults.network, by the name of an image
 
 	SecretsKeyFile string // empty: see Config.SecretsKeyFile
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -91,6 +92,38 @@ func origins(p *[]string) value {
 		return list(n) && !slices.ContainsFunc(*p, func(s string) bool { return !asBrowsersSay(s) })
 	}
 	return v
+}
+
+// prefixes is a list of networks and addresses.
+func prefixes(p *[]netip.Prefix) value {
+	var list []string
+	v := texts(&list)
+	v.want = "a list of addresses and networks, as [127.0.0.1, 10.0.0.0/8, \"fd00::/8\"]"
+	read := v.set
+	v.set = func(n *yaml.Node) bool {
+		if !read(n) {
+			return false
+		}
+		*p = nil
+		for _, one := range list {
+			network, ok := prefixOf(one)
+			if !ok {
+				return false
+			}
+			*p = append(*p, network)
+		}
+		return true
+	}
+	return v
+}
+
+// prefixOf reads a network, or an address as the network of it alone.
+func prefixOf(text string) (netip.Prefix, bool) {
+	if a, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), a.Zone() == ""
+	}
+	network, err := netip.ParsePrefix(text)
+	return network.Masked(), err == nil
 }
 
 // originForm is a scheme, a name or an address, and perhaps a port.

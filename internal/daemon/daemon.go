@@ -40,7 +40,6 @@ import (
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
 	"github.com/sandkasten/sandkasten/internal/pool"
-	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/protection"
 	"github.com/sandkasten/sandkasten/internal/reaper"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -147,7 +146,7 @@ func (d *Daemon) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	previews, err := d.previews()
+	previews, err := d.previews(d.accounts.Authenticator(d.configured))
 	if err != nil {
 		return err
 	}
@@ -174,6 +173,7 @@ func (d *Daemon) open(ctx context.Context) error {
 		HTTPS:         d.cfg.Preview.HTTPS,
 		Hosts:         api.NewHosts(d.cfg.Listen, d.cfg.AllowedHosts...),
 		Origins:       d.cfg.CORSOrigins,
+		Proxies:       d.cfg.TrustedProxies,
 		Site:          previews.Site,
 		Quotas:        d.quotas,
 		Concurrent:    concurrent(d.cfg.Requests),
@@ -184,8 +184,9 @@ func (d *Daemon) open(ctx context.Context) error {
 	}, d.surfaces(previews, registry)...)
 	d.server = api.NewServer(handler, d.log)
 	d.server.RegisterOnShutdown(d.events.Close)
-	connections := api.NewConnections(d.cfg.Requests.Connections)
+	connections := api.NewConnections(d.cfg.Requests.Connections, d.cfg.TrustedProxies)
 	connections.Watch(d.server)
+	d.listener = connections.Bound(d.listener)
 	registry.MustRegister(connections)
 	return nil
 }
@@ -244,7 +245,7 @@ func (d *Daemon) openSessions(ctx context.Context) (*admission.Gate, error) {
 		return nil, fmt.Errorf("hold room in data_dir: %w", err)
 	}
 	sessions.Networks.ImageGroups = d.groupsOf
-	sessions.Admit = d.admitSession(gate)
+	sessions.Admit, sessions.Snapshots.RoomToEnd = d.admitSession(gate), gate.RoomToEnd
 	if sources := maps.Collect(drivers.Able[runtime.ImageSource](d.drivers)); len(sources) > 0 {
 		sessions.FetchImage = (&sourceImages{library: d.library, sources: sources}).fetch
 	}
@@ -294,22 +295,6 @@ func (d *Daemon) listen(ctx context.Context) error {
 		return nil
 	})
 	return nil
-}
-
-// previews signs with a secret of its own, so that tokens outlive the process
-// and the API key says nothing about them.
-func (d *Daemon) previews() (*preview.Previews, error) {
-	secret, _, err := auth.KeyFile(d.cfg.PreviewSecretFile())
-	if err != nil {
-		return nil, err
-	}
-	return preview.New(preview.Options{
-		Manager: d.manager,
-		Secret:  []byte(secret),
-		Domain:  d.cfg.Preview.Domain,
-		HTTPS:   d.cfg.Preview.HTTPS,
-		MaxTTL:  d.cfg.Preview.MaxTTL,
-	}), nil
 }
 
 func (d *Daemon) openDrivers(ctx context.Context, imageStore *images.Store) error {

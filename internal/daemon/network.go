@@ -1,13 +1,19 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"math"
+	"syscall"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/drivers"
 	"github.com/sandkasten/sandkasten/internal/network"
 	"github.com/sandkasten/sandkasten/internal/network/groups"
+	"github.com/sandkasten/sandkasten/internal/network/relay"
+	"github.com/sandkasten/sandkasten/internal/preview"
 	"github.com/sandkasten/sandkasten/internal/session/networks"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
@@ -21,9 +27,13 @@ func networkOptions(cfg config.Config, rows *store.Store, set *drivers.Set, log 
 		Ceilings:     map[string]network.Policy{},
 		Most:         network.Mode(cfg.MaxNetworkMode),
 		AllowPrivate: cfg.Network.AllowPrivate,
-		Groups:       cfg.Network.Groups,
-		Engine:       set.EngineNetwork,
-		Log:          log,
+
+		MaxConnections: cfg.MaxNetworkConnections,
+		Budget:         relayBudget(cfg.Network.MaxConnectionsPerOwner),
+
+		Groups: cfg.Network.Groups,
+		Engine: set.EngineNetwork,
+		Log:    log,
 	}
 	for name, policy := range cfg.Network.Images {
 		o.Images[name] = networkPolicy(policy)
@@ -34,6 +44,17 @@ func networkOptions(cfg config.Config, rows *store.Store, set *drivers.Set, log 
 		}
 	}
 	return o
+}
+
+// relayBudget leaves half of the process's descriptors to everything else; each
+// connection of a sandbox takes two. perOwner 0 is half of all.
+func relayBudget(perOwner int) *relay.Budget {
+	most := math.MaxInt32
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		most = int(min(limit.Cur/4, math.MaxInt32))
+	}
+	return relay.NewBudget(most, cmp.Or(perOwner, max(1, most/2)))
 }
 
 // groupsOf are the groups of an image for policies: one whose client the image lacks
@@ -52,4 +73,23 @@ func (d *Daemon) groupsOf(ctx context.Context, digest string) (map[string][]stri
 
 func networkPolicy(p config.NetworkPolicy) network.Policy {
 	return network.Policy{Mode: network.Mode(p.Mode), Allow: p.Allow, Deny: p.Deny, MaxMbit: p.MaxMbit}
+}
+
+// previews signs with a secret of its own, so that tokens outlive the process
+// and the API key says nothing about them.
+func (d *Daemon) previews(credentials auth.Credentials) (*preview.Previews, error) {
+	secret, _, err := auth.KeyFile(d.cfg.PreviewSecretFile())
+	if err != nil {
+		return nil, err
+	}
+	return preview.New(preview.Options{
+		Manager: d.manager,
+		Secret:  []byte(secret),
+
+		Credentials: credentials,
+
+		Domain: d.cfg.Preview.Domain,
+		HTTPS:  d.cfg.Preview.HTTPS,
+		MaxTTL: d.cfg.Preview.MaxTTL,
+	}), nil
 }

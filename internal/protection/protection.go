@@ -99,6 +99,9 @@ const (
 	SignInWait    Protection = "sign-in-wait"  // after failures
 	SignInEnd     Protection = "sign-in-end"   // with a password, a state, or by signing out
 	CSRFToken     Protection = "csrf-token"    // beside a cookie
+	HeaderCount   Protection = "header-count"  // as they arrive
+	OwnPassword   Protection = "own-password"  // is changed by who knows it, or may all that it gives
+	PreviewEnd    Protection = "preview-end"   // with the credential that a preview token was made with
 	CookieRoutes  Protection = "cookie-routes" // that take a cookie: none that leads into a sandbox
 	CookieFlags   Protection = "cookie-flags"  // which keep it from scripts and from other sites
 	Frames        Protection = "frames"        // of other sites, which show no page of ours
@@ -113,6 +116,7 @@ const (
 	ServerNames    Protection = "server-names"   // in TLS
 	RequestHosts   Protection = "request-hosts"
 	MaxConnections Protection = "connections"
+	OwnerShare     Protection = "owner-share" // of all connections
 	CutOnChange    Protection = "cut-on-change"
 	SecretMask     Protection = "secret-mask" // in what a host repeats
 )

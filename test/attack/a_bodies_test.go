@@ -1,6 +1,8 @@
 package attack
 
 import (
+	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -99,4 +101,35 @@ func TestA06_HeldCommands(t *testing.T) {
 	if most > before+400<<20 {
 		t.Errorf("the daemon had %d MiB and came to %d", before>>20, most>>20)
 	}
+}
+
+// A26: headers of which a client sends very many, or as many as it can and never the end,
+// take bounded memory, and others are answered meanwhile.
+func TestA26_ManyHeaders(t *testing.T) {
+	s := stage(t, "max_sessions: 20")
+	b := s.b.session(t, nil)
+	before := s.memory(t)
+	for name, header := range map[string]string{
+		"very many":  strings.Repeat("a:\n", 21_000),
+		"very long":  "A: " + strings.Repeat("x", 30<<10),
+		"very split": strings.Repeat("ab:c\r\n", 250),
+	} {
+		var held []net.Conn
+		for range 300 {
+			conn := s.a.dial(t)
+			held = append(held, conn)
+			conn.SetDeadline(time.Now().Add(paced(20 * time.Second)))
+			io.WriteString(conn, "GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\n"+header) // which may be refused meanwhile
+		}
+		if a := s.b.do(t, "POST", b.at("/exec"), `{"cmd":"true"}`); a.status != 200 || a.took > paced(5*time.Second) {
+			t.Errorf("%s: another's command: %d after %s", name, a.status, a.took)
+		}
+		for _, conn := range held {
+			conn.Close()
+		}
+	}
+	if grown := s.mostMemory(t) - before; grown > 96<<20 {
+		t.Errorf("the daemon has grown by %d MiB", grown>>20)
+	}
+	s.unharmed(t, "many headers")
 }

@@ -147,6 +147,60 @@ func TestA17_StolenCookies(t *testing.T) {
 	}
 }
 
+// A25: a key does not change how its user signs in, where signing in opens more than the
+// key or lives longer; nor does one that ends give anybody else a password, an address, a
+// role or a key that outlives it.
+func TestA25_CredentialsThatGrow(t *testing.T) {
+	t.Parallel()
+	s := stage(t, anyDaemon)
+	admin := s.admin(t)
+	admin.do(t, "POST", "/v1/users", map[string]any{"name": "boss", "role": "admin", "password": userPassword}).refused(t, "make an admin", 201)
+	s.newUser(t, "friend")
+	key := func(by *caller, body string) *caller {
+		var made struct{ Key string }
+		by.do(t, "POST", "/v1/keys", body).into(t, &made)
+		return as(t, s.d, made.Key)
+	}
+	run := key(admin, `{"user":"boss","scope":"run"}`)
+	ends := key(admin, `{"user":"boss","scope":"admin","ttl_seconds":60}`)
+	child := key(key(admin, `{"user":"friend"}`), `{}`)
+	const mine = `"password":"a password of the attacker"`
+	for name, try := range map[string]reply{
+		"a run key sets its admin's password":     run.do(t, "PATCH", "/v1/users/boss", "{"+mine+"}"),
+		"a run key sets its admin's address":      run.do(t, "PATCH", "/v1/users/boss", `{"email":"eve@example.org"}`),
+		"with a guess":                            run.do(t, "PATCH", "/v1/users/boss", `{"current_password":"a guess",`+mine+"}"),
+		"a key that ends sets its own password":   ends.do(t, "PATCH", "/v1/users/boss", "{"+mine+"}"),
+		"a child sets its user's password":        child.do(t, "PATCH", "/v1/users/friend", "{"+mine+"}"),
+		"a key that ends sets another's password": ends.do(t, "PATCH", "/v1/users/friend", "{"+mine+"}"),
+		"a key that ends makes another an admin":  ends.do(t, "PATCH", "/v1/users/friend", `{"role":"admin"}`),
+		"a key that ends makes an admin":          ends.do(t, "POST", "/v1/users", `{"name":"eve","role":"admin"}`),
+		"a key that ends makes a user to sign in": ends.do(t, "POST", "/v1/users", `{"name":"eve",`+mine+"}"),
+		"a key that ends makes one for ever":      ends.do(t, "POST", "/v1/keys", `{"user":"friend","ttl_seconds":3600}`),
+	} {
+		try.refused(t, name, 403)
+	}
+	s.signIn(t, "boss")
+	s.signIn(t, "friend")
+	b := key(admin, `{"user":"friend"}`).session(t, nil)
+	short := key(admin, `{"user":"friend"}`)
+	var preview struct{ Token string }
+	short.do(t, "POST", b.at("/previews"), `{"port":8000}`).into(t, &preview)
+	var me struct{ Key struct{ ID string } }
+	short.do(t, "GET", "/v1/me", nil).into(t, &me)
+	admin.do(t, "DELETE", "/v1/keys/"+me.Key.ID, nil).refused(t, "revoke it", 200)
+	as(t, s.d, "").do(t, "GET", b.at("/ports/8000/"), nil, header("X-Preview-Token", preview.Token)).refused(t, "a preview that outlives its key", 401)
+	guessed := 0
+	for range 12 { // which is guessing a password, too
+		a := run.do(t, "PATCH", "/v1/users/boss", `{"current_password":"a guess",`+mine+"}")
+		if a.refused(t, "a guess", 403, 429); a.status == 403 {
+			guessed++
+		}
+	}
+	if guessed > 8 {
+		t.Errorf("%d of 12 guesses were heard", guessed)
+	}
+}
+
 // session makes one and returns its path.
 func (v visitor) session(t testing.TB) string {
 	t.Helper()

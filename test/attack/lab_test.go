@@ -52,7 +52,13 @@ func stageLab(t *testing.T, config string) *labScene {
 // outside makes a session with a network, and puts what its programs need there.
 func (s *labScene) outside(t *testing.T, network map[string]any) *target {
 	t.Helper()
-	b := s.a.session(t, map[string]any{"network": network})
+	return s.outsideOf(t, s.a, network)
+}
+
+// outsideOf is outside for a session of somebody's.
+func (s *labScene) outsideOf(t *testing.T, who *caller, network map[string]any) *target {
+	t.Helper()
+	b := who.session(t, map[string]any{"network": network})
 	ca, err := os.ReadFile(s.lab.CA)
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +91,16 @@ def ask(host, port, text, name=None):
     return b"" if b"The network policy of this sandbox refuses this" in out else out
 def page(host, name, port=80, secure=False):
     return ask(host, port, b"GET / HTTP/1.1\r\nHost: " + name.encode() + b"\r\nConnection: close\r\n\r\n", name if secure else None)
+def hold(n):
+    """Opens connections to the echo server, and returns those that there are and how many of them answer."""
+    held, alive = [], 0
+    for _ in range(n):
+        try: held.append(socket.create_connection(("198.51.100.9", 7)))
+        except OSError: pass
+    for s in held:
+        try: s.sendall(b"x"); alive += s.recv(1) == b"x"
+        except OSError: pass
+    return held, alive
 def resolve(name):
     try: return {a[4][0] for a in socket.getaddrinfo(name, 80)}
     except (OSError, UnicodeError, ValueError): return set()

@@ -258,14 +258,7 @@ func TestW09_Floods(t *testing.T) {
 	before := s.memory(t)
 	s.nothing(t, "floods", b, `
 import time
-held = []
-for n in range(80):
-    try: held.append(socket.create_connection(("198.51.100.9", 7)))
-    except OSError: pass
-alive = 0
-for s in held:
-    try: s.sendall(b"x"); alive += s.recv(1) == b"x"
-    except OSError: pass
+held, alive = hold(80)
 if alive > 20: got("%d connections at once" % alive)
 for s in held: s.close()
 time.sleep(0.5)
@@ -277,6 +270,41 @@ if len(ask("good.test", 80, b"GET /header HTTP/1.1\r\nHost: good.test\r\nConnect
 	}
 	other := s.outside(t, list("good.test"))
 	s.works(t, other)
+}
+
+// W18: the sandboxes of one owner together have no more connections than one owner may,
+// and those of others have theirs; what is refused is in the session's log.
+func TestW18_ConnectionsOfOneOwner(t *testing.T) {
+	t.Parallel()
+	const most = 40
+	s := stageLab(t, fmt.Sprintf("network: {max_connections_per_owner: %d}", most))
+	s.lab.Site("good.test", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "site good.test") })
+	policy := list("good.test", "198.51.100.9:7")
+	policy["max_connections"], policy["connections_per_second"] = 4096, 1000
+	var alive int
+	var last *target
+	for range 3 {
+		last = s.outside(t, policy)
+		last.put(t, "/workspace/hold.py", client+`
+import sys, time
+held, alive = hold(30)
+print("alive", alive, flush=True)
+time.sleep(300)
+`)
+		last.sh(t, "python3 /workspace/hold.py >/workspace/held 2>&1 & for i in $(seq 300); do grep -q alive /workspace/held && break; sleep 0.1; done")
+		var n int
+		if _, err := fmt.Sscanf(last.get(t, "/workspace/held"), "alive %d", &n); err != nil {
+			t.Fatalf("%v: %s", err, last.get(t, "/workspace/held"))
+		}
+		alive += n
+	}
+	if alive > most || alive < most/2 {
+		t.Errorf("one owner has %d connections, want at most %d", alive, most)
+	}
+	if log := last.do(t, "GET", last.at("/network/log"), nil); !strings.Contains(log.body, "max_connections_per_owner") {
+		t.Errorf("the log does not say what refused them: %s", log.body)
+	}
+	s.works(t, s.outsideOf(t, s.b, list("good.test")))
 }
 
 // W12: a policy that is changed holds at once for what is under way.
