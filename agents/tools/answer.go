@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -64,23 +65,28 @@ func shorten(text string, most int, how string) (short string, cut bool) {
 	return fmt.Sprintf("%s\n[... %d bytes cut; %s ...]\n%s", text[:head], from-head, how, text[from:]), true
 }
 
-// stream is one output of a command. Of what is no text there is only base64. A NUL
-// byte makes it binary, as for files: JSON writes six characters for each.
-func stream(text, encoded string, most int, how string) (shown, base64Text string, cut bool, err error) {
-	if encoded == "" && !strings.ContainsRune(text, 0) {
-		shown, cut = shorten(text, most, how)
-		return shown, "", cut, nil
-	}
+// stream is one output of a command as a model reads it: text, with U+FFFD in place of
+// what is none (lossy).
+func stream(text, encoded string, most int, how string) (shown string, lossy, cut bool, err error) {
 	data := []byte(text)
 	if encoded != "" {
 		if data, err = base64.StdEncoding.DecodeString(encoded); err != nil {
-			return "", "", false, fmt.Errorf("decode output: %w", err)
+			return "", false, false, fmt.Errorf("decode output: %w", err)
 		}
 	}
-	if most = most * 3 / 4; len(data) > most {
-		data, cut = data[:most], true
+	text, lossy = readable(data)
+	shown, cut = shorten(text, most, how)
+	return shown, lossy, cut, nil
+}
+
+// readable is text with one U+FFFD for each run of bytes that are none. NUL is none: JSON
+// writes six characters for it.
+func readable(data []byte) (text string, lossy bool) {
+	if utf8.Valid(data) && !bytes.ContainsRune(data, 0) {
+		return string(data), false
 	}
-	return "", base64.StdEncoding.EncodeToString(data), cut, nil
+	data = bytes.ReplaceAll(data, []byte{0}, []byte{0xff})
+	return strings.ToValidUTF8(string(data), string(utf8.RuneError)), true
 }
 
 // failed is the answer of a call that could not be done.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
@@ -52,9 +53,8 @@ type execAnswer struct {
 	Status    string  `json:"status"`
 	ExitCode  *int    `json:"exit_code,omitempty"`
 	Stdout    *string `json:"stdout,omitempty"`
-	StdoutB64 string  `json:"stdout_b64,omitempty"`
 	Stderr    *string `json:"stderr,omitempty"`
-	StderrB64 string  `json:"stderr_b64,omitempty"`
+	Lossy     bool    `json:"lossy,omitempty"`
 	Truncated bool    `json:"truncated,omitempty"`
 	ended
 }
@@ -69,8 +69,8 @@ func readOn(end sandkasten.ExecEnd) string {
 	return fmt.Sprintf("%sits beginning and end; %d more bytes of output are lost: run it again with its output to a file", read, end.DroppedBytes)
 }
 
-// binaryCut is the hint where base64 has only the beginning of an output.
-const binaryCut = "Only the beginning of binary output is here. Write it to a file and read that with sandbox_fs_read, or print it as text."
+// oddBytes is the hint where an output has bytes that are no text.
+const oddBytes = "U+FFFD stands for bytes that are no text. sandbox_exec_read with this exec_id and bytes true has them."
 
 func execTool(ctx context.Context, c *call) (any, error) {
 	cmd := c.texts("cmd")
@@ -108,22 +108,16 @@ func execTool(ctx context.Context, c *call) (any, error) {
 
 func newExecAnswer(r sandkasten.ProcessResult, most int) (execAnswer, error) {
 	a := execAnswer{ExecID: r.ExecID, Status: completed, ExitCode: &r.ExitCode, ended: newEnded(r.ExecEnd)}
-	stdout, encoded, cut, err := stream(r.Stdout, r.StdoutBase64, most, readOn(r.ExecEnd))
+	stdout, lossy, cut, err := stream(r.Stdout, r.StdoutBase64, most, readOn(r.ExecEnd))
 	if err != nil {
 		return a, err
 	}
-	stderr, errEncoded, errCut, err := stream(r.Stderr, r.StderrBase64, most, readOn(r.ExecEnd))
-	a.StdoutB64, a.StderrB64 = encoded, errEncoded
-	if a.Hint == "" && (cut && encoded != "" || errCut && errEncoded != "") {
-		a.Hint = binaryCut
+	stderr, errLossy, errCut, err := stream(r.Stderr, r.StderrBase64, most, readOn(r.ExecEnd))
+	a.Stdout, a.Stderr = &stdout, &stderr
+	a.Lossy, a.Truncated = lossy || errLossy, r.Truncated || cut || errCut
+	if a.Lossy {
+		a.Hint = orElse(a.Hint, oddBytes)
 	}
-	if encoded == "" {
-		a.Stdout = &stdout
-	}
-	if errEncoded == "" {
-		a.Stderr = &stderr
-	}
-	a.Truncated = r.Truncated || cut || errCut
 	return a, err
 }
 
@@ -172,7 +166,8 @@ type chunk struct {
 	Seq     int64  `json:"seq"`
 	Stream  string `json:"stream"`
 	Text    string `json:"text,omitempty"`
-	TextB64 string `json:"text_b64,omitempty"`
+	Lossy   bool   `json:"lossy,omitempty"`
+	TextB64 string `json:"text_b64,omitempty"` // of what is no text, where bytes are asked for
 }
 
 type readAnswer struct {
@@ -207,7 +202,7 @@ func execReadTool(ctx context.Context, c *call) (any, error) {
 	}
 	total := 0
 	for _, one := range page.Chunks {
-		shown, size, cut, err := newChunk(one, 2*c.set.opts.MaxBytes-total)
+		shown, size, cut, err := newChunk(one, 2*c.set.opts.MaxBytes-total, c.flag("bytes", false))
 		if err != nil {
 			return nil, err
 		}
@@ -225,27 +220,27 @@ func execReadTool(ctx context.Context, c *call) (any, error) {
 
 // newChunk is a chunk as models are given it, of at most so many bytes, and how many it
 // has. Its seq counts bytes, so a chunk can end anywhere.
-func newChunk(one sandkasten.OutputChunk, most int) (shown chunk, size int, cut bool, err error) {
+func newChunk(one sandkasten.OutputChunk, most int, binary bool) (shown chunk, size int, cut bool, err error) {
 	data, err := one.Bytes()
 	if err != nil {
 		return chunk{}, 0, false, fmt.Errorf("decode output: %w", err)
 	}
-	text := one.Base64 == "" && !bytes.ContainsRune(data, 0)
-	if !text {
+	text := utf8.Valid(data) && !bytes.ContainsRune(data, 0)
+	if binary = binary && !text; binary {
 		most = most * 3 / 4
 	}
 	part := data
 	if cut = len(data) > most; cut {
 		part = data[:max(most, 0)]
-		if text {
-			part = wholeRunes(part)
+		if whole := wholeRunes(part); len(whole) > 0 {
+			part = whole
 		}
 	}
 	shown = chunk{Seq: one.Seq - int64(len(data)-len(part)), Stream: one.Stream}
-	if text {
-		shown.Text = string(part)
-	} else {
+	if binary {
 		shown.TextB64 = base64.StdEncoding.EncodeToString(part)
+	} else {
+		shown.Text, shown.Lossy = readable(part)
 	}
 	return shown, len(shown.Text) + len(shown.TextB64), cut, nil
 }
@@ -283,7 +278,7 @@ type shellAnswer struct {
 	ExecID    string `json:"exec_id"`
 	ExitCode  int    `json:"exit_code"`
 	Output    string `json:"output"`
-	OutputB64 string `json:"output_b64,omitempty"`
+	Lossy     bool   `json:"lossy,omitempty"`
 	Truncated bool   `json:"truncated,omitempty"`
 	Cwd       string `json:"cwd"`
 	Restarted bool   `json:"shell_restarted,omitempty"`
@@ -307,9 +302,9 @@ func shellTool(ctx context.Context, c *call) (any, error) {
 		return nil, err
 	}
 	a := shellAnswer{ExecID: r.ExecID, ExitCode: r.ExitCode, Cwd: r.Cwd, Restarted: r.ShellRestarted, ended: newEnded(r.ExecEnd)}
-	a.Output, a.OutputB64, a.Truncated, err = stream(r.Output, r.OutputBase64, c.set.opts.MaxBytes, readOn(r.ExecEnd))
-	if a.Hint == "" && a.Truncated && a.OutputB64 != "" {
-		a.Hint = binaryCut
+	a.Output, a.Lossy, a.Truncated, err = stream(r.Output, r.OutputBase64, c.set.opts.MaxBytes, readOn(r.ExecEnd))
+	if a.Lossy {
+		a.Hint = orElse(a.Hint, oddBytes)
 	}
 	a.Truncated = a.Truncated || r.Truncated
 	return a, err
@@ -335,8 +330,7 @@ type runAnswer struct {
 	DurationMS int64     `json:"duration_ms"`
 	Stdout     string    `json:"stdout"`
 	Stderr     string    `json:"stderr"`
-	StdoutB64  string    `json:"stdout_b64,omitempty"`
-	StderrB64  string    `json:"stderr_b64,omitempty"`
+	Lossy      bool      `json:"lossy,omitempty"`
 	Truncated  bool      `json:"truncated,omitempty"`
 	Error      string    `json:"error,omitempty"`
 	Limits     runLimits `json:"limits"`
@@ -438,11 +432,11 @@ func (c *call) runFiles(code string) (map[string]string, error) {
 
 func (a runAnswer) with(result sandkasten.ProcessResult) (any, error) {
 	const print = "print less"
-	var cut, errCut bool
+	var lossy, errLossy, cut, errCut bool
 	var err, stderrErr error
-	a.Stdout, a.StdoutB64, cut, err = stream(result.Stdout, result.StdoutBase64, a.Limits.MaxStdoutBytes, print)
-	a.Stderr, a.StderrB64, errCut, stderrErr = stream(result.Stderr, result.StderrBase64, a.Limits.MaxStdoutBytes, print)
-	a.Truncated = result.Truncated || cut || errCut
+	a.Stdout, lossy, cut, err = stream(result.Stdout, result.StdoutBase64, a.Limits.MaxStdoutBytes, print)
+	a.Stderr, errLossy, errCut, stderrErr = stream(result.Stderr, result.StderrBase64, a.Limits.MaxStdoutBytes, print)
+	a.Lossy, a.Truncated = lossy || errLossy, result.Truncated || cut || errCut
 	a.OK, a.ExitCode, a.DurationMS = result.ExitCode == 0, result.ExitCode, result.DurationMS
 	a.ended = newEnded(result.ExecEnd)
 	switch { // the hints name tools and fields that a run does not have

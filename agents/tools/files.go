@@ -60,6 +60,9 @@ func writeTool(ctx context.Context, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := keepsBytes(ctx, session, place, c.text("contents")); err != nil {
+		return nil, err
+	}
 	options := sandkasten.WriteOptions{Mode: fs.FileMode(mode), Create: !c.flag("overwrite", true)}
 	if err := session.Write(ctx, place, bytes.NewReader(content), &options); err != nil {
 		return nil, err
@@ -74,6 +77,7 @@ func writeTool(ctx context.Context, c *call) (any, error) {
 type contents struct {
 	Contents    *string `json:"contents,omitempty"`
 	ContentsB64 *string `json:"contents_b64,omitempty"`
+	Lossy       bool    `json:"lossy,omitempty"`
 	Truncated   bool    `json:"truncated"`
 	SizeBytes   int64   `json:"size_bytes"`
 	Hint        string  `json:"hint,omitempty"`
@@ -117,14 +121,54 @@ func readFile(ctx context.Context, session *sandkasten.Session, place string, of
 	if a.Truncated = next < a.SizeBytes; a.Truncated {
 		a.Hint = fmt.Sprintf("send offset %d to read on", next)
 	}
-	if utf8.Valid(part) && !bytes.ContainsRune(part, 0) {
-		text := string(part)
-		a.Contents = &text
+	if isText(part) {
+		text, lossy := readable(part)
+		a.Contents, a.Lossy = &text, lossy
+		if lossy {
+			a.Hint = strings.TrimPrefix(a.Hint+"; U+FFFD stands for bytes that are no text: change the file with sandbox_exec", "; ")
+		}
 		return a, nil
 	}
 	encoded := base64.StdEncoding.EncodeToString(part)
 	a.ContentsB64 = &encoded
 	return a, nil
+}
+
+// isText reports whether bytes are read as text: without NUL, and at least nine of ten
+// characters are some.
+func isText(data []byte) bool {
+	odd, all := 0, 0
+	for rest := data; len(rest) > 0; all++ {
+		r, size := utf8.DecodeRune(rest)
+		if r == 0 {
+			return false
+		}
+		if r == utf8.RuneError && size == 1 {
+			odd++
+		}
+		rest = rest[size:]
+	}
+	return odd*10 <= all
+}
+
+// keepsBytes refuses to write U+FFFD into a file that has bytes for which a read has shown
+// it: they would be lost.
+func keepsBytes(ctx context.Context, session *sandkasten.Session, place, text string) error {
+	if !strings.ContainsRune(text, utf8.RuneError) {
+		return nil
+	}
+	reader, err := session.Read(ctx, place, &sandkasten.ReadOptions{MaxBytes: maxRead})
+	if err != nil {
+		return nil //nolint:nilerr // there is nothing to lose, or the write will say what is wrong
+	}
+	data, err := io.ReadAll(reader)
+	if err = errors.Join(err, reader.Close()); err != nil {
+		return err
+	}
+	if utf8.Valid(wholeRunes(data)) {
+		return nil
+	}
+	return wrongInput("%s has bytes that are no text, and U+FFFD would replace them: write contents_b64, or change the file with sandbox_exec, as with sed or python3", relative(place))
 }
 
 // wholeRunes leaves out a character that is cut at the end.
@@ -235,6 +279,9 @@ func editTool(ctx context.Context, c *call) (any, error) {
 	}
 	session, place, err := c.at(ctx, "path")
 	if err != nil {
+		return nil, err
+	}
+	if err := keepsBytes(ctx, session, place, c.text("new")); err != nil {
 		return nil, err
 	}
 	done, err := session.Edit(ctx, place, c.text("old"), c.text("new"), &sandkasten.EditOptions{Count: int(c.number("count", 1))})

@@ -91,18 +91,35 @@ func TestRestoredAsItWas(t *testing.T) {
 	}
 }
 
-func TestBinaryIsNeverText(t *testing.T) {
-	data := strings.Repeat("\xff\x00", 3000)
-	text, encoded, cut, err := stream("\ufffd", base64.StdEncoding.EncodeToString([]byte(data)), 1000, "")
-	if err != nil || text != "" || !cut || len(encoded) > 1000 {
-		t.Errorf("%q, %d bytes, %v, %v", text, len(encoded), cut, err)
+// Output is text, whatever its bytes are, with its head and its tail.
+func TestOutputIsText(t *testing.T) {
+	for _, c := range []struct {
+		text, data, want string
+		lossy, cut       bool
+	}{
+		{text: "a\n", want: "a\n"},
+		{text: "a\ufffdb", want: "a\ufffdb"}, // which the program printed
+		{data: "caf\xe9 is good", want: "caf\ufffd is good", lossy: true},
+		{text: "a\x00\x00b", want: "a\ufffdb", lossy: true},
+		{data: strings.Repeat("\xff\x00", 3000), want: "\ufffd", lossy: true},
+		{data: "\xe9 begin\n" + strings.Repeat("x", 3000) + "\nend", want: "end", lossy: true, cut: true},
+	} {
+		encoded := ""
+		if c.data != "" {
+			encoded = base64.StdEncoding.EncodeToString([]byte(c.data))
+		}
+		text, lossy, cut, err := stream(c.text, encoded, 1000, "")
+		if err != nil || lossy != c.lossy || cut != c.cut || !utf8.ValidString(text) || cut && !strings.HasPrefix(text, "\ufffd begin\n") || !cut && text != c.want || !strings.HasSuffix(text, c.want) {
+			t.Errorf("%.20q: %.40q, lossy %t, cut %t, %v", c.text+c.data, text, lossy, cut, err)
+		}
 	}
 }
 
-func TestNULIsBinary(t *testing.T) {
-	text, encoded, cut, err := stream("a\x00b", "", 1000, "")
-	if err != nil || text != "" || cut || encoded != "YQBi" {
-		t.Errorf("%q, %q, %v, %v", text, encoded, cut, err)
+func TestWhatIsReadAsText(t *testing.T) {
+	for data, want := range map[string]bool{"": true, "plain": true, "caf\xe9 is good": true, "\xe9\xea\xeb": false, "a\x00bcdefghijklmnop": false, "\ufffd\ufffd": true, "\xff12345678": false} {
+		if got := isText([]byte(data)); got != want {
+			t.Errorf("%q: %t", data, got)
+		}
 	}
 }
 
@@ -113,8 +130,11 @@ func TestChunksHaveABound(t *testing.T) {
 		{Seq: 10_000, Text: strings.Repeat("\x00", 6000)},
 		{Seq: 10_000, Base64: base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\xff", 6000)))},
 	} {
-		shown, size, cut, err := newChunk(one, 1001)
+		shown, size, cut, err := newChunk(one, 1001, true)
 		data, _ := sandkasten.OutputChunk{Text: shown.Text, Base64: shown.TextB64}.Bytes()
+		if lossy, _, _, err := newChunk(one, 1001, false); err != nil || lossy.TextB64 != "" || lossy.Text == "" || lossy.Lossy != (shown.TextB64 != "") {
+			t.Errorf("%.10q as text: %+v, %v", one.Text, lossy, err)
+		}
 		if err != nil || !cut || size > 1001 || !utf8.ValidString(shown.Text) || len(data) == 0 || shown.Seq != 4000+int64(len(data)) ||
 			strings.ContainsRune(shown.Text, 0) {
 			t.Errorf("%.10q: %d bytes to %d, cut %v, %v", one.Text, len(data), shown.Seq, cut, err)

@@ -11,6 +11,9 @@ import (
 // Lease is how long sandboxes outlive a program that ended without a word.
 const Lease = 5 * time.Minute
 
+// shortest is how long a daemon has at least to answer a sign of life.
+const shortest = time.Second
+
 // Hold keeps the sandboxes of a scope as long as the calling program lives, and the
 // daemon ends them a lease (0 is Lease) after its last sign of life, of which there are
 // five in one. Failed, which may be nil, is told of those that did not arrive.
@@ -21,8 +24,9 @@ func Hold(ctx context.Context, client *sandkasten.Client, scope Scope, lease tim
 	if lease <= 0 {
 		lease = Lease
 	}
+	// One request that hangs does not cost the lease: the next one may be answered.
 	renew := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, lease)
+		ctx, cancel := context.WithTimeout(ctx, max(lease/5, shortest))
 		defer cancel()
 		// Sessions end at the time that the last call said.
 		if _, err := client.CompleteScope(ctx, scope.String(), &sandkasten.CompleteOptions{Retention: lease}); err != nil {

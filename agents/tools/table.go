@@ -29,6 +29,7 @@ func sandboxTools() []Tool {
 	return []Tool{{
 		Name:        "sandbox_open",
 		Description: "Open or resume a Linux sandbox. Call this first and pass its sandbox_id to the other tools. Files below /workspace persist, also for other agents of the same run.",
+		Idempotent:  true,
 		input: []field{
 			may("session_key", typeString, "Another sandbox of this run than the shared one."),
 			may("image", typeString, "Image for a new sandbox."),
@@ -45,6 +46,7 @@ func sandboxTools() []Tool {
 	}, {
 		Name:        "sandbox_close",
 		Description: "End a sandbox. Usually not needed: it ends with the run.",
+		Idempotent:  true,
 		Destructive: true,
 		input:       []field{sandboxID, may("delete_workspace", typeBoolean, "false keeps its files for a later sandbox_open, true also deletes a named workspace.")},
 		handle:      closeTool,
@@ -82,6 +84,7 @@ func execTools() []Tool {
 			sandboxID, execID,
 			may("since_seq", typeInteger, "Only chunks behind this seq.").between(0, 1<<53-1).or(int64(0)),
 			may("max_chunks", typeInteger, "").between(1, 1000),
+			may("bytes", typeBoolean, "Base64 of what is no text.").or(false),
 		},
 		handle: execReadTool,
 	}, {
@@ -109,6 +112,7 @@ func fileTools() []Tool {
 	return []Tool{{
 		Name:        "sandbox_fs_write",
 		Description: "Write a whole file; missing directories are made.",
+		Idempotent:  true,
 		Destructive: true,
 		input: []field{
 			sandboxID, file, may("contents", typeString, ""),
@@ -145,6 +149,7 @@ func fileTools() []Tool {
 	}, {
 		Name:        "sandbox_fs_delete",
 		Description: "Delete a file or directory.",
+		Idempotent:  true,
 		Destructive: true,
 		input:       []field{sandboxID, file, may("recursive", typeBoolean, "Needed for directories.").or(false)},
 		handle:      deleteTool,
@@ -170,6 +175,7 @@ func fileTools() []Tool {
 	}, {
 		Name:        "sandbox_stage_file",
 		Description: "Copy a file that the user has provided into the sandbox.",
+		Idempotent:  true,
 		Destructive: true,
 		needsFiles:  true,
 		input:       []field{sandboxID, need("file_key", typeString, ""), need("destination", typeString, "Relative to /workspace.")},

@@ -31,6 +31,7 @@ type Tool struct {
 	Description string
 	ReadOnly    bool // it changes nothing
 	Destructive bool // it may remove or replace what is there
+	Idempotent  bool // the same call again changes nothing more
 
 	needsFiles bool // only with a FileStore
 	input      []field

@@ -58,7 +58,7 @@ func New(o Options) *mcp.Server {
 	for _, t := range tools.Offered(o.ScopeArgument, o.Files) {
 		s.mcp.AddTool(&mcp.Tool{
 			Name: t.Name, Description: t.Description, InputSchema: t.Schema(),
-			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.ReadOnly, DestructiveHint: &t.Destructive, OpenWorldHint: &closed},
+			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: t.ReadOnly, DestructiveHint: &t.Destructive, IdempotentHint: t.Idempotent, OpenWorldHint: &closed},
 		}, s.call)
 	}
 	s.mcp.AddResourceTemplate(&mcp.ResourceTemplate{

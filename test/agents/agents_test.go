@@ -33,7 +33,7 @@ type answer struct {
 	Status    string
 	ExitCode  *int `json:"exit_code"`
 	Stdout    *string
-	StdoutB64 string `json:"stdout_b64"`
+	Lossy     bool
 	Stderr    *string
 	Output    string
 	Cwd       string
@@ -45,6 +45,7 @@ type answer struct {
 	Chunks    []struct {
 		Seq          int64
 		Stream, Text string
+		TextB64      string `json:"text_b64"`
 	}
 	OK          bool
 	Path        string
@@ -219,17 +220,38 @@ func commands(a *agent, id string) {
 		t.Errorf("long: %q", text(lost.Stdout))
 	}
 	random := a.call("sandbox_exec", in(id, m{"cmd": []string{"head", "-c", "100000", "/dev/zero"}}))
-	if random.Stdout != nil || !random.Truncated || random.Hint == "" || len(random.StdoutB64) > 20_000 {
+	if text(random.Stdout) != "\ufffd" || !random.Lossy || random.Hint == "" {
 		t.Errorf("zeros: %+v", random)
+	}
+	log := a.call("sandbox_shell", in(id, m{"command": `printf 'caf\351 begin\n'; seq 100000; echo FINAL; exit 2`}))
+	if !log.Lossy || !log.Truncated || !strings.HasPrefix(log.Output, "caf\ufffd begin\n") || !strings.HasSuffix(log.Output, "FINAL\n") {
+		t.Errorf("a long log with an odd byte: %d bytes, %q", len(log.Output), log.Hint)
 	}
 	a.refused("It is timeout_seconds", "sandbox_exec", in(id, m{"cmd": []string{"true"}, "timeout_seconds": 3600}))
 	a.refused("It is the field workspace", "sandbox_open", m{"session_key": "other", "workspace": "a b"})
 	a.refused("limits.timeout_seconds", "sandbox_open", m{"session_key": "other", "limits": m{"timeout_seconds": 31536000}})
 	a.refused("field command", "sandbox_shell", in(id, m{"command": "a\x00b"}))
 	binary := a.call("sandbox_exec", in(id, m{"cmd": []string{"printf", `\377\000`}}))
-	if binary.Stdout != nil || binary.StdoutB64 != base64.StdEncoding.EncodeToString([]byte{0xff, 0}) {
+	if text(binary.Stdout) != "\ufffd" || !binary.Lossy {
 		t.Errorf("binary: %+v", binary)
 	}
+	if exact := a.call("sandbox_exec_read", in(id, m{"exec_id": binary.ExecID, "bytes": true})); len(exact.Chunks) != 1 ||
+		exact.Chunks[0].TextB64 != base64.StdEncoding.EncodeToString([]byte{0xff, 0}) {
+		t.Errorf("its bytes: %+v", exact)
+	}
+	a.call("sandbox_exec", in(id, m{"cmd": []string{"sh", "-c", `printf 'caf\351 is good\n' > latin; printf '\001\351\352\353' > few`}}))
+	latin := a.call("sandbox_fs_read", in(id, m{"path": "latin"}))
+	if latin.Contents == nil || *latin.Contents != "caf\ufffd is good\n" || !latin.Lossy || latin.Hint == "" {
+		t.Errorf("latin: %+v", latin)
+	}
+	if few := a.call("sandbox_fs_read", in(id, m{"path": "few"})); few.Contents != nil || few.ContentsB64 == nil {
+		t.Errorf("mostly odd bytes: %+v", few)
+	}
+	a.refused("contents_b64", "sandbox_fs_write", in(id, m{"path": "latin", "contents": *latin.Contents}))
+	a.refused("contents_b64", "sandbox_fs_edit", in(id, m{"path": "latin", "old": "good", "new": "\ufffd"}))
+	a.call("sandbox_fs_edit", in(id, m{"path": "latin", "old": "good", "new": "fine"}))
+	a.call("sandbox_fs_write", in(id, m{"path": "marked", "contents": "\ufffd"}))
+	a.call("sandbox_fs_write", in(id, m{"path": "marked", "contents": "\ufffd\ufffd"}))
 	a.call("sandbox_shell", in(id, m{"command": "cd /tmp; X=kept"}))
 	if shell := a.call("sandbox_shell", in(id, m{"command": "echo $X; pwd"})); shell.Output != "kept\n/tmp\n" || shell.Cwd != "/tmp" || *shell.ExitCode != 0 {
 		t.Errorf("shell: %+v", shell)
