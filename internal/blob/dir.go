@@ -72,7 +72,7 @@ func (d *Dir) mark() error {
 	}
 	if there == nil || *there == "" {
 		there = new(strings.ToLower(rand.Text()))
-		if err := os.WriteFile(filepath.Join(d.path, marker), []byte(*there+"\n"), 0o600); err != nil {
+		if err := writeWhole(filepath.Join(d.path, marker), *there+"\n"); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,25 @@ func (d *Dir) note(name string) error {
 	if noted, err := os.ReadFile(d.record); d.record == "" || err == nil && string(noted) == text {
 		return nil
 	}
-	return os.WriteFile(d.record, []byte(text), 0o600)
+	return writeWhole(d.record, text)
+}
+
+// writeWhole writes a file so that a crash leaves all of it or what was there: with half
+// a name no store would be found again.
+func writeWhole(path, text string) error {
+	dir := filepath.Dir(path)
+	f, err := os.OpenFile(filepath.Join(dir, unfinished+strings.TrimPrefix(filepath.Base(path), ".")), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(dir)
 }
 
 // marker returns the name in the marker, or nil if there is none. One that cannot be read
@@ -144,7 +162,7 @@ func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (size int64, err
 	if err != nil {
 		return size, errors.Join(fmt.Errorf("put %s: %w", key, err), os.Remove(f.Name()))
 	}
-	return size, d.sync()
+	return size, syncDir(d.path)
 }
 
 // unwritable gives an error of the disk its code.
@@ -176,7 +194,8 @@ func (d *Dir) Open(_ context.Context, key string, offset int64) (_ io.ReadCloser
 	if err := CheckKey(key); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(d.file(key))
+	// What is not a file, as a pipe, is not waited for.
+	f, err := os.OpenFile(d.file(key), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, d.missing(key, "open", err)
 	}
@@ -188,6 +207,9 @@ func (d *Dir) Open(_ context.Context, key string, offset int64) (_ io.ReadCloser
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", key, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, NotFound(key, errors.New("what has its name is no file"))
 	}
 	if err := CheckOffset(key, offset, info.Size()); err != nil {
 		return nil, err
@@ -256,7 +278,7 @@ func (d *Dir) Delete(_ context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
-	return d.sync()
+	return syncDir(d.path)
 }
 
 // Sweep implements Store.
@@ -278,9 +300,9 @@ func (d *Dir) file(key string) string {
 	return filepath.Join(d.path, strings.ReplaceAll(key, "/", "_"))
 }
 
-// sync makes names durable.
-func (d *Dir) sync() error {
-	f, err := os.Open(d.path)
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("sync blob store: %w", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandkasten/sandkasten/internal/blob"
 	"github.com/sandkasten/sandkasten/internal/blob/blobtest"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
@@ -79,6 +81,18 @@ func TestDirSweepRemovesWhatACrashLeft(t *testing.T) {
 		t.Error(err)
 	}
 	wantNames(t, path, "a_b")
+}
+
+// TestDirDoesNotWaitForAPipe: nobody may ever write into what has an archive's name.
+func TestDirDoesNotWaitForAPipe(t *testing.T) {
+	path := t.TempDir()
+	d := openDir(t, path)
+	if err := unix.Mkfifo(filepath.Join(path, "a_b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Open(t.Context(), "a/b", 0); !errdefs.Is(err, errdefs.NotFound) || !strings.Contains(err.Error(), "no file") {
+		t.Errorf("open: %v", err)
+	}
 }
 
 // TestDirKnowsItsDirectory looks for a blob while something else is where the store was,

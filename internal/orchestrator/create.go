@@ -280,9 +280,14 @@ func (s *Service) attempt(ctx context.Context, x *Session, restore string) error
 
 // checkUnsaved finds that files that no snapshot has are lost, of an unsaved session or
 // of one in memory that broke, and returns what to tell the client then. The session
-// begins with a snapshot, as if they had never been.
+// begins with a snapshot, as if they had never been. What an earlier end lost is told
+// once more, to who goes on.
 func (s *Service) checkUnsaved(ctx context.Context, x *Session) (lost string, err error) {
-	if !x.Unsaved() {
+	switch {
+	case x.Unsaved():
+	case x.Status == Terminated && x.Error != "" && s.keptWorkspace(*x) == "":
+		return x.Error, nil
+	default:
 		return s.lostInMemory(ctx, *x), nil
 	}
 	there, err := s.hasFiles(ctx, *x)

@@ -74,7 +74,10 @@ func (s *Service) saveOr(ctx context.Context, x *Session, label string, force bo
 		}
 		return unsavedDiscarded, nil
 	}
-	if err := s.save(ctx, x, label); err != nil && s.keptWorkspace(*x) == "" {
+	switch err := s.save(ctx, x, label); {
+	case err == nil:
+		x.Error = ""
+	case s.keptWorkspace(*x) == "":
 		return "", err
 	}
 	return unsavedSaved, nil

@@ -122,14 +122,19 @@ func (s *Service) saveLater(ctx context.Context, x *Session) error {
 	if !late && !s.mayRetry(x.ID) {
 		return nil
 	}
+	refused := "" // why it could not begin, which a save says nothing about
+	if x.Status == Failed {
+		refused = x.Error
+	}
 	if err := s.save(ctx, x, labelOf(*x)); err == nil {
-		x.Error = ""
+		x.Error = refused
 		return s.endUnsaved(ctx, x, unsavedSaved)
 	}
 	if late {
 		x.Error = fmt.Sprintf("Its files could not be saved for %s and were removed. %s", s.opts.UnsavedRetention, x.Error)
 		return s.endUnsaved(ctx, x, unsavedExpired)
 	}
+	x.Error = cmp.Or(refused, x.Error)
 	s.rest(ctx, *x)
 	return s.put(ctx, x)
 }

@@ -242,9 +242,37 @@ func TestUnsavedFilesExpire(t *testing.T) {
 		}
 		w.wantOutcomes("expired")
 		w.core.unsaved = nil
-		if again := w.create(orchestrator.CreateRequest{ID: someID}, true); w.core.read(again, "a.txt") != "old" {
-			t.Errorf("%+v", again)
+		again := w.create(orchestrator.CreateRequest{ID: someID}, true)
+		if w.core.read(again, "a.txt") != "old" || !strings.HasPrefix(again.Error, "Its files could not be saved for 3h0m0s and were removed.") {
+			t.Errorf("who goes on with older files is told %+v", again)
 		}
+		w.stop()
+		if again := w.create(orchestrator.CreateRequest{ID: someID}, true); again.Error != "" {
+			t.Errorf("it is told again: %+v", again)
+		}
+	})
+}
+
+// That files were saved later does not say why their session could not begin before.
+func TestRefusalIsToldAfterALaterSave(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.unsaved()
+		w.core.stays = errdefs.New(errdefs.ResourceExhausted, "no room for it")
+		if _, _, err := w.Create(t.Context(), alice, orchestrator.CreateRequest{ID: someID}); !errdefs.Is(err, errdefs.ResourceExhausted) {
+			t.Fatal(err)
+		}
+		told := func() {
+			t.Helper()
+			pass(time.Hour)
+			w.round()
+			if x, err := w.Get(t.Context(), alice, someID); err != nil || x.Status != orchestrator.Failed || x.Error != "no room for it" {
+				t.Errorf("%+v, %v", x, err)
+			}
+		}
+		told()
+		w.core.unsaved = nil
+		told()
+		w.wantOutcomes("saved")
 	})
 }
 
@@ -276,6 +304,11 @@ func TestForceEndsWithoutSaving(t *testing.T) {
 func TestUnsavedFilesThatAreLostAreTold(t *testing.T) {
 	for name, look := range map[string]func(*world) string{
 		"reaper": func(w *world) string { w.round(); return w.wantUnsaved(false).Error },
+		"create after the reaper": func(w *world) string {
+			w.round()
+			w.core.unsaved = nil
+			return w.create(orchestrator.CreateRequest{ID: someID}, true).Error
+		},
 		"create": func(w *world) string {
 			w.core.unsaved = nil
 			again := w.create(orchestrator.CreateRequest{ID: someID}, true)
