@@ -38,7 +38,8 @@ func (e *entry) tell(before Session) {
 		return // nobody heard of it
 	}
 	event := events.Event{Type: events.SessionChanged, Owner: e.owner, Session: string(e.id)}
-	told := Event{Session: shown(now)}
+	told := Event{Session: now}
+	told.Session.Env, told.Session.IdempotencyKey, told.Session.RequestHash = nil, "", "" // which nobody is shown
 	switch {
 	case !e.known:
 		event.Type, e.known = events.SessionCreated, true
@@ -49,12 +50,6 @@ func (e *entry) tell(before Session) {
 	}
 	event.Data, event.Size = told, sizeOf(now)
 	e.events.Publish(event)
-}
-
-// shown is s without what nobody is shown.
-func shown(s Session) Session {
-	s.Env, s.IdempotencyKey, s.RequestHash = nil, "", ""
-	return s
 }
 
 // sizeOf is about how much memory the variable parts of s take.

@@ -98,7 +98,7 @@ func New(o Options) *Manager {
 	stopper, _ := o.Driver.(runtime.Stopper)
 	forker, _ := o.Driver.(runtime.Forker)
 	volumes, _ := o.Driver.(runtime.WorkspaceKeeper)
-	c := &core{statAsker: laststats.New(), registry: newRegistry(o.Store, o.Events), opts: o, watch: &execwatch.Watch{Events: o.Events}, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
+	c := &core{statAsker: laststats.New(), registry: &registry{store: o.Store, events: o.Events, live: map[ID]*entry{}, byKey: map[key]*entry{}, byName: map[named]*entry{}}, opts: o, watch: &execwatch.Watch{Events: o.Events}, driver: o.Driver, stops: stopper, forks: forker, log: o.Log}
 	c.workspaces = workspaces.New(o.Workspaces, volumes, host{c}, o.DestroyTimeout, o.Log)
 	c.snapshots = snapshots.New(o.Snapshots, host{c}, o.Quotas)
 	c.secrets = secrets.New(o.Secrets)
@@ -131,11 +131,8 @@ func (c *Sessions) Get(ctx context.Context, p auth.Principal, id ID) (Session, e
 	return c.row(ctx, p, id)
 }
 
-// ListRequest selects sessions. Its zero value selects all that have not ended.
-type ListRequest struct {
-	IncludeEnded bool
-	Helpers      bool // also the hidden sessions behind file calls of workspaces, for who may see them
-}
+// ListRequest selects sessions, of those that the caller may see. Owner is not looked at.
+type ListRequest = ListFilter
 
 // List returns the sessions that match, oldest first.
 func (c *Sessions) List(ctx context.Context, p auth.Principal, req ListRequest) ([]Session, error) {
@@ -159,6 +156,7 @@ func (c *Sessions) List(ctx context.Context, p auth.Principal, req ListRequest) 
 		}
 	}
 	if filter.IncludeEnded {
+		filter.Ended = req.Ended
 		rows, err := c.store.List(ctx, filter)
 		if err != nil {
 			return nil, err

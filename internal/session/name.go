@@ -11,10 +11,6 @@ import (
 // MinPrefix is how much of an id is enough to mean the only thing whose id begins so. Less would be a mistake more often than an abbreviation.
 const MinPrefix = 3
 
-func errTaken(name string, by ID) error {
-	return errdefs.New(errdefs.AlreadyExists, "the name %s is session %s's; destroy that, or take another name", name, by)
-}
-
 // Find returns the id of the session that is called ref: by its name, or by the
 // beginning of its id if no other session that p may use begins so. It knows those
 // that have not ended. A whole id is returned as it is, whether there is such a

@@ -45,7 +45,7 @@ type Options struct {
 
 	// Admit refuses another sandbox that the host has no room for, or whose owner
 	// has used up what a month has; "" is nobody. It is asked before one is made or
-	// started. Everything is admitted without it.
+	// started, with a context that ends when that is done. Everything is admitted without it.
 	Admit func(ctx context.Context, owner string) error
 
 	Events *events.Hub // takes what happens to sessions and in them; nil takes none
@@ -126,6 +126,18 @@ type ListFilter struct {
 	Owner        *string // nil is every owner
 	IncludeEnded bool
 	Helpers      bool // also the hidden sessions behind file calls of workspaces
+	Ended        EndedPage
+}
+
+// EndedPage is a part of the sessions that have ended: there may be very many of them. Its
+// zero value is all of them, and those that have not ended.
+type EndedPage struct {
+	Most  int                // how many
+	By    string             // the column they are sorted by, then by ID: created_at, last_activity or name
+	Down  bool               // the other way round
+	After ID                 // the one before the page, or "", and what it has in the column
+	At    any                // microseconds, or a name
+	Takes func(Session) bool // which of them
 }
 
 func (o Options) withDefaults() Options {

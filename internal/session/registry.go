@@ -34,10 +34,6 @@ type key struct{ owner, key string }
 // named is a session's name; each owner has names of his own.
 type named struct{ owner, name string }
 
-func newRegistry(store Store, hub *events.Hub) *registry {
-	return &registry{store: store, events: hub, live: make(map[ID]*entry), byKey: make(map[key]*entry), byName: make(map[named]*entry)}
-}
-
 // checkReady refuses what would change or use a sandbox before adoption.
 func (r *registry) checkReady() error {
 	if r.ready.Load() {
@@ -130,7 +126,7 @@ func (r *registry) claim(s Session, cancel context.CancelFunc, limit room) (e *e
 		return nil, false, err
 	}
 	if other := r.byName[named{s.Owner, s.Name}]; other != nil {
-		return nil, false, errTaken(s.Name, other.id)
+		return nil, false, errdefs.New(errdefs.AlreadyExists, "the name %s is session %s's; destroy that, or take another name", s.Name, other.id)
 	}
 	e = newEntry(s, r.events)
 	e.cancelCreate = cancel

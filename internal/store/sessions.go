@@ -1,11 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,18 +147,68 @@ func (s *Store) FindKey(ctx context.Context, owner, key string) (session.Session
 
 // List implements session.Store.
 func (s *Store) List(ctx context.Context, filter session.ListFilter) ([]session.Session, error) {
-	query, args := "SELECT "+s.selected+" FROM sessions WHERE true", []any{}
+	where, args := " FROM sessions WHERE true", []any{}
 	if !filter.IncludeEnded {
-		query += " AND ended_at = 0"
+		where += " AND ended_at = 0"
 	}
 	if !filter.Helpers {
-		query += " AND NOT helper"
+		where += " AND NOT helper"
 	}
 	if filter.Owner != nil {
-		query += " AND owner = ?"
+		where += " AND owner = ?"
 		args = append(args, *filter.Owner)
 	}
-	return list(ctx, s, "list sessions", scan, query+" ORDER BY created_at, id", args...)
+	if filter.IncludeEnded && filter.Ended.Most > 0 {
+		return s.listEnded(ctx, where, args, filter.Ended)
+	}
+	return list(ctx, s, "list sessions", scan, "SELECT "+s.selected+where+" ORDER BY created_at, id", args...)
+}
+
+// readAtOnce is how many rows are read to find those that a page takes.
+const readAtOnce = 100
+
+// listEnded sorts the IDs of rows, and reads these until the page is full.
+func (s *Store) listEnded(ctx context.Context, where string, args []any, page session.EndedPage) ([]session.Session, error) {
+	way, beyond := "", ">"
+	if page.Down {
+		way, beyond = " DESC", "<"
+	}
+	query := "SELECT id" + where + " AND ended_at <> 0"
+	if page.After != "" {
+		query += fmt.Sprintf(" AND (%s, id) %s (?, ?)", page.By, beyond)
+		args = append(args, page.At, string(page.After))
+	}
+	query += fmt.Sprintf(" ORDER BY %s%s, id%s", page.By, way, way)
+	ids, err := list(ctx, s, "list sessions that ended", scanID, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	var taken []session.Session
+	for some := range slices.Chunk(ids, readAtOnce) {
+		marks := strings.TrimSuffix(strings.Repeat("?, ", len(some)), ", ")
+		rows, err := list(ctx, s, "list sessions that ended", scan, "SELECT "+s.selected+" FROM sessions WHERE id IN ("+marks+")", some...)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(rows, func(a, b session.Session) int {
+			return cmp.Compare(slices.Index(some, any(string(a.ID))), slices.Index(some, any(string(b.ID))))
+		})
+		for _, row := range rows {
+			if !page.Takes(row) {
+				continue
+			}
+			if taken = append(taken, row); len(taken) == page.Most {
+				return taken, nil
+			}
+		}
+	}
+	return taken, nil
+}
+
+func scanID(r row) (id any, err error) {
+	var text string
+	err = r.Scan(&text)
+	return text, err
 }
 
 // Touch implements session.Store.

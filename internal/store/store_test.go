@@ -18,6 +18,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/selection"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
 
@@ -164,6 +165,58 @@ func TestList(t *testing.T) {
 		if got := strings.Join(ids, " "); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.filter, got, c.want)
 		}
+	}
+}
+
+// TestListPagesEnded pages through sessions that have ended, in each order, and meets each
+// once. A page looks at few rows, however many there are.
+func TestListPagesEnded(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "db"))
+	for i := range 250 {
+		x := full(session.ID(fmt.Sprintf("s%03d", i*7%250)))
+		x.Owner, x.Helper, x.Name, x.IdempotencyKey = "alice", false, fmt.Sprint("n", i%9), ""
+		x.CreatedAt, x.LastActivity = epoch.Add(time.Duration(i/4)*time.Microsecond), epoch.Add(time.Duration(i*i%50)*time.Microsecond)
+		put(t, s, x)
+	}
+	put(t, s, running("lives"))
+	for _, order := range []selection.Order{"created", "-created", "activity", "-activity", "name", "-name"} {
+		filter := selection.Filter{Owner: "alice"}
+		everything, err := s.List(t.Context(), session.ListFilter{IncludeEnded: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := selection.Page{Order: order}.Of(everything, filter)
+		if err != nil || len(want) != 250 {
+			t.Fatal(len(want), err)
+		}
+		page := selection.Page{Order: order, Limit: 30}
+		for len(want) > 0 {
+			ended, err := page.Ended(filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			looked := 0
+			ended.Takes = func(x session.Session) bool { looked++; return filter.Takes(x) }
+			got, err := s.List(t.Context(), session.ListFilter{IncludeEnded: true, Ended: ended})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := min(page.Limit, len(want))
+			if len(got) != n || looked > n || got[0].ID != want[0].ID || got[n-1].ID != want[n-1].ID {
+				t.Fatalf("by %s: %d sessions of %d, after a look at %d", order, len(got), n, looked)
+			}
+			page.After = page.Cursor(got[n-1])
+			want = want[n:]
+		}
+	}
+	// What is taken may stand far behind what is not.
+	page := selection.Page{Limit: 2}
+	ended, err := page.Ended(selection.Filter{Text: "s243"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.List(t.Context(), session.ListFilter{IncludeEnded: true, Ended: ended}); err != nil || len(got) != 1 || got[0].ID != "s243" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

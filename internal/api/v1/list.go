@@ -92,10 +92,14 @@ func (s *surface) selected(ctx context.Context, in Selection, page selection.Pag
 	if err != nil {
 		return nil, err
 	}
+	last, err := page.Ended(filter)
+	if err != nil {
+		return nil, err
+	}
 	var all []session.Session
 	switch {
 	case in.Scope == "":
-		all, err = s.manager.Sessions.List(ctx, api.Caller(ctx), session.ListRequest{IncludeEnded: ended})
+		all, err = s.manager.Sessions.List(ctx, api.Caller(ctx), session.ListRequest{IncludeEnded: ended, Ended: last})
 	case s.opts.Scopes == nil:
 		err = errdefs.New(errdefs.Unimplemented, "this daemon has no scopes")
 	default:

@@ -134,6 +134,39 @@ func (p Page) after() (place, error) {
 	return at, nil
 }
 
+// columns are what the orders are called where sessions that ended are.
+var columns = map[Order]string{Created: "created_at", Activity: "last_activity", Name: "name"}
+
+// Ended is what Of needs of the sessions that have ended, or all if p has no limit.
+func (p Page) Ended(f Filter) (session.EndedPage, error) {
+	if p.Limit == 0 {
+		return session.EndedPage{}, nil
+	}
+	order, down := strings.CutPrefix(string(p.order()), "-")
+	e := session.EndedPage{Most: p.Limit, By: columns[Order(order)], Down: down, Takes: f.Takes}
+	if p.After == "" {
+		return e, nil
+	}
+	after, err := p.after()
+	if err != nil {
+		return e, err
+	}
+	e.After, e.At = after.ID, after.Name
+	if Order(order) == Name {
+		return e, nil
+	}
+	// A row has microseconds, and what is alive has more: all rows of its microsecond are before it.
+	micros, odd := after.At/1000, after.At%1000 != 0
+	if odd {
+		e.After = behindAll
+	}
+	e.At = micros
+	return e, nil
+}
+
+// behindAll is behind every ID.
+const behindAll = "~"
+
 // Of returns the page of the sessions that f selects. It may change all.
 func (p Page) Of(all []session.Session, f Filter) ([]session.Session, error) {
 	order := p.order()

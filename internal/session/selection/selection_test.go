@@ -32,6 +32,25 @@ func ids(all []session.Session) string {
 	return strings.Join(names, " ")
 }
 
+// A cursor may be of a session that is alive, whose times are finer than those of rows.
+func TestEndedBehindWhatIsAlive(t *testing.T) {
+	alive := session.Session{ID: "mmm", CreatedAt: begin.Add(1500)}
+	for order, want := range map[selection.Order]session.EndedPage{
+		"created":  {After: "~", At: begin.UnixMicro() + 1},
+		"-created": {After: "~", At: begin.UnixMicro() + 1, Down: true},
+	} {
+		page := selection.Page{Order: order, Limit: 1}
+		page.After = page.Cursor(alive)
+		got, err := page.Ended(selection.Filter{})
+		if err != nil || got.After != want.After || got.At != want.At || got.Down != want.Down || got.By != "created_at" {
+			t.Errorf("%s: %+v, %v", order, got, err)
+		}
+	}
+	if _, err := (selection.Page{Limit: 1, After: "x"}).Ended(selection.Filter{}); !errdefs.Is(err, errdefs.InvalidArgument) {
+		t.Error(err)
+	}
+}
+
 func TestFilter(t *testing.T) {
 	for _, c := range []struct {
 		filter selection.Filter
