@@ -37,9 +37,17 @@ func admit(ctx context.Context, log *slog.Logger, findings []doctor.Finding) err
 
 // admitSession asks for room for another session of an owner.
 func (d *Daemon) admitSession(gate *admission.Gate) func(context.Context, string) error {
+	turns := admission.NewTurns()
 	return func(ctx context.Context, owner string) error {
 		if err := d.usage.Check(owner); err != nil {
 			return err
+		}
+		if owner != "" && ctx.Done() != nil { // not for a snapshot, and what has no end cannot be counted
+			end, err := turns.Begin(owner)
+			if err != nil {
+				return err
+			}
+			context.AfterFunc(ctx, end)
 		}
 		if err := gate.Admit(ctx); err != nil {
 			return err
