@@ -1,0 +1,131 @@
+package limits
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Bound is something that all owners share, and what keeps one of them from taking it.
+// TestTwoOwners takes all that one owner can get of it, and looks at another's calls.
+type Bound struct {
+	What     string   // what is shared
+	PerOwner string   // of one owner, or one session; "" where its total is by session
+	Total    string   // of all together
+	Keys     []string // of the configuration; nil is a constant
+	Tests    []string // package.Name of those that reach the bound
+	Open     string   // what an owner can take from others all the same, until that is mended
+}
+
+// Bounds are all of them, in the order of docs/limits.md, which is written from it.
+var Bounds = []Bound{
+	{
+		What: "processor time of programs", PerOwner: "a session's cores; who uses most goes behind the others", Total: "the host's, shared",
+		Keys: []string{"defaults.cpu_limit", "quota.cpu"}, Tests: []string{"test/limits.TestFiveBullies"},
+	},
+	{
+		What: "processes", PerOwner: "a session's, times its sessions", Total: "the host's, less a reserve",
+		Keys: []string{"defaults.pids_limit", "admission.pids_reserve"}, Tests: []string{"test/attack.TestR01_ForkBombs", "internal/admission.TestAdmit"},
+	},
+	{
+		What: "memory of programs", PerOwner: "a session's; of all its sessions by quota", Total: "the host's, less a reserve",
+		Keys: []string{"defaults.mem_limit_mb", "quota.memory_mb", "admission.memory_reserve_mb"}, Tests: []string{"test/attack.TestR02_Memory", "internal/admission.TestAdmit"},
+	},
+	{
+		What: "disk space", PerOwner: "a session's; of all that it owns by quota", Total: "the host's, less a reserve",
+		Keys: []string{"defaults.disk_limit_mb", "quota.disk_mb", "admission.disk_reserve_mb"}, Tests: []string{"test/attack.TestR04_DiskBytes", "test/fault.TestF10_OvercommittedDisks"},
+	},
+	{
+		What: "sessions, with their user ids, loop devices, namespaces and runners", PerOwner: "sessions of one key or user", Total: "sessions",
+		Keys: []string{"max_sessions_per_key", "max_sessions"}, Tests: []string{"internal/session.TestMaxSessionsOfOneOwner", "internal/session.TestMaxSessions"},
+	},
+	{
+		What: "creates under way", PerOwner: "64 for each processor", Total: "128 for each processor", Tests: []string{"internal/admission.TestTurns"},
+		Open: "twenty creates at once take the processors: a create of another owner takes up to half a second",
+	},
+	{
+		What: "rows of sessions that have ended", PerOwner: "as many as it ends in 24 hours", Total: "the same",
+		Tests: []string{"internal/store.TestListPagesEnded"},
+		Open:  "an owner that lists them over and over takes the daemon's processor time: see the last row",
+	},
+	{
+		What: "snapshots", PerOwner: "a number, and bytes", Total: "the host's disk, less a reserve",
+		Keys: []string{"snapshots.max_count", "snapshots.max_total_mb"}, Tests: []string{"internal/api/v1.TestSnapshots"},
+	},
+	{
+		What: "workspaces", PerOwner: "a share of the total", Total: "a number, and the host's disk",
+		Keys: []string{"workspace.max_count"}, Tests: []string{"internal/session/quota.TestOwnersShareWorkspaces"},
+	},
+	{
+		What: "stored secrets", PerOwner: "1000 of 16 KiB", Total: "the sum of owners", Tests: []string{"internal/session/secrets.TestMostSecrets"},
+	},
+	{
+		What: "requests under way, their goroutines and connections", PerOwner: "a number for each class of request", Total: "a number for each class",
+		Keys:  []string{"requests.max_concurrent_per_key", "requests.max_waiting_per_key", "requests.max_transfers_per_key", "requests.max_concurrent", "requests.max_waiting", "requests.max_transfers"},
+		Tests: []string{"internal/api.TestConcurrentRequests", "test/limits.TestRequestsUnderWay"},
+	},
+	{
+		What: "requests in a time, and their lines in the log and the audit log", PerOwner: "a rate", Total: "files of a size, the oldest of which go",
+		Keys: []string{"rate_limit.requests_per_second", "audit.max_file_mb", "audit.max_files"}, Tests: []string{"internal/api.TestRate", "internal/audit.TestQueryReadsWhatItNeeds"},
+	},
+	{
+		What: "memory while bodies are read", PerOwner: "32 MiB", Total: "64 MiB", Tests: []string{"internal/api/kit.TestBodiesAreBounded"},
+	},
+	{
+		What: "memory of commands under way", PerOwner: "64 MiB", Total: "the sum of owners", Tests: []string{"internal/api/kit.TestHeldBodiesAreBounded", "test/attack.TestA06_HeldCommands"},
+		Open: "bodies of a megabyte, sent over and over, take the daemon's processor time: see the last row",
+	},
+	{
+		What: "memory while headers are read", PerOwner: "4 MiB of an address", Total: "32 MiB", Tests: []string{"internal/headers.TestUnfinishedHeadersShareRoom", "test/attack.TestA26_ManyHeaders"},
+	},
+	{
+		What: "connections of clients", PerOwner: "those of its requests; without one an address's headers", Total: "a number, and a reserve of descriptors",
+		Keys: []string{"requests.max_connections"}, Tests: []string{"internal/api.TestConnections", "internal/api.TestConnectionsLeaveDescriptors"},
+	},
+	{
+		What: "connections of programs to the outside, and their descriptors", PerOwner: "half of the total, and a rate of each session", Total: "a quarter of the process's descriptors",
+		Keys: []string{"network.max_connections_per_owner"}, Tests: []string{"internal/network/relay.TestBudget", "test/attack.TestW18_ConnectionsOfOneOwner"},
+	},
+	{
+		What: "connections to ports of sessions", PerOwner: "128 of a session, and its requests", Total: "as of requests that wait", Tests: []string{"internal/runner.TestDialLimit"},
+	},
+	{
+		What: "places in the queue of a shell; shells, programs and terminals", PerOwner: "64; 64, 128 and 32 of a session", Total: "the sum of sessions", Tests: []string{"test/limits.TestLimits"},
+	},
+	{
+		What: "output that is kept", PerOwner: "1 MiB of a command, in its sandbox's own memory", Total: "the sum of sessions",
+		Keys: []string{"exec.output_limit_bytes"}, Tests: []string{"test/limits.TestLimits"},
+	},
+	{
+		What: "the daemon's processor time for searches and lists", PerOwner: "its requests under way", Total: "requests under way",
+		Keys: []string{"requests.max_concurrent_per_key"}, Tests: []string{"internal/store.TestListPagesEnded", "internal/audit.TestQueryReadsWhatItNeeds"},
+		Open: "a request in progress has no share of the daemon's processor time: twelve clients that list and search over and over slow another's commands a hundredfold",
+	},
+}
+
+// Marks around the table in docs/limits.md.
+const (
+	tableBegin = "<!-- written by `go test ./test/limits -run TestBoundsAreDocumented -update` -->\n"
+	tableEnd   = "<!-- end -->\n"
+)
+
+// table is Bounds for docs/limits.md.
+func table() string {
+	var out strings.Builder
+	fmt.Fprintln(&out, "\n| what is shared | of one owner | in all | key | test |\n| --- | --- | --- | --- | --- |")
+	for _, b := range Bounds {
+		keys := "constant"
+		if len(b.Keys) > 0 {
+			keys = code(b.Keys)
+		}
+		fmt.Fprintf(&out, "| %s | %s | %s | %s | %s |\n", b.What, b.PerOwner, b.Total, keys, code(b.Tests))
+	}
+	fmt.Fprint(&out, "\nThis does not hold yet:\n\n")
+	for _, b := range Bounds {
+		if b.Open != "" {
+			fmt.Fprintf(&out, "- %s: %s.\n", b.What, b.Open)
+		}
+	}
+	return out.String() + "\n"
+}
+
+func code(words []string) string { return "`" + strings.Join(words, "`, `") + "`" }

@@ -1,0 +1,451 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sandkasten "github.com/sandkasten/sandkasten/sdk/go"
+
+	"github.com/sandkasten/sandkasten/test/blackbox"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/limits.md anew")
+
+const limitsPage = "../../docs/limits.md"
+
+// TestBoundsAreDocumented: the page has the table, and each key of it is one.
+func TestBoundsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile(limitsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(page), tableBegin)
+	_, after, ends := strings.Cut(rest, tableEnd)
+	if !begins || !ends {
+		t.Fatalf("%s has no place for the table", limitsPage)
+	}
+	want := before + tableBegin + table() + tableEnd + after
+	if *update {
+		if err := os.WriteFile(limitsPage, []byte(want), 0o644); err != nil { //nolint:gosec // for everybody to read
+			t.Fatal(err)
+		}
+	} else if want != string(page) {
+		t.Errorf("the table of %s is not that of Bounds: run this test with -update", limitsPage)
+	}
+	settings, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range Bounds {
+		for _, key := range b.Keys {
+			if !strings.Contains(string(settings), "| `"+key+"` |") {
+				t.Errorf("%s: there is no key %s", b.What, key)
+			}
+		}
+		if takers[b.What] == nil {
+			t.Errorf("nobody takes all of %q", b.What)
+		}
+	}
+	if len(takers) != len(Bounds) {
+		t.Errorf("%d takers for %d bounds", len(takers), len(Bounds))
+	}
+}
+
+// greedy is an owner who takes all that it can get.
+type greedy struct {
+	*testing.T
+	ctx     context.Context // ends when the other owner has been looked at
+	daemon  *blackbox.Daemon
+	key     string
+	client  *sandkasten.Client
+	session *sandkasten.Session
+	wg      *sync.WaitGroup
+}
+
+// again does something in n goroutines over and over. How it ends is nobody's concern: it
+// may be refused.
+func (g greedy) again(n int, do func(i int)) {
+	for i := range n {
+		g.wg.Go(func() {
+			for g.ctx.Err() == nil {
+				do(i)
+			}
+		})
+	}
+}
+
+// runs has a command go on in the session until the end.
+func (g greedy) runs(command string) {
+	g.again(1, func(int) {
+		_, _ = g.session.Exec(g.ctx, command, &sandkasten.ExecOptions{Timeout: 5 * time.Minute})
+	})
+}
+
+// until waits for something to be so, which shows that it is being taken.
+func (g greedy) until(what string, done func() bool) {
+	g.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); pause(g.ctx, 20*time.Millisecond) {
+		if time.Now().After(deadline) {
+			g.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// used waits for what the session uses to be so.
+func (g greedy) used(what string, enough func(sandkasten.Stats) bool) {
+	g.Helper()
+	g.until(what, func() bool {
+		st, err := g.session.Stats(g.ctx)
+		return err == nil && enough(st)
+	})
+}
+
+// refused does something until it is refused, at most so many times.
+func (g greedy) refused(most int, do func(i int) error) {
+	g.Helper()
+	for i := range most {
+		err := do(i)
+		if e, ok := errors.AsType[*sandkasten.APIError](err); ok && (e.Status == http.StatusTooManyRequests || e.Status == http.StatusInsufficientStorage) {
+			return
+		}
+		if err != nil {
+			g.Fatal(err)
+		}
+	}
+	g.Errorf("%d times, and it was never refused", most)
+}
+
+// holds opens connections that each send the same and wait, until they are let go.
+func (g greedy) holds(n int, text string) (letGo func()) {
+	address := strings.TrimPrefix(g.daemon.URL, "http://")
+	var held []net.Conn
+	for range n {
+		conn, err := net.Dial("tcp", address) //nolint:noctx // it is closed below
+		if err != nil {
+			continue // refused, as all of these may be
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(2 * time.Second))
+		_, _ = io.WriteString(conn, text)
+		held = append(held, conn)
+	}
+	return func() {
+		for _, conn := range held {
+			_ = conn.Close()
+		}
+	}
+}
+
+// pause waits, unless ctx ends first.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (g greedy) header(method, path string, more string) string {
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n%s", method, path, g.key, more)
+}
+
+// takers take all that they can get of what is shared, and return when they have it.
+var takers = map[string]func(greedy){
+	"processor time of programs": func(g greedy) {
+		g.runs("for i in 1 2 3 4; do while :; do :; done & done; wait")
+		g.used("it burns", func(s sandkasten.Stats) bool { return s.CPUUsageUsec > 500_000 })
+	},
+	"processes": func(g greedy) {
+		g.runs(bullies[0].command)
+		g.used("it forks", bullies[0].proof)
+	},
+	"memory of programs": func(g greedy) {
+		g.runs(bullies[1].command)
+		g.used("it is killed", bullies[1].proof)
+	},
+	"disk space": func(g greedy) {
+		g.runs(bullies[2].command)
+		g.used("it writes", bullies[2].proof)
+	},
+	"output that is kept": func(g greedy) {
+		g.again(2, func(i int) {
+			_, _ = g.session.ExecStream("yes", &sandkasten.ExecOptions{Shell: fmt.Sprint("s", i)}).Copy(g.ctx, io.Discard, io.Discard)
+		})
+		g.used("it prints", bullies[3].proof)
+	},
+	"sessions, with their user ids, loop devices, namespaces and runners": func(g greedy) {
+		g.refused(40, func(int) error {
+			_, err := g.client.CreateSession(g.ctx, nil)
+			return err
+		})
+	},
+	"creates under way": func(g greedy) {
+		g.again(300, func(int) {
+			if s, err := g.client.CreateSession(g.ctx, nil); err == nil {
+				_ = s.Destroy(g.ctx)
+			}
+		})
+	},
+	"rows of sessions that have ended": func(g greedy) {
+		for range 100 {
+			s, err := g.client.CreateSession(g.ctx, nil)
+			if err == nil {
+				err = s.Destroy(g.ctx)
+			}
+			if err != nil {
+				g.Fatal(err)
+			}
+		}
+		g.again(4, func(int) { _, _ = g.client.ListSessions(g.ctx, &sandkasten.ListSessionsOptions{IncludeEnded: true}) })
+	},
+	"snapshots": func(g greedy) {
+		g.refused(30, func(int) error {
+			_, err := g.session.Snapshot(g.ctx, nil)
+			return err
+		})
+	},
+	"workspaces": func(g greedy) {
+		g.refused(60, func(i int) error {
+			_, err := g.client.CreateWorkspace(g.ctx, &sandkasten.WorkspaceOptions{ID: fmt.Sprint("greedy-", i), SizeMB: 16})
+			return err
+		})
+	},
+	"stored secrets": func(g greedy) {
+		g.refused(1100, func(i int) error {
+			_, err := g.client.SetSecret(g.ctx, fmt.Sprint("S", i), &sandkasten.SecretOptions{Value: strings.Repeat("x", 1000), Hosts: []string{"example.org"}, Header: "Authorization"})
+			return err
+		})
+	},
+	"requests under way, their goroutines and connections": func(g greedy) {
+		g.Cleanup(g.holds(300, g.header("GET", "/v1/events", "Accept: text/event-stream\r\n\r\n")))
+		g.refused(1, func(int) error {
+			_, err := g.session.Exec(g.ctx, "true", nil)
+			return err
+		})
+	},
+	"requests in a time, and their lines in the log and the audit log": func(g greedy) {
+		g.again(8, func(int) { _, _ = g.client.GetSession(g.ctx, "none") })
+	},
+	"memory while bodies are read": func(g greedy) {
+		g.Cleanup(g.holds(60, g.header("POST", "/v1/sessions/"+g.session.ID+"/exec", "Content-Type: application/json\r\nContent-Length: 8000000\r\n\r\n")+`{"cmd":"`+strings.Repeat("x", 1<<20)))
+	},
+	"memory of commands under way": func(g greedy) {
+		long := "sleep 60 #" + strings.Repeat("x", 900<<10)
+		g.again(80, func(i int) {
+			_, _ = g.session.Exec(g.ctx, long, &sandkasten.ExecOptions{Shell: fmt.Sprint("s", i%8)})
+			pause(g.ctx, 100*time.Millisecond)
+		})
+	},
+	"memory while headers are read": func(g greedy) {
+		g.again(4, func(int) {
+			defer g.holds(100, "GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\n"+strings.Repeat("ab:c\r\n", 250))()
+			pause(g.ctx, 2*time.Second)
+		})
+	},
+	"connections of clients": func(g greedy) { g.Cleanup(g.holds(2000, "")) },
+	"connections of programs to the outside, and their descriptors": func(g greedy) {
+		if _, err := g.session.SetNetwork(g.ctx, sandkasten.NetworkPolicy{Mode: "internet", MaxConnections: 4096, ConnectionsPerSecond: 1000}); err != nil {
+			g.Fatal(err)
+		}
+		g.runs(`python3 -c '
+import socket, itertools
+held = []
+for i in itertools.count():
+    s = socket.socket()
+    s.setblocking(False)
+    s.connect_ex(("198.51.100.%d" % (i % 250 + 1), 80))
+    held.append(s)
+    if len(held) > 4000: held = []
+'`)
+		g.until("it connects", func() bool {
+			log, err := g.session.NetworkLog(g.ctx, 0, 10)
+			return err == nil && len(log.Events) > 0
+		})
+	},
+	"connections to ports of sessions": func(g greedy) {
+		if _, err := g.session.StartProcess(g.ctx, []string{"python3", "-m", "http.server", "8000"}, nil); err != nil {
+			g.Fatal(err)
+		}
+		g.until("it listens", func() bool {
+			tunnel, err := g.session.DialPort(g.ctx, 8000)
+			return err == nil && tunnel.Close() == nil
+		})
+		g.refused(200, func(int) error {
+			tunnel, err := g.session.DialPort(g.ctx, 8000)
+			if err == nil {
+				g.Cleanup(func() { _ = tunnel.Close() })
+			}
+			return err
+		})
+	},
+	"places in the queue of a shell; shells, programs and terminals": func(g greedy) {
+		g.again(80, func(int) {
+			_, _ = g.session.Exec(g.ctx, "sleep 1", nil)
+			pause(g.ctx, 100*time.Millisecond)
+		})
+		g.refused(33, func(int) error {
+			_, err := g.session.StartProcess(g.ctx, []string{"sleep", "600"}, &sandkasten.ProcessOptions{TTY: true})
+			return err
+		})
+	},
+	"the daemon's processor time for searches and lists": func(g greedy) {
+		if _, err := g.session.Exec(g.ctx, "mkdir many && cd many && for i in $(seq 2000); do echo line $i >$i; done", nil); err != nil {
+			g.Fatal(err)
+		}
+		g.again(4, func(int) { _, _ = g.session.Grep(g.ctx, "line.*9$", nil) })
+		g.again(4, func(int) { _, _ = g.client.ListSessions(g.ctx, &sandkasten.ListSessionsOptions{IncludeEnded: true}) })
+		g.again(4, func(int) { _, _ = g.client.ListAudit(g.ctx, nil) })
+	},
+}
+
+const (
+	slower  = 10                     // times what a call takes alone that it may take beside the other owner
+	atLeast = 250 * time.Millisecond // which is no reason to worry, however short it is alone
+)
+
+// TestTwoOwners: one owner takes all it can get of what is shared, one thing at a time.
+// Another's commands, creates and lists go on, and are hardly slower.
+func TestTwoOwners(t *testing.T) {
+	const greedyKey, otherKey = "sk_greedy_key_of_1", "sk_other_key_of_16"
+	d := blackbox.Start(t, blackbox.Options{Config: `
+max_sessions: 60
+max_sessions_per_key: 20
+workspace: {max_count: 50}
+snapshots: {max_count: 10}
+requests: {max_waiting_per_key: 200}
+api_keys: [{owner: greedy, key: ` + greedyKey + `}, {owner: other, key: ` + otherKey + `}]
+`})
+	client := d.Client(otherKey)
+	session := create(t, client, nil)
+	defer destroy(t, session)
+	quiet := callsOf(t, client, session)
+	t.Logf("%-70s %s", "alone", quiet)
+	for _, b := range Bounds {
+		t.Run(b.What, func(t *testing.T) {
+			take, stop := beginTaking(t, d, greedyKey)
+			defer stop()
+			takers[b.What](take)
+			for round := 1; ; round++ {
+				beside := callsOf(t, client, session)
+				t.Logf("%-70s %s", b.What, beside)
+				slow := beside.slowerThan(quiet)
+				if len(slow) == 0 {
+					break
+				}
+				if b.Open != "" { // docs/limits.md says so
+					t.Logf("open: %s", strings.Join(slow, ", "))
+					break
+				}
+				if round == rounds/2 {
+					t.Errorf("beside an owner who takes %s: %s", b.What, strings.Join(slow, ", "))
+					break
+				}
+			}
+		})
+	}
+}
+
+// beginTaking is a greedy owner with a session. stop ends it, and removes all that it has.
+func beginTaking(t *testing.T, d *blackbox.Daemon, key string) (_ greedy, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	client := d.Client(key)
+	g := greedy{T: t, ctx: ctx, daemon: d, key: key, client: client, wg: &sync.WaitGroup{}}
+	g.session = create(t, client, nil)
+	return g, func() {
+		cancel()
+		g.wg.Wait()
+		all, err := client.ListSessions(t.Context(), nil)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, s := range all {
+			destroy(t, s)
+		}
+		spaces, err := client.ListWorkspaces(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		for _, w := range spaces {
+			if err := client.DeleteWorkspace(t.Context(), w.ID, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func destroy(t *testing.T, s *sandkasten.Session) {
+	t.Helper()
+	if err := s.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// calls are how long an owner's calls took, by what they do.
+type calls map[string]times
+
+// callsOf runs commands, makes sessions and lists them.
+func callsOf(t *testing.T, client *sandkasten.Client, session *sandkasten.Session) calls {
+	t.Helper()
+	took := calls{}
+	timed := func(what string, do func() error) {
+		t.Helper()
+		start := time.Now()
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		took[what] = append(took[what], time.Since(start))
+	}
+	for range 50 {
+		timed("exec", func() error {
+			result, err := session.Exec(t.Context(), "true", nil)
+			if err == nil && result.ExitCode != 0 {
+				err = fmt.Errorf("%+v", result)
+			}
+			return err
+		})
+		timed("list", func() error {
+			_, err := client.ListSessions(t.Context(), nil)
+			return err
+		})
+	}
+	for range 5 {
+		var made *sandkasten.Session
+		timed("create", func() (err error) {
+			made, err = client.CreateSession(t.Context(), nil)
+			return err
+		})
+		if made != nil {
+			destroy(t, made)
+		}
+	}
+	return took
+}
+
+func (c calls) String() string {
+	var out []string
+	for _, what := range slices.Sorted(maps.Keys(c)) {
+		out = append(out, fmt.Sprintf("%s p50 %s, p99 %s", what, c[what].at(50), c[what].at(99)))
+	}
+	return strings.Join(out, "; ")
+}
+
+// slowerThan names what is slower than others may make it.
+func (c calls) slowerThan(quiet calls) (slow []string) {
+	for _, what := range slices.Sorted(maps.Keys(c)) {
+		if got, most := c[what].at(99), max(slower*quiet[what].at(99), atLeast); got > most {
+			slow = append(slow, fmt.Sprintf("%s takes up to %s, more than %s", what, got, most))
+		}
+	}
+	return slow
+}
