@@ -166,7 +166,7 @@ type Match struct {
 	Path   string   `json:"path"`   // relative to Grep.Path; "" if that is the file
 	Line   int      `json:"line"`   // from 1
 	Column int      `json:"column"` // of the first match, in bytes, from 1
-	Text   string   `json:"text"`   // cut if it is long
+	Text   string   `json:"text"`   // 500 bytes of a longer line, with the match, and an ellipsis where it is cut
 	Before []string `json:"before,omitempty"`
 	After  []string `json:"after,omitempty"`
 }

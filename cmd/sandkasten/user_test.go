@@ -43,7 +43,7 @@ func TestUserCommands(t *testing.T) {
 	if out := tm.want("user", "rm", "dora"); out != "dora\n" {
 		t.Errorf("rm = %q", out)
 	}
-	if r := tm.run("user", "rm", "dora"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "no such user") {
+	if r := tm.run("user", "rm", "dora"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, `there is no user "dora"`) {
 		t.Errorf("rm of who is gone = %+v", r)
 	}
 	if r := tm.run("user", "add", "Root"); r.code != cli.ExitFailed || !strings.Contains(r.errOut, "name") {

@@ -302,7 +302,7 @@ func (a *Accounts) find(c caller, name string) (*user, error) {
 	defer a.mu.RUnlock()
 	u := a.users[name]
 	if u == nil || !c.sees(u) {
-		return nil, errdefs.New(errdefs.NotFound, "no such user")
+		return nil, errdefs.New(errdefs.NotFound, "there is no user %q; an admin makes one with `sandkasten user add`", name)
 	}
 	return u, nil
 }

@@ -16,13 +16,15 @@ import (
 //     every state of the bar is a line, and nothing that was printed is lost.
 //   - All other bytes stay, valid UTF-8 or not.
 //
-// A control string that is never ended hides at most its own line, or in a DCS
-// all up to the next ESC.
+// A control string that is never ended hides at most its own line. Those of kind DCS, as
+// pictures, may have several: what follows the first is held until it is known whether the
+// string ends, and 64 KiB at most.
 type Plain struct {
 	out   io.Writer
 	state ansiState
 	cr    bool   // a "\r" is held back until the next visible byte
 	kind  byte   // which control string, in inString
+	lines []byte // of a DCS, from the end of its first one on
 	held  int64  // bytes since the last one that was decided on
 	buf   []byte // of one Write, kept for the next
 }
@@ -44,6 +46,9 @@ const (
 	can = 0x18 // ends any sequence
 	sub = 0x1a // so does this
 )
+
+// mostLines bounds the lines of a DCS that are held.
+const mostLines = 64 << 10
 
 // NewPlain returns a Plain that writes to out.
 func NewPlain(out io.Writer) *Plain { return &Plain{out: out} }
@@ -71,13 +76,26 @@ func (p *Plain) Write(b []byte) (int, error) {
 
 // Flush passes on what is held back when no more will come.
 func (p *Plain) Flush() error {
-	cr := p.cr
-	p.state, p.cr, p.held = ground, false, 0
-	if !cr {
+	p.buf = p.buf[:0]
+	p.giveBack()
+	if p.cr {
+		p.buf = append(p.buf, '\n')
+	}
+	p.cr, p.held = false, 0
+	if len(p.buf) == 0 {
 		return nil
 	}
-	_, err := p.out.Write([]byte{'\n'})
+	_, err := p.out.Write(p.buf)
 	return err
+}
+
+// giveBack shows the lines that a DCS without an end has hidden.
+func (p *Plain) giveBack() {
+	p.state = ground
+	for _, c := range p.lines {
+		p.visible(c)
+	}
+	p.lines = p.lines[:0]
 }
 
 // strip sets buf to what remains of b.
@@ -139,17 +157,22 @@ func (p *Plain) step(c byte) {
 	case inString:
 		switch {
 		case c == bel, c == can, c == sub:
-			p.state = ground
+			p.state, p.lines = ground, p.lines[:0]
 		case c == esc:
 			p.state = inStringEscape
 		case c == '\n' && p.kind != 'P':
 			p.abort(c)
+		case c == '\n', len(p.lines) > 0:
+			if p.lines = append(p.lines, c); len(p.lines) > mostLines {
+				p.giveBack()
+			}
 		}
 	case inStringEscape:
 		if c == '\\' { // ST
-			p.state = ground
+			p.state, p.lines = ground, p.lines[:0]
 			return
 		}
+		p.giveBack()
 		p.afterEscape(c)
 	}
 }

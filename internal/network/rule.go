@@ -46,6 +46,9 @@ func isWeb(port uint16) bool { return port == 80 || port == 443 }
 // ParseRule parses an entry. One that opens a name without a port is for the ports
 // 80 and 443; one that closes it is for all.
 func ParseRule(text string, opens bool) (Rule, error) {
+	if err := checkForm(text); err != nil {
+		return Rule{}, err
+	}
 	host, portText, err := splitPort(text)
 	if err != nil {
 		return Rule{}, err
@@ -70,6 +73,24 @@ func ParseRule(text string, opens bool) (Rule, error) {
 	}
 	rule.wildcard = wildcard
 	return rule, nil
+}
+
+// checkForm refuses what people write who think of addresses of pages, and says what
+// belongs there instead.
+func checkForm(text string) error {
+	if scheme, rest, ok := strings.Cut(text, "://"); ok {
+		host, _, _ := strings.Cut(rest, "/")
+		return fmt.Errorf("%q: leave out %s:// and the path, as %s", text, scheme, host)
+	}
+	if text == "*" {
+		return fmt.Errorf(`"*" is every host: use mode internet instead of a list`)
+	}
+	if host, _, ok := strings.Cut(text, "/"); ok {
+		if _, err := netip.ParseAddr(host); err != nil {
+			return fmt.Errorf("%q: leave out the path, as %s", text, host)
+		}
+	}
+	return nil
 }
 
 // splitPort cuts an entry into host and port. An IPv6 address with a port stands

@@ -167,7 +167,7 @@ func (v *visit) rewrite(r *httputil.ProxyRequest) {
 	out.URL.Scheme = "http"
 	out.URL.Host = net.JoinHostPort(string(v.target.Session), strconv.Itoa(v.target.Port))
 	out.URL.Path, out.URL.RawPath = v.plain, v.path
-	out.URL.RawQuery = withoutToken(out.URL.RawQuery)
+	out.URL.RawQuery = withoutToken(r.In.URL.RawQuery) // Out's has lost what Go does not take for a parameter
 	out.Host = r.In.Host
 	cleanRequest(out.Header)
 	if up := out.Header.Get("Upgrade"); !strings.EqualFold(up, "websocket") {

@@ -1,7 +1,9 @@
 package preview
 
 import (
+	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -220,6 +222,27 @@ func TestWithoutToken(t *testing.T) {
 	} {
 		if got := withoutToken(query); got != want {
 			t.Errorf("%q: %q, want %q", query, got, want)
+		}
+	}
+}
+
+// Servers may read a query as they like: what one has that Go would not parse reaches them.
+func TestQueriesPassAsTheyCame(t *testing.T) {
+	var got string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RequestURI }))
+	defer server.Close()
+	v := &visit{p: &Previews{}, target: Target{idA, 80}, path: "/a%2fb", plain: "/a/b"}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		v.rewrite(r)
+		r.Out.URL.Host = strings.TrimPrefix(server.URL, "http://")
+	}}
+	for query, want := range map[string]string{
+		"?flag&style=a;b": "?flag&style=a;b", "?%zz=%&b": "?%zz=%&b", "?a+b=%2F;": "?a+b=%2F;", "?": "?", "": "",
+		"?x;y&preview_token=t&z": "?x;y&z",
+	} {
+		proxy.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/a%2fb"+query, nil))
+		if got != "/a%2fb"+want {
+			t.Errorf("%q arrives as %q", query, got)
 		}
 	}
 }

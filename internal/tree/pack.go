@@ -1,5 +1,5 @@
 // Package tree moves a local directory into a tar stream and out of one: the
-// command line's half of copying directories. It keeps modes and links. What it
+// command line's half of copying directories. It keeps modes, links and times, of which full seconds. What it
 // unpacks was packed by a sandbox and is taken for hostile: nothing is written
 // outside of the directory, and no link that is made leads out of it.
 package tree
@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // block is the unit of a tar stream, which ends in two empty ones.
@@ -73,7 +74,10 @@ func (p *Plan) add(name string, d fs.DirEntry) error {
 	// Who it belongs to here means nothing there.
 	*header = tar.Header{
 		Typeflag: header.Typeflag, Name: filepath.ToSlash(name), Linkname: target, Size: header.Size,
-		Mode: int64(info.Mode().Perm()), ModTime: header.ModTime,
+		Mode: int64(info.Mode().Perm()),
+		// In full seconds, or each header would be 1 KiB longer. The writer would round up, too,
+		// into the future.
+		ModTime: header.ModTime.Truncate(time.Second),
 	}
 	if info.IsDir() {
 		header.Name += "/"

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -37,6 +38,9 @@ func look(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		text := info.Mode().String()
+		if info.Mode()&fs.ModeSymlink == 0 {
+			text += info.ModTime().UTC().Format(" 15:04:05 ")
+		}
 		switch {
 		case info.Mode().IsRegular():
 			content, err := os.ReadFile(name)
@@ -78,6 +82,10 @@ func TestThereAndBack(t *testing.T) {
 		os.Symlink("../tool", filepath.Join(from, "sub", "up")),
 		os.Mkdir(filepath.Join(from, "none"), 0o700),
 	)
+	old := time.Unix(1e9, 789_000_000)
+	for _, name := range []string{"tool", "empty", "none"} {
+		check(t, os.Chtimes(filepath.Join(from, name), old, old))
+	}
 	want := look(t, from)
 	check(t, syscall.Mkfifo(filepath.Join(from, "pipe"), 0o600))
 	p, err := tree.Scan(from)

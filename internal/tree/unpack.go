@@ -76,7 +76,10 @@ func (u *unpacker) file(header *tar.Header) error {
 		return err
 	}
 	_, err = io.CopyBuffer(f, onlyReader{u.in}, u.buf)
-	return errors.Join(err, f.Chmod(header.FileInfo().Mode().Perm()), f.Close())
+	if err := errors.Join(err, f.Chmod(header.FileInfo().Mode().Perm()), f.Close()); err != nil {
+		return err
+	}
+	return u.root.Chtimes(header.Name, header.ModTime, header.ModTime)
 }
 
 // makeRoom makes the directories above name and removes what is there.
@@ -96,7 +99,7 @@ func (u *unpacker) makeRoom(name string) error {
 	return u.root.Remove(name)
 }
 
-// finish makes the links and sets the modes of directories, those below first.
+// finish makes the links and sets the modes and times of directories, those below first.
 func (u *unpacker) finish() error {
 	for _, header := range u.links {
 		if err := u.link(header); err != nil {
@@ -104,7 +107,11 @@ func (u *unpacker) finish() error {
 		}
 	}
 	for i := len(u.dirs) - 1; i >= 0; i-- {
-		if err := u.root.Chmod(u.dirs[i].Name, u.dirs[i].FileInfo().Mode().Perm()); err != nil {
+		dir := u.dirs[i]
+		if err := u.root.Chtimes(dir.Name, dir.ModTime, dir.ModTime); err != nil {
+			return err
+		}
+		if err := u.root.Chmod(dir.Name, dir.FileInfo().Mode().Perm()); err != nil {
 			return err
 		}
 	}

@@ -101,7 +101,11 @@ func (r request) repeatable(err error) bool {
 		return false
 	}
 	var refused *APIError
-	if errors.As(err, &refused) { // 429 says that nothing was done
+	if errors.As(err, &refused) {
+		if refused.Reason == ReasonQuotaExceeded {
+			return false // time alone changes nothing
+		}
+		// 429 says that nothing was done.
 		return refused.Status == http.StatusTooManyRequests || r.safe && refused.Status == http.StatusServiceUnavailable
 	}
 	var lost *ConnectionError

@@ -91,6 +91,7 @@ var lost = answer{}
 func TestWhatIsRepeated(t *testing.T) {
 	busy := answer{status: 429, body: `{"code": "resource_exhausted", "error": "too many"}`}
 	used := answer{status: 429, body: busy.body, header: map[string]string{"Retry-After": "3600"}}
+	spent := answer{status: 429, body: `{"code": "resource_exhausted", "reason": "quota_exceeded", "error": "4 of 4 cores"}`, header: map[string]string{"Retry-After": "1"}}
 	down := answer{status: 503, body: unavailable}
 	broken := answer{status: 500, body: `{"code": "internal", "error": "our fault"}`}
 	get := func(c *Client) error { _, err := c.Session("s1").Refresh(t.Context()); return err }
@@ -119,6 +120,7 @@ func TestWhatIsRepeated(t *testing.T) {
 		{"exec after 503", exec, down, 1},
 		{"exec after 429", exec, busy, 2},
 		{"exec after 429 for an hour", exec, used, 1},
+		{"create over a quota", create, spent, 1},
 		{"write after 429", write, busy, 2},
 		{"write after a lost answer", write, lost, 1},
 		{"write of a stream after 429", pour, busy, 1},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -143,9 +144,15 @@ func TestStreamEndsWithItsKey(t *testing.T) {
 	var made v1.Session
 	s.do(t, "POST", "/v1/sessions", `{}`, bearer(s.newKey(t, `{"user":"dora"}`).Text)).into(t, 201, &made)
 	session := "/v1/sessions/" + string(made.ID)
+	port := inside(t, func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "begun and goes on")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
 	for _, tt := range []struct{ method, path, body string }{
 		{"POST", "/exec/stream", `{"cmd":"echo begun and goes on; sleep 60"}`},
 		{"GET", "/fs/watch?path=.", ""},
+		{"GET", "/ports/" + port + "/", ""},
 	} {
 		k := s.newKey(t, `{"user":"dora"}`)
 		r, err := http.NewRequestWithContext(t.Context(), tt.method, s.URL+session+tt.path, strings.NewReader(tt.body))
@@ -180,21 +187,27 @@ func TestWebSocketEndsWithItsKey(t *testing.T) {
 	s.newUser(t, "dora", "user")
 	var made v1.Session
 	s.do(t, "POST", "/v1/sessions", `{}`, bearer(s.newKey(t, `{"user":"dora"}`).Text)).into(t, 201, &made)
-	k := s.newKey(t, `{"user":"dora"}`)
-	ws, _, err := s.dial(t, "/v1/sessions/"+string(made.ID)+"/terminal", header("X-API-Key", k.Text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := ws.Read(t.Context()); err != nil { // started
-		t.Fatal(err)
-	}
-	revoked := time.Now()
-	s.do(t, "DELETE", "/v1/keys/"+k.ID, "").into(t, 200, &v1.OK{})
-	for err == nil {
-		_, _, err = ws.Read(t.Context())
-	}
-	if took := time.Since(revoked); took > 10*time.Second {
-		t.Errorf("the terminal goes on for %v", took)
+	port := raw(t, func(c net.Conn) {
+		io.WriteString(c, "hello")
+		io.Copy(c, c)
+	})
+	for _, path := range []string{"/terminal", "/tunnel?port=" + port} {
+		k := s.newKey(t, `{"user":"dora"}`)
+		ws, _, err := s.dial(t, "/v1/sessions/"+string(made.ID)+path, header("X-API-Key", k.Text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ws.Read(t.Context()); err != nil { // it has begun
+			t.Fatal(err)
+		}
+		revoked := time.Now()
+		s.do(t, "DELETE", "/v1/keys/"+k.ID, "").into(t, 200, &v1.OK{})
+		for err == nil {
+			_, _, err = ws.Read(t.Context())
+		}
+		if took := time.Since(revoked); took > 10*time.Second {
+			t.Errorf("%s goes on for %v", path, took)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
 	"github.com/sandkasten/sandkasten/internal/cli/show"
@@ -30,7 +31,8 @@ type CopyCmd struct {
 func (CopyCmd) Help() string {
 	return `Paths inside are below /workspace, absolute or relative to it. As with cp -r,
 directories are copied with their contents, a target that is a directory receives
-the source, and any other target is the new name. Modes and links stay. Special
+the source, and any other target is the new name. Modes, links and times stay, but
+for the time of a single file that is sent. Special
 files are left out, and so are links that lead out of a directory copied from a
 session.
 
@@ -244,7 +246,7 @@ func (t *transfer) out(ctx context.Context, from, to string) error {
 	if found.IsDir() {
 		return t.fetchTree(ctx, from, to)
 	}
-	return t.fetch(ctx, from, to)
+	return t.fetch(ctx, from, to, found.ModifiedAt)
 }
 
 // read passes on a file of the session, and shows how far it is.
@@ -260,7 +262,7 @@ func (t *transfer) read(ctx context.Context, from string, pass func(io.Reader) e
 
 // fetch replaces a local file when the whole of the other has arrived, or fills what is no
 // file, such as /dev/null and a pipe.
-func (t *transfer) fetch(ctx context.Context, from, to string) error {
+func (t *transfer) fetch(ctx context.Context, from, to string, changed time.Time) error {
 	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(to, os.O_WRONLY, 0)
 		if err != nil {
@@ -282,6 +284,9 @@ func (t *transfer) fetch(ctx context.Context, from, to string) error {
 		return errors.Join(err, reader.Close())
 	}
 	err = errors.Join(stream(f, reader), reader.Close(), f.Chmod(content.Mode), f.Close())
+	if err == nil {
+		err = os.Chtimes(f.Name(), changed, changed)
+	}
 	if err == nil {
 		err = os.Rename(f.Name(), to)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -206,7 +207,7 @@ func (s *search) take(line []byte) error {
 		at = s.re.FindIndex(line)
 	}
 	if at != nil {
-		m := protocol.Match{Path: s.path, Line: s.line, Column: at[0] + 1, Text: shown(line)}
+		m := protocol.Match{Path: s.path, Line: s.line, Column: at[0] + 1, Text: shownAt(line, at[0])}
 		m.Before = append(m.Before, s.before...)
 		if !s.add(m) {
 			s.full, s.found.Truncated = true, true
@@ -257,5 +258,39 @@ func (s *search) add(m protocol.Match) bool {
 	return true
 }
 
+// ellipsis is where a line is cut.
+const ellipsis = "\u2026"
+
 // shown is as much of a line as an answer has of it.
-func shown(line []byte) string { return string(line[:min(len(line), maxShown)]) }
+func shown(line []byte) string { return shownAt(line, 0) }
+
+// shownAt is as much of a line as an answer has of it, with what is at a place.
+func shownAt(line []byte, at int) string {
+	if len(line) <= maxShown {
+		return string(line)
+	}
+	const room = maxShown - 2*len(ellipsis) - utf8.UTFMax
+	from := wholeFrom(line, min(max(at-room/4, 0), len(line)-room))
+	to := len(line)
+	if to-from >= room+utf8.UTFMax {
+		to = wholeFrom(line, from+room)
+	}
+	text := string(line[from:to])
+	if from > 0 {
+		text = ellipsis + text
+	}
+	if to < len(line) {
+		text += ellipsis
+	}
+	return text
+}
+
+// wholeFrom is a place or up to three bytes before it, where a character begins.
+func wholeFrom(line []byte, at int) int {
+	for back := range utf8.UTFMax {
+		if i := at - back; i <= 0 || i >= len(line) || utf8.RuneStart(line[i]) {
+			return max(i, 0)
+		}
+	}
+	return at
+}

@@ -203,6 +203,31 @@ func TestGrepContext(t *testing.T) {
 	}
 }
 
+// A long line is shown where it matches, cut between characters, and with a mark where it
+// is cut.
+func TestGrepShowsTheMatch(t *testing.T) {
+	s, dir := open(t)
+	long := strings.Repeat("\u00e4", 2000)
+	plant(t, dir, map[string]string{"f": long + "KEY" + long + "\nKEY" + long + "\nx" + long + "KEY\n" + strings.Repeat("z", 500) + "\nKEY"})
+	got, err := s.Grep(protocol.Grep{Path: "f", Pattern: "KEY", Before: 1}, always)
+	if err != nil || len(got.Matches) != 4 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for i, want := range []struct {
+		column     int
+		begin, end string
+	}{{4001, "\u2026\u00e4", "\u00e4\u2026"}, {1, "KEY\u00e4", "\u00e4\u2026"}, {4002, "\u2026\u00e4", "\u00e4KEY"}, {1, "KEY", "KEY"}} {
+		m := got.Matches[i]
+		if m.Column != want.column || !strings.HasPrefix(m.Text, want.begin) || !strings.HasSuffix(m.Text, want.end) || !strings.Contains(m.Text, "KEY") ||
+			!utf8.ValidString(m.Text) || len(m.Text) > 500 {
+			t.Errorf("match %d: column %d, %q", i, m.Column, m.Text)
+		}
+	}
+	if before := got.Matches[3].Before; len(before) != 1 || before[0] != strings.Repeat("z", 500) {
+		t.Errorf("the line before: %q", before)
+	}
+}
+
 // Whatever the lines are, the answer fits into a frame's header.
 func TestGrepFits(t *testing.T) {
 	s, dir := open(t)

@@ -174,6 +174,11 @@ def test_two_creates_have_two_keys(side: Any) -> None:
         (httpx.ConnectError("refused"), 3, sandkasten.APIConnectionError),
         ((503, UNAVAILABLE), 1, sandkasten.UnavailableError),
         ((429, {"error": "slow down", "code": "resource_exhausted"}), 3, sandkasten.RateLimitError),
+        (
+            (429, {"error": "4 of 4 cores", "code": "resource_exhausted", "reason": "quota_exceeded"}),
+            1,
+            sandkasten.RateLimitError,
+        ),
         ((400, {"error": "no", "code": "invalid_argument"}), 1, sandkasten.InvalidArgumentError),
     ],
 )

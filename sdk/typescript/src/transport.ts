@@ -186,6 +186,9 @@ export class Patience {
   next(error: unknown, repeatable: boolean): number | undefined {
     const refused = error instanceof ConnectionError && neverSent(error);
     const busy = error instanceof APIError && error.status === 429; // nothing was done; 503 may come after something was
+    if (busy && error.reason === "quota_exceeded") {
+      return undefined; // time alone changes nothing
+    }
     const absent = error instanceof ConnectionError || (error instanceof APIError && error.status === 503);
     if (!busy && !(absent && (repeatable || refused))) {
       return undefined;

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -53,10 +54,13 @@ func parseRange(header string) (*byteRange, error) {
 	return &byteRange{offset: first, bytes: last - first + 1}, nil
 }
 
-// number reads decimal digits and nothing else, of a number to which one can be
-// added.
+// number reads decimal digits and nothing else. One can be added to it: what is larger is
+// behind the end of every file, wherever exactly.
 func number(text string) (int64, error) {
 	n, err := strconv.ParseUint(text, 10, 62)
+	if errors.Is(err, strconv.ErrRange) {
+		err = nil
+	}
 	return int64(n), err
 }
 

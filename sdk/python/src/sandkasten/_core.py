@@ -184,6 +184,8 @@ def from_httpx(err: httpx.TransportError, request: Request, settings: Settings) 
 def may_retry(err: SandkastenError, request: Request) -> bool:
     """Whether the request may be sent again after this error."""
     if isinstance(err, APIError):
+        if err.reason == "quota_exceeded":
+            return False  # time alone changes nothing
         return err.status == 429 or (request.safe and err.status == 503)  # 429: nothing was done
     if isinstance(err, APIConnectionError):
         return request.safe or not err.sent

@@ -23,6 +23,7 @@ for (const { name, answers, options, prepare, call, sent, fails } of [
   { name: "retries end", answers: [lost, lost, lost], options: { retryMs: 0 }, call: (c) => c.getSession("x"), sent: 3, fails: sdk.ConnectionError },
   { name: "none are made where none are wanted", answers: [lost], options: { maxRetries: 0 }, call: (c) => c.getSession("x"), sent: 1, fails: sdk.ConnectionError },
   { name: "a 404 is an answer", answers: [error(404, "not_found")], call: (c) => c.getSession("x"), sent: 1, fails: sdk.NotFoundError },
+  { name: "what is over a quota is not sent again", answers: [json(429, { error: "4 of 4 cores", code: "resource_exhausted", reason: "quota_exceeded" })], call: (c) => c.createSession(), sent: 1, fails: sdk.RateLimitError },
   { name: "a wait that is too long is not waited for", answers: [error(429, "resource_exhausted", { "Retry-After": "3600" })], call: (c) => c.getSession("x"), sent: 1, fails: sdk.RateLimitError },
   { name: "a create is repeated", answers: [lost, error(503, "unavailable", again), json(201, session)], call: (c) => c.createSession(), sent: 3 },
   { name: "a fork is repeated", prepare: true, answers: [lost, json(201, { sessions: [session, session], copied: false })], call: (c, s) => s.fork({ count: 2 }), sent: 2 },
