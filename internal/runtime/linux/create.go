@@ -73,11 +73,12 @@ func (c *creation) abandon() (err error) {
 
 // classify gives the errors that a client can do something about their code.
 func classify(err error) error {
+	if none, ok := errors.AsType[*ids.ExhaustedError](err); ok {
+		return errNoIDs(none, err)
+	}
 	switch {
 	case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT):
 		return errdefs.Wrap(err, errdefs.InsufficientSpace, "the host has no space left; remove sessions, workspaces or images")
-	case errors.Is(err, ids.ErrExhausted):
-		return errdefs.Wrap(err, errdefs.Unavailable, "the host has no user ids left for another sandbox: it has them for %d; destroy or stop sessions", MaxSandboxes)
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO):
 		return errdefs.Wrap(err, errdefs.Unavailable, "the host cannot hold another sandbox now; try again later")
 	}

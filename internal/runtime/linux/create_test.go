@@ -25,7 +25,7 @@ func TestWhatAHostIsShortOfHasACode(t *testing.T) {
 		{unix.EMFILE, errdefs.Unavailable},
 		{unix.EROFS, errdefs.Unavailable},
 		{unix.EIO, errdefs.Unavailable},
-		{ids.ErrExhausted, errdefs.Unavailable},
+		{&ids.ExhaustedError{}, errdefs.Unavailable},
 		{unix.EINVAL, errdefs.Internal},
 	} {
 		got := classify(fmt.Errorf("step: %w", test.err))

@@ -133,6 +133,7 @@ func New(opts Options) (*Driver, error) {
 		d.wg.Go(func() { backlog.New(d.cgroups, d.opts.Log).Run(d.quit) })
 	}
 	d.wg.Go(func() { d.keepRoom(d.quit) })
+	d.wg.Go(func() { d.restIDs(d.quit) })
 	return d, nil
 }
 
@@ -196,28 +197,6 @@ func (d *Driver) openDisks() (err error) {
 		images = d.pool.Path(".")
 	}
 	d.disks, err = disk.NewMaker(d.scratch, images, d.opts.Durable, d.opts.Node)
-	return err
-}
-
-// openIDs takes up the blocks of sandboxes that exist, and what these see.
-func (d *Driver) openIDs() (err error) {
-	if d.ids, err = ids.Open(d.leaseDir(), d.opts.Node, d.cgroups.Deserted); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(d.sandboxes)
-	for _, e := range entries {
-		s, err := d.readState(runtime.ID(e.Name()))
-		if err != nil {
-			continue // it has no runner yet
-		}
-		if s.Stopped {
-			continue
-		}
-		if err := d.ids.Hold(s.IDs); err != nil {
-			d.opts.Log.Warn("take up the ids of a sandbox", "sandbox", s.ID, "err", err)
-		}
-		d.views.track(s, d.group(s), s.CreatedAt)
-	}
 	return err
 }
 

@@ -2,13 +2,16 @@ package linux
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
+	"github.com/sandkasten/sandkasten/internal/runtime/linux/ids"
 	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
@@ -56,6 +59,49 @@ func TestSandboxesOfAnotherInstallationAreNotTouched(t *testing.T) {
 	}
 	if got := sh("echo lives"); strings.TrimSpace(got) != "lives" {
 		t.Errorf("the original prints %q", got)
+	}
+}
+
+// What an installation uses of the host's ids shows to the others by its control groups.
+func TestIDsOfAnotherInstallationsSandboxes(t *testing.T) {
+	d := root(t)
+	create(t, d, "s", runtime.Spec{})
+	s, err := d.readState("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := named(t, testenv.DataDir(t), "0123456789ab")
+	defer closeDriver(t, other)
+	its, _ := ids.Span(int(s.IDs))
+	uses := func(node string, span int) bool {
+		return other.usesIDs(node, func(id int) bool { n, ok := ids.Span(id); return ok && n == span })
+	}
+	if !uses(d.opts.Node, its) || uses(d.opts.Node, its+1) {
+		t.Errorf("it uses span %d: %v, and the next one: %v", its, uses(d.opts.Node, its), uses(d.opts.Node, its+1))
+	}
+	if uses("nobody", its) {
+		t.Error("an installation that never was uses ids")
+	}
+}
+
+// A client hears how many others have, and the log who they are.
+func TestNoIDsLeft(t *testing.T) {
+	own, shared := &ids.ExhaustedError{Used: 3968, Own: 31}, &ids.ExhaustedError{Own: 3, Used: 300, Others: map[string]int{"feed": 28}}
+	for _, c := range []struct {
+		err        *ids.ExhaustedError
+		with, less string
+	}{
+		{own, "this installation uses those of 3968; destroy or stop sessions", "installations"},
+		{shared, "other installations of Sandkasten hold 28 spans; try again later, or have the host's operator", "destroy"},
+	} {
+		err := classify(fmt.Errorf("create: %w", c.err))
+		text := errdefs.MessageOf(err)
+		if !errdefs.Is(err, errdefs.Unavailable) || !strings.Contains(text, c.with) || strings.Contains(text, c.less) || strings.Contains(text, "feed") {
+			t.Errorf("%q", text)
+		}
+	}
+	if log := classify(shared).Error(); !strings.Contains(log, "installation feed has 28") {
+		t.Errorf("the log says %q", log)
 	}
 }
 

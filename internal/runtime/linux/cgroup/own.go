@@ -67,6 +67,28 @@ func (m *Manager) Deserted(node string) bool {
 	return err == nil && strings.Contains(string(events), "populated 0")
 }
 
+// Used are the ids that an installation, of this host and maybe not ours, has given groups of
+// sandboxes to (see Group.Create), and those of its runners that can be seen from here.
+func (m *Manager) Used(node string) (owners, runnerPIDs []int, err error) {
+	other := Manager{unified: m.unified, name: filepath.Join(filepath.Dir(m.name), node)}
+	entries, err := os.ReadDir(filepath.Join(m.unified, other.name))
+	if err != nil {
+		return nil, nil, ignoreMissing(err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || e.Name() == runners {
+			continue
+		}
+		owner, ownerErr := other.Group(e.Name()).Owner()
+		if ownerErr != nil {
+			return nil, nil, ownerErr
+		}
+		owners = append(owners, owner)
+	}
+	runnerPIDs, err = other.RunnerPIDs()
+	return owners, runnerPIDs, err
+}
+
 // LeaseDir is where daemons of this host lease what they share. Like the groups
 // it is gone after a reboot.
 func (m *Manager) LeaseDir() string { return filepath.Join(m.unified, filepath.Dir(m.name), "_ids") }

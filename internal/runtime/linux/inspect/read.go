@@ -130,6 +130,16 @@ func uid(proc string, pid int) int {
 	return id
 }
 
+// Act reports whether one of pids acts as a user whom of selects.
+func Act(proc string, pids []int, of func(id int) bool) bool {
+	for _, pid := range pids {
+		if of(uid(proc, pid)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Foreign are those of pids that act as users outside of a sandbox's block, which
 // begins with the id first. Nothing in a sandbox can.
 func Foreign(proc string, pids []int, first, size int) []int {
