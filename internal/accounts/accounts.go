@@ -123,7 +123,8 @@ type Options struct {
 	Reserved func(name string) bool
 
 	// RemoveOwned removes what an owner has: sessions and all that is kept. It is
-	// repeated after a failure, also by later daemons.
+	// repeated after a failure, also by later daemons, and called for several owners at
+	// once. When ctx is done it returns soon, with an error if something is left.
 	RemoveOwned func(ctx context.Context, owner string) error
 
 	// Changed is told whose account is another than before, or which of the user's keys
@@ -163,10 +164,10 @@ type Accounts struct {
 	opts    Options
 	signIns SignIns
 
-	changes   sync.Mutex // held by what changes users and keys, from its checks to its end
-	deletions sync.Mutex // held by what ends users for good, one after the other
+	changes sync.Mutex // held by what changes users and keys, from its checks to its end
 
-	left chan struct{} // has something when a request has ended
+	turns   chan struct{}  // has something for each deletion that removes things now
+	removal sync.WaitGroup // of the deletions that are under way
 
 	mu     sync.RWMutex
 	users  map[string]*user         // guarded by mu; by name
@@ -174,6 +175,8 @@ type Accounts struct {
 	byHash map[auth.Hash]*key       // guarded by mu; those that are not revoked
 	own    map[string][]*key        // guarded by mu; by the user's id, the oldest first
 	open   map[string]map[*use]bool // guarded by mu; requests under way, by the id of a key or a user
+	ending map[string]*deletion     // guarded by mu; by the id of a user
+	closed bool                     // guarded by mu; no deletion begins any more
 }
 
 // user is a User in memory. It is replaced as a whole, under mu.
@@ -200,7 +203,8 @@ func New(ctx context.Context, o Options) (*Accounts, error) {
 	}
 	a := &Accounts{
 		opts: o, signIns: noSignIns{}, users: make(map[string]*user), keys: make(map[string]*key), byHash: make(map[auth.Hash]*key),
-		left: make(chan struct{}, 1), own: make(map[string][]*key), open: make(map[string]map[*use]bool),
+		own: make(map[string][]*key), open: make(map[string]map[*use]bool),
+		turns: make(chan struct{}, deletionsAtOnce), ending: make(map[string]*deletion),
 	}
 	users, keys, err := o.Store.Accounts(ctx)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/store"
 	"github.com/sandkasten/sandkasten/internal/store/storetest"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // operator is the daemon's own key, and configured the one of another owner.
@@ -34,6 +35,8 @@ type service struct {
 	mu      sync.Mutex
 	removed []string // guarded by mu; owners whose things were removed
 	fail    error    // guarded by mu; of the next removals
+
+	gate chan struct{} // what removals wait for, if there is one
 }
 
 func open(t *testing.T, db string) *service {
@@ -50,7 +53,14 @@ func open(t *testing.T, db string) *service {
 	s := &service{t: t, db: db}
 	s.Accounts, err = accounts.New(t.Context(), accounts.Options{
 		Store: rows, Reserved: func(name string) bool { return name == auth.Admin || name == "carol" },
-		RemoveOwned: func(_ context.Context, owner string) error {
+		RemoveOwned: func(ctx context.Context, owner string) error {
+			if s.gate != nil {
+				select {
+				case <-s.gate:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.removed = append(s.removed, owner)
@@ -493,6 +503,57 @@ func TestDeletionIsResumed(t *testing.T) {
 	later.user("alice", "") // somebody new
 	if keys, err := later.restarted().Keys(t.Context(), operator, "alice"); err != nil || len(keys) != 0 {
 		t.Errorf("has keys %+v, %v", keys, err)
+	}
+}
+
+// A deletion that takes long is answered, and goes on. It keeps up nobody else's.
+func TestDeletionsGoOnBehindTheirAnswers(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.gate = make(chan struct{})
+	for _, name := range []string{"alice", "bob"} {
+		s.user(name, "")
+		if err := s.DeleteUser(t.Context(), operator, name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if u, err := s.GetUser(t.Context(), operator, name); err != nil || u.State != accounts.Deleting {
+			t.Errorf("%s is %+v, %v", name, u, err)
+		}
+	}
+	again := make(chan error, 1)
+	go func() { again <- s.DeleteUser(t.Context(), operator, "alice") }()
+	close(s.gate)
+	if err := <-again; err != nil && !errdefs.Is(err, errdefs.NotFound) {
+		t.Errorf("alice again: %v", err)
+	}
+	testenv.Eventually(t, "both are gone", func() bool {
+		left, err := s.Users(t.Context(), operator)
+		return err == nil && len(left) == 0
+	})
+	if !slices.Equal(slices.Sorted(slices.Values(s.removed)), []string{"alice", "bob"}) {
+		t.Errorf("removed what %v owned", s.removed)
+	}
+}
+
+// A daemon that stops waits for no deletion: the next one finishes it.
+func TestStoppingInterruptsDeletions(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.gate = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx, nil) }()
+	s.user("alice", "")
+	if err := s.DeleteUser(t.Context(), operator, "alice"); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-ran; err != nil {
+		t.Error(err)
+	}
+	wantCode(t, "delete", s.DeleteUser(t.Context(), operator, "alice"), errdefs.Unavailable)
+	if u, err := s.restarted().GetUser(t.Context(), operator, "alice"); err != nil || u.State != accounts.Deleting {
+		t.Errorf("to the next daemon alice is %+v, %v", u, err)
 	}
 }
 

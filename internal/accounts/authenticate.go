@@ -176,10 +176,6 @@ func (a *Accounts) under(credential string, cancel context.CancelCauseFunc) (don
 		if len(a.open[credential]) == 0 {
 			delete(a.open, credential)
 		}
-		select {
-		case a.left <- struct{}{}:
-		default: // whoever waits looks again anyway
-		}
 	}
 }
 
