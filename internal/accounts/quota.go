@@ -16,6 +16,7 @@ type Quota struct {
 	CPU            *float64 `json:"cpu,omitempty"`
 	MemoryMB       *int64   `json:"memory_mb,omitempty"`
 	DiskMB         *int64   `json:"disk_mb,omitempty"`
+	Workspaces     *int     `json:"max_workspaces,omitempty"`
 	SnapshotMB     *int64   `json:"snapshot_mb,omitempty"`
 	NetworkMB      *int64   `json:"network_mb_per_month,omitempty"`
 	SessionSeconds *int64   `json:"session_seconds_per_month,omitempty"`
@@ -24,6 +25,7 @@ type Quota struct {
 // What a quota may be at most. The API's document says the same.
 const (
 	MaxQuotaSessions = 30_000
+	MaxQuotaCount    = 1 << 20 // of workspaces
 	MaxQuotaCPU      = 100_000
 	MaxQuotaMB       = 1 << 30
 	MaxQuotaSeconds  = 1 << 33 // what a time.Duration can be
@@ -56,6 +58,7 @@ func (q Quota) check() error {
 		{"cpu", cores, MaxQuotaCPU},
 		{"memory_mb", whole(q.MemoryMB), MaxQuotaMB},
 		{"disk_mb", whole(q.DiskMB), MaxQuotaMB},
+		{"max_workspaces", count(q.Workspaces), MaxQuotaCount},
 		{"snapshot_mb", whole(q.SnapshotMB), MaxQuotaMB},
 		{"network_mb_per_month", whole(q.NetworkMB), MaxQuotaMB},
 		{"session_seconds_per_month", whole(q.SessionSeconds), MaxQuotaSeconds},
@@ -74,6 +77,7 @@ func (q Quota) over(general auth.Quota) auth.Quota {
 	set(&general.CPU, q.CPU)
 	set(&general.MemoryMB, q.MemoryMB)
 	set(&general.DiskMB, q.DiskMB)
+	set(&general.Workspaces, q.Workspaces)
 	if q.SnapshotMB != nil {
 		general.SnapshotBytes = *q.SnapshotMB << 20
 	}
@@ -136,6 +140,7 @@ func (c Change[T]) apply(to **T) {
 // QuotaChange changes a quota.
 type QuotaChange struct {
 	Sessions, Running         Change[int]
+	Workspaces                Change[int]
 	CPU                       Change[float64]
 	MemoryMB, DiskMB          Change[int64]
 	SnapshotMB                Change[int64]
@@ -152,6 +157,7 @@ func (c *QuotaChange) apply(q *Quota) {
 	c.CPU.apply(&q.CPU)
 	c.MemoryMB.apply(&q.MemoryMB)
 	c.DiskMB.apply(&q.DiskMB)
+	c.Workspaces.apply(&q.Workspaces)
 	c.SnapshotMB.apply(&q.SnapshotMB)
 	c.NetworkMB.apply(&q.NetworkMB)
 	c.SessionSeconds.apply(&q.SessionSeconds)

@@ -204,7 +204,8 @@ var Rules = map[string]Rule{
 		},
 	},
 	"internal/session/workspaces": {
-		Ours: []string{"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
+		Ours:      []string{"internal/auth", "internal/errdefs", "internal/failpoint", "internal/runtime", "internal/session/check"},
+		Libraries: []string{"golang.org/x/sync"},
 	},
 	"internal/session/secrets": {
 		Ours: []string{"internal/auth", "internal/errdefs", "internal/network", "internal/seal", "internal/session/check"},

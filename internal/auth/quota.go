@@ -11,8 +11,9 @@ type Quota struct {
 	Running       int     // of these, that are not stopped
 	CPU           float64 // cores of those that are not stopped, all together
 	MemoryMB      int64   // of those that are not stopped, all together
-	DiskMB        int64   // of all that have not ended together
-	SnapshotBytes int64   // of all archives together
+	DiskMB        int64   // of all that have not ended, and of all workspaces, together
+	Workspaces    int
+	SnapshotBytes int64 // of all archives together
 
 	// In a calendar month of UTC.
 	NetworkBytes int64
@@ -34,6 +35,7 @@ func (q Quota) or(general Quota) Quota {
 		CPU:               cmp.Or(q.CPU, general.CPU),
 		MemoryMB:          cmp.Or(q.MemoryMB, general.MemoryMB),
 		DiskMB:            cmp.Or(q.DiskMB, general.DiskMB),
+		Workspaces:        cmp.Or(q.Workspaces, general.Workspaces),
 		SnapshotBytes:     cmp.Or(q.SnapshotBytes, general.SnapshotBytes),
 		NetworkBytes:      cmp.Or(q.NetworkBytes, general.NetworkBytes),
 		SessionTime:       cmp.Or(q.SessionTime, general.SessionTime),

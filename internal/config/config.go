@@ -76,6 +76,7 @@ type Config struct {
 // Quota is what one owner may have beside OwnerSessions. Zero is no limit.
 type Quota struct {
 	Running        int // sessions that are not stopped
+	Workspaces     int
 	CPU            float64
 	MemoryMB       int64
 	DiskMB         int64
@@ -302,7 +303,7 @@ func Default(drivers []string) Config {
 		Docker:    Docker{Workspace: "volume"},
 		Security:  Security{Seccomp: "strict"},
 		Admission: Admission{MemoryReserveMB: 256, DiskReserveMB: 512, PidsReserve: 1000},
-		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 1000},
+		Workspace: Workspace{Enabled: true, DefaultSizeMB: 1024, MaxSizeMB: 10240, MaxCount: 2000},
 		Pool:      Pool{MaxReady: 100, CPU: 0.5, MemoryReserveMB: 1024},
 		Snapshots: Snapshots{Enabled: true, MaxMB: 4096, MaxUnpackMB: 16384, MaxFiles: 1_000_000, MaxCount: 1000, MaxTotalMB: 65536, Store: "dir", S3: S3{PathStyle: true}},
 		SignIn:    SignIn{Idle: 12 * time.Hour, Most: 7 * 24 * time.Hour},

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
 	"github.com/sandkasten/sandkasten/internal/accounts/browser"
@@ -13,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/events/sources"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/secrets"
 	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
@@ -100,40 +104,52 @@ func (d *Daemon) openOIDC(rows oidc.Store) error {
 }
 
 // removeOwned ends the sessions of an owner and removes all that is kept for them.
-// It goes on where something cannot be removed; the error names that.
+// It goes on where something cannot be removed, until ctx is done; the error names that.
 func removeOwned(ctx context.Context, m *session.Manager, owner string) error {
 	p := auth.Principal{Owner: owner, ID: "daemon/delete-user", Scopes: auth.ScopeHelpers}
 	all, err := m.Sessions.List(ctx, p, session.ListRequest{Helpers: true})
 	if err != nil {
 		return err
 	}
-	var failed []error
-	remove := func(what, id string, err error) {
-		// What is gone meanwhile is gone as it should be.
-		if err != nil && !errdefs.Is(err, errdefs.NotFound) {
-			failed = append(failed, fmt.Errorf("remove %s %s: %w", what, id, err))
-		}
-	}
-	for _, s := range all {
-		if s.Owner == owner {
-			remove("session", string(s.ID), m.Sessions.Destroy(ctx, p, s.ID))
-		}
-	}
+	all = slices.DeleteFunc(all, func(s session.Session) bool { return s.Owner != owner })
+	failed := []error{removeEach(ctx, all, func(s session.Session) (string, error) {
+		return "session " + string(s.ID), m.Sessions.Destroy(ctx, p, s.ID)
+	})}
 	kept, err := m.Snapshots.List(ctx, p, snapshots.Filter{})
-	failed = append(failed, unlessUnimplemented(err))
-	for _, s := range kept {
-		remove("snapshot", s.ID, m.Snapshots.Delete(ctx, p, s.ID))
-	}
-	volumes, err := m.Workspaces.List(ctx, p)
-	failed = append(failed, unlessUnimplemented(err))
-	for _, w := range volumes {
-		remove("workspace", w.ID, m.Workspaces.ForceDelete(ctx, p, w.ID))
-	}
+	failed = append(failed, unlessUnimplemented(err), removeEach(ctx, kept, func(s snapshots.Snapshot) (string, error) {
+		return "snapshot " + s.ID, m.Snapshots.Delete(ctx, p, s.ID)
+	}))
+	failed = append(failed, m.Workspaces.RemoveAll(ctx, p))
 	stored, err := m.Secrets.List(ctx, p)
-	failed = append(failed, unlessUnimplemented(err))
-	for _, s := range stored {
-		remove("secret", s.Name, m.Secrets.Delete(ctx, p, s.Name))
+	failed = append(failed, unlessUnimplemented(err), removeEach(ctx, stored, func(s secrets.Secret) (string, error) {
+		return "secret " + s.Name, m.Secrets.Delete(ctx, p, s.Name)
+	}))
+	return errors.Join(failed...)
+}
+
+// removeAtOnce bounds the things of an owner that are removed at the same time: others
+// have the same driver and disks.
+const removeAtOnce = 8
+
+// removeEach removes all of a kind, and goes on where one cannot be removed, until ctx is
+// done.
+func removeEach[T any](ctx context.Context, all []T, remove func(T) (what string, err error)) error {
+	var removing errgroup.Group
+	removing.SetLimit(removeAtOnce)
+	failed := make([]error, len(all))
+	for i, one := range all {
+		removing.Go(func() error {
+			if failed[i] = ctx.Err(); failed[i] != nil {
+				return nil
+			}
+			// What is gone meanwhile is gone as it should be.
+			if what, err := remove(one); err != nil && !errdefs.Is(err, errdefs.NotFound) {
+				failed[i] = fmt.Errorf("remove %s: %w", what, err)
+			}
+			return nil
+		})
 	}
+	_ = removing.Wait() // its functions say in failed what went wrong
 	return errors.Join(failed...)
 }
 

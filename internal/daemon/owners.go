@@ -66,6 +66,7 @@ func quotas(cfg config.Config) auth.Quotas {
 			CPU:               cfg.Quota.CPU,
 			MemoryMB:          cfg.Quota.MemoryMB,
 			DiskMB:            cfg.Quota.DiskMB,
+			Workspaces:        cfg.Quota.Workspaces,
 			NetworkBytes:      cfg.Quota.NetworkMB << 20,
 			SessionTime:       time.Duration(cfg.Quota.SessionSeconds) * time.Second,
 			SnapshotBytes:     cfg.Snapshots.MaxTotalMB << 20,

@@ -103,7 +103,7 @@ func recoverWorkspaces(ctx context.Context, rows *store.Store, known fsck.Rows, 
 		w := workspaces.Workspace{
 			Owner: cmp.Or(owners[volume], owner), ID: string(volume), Volume: volume, State: workspaces.WorkspaceReady, SizeMB: size, Labels: map[string]string{}, CreatedAt: now, LastUsed: now,
 		}
-		if err := rows.AddWorkspace(ctx, w, 0); err != nil {
+		if err := rows.AddWorkspace(ctx, w); err != nil {
 			return nil, err
 		}
 		volumes[volume] = w

@@ -29,7 +29,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	c := m.core
 	defer c.networks.Close()
 	defer c.watch.Close()
-	if err := errors.Join(c.load(ctx), c.snapshots.Abandon(ctx), failpoint.Hit("adopt.loaded")); err != nil {
+	if err := errors.Join(c.load(ctx), c.workspaces.Load(ctx), c.snapshots.Abandon(ctx), failpoint.Hit("adopt.loaded")); err != nil {
 		if ctx.Err() != nil {
 			return nil // stopped before it began
 		}

@@ -25,7 +25,7 @@ import (
 // foreigner gets from each.
 var ofNothing = map[string]errdefs.Code{
 	"Sessions.Create": "", "Sessions.List": "", "Sessions.Find": "", "Sessions.Limits": "", "Sessions.LastStats": "",
-	"Workspaces.Create": "", "Workspaces.List": "", "Workspaces.Enabled": "", "Workspaces.Options": "",
+	"Workspaces.Create": "", "Workspaces.List": "", "Workspaces.RemoveAll": "", "Workspaces.Enabled": "", "Workspaces.Options": "",
 	"Snapshots.Upload": errdefs.Unprocessable, "Snapshots.List": "", "Snapshots.Usage": "", "Snapshots.Enabled": "", "Snapshots.MaxArchive": "",
 	"Secrets.Set": errdefs.InvalidArgument, "Secrets.List": "",
 	"Upkeep.Survey": errdefs.PermissionDenied, "Upkeep.Prune": errdefs.PermissionDenied,

@@ -97,8 +97,7 @@ func (c *core) checkWorkspace(req CreateRequest) error {
 		return errdefs.Invalid("workspace_id", workspaces.IDRule)
 	case req.Driver != "" && req.Driver != c.opts.Drivers[0]:
 		return check.Missing("workspace_id", "workspaces are of the driver %s; leave workspace_id out, or driver", c.opts.Drivers[0])
-	}
-	if _, kept := c.workspaces.Options(); !kept {
+	case !c.workspaces.Enabled():
 		return check.Missing("workspace_id", "workspace_id needs workspaces that outlive sessions, which this daemon does not have; leave it out for one that ends with the session")
 	}
 	return nil

@@ -26,6 +26,7 @@ type registry struct {
 	live   map[ID]*entry    // guarded by mu
 	byKey  map[key]*entry   // guarded by mu; those of live that have an idempotency key
 	byName map[named]*entry // guarded by mu; those of live that have a name
+	kept   quota.Kept       // guarded by mu; the workspaces that there are
 }
 
 // key is an idempotency key; each owner has keys of his own.
@@ -160,8 +161,9 @@ func (r *registry) checkRoom(s Session, limit room) error {
 	return quota.CheckCreate(limit.owner, r.heldBy(s.Owner), quota.Held{Limits: s.Limits})
 }
 
-// heldBy is what the sessions of an owner have. The caller holds mu.
-func (r *registry) heldBy(owner string) (sum quota.Sum) {
+// heldBy is what the sessions and workspaces of an owner have. The caller holds mu.
+func (r *registry) heldBy(owner string) quota.Sum {
+	sum := r.kept.Of(owner)
 	for _, e := range r.live {
 		if e.owner == owner {
 			s := e.snapshot()

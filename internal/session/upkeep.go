@@ -22,21 +22,18 @@ func (c *Upkeep) find(ctx context.Context, p auth.Principal, id ID) (*entry, err
 	return e, nil
 }
 
-// checkScope refuses what is for every owner's sessions at once.
-func checkScope(p auth.Principal) error {
+// ofAll does what is for every owner's sessions at once, and refuses who may not.
+func ofAll[T any](p auth.Principal, do func() (T, error)) (done T, err error) {
 	if !p.Has(auth.ScopeEveryOwner) {
-		return errdefs.New(errdefs.PermissionDenied, "this is for the sessions of all owners")
+		return done, errdefs.New(errdefs.PermissionDenied, "this is for the sessions of all owners")
 	}
-	return nil
+	return do()
 }
 
 // Survey asks the driver what there is, and notes for Manager.Absent which of
 // several drivers do not answer.
 func (c *Upkeep) Survey(ctx context.Context, p auth.Principal) (runtime.Seen, error) {
-	if err := checkScope(p); err != nil {
-		return runtime.Seen{}, err
-	}
-	return c.survey(ctx)
+	return ofAll(p, func() (runtime.Seen, error) { return c.survey(ctx) })
 }
 
 func (c *core) survey(ctx context.Context) (runtime.Seen, error) {
@@ -170,26 +167,17 @@ func (c *Upkeep) Idle(ctx context.Context, p auth.Principal, id ID) error {
 
 // Prune forgets the sessions that ended before a time and says how many.
 func (c *Upkeep) Prune(ctx context.Context, p auth.Principal, endedBefore time.Time) (int64, error) {
-	if err := checkScope(p); err != nil {
-		return 0, err
-	}
-	return c.store.Prune(ctx, endedBefore)
+	return ofAll(p, func() (int64, error) { return c.store.Prune(ctx, endedBefore) })
 }
 
 // PruneWorkspaces goes on with removals of workspaces that did not finish, and
 // removes those that no session has used for long. It says how many are gone.
 func (c *Upkeep) PruneWorkspaces(ctx context.Context, p auth.Principal) (removed int, err error) {
-	if err := checkScope(p); err != nil {
-		return 0, err
-	}
-	return c.workspaces.Prune(ctx)
+	return ofAll(p, func() (int, error) { return c.workspaces.Prune(ctx) })
 }
 
 // PruneSnapshots goes on with removals of snapshots that did not finish, and
 // removes those that are too old. It says how many are gone.
 func (c *Upkeep) PruneSnapshots(ctx context.Context, p auth.Principal) (removed int, err error) {
-	if err := checkScope(p); err != nil {
-		return 0, err
-	}
-	return c.snapshots.Prune(ctx)
+	return ofAll(p, func() (int, error) { return c.snapshots.Prune(ctx) })
 }

@@ -69,6 +69,22 @@ func (h host) Users() iter.Seq[workspaces.User] {
 	}
 }
 
+// Keep implements workspaces.Sessions. Whatever is made counts in one place: of creates
+// and workspaces at once no more succeed than there is room for.
+func (h host) Keep(owner string, sizeMB int64, most int) error {
+	q := h.core.opts.Quotas.QuotaOf(auth.Principal{Owner: owner, Quota: owner})
+	h.core.mu.Lock()
+	defer h.core.mu.Unlock()
+	return h.core.kept.Add(q, h.core.heldBy(owner), owner, sizeMB, most)
+}
+
+// Count implements workspaces.Sessions.
+func (h host) Count(owner string, count int, sizeMB int64) {
+	h.core.mu.Lock()
+	defer h.core.mu.Unlock()
+	h.core.kept.Count(owner, count, sizeMB)
+}
+
 func userOf(s Session) workspaces.User {
 	return workspaces.User{Owner: s.Owner, WorkspaceID: s.WorkspaceID, Helper: s.Helper}
 }

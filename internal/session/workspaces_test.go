@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
@@ -155,6 +157,144 @@ func TestCreateWorkspace(t *testing.T) {
 	wantCode(t, err, errdefs.ResourceExhausted)
 	h.wantVolumes(t, 2)
 	h.wantSandboxes(t)
+}
+
+// Workspaces count in their owner's quotas, with the sessions, and over a restart.
+func TestWorkspacesCountInQuotas(t *testing.T) {
+	h := newHost(t)
+	quotas := &changingQuotas{auth.Quota{DiskMB: 1000}}
+	options := func(o *session.Options) {
+		o.Quotas = quotas
+		o.Defaults.Limits.DiskMB, o.Workspaces.DefaultSizeMB = 300, 400
+	}
+	d := h.start(t, withWorkspaces, options)
+	d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "w"}) // 700
+	for range 2 {
+		_, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{ID: "x"})
+		wantQuota(t, err, "disk_mb", errdefs.InsufficientSpace)
+		_, err = d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{WorkspaceID: "x"})
+		wantQuota(t, err, "disk_mb", errdefs.InsufficientSpace)
+		_, err = d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{Limits: runtime.Limits{DiskMB: 301}})
+		wantQuota(t, err, "disk_mb", errdefs.InsufficientSpace)
+		d.stop()
+		d = h.start(t, withWorkspaces, options)
+	}
+	second := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "w"}) // 1000; the workspace counts once
+	d.createAs(t, as("bob"), session.CreateRequest{WorkspaceID: "x"})
+	d.destroy(t, second.ID)
+	_, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{ID: "x", SizeMB: 300})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	quotas.quota = auth.Quota{Workspaces: 3}
+	if _, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{ID: "y"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{WorkspaceID: "z"})
+	wantQuota(t, err, "max_workspaces", errdefs.ResourceExhausted)
+	_, err = d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{ID: "y"})
+	wantCode(t, err, errdefs.AlreadyExists) // which says more
+	if err := d.Workspaces.Delete(t.Context(), as("alice"), "y"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{ID: "z"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantQuota(t *testing.T, err error, name string, code errdefs.Code) {
+	t.Helper()
+	if e, ok := errors.AsType[*errdefs.Error](err); !ok || e.Code != code || e.Quota == nil || e.Quota.Name != name {
+		t.Errorf("%v; want %s of %s", err, code, name)
+	}
+}
+
+// One owner takes not all that the daemon may have, over a restart either.
+func TestOwnersShareTheWorkspacesOfADaemon(t *testing.T) {
+	h := newHost(t)
+	options := func(o *session.Options) { o.Workspaces.MaxCount = 6 }
+	d := h.start(t, withWorkspaces, options)
+	fill := func(owner string) (n int) {
+		for {
+			_, err := d.Workspaces.Create(t.Context(), as(owner), workspaces.WorkspaceRequest{})
+			if err != nil {
+				wantCode(t, err, errdefs.ResourceExhausted)
+				return n
+			}
+			n++
+		}
+	}
+	if n := fill("alice"); n != 3 {
+		t.Errorf("alice has %d of 6", n)
+	}
+	d.stop()
+	d = h.start(t, withWorkspaces, options)
+	if n := fill("alice"); n != 0 {
+		t.Errorf("after a restart alice has %d more", n)
+	}
+	if n := fill("bob"); n != 2 {
+		t.Errorf("bob has %d of 6", n)
+	}
+	if n := fill("carol"); n != 1 {
+		t.Errorf("carol has %d of 6", n)
+	}
+}
+
+// Of sessions and workspaces at once no more are made than the quota has room for.
+func TestQuotaHoldsForSessionsAndWorkspacesAtOnce(t *testing.T) {
+	quotas := &changingQuotas{auth.Quota{DiskMB: 500}}
+	d := newHost(t).start(t, withWorkspaces, func(o *session.Options) {
+		o.Quotas = quotas
+		o.Defaults.Limits.DiskMB, o.Workspaces.DefaultSizeMB = 100, 100
+	})
+	var next atomic.Int32
+	made := atOnce(40, func() error {
+		if next.Add(1)%2 == 0 {
+			_, err := d.Sessions.Create(t.Context(), as("alice"), session.CreateRequest{})
+			return err
+		}
+		_, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{})
+		return err
+	})
+	if made != 5 {
+		t.Errorf("%d of 40 were made", made)
+	}
+}
+
+// All workspaces of an owner go, with the sessions that have them and whatever state they
+// are in, and give their room back.
+func TestWorkspacesOfAnOwnerAreRemoved(t *testing.T) {
+	h := newHost(t)
+	driver := &stubborn{Local: h.driver}
+	d := h.start(t, withWorkspaces, func(o *session.Options) {
+		o.Driver = driver
+		o.Quotas = &changingQuotas{auth.Quota{Workspaces: 20}}
+	})
+	fill := func() {
+		t.Helper()
+		for i := range 20 {
+			if _, err := d.Workspaces.Create(t.Context(), as("alice"), workspaces.WorkspaceRequest{ID: fmt.Sprint("w", i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill()
+	s := d.createAs(t, as("alice"), session.CreateRequest{WorkspaceID: "w0"})
+	d.createAs(t, as("bob"), session.CreateRequest{WorkspaceID: "w0"})
+	driver.refuse = true
+	wantCode(t, d.Workspaces.ForceDelete(t.Context(), as("alice"), "w1"), errdefs.Unavailable)
+	wantCode(t, d.Workspaces.RemoveAll(t.Context(), as("alice")), errdefs.Unavailable)
+	driver.refuse = false
+	if err := d.Workspaces.RemoveAll(t.Context(), as("alice")); err != nil {
+		t.Fatal(err)
+	}
+	d.want(t, s.ID, session.Destroyed)
+	h.wantVolumes(t, 1)
+	if w := d.workspace(t, "bob", "w0"); w.Active != 1 {
+		t.Errorf("bob's %+v", w)
+	}
+	fill()
 }
 
 // withoutWorkspaces hides that a driver has them.

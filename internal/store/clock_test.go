@@ -23,7 +23,7 @@ func TestAlign(t *testing.T) {
 	ended.CreatedAt, ended.LastActivity, ended.EndedAt = first, first, first.Add(time.Minute)
 	put(t, s, alive, ended)
 	w := workspaces.Workspace{Owner: "alice", ID: "w", Volume: "v", State: "ready", CreatedAt: first, LastUsed: first}
-	if err := s.AddWorkspace(t.Context(), w, 10); err != nil {
+	if err := s.AddWorkspace(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	stored := secrets.Row{Secret: secrets.Secret{Owner: "alice", Name: "s", CreatedAt: first, UpdatedAt: first}, Sealed: []byte{1}}

@@ -146,3 +146,9 @@ func (s *Store) SnapshotBytes(ctx context.Context, owner *string) (map[string]in
 	}
 	return all, nil
 }
+
+// WorkspacesHeld implements usage.Store.
+func (s *Store) WorkspacesHeld(ctx context.Context, owner string) (count int, sizeMB int64, err error) {
+	err = s.read.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(size_mb), 0) FROM workspaces WHERE owner = ?", owner).Scan(&count, &sizeMB)
+	return count, sizeMB, wrapChange("count the workspaces of an owner", err)
+}

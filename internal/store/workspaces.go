@@ -37,25 +37,18 @@ func scanWorkspace(row row) (workspaces.WorkspaceUse, error) {
 }
 
 // AddWorkspace implements workspaces.WorkspaceStore.
-func (s *Store) AddWorkspace(ctx context.Context, w workspaces.Workspace, most int) error {
+func (s *Store) AddWorkspace(ctx context.Context, w workspaces.Workspace) error {
 	labels, err := json.Marshal(w.Labels)
 	if err != nil {
 		return fmt.Errorf("encode labels: %w", err)
 	}
-	result, err := s.write.ExecContext(ctx, `INSERT INTO workspaces (owner, id, volume, state, size_mb, labels, created_at, last_used)
-		SELECT ?, ?, ?, ?, ?, ?, ?, ? WHERE ? = 0 OR (SELECT count(*) FROM workspaces) < ?`,
-		w.Owner, w.ID, string(w.Volume), string(w.State), w.SizeMB, string(labels), micros(w.CreatedAt), micros(w.LastUsed), most, most)
+	_, err = s.write.ExecContext(ctx, `INSERT INTO workspaces (owner, id, volume, state, size_mb, labels, created_at, last_used)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+		w.Owner, w.ID, string(w.Volume), string(w.State), w.SizeMB, string(labels), micros(w.CreatedAt), micros(w.LastUsed))
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
 		return errdefs.Wrap(err, errdefs.AlreadyExists, "there is a workspace %s already", w.ID)
 	}
-	if err != nil {
-		return wrap("write workspace "+w.ID, err)
-	}
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
-		return errdefs.New(errdefs.ResourceExhausted, "the daemon's maximum of %d workspaces is reached; delete one", most)
-	}
-	return err
+	return wrapChange("write workspace "+w.ID, err)
 }
 
 // PutWorkspace implements workspaces.WorkspaceStore.

@@ -29,7 +29,7 @@ func workspace(owner, id string) workspaces.Workspace {
 func add(t *testing.T, s *store.Store, all ...workspaces.Workspace) {
 	t.Helper()
 	for _, w := range all {
-		if err := s.AddWorkspace(t.Context(), w, 0); err != nil {
+		if err := s.AddWorkspace(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestWorkspacesOfOwners(t *testing.T) {
 	add(t, s, young, workspace("bob", "w"), workspace("alice", "w"))
 	again := workspace("alice", "w")
 	again.Volume = "other"
-	if err := s.AddWorkspace(t.Context(), again, 0); !errdefs.Is(err, errdefs.AlreadyExists) {
+	if err := s.AddWorkspace(t.Context(), again); !errdefs.Is(err, errdefs.AlreadyExists) {
 		t.Errorf("twice: %v", err)
 	}
 	for owner, want := range map[string]string{"alice": "alice/w alice/a ", "bob": "bob/w ", "carol": "", "": "alice/w bob/w alice/a "} {
@@ -98,16 +98,6 @@ func TestWorkspacesOfOwners(t *testing.T) {
 		t.Errorf("after its end: %v", err)
 	}
 	wantWorkspace(t, s, workspaces.WorkspaceUse{Workspace: workspace("bob", "w")})
-}
-
-func TestMostWorkspaces(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "db"))
-	for i, want := range []errdefs.Code{"", "", errdefs.ResourceExhausted} {
-		err := s.AddWorkspace(t.Context(), workspace("alice", string(rune('a'+i))), 2)
-		if want == "" && err != nil || want != "" && !errdefs.Is(err, want) {
-			t.Errorf("number %d: %v, want %q", i, err, want)
-		}
-	}
 }
 
 func TestSessionsOfAWorkspace(t *testing.T) {

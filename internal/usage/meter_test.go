@@ -110,6 +110,13 @@ func (m *memory) ForgetUsage(_ context.Context, owner string) error {
 	return nil
 }
 
+func (m *memory) WorkspacesHeld(_ context.Context, owner string) (int, int64, error) {
+	if owner == "saver" {
+		return 2, 300, nil
+	}
+	return 0, 0, nil
+}
+
 func (m *memory) SnapshotBytes(context.Context, *string) (map[string]int64, error) {
 	return map[string]int64{"saver": 700}, nil
 }

@@ -35,6 +35,11 @@ func (m *Meter) Report(ctx context.Context, owner string, month Month) (Report, 
 	if month == MonthOf(time.Now()) {
 		r.SnapshotPeak = max(r.SnapshotPeak, r.SnapshotBytes)
 	}
+	count, sizeMB, err := m.opts.Store.WorkspacesHeld(ctx, owner)
+	if err != nil {
+		return Report{}, err
+	}
+	r.Now.AddWorkspaces(count, sizeMB)
 	all, err := m.opts.Sessions.List(ctx, session.ListFilter{Owner: &owner})
 	if err != nil {
 		return Report{}, err

@@ -110,4 +110,7 @@ type Store interface {
 	// SnapshotBytes returns what the snapshots of owners have now; of all if owner is
 	// nil.
 	SnapshotBytes(ctx context.Context, owner *string) (map[string]int64, error)
+	// WorkspacesHeld returns how many workspaces an owner has, in whatever state, and what
+	// they may have together.
+	WorkspacesHeld(ctx context.Context, owner string) (count int, sizeMB int64, err error)
 }

@@ -14,7 +14,8 @@ type Quota struct {
 	MaxRunningSessions *int     `json:"max_running_sessions,omitempty"` // of these, that are not stopped
 	CPU                *float64 `json:"cpu,omitempty"`                  // cores of those that are not stopped
 	MemoryMB           *int64   `json:"memory_mb,omitempty"`            // of those that are not stopped
-	DiskMB             *int64   `json:"disk_mb,omitempty"`
+	DiskMB             *int64   `json:"disk_mb,omitempty"`              // of all sessions and workspaces
+	MaxWorkspaces      *int     `json:"max_workspaces,omitempty"`
 	SnapshotMB         *int64   `json:"snapshot_mb,omitempty"`
 	NetworkMB          *int64   `json:"network_mb_per_month,omitempty"` // in both directions together
 	SessionSeconds     *int64   `json:"session_seconds_per_month,omitempty"`
@@ -27,6 +28,7 @@ type QuotaUpdate struct {
 	CPU                Limit `json:"cpu,omitzero"`
 	MemoryMB           Limit `json:"memory_mb,omitzero"`
 	DiskMB             Limit `json:"disk_mb,omitzero"`
+	MaxWorkspaces      Limit `json:"max_workspaces,omitzero"`
 	SnapshotMB         Limit `json:"snapshot_mb,omitzero"`
 	NetworkMB          Limit `json:"network_mb_per_month,omitzero"`
 	SessionSeconds     Limit `json:"session_seconds_per_month,omitzero"`
@@ -73,7 +75,9 @@ type UsageNow struct {
 	RunningSessions int     `json:"running_sessions"`
 	CPU             float64 `json:"cpu"`       // cores of those that are not stopped
 	MemoryMB        int64   `json:"memory_mb"` // of those that are not stopped
-	DiskMB          int64   `json:"disk_mb"`
+	DiskMB          int64   `json:"disk_mb"`   // of sessions and workspaces
+	Workspaces      int     `json:"workspaces"`
+	WorkspaceMB     int64   `json:"workspace_mb"` // of DiskMB
 	SnapshotBytes   int64   `json:"snapshot_bytes"`
 }
 

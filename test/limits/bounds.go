@@ -52,7 +52,7 @@ var Bounds = []Bound{
 		Keys: []string{"snapshots.max_count", "snapshots.max_total_mb"}, Tests: []string{"internal/api/v1.TestSnapshots"},
 	},
 	{
-		What: "workspaces", PerOwner: "a share of the total", Total: "a number, and the host's disk",
+		What: "workspaces", PerOwner: "half of the total while others have none, and a quota", Total: "a number, and the host's disk",
 		Keys: []string{"workspace.max_count"}, Tests: []string{"internal/session/quota.TestOwnersShareWorkspaces"},
 	},
 	{

@@ -57,7 +57,7 @@ func (s *surface) userRoutes() {
 		Pattern: "DELETE /v1/users/{name}", Scope: api.Key, Class: api.Long,
 		Doc: kit.Doc{
 			ID: "delete-user", Summary: "Delete a user", Errors: []int{403, 404, 409, 501},
-			Description: "Only for admins. Ends the user's keys and requests at once and then removes the user's sessions, snapshots, workspaces and stored secrets. What cannot be removed now is 503: the user is deleting, and the daemon goes on by itself.",
+			Description: "Only for admins. Ends the user's keys and requests at once and then removes the user's sessions, snapshots, workspaces and stored secrets. The answer comes after a second at the latest. Until all is removed the user is there in state deleting, and the name is not free; what cannot be removed is 503 if that shows within the second, and the daemon goes on by itself.",
 		},
 	}, s.users.Delete)
 	kit.Route(s.kit, kit.Row{

@@ -102,3 +102,31 @@ func TestQuotasOfUsersChange(t *testing.T) {
 	s.do(t, "PATCH", "/v1/users/dora", `{"quota":{"cores":1}}`).wantError(t, 400, "invalid_argument", "quota.cores")
 	s.do(t, "PATCH", "/v1/users/dora", `{"quota":null}`).wantError(t, 400, "invalid_argument", "quota")
 }
+
+// Workspaces are in what an owner has and may have, by number and size.
+func TestWorkspacesInUsageAndQuota(t *testing.T) {
+	s := start(t)
+	s.newUser(t, "dora", "user")
+	asDora := bearer(s.newKey(t, `{"user":"dora"}`).Text)
+	s.do(t, "POST", "/v1/workspaces", `{"id":"a","size_mb":64}`, asDora).into(t, 201, &json.RawMessage{})
+	s.do(t, "POST", "/v1/sessions", `{"workspace_id":"a","limits":{"disk_mb":100}}`, asDora).into(t, 201, &json.RawMessage{})
+	var used users.OwnerUsage
+	s.do(t, "GET", "/v1/me/usage", "", asDora).into(t, 200, &used)
+	if n := used.Now; n.Workspaces != 1 || n.WorkspaceMB != 64 || n.DiskMB != 164 || used.Quota.Workspaces != nil {
+		t.Errorf("now %+v of %+v", n, used.Quota)
+	}
+	refused := func(quota string, status int, name string, limit float64) {
+		t.Helper()
+		s.do(t, "PATCH", "/v1/users/dora", `{"quota":`+quota+`}`).into(t, 200, &json.RawMessage{})
+		got := s.do(t, "POST", "/v1/workspaces", `{"size_mb":64}`, asDora)
+		var e api.ErrorBody
+		if err := json.Unmarshal(got.body, &e); err != nil || got.status != status || e.Reason != errdefs.QuotaExceeded || e.Quota == nil || e.Quota.Name != name || e.Quota.Limit != limit {
+			t.Errorf("%s: %d %s, %v", quota, got.status, got.body, err)
+		}
+	}
+	refused(`{"max_workspaces":1}`, 429, "max_workspaces", 1)
+	refused(`{"max_workspaces":null,"disk_mb":227}`, 507, "disk_mb", 227)
+	s.do(t, "PATCH", "/v1/users/dora", `{"quota":{"disk_mb":228}}`).into(t, 200, &json.RawMessage{})
+	s.do(t, "POST", "/v1/workspaces", `{"size_mb":64}`, asDora).into(t, 201, &json.RawMessage{})
+	s.do(t, "PATCH", "/v1/users/dora", `{"quota":{"max_workspaces":-1}}`).wantError(t, 400, "invalid_argument", "quota.max_workspaces")
+}

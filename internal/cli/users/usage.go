@@ -61,7 +61,8 @@ func usageRows(u sandkasten.OwnerUsage) [][]string {
 		{"running sessions", strconv.Itoa(u.Now.RunningSessions), limitOf(q.MaxRunningSessions), share(float64(u.Now.RunningSessions), q.MaxRunningSessions), "when one stops"},
 		{"cores", number(u.Now.CPU), limitOf(q.CPU), share(u.Now.CPU, q.CPU), "when one stops"},
 		{"memory", show.Size(u.Now.MemoryMB * mib), sizeLimit(q.MemoryMB), share(float64(u.Now.MemoryMB), q.MemoryMB), "when one stops"},
-		{"disk", show.Size(u.Now.DiskMB * mib), sizeLimit(q.DiskMB), share(float64(u.Now.DiskMB), q.DiskMB), "when one ends"},
+		{"disk", show.Size(u.Now.DiskMB * mib), sizeLimit(q.DiskMB), share(float64(u.Now.DiskMB), q.DiskMB), "when a session ends or a workspace is deleted"},
+		{"workspaces", strconv.Itoa(u.Now.Workspaces), limitOf(q.MaxWorkspaces), share(float64(u.Now.Workspaces), q.MaxWorkspaces), "when one is deleted"},
 		{"snapshots", show.Size(u.Now.SnapshotBytes), sizeLimit(q.SnapshotMB), share(float64(u.Now.SnapshotBytes)/mib, q.SnapshotMB), "when one is deleted"},
 	}
 	for _, row := range rows[1:] {
@@ -113,7 +114,8 @@ type quotaFlags struct {
 	MaxRunningSessions     quotaLimit `placeholder:"N" help:"Of these, sessions that are not stopped."`
 	CPU                    quotaLimit `name:"cpu" placeholder:"N" help:"Cores of the sessions that are not stopped."`
 	MemoryMB               quotaLimit `name:"memory-mb" placeholder:"N" help:"MiB of memory of the sessions that are not stopped."`
-	DiskMB                 quotaLimit `name:"disk-mb" placeholder:"N" help:"MiB of disk of all sessions."`
+	DiskMB                 quotaLimit `name:"disk-mb" placeholder:"N" help:"MiB of disk of all sessions and workspaces."`
+	MaxWorkspaces          quotaLimit `placeholder:"N" help:"Workspaces."`
 	SnapshotMB             quotaLimit `name:"snapshot-mb" placeholder:"N" help:"MiB of all snapshots."`
 	NetworkMBPerMonth      quotaLimit `name:"network-mb-per-month" placeholder:"N" help:"MiB that sessions send and receive in a month."`
 	SessionSecondsPerMonth quotaLimit `placeholder:"N" help:"Seconds that sessions live in a month, all together."`
@@ -123,7 +125,7 @@ type quotaFlags struct {
 func (f quotaFlags) update() *sandkasten.QuotaUpdate {
 	update := sandkasten.QuotaUpdate{
 		MaxSessions: f.MaxSessions.change, MaxRunningSessions: f.MaxRunningSessions.change, CPU: f.CPU.change, MemoryMB: f.MemoryMB.change,
-		DiskMB: f.DiskMB.change, SnapshotMB: f.SnapshotMB.change, NetworkMB: f.NetworkMBPerMonth.change, SessionSeconds: f.SessionSecondsPerMonth.change,
+		DiskMB: f.DiskMB.change, MaxWorkspaces: f.MaxWorkspaces.change, SnapshotMB: f.SnapshotMB.change, NetworkMB: f.NetworkMBPerMonth.change, SessionSeconds: f.SessionSecondsPerMonth.change,
 	}
 	if update == (sandkasten.QuotaUpdate{}) {
 		return nil
@@ -186,6 +188,7 @@ func quotaRows(q *sandkasten.Quota) (rows [][]string) {
 		{"CPU", limitOf(q.CPU)},
 		{"MEMORY MB", limitOf(q.MemoryMB)},
 		{"DISK MB", limitOf(q.DiskMB)},
+		{"MAX WORKSPACES", limitOf(q.MaxWorkspaces)},
 		{"SNAPSHOT MB", limitOf(q.SnapshotMB)},
 		{"NETWORK MB PER MONTH", limitOf(q.NetworkMB)},
 		{"SESSION SECONDS PER MONTH", limitOf(q.SessionSeconds)},

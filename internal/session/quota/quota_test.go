@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -51,6 +52,67 @@ func wantOver(t *testing.T, err error, name string, code errdefs.Code) {
 	e, ok := errors.AsType[*errdefs.Error](err)
 	if !ok || e.Code != code || e.Reason != errdefs.QuotaExceeded || e.Quota.Name != name || e.Quota.Limit == 0 {
 		t.Errorf("%v: %+v; want %s", err, e, name)
+	}
+}
+
+// What workspaces may take counts as the disks of sessions do.
+func TestWorkspacesCountAsDisk(t *testing.T) {
+	q := auth.Quota{DiskMB: 3000, Workspaces: 3}
+	var kept quota.Kept
+	add := func(sizeMB int64) error {
+		there := kept.Of("alice")
+		there.Add(quota.Held{Limits: runtime.Limits{DiskMB: 1000}})
+		return kept.Add(q, there, "alice", sizeMB, 0)
+	}
+	wantOver(t, add(2001), quota.Disk, errdefs.InsufficientSpace)
+	wantOver(t, add(1500), "", "")
+	if err := add(501); !strings.Contains(err.Error(), "2500 of 3000 are used; ask for less, delete a workspace (of 1, which take 1500), or one of the sessions has to end") {
+		t.Error(err)
+	}
+	wantOver(t, add(400), "", "")
+	wantOver(t, add(100), "", "")
+	wantOver(t, add(0), quota.Workspaces, errdefs.ResourceExhausted)
+	if want := (quota.Sum{Workspaces: 3, WorkspaceMB: 2000, DiskMB: 2000}); kept.Of("alice") != want {
+		t.Errorf("alice has %+v", kept.Of("alice"))
+	}
+	wantOver(t, quota.CheckCreate(q, kept.Of("alice"), quota.Held{Limits: runtime.Limits{DiskMB: 1001}}), quota.Disk, errdefs.InsufficientSpace)
+	wantOver(t, quota.CheckCreate(q, kept.Of("alice"), quota.Held{Limits: runtime.Limits{DiskMB: 1000}}), "", "")
+	kept.Count("alice", -1, -1500)
+	wantOver(t, add(1500), "", "")
+	if kept.Of("bob") != (quota.Sum{}) {
+		t.Errorf("bob has %+v", kept.Of("bob"))
+	}
+}
+
+// Of the daemon's maximum an owner has no more than are left for others: there is always
+// something for who has nothing yet.
+func TestOwnersShareWorkspaces(t *testing.T) {
+	const most = 12
+	var kept quota.Kept
+	fill := func(owner string) (n int) {
+		for ; n < 2*most; n++ {
+			err := kept.Add(auth.Quota{}, kept.Of(owner), owner, 1, most)
+			if err == nil {
+				continue
+			}
+			if !errdefs.Is(err, errdefs.ResourceExhausted) || !strings.Contains(err.Error(), "workspace.max_count") {
+				t.Error(err)
+			}
+			break
+		}
+		return n
+	}
+	for i, want := range []int{6, 3, 2, 1, 0} { // half of what is left each time, which is 1 in the end
+		if got := fill(string(rune('a' + i))); got != want {
+			t.Errorf("owner %d has %d workspaces, want %d", i, got, want)
+		}
+	}
+	kept.Count("a", -6, -6)
+	if got := fill("e"); got != 3 {
+		t.Errorf("when the first owner has none the last one has %d", got)
+	}
+	if got := fill("d"); got != 1 {
+		t.Errorf("one who had 1 has %d more", got)
 	}
 }
 

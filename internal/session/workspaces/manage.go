@@ -32,6 +32,12 @@ type Sessions interface {
 	Users() iter.Seq[User]                                // of all sessions that have not ended
 	EndUsers(ctx context.Context, owner, id string) error // ends the sessions that have a workspace
 	NewID() string                                        // never the same one twice
+
+	// Keep counts another workspace of an owner, or refuses one over the owner's quota or the
+	// owner's part of most, which is of all owners together; 0 is no maximum.
+	Keep(owner string, sizeMB int64, most int) error
+	// Count counts workspaces without a check: those that are there, or no more.
+	Count(owner string, count int, sizeMB int64)
 }
 
 // Keeper makes and removes workspaces, and says who may have them. Its methods
@@ -73,7 +79,10 @@ type Workspaces struct{ keeper *Keeper }
 func (w *Workspaces) Options() (WorkspaceOptions, bool) { return w.keeper.Options() }
 
 // Enabled reports whether there can be any.
-func (w *Workspaces) Enabled() bool { return w.keeper.volumes != nil }
+func (w *Workspaces) Enabled() bool { return w.keeper.Enabled() }
+
+// Enabled is Workspaces.Enabled.
+func (k *Keeper) Enabled() bool { return k.volumes != nil }
 
 // Options is Workspaces.Options.
 func (k *Keeper) Options() (WorkspaceOptions, bool) { return k.opts, k.volumes != nil }
@@ -150,141 +159,6 @@ func (k *Keeper) rowsOf(ctx context.Context, p auth.Principal) ([]WorkspaceUse, 
 	return k.opts.Store.WorkspacesOf(ctx, p.Owner)
 }
 
-// Delete removes a workspace and all that is in it. It refuses one that a session
-// has with Conflict.
-func (w *Workspaces) Delete(ctx context.Context, p auth.Principal, id string) error {
-	return w.keeper.deleteUnused(ctx, p.Owner, id)
-}
-
-// ForceDelete ends the sessions that have a workspace and removes it.
-func (w *Workspaces) ForceDelete(ctx context.Context, p auth.Principal, id string) error {
-	return w.keeper.deleteWorkspace(ctx, p.Owner, id, func() error { return nil })
-}
-
-func (k *Keeper) deleteUnused(ctx context.Context, owner, id string) error {
-	return k.deleteWorkspace(ctx, owner, id, func() error {
-		if n := k.users(owner, id, clients); n > 0 {
-			return errdefs.New(errdefs.Conflict, "workspace %s is in use by %d sessions; destroy them first, or use force to have them destroyed with it", id, n)
-		}
-		return nil
-	})
-}
-
-// deleteWorkspace removes a workspace unless check refuses. From the moment
-// that its row says so no session gets it, and a crash is made up for by
-// Prune.
-func (k *Keeper) deleteWorkspace(ctx context.Context, owner, id string, check func() error) error {
-	if err := k.sessions.CheckReady(); err != nil {
-		return err
-	}
-	w, err := k.markDeleting(ctx, owner, id, check)
-	if err != nil {
-		return err
-	}
-	return k.removeWorkspace(ctx, w)
-}
-
-func (k *Keeper) markDeleting(ctx context.Context, owner, id string, check func() error) (Workspace, error) {
-	unlock, err := k.locks.lock(ctx, workspaceKey(owner, id))
-	if err != nil {
-		return Workspace{}, err
-	}
-	defer unlock()
-	w, err := k.find(ctx, owner, id)
-	if err != nil || w.State == WorkspaceDeleting {
-		return w.Workspace, err
-	}
-	if err := check(); err != nil {
-		return w.Workspace, err
-	}
-	w.State = WorkspaceDeleting
-	err = k.opts.Store.PutWorkspace(context.WithoutCancel(ctx), w.Workspace)
-	return w.Workspace, errors.Join(err, failpoint.Hit("workspace.deleting"))
-}
-
-// removeWorkspace ends what still has a workspace that is being deleted, and
-// removes its files and its row. It does not stop when ctx is done.
-func (k *Keeper) removeWorkspace(ctx context.Context, w Workspace) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.removeTimeout)
-	defer cancel()
-	unlock, err := k.locks.lock(ctx, "remove/"+string(w.Volume))
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	// Whoever was here before us may be through, and the id another's by now.
-	if now, err := k.find(ctx, w.Owner, w.ID); errdefs.Is(err, errdefs.NotFound) || err == nil && now.Volume != w.Volume {
-		return nil
-	}
-	err = k.sessions.EndUsers(ctx, w.Owner, w.ID)
-	if err == nil {
-		err = k.volumes.DestroyWorkspace(ctx, w.Volume)
-	}
-	if err != nil {
-		return errdefs.Wrap(err, errdefs.Unavailable, "workspace %s is not removed completely yet; the daemon goes on trying", w.ID)
-	}
-	if err := failpoint.Hit("workspace.removed"); err != nil {
-		return err
-	}
-	return k.opts.Store.DeleteWorkspace(ctx, w)
-}
-
-// Unmake removes the workspace that was made for a session that could
-// not be, unless others have come to use it. The session's lock must be free:
-// whoever is removing the workspace already may be waiting for it.
-func (k *Keeper) Unmake(ctx context.Context, u User) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.removeTimeout)
-	defer cancel()
-	err := k.deleteUnused(ctx, u.Owner, u.WorkspaceID)
-	if errdefs.Is(err, errdefs.Conflict) || errdefs.Is(err, errdefs.NotFound) {
-		return nil
-	}
-	return err
-}
-
-// Prune goes on with removals that did not finish, and removes
-// workspaces whose making did not, and those that no session has used for the
-// time of Retention. It says how many are gone.
-func (k *Keeper) Prune(ctx context.Context) (removed int, err error) {
-	if k.volumes == nil {
-		return 0, nil
-	}
-	all, err := k.opts.Store.AllWorkspaces(ctx)
-	if err != nil {
-		return 0, err
-	}
-	var errs []error
-	for _, w := range all {
-		keep := k.opts.Retention
-		switch {
-		case w.State == WorkspaceDeleting:
-			err = k.removeWorkspace(ctx, w.Workspace)
-		case w.State == WorkspaceCreating, keep > 0 && time.Since(w.LastUsed) >= keep:
-			err = k.expireWorkspace(ctx, w.Workspace)
-		default:
-			continue
-		}
-		if err == nil {
-			removed++
-		} else if !errdefs.Is(err, errdefs.Conflict) { // in use, after all
-			errs = append(errs, err)
-		}
-	}
-	return removed, errors.Join(errs...)
-}
-
-// expireWorkspace removes a workspace if nothing has become of it since it was
-// seen.
-func (k *Keeper) expireWorkspace(ctx context.Context, seen Workspace) error {
-	return k.deleteWorkspace(ctx, seen.Owner, seen.ID, func() error {
-		w, err := k.find(ctx, seen.Owner, seen.ID)
-		if err == nil && (k.users(w.Owner, w.ID, everybody) > 0 || w.State != seen.State || w.LastUsed.After(seen.LastUsed)) {
-			return errdefs.New(errdefs.Conflict, "workspace %s is in use", w.ID)
-		}
-		return err
-	})
-}
-
 // LockFiles keeps others from making another session for the files of a
 // workspace that is there, until unlock is called.
 func (k *Keeper) LockFiles(ctx context.Context, owner, id string) (unlock func(), err error) {
@@ -334,8 +208,7 @@ func (k *Keeper) addWorkspace(ctx context.Context, owner string, req WorkspaceRe
 		Owner: owner, ID: req.ID, Volume: runtime.WorkspaceID(k.sessions.NewID()), State: WorkspaceCreating,
 		SizeMB: cmp.Or(req.SizeMB, k.opts.DefaultSizeMB), Labels: req.Labels, CreatedAt: now, LastUsed: now,
 	}
-	rows := k.opts.Store
-	if err := rows.AddWorkspace(context.WithoutCancel(ctx), w, k.opts.MaxCount); err != nil {
+	if err := k.addRow(ctx, w); err != nil {
 		return w, err
 	}
 	err := failpoint.Hit("workspace.row")
@@ -351,7 +224,45 @@ func (k *Keeper) addWorkspace(ctx context.Context, owner string, req WorkspaceRe
 	if undone := k.volumes.DestroyWorkspace(ctx, w.Volume); undone != nil {
 		return w, errors.Join(err, undone)
 	}
-	return w, errors.Join(err, rows.DeleteWorkspace(ctx, w))
+	return w, errors.Join(err, k.deleteRow(ctx, w))
+}
+
+// addRow writes the row of a workspace that does not exist, if there is room for it.
+func (k *Keeper) addRow(ctx context.Context, w Workspace) error {
+	if _, err := k.find(ctx, w.Owner, w.ID); err == nil {
+		return errdefs.New(errdefs.AlreadyExists, "there is a workspace %s already", w.ID) // which takes no room
+	}
+	if err := k.sessions.Keep(w.Owner, w.SizeMB, k.opts.MaxCount); err != nil {
+		return err
+	}
+	err := k.opts.Store.AddWorkspace(context.WithoutCancel(ctx), w)
+	if err != nil {
+		k.sessions.Count(w.Owner, -1, -w.SizeMB)
+	}
+	return err
+}
+
+// deleteRow forgets a workspace, which from then on takes no room. Its caller is the one
+// who removes it.
+func (k *Keeper) deleteRow(ctx context.Context, w Workspace) error {
+	err := k.opts.Store.DeleteWorkspace(ctx, w)
+	if err == nil {
+		k.sessions.Count(w.Owner, -1, -w.SizeMB)
+	}
+	return err
+}
+
+// Load counts the workspaces that an earlier daemon has left. It is called before anything
+// else.
+func (k *Keeper) Load(ctx context.Context) error {
+	if k.volumes == nil {
+		return nil
+	}
+	all, err := k.opts.Store.AllWorkspaces(ctx)
+	for _, w := range all {
+		k.sessions.Count(w.Owner, 1, w.SizeMB)
+	}
+	return err
 }
 
 // makeVolume has the driver make w's files, if a crash did not come between

@@ -61,7 +61,7 @@ type WorkspaceOptions struct {
 	PersistByDefault bool          // a session that names no workspace gets a new one
 	DefaultSizeMB    int64         // 1024, or MaxSizeMB
 	MaxSizeMB        int64         // 10240, or DefaultSizeMB
-	MaxCount         int           // of all owners together; 0 is no maximum
+	MaxCount         int           // of all owners together, of which one has no more than are left for others; 0 is no maximum
 	Retention        time.Duration // of a workspace that no session uses; 0 is for ever
 }
 
@@ -69,9 +69,8 @@ type WorkspaceOptions struct {
 // survives a crash from the moment the method returns.
 type WorkspaceStore interface {
 	// AddWorkspace inserts a workspace. It returns AlreadyExists if the owner
-	// has one of that id, and ResourceExhausted if there are most; 0 is no
-	// maximum.
-	AddWorkspace(ctx context.Context, w Workspace, most int) error
+	// has one of that id.
+	AddWorkspace(ctx context.Context, w Workspace) error
 	// PutWorkspace changes the state and LastUsed of a workspace that exists.
 	PutWorkspace(ctx context.Context, w Workspace) error
 	// GetWorkspace returns NotFound if the owner has none of that id. Of the use

@@ -2252,7 +2252,7 @@ export interface components {
             cpu?: number;
             /**
              * Format: int64
-             * @description MiB of disk of all sessions together.
+             * @description MiB of disk of all sessions and workspaces together.
              * @example 102400
              */
             diskMb?: number;
@@ -2268,6 +2268,12 @@ export interface components {
              * @example 50
              */
             maxSessions?: number;
+            /**
+             * Format: int64
+             * @description Workspaces.
+             * @example 100
+             */
+            maxWorkspaces?: number;
             /**
              * Format: int64
              * @description MiB of memory of the sessions that are not stopped, together.
@@ -2325,7 +2331,7 @@ export interface components {
             cpu?: number | null;
             /**
              * Format: int64
-             * @description MiB of disk of all sessions together. 0 is no limit, and null the limit of the configuration.
+             * @description MiB of disk of all sessions and workspaces together. 0 is no limit, and null the limit of the configuration.
              * @example 102400
              */
             diskMb?: number | null;
@@ -2341,6 +2347,12 @@ export interface components {
              * @example 50
              */
             maxSessions?: number | null;
+            /**
+             * Format: int64
+             * @description Workspaces. 0 is no limit beside the owner's part of what the daemon may have, and null the limit of the configuration.
+             * @example 100
+             */
+            maxWorkspaces?: number | null;
             /**
              * Format: int64
              * @description MiB of memory of the sessions that are not stopped, together. 0 is no limit, and null the limit of the configuration.
@@ -3048,7 +3060,7 @@ export interface components {
             cpu: number;
             /**
              * Format: int64
-             * @description That they may write.
+             * @description That sessions and workspaces may write.
              * @example 6144
              */
             diskMb: number;
@@ -3075,6 +3087,17 @@ export interface components {
              * @example 52428800
              */
             snapshotBytes: number;
+            /**
+             * Format: int64
+             * @description Of disk_mb, what workspaces have.
+             * @example 2048
+             */
+            workspaceMb: number;
+            /**
+             * Format: int64
+             * @example 2
+             */
+            workspaces: number;
         };
         User: {
             /** Format: date-time */

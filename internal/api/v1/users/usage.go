@@ -19,7 +19,8 @@ type Quota struct {
 	Running        *int     `json:"max_running_sessions,omitempty" doc:"Of these, sessions that are not stopped." example:"10"`
 	CPU            *float64 `json:"cpu,omitempty" doc:"Cores of the sessions that are not stopped, together." example:"16"`
 	MemoryMB       *int64   `json:"memory_mb,omitempty" doc:"MiB of memory of the sessions that are not stopped, together." example:"32768"`
-	DiskMB         *int64   `json:"disk_mb,omitempty" doc:"MiB of disk of all sessions together." example:"102400"`
+	DiskMB         *int64   `json:"disk_mb,omitempty" doc:"MiB of disk of all sessions and workspaces together." example:"102400"`
+	Workspaces     *int     `json:"max_workspaces,omitempty" doc:"Workspaces." example:"100"`
 	SnapshotMB     *int64   `json:"snapshot_mb,omitempty" doc:"MiB of the archives of all snapshots together." example:"20480"`
 	NetworkMB      *int64   `json:"network_mb_per_month,omitempty" doc:"MiB that the networks of sessions carry in a calendar month of UTC, in both directions together." example:"10240"`
 	SessionSeconds *int64   `json:"session_seconds_per_month,omitempty" doc:"Seconds that sessions live in a calendar month of UTC, all together." example:"720000"`
@@ -32,7 +33,8 @@ type QuotaRequest struct {
 	Running        kit.Change[int]     `json:"max_running_sessions,omitempty" minimum:"0" maximum:"30000" doc:"Of these, sessions that are not stopped. 0 is no limit, and null the limit of the configuration." example:"10"`
 	CPU            kit.Change[float64] `json:"cpu,omitempty" minimum:"0" maximum:"100000" doc:"Cores of the sessions that are not stopped, together. 0 is no limit, and null the limit of the configuration." example:"16"`
 	MemoryMB       kit.Change[int64]   `json:"memory_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"MiB of memory of the sessions that are not stopped, together. 0 is no limit, and null the limit of the configuration." example:"32768"`
-	DiskMB         kit.Change[int64]   `json:"disk_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"MiB of disk of all sessions together. 0 is no limit, and null the limit of the configuration." example:"102400"`
+	DiskMB         kit.Change[int64]   `json:"disk_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"MiB of disk of all sessions and workspaces together. 0 is no limit, and null the limit of the configuration." example:"102400"`
+	Workspaces     kit.Change[int]     `json:"max_workspaces,omitempty" minimum:"0" maximum:"1048576" doc:"Workspaces. 0 is no limit beside the owner's part of what the daemon may have, and null the limit of the configuration." example:"100"`
 	SnapshotMB     kit.Change[int64]   `json:"snapshot_mb,omitempty" minimum:"0" maximum:"1073741824" doc:"MiB of the archives of all snapshots together. 0 is no limit, and null the limit of the configuration." example:"20480"`
 	NetworkMB      kit.Change[int64]   `json:"network_mb_per_month,omitempty" minimum:"0" maximum:"1073741824" doc:"MiB that the networks of sessions carry in a calendar month of UTC, in both directions together. 0 is no limit, and null the limit of the configuration." example:"10240"`
 	SessionSeconds kit.Change[int64]   `json:"session_seconds_per_month,omitempty" minimum:"0" maximum:"8589934592" doc:"Seconds that sessions live in a calendar month of UTC, all together. 0 is no limit, and null the limit of the configuration." example:"720000"`
@@ -44,7 +46,7 @@ func (q *QuotaRequest) change() *accounts.QuotaChange {
 	}
 	return &accounts.QuotaChange{
 		Sessions: accounts.Change[int](q.Sessions), Running: accounts.Change[int](q.Running), CPU: accounts.Change[float64](q.CPU),
-		MemoryMB: accounts.Change[int64](q.MemoryMB), DiskMB: accounts.Change[int64](q.DiskMB), SnapshotMB: accounts.Change[int64](q.SnapshotMB),
+		MemoryMB: accounts.Change[int64](q.MemoryMB), DiskMB: accounts.Change[int64](q.DiskMB), Workspaces: accounts.Change[int](q.Workspaces), SnapshotMB: accounts.Change[int64](q.SnapshotMB),
 		NetworkMB: accounts.Change[int64](q.NetworkMB), SessionSeconds: accounts.Change[int64](q.SessionSeconds),
 	}
 }
@@ -62,7 +64,7 @@ func viewQuota(q accounts.Quota) *Quota {
 func limits(q auth.Quota) Quota {
 	return Quota{
 		Sessions: limit(q.Sessions), Running: limit(q.Running), CPU: limit(q.CPU), MemoryMB: limit(q.MemoryMB), DiskMB: limit(q.DiskMB),
-		SnapshotMB: limit(q.SnapshotBytes >> 20), NetworkMB: limit(q.NetworkBytes >> 20), SessionSeconds: limit(int64(q.SessionTime / time.Second)),
+		Workspaces: limit(q.Workspaces), SnapshotMB: limit(q.SnapshotBytes >> 20), NetworkMB: limit(q.NetworkBytes >> 20), SessionSeconds: limit(int64(q.SessionTime / time.Second)),
 	}
 }
 
@@ -96,7 +98,9 @@ type UsageNow struct {
 	RunningSessions int     `json:"running_sessions" doc:"Of these, that are not stopped." example:"2"`
 	CPU             float64 `json:"cpu" doc:"Cores of those that are not stopped." example:"2"`
 	MemoryMB        int64   `json:"memory_mb" doc:"Of those that are not stopped." example:"1024"`
-	DiskMB          int64   `json:"disk_mb" doc:"That they may write." example:"6144"`
+	DiskMB          int64   `json:"disk_mb" doc:"That sessions and workspaces may write." example:"6144"`
+	Workspaces      int     `json:"workspaces" example:"2"`
+	WorkspaceMB     int64   `json:"workspace_mb" doc:"Of disk_mb, what workspaces have." example:"2048"`
 	SnapshotBytes   int64   `json:"snapshot_bytes" example:"52428800"`
 }
 
@@ -107,7 +111,7 @@ func viewUsage(r usage.Report) OwnerUsage {
 		SessionsCreated: r.Sessions, SnapshotPeakBytes: r.SnapshotPeak,
 		Now: UsageNow{
 			Sessions: r.Now.Sessions, RunningSessions: r.Now.Running, CPU: r.Now.CPU, MemoryMB: r.Now.MemoryMB, DiskMB: r.Now.DiskMB,
-			SnapshotBytes: r.SnapshotBytes,
+			Workspaces: r.Now.Workspaces, WorkspaceMB: r.Now.WorkspaceMB, SnapshotBytes: r.SnapshotBytes,
 		},
 		Quota: limits(r.Quota),
 	}

@@ -1336,13 +1336,16 @@ class Quota:
     """Cores of the sessions that are not stopped, together."""
 
     disk_mb: int | None = None
-    """MiB of disk of all sessions together."""
+    """MiB of disk of all sessions and workspaces together."""
 
     max_running_sessions: int | None = None
     """Of these, sessions that are not stopped."""
 
     max_sessions: int | None = None
     """Sessions that have not ended, stopped ones included."""
+
+    max_workspaces: int | None = None
+    """Workspaces."""
 
     memory_mb: int | None = None
     """MiB of memory of the sessions that are not stopped, together."""
@@ -1365,7 +1368,7 @@ class UsageNow:
     """Cores of those that are not stopped."""
 
     disk_mb: int
-    """That they may write."""
+    """That sessions and workspaces may write."""
 
     memory_mb: int
     """Of those that are not stopped."""
@@ -1377,6 +1380,11 @@ class UsageNow:
     """That have not ended."""
 
     snapshot_bytes: int
+
+    workspace_mb: int
+    """Of disk_mb, what workspaces have."""
+
+    workspaces: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
