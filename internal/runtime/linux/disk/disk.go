@@ -257,7 +257,7 @@ func loopOf(fd int, image string) (int, error) {
 		return -1, err
 	}
 	defer sys.Close(loop)
-	on, err := isOn(loop, &img)
+	on, err := isOn(loop, img.Dev, img.Ino)
 	if err == nil && !on {
 		err = errors.New("on another loop device")
 	}

@@ -75,10 +75,67 @@ func ensureNode(dev string, n int) error {
 	return nil
 }
 
-// openIfOn opens a loop device if it has the image, or returns -1.
-func openIfOn(n int, image *unix.Stat_t) (int, error) {
+// imageFile is an image that some loop device may have.
+type imageFile struct {
+	device, inode uint64
+	path          string // as the kernel calls it
+}
+
+func lookUp(path string) (i imageFile, err error) {
+	fd, err := sys.Open(unix.AT_FDCWD, path, unix.O_PATH, 0)
+	if err != nil {
+		return i, err
+	}
+	defer sys.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return i, &os.PathError{Op: "fstat", Path: path, Err: err}
+	}
+	i = imageFile{device: st.Dev, inode: st.Ino}
+	i.path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	return i, err
+}
+
+// mayBe reports whether a device whose file is called that can have the image. Its
+// directories may be called otherwise there, and one that had no name when it was given
+// to a device has a number for a name.
+func (i imageFile) mayBe(name string) bool {
+	base := filepath.Base(name)
+	return base == filepath.Base(i.path) || strings.HasPrefix(base, "#")
+}
+
+// is reports whether a device whose file is called that has the image, as far as that
+// can be told by names.
+func (i imageFile) is(name string) bool {
+	return name == i.path || filepath.Base(name) == "#"+strconv.FormatUint(i.inode, 10)
+}
+
+// openIfOn opens a loop device if it has the image, or returns -1. Others' devices are
+// told by the names of their files: to ask a device of its file is to ask the file
+// system, and another's may be gone or not answer.
+func openIfOn(n int, image imageFile) (int, error) {
+	name, err := backingFile(n)
+	if err != nil || !image.mayBe(name) {
+		return -1, nil //nolint:nilerr // it has none, or is losing it
+	}
+	fd, err := openWith(n, image.device, image.inode)
+	if err != nil && !image.is(name) {
+		return -1, nil //nolint:nilerr // another's, whose file cannot be reached
+	}
+	return fd, err
+}
+
+// backingFile is the name of a loop device's file as the kernel shows it, which asks
+// no file system.
+func backingFile(n int) (string, error) {
+	text, err := os.ReadFile("/sys/block/" + loopBase + strconv.Itoa(n) + "/loop/backing_file")
+	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), " (deleted)"), err
+}
+
+// openWith opens a loop device if it has that file, or returns -1.
+func openWith(n int, device, inode uint64) (int, error) {
 	// To open one that has none could make it.
-	if _, err := os.Lstat("/sys/block/loop" + strconv.Itoa(n) + "/loop"); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat("/sys/block/" + loopBase + strconv.Itoa(n) + "/loop"); errors.Is(err, fs.ErrNotExist) {
 		return -1, nil
 	}
 	fd, err := openLoop(n)
@@ -88,7 +145,7 @@ func openIfOn(n int, image *unix.Stat_t) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	on, err := isOn(fd, image)
+	on, err := isOn(fd, device, inode)
 	if err != nil || !on {
 		sys.Close(fd)
 		return -1, err
@@ -96,7 +153,10 @@ func openIfOn(n int, image *unix.Stat_t) (int, error) {
 	return fd, nil
 }
 
-const loopPrefix = "/dev/loop"
+const (
+	loopBase   = "loop"
+	loopPrefix = "/dev/" + loopBase
+)
 
 func loopName(n int) string { return loopPrefix + strconv.Itoa(n) }
 
@@ -107,9 +167,9 @@ func openLoop(n int) (int, error) {
 	return sys.Open(unix.AT_FDCWD, loopName(n), unix.O_RDONLY, 0)
 }
 
-// isOn reports whether a loop device has the image. One that is being cleared
-// has written everything and counts as free.
-func isOn(loop int, image *unix.Stat_t) (bool, error) {
+// isOn reports whether a loop device has a file. One that is being cleared has written
+// everything and counts as free.
+func isOn(loop int, device, inode uint64) (bool, error) {
 	info, err := unix.IoctlLoopGetStatus64(loop)
 	if errors.Is(err, unix.ENXIO) {
 		return false, nil
@@ -117,7 +177,7 @@ func isOn(loop int, image *unix.Stat_t) (bool, error) {
 	if err != nil {
 		return false, os.NewSyscallError("LOOP_GET_STATUS64", err)
 	}
-	return info.Inode == image.Ino && info.Device == image.Dev, nil
+	return info.Inode == inode && info.Device == device, nil
 }
 
 // Loop is a loop device that has a file.
@@ -128,24 +188,39 @@ type Loop struct {
 	owner         string // with its prefix; "" is not known
 }
 
+// numbers are those of the host's loop devices, with a file and without.
+func numbers() ([]int, error) {
+	entries, err := os.ReadDir("/sys/block")
+	if err != nil {
+		return nil, err
+	}
+	var all []int
+	for _, e := range entries {
+		number, ok := strings.CutPrefix(e.Name(), loopBase)
+		if n, err := strconv.Atoi(number); ok && err == nil {
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
 // Loops returns the devices on files that are, or were, below dir, but for those
 // that another installation than owner has: a path may be of other files elsewhere.
+// One whose file cannot be reached is none of them.
 func Loops(dir, owner string) ([]Loop, error) {
-	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	devices, err := numbers()
 	if err != nil {
 		return nil, err
 	}
 	var all []Loop
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		path := strings.TrimSuffix(strings.TrimSpace(string(text)), " (deleted)")
-		n, bad := strconv.Atoi(strings.TrimPrefix(strings.Split(file, "/")[3], "loop"))
-		if err != nil || bad != nil || !strings.HasPrefix(path, dir+"/") {
+	for _, n := range devices {
+		path, err := backingFile(n)
+		if err != nil || !strings.HasPrefix(path, dir+"/") {
 			continue // it was detached, or is somebody else's
 		}
 		l, ok, err := statusOf(n)
 		if err != nil {
-			return nil, err
+			continue // nobody can say whose it is, and nobody can do anything to it
 		}
 		other, named := strings.CutPrefix(l.owner, ownerPrefix)
 		if l.Path = path; ok && (!named || other == owner || other == "") {
@@ -178,7 +253,7 @@ func statusOf(n int) (l Loop, ok bool, err error) {
 // Detach takes the file from a loop device, if it is still the same file: now,
 // or when the last mount of the device has ended.
 func Detach(l Loop) error {
-	fd, err := openIfOn(l.Number, &unix.Stat_t{Dev: l.Device, Ino: l.Inode})
+	fd, err := openWith(l.Number, l.Device, l.Inode)
 	if err != nil || fd < 0 {
 		return err
 	}

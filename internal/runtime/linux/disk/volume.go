@@ -132,24 +132,19 @@ func VolumeBytes(path string) (int64, error) {
 // device opens the loop device that has the image, or returns -1. While it is
 // open the device keeps the image.
 func device(path string) (fd int, dev string, err error) {
-	var image unix.Stat_t
-	if err := unix.Stat(path, &image); err != nil {
-		return -1, "", &os.PathError{Op: "stat", Path: path, Err: err}
+	image, err := lookUp(path)
+	if err != nil {
+		return -1, "", err
 	}
 	if fd, dev, err := notedDevice(path); err != nil || fd >= 0 {
 		return fd, dev, err
 	}
-	entries, err := os.ReadDir("/sys/block")
+	devices, err := numbers()
 	if err != nil {
 		return -1, "", err
 	}
-	for _, e := range entries {
-		number, ok := strings.CutPrefix(e.Name(), "loop")
-		n, err := strconv.Atoi(number)
-		if !ok || err != nil {
-			continue
-		}
-		if fd, err := openIfOn(n, &image); err != nil || fd >= 0 {
+	for _, n := range devices {
+		if fd, err := openIfOn(n, image); err != nil || fd >= 0 {
 			return fd, loopName(n), err
 		}
 	}
@@ -170,11 +165,11 @@ func notedDevice(path string) (fd int, dev string, err error) {
 	if err != nil {
 		return -1, "", nil //nolint:nilerr // it was not written whole, so nothing was mounted
 	}
-	var image unix.Stat_t
-	if err := unix.Stat(path, &image); err != nil {
-		return -1, "", &os.PathError{Op: "stat", Path: path, Err: err}
+	image, err := lookUp(path)
+	if err != nil {
+		return -1, "", err
 	}
-	fd, err = openIfOn(n, &image)
+	fd, err = openIfOn(n, image)
 	return fd, loopName(n), err
 }
 

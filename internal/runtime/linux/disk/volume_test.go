@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/disk"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // newVolume makes a volume and returns its image.
@@ -282,5 +283,95 @@ func TestVolumeWithoutItsNote(t *testing.T) {
 		again, fd := mountVolume(t, m, image)
 		wantFile(t, again+"/f", "one file system")
 		closeFD(t, fd)
+	}
+}
+
+// A device of somebody else's, whose file is on a file system that is gone: nothing
+// can be asked of it, also if its file is called as ours are.
+func TestDevicesOfOthersWhoseFileIsGone(t *testing.T) {
+	m, dir := maker(t)
+	testenv.NeedsXFS(t)
+	image := newVolume(t, m, dir)
+	for _, name := range []string{"volume.img", "other.img"} {
+		t.Run(name, func(t *testing.T) {
+			gone := brokenDevice(t, m, name)
+			wantAttached(t, image, false)
+			files, fd := mountVolume(t, m, image)
+			write(t, files+"/f", "ours")
+			wantAttached(t, image, true)
+			// Which is found also without its note, among all.
+			if err := os.Remove(image + ".loop"); err != nil {
+				t.Fatal(err)
+			}
+			wantAttached(t, image, true)
+			closeFD(t, fd)
+			// A note that leads to what has become another's.
+			if err := os.WriteFile(image+".loop", []byte(gone), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			wantAttached(t, image, false)
+			loops, err := disk.Loops(dir, "test")
+			for _, l := range loops {
+				if err == nil && gone == fmt.Sprint("/dev/loop", l.Number) {
+					err = errors.New("what cannot be asked is taken for ours")
+				}
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// brokenDevice attaches a file of that name to a loop device and shuts down the file
+// system that it is on. It returns the device.
+func brokenDevice(t *testing.T, m *disk.Maker, name string) string {
+	t.Helper()
+	below := filepath.Join(testenv.DataDir(t), "below.xfs")
+	if err := disk.MakePool(t.Context(), below, 320<<20); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := disk.OpenPool(below, "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pool.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	image := pool.Path(name)
+	if err := m.MakeVolume(t.Context(), image, size); err != nil {
+		t.Fatal(err)
+	}
+	_, fd := mountVolume(t, m, image)
+	t.Cleanup(func() { closeFD(t, fd) })
+	dev, err := os.ReadFile(image + ".loop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shutDown(t, pool.Path("."))
+	loop, err := os.Open(string(dev))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer loop.Close()
+	if _, err := unix.IoctlLoopGetStatus64(int(loop.Fd())); !errors.Is(err, unix.EIO) {
+		t.Fatalf("asked of its file, the device says %v", err)
+	}
+	return string(dev)
+}
+
+// shutDown has an XFS fail from now on, as when its disk is gone.
+func shutDown(t *testing.T, path string) {
+	t.Helper()
+	dir, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	const goingDown, noLogFlush = 0x8004587d, 2
+	if err := unix.IoctlSetPointerInt(int(dir.Fd()), goingDown, noLogFlush); err != nil {
+		t.Fatal(err)
 	}
 }
