@@ -296,7 +296,7 @@ var Rules = map[string]Rule{
 		},
 		Libraries: []string{"golang.org/x/sync", unix},
 	},
-	"internal/runtime/linux/backlog":   {Ours: []string{"internal/runtime/linux/cgroup"}},
+	"internal/runtime/linux/backlog":   {Ours: []string{"internal/runtime/linux/cgroup", "internal/sandbox/sys"}, Libraries: []string{unix}},
 	"internal/runtime/linux/cgroup":    {Ours: []string{"internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
 	"internal/runtime/linux/disk":      {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys", "internal/protection"}, Libraries: []string{unix}},
 	"internal/runtime/linux/fairshare": {Ours: []string{"internal/runtime/linux/cgroup"}},
@@ -471,4 +471,4 @@ const WeakenSites = 117
 
 // TestSleeps is in how many places tests wait for a fixed time or poll with a
 // sleep of their own. It only falls.
-const TestSleeps = 190
+const TestSleeps = 189

@@ -59,3 +59,83 @@ func BenchmarkTrue(b *testing.B) {
 		b.ReportMetric(float64(took[i][len(took[i])/10].Microseconds()), name+"-p10-us")
 	}
 }
+
+// BenchmarkCreate is a runner made ready, and a sandbox made with one that was.
+func BenchmarkCreate(b *testing.B) {
+	testenv.NeedsRoot(b)
+	d := newTestDriver(b)
+	var took, ready []time.Duration
+	for b.Loop() {
+		begin := time.Now()
+		p, err := d.prepare(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		ready = append(ready, time.Since(begin))
+		d.shelve(p)
+		begin = time.Now()
+		if _, err := d.Create(b.Context(), "bench", runtime.Spec{Image: "test"}); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(begin))
+		if err := d.Destroy(b.Context(), "bench"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, all := range map[string][]time.Duration{"create": took, "prepare": ready} {
+		slices.Sort(all)
+		b.ReportMetric(float64(all[len(all)/2].Microseconds()), name+"-p50-us")
+	}
+}
+
+// BenchmarkSweeps is what the driver does again and again for each sandbox:
+// docs/density.md has what that is for 2,000 of them.
+func BenchmarkSweeps(b *testing.B) {
+	testenv.NeedsRoot(b)
+	d := newTestDriver(b)
+	const sandboxes = 20
+	for i := range sandboxes {
+		id := runtime.ID(fmt.Sprint("sweep", i))
+		if _, err := d.Create(b.Context(), id, runtime.Spec{Image: "test"}); err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			if err := d.Destroy(context.WithoutCancel(b.Context()), id); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	each := func(do func(id runtime.ID) error) func() error {
+		return func() error {
+			var errs []error
+			for i := range sandboxes {
+				errs = append(errs, do(runtime.ID(fmt.Sprint("sweep", i))))
+			}
+			return errors.Join(errs...)
+		}
+	}
+	for name, sweep := range map[string]func() error{
+		"list":     func() error { list(b, d); return nil },
+		"room":     func() error { _, err := d.measureDisks(); return err },
+		"cpu":      each(func(id runtime.ID) error { d.cgroups.Group(string(id)).CPU(); return nil }),
+		"members":  each(func(id runtime.ID) error { _, err := d.cgroups.Group(string(id)).Members(); return err }),
+		"view":     each(func(id runtime.ID) error { return d.renewTracked(id, d.views.tracked()[id]) }),
+		"busyview": each(func(id runtime.ID) error { return d.renewView(d.views.tracked()[id]) }),
+		"stats": each(func(id runtime.ID) error {
+			sb, err := d.Open(b.Context(), id)
+			if err == nil {
+				_, err = sb.Stats(b.Context())
+			}
+			return err
+		}),
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := sweep(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*sandboxes), "us/sandbox")
+		})
+	}
+}

@@ -116,14 +116,7 @@ func (d *Driver) swapOut(id runtime.ID, group cgroup.Group) {
 		return err == nil && paused
 	}
 	d.wg.Go(func() {
-		err := group.SwapOut(func() bool {
-			select {
-			case <-d.quit:
-				return false
-			default:
-				return paused()
-			}
-		})
+		err := group.SwapOut(func() bool { return !d.closing() && paused() })
 		if !paused() {
 			err = errors.Join(err, group.SwapIn())
 		}

@@ -165,11 +165,24 @@ func (d *Driver) renewViews() {
 		total = used
 		all := d.views.tracked()
 		for id, v := range all {
+			if d.closing() { // with many at work the rest would take seconds
+				return
+			}
 			if err := d.renewTracked(id, v); err != nil {
 				d.forgetView(id, v, err)
 			}
 		}
 		wait = max(viewInterval, time.Duration(len(all))*viewPerSandbox)
+	}
+}
+
+// closing reports whether Close has begun.
+func (d *Driver) closing() bool {
+	select {
+	case <-d.quit:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -52,6 +52,28 @@ func (g Group) PIDs() ([]int, error) {
 	return slices.Compact(pids), nil
 }
 
+// Members are processes of the group, of which there is at least one if it has any: for
+// who needs somebody of it, at a fraction of what PIDs costs.
+func (g Group) Members() ([]int, error) {
+	pids, err := readPIDs(g.unified())
+	if err != nil || len(pids) > 0 {
+		return pids, err
+	}
+	parts, err := os.ReadDir(g.unified())
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	for _, part := range parts {
+		if !part.IsDir() {
+			continue
+		}
+		if pids, err := readPIDs(filepath.Join(g.unified(), part.Name())); err != nil || len(pids) > 0 {
+			return pids, err
+		}
+	}
+	return nil, nil
+}
+
 // readPIDs reads the processes of one directory. The kernel calls those of
 // another pid namespace 0: they are left out.
 func readPIDs(dir string) ([]int, error) {
