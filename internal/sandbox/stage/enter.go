@@ -42,17 +42,22 @@ const RunnerSlack = time.Millisecond
 const workloadSlack = 50 * time.Microsecond
 
 // Enter waits for the Boot, builds the sandbox around the calling process and
-// drops its rights. On an error the process must end: it may be half inside.
+// drops its rights. While it waits it has nothing mounted that is the host's. On an
+// error the process must end: it may be half inside.
 // The caller reports the outcome with Ready or Fail.
 func Enter() (*Inside, error) {
-	b, fds, err := receive(ControlFD)
-	if err != nil {
-		return nil, fmt.Errorf("receive boot: %w", err)
-	}
 	// To the sandbox's root: the runner's other ids are such as the sandbox cannot
 	// name, and which could not own a file in it either.
 	if err := ownFiles(0, 0); err != nil {
 		return nil, err
+	}
+	left := leaveHost()
+	b, fds, err := receive(ControlFD)
+	if err != nil {
+		return nil, fmt.Errorf("receive boot: %w", err)
+	}
+	if left != nil { // not sooner: who sends the boot is told why
+		return nil, fmt.Errorf("let go of the host's mounts: %w", left)
 	}
 	mounts, rest := fds[:b.mounts()], fds[b.mounts():]
 	changes, err := buildRoot(b, mounts)

@@ -25,15 +25,56 @@ const (
 // hostile, so no link is followed and nothing leads out (CVE-2026-41579).
 const inRoot = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
 
-// buildRoot assembles the root file system and makes it the process's. The
-// mount namespace is new and still shows the host; at the end it shows only
-// what was put below the new root. It returns the overlay's upper directory,
-// open to be read, which has no path any more.
-func buildRoot(b *Boot, mounts []int) (changes int, err error) {
+// leaveHost lets go of all that the host has mounted. A new mount namespace begins
+// with a copy of that, and a runner may wait in its own for days: until it ended, a
+// disk that the host has unmounted would be in use. It waits in an empty directory in
+// memory, with a /proc: in a user namespace the kernel mounts another one, which the
+// sandbox needs, only where one can be seen.
+func leaveHost() error {
 	// Nothing mounted from here on may travel back to the host.
 	if err := sys.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return -1, fmt.Errorf("make mounts private: %w", err)
+		return fmt.Errorf("make mounts private: %w", err)
 	}
+	if protection.Off(protection.OwnInodes) { // the devices are the host's: FromHost
+		return nil
+	}
+	proc, err := NewFS("proc", "hidepid=invisible", hidden)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(proc)
+	root, err := NewFS("tmpfs", "size=4k,nr_inodes=4,mode=755", hidden&^unix.MOUNT_ATTR_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(root)
+	if err := mountOn(root, "/proc"); err != nil {
+		return err
+	}
+	if err := unix.Fchdir(root); err != nil {
+		return fmt.Errorf("fchdir: %w", err)
+	}
+	if err := attach(proc, "proc"); err != nil {
+		return err
+	}
+	return enterRoot(root)
+}
+
+// mountOn mounts fd on a directory.
+func mountOn(fd int, dir string) error {
+	at, err := sys.Open(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer sys.Close(at)
+	return sys.MoveMount(fd, at)
+}
+
+// buildRoot assembles the root file system and makes it the process's. The mount
+// namespace shows the place where the runner waited; at the end it shows only what
+// was put below the new root. It returns the overlay's upper directory, open to be
+// read, which has no path any more.
+func buildRoot(b *Boot, mounts []int) (changes int, err error) {
 	if err := stagingArea(b.Layers, mounts); err != nil {
 		return -1, fmt.Errorf("staging: %w", err)
 	}
@@ -78,20 +119,15 @@ func buildRoot(b *Boot, mounts []int) (changes int, err error) {
 // stagingArea makes the working directory a small file system of our own with
 // the layers, the disk and the volume attached, since an overlay on most
 // kernels takes only what is mounted in the caller's namespace, and so does a
-// copy of a part. It covers /proc, the one directory that every host has;
-// nothing needs the host's from here on.
+// copy of a part. It covers /proc, the one directory where the runner waited;
+// nothing needs that from here on.
 func stagingArea(layers int, mounts []int) error {
 	fd, err := NewFS("tmpfs", "size=64k,mode=700", 0)
 	if err != nil {
 		return err
 	}
 	defer sys.Close(fd)
-	at, err := sys.Open(unix.AT_FDCWD, "/proc", unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return err
-	}
-	defer sys.Close(at)
-	if err := sys.MoveMount(fd, at); err != nil {
+	if err := mountOn(fd, "/proc"); err != nil {
 		return err
 	}
 	if err := unix.Fchdir(fd); err != nil {
@@ -121,12 +157,7 @@ func attach(fd int, dir string) error {
 	if err := sys.Mkdirat(unix.AT_FDCWD, dir, 0o755); err != nil {
 		return err
 	}
-	at, err := sys.Open(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return err
-	}
-	defer sys.Close(at)
-	return sys.MoveMount(fd, at)
+	return mountOn(fd, dir)
 }
 
 // mountOverlay puts the layers and the disk's upper directory together and
@@ -239,7 +270,7 @@ func source(mt Mount) (int, error) {
 }
 
 // part copies the mount of what is at path in the staging area. No link on the
-// way is followed: "/" is still the host's.
+// way is followed.
 func part(path string) (int, error) {
 	at, err := sys.Openat2(unix.AT_FDCWD, path, unix.O_PATH|unix.O_NOFOLLOW, 0, inRoot)
 	if err != nil {
