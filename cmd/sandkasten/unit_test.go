@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandkasten/sandkasten/internal/cli"
+	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/sdk/go"
 )
 
@@ -114,5 +115,19 @@ func TestUnitIsTriedForEver(t *testing.T) {
 		if !strings.Contains("\n"+string(text), "\n"+line+"\n") {
 			t.Errorf("the unit has no %s", line)
 		}
+	}
+}
+
+// A stop waits for requests, ends all parts, and is not killed meanwhile.
+func TestUnitGivesAStopItsTime(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/sandkasten.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "\nTimeoutStopSec=")
+	line, _, _ := strings.Cut(after, "\n")
+	patience, err := time.ParseDuration(line + "s")
+	if least := config.Default([]string{"native"}).ShutdownGrace + 50*time.Second; err != nil || patience < least {
+		t.Errorf("the unit gives a stop %v, %v; the least is %v", patience, err, least)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -442,6 +443,10 @@ func (d *Daemon) sweepFiles(ctx context.Context) {
 	}
 }
 
+// closeTime is more than all parts take to end once requests have. The unit in deploy has
+// it on top of the default grace.
+const closeTime = 50 * time.Second
+
 // serve answers requests until ctx or inner is done, and drains them.
 func (d *Daemon) serve(ctx, inner context.Context) error {
 	served, servedInside := make(chan error, 1), make(chan error, 1)
@@ -455,7 +460,7 @@ func (d *Daemon) serve(ctx, inner context.Context) error {
 	case <-inner.Done():
 	}
 	d.log.InfoContext(ctx, "stopping; sessions keep running", "why", context.Cause(ctx))
-	if err := d.opts.Service.Notify(service.Stopping); err != nil {
+	if err := d.opts.Service.Notify(service.StoppingWithin(d.cfg.ShutdownGrace + closeTime)); err != nil {
 		d.log.WarnContext(ctx, err.Error())
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.cfg.ShutdownGrace)

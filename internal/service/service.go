@@ -23,6 +23,12 @@ const (
 	alive    = "WATCHDOG=1"
 )
 
+// StoppingWithin is Stopping of a process that may need so long to its end, whatever the
+// manager's own patience is.
+func StoppingWithin(patience time.Duration) string {
+	return fmt.Sprintf("%s\nEXTEND_TIMEOUT_USEC=%d", Stopping, patience.Microseconds())
+}
+
 // keptName is what the manager knows our listening socket by.
 const keptName = "sandkasten-listen"
 

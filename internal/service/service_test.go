@@ -121,6 +121,12 @@ func TestNotify(t *testing.T) {
 	if text, _ := receive(t, conn); text != "READY=1" {
 		t.Errorf("notified %q", text)
 	}
+	if err := m.Notify(StoppingWithin(90 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := receive(t, conn); text != "STOPPING=1\nEXTEND_TIMEOUT_USEC=90000000" {
+		t.Errorf("notified %q", text)
+	}
 	if err := (&Manager{socket: m.socket + "x"}).Notify(Ready); err == nil {
 		t.Error("no error without a listener")
 	}
