@@ -20,6 +20,7 @@ require github.com/sandkasten/sandkasten/agents/tools v0.0.0
 require (
 	github.com/expr-lang/expr v1.17.8
 	github.com/google/dotprompt/go v0.0.0-20260708220100-73beb993ac95
+	github.com/mbleigh/raymond v0.0.0-20250414171441-6b3a58ab9e0a
 	go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp v1.47.0
 )
 
@@ -47,7 +48,6 @@ require (
 	github.com/goccy/go-yaml v1.19.2 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/invopop/jsonschema v0.14.0 // indirect
-	github.com/mbleigh/raymond v0.0.0-20250414171441-6b3a58ab9e0a // indirect
 	github.com/pb33f/ordered-map/v2 v2.3.1 // indirect
 	github.com/xeipuuv/gojsonpointer v0.0.0-20190905194746-02993c407bfb // indirect
 	github.com/xeipuuv/gojsonreference v0.0.0-20180127040603-bd5ef7bd5415 // indirect

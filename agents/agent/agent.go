@@ -8,11 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
-
-	"github.com/google/dotprompt/go/dotprompt"
 
 	"github.com/sandkasten/sandkasten/agents/frontmatter"
 	"github.com/sandkasten/sandkasten/agents/model"
@@ -162,88 +158,6 @@ func turns(messages []model.Message) int {
 		}
 	}
 	return n
-}
-
-// Render fills a template in the dotprompt format. What comes before its first role
-// is the system's. No value of the input begins another role.
-func Render(body string, input map[string]any) ([]model.Message, error) {
-	prompt, err := fill(`{{role "system"}}`+body, input)
-	if err != nil {
-		return nil, fmt.Errorf("fill the prompt's template: %w", err)
-	}
-	var messages []model.Message
-	for _, one := range prompt.Messages {
-		var text strings.Builder
-		for _, part := range one.Content {
-			plain, ok := part.(*dotprompt.TextPart)
-			if !ok {
-				return nil, errors.New("the prompt has media; only text is supported")
-			}
-			text.WriteString(plain.Text)
-		}
-		role := string(one.Role)
-		if role == string(dotprompt.RoleModel) {
-			role = model.User // an example, which must not be taken for an answer
-		}
-		if content := strings.TrimSpace(text.String()); content != "" {
-			messages = append(messages, model.Message{Role: role, Text: content})
-		}
-	}
-	if len(messages) == 0 {
-		return nil, errors.New("the prompt is empty")
-	}
-	if messages[len(messages)-1].Role == model.System {
-		messages = append(messages, model.Message{Role: model.User, Text: "Begin."})
-	}
-	return messages, nil
-}
-
-// fill has the template library fill a template. Its helpers panic at values that they do not
-// expect.
-func fill(body string, input map[string]any) (prompt dotprompt.RenderedPrompt, err error) {
-	defer func() {
-		if problem := recover(); problem != nil {
-			err = fmt.Errorf("%v", problem)
-		}
-	}()
-	values := make(map[string]any, len(input))
-	for name, value := range input {
-		values[name] = templateValue(value)
-	}
-	return dotprompt.NewDotprompt(nil).Render(body, &dotprompt.DataArgument{Input: values}, nil)
-}
-
-// unmarked takes away the marks by which the template library finds roles and media in
-// filled text.
-var unmarked = strings.NewReplacer("<<<dotprompt:", "<<< dotprompt:")
-
-// largestWhole is up to where all whole numbers of JSON are exact.
-const largestWhole = 1 << 53
-
-// templateValue is a value without marks of roles, and with whole numbers as templates write
-// them, so that both are equal.
-func templateValue(value any) any {
-	switch v := value.(type) {
-	case string:
-		return unmarked.Replace(v)
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) <= largestWhole {
-			return int(v)
-		}
-	case []any:
-		list := make([]any, len(v))
-		for i, one := range v {
-			list[i] = templateValue(one)
-		}
-		return list
-	case map[string]any:
-		object := make(map[string]any, len(v))
-		for name, one := range v {
-			object[unmarked.Replace(name)] = templateValue(one)
-		}
-		return object
-	}
-	return value
 }
 
 // LastObject returns the last JSON object in a text that is in no other one, or nil.
