@@ -200,7 +200,7 @@ var Rules = map[string]Rule{
 	"internal/session/statelock": {Ours: []string{"internal/errdefs"}},
 	"internal/session/networks": {
 		Ours: []string{
-			"internal/auth", "internal/errdefs", "internal/events", "internal/network", "internal/network/door", "internal/network/relay", "internal/runnerclient", "internal/runtime", "protocol",
+			"internal/auth", "internal/errdefs", "internal/events", "internal/network", "internal/network/door", "internal/network/own", "internal/network/relay", "internal/runnerclient", "internal/runtime", "protocol",
 		},
 	},
 	"internal/session/workspaces": {
@@ -282,6 +282,7 @@ var Rules = map[string]Rule{
 	// carries. None knows of sessions.
 	"internal/network":        {Ours: []string{"internal/errdefs", "internal/protection"}},
 	"internal/network/groups": {Ours: []string{"internal/network"}},
+	"internal/network/own":    {Libraries: []string{"github.com/vishvananda/netlink", unix}},
 	"internal/network/door":   {Ours: []string{"internal/sandbox/netns", "internal/sandbox/sys"}, Libraries: []string{"github.com/cilium/ebpf", "github.com/vishvananda/netlink", unix}},
 	"internal/network/relay":  {Ours: []string{"internal/headers", "internal/network", "internal/protection"}, Libraries: []string{"github.com/miekg/dns", "golang.org/x/time"}},
 

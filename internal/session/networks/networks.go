@@ -17,6 +17,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/events"
 	"github.com/sandkasten/sandkasten/internal/network"
+	"github.com/sandkasten/sandkasten/internal/network/own"
 	"github.com/sandkasten/sandkasten/internal/network/relay"
 	"github.com/sandkasten/sandkasten/internal/runnerclient"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -114,7 +115,7 @@ func New(o Options) *Keeper {
 		o.Names = &relay.HostNames{Hosts: "/etc/hosts", Config: "/etc/resolv.conf"}
 	}
 	if o.Own == nil {
-		o.Own = (&hostAddresses{}).has
+		o.Own = own.Has
 	}
 	if o.OverQuota == nil {
 		o.OverQuota = func(string) error { return nil }
