@@ -46,7 +46,7 @@ func (d *Daemon) removeAll(ctx context.Context, rows *store.Store, owner string)
 	if err := removeOwned(ctx, d.manager, owner); err != nil {
 		return err
 	}
-	if err := errors.Join(d.scopes.Forget(ctx, owner), d.usage.Forget(ctx, owner)); err != nil {
+	if err := errors.Join(rows.ForgetEnded(ctx, owner), d.scopes.Forget(ctx, owner), d.usage.Forget(ctx, owner)); err != nil {
 		return err
 	}
 	d.events.ForgetOwner(owner) // at last: all of the above is told by events

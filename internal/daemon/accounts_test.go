@@ -148,8 +148,8 @@ func TestRemoveOwned(t *testing.T) {
 	}
 }
 
-// A user who is deleted leaves to the next one of that name no event of before, nor one
-// of the removal, and no complete scope whose time is to come.
+// A user who is deleted leaves to the next one of that name no ended session, no event of
+// before, nor one of the removal, and no complete scope whose time is to come.
 func TestRemoveAll(t *testing.T) {
 	hub := events.NewHub(events.Options{})
 	m, rows := newManagerOver(t, hub)
@@ -168,9 +168,34 @@ func TestRemoveAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	ended := map[string]session.Session{}
+	for _, owner := range []string{"alice", "bob"} {
+		p := auth.Principal{Owner: owner}
+		s, err := m.Sessions.Create(t.Context(), p, session.CreateRequest{IdempotencyKey: "once"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended[owner] = s
+		if err := m.Sessions.Destroy(t.Context(), p, s.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for range 2 {
 		if err := d.removeAll(t.Context(), rows, "alice"); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for owner, want := range map[string]bool{"alice": false, "bob": true} {
+		p := auth.Principal{Owner: owner}
+		list, err := m.Sessions.List(t.Context(), p, session.ListRequest{IncludeEnded: true})
+		if err != nil || (len(list) > 0) != want {
+			t.Errorf("%s lists %d sessions, %v", owner, len(list), err)
+		}
+		if _, err := m.Sessions.Get(t.Context(), p, ended[owner].ID); (err == nil) != want {
+			t.Errorf("%s gets the ended session: %v", owner, err)
+		}
+		if _, err := rows.FindKey(t.Context(), owner, "once"); (err == nil) != want {
+			t.Errorf("the Idempotency-Key of %s: %v", owner, err)
 		}
 	}
 	all, err := rows.Completions(t.Context())

@@ -251,3 +251,16 @@ func (s *Store) Prune(ctx context.Context, endedBefore time.Time) (int64, error)
 	}
 	return result.RowsAffected()
 }
+
+// ForgetEnded forgets the sessions of an owner that have ended, and their networks: whoever
+// has the owner's name next is somebody else.
+func (s *Store) ForgetEnded(ctx context.Context, owner string) error {
+	err := s.together(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE owner = ? AND ended_at <> 0", owner); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, pruneNetworks)
+		return err
+	})
+	return wrapChange("forget the ended sessions of an owner", err)
+}
