@@ -2,9 +2,12 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/base64"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -64,6 +67,17 @@ func (c Cookie) nameFor(req *Request) string {
 // a sandbox is to see or to set it.
 func IsSessionCookie(name string) bool {
 	return name == SessionCookie.Name || name == hostPrefix+SessionCookie.Name
+}
+
+// IsTokenCookie reports whether a cookie is the one in which scripts find the token of a sign-in. Browsers
+// send it to previews that are served below a path of the API. Programs in sandboxes have
+// cookies of that name, too, which are theirs: ours is known by its form.
+func IsTokenCookie(name, value string) bool {
+	if name != OrchestratorCookie.Token {
+		return false
+	}
+	token, err := base64.RawURLEncoding.DecodeString(strings.Trim(value, `"`))
+	return err == nil && len(token) == sha256.Size
 }
 
 // Cookies are what a browser has to keep of a sign-in, for the surface of the request

@@ -48,8 +48,10 @@ func cleanRequest(header http.Header) {
 	}
 }
 
-// isOurCookie reports whether a cookie of name opens a port of ours, or the API.
-func isOurCookie(name string) bool { return name == tokenCookie || api.IsSessionCookie(name) }
+// isOurCookie reports whether a cookie opens a port of ours, or the API, or goes with one that does.
+func isOurCookie(name, value string) bool {
+	return name == tokenCookie || api.IsSessionCookie(name) || api.IsTokenCookie(name, value)
+}
 
 // refererWithoutToken takes our parameter out of the address of a page: what a
 // page with a token in its address loads names that address.
@@ -70,8 +72,8 @@ func withoutCookie(line string) string {
 	var kept []string
 	for pair := range strings.SplitSeq(line, ";") {
 		pair = strings.TrimSpace(pair)
-		name, _, _ := strings.Cut(pair, "=")
-		if pair != "" && (!isOurCookie(strings.TrimSpace(name)) || protection.Off(protection.Credentials)) {
+		name, value, _ := strings.Cut(pair, "=")
+		if pair != "" && (!isOurCookie(strings.TrimSpace(name), strings.TrimSpace(value)) || protection.Off(protection.Credentials)) {
 			kept = append(kept, pair)
 		}
 	}

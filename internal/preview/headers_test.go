@@ -6,9 +6,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandkasten/sandkasten/internal/accounts/browser"
 )
 
 func TestCleanRequest(t *testing.T) {
+	ours := browser.CSRF("the token of a sign-in")
 	header := http.Header{
 		"Authorization": {"Bearer key"}, "X-Api-Key": {"key"}, "X-Preview-Token": {"token"},
 		"Forwarded": {"for=1"}, "X-Forwarded-For": {"1"}, "X-Forwarded-Anything": {"1"}, "X-Real-Ip": {"1"},
@@ -17,6 +20,7 @@ func TestCleanRequest(t *testing.T) {
 		"Cookie": {
 			"a=1; sandkasten_preview=token; b=2", "sandkasten_preview=token", " sandkasten_preview = token ;c",
 			`d="x;sandkasten_preview=token"`,
+			"csrftoken=" + ours + "; e=1; csrftoken=of-the-program", `csrftoken="` + ours + `"`, "other=" + ours,
 		},
 		"Sec-Websocket-Protocol": {"chat,sandkasten.key.c2s", "sandkasten.key.c2s", "sandkasten, superchat"},
 		"Accept":                 {"*/*"}, "X-Forward": {"kept"},
@@ -26,7 +30,7 @@ func TestCleanRequest(t *testing.T) {
 	want := http.Header{
 		"Accept": {"*/*"}, "X-Forward": {"kept"}, "Referer": {"https://box.example/a/b?x=1&y=2"},
 		"Sec-Websocket-Protocol": {"chat", "sandkasten, superchat"},
-		"Cookie":                 {"a=1; b=2", "c", `d="x`},
+		"Cookie":                 {"a=1; b=2", "c", `d="x`, "e=1; csrftoken=of-the-program", "other=" + ours},
 	}
 	if diff := cmp.Diff(want, header); diff != "" {
 		t.Error(diff)

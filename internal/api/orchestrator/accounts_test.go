@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
+	"github.com/sandkasten/sandkasten/internal/api"
 	surface "github.com/sandkasten/sandkasten/internal/api/orchestrator"
 	"github.com/sandkasten/sandkasten/internal/auth"
 )
@@ -36,7 +37,7 @@ func (s *server) login(name string) (cookies edit, token string) {
 			token = c.Value
 		}
 	}
-	if len(pairs) != 2 || token == "" {
+	if len(pairs) != 2 || !api.IsTokenCookie("csrftoken", token) {
 		s.t.Fatalf("the cookies are %q", pairs)
 	}
 	return func(r *http.Request) {
