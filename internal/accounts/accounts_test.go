@@ -375,6 +375,128 @@ func TestMistakes(t *testing.T) {
 func wantField(t *testing.T, err error, code errdefs.Code, field string) {
 	t.Helper()
 	if e, ok := errors.AsType[*errdefs.Error](err); !ok || e.Code != code || e.Field != field {
+// Passwords that come at once wait in a queue that has an end, and leave it when nobody waits for
+// them any more. Those beyond its end are told to come again, and count for no wrong guess.
+func TestQueueOfPasswordsHasAnEnd(t *testing.T) {
+	s := start(t) // not parallel: the queue is of the process
+	s.user("alice", "")
+	const clients, queue = 200, 64
+	ctx, leave := context.WithCancel(t.Context())
+	answers := make(chan error, clients)
+	for range clients {
+		go func() {
+			_, err := s.VerifyPassword(ctx, "alice", "a-wrong-password")
+			answers <- err
+		}()
+	}
+	codes := map[errdefs.Code]int{}
+	for n := range clients {
+		if n == clients-queue { // all that can be refused have been, if no password was computed meanwhile
+			leave()
+		}
+		err := <-answers
+		switch {
+		case errors.Is(err, context.Canceled):
+			codes["left"]++
+		default:
+			codes[errdefs.CodeOf(err)]++
+		}
+	}
+	leave()
+	if codes[errdefs.ResourceExhausted] == 0 || codes["left"] > queue || codes[errdefs.ResourceExhausted]+codes["left"]+codes[errdefs.Unauthenticated] != clients {
+		t.Errorf("answers: %v", codes)
+	}
+	if _, err := s.VerifyPassword(t.Context(), "alice", "a-wrong-password"); !errdefs.Is(err, errdefs.Unauthenticated) {
+		t.Errorf("the queue does not empty: %v", err)
+	}
+}
+
+// An e-mail address is of one user: who takes that of another would sign in as nobody, and keep
+// the other from signing in.
+func TestAnEmailIsOfOneUser(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	ctx := t.Context()
+	for _, name := range []string{"alice", "bob"} {
+		if _, err := s.CreateUser(ctx, operator, accounts.UserRequest{Name: name, Email: name + "@example.org"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bob := s.as(s.key(operator, accounts.KeyRequest{User: "bob"}))
+	for _, email := range []string{"alice@example.org", "Alice@Example.ORG"} {
+		for who, p := range map[string]auth.Principal{"bob": bob, "an admin": operator} {
+			_, err := s.UpdateUser(ctx, p, "bob", accounts.UserUpdate{Email: &email})
+			wantField(t, err, errdefs.AlreadyExists, "email")
+			if u, ok := s.Known("alice@example.org"); !ok || u.Name != "alice" {
+				t.Fatalf("%s: the address is that of %+v", who, u)
+			}
+		}
+		_, err := s.CreateUser(ctx, operator, accounts.UserRequest{Name: "carlos", Email: email})
+		wantField(t, err, errdefs.AlreadyExists, "email")
+	}
+	for _, email := range []string{"Bob@example.org", "bob@example.com", ""} {
+		if u, err := s.UpdateUser(ctx, bob, "bob", accounts.UserUpdate{Email: &email}); err != nil || u.Email != email {
+			t.Errorf("an address that is free: %+v, %v", u, err)
+		}
+	}
+	for _, name := range []string{"none", "either"} {
+		if _, err := s.CreateUser(ctx, operator, accounts.UserRequest{Name: name}); err != nil {
+			t.Errorf("without an address: %v", err)
+		}
+	}
+}
+
+// Where a verified address is enough to sign in as the user who has it, nobody gives themselves
+// one that nobody has verified.
+func TestEmailsThatOpenAreGiven(t *testing.T) {
+	t.Parallel()
+	for _, open := range []bool{true, false} {
+		s := start(t, func(o *accounts.Options) { o.EmailsOpen = open })
+		ctx, email := t.Context(), "victim@example.org"
+		s.user("eve", "")
+		eve := s.as(s.key(operator, accounts.KeyRequest{User: "eve"}))
+		_, updated := s.UpdateUser(ctx, eve, "eve", accounts.UserUpdate{Email: &email})
+		_, made := s.CreateUser(ctx, auth.System("registration"), accounts.UserRequest{Name: "mallory", Email: "other@example.org", SelfMade: true})
+		if !open {
+			if updated != nil || made != nil {
+				t.Errorf("where addresses open nothing: %v, %v", updated, made)
+			}
+			continue
+		}
+		wantField(t, updated, errdefs.PermissionDenied, "email")
+		wantField(t, made, errdefs.PermissionDenied, "email")
+		if u, ok := s.Known(email); ok {
+			t.Errorf("the address is that of %+v", u)
+		}
+		none := ""
+		if _, err := s.UpdateUser(ctx, eve, "eve", accounts.UserUpdate{Email: &none}); err != nil {
+			t.Errorf("no address: %v", err)
+		}
+		if _, err := s.UpdateUser(ctx, operator, "eve", accounts.UserUpdate{Email: &email}); err != nil {
+			t.Errorf("an admin: %v", err)
+		}
+		if _, err := s.CreateUser(ctx, auth.System("oidc"), accounts.UserRequest{Name: "wanda", Email: "wanda@example.org", SelfMade: true, Verified: true}); err != nil {
+			t.Errorf("a verified address: %v", err)
+		}
+	}
+}
+
+// Who makes a user for themselves gets no name that others take for the operator's.
+func TestReservedNames(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, name := range []string{"admin", "administrator", "root", "system", "sandkasten", "support"} {
+		_, err := s.CreateUser(t.Context(), auth.System("registration"), accounts.UserRequest{Name: name, SelfMade: true})
+		wantField(t, err, errdefs.AlreadyExists, "name")
+	}
+	if _, err := s.CreateUser(t.Context(), auth.System("registration"), accounts.UserRequest{Name: "rooty", SelfMade: true}); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.CreateUser(t.Context(), operator, accounts.UserRequest{Name: "root"}); err != nil {
+		t.Errorf("an admin: %v", err)
+	}
+}
+
 		t.Errorf("%v, want %s of %s", err, code, field)
 	}
 }

@@ -118,7 +118,8 @@ func parsePassword(text string) (h passwordHash, err error) {
 	return h, nil
 }
 
-// maxWaiting is how many passwords may wait for that.
+// maxWaiting is how many passwords may be computed and wait for that. It takes a second or two until
+// the last of them is: clients wait longer for nobody.
 const maxWaiting = 64
 
 var waiting atomic.Int32
@@ -127,7 +128,7 @@ var waiting atomic.Int32
 func (h passwordHash) compute(ctx context.Context, password string, size int) ([]byte, error) {
 	defer waiting.Add(-1)
 	if waiting.Add(1) > maxWaiting {
-		return nil, errdefs.New(errdefs.Unavailable, "many passwords are being checked; try again")
+		return nil, errdefs.New(errdefs.ResourceExhausted, "%d passwords are being checked, which is the maximum; try again in a second", maxWaiting)
 	}
 	select {
 	case hashing <- struct{}{}:
