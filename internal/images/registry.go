@@ -8,11 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -111,7 +109,7 @@ func newRegistry(req PullRequest) (*registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	tr := newTransport()
+	tr := newTransport(ref.Context())
 	puller, err := remote.NewPuller(
 		remote.WithTransport(guarded{next: tr, insecure: req.Insecure}),
 		remote.WithAuthFromKeychain(authn.DefaultKeychain),
@@ -176,11 +174,11 @@ func (r *registry) explain(err error) error {
 	return errdefs.Wrap(err, errdefs.Unavailable, "registry %s cannot be used", host)
 }
 
-func newTransport() *http.Transport {
-	dialer := &net.Dialer{Timeout: 30 * time.Second, Control: refuseLinkLocal}
+func newTransport(of name.Repository) *http.Transport {
+	d := newDialer(of)
 	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dialer.DialContext,
+		Proxy:                 d.proxy,
+		DialContext:           d.dial,
 		ForceAttemptHTTP2:     true,
 		MaxIdleConnsPerHost:   downloads,
 		IdleConnTimeout:       time.Minute,
@@ -188,22 +186,6 @@ func newTransport() *http.Transport {
 		ResponseHeaderTimeout: time.Minute,
 	}
 }
-
-// refuseLinkLocal keeps a registry, or a redirect of it, from making this host
-// ask its cloud's metadata service. The address is the one being dialled, so
-// no name can hide it.
-func refuseLinkLocal(_, address string, _ syscall.RawConn) error {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("dial %s: %w", address, err)
-	}
-	if ip := to.Addr().Unmap(); ip.IsLinkLocalUnicast() || ip == awsMetadata6 {
-		return errdefs.New(errdefs.Unprocessable, "the registry leads to %s, a link-local address", ip)
-	}
-	return nil
-}
-
-var awsMetadata6 = netip.MustParseAddr("fd00:ec2::254")
 
 // guarded refuses plain HTTP, also after a redirect, and documents without end.
 type guarded struct {
