@@ -113,7 +113,7 @@ type Store interface {
 	TouchKeys(ctx context.Context, used map[string]time.Time) error
 }
 
-// Options configures accounts. All but Log and Reserved are required.
+// Options configures accounts. Store and RemoveOwned are required.
 type Options struct {
 	Store Store
 	Log   *slog.Logger // silence
@@ -121,6 +121,10 @@ type Options struct {
 	// Reserved reports whether a name is that of an owner whom the configuration
 	// knows, so that no user may have it.
 	Reserved func(name string) bool
+
+	// EmailsOpen says that a provider signs in who has a verified e-mail address as the user
+	// with that address, so that nobody but an admin may give a user one.
+	EmailsOpen bool
 
 	// RemoveOwned removes what an owner has: sessions and all that is kept. It is
 	// repeated after a failure, also by later daemons, and called for several owners at

@@ -39,7 +39,7 @@ type service struct {
 	gate chan struct{} // what removals wait for, if there is one
 }
 
-func open(t *testing.T, db string) *service {
+func open(t *testing.T, db string, set ...func(*accounts.Options)) *service {
 	t.Helper()
 	rows, err := store.Open(t.Context(), db)
 	if err != nil {
@@ -51,7 +51,7 @@ func open(t *testing.T, db string) *service {
 		}
 	})
 	s := &service{t: t, db: db}
-	s.Accounts, err = accounts.New(t.Context(), accounts.Options{
+	o := accounts.Options{
 		Store: rows, Reserved: func(name string) bool { return name == auth.Admin || name == "carol" },
 		RemoveOwned: func(ctx context.Context, owner string) error {
 			if s.gate != nil {
@@ -66,16 +66,19 @@ func open(t *testing.T, db string) *service {
 			s.removed = append(s.removed, owner)
 			return s.fail
 		},
-	})
-	if err != nil {
+	}
+	for _, change := range set {
+		change(&o)
+	}
+	if s.Accounts, err = accounts.New(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func start(t *testing.T) *service {
+func start(t *testing.T, set ...func(*accounts.Options)) *service {
 	t.Helper()
-	return open(t, storetest.NewDB(t))
+	return open(t, storetest.NewDB(t), set...)
 }
 
 // restarted is what a later daemon has.
@@ -372,9 +375,6 @@ func TestMistakes(t *testing.T) {
 	wantField(t, err, errdefs.InvalidArgument, "state")
 }
 
-func wantField(t *testing.T, err error, code errdefs.Code, field string) {
-	t.Helper()
-	if e, ok := errors.AsType[*errdefs.Error](err); !ok || e.Code != code || e.Field != field {
 // Passwords that come at once wait in a queue that has an end, and leave it when nobody waits for
 // them any more. Those beyond its end are told to come again, and count for no wrong guess.
 func TestQueueOfPasswordsHasAnEnd(t *testing.T) {
@@ -497,6 +497,9 @@ func TestReservedNames(t *testing.T) {
 	}
 }
 
+func wantField(t *testing.T, err error, code errdefs.Code, field string) {
+	t.Helper()
+	if e, ok := errors.AsType[*errdefs.Error](err); !ok || e.Code != code || e.Field != field {
 		t.Errorf("%v, want %s of %s", err, code, field)
 	}
 }

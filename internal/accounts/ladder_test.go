@@ -85,7 +85,7 @@ var ladder = []struct {
 		return nil, s.change(ctx, from, "other", accounts.UserUpdate{Password: new(oldPassword)})
 	}},
 	{"another's e-mail address", func(ctx context.Context, s *service, from held) (*accounts.NewKey, error) {
-		return nil, s.change(ctx, from, "other", accounts.UserUpdate{Email: new("eve@example.org")})
+		return nil, s.change(ctx, from, "other", accounts.UserUpdate{Email: new("other@example.org")})
 	}},
 	{"another's role", func(ctx context.Context, s *service, from held) (*accounts.NewKey, error) {
 		return nil, s.change(ctx, from, "bystander", accounts.UserUpdate{Role: new(accounts.RoleAdmin)})

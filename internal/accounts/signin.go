@@ -78,17 +78,28 @@ func (a *Accounts) named(name string) *user {
 	if !strings.Contains(name, "@") {
 		return a.users[name]
 	}
-	var found *user
+	if found := a.withEmail(name); len(found) == 1 {
+		return found[0]
+	}
+	return nil
+}
+
+// withEmail returns the users with an e-mail address; earlier versions let several have one.
+// The caller holds mu.
+func (a *Accounts) withEmail(email string) (found []*user) {
 	for _, u := range a.users {
-		if !strings.EqualFold(u.Email, name) {
-			continue
+		if strings.EqualFold(u.Email, email) {
+			found = append(found, u)
 		}
-		if found != nil {
-			return nil
-		}
-		found = u
 	}
 	return found
+}
+
+// HasEmail reports whether a user has an e-mail address.
+func (a *Accounts) HasEmail(email string) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return len(a.withEmail(email)) > 0
 }
 
 // Known returns the user whom VerifyPassword takes a name for.

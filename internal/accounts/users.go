@@ -19,6 +19,15 @@ type UserRequest struct {
 	Email    string
 	Role     Role   // "" is RoleUser
 	Password string // "" is none
+
+	SelfMade bool // by who is to be the user, and not by an admin who knows them
+	Verified bool // a provider says that Email is the user's
+}
+
+// reserved are names that people take for those of who runs the daemon. An admin may give them.
+var reserved = map[string]bool{
+	"admin": true, "administrator": true, "anonymous": true, "daemon": true, "nobody": true, "operator": true, "root": true,
+	"sandkasten": true, "security": true, "sudo": true, "support": true, "system": true,
 }
 
 // CreateUser makes a user, without a key. Only admins may.
@@ -43,12 +52,18 @@ func (a *Accounts) CreateUser(ctx context.Context, p auth.Principal, req UserReq
 	if err := checkUser(made); err != nil {
 		return User{}, err
 	}
+	if req.SelfMade && !req.Verified && a.opts.EmailsOpen && req.Email != "" {
+		return User{}, errEmailOpens()
+	}
 	if made.PasswordHash, err = newPassword(ctx, req.Password); err != nil {
 		return User{}, err
 	}
 	a.changes.Lock()
 	defer a.changes.Unlock()
-	if err := a.checkRoom(req.Name); err != nil {
+	if err := a.checkRoom(req); err != nil {
+		return User{}, err
+	}
+	if err := a.checkEmail(made); err != nil {
 		return User{}, err
 	}
 	return a.putUser(ctx, made)
@@ -68,11 +83,11 @@ func (c caller) lendsUser(email, password string, role Role) error {
 }
 
 // checkRoom refuses another user of a name that is taken, or over the maximum.
-func (a *Accounts) checkRoom(name string) error {
+func (a *Accounts) checkRoom(req UserRequest) error {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	if a.users[name] != nil || a.opts.Reserved(name) {
-		err := errdefs.New(errdefs.AlreadyExists, "the name %s is taken; choose another", name)
+	if a.users[req.Name] != nil || a.opts.Reserved(req.Name) || req.SelfMade && reserved[req.Name] {
+		err := errdefs.New(errdefs.AlreadyExists, "the name %s is taken; choose another", req.Name)
 		err.Field = "name"
 		return err
 	}
@@ -80,6 +95,19 @@ func (a *Accounts) checkRoom(name string) error {
 		return errdefs.New(errdefs.ResourceExhausted, "the maximum of %d users is reached; delete one", MaxUsers)
 	}
 	return nil
+}
+
+// checkEmail refuses a user the e-mail address of another: it signs in, and would be nobody's
+// if two had it.
+func (a *Accounts) checkEmail(u User) error {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if u.Email == "" || !slices.ContainsFunc(a.withEmail(u.Email), func(other *user) bool { return other.ID != u.ID }) {
+		return nil
+	}
+	err := errdefs.New(errdefs.AlreadyExists, "another user has this e-mail address")
+	err.Field = "email"
+	return err
 }
 
 // putUser writes a user, and has it hold. The caller holds changes.
@@ -175,6 +203,9 @@ func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string
 	if err := c.checkUpdate(name, req); err != nil {
 		return User{}, err
 	}
+	if a.opts.EmailsOpen && !c.admin && value(req.Email) != "" {
+		return User{}, errEmailOpens()
+	}
 	if err := a.checkOwn(ctx, c, name, req); err != nil {
 		return User{}, err
 	}
@@ -203,6 +234,11 @@ func (a *Accounts) UpdateUser(ctx context.Context, p auth.Principal, name string
 	}
 	if err := checkUser(u); err != nil {
 		return User{}, err
+	}
+	if !strings.EqualFold(u.Email, found.Email) { // two may have one from before
+		if err := a.checkEmail(u); err != nil {
+			return User{}, err
+		}
 	}
 	if u.State == Deleting {
 		return User{}, errdefs.Invalid("state", "must be active or disabled")
@@ -281,6 +317,14 @@ func checkUser(u User) error {
 		return errdefs.Invalid("state", "must be active or disabled")
 	}
 	return u.Quota.check()
+}
+
+// errEmailOpens refuses somebody an e-mail address that nobody has verified, see
+// Options.EmailsOpen.
+func errEmailOpens() error {
+	err := errdefs.New(errdefs.PermissionDenied, "an e-mail address signs in by OpenID Connect here (oidc.link_users), so that an admin sets it")
+	err.Field = "email"
+	return err
 }
 
 func errDeleting(name string) error {

@@ -44,7 +44,7 @@ func (c *Config) signInOptions() []option {
 		{"oidc.name_claim", text(&o.NameClaim), "The claim with the name of a user who is made; of an e-mail address what is before the `@`."},
 		{"oidc.create_users", boolean(&o.CreateUsers), "Make a user for somebody who signs in for the first time."},
 		{"oidc.audience", text(&o.Audience), "What the provider's access tokens must be for to be taken at `/mcp` instead of a key. Empty is `oidc.client_id`."},
-		{"oidc.link_users", boolean(&o.LinkUsers), "Or sign them in as the user who has their verified e-mail address. Users can change their own address, so this is for users who trust each other."},
+		{"oidc.link_users", boolean(&o.LinkUsers), "Or sign them in as the user who has their verified e-mail address. Only admins set addresses then; look through those that users have set themselves before."},
 	}
 }
 

@@ -31,6 +31,7 @@ func (d *Daemon) openAccounts(ctx context.Context, rows *store.Store) (err error
 	d.accounts, err = accounts.New(ctx, accounts.Options{
 		Store: rows, Log: d.log, Changed: sources.Accounts(d.events),
 		Reserved:    func(name string) bool { return configured[name] },
+		EmailsOpen:  d.cfg.OIDC.Issuer != "" && d.cfg.OIDC.LinkUsers,
 		RemoveOwned: func(ctx context.Context, owner string) error { return d.removeAll(ctx, rows, owner) },
 	})
 	return err

@@ -346,12 +346,12 @@ func (p *Provider) create(ctx context.Context, c claims) (accounts.User, error) 
 	if !auth.IsOwner(name) {
 		return accounts.User{}, errdefs.New(errdefs.PermissionDenied, "the provider's claim %s is no name for a user: a user needs %s", p.opts.NameClaim, auth.OwnerRule)
 	}
-	req := accounts.UserRequest{Name: name, Role: accounts.RoleUser}
+	req := accounts.UserRequest{Name: name, Role: accounts.RoleUser, SelfMade: true}
 	if len(p.opts.AdminGroups) > 0 {
 		req.Role = p.roleOf(c)
 	}
-	if c.Verified {
-		req.Email = c.Email
+	if c.Verified && !p.opts.Accounts.HasEmail(c.Email) { // who has it keeps it, and keeps nobody out
+		req.Email, req.Verified = c.Email, true
 	}
 	u, err := p.opts.Accounts.CreateUser(ctx, system, req)
 	if errdefs.Is(err, errdefs.AlreadyExists) {

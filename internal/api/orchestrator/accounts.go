@@ -133,7 +133,7 @@ func (s *surface) register(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	req := accounts.UserRequest{Name: f.filled("username"), Email: f.text("email", false), Password: f.filled("password")}
+	req := accounts.UserRequest{Name: f.filled("username"), Email: f.text("email", false), Password: f.filled("password"), SelfMade: true}
 	if n := utf8.RuneCountInString(req.Password); n > 0 && n < accounts.MinPassword {
 		f.errors.add("password", "Ensure this field has at least %d characters.", accounts.MinPassword)
 	}

@@ -117,4 +117,10 @@ func TestRegister(t *testing.T) {
 		t.Errorf("a name that is taken: %d %s", a.status, a.body)
 	}
 	s.login("dora")
+	for body, want := range map[string]string{
+		`{"username":"root","password":"` + goodPassword + `"}`:                           `{"username":["the name root is taken; choose another"]}`,
+		`{"username":"eve","email":"Dora@example.org","password":"` + goodPassword + `"}`: `{"email":["another user has this e-mail address"]}`,
+	} {
+		s.want(400, want, "POST", "/api/auth/register/", body, nobody)
+	}
 }

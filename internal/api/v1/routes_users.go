@@ -50,7 +50,7 @@ func (s *surface) userRoutes() {
 		Pattern: "PATCH /v1/users/{name}", Scope: api.Key,
 		Doc: kit.Doc{
 			ID: "update-user", Summary: "Change a user", Errors: []int{403, 404, 409, 415, 501, 507},
-			Description: "What is left out stays. Users change their own e-mail address and password, with the current password or a key that has no end, that no other key has made and whose scope is all that the user may; the rest is for admins, who do not change their own role and state. A key that ends sets no password, e-mail address or role admin, of anybody. A quota holds at the next use; null in it goes back to the limit of the configuration. A new role or state ends the user's requests that are under way.",
+			Description: "What is left out stays. Users change their own e-mail address and password, with the current password or a key that has no end, that no other key has made and whose scope is all that the user may; the rest is for admins, who do not change their own role and state. A key that ends sets no password, e-mail address or role admin, of anybody. An e-mail address of another user is 409, and with oidc.link_users only admins set addresses. A quota holds at the next use; null in it goes back to the limit of the configuration. A new role or state ends the user's requests that are under way.",
 		},
 	}, s.users.Update)
 	kit.Route(s.kit, kit.Row{
