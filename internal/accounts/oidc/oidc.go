@@ -213,6 +213,9 @@ func (p *Provider) redeem(ctx context.Context, found *oidc.Provider, t trip, cod
 	if err := id.Claims(&all); err != nil {
 		return c, errRefused(err)
 	}
+	if err := p.checkID(id, all); err != nil {
+		return c, errRefused(err)
+	}
 	// Some providers tell the rest only there.
 	info, err := found.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	switch {
@@ -225,6 +228,24 @@ func (p *Provider) redeem(ctx context.Context, found *oidc.Provider, t trip, cod
 	c.NoGroups = false // a sign-in without groups is of somebody in none
 	return c, nil
 }
+
+// checkID refuses an id_token that names nobody, who would be one user for all, and one that was
+// made for another client. Whoever handed that one on is not who signs in here.
+func (p *Provider) checkID(id *oidc.IDToken, all map[string]any) error {
+	if id.Subject == "" {
+		return errNoSubject
+	}
+	party, told := all["azp"]
+	switch {
+	case told && party != p.opts.ClientID:
+		return errors.New("the id_token is for another client: its azp is not oidc.client_id")
+	case !told && len(id.Audience) > 1:
+		return errors.New("the id_token is for several clients, and has no azp that says for which")
+	}
+	return nil
+}
+
+var errNoSubject = errors.New("the token has no subject (sub)")
 
 func (p *Provider) read(subject string, all map[string]any) claims {
 	c := claims{Subject: subject, NoGroups: all[p.opts.GroupsClaim] == nil}

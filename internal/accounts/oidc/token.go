@@ -113,6 +113,9 @@ func (p *Provider) checkToken(ctx context.Context, raw string) (told, error) {
 	if err := token.Claims(&all); err != nil {
 		return told{}, err
 	}
+	if token.Subject == "" {
+		return told{}, errNoSubject
+	}
 	for _, name := range ofIDTokens {
 		if _, has := all[name]; has {
 			return told{}, errors.New("it is an id_token")

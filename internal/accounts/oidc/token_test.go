@@ -30,7 +30,8 @@ type issuer struct {
 	t   *testing.T
 	key *ecdsa.PrivateKey
 
-	silent atomic.Bool // it tells nothing of users
+	silent  atomic.Bool            // it tells nothing of users
+	granted atomic.Pointer[string] // the id_token that a code is exchanged for
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -55,6 +56,8 @@ func (i *issuer) answer(w http.ResponseWriter, r *http.Request) {
 		}
 	case "/keys":
 		answer = jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &i.key.PublicKey, KeyID: "1", Algorithm: "ES256", Use: "sig"}}}
+	case "/token":
+		answer = map[string]any{"access_token": "a", "token_type": "Bearer", "id_token": *i.granted.Load()}
 	case "/userinfo":
 		if i.silent.Load() {
 			http.Error(w, "not now", http.StatusBadGateway)
@@ -65,6 +68,7 @@ func (i *issuer) answer(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(answer); err != nil {
 		i.t.Error(err)
 	}
@@ -147,6 +151,7 @@ func TestAccessTokens(t *testing.T) {
 		"for another audience":     i.token(jose.ES256, i.key, map[string]any{"aud": []string{"other"}}),
 		"that has ended":           i.token(jose.ES256, i.key, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}),
 		"that begins later":        i.token(jose.ES256, i.key, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}),
+		"of nobody":                i.token(jose.ES256, i.key, map[string]any{"sub": ""}),
 		"that is an id_token":      i.token(jose.ES256, i.key, map[string]any{"nonce": "n"}),
 		"to refresh others":        i.token(jose.ES256, i.key, map[string]any{"typ": "Refresh"}),
 		"that was changed":         none[0] + "." + none[1][:len(none[1])-2] + "AA." + none[2],
