@@ -59,7 +59,7 @@ func (c *Config) orchestratorOptions(drivers []string) []option {
 		{"orchestrator.max_lifetime_seconds", seconds(&o.MaxLifetime, 300, 10*year), "Age at which a session is saved and ended, active or not, unless its client sets one."},
 		{"orchestrator.reaper_interval_seconds", seconds(&o.ReaperInterval, 1, 3600), "Interval at which the daemon looks for such sessions."},
 		{"orchestrator.keep_auto_snapshots", integer(&o.KeepAuto, 1, 1000), "Snapshots of one session that were taken when it ended; older ones are removed. Those that clients asked for stay."},
-		{"orchestrator.retention_days", days(&o.Retention, 0, 3650), "Sessions that ended are forgotten after this long, with their snapshots and artifacts. 0 is never."},
+		{"orchestrator.retention_days", days(&o.Retention, 0, 3650), "Sessions that ended are forgotten after this long, with their snapshots and artifacts. 0 is never, but for those that have neither: 30 days."},
 		{"orchestrator.unsaved_retention_seconds", seconds(&o.UnsavedRetention, 0, 10*year), "How long the files of a session that ended are kept with its sandbox while they cannot be saved, as when the store of snapshots is down. 0 is `stopped_retention_seconds`."},
 		{"orchestrator.memory_snapshot_seconds", seconds(&o.MemoryInterval, 10, 86400), "Time between two snapshots of a session that is used and whose files are in memory (`docker.workspace: memory`): what a crash of its container loses at most."},
 		{"orchestrator.artifact_base_url", baseAddress(&o.ArtifactBaseURL), "Begins the links to artifacts, instead of signed links: a file's path in the sandbox follows."},

@@ -209,7 +209,7 @@ func (s *Service) Round(ctx context.Context) error {
 			return nil
 		})
 	}
-	return errors.Join(ending.Wait(), s.forgetOld(ctx))
+	return errors.Join(ending.Wait(), s.forgetOld(ctx), s.forgetEmpty(ctx))
 }
 
 // reap ends a session if it is due. One that somebody changes is for the next

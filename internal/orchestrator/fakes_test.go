@@ -65,6 +65,11 @@ func (f *fakeStore) EndedOrchestrated(_ context.Context, before time.Time) (ids 
 	return ids, nil
 }
 
+// EmptyOrchestrated leaves it to the service to look for snapshots.
+func (f *fakeStore) EmptyOrchestrated(ctx context.Context, before time.Time) ([]string, error) {
+	return f.EndedOrchestrated(ctx, before)
+}
+
 func (f *fakeStore) DeleteOrchestrated(_ context.Context, id string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,21 +37,35 @@ func (s *Service) forgetOld(ctx context.Context) error {
 	if s.opts.Retention == 0 {
 		return nil
 	}
-	before := time.Now().Add(-s.opts.Retention)
-	ended, err := s.opts.Store.EndedOrchestrated(ctx, before)
+	return s.forgetEach(ctx, s.opts.Retention, s.opts.Store.EndedOrchestrated, s.forgetWhole)
+}
+
+// emptyRetention is for how long a session that ended is known of which nothing is kept, where
+// sessions are kept for ever. Its row would keep its UUID from all others, and is all there is to it.
+const emptyRetention = 30 * 24 * time.Hour
+
+// forgetEmpty forgets the sessions that ended long ago and of which nothing is kept.
+func (s *Service) forgetEmpty(ctx context.Context) error {
+	return s.forgetEach(ctx, emptyRetention, s.opts.Store.EmptyOrchestrated, s.forgetRow)
+}
+
+// forgetEach has forget do so to each session that list finds, that ended longer than a time ago, and
+// that nobody changes.
+func (s *Service) forgetEach(ctx context.Context, age time.Duration, list func(context.Context, time.Time) ([]string, error), forget func(context.Context, Session) error) error {
+	before := time.Now().Add(-age)
+	found, err := list(ctx, before)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, id := range ended {
-		errs = append(errs, s.forgetIfOld(ctx, id, before))
+	for _, id := range found {
+		errs = append(errs, s.forgetIfOld(ctx, id, before, forget))
 	}
 	return errors.Join(errs...)
 }
 
-// forgetIfOld forgets a session that nobody changes, unless it has begun anew. Its row
-// goes last, so that the next round goes on where this one fails.
-func (s *Service) forgetIfOld(ctx context.Context, id string, before time.Time) error {
+// forgetIfOld forgets a session that nobody changes, unless it has begun anew.
+func (s *Service) forgetIfOld(ctx context.Context, id string, before time.Time, forget func(context.Context, Session) error) error {
 	release, free := s.locks.Try(id)
 	if !free {
 		return nil
@@ -64,6 +78,20 @@ func (s *Service) forgetIfOld(ctx context.Context, id string, before time.Time) 
 	if err != nil || x.Unsaved() || x.Status != Terminated && x.Status != Failed || !x.UpdatedAt.Before(before) {
 		return err
 	}
+	return forget(ctx, x)
+}
+
+// forgetRow forgets a session that has nothing else.
+func (s *Service) forgetRow(ctx context.Context, x Session) error {
+	if all, err := s.snapshotsOf(ctx, x); err != nil || len(all) > 0 {
+		return err
+	}
+	return s.opts.Store.DeleteOrchestrated(ctx, x.ID)
+}
+
+// forgetWhole forgets a session with its snapshots and artifacts. Its row goes last, so that the
+// next round goes on where this one fails.
+func (s *Service) forgetWhole(ctx context.Context, x Session) error {
 	all, err := s.snapshotsOf(ctx, x)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
 )
@@ -79,6 +80,42 @@ func TestSessionsAreKeptByDefault(t *testing.T) {
 		pass(10 * 365 * 24 * time.Hour)
 		w.round()
 		w.get(orchestrator.Terminated)
+	})
+}
+
+// Nobody keeps a UUID from others for good with a session of which nothing is kept.
+func TestUUIDsOfEmptySessionsAreReleased(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		create := func(p auth.Principal, want errdefs.Code) {
+			t.Helper()
+			_, _, err := w.Create(t.Context(), p, orchestrator.CreateRequest{ID: someID})
+			if err == nil && want == "" {
+				return
+			}
+			if !errdefs.Is(err, want) {
+				t.Fatalf("%v, want %q", err, want)
+			}
+		}
+		create(alice, "")
+		if err := w.Stop(t.Context(), alice, someID, true); err != nil { // without a snapshot
+			t.Fatal(err)
+		}
+		pass(29 * 24 * time.Hour)
+		w.round()
+		w.get(orchestrator.Terminated)
+		if _, err := w.Get(t.Context(), bob, someID); !errdefs.Is(err, errdefs.NotFound) {
+			t.Errorf("a foreign session: %v", err)
+		}
+		create(bob, errdefs.NotFound)
+		pass(25 * time.Hour)
+		w.round()
+		if _, err := w.Get(t.Context(), alice, someID); !errdefs.Is(err, errdefs.NotFound) {
+			t.Errorf("an empty session: %v", err)
+		}
+		create(bob, "")
+		if _, err := w.Get(t.Context(), alice, someID); !errdefs.Is(err, errdefs.NotFound) {
+			t.Errorf("bob's session for alice: %v", err)
+		}
 	})
 }
 

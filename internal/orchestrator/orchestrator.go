@@ -88,6 +88,9 @@ type Store interface {
 	// EndedOrchestrated returns the IDs of some that are failed or terminated, are not
 	// unsaved and have not changed since a time.
 	EndedOrchestrated(ctx context.Context, before time.Time) ([]string, error)
+	// EmptyOrchestrated returns those of EndedOrchestrated that have no snapshots and no
+	// artifacts.
+	EmptyOrchestrated(ctx context.Context, before time.Time) ([]string, error)
 	// DeleteOrchestrated forgets a session. An unknown one is not an error.
 	DeleteOrchestrated(ctx context.Context, id string) error
 	// SeeOrchestrated notes use of sessions that exist, all in one transaction.

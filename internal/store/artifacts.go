@@ -184,10 +184,22 @@ func (s *Store) RemoveOrchestrated(ctx context.Context, owner string) error {
 }
 
 // EndedOrchestrated implements orchestrator.Store.
-func (s *Store) EndedOrchestrated(ctx context.Context, before time.Time) (ids []string, err error) {
+func (s *Store) EndedOrchestrated(ctx context.Context, before time.Time) ([]string, error) {
+	return s.endedOrchestrated(ctx, before, "true")
+}
+
+// EmptyOrchestrated implements orchestrator.Store.
+func (s *Store) EmptyOrchestrated(ctx context.Context, before time.Time) ([]string, error) {
+	return s.endedOrchestrated(ctx, before, `NOT EXISTS (SELECT 1 FROM snapshots s WHERE s.owner = x.owner AND s.name = x.id)
+		AND NOT EXISTS (SELECT 1 FROM orchestrator_artifacts a WHERE a.session_id = x.id)`)
+}
+
+// endedOrchestrated returns the oldest sessions x that ended before a time and meet a condition.
+func (s *Store) endedOrchestrated(ctx context.Context, before time.Time, condition string) ([]string, error) {
 	return list(ctx, s, "list sessions of the orchestrator that ended", func(row row) (id string, err error) {
 		return id, row.Scan(&id)
-	}, "SELECT id FROM orchestrator_sessions WHERE status IN ('failed', 'terminated') AND updated_at < ? AND id NOT IN (SELECT id FROM orchestrator_keeping WHERE unsaved_at > 0) ORDER BY updated_at LIMIT 1000", micros(before))
+	}, `SELECT x.id FROM orchestrator_sessions x WHERE x.status IN ('failed', 'terminated') AND x.updated_at < ?
+		AND x.id NOT IN (SELECT id FROM orchestrator_keeping WHERE unsaved_at > 0) AND `+condition+" ORDER BY x.updated_at LIMIT 1000", micros(before))
 }
 
 // DeleteOrchestrated implements orchestrator.Store.

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,9 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/orchestrator"
+	"github.com/sandkasten/sandkasten/internal/orchestrator/artifacts"
+	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/session/snapshots"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
 
@@ -134,5 +138,49 @@ func TestUseOfOrchestratedSessionsOnlyGrows(t *testing.T) {
 	got, err := s.GetOrchestrated(t.Context(), "a")
 	if err != nil || !got.LastHeartbeat.Equal(later) || !got.LastActivity.Equal(x.LastActivity) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// A session is empty if nothing at all is kept of it.
+func TestEmptyOrchestratedSessions(t *testing.T) {
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ended := func(id, owner string, change func(*orchestrator.Session)) {
+		x := orchestrated(id, owner, 1)
+		x.Status, x.Core = orchestrator.Terminated, session.ID("of-"+id)
+		change(&x)
+		if err := s.PutOrchestrated(t.Context(), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := func(*orchestrator.Session) {}
+	now := orchestrated("", "", 1).UpdatedAt
+	ended("empty", "alice", same)
+	ended("failed", "alice", func(x *orchestrator.Session) { x.Status = orchestrator.Failed })
+	ended("ready", "alice", func(x *orchestrator.Session) { x.Status = orchestrator.Ready })
+	ended("young", "alice", func(x *orchestrator.Session) { x.UpdatedAt = now.Add(time.Hour) })
+	ended("unsaved", "alice", func(x *orchestrator.Session) { x.UnsavedSince = now })
+	ended("saved", "alice", same)
+	ended("exported", "alice", same)
+	ended("anothers", "alice", same)
+	for name, owner := range map[string]string{"saved": "alice", "anothers": "bob"} {
+		if err := s.AddSnapshot(t.Context(), snapshots.Snapshot{ID: "s-" + name, Owner: owner, Name: name, State: snapshots.Creating, CreatedAt: now}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.AddArtifact(t.Context(), artifacts.Artifact{ID: "a", Owner: "alice", SessionID: "exported", State: artifacts.Creating, CreatedAt: now}, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.EmptyOrchestrated(t.Context(), now.Add(time.Minute))
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"anothers", "empty", "failed"}, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
 	}
 }
