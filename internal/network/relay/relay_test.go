@@ -541,6 +541,39 @@ func TestEveryRequestIsLookedAt(t *testing.T) {
 	}
 }
 
+// A request to a host as a whole is one to that host too, and the daemon does not answer for it.
+func TestRequestsToAHostAsAWhole(t *testing.T) {
+	w := allowing(t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Allow", "GET, OPTIONS")
+		fmt.Fprintf(rw, "good.test got %s %s", r.Method, r.RequestURI)
+	}))
+	server.Config.DisableGeneralOptionsHandler = true
+	server.Start()
+	t.Cleanup(server.Close)
+	w.at("198.51.100.1:80", server.Listener.Addr().String())
+	w.mustAsk("good.test", dns.TypeA)
+	for request, want := range map[string]string{
+		"OPTIONS * HTTP/1.1\r\nHost: good.test\r\n":    "good.test got OPTIONS *",
+		"OPTIONS /a HTTP/1.1\r\nHost: good.test\r\n":   "good.test got OPTIONS /a",
+		"OPTIONS * HTTP/1.1\r\nHost: evil.test\r\n":    "HTTP/1.1 403 ",
+		"OPTIONS * HTTP/1.1\r\nHost: good.test:81\r\n": "HTTP/1.1 403 ",
+		"GET * HTTP/1.1\r\nHost: good.test\r\n":        "HTTP/1.1 403 ",
+	} {
+		conn, err := w.connect("198.51.100.1:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, request+"Connection: close\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if out, err := io.ReadAll(conn); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%q: %q, %v; want %q", request, out, err, want)
+		}
+	}
+}
+
 func TestAddressesThatNobodyResolved(t *testing.T) {
 	w := allowing(t)
 	w.at("198.51.100.1:8080", echo(t))

@@ -84,7 +84,8 @@ func newWebProxy(r *Relay) *webProxy {
 	p := &webProxy{relay: r, incoming: make(chan net.Conn), asking: make(chan struct{}, maxRequests), closed: make(chan struct{})}
 	silent := slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a sandbox can cause any of it
 	p.server = &http.Server{
-		Handler: p, ErrorLog: silent, ReadHeaderTimeout: webHeader, IdleTimeout: webIdle, MaxHeaderBytes: webRequest, ConnState: headers.Watch,
+		Handler: p, DisableGeneralOptionsHandler: true, // which would answer OPTIONS * in the host's place
+		ErrorLog: silent, ReadHeaderTimeout: webHeader, IdleTimeout: webIdle, MaxHeaderBytes: webRequest, ConnState: headers.Watch,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReceiveBufferPerConnection: 256 << 10, MaxReceiveBufferPerStream: 64 << 10},
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			if bounded, ok := conn.(*headers.Conn); ok {
@@ -358,7 +359,7 @@ func hostOf(r *http.Request, port uint16) (name, why string) {
 		return "", "it asks for another protocol than HTTP/1.1 and WebSocket, as h2c, which would hide requests"
 	}
 	// Whatever else a target can be, a server may read another host out of it.
-	if r.URL.Opaque != "" || r.URL.User != nil || !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "*" {
+	if r.URL.Opaque != "" || r.URL.User != nil || !strings.HasPrefix(r.URL.Path, "/") && (r.URL.Path != "*" || r.Method != http.MethodOptions) {
 		return "", "its target is no path"
 	}
 	host := r.Host
