@@ -5,12 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"mime"
 	"net/url"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/auth"
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
@@ -106,7 +106,7 @@ func storeLink(cfg config.Config, stores datadir.Stores) func(context.Context, s
 	return func(ctx context.Context, key string, life time.Duration, a artifacts.Artifact) (string, error) {
 		return stores.Bucket.Link(ctx, key, life, url.Values{
 			"response-content-type":        {a.ContentType},
-			"response-content-disposition": {mime.FormatMediaType("attachment", map[string]string{"filename": a.Filename})},
+			"response-content-disposition": {api.Attachment(a.Filename)},
 		})
 	}
 }

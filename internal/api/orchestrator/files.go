@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"strconv"
-	"strings"
 
 	"github.com/sandkasten/sandkasten/internal/api"
 	"github.com/sandkasten/sandkasten/internal/auth"
@@ -145,7 +144,7 @@ func send(w http.ResponseWriter, r *http.Request, name, kind string, size int64,
 	header := w.Header()
 	header.Set("Content-Type", kind)
 	header.Set("Content-Length", strconv.FormatInt(size, 10))
-	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": strings.ToValidUTF8(name, "_")}))
+	header.Set("Content-Disposition", api.Attachment(name))
 	header.Set("Content-Security-Policy", "sandbox") // it has the origin of the API
 	w.WriteHeader(http.StatusOK)
 	var err error

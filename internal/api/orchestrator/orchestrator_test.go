@@ -257,6 +257,10 @@ func TestFilesAreKeptByteForByte(t *testing.T) {
 	if disposition := got.header.Get("Content-Disposition"); disposition != `attachment; filename*=utf-8''%22%C3%A4%0A.txt` {
 		t.Errorf("Content-Disposition: %s", disposition)
 	}
+	got = s.do("GET", one+`/files/content?path=b&filename=..%2F..%5C.bashrc`, "")
+	if disposition := got.header.Get("Content-Disposition"); disposition != "attachment; filename=.bashrc" {
+		t.Errorf("Content-Disposition of a path: %s", disposition)
+	}
 	if got := s.do("GET", one+"/files/content/?path=missing", ""); got.status != 400 || !strings.HasPrefix(got.body, `{"detail":"`) {
 		t.Errorf("%d %s", got.status, got.body)
 	}

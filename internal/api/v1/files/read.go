@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -201,7 +200,7 @@ func saveAs(header http.Header, name string) {
 	if protection.Off(protection.SaveAs) {
 		return
 	}
-	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	header.Set("Content-Disposition", api.Attachment(name))
 	header.Set("Content-Security-Policy", "sandbox")
 }
 
