@@ -78,10 +78,14 @@ func newServer(o Options) *server {
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "sandkasten", Title: "Sandkasten", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: o.Log,
 		Capabilities:     &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{Subscribe: true}},
-		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe,
+		SubscribeHandler: s.subscribe, UnsubscribeHandler: s.unsubscribe, SetCacheable: forOneReader,
 	})
 	return s
 }
+
+// forOneReader marks what is read and listed: all of it takes a key, and whoever stands between
+// client and server must not give it to others. Without a mark it is for everybody.
+func forOneReader(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }
 
 type server struct {
 	opts    Options
@@ -148,8 +152,7 @@ func (s *server) read(ctx context.Context, req *mcp.ReadResourceRequest) (*mcp.R
 	} else {
 		content.MIMEType, content.Blob = "application/octet-stream", data
 	}
-	// Whoever stands between client and server must not give it to others.
-	return &mcp.ReadResourceResult{Cacheable: mcp.Cacheable{CacheScope: "private"}, Contents: []*mcp.ResourceContents{content}}, nil
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
 }
 
 // resourceError is an error with the code that the protocol has for it. Without one,

@@ -73,7 +73,7 @@ func TestMalformedScope(t *testing.T) {
 	}
 }
 
-// What is wrong with an address is not a failure of the server, and a file is for
+// What is wrong with an address is not a failure of the server, and a file or a list is for
 // nobody but its reader.
 func TestResourcesSayWhatIsWrong(t *testing.T) {
 	t.Parallel()
@@ -87,6 +87,18 @@ func TestResourcesSayWhatIsWrong(t *testing.T) {
 	got, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "sandbox://s/a"})
 	if err != nil || got.Contents[0].Text != "content" || got.CacheScope != "private" {
 		t.Errorf("%+v, %v", got, err)
+	}
+	offered, err := session.ListTools(t.Context(), nil)
+	if err != nil || len(offered.Tools) == 0 || offered.CacheScope != "private" {
+		t.Errorf("tools: %+v, %v", offered, err)
+	}
+	files, err := session.ListResources(t.Context(), nil)
+	if err != nil || files.CacheScope != "private" {
+		t.Errorf("resources: %+v, %v", files, err)
+	}
+	forms, err := session.ListResourceTemplates(t.Context(), nil)
+	if err != nil || forms.CacheScope != "private" {
+		t.Errorf("templates: %+v, %v", forms, err)
 	}
 	for uri, want := range map[string]int64{
 		"sandbox://s/b": jsonrpc.CodeInvalidParams, "sandbox://other/a": jsonrpc.CodeInvalidParams,
