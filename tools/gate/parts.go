@@ -73,9 +73,9 @@ var parts = []part{
 		needs: []string{"build"}, alone: true, cpu: 0.6, minutes: 2,
 	},
 	{name: "test:ratios", what: "what requests cost the daemon: allocations, system calls, processor time", needs: []string{"build"}, alone: true, cpu: 0.8, minutes: 1.5},
-	{name: "test:limits", what: "sessions at their limits, and what others notice of them", needs: []string{"build"}, alone: true, cpu: 1, minutes: 1},
+	{name: "test:limits", what: "sessions at their limits, and what others notice of them", needs: []string{"build"}, alone: true, cpu: 2, minutes: 2},
 	// What follows is not in a hurry, and nothing in it is timed.
-	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, cpu: 5, minutes: 9},
+	{name: "lint", what: "formatting and linters", needs: []string{"build"}, background: true, cpu: 4, minutes: 9},
 	{name: "lint:sdk", what: "linters, types and references of the Python and TypeScript SDKs", background: true, cpu: 1, minutes: 1},
 	{name: "build:wsl", what: "the programs, for Windows", needs: []string{"build"}, background: true, cpu: 1, minutes: 1},
 	{name: "vuln", what: "known vulnerabilities, where the database can be reached", needs: []string{"build"}, background: true, cpu: 0.1, minutes: 0.5},
