@@ -76,6 +76,8 @@ func (c *Sessions) Start(ctx context.Context, p auth.Principal, id ID) (_ Sessio
 // boot is Start of a stopped session for a caller who holds e's lock: the row
 // in state starting, the sandbox, the row in state running.
 func (c *core) boot(ctx context.Context, e *entry) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.CreateTimeout)
+	defer cancel()
 	if err := c.opts.Admit(ctx, e.snapshot().payer()); err != nil {
 		return err
 	}
@@ -84,8 +86,6 @@ func (c *core) boot(ctx context.Context, e *entry) error {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.opts.CreateTimeout)
-	defer cancel()
 	if err := c.commit(ctx, e, Starting, ""); err != nil {
 		return err
 	}

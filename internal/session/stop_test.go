@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/runtimetest"
 	"github.com/sandkasten/sandkasten/internal/session"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 	"github.com/sandkasten/sandkasten/protocol"
 )
 
@@ -239,6 +241,32 @@ func TestStartFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.output(t, s.ID, "true")
+}
+
+// What counts a sandbox on its way learns when it has arrived, however long its caller
+// goes on: the orchestrator's reaper starts sessions for as long as the daemon runs.
+func TestAdmissionEndsWithWhatIsMade(t *testing.T) {
+	var underWay atomic.Int64
+	d := newHost(t).start(t, func(o *session.Options) {
+		o.Admit = func(ctx context.Context, _ string) error {
+			underWay.Add(1)
+			context.AfterFunc(ctx, func() { underWay.Add(-1) })
+			return nil
+		}
+	})
+	arrived := func(what string) {
+		t.Helper()
+		testenv.Eventually(t, what+" is not under way any more", func() bool { return underWay.Load() == 0 })
+	}
+	s := d.create(t, session.CreateRequest{})
+	arrived("a create")
+	if _, err := d.Sessions.Stop(t.Context(), everyone, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Sessions.Start(t.Context(), everyone, s.ID); err != nil {
+		t.Fatal(err)
+	}
+	arrived("a start")
 }
 
 func TestDriverThatCannotStop(t *testing.T) {
