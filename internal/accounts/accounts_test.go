@@ -39,6 +39,12 @@ type service struct {
 	gate chan struct{} // what removals wait for, if there is one
 }
 
+// remove deletes a user, whether or not that is done when it returns.
+func (s *service) remove(ctx context.Context, p auth.Principal, name string) error {
+	_, err := s.DeleteUser(ctx, p, name)
+	return err
+}
+
 func open(t *testing.T, db string, set ...func(*accounts.Options)) *service {
 	t.Helper()
 	rows, err := store.Open(t.Context(), db)
@@ -287,7 +293,7 @@ func TestUsersOfOthersAreAbsent(t *testing.T) {
 				_, err := s.UpdateUser(ctx, p, name, accounts.UserUpdate{Role: &admin})
 				return err
 			},
-			"delete": func(name string) error { return s.DeleteUser(ctx, p, name) },
+			"delete": func(name string) error { return s.remove(ctx, p, name) },
 			"keys":   func(name string) error { _, err := s.Keys(ctx, p, name); return err },
 			"key":    func(name string) error { _, err := s.CreateKey(ctx, p, accounts.KeyRequest{User: name}); return err },
 		} {
@@ -334,8 +340,8 @@ func TestWhatUsersChangeThemselves(t *testing.T) {
 	wantCode(t, "a child changes the password", update(child, "alice", accounts.UserUpdate{Password: &password}), errdefs.PermissionDenied)
 	wantCode(t, "alice promotes herself", update(top, "alice", accounts.UserUpdate{Role: &role}), errdefs.PermissionDenied)
 	wantCode(t, "root disables itself", update(root, "root", accounts.UserUpdate{State: &off}), errdefs.Conflict)
-	wantCode(t, "root deletes itself", s.DeleteUser(t.Context(), root, "root"), errdefs.Conflict)
-	wantCode(t, "alice deletes herself", s.DeleteUser(t.Context(), top, "alice"), errdefs.PermissionDenied)
+	wantCode(t, "root deletes itself", s.remove(t.Context(), root, "root"), errdefs.Conflict)
+	wantCode(t, "alice deletes herself", s.remove(t.Context(), top, "alice"), errdefs.PermissionDenied)
 	if err := update(root, "alice", accounts.UserUpdate{Role: &role}); err != nil {
 		t.Error(err)
 	}
@@ -517,7 +523,7 @@ func TestRequestEndsWithItsKey(t *testing.T) {
 			_, err := s.UpdateUser(t.Context(), operator, "alice", accounts.UserUpdate{Role: &admin})
 			return err
 		},
-		"deleted": func(s *service, _ accounts.NewKey) error { return s.DeleteUser(t.Context(), operator, "alice") },
+		"deleted": func(s *service, _ accounts.NewKey) error { return s.remove(t.Context(), operator, "alice") },
 		"expired": func(*service, accounts.NewKey) error { return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -593,7 +599,7 @@ func TestDeletionIsResumed(t *testing.T) {
 	s.user("alice", "")
 	k := s.key(operator, accounts.KeyRequest{User: "alice"})
 	s.fail = errors.New("the driver is away")
-	wantCode(t, "delete", s.DeleteUser(t.Context(), operator, "alice"), errdefs.Unavailable)
+	wantCode(t, "delete", s.remove(t.Context(), operator, "alice"), errdefs.Unavailable)
 	s.wantRefused(k)
 	if u, err := s.GetUser(t.Context(), operator, "alice"); err != nil || u.State != accounts.Deleting {
 		t.Errorf("alice is %+v, %v", u, err)
@@ -638,15 +644,15 @@ func TestDeletionsGoOnBehindTheirAnswers(t *testing.T) {
 	s.gate = make(chan struct{})
 	for _, name := range []string{"alice", "bob"} {
 		s.user(name, "")
-		if err := s.DeleteUser(t.Context(), operator, name); err != nil {
-			t.Errorf("%s: %v", name, err)
+		if done, err := s.DeleteUser(t.Context(), operator, name); err != nil || done {
+			t.Errorf("%s: %v, %v", name, done, err)
 		}
 		if u, err := s.GetUser(t.Context(), operator, name); err != nil || u.State != accounts.Deleting {
 			t.Errorf("%s is %+v, %v", name, u, err)
 		}
 	}
 	again := make(chan error, 1)
-	go func() { again <- s.DeleteUser(t.Context(), operator, "alice") }()
+	go func() { again <- s.remove(t.Context(), operator, "alice") }()
 	close(s.gate)
 	if err := <-again; err != nil && !errdefs.Is(err, errdefs.NotFound) {
 		t.Errorf("alice again: %v", err)
@@ -669,14 +675,14 @@ func TestStoppingInterruptsDeletions(t *testing.T) {
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx, nil) }()
 	s.user("alice", "")
-	if err := s.DeleteUser(t.Context(), operator, "alice"); err != nil {
+	if err := s.remove(t.Context(), operator, "alice"); err != nil {
 		t.Error(err)
 	}
 	cancel()
 	if err := <-ran; err != nil {
 		t.Error(err)
 	}
-	wantCode(t, "delete", s.DeleteUser(t.Context(), operator, "alice"), errdefs.Unavailable)
+	wantCode(t, "delete", s.remove(t.Context(), operator, "alice"), errdefs.Unavailable)
 	if u, err := s.restarted().GetUser(t.Context(), operator, "alice"); err != nil || u.State != accounts.Deleting {
 		t.Errorf("to the next daemon alice is %+v, %v", u, err)
 	}

@@ -26,41 +26,41 @@ type deletion struct {
 }
 
 // DeleteUser ends a user's keys at once, removes what the user owns, and forgets the
-// user. Only admins may, and not with a key of that user. It returns without an error
-// after a moment also if there is much to remove, and the user stays Deleting until all is
-// gone: the name is free then. What a failure or a crash interrupts is repeated by Run.
-func (a *Accounts) DeleteUser(ctx context.Context, p auth.Principal, name string) error {
+// user. Only admins may, and not with a key of that user. If there is much to remove it
+// returns after a moment and is not done: the user stays Deleting, and the name taken,
+// until all is gone. What a failure or a crash interrupts is repeated by Run.
+func (a *Accounts) DeleteUser(ctx context.Context, p auth.Principal, name string) (done bool, err error) {
 	c, err := a.callerOf(p)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if _, err := a.find(c, name); err != nil {
-		return err
+		return false, err
 	}
 	if !c.admin {
-		return errAdminsOnly("delete users")
+		return false, errAdminsOnly("delete users")
 	}
 	if c.user != nil && c.user.Name == name {
-		return errdefs.New(errdefs.Conflict, "nobody deletes themselves: use the key of another admin")
+		return false, errdefs.New(errdefs.Conflict, "nobody deletes themselves: use the key of another admin")
 	}
 	u, err := a.beginDeletion(ctx, c, name)
 	if err != nil {
-		return err
+		return false, err
 	}
 	d := a.deletionOf(ctx, u, true)
 	if d == nil {
-		return errdefs.New(errdefs.Unavailable, "the daemon stops: what user %s owns is removed when it runs again", name)
+		return false, errdefs.New(errdefs.Unavailable, "the daemon stops: what user %s owns is removed when it runs again", name)
 	}
 	select {
 	case <-d.done:
-		return d.err
+		return d.err == nil, d.err
 	case <-time.After(answerWithin):
 	case <-ctx.Done():
 	}
 	if a.leave(d) {
-		return d.err // it has come to its end meanwhile
+		return d.err == nil, d.err // it has come to its end meanwhile
 	}
-	return nil
+	return false, nil
 }
 
 // beginDeletion makes a user Deleting, which nothing undoes.

@@ -43,8 +43,10 @@ func NewConnections(most int, proxies Proxies) *Connections {
 	return &Connections{most: int64(most), proxies: proxies, headers: headers.NewRoom(unfinishedHeaders, unfinishedOfRemote), descriptors: maxDescriptors}
 }
 
-// Bound returns a listener on whose connections headers are counted as they arrive.
+// Bound returns a listener on whose connections headers are counted as they arrive, and
+// which ends those whose client is gone.
 func (c *Connections) Bound(l net.Listener) net.Listener {
+	l = endHalfOpen(l, silentFor, lookEvery)
 	if protection.Off(protection.HeaderCount) {
 		return l
 	}

@@ -62,7 +62,7 @@ var Rules = map[string]Rule{
 	},
 	"internal/maintenance": {
 		Ours: []string{
-			"internal/blob", "internal/config", "internal/datadir", "internal/dirlock", "internal/drivers", "internal/errdefs", "internal/fsck", "internal/images",
+			"internal/blob", "internal/config", "internal/datadir", "internal/dirlock", "internal/drivers", "internal/durable", "internal/errdefs", "internal/fsck", "internal/images",
 			"internal/installation", "internal/orchestrator", "internal/pool", "internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces", "internal/snapshot",
 			"internal/store",
 		},
@@ -88,7 +88,7 @@ var Rules = map[string]Rule{
 	// Surfaces.
 	"internal/api": {
 		Ours:      []string{"internal/auth", "internal/audit", "internal/errdefs", "internal/headers", "internal/tracing", "internal/protection"},
-		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time"},
+		Libraries: []string{"github.com/prometheus/client_golang", "golang.org/x/time", unix},
 	},
 	"internal/headers":        {},
 	"internal/api/site":       {Ours: []string{"internal/api", "internal/errdefs"}, Libraries: []string{"github.com/yuin/goldmark"}},
@@ -243,9 +243,10 @@ var Rules = map[string]Rule{
 		Ours:      []string{"internal/accounts", "internal/accounts/browser", "internal/accounts/oidc", "internal/clock", "internal/errdefs", "internal/orchestrator", "internal/orchestrator/artifacts", "internal/scope", "internal/session", "internal/session/secrets", "internal/session/networks", "internal/session/snapshots", "internal/session/workspaces", "internal/usage", "internal/history"},
 		Libraries: []string{"github.com/pressly/goose/v3", "modernc.org/sqlite"},
 	},
-	"internal/fsck": {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
-	"internal/seal": {},
-	"internal/blob": {Ours: []string{"internal/errdefs"}},
+	"internal/fsck":    {Ours: []string{"internal/runtime", "internal/session", "internal/session/snapshots", "internal/session/workspaces"}},
+	"internal/durable": {},
+	"internal/seal":    {Ours: []string{"internal/durable"}},
+	"internal/blob":    {Ours: []string{"internal/durable", "internal/errdefs"}},
 	"internal/blob/s3": {
 		Ours: []string{"internal/blob", "internal/errdefs", "internal/protection"}, Libraries: []string{"github.com/minio/minio-go/v7"},
 	},
@@ -268,7 +269,7 @@ var Rules = map[string]Rule{
 	"internal/images/chroot":       {Ours: []string{"internal/spawn"}, Libraries: []string{unix}},
 	"internal/images/jobs":         {Ours: []string{"internal/errdefs", "internal/images", "internal/snapshot"}},
 	"internal/images": {
-		Ours: []string{"images", "internal/errdefs", "internal/images/chroot", "internal/images/extract", "internal/smallfile", "internal/protection"},
+		Ours: []string{"images", "internal/durable", "internal/errdefs", "internal/images/chroot", "internal/images/extract", "internal/smallfile", "internal/protection"},
 		Libraries: []string{
 			"github.com/google/go-containerregistry", "go.yaml.in/yaml/v3", "golang.org/x/sync", unix,
 		},
@@ -290,7 +291,7 @@ var Rules = map[string]Rule{
 	"internal/runtime": {Ours: []string{"internal/errdefs"}},
 	"internal/runtime/linux": {
 		Ours: []string{
-			"internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
+			"internal/durable", "internal/errdefs", "internal/failpoint", "internal/runnerclient", "internal/runtime", "internal/runtime/linux/backlog", "internal/runtime/linux/cgroup",
 			"internal/runtime/linux/disk", "internal/runtime/linux/fairshare", "internal/runtime/linux/ids", "internal/runtime/linux/inspect", "internal/runtime/linux/procview",
 			"internal/sandbox/guest", "internal/sandbox/netns", "internal/sandbox/seccomp", "internal/sandbox/stage", "internal/sandbox/sys", "internal/smallfile", "internal/spawn",
 			"protocol", "internal/protection",

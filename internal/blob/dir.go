@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 )
 
@@ -104,7 +105,7 @@ func writeWhole(path, text string) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return syncDir(dir)
+	return durable.Names(dir)
 }
 
 // marker returns the name in the marker, or nil if there is none. One that cannot be read
@@ -162,7 +163,7 @@ func (d *Dir) Put(ctx context.Context, key string, r io.Reader) (size int64, err
 	if err != nil {
 		return size, errors.Join(fmt.Errorf("put %s: %w", key, err), os.Remove(f.Name()))
 	}
-	return size, syncDir(d.path)
+	return size, durable.Names(d.path)
 }
 
 // unwritable gives an error of the disk its code.
@@ -278,7 +279,7 @@ func (d *Dir) Delete(_ context.Context, key string) error {
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
-	return syncDir(d.path)
+	return durable.Names(d.path)
 }
 
 // Sweep implements Store.
@@ -298,18 +299,6 @@ func (d *Dir) Sweep(context.Context) error {
 
 func (d *Dir) file(key string) string {
 	return filepath.Join(d.path, strings.ReplaceAll(key, "/", "_"))
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("sync blob store: %w", err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sync blob store: %w", err)
-	}
-	return nil
 }
 
 // missing is the error of an operation on a file that could not be found.

@@ -253,7 +253,7 @@ func TestUsersOutliveTheDaemon(t *testing.T) {
 	if status, body := get(t, d.URL()+"/v1/me", key.Text); status != http.StatusOK || !strings.Contains(body, `"last_used_at"`) {
 		t.Errorf("/v1/me of the next daemon = %d %s", status, body)
 	}
-	if err := d.accounts.DeleteUser(t.Context(), operator, "dora"); err != nil {
+	if _, err := d.accounts.DeleteUser(t.Context(), operator, "dora"); err != nil {
 		t.Fatal(err)
 	}
 	if status, _ := get(t, d.URL()+"/v1/me", key.Text); status != http.StatusUnauthorized {

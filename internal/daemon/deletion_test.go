@@ -163,7 +163,7 @@ func TestDeletingAUserWithManyWorkspaces(t *testing.T) {
 	h.move(t, "carol", 0)
 	for what, name := range map[string]string{"alice": "alice", "alice again": "alice", "carol": "carol"} {
 		began := time.Now()
-		if err := h.accounts.DeleteUser(t.Context(), operator, name); err != nil {
+		if _, err := h.accounts.DeleteUser(t.Context(), operator, name); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 		if took := time.Since(began); took > 5*time.Second {
@@ -202,7 +202,7 @@ func TestDeletingDaemon(t *testing.T) {
 	h := openHousehold(t, os.Getenv(killedDB), driver)
 	h.move(t, "alice", many)
 	h.move(t, "bob", 1)
-	if err := h.accounts.DeleteUser(t.Context(), operator, "alice"); err != nil {
+	if _, err := h.accounts.DeleteUser(t.Context(), operator, "alice"); err != nil {
 		t.Fatal(err)
 	}
 	<-driver.stuck

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandkasten/sandkasten/internal/durable"
 )
 
 const (
@@ -90,16 +92,7 @@ func writeFile(name string, data []byte) (err error) {
 	if err := os.Rename(f.Name(), name); err != nil {
 		return err
 	}
-	return syncDir(dir)
-}
-
-// syncDir makes the names in dir durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.Names(dir)
 }
 
 // syncTree makes everything below dir durable: one call for all its files.

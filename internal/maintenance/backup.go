@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandkasten/sandkasten/internal/config"
 	"github.com/sandkasten/sandkasten/internal/datadir"
+	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/installation"
 	"github.com/sandkasten/sandkasten/internal/store"
 )
@@ -88,17 +89,7 @@ func Backup(ctx context.Context, cfg config.Config, configPath, path string) (er
 	if err := os.Rename(made, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the names in a directory durable: a file that was renamed and
-// whose name is lost in a crash of the host is no backup.
-func syncDir(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.Names(filepath.Dir(path))
 }
 
 func addBytes(out *tar.Writer, name string, text []byte) error {
@@ -181,7 +172,7 @@ func Restore(ctx context.Context, cfg config.Config, path string) (done Restored
 		}
 	}
 	for _, path := range slices.Concat(done.Files, done.Aside) {
-		if err := syncDir(filepath.Dir(path)); err != nil {
+		if err := durable.Names(filepath.Dir(path)); err != nil {
 			return done, fmt.Errorf("restore: %w", err)
 		}
 	}

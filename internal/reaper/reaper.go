@@ -28,6 +28,9 @@ type Options struct {
 	Keep    time.Duration               // of the rows of sessions that ended: 24 h
 }
 
+// keepMost is how many rows of sessions that ended an owner has, whatever Keep is.
+const keepMost = 10_000
+
 // reaper is in whose name sessions are ended.
 var reaper = auth.System("reaper")
 
@@ -142,7 +145,7 @@ func (r *Reaper) prune(ctx context.Context, now time.Time) error {
 	if now.Sub(r.pruned) < pruneEvery {
 		return nil
 	}
-	n, err := r.opts.Manager.Upkeep.Prune(ctx, reaper, now.Add(-r.opts.Keep))
+	n, err := r.opts.Manager.Upkeep.Prune(ctx, reaper, now.Add(-r.opts.Keep), keepMost)
 	if err != nil {
 		return fmt.Errorf("forget ended sessions: %w", err)
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sandkasten/sandkasten/internal/durable"
 )
 
 // maxKeyFile is more than a key file has.
@@ -75,15 +77,5 @@ func makeKey(file string) (err error) {
 	if err := os.Link(f.Name(), file); err != nil {
 		return err
 	}
-	return syncDir(dir)
-}
-
-// syncDir makes the names in a directory durable: what is sealed with a key whose
-// name is lost in a crash of the host can never be opened.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.Names(dir)
 }

@@ -108,8 +108,9 @@ type Store interface {
 	List(ctx context.Context, filter ListFilter) ([]Session, error)
 	// Touch records activity on sessions that exist, all in one transaction.
 	Touch(ctx context.Context, activity []Activity) error
-	// Prune forgets the sessions that ended before a time and says how many.
-	Prune(ctx context.Context, endedBefore time.Time) (int64, error)
+	// Prune forgets the sessions that ended before a time, and of each owner the oldest of
+	// more than most that have ended. It says how many.
+	Prune(ctx context.Context, endedBefore time.Time, most int) (int64, error)
 }
 
 // Activity is the part of a session that changes with use. It is written in

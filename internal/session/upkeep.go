@@ -165,9 +165,10 @@ func (c *Upkeep) Idle(ctx context.Context, p auth.Principal, id ID) error {
 	})
 }
 
-// Prune forgets the sessions that ended before a time and says how many.
-func (c *Upkeep) Prune(ctx context.Context, p auth.Principal, endedBefore time.Time) (int64, error) {
-	return ofAll(p, func() (int64, error) { return c.store.Prune(ctx, endedBefore) })
+// Prune forgets the sessions that ended before a time, and of each owner the oldest of more
+// than most that have ended. It says how many.
+func (c *Upkeep) Prune(ctx context.Context, p auth.Principal, endedBefore time.Time, most int) (int64, error) {
+	return ofAll(p, func() (int64, error) { return c.store.Prune(ctx, endedBefore, most) })
 }
 
 // PruneWorkspaces goes on with removals of workspaces that did not finish, and

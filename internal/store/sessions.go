@@ -241,8 +241,10 @@ func touch(ctx context.Context, tx *sql.Tx, activity []session.Activity) (err er
 }
 
 // Prune implements session.Store.
-func (s *Store) Prune(ctx context.Context, endedBefore time.Time) (int64, error) {
-	result, err := s.write.ExecContext(ctx, "DELETE FROM sessions WHERE ended_at <> 0 AND ended_at < ?", micros(endedBefore))
+func (s *Store) Prune(ctx context.Context, endedBefore time.Time, most int) (int64, error) {
+	result, err := s.write.ExecContext(ctx, `DELETE FROM sessions WHERE ended_at <> 0 AND (ended_at < ? OR id IN (
+		SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY owner ORDER BY ended_at DESC, id) AS place FROM sessions WHERE ended_at <> 0)
+		WHERE place > ?))`, micros(endedBefore), most)
 	if err != nil {
 		return 0, wrap("forget ended sessions", err)
 	}

@@ -272,12 +272,31 @@ func TestPrune(t *testing.T) {
 	old, recent := full("old"), full("recent")
 	recent.EndedAt = epoch.Add(48 * time.Hour)
 	put(t, s, old, recent, running("alive"))
-	n, err := s.Prune(t.Context(), epoch.Add(24*time.Hour))
+	n, err := s.Prune(t.Context(), epoch.Add(24*time.Hour), 10)
 	if err != nil || n != 1 {
 		t.Fatalf("pruned %d, %v", n, err)
 	}
 	get(t, s, "recent")
 	get(t, s, "alive")
+}
+
+// One owner's ended sessions take no more room than that, and nobody else's go for them.
+func TestPruneKeepsSoManyOfAnOwner(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "db"))
+	for i := range 5 {
+		x := full(session.ID(fmt.Sprint("ended", i)))
+		x.EndedAt = epoch.Add(time.Duration(i) * time.Second)
+		put(t, s, x)
+	}
+	other := full("other")
+	other.Owner, other.EndedAt = "bob", epoch
+	put(t, s, other, running("alive"))
+	if n, err := s.Prune(t.Context(), epoch, 2); err != nil || n != 3 {
+		t.Fatalf("pruned %d, %v", n, err)
+	}
+	for _, id := range []session.ID{"ended3", "ended4", "other", "alive"} {
+		get(t, s, id)
+	}
 }
 
 func TestManyWritersAndReaders(t *testing.T) {

@@ -136,7 +136,9 @@ func (c *Client) UpdateUser(ctx context.Context, name string, o *UserUpdate) (*U
 	return &user, nil
 }
 
-// DeleteUser ends a user's keys and removes all that the user owns. Only admins may.
+// DeleteUser ends a user's keys and removes all that the user owns. Only admins may. It
+// returns after about a second also if something is left: GetUser tells the state "deleting"
+// then, and ErrNotFound when all is gone.
 func (c *Client) DeleteUser(ctx context.Context, name string) error {
 	return c.call(ctx, remove(userPath(name)), nil)
 }

@@ -133,7 +133,7 @@ func TestSignInsEnd(t *testing.T) {
 		"signed out":        func(w *world, id string) { w.signOut(id, false) },
 		"signed out of all": func(w *world, id string) { w.signOut(id, true) },
 		"deleted": func(w *world, _ string) {
-			if err := w.accounts.DeleteUser(w.t.Context(), auth.System("test"), "alice"); err != nil {
+			if _, err := w.accounts.DeleteUser(w.t.Context(), auth.System("test"), "alice"); err != nil {
 				w.t.Fatal(err)
 			}
 		},

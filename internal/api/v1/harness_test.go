@@ -88,6 +88,8 @@ type setup struct {
 	api     api.Options
 	preview preview.Options
 	idle    bool // the manager does not take up sessions: it is never ready
+
+	removeOwned func(ctx context.Context, owner string) error
 }
 
 func start(tb testing.TB, options ...func(*setup)) *server {
@@ -114,6 +116,8 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 			Secrets:    secrets.Options{Store: db, Key: newKey(tb)},
 			Snapshots:  snapshots.Options{Store: db, Blobs: blobs, SpoolDir: tb.TempDir()},
 		},
+		removeOwned: func(context.Context, string) error { return nil },
+
 		v1:  v1.Options{Version: "test", SpoolDir: tb.TempDir(), Registry: registry},
 		api: api.Options{Log: slog.New(slog.NewTextHandler(tb.Output(), nil)), Authenticator: keys{}, Registry: registry},
 	}
@@ -121,7 +125,7 @@ func start(tb testing.TB, options ...func(*setup)) *server {
 		set(&o)
 	}
 	if o.v1.Accounts, err = accounts.New(context.Background(), accounts.Options{
-		Store: db, Reserved: func(name string) bool { return name == "bob" }, RemoveOwned: func(context.Context, string) error { return nil },
+		Store: db, Reserved: func(name string) bool { return name == "bob" }, RemoveOwned: o.removeOwned,
 	}); err != nil {
 		tb.Fatal(err)
 	}

@@ -57,7 +57,8 @@ func (s *surface) userRoutes() {
 		Pattern: "DELETE /v1/users/{name}", Scope: api.Key, Class: api.Long,
 		Doc: kit.Doc{
 			ID: "delete-user", Summary: "Delete a user", Errors: []int{403, 404, 409, 501},
-			Description: "Only for admins. Ends the user's keys and requests at once and then removes the user's sessions, snapshots, workspaces and stored secrets. The answer comes after a second at the latest. Until all is removed the user is there in state deleting, and the name is not free; what cannot be removed is 503 if that shows within the second, and the daemon goes on by itself.",
+			Answers:     map[int]kit.Answer{202: {Means: "Something of the user is left. The daemon goes on removing it.", Content: []kit.Media{kit.JSON[contract.OK](nil)}}},
+			Description: "Only for admins. Ends the user's keys and requests at once and then removes the user's sessions, snapshots, workspaces and stored secrets. The answer is 200 when all is gone. It comes after a second at the latest: 202 if something is left then. The user is there in state deleting until all is removed, and the name is not free. What cannot be removed is 503 if that shows within the second. The daemon goes on by itself after both.",
 		},
 	}, s.users.Delete)
 	kit.Route(s.kit, kit.Row{

@@ -2,6 +2,7 @@ package v1_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	v1 "github.com/sandkasten/sandkasten/internal/api/v1"
 	"github.com/sandkasten/sandkasten/internal/api/v1/users"
 	"github.com/sandkasten/sandkasten/internal/audit"
+	"github.com/sandkasten/sandkasten/internal/testenv"
 )
 
 // bearer sends the text of a key.
@@ -84,6 +86,29 @@ func TestUsersAndKeys(t *testing.T) {
 	if a := s.do(t, "GET", "/v1/keys", ""); strings.TrimSpace(string(a.body)) != `{"keys":[]}` {
 		t.Errorf("in the end: %s", a.body)
 	}
+}
+
+// An answer of 200 says that all is gone. What takes longer is 202, and the user is there.
+func TestUserIsAcceptedForDeletion(t *testing.T) {
+	gone := make(chan struct{})
+	s := start(t, func(o *setup) {
+		o.removeOwned = func(ctx context.Context, _ string) error {
+			select {
+			case <-gone:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	s.newUser(t, "dora", "user")
+	s.do(t, "DELETE", "/v1/users/dora", "").into(t, 202, &v1.OK{})
+	var left users.User
+	if s.do(t, "GET", "/v1/users/dora", "").into(t, 200, &left); left.State != "deleting" {
+		t.Errorf("meanwhile she is %+v", left)
+	}
+	close(gone)
+	testenv.Eventually(t, "she is gone", func() bool { return s.do(t, "GET", "/v1/users/dora", "").status == 404 })
 }
 
 // To a user others do not exist, with the same text as if they never were.

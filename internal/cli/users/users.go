@@ -156,5 +156,13 @@ type rmCmd struct {
 }
 
 func (c rmCmd) Run(ctx context.Context, a *cli.App, cl *sandkasten.Client) error {
-	return a.RemoveEach(c.Users, func(name string) error { return cl.DeleteUser(ctx, name) })
+	return a.RemoveEach(c.Users, func(name string) error {
+		if err := cl.DeleteUser(ctx, name); err != nil {
+			return err
+		}
+		if left, err := cl.GetUser(ctx, name); err == nil && left.State == "deleting" {
+			a.Say("%s is being deleted: the daemon goes on removing what they own, and the name is free then", name)
+		}
+		return nil
+	})
 }

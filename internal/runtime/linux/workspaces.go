@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -56,7 +57,7 @@ func (d *Driver) CreateWorkspace(ctx context.Context, id runtime.WorkspaceID, si
 	if err := failpoint.Hit("linux.workspace.placed"); err != nil {
 		return err
 	}
-	return syncDir(d.workspaces)
+	return durable.Names(d.workspaces)
 }
 
 // DestroyWorkspace moves the directory out of the way and deletes it there.
@@ -95,7 +96,7 @@ func (d *Driver) DestroyWorkspace(ctx context.Context, id runtime.WorkspaceID) e
 	if err := failpoint.Hit("linux.workspace.gone"); err != nil {
 		return err
 	}
-	return errors.Join(syncDir(d.workspaces), os.RemoveAll(trash))
+	return errors.Join(durable.Names(d.workspaces), os.RemoveAll(trash))
 }
 
 // Workspaces yields the directories' names.
@@ -196,14 +197,4 @@ func (d *Driver) lockWorkspace(ctx context.Context, id runtime.WorkspaceID) (unl
 		return nil, absent // an id is never used twice, so there is no other
 	}
 	return func() { sys.Close(dir) }, err
-}
-
-// syncDir makes what was renamed in a directory durable.
-func syncDir(path string) error {
-	fd, err := sys.Open(unix.AT_FDCWD, path, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return err
-	}
-	defer sys.Close(fd)
-	return os.NewSyscallError("fsync", unix.Fsync(fd))
 }

@@ -299,7 +299,10 @@ export class SandboxClient {
     return this.#transport.json("PATCH", userPath(name), { json, signal, repeatable: true });
   }
 
-  /** Ends a user's keys and removes all that the user owns. Only admins may. */
+  /**
+   * Ends a user's keys and removes all that the user owns. Only admins may. It returns after about a second also if something
+   * is left: `getUser` tells the state `deleting` then, and is refused with `not_found` when all is gone.
+   */
   async deleteUser(name: string, options: types.CallOptions = {}): Promise<void> {
     await this.#transport.json("DELETE", userPath(name), options);
   }

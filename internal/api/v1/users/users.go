@@ -4,6 +4,7 @@ package users
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/sandkasten/sandkasten/internal/accounts"
@@ -87,6 +88,11 @@ type (
 	ListOutput struct{ Body Users }
 	// OKOutput is that of what is gone.
 	OKOutput = contract.OKOutput
+	// DeleteOutput is that of Delete: 202 while something of the user is left.
+	DeleteOutput struct {
+		Status int
+		Body   contract.OK
+	}
 )
 
 // Create makes a user.
@@ -148,14 +154,19 @@ func (h *Handlers) Update(ctx context.Context, in *UpdateInput) (*UserOutput, er
 }
 
 // Delete ends a user and all that the user owns.
-func (h *Handlers) Delete(ctx context.Context, in *Path) (*OKOutput, error) {
+func (h *Handlers) Delete(ctx context.Context, in *Path) (*DeleteOutput, error) {
 	if err := h.checkEnabled(); err != nil {
 		return nil, err
 	}
-	if err := h.Accounts.DeleteUser(ctx, api.Caller(ctx), in.Name); err != nil {
+	done, err := h.Accounts.DeleteUser(ctx, api.Caller(ctx), in.Name)
+	if err != nil {
 		return nil, err
 	}
-	return contract.Done(), nil
+	status := http.StatusOK
+	if !done {
+		status = http.StatusAccepted
+	}
+	return &DeleteOutput{status, contract.Done().Body}, nil
 }
 
 func (h *Handlers) checkEnabled() error {

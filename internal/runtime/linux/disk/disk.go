@@ -20,7 +20,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 
@@ -326,12 +325,8 @@ func (m *Maker) template(ctx context.Context, l layout) (*template, error) {
 	if t, ok := m.templates[l]; ok {
 		return t, nil
 	}
-	dir, err := os.MkdirTemp(m.scratch, "template-")
+	t, err := m.build(ctx, l)
 	if err != nil {
-		return nil, err
-	}
-	t, err := m.build(ctx, filepath.Join(dir, "image"), l)
-	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
 		return nil, fmt.Errorf("build an empty disk of %d MiB: %w", l.size>>20, err)
 	}
 	if len(m.templates) >= maxTemplates { // sizes come from clients
@@ -346,8 +341,9 @@ func (m *Maker) template(ctx context.Context, l layout) (*template, error) {
 
 const maxTemplates = 32
 
-func (m *Maker) build(ctx context.Context, path string, l layout) (*template, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+// build makes one in a file without a name, of which nothing is left however it ends.
+func (m *Maker) build(ctx context.Context, l layout) (*template, error) {
+	f, err := os.OpenFile(m.scratch, unix.O_TMPFILE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -355,7 +351,9 @@ func (m *Maker) build(ctx context.Context, path string, l layout) (*template, er
 	if err := f.Truncate(l.size); err != nil {
 		return nil, err
 	}
-	out, err := exec.CommandContext(ctx, "mkfs.ext4", append(l.mkfs(), path)...).CombinedOutput()
+	mkfs := exec.CommandContext(ctx, "mkfs.ext4", append(l.mkfs(), "/proc/self/fd/3")...)
+	mkfs.ExtraFiles = []*os.File{f}
+	out, err := mkfs.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("mkfs.ext4 (package e2fsprogs): %w: %s", err, bytes.TrimSpace(out))
 	}
