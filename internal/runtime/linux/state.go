@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/runtime"
 	"github.com/sandkasten/sandkasten/internal/runtime/linux/cgroup"
@@ -192,15 +193,6 @@ func readJSON(path string, v any) error {
 	return nil
 }
 
-// syncFile waits until a file or directory is on the disk.
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
 // writeState replaces the sandbox's state. One whose sandbox survives the host
 // is on the disk when it returns.
 func (d *Driver) writeState(s state) error {
@@ -208,13 +200,13 @@ func (d *Driver) writeState(s state) error {
 	if err := writeJSON(path, s); err != nil || !s.Durable && !s.Stopped {
 		return err
 	}
-	return errors.Join(syncFile(path), syncFile(d.dir(s.ID)), syncFile(d.sandboxes))
+	return durable.Sync(path, d.dir(s.ID), d.sandboxes)
 }
 
 // syncImage makes the name and the content of a sandbox's disk durable.
 func (d *Driver) syncImage(id runtime.ID) error {
 	path := d.diskPath(id)
-	return errors.Join(syncFile(path), syncFile(filepath.Dir(path)), syncFile(d.dir(id)))
+	return durable.Sync(path, filepath.Dir(path), d.dir(id))
 }
 
 // writeJSON writes path whole or not at all, as seen by a later daemon. It is

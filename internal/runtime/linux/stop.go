@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandkasten/sandkasten/internal/durable"
 	"github.com/sandkasten/sandkasten/internal/errdefs"
 	"github.com/sandkasten/sandkasten/internal/failpoint"
 	"github.com/sandkasten/sandkasten/internal/runtime"
@@ -80,7 +81,7 @@ func (d *Driver) settleDisk(ctx context.Context, id runtime.ID) error {
 	case err != nil:
 		return err
 	}
-	return syncFile(path)
+	return durable.Sync(path)
 }
 
 // writeStopped is the last step: what is stopped has no process and no ids.
