@@ -35,8 +35,9 @@ type state struct {
 	IDs       ids.Base     `json:"ids"`
 	CreatedAt time.Time    `json:"created_at"`
 	Process   process      `json:"process"`
-	Durable   bool         `json:"durable"` // the disk survives a crash of the host
-	Stopped   bool         `json:"stopped"` // the disk is in order, and there is no process and no block of ids
+	Durable   bool         `json:"durable"`          // the disk survives a crash of the host
+	Stopped   bool         `json:"stopped"`          // the disk is in order but for Failed, and there is no process and no block of ids
+	Failed    bool         `json:"failed,omitempty"` // the disk has not taken all that was written: it is repaired before it is used
 }
 
 // kept reports whether what the sandbox wrote is still there when its runner
