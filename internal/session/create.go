@@ -53,7 +53,9 @@ func (c *core) createFor(ctx context.Context, p auth.Principal, req CreateReques
 	}
 	making, cancel := context.WithTimeout(making, timeout)
 	defer cancel()
-	e, first, err := c.claim(s, cancel, c.roomFor(p))
+	made := c.newEntry(s)
+	made.cancelCreate = cancel
+	e, first, err := c.claim(made, c.roomFor(p))
 	if err != nil {
 		return Session{}, err
 	}

@@ -17,6 +17,7 @@ import (
 // entry is what the registry keeps of a session that has not ended: a copy of
 // its row with the way into its sandbox, the lock on its state, and its use.
 type entry struct {
+	core   *core
 	id     ID
 	owner  string
 	helper bool
@@ -59,11 +60,13 @@ type creation struct {
 }
 
 // newEntry returns an entry whose lock the caller holds.
-func newEntry(s Session, hub *events.Hub) *entry {
+func (c *core) newEntry(s Session) *entry {
+	hub := c.opts.Events
 	if s.Helper {
 		hub = nil // nobody knows of it
 	}
 	return &entry{
+		core:     c,
 		events:   hub,
 		id:       s.ID,
 		owner:    s.Owner,
@@ -207,16 +210,6 @@ func (e *entry) begin() (end func(), err error) {
 func (e *entry) touch() {
 	e.record.session.LastActivity = clock()
 	e.activity.unsaved = true
-}
-
-// moved records where the default shell is now.
-func (e *entry) moved(cwd string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if cwd != "" {
-		e.record.session.Cwd = cwd
-		e.activity.unsaved = true
-	}
 }
 
 // takeUnsaved returns the activity that the store does not know yet, and whether
