@@ -77,29 +77,37 @@ func (h host) Subject(ctx context.Context, p auth.Principal, id string) (network
 	return subjectOf(s, box{}), err
 }
 
-// Repolicy implements networks.Sessions.
-func (h host) Repolicy(ctx context.Context, p auth.Principal, id string, do func(context.Context, networks.Subject) (networks.Policy, error)) error {
+// Lock implements networks.Sessions. It refuses a session on its way to another state.
+func (h host) Lock(ctx context.Context, p auth.Principal, id string) (networks.Held, error) {
 	c := h.core
 	e, err := c.living(ctx, p, ID(id))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if e.snapshot().State.Alive() {
 		if err := c.reachable(ctx, e); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := e.Acquire(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	defer e.Release()
-	s := e.snapshot()
-	if !s.State.settled() {
-		return notRunning(s)
+	if s := e.snapshot(); !s.State.settled() {
+		e.Release()
+		return nil, notRunning(s)
 	}
-	if s.NetworkPolicy, err = do(context.WithoutCancel(ctx), e.subject()); err != nil {
-		return err
-	}
-	e.replace(s)
-	return nil
+	return held{e}, nil
+}
+
+// held is an entry whose lock package networks holds.
+type held struct{ *entry }
+
+// Subject implements networks.Held.
+func (h held) Subject() networks.Subject { return h.subject() }
+
+// SetPolicy implements networks.Held.
+func (h held) SetPolicy(p networks.Policy) {
+	s := h.snapshot()
+	s.NetworkPolicy = p
+	h.replace(s)
 }
