@@ -466,9 +466,14 @@ var Drivers = DriverRules{
 }
 
 // Limits are the budgets of this repository. A package of 2,500 lines is reviewed,
-// and cut if it has two ideas; one of 4,000 fails.
+// and cut if it has two ideas; one of 3,200 fails.
 var Limits = Budgets{
-	Func: 100, FuncP90: 40, File: 500, Package: 4000, Review: 2500, TestRatio: 0.8,
+	Func: 100, FuncP90: 40, File: 500, Package: 3200, Review: 2500, TestRatio: 0.8,
+	Larger: map[string]int{
+		"cmd/sandkasten":         3400,
+		"internal/api/v1":        3900,
+		"internal/runtime/linux": 3450,
+	},
 	Exceptions: map[string]string{},
 }
 
